@@ -1,0 +1,67 @@
+package manifest
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Set is everything that one source has at one reading: always the full set, never a difference. The zero Err with no
+// origins means that the source was read well and has no pods. A Set and all that it points to is immutable once it is
+// handed over.
+type Set struct {
+	// Source is the source's name: "file", "http", "api" or "KIND:NAME".
+	Source string
+	// ReadTime is when the reading ended.
+	ReadTime time.Time
+	// Err says why the whole source can't be read now. Origins is then empty and means nothing: the pods stay as they are.
+	Err error
+	// Origins are the places that the source read, in order of precedence: of two origins with one pod the first keeps it.
+	// An origin that is missing here is gone, and its pods with it. An origin that didn't change since the last Set is the
+	// same pointer.
+	Origins []*Origin
+}
+
+// Origin is one place within a source: a file, a URL's item, an API object.
+type Origin struct {
+	// Name is the file's path, the item's URL, or the API object's namespace/name.
+	Name string
+	// Pods are the usable pods, in the order in which they are written.
+	Pods []*Pod
+	// Held is set if the origin is there but some of it, or all, can't be used now. Pods are to be added and updated, and
+	// those that the origin had before are kept.
+	Held bool
+	// Findings are the reasons for Held, and warnings.
+	Findings []Finding
+}
+
+// Pod is one pod, ready to be merged: defaulted, validated, with UID and digests.
+type Pod struct {
+	*v1.Pod
+	// Document is the YAML document that it stands in, counted from 1.
+	Document int
+	// SpecDigest and StatusDigest are as podconfig.v1.Pod defines them.
+	SpecDigest, StatusDigest string
+}
+
+// Severity tells what a Finding meant for the pod.
+type Severity int
+
+// The severities, as podconfig.v1.FindingSeverity.
+const (
+	Warning Severity = iota + 1
+	Error
+	Conflict
+	Ignored
+)
+
+// Finding is one thing to know about a manifest.
+type Finding struct {
+	Severity Severity
+	// Document counts from 1; zero means the origin as a whole.
+	Document int
+	// Field is the path of the field, or empty.
+	Field string
+	// Message is one line for people, without origin and field.
+	Message string
+}
