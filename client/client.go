@@ -1,0 +1,76 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// DefaultEndpoint is where podconfigd listens if it isn't told otherwise.
+const DefaultEndpoint = "unix:///run/podstream/podconfigd.sock"
+
+// Config says whom to talk to.
+type Config struct {
+	// Endpoint is podconfigd's address, unix:///path. Empty means DefaultEndpoint.
+	Endpoint string
+	// Consumer is the name that podconfigd knows this consumer by. Empty: the connection's address.
+	Consumer string
+	// Heartbeat is how often a quiet podconfigd shall give a sign of life; after three times that without one the stream is
+	// taken for dead. Zero means 10 s; less than 1 s is taken as 1 s.
+	Heartbeat time.Duration
+	// Logger gets a line when the stream breaks and when it is back. Nil discards.
+	Logger *slog.Logger
+	// DialOptions are added to the connection's own.
+	DialOptions []grpc.DialOption
+}
+
+// Client is a connection to podconfigd. It is safe for concurrent use; each Watch is a consumer of its own.
+type Client struct {
+	cfg  Config
+	conn *grpc.ClientConn
+	api  podconfigv1.PodConfigServiceClient
+}
+
+// New returns a Client. It doesn't connect: the first call does. It fails on an endpoint that can't be understood.
+func New(cfg Config) (*Client, error) {
+	if cfg.Endpoint == "" {
+		cfg.Endpoint = DefaultEndpoint
+	}
+	if cfg.Heartbeat == 0 {
+		cfg.Heartbeat = 10 * time.Second
+	}
+	cfg.Heartbeat = max(cfg.Heartbeat, time.Second)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if !strings.HasPrefix(cfg.Endpoint, "unix:///") {
+		return nil, fmt.Errorf("podconfigd endpoint %q: %w", cfg.Endpoint, errors.New("want unix:///path"))
+	}
+	conn, err := grpc.NewClient(cfg.Endpoint, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+	}, cfg.DialOptions...)...)
+	if err != nil {
+		return nil, fmt.Errorf("podconfigd endpoint %q: %w", cfg.Endpoint, err)
+	}
+	return &Client{cfg: cfg, conn: conn, api: podconfigv1.NewPodConfigServiceClient(conn)}, nil
+}
+
+// API is the service itself, for the calls that aren't streams.
+func (c *Client) API() podconfigv1.PodConfigServiceClient { return c.api }
+
+// Close ends the connection and every Watch on it.
+func (c *Client) Close() error { return c.conn.Close() }

@@ -1,0 +1,31 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// LockRootDir makes the state directory and locks it for this process: two daemons on one directory would fight over the same
+// pods. The lock ends with the process, however that ends, or with release.
+func LockRootDir(dir string) (release func(), err error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("make --root-dir: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock --root-dir: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = errors.New("another process uses it")
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock --root-dir %s: %w", dir, err)
+	}
+	return func() { _ = f.Close() }, nil
+}

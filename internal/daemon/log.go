@@ -1,0 +1,23 @@
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// Logger is the daemon's log. It fails on an unknown format.
+func (f *Flags) Logger(w io.Writer) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if f.Verbosity >= 4 {
+		options.Level = slog.LevelDebug
+	}
+	switch f.LogFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	default:
+		return nil, fmt.Errorf("--log-format %q: want text or json", f.LogFormat)
+	}
+}

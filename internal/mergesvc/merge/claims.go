@@ -1,0 +1,98 @@
+package merge
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// claims counts who offers which name and UID. As long as nobody claims the same thing twice, every offered pod is served and
+// a merge need not look further than its own source.
+type claims struct {
+	names  map[string]int
+	uids   map[types.UID]int
+	doubly int
+}
+
+func newClaims() claims {
+	return claims{names: map[string]int{}, uids: map[types.UID]int{}}
+}
+
+// contended tells whether some name or UID is claimed more than once.
+func (c *claims) contended() bool { return c.doubly > 0 }
+
+func (c *claims) claim(p *candidate) {
+	if !isMirror(p) {
+		if c.names[fullName(p.pod)]++; c.names[fullName(p.pod)] == 2 {
+			c.doubly++
+		}
+	}
+	if c.uids[p.pod.UID]++; c.uids[p.pod.UID] == 2 {
+		c.doubly++
+	}
+}
+
+func (c *claims) release(p *candidate) {
+	if !isMirror(p) {
+		release(c.names, fullName(p.pod), &c.doubly)
+	}
+	release(c.uids, p.pod.UID, &c.doubly)
+}
+
+func release[K comparable](counts map[K]int, key K, doubly *int) {
+	counts[key]--
+	switch counts[key] {
+	case 1:
+		*doubly--
+	case 0:
+		delete(counts, key)
+	}
+}
+
+// isMirror tells whether the pod is the API server's picture of a static pod: it bears that pod's name by design.
+func isMirror(c *candidate) bool {
+	_, ok := c.pod.Annotations[mirrorAnnotation]
+	return ok
+}
+
+// conflict is a pod that waits, and for what.
+type conflict struct {
+	waits, winner *candidate
+	sameUID       bool
+}
+
+// arbitrate looks at all offered pods and lets each name and UID go to the first that claims it, in order of priority.
+func (m *Merger) arbitrate() touchedPods {
+	var touched touchedPods
+	names, uids := map[string]*candidate{}, map[types.UID]*candidate{}
+	for _, s := range m.sources {
+		s.conflicts = nil
+		for _, o := range s.origins {
+			for _, c := range o.offers {
+				if w := uids[c.pod.UID]; w != nil {
+					s.conflicts = append(s.conflicts, conflict{waits: c, winner: w, sameUID: true})
+					continue
+				}
+				if w := names[fullName(c.pod)]; w != nil && !isMirror(c) {
+					s.conflicts = append(s.conflicts, conflict{waits: c, winner: w})
+					continue
+				}
+				uids[c.pod.UID] = c
+				if !isMirror(c) {
+					names[fullName(c.pod)] = c
+				}
+				touched.want(c)
+			}
+		}
+	}
+	for uid, p := range m.served {
+		if c := touched.wanted[uid]; c == nil || c.source.Name != p.Source {
+			touched.removed = append(touched.removed, uid)
+		}
+	}
+	slices.SortFunc(touched.removed, func(a, b types.UID) int {
+		return strings.Compare(m.served[a].FullName(), m.served[b].FullName())
+	})
+	return touched
+}

@@ -1,0 +1,11 @@
+// Package merge decides what changed: it folds the full sets of all sources into one set of pods and says, as a Revision of
+// ops, how it differs from the one before.
+//
+// It is a pure core: no locks, no goroutines, no I/O, no clock but the times in the sets. Its one caller serialises Apply. A
+// merge compares digests and the origins' pointers, so it costs what changed; only while two pods claim one name or UID does
+// each merge look at all pods.
+//
+// The rules are those of the kubelet's podStorage (pkg/kubelet/config), with these differences: an origin that can't be used
+// now is held, its last good pods stay; of two pods that claim one name or UID the one of the earlier source, then of the
+// earlier origin, is served, and the other waits.
+package merge

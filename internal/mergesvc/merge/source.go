@@ -1,0 +1,133 @@
+package merge
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/manifest"
+)
+
+// source is what one source offers, and how its last reading went.
+type source struct {
+	Source
+	ready         bool
+	readyRevision uint64
+	lastRead      time.Time
+	lastErr       error
+	origins       []*origin
+	byName        map[string]*origin
+	// conflicts are the offered pods that wait for another one's name or UID.
+	conflicts []conflict
+}
+
+// origin is what one origin offers: the pods it was last given, and those kept from before while it is held.
+type origin struct {
+	given  *manifest.Origin
+	offers []*candidate
+	kept   []*candidate
+}
+
+// candidate is one pod that one origin offers.
+type candidate struct {
+	source *source
+	origin *manifest.Origin
+	pod    *manifest.Pod
+}
+
+// touchedPods are the UIDs that a set may have changed.
+type touchedPods struct {
+	// removed are candidates that are offered no longer, or offered but not to be served.
+	removed []types.UID
+	// order are the candidates to be served, in the order of the source.
+	order []*candidate
+	// wanted are those in order, by UID.
+	wanted map[types.UID]*candidate
+}
+
+func (t *touchedPods) want(c *candidate) {
+	if t.wanted == nil {
+		t.wanted = map[types.UID]*candidate{}
+	}
+	t.wanted[c.pod.UID] = c
+	t.order = append(t.order, c)
+}
+
+func (t *touchedPods) drop(c *candidate) {
+	t.removed = append(t.removed, c.pod.UID)
+}
+
+// replace puts a set's origins in place of those before, and returns the pods that this touches. Origins that are the same
+// pointers as before cost one comparison each.
+func (s *source) replace(given []*manifest.Origin, claims *claims) touchedPods {
+	var touched touchedPods
+	next := make([]*origin, len(given))
+	var changed []int
+	same := len(given) == len(s.origins)
+	for i, g := range given {
+		if i < len(s.origins) && s.origins[i].given == g {
+			next[i] = s.origins[i]
+			continue
+		}
+		same = false
+		if old := s.byName[g.Name]; old != nil && old.given == g {
+			next[i] = old
+			continue
+		}
+		changed = append(changed, i)
+	}
+	if same {
+		return touched
+	}
+	for _, i := range changed {
+		old := s.byName[given[i].Name]
+		next[i] = s.newOrigin(given[i], old)
+		if old != nil {
+			for _, c := range old.offers {
+				claims.release(c)
+				touched.drop(c)
+			}
+		}
+		for _, c := range next[i].offers {
+			claims.claim(c)
+			touched.want(c)
+		}
+	}
+	byName := make(map[string]*origin, len(next))
+	for _, o := range next {
+		byName[o.given.Name] = o
+	}
+	for _, o := range s.origins {
+		if byName[o.given.Name] == nil {
+			for _, c := range o.offers {
+				claims.release(c)
+				touched.drop(c)
+			}
+		}
+	}
+	s.origins, s.byName = next, byName
+	return touched
+}
+
+// newOrigin is what an origin offers now: what it was given and, while it is held, what it had before and doesn't define anew.
+func (s *source) newOrigin(given *manifest.Origin, old *origin) *origin {
+	o := &origin{given: given}
+	uids, names := map[types.UID]bool{}, map[string]bool{}
+	for _, p := range given.Pods {
+		o.offers = append(o.offers, &candidate{source: s, origin: given, pod: p})
+		uids[p.UID], names[fullName(p)] = true, true
+	}
+	if !given.Held || old == nil {
+		return o
+	}
+	for _, c := range old.offers {
+		if !uids[c.pod.UID] && !names[fullName(c.pod)] {
+			kept := &candidate{source: s, origin: given, pod: c.pod}
+			o.offers = append(o.offers, kept)
+			o.kept = append(o.kept, kept)
+		}
+	}
+	return o
+}
+
+func fullName(p *manifest.Pod) string { return p.Name + "_" + p.Namespace }

@@ -1,0 +1,82 @@
+package merge
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/podstream/podstream/internal/manifest"
+)
+
+// SourceState is a source as ListSources shows it.
+type SourceState struct {
+	Source
+	Ready         bool
+	ReadyRevision uint64
+	// LastRead is zero before the first reading.
+	LastRead time.Time
+	// LastErr is why the whole source can't be read now.
+	LastErr error
+	// Pods is how many pods of the source are served.
+	Pods     int
+	Findings []Finding
+}
+
+// Finding is a manifest.Finding with its origin and the pods that are kept meanwhile.
+type Finding struct {
+	manifest.Finding
+	Origin string
+	Kept   []*manifest.Pod
+}
+
+// Sources is the state of every source, in order of priority.
+func (m *Merger) Sources() []SourceState {
+	counts := map[string]int{}
+	for _, p := range m.served {
+		counts[p.Source]++
+	}
+	out := make([]SourceState, 0, len(m.sources))
+	for _, s := range m.sources {
+		out = append(out, SourceState{
+			Source: s.Source, Ready: s.ready, ReadyRevision: s.readyRevision, LastRead: s.lastRead, LastErr: s.lastErr,
+			Pods: counts[s.Name], Findings: s.findings(),
+		})
+	}
+	return out
+}
+
+func (s *source) findings() []Finding {
+	var out []Finding
+	for _, o := range s.origins {
+		for _, f := range o.given.Findings {
+			finding := Finding{Finding: f, Origin: o.given.Name}
+			if f.Severity == manifest.Error {
+				for _, k := range o.kept {
+					finding.Kept = append(finding.Kept, k.pod)
+				}
+			}
+			out = append(out, finding)
+		}
+	}
+	for _, c := range s.conflicts {
+		out = append(out, Finding{Origin: c.waits.origin.Name, Finding: manifest.Finding{
+			Severity: manifest.Conflict, Document: c.waits.pod.Document, Field: c.field(), Message: c.message(),
+		}})
+	}
+	return out
+}
+
+func (c conflict) field() string {
+	if c.sameUID {
+		return "metadata.uid"
+	}
+	return "metadata.name"
+}
+
+func (c conflict) message() string {
+	what := "pod " + c.waits.pod.Namespace + "/" + c.waits.pod.Name
+	if c.sameUID {
+		what += fmt.Sprintf(" with uid %s", c.waits.pod.UID)
+	}
+	return fmt.Sprintf("%s is defined by source %s in %s already, which has precedence; this one waits until that is gone",
+		what, c.winner.source.Name, c.winner.origin.Name)
+}

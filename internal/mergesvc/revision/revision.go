@@ -1,0 +1,96 @@
+package revision
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Op is what happened to the pods of one Change, numbered as podconfig.v1.PodOperation.
+type Op int32
+
+// The ops, in the meaning of the kubelet's PodUpdate.Op.
+const (
+	SET Op = iota + 1
+	ADD
+	DELETE
+	REMOVE
+	UPDATE
+	RECONCILE
+	RESTORE
+)
+
+// Revision is the outcome of one merge that changed something.
+type Revision struct {
+	// Number rises by one from revision to revision; the first is 1.
+	Number uint64
+	// Source is the source whose set was merged.
+	Source string
+	// SourceReady tells whether Source is ready after this revision.
+	SourceReady bool
+	// BecameReady is set on the one revision that made Source ready.
+	BecameReady bool
+	// Observed is when the source was read.
+	Observed time.Time
+	// Changes are the ops in the order in which consumers get them: REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD,
+	// RECONCILE.
+	Changes []Change
+}
+
+// Change is one op of a revision.
+type Change struct {
+	Op Op
+	// Source is the source of the pods. It differs from Revision.Source where one source's set freed a name for another's pod.
+	Source string
+	// Pods is empty only in the ADD that says that the source became ready.
+	Pods []*Pod
+}
+
+// Pod is one version of one pod.
+type Pod struct {
+	// Object is the pod as consumers get it, with kubernetes.io/config.source and config.seen.
+	Object *v1.Pod
+	// Source is the source that it comes from.
+	Source string
+	// Stale is set if the pod is known only from the store.
+	Stale bool
+	// SpecDigest and StatusDigest are as podconfig.v1.Pod defines them.
+	SpecDigest, StatusDigest string
+	// Created, SpecChanged and StatusChanged are the revisions at which the UID appeared, and at which the spec and the
+	// status last changed. Created counts as a change of both.
+	Created, SpecChanged, StatusChanged uint64
+
+	encoded
+}
+
+// UID is the pod's metadata.uid.
+func (p *Pod) UID() types.UID { return p.Object.UID }
+
+// FullName is the pod's name_namespace, as the kubelet calls it.
+func (p *Pod) FullName() string { return p.Object.Name + "_" + p.Object.Namespace }
+
+// String is namespace/name, for logs.
+func (p *Pod) String() string { return p.Object.Namespace + "/" + p.Object.Name }
+
+// String is the op's name as podconfig.v1.PodOperation has it, without the prefix.
+func (o Op) String() string {
+	switch o {
+	case SET:
+		return "SET"
+	case ADD:
+		return "ADD"
+	case DELETE:
+		return "DELETE"
+	case REMOVE:
+		return "REMOVE"
+	case UPDATE:
+		return "UPDATE"
+	case RECONCILE:
+		return "RECONCILE"
+	case RESTORE:
+		return "RESTORE"
+	default:
+		return "UNKNOWN"
+	}
+}

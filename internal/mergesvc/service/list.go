@@ -1,0 +1,158 @@
+package service
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// The bounds of a page.
+const (
+	defaultPageSize = 500
+	// keptLists is how many states are kept for lists that are being paged through.
+	keptLists = 4
+)
+
+// lists keeps the states that somebody is paging through, the latest used last.
+type lists struct {
+	mu     sync.Mutex
+	states []*history.State
+}
+
+// ListPods is part of podconfig.v1.PodConfigService.
+func (s *Server) ListPods(_ context.Context, req *podconfigv1.ListPodsRequest) (*podconfigv1.ListPodsResponse, error) {
+	if err := checkFormat(req.GetFormat()); err != nil {
+		return nil, err
+	}
+	if req.GetPageSize() < 0 {
+		return nil, status.Errorf(codes.InvalidArgument, "page_size: is %d", req.GetPageSize())
+	}
+	match, err := matcher(req.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	st, start := s.history.State(), 0
+	if req.GetPageToken() != "" {
+		if st, start, err = s.lists.find(req.GetPageToken()); err != nil {
+			return nil, err
+		}
+	}
+	limit := int(req.GetPageSize())
+	if limit == 0 {
+		limit = defaultPageSize
+	}
+	resp := &podconfigv1.ListPodsResponse{Revision: st.Number, InstanceId: st.Instance}
+	size := 0
+	for i := start; i < len(st.Pods); i++ {
+		if !match(st.Pods[i]) {
+			continue
+		}
+		m, n, err := st.Pods[i].Message(req.GetFormat())
+		if err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+		if len(resp.Pods) == limit || size > 0 && size+n > fragment {
+			resp.NextPageToken = s.lists.keep(st, i)
+			break
+		}
+		resp.Pods, size = append(resp.Pods, m), size+n
+	}
+	return resp, nil
+}
+
+// keep remembers the state and returns a token for the page that starts at index.
+func (l *lists) keep(st *history.State, index int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.states = slices.DeleteFunc(l.states, func(o *history.State) bool { return o == st })
+	l.states = append(l.states, st)
+	if len(l.states) > keptLists {
+		l.states = slices.Clone(l.states[1:])
+	}
+	token := st.Instance + " " + strconv.FormatUint(st.Number, 10) + " " + strconv.Itoa(index)
+	return base64.RawURLEncoding.EncodeToString([]byte(token))
+}
+
+func (l *lists) find(token string) (*history.State, int, error) {
+	data, err := base64.RawURLEncoding.DecodeString(token)
+	fields := strings.Fields(string(data))
+	if err != nil || len(fields) != 3 {
+		return nil, 0, status.Error(codes.InvalidArgument, "page_token: isn't one of podconfigd's")
+	}
+	number, err1 := strconv.ParseUint(fields[1], 10, 64)
+	index, err2 := strconv.Atoi(fields[2])
+	if err1 != nil || err2 != nil || index < 0 {
+		return nil, 0, status.Error(codes.InvalidArgument, "page_token: isn't one of podconfigd's")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, st := range l.states {
+		if st.Instance == fields[0] && st.Number == number {
+			return st, index, nil
+		}
+	}
+	return nil, 0, status.Errorf(codes.Aborted,
+		"page_token: revision %d is no longer kept; start the list again without a token", number)
+}
+
+// GetPod is part of podconfig.v1.PodConfigService.
+func (s *Server) GetPod(_ context.Context, req *podconfigv1.GetPodRequest) (*podconfigv1.GetPodResponse, error) {
+	if err := checkFormat(req.GetFormat()); err != nil {
+		return nil, err
+	}
+	ref := req.GetRef()
+	if ref.GetUid() == "" && ref.GetName() == "" {
+		return nil, status.Error(codes.InvalidArgument, "ref: needs a uid or a name")
+	}
+	namespace := ref.GetNamespace()
+	if namespace == "" {
+		namespace = "default"
+	}
+	st := s.history.State()
+	i := slices.IndexFunc(st.Pods, func(p *revision.Pod) bool {
+		if ref.GetUid() != "" {
+			return string(p.UID()) == ref.GetUid()
+		}
+		return p.Object.Namespace == namespace && p.Object.Name == ref.GetName()
+	})
+	if i < 0 {
+		return nil, status.Errorf(codes.NotFound, "there is no pod %s", describe(ref, namespace))
+	}
+	m, _, err := st.Pods[i].Message(req.GetFormat())
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return &podconfigv1.GetPodResponse{Pod: m, Revision: st.Number}, nil
+}
+
+func describe(ref *podconfigv1.PodRef, namespace string) string {
+	if ref.GetUid() != "" {
+		return "with uid " + ref.GetUid()
+	}
+	return namespace + "/" + ref.GetName()
+}
+
+// matcher is the filter as a function. It fails with INVALID_ARGUMENT.
+func matcher(f *podconfigv1.PodFilter) (func(*revision.Pod) bool, error) {
+	selector, err := labels.Parse(f.GetLabelSelector())
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "filter.label_selector: %v", err)
+	}
+	any := func(wanted []string, value string) bool { return len(wanted) == 0 || slices.Contains(wanted, value) }
+	return func(p *revision.Pod) bool {
+		return any(f.GetSources(), p.Source) && any(f.GetNodes(), p.Object.Spec.NodeName) &&
+			any(f.GetNamespaces(), p.Object.Namespace) && any(f.GetNames(), p.Object.Name) &&
+			selector.Matches(labels.Set(p.Object.Labels))
+	}, nil
+}

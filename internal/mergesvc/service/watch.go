@@ -1,0 +1,167 @@
+package service
+
+import (
+	"log/slog"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/internal/mergesvc/catchup"
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// batch is how many revisions a stream takes from the history at a time: what a consumer that doesn't read keeps alive.
+const batch = 32
+
+// watch is one stream.
+type watch struct {
+	*subscription
+	history *history.History
+	log     *slog.Logger
+	out     sender
+	// at is the revision that the consumer is at.
+	at uint64
+	// pending are known pods of sources that hadn't spoken when the consumer came.
+	pending *catchup.Pending
+}
+
+// WatchPodUpdates is part of podconfig.v1.PodConfigService.
+func (s *Server) WatchPodUpdates(
+	req *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
+) error {
+	sub, err := newSubscription(stream.Context(), req)
+	if err != nil {
+		return err
+	}
+	w := &watch{
+		subscription: sub, history: s.history, log: s.log.With("consumer", sub.consumer),
+		out: sender{stream: stream, format: sub.format, instance: s.history.Instance(), view: sub.view},
+	}
+	if err := w.begin(); err != nil {
+		return err
+	}
+	heartbeat := s.clock.NewTimer(sub.heartbeat)
+	defer heartbeat.Stop()
+	for {
+		sent, more, err := w.follow()
+		if err != nil {
+			return err
+		}
+		if sent {
+			heartbeat.Reset(sub.heartbeat)
+			// A closing server must not wait for a consumer that is always behind.
+			select {
+			case <-s.closing:
+				return goingDown()
+			default:
+				continue
+			}
+		}
+		select {
+		case <-more:
+		case <-heartbeat.C():
+			if err := w.heartbeatNow(); err != nil {
+				return err
+			}
+			heartbeat.Reset(sub.heartbeat)
+		case <-s.closing:
+			return goingDown()
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+func goingDown() error {
+	return status.Error(codes.Unavailable, "podconfigd is going down; subscribe again and resume")
+}
+
+// begin takes the consumer from where it says it is to the current state, and says so.
+func (w *watch) begin() error {
+	st := w.history.State()
+	how := "fresh"
+	switch at, ok := w.placed(st); {
+	case ok:
+		// Whatever it takes from here, exact history or a coalesced catch-up, follow finds out.
+		how, w.at = "resumed", at
+		for {
+			sent, _, err := w.follow()
+			if err != nil {
+				return err
+			}
+			if !sent {
+				break
+			}
+		}
+		st = w.history.State()
+	case len(w.known) > 0:
+		how = "difference"
+		var changes []revision.Change
+		changes, w.pending = catchup.FromKnown(st, w.known)
+		if err := w.jump(st, changes); err != nil {
+			return err
+		}
+	case w.resume != nil:
+		how = "set"
+		if err := w.jump(st, catchup.Set(st)); err != nil {
+			return err
+		}
+	default:
+		if err := w.jump(st, catchup.Fresh(st)); err != nil {
+			return err
+		}
+	}
+	w.log.Info("consumer is synced", "how", how, "revision", w.at, "pods", len(st.Pods))
+	return w.out.synced(st.Sources, w.at)
+}
+
+// placed tells whether the consumer's cursor belongs to this history and view, and at which revision it is.
+func (w *watch) placed(st *history.State) (uint64, bool) {
+	c := w.resume
+	if c == nil || c.GetInstanceId() != st.Instance || c.GetView() != w.view || c.GetRevision() > st.Number {
+		return 0, false
+	}
+	return c.GetRevision(), true
+}
+
+// follow sends what has been published since w.at: some revisions, or a catch-up if those are no longer kept. If there is
+// nothing it tells so, with a channel that is closed when there is.
+func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
+	revs, kept, more := w.history.After(w.at, batch)
+	if !kept {
+		st := w.history.State()
+		changes, ok := catchup.Coalesced(st, w.at)
+		if !ok {
+			changes = catchup.Set(st)
+		}
+		changes = w.pending.Settle(changes, st.Number, st.Sources)
+		w.log.Info("consumer fell behind the history and is caught up", "from", w.at, "revision", st.Number, "coalesced", ok)
+		return true, nil, w.jump(st, changes)
+	}
+	for _, rev := range revs {
+		sources := w.history.Sources()
+		changes := w.pending.Settle(rev.Changes, rev.Number, sources)
+		err := w.out.revision(unit{number: rev.Number, changes: changes, observed: rev.Observed, sources: sources})
+		if err != nil {
+			return false, nil, err
+		}
+		w.at = rev.Number
+	}
+	return len(revs) > 0, more, nil
+}
+
+// jump takes the consumer to the given state at once.
+func (w *watch) jump(st *history.State, changes []revision.Change) error {
+	if err := w.out.revision(unit{number: st.Number, changes: changes, sources: st.Sources}); err != nil {
+		return err
+	}
+	w.at = st.Number
+	return nil
+}
+
+func (w *watch) heartbeatNow() error {
+	return w.out.heartbeat(w.history.Sources(), w.at)
+}
