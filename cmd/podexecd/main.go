@@ -1,0 +1,105 @@
+// Command podexecd runs the pods that podconfigd streams: it drives a container runtime over CRI and shows what runs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"k8s.io/klog/v2"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/daemon"
+	"github.com/podstream/podstream/internal/execsvc"
+	"github.com/podstream/podstream/internal/execsvc/service"
+	"github.com/podstream/podstream/internal/execsvc/volume"
+	"github.com/podstream/podstream/internal/grpcserver"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main without the process: it returns the exit code, 2 for a mistake in the flags.
+func run(ctx context.Context, args []string, stderr io.Writer) int {
+	opts, err := parse(args, stderr)
+	if errors.Is(err, pflag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "podexecd:", err)
+		return 2
+	}
+	if err := serve(ctx, opts, stderr); err != nil {
+		fmt.Fprintln(stderr, "podexecd:", err)
+		return 1
+	}
+	return 0
+}
+
+// serve wires the stream to the agent and the agent to the runtime and the service, and runs them until ctx ends.
+func serve(ctx context.Context, opts *options, stderr io.Writer) error {
+	log, err := opts.Logger(stderr)
+	if err != nil {
+		return err
+	}
+	// The CRI client logs through klog.
+	klog.SetSlogLogger(log.With("from", "cri-client"))
+	release, err := daemon.LockRootDir(opts.RootDir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	listeners, err := grpcserver.Listen(opts.Listen)
+	if err != nil {
+		return err
+	}
+	stream, err := client.New(client.Config{Endpoint: opts.podconfigEndpoint, Consumer: "podexecd@" + opts.node, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }()
+	runtime, name, err := connect(ctx, opts, log)
+	if err != nil {
+		return ignoreCanceled(ctx, err)
+	}
+	agent := execsvc.New(execsvc.Config{
+		Runtime: runtime, RuntimeName: name, HostIPs: hostIPs(), Logger: log,
+		Volumes: volume.New(volume.Config{PodsDir: filepath.Join(opts.RootDir, "pods")}),
+	})
+	registry := daemon.NewRegistry()
+	server := grpcserver.New(grpcserver.Config{
+		Register: func(r grpc.ServiceRegistrar) { podexecv1.RegisterPodExecServiceServer(r, service.New(agent.Show)) },
+		Logger:   log, Metrics: registry,
+	})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { agent.Run(ctx); return nil })
+	group.Go(func() error { return ignoreCanceled(ctx, stream.Watch(ctx, client.WatchOptions{}, agent.Deliver)) })
+	group.Go(func() error { return server.Serve(ctx, listeners) })
+	group.Go(func() error { return daemon.ServeMetrics(ctx, opts.MetricsAddress, registry) })
+	log.Info("podexecd is up", "node", opts.node, "podconfigd", opts.podconfigEndpoint, slog.Group("runtime", "name", name, "endpoint", opts.runtimeEndpoint))
+	err = group.Wait()
+	log.Info("podexecd is down; the pods go on running")
+	return err
+}
+
+// ignoreCanceled drops an error that only says that the daemon was told to end.
+func ignoreCanceled(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package execsvc
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/runtime"
+)
+
+// orphanGrace is the grace period in seconds of a pod of which nothing is recorded, as in the kubelet.
+const orphanGrace = 1
+
+// HandlePodAdditions is part of syncloop.SyncHandler.
+func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
+	for _, pod := range pods {
+		a.pods.Put(pod)
+		a.dispatch(pod)
+	}
+}
+
+// HandlePodUpdates is part of syncloop.SyncHandler.
+func (a *Agent) HandlePodUpdates(pods []*v1.Pod) { a.HandlePodAdditions(pods) }
+
+// HandlePodRemoves is part of syncloop.SyncHandler.
+func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {
+	for _, gone := range pods {
+		pod := a.pods.Remove(gone.UID)
+		if pod == nil {
+			// It may be left from an earlier life; housekeeping finds it if it is.
+			continue
+		}
+		a.workers.Remove(pod, graceOf(pod))
+	}
+}
+
+// HandlePodReconcile is part of syncloop.SyncHandler. The status of a static pod means nothing here; that of others is the
+// API server's copy of what this agent told it.
+func (a *Agent) HandlePodReconcile(pods []*v1.Pod) {
+	for _, pod := range pods {
+		a.pods.Put(pod)
+	}
+}
+
+// HandlePodSyncs is part of syncloop.SyncHandler.
+func (a *Agent) HandlePodSyncs(uids []types.UID) {
+	for _, uid := range uids {
+		a.workers.Sync(uid)
+	}
+}
+
+// HandleSources is part of syncloop.SyncHandler.
+func (a *Agent) HandleSources(ready map[string]bool, complete bool) {
+	if complete {
+		a.pods.SetSources(ready)
+		return
+	}
+	for source, r := range ready {
+		a.pods.SetReady(source, r)
+	}
+}
+
+// HandlePodCleanups is part of syncloop.SyncHandler: it mends what no event tells of.
+func (a *Agent) HandlePodCleanups(context.Context) error {
+	found, listed := a.pleg.Pods()
+	if !listed || a.pleg.Health() != nil {
+		// Without a true picture of what runs nothing may be cleaned up.
+		return nil
+	}
+	for _, pod := range a.pods.All() {
+		if _, working := a.workers.Get(pod.UID); !working {
+			a.dispatch(pod)
+		}
+	}
+	there := map[types.UID]bool{}
+	for _, pod := range found {
+		there[pod.UID] = true
+		if !a.known(pod.UID) && a.pods.Settled(pod.Source) {
+			a.removeLeftover(pod)
+		}
+	}
+	for _, uid := range a.statuses.UIDs() {
+		if !a.known(uid) {
+			a.statuses.Delete(uid)
+		}
+	}
+	a.cfg.Runtime.ForgetBackoff()
+	return a.removeLeftoverDirectories(there)
+}
+
+// removeLeftover ends a pod that runs and isn't desired: it was removed while this agent was down. It gets the grace period
+// that was recorded when it was made.
+func (a *Agent) removeLeftover(has *runtime.Pod) {
+	grace := int64(orphanGrace)
+	for _, c := range has.Containers {
+		if c.GracePeriod != nil {
+			grace = max(grace, *c.GracePeriod)
+		}
+	}
+	a.log.Info("pod was left from before and isn't wanted any more; removing it",
+		"pod", has.Namespace+"/"+has.Name, "uid", has.UID, "source", has.Source, "grace_seconds", grace)
+	pod := skeleton(has)
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	a.workers.Remove(pod, grace)
+}
+
+// skeleton is what is known of a pod that was only found running.
+func skeleton(has *runtime.Pod) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		UID: has.UID, Namespace: has.Namespace, Name: has.Name, Annotations: map[string]string{sourceAnnotation: has.Source},
+	}}
+}
+
+// removeLeftoverDirectories removes the directories of pods of which nothing else is left. They don't say from which source
+// they come, so all must have spoken.
+func (a *Agent) removeLeftoverDirectories(there map[types.UID]bool) error {
+	if !a.pods.Settled("") {
+		return nil
+	}
+	uids, err := a.cfg.Volumes.Leftovers()
+	if err != nil {
+		return fmt.Errorf("look for directories of pods that are gone: %w", err)
+	}
+	for _, uid := range uids {
+		if there[uid] || a.known(uid) {
+			continue
+		}
+		if err := a.cfg.Volumes.TearDown(context.Background(), uid); err != nil {
+			return fmt.Errorf("remove the directory of pod %s, which is gone: %w", uid, err)
+		}
+		a.log.Info("removed the directory of a pod that is gone", "uid", uid)
+	}
+	return nil
+}
+
+// sourceAnnotation is set on every pod by podconfigd's merge.
+const sourceAnnotation = "kubernetes.io/config.source"
+
+func graceOf(pod *v1.Pod) int64 {
+	if g := pod.DeletionGracePeriodSeconds; g != nil {
+		return *g
+	}
+	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
+		return *g
+	}
+	return v1.DefaultTerminationGracePeriodSeconds
+}

@@ -1,0 +1,111 @@
+package podset
+
+import (
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Set is the desired pods. It is safe for concurrent use. The pods in it must not be changed.
+type Set struct {
+	mu     sync.RWMutex
+	pods   map[types.UID]*v1.Pod
+	byName map[string]types.UID
+	ready  map[string]bool
+}
+
+// New returns an empty Set.
+func New() *Set {
+	return &Set{pods: map[types.UID]*v1.Pod{}, byName: map[string]types.UID{}, ready: map[string]bool{}}
+}
+
+// Put adds the pod, or replaces the one with its UID.
+func (s *Set) Put(pod *v1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.pods[pod.UID]; old != nil {
+		s.unname(old)
+	}
+	s.pods[pod.UID] = pod
+	s.byName[fullName(pod)] = pod.UID
+}
+
+// Remove takes the pod out and returns it, or nil if it wasn't in.
+func (s *Set) Remove(uid types.UID) *v1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod := s.pods[uid]
+	if pod != nil {
+		s.unname(pod)
+		delete(s.pods, uid)
+	}
+	return pod
+}
+
+// unname drops the name if it is still the pod's own.
+func (s *Set) unname(pod *v1.Pod) {
+	if s.byName[fullName(pod)] == pod.UID {
+		delete(s.byName, fullName(pod))
+	}
+}
+
+// Get is the pod with that UID, or nil.
+func (s *Set) Get(uid types.UID) *v1.Pod {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.pods[uid]
+}
+
+// ByName is the pod of that namespace and name, or nil.
+func (s *Set) ByName(namespace, name string) *v1.Pod {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.pods[s.byName[name+"_"+namespace]]
+}
+
+// All is every pod, in no order.
+func (s *Set) All() []*v1.Pod {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]*v1.Pod, 0, len(s.pods))
+	for _, p := range s.pods {
+		out = append(out, p)
+	}
+	return out
+}
+
+// SetReady notes which sources have told all their pods. Sources that aren't named keep what was noted.
+func (s *Set) SetReady(source string, ready bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready[source] = ready
+}
+
+// SetSources notes the readiness of all configured sources: others aren't configured any more.
+func (s *Set) SetSources(ready map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = make(map[string]bool, len(ready))
+	for name, r := range ready {
+		s.ready[name] = r
+	}
+}
+
+// Settled tells whether a pod of that source which isn't in the Set is unwanted for certain: its own source is ready, or isn't
+// configured while all others are ready. An empty source means that nobody knows where the pod came from.
+func (s *Set) Settled(source string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if ready, configured := s.ready[source]; configured {
+		return ready
+	}
+	for _, ready := range s.ready {
+		if !ready {
+			return false
+		}
+	}
+	return len(s.ready) > 0
+}
+
+func fullName(pod *v1.Pod) string { return pod.Name + "_" + pod.Namespace }

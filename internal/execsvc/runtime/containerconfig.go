@@ -1,0 +1,151 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// ContainerInput is what a container is made of.
+type ContainerInput struct {
+	Pod       *v1.Pod
+	Container *v1.Container
+	// Attempt is the restart count.
+	Attempt uint32
+	// ImageRef is what the runtime calls the container's image.
+	ImageRef string
+	// ImageUser is the user that the image asks for. Nil if it isn't known: then runAsNonRoot needs a runAsUser.
+	ImageUser *ImageUser
+	// Mounts are the container's volumes.
+	Mounts []Mount
+	// Agent becomes the AgentAnnotation.
+	Agent string
+	// MemoryCapacity is the node's memory in bytes; zero if it isn't known.
+	MemoryCapacity int64
+}
+
+// Mount is a path of the node that a container sees.
+type Mount struct {
+	HostPath, ContainerPath string
+	ReadOnly                bool
+	// Propagation empty means None.
+	Propagation v1.MountPropagationMode
+}
+
+// ContainerConfig is what the runtime is told of one container. It fails on what the pod asks for but can't be given; trying
+// again doesn't help then, until the pod or the image changes.
+func ContainerConfig(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
+	pod, c := in.Pod, in.Container
+	env, values, err := environment(c)
+	if err != nil {
+		return nil, err
+	}
+	security, err := containerSecurityContext(pod, c, in.ImageUser)
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := containerAnnotations(in)
+	if err != nil {
+		return nil, err
+	}
+	signal, err := stopSignal(c)
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: in.Attempt},
+		Image:       &runtimeapi.ImageSpec{Image: in.ImageRef, UserSpecifiedImage: c.Image},
+		Command:     expandAll(c.Command, values),
+		Args:        expandAll(c.Args, values),
+		WorkingDir:  c.WorkingDir,
+		Envs:        env,
+		Mounts:      mounts(in.Mounts),
+		Labels:      merged(podLabels(pod), map[string]string{containerNameLabel: c.Name}),
+		Annotations: annotations,
+		LogPath:     LogPath(c.Name, in.Attempt),
+		Stdin:       c.Stdin,
+		StdinOnce:   c.StdinOnce,
+		Tty:         c.TTY,
+		StopSignal:  signal,
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       linuxResources(pod, c, in.MemoryCapacity),
+			SecurityContext: security,
+		},
+	}, nil
+}
+
+// containerAnnotations are what has to be known of the container when its pod isn't there any more.
+func containerAnnotations(in ContainerInput) (map[string]string, error) {
+	pod, c := in.Pod, in.Container
+	annotations := map[string]string{
+		AgentAnnotation:                    in.Agent,
+		containerHashAnnotation:            ContainerHash(c),
+		restartCountAnnotation:             strconv.FormatUint(uint64(in.Attempt), 10),
+		terminationMessagePathAnnotation:   c.TerminationMessagePath,
+		terminationMessagePolicyAnnotation: string(c.TerminationMessagePolicy),
+	}
+	for key, seconds := range map[string]*int64{
+		podDeletionGracePeriodAnnotation:    pod.DeletionGracePeriodSeconds,
+		podTerminationGracePeriodAnnotation: pod.Spec.TerminationGracePeriodSeconds,
+	} {
+		if seconds != nil {
+			annotations[key] = strconv.FormatInt(*seconds, 10)
+		}
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+		text, err := json.Marshal(c.Lifecycle.PreStop)
+		if err != nil {
+			return nil, fmt.Errorf("encode the preStop hook: %w", err)
+		}
+		annotations[preStopHandlerAnnotation] = string(text)
+	}
+	if len(c.Ports) > 0 {
+		text, err := json.Marshal(c.Ports)
+		if err != nil {
+			return nil, fmt.Errorf("encode the ports: %w", err)
+		}
+		annotations[portsAnnotation] = string(text)
+	}
+	return annotations, nil
+}
+
+func mounts(list []Mount) []*runtimeapi.Mount {
+	var out []*runtimeapi.Mount
+	for _, m := range list {
+		out = append(out, &runtimeapi.Mount{
+			HostPath: m.HostPath, ContainerPath: m.ContainerPath, Readonly: m.ReadOnly, Propagation: propagation(m.Propagation),
+		})
+	}
+	return out
+}
+
+func propagation(mode v1.MountPropagationMode) runtimeapi.MountPropagation {
+	switch mode {
+	case v1.MountPropagationHostToContainer:
+		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
+	case v1.MountPropagationBidirectional:
+		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL
+	default:
+		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
+	}
+}
+
+// realTimeSignal spells "SIGRTMIN+1" as the CRI does.
+var realTimeSignal = strings.NewReplacer("+", "PLUS", "-", "MINUS")
+
+// stopSignal is the signal that stops the container; zero for the image's own.
+func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
+	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
+		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT, nil
+	}
+	name := "SIGNAL_" + realTimeSignal.Replace(string(*c.Lifecycle.StopSignal))
+	signal, ok := runtimeapi.Signal_value[name]
+	if !ok {
+		return 0, fmt.Errorf("lifecycle.stopSignal: the runtime interface has no signal %s", *c.Lifecycle.StopSignal)
+	}
+	return runtimeapi.Signal(signal), nil
+}

@@ -1,0 +1,69 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// imageWait is why a container's image isn't there.
+type imageWait struct {
+	Waiting
+	// pause is how long the backoff still runs; zero if it isn't that.
+	pause time.Duration
+}
+
+// ensureImage sees to it that the container's image is there, by its pull policy, and returns what the runtime calls it. If it
+// isn't there, wait says why; err is nil then only if that is a backoff.
+func (r *Runtime) ensureImage(ctx context.Context, pod *v1.Pod, c *v1.Container) (ref string, wait *imageWait, err error) {
+	spec := &runtimeapi.ImageSpec{Image: c.Image, UserSpecifiedImage: c.Image}
+	fail := func(reason string, err error) (string, *imageWait, error) {
+		return "", &imageWait{Waiting: Waiting{reason, err.Error()}}, fmt.Errorf("%s: %w", reason, err)
+	}
+	present, err := r.presentImage(ctx, spec)
+	if err != nil {
+		return fail(ImageInspectError, err)
+	}
+	switch {
+	case c.ImagePullPolicy == v1.PullNever && present == "":
+		return fail(ErrImageNeverPull, fmt.Errorf("container image %q is not present with pull policy of Never", c.Image))
+	case c.ImagePullPolicy != v1.PullAlways && present != "":
+		return present, nil, nil
+	}
+	key := string(pod.UID) + "/" + c.Image
+	if now := r.cfg.Clock.Now(); r.pulls.IsInBackOffSinceUpdate(key, now) {
+		message := fmt.Sprintf("Back-off pulling image %q", c.Image)
+		return "", &imageWait{Waiting: Waiting{ImagePullBackOff, message}, pause: r.pulls.Get(key)}, nil
+	}
+	r.log.Info("pulling image", "pod", podName(pod), "container", c.Name, "image", c.Image)
+	started := r.cfg.Clock.Now()
+	ref, err = r.cfg.Images.PullImage(ctx, spec, nil, nil)
+	if err != nil {
+		r.pulls.Next(key, r.cfg.Clock.Now())
+		_, wait, err := fail(ErrImagePull, err)
+		wait.pause = r.pulls.Get(key)
+		return "", wait, err
+	}
+	r.pulls.DeleteEntry(key)
+	r.log.Info("pulled image", "pod", podName(pod), "container", c.Name, "image", c.Image, "took", r.cfg.Clock.Since(started))
+	if present, err := r.presentImage(ctx, spec); err == nil && present != "" {
+		ref = present
+	}
+	if ref == "" {
+		return fail(ErrImagePull, errors.New("the runtime pulled the image but doesn't name it"))
+	}
+	return ref, nil, nil
+}
+
+// presentImage is the runtime's id of the image, or empty if it doesn't have it.
+func (r *Runtime) presentImage(ctx context.Context, spec *runtimeapi.ImageSpec) (string, error) {
+	resp, err := r.cfg.Images.ImageStatus(ctx, spec, false)
+	if err != nil {
+		return "", fmt.Errorf("look for image %q: %w", spec.GetImage(), err)
+	}
+	return resp.GetImage().GetId(), nil
+}

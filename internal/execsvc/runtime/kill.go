@@ -1,0 +1,140 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// minGrace is the least time, in seconds, that a container gets to end by itself.
+const minGrace = 1
+
+// KillPod stops all that the pod has: its containers at once, each with the grace period in seconds, then its sandboxes. It is
+// no error if something has stopped before.
+func (r *Runtime) KillPod(ctx context.Context, has *Pod, grace int64) error {
+	var group errgroup.Group
+	for _, c := range has.Containers {
+		if c.State == Running || c.State == Unknown {
+			group.Go(func() error { return r.stopContainer(ctx, c, grace) })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, s := range has.Sandboxes {
+		// A sandbox that isn't ready may still hold its network.
+		if err := r.cfg.Runtime.StopPodSandbox(ctx, s.ID); err != nil {
+			return fmt.Errorf("stop sandbox %s: %w", s.ID, err)
+		}
+	}
+	return nil
+}
+
+func (r *Runtime) stopContainer(ctx context.Context, c Container, grace int64) error {
+	if err := r.cfg.Runtime.StopContainer(ctx, c.ID, max(grace, minGrace)); err != nil {
+		return fmt.Errorf("stop container %s (%s): %w", c.Name, c.ID, err)
+	}
+	return nil
+}
+
+// Purge removes all that is left of a pod that has been killed: containers, sandboxes and logs.
+func (r *Runtime) Purge(ctx context.Context, has *Pod) error {
+	for _, c := range has.Containers {
+		if err := r.removeContainer(ctx, has.Namespace, has.Name, has.UID, c); err != nil {
+			return err
+		}
+	}
+	for _, s := range has.Sandboxes {
+		if err := r.cfg.Runtime.RemovePodSandbox(ctx, s.ID); err != nil {
+			return fmt.Errorf("remove sandbox %s: %w", s.ID, err)
+		}
+	}
+	if has.Name == "" {
+		return nil
+	}
+	if err := os.RemoveAll(LogDir(r.cfg.LogsDir, has.Namespace, has.Name, has.UID)); err != nil {
+		return fmt.Errorf("remove the pod's logs: %w", err)
+	}
+	return nil
+}
+
+// prune removes dead containers but the last of each name, which is kept for its logs and as lastState.
+func (r *Runtime) prune(ctx context.Context, in SyncInput) error {
+	seen := map[string]bool{}
+	for _, c := range in.Has.Containers {
+		if c.State != Exited {
+			continue
+		}
+		if !seen[c.Name] {
+			seen[c.Name] = true
+			continue
+		}
+		if err := r.removeContainer(ctx, in.Pod.Namespace, in.Pod.Name, in.Pod.UID, c); err != nil {
+			return err
+		}
+	}
+	latest := ""
+	if len(in.Has.Sandboxes) > 0 {
+		latest = in.Has.Sandboxes[0].ID
+	}
+	for _, s := range in.Has.Sandboxes {
+		if s.ID == latest || s.Ready || in.Has.holds(s.ID) {
+			continue
+		}
+		if err := r.cfg.Runtime.RemovePodSandbox(ctx, s.ID); err != nil {
+			return fmt.Errorf("remove sandbox %s: %w", s.ID, err)
+		}
+	}
+	return nil
+}
+
+// holds tells whether a container is left in the sandbox.
+func (p *Pod) holds(sandbox string) bool {
+	for _, c := range p.Containers {
+		if c.SandboxID == sandbox {
+			return true
+		}
+	}
+	return false
+}
+
+// removeContainer removes a container that doesn't run, with its log and the link to it.
+func (r *Runtime) removeContainer(ctx context.Context, namespace, name string, uid types.UID, c Container) error {
+	if err := r.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil {
+		return fmt.Errorf("remove container %s (%s): %w", c.Name, c.ID, err)
+	}
+	for _, path := range []string{
+		filepath.Join(LogDir(r.cfg.LogsDir, namespace, name, uid), LogPath(c.Name, c.Attempt)),
+		r.logLink(namespace, name, c.Name, c.ID),
+	} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the log of container %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+// linkLog makes the link in /var/log/containers that log collectors look for.
+func (r *Runtime) linkLog(pod *v1.Pod, s Start, id string) error {
+	link := r.logLink(pod.Namespace, pod.Name, s.Container.Name, id)
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		return fmt.Errorf("make the directory of log links: %w", err)
+	}
+	target := filepath.Join(LogDir(r.cfg.LogsDir, pod.Namespace, pod.Name, pod.UID), LogPath(s.Container.Name, s.Attempt))
+	if err := os.Symlink(target, link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("link the log of attempt %s: %w", strconv.Itoa(int(s.Attempt)), err)
+	}
+	return nil
+}
+
+func (r *Runtime) logLink(namespace, name, container, id string) string {
+	return filepath.Join(filepath.Dir(r.cfg.LogsDir), "containers", LogLinkName(namespace, name, container, id))
+}

@@ -1,0 +1,200 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// List is all pods of this agent that the runtime has, in no order, as far as two calls can tell.
+func (r *Runtime) List(ctx context.Context) ([]*Pod, error) {
+	pods, err := r.list(ctx, &runtimeapi.PodSandboxFilter{}, &runtimeapi.ContainerFilter{})
+	if err != nil {
+		return nil, err
+	}
+	r.forgetExited(pods)
+	return pods, nil
+}
+
+// Status is one pod of this agent in full. A pod that the runtime doesn't have is returned empty, but for its UID.
+func (r *Runtime) Status(ctx context.Context, uid types.UID) (*Pod, error) {
+	selector := map[string]string{podUIDLabel: string(uid)}
+	readAt := r.cfg.Clock.Now()
+	pods, err := r.list(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: selector}, &runtimeapi.ContainerFilter{LabelSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	if len(pods) == 0 {
+		return &Pod{UID: uid, ReadAt: readAt}, nil
+	}
+	pod := pods[0]
+	if s := pod.ReadySandbox(); s != nil {
+		if err := r.sandboxDetails(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	kept := pod.Containers[:0]
+	for _, c := range pod.Containers {
+		found, err := r.containerDetails(ctx, &c)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			kept = append(kept, c)
+		}
+	}
+	pod.Containers = kept
+	return pod, nil
+}
+
+func (r *Runtime) list(ctx context.Context, sf *runtimeapi.PodSandboxFilter, cf *runtimeapi.ContainerFilter) ([]*Pod, error) {
+	readAt := r.cfg.Clock.Now()
+	sandboxes, err := r.cfg.Runtime.ListPodSandbox(ctx, sf)
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	containers, err := r.cfg.Runtime.ListContainers(ctx, cf)
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	byUID := map[types.UID]*Pod{}
+	pod := func(labels map[string]string) *Pod {
+		uid := types.UID(labels[podUIDLabel])
+		if byUID[uid] == nil {
+			byUID[uid] = &Pod{UID: uid, Namespace: labels[podNamespaceLabel], Name: labels[podNameLabel], ReadAt: readAt}
+		}
+		return byUID[uid]
+	}
+	for _, s := range sandboxes {
+		if s.GetAnnotations()[AgentAnnotation] != r.cfg.Agent {
+			continue
+		}
+		p := pod(s.GetLabels())
+		p.Source = s.GetAnnotations()[configSourceAnnotation]
+		p.Sandboxes = append(p.Sandboxes, Sandbox{
+			ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(), Created: time.Unix(0, s.GetCreatedAt()),
+			Ready: s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
+		})
+	}
+	for _, c := range containers {
+		if c.GetAnnotations()[AgentAnnotation] != r.cfg.Agent {
+			continue
+		}
+		p := pod(c.GetLabels())
+		p.Containers = append(p.Containers, Container{
+			ID: c.GetId(), Name: c.GetMetadata().GetName(), SandboxID: c.GetPodSandboxId(), Attempt: c.GetMetadata().GetAttempt(),
+			State: stateOf(c.GetState()), Created: time.Unix(0, c.GetCreatedAt()), Image: c.GetImage().GetImage(), ImageRef: c.GetImageRef(),
+			Hash: c.GetAnnotations()[containerHashAnnotation], GracePeriod: graceOf(c.GetAnnotations()),
+		})
+	}
+	var out []*Pod
+	for _, p := range byUID {
+		slices.SortFunc(p.Sandboxes, func(a, b Sandbox) int { return int(b.Attempt) - int(a.Attempt) })
+		slices.SortFunc(p.Containers, func(a, b Container) int { return b.Created.Compare(a.Created) })
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// graceOf is the grace period that was recorded with the container: that of the deletion, or else the pod's own.
+func graceOf(annotations map[string]string) *int64 {
+	for _, key := range []string{podDeletionGracePeriodAnnotation, podTerminationGracePeriodAnnotation} {
+		if n, err := strconv.ParseInt(annotations[key], 10, 64); err == nil {
+			return &n
+		}
+	}
+	return nil
+}
+
+func stateOf(s runtimeapi.ContainerState) State {
+	switch s {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return Created
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return Running
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return Exited
+	default:
+		return Unknown
+	}
+}
+
+func (r *Runtime) sandboxDetails(ctx context.Context, s *Sandbox) error {
+	resp, err := r.cfg.Runtime.PodSandboxStatus(ctx, s.ID, false)
+	if status.Code(err) == codes.NotFound {
+		s.Ready = false
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ask for the status of sandbox %s: %w", s.ID, err)
+	}
+	s.Ready = resp.GetStatus().GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
+	s.HostNetwork = resp.GetStatus().GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+	if ip := resp.GetStatus().GetNetwork().GetIp(); ip != "" && !s.HostNetwork {
+		s.IPs = append(s.IPs, ip)
+		for _, more := range resp.GetStatus().GetNetwork().GetAdditionalIps() {
+			s.IPs = append(s.IPs, more.GetIp())
+		}
+	}
+	return nil
+}
+
+// containerDetails completes c. It is false if the container has gone meanwhile.
+func (r *Runtime) containerDetails(ctx context.Context, c *Container) (bool, error) {
+	r.mu.Lock()
+	known, ok := r.exited[c.ID]
+	r.mu.Unlock()
+	if ok {
+		*c = known
+		return true, nil
+	}
+	resp, err := r.cfg.Runtime.ContainerStatus(ctx, c.ID, false)
+	if status.Code(err) == codes.NotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask for the status of container %s (%s): %w", c.Name, c.ID, err)
+	}
+	s := resp.GetStatus()
+	c.State, c.ExitCode, c.Reason, c.Message = stateOf(s.GetState()), s.GetExitCode(), s.GetReason(), s.GetMessage()
+	c.Image, c.ImageRef = s.GetImage().GetImage(), s.GetImageRef()
+	c.Started, c.Finished = timeOf(s.GetStartedAt()), timeOf(s.GetFinishedAt())
+	if c.State == Exited {
+		r.mu.Lock()
+		r.exited[c.ID] = *c
+		r.mu.Unlock()
+	}
+	return true, nil
+}
+
+// timeOf is a CRI time in nanoseconds, where zero means never.
+func timeOf(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
+}
+
+// forgetExited drops the details of containers that are gone.
+func (r *Runtime) forgetExited(pods []*Pod) {
+	there := map[string]bool{}
+	for _, p := range pods {
+		for _, c := range p.Containers {
+			there[c.ID] = true
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.exited {
+		if !there[id] {
+			delete(r.exited, id)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// SyncInput is what SyncPod works on.
+type SyncInput struct {
+	Pod *v1.Pod
+	// Has is what the runtime has of the pod, read just now.
+	Has *Pod
+	// Mounts are the volumes of a container, set up.
+	Mounts func(*v1.Container) ([]Mount, error)
+}
+
+// SyncResult is what came of a SyncPod.
+type SyncResult struct {
+	// Waiting tells, by container name, why a container that should run doesn't.
+	Waiting map[string]Waiting
+	// RetryAfter is when the earliest backoff ends. Zero: nothing waits for one.
+	RetryAfter time.Duration
+	// Err joins what went wrong. Containers in backoff are no errors.
+	Err error
+}
+
+// Waiting is the reason, as users know it from kubectl, that a container doesn't run.
+type Waiting struct {
+	Reason, Message string
+}
+
+// The reasons of Waiting, as the kubelet has them (pkg/kubelet/container, pkg/kubelet/images).
+const (
+	CreatePodSandboxError      = "CreatePodSandboxError"
+	CrashLoopBackOff           = "CrashLoopBackOff"
+	CreateContainerConfigError = "CreateContainerConfigError"
+	CreateContainerError       = "CreateContainerError"
+	RunContainerError          = "RunContainerError"
+	ErrImagePull               = "ErrImagePull"
+	ErrImageNeverPull          = "ErrImageNeverPull"
+	ImagePullBackOff           = "ImagePullBackOff"
+	ImageInspectError          = "ImageInspectError"
+)
+
+// SyncPod takes the pod one round nearer to what it should be. It is called again after each change and each failure.
+func (r *Runtime) SyncPod(ctx context.Context, in SyncInput) SyncResult {
+	res := SyncResult{Waiting: map[string]Waiting{}}
+	do := ComputeActions(in.Pod, in.Has)
+	if do.KillPod {
+		if err := r.KillPod(ctx, in.Has, gracePeriod(in.Pod)); err != nil {
+			res.Err = err
+			return res
+		}
+	}
+	for _, k := range do.Kill {
+		r.log.Info("stopping container", "pod", podName(in.Pod), "container", k.Container.Name, "reason", k.Reason)
+		if err := r.stopContainer(ctx, k.Container, gracePeriod(in.Pod)); err != nil {
+			res.Err = err
+			return res
+		}
+	}
+	for _, c := range do.Remove {
+		if err := r.removeContainer(ctx, in.Pod.Namespace, in.Pod.Name, in.Pod.UID, c); err != nil {
+			res.Err = err
+			return res
+		}
+	}
+	if len(do.Start) == 0 {
+		res.Err = r.prune(ctx, in)
+		return res
+	}
+	if do.CreateSandbox {
+		id, err := r.createSandbox(ctx, in.Pod, do.SandboxAttempt)
+		if err != nil {
+			for i := range in.Pod.Spec.Containers {
+				res.Waiting[in.Pod.Spec.Containers[i].Name] = Waiting{"ContainerCreating", err.Error()}
+			}
+			res.Err = fmt.Errorf("%s: %w", CreatePodSandboxError, err)
+			return res
+		}
+		do.SandboxID = id
+	}
+	var errs []error
+	for _, s := range do.Start {
+		if err := r.startContainer(ctx, in, do, s, &res); err != nil {
+			errs = append(errs, fmt.Errorf("container %s: %w", s.Container.Name, err))
+		}
+	}
+	res.Err = errors.Join(append(errs, r.prune(ctx, in))...)
+	return res
+}
+
+func (r *Runtime) createSandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (string, error) {
+	config := SandboxConfig(pod, attempt, r.cfg.Agent, r.cfg.LogsDir)
+	if err := os.MkdirAll(config.GetLogDirectory(), 0o755); err != nil {
+		return "", fmt.Errorf("make the pod's log directory: %w", err)
+	}
+	id, err := r.cfg.Runtime.RunPodSandbox(ctx, config, "")
+	if err != nil {
+		return "", fmt.Errorf("run sandbox: %w", err)
+	}
+	r.log.Info("sandbox runs", "pod", podName(pod), "uid", pod.UID, "sandbox", id, "attempt", attempt)
+	return id, nil
+}
+
+// startContainer makes and starts one container, unless it has to wait. What it waits for, or what failed, goes into res.
+func (r *Runtime) startContainer(ctx context.Context, in SyncInput, do Actions, s Start, res *SyncResult) error {
+	fail := func(reason string, err error) error {
+		res.Waiting[s.Container.Name] = Waiting{reason, err.Error()}
+		return fmt.Errorf("%s: %w", reason, err)
+	}
+	if pause := r.restartPause(in.Pod, s); pause > 0 {
+		message := fmt.Sprintf("back-off %v restarting failed container=%s pod=%s(%s)",
+			r.restarts.Get(restartKey(in.Pod, s)), s.Container.Name, in.Pod.Name+"_"+in.Pod.Namespace, in.Pod.UID)
+		res.Waiting[s.Container.Name] = Waiting{CrashLoopBackOff, message}
+		res.retry(pause)
+		return nil
+	}
+	image, wait, err := r.ensureImage(ctx, in.Pod, s.Container)
+	if wait != nil {
+		res.Waiting[s.Container.Name] = wait.Waiting
+		res.retry(wait.pause)
+		return err
+	}
+	mounts, err := in.Mounts(s.Container)
+	if err != nil {
+		return fail(CreateContainerConfigError, err)
+	}
+	config, err := ContainerConfig(ContainerInput{
+		Pod: in.Pod, Container: s.Container, Attempt: s.Attempt, ImageRef: image, Mounts: mounts,
+		Agent: r.cfg.Agent, MemoryCapacity: r.cfg.MemoryCapacity,
+	})
+	if err != nil {
+		return fail(CreateContainerConfigError, err)
+	}
+	sandbox := SandboxConfig(in.Pod, do.SandboxAttempt, r.cfg.Agent, r.cfg.LogsDir)
+	if err := os.MkdirAll(filepath.Join(sandbox.GetLogDirectory(), s.Container.Name), 0o755); err != nil {
+		return fail(CreateContainerError, fmt.Errorf("make the container's log directory: %w", err))
+	}
+	id, err := r.cfg.Runtime.CreateContainer(ctx, do.SandboxID, config, sandbox)
+	if err != nil {
+		return fail(CreateContainerError, err)
+	}
+	if err := r.cfg.Runtime.StartContainer(ctx, id); err != nil {
+		return fail(RunContainerError, err)
+	}
+	r.log.Info("container runs", "pod", podName(in.Pod), "uid", in.Pod.UID, "container", s.Container.Name, "id", id, "attempt", s.Attempt)
+	return r.linkLog(in.Pod, s, id)
+}
+
+// restartPause is how long the container has to wait before it is started again: by the kubelet's rules it starts at once the
+// first time, then after a pause since its last end that doubles with each restart.
+func (r *Runtime) restartPause(pod *v1.Pod, s Start) time.Duration {
+	if s.Last == nil || s.Last.State != Exited {
+		return 0
+	}
+	key, now := restartKey(pod, s), r.cfg.Clock.Now()
+	if r.restarts.IsInBackOffSince(key, s.Last.Finished) {
+		return max(s.Last.Finished.Add(r.restarts.Get(key)).Sub(now), time.Millisecond)
+	}
+	r.restarts.Next(key, s.Last.Finished)
+	return 0
+}
+
+func restartKey(pod *v1.Pod, s Start) string {
+	return string(pod.UID) + "/" + s.Container.Name + "/" + ContainerHash(s.Container)
+}
+
+func (res *SyncResult) retry(after time.Duration) {
+	if after > 0 && (res.RetryAfter == 0 || after < res.RetryAfter) {
+		res.RetryAfter = after
+	}
+}
+
+func gracePeriod(pod *v1.Pod) int64 {
+	if pod.DeletionGracePeriodSeconds != nil {
+		return *pod.DeletionGracePeriodSeconds
+	}
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
+		return *pod.Spec.TerminationGracePeriodSeconds
+	}
+	return v1.DefaultTerminationGracePeriodSeconds
+}
+
+func podName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -1,0 +1,333 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+)
+
+// Result is what came of a SyncPod that went well.
+type Result struct {
+	// Terminal is set if the pod has run to its end and must not be restarted.
+	Terminal bool
+	// Again is set if there is more to do at once.
+	Again bool
+	// RetryAfter is when a backoff ends. Zero: nothing waits for one.
+	RetryAfter time.Duration
+}
+
+// Syncer does the work on one pod. Each method must be safe to repeat: a worker calls it again until it succeeds. The calls
+// for one pod never overlap.
+type Syncer interface {
+	// SyncPod brings the pod to what is desired. Its context ends when the pod is to be terminated.
+	SyncPod(ctx context.Context, pod *v1.Pod) (Result, error)
+	// SyncTerminatingPod stops all that runs, with the grace period in seconds. Its context ends when the grace period has been
+	// shortened: it is then called again.
+	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, grace int64) error
+	// SyncTerminatedPod cleans up what the pod used, and leaves what its status and logs need.
+	SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error
+	// PurgePod removes what is left of a pod that isn't desired any more.
+	PurgePod(ctx context.Context, pod *v1.Pod) error
+}
+
+// Config says how workers work. All times have the kubelet's values for zero.
+type Config struct {
+	Syncer Syncer
+	// Resync is the time between syncs of a pod to which nothing happens. Zero means 60 s; each is up to half longer.
+	Resync time.Duration
+	// Retry is the pause after a failure. Zero means 10 s.
+	Retry time.Duration
+	// Clock is for the pauses. Nil means the real one.
+	Clock clock.WithTicker
+	// Logger gets a line for each change of state and each new failure. Nil discards.
+	Logger *slog.Logger
+}
+
+// Workers are the workers of all pods. It is safe for concurrent use.
+type Workers struct {
+	cfg    Config
+	ctx    context.Context
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+
+	mu      sync.Mutex
+	workers map[types.UID]*worker
+	// queues are the UIDs that want a full name, the one that has it first.
+	queues map[string][]types.UID
+}
+
+// worker is one pod's goroutine. Its fields are guarded by Workers.mu.
+type worker struct {
+	machine *machine
+	wake    chan struct{}
+	// interrupt ends the step under way.
+	interrupt context.CancelFunc
+	err       error
+}
+
+// New returns Workers without pods.
+func New(cfg Config) *Workers {
+	if cfg.Resync == 0 {
+		cfg.Resync = time.Minute
+	}
+	if cfg.Retry == 0 {
+		cfg.Retry = 10 * time.Second
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	w := &Workers{cfg: cfg, workers: map[types.UID]*worker{}, queues: map[string][]types.UID{}}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+// Update tells of a pod that is new or has changed.
+func (w *Workers) Update(pod *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := w.workers[pod.UID]; k != nil {
+		before := k.machine.state
+		k.machine.update(pod)
+		k.signal(before != k.machine.state)
+		return
+	}
+	m := &machine{state: Waiting, pod: pod}
+	m.update(pod)
+	w.start(m)
+}
+
+// Remove tells that a pod isn't desired any more. pod is what is known of it; grace is in seconds.
+func (w *Workers) Remove(pod *v1.Pod, grace int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := w.workers[pod.UID]
+	if k == nil {
+		// Nobody works on it, but it may run: it was found so.
+		m := &machine{state: Syncing, pod: pod}
+		m.remove(grace)
+		w.start(m)
+		return
+	}
+	before, grace0 := k.machine.state, k.machine.grace
+	k.machine.remove(grace)
+	k.signal(before != k.machine.state || k.machine.grace < grace0)
+}
+
+// Sync has a pod looked at now. Unknown pods are ignored.
+func (w *Workers) Sync(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := w.workers[uid]; k != nil {
+		k.signal(false)
+	}
+}
+
+// Get is the worker of a pod; false if there is none.
+func (w *Workers) Get(uid types.UID) (Status, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := w.workers[uid]
+	if k == nil {
+		return Status{}, false
+	}
+	return k.status(), true
+}
+
+// All are all workers, in no order.
+func (w *Workers) All() []Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]Status, 0, len(w.workers))
+	for _, k := range w.workers {
+		out = append(out, k.status())
+	}
+	return out
+}
+
+// Stop ends all workers and waits for them. The pods stay as they are.
+func (w *Workers) Stop() {
+	w.cancel()
+	w.group.Wait()
+}
+
+func (k *worker) status() Status {
+	return Status{State: k.machine.state, Pod: k.machine.pod, Removed: k.machine.removed, Err: k.err}
+}
+
+// signal wakes the worker, and has it drop what it is at if that is out of date.
+func (k *worker) signal(interrupt bool) {
+	if interrupt && k.interrupt != nil {
+		k.interrupt()
+	}
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// start starts a worker. The caller holds mu.
+func (w *Workers) start(m *machine) {
+	k := &worker{machine: m, wake: make(chan struct{}, 1)}
+	uid, name := m.pod.UID, fullName(m.pod)
+	w.workers[uid] = k
+	w.queues[name] = append(w.queues[name], uid)
+	k.signal(false)
+	w.group.Go(func() { w.run(uid, k) })
+}
+
+// run is a worker's goroutine.
+func (w *Workers) run(uid types.UID, k *worker) {
+	timer := w.cfg.Clock.NewTimer(w.cfg.Resync)
+	defer timer.Stop()
+	for {
+		select {
+		case <-k.wake:
+		case <-timer.C():
+		case <-w.ctx.Done():
+			return
+		}
+		pause, alive := w.steps(uid, k)
+		if !alive {
+			return
+		}
+		timer.Reset(pause)
+	}
+}
+
+// steps takes the pod as far as it goes now, and returns when to look at it again.
+func (w *Workers) steps(uid types.UID, k *worker) (pause time.Duration, alive bool) {
+	for w.ctx.Err() == nil {
+		ctx, s, pod, grace := w.next(uid, k)
+		var res Result
+		var err error
+		switch s {
+		case stepNothing:
+			return w.resync(), true
+		case stepForget:
+			return 0, w.end(uid, k)
+		case stepSync:
+			res, err = w.cfg.Syncer.SyncPod(ctx, pod)
+		case stepTerminate:
+			err = w.cfg.Syncer.SyncTerminatingPod(ctx, pod, grace)
+		case stepCleanUp:
+			err = w.cfg.Syncer.SyncTerminatedPod(ctx, pod)
+		case stepPurge:
+			err = w.cfg.Syncer.PurgePod(ctx, pod)
+		}
+		outdated := ctx.Err() != nil
+		changed := w.finish(k, s, res, err, outdated)
+		switch {
+		case outdated || changed || err == nil && res.Again:
+			// Go on with whatever is next.
+		case res.RetryAfter > 0:
+			return res.RetryAfter, true
+		case err != nil:
+			return w.cfg.Retry, true
+		default:
+			return w.resync(), true
+		}
+	}
+	return 0, false
+}
+
+// next is the next step, with a context that ends when the step is out of date.
+func (w *Workers) next(uid types.UID, k *worker) (context.Context, step, *v1.Pod, int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, cancel := context.WithCancel(w.ctx)
+	if k.interrupt != nil {
+		k.interrupt()
+	}
+	k.interrupt = cancel
+	m := k.machine
+	queue := w.queues[fullName(m.pod)]
+	s := m.step(len(queue) > 0 && queue[0] == uid)
+	return ctx, s, m.pod, m.grace
+}
+
+// finish notes how a step went, and tells whether that changed the pod's state.
+func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	log := w.cfg.Logger.With("pod", k.machine.pod.Namespace+"/"+k.machine.pod.Name, "uid", k.machine.pod.UID)
+	if outdated && err != nil {
+		// It failed because it was told to stop.
+		return false
+	}
+	if err != nil {
+		// The same failure again and again is one message.
+		if k.err == nil || k.err.Error() != err.Error() {
+			log.Error(s.String()+" failed; it is tried again", "error", err, "retry_in", w.retry(res))
+		}
+		k.err = err
+		return false
+	}
+	if k.err != nil {
+		log.Info(s.String() + " went well after failures")
+	}
+	k.err = nil
+	held, before, purged := k.machine.holdsName(), k.machine.state, k.machine.purged
+	k.machine.done(s, res.Terminal)
+	if held && !k.machine.holdsName() {
+		w.release(k.machine.pod)
+	}
+	if before != k.machine.state {
+		log.Debug("pod is "+k.machine.state.String(), "was", before.String())
+	}
+	return before != k.machine.state || purged != k.machine.purged
+}
+
+func (w *Workers) retry(res Result) time.Duration {
+	if res.RetryAfter > 0 {
+		return res.RetryAfter
+	}
+	return w.cfg.Retry
+}
+
+// release lets the next pod of the name start. The caller holds mu.
+func (w *Workers) release(pod *v1.Pod) {
+	name := fullName(pod)
+	queue := w.queues[name]
+	for i, uid := range queue {
+		if uid == pod.UID {
+			queue = append(queue[:i:i], queue[i+1:]...)
+			break
+		}
+	}
+	if len(queue) == 0 {
+		delete(w.queues, name)
+		return
+	}
+	w.queues[name] = queue
+	if next := w.workers[queue[0]]; next != nil {
+		next.signal(false)
+	}
+}
+
+// end removes the worker, or begins the life of the incarnation that waited. It is true if the goroutine goes on.
+func (w *Workers) end(uid types.UID, k *worker) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.release(k.machine.pod)
+	m := k.machine.reborn()
+	if m == nil {
+		delete(w.workers, uid)
+		return false
+	}
+	k.machine, k.err = m, nil
+	name := fullName(m.pod)
+	w.queues[name] = append(w.queues[name], uid)
+	k.signal(false)
+	return true
+}
+
+func (w *Workers) resync() time.Duration { return wait.Jitter(w.cfg.Resync, 0.5) }

@@ -1,0 +1,121 @@
+package podctl
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// output is how a command prints its answer: the value of -o.
+type output string
+
+const (
+	outputTable output = "table"
+	// outputWide is the table with more columns; where a command has none, it is the table.
+	outputWide output = "wide"
+	outputJSON output = "json"
+	outputYAML output = "yaml"
+)
+
+// String implements pflag.Value.
+func (o *output) String() string { return string(*o) }
+
+// Type implements pflag.Value.
+func (o *output) Type() string { return "format" }
+
+// Set implements pflag.Value.
+func (o *output) Set(s string) error {
+	switch v := output(s); v {
+	case outputTable, outputWide, outputJSON, outputYAML:
+		*o = v
+		return nil
+	}
+	return errors.New("want table, wide, json or yaml")
+}
+
+// isTable tells whether the output is for people.
+func (o output) isTable() bool { return o == outputTable || o == outputWide }
+
+// endpoint is the Unix socket of a daemon.
+type endpoint struct{ path string }
+
+// String implements pflag.Value: the endpoint as it would be written on the command line.
+func (e *endpoint) String() string {
+	if strings.HasPrefix(e.path, "/") {
+		return "unix://" + e.path
+	}
+	return "unix:" + e.path
+}
+
+// Type implements pflag.Value.
+func (e *endpoint) Type() string { return "socket" }
+
+// Set implements pflag.Value. It takes gRPC's names for a socket, unix:///absolute/path and unix:path.
+func (e *endpoint) Set(s string) error {
+	const want = "want unix:///PATH"
+	if rest, ok := strings.CutPrefix(s, "unix://"); ok {
+		if len(rest) < 2 || rest[0] != '/' {
+			return fmt.Errorf("%s: after unix:// comes an absolute path", want)
+		}
+		e.path = rest
+		return nil
+	}
+	if rest, ok := strings.CutPrefix(s, "unix:"); ok && rest != "" {
+		e.path = rest
+		return nil
+	}
+	switch {
+	case s == "", s == "unix:", strings.HasPrefix(s, "unix-abstract:"):
+		return errors.New(want)
+	case s[0] == '/', s[0] == '.':
+		return fmt.Errorf("%s: for a path write unix:%s", want, s)
+	}
+	return fmt.Errorf("%s: tcp needs mutual TLS, which podctl doesn't have yet", want)
+}
+
+// podFormat is the encoding in which watch asks for pods: the value of --format.
+type podFormat podconfigv1.PodFormat
+
+var podFormatNames = map[string]podFormat{
+	"auto":      podFormat(podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED),
+	"json":      podFormat(podconfigv1.PodFormat_POD_FORMAT_JSON),
+	"protobuf":  podFormat(podconfigv1.PodFormat_POD_FORMAT_PROTOBUF),
+	"reference": podFormat(podconfigv1.PodFormat_POD_FORMAT_REFERENCE),
+}
+
+// String implements pflag.Value.
+func (f *podFormat) String() string {
+	for name, format := range podFormatNames {
+		if format == *f {
+			return name
+		}
+	}
+	return ""
+}
+
+// Type implements pflag.Value.
+func (f *podFormat) Type() string { return "encoding" }
+
+// Set implements pflag.Value.
+func (f *podFormat) Set(s string) error {
+	format, ok := podFormatNames[s]
+	if !ok {
+		return errors.New("want auto, json, protobuf or reference")
+	}
+	*f = format
+	return nil
+}
+
+// resolve turns auto into what the output can show: people see a table made of a few fields, which protobuf carries most
+// cheaply; documents show the pod as it is.
+func (f podFormat) resolve(o output) podconfigv1.PodFormat {
+	switch {
+	case f != podFormatNames["auto"]:
+		return podconfigv1.PodFormat(f)
+	case o.isTable():
+		return podconfigv1.PodFormat_POD_FORMAT_PROTOBUF
+	}
+	return podconfigv1.PodFormat_POD_FORMAT_JSON
+}

@@ -1,0 +1,146 @@
+package podctl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// runAlone runs podctl with nothing to talk to.
+func runAlone(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = Run(context.Background(), Config{Args: args, Stdout: &out, Stderr: &errs, Version: "v1.2.3"})
+	return code, out.String(), errs.String()
+}
+
+func TestUsageErrors(t *testing.T) {
+	const tcp = "tcp needs mutual TLS, which podctl doesn't have yet"
+	for args, want := range map[string]string{
+		"bogus":                                      `unknown command "bogus"`,
+		"pods --bogus":                               "unknown flag: --bogus",
+		"pods extra":                                 `unknown command "extra" for "podctl pods"`,
+		"pods -o xml":                                "want table, wide, json or yaml",
+		"watch --format=xml":                         "want auto, json, protobuf or reference",
+		"pods --request-timeout=soon":                "invalid duration",
+		"pods --podconfig-endpoint=localhost:9":      tcp,
+		"pods --podexec-endpoint=tcp://[::1]:9":      tcp,
+		"pods --podexec-endpoint=/run/x.sock":        "for a path write unix:/run/x.sock",
+		"pods --podexec-endpoint=unix:":              "want unix:///PATH",
+		"pods --podexec-endpoint=":                   "want unix:///PATH",
+		"pods --podexec-endpoint=unix://run/x":       "after unix:// comes an absolute path",
+		"pods --podexec-endpoint=unix-abstract:name": "want unix:///PATH",
+	} {
+		code, stdout, stderr := runAlone(strings.Fields(args)...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, want) || !strings.Contains(stderr, "--help' for usage") {
+			t.Errorf("podctl %s: exit code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{nil, {"--help"}, {"help"}, {"watch", "-h"}} {
+		code, stdout, stderr := runAlone(args...)
+		if code != exitOK || !strings.Contains(stdout, "Usage:") || stderr != "" {
+			t.Errorf("podctl %v: exit code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+		if !strings.Contains(stdout, "unix:///run/podstream/podconfigd.sock") {
+			t.Errorf("podctl %v doesn't tell the default socket:\n%s", args, stdout)
+		}
+	}
+}
+
+func TestEndpoint(t *testing.T) {
+	for in, path := range map[string]string{
+		"unix:///run/x.sock": "/run/x.sock", "unix:/run/x.sock": "/run/x.sock", "unix:x.sock": "x.sock",
+	} {
+		var e, again endpoint
+		if err := e.Set(in); err != nil || e.path != path {
+			t.Errorf("%s: path %q, error %v", in, e.path, err)
+		}
+		if err := again.Set(e.String()); err != nil || again != e {
+			t.Errorf("%s reads back as %q, error %v", &e, again.path, err)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	for output, want := range map[string]string{
+		"table": fmt.Sprintf("podctl v1.2.3 (%s, %s)\n", runtime.Version(), platform),
+		"json": fmt.Sprintf("{\n    \"version\": \"v1.2.3\",\n    \"goVersion\": %q,\n    \"platform\": %q\n}\n",
+			runtime.Version(), platform),
+		"yaml": fmt.Sprintf("goVersion: %s\nplatform: %s\nversion: v1.2.3\n", runtime.Version(), platform),
+	} {
+		if code, stdout, _ := runAlone("version", "-o", output); code != exitOK || stdout != want {
+			t.Errorf("-o %s: exit code %d, stdout %q, want %q", output, code, stdout, want)
+		}
+	}
+}
+
+// Whoever can't connect is told where it was tried and what to check.
+func TestUnreachable(t *testing.T) {
+	for _, command := range []string{"sources", "watch"} {
+		n := newNode(t)
+		check := func(want string) {
+			t.Helper()
+			n.stderr = newScreen()
+			if code := n.run(t.Context(), command); code != exitFailed || n.stdout.String() != "" {
+				t.Errorf("%s: exit code %d, stdout:\n%s", command, code, n.stdout)
+			}
+			got := n.stderr.String()
+			if !strings.HasPrefix(got, "podctl: can't reach podconfigd at unix://"+n.socket("podconfigd")+": "+want) || strings.Count(got, "\n") != 1 {
+				t.Errorf("%s: stderr:\n%s", command, got)
+			}
+		}
+		check("there is no such socket: is podconfigd running?")
+		if err := os.WriteFile(n.socket("podconfigd"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check("nobody listens on the socket: is podconfigd running?")
+	}
+}
+
+// Ctrl-C ends a list that hangs, and is no success.
+func TestInterrupted(t *testing.T) {
+	n := newNode(t)
+	n.podexecd(&fakePodexecd{hang: true})
+	n.podconfigd(&fakePodconfigd{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code := n.run(ctx, "pods"); code != exitFailed || n.stderr.String() != "podctl: interrupted\n" {
+		t.Errorf("exit code %d, stderr %q", code, n.stderr)
+	}
+}
+
+type brokenPipe struct{}
+
+var errPipe = errors.New("broken pipe")
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errPipe }
+
+// A command that can't print fails; watch doesn't reconnect for it.
+func TestStdoutBroken(t *testing.T) {
+	for _, args := range []string{"pods", "sources", "watch", "version"} {
+		for _, output := range []string{"table", "json", "yaml"} {
+			n := newNode(t)
+			config, exec := examples(t)
+			config.sources = exampleSources()
+			config.scripts = [][]*message{{syncedAt(4)}}
+			n.podconfigd(config)
+			n.podexecd(exec)
+			code := Run(t.Context(), Config{
+				Args: []string{args, "-o", output, "--podconfig-endpoint=unix://" + n.socket("podconfigd"),
+					"--podexec-endpoint=unix://" + n.socket("podexecd")},
+				Stdout: brokenPipe{}, Stderr: n.stderr,
+			})
+			if code != exitFailed || n.stderr.String() != "podctl: print: broken pipe\n" {
+				t.Errorf("%s -o %s: exit code %d, stderr %q", args, output, code, n.stderr)
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package podctl
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+// podDocument is a pod in -o json and yaml: the words of the table, empty where they aren't known, and the two halves, null
+// where a daemon doesn't have the pod or didn't answer.
+type podDocument struct {
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	UID       string            `json:"uid"`
+	Source    string            `json:"source"`
+	Status    string            `json:"status"`
+	Ready     string            `json:"ready"`
+	Restarts  string            `json:"restarts"`
+	Message   string            `json:"message"`
+	Desired   *desiredDocument  `json:"desired"`
+	Observed  *observedDocument `json:"observed"`
+}
+
+// desiredDocument is podconfig.v1.Pod with its content decoded. Pod is null if it couldn't be.
+type desiredDocument struct {
+	Source       string      `json:"source"`
+	Stale        bool        `json:"stale"`
+	SpecDigest   string      `json:"specDigest"`
+	StatusDigest string      `json:"statusDigest"`
+	Pod          *corev1.Pod `json:"pod"`
+}
+
+// observedDocument is podexec.v1.ObservedPod with its content decoded. Status is null if it couldn't be.
+type observedDocument struct {
+	Source      string            `json:"source"`
+	WorkerState string            `json:"workerState"`
+	Desired     bool              `json:"desired"`
+	Phase       string            `json:"phase"`
+	LastError   string            `json:"lastError"`
+	ChangedTime *time.Time        `json:"changedTime"`
+	Status      *corev1.PodStatus `json:"status"`
+}
+
+// document puts a pair and what its row says of it into one value.
+func (p *pair) document(r podRow) podDocument {
+	doc := podDocument{
+		Namespace: p.ref.GetNamespace(), Name: p.ref.GetName(), UID: p.ref.GetUid(), Source: p.source(),
+		Status: r.status, Ready: r.ready, Restarts: r.restarts, Message: r.message,
+	}
+	if d := p.desired; d != nil {
+		doc.Desired = &desiredDocument{
+			Source: d.GetSource(), Stale: d.GetStale(),
+			SpecDigest: d.GetSpecDigest(), StatusDigest: d.GetStatusDigest(), Pod: p.pod,
+		}
+	}
+	if o := p.observed; o != nil {
+		doc.Observed = &observedDocument{
+			Source: o.GetSource(), WorkerState: o.GetWorkerState().String(), Desired: o.GetDesired(),
+			Phase: o.GetPhase(), LastError: o.GetLastError(), Status: p.status,
+		}
+		if changed := o.GetChangedTime(); changed != nil {
+			at := changed.AsTime()
+			doc.Observed.ChangedTime = &at
+		}
+	}
+	return doc
+}
+
+// workerText is the state in one word, or its number if podexecd is newer than podctl.
+func workerText(s podexecv1.WorkerState) string {
+	return strings.TrimPrefix(s.String(), "WORKER_STATE_")
+}

@@ -1,0 +1,62 @@
+package podctl
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+func exampleSources() []*podconfigv1.Source {
+	return []*podconfigv1.Source{
+		{Name: "file", Location: "/etc/podstream/manifests", Ready: true, ReadyRevision: 2, PodCount: 3,
+			LastReadTime: timestamppb.New(noon.Add(-12 * time.Second)),
+			Findings: []*podconfigv1.Finding{
+				{Severity: podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR, Origin: "/etc/podstream/manifests/web.yaml", Document: 2,
+					Field: "spec.containers[0].image", Message: "required value",
+					KeptPods: []*podconfigv1.PodRef{{Namespace: "default", Name: "web-node1"}, {Namespace: "default", Name: "db-node1"}}},
+				{Severity: podconfigv1.FindingSeverity_FINDING_SEVERITY_IGNORED, Origin: "/etc/podstream/manifests/web.yaml~", Message: "not a manifest's name"},
+			}},
+		{Name: "http:central", Location: "https://example.org/pods", LastError: "GET: connection refused",
+			Findings: []*podconfigv1.Finding{
+				{Severity: podconfigv1.FindingSeverity(9), Origin: "item", Message: "from a later version"},
+			}},
+	}
+}
+
+func TestSources(t *testing.T) {
+	for _, output := range []string{"table", "wide", "json", "yaml"} {
+		t.Run(output, func(t *testing.T) {
+			n := newNode(t)
+			n.podconfigd(&fakePodconfigd{sources: exampleSources()})
+			if code := n.run(t.Context(), "sources", "-o", output); code != exitOK || n.stderr.String() != "" {
+				t.Errorf("exit code %d, stderr:\n%s", code, n.stderr)
+			}
+			name := "sources." + output
+			if output == "wide" {
+				name = "sources.table" // there is nothing to add
+			}
+			n.golden(name, n.stdout.String())
+		})
+	}
+}
+
+func TestSourcesWithoutFindings(t *testing.T) {
+	n := newNode(t)
+	n.podconfigd(&fakePodconfigd{sources: []*podconfigv1.Source{{Name: "file", Ready: true}}})
+	n.run(t.Context(), "sources")
+	if got := n.stdout.String(); strings.Contains(got, "SEVERITY") || strings.Count(got, "\n") != 2 {
+		t.Errorf("stdout:\n%s", got)
+	}
+}
+
+func TestSourcesNone(t *testing.T) {
+	n := newNode(t)
+	n.podconfigd(&fakePodconfigd{})
+	if code := n.run(t.Context(), "sources"); code != exitOK || !strings.Contains(n.stderr.String(), "has no sources") {
+		t.Errorf("exit code %d, stderr:\n%s", code, n.stderr)
+	}
+}
