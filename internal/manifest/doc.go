@@ -2,4 +2,15 @@
 //
 // Every source calls it with what it read and hands the resulting Origins on in a Set. It does no I/O, runs no goroutines,
 // keeps nothing between calls, and never fails as a whole: what is wrong with a document becomes a Finding of its Origin.
+//
+// The way of a document, one file each:
+//
+//	documents.go  the file is cut at its "---" lines, so that a syntax error stays in its document
+//	yaml.go       YAML is checked (doubled keys, what its anchors expand to) and becomes JSON
+//	decode.go     JSON becomes a v1.Pod, with a finding for each field that v1.Pod doesn't know
+//	uid.go        the UID is taken from the document as written
+//	adopt.go      the pod becomes this node's: name suffix, namespace, nodeName, annotations, toleration
+//	defaults.go   what the API server would have filled in
+//	validate*.go  what the API server would have refused; static.go what a pod without an API server can't use
+//	digest.go     what the merge compares
 package manifest

@@ -3,6 +3,7 @@ package runtime
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -29,4 +30,14 @@ func LogLinkName(namespace, name, container, id string) string {
 		link = link[:maxFileName-len(suffix)]
 	}
 	return link + suffix
+}
+
+// CheckUID refuses a UID that can't name a directory. UIDs are names of directories, of logs and of volumes, and some come from
+// manifests as they were written.
+func CheckUID(uid types.UID) error {
+	name := string(uid)
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") || len(name) > maxFileName {
+		return fmt.Errorf("UID %q can't be the name of a directory", name)
+	}
+	return nil
 }

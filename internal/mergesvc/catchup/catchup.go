@@ -18,13 +18,20 @@ func Fresh(st *history.State) []revision.Change {
 	return b.changes(st.Sources)
 }
 
-// Set is for a consumer that holds something nobody knows: one SET of all pods, labelled with the first source.
-func Set(st *history.State) []revision.Change {
+// Set is for a consumer that holds something nobody knows: one SET of all pods, labelled with the first source. An empty ADD
+// follows for each source that became ready after revision number: the SET speaks for the source of its label only.
+func Set(st *history.State, number uint64) []revision.Change {
 	source := ""
 	if len(st.Sources) > 0 {
 		source = st.Sources[0].Name
 	}
-	return []revision.Change{{Op: revision.SET, Source: source, Pods: st.Pods}}
+	changes := []revision.Change{{Op: revision.SET, Source: source, Pods: st.Pods}}
+	for _, s := range st.Sources {
+		if s.ReadyRevision > number {
+			changes = append(changes, revision.Change{Op: revision.ADD, Source: s.Name})
+		}
+	}
+	return changes
 }
 
 // Coalesced is for a consumer that is at revision number: what became of each pod since. It is false if removals since then

@@ -16,35 +16,43 @@ type Pending struct {
 }
 
 // Settle takes the changes that lead to a revision and returns what to send instead: without the pods that the consumer holds
-// already, and with a REMOVE for those of its pods that are now known to be gone. sources are those at that revision or a
-// later one. A nil Pending changes nothing.
+// already, and with a REMOVE for those of its pods that are now known to be gone, or that come from another source now. A SET
+// stays whole, as its consumer removes what isn't in it. sources are those at that revision or a later one. A nil Pending
+// changes nothing.
 func (p *Pending) Settle(changes []revision.Change, number uint64, sources history.Sources) []revision.Change {
 	if p == nil || len(p.known) == 0 {
 		return changes
 	}
 	var out []revision.Change
+	var gone []Known
 	for _, c := range changes {
-		pods := slices.DeleteFunc(slices.Clone(c.Pods), p.holds)
+		left := revision.Change{Op: c.Op, Source: c.Source}
+		for _, pod := range c.Pods {
+			k, ok := p.known[pod.UID()]
+			delete(p.known, pod.UID())
+			if ok && k.Source != pod.Source {
+				gone = append(gone, k)
+			}
+			if !ok || !k.is(pod) || c.Op == revision.SET {
+				left.Pods = append(left.Pods, pod)
+			}
+		}
 		// An ADD that has become empty still says that its source is ready.
-		if len(pods) > 0 || len(c.Pods) == 0 || c.Op == revision.ADD {
-			out = append(out, revision.Change{Op: c.Op, Source: c.Source, Pods: pods})
+		if len(left.Pods) > 0 || len(c.Pods) == 0 || c.Op == revision.ADD {
+			out = append(out, left)
 		}
 	}
-	return append(p.removals(number, sources), out...)
+	return append(p.removals(gone, number, sources), out...)
 }
 
-// holds tells whether the consumer holds just this pod, and forgets it as pending: its source has spoken of it.
-func (p *Pending) holds(pod *revision.Pod) bool {
-	k, ok := p.known[pod.UID()]
-	if !ok || k.Source != pod.Source {
-		return false
-	}
-	delete(p.known, pod.UID())
-	return k.SpecDigest == pod.SpecDigest && (k.StatusDigest == "" || k.StatusDigest == pod.StatusDigest)
+// is tells whether the known pod is just this version.
+func (k Known) is(pod *revision.Pod) bool {
+	return k.Source == pod.Source && k.SpecDigest == pod.SpecDigest &&
+		(k.StatusDigest == "" || k.StatusDigest == pod.StatusDigest)
 }
 
-func (p *Pending) removals(number uint64, sources history.Sources) []revision.Change {
-	var gone []Known
+// removals are the REMOVEs of gone and of what is settled by now.
+func (p *Pending) removals(gone []Known, number uint64, sources history.Sources) []revision.Change {
 	for uid, k := range p.known {
 		if k.settled(sources, number) {
 			gone = append(gone, k)

@@ -87,7 +87,7 @@ func (m *Merger) arbitrate() touchedPods {
 		}
 	}
 	for uid, p := range m.served {
-		if c := touched.wanted[uid]; c == nil || c.source.Name != p.Source {
+		if !continues(touched.wanted[uid], p) {
 			touched.removed = append(touched.removed, uid)
 		}
 	}

@@ -79,7 +79,7 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 	var ops opList
 	for _, uid := range touched.removed {
 		old, want := m.served[uid], touched.wanted[uid]
-		if old != nil && (want == nil || want.source.Name != old.Source) {
+		if old != nil && !continues(want, old) {
 			delete(m.served, uid)
 			ops.add(revision.REMOVE, old)
 		}
@@ -120,6 +120,13 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 	return &revision.Revision{
 		Number: next, Source: src.Name, SourceReady: src.ready, BecameReady: becameReady, Observed: read, Changes: changes,
 	}
+}
+
+// continues tells whether c is a version of the served pod: under one UID, a pod of another source or with another name is
+// another pod. c may be nil.
+func continues(c *candidate, served *revision.Pod) bool {
+	return c != nil && c.source.Name == served.Source &&
+		c.pod.Name == served.Object.Name && c.pod.Namespace == served.Object.Namespace
 }
 
 // newPod is the first version of a pod.

@@ -86,14 +86,11 @@ func (w *watch) begin() error {
 	switch at, ok := w.placed(st); {
 	case ok:
 		// Whatever it takes from here, exact history or a coalesced catch-up, follow finds out.
+		// What is published meanwhile can wait: a consumer that is always behind must get to its synced, too.
 		how, w.at = "resumed", at
-		for {
-			sent, _, err := w.follow()
-			if err != nil {
+		for w.at < st.Number {
+			if _, _, err := w.follow(); err != nil {
 				return err
-			}
-			if !sent {
-				break
 			}
 		}
 		st = w.history.State()
@@ -106,7 +103,7 @@ func (w *watch) begin() error {
 		}
 	case w.resume != nil:
 		how = "set"
-		if err := w.jump(st, catchup.Set(st)); err != nil {
+		if err := w.jump(st, catchup.Set(st, st.Number)); err != nil {
 			return err
 		}
 	default:
@@ -135,7 +132,7 @@ func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 		st := w.history.State()
 		changes, ok := catchup.Coalesced(st, w.at)
 		if !ok {
-			changes = catchup.Set(st)
+			changes = catchup.Set(st, w.at)
 		}
 		changes = w.pending.Settle(changes, st.Number, st.Sources)
 		w.log.Info("consumer fell behind the history and is caught up", "from", w.at, "revision", st.Number, "coalesced", ok)

@@ -1,0 +1,118 @@
+# Podstream's make targets. `make` alone lists them.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+DAEMONS  := podconfigd podexecd
+BINARIES := $(DAEMONS) podctl
+# Where `go test` runs: everything. PKG=./internal/manifest narrows each of the test targets.
+PKG      ?= ./...
+# For `make run`: empty for a private containerd, sim for a simulated one, or the path of a CRI socket.
+RUNTIME  ?=
+# For `make bench`: which, and how often.
+BENCH    ?= .
+COUNT    ?= 6
+# For `make fuzz`: seconds in all.
+FUZZTIME ?= 300
+# For `make images`: the images are podstream/NAME:$(TAG).
+TAG      ?= dev
+
+export RUNTIME
+
+##@ Use
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build podconfigd, podexecd and podctl into bin/, static
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -o bin/ $(BINARIES:%=./cmd/%)
+
+.PHONY: run
+run: build deps ## Run a node here, with a sample pod, until Ctrl-C (RUNTIME=sim: simulated; =/path.sock: yours)
+	@CGO_ENABLED=0 go build -trimpath -o bin/ ./test/devnode/run ./test/sample && mv -f bin/run bin/devnode
+	@[[ "$$RUNTIME" != sim ]] || go build -trimpath -o bin/ ./internal/simruntime/simruntimed
+	@exec bin/devnode
+
+.PHONY: images
+images: build ## Build the container images podstream/podconfigd and podstream/podexecd with docker (TAG=dev)
+	@for daemon in $(DAEMONS); do \
+		docker build --file build/Dockerfile --build-arg DAEMON=$$daemon --tag podstream/$$daemon:$(TAG) bin; \
+	done
+
+##@ Test
+
+.PHONY: test
+test: deps ## Run all tests: unit, scenario and end to end, on a containerd of their own (PKG=./...)
+	go test $(PKG)
+
+.PHONY: race
+race: deps ## Run all tests with the race detector
+	go test -race $(PKG)
+
+.PHONY: bench
+bench: ## Run the benchmarks (BENCH=regexp COUNT=6); compare two runs with benchstat
+	go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) $(PKG)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all
+	@hack/fuzz.sh $(FUZZTIME)
+
+##@ Change
+
+.PHONY: lint
+lint: fmt-check vet golangci-lint buf-lint buf-breaking check-generated ## Run all linters and check that generated code is up to date
+
+.PHONY: generate
+generate: ## Generate Go from the protos
+	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc
+	PATH="$(CURDIR)/.tools:$$PATH" .tools/buf generate
+
+.PHONY: check-generated
+check-generated: ## Check that the generated code is that of the protos
+	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc
+	@hack/check-generated.sh
+
+.PHONY: tools
+tools: ## Build the pinned tools into .tools/: buf, protoc-gen-go*, grpcurl, golangci-lint
+	@hack/tools.sh
+
+.PHONY: deps
+deps: ## Install what tests need of this machine, on Debian and Ubuntu: containerd, runc, CNI plugins, ip
+	@[[ "$$RUNTIME" == sim ]] || hack/deps.sh
+
+.PHONY: clean
+clean: ## Remove what was built: bin/ and .tools/
+	rm -rf bin .tools
+
+# The parts of lint.
+
+.PHONY: fmt-check
+fmt-check:
+	@unformatted=$$(git ls-files --cached --others --exclude-standard -- '*.go' | xargs gofmt -l); \
+	if [[ -n "$$unformatted" ]]; then echo "not in gofmt's form:"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: vet
+vet:
+	go vet ./...
+
+.PHONY: golangci-lint
+golangci-lint:
+	@hack/tools.sh golangci-lint
+	.tools/golangci-lint run ./...
+
+.PHONY: buf-lint
+buf-lint:
+	@hack/tools.sh buf
+	.tools/buf lint
+
+.PHONY: buf-breaking
+buf-breaking:
+	@hack/tools.sh buf
+	@hack/buf-breaking.sh

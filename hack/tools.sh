@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds development tools into .tools/, in the versions that tools/go.mod pins. Usage: hack/tools.sh [NAME...], all without
+# names. A tool is built again only after tools/go.mod, tools/go.sum or the Go version changed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bin=$PWD/.tools
+mkdir -p "$bin"
+want=$(cat tools/go.mod tools/go.sum <(go env GOVERSION) | sha256sum)
+
+if [[ $# -eq 0 ]]; then
+	set -- buf protoc-gen-go protoc-gen-go-grpc grpcurl golangci-lint
+fi
+packages=
+for name in "$@"; do
+	stamp=$bin/$name.stamp
+	if [[ -x $bin/$name && -f $stamp && $(<"$stamp") == "$want" ]]; then
+		continue
+	fi
+	packages=${packages:-$(go -C tools list tool)}
+	package=$(grep -E "(^|/)$name\$" <<<"$packages") || {
+		echo "tools: tools/go.mod has no tool named $name" >&2
+		exit 1
+	}
+	echo "tools: building $name"
+	GOBIN=$bin GOFLAGS="${GOFLAGS:-} -mod=readonly" go -C tools install -trimpath "$package"
+	echo "$want" >"$stamp"
+done

@@ -1,0 +1,242 @@
+package status
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/runtime"
+)
+
+// The reasons of container states, as users know them from the kubelet.
+const (
+	containerCreating      = "ContainerCreating"
+	podInitializing        = "PodInitializing"
+	completed              = "Completed"
+	failed                 = "Error"
+	containerStatusUnknown = "ContainerStatusUnknown"
+)
+
+// lostExitCode stands for the exit code of a container that nobody saw end: that of one that was killed.
+const lostExitCode = 137
+
+// containerStatuses are the statuses of init containers, in the order of the pod, or of the main ones, sorted by name. previous
+// are the same of the status before.
+func containerStatuses(in *Input, containers []v1.Container, previous []v1.ContainerStatus, init bool) []v1.ContainerStatus {
+	var statuses []v1.ContainerStatus
+	for i := range containers {
+		c := &containers[i]
+		statuses = append(statuses, containerStatus(in, c, find(previous, c.Name), init))
+	}
+	if !init {
+		slices.SortFunc(statuses, func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return statuses
+}
+
+// containerStatus is the status of one container. previous may be nil.
+func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, init bool) v1.ContainerStatus {
+	status := v1.ContainerStatus{Name: c.Name, Image: c.Image}
+	latest := in.Runtime.Latest(c.Name)
+	switch {
+	case latest != nil:
+		observed(in, &status, latest, previous)
+	case previous != nil:
+		remembered(in, &status, previous)
+	default:
+		status.State = waiting(defaultReason(in.Pod), "")
+	}
+	if in.Terminal {
+		concludeContainer(in, &status)
+	} else if why := waitsFor(in, &status, previous); why != nil && shouldStart(in.Pod, latest, init) {
+		if status.State.Terminated != nil {
+			status.LastTerminationState = status.State
+		}
+		status.State = waiting(why.Reason, why.Message)
+	}
+	status.VolumeMounts = volumeMounts(c)
+	running := status.State.Running != nil
+	status.Started = &running
+	status.Ready = running
+	if init {
+		status.Ready = status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
+	}
+	return status
+}
+
+// observed takes over what the runtime has of the container.
+func observed(in *Input, status *v1.ContainerStatus, c *runtime.Container, previous *v1.ContainerStatus) {
+	status.ContainerID = containerID(in, c)
+	status.RestartCount = int32(c.Attempt)
+	status.ImageID = c.ImageRef
+	if c.Image != "" {
+		status.Image = c.Image
+	}
+	switch c.State {
+	case runtime.Running:
+		status.State.Running = &v1.ContainerStateRunning{StartedAt: stamp(c.Started)}
+	case runtime.Exited:
+		status.State.Terminated = ended(in, c)
+	case runtime.Unknown:
+		// It ran, and the runtime can't say how it goes on: "waiting" would take the pod back to Pending.
+		if previous != nil && previous.ContainerID == status.ContainerID && previous.State.Waiting == nil {
+			status.State.Terminated = lost(status.ContainerID, "The container could not be located when the pod was terminated")
+			break
+		}
+		status.State = waiting(defaultReason(in.Pod), "")
+	default:
+		status.State = waiting(containerCreating, "")
+	}
+	status.LastTerminationState = lastState(in, status, c, previous)
+}
+
+// lastState is how the container ended before the one that status is of. Of dead containers the runtime keeps one at most, and
+// none after a clean-up, so what was known before fills in.
+func lastState(in *Input, status *v1.ContainerStatus, c *runtime.Container, previous *v1.ContainerStatus) v1.ContainerState {
+	for i := range in.Runtime.Containers {
+		before := &in.Runtime.Containers[i]
+		if before.Name == c.Name && before.ID != c.ID && before.State == runtime.Exited {
+			return v1.ContainerState{Terminated: ended(in, before)}
+		}
+	}
+	switch {
+	case previous == nil:
+		return v1.ContainerState{}
+	case previous.State.Terminated != nil && previous.ContainerID != status.ContainerID:
+		return *previous.State.DeepCopy()
+	}
+	last := previous.LastTerminationState.DeepCopy()
+	// While the container waited to be restarted, its own end stood there.
+	if last.Terminated != nil && last.Terminated.ContainerID == status.ContainerID {
+		return v1.ContainerState{}
+	}
+	return *last
+}
+
+// remembered is the status of a container that the runtime doesn't have, though it was known before.
+func remembered(in *Input, status *v1.ContainerStatus, previous *v1.ContainerStatus) {
+	if previous.State.Terminated != nil {
+		previous.DeepCopyInto(status)
+		return
+	}
+	status.RestartCount = previous.RestartCount
+	status.LastTerminationState = *previous.LastTerminationState.DeepCopy()
+	status.State = waiting(defaultReason(in.Pod), "")
+	if previous.State.Running == nil {
+		return
+	}
+	// It ran and was taken away. That it ended must be seen, or the pod would go back to Pending.
+	status.LastTerminationState.Terminated = lost(previous.ContainerID,
+		"The container could not be located when the pod was deleted.  The container used to be Running")
+	if in.Pod.DeletionTimestamp == nil {
+		status.RestartCount++
+	}
+}
+
+// waitsFor is what keeps the container from starting, or nil. What was said before stands until the input says more, so that a
+// container in backoff doesn't flap between two states.
+func waitsFor(in *Input, status, previous *v1.ContainerStatus) *runtime.Waiting {
+	if in.Waiting != nil {
+		if why, ok := in.Waiting[status.Name]; ok {
+			return &why
+		}
+		return nil
+	}
+	if previous == nil || previous.State.Waiting == nil || previous.ContainerID != status.ContainerID {
+		return nil
+	}
+	return &runtime.Waiting{Reason: previous.State.Waiting.Reason, Message: previous.State.Waiting.Message}
+}
+
+// concludeContainer is for a pod of which nothing runs and nothing is started any more: what began has ended, seen or not.
+func concludeContainer(in *Input, status *v1.ContainerStatus) {
+	switch {
+	case status.State.Terminated != nil:
+	case status.State.Running != nil || (status.ContainerID != "" && in.Runtime.Latest(status.Name).State == runtime.Unknown):
+		status.State = v1.ContainerState{Terminated: lost(status.ContainerID, "The container could not be located when the pod was terminated")}
+	case status.LastTerminationState.Terminated != nil:
+		status.State, status.LastTerminationState = status.LastTerminationState, v1.ContainerState{}
+	}
+}
+
+// shouldStart tells whether the container, given the newest one of its name or nil, is to be started or restarted.
+func shouldStart(pod *v1.Pod, latest *runtime.Container, init bool) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	if latest == nil || latest.State == runtime.Created || latest.State == runtime.Unknown {
+		return true
+	}
+	if latest.State == runtime.Running || (init && latest.ExitCode == 0) {
+		return false
+	}
+	switch pod.Spec.RestartPolicy {
+	case v1.RestartPolicyNever:
+		return false
+	case v1.RestartPolicyOnFailure:
+		return latest.ExitCode != 0
+	default:
+		return true
+	}
+}
+
+func ended(in *Input, c *runtime.Container) *v1.ContainerStateTerminated {
+	t := &v1.ContainerStateTerminated{
+		ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message, ContainerID: containerID(in, c),
+	}
+	if !c.Started.IsZero() {
+		t.StartedAt = stamp(c.Started)
+	}
+	if !c.Finished.IsZero() {
+		t.FinishedAt = stamp(c.Finished)
+	}
+	if t.Reason == "" {
+		t.Reason = completed
+		if c.ExitCode != 0 {
+			t.Reason = failed
+		}
+	}
+	return t
+}
+
+func lost(id, message string) *v1.ContainerStateTerminated {
+	return &v1.ContainerStateTerminated{ExitCode: lostExitCode, Reason: containerStatusUnknown, Message: message, ContainerID: id}
+}
+
+func waiting(reason, message string) v1.ContainerState {
+	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}}
+}
+
+// defaultReason is why a container that nothing is wrong with doesn't run yet.
+func defaultReason(pod *v1.Pod) string {
+	if len(pod.Spec.InitContainers) > 0 {
+		return podInitializing
+	}
+	return containerCreating
+}
+
+func containerID(in *Input, c *runtime.Container) string { return in.RuntimeName + "://" + c.ID }
+
+func volumeMounts(c *v1.Container) []v1.VolumeMountStatus {
+	var mounts []v1.VolumeMountStatus
+	for _, m := range c.VolumeMounts {
+		status := v1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
+		if m.ReadOnly {
+			status.RecursiveReadOnly = ptr.To(v1.RecursiveReadOnlyDisabled)
+		}
+		mounts = append(mounts, status)
+	}
+	return mounts
+}
+
+// find is the status of that name, or nil.
+func find(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
+	for i := range statuses {
+		if statuses[i].Name == name {
+			return &statuses[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// The modes of what a hostPath makes.
+const (
+	hostDirMode  = 0o755
+	hostFileMode = 0o644
+)
+
+// kind is one sort of file that a hostPath can ask for.
+type kind struct {
+	// what it is called in messages.
+	what string
+	is   func(fs.FileMode) bool
+}
+
+var kinds = map[v1.HostPathType]kind{
+	v1.HostPathDirectoryOrCreate: {"a directory", fs.FileMode.IsDir},
+	v1.HostPathDirectory:         {"a directory", fs.FileMode.IsDir},
+	v1.HostPathFileOrCreate:      {"a file", fs.FileMode.IsRegular},
+	v1.HostPathFile:              {"a file", fs.FileMode.IsRegular},
+	v1.HostPathSocket:            {"a socket", func(m fs.FileMode) bool { return m.Type() == fs.ModeSocket }},
+	v1.HostPathCharDev:           {"a character device", func(m fs.FileMode) bool { return m.Type() == fs.ModeDevice|fs.ModeCharDevice }},
+	v1.HostPathBlockDev:          {"a block device", func(m fs.FileMode) bool { return m.Type() == fs.ModeDevice }},
+}
+
+// setUpHostPath makes the path if the type says so and nothing is there, and then sees whether it is what the type says. Links
+// are followed. Without a type anything goes, nothing too.
+func setUpHostPath(h *v1.HostPathVolumeSource) error {
+	if !filepath.IsAbs(h.Path) || slices.Contains(strings.Split(h.Path, "/"), "..") {
+		return fmt.Errorf("hostPath.path %q has to be absolute and without \"..\"", h.Path)
+	}
+	if h.Type == nil || *h.Type == v1.HostPathUnset {
+		return nil
+	}
+	wanted, ok := kinds[*h.Type]
+	if !ok {
+		return fmt.Errorf("hostPath.type %q isn't known", *h.Type)
+	}
+	info, err := os.Stat(h.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeHostPath(h); err != nil {
+			return fmt.Errorf("hostPath: %w", err)
+		}
+		info, err = os.Stat(h.Path)
+	}
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && !wanted.is(info.Mode())) {
+		return fmt.Errorf("hostPath type check failed: %s is not %s", h.Path, wanted.what)
+	}
+	if err != nil {
+		return fmt.Errorf("hostPath type check failed: %w", err)
+	}
+	return nil
+}
+
+// makeHostPath makes what isn't there, if the type asks for it. The mode is set in spite of the umask, but only of what was made
+// here: another may have been faster.
+func makeHostPath(h *v1.HostPathVolumeSource) error {
+	switch *h.Type {
+	case v1.HostPathDirectoryOrCreate:
+		if err := os.MkdirAll(filepath.Dir(filepath.Clean(h.Path)), hostDirMode); err != nil {
+			return fmt.Errorf("make the directory: %w", err)
+		}
+		err := os.Mkdir(h.Path, hostDirMode)
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("make the directory: %w", err)
+		}
+		return chmod(h.Path, hostDirMode)
+	case v1.HostPathFileOrCreate:
+		// The directory has to be there: so has it with the kubelet.
+		f, err := os.OpenFile(h.Path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, hostFileMode)
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("make the file: %w", err)
+		}
+		return errors.Join(f.Chmod(hostFileMode), f.Close())
+	}
+	return nil
+}

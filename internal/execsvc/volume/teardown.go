@@ -1,0 +1,105 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/runtime"
+)
+
+// ErrMounted is when something is mounted below a pod's directory that can't be unmounted, or that came meanwhile. Nothing was
+// removed through it; TearDown can be tried again.
+var ErrMounted = errors.New("something is still mounted there")
+
+// TearDown unmounts everything below the pod's directory and then removes it, with all that its emptyDirs hold. A pod without
+// directory is no error.
+func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
+	if err := runtime.CheckUID(uid); err != nil {
+		return err
+	}
+	podsDir, err := resolve(m.podsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("resolve the directory of pods: %w", err)
+	}
+	dir := filepath.Join(podsDir, string(uid))
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at the pod's directory: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("%s isn't a directory", dir)
+	}
+	if err := m.unmountBelow(ctx, dir); err != nil {
+		return err
+	}
+	if err := removeTree(dir); err != nil {
+		return fmt.Errorf("remove the pod's directory: %w", err)
+	}
+	return nil
+}
+
+// resolve is the path as the mount table has it: absolute and without links.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// unmountBelow unmounts dir and everything below it, the latest mount first: one may lie within, or over, an earlier one.
+func (m *Manager) unmountBelow(ctx context.Context, dir string) error {
+	mounts, err := m.mountsBelow(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, path := range slices.Backward(mounts) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := m.mounter.Unmount(path); err != nil {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", path, err))
+		}
+	}
+	// What counts is what is left: a mount may be gone though its unmount failed, or shared ones may go together.
+	if mounts, err = m.mountsBelow(dir); err != nil {
+		return err
+	}
+	if len(mounts) > 0 {
+		return errors.Join(append(errs, fmt.Errorf("%s: %w", strings.Join(mounts, ", "), ErrMounted))...)
+	}
+	return nil
+}
+
+// mountsBelow are the mount points at and below dir, in the order in which they were mounted.
+func (m *Manager) mountsBelow(dir string) ([]string, error) {
+	all, err := m.mounter.List()
+	if err != nil {
+		return nil, fmt.Errorf("list the mounts: %w", err)
+	}
+	var below []string
+	for _, mp := range all {
+		path := tableEscapes.Replace(mp.Path)
+		if path == dir || strings.HasPrefix(path, dir+"/") {
+			below = append(below, path)
+		}
+	}
+	return below, nil
+}
+
+// tableEscapes turns a path of /proc/mounts into what it stands for.
+var tableEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -1,0 +1,94 @@
+package manifest
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The annotations by which the kubelet keeps account of a pod's origin.
+const (
+	// HashAnnotation has a static pod's UID. It is part of the spec digest.
+	HashAnnotation = "kubernetes.io/config.hash"
+	// SourceAnnotation and SeenAnnotation are the merge's to set; with MirrorAnnotation they are not part of the spec digest.
+	SourceAnnotation = "kubernetes.io/config.source"
+	SeenAnnotation   = "kubernetes.io/config.seen"
+	MirrorAnnotation = v1.MirrorPodAnnotationKey
+)
+
+// adopt makes a pod as written this node's own, as the kubelet does to what it reads (pkg/kubelet/config/common.go). What only
+// an API server may say of a pod is taken out: a static pod with a deletionTimestamp, say, must not be deleted.
+func adopt(pod *v1.Pod, opts Options, r *report) {
+	adoptMeta(&pod.ObjectMeta, r)
+	adoptAnnotations(&pod.ObjectMeta, r)
+
+	pod.Name = fullName(pod.Name, opts.Node)
+	if pod.Namespace == "" {
+		pod.Namespace = metav1.NamespaceDefault
+	}
+	pod.Spec.NodeName = opts.Node
+	if opts.OriginKind == FileKind {
+		tolerateNoExecute(&pod.Spec)
+	}
+	if status, err := StatusDigest(pod); err != nil || status != emptyStatusDigest {
+		r.warnf("status", "is ignored: only the node knows a pod's status")
+	}
+	pod.Status = v1.PodStatus{Phase: v1.PodPending}
+}
+
+// fullName is the name of a static pod, which has to be unique in a cluster.
+func fullName(name, node string) string { return name + "-" + strings.ToLower(node) }
+
+func adoptMeta(m *metav1.ObjectMeta, r *report) {
+	kept := metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, Labels: m.Labels, Annotations: m.Annotations,
+	}
+	for _, dropped := range []struct {
+		field string
+		set   bool
+	}{
+		{"creationTimestamp", !m.CreationTimestamp.IsZero()},
+		{"deletionTimestamp", m.DeletionTimestamp != nil},
+		{"deletionGracePeriodSeconds", m.DeletionGracePeriodSeconds != nil},
+		{"finalizers", len(m.Finalizers) > 0},
+		{"generateName", m.GenerateName != ""},
+		{"generation", m.Generation != 0},
+		{"managedFields", len(m.ManagedFields) > 0},
+		{"ownerReferences", len(m.OwnerReferences) > 0},
+		{"resourceVersion", m.ResourceVersion != ""},
+		{"selfLink", m.SelfLink != ""},
+	} {
+		if dropped.set {
+			r.warnf("metadata."+dropped.field, "is ignored: it means nothing in a manifest")
+		}
+	}
+	*m = kept
+}
+
+func adoptAnnotations(m *metav1.ObjectMeta, r *report) {
+	annotations := make(map[string]string, len(m.Annotations)+1)
+	for k, v := range m.Annotations {
+		annotations[k] = v
+	}
+	for _, own := range []string{SourceAnnotation, SeenAnnotation, MirrorAnnotation, HashAnnotation} {
+		if _, ok := annotations[own]; ok {
+			r.warnf("metadata.annotations["+own+"]", "is ignored: it is the node's to set")
+			delete(annotations, own)
+		}
+	}
+	annotations[HashAnnotation] = string(m.UID)
+	m.Annotations = annotations
+}
+
+// tolerateNoExecute adds the toleration of every NoExecute taint, without a limit in time.
+func tolerateNoExecute(spec *v1.PodSpec) {
+	for i := range spec.Tolerations {
+		t := &spec.Tolerations[i]
+		if t.Key == "" && t.Value == "" && t.Operator == v1.TolerationOpExists && t.Effect == v1.TaintEffectNoExecute {
+			t.TolerationSeconds = nil
+			return
+		}
+	}
+	spec.Tolerations = append(spec.Tolerations, v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute})
+}

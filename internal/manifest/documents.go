@@ -1,0 +1,125 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// document is one of the YAML or JSON documents of an origin.
+type document struct {
+	// data is the document as written, without the "---" before it.
+	data []byte
+	// line is the line of the origin in which it begins, counted from 1.
+	line int
+
+	// empty is set by read if there is nothing in it: white space, comments, or null.
+	empty bool
+	// json is the document as one JSON value. Nil if there is an err.
+	json []byte
+	// doubled are the keys that a mapping has more than once. Of JSON the decoder finds them.
+	doubled []doubledKey
+	// err says why the document can't be read.
+	err error
+}
+
+// split cuts an origin into its documents, at lines that begin with a "---" or "..." of their own. It is used in place of
+// apimachinery's YAMLReader as that one tells no line numbers, gives up the document before a separator that it doesn't like
+// ("--- {}"), and hides what follows a "...".
+func split(data []byte) iter.Seq[*document] {
+	return func(yield func(*document) bool) {
+		data := bytes.TrimPrefix(data, []byte("\ufeff"))
+		begin, beginLine, line, offset := 0, 1, 1, 0
+		for text := range bytes.Lines(data) {
+			if isMarker(text, "---") || isMarker(text, "...") {
+				if !yield(&document{data: data[begin:offset], line: beginLine}) {
+					return
+				}
+				// What follows the marker in its line, a comment or even a value, is part of the document that it begins.
+				begin, beginLine = offset+3, line
+			}
+			offset += len(text)
+			line++
+		}
+		yield(&document{data: data[begin:], line: beginLine})
+	}
+}
+
+// isMarker tells whether a line is a document marker.
+func isMarker(line []byte, marker string) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(marker))
+	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
+}
+
+// read fills in all but data and line.
+func (d *document) read() {
+	if d.empty = isBlank(d.data); d.empty {
+		return
+	}
+	if d.err = checkText(d.data, d.line); d.err != nil {
+		return
+	}
+	if !yaml.IsJSONBuffer(d.data) {
+		d.readYAML()
+		return
+	}
+	// A "{" begins a flow mapping of YAML as well, so YAML has the last word; but the message of the JSON parser is the better one.
+	if err := checkJSON(d.data, d.line); err != nil {
+		if d.readYAML(); d.err != nil {
+			d.err = err
+		}
+		return
+	}
+	d.json = d.data
+}
+
+// isBlank tells whether there are only empty lines, comments and YAML directives.
+func isBlank(data []byte) bool {
+	for line := range bytes.Lines(data) {
+		text := bytes.TrimSpace(line)
+		if len(text) > 0 && text[0] != '#' && line[0] != '%' {
+			return false
+		}
+	}
+	return true
+}
+
+// checkText refuses what isn't text: what a crash leaves of a file, or a file of another kind.
+func checkText(data []byte, line int) error {
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return fmt.Errorf("line %d: there is a NUL byte: this isn't a text file, or it was written in part only", lineAt(data, i, line))
+	}
+	if utf8.Valid(data) {
+		return nil
+	}
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return fmt.Errorf("line %d: there are bytes that aren't UTF-8 text", lineAt(data, i, line))
+		}
+		i += size
+	}
+	return nil
+}
+
+// checkJSON tells whether data is one JSON value and nothing else.
+func checkJSON(data []byte, line int) error {
+	var value json.RawMessage
+	err := json.Unmarshal(data, &value)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		offset := min(max(int(syntax.Offset)-1, 0), len(data)-1)
+		return fmt.Errorf("line %d: this isn't valid JSON: %w", lineAt(data, offset, line), err)
+	}
+	return err
+}
+
+// lineAt is the line of the byte at offset, if data begins in the given line.
+func lineAt(data []byte, offset, line int) int {
+	return line + bytes.Count(data[:offset], []byte("\n"))
+}

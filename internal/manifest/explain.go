@@ -1,0 +1,170 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// The types of values, as a manifest's author calls them.
+const (
+	aString = "a string"
+	aNumber = "a number"
+	aBool   = "a bool"
+	aList   = "a list"
+	anObj   = "an object"
+)
+
+// explain says in the words of a manifest's author why a pod can't be decoded, and of which field. The decoder tells neither
+// the index of a list's element nor the place of a bad quantity, so these are looked for in the tree.
+func explain(err error, tree map[string]any) (field, message string) {
+	var e *json.UnmarshalTypeError
+	if !errors.As(err, &e) {
+		return badQuantity(tree["spec"], "spec"), fmt.Sprintf("this isn't a v1 Pod: %v", err)
+	}
+	is, wanted := jsonType(e), goType(e.Type)
+	message = fmt.Sprintf("is %s where %s is wanted", is, wanted)
+	if wanted == aString && (is == aNumber || is == aBool) {
+		message += ": write it in quotes"
+	}
+	names := strings.Split(e.Field, ".")
+	for _, members := range []bool{false, true} {
+		if path, ok := locate(tree, "", names, is, members); ok {
+			return path, message
+		}
+	}
+	return e.Field, message
+}
+
+// jsonType is the type of the value that a decoding error is about.
+func jsonType(e *json.UnmarshalTypeError) string {
+	switch is, _, _ := strings.Cut(e.Value, " "); is {
+	case "array":
+		return aList
+	case "object":
+		return anObj
+	default:
+		return "a " + is
+	}
+}
+
+// goType is what is written in a manifest for a value of a Go type.
+func goType(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return aString
+	case reflect.Bool:
+		return aBool
+	case reflect.Slice, reflect.Array:
+		return aList
+	case reflect.Struct, reflect.Map:
+		return anObj
+	default:
+		return aNumber
+	}
+}
+
+func treeType(value any) string {
+	switch value.(type) {
+	case string:
+		return aString
+	case bool:
+		return aBool
+	case []any:
+		return aList
+	case map[string]any:
+		return anObj
+	case nil:
+		return "null"
+	default:
+		return aNumber
+	}
+}
+
+// locate is the path of the first value of a type that is reached by the given names, lists being passed through. With members,
+// it is a member of what the names reach: of a map the decoder doesn't tell the key.
+func locate(value any, path string, names []string, is string, members bool) (string, bool) {
+	if len(names) == 0 && !members && treeType(value) == is {
+		return path, true
+	}
+	switch value := value.(type) {
+	case []any:
+		for i, v := range value {
+			if found, ok := locate(v, path+"["+strconv.Itoa(i)+"]", names, is, members); ok {
+				return found, true
+			}
+		}
+	case map[string]any:
+		if len(names) > 0 {
+			return locate(value[names[0]], strings.TrimPrefix(path+"."+names[0], "."), names[1:], is, members)
+		}
+		for _, key := range sortedKeys(value) {
+			if members && treeType(value[key]) == is {
+				return path + "[" + key + "]", true
+			}
+		}
+	}
+	return "", false
+}
+
+// badQuantity is the path of the first value that should be a quantity and isn't, or empty.
+func badQuantity(value any, path string) string {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range sortedKeys(value) {
+			if bad := badQuantityAt(key, value[key], path+"."+key); bad != "" {
+				return bad
+			}
+		}
+	case []any:
+		for i, v := range value {
+			if bad := badQuantity(v, path+"["+strconv.Itoa(i)+"]"); bad != "" {
+				return bad
+			}
+		}
+	}
+	return ""
+}
+
+func badQuantityAt(key string, value any, path string) string {
+	switch key {
+	case "limits", "requests", "overhead":
+		list, _ := value.(map[string]any)
+		for _, name := range sortedKeys(list) {
+			if !isQuantity(list[name]) {
+				return path + "[" + name + "]"
+			}
+		}
+		return ""
+	case "sizeLimit", "divisor":
+		if !isQuantity(value) {
+			return path
+		}
+		return ""
+	default:
+		return badQuantity(value, path)
+	}
+}
+
+func isQuantity(value any) bool {
+	if value == nil {
+		return true
+	}
+	_, err := resource.ParseQuantity(fmt.Sprint(value))
+	return err == nil
+}
+
+// sortedKeys makes what is found in a map come in the same order each time.
+func sortedKeys[K ~string, V any](m map[K]V) []K {
+	return slices.Sorted(maps.Keys(m))
+}

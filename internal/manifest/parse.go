@@ -1,0 +1,195 @@
+package manifest
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const (
+	// MaxSize is the most bytes that one origin may have: 10 MiB, as the kubelet reads of a file or a response.
+	MaxSize = 10 << 20
+	// MaxPodSize is the most bytes that one pod may encode to in any format of podconfig.v1.
+	MaxPodSize = 3 << 19
+	// maxDocuments is how many documents, or items of a list, are read of one origin. No node runs as many pods.
+	maxDocuments = 10000
+)
+
+// Kind is the kind of place that an origin is.
+type Kind int
+
+const (
+	// FileKind is a manifest file. Its pods' UIDs depend on the node and the path, and its pods tolerate every NoExecute
+	// taint, since nothing could start them elsewhere.
+	FileKind Kind = iota
+	// URLKind is the body of a response. Its pods' UIDs depend on the URL only. It may be a v1 PodList.
+	URLKind
+)
+
+// Options say where bytes come from, and for which node.
+type Options struct {
+	// Origin is the file's path or the URL. It becomes Origin.Name and goes into the UIDs.
+	Origin string
+	// OriginKind is FileKind if zero.
+	OriginKind Kind
+	// Node is the node's name: the suffix of each pod's name, and its spec.nodeName.
+	Node string
+	// Strict makes unknown and doubled fields errors. If false they are warnings, and of a doubled field the last one counts.
+	Strict bool
+}
+
+// Parse reads the pods of one origin. It never fails: each problem is a Finding. A document with an Error finding yields no
+// pod and makes the origin Held; the other documents are read all the same. The same data and options always give an equal
+// Origin.
+func Parse(data []byte, opts Options) *Origin {
+	p := &parser{opts: opts, origin: &Origin{Name: opts.Origin}}
+	if len(data) > MaxSize {
+		p.report(0).errorf("", "it is larger than %d MiB", MaxSize>>20)
+		return p.origin
+	}
+	defer p.close()
+	count := 0
+	for d := range split(data) {
+		if d.read(); d.empty {
+			continue
+		}
+		if count == maxDocuments {
+			p.report(0).errorf("", "it has more than %d documents: the rest isn't read", maxDocuments)
+			break
+		}
+		count++
+		r := p.report(count)
+		p.document(d, r)
+		r.close()
+	}
+	if count == 0 {
+		p.report(0).errorf("", "the %s is empty: it has no document; remove it if its pods are to go", p.place())
+	}
+	return p.origin
+}
+
+// Broken is the origin that is there but couldn't be read at all.
+func Broken(name string, err error) *Origin {
+	p := &parser{origin: &Origin{Name: name}}
+	p.report(0).errorf("", "%v", err)
+	return p.origin
+}
+
+// parser gathers what one origin has.
+type parser struct {
+	opts   Options
+	origin *Origin
+	// left counts the findings that were left out because the origin had maxOriginFindings.
+	left int
+}
+
+func (p *parser) place() string {
+	if p.opts.OriginKind == URLKind {
+		return "response"
+	}
+	return "file"
+}
+
+// document turns one document into its pod, or pods if it is a list.
+func (p *parser) document(d *document, r *report) {
+	if d.err != nil {
+		r.errorf("", "%v", d.err)
+		return
+	}
+	for _, dup := range d.doubled {
+		r.strict(p.opts.Strict, dup.path, fmt.Sprintf("is set twice, again in line %d", dup.line), lastCounts)
+	}
+	tree, err := decodeTree(d.json)
+	if err != nil {
+		r.errorf("", "%v", err)
+		return
+	}
+	apiVersion, kind, err := typeOf(tree)
+	switch {
+	case err != nil:
+		r.errorf("", "%v", err)
+	case apiVersion == "v1" && kind == "Pod":
+		p.pod(d.json, tree, r)
+	case apiVersion == "v1" && kind == "PodList" && p.opts.OriginKind == URLKind:
+		p.list(d.json, r)
+	case apiVersion == "v1" && (kind == "PodList" || kind == "List"):
+		r.errorf("kind", "kind %s (v1) isn't read from a %s: write each Pod as a document of its own", kind, p.place())
+	default:
+		r.errorf("kind", "kind %s (%s) can't run on a node: only v1 Pod documents are read", kind, apiVersion)
+	}
+}
+
+// list reads a v1 PodList. A bad item is one item less, not the end of the list.
+func (p *parser) list(data []byte, r *report) {
+	items, err := decodeList(data)
+	if err != nil {
+		r.errorf("items", "%v", err)
+		return
+	}
+	if len(items) > maxDocuments {
+		r.errorf("items", "are more than %d: the rest isn't read", maxDocuments)
+		items = items[:maxDocuments]
+	}
+	for i, item := range items {
+		r := r.within(fmt.Sprintf("items[%d]", i))
+		tree, err := decodeTree(item)
+		if err != nil {
+			r.errorf("", "%v", err)
+		} else if err := checkItem(tree); err != nil {
+			r.errorf("", "%v", err)
+		} else {
+			p.pod(item, tree, r)
+		}
+		r.close()
+	}
+}
+
+// pod turns one object into a Pod of the origin, unless there is an Error finding.
+func (p *parser) pod(data []byte, tree map[string]any, r *report) {
+	pod, unknown, err := decodePod(data)
+	if err != nil {
+		field, message := explain(err, tree)
+		r.errorf(field, "%s", message)
+		return
+	}
+	for _, u := range unknown {
+		r.strict(p.opts.Strict, u.path, u.problem, u.consequence)
+	}
+	errs := validateAsWritten(pod, p.opts.Node)
+	if pod.UID == "" {
+		if pod.UID, err = uid(tree, p.opts); err != nil {
+			r.errorf("", "%v", err)
+			return
+		}
+	}
+	adopt(pod, p.opts, r)
+	setDefaults(&pod.Spec)
+	errs = append(errs, validate(pod)...)
+	errs = append(errs, validateStatic(&pod.Spec)...)
+	for _, err := range errs {
+		r.errorf(err.Field, "%s", err.ErrorBody())
+	}
+	if r.failed {
+		return
+	}
+	p.accept(pod, r)
+}
+
+// accept measures and digests a pod that is otherwise good.
+func (p *parser) accept(pod *v1.Pod, r *report) {
+	if err := checkSize(pod); err != nil {
+		r.errorf("", "%v", err)
+		return
+	}
+	spec, err := SpecDigest(pod)
+	if err != nil {
+		r.errorf("", "%v", err)
+		return
+	}
+	status, err := StatusDigest(pod)
+	if err != nil {
+		r.errorf("", "%v", err)
+		return
+	}
+	p.origin.Pods = append(p.origin.Pods, &Pod{Pod: pod, Document: r.document, SpecDigest: spec, StatusDigest: status})
+}

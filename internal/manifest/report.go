@@ -1,0 +1,126 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// maxFindings is how many findings of one severity a document (or a list's item) gets, less the one that counts the rest;
+	// more help nobody.
+	maxFindings = 19
+	// maxOriginFindings is how many an origin gets in all: 10 MiB can have millions of bad documents.
+	maxOriginFindings = 500
+	// maxMessage is the most bytes of one message. A message may quote a value, and values have no limit of their own.
+	maxMessage = 512
+)
+
+// report adds the findings of one document, or of one item of a list, to its origin.
+type report struct {
+	parser   *parser
+	document int
+	// prefix is the item's path within the document, or empty.
+	prefix string
+	// failed is set once there is an error.
+	failed bool
+	// counts has how many findings there were of each severity, those that were left out included.
+	counts [Ignored + 1]int
+}
+
+func (p *parser) report(document int) *report {
+	return &report{parser: p, document: document}
+}
+
+// within is a report of its own for a part of the document.
+func (r *report) within(prefix string) *report {
+	return &report{parser: r.parser, document: r.document, prefix: prefix}
+}
+
+func (r *report) errorf(field, format string, args ...any) {
+	r.failed = true
+	r.parser.origin.Held = true
+	r.add(Error, field, fmt.Sprintf(format, args...))
+}
+
+func (r *report) warnf(field, format string, args ...any) {
+	r.add(Warning, field, fmt.Sprintf(format, args...))
+}
+
+// strict adds a problem that is an error to a strict reader; to others it is a warning, with what comes of it.
+func (r *report) strict(strict bool, field, problem, consequence string) {
+	if strict {
+		r.errorf(field, "%s", problem)
+		return
+	}
+	r.warnf(field, "%s: %s", problem, consequence)
+}
+
+func (r *report) add(severity Severity, field, message string) {
+	r.counts[severity]++
+	if r.counts[severity] > maxFindings {
+		return
+	}
+	r.parser.add(Finding{Severity: severity, Document: r.document, Field: r.path(field), Message: oneLine(message)})
+}
+
+// close says how many findings were left out.
+func (r *report) close() {
+	for _, severity := range []Severity{Warning, Error} {
+		if more := r.counts[severity] - maxFindings; more > 0 {
+			r.parser.add(Finding{
+				Severity: severity, Document: r.document, Field: r.prefix, Message: fmt.Sprintf("and %d more of this severity", more),
+			})
+		}
+	}
+}
+
+func (p *parser) add(f Finding) {
+	if len(p.origin.Findings) >= maxOriginFindings {
+		p.left++
+		return
+	}
+	p.origin.Findings = append(p.origin.Findings, f)
+}
+
+// close says how many findings of the origin were left out.
+func (p *parser) close() {
+	if p.left == 0 {
+		return
+	}
+	f := Finding{Severity: Warning, Message: fmt.Sprintf("and %d more findings", p.left)}
+	if p.origin.Held {
+		f.Severity = Error
+	}
+	p.origin.Findings = append(p.origin.Findings, f)
+}
+
+func (r *report) path(field string) string {
+	switch {
+	case r.prefix == "":
+		return oneLine(field)
+	case field == "":
+		return r.prefix
+	default:
+		return r.prefix + "." + oneLine(field)
+	}
+}
+
+// oneLine makes a text fit for a log line and a table: no line breaks or other control characters, valid UTF-8, not too long.
+func oneLine(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) || c == '\u2028' || c == '\u2029' {
+			return ' '
+		}
+		return c
+	}, strings.TrimSpace(s))
+	if len(s) <= maxMessage {
+		return s
+	}
+	cut := maxMessage
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}

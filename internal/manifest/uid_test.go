@@ -1,0 +1,67 @@
+package manifest
+
+import "testing"
+
+// TestGoldenUID: a UID that changes restarts every static pod of every node. These values must never be changed.
+func TestGoldenUID(t *testing.T) {
+	const odd = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","creationTimestamp":null,"annotations":` +
+		`{"b":"<&>\u2028\u0008\u00e9\ud83d\ude00","a":""}},"spec":{"x":[1.0,0.5,1e3,1e21,9223372036854775808,-0.0,true]}}`
+	for _, c := range []struct {
+		name, data string
+		opts       Options
+		want       string
+	}{
+		{"file", smallPod, Options{Origin: "/etc/podstream/manifests/web.yaml", Node: "node1"}, "2ad9b6eded589bb590c6804263d46244"},
+		{"URL", smallPod, Options{Origin: "https://config.example/pods", OriginKind: URLKind, Node: "node1"}, "0d8f887d3d6f9b7bfb053f1798067070"},
+		{"odd values", odd, Options{Origin: "/a", Node: "n"}, "45df466698da97899a11bf793387fa5d"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for d := range split([]byte(c.data)) {
+				d.read()
+				tree, err := decodeTree(d.json)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := uid(tree, c.opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if string(got) != c.want {
+					t.Errorf("got %s, want %s", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestUIDOfContent: what is in the document counts, how it is written doesn't.
+func TestUIDOfContent(t *testing.T) {
+	uidOf := func(t *testing.T, text string) string {
+		t.Helper()
+		o := Parse([]byte(text), fileOptions)
+		if len(o.Pods) != 1 {
+			t.Fatalf("got %s", summary(o))
+		}
+		return string(o.Pods[0].UID)
+	}
+	first := uidOf(t, smallPod)
+	for name, text := range map[string]string{
+		"comment": "# hello\n" + smallPod,
+		"marker":  "---\n" + smallPod + "---\n",
+		"JSON":    `{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"image":"nginx:1.25","name":"web"}]},"metadata":{"name":"web"}}`,
+		"second":  "---\n# empty\n---\n" + smallPod,
+	} {
+		if got := uidOf(t, text); got != first {
+			t.Errorf("%s: another UID", name)
+		}
+	}
+	for name, text := range map[string]string{
+		"default written out": smallPod + "  restartPolicy: Always\n",
+		"unknown field":       smallPod + "  unknown: 1\n",
+		"empty field":         smallPod + "status: {}\n",
+	} {
+		if got := uidOf(t, text); got == first {
+			t.Errorf("%s: the same UID", name)
+		}
+	}
+}

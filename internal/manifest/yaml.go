@@ -1,0 +1,156 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// maxExpanded is the most bytes of text that a document may have once its aliases are replaced by what they stand for.
+	maxExpanded = MaxSize
+	// maxValues is the most values, counted likewise. A pod of MaxPodSize has far fewer.
+	maxValues = 1 << 20
+)
+
+// doubledKey is a key that its mapping has twice.
+type doubledKey struct {
+	path string
+	line int
+}
+
+// readYAML turns the document into JSON as the kubelet does (sigs.k8s.io/yaml, YAML 1.1). Before, its syntax tree is looked
+// at, in which aliases aren't expanded yet: a few lines of anchors can stand for gigabytes, which the conversion would write
+// out. The tree also shows doubled keys; the converter's own strict mode takes a key that overrides one of a merge ("<<") for
+// one of these.
+func (d *document) readYAML() {
+	root, err := parseYAML(d.data)
+	if err != nil {
+		d.err = fmt.Errorf("this isn't valid YAML: %w", shiftLines(err, d.line-1))
+		return
+	}
+	if d.empty = root == nil; d.empty {
+		return
+	}
+	tree := yamlTree{weights: map[*yamlv3.Node]weight{}}
+	if w := tree.weigh(root); w.bytes > maxExpanded || w.values > maxValues {
+		d.err = fmt.Errorf("it has too many values, or its anchors and aliases expand to too many: more than %d, or %d MiB of text",
+			maxValues, maxExpanded>>20)
+		return
+	}
+	tree.findDoubled(root, d.line-1)
+	data, err := yaml.YAMLToJSON(d.data)
+	if err != nil {
+		d.err = fmt.Errorf("this YAML can't be turned into JSON: %w", shiftLines(err, d.line-1))
+		return
+	}
+	d.json, d.doubled = data, tree.doubled
+}
+
+// parseYAML returns the one value that data has, or nil if it has none, or null.
+func parseYAML(data []byte) (*yamlv3.Node, error) {
+	decoder := yamlv3.NewDecoder(bytes.NewReader(data))
+	var root, more yamlv3.Node
+	if err := decoder.Decode(&root); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	// A second value, as in "{} {}", would be ignored by the conversion.
+	if err := decoder.Decode(&more); err == nil {
+		return nil, fmt.Errorf("line %d: there is more behind the end of the document", more.Line)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(root.Content) == 0 || root.Content[0].Tag == "!!null" {
+		return nil, nil
+	}
+	return root.Content[0], nil
+}
+
+// yamlTree looks at a document's syntax tree. The parser bounds its depth.
+type yamlTree struct {
+	weights map[*yamlv3.Node]weight
+	path    []string
+	doubled []doubledKey
+}
+
+// weight is the size of a node with all that is below it.
+type weight struct{ values, bytes int64 }
+
+// weigh is the weight of a node with its aliases expanded. Each anchor is weighed once, however often it is used, and sums
+// stop growing a little over the limits, so they can't overflow.
+func (t *yamlTree) weigh(n *yamlv3.Node) weight {
+	if n.Kind == yamlv3.AliasNode {
+		n = n.Alias
+	}
+	if n.Anchor != "" {
+		if w, ok := t.weights[n]; ok {
+			return w
+		}
+		// An anchor that contains itself counts once here; the conversion refuses it.
+		t.weights[n] = weight{}
+	}
+	w := weight{values: 1, bytes: int64(len(n.Value))}
+	for _, c := range n.Content {
+		below := t.weigh(c)
+		w.values = min(w.values+below.values, maxValues+1)
+		w.bytes = min(w.bytes+below.bytes, maxExpanded+1)
+	}
+	if n.Anchor != "" {
+		t.weights[n] = w
+	}
+	return w
+}
+
+// findDoubled notes the keys that a mapping has twice. Lines are counted on from the given one.
+func (t *yamlTree) findDoubled(n *yamlv3.Node, line int) {
+	switch n.Kind {
+	case yamlv3.MappingNode:
+		seen := make(map[string]bool, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, value := n.Content[i], n.Content[i+1]
+			name := key.Value
+			if len(t.path) > 0 {
+				name = "." + name
+			}
+			t.path = append(t.path, name)
+			if key.Kind == yamlv3.ScalarNode && key.Tag != "!!merge" {
+				if seen[key.Value] {
+					t.doubled = append(t.doubled, doubledKey{strings.Join(t.path, ""), line + key.Line})
+				}
+				seen[key.Value] = true
+			}
+			t.findDoubled(value, line)
+			t.path = t.path[:len(t.path)-1]
+		}
+	case yamlv3.SequenceNode:
+		for i, c := range n.Content {
+			t.path = append(t.path, "["+strconv.Itoa(i)+"]")
+			t.findDoubled(c, line)
+			t.path = t.path[:len(t.path)-1]
+		}
+	}
+}
+
+var lineNumber = regexp.MustCompile(`line (\d+)`)
+
+// shiftLines turns a parser's error, which counts lines from the document's first, into one that counts from the origin's. Of
+// some errors the parser tells the line in which the surrounding value begins, so it is "near".
+func shiftLines(err error, by int) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	return errors.New(lineNumber.ReplaceAllStringFunc(text, func(m string) string {
+		n, err := strconv.Atoi(strings.TrimPrefix(m, "line "))
+		if err != nil {
+			return m
+		}
+		return "near line " + strconv.Itoa(n+by)
+	}))
+}

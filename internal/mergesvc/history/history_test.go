@@ -1,0 +1,181 @@
+package history_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+)
+
+// publisher merges sets in mergetest's notation into a history.
+type publisher struct {
+	*history.History
+	merger *merge.Merger
+	second int64
+}
+
+func newPublisher(cfg history.Config) *publisher {
+	cfg.Instance, cfg.Sources = "life", []string{"file", "api"}
+	return &publisher{History: history.New(cfg), merger: merge.New([]merge.Source{{Name: "file"}, {Name: "api"}})}
+}
+
+// set publishes the revision that the set makes; it must make one.
+func (p *publisher) set(t *testing.T, source, text string) {
+	t.Helper()
+	p.second++
+	rev := p.merger.Apply(mergetest.Set(source, p.second, text))
+	if rev == nil {
+		t.Fatalf("the set %q of %s makes no revision; want one", text, source)
+	}
+	p.Append(rev)
+}
+
+func numbers(revs []*revision.Revision) []uint64 {
+	out := []uint64{}
+	for _, r := range revs {
+		out = append(out, r.Number)
+	}
+	return out
+}
+
+// TestAfter asks a history that keeps three revisions, and is at the fifth, for those after each number.
+func TestAfter(t *testing.T) {
+	p := newPublisher(history.Config{Revisions: 3})
+	for i := range 5 {
+		p.set(t, "file", fmt.Sprintf("a: web(image=%d)", i))
+	}
+	for _, tc := range []struct {
+		name     string
+		number   uint64
+		limit    int
+		want     []uint64
+		wantKept bool
+	}{
+		{"before everything that is kept", 0, 10, nil, false},
+		{"one too early", 1, 10, nil, false},
+		{"all that is kept", 2, 10, []uint64{3, 4, 5}, true},
+		{"no more than the limit", 2, 2, []uint64{3, 4}, true},
+		{"the last one", 4, 10, []uint64{5}, true},
+		{"nothing new", 5, 10, []uint64{}, true},
+		{"from the future", 6, 10, nil, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			revs, kept, more := p.After(tc.number, tc.limit)
+			if kept != tc.wantKept {
+				t.Fatalf("After(%d) tells kept=%v; want %v", tc.number, kept, tc.wantKept)
+			}
+			if kept {
+				if diff := cmp.Diff(tc.want, numbers(revs)); diff != "" {
+					t.Errorf("After(%d, %d) (-want +got):\n%s", tc.number, tc.limit, diff)
+				}
+			}
+			if more == nil {
+				t.Error("After gave no channel to wait on; want one in every case")
+			}
+		})
+	}
+}
+
+// TestAfterEmpty: in a history without revisions a consumer at zero waits, and any other is not from here.
+func TestAfterEmpty(t *testing.T) {
+	p := newPublisher(history.Config{})
+	revs, kept, more := p.After(0, 10)
+	if !kept || len(revs) != 0 {
+		t.Fatalf("After(0) gives %v, kept=%v; want nothing, kept", numbers(revs), kept)
+	}
+	if _, kept, _ := p.After(1, 10); kept {
+		t.Error("After(1) tells kept; want that revision 1 isn't, as there was none")
+	}
+	select {
+	case <-more:
+		t.Fatal("the channel is closed; want it open until the first append")
+	default:
+	}
+	p.set(t, "file", "a: web()")
+	<-more
+	if revs, kept, _ := p.After(0, 10); !kept || len(revs) != 1 {
+		t.Errorf("After(0) gives %v, kept=%v, after the first append; want [1], kept", numbers(revs), kept)
+	}
+}
+
+// TestAfterGivesACopy: what a slow consumer keeps must not be what the history appends to.
+func TestAfterGivesACopy(t *testing.T) {
+	p := newPublisher(history.Config{Revisions: 8})
+	p.set(t, "file", "a: web()")
+	revs, _, _ := p.After(0, 10)
+	p.set(t, "file", "a: web(image=2)")
+	_ = append(revs, nil)
+	again, _, _ := p.After(0, 10)
+	if diff := cmp.Diff([]uint64{1, 2}, numbers(again)); diff != "" {
+		t.Errorf("After(0), once a consumer appended to what it was given (-want +got):\n%s", diff)
+	}
+}
+
+// TestTombstones follows which removals are remembered, with room for two.
+func TestTombstones(t *testing.T) {
+	p := newPublisher(history.Config{Tombstones: 2})
+	p.set(t, "file", "a: a() b() c() d()") // 1
+	steps := []struct {
+		set         string
+		wantTombs   []string
+		wantHorizon uint64
+	}{
+		{"a: b() c() d()", []string{"a@2"}, 0},
+		{"a: a() c() d()", []string{"a@2", "b@3"}, 0},
+		{"a: c() d()", []string{"b@3", "a@4"}, 2},
+		// Two at once push two out: all removals after revision 4 are known.
+		{"a: ", []string{"c@5", "d@5"}, 4},
+		{"a: x()", []string{"c@5", "d@5"}, 4},
+		// One of the two of revision 5 is forgotten: only those after 5 are complete.
+		{"a: ", []string{"d@5", "x@7"}, 5},
+	}
+	for _, step := range steps {
+		p.set(t, "file", step.set)
+		st := p.State()
+		got := []string{}
+		for _, tomb := range st.Tombstones {
+			got = append(got, fmt.Sprintf("%s@%d", tomb.Pod.UID(), tomb.Removed))
+			if len(tomb.Pod.Object.Spec.Containers) > 0 {
+				t.Errorf("the tombstone of %s has the pod's content; want the reference only", tomb.Pod)
+			}
+		}
+		if diff := cmp.Diff(step.wantTombs, got); diff != "" || st.Horizon != step.wantHorizon {
+			t.Errorf("after the set %q: horizon %d, want %d; tombstones (-want +got):\n%s", step.set, st.Horizon, step.wantHorizon, diff)
+		}
+	}
+}
+
+// TestReadiness: readiness has its revision, and a State keeps that of its own.
+func TestReadiness(t *testing.T) {
+	p := newPublisher(history.Config{})
+	before := p.State()
+	p.set(t, "api", "")       // 1
+	p.set(t, "api", "x: x()") // 2
+	p.set(t, "file", "")      // 3
+	now := p.Sources()
+	for _, tc := range []struct {
+		what string
+		got  bool
+		want bool
+	}{
+		{"api is ready in the state before it spoke", before.ReadyAt("api", 99), false},
+		{"api is ready at 0", now.ReadyAt("api", 0), false},
+		{"api is ready at 1", now.ReadyAt("api", 1), true},
+		{"file is ready at 2", now.ReadyAt("file", 2), false},
+		{"file is ready at 3", now.ReadyAt("file", 3), true},
+		{"all are ready at 2", now.AllReadyAt(2), false},
+		{"all are ready at 3", now.AllReadyAt(3), true},
+		{"a stranger is ready", now.ReadyAt("http", 3), false},
+		{"file is configured", now.Configured("file"), true},
+		{"a stranger is configured", now.Configured("http"), false},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("%s: %v; want %v", tc.what, tc.got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package history_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+)
+
+// TestStateIsTheReplay appends random revisions and wants each State to be what a consumer holds that applied them all, sorted
+// by namespace, name and UID.
+func TestStateIsTheReplay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		random := mergetest.NewRandom("file", "api")
+		merger := merge.New([]merge.Source{{Name: "file"}, {Name: "api"}})
+		h := history.New(history.Config{Instance: "life", Sources: []string{"file", "api"}, Revisions: 3, Tombstones: 2})
+		consumer := mergetest.At(h.State())
+		for range rapid.IntRange(1, 15).Draw(t, "sets") {
+			rev := merger.Apply(random.Draw(t))
+			if rev == nil {
+				continue
+			}
+			h.Append(rev)
+			if err := consumer.Apply(rev.Changes); err != nil {
+				t.Fatalf("revision %d: %v", rev.Number, err)
+			}
+			st := h.State()
+			if st.Number != rev.Number {
+				t.Fatalf("the state is of revision %d; want %d", st.Number, rev.Number)
+			}
+			if err := consumer.Diff(st.Pods, mergetest.None); err != nil {
+				t.Fatalf("state of revision %d: %v", st.Number, err)
+			}
+			if !slices.IsSortedFunc(st.Pods, byName) {
+				t.Fatalf("the pods of revision %d aren't sorted by namespace, name and UID: %s", st.Number, describe(st))
+			}
+		}
+	})
+}
+
+// TestStateIsShared: all who ask between two appends get one State, so that a crowd of consumers costs one snapshot.
+func TestStateIsShared(t *testing.T) {
+	p := newPublisher(history.Config{})
+	p.set(t, "file", "a: web()")
+	first := p.State()
+	if p.State() != first {
+		t.Error("a second State without an append is another one; want the same pointer")
+	}
+	p.set(t, "file", "a: web(image=2)")
+	if p.State() == first {
+		t.Error("the State after an append is the one before; want another one")
+	}
+}
+
+// TestStateNeverChanges: states that readers hold stay as they are while revisions are appended. With -race this checks too
+// that nothing they point to is written to.
+func TestStateNeverChanges(t *testing.T) {
+	p := newPublisher(history.Config{Revisions: 4, Tombstones: 3})
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			held := map[*history.State]string{}
+			for {
+				st := p.State()
+				if text, ok := held[st]; !ok {
+					held[st] = describe(st)
+				} else if now := describe(st); now != text {
+					t.Errorf("the state of revision %d has changed:\n%s\nwant\n%s", st.Number, now, text)
+				}
+				select {
+				case <-done:
+					for st, text := range held {
+						if now := describe(st); now != text {
+							t.Errorf("the state of revision %d has changed in the end:\n%s\nwant\n%s", st.Number, now, text)
+						}
+					}
+					return
+				default:
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		p.set(t, "file", fmt.Sprintf("a: web(uid=u%d) db(image=%d)\nb: other-%d()", i%7, i, i%3))
+	}
+	p.set(t, "api", "")
+	close(done)
+	readers.Wait()
+}
+
+func byName(a, b *revision.Pod) int {
+	return cmp.Or(strings.Compare(a.Object.Namespace, b.Object.Namespace), strings.Compare(a.Object.Name, b.Object.Name),
+		strings.Compare(string(a.UID()), string(b.UID())))
+}
+
+func describe(st *history.State) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d horizon %d sources %v", st.Number, st.Horizon, st.Sources)
+	for _, p := range st.Pods {
+		fmt.Fprintf(&b, " %s(%s)@%d=%s", p, p.UID(), p.SpecChanged, p.SpecDigest)
+	}
+	for _, tomb := range st.Tombstones {
+		fmt.Fprintf(&b, " -%s@%d", tomb.Pod.UID(), tomb.Removed)
+	}
+	return b.String()
+}

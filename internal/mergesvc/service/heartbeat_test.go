@@ -1,0 +1,108 @@
+package service_test
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// armedClock is a fake clock that tells when a timer is set, and for how long.
+type armedClock struct {
+	*testclock.FakeClock
+	armed chan time.Duration
+}
+
+func newArmedClock() *armedClock {
+	return &armedClock{FakeClock: testclock.NewFakeClock(time.Unix(0, 0)), armed: make(chan time.Duration, 100)}
+}
+
+func (c *armedClock) NewTimer(d time.Duration) clock.Timer {
+	timer := armedTimer{c.FakeClock.NewTimer(d), c}
+	c.armed <- d
+	return timer
+}
+
+type armedTimer struct {
+	clock.Timer
+	clock *armedClock
+}
+
+func (t armedTimer) Reset(d time.Duration) bool {
+	active := t.Timer.Reset(d)
+	t.clock.armed <- d
+	return active
+}
+
+// TestHeartbeat: a quiet stream gives a sign of life once an interval, at the consumer's own revision; a busy one needs none.
+func TestHeartbeat(t *testing.T) {
+	c := newArmedClock()
+	n := start(t, options{clock: c})
+	s := n.watch(&podconfigv1.WatchPodUpdatesRequest{HeartbeatInterval: durationpb.New(5 * time.Second)})
+	s.want("synced")
+	if got := <-c.armed; got != 5*time.Second {
+		t.Errorf("the heartbeat is due in %v; want the 5 s that were asked for", got)
+	}
+	beat := func(revision uint64, ready string) {
+		t.Helper()
+		c.Step(5 * time.Second)
+		m := s.next()
+		h := m.GetHeartbeat()
+		if h == nil || h.GetRevision() != revision || m.GetCursor() != nil || m.GetContinued() {
+			t.Fatalf("after an interval came %v; want a heartbeat at revision %d, without cursor", m, revision)
+		}
+		got := ""
+		for _, src := range h.GetSources() {
+			if src.GetReady() {
+				got += src.GetName() + " "
+			}
+		}
+		if got != ready {
+			t.Errorf("the heartbeat at revision %d says that %q are ready; want %q", revision, got, ready)
+		}
+		if h.GetStoreState() != podconfigv1.StoreState_STORE_STATE_TEMPORARY {
+			t.Errorf("the heartbeat's store state is %v; want TEMPORARY, as there is no store", h.GetStoreState())
+		}
+		<-c.armed
+	}
+	beat(0, "")
+	beat(0, "")
+	n.set("api", "x: web()")
+	s.want("ADD api: web")
+	<-c.armed
+	// What was sent counts as a sign of life: the interval starts anew.
+	c.Step(4 * time.Second)
+	n.set("file", "")
+	s.want("ADD file:")
+	<-c.armed
+	c.Step(4 * time.Second)
+	n.set("api", "")
+	s.want("REMOVE api: web")
+	<-c.armed
+	beat(3, "file api ")
+}
+
+// TestHeartbeatInterval: zero and unset mean 30 s, less than a second is a second.
+func TestHeartbeatInterval(t *testing.T) {
+	for _, tc := range []struct {
+		asked *durationpb.Duration
+		want  time.Duration
+	}{
+		{nil, 30 * time.Second},
+		{durationpb.New(0), 30 * time.Second},
+		{durationpb.New(time.Millisecond), time.Second},
+		{durationpb.New(time.Second), time.Second},
+		{durationpb.New(time.Hour), time.Hour},
+	} {
+		c := newArmedClock()
+		s := start(t, options{clock: c}).watch(&podconfigv1.WatchPodUpdatesRequest{HeartbeatInterval: tc.asked})
+		s.want("synced")
+		if got := <-c.armed; got != tc.want {
+			t.Errorf("heartbeat_interval %v: the first is due in %v; want %v", tc.asked, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package simruntime
+
+import (
+	"errors"
+	"fmt"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Errors of the methods by which tests make things happen.
+var (
+	// ErrUnknown: there is no sandbox or container with the ID.
+	ErrUnknown = errors.New("no such sandbox or container")
+	// ErrNotRunning: the container hasn't been started, or has ended.
+	ErrNotRunning = errors.New("the container isn't running")
+)
+
+// ExitContainer makes a running container end by itself with the exit code, now.
+func (s *Server) ExitContainer(id string, code int32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.containers[id]
+	switch {
+	case !ok:
+		return fmt.Errorf("exit container %s: %w", id, ErrUnknown)
+	case c.state != runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return fmt.Errorf("exit container %s: %w", id, ErrNotRunning)
+	}
+	s.exit(c, code, "")
+	return nil
+}
+
+// KillSandbox makes a sandbox die under its caller, as if its pause process had been killed: it is not ready, its containers
+// are dead (exit code 137), and its network is still set up until somebody stops it.
+func (s *Server) KillSandbox(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, ok := s.sandboxes[id]
+	if !ok {
+		return fmt.Errorf("kill sandbox %s: %w", id, ErrUnknown)
+	}
+	s.killSandbox(b)
+	return nil
+}
+
+// Forget drops all sandboxes, containers and pulled images, without an event: a runtime whose disk was wiped. What waits for
+// a container to stop finds it stopped. Subscribers and call counts stay.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.containers {
+		c.release()
+	}
+	s.reset()
+}

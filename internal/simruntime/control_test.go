@@ -1,0 +1,151 @@
+package simruntime
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestExitContainer(t *testing.T) {
+	h := start(t, Config{})
+	id := h.sample("c")
+	if err := h.ExitContainer(id, 42); err != nil {
+		t.Fatal(err)
+	}
+	h.wantExit(id, 42, "Error")
+	if err := h.ExitContainer(id, 0); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("again: %v", err)
+	}
+	if err := h.ExitContainer("unknown", 0); !errors.Is(err, ErrUnknown) {
+		t.Errorf("unknown: %v", err)
+	}
+}
+
+// A killed sandbox isn't ready and its containers are dead, but its network is there until it is stopped.
+func TestKillSandbox(t *testing.T) {
+	h := start(t, Config{})
+	sandbox, pod := h.pod("p")
+	id := h.run(sandbox, pod, containerConfig("c"))
+	if err := h.KillSandbox(sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if s := h.sandboxStatus(sandbox); s.GetState() != notReady || s.GetNetwork().GetIp() == "" {
+		t.Errorf("sandbox: %v", s)
+	}
+	h.wantExit(id, 137, "Error")
+	if err := h.KillSandbox("unknown"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("unknown: %v", err)
+	}
+}
+
+// After Forget there is nothing, and every name is free; who waits for a container's end waits no longer.
+func TestForget(t *testing.T) {
+	h := start(t, Config{})
+	id := h.sample("c", "ignore-term")
+	done := h.stopping(t.Context(), id, 3600)
+	h.waitTimer(time.Hour)
+	h.Forget()
+	if err := <-done; err != nil {
+		t.Errorf("StopContainer: %v", err)
+	}
+	sandboxes, err := h.runtime.ListPodSandbox(t.Context(), nil)
+	if err != nil || len(sandboxes) > 0 {
+		t.Errorf("sandboxes: %v, %v", sandboxes, err)
+	}
+	if _, err := h.runtime.ContainerStatus(t.Context(), id, false); status.Code(err) != codes.NotFound {
+		t.Errorf("container: %v", err)
+	}
+	h.sample("c")
+}
+
+// A fault fails the call that it is for, before it has done anything. Failed calls are counted too.
+func TestFault(t *testing.T) {
+	h := start(t, Config{Fault: func(_ context.Context, method string, req any) error {
+		if r, ok := req.(*runtimeapi.RunPodSandboxRequest); ok && method == "RunPodSandbox" && r.GetConfig().GetMetadata().GetName() == "doomed" {
+			return status.Error(codes.ResourceExhausted, "no room")
+		}
+		if method == "GetContainerEvents" {
+			return errors.New("no events today")
+		}
+		return nil
+	}})
+	if _, err := h.runtime.RunPodSandbox(t.Context(), podConfig("doomed"), ""); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("doomed: %v", err)
+	}
+	h.pod("fine")
+	if list, err := h.runtime.ListPodSandbox(t.Context(), nil); err != nil || len(list) != 1 {
+		t.Errorf("sandboxes: %v, %v", list, err)
+	}
+	if err := h.runtime.GetContainerEvents(t.Context(), nil, nil); status.Code(err) != codes.Unknown {
+		t.Errorf("events: %v", err)
+	}
+	calls := h.Calls()
+	if calls["RunPodSandbox"] != 2 || calls["GetContainerEvents"] != 1 || calls["StartContainer"] != 0 {
+		t.Errorf("calls: %v", calls)
+	}
+}
+
+// A fault that blocks is a runtime that hangs: the call ends with the caller's patience.
+func TestFaultThatHangs(t *testing.T) {
+	hanging := make(chan struct{})
+	h := start(t, Config{Fault: func(ctx context.Context, method string, _ any) error {
+		if method != "Status" {
+			return nil
+		}
+		close(hanging)
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.runtime.Status(ctx, false)
+		done <- err
+	}()
+	<-hanging
+	cancel()
+	if err := <-done; status.Code(err) != codes.Canceled {
+		t.Errorf("Status: %v", err)
+	}
+}
+
+// Containers live through the end of one Serve and the start of the next, and end in between if their time is up. Calls that
+// were under way are cut off.
+func TestServeAgain(t *testing.T) {
+	clock, dir := newTestClock(), t.TempDir()
+	s := New(Config{Clock: clock})
+	defer s.Close()
+	h := &harness{Server: s, t: t, clock: clock, dir: dir}
+	address, stop := endpoint(t, s, filepath.Join(dir, "1.sock"))
+	h.runtime, h.images = dial(t, address)
+	stays, ends := h.sample("stays", "ignore-term"), h.sample("ends", "exit", "6", "1m")
+	call := h.stopping(t.Context(), stays, 3600)
+	h.waitTimer(time.Hour)
+	stop()
+	if err := <-call; err == nil {
+		t.Error("a call outlived its server")
+	}
+	clock.Step(time.Minute)
+	h.waitExit(ends)
+
+	address, stop = endpoint(t, s, filepath.Join(dir, "2.sock"))
+	defer stop()
+	h.runtime, h.images = dial(t, address)
+	if got := h.status(stays); got.GetState() != running {
+		t.Errorf("container is %v", got.GetState())
+	}
+	h.wantExit(ends, 6, "Error")
+}
+
+// A context that ended before is an end like any other.
+func TestServeAfterTheEnd(t *testing.T) {
+	h := start(t, Config{})
+	_, stop := endpoint(t, h.Server, filepath.Join(h.dir, "again.sock"))
+	stop()
+}

@@ -1,0 +1,18 @@
+// Package simruntime is a container runtime without containers: a CRI v1 server whose sandboxes and containers are entries in
+// memory that start, run, exit, fail and emit events as their command lines say.
+//
+// It owns the whole of what a caller can observe through CRI: states, names and their reservation, labels, addresses, images,
+// logs, events, and the errors, worded and coded as containerd 1.6 and 1.7 do. A container's command line is its script, in
+// the words of the sample program that the tests run on a real runtime (see play), so one manifest serves both. The only
+// things it writes are the container logs and what a scripted "write" puts into a mount.
+//
+// The daemon simruntimed serves it in a process of its own, so that "containers" outlive podexecd; tests call New and Serve in
+// their own process, and get the faults, the forced exits and the call counts of Config.Fault, ExitContainer, KillSandbox,
+// Forget and Calls. podexecd itself never imports it.
+//
+// Goroutines: Serve runs the gRPC server and waits for it. Each running container whose script ends by itself has one that
+// waits for that end; Close waits for those. All state is behind the one lock of Server, which is never held while waiting or
+// sending.
+//
+// It never runs a process, needs no root, opens no port, and promises no order in lists, as containerd promises none.
+package simruntime

@@ -1,0 +1,94 @@
+package simruntime
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// ExecSync plays the command as a script in a running container and returns what it printed. DeadlineExceeded if it takes
+// longer than the timeout (zero: none).
+func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	p, exited, err := s.startExec(req)
+	if err != nil {
+		return nil, err
+	}
+	timeout := time.Duration(req.GetTimeout()) * time.Second
+	timesOut := timeout > 0 && (p.runsOn || p.lifetime > timeout)
+	var over <-chan time.Time // never, if the process runs on and has no timeout
+	switch {
+	case timesOut:
+		timer := s.clock.NewTimer(timeout)
+		defer timer.Stop()
+		over = timer.C()
+	case !p.runsOn && p.lifetime > 0:
+		timer := s.clock.NewTimer(p.lifetime)
+		defer timer.Stop()
+		over = timer.C()
+	case !p.runsOn:
+		return execResult(p, p.exitCode), nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ended(ctx.Err())
+	case <-exited: // and with the container, all of its processes
+		return execResult(p, exitKilled), nil
+	case <-over:
+	}
+	if timesOut {
+		return nil, status.Errorf(codes.DeadlineExceeded, "failed to exec in container: timeout %v exceeded: %v", timeout, context.DeadlineExceeded)
+	}
+	return execResult(p, p.exitCode), nil
+}
+
+// startExec returns what the command does, and what is closed when its container ends.
+func (s *Server) startExec(req *runtimeapi.ExecSyncRequest) (process, <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.containers[req.GetContainerId()]
+	if !ok {
+		return process{}, nil, notFound("failed to exec in container: failed to find container %q in store", req.GetContainerId())
+	}
+	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return process{}, nil, fmt.Errorf("failed to exec in container: container is in %s state", c.state)
+	}
+	p, err := play(req.GetCmd(), c.world())
+	if err != nil {
+		return process{}, nil, fmt.Errorf("failed to exec in container: failed to start exec %q: OCI runtime exec failed: "+
+			"exec failed: unable to start container process: %w", newID(), err)
+	}
+	return p, c.exited, nil
+}
+
+func execResult(p process, code int32) *runtimeapi.ExecSyncResponse {
+	return &runtimeapi.ExecSyncResponse{Stdout: output(p.stdout), Stderr: output(p.stderr), ExitCode: code}
+}
+
+func output(lines []string) []byte {
+	if len(lines) == 0 {
+		return nil
+	}
+	return []byte(strings.Join(lines, "\n") + "\n")
+}
+
+// Exec, Attach and PortForward need processes and a network behind them.
+
+// Exec is not simulated.
+func (s *runtimeService) Exec(context.Context, *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+	return nil, unimplemented("streaming exec; ExecSync works")
+}
+
+// Attach is not simulated.
+func (s *runtimeService) Attach(context.Context, *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+	return nil, unimplemented("attach")
+}
+
+// PortForward is not simulated.
+func (s *runtimeService) PortForward(context.Context, *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	return nil, unimplemented("port forwarding")
+}

@@ -1,0 +1,89 @@
+package simruntime
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// A path is looked up in its innermost mount, and in the container's own layer if it is in none.
+func TestFiles(t *testing.T) {
+	outer, inner := t.TempDir(), t.TempDir()
+	f := newFiles([]*runtimeapi.Mount{
+		{ContainerPath: "/data/inner/", HostPath: inner},
+		{ContainerPath: "/data", HostPath: outer},
+		{ContainerPath: "/config", HostPath: outer, Readonly: true},
+		{ContainerPath: "/data/one", HostPath: filepath.Join(inner, "other-name")},
+	})
+	for name, host := range map[string]string{
+		"/data/a":             filepath.Join(outer, "a"),
+		"/data/inner/b":       filepath.Join(inner, "b"),
+		"/data/one":           filepath.Join(inner, "other-name"),
+		"/data/../data/c":     filepath.Join(outer, "c"),
+		"data/inner/../../d/": "", // that is /d
+		"/database":           "",
+	} {
+		if err := f.write(name, name); err != nil {
+			t.Errorf("write %s: %v", name, err)
+		}
+		if content, err := f.read(name); err != nil || string(content) != name {
+			t.Errorf("read %s: %q, %v", name, content, err)
+		}
+		if host == "" {
+			continue
+		}
+		if content, err := os.ReadFile(host); err != nil || string(content) != name {
+			t.Errorf("on the host: %q, %v", content, err)
+		}
+	}
+	if content, err := f.read("/config/a"); err != nil || string(content) != "/data/a" {
+		t.Errorf("the same file by another mount: %q, %v", content, err)
+	}
+	for err, want := range map[error]syscall.Errno{
+		f.write("/config/a", "x"):         syscall.EROFS,
+		f.write("/data/no/such/dir", "x"): syscall.ENOENT,
+		second(f.read("/data/absent")):    syscall.ENOENT,
+		second(f.read("/absent")):         syscall.ENOENT,
+	} {
+		if !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+		// The host's paths don't show.
+		if pathErr, ok := errors.AsType[*fs.PathError](err); !ok || strings.HasPrefix(pathErr.Path, outer) {
+			t.Errorf("path in %v", err)
+		}
+	}
+}
+
+func second(_ []byte, err error) error { return err }
+
+// Logs are in the CRI format; a long line comes in pieces, of which the last is marked full.
+func TestContainerLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "0.log")
+	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	for range 2 { // the second one appends
+		var l containerLog
+		if err := l.open(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.write(now, runtimeapi.Stdout, "short", strings.Repeat("x", maxLogLine)+"yz"); err != nil {
+			t.Error(err)
+		}
+		l.close()
+		if err := l.write(now, runtimeapi.Stderr, "late"); err != nil {
+			t.Errorf("write after close: %v", err)
+		}
+	}
+	at := "2026-01-02T03:04:05.000000006Z stdout "
+	once := at + "F short\n" + at + "P " + strings.Repeat("x", maxLogLine) + "\n" + at + "F yz\n"
+	if content, err := os.ReadFile(path); err != nil || string(content) != once+once {
+		t.Errorf("log %q, %v", content, err)
+	}
+}

@@ -1,0 +1,224 @@
+package simruntime
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	remote "k8s.io/cri-client/pkg"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+func TestMain(m *testing.M) {
+	// The client logs every error that it returns.
+	klog.SetLogger(klog.Logger{})
+	goleak.VerifyTestMain(m)
+}
+
+// testClock stands still until it is stepped, and tells of each timer that is waited for.
+type testClock struct {
+	*testingclock.FakeClock
+	timers chan time.Duration
+}
+
+func newTestClock() *testClock {
+	return &testClock{
+		FakeClock: testingclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
+		timers:    make(chan time.Duration, 1000),
+	}
+}
+
+func (c *testClock) NewTimer(d time.Duration) clock.Timer {
+	timer := c.FakeClock.NewTimer(d)
+	c.timers <- d
+	return timer
+}
+
+// harness is a Server on a real socket, and the client that podexecd uses.
+type harness struct {
+	*Server
+	t       *testing.T
+	clock   *testClock
+	dir     string
+	runtime internalapi.RuntimeService
+	images  internalapi.ImageManagerService
+}
+
+// endpoint serves s on a new socket, and returns its address and what stops it.
+func endpoint(t *testing.T, s *Server, path string) (string, func()) {
+	t.Helper()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, l) }()
+	return "unix://" + path, func() {
+		t.Helper()
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	}
+}
+
+func dial(t *testing.T, endpoint string) (internalapi.RuntimeService, internalapi.ImageManagerService) {
+	t.Helper()
+	runtime, err := remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = runtime.Close(context.Background()) })
+	images, err := remote.NewRemoteImageServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = images.Close(context.Background()) })
+	return runtime, images
+}
+
+func start(t *testing.T, cfg Config) *harness {
+	t.Helper()
+	h := &harness{t: t, clock: newTestClock(), dir: t.TempDir()}
+	if cfg.Clock == nil {
+		cfg.Clock = h.clock
+	}
+	h.Server = New(cfg)
+	t.Cleanup(h.Close)
+	address, stop := endpoint(t, h.Server, filepath.Join(h.dir, "cri.sock"))
+	t.Cleanup(stop)
+	h.runtime, h.images = dial(t, address)
+	return h
+}
+
+func podConfig(name string) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
+		Hostname: name,
+		Labels:   map[string]string{"io.kubernetes.pod.name": name},
+	}
+}
+
+// pod runs a sandbox that logs into the harness's directory.
+func (h *harness) pod(name string) (string, *runtimeapi.PodSandboxConfig) {
+	h.t.Helper()
+	config := podConfig(name)
+	config.LogDirectory = h.dir
+	id, err := h.runtime.RunPodSandbox(h.t.Context(), config, "")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return id, config
+}
+
+func containerConfig(name string, args ...string) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    &runtimeapi.ImageSpec{Image: "localhost/podstream-sample:dev"},
+		Args:     args,
+		Labels:   map[string]string{"io.kubernetes.container.name": name},
+		LogPath:  name + ".log",
+	}
+}
+
+func (h *harness) create(sandbox string, pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig) string {
+	h.t.Helper()
+	id, err := h.runtime.CreateContainer(h.t.Context(), sandbox, config, pod)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return id
+}
+
+// run creates and starts a container.
+func (h *harness) run(sandbox string, pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig) string {
+	h.t.Helper()
+	id := h.create(sandbox, pod, config)
+	if err := h.runtime.StartContainer(h.t.Context(), id); err != nil {
+		h.t.Fatal(err)
+	}
+	return id
+}
+
+// sample runs a container of the sample program in a pod of its own.
+func (h *harness) sample(name string, args ...string) string {
+	h.t.Helper()
+	sandbox, pod := h.pod(name)
+	return h.run(sandbox, pod, containerConfig(name, args...))
+}
+
+func (h *harness) status(id string) *runtimeapi.ContainerStatus {
+	h.t.Helper()
+	resp, err := h.runtime.ContainerStatus(h.t.Context(), id, false)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return resp.GetStatus()
+}
+
+func (h *harness) sandboxStatus(id string) *runtimeapi.PodSandboxStatus {
+	h.t.Helper()
+	resp, err := h.runtime.PodSandboxStatus(h.t.Context(), id, false)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return resp.GetStatus()
+}
+
+// logs returns the container's log without the times.
+func (h *harness) logs(name string) string {
+	h.t.Helper()
+	content, err := os.ReadFile(filepath.Join(h.dir, name+".log"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(content)) {
+		_, rest, _ := strings.Cut(line, " ")
+		out.WriteString(rest)
+	}
+	return out.String()
+}
+
+// waitTimer waits until somebody waits for d on the clock.
+func (h *harness) waitTimer(d time.Duration) {
+	h.t.Helper()
+	for {
+		select {
+		case have := <-h.clock.timers:
+			if have == d {
+				return
+			}
+		case <-h.t.Context().Done():
+			h.t.Fatalf("nobody waits for %v", d)
+		}
+	}
+}
+
+// wantExit checks how a container ended.
+func (h *harness) wantExit(id string, code int32, reason string) {
+	h.t.Helper()
+	status := h.status(id)
+	if status.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED || status.GetExitCode() != code || status.GetReason() != reason {
+		h.t.Errorf("container is %v, exit code %d, reason %q; want an exit with %d, %q",
+			status.GetState(), status.GetExitCode(), status.GetReason(), code, reason)
+	}
+}
+
+// waitExit waits for the end of a container that a timer ends in a goroutine of its own.
+func (h *harness) waitExit(id string) {
+	h.Server.mu.Lock()
+	c := h.Server.containers[id]
+	h.Server.mu.Unlock()
+	<-c.exited
+}

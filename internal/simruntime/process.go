@@ -1,0 +1,166 @@
+package simruntime
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+)
+
+// The end of a container that couldn't be started.
+const (
+	startErrorReason = "StartError"
+	startErrorCode   = 128
+)
+
+// StartContainer starts a created container. If that fails the container has ended, with reason StartError.
+func (s *runtimeService) StartContainer(_ context.Context, req *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, err := s.findContainer(req.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	if c.state != runtimeapi.ContainerState_CONTAINER_CREATED {
+		return nil, fmt.Errorf("failed to set starting state for container %q: container is in %s state", c.id, c.state)
+	}
+	if err := s.start(c); err != nil {
+		// No event: the container never started, so it doesn't stop either.
+		c.release()
+		c.state, c.finishedAt = runtimeapi.ContainerState_CONTAINER_EXITED, s.clock.Now().UnixNano()
+		c.exitCode, c.reason, c.message = startErrorCode, startErrorReason, err.Error()
+		return nil, err
+	}
+	return &runtimeapi.StartContainerResponse{}, nil
+}
+
+// start plays the container's script. It needs the lock.
+func (s *Server) start(c *container) error {
+	if c.sandbox.state != runtimeapi.PodSandboxState_SANDBOX_READY {
+		return fmt.Errorf("sandbox container %q is not running", c.sandbox.id)
+	}
+	if err := c.log.open(c.logPath); err != nil {
+		return fmt.Errorf("failed to create containerd task: failed to create container loggers: failed to create and open log file: %w", err)
+	}
+	p, err := play(argv(c.config), c.world())
+	if err != nil {
+		return fmt.Errorf("failed to create containerd task: failed to create shim task: OCI runtime create failed: "+
+			"runc create failed: unable to start container process: %w", err)
+	}
+	c.process = p
+	c.state, c.startedAt = runtimeapi.ContainerState_CONTAINER_RUNNING, s.clock.Now().UnixNano()
+	s.print(c, runtimeapi.Stdout, p.stdout...)
+	s.print(c, runtimeapi.Stderr, p.stderr...)
+	s.emit(c.id, c.sandbox, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+	switch {
+	case p.oomKilled:
+		s.exit(c, p.exitCode, "OOMKilled")
+	case p.runsOn:
+	case p.lifetime == 0:
+		s.exit(c, p.exitCode, "")
+	default:
+		s.exitAfter(c, s.clock.NewTimer(p.lifetime))
+	}
+	return nil
+}
+
+// exitAfter lets the container's process come to its end when the timer fires. It needs the lock.
+func (s *Server) exitAfter(c *container, timer clock.Timer) {
+	s.lifetimes.Go(func() {
+		defer timer.Stop()
+		select {
+		case <-c.exited:
+		case <-timer.C():
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.exit(c, c.process.exitCode, "")
+		}
+	})
+}
+
+// print writes to the container's log. It needs the lock.
+func (s *Server) print(c *container, stream runtimeapi.LogStreamType, lines ...string) {
+	if err := c.log.write(s.clock.Now(), stream, lines...); err != nil {
+		s.log.Error("output of a container is lost", "container", c.id, "path", c.logPath, "err", err)
+	}
+}
+
+// exit ends a running container; one that doesn't run stays as it is. An empty reason is derived from the code. It needs the
+// lock.
+func (s *Server) exit(c *container, code int32, reason string) {
+	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING || !c.release() {
+		return
+	}
+	c.state, c.finishedAt = runtimeapi.ContainerState_CONTAINER_EXITED, s.clock.Now().UnixNano()
+	c.exitCode, c.reason = code, reason
+	s.emit(c.id, c.sandbox, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+}
+
+// release wakes all that wait for the container's end and closes its log, once. It tells whether that was now.
+func (c *container) release() bool {
+	select {
+	case <-c.exited:
+		return false
+	default:
+		close(c.exited)
+		c.log.close()
+		return true
+	}
+}
+
+// kill is SIGKILL. It needs the lock.
+func (s *Server) kill(c *container) {
+	if c.state == runtimeapi.ContainerState_CONTAINER_RUNNING {
+		s.exit(c, exitKilled, "")
+	}
+}
+
+// terminate is SIGTERM, to a container that runs. It needs the lock.
+func (s *Server) terminate(c *container) {
+	if c.process.ignoresTerm {
+		s.print(c, runtimeapi.Stdout, "ignored a signal")
+		return
+	}
+	s.exit(c, c.process.termCode, "")
+}
+
+// StopContainer sends SIGTERM, waits for the timeout, and kills; with no timeout it kills at once. A container that doesn't
+// run, or doesn't exist, is stopped already. If the call ends first the container has had its SIGTERM and isn't killed.
+func (s *runtimeService) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
+	s.mu.Lock()
+	c, ok := s.containers[req.GetContainerId()]
+	if !ok || c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		s.mu.Unlock()
+		return &runtimeapi.StopContainerResponse{}, nil
+	}
+	timeout := time.Duration(req.GetTimeout()) * time.Second
+	if timeout <= 0 {
+		s.kill(c)
+		s.mu.Unlock()
+		return &runtimeapi.StopContainerResponse{}, nil
+	}
+	timer := s.clock.NewTimer(timeout)
+	defer timer.Stop()
+	if !c.termSent {
+		c.termSent = true
+		s.terminate(c)
+	}
+	s.mu.Unlock()
+
+	select {
+	case <-c.exited:
+		return &runtimeapi.StopContainerResponse{}, nil
+	case <-ctx.Done():
+		return nil, ended(ctx.Err())
+	case <-timer.C():
+	}
+	if ctx.Err() != nil { // both at once: the caller is gone, so no kill
+		return nil, ended(ctx.Err())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill(c)
+	return &runtimeapi.StopContainerResponse{}, nil
+}

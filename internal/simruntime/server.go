@@ -1,0 +1,180 @@
+package simruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"path"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+)
+
+// maxMessage is the limit on one gRPC message, in bytes: containerd's.
+const maxMessage = 16 << 20
+
+// Config says what a Server simulates.
+type Config struct {
+	// StateDir is the directory that ImageFsInfo names as the image file system. Nothing is written there. Empty: the
+	// directory for temporary files.
+	StateDir string
+	// Images is what the registry has: image names, and prefixes that end in "/". Nil: "sim/" and "localhost/". Besides, and
+	// whatever is set here, "missing/…" is never found, and "slow/NAME:DURATION" takes so long to pull (5s if the tag is no
+	// duration).
+	Images []string
+	// Imported is what is present from the start without a pull, in the form of Images. Nil: "localhost/".
+	Imported []string
+	// NoEvents makes GetContainerEvents fail with Unimplemented, as containerd 1.6 does.
+	NoEvents bool
+	// ListStreams serves the Stream… counterparts of the List… calls. Unset: they are Unimplemented, as in containerd up to 2.
+	ListStreams bool
+	// Fault is called before each RPC with its name ("StartContainer") and request, from many goroutines at once. The RPC fails
+	// with the error that it returns, having done nothing; a fault that blocks until ctx ends is a runtime that hangs. The
+	// request is nil for the calls that stream. Nil: no faults.
+	Fault func(ctx context.Context, method string, req any) error
+	// Clock is the time of everything. Nil: the real one.
+	Clock clock.Clock
+	// Logger gets a line an RPC, at debug level. Nil discards.
+	Logger *slog.Logger
+}
+
+// Server is one simulated runtime. Its state lives as long as it does: through the end of one Serve and the start of the next,
+// as containers live through a restart of containerd.
+type Server struct {
+	cfg      Config
+	clock    clock.Clock
+	log      *slog.Logger
+	registry registry
+
+	// lifetimes are the goroutines that end containers whose time is up.
+	lifetimes sync.WaitGroup
+
+	mu                           sync.Mutex
+	calls                        map[string]int
+	sandboxes                    map[string]*sandbox
+	containers                   map[string]*container
+	sandboxNames, containerNames names
+	addresses                    addresses
+	images                       imageStore
+	subscribers                  map[chan *runtimeapi.ContainerEventResponse]struct{}
+}
+
+// New returns a Server with no sandboxes that isn't serving yet. Close it after the last Serve.
+func New(cfg Config) *Server {
+	if cfg.Images == nil {
+		cfg.Images = []string{"sim/", "localhost/"}
+	}
+	if cfg.Imported == nil {
+		cfg.Imported = []string{"localhost/"}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		cfg: cfg, clock: cfg.Clock, log: cfg.Logger,
+		registry:    newRegistry(cfg.Images),
+		calls:       make(map[string]int),
+		subscribers: make(map[chan *runtimeapi.ContainerEventResponse]struct{}),
+	}
+	s.reset()
+	return s
+}
+
+// reset makes the state that of a runtime that never ran anything.
+func (s *Server) reset() {
+	s.sandboxes = make(map[string]*sandbox)
+	s.containers = make(map[string]*container)
+	s.sandboxNames, s.containerNames = make(names), make(names)
+	s.addresses = newAddresses()
+	s.images = newImageStore(s.cfg.Imported)
+}
+
+// Serve answers CRI calls on l until ctx ends, and closes l. Calls under way are then cut off, as when a runtime dies; the
+// containers live on, and Serve may be called again with another listener. Nil if it ended because ctx did.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+		grpc.UnaryInterceptor(s.interceptUnary), grpc.StreamInterceptor(s.interceptStream),
+		// Nothing of this server may touch the state once Serve has returned.
+		grpc.WaitForHandlers(true),
+	)
+	runtimeapi.RegisterRuntimeServiceServer(server, &runtimeService{Server: s})
+	runtimeapi.RegisterImageServiceServer(server, &imageService{Server: s})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		// ErrServerStopped: ctx ended before we came here.
+		if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("serve CRI on %s: %w", l.Addr(), err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		server.Stop()
+		return nil
+	})
+	return group.Wait()
+}
+
+// Close forgets everything and waits for the goroutines of the containers. Serve must have returned.
+func (s *Server) Close() {
+	s.Forget()
+	s.lifetimes.Wait()
+}
+
+// Calls counts the calls that came in, by name ("StartContainer"), failed ones too.
+func (s *Server) Calls() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.calls)
+}
+
+// admit counts a call and lets it fail.
+func (s *Server) admit(ctx context.Context, fullMethod string, req any) error {
+	method := path.Base(fullMethod)
+	s.mu.Lock()
+	s.calls[method]++
+	s.mu.Unlock()
+	if s.cfg.Fault == nil {
+		return nil
+	}
+	return s.cfg.Fault(ctx, method, req)
+}
+
+func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if err := s.admit(ctx, info.FullMethod, req); err != nil {
+		s.log.DebugContext(ctx, "fault", "method", path.Base(info.FullMethod), "err", err)
+		return nil, err
+	}
+	resp, err := handler(ctx, req)
+	// Without the request: a container's environment may hold secrets.
+	s.log.DebugContext(ctx, "call", "method", path.Base(info.FullMethod), "err", err)
+	return resp, err
+}
+
+func (s *Server) interceptStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if err := s.admit(stream.Context(), info.FullMethod, nil); err != nil {
+		return err
+	}
+	return handler(srv, stream)
+}
+
+// runtimeService and imageService are the two faces of a Server. What they don't define is Unimplemented.
+type runtimeService struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+	*Server
+}
+
+type imageService struct {
+	runtimeapi.UnimplementedImageServiceServer
+	*Server
+}

@@ -1,0 +1,90 @@
+// Command simruntimed serves the simulated container runtime on a Unix socket, for trials of podexecd without root and without
+// a real runtime. Its containers live as long as it does.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podstream/podstream/internal/grpcserver"
+	"github.com/podstream/podstream/internal/simruntime"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+type options struct {
+	listen string
+	debug  bool
+	cfg    simruntime.Config
+}
+
+func parse(args []string, stdout io.Writer) (*options, error) {
+	var o options
+	flags := pflag.NewFlagSet("simruntimed", pflag.ContinueOnError)
+	flags.SetOutput(stdout)
+	flags.StringVar(&o.listen, "listen", "unix:///run/podstream/simruntimed.sock", "where to serve CRI, as unix:///path")
+	flags.StringVar(&o.cfg.StateDir, "state-dir", "", "the directory that stands for the image file system; nothing is written there (default: the one for temporary files)")
+	flags.StringArrayVar(&o.cfg.Images, "image", nil, `an image that can be pulled, or a prefix of such that ends in "/"; repeatable (default: sim/ and localhost/)`)
+	flags.BoolVar(&o.cfg.NoEvents, "no-events", false, "serve no container events, as containerd 1.6 does")
+	flags.BoolVar(&o.debug, "debug", false, "log every call")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return &o, nil
+}
+
+// run is main without the process: it returns the exit code, 2 for a mistake in the flags.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	opts, err := parse(args, stdout)
+	if errors.Is(err, pflag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "simruntimed:", err)
+		return 2
+	}
+	if err := serve(ctx, opts, stderr); err != nil {
+		fmt.Fprintln(stderr, "simruntimed:", err)
+		return 1
+	}
+	return 0
+}
+
+func serve(ctx context.Context, opts *options, stderr io.Writer) error {
+	level := slog.LevelInfo
+	if opts.debug {
+		level = slog.LevelDebug
+	}
+	opts.cfg.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	if opts.cfg.StateDir != "" {
+		if err := os.MkdirAll(opts.cfg.StateDir, 0o755); err != nil {
+			return fmt.Errorf("make the state directory: %w", err)
+		}
+	}
+	listeners, err := grpcserver.Listen([]string{opts.listen})
+	if err != nil {
+		return err
+	}
+	server := simruntime.New(opts.cfg)
+	defer server.Close()
+	opts.cfg.Logger.Info("simruntimed is up", "listen", opts.listen)
+	err = server.Serve(ctx, listeners[0])
+	opts.cfg.Logger.Info("simruntimed is down")
+	return err
+}

@@ -1,0 +1,116 @@
+package simruntime
+
+import (
+	"context"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Nothing runs, so nothing is used: the statistics have the right shape, attributes and times, and zeros.
+
+func (s *Server) cpuAndMemory() (*runtimeapi.CpuUsage, *runtimeapi.MemoryUsage) {
+	now, zero := s.clock.Now().UnixNano(), &runtimeapi.UInt64Value{}
+	return &runtimeapi.CpuUsage{Timestamp: now, UsageCoreNanoSeconds: zero, UsageNanoCores: zero},
+		&runtimeapi.MemoryUsage{Timestamp: now, WorkingSetBytes: zero, AvailableBytes: zero, UsageBytes: zero,
+			RssBytes: zero, PageFaults: zero, MajorPageFaults: zero}
+}
+
+func (s *Server) containerStats(c *container) *runtimeapi.ContainerStats {
+	cpu, memory := s.cpuAndMemory()
+	return &runtimeapi.ContainerStats{
+		Attributes: &runtimeapi.ContainerAttributes{
+			Id: c.id, Metadata: c.config.GetMetadata(), Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
+		},
+		Cpu: cpu, Memory: memory,
+		WritableLayer: &runtimeapi.FilesystemUsage{
+			Timestamp: s.clock.Now().UnixNano(), UsedBytes: &runtimeapi.UInt64Value{}, InodesUsed: &runtimeapi.UInt64Value{},
+		},
+	}
+}
+
+func (s *Server) sandboxStats(b *sandbox) *runtimeapi.PodSandboxStats {
+	cpu, memory := s.cpuAndMemory()
+	now, zero := s.clock.Now().UnixNano(), &runtimeapi.UInt64Value{}
+	stats := &runtimeapi.PodSandboxStats{
+		Attributes: &runtimeapi.PodSandboxAttributes{
+			Id: b.id, Metadata: b.config.GetMetadata(), Labels: b.config.GetLabels(), Annotations: b.config.GetAnnotations(),
+		},
+		Linux: &runtimeapi.LinuxPodSandboxStats{
+			Cpu: cpu, Memory: memory,
+			Network: &runtimeapi.NetworkUsage{Timestamp: now, DefaultInterface: &runtimeapi.NetworkInterfaceUsage{
+				Name: "eth0", RxBytes: zero, RxErrors: zero, TxBytes: zero, TxErrors: zero,
+			}},
+			Process: &runtimeapi.ProcessUsage{Timestamp: now, ProcessCount: zero},
+		},
+	}
+	for _, c := range b.containers {
+		if c.state == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			stats.Linux.Containers = append(stats.Linux.Containers, s.containerStats(c))
+		}
+	}
+	return stats
+}
+
+// ContainerStats shows one container's. NotFound if there is none.
+func (s *runtimeService) ContainerStats(_ context.Context, req *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, err := s.findContainer(req.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ContainerStatsResponse{Stats: s.containerStats(c)}, nil
+}
+
+// ListContainerStats shows the running containers'.
+func (s *runtimeService) ListContainerStats(_ context.Context, req *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
+	return &runtimeapi.ListContainerStatsResponse{Stats: s.listContainerStats(req.GetFilter())}, nil
+}
+
+func (s *Server) listContainerStats(filter *runtimeapi.ContainerStatsFilter) []*runtimeapi.ContainerStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	selector := &runtimeapi.ContainerFilter{
+		Id: filter.GetId(), PodSandboxId: filter.GetPodSandboxId(), LabelSelector: filter.GetLabelSelector(),
+		State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+	}
+	var out []*runtimeapi.ContainerStats
+	for _, c := range s.containers {
+		if c.selected(selector) {
+			out = append(out, s.containerStats(c))
+		}
+	}
+	return out
+}
+
+// PodSandboxStats shows one sandbox's. NotFound if there is none.
+func (s *runtimeService) PodSandboxStats(_ context.Context, req *runtimeapi.PodSandboxStatsRequest) (*runtimeapi.PodSandboxStatsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, err := s.findSandbox(req.GetPodSandboxId())
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.PodSandboxStatsResponse{Stats: s.sandboxStats(b)}, nil
+}
+
+// ListPodSandboxStats shows the ready sandboxes'.
+func (s *runtimeService) ListPodSandboxStats(_ context.Context, req *runtimeapi.ListPodSandboxStatsRequest) (*runtimeapi.ListPodSandboxStatsResponse, error) {
+	return &runtimeapi.ListPodSandboxStatsResponse{Stats: s.listSandboxStats(req.GetFilter())}, nil
+}
+
+func (s *Server) listSandboxStats(filter *runtimeapi.PodSandboxStatsFilter) []*runtimeapi.PodSandboxStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	selector := &runtimeapi.PodSandboxFilter{
+		Id: filter.GetId(), LabelSelector: filter.GetLabelSelector(),
+		State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+	}
+	var out []*runtimeapi.PodSandboxStats
+	for _, b := range s.sandboxes {
+		if b.selected(selector) {
+			out = append(out, s.sandboxStats(b))
+		}
+	}
+	return out
+}

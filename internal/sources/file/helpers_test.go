@@ -1,0 +1,209 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/podstream/podstream/internal/manifest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come. Nothing waits so long unless it fails.
+const patience = 30 * time.Second
+
+// pod is a manifest. The image makes versions of it.
+func pod(name, image string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  name: %s
+spec:
+  containers:
+  - name: main
+    image: %s
+`, name, image)
+}
+
+// running is a Source under test, and what it handed over.
+type running struct {
+	t    testing.TB
+	sets chan manifest.Set
+	log  *logBuffer
+}
+
+// run starts a Source; the test's end ends it.
+func run(t testing.TB, cfg Config) *running {
+	t.Helper()
+	return runWith(t, cfg, openWatch)
+}
+
+func runWith(t testing.TB, cfg Config, open func(string) (*watch, error)) *running {
+	t.Helper()
+	r := &running{t: t, sets: make(chan manifest.Set, 1<<16), log: &logBuffer{}}
+	cfg.Node = "node"
+	if cfg.CheckFrequency == 0 {
+		// Only what a test says is found by comparing.
+		cfg.CheckFrequency = time.Hour
+	}
+	if cfg.QuietPeriod == 0 {
+		cfg.QuietPeriod = 50 * time.Millisecond
+	}
+	cfg.Logger = slog.New(slog.NewTextHandler(r.log, nil))
+	s := New(cfg)
+	s.open = open
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, func(set manifest.Set) { r.sets <- set }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return r
+}
+
+// next is the next Set.
+func (r *running) next() manifest.Set {
+	r.t.Helper()
+	select {
+	case set := <-r.sets:
+		return set
+	case <-time.After(patience):
+		r.t.Fatalf("no Set came; log:\n%s", r.log)
+		panic("unreachable")
+	}
+}
+
+// expect takes the next Set, which must look like this.
+func (r *running) expect(want ...string) manifest.Set {
+	r.t.Helper()
+	set := r.next()
+	if got := show(set); !slices.Equal(got, want) {
+		r.t.Fatalf("the next Set is %q, want %q; log:\n%s", got, want, r.log)
+	}
+	return set
+}
+
+// await takes Sets until one looks like this.
+func (r *running) await(want ...string) manifest.Set {
+	r.t.Helper()
+	deadline := time.After(patience)
+	var seen []string
+	for {
+		select {
+		case set := <-r.sets:
+			got := show(set)
+			if slices.Equal(got, want) {
+				return set
+			}
+			seen = append(seen, fmt.Sprintf("%q", got))
+		case <-deadline:
+			r.t.Fatalf("no Set like %q came, but:\n%s\nlog:\n%s", want, strings.Join(seen, "\n"), r.log)
+		}
+	}
+}
+
+// show tells of a Set what tests care for: "error", or for each origin its file's name, its pods as name=image, and "held"
+// or "ignored".
+func show(set manifest.Set) []string {
+	if set.Err != nil {
+		return []string{"error"}
+	}
+	lines := []string{}
+	for _, o := range set.Origins {
+		line := filepath.Base(o.Name)
+		for _, p := range o.Pods {
+			line += " " + strings.TrimSuffix(p.Name, "-node") + "=" + p.Spec.Containers[0].Image
+		}
+		if o.Held {
+			line += " held"
+		}
+		if len(o.Findings) > 0 && o.Findings[0].Severity == manifest.Ignored {
+			line += " ignored"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// origin is that of one file in a Set.
+func origin(t testing.TB, set manifest.Set, base string) *manifest.Origin {
+	t.Helper()
+	for _, o := range set.Origins {
+		if filepath.Base(o.Name) == base {
+			return o
+		}
+	}
+	t.Fatalf("no origin %s in %q", base, show(set))
+	return nil
+}
+
+// write writes a file in place, as a shell's redirection does.
+func write(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// place puts a file into place by a rename within its directory, as careful writers do.
+func place(t testing.TB, path, content string) {
+	t.Helper()
+	temp := filepath.Join(filepath.Dir(path), ".tmp-"+filepath.Base(path))
+	write(t, temp, content)
+	rename(t, temp, path)
+}
+
+func rename(t testing.TB, from, to string) {
+	t.Helper()
+	must(t, os.Rename(from, to))
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logBuffer is a log that may be read while it is written.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// count is how many lines hold all the words.
+func (b *logBuffer) count(words ...string) int {
+	n := 0
+	for line := range strings.Lines(b.String()) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			n++
+		}
+	}
+	return n
+}

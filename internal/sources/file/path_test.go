@@ -1,0 +1,211 @@
+package file
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestPathComesAndGoes(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "deep", "manifests")
+	r := run(t, Config{Path: dir})
+	if set := r.expect("error"); !errors.Is(set.Err, fs.ErrNotExist) || set.Origins != nil {
+		t.Errorf("Err %v, Origins %v", set.Err, set.Origins)
+	}
+	must(t, os.MkdirAll(dir, 0o755))
+	write(t, filepath.Join(dir, "a.yaml"), pod("a", "v1"))
+	before := r.expect("a.yaml a=v1")
+
+	// Nothing says in between that the pods are gone.
+	must(t, os.RemoveAll(dir))
+	r.expect("error")
+	must(t, os.Mkdir(dir, 0o755))
+	write(t, filepath.Join(dir, "a.yaml"), pod("a", "v1"))
+	after := r.expect("a.yaml a=v1")
+	if before.Origins[0] != after.Origins[0] {
+		t.Error("the same content makes another origin")
+	}
+	// And it is watched again.
+	place(t, filepath.Join(dir, "b.yaml"), pod("b", "v1"))
+	r.expect("a.yaml a=v1", "b.yaml b=v1")
+	if n := r.log.count("level=WARN", "Manifests can't be read"); n != 2 {
+		t.Errorf("%d warnings, want 2; log:\n%s", n, r.log)
+	}
+	if n := r.log.count("level=INFO", "Manifests can be read again"); n != 2 {
+		t.Errorf("%d notes of the recovery, want 2; log:\n%s", n, r.log)
+	}
+}
+
+func TestPathIsNoDirectory(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	write(t, filepath.Join(parent, "file"), "")
+	dir := filepath.Join(parent, "file", "manifests")
+	r := run(t, Config{Path: dir})
+	if set := r.expect("error"); !errors.Is(set.Err, syscall.ENOTDIR) {
+		t.Errorf("Err %v", set.Err)
+	}
+	// Another reason is another Set.
+	must(t, os.Remove(filepath.Join(parent, "file")))
+	if set := r.expect("error"); !errors.Is(set.Err, fs.ErrNotExist) {
+		t.Errorf("Err %v", set.Err)
+	}
+}
+
+func TestPathIsADanglingLink(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	link := filepath.Join(parent, "manifests")
+	must(t, os.Symlink("target", link))
+	r := run(t, Config{Path: link})
+	r.expect("error")
+	must(t, os.Mkdir(filepath.Join(parent, "target"), 0o755))
+	write(t, filepath.Join(parent, "target", "a.yaml"), pod("a", "v1"))
+	r.await("a.yaml a=v1")
+}
+
+// A directory that is replaced by another, with a moment in which there is none, is one change.
+func TestDirectoryReplaced(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	dir, next := filepath.Join(parent, "manifests"), filepath.Join(parent, "next")
+	for _, d := range []string{dir, next} {
+		must(t, os.Mkdir(d, 0o755))
+	}
+	write(t, filepath.Join(dir, "a.yaml"), pod("a", "v1"))
+	write(t, filepath.Join(dir, "b.yaml"), pod("b", "v1"))
+	write(t, filepath.Join(next, "b.yaml"), pod("b", "v2"))
+	write(t, filepath.Join(next, "c.yaml"), pod("c", "v1"))
+	r := run(t, Config{Path: dir, QuietPeriod: slowly})
+	r.expect("a.yaml a=v1", "b.yaml b=v1")
+	rename(t, dir, filepath.Join(parent, "old"))
+	rename(t, next, dir)
+	r.expect("b.yaml b=v2", "c.yaml c=v1")
+
+	// Events are those of the new one.
+	write(t, filepath.Join(parent, "old", "a.yaml"), pod("a", "v9"))
+	place(t, filepath.Join(dir, "c.yaml"), pod("c", "v2"))
+	r.expect("b.yaml b=v2", "c.yaml c=v2")
+}
+
+// A link that is switched to another directory has no event; comparing finds it.
+func TestDirectoryLinkSwitched(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	link := filepath.Join(parent, "manifests")
+	for _, d := range []string{"v1", "v2"} {
+		must(t, os.Mkdir(filepath.Join(parent, d), 0o755))
+		write(t, filepath.Join(parent, d, "a.yaml"), pod("a", d))
+	}
+	must(t, os.Symlink("v1", link))
+	r := run(t, Config{Path: link, CheckFrequency: 20 * time.Millisecond})
+	r.expect("a.yaml a=v1")
+	must(t, os.Symlink("v2", link+".new"))
+	rename(t, link+".new", link)
+	r.expect("a.yaml a=v2")
+	place(t, filepath.Join(parent, "v2", "a.yaml"), pod("a", "v3"))
+	r.expect("a.yaml a=v3")
+}
+
+func TestSingleFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "pod.conf")
+	r := run(t, Config{Name: "file:one", Path: path})
+	if set := r.expect("error"); set.Source != "file:one" {
+		t.Errorf("Source %q", set.Source)
+	}
+	// The file's neighbours don't matter.
+	write(t, filepath.Join(dir, "other.yaml"), pod("other", "v1"))
+	write(t, path, pod("a", "v1"))
+	r.expect("pod.conf a=v1")
+	place(t, path, pod("a", "v2"))
+	r.expect("pod.conf a=v2")
+	place(t, path, "kind: [")
+	r.expect("pod.conf held")
+	must(t, os.Remove(path))
+	r.expect("error")
+	place(t, path, pod("a", "v2"))
+	r.expect("pod.conf a=v2")
+	// A directory in its place is read as one.
+	must(t, os.Remove(path))
+	must(t, os.Mkdir(path, 0o755))
+	write(t, filepath.Join(path, "b.yaml"), pod("b", "v1"))
+	r.await("b.yaml b=v1")
+}
+
+func TestNoPath(t *testing.T) {
+	if err := New(Config{}).Run(t.Context(), nil); err == nil {
+		t.Error("a source without a path runs")
+	}
+}
+
+// unreadableEnv has TestUnreadable run its body: the directory to use, as a user to whom permissions apply.
+const unreadableEnv = "PODSTREAM_TEST_UNREADABLE"
+
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	if dir := os.Getenv(unreadableEnv); dir != "" {
+		testUnreadable(t, dir)
+		return
+	}
+	if os.Geteuid() != 0 {
+		testUnreadable(t, t.TempDir())
+		return
+	}
+	// Root may read everything; another user may not. Its directory must be reachable for it.
+	const nobody = 65534
+	dir, err := os.MkdirTemp("", "podstream-unreadable")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	must(t, os.Chown(dir, nobody, nobody))
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestUnreadable$", "-test.v")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), unreadableEnv+"="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestUnreadable") {
+		t.Errorf("as another user: %v\n%s", err, out)
+	}
+}
+
+func testUnreadable(t *testing.T, parent string) {
+	dir := filepath.Join(parent, "manifests")
+	must(t, os.Mkdir(dir, 0o755))
+	a := filepath.Join(dir, "a.yaml")
+	write(t, a, pod("a", "v1"))
+	write(t, filepath.Join(dir, "b.yaml"), pod("b", "v1"))
+	must(t, os.Chmod(a, 0))
+	t.Run("directory", func(t *testing.T) {
+		r := run(t, Config{Path: dir})
+		set := r.expect("a.yaml held", "b.yaml b=v1")
+		if got := origin(t, set, "a.yaml").Findings[0].Message; got != "can't be opened: permission denied" {
+			t.Errorf("a.yaml is held as it %q", got)
+		}
+		must(t, os.Chmod(a, 0o644))
+		r.expect("a.yaml a=v1", "b.yaml b=v1")
+		must(t, os.Chmod(dir, 0))
+		if set := r.expect("error"); !errors.Is(set.Err, fs.ErrPermission) {
+			t.Errorf("Err %v", set.Err)
+		}
+		must(t, os.Chmod(dir, 0o755))
+		r.expect("a.yaml a=v1", "b.yaml b=v1")
+	})
+	t.Run("single file", func(t *testing.T) {
+		must(t, os.Chmod(a, 0))
+		r := run(t, Config{Path: a})
+		if set := r.expect("error"); !errors.Is(set.Err, fs.ErrPermission) {
+			t.Errorf("Err %v", set.Err)
+		}
+		must(t, os.Chmod(a, 0o644))
+		r.expect("a.yaml a=v1")
+	})
+}

@@ -1,0 +1,69 @@
+package file
+
+import (
+	"testing"
+	"time"
+)
+
+func TestComplete(t *testing.T) {
+	const quiet = 100 * time.Millisecond
+	const fresh, old = time.Millisecond, time.Minute
+	tests := []struct {
+		name string
+		s    sighting
+		want bool
+	}{
+		{"first listing: at once", sighting{occasion: firstListing, writers: writersNone, still: fresh}, true},
+		{"first listing: at once where writers aren't told", sighting{occasion: firstListing, writers: writersUnknown, still: fresh}, true},
+		{"first listing: not under a writer", sighting{occasion: firstListing, writers: writersSome, still: fresh, size: 9}, false},
+		{"first listing: a writer that stopped long ago", sighting{occasion: firstListing, writers: writersSome, still: old, size: 9}, true},
+
+		{"relist: old", sighting{occasion: relisting, writers: writersNone, still: old}, true},
+		{"relist: old, writers unknown", sighting{occasion: relisting, writers: writersUnknown, still: old}, true},
+		{"relist: just changed", sighting{occasion: relisting, writers: writersNone, still: fresh}, false},
+		{"relist: from the future", sighting{occasion: relisting, writers: writersNone, still: -old}, false},
+		{"relist: not under a writer", sighting{occasion: relisting, writers: writersSome, still: time.Second}, false},
+		{"relist: a writer that stopped long ago", sighting{occasion: relisting, writers: writersSome, still: old}, true},
+
+		{"create: renamed in, by its times", sighting{occasion: created, writers: writersNone, size: 9, metadataLast: true}, true},
+		{"create: renamed in, by the event before", sighting{occasion: createdAfterRename, writers: writersNone, size: 9}, true},
+		{"create: an old file linked in", sighting{occasion: created, writers: writersNone, size: 9, still: old}, true},
+		{"create: written and closed", sighting{occasion: created, writers: writersNone, size: 9, still: fresh}, false},
+		{"create: from the future", sighting{occasion: created, writers: writersNone, size: 9, still: -old}, false},
+		{"create: empty", sighting{occasion: created, writers: writersNone, metadataLast: true, still: old}, false},
+		{"create: empty, by a rename", sighting{occasion: createdAfterRename, writers: writersNone, still: old}, false},
+		{"create: under a writer", sighting{occasion: createdAfterRename, writers: writersSome, size: 9, metadataLast: true}, false},
+		{"create: writers unknown", sighting{occasion: createdAfterRename, writers: writersUnknown, size: 9, metadataLast: true, still: old}, false},
+
+		{"unwritten: moved in", sighting{occasion: createdUnwritten, writers: writersNone, size: 9, still: fresh}, true},
+		{"unwritten: empty", sighting{occasion: createdUnwritten, writers: writersNone, still: old}, false},
+		{"unwritten: under a writer", sighting{occasion: createdUnwritten, writers: writersSome, size: 9}, false},
+		{"unwritten: writers unknown", sighting{occasion: createdUnwritten, writers: writersUnknown, size: 9, metadataLast: true}, false},
+
+		{"quiet", sighting{occasion: afterQuiet, writers: writersNone, still: quiet, waited: quiet}, true},
+		{"quiet, empty", sighting{occasion: afterQuiet, writers: writersNone, still: quiet, waited: quiet, size: 0}, true},
+		{"quiet, writers unknown", sighting{occasion: afterQuiet, writers: writersUnknown, still: quiet, waited: quiet}, true},
+		{"quiet, but under a writer", sighting{occasion: afterQuiet, writers: writersSome, still: old, waited: quiet}, false},
+		{"quiet, but written again", sighting{occasion: afterQuiet, writers: writersNone, still: fresh, waited: quiet}, false},
+		{"quiet, from the future", sighting{occasion: afterQuiet, writers: writersNone, still: -old, waited: quiet}, true},
+		{"waited enough for a writer", sighting{occasion: afterQuiet, writers: writersSome, still: fresh, waited: settleLimit}, true},
+	}
+	for _, test := range tests {
+		if got := test.s.complete(quiet); got != test.want {
+			t.Errorf("%s: complete is %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// A file that is written to all the time is looked at in the end.
+func TestAwaitIsBounded(t *testing.T) {
+	l := &loop{Config: Config{QuietPeriod: time.Second}, waits: map[string]*wait{}}
+	start := time.Unix(1e9, 0)
+	for i := range 40 {
+		now := start.Add(time.Duration(i) * 100 * time.Millisecond)
+		l.await("a", now)
+		if want := min(now.Sub(start)+time.Second, settleLimit); l.waits["a"].due.Sub(start) != want || !l.wakeAt.Equal(l.waits["a"].due) {
+			t.Fatalf("after %v: due after %v, woken after %v, want %v", now.Sub(start), l.waits["a"].due.Sub(start), l.wakeAt.Sub(start), want)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package devnode
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/mount-utils"
+)
+
+// clear ends everything that runs beneath the node's directory and removes everything in it but the logs and the lock. It
+// goes by what it finds, not by what this process remembers, so that it serves after a crash as well.
+func (n *Node) clear() error {
+	sockets, err := n.oldSocketDir()
+	if err != nil {
+		return err
+	}
+	dirs := []string{n.dir}
+	if sockets != "" {
+		dirs = append(dirs, sockets)
+	}
+	// First who could start something new, then the containers while their shims are there to reap them, then the shims.
+	err = errors.Join(
+		killPrograms(dirs, "podexecd", "podconfigd", "podctl", "simruntimed", "containerd"),
+		n.deleteContainers(),
+		killPrograms(dirs, "containerd-shim-runc-v2"),
+		n.removeShimSockets(),
+		unmountBeneath(n.dir),
+	)
+	if err != nil {
+		return err // removing files now might go through a mount or under a process
+	}
+	if sockets != "" {
+		if err := os.RemoveAll(sockets); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(n.dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() == lockFile || entry.Name() == logDir {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(n.dir, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oldSocketDir returns the short directory for sockets that there is for this node, or nothing.
+func (n *Node) oldSocketDir() (string, error) {
+	dir, err := os.Readlink(filepath.Join(n.dir, socketLink))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(filepath.Base(dir), "devnode-") {
+		return "", fmt.Errorf("%s points to %s, which no devnode made", filepath.Join(n.dir, socketLink), dir)
+	}
+	return dir, nil
+}
+
+// killTimeout bounds the wait for one process that got SIGKILL.
+const killTimeout = 10 * time.Second
+
+// killPrograms kills the processes of the named programs that have a path beneath one of dirs among their arguments.
+func killPrograms(dirs []string, names ...string) error {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() || !isProgramOf(pid, dirs, names) {
+			continue
+		}
+		errs = append(errs, killPinned(pid, func() bool { return isProgramOf(pid, dirs, names) }))
+	}
+	return errors.Join(errs...)
+}
+
+// isProgramOf reads the command line of a process. A process that has ended has none.
+func isProgramOf(pid int, dirs, names []string) bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return false
+	}
+	args := strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
+	if !slices.Contains(names, filepath.Base(args[0])) {
+		return false
+	}
+	for _, arg := range args[1:] {
+		// As in --listen=unix:///path: from the first slash that starts a path.
+		if _, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(arg, "-") {
+			arg = value
+		}
+		arg = strings.TrimPrefix(arg, "unix://")
+		if slices.ContainsFunc(dirs, func(dir string) bool { return within(arg, dir) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// killPinned kills a process and waits for its end. The pidfd makes sure that it is the one that isOurs looked at, even if
+// the number should go to another one meanwhile.
+func killPinned(pid int, isOurs func() bool) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("pin process %d: %w", pid, err)
+	}
+	defer func() { _ = unix.Close(fd) }() // it was only looked through
+	if !isOurs() {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("kill process %d: %w", pid, err)
+	}
+	deadline := time.Now().Add(killTimeout)
+	for {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return fmt.Errorf("process %d is still there %v after SIGKILL", pid, killTimeout)
+		}
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("wait for process %d: %w", pid, err)
+		}
+		// Ready or timed out: a second look tells which.
+		if err := unix.PidfdSendSignal(fd, 0, nil, 0); errors.Is(err, unix.ESRCH) || isZombie(pid) {
+			return nil
+		}
+	}
+}
+
+// isZombie tells whether a process has ended and only waits to be reaped by its parent.
+func isZombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, fields, ok := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
+	return ok && strings.HasPrefix(fields, "Z")
+}
+
+// deleteContainers kills every container of this node, and removes its cgroups, with the knowledge of runc.
+func (n *Node) deleteContainers() error {
+	entries, err := os.ReadDir(n.runcRoot())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	runc, err := findTool(n.config, "runc")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, entry := range entries {
+		output, err := exec.Command(runc, "--root", n.runcRoot(), "delete", "--force", entry.Name()).CombinedOutput()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("delete container %s: %w\n%s", entry.Name(), err, output))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeShimSockets removes the sockets of shims that were killed. They are in /run/containerd/s, whatever containerd is
+// told, and only the shims' bundles say which they are.
+func (n *Node) removeShimSockets() error {
+	bundles := filepath.Join(n.containerdState(), "io.containerd.runtime.v2.task", criNamespace)
+	entries, err := os.ReadDir(bundles)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, entry := range entries {
+		address, err := os.ReadFile(filepath.Join(bundles, entry.Name(), "address"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // killed before it had one
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		socket := strings.TrimPrefix(strings.TrimSpace(string(address)), "unix://")
+		if filepath.Base(filepath.Dir(socket)) != "s" {
+			continue // an abstract one, or none that we know
+		}
+		if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unmountBeneath unmounts all that is mounted beneath dir, and makes sure of it.
+func unmountBeneath(dir string) error {
+	mounts, err := mountsBeneath(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range slices.Backward(mounts) { // the latest lies on top
+		// Lazily: the processes are gone, and what another mount namespace still refers to is not ours to wait for.
+		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
+	}
+	if mounts, err = mountsBeneath(dir); err != nil {
+		return err
+	}
+	if len(mounts) > 0 {
+		return fmt.Errorf("still mounted: %s", strings.Join(mounts, ", "))
+	}
+	return nil
+}
+
+// mountsBeneath lists the mount points beneath dir in the order in which they were mounted.
+func mountsBeneath(dir string) ([]string, error) {
+	infos, err := mount.ParseMountInfo("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("list mounts: %w", err)
+	}
+	var paths []string
+	for _, info := range infos {
+		path := unescapeMount(info.MountPoint)
+		if path != dir && within(path, dir) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// unescapeMount undoes what the kernel does to blanks, newlines and backslashes in the mount table.
+var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace

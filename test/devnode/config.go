@@ -1,0 +1,112 @@
+package devnode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Runtime says what runs the pods of a Node.
+type Runtime int
+
+// The runtimes. The zero value is Containerd.
+const (
+	// Containerd is a private containerd, with its own root, state, network and images. It needs root.
+	Containerd Runtime = iota
+	// Sim is Podstream's simulated runtime, in a process of its own. It needs no privileges and runs no real containers.
+	Sim
+	// Endpoint is a runtime that is running already: Config.Endpoint. It is neither started, configured nor stopped.
+	Endpoint
+)
+
+// Names of the images that Start puts into the runtime. Both consist of the static program test/sample.
+const (
+	SampleImage = "localhost/podstream-sample:dev"
+	PauseImage  = "localhost/podstream-pause:dev"
+)
+
+// Config says what node to stand up.
+type Config struct {
+	// Dir is the node's directory: new, empty, or one that a Node had before. Required.
+	Dir string
+	// Runtime runs the pods. Zero means Containerd.
+	Runtime Runtime
+	// Endpoint is the CRI endpoint ("unix:///path" or a bare path) for the runtime Endpoint, and ignored for the others.
+	Endpoint string
+	// BinDir holds binaries that are built already, looked up by their names: sample, simruntimed and the daemons. What is
+	// not there is built with the go command, which takes the process to be in Podstream's module. Empty: all are built.
+	BinDir string
+	// BuildFlags are for the go command that builds, for instance "-race". The sample program is built without them.
+	BuildFlags []string
+	// ContainerdDir holds another containerd than that in PATH: containerd, containerd-shim-runc-v2 and ctr. Empty: PATH.
+	ContainerdDir string
+	// SkipImages leaves the sample images out: for a runtime that has them, or is no containerd. Sim never needs them.
+	SkipImages bool
+	// Log gets a line for each step that takes more than a second, and for what was found left over. Nil: nothing.
+	Log io.Writer
+}
+
+// ErrUnavailable is what Check and Start return where the machine can't run the node. The text says what is missing and what
+// would change that.
+var ErrUnavailable = errors.New("devnode: can't run here")
+
+// cniDirs is where distributions and containerd's own packages put the CNI plugins.
+var cniDirs = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
+
+// cniPlugins are those that the node's network is made of.
+var cniPlugins = []string{"ptp", "host-local", "loopback"}
+
+// Check tells whether Start can work here: nil, or an error that is ErrUnavailable.
+func Check(config Config) error {
+	if config.Runtime != Containerd {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("%w: containerd needs root; run this as root, or with the simulated runtime", ErrUnavailable)
+	}
+	var missing []string
+	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc"} {
+		if _, err := findTool(config, name); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	if cniBinDir() == "" {
+		missing = append(missing, "the CNI plugins "+strings.Join(cniPlugins, ", "))
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%w: missing %s; hack/deps.sh installs them", ErrUnavailable, strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// findTool returns the path of one of containerd's programs.
+func findTool(config Config, name string) (string, error) {
+	if config.ContainerdDir != "" {
+		path := filepath.Join(config.ContainerdDir, name)
+		if isExecutable(path) {
+			return path, nil
+		}
+	}
+	return exec.LookPath(name)
+}
+
+// cniBinDir returns the first directory that has all plugins, or nothing.
+func cniBinDir() string {
+	for _, dir := range cniDirs {
+		lacks := func(plugin string) bool { return !isExecutable(filepath.Join(dir, plugin)) }
+		if !slices.ContainsFunc(cniPlugins, lacks) {
+			return dir
+		}
+	}
+	return ""
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}

@@ -1,0 +1,230 @@
+package devnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// crashEnv makes the test binary stand a node up in the directory that it names, say so, and wait to be killed.
+const crashEnv = "DEVNODE_TEST_CRASH_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashEnv); dir != "" {
+		os.Exit(waitToBeKilled(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func startContainerd(t *testing.T, dir string) *Node {
+	t.Helper()
+	config := Config{Dir: dir, Log: t.Output()}
+	if err := Check(config); err != nil {
+		t.Skipf("%v; then: sudo make test", err)
+	}
+	node, err := Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return node
+}
+
+// TestPodOverCRI runs a pod through its life, and closes the node under a second one.
+func TestPodOverCRI(t *testing.T) {
+	sockets := shimSockets(t)
+	node := startContainerd(t, t.TempDir())
+	ctx := t.Context()
+	cri, err := connect(ctx, node.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cri.Close(context.Background())
+
+	first, err := runPod(ctx, cri, node.Path("pods", "first"), "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := runPod(ctx, cri, node.Path("pods", "second"), "second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range []pod{first, second} {
+		if err := pod.get(ctx); err != nil {
+			t.Errorf("pod %s: %v", pod.ip, err)
+		}
+	}
+	stdout, _, err := cri.ExecSync(ctx, first.container, []string{"/sample", "cat", "/proc/1/comm"}, 10*time.Second)
+	if err != nil || string(stdout) != "sample\n" {
+		t.Errorf("exec printed %q, %v", stdout, err)
+	}
+
+	if err := cri.StopContainer(ctx, first.container, 30); err != nil {
+		t.Fatal(err)
+	}
+	status, err := cri.ContainerStatus(ctx, first.container, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := status.GetStatus().GetExitCode(); code != 143 {
+		t.Errorf("exit code %d after a stop, want 143", code)
+	}
+	if log, err := os.ReadFile(node.Path("pods", "first", "main.log")); err != nil || !strings.Contains(string(log), "host=first pid=1 ") {
+		t.Errorf("log %q, %v", log, err)
+	}
+	if err := cri.StopPodSandbox(ctx, first.sandbox); err != nil {
+		t.Error(err)
+	}
+	if err := cri.RemovePodSandbox(ctx, first.sandbox); err != nil {
+		t.Error(err)
+	}
+
+	if err := node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if found := traces(t, node.Dir(), first, second); len(found) > 0 {
+		t.Errorf("left after Close:\n%s", strings.Join(found, "\n"))
+	}
+	if now := shimSockets(t); !slices.Equal(now, sockets) {
+		t.Errorf("shim sockets after Close: %v, before: %v", now, sockets)
+	}
+	entries, err := os.ReadDir(node.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.Name() != logDir && entry.Name() != lockFile {
+			t.Errorf("left in the directory: %s", entry.Name())
+		}
+	}
+}
+
+// TestRuntimeRestart kills containerd under a pod, starts it again, and finds the pod running.
+func TestRuntimeRestart(t *testing.T) {
+	// So long a path that the sockets have to be elsewhere.
+	node := startContainerd(t, filepath.Join(t.TempDir(), strings.Repeat("long", 30)))
+	ctx := t.Context()
+	cri, err := connect(ctx, node.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cri.Close(context.Background())
+	pod, err := runPod(ctx, cri, node.Path("pods"), "survivor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := node.Runtime().Pid()
+	if err := node.Runtime().Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Runtime().Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if node.Runtime().Pid() == old {
+		t.Errorf("containerd has the process id %d as before", old)
+	}
+	if err := pod.get(ctx); err != nil {
+		t.Error(err)
+	}
+	status, err := cri.ContainerStatus(ctx, pod.container, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state := status.GetStatus().GetState(); state != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		t.Errorf("container is %v", state)
+	}
+	sockets := filepath.Dir(strings.TrimPrefix(node.Endpoint(), "unix://"))
+	if err := node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(sockets); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory of the sockets is left: %v", err)
+	}
+}
+
+// TestStartAfterCrash kills a process that has a node with a pod, and starts in the same directory.
+func TestStartAfterCrash(t *testing.T) {
+	if err := Check(Config{}); err != nil {
+		t.Skipf("%v; then: sudo make test", err)
+	}
+	dir := t.TempDir()
+	child := exec.Command("/proc/self/exe")
+	child.Env = append(os.Environ(), crashEnv+"="+dir)
+	child.Stderr = os.Stderr
+	output, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var crashed pod
+	_, scanErr := fmt.Fscanln(output, &crashed.sandbox, &crashed.container, &crashed.ip)
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
+	if scanErr != nil {
+		t.Fatal(scanErr)
+	}
+	if len(traces(t, dir)) == 0 {
+		t.Fatal("the killed node left nothing to clear")
+	}
+
+	node := startContainerd(t, dir)
+	cri, err := connect(t.Context(), node.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cri.Close(context.Background())
+	if sandboxes, err := cri.ListPodSandbox(t.Context(), nil); err != nil || len(sandboxes) > 0 {
+		t.Errorf("sandboxes in the new node: %v, %v", sandboxes, err)
+	}
+	if err := node.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if found := traces(t, dir, crashed); len(found) > 0 {
+		t.Errorf("left:\n%s", strings.Join(found, "\n"))
+	}
+}
+
+func waitToBeKilled(dir string) int {
+	ctx := context.Background()
+	node, err := Start(ctx, Config{Dir: dir, Log: os.Stderr})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	cri, err := connect(ctx, node.Endpoint())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	pod, err := runPod(ctx, cri, node.Path("pods"), "crashed")
+	if err == nil {
+		err = pod.get(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(pod.sandbox, pod.container, pod.ip)
+	select {} // until SIGKILL
+}

@@ -1,0 +1,195 @@
+package devnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// lockFile marks a directory as a node's, and is locked by the process that has it. It stays, since a lock on a file
+	// that somebody removes is a lock on nothing.
+	lockFile = "devnode.lock"
+	// logDir survives Close.
+	logDir = "log"
+	// socketLink points to the directory of the sockets if that isn't Dir itself.
+	socketLink = "sockets"
+	// maxSocketName is the longest file name that Socket takes, with room for containerd's own ".ttrpc".
+	maxSocketName = 32
+	// maxSocketPath is what fits in a sockaddr_un, without the closing zero.
+	maxSocketPath = 107
+)
+
+// Node is a node that runs. Its methods may be called from several goroutines.
+type Node struct {
+	config    Config
+	dir       string // absolute, without symbolic links
+	socketDir string
+	endpoint  string
+	lock      *os.File
+	subnet    *subnet  // nil unless there is a network
+	runtime   *Process // nil for Endpoint
+
+	logMu   sync.Mutex
+	buildMu sync.Mutex
+
+	mu        sync.Mutex
+	processes []*Process // in the order of their starts
+	closed    bool
+}
+
+// Start stands the node up: it clears what a killed one left in the directory, starts the runtime, brings the images in, and
+// returns once the runtime answers and has its network. If it fails, nothing stays behind. ctx bounds the start only.
+func Start(ctx context.Context, config Config) (*Node, error) {
+	if err := Check(config); err != nil {
+		return nil, err
+	}
+	n := &Node{config: config}
+	err := n.claimDir()
+	if err == nil {
+		err = n.startRuntime(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start devnode: %w", err), n.Close())
+	}
+	return n, nil
+}
+
+// claimDir makes the directory this node's: locked, and empty but for logs.
+func (n *Node) claimDir() error {
+	if n.config.Dir == "" {
+		return errors.New("no directory given")
+	}
+	if err := os.MkdirAll(n.config.Dir, 0o755); err != nil {
+		return err
+	}
+	// Resolved, since the mount table has no symbolic links in it.
+	dir, err := filepath.EvalSymlinks(n.config.Dir)
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if err := checkUsable(dir); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return errors.Join(fmt.Errorf("%s is in use by another process: %w", dir, err), lock.Close())
+	}
+	n.dir, n.lock = dir, lock
+	if err := n.step("clearing what an earlier run left", n.clear); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, logDir), 0o755); err != nil {
+		return err
+	}
+	return n.makeSocketDir()
+}
+
+// checkUsable refuses a directory with foreign content: all of it would be removed.
+func checkUsable(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() == lockFile {
+			return nil
+		}
+	}
+	for _, entry := range entries {
+		if entry.Name() != logDir { // all that a Node leaves behind
+			return fmt.Errorf("%s is not empty and wasn't made by devnode", dir)
+		}
+	}
+	return nil
+}
+
+// makeSocketDir decides where the sockets are.
+func (n *Node) makeSocketDir() error {
+	n.socketDir = n.dir
+	if len(n.dir)+len("/")+maxSocketName <= maxSocketPath {
+		return nil
+	}
+	short, err := os.MkdirTemp("", "devnode-")
+	if err != nil {
+		return err
+	}
+	if len(short)+len("/")+maxSocketName > maxSocketPath {
+		return errors.Join(fmt.Errorf("%s is too long a path for sockets: set TMPDIR to a shorter one", short), os.Remove(short))
+	}
+	if err := os.Symlink(short, filepath.Join(n.dir, socketLink)); err != nil {
+		return errors.Join(err, os.Remove(short))
+	}
+	n.socketDir = short
+	return nil
+}
+
+// Dir is the node's directory, absolute and without symbolic links.
+func (n *Node) Dir() string { return n.dir }
+
+// Endpoint is the CRI endpoint of the runtime, as "unix:///path".
+func (n *Node) Endpoint() string { return n.endpoint }
+
+// Runtime is the runtime's process, to be killed and started again; WaitReady then waits for it. It is nil for Endpoint.
+func (n *Node) Runtime() *Process { return n.runtime }
+
+// Path returns a path beneath the node's directory. Whatever is put there goes with Close, unless it is beneath log/.
+func (n *Node) Path(elements ...string) string {
+	return filepath.Join(append([]string{n.dir}, elements...)...)
+}
+
+// Socket returns a path for a Unix socket that is short enough for the kernel. name has at most 21 bytes.
+func (n *Node) Socket(name string) string {
+	if len(name)+len(".sock") > maxSocketName-len(".ttrpc") {
+		panic("devnode: socket name too long: " + name)
+	}
+	return filepath.Join(n.socketDir, name+".sock")
+}
+
+// Close kills the daemons that still run, ends the runtime with all pods, unmounts and removes what they left, and keeps
+// only log/ and the lock file. No other method may run meanwhile. Its error tells what couldn't be cleared. A second call does nothing.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	if n.closed || n.lock == nil {
+		n.mu.Unlock()
+		return nil
+	}
+	n.closed = true
+	processes := n.processes
+	n.mu.Unlock()
+
+	var errs []error
+	for i := len(processes) - 1; i >= 0; i-- {
+		if processes[i].Pid() == 0 {
+			continue // never got to run
+		}
+		if err := processes[i].Kill(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, n.step("clearing the node", n.clear), n.lock.Close())
+	if n.subnet != nil {
+		errs = append(errs, n.subnet.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close devnode: %w", err)
+	}
+	return nil
+}
+
+// within tells whether path is dir or beneath it.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}

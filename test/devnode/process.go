@@ -1,0 +1,214 @@
+package devnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stopTimeout is how long Process.Stop waits after SIGTERM: longer than any grace period that a test gives.
+const stopTimeout = 30 * time.Second
+
+// Process is a child process that can be ended and started again, as often as a test likes. Its methods may be called from
+// several goroutines.
+type Process struct {
+	// Name is what it was started as, for instance "podexecd".
+	Name string
+	// Args are its arguments, without the program. To be changed only while it doesn't run.
+	Args []string
+	// LogPath is the file that gets its stdout and stderr, of all its starts.
+	LogPath string
+
+	binary string
+	env    []string // added to our own
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd     // nil before the first start
+	done chan struct{} // closed when cmd has ended and been reaped
+	err  error         // how it ended; to be read after done
+}
+
+// Start starts it: for the first time, or again after it ended. It is an error if it runs.
+func (p *Process) Start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running() {
+		return fmt.Errorf("start %s: it runs already, as process %d", p.Name, p.cmd.Process.Pid)
+	}
+	output, err := os.OpenFile(p.LogPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	cmd := exec.Command(p.binary, p.Args...)
+	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Pdeathsig: syscall.SIGKILL,
+		Setpgid:   true, // Ctrl-C is for us; we end the children in our order
+	}
+
+	started := make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The child dies with the thread that forked it, so this thread has to live as long as the child does.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer output.Close()
+		if err := cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		started <- nil
+		p.err = cmd.Wait()
+	}()
+	if err := <-started; err != nil {
+		<-done
+		return fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	p.cmd, p.done = cmd, done
+	return nil
+}
+
+// running is to be called with mu held.
+func (p *Process) running() bool {
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Pid is the process id of the latest start, or zero before the first one.
+func (p *Process) Pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+// Done is closed when the latest start has ended. It is nil before the first one.
+func (p *Process) Done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done
+}
+
+// Wait waits for the process to end. It returns nil after exit code 0, an *exec.ExitError after another end, or ctx's error.
+func (p *Process) Wait(ctx context.Context) error {
+	done := p.Done()
+	if done == nil {
+		return fmt.Errorf("wait for %s: it was never started", p.Name)
+	}
+	select {
+	case <-done:
+		return p.err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s: %w", p.Name, ctx.Err())
+	}
+}
+
+// Signal sends a signal. It is an error if the process doesn't run.
+func (p *Process) Signal(signal os.Signal) error {
+	p.mu.Lock()
+	cmd := p.cmd
+	p.mu.Unlock()
+	if cmd == nil {
+		return fmt.Errorf("signal %s: it was never started", p.Name)
+	}
+	if err := cmd.Process.Signal(signal); err != nil {
+		return fmt.Errorf("signal %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Kill ends the process at once, with SIGKILL, and returns when it is gone. If it has ended already, that is fine.
+func (p *Process) Kill() error {
+	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-p.Done()
+	return nil
+}
+
+// Stop asks the process to end, with SIGTERM, and returns when it is gone. Its error tells if it had ended before, ended
+// with another code than 0, or had to be killed after 30 s.
+func (p *Process) Stop() error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("%w; its output ends with:\n%s", err, p.LogTail())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	err := p.Wait(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.Join(fmt.Errorf("%s didn't end within %v of SIGTERM and was killed", p.Name, stopTimeout), p.Kill())
+	default:
+		return fmt.Errorf("stop %s: %w; its output ends with:\n%s", p.Name, err, p.LogTail())
+	}
+}
+
+// LogTail returns the end of what the process printed, for messages.
+func (p *Process) LogTail() string {
+	const size = 4 << 10
+	file, err := os.Open(p.LogPath)
+	if err != nil {
+		return err.Error()
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.Size() > size {
+		if _, err := file.Seek(-size, io.SeekEnd); err != nil {
+			return err.Error()
+		}
+	}
+	tail, err := io.ReadAll(file)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimRight(string(tail), "\n")
+}
+
+// newProcess describes a process that logs to Dir/log and is ended by Close.
+func (n *Node) newProcess(name, binary string, args ...string) *Process {
+	p := &Process{Name: name, Args: args, LogPath: filepath.Join(n.dir, logDir, name+".log"), binary: binary}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.processes = append(n.processes, p)
+	return p
+}
+
+// StartDaemon starts a daemon by the name of its binary: one of Config.BinDir, or one that is built from cmd/NAME. Its
+// output goes to log/NAME.log beneath the node's directory. Close kills it if it still runs then.
+func (n *Node) StartDaemon(name string, args ...string) (*Process, error) {
+	return n.StartDaemonAs(name, name, args...)
+}
+
+// StartDaemonAs is StartDaemon for a second process of one binary: as is its name and that of its log file.
+func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) {
+	binary, err := n.binary(context.Background(), name)
+	if err != nil {
+		return nil, err
+	}
+	p := n.newProcess(as, binary, args...)
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}

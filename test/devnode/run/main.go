@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/podstream/podstream/test/devnode"
+)
+
+const (
+	// nodeName is what the sample pod's name ends with.
+	nodeName = "devnode"
+	// restartInterval is how long the daemons must run before one that ended is started again.
+	restartInterval = 2 * time.Second
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once; the next run clears what then is left
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("devnode", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	dir := flags.String("dir", ".run", "directory for all state")
+	bin := flags.String("bin", "bin", "directory of the built binaries")
+	manifest := flags.String("manifest", "hack/sample-pod.yaml", "manifest to run")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	config := devnode.Config{Dir: *dir, BinDir: *bin, Log: stdout}
+	switch choice := os.Getenv("RUNTIME"); choice {
+	case "":
+	case "sim":
+		config.Runtime = devnode.Sim
+	default:
+		config.Runtime, config.Endpoint = devnode.Endpoint, choice
+	}
+
+	s := &session{config: config, manifest: *manifest, stdout: stdout}
+	err := s.play(ctx)
+	interrupted := ctx.Err() != nil
+	if err != nil && !interrupted {
+		fmt.Fprintf(stderr, "devnode: %v\n", err)
+	}
+	if closeErr := s.close(); closeErr != nil {
+		fmt.Fprintf(stderr, "devnode: %v\n", closeErr)
+		return 1
+	}
+	if err != nil && !interrupted {
+		return 1
+	}
+	return 0
+}
+
+// session is one run, from the start of the node to its end.
+type session struct {
+	config   devnode.Config
+	manifest string
+	stdout   io.Writer
+
+	node                 *devnode.Node
+	podconfigd, podexecd *devnode.Process
+	exec                 *execClient
+}
+
+func (s *session) say(format string, args ...any) { fmt.Fprintf(s.stdout, format+"\n", args...) }
+
+// play starts everything, shows the sample pod come up, tells what to try, and stays until ctx ends or a daemon does.
+func (s *session) play(ctx context.Context) error {
+	node, err := devnode.Start(ctx, s.config)
+	if err != nil {
+		return err
+	}
+	s.node = node
+	s.say("runtime    %s", node.Endpoint())
+	if err := s.startDaemons(); err != nil {
+		return err
+	}
+	if s.exec, err = dialExec(s.execEndpoint()); err != nil {
+		return err
+	}
+	if err := s.showSamplePod(ctx); err != nil {
+		return err
+	}
+	s.sayWhatNext()
+	return s.stay(ctx)
+}
+
+// stay returns when ctx ends. A daemon that ends before, since the user has killed it, is started again, as a service manager
+// does; one that ends again at once is an error.
+func (s *session) stay(ctx context.Context) error {
+	var last time.Time
+	for {
+		var daemon *devnode.Process
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.podconfigd.Done():
+			daemon = s.podconfigd
+		case <-s.podexecd.Done():
+			daemon = s.podexecd
+		}
+		if time.Since(last) < restartInterval {
+			return ended(daemon)
+		}
+		last = time.Now()
+		if err := daemon.Start(); err != nil {
+			return err
+		}
+		s.say("%s had ended and was started again, as process %d", daemon.Name, daemon.Pid())
+	}
+}
+
+// ended is the error of a daemon that ended when nobody asked it to.
+func ended(p *devnode.Process) error {
+	err := p.Wait(context.Background())
+	if err == nil {
+		err = errors.New("exit status 0")
+	}
+	return fmt.Errorf("%s has ended: %w; its output ends with:\n%s", p.Name, err, p.LogTail())
+}
+
+func (s *session) configEndpoint() string { return "unix://" + s.node.Socket("podconfigd") }
+func (s *session) execEndpoint() string   { return "unix://" + s.node.Socket("podexecd") }
+func (s *session) manifests() string      { return s.node.Path("manifests") }
+func (s *session) placed() string         { return filepath.Join(s.manifests(), filepath.Base(s.manifest)) }
+
+func (s *session) startDaemons() error {
+	if err := os.MkdirAll(s.manifests(), 0o755); err != nil {
+		return err
+	}
+	var err error
+	s.podconfigd, err = s.node.StartDaemon("podconfigd",
+		"--root-dir", s.node.Path("podconfigd"),
+		"--listen", s.configEndpoint(),
+		"--hostname-override", nodeName,
+		"--pod-manifest-path", s.manifests())
+	if err != nil {
+		return err
+	}
+	s.say("podconfigd %s, process %d, log %s", s.configEndpoint(), s.podconfigd.Pid(), s.podconfigd.LogPath)
+	s.podexecd, err = s.node.StartDaemon("podexecd",
+		"--root-dir", s.node.Path("podexecd"),
+		"--listen", s.execEndpoint(),
+		"--hostname-override", nodeName,
+		"--podconfig-endpoint", s.configEndpoint(),
+		"--container-runtime-endpoint", s.node.Endpoint(),
+		"--pod-logs-dir", s.node.Path("log", "pods"))
+	if err != nil {
+		return err
+	}
+	s.say("podexecd   %s, process %d, log %s", s.execEndpoint(), s.podexecd.Pid(), s.podexecd.LogPath)
+	return nil
+}
+
+// showSamplePod lets the user see, with podctl, how the sample pod comes to run.
+func (s *session) showSamplePod(ctx context.Context) error {
+	content, err := os.ReadFile(s.manifest)
+	if err != nil {
+		return err
+	}
+	s.say("\n$ podctl watch --podconfig-endpoint %s", s.configEndpoint())
+	watch := exec.CommandContext(ctx, filepath.Join(s.config.BinDir, "podctl"), "watch", "--podconfig-endpoint", s.configEndpoint())
+	watch.Stdout, watch.Stderr = s.stdout, s.stdout
+	watch.Cancel = func() error { return watch.Process.Signal(syscall.SIGTERM) }
+	watch.WaitDelay = 2 * time.Second
+	if err := watch.Start(); err != nil {
+		return err
+	}
+	// By rename, so that it is never seen half-written.
+	placeErr := renameio.WriteFile(s.placed(), content, 0o644)
+	began := time.Now()
+	var waitErr error
+	if placeErr == nil {
+		waitErr = s.exec.waitRunning(ctx, s.podexecd)
+	}
+	took := time.Since(began)
+	_ = watch.Process.Signal(syscall.SIGTERM) // if it has ended, its output tells
+	_ = watch.Wait()                          // by our signal
+	if err := errors.Join(placeErr, waitErr); err != nil {
+		return err
+	}
+	s.say("\nThe pod is Running, %.2f s after its manifest was put into %s.\n", took.Seconds(), s.manifests())
+	return nil
+}
+
+func (s *session) sayWhatNext() {
+	podctl, grpcurl := filepath.Join(s.config.BinDir, "podctl"), ".tools/grpcurl"
+	config := "--podconfig-endpoint " + s.configEndpoint()
+	both := config + " --podexec-endpoint " + s.execEndpoint()
+	s.say(`What to try next, in another terminal:
+  what runs:             %[1]s pods %[3]s
+  what should, and why:  %[1]s sources %[4]s
+  each change to that:   %[1]s watch %[4]s
+  without podctl:        %[2]s -plaintext -d '{"mode":"NOTIFICATION_MODE_INCREMENTAL"}' %[5]s podconfig.v1.PodConfigService/WatchPodUpdates
+                         %[2]s -plaintext %[9]s podexec.v1.PodExecService/ListPods
+  change the pod:        $EDITOR %[6]s
+  remove it:             rm %[6]s
+  break podexecd:        kill -9 %[7]d (the pod runs on, and podexecd is started again)
+  its logs:              ls %[8]s
+(grpcurl is built by: make tools)
+
+Ctrl-C here ends it all. (A second one doesn't wait; the next run then clears up.)`,
+		podctl, grpcurl, both, config, s.configEndpoint(), s.placed(), s.podexecd.Pid(), s.node.Path("log", "pods"),
+		s.execEndpoint())
+}

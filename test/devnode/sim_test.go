@@ -1,0 +1,42 @@
+package devnode
+
+import (
+	"context"
+	"testing"
+)
+
+// TestSim needs no root: it is what a developer without a container runtime has.
+func TestSim(t *testing.T) {
+	node, err := Start(t.Context(), Config{Dir: t.TempDir(), Runtime: Sim, Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	cri, err := connect(t.Context(), node.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cri.Close(context.Background())
+	if sandboxes, err := cri.ListPodSandbox(t.Context(), nil); err != nil || len(sandboxes) > 0 {
+		t.Errorf("sandboxes in a new node: %v, %v", sandboxes, err)
+	}
+
+	// As a runtime that was there before.
+	second, err := Start(t.Context(), Config{Dir: t.TempDir(), Runtime: Endpoint, Endpoint: node.Endpoint(), SkipImages: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Endpoint() != node.Endpoint() || second.Runtime() != nil {
+		t.Errorf("endpoint %s, process %v", second.Endpoint(), second.Runtime())
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.WaitReady(t.Context()); err != nil {
+		t.Errorf("closing a node closed a runtime that it hadn't started: %v", err)
+	}
+}

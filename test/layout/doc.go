@@ -1,0 +1,2 @@
+// Package layout tests that packages depend on each other in one direction only, as ARCHITECTURE.md draws them.
+package layout

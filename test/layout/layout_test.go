@@ -1,0 +1,79 @@
+package layout
+
+import (
+	"bytes"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/podstream/podstream/"
+
+// forbidden are the dependencies that must not be, direct or not. A pattern that ends in "/" covers all beneath it.
+var forbidden = []struct{ from, to, why string }{
+	{"cmd/podexecd", module + "internal/sources/", "podexecd learns of pods from the stream only"},
+	{"cmd/podexecd", module + "internal/mergesvc/", "the daemons meet only in proto/"},
+	{"cmd/podexecd", module + "internal/manifest", "podexecd never sees a manifest"},
+	{"cmd/podconfigd", "k8s.io/cri-api/", "podconfigd has nothing to do with the runtime"},
+	{"cmd/podconfigd", "k8s.io/cri-client/", "podconfigd has nothing to do with the runtime"},
+	{"cmd/podconfigd", module + "internal/execsvc/", "the daemons meet only in proto/"},
+	{"cmd/podctl", module + "internal/mergesvc/", "podctl knows the daemons by their services"},
+	{"cmd/podctl", module + "internal/execsvc/", "podctl knows the daemons by their services"},
+	{"client", module + "internal/", "what others import stands by itself"},
+	{"internal/manifest", module + "internal/", "the bottom layer: bytes to pods"},
+	{"internal/sources/file", module + "internal/mergesvc/", "a source hands its set on and knows no more"},
+	{"internal/mergesvc/service", module + "internal/sources/", "the merge doesn't know where sets come from"},
+	{"internal/mergesvc/history", module + "internal/mergesvc/merge", "the history knows revisions, not how they are made"},
+	{"internal/execsvc/runtime", module + "internal/execsvc/", "the runtime is called, it calls nobody"},
+	{"internal/execsvc/worker", module + "internal/execsvc/", "workers know their Syncer only as an interface"},
+	{"cmd/podconfigd", "k8s.io/kubernetes/", "upstream is read, not linked"},
+	{"cmd/podexecd", "k8s.io/kubernetes/", "upstream is read, not linked"},
+}
+
+func TestDependenciesPointOneWay(t *testing.T) {
+	deps := map[string][]string{}
+	for _, rule := range forbidden {
+		if deps[rule.from] == nil {
+			deps[rule.from] = dependencies(t, rule.from)
+		}
+		for _, dep := range deps[rule.from] {
+			if breaks(rule.from, rule.to, dep) {
+				t.Errorf("%s depends on %s, but %s", rule.from, dep, rule.why)
+			}
+		}
+	}
+}
+
+// The check above would pass if the list of dependencies were empty or the patterns matched nothing.
+func TestCheckCanFail(t *testing.T) {
+	if !breaks("cmd/podexecd", "k8s.io/cri-client/", "k8s.io/cri-client/pkg") {
+		t.Error("a package beneath a forbidden path isn't seen as forbidden")
+	}
+	if breaks("internal/manifest", module+"internal/", module+"internal/manifest") {
+		t.Error("a package is seen as its own dependency")
+	}
+	if !slices.ContainsFunc(dependencies(t, "cmd/podexecd"), func(d string) bool { return strings.HasPrefix(d, "k8s.io/cri-client/") }) {
+		t.Error("podexecd's dependencies don't include the CRI client: the list is wrong")
+	}
+}
+
+func breaks(from, to, dep string) bool {
+	if dep == module+from {
+		return false
+	}
+	return dep == strings.TrimSuffix(to, "/") || strings.HasSuffix(to, "/") && strings.HasPrefix(dep, to)
+}
+
+func dependencies(t *testing.T, pkg string) []string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "./"+pkg)
+	cmd.Dir = "../.."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list -deps ./%s: %v\n%s", pkg, err, stderr.String())
+	}
+	return strings.Fields(string(out))
+}

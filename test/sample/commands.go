@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// stay runs on until a signal (exit code 143), the end of ctx, or the end of duration; zero means for ever.
+func (p *program) stay(ctx context.Context, duration time.Duration) int {
+	var elapsed <-chan time.Time
+	if duration > 0 {
+		elapsed = time.After(duration)
+	}
+	select {
+	case <-p.signals:
+		return exitTerminated
+	case <-ctx.Done():
+		return exitOK
+	case <-elapsed:
+		return exitOK
+	}
+}
+
+func (p *program) sleep(ctx context.Context, args []string) int {
+	if len(args) == 0 {
+		return p.stay(ctx, 0)
+	}
+	duration, err := parseDuration(args[0])
+	if err != nil {
+		return p.misused("sleep: " + err.Error())
+	}
+	if duration == 0 {
+		return exitOK
+	}
+	return p.stay(ctx, duration)
+}
+
+func (p *program) exit(ctx context.Context, args []string) int {
+	code, err := strconv.ParseUint(args[0], 10, 8)
+	if err != nil {
+		return p.misused("exit: the code must be a number from 0 to 255")
+	}
+	if len(args) == 2 {
+		after, err := parseDuration(args[1])
+		if err != nil {
+			return p.misused("exit: " + err.Error())
+		}
+		if after > 0 {
+			if ended := p.stay(ctx, after); ended != exitOK {
+				return ended
+			}
+		}
+	}
+	return int(code)
+}
+
+func (p *program) print(ctx context.Context, args []string) int {
+	fmt.Fprintln(p.stdout, strings.Join(args, " "))
+	return p.stay(ctx, 0)
+}
+
+func (p *program) env(ctx context.Context, _ []string) int {
+	for _, variable := range slices.Sorted(slices.Values(os.Environ())) {
+		fmt.Fprintln(p.stdout, variable)
+	}
+	return p.stay(ctx, 0)
+}
+
+func (p *program) serve(ctx context.Context, args []string) int {
+	host, err := os.Hostname()
+	if err != nil {
+		return p.failed(err)
+	}
+	if len(args) == 0 {
+		fmt.Fprintf(p.stdout, "serving args=%q host=%s pid=%d\n", args, host, os.Getpid())
+		return p.stay(ctx, 0)
+	}
+
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", args[0])
+	if err != nil {
+		return p.failed(err)
+	}
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintln(w, "hello")
+		}),
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	// Printed only now: who reads the line may connect.
+	fmt.Fprintf(p.stdout, "serving args=%q host=%s pid=%d address=%s\n", args, host, os.Getpid(), listener.Addr())
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		cancel(<-served)
+	}()
+	code := p.stay(ctx, 0)
+	failure := context.Cause(ctx)
+	_ = server.Close() // the process ends: nothing to do about connections that don't close
+	<-finished
+	if failure != nil && !errors.Is(failure, context.Canceled) && !errors.Is(failure, http.ErrServerClosed) {
+		return p.failed(failure)
+	}
+	return code
+}
+
+func (p *program) ignoreTerm(ctx context.Context, _ []string) int {
+	for {
+		select {
+		case <-p.signals:
+			fmt.Fprintln(p.stdout, "ignored a signal")
+		case <-ctx.Done():
+			return exitOK
+		}
+	}
+}
+
+func (p *program) write(_ context.Context, args []string) int {
+	if err := os.WriteFile(args[0], []byte(args[1]), 0o644); err != nil {
+		return p.failed(err)
+	}
+	return exitOK
+}
+
+func (p *program) cat(_ context.Context, args []string) int {
+	content, err := os.ReadFile(args[0])
+	if err != nil {
+		return p.failed(err)
+	}
+	if _, err := p.stdout.Write(content); err != nil {
+		return p.failed(err)
+	}
+	return exitOK
+}
+
+func (p *program) hog(ctx context.Context, args []string) int {
+	mib, err := strconv.ParseUint(args[0], 10, 20)
+	if err != nil {
+		return p.misused("hog: MIB must be a whole number")
+	}
+	// In pieces, each touched at once, so that a limit strikes on the way and not in one huge allocation.
+	held := make([][]byte, 0, mib)
+	for range mib {
+		piece := make([]byte, 1<<20)
+		for i := 0; i < len(piece); i += os.Getpagesize() {
+			piece[i] = 1
+		}
+		held = append(held, piece)
+	}
+	fmt.Fprintf(p.stdout, "holding %d MiB\n", len(held))
+	code := p.stay(ctx, 0)
+	if len(held) != cap(held) { // keeps the pieces reachable until here
+		return exitFailed
+	}
+	return code
+}
+
+func (p *program) pause(ctx context.Context, _ []string) int {
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	defer signal.Stop(children)
+	for {
+		reap()
+		select {
+		case <-children:
+		case <-p.signals:
+			return exitOK
+		case <-ctx.Done():
+			return exitOK
+		}
+	}
+}
+
+// reap takes leave of all children that have ended. In a pod with a shared process namespace every orphan ends up here.
+func reap() {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+	}
+}
+
+// parseDuration also takes bare seconds, as the sleep of a shell does.
+func parseDuration(text string) (time.Duration, error) {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second, nil
+	}
+	duration, err := time.ParseDuration(text)
+	if err != nil || duration < 0 {
+		return 0, fmt.Errorf("%q is not a duration", text)
+	}
+	return duration, nil
+}
