@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -33,11 +34,17 @@ type Config struct {
 	DialOptions []grpc.DialOption
 }
 
+// ErrClosed is what Watch returns once its Client is closed.
+var ErrClosed = errors.New("the client is closed")
+
 // Client is a connection to podconfigd. It is safe for concurrent use; each Watch is a consumer of its own.
 type Client struct {
 	cfg  Config
 	conn *grpc.ClientConn
 	api  podconfigv1.PodConfigServiceClient
+
+	closeOnce sync.Once
+	closed    chan struct{}
 }
 
 // New returns a Client. It doesn't connect: the first call does. It fails on an endpoint that can't be understood.
@@ -66,11 +73,20 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("podconfigd endpoint %q: %w", cfg.Endpoint, err)
 	}
-	return &Client{cfg: cfg, conn: conn, api: podconfigv1.NewPodConfigServiceClient(conn)}, nil
+	return &Client{
+		cfg: cfg, conn: conn, api: podconfigv1.NewPodConfigServiceClient(conn), closed: make(chan struct{}),
+	}, nil
 }
 
 // API is the service itself, for the calls that aren't streams.
 func (c *Client) API() podconfigv1.PodConfigServiceClient { return c.api }
 
-// Close ends the connection and every Watch on it.
-func (c *Client) Close() error { return c.conn.Close() }
+// Close ends the connection and every Watch on it: they return ErrClosed. Only the first Close does something.
+func (c *Client) Close() error {
+	var err error
+	c.closeOnce.Do(func() {
+		close(c.closed)
+		err = c.conn.Close()
+	})
+	return err
+}

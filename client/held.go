@@ -51,6 +51,7 @@ func (h *held) interpret(e Event) []Change {
 	}
 	var out []Change
 	var set *Change
+	removed := map[types.UID]bool{}
 	for _, c := range e.Ops {
 		h.ready[c.Source] = c.SourceReady
 		if c.Op == podconfigv1.PodOperation_POD_OPERATION_SET {
@@ -63,6 +64,7 @@ func (h *held) interpret(e Event) []Change {
 		}
 		for i, p := range c.Pods {
 			delete(h.absent, p.UID)
+			removed[p.UID] = c.Op == Remove
 			// What podconfigd knows only from our own word comes back without a name.
 			if old, ok := h.pods[p.UID]; ok && c.Op == Remove && p.Name == "" {
 				c.Pods[i] = old
@@ -71,19 +73,20 @@ func (h *held) interpret(e Event) []Change {
 		out = append(out, c)
 	}
 	if set != nil {
-		out = append(out, h.expand(*set)...)
+		out = append(out, h.expand(*set, removed)...)
 	}
 	return append(h.removals(), out...)
 }
 
-// expand compares a SET with what is held, by source and UID.
-func (h *held) expand(set Change) []Change {
+// expand compares a SET with what is held, by source and UID. removed are the pods that the same event has taken away already.
+func (h *held) expand(set Change, removed map[types.UID]bool) []Change {
 	bySource := map[Op]map[string][]Pod{Add: {}, Update: {}, Delete: {}, Reconcile: {}}
 	seen := map[types.UID]bool{}
 	for _, p := range set.Pods {
 		seen[p.UID] = true
 		delete(h.absent, p.UID)
 		old, ok := h.pods[p.UID]
+		ok = ok && !removed[p.UID]
 		op := Add
 		switch {
 		case ok && old.Source == p.Source && old.SpecDigest == p.SpecDigest && old.StatusDigest == p.StatusDigest:
@@ -98,7 +101,7 @@ func (h *held) expand(set Change) []Change {
 		bySource[op][p.Source] = append(bySource[op][p.Source], p)
 	}
 	for uid := range h.pods {
-		if !seen[uid] {
+		if !seen[uid] && !removed[uid] {
 			h.absent[uid] = true
 		}
 	}

@@ -18,7 +18,8 @@ import (
 type WatchOptions struct {
 	// ResumeAfter is the cursor of the last event that the consumer applied in an earlier life. Nil: it starts anew.
 	ResumeAfter *podconfigv1.Cursor
-	// Known are the pods that the consumer holds from an earlier life: of each, UID, Source and the digests are used.
+	// Known are all pods that the consumer holds from an earlier life: of each, UID, Source and the digests are used. They
+	// belong to ResumeAfter: without them, a consumer whose cursor can't be honoured isn't told what to remove.
 	Known []Pod
 }
 
@@ -27,9 +28,9 @@ type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
 
-// Watch delivers events to handle until ctx ends or handle fails, and returns that error. It doesn't return when podconfigd
-// can't be reached or goes away: it tries again, for as long as it takes. It does return INVALID_ARGUMENT, which no second
-// try would mend.
+// Watch delivers events to handle until ctx ends, handle fails or the Client is closed, and returns that error. It doesn't
+// return when podconfigd can't be reached or goes away: it tries again, for as long as it takes. It does return
+// INVALID_ARGUMENT, which no second try would mend.
 func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(context.Context, Event) error) error {
 	w := &watcher{client: c, handle: handle, held: newHeld(opts)}
 	backoff := newBackoff()
@@ -38,10 +39,12 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 		synced, err := w.session(ctx)
 		var own handlerError
 		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
 		case errors.As(err, &own):
 			return own.error
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case c.isClosed():
+			return ErrClosed
 		case status.Code(err) == codes.InvalidArgument:
 			return fmt.Errorf("subscribe to podconfigd at %s: %w", c.cfg.Endpoint, err)
 		}
@@ -59,8 +62,19 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-c.closed:
+			return ErrClosed
 		}
 		c.conn.ResetConnectBackoff()
+	}
+}
+
+func (c *Client) isClosed() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -78,8 +92,8 @@ type watcher struct {
 }
 
 // session is one stream: it delivers events until the stream breaks, and tells whether it got as far as synced.
-func (w *watcher) session(ctx context.Context) (synced bool, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (w *watcher) session(outer context.Context) (synced bool, err error) {
+	ctx, cancel := context.WithCancelCause(outer)
 	defer cancel(nil)
 	silence := 3 * w.client.cfg.Heartbeat
 	watchdog := time.AfterFunc(silence, func() { cancel(fmt.Errorf("no sign of life for %v", silence)) })
@@ -120,7 +134,8 @@ func (w *watcher) session(ctx context.Context) (synced bool, err error) {
 			watchdog.Reset(silence)
 			continue
 		}
-		if err := w.deliver(ctx, event); err != nil {
+		// The consumer gets Watch's own context: the stream's may end by the watchdog, which isn't the consumer's affair.
+		if err := w.deliver(outer, event); err != nil {
 			return synced, err
 		}
 		watchdog.Reset(silence)

@@ -31,9 +31,6 @@ func adopt(pod *v1.Pod, opts Options, r *report) {
 	if opts.OriginKind == FileKind {
 		tolerateNoExecute(&pod.Spec)
 	}
-	if status, err := StatusDigest(pod); err != nil || status != emptyStatusDigest {
-		r.warnf("status", "is ignored: only the node knows a pod's status")
-	}
 	pod.Status = v1.PodStatus{Phase: v1.PodPending}
 }
 

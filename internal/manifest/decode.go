@@ -1,36 +1,44 @@
 package manifest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	kjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
-	jsonutil "k8s.io/apimachinery/pkg/util/json"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	kjson "sigs.k8s.io/json"
 )
 
 // decoder reads v1.Pod and nothing else. It is strict, and what it finds so comes beside the pod, not in its place.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{})
-	return kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme, scheme, kjson.SerializerOptions{Strict: true})
+	return serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, serializer.SerializerOptions{Strict: true})
 }()
 
 var podKind = v1.SchemeGroupVersion.WithKind("Pod")
 
-// strictFinding is a field that v1.Pod doesn't have, or that is there twice.
-type strictFinding struct{ path, problem, consequence string }
+// strictFinding is what is wrong with a field that is decoded all the same.
+type strictFinding struct{ path, problem string }
 
-// lastCounts is what comes of a doubled field.
-const lastCounts = "the last one counts"
-
-// decodePod reads a pod from JSON. An item of a list needs no kind.
-func decodePod(data []byte) (*v1.Pod, []strictFinding, error) {
+// decodePod reads a pod from a tree that text is the encoding of, without the status: a static pod begins with none. An item
+// of a list needs no kind.
+func decodePod(tree map[string]any, text []byte) (*v1.Pod, []strictFinding, error) {
+	if _, ok := tree["status"]; ok {
+		tree = maps.Clone(tree)
+		delete(tree, "status")
+		var err error
+		if text, err = encodeTree(tree); err != nil {
+			return nil, nil, err
+		}
+	}
 	pod := &v1.Pod{}
-	_, _, err := decoder.Decode(data, &podKind, pod)
+	_, _, err := decoder.Decode(text, &podKind, pod)
 	strict, ok := runtime.AsStrictDecodingError(err)
 	if err != nil && !ok {
 		return nil, nil, err
@@ -46,32 +54,89 @@ func decodePod(data []byte) (*v1.Pod, []strictFinding, error) {
 	return pod, found, nil
 }
 
-// asFinding takes the path out of one of the decoder's strict errors: its text is a few words and the quoted path.
+// asFinding takes the path out of one of the decoder's strict errors: its text is a few words and the quoted path. What the
+// decoder gets has no doubled fields any more.
 func asFinding(err error) strictFinding {
-	var field interface{ FieldPath() string }
-	if !errors.As(err, &field) {
-		return strictFinding{problem: err.Error(), consequence: "this is ignored"}
+	if path, ok := fieldPath(err); ok {
+		return strictFinding{path, "isn't a field of v1.Pod"}
 	}
-	if strings.HasPrefix(err.Error(), "duplicate field") {
-		return strictFinding{field.FieldPath(), "is set twice", lastCounts}
-	}
-	return strictFinding{field.FieldPath(), "isn't a field of v1.Pod", "it is ignored"}
+	return strictFinding{problem: err.Error()}
 }
 
-// decodeTree reads a JSON object without regard to its type. Integers are int64, other numbers float64.
-func decodeTree(data []byte) (map[string]any, error) {
+func fieldPath(err error) (string, bool) {
+	var field kjson.FieldError
+	if !errors.As(err, &field) {
+		return "", false
+	}
+	return field.FieldPath(), true
+}
+
+// doubledKey is a key that its object has twice. JSON has no line.
+type doubledKey struct {
+	path string
+	line int
+}
+
+func (d doubledKey) problem() string {
+	if d.line == 0 {
+		return "is set twice"
+	}
+	return fmt.Sprintf("is set twice, again in line %d", d.line)
+}
+
+// below is the keys under a prefix, without it.
+func below(doubled []doubledKey, prefix string) []doubledKey {
+	var left []doubledKey
+	for _, d := range doubled {
+		if path, ok := strings.CutPrefix(d.path, prefix); ok {
+			left = append(left, doubledKey{path, d.line})
+		}
+	}
+	return left
+}
+
+// decodeTree reads a JSON object without regard to its type. Integers are int64, other numbers float64; of a doubled key the
+// last one counts, as with the kubelet.
+func decodeTree(data []byte) (map[string]any, []doubledKey, error) {
 	var tree map[string]any
-	if err := jsonutil.Unmarshal(data, &tree); err != nil {
+	strict, err := kjson.UnmarshalStrict(data, &tree, kjson.DisallowDuplicateFields)
+	if err != nil {
 		var e *json.UnmarshalTypeError
 		if errors.As(err, &e) {
-			return nil, fmt.Errorf("it is %s: a manifest is an object that begins with \"apiVersion: v1\" and \"kind: Pod\"", jsonType(e))
+			return nil, nil, notAnObject(jsonType(e))
 		}
-		return nil, fmt.Errorf("it can't be decoded: %w", err)
+		return nil, nil, fmt.Errorf("it can't be decoded: %w", err)
 	}
-	if tree == nil {
-		return nil, errors.New("it is null")
+	var doubled []doubledKey
+	for _, e := range strict {
+		if path, ok := fieldPath(e); ok {
+			doubled = append(doubled, doubledKey{path: path})
+		}
 	}
-	return tree, nil
+	return tree, doubled, nil
+}
+
+// encodeTree is the text of which a UID is taken, and from which the pod is decoded: JSON without white space, members sorted by
+// name in byte order, and a newline.
+func encodeTree(tree map[string]any) ([]byte, error) {
+	var b bytes.Buffer
+	// encoding/json sorts the members of maps.
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(tree); err != nil {
+		return nil, fmt.Errorf("encode the document: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// isEmpty tells whether a value says nothing: null, or an object without members.
+func isEmpty(value any) bool {
+	object, ok := value.(map[string]any)
+	return value == nil || ok && len(object) == 0
+}
+
+func notAnObject(is string) error {
+	return fmt.Errorf("it is %s: a manifest is an object that begins with \"apiVersion: v1\" and \"kind: Pod\"", is)
 }
 
 // typeOf is the object's apiVersion and kind.
@@ -97,39 +162,31 @@ func typeOf(tree map[string]any) (apiVersion, kind string, err error) {
 	return apiVersion, kind, nil
 }
 
-// decodeList returns the items of a PodList. Without the member "items" it isn't a list: an empty one has to say so, since it
+// itemsOf returns the items of a PodList. Without the member "items" it isn't a list: an empty one has to say so, since it
 // clears the source.
-func decodeList(data []byte) ([]json.RawMessage, error) {
-	var list struct {
-		Items *json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("the list can't be decoded: %w", err)
-	}
-	tree, err := decodeTree(data)
-	if err != nil {
-		return nil, err
-	}
-	if _, ok := tree["items"]; !ok {
+func itemsOf(tree map[string]any) ([]any, error) {
+	value, ok := tree["items"]
+	if !ok {
 		return nil, errors.New("is missing: an empty list is written as \"items\": []")
 	}
-	if list.Items == nil {
-		return nil, nil
-	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(*list.Items, &items); err != nil {
-		return nil, errors.New("isn't a list")
+	items, ok := value.([]any)
+	if !ok && value != nil {
+		return nil, fmt.Errorf("is %s where %s is wanted", treeType(value), aList)
 	}
 	return items, nil
 }
 
-// checkItem refuses an item of a PodList that says that it is something else.
-func checkItem(item map[string]any) error {
-	if kind, ok := item["kind"]; ok && kind != "Pod" {
-		return fmt.Errorf("kind %v isn't Pod", kind)
+// checkItem refuses an item of a PodList that isn't a pod. It needs no apiVersion and kind.
+func checkItem(item any) (map[string]any, error) {
+	object, ok := item.(map[string]any)
+	if !ok {
+		return nil, notAnObject(treeType(item))
 	}
-	if version, ok := item["apiVersion"]; ok && version != "v1" {
-		return fmt.Errorf("apiVersion %v isn't v1", version)
+	if kind, ok := object["kind"]; ok && kind != "Pod" {
+		return nil, fmt.Errorf("kind %v isn't Pod", kind)
 	}
-	return nil
+	if version, ok := object["apiVersion"]; ok && version != "v1" {
+		return nil, fmt.Errorf("apiVersion %v isn't v1", version)
+	}
+	return object, nil
 }

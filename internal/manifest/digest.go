@@ -20,9 +20,6 @@ type digested struct {
 	Spec                       *v1.PodSpec       `json:"spec,omitempty"`
 }
 
-// emptyStatusDigest is the StatusDigest of a pod without status.
-var emptyStatusDigest = sum([]byte("{}"))
-
 // SpecDigest is podconfig.v1.Pod.spec_digest of a defaulted pod, from any source.
 func SpecDigest(pod *v1.Pod) (string, error) {
 	text, err := canonical(&digested{

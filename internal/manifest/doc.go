@@ -7,10 +7,11 @@
 //
 //	documents.go  the file is cut at its "---" lines, so that a syntax error stays in its document
 //	yaml.go       YAML is checked (doubled keys, what its anchors expand to) and becomes JSON
-//	decode.go     JSON becomes a v1.Pod, with a finding for each field that v1.Pod doesn't know
+//	decode.go     JSON becomes a v1.Pod, with a finding for each field that v1.Pod doesn't know; explain.go tells what stopped it
 //	uid.go        the UID is taken from the document as written
 //	adopt.go      the pod becomes this node's: name suffix, namespace, nodeName, annotations, toleration
 //	defaults.go   what the API server would have filled in
 //	validate*.go  what the API server would have refused; static.go what a pod without an API server can't use
-//	digest.go     what the merge compares
+//	size.go       what a pod may have in every format
+//	digest.go     what the merge compares; canonical.go is the form of JSON that it is taken of
 package manifest

@@ -22,7 +22,7 @@ type document struct {
 	empty bool
 	// json is the document as one JSON value. Nil if there is an err.
 	json []byte
-	// doubled are the keys that a mapping has more than once. Of JSON the decoder finds them.
+	// doubled are the keys that a mapping of YAML has more than once. Those of JSON are found when it is decoded.
 	doubled []doubledKey
 	// err says why the document can't be read.
 	err error

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // The types of values, as a manifest's author calls them.
@@ -27,7 +25,7 @@ const (
 func explain(err error, tree map[string]any) (field, message string) {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) {
-		return badQuantity(tree["spec"], "spec"), fmt.Sprintf("this isn't a v1 Pod: %v", err)
+		return badQuantity(tree), fmt.Sprintf("this isn't a v1 Pod: %v", err)
 	}
 	is, wanted := jsonType(e), goType(e.Type)
 	message = fmt.Sprintf("is %s where %s is wanted", is, wanted)
@@ -115,53 +113,6 @@ func locate(value any, path string, names []string, is string, members bool) (st
 		}
 	}
 	return "", false
-}
-
-// badQuantity is the path of the first value that should be a quantity and isn't, or empty.
-func badQuantity(value any, path string) string {
-	switch value := value.(type) {
-	case map[string]any:
-		for _, key := range sortedKeys(value) {
-			if bad := badQuantityAt(key, value[key], path+"."+key); bad != "" {
-				return bad
-			}
-		}
-	case []any:
-		for i, v := range value {
-			if bad := badQuantity(v, path+"["+strconv.Itoa(i)+"]"); bad != "" {
-				return bad
-			}
-		}
-	}
-	return ""
-}
-
-func badQuantityAt(key string, value any, path string) string {
-	switch key {
-	case "limits", "requests", "overhead":
-		list, _ := value.(map[string]any)
-		for _, name := range sortedKeys(list) {
-			if !isQuantity(list[name]) {
-				return path + "[" + name + "]"
-			}
-		}
-		return ""
-	case "sizeLimit", "divisor":
-		if !isQuantity(value) {
-			return path
-		}
-		return ""
-	default:
-		return badQuantity(value, path)
-	}
-}
-
-func isQuantity(value any) bool {
-	if value == nil {
-		return true
-	}
-	_, err := resource.ParseQuantity(fmt.Sprint(value))
-	return err == nil
 }
 
 // sortedKeys makes what is found in a map come in the same order each time.

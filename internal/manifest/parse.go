@@ -96,22 +96,20 @@ func (p *parser) document(d *document, r *report) {
 		r.errorf("", "%v", d.err)
 		return
 	}
-	for _, dup := range d.doubled {
-		r.strict(p.opts.Strict, dup.path, fmt.Sprintf("is set twice, again in line %d", dup.line), lastCounts)
-	}
-	tree, err := decodeTree(d.json)
+	tree, doubled, err := decodeTree(d.json)
 	if err != nil {
 		r.errorf("", "%v", err)
 		return
 	}
+	doubled = append(doubled, d.doubled...)
 	apiVersion, kind, err := typeOf(tree)
 	switch {
 	case err != nil:
 		r.errorf("", "%v", err)
 	case apiVersion == "v1" && kind == "Pod":
-		p.pod(d.json, tree, r)
+		p.pod(tree, doubled, r)
 	case apiVersion == "v1" && kind == "PodList" && p.opts.OriginKind == URLKind:
-		p.list(d.json, r)
+		p.list(tree, doubled, r)
 	case apiVersion == "v1" && (kind == "PodList" || kind == "List"):
 		r.errorf("kind", "kind %s (v1) isn't read from a %s: write each Pod as a document of its own", kind, p.place())
 	default:
@@ -120,8 +118,8 @@ func (p *parser) document(d *document, r *report) {
 }
 
 // list reads a v1 PodList. A bad item is one item less, not the end of the list.
-func (p *parser) list(data []byte, r *report) {
-	items, err := decodeList(data)
+func (p *parser) list(tree map[string]any, doubled []doubledKey, r *report) {
+	items, err := itemsOf(tree)
 	if err != nil {
 		r.errorf("items", "%v", err)
 		return
@@ -131,36 +129,46 @@ func (p *parser) list(data []byte, r *report) {
 		items = items[:maxDocuments]
 	}
 	for i, item := range items {
-		r := r.within(fmt.Sprintf("items[%d]", i))
-		tree, err := decodeTree(item)
-		if err != nil {
-			r.errorf("", "%v", err)
-		} else if err := checkItem(tree); err != nil {
+		prefix := fmt.Sprintf("items[%d]", i)
+		r := r.within(prefix)
+		if object, err := checkItem(item); err != nil {
 			r.errorf("", "%v", err)
 		} else {
-			p.pod(item, tree, r)
+			p.pod(object, below(doubled, prefix+"."), r)
 		}
 		r.close()
 	}
 }
 
 // pod turns one object into a Pod of the origin, unless there is an Error finding.
-func (p *parser) pod(data []byte, tree map[string]any, r *report) {
-	pod, unknown, err := decodePod(data)
+func (p *parser) pod(tree map[string]any, doubled []doubledKey, r *report) {
+	for _, d := range doubled {
+		r.strict(p.opts.Strict, d.path, d.problem(), "the last one counts")
+	}
+	if path := hugeQuantity(tree); path != "" {
+		r.errorf(path, "isn't a quantity that anything can have")
+		return
+	}
+	text, err := encodeTree(tree)
+	if err != nil {
+		r.errorf("", "%v", err)
+		return
+	}
+	pod, unknown, err := decodePod(tree, text)
 	if err != nil {
 		field, message := explain(err, tree)
 		r.errorf(field, "%s", message)
 		return
 	}
 	for _, u := range unknown {
-		r.strict(p.opts.Strict, u.path, u.problem, u.consequence)
+		r.strict(p.opts.Strict, u.path, u.problem, "it is ignored")
+	}
+	if !isEmpty(tree["status"]) {
+		r.warnf("status", "is ignored: only the node knows a pod's status")
 	}
 	errs := validateAsWritten(pod, p.opts.Node)
 	if pod.UID == "" {
-		if pod.UID, err = uid(tree, p.opts); err != nil {
-			r.errorf("", "%v", err)
-			return
-		}
+		pod.UID = uid(text, p.opts)
 	}
 	adopt(pod, p.opts, r)
 	setDefaults(&pod.Spec)

@@ -20,12 +20,6 @@ const (
 	maxValues = 1 << 20
 )
 
-// doubledKey is a key that its mapping has twice.
-type doubledKey struct {
-	path string
-	line int
-}
-
 // readYAML turns the document into JSON as the kubelet does (sigs.k8s.io/yaml, YAML 1.1). Before, its syntax tree is looked
 // at, in which aliases aren't expanded yet: a few lines of anchors can stand for gigabytes, which the conversion would write
 // out. The tree also shows doubled keys; the converter's own strict mode takes a key that overrides one of a merge ("<<") for

@@ -111,7 +111,7 @@ func (n *Node) ImportImages(ctx context.Context, images map[string]v1.Image) err
 		return fmt.Errorf("import images: ctr: %w\n%s", err, output)
 	}
 	// CRI learns of images by an event, some time after the import is done.
-	return n.until(ctx, "imported images to show", func(ctx context.Context) error { return n.hasImages(ctx, names...) })
+	return until(ctx, n.runtime, "imported images to show", func(ctx context.Context) error { return n.hasImages(ctx, names...) })
 }
 
 // hasImages returns nil if CRI knows all the images.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -20,6 +21,9 @@ const (
 	lastRetry  = 500 * time.Millisecond
 )
 
+// errEnded is why a wait for a process that has ended is given up.
+var errEnded = errors.New("the process has ended")
+
 // WaitReady waits until the runtime answers and says that it and its network are ready: at most 60 s, and no longer than the
 // runtime's process lives.
 func (n *Node) WaitReady(ctx context.Context) error {
@@ -29,7 +33,7 @@ func (n *Node) WaitReady(ctx context.Context) error {
 	}
 	defer conn.Close()
 	client := runtimeapi.NewRuntimeServiceClient(conn)
-	return n.until(ctx, "the runtime to be ready", func(ctx context.Context) error {
+	return until(ctx, n.runtime, "the runtime to be ready", func(ctx context.Context) error {
 		response, err := client.Status(ctx, &runtimeapi.StatusRequest{}, grpc.WaitForReady(true))
 		if err != nil {
 			return err
@@ -38,6 +42,27 @@ func (n *Node) WaitReady(ctx context.Context) error {
 			if !condition.GetStatus() {
 				return fmt.Errorf("%s: %s %s", condition.GetType(), condition.GetReason(), condition.GetMessage())
 			}
+		}
+		return nil
+	})
+}
+
+// WaitServing waits until a daemon that was just started answers health checks with SERVING at its endpoint: at most 60 s, and
+// no longer than its process lives.
+func WaitServing(ctx context.Context, daemon *Process, endpoint string) error {
+	conn, err := dial(endpoint)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	client := healthpb.NewHealthClient(conn)
+	return until(ctx, daemon, daemon.Name+" to serve", func(ctx context.Context) error {
+		response, err := client.Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+		if err != nil {
+			return err
+		}
+		if status := response.GetStatus(); status != healthpb.HealthCheckResponse_SERVING {
+			return fmt.Errorf("its health is %s", status)
 		}
 		return nil
 	})
@@ -53,13 +78,14 @@ func dial(endpoint string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// until asks again and again until the answer is nil. Where that doesn't come in time, its error has the last answer.
-func (n *Node) until(ctx context.Context, what string, ask func(context.Context) error) error {
+// until asks again and again until the answer is nil, for as long as the asked process lives; nil is one that isn't ours.
+// Where the answer doesn't come in time, the error has the last one.
+func until(ctx context.Context, asked *Process, what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	ended := make(<-chan struct{}) // of a runtime that isn't ours: never
-	if n.runtime != nil {
-		ended = n.runtime.Done()
+	ended := make(<-chan struct{}) // of a process that isn't ours: never
+	if asked != nil {
+		ended = asked.Done()
 	}
 	go func() { // so that a call that waits for the connection ends, too
 		select {
@@ -82,8 +108,7 @@ func (n *Node) until(ctx context.Context, what string, ask func(context.Context)
 		case <-ctx.Done():
 			select {
 			case <-ended:
-				err := errors.New("the runtime has ended")
-				return fmt.Errorf("wait for %s: %w; its output ends with:\n%s", what, err, n.runtime.LogTail())
+				return fmt.Errorf("wait for %s: %w; the output of %s ends with:\n%s", what, errEnded, asked.Name, asked.LogTail())
 			default:
 				return fmt.Errorf("wait for %s: %w; last answer: %w", what, ctx.Err(), last)
 			}

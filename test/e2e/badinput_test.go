@@ -34,7 +34,7 @@ func TestBadInput(t *testing.T) {
 		{name: "truncated YAML", put: text("apiVersion: v1\nkind: Pod\nmetadata: {name: x\n"), message: "line"},
 		{name: "unknown field", put: text(strings.Replace(good, "    args:", "    colour: red\n    args:", 1)),
 			severity: podconfigv1.FindingSeverity_FINDING_SEVERITY_WARNING, field: "spec.containers[0].colour", message: "", runs: true},
-		{name: "a Service", put: text("apiVersion: v1\nkind: Service\nmetadata: {name: x}\n"), message: "Service"},
+		{name: "a Service", put: text("apiVersion: v1\nkind: Service\nmetadata: {name: x}\n"), field: "kind", message: "Service"},
 		{name: "11 MiB", put: file(bytes.Repeat([]byte("# padding\n"), 11<<20/10)), message: "10485760"},
 		{name: "binary junk", put: file([]byte{0, 1, 2, 0xff, 0xfe, 'a', 0}), message: ""},
 		{name: "FIFO", put: func(t *testing.T, path string) { check(t, unix.Mkfifo(path, 0o644)) }, message: "pipe"},
@@ -132,7 +132,7 @@ func TestPodsThatCannotStart(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		r := newRig(t, node)
 		r.write("good.yaml", manifest("good", "main: sleep"))
-		r.write("noimage.yaml", strings.ReplaceAll(manifest("noimage", "main: sleep"), devnode.SampleImage, "localhost/missing:v1"))
+		r.write("noimage.yaml", strings.ReplaceAll(manifest("noimage", "main: sleep"), devnode.SampleImage, "missing.invalid/missing:v1"))
 		r.write("nopull.yaml", strings.NewReplacer(devnode.SampleImage, "missing.invalid/missing:v1", "Never", "IfNotPresent").
 			Replace(manifest("nopull", "main: sleep")))
 		r.write("nocommand.yaml", strings.Replace(manifest("nocommand", "main: sleep"), "    args:", "    command: [/no-such-command]\n    args:", 1))

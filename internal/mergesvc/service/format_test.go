@@ -31,18 +31,15 @@ func TestFormatJSON(t *testing.T) {
 		var got struct {
 			Ref, SpecDigest any
 			Source          string
-			JSON            struct {
-				APIVersion, Kind string
-				v1.Pod
-			}
+			JSON            v1.Pod
 		}
 		if err := json.Unmarshal(shown, &got); err != nil {
 			t.Fatalf("what grpcurl shows isn't a pod: %v\n%s", err, shown)
 		}
-		pod := got.JSON.Pod
+		pod := got.JSON
 		for _, tc := range []struct{ what, got, want string }{
-			{"apiVersion", got.JSON.APIVersion, "v1"},
-			{"kind", got.JSON.Kind, "Pod"},
+			{"apiVersion", pod.APIVersion, "v1"},
+			{"kind", pod.Kind, "Pod"},
 			{"source", got.Source, "file"},
 			{"metadata.name", pod.Name, "web"},
 			{"metadata.namespace", pod.Namespace, "prod"},

@@ -3,13 +3,17 @@ package file
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podstream/podstream/internal/manifest"
 )
 
 func TestPathComesAndGoes(t *testing.T) {
@@ -42,6 +46,87 @@ func TestPathComesAndGoes(t *testing.T) {
 	if n := r.log.count("level=INFO", "Manifests can be read again"); n != 2 {
 		t.Errorf("%d notes of the recovery, want 2; log:\n%s", n, r.log)
 	}
+}
+
+// Files that go because the whole path goes aren't "no pods", even if nothing is heard of the path itself.
+func TestFilesGoWithThePath(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "deep", "manifests")
+	must(t, os.MkdirAll(dir, 0o755))
+	write(t, filepath.Join(dir, "a.yaml"), pod("a", "v1"))
+	r := run(t, Config{Path: dir, QuietPeriod: slowly})
+	r.expect("a.yaml a=v1")
+	rename(t, filepath.Join(parent, "deep"), filepath.Join(parent, "away"))
+	must(t, os.Remove(filepath.Join(parent, "away", "manifests", "a.yaml")))
+	r.expect("error")
+}
+
+// A path that comes back is given time to be filled, whatever it was noticed by.
+func TestReturningPathIsGivenTime(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "manifests")
+	var sets []manifest.Set
+	cfg := New(Config{Path: dir, Node: "node", Logger: slog.New(slog.DiscardHandler)}).cfg
+	l := &loop{Config: cfg, open: openWatch, out: func(set manifest.Set) { sets = append(sets, set) }, waits: map[string]*wait{}}
+	defer l.unwatch()
+	now := time.Now()
+	step := func(after time.Duration) {
+		now = now.Add(after)
+		l.relist(now)
+		l.emit()
+	}
+	step(0)
+	must(t, os.Mkdir(dir, 0o755))
+	step(recheckInterval)
+	if len(sets) != 1 || sets[0].Err == nil {
+		t.Fatalf("an empty directory that has just come is %v", show(sets[len(sets)-1]))
+	}
+	if got := l.next(); !got.Equal(now.Add(cfg.QuietPeriod)) {
+		t.Errorf("the next look is after %v, want %v", got.Sub(now), cfg.QuietPeriod)
+	}
+	place(t, filepath.Join(dir, "a.yaml"), pod("a", "v1"))
+	step(cfg.QuietPeriod)
+	if len(sets) != 2 || !slices.Equal(show(sets[1]), []string{"a.yaml a=v1"}) {
+		t.Errorf("a filled directory is %v", show(sets[len(sets)-1]))
+	}
+}
+
+// While the path is missing the directory that it belongs in is watched.
+func TestMissingPathIsWatchedFor(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	opened := make(chan string, 8)
+	r := runWith(t, Config{Path: filepath.Join(parent, "manifests")}, func(dir string) (*watch, error) {
+		opened <- dir
+		return openWatch(dir)
+	})
+	r.expect("error")
+	if got := <-opened; got != parent {
+		t.Errorf("%s is watched, want %s", got, parent)
+	}
+}
+
+// A directory that becomes a file, in mid-write, is held and not empty.
+func TestPathBecomesAFile(t *testing.T) {
+	t.Parallel()
+	leasable(t)
+	parent := t.TempDir()
+	path := filepath.Join(parent, "manifests")
+	must(t, os.Mkdir(path, 0o755))
+	write(t, filepath.Join(path, "a.yaml"), pod("a", "v1"))
+	r := run(t, Config{Path: path})
+	r.expect("a.yaml a=v1")
+	f, err := os.Create(filepath.Join(parent, "new"))
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteString(pod("b", "v1"))
+	must(t, err)
+	rename(t, path, filepath.Join(parent, "old"))
+	rename(t, f.Name(), path)
+	r.await("manifests held")
+	must(t, f.Close())
+	r.expect("manifests b=v1")
 }
 
 func TestPathIsNoDirectory(t *testing.T) {
@@ -151,8 +236,8 @@ func TestNoPath(t *testing.T) {
 // unreadableEnv has TestUnreadable run its body: the directory to use, as a user to whom permissions apply.
 const unreadableEnv = "PODSTREAM_TEST_UNREADABLE"
 
+// It isn't parallel: for a moment, the new process has the files open that other tests are writing.
 func TestUnreadable(t *testing.T) {
-	t.Parallel()
 	if dir := os.Getenv(unreadableEnv); dir != "" {
 		testUnreadable(t, dir)
 		return

@@ -142,6 +142,28 @@ func TestRenameWithinDirectory(t *testing.T) {
 	r.expect("z.yaml a=v1")
 }
 
+// The same holds if the new name has to be waited for: the old one stays until then.
+func TestRenameUnderAWriter(t *testing.T) {
+	t.Parallel()
+	leasable(t)
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
+	write(t, a, pod("a", "v1"))
+	r := run(t, Config{Path: dir})
+	r.expect("a.yaml a=v1")
+	f, err := os.OpenFile(a, os.O_WRONLY, 0)
+	must(t, err)
+	defer f.Close()
+	rename(t, a, b)
+	// Quiet periods pass.
+	write(t, filepath.Join(dir, "c.yaml"), pod("c", "v1"))
+	r.expect("a.yaml a=v1", "c.yaml c=v1")
+	write(t, filepath.Join(dir, "c.yaml"), pod("c", "v2"))
+	r.expect("a.yaml a=v1", "c.yaml c=v2")
+	must(t, f.Close())
+	r.expect("b.yaml a=v1", "c.yaml c=v2")
+}
+
 // A file with a writer is left alone, for longer than the quiet period: that one passes for b.yaml meanwhile.
 func TestHalfWritten(t *testing.T) {
 	t.Parallel()

@@ -55,6 +55,29 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+func TestCurrent(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	read := stamp{dev: 1, ino: 2, size: 3, mtime: at, ctime: at}
+	later := read
+	later.ctime = at.Add(1)
+	tests := []struct {
+		name string
+		e    entry
+		now  stamp
+		want bool
+	}{
+		{"same", entry{stamp: read}, read, true},
+		{"changed", entry{stamp: read}, later, false},
+		{"read so soon that a change may not show", entry{stamp: read, racy: true}, read, false},
+		{"not read at all", entry{print: fingerprint{problem: "is a socket"}}, stamp{}, false},
+	}
+	for _, test := range tests {
+		if got := test.e.current(test.now); got != test.want {
+			t.Errorf("%s: current is %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
 // A file that is written to all the time is looked at in the end.
 func TestAwaitIsBounded(t *testing.T) {
 	l := &loop{Config: Config{QuietPeriod: time.Second}, waits: map[string]*wait{}}

@@ -88,7 +88,7 @@ func (s *session) play(ctx context.Context) error {
 	}
 	s.node = node
 	s.say("runtime    %s", node.Endpoint())
-	if err := s.startDaemons(); err != nil {
+	if err := s.startDaemons(ctx); err != nil {
 		return err
 	}
 	if s.exec, err = dialExec(s.execEndpoint()); err != nil {
@@ -140,7 +140,7 @@ func (s *session) execEndpoint() string   { return "unix://" + s.node.Socket("po
 func (s *session) manifests() string      { return s.node.Path("manifests") }
 func (s *session) placed() string         { return filepath.Join(s.manifests(), filepath.Base(s.manifest)) }
 
-func (s *session) startDaemons() error {
+func (s *session) startDaemons(ctx context.Context) error {
 	if err := os.MkdirAll(s.manifests(), 0o755); err != nil {
 		return err
 	}
@@ -151,6 +151,9 @@ func (s *session) startDaemons() error {
 		"--hostname-override", nodeName,
 		"--pod-manifest-path", s.manifests())
 	if err != nil {
+		return err
+	}
+	if err := devnode.WaitServing(ctx, s.podconfigd, s.configEndpoint()); err != nil {
 		return err
 	}
 	s.say("podconfigd %s, process %d, log %s", s.configEndpoint(), s.podconfigd.Pid(), s.podconfigd.LogPath)

@@ -1,0 +1,242 @@
+package client_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/grpcserver"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// script is a podconfigd whose every stream does what the test says: the nth stream runs the nth function, and those after the
+// last one wait for their end.
+type script struct {
+	podconfigv1.UnimplementedPodConfigServiceServer
+
+	streams  []func(serverStream) error
+	requests chan *podconfigv1.WatchPodUpdatesRequest
+	closing  chan struct{}
+}
+
+type serverStream = grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse]
+
+func newScript(streams ...func(serverStream) error) *script {
+	return &script{
+		streams: streams, requests: make(chan *podconfigv1.WatchPodUpdatesRequest, 10), closing: make(chan struct{}),
+	}
+}
+
+func (s *script) serve(p place) (stop func(), err error) {
+	return p.serve(s, func() { close(s.closing) })
+}
+
+func (s *script) WatchPodUpdates(req *podconfigv1.WatchPodUpdatesRequest, stream serverStream) error {
+	s.requests <- req
+	if len(s.streams) == 0 {
+		select {
+		case <-s.closing:
+		case <-stream.Context().Done():
+		}
+		return status.Error(codes.Unavailable, "the script is over")
+	}
+	run := s.streams[0]
+	s.streams = s.streams[1:]
+	return run(stream)
+}
+
+// send sends the message; if the client has gone, nobody misses it.
+func send(s serverStream, m *podconfigv1.WatchPodUpdatesResponse) { _ = s.Send(m) }
+
+func cursor(revision uint64) *podconfigv1.Cursor {
+	return &podconfigv1.Cursor{InstanceId: "life", Revision: revision, View: "v"}
+}
+
+// update is one op of file; with a zero revision more of it follows.
+func update(revision uint64, op client.Op, uids ...string) *podconfigv1.WatchPodUpdatesResponse {
+	u := &podconfigv1.PodUpdate{Op: op, Source: "file", SourceReady: true}
+	for _, uid := range uids {
+		u.Pods = append(u.Pods, &podconfigv1.Pod{
+			Ref: &podconfigv1.PodRef{Uid: uid, Namespace: "default", Name: uid}, Source: "file", SpecDigest: "s", StatusDigest: "t",
+			Content: &podconfigv1.Pod_Protobuf{},
+		})
+	}
+	m := &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Update{Update: u}, Continued: revision == 0}
+	if revision > 0 {
+		m.Cursor = cursor(revision)
+	}
+	return m
+}
+
+func synced(revision uint64) *podconfigv1.WatchPodUpdatesResponse {
+	return &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{
+		Sources: []*podconfigv1.SourceReadiness{{Name: "file", Ready: true}},
+	}}, Cursor: cursor(revision)}
+}
+
+var broken = status.Error(codes.Unavailable, "broken")
+
+// TestG4DropsHalfARevision checks the consumer's part of G4: the stream breaks inside a revision, whose first half is dropped;
+// the next stream resumes after the last whole one, and the revision is delivered once, as a whole.
+func TestG4DropsHalfARevision(t *testing.T) {
+	s := newScript(
+		func(s serverStream) error {
+			send(s, update(1, client.Add, "one"))
+			send(s, synced(1))
+			send(s, update(0, client.Remove, "one"))
+			send(s, update(0, client.Add, "two"))
+			return broken
+		},
+		func(s serverStream) error {
+			send(s, update(0, client.Remove, "one"))
+			send(s, update(0, client.Add, "two"))
+			send(s, update(2, client.Add, "three"))
+			send(s, synced(2))
+			return broken
+		},
+	)
+	p := testPlace(t)
+	up(t, p, s)
+	w := watch(t, p, client.Config{}, client.WatchOptions{})
+	w.want("ADD file: one")
+	w.want("synced")
+	w.want("REMOVE file: one", "ADD file: two", "ADD file: three")
+	w.want("synced")
+	wantRequest(t, <-s.requests, 0, "")
+	wantRequest(t, <-s.requests, 1, "one")
+	wantRequest(t, <-s.requests, 2, "three two")
+}
+
+// wantRequest checks from where, and with which pods, the client resumes.
+func wantRequest(t *testing.T, req *podconfigv1.WatchPodUpdatesRequest, revision uint64, known string) {
+	t.Helper()
+	got := ""
+	for _, k := range req.GetKnownPods() {
+		got += " " + k.GetUid()
+	}
+	if known != "" {
+		known = " " + known
+	}
+	if req.GetResumeAfter().GetRevision() != revision || got != known {
+		t.Errorf("the client subscribes after revision %d, knowing%s; want after %d, knowing%s", req.GetResumeAfter().GetRevision(), got,
+			revision, known)
+	}
+}
+
+// TestUnknownOp: the contract may grow. A consumer that meets an op it doesn't know drops it and asks for snapshots.
+func TestUnknownOp(t *testing.T) {
+	s := newScript(
+		func(s serverStream) error {
+			send(s, update(1, client.Add, "one"))
+			send(s, update(2, 99, "two"))
+			send(s, update(3, client.Add, "three"))
+			send(s, synced(3))
+			return broken
+		},
+		func(s serverStream) error {
+			send(s, update(3, podconfigv1.PodOperation_POD_OPERATION_SET, "one", "two", "three"))
+			send(s, synced(3))
+			return broken
+		},
+	)
+	p := testPlace(t)
+	up(t, p, s)
+	w := watch(t, p, client.Config{}, client.WatchOptions{})
+	w.want("ADD file: one")
+	w.want("ADD file: two three")
+	w.want("synced")
+	if mode := (<-s.requests).GetMode(); mode != podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED {
+		t.Errorf("the first stream is asked for in mode %v; want the default", mode)
+	}
+	req := <-s.requests
+	if req.GetMode() != podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT {
+		t.Errorf("the second stream is asked for in mode %v; want SNAPSHOT", req.GetMode())
+	}
+	wantRequest(t, req, 1, "one")
+}
+
+// TestWatchdog: a podconfigd that accepts and then says nothing is left after three intervals, and asked again. Heartbeats
+// keep a quiet stream alive, and a consumer may take its time. It all happens in a bubble with a clock of its own.
+func TestWatchdog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 10 * time.Second
+		begin := time.Now()
+		s := newScript(
+			func(s serverStream) error {
+				<-s.Context().Done()
+				return nil
+			},
+			func(s serverStream) error {
+				send(s, synced(1))
+				for range 10 {
+					time.Sleep(2 * interval)
+					send(s, &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{}})
+				}
+				send(s, update(2, client.Add, "one"))
+				send(s, update(3, client.Add, "two"))
+				<-s.Context().Done()
+				return nil
+			},
+		)
+		var marks []time.Duration
+		done := func() { marks = append(marks, time.Since(begin).Truncate(time.Second)) }
+		ctx, cancel := context.WithCancel(t.Context())
+		c, stop := bubble(t, s, interval)
+		err := c.Watch(ctx, client.WatchOptions{}, func(_ context.Context, e client.Event) error {
+			if !e.Synced {
+				time.Sleep(5 * interval)
+			}
+			if done(); words(e) == "ADD file: two" {
+				cancel()
+			}
+			return nil
+		})
+		if err != context.Canceled {
+			t.Errorf("Watch returns %v; want context.Canceled", err)
+		}
+		stop()
+		want := []time.Duration{30 * time.Second, 280 * time.Second, 330 * time.Second}
+		if len(marks) != 3 || marks[0] != want[0] || marks[1] != want[1] || marks[2] != want[2] {
+			t.Errorf("synced, ADD and ADD were taken after %v; want %v: after three silent intervals, and none lost while the consumer was slow",
+				marks, want)
+		}
+		if n := len(s.requests); n != 2 {
+			t.Errorf("the client subscribed %d times; want 2", n)
+		}
+	})
+}
+
+// bubble connects a client to the script without leaving the test's bubble.
+func bubble(t *testing.T, s *script, interval time.Duration) (c *client.Client, stop func()) {
+	t.Helper()
+	l := bufconn.Listen(1 << 20)
+	server := grpcserver.New(grpcserver.Config{
+		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, s) },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- server.Serve(ctx, []net.Listener{l}) }()
+	c, err := client.New(client.Config{
+		Endpoint: "unix:///in/memory", Heartbeat: interval, DialOptions: []grpc.DialOption{
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, func() {
+		_ = c.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Serve ends with %v; want nil", err)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package runtime
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
+)
+
+// list makes a ResourceList of "cpu" and "memory" quantities; empty ones are left out.
+func list(cpu, memory string) v1.ResourceList {
+	l := v1.ResourceList{}
+	if cpu != "" {
+		l[v1.ResourceCPU] = resource.MustParse(cpu)
+	}
+	if memory != "" {
+		l[v1.ResourceMemory] = resource.MustParse(memory)
+	}
+	return l
+}
+
+func podOf(containers ...v1.Container) *v1.Pod {
+	return &v1.Pod{Spec: v1.PodSpec{Containers: containers}}
+}
+
+func with(requests, limits v1.ResourceList) v1.Container {
+	return v1.Container{Resources: v1.ResourceRequirements{Requests: requests, Limits: limits}}
+}
+
+func TestQOSClass(t *testing.T) {
+	full := with(list("1", "1Gi"), list("1", "1Gi"))
+	for name, c := range map[string]struct {
+		pod  *v1.Pod
+		want v1.PodQOSClass
+	}{
+		"nothing said":             {podOf(v1.Container{}), v1.PodQOSBestEffort},
+		"zeros only":               {podOf(with(list("0", "0"), nil)), v1.PodQOSBestEffort},
+		"other resources only":     {podOf(with(v1.ResourceList{"ephemeral-storage": resource.MustParse("1Gi")}, nil)), v1.PodQOSBestEffort},
+		"requests equal limits":    {podOf(full), v1.PodQOSGuaranteed},
+		"the same otherwise put":   {podOf(with(list("1000m", "1024Mi"), list("1", "1Gi"))), v1.PodQOSGuaranteed},
+		"limits only":              {podOf(with(nil, list("1", "1Gi"))), v1.PodQOSGuaranteed},
+		"request of zero":          {podOf(with(list("0", "1Gi"), list("1", "1Gi"))), v1.PodQOSBurstable},
+		"requests below limits":    {podOf(with(list("500m", "1Gi"), list("1", "1Gi"))), v1.PodQOSBurstable},
+		"memory without cpu":       {podOf(with(list("", "1Gi"), list("", "1Gi"))), v1.PodQOSBurstable},
+		"one container of two":     {podOf(full, v1.Container{}), v1.PodQOSBurstable},
+		"init container without":   {&v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{{}}, Containers: []v1.Container{full}}}, v1.PodQOSBurstable},
+		"the API server's is kept": {&v1.Pod{Status: v1.PodStatus{QOSClass: v1.PodQOSBurstable}}, v1.PodQOSBurstable},
+	} {
+		if got := QOSClass(c.pod); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestOOMScoreAdj(t *testing.T) {
+	const gib = int64(1) << 30
+	critical := func(source string, priority *int32) *v1.Pod {
+		p := podOf(v1.Container{})
+		p.ObjectMeta = metav1.ObjectMeta{Annotations: map[string]string{configSourceAnnotation: source}}
+		p.Spec.PriorityClassName, p.Spec.Priority = "system-node-critical", priority
+		return p
+	}
+	for name, c := range map[string]struct {
+		pod      *v1.Pod
+		capacity int64
+		want     int64
+	}{
+		"guaranteed":                      {podOf(with(nil, list("1", "1Gi"))), 4 * gib, -997},
+		"best effort":                     {podOf(v1.Container{}), 4 * gib, 1000},
+		"a quarter of the node":           {podOf(with(list("", "1Gi"), nil)), 4 * gib, 750},
+		"all of the node":                 {podOf(with(list("", "4Gi"), nil)), 4 * gib, 3},
+		"next to nothing":                 {podOf(with(list("", "1Ki"), nil)), 4 * gib, 999},
+		"burstable by cpu":                {podOf(with(list("1", ""), nil)), 4 * gib, 999},
+		"capacity unknown":                {podOf(with(list("", "1Gi"), nil)), 0, 999},
+		"node-critical static":            {critical("file", nil), 4 * gib, -997},
+		"node-critical, named source":     {critical("http:edge", nil), 4 * gib, -997},
+		"node-critical by priority":       {critical("api", ptr.To[int32](2_000_001_000)), 4 * gib, -997},
+		"node-critical by name alone":     {critical("api", nil), 4 * gib, 1000},
+		"node-critical, source not known": {critical("", nil), 4 * gib, 1000},
+	} {
+		if got := oomScoreAdj(c.pod, &c.pod.Spec.Containers[0], c.capacity); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestLinuxResources(t *testing.T) {
+	for name, c := range map[string]struct {
+		container v1.Container
+		want      *runtimeapi.LinuxContainerResources
+	}{
+		"nothing":       {v1.Container{}, &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, OomScoreAdj: 1000}},
+		"request":       {with(list("250m", ""), nil), &runtimeapi.LinuxContainerResources{CpuShares: 256, CpuPeriod: 100000, OomScoreAdj: 999}},
+		"limit only":    {with(nil, list("2", "")), &runtimeapi.LinuxContainerResources{CpuShares: 2048, CpuPeriod: 100000, CpuQuota: 200000, OomScoreAdj: 999}},
+		"smallest":      {with(nil, list("1m", "")), &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, CpuQuota: 1000, OomScoreAdj: 999}},
+		"largest":       {with(list("1000", ""), nil), &runtimeapi.LinuxContainerResources{CpuShares: 262144, CpuPeriod: 100000, OomScoreAdj: 999}},
+		"memory":        {with(list("", "16Mi"), list("", "32Mi")), &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, MemoryLimitInBytes: 32 << 20, OomScoreAdj: 999}},
+		"zero, limited": {with(list("0", ""), list("1", "")), &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, CpuQuota: 100000, OomScoreAdj: 999}},
+	} {
+		got := linuxResources(podOf(c.container), &c.container, 0)
+		if diff := cmp.Diff(c.want, got, protocmp.Transform()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package runtime
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
+)
+
+func webPod() *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "web-node1", UID: "u1",
+			Labels:      map[string]string{"app": "web", podNameLabel: "forged"},
+			Annotations: map[string]string{"note": "x", configSourceAnnotation: "file", AgentAnnotation: "forged"},
+		},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "nginx", Image: "nginx:1"}}},
+	}
+}
+
+func TestSandboxConfig(t *testing.T) {
+	pod := webPod()
+	pod.Spec.Containers[0].Ports = []v1.ContainerPort{
+		{ContainerPort: 80, HostPort: 8080, HostIP: "127.0.0.1"}, {ContainerPort: 81},
+		{ContainerPort: 53, HostPort: 5353, Protocol: v1.ProtocolUDP}, {ContainerPort: 9, HostPort: 9, Protocol: v1.ProtocolSCTP},
+	}
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: "net.ipv4.tcp_syncookies", Value: "1"}}}
+	want := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "web-node1", Namespace: "default", Uid: "u1", Attempt: 2},
+		Hostname:     "web-node1",
+		LogDirectory: "/var/log/pods/default_web-node1_u1",
+		Labels: map[string]string{
+			"app": "web", podNameLabel: "web-node1", podNamespaceLabel: "default", podUIDLabel: "u1",
+		},
+		Annotations: map[string]string{"note": "x", configSourceAnnotation: "file", AgentAnnotation: "agent1"},
+		PortMappings: []*runtimeapi.PortMapping{
+			{ContainerPort: 80, HostPort: 8080, HostIp: "127.0.0.1"},
+			{ContainerPort: 53, HostPort: 5353, Protocol: runtimeapi.Protocol_UDP},
+			{ContainerPort: 9, HostPort: 9, Protocol: runtimeapi.Protocol_SCTP},
+		},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			Sysctls: map[string]string{"net.ipv4.tcp_syncookies": "1"},
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+			},
+		},
+	}
+	if diff := cmp.Diff(want, SandboxConfig(pod, 2, "agent1", "/var/log/pods"), protocmp.Transform()); diff != "" {
+		t.Errorf("SandboxConfig (-want +got):\n%s", diff)
+	}
+	if pod.Labels[podNameLabel] != "forged" || pod.Annotations[AgentAnnotation] != "forged" {
+		t.Error("SandboxConfig changed the pod")
+	}
+}
+
+func TestSandboxConfigWithHostNetwork(t *testing.T) {
+	pod := webPod()
+	pod.Spec.HostNetwork = true
+	pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	got := SandboxConfig(pod, 0, "a", "/l")
+	if got.GetHostname() != "" || len(got.GetPortMappings()) > 0 {
+		t.Errorf("hostname %q, port mappings %v; want none, they are the node's", got.GetHostname(), got.GetPortMappings())
+	}
+}
+
+func TestHostname(t *testing.T) {
+	long := strings.Repeat("a", 62)
+	for name, c := range map[string]struct {
+		name, hostname string
+		override       *string
+		want           string
+	}{
+		"the pod's name":          {name: "web", want: "web"},
+		"spec.hostname":           {name: "web", hostname: "front", want: "front"},
+		"hostnameOverride":        {name: "web", hostname: "front", override: ptr.To("front.example.org"), want: "front.example.org"},
+		"63 are kept":             {name: long + "b", want: long + "b"},
+		"64 are cut":              {name: long + "bc", want: long + "b"},
+		"no dash is left":         {name: long + "-c", want: long},
+		"no dot or dash is left":  {name: long[:60] + "-.-cd", want: long[:60]},
+		"an empty override is no": {name: "web", override: ptr.To(""), want: "web"},
+	} {
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Spec: v1.PodSpec{Hostname: c.hostname, HostnameOverride: c.override}}
+		if got := hostname(pod); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestDNSConfig(t *testing.T) {
+	given := &v1.PodDNSConfig{
+		Nameservers: []string{"10.0.0.1"}, Searches: []string{"example.org"},
+		Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: ptr.To("2")}, {Name: "edns0"}},
+	}
+	full := &runtimeapi.DNSConfig{Servers: []string{"10.0.0.1"}, Searches: []string{"example.org"}, Options: []string{"ndots:2", "edns0"}}
+	for name, c := range map[string]struct {
+		policy v1.DNSPolicy
+		config *v1.PodDNSConfig
+		want   *runtimeapi.DNSConfig
+	}{
+		"default":              {v1.DNSDefault, nil, nil},
+		"cluster first":        {v1.DNSClusterFirst, nil, nil},
+		"none":                 {v1.DNSNone, given, full},
+		"none without config":  {v1.DNSNone, nil, &runtimeapi.DNSConfig{}},
+		"default with servers": {v1.DNSDefault, given, full},
+		"options alone leave the node's servers": {
+			v1.DNSDefault, &v1.PodDNSConfig{Options: []v1.PodDNSConfigOption{{Name: "ndots"}}}, nil},
+	} {
+		got := dnsConfig(&v1.PodSpec{DNSPolicy: c.policy, DNSConfig: c.config})
+		if diff := cmp.Diff(c.want, got, protocmp.Transform()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestNamespaceOptions(t *testing.T) {
+	const pod, node, container = runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_CONTAINER
+	for name, c := range map[string]struct {
+		spec              v1.PodSpec
+		network, pid, ipc runtimeapi.NamespaceMode
+	}{
+		"default":               {v1.PodSpec{}, pod, container, pod},
+		"host network":          {v1.PodSpec{HostNetwork: true}, node, container, pod},
+		"host pid":              {v1.PodSpec{HostPID: true}, pod, node, pod},
+		"host ipc":              {v1.PodSpec{HostIPC: true}, pod, container, node},
+		"shared processes":      {v1.PodSpec{ShareProcessNamespace: ptr.To(true)}, pod, pod, pod},
+		"processes not shared":  {v1.PodSpec{ShareProcessNamespace: ptr.To(false)}, pod, container, pod},
+		"host pid beats shared": {v1.PodSpec{HostPID: true, ShareProcessNamespace: ptr.To(true)}, pod, node, pod},
+	} {
+		want := &runtimeapi.NamespaceOption{Network: c.network, Pid: c.pid, Ipc: c.ipc}
+		if diff := cmp.Diff(want, namespaceOptions(&c.spec), protocmp.Transform()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestSandboxSecurityContext(t *testing.T) {
+	pod := webPod()
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{
+		RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](2000), FSGroup: ptr.To[int64](3000), SupplementalGroups: []int64{4000},
+		SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeUnconfined},
+	}
+	pod.Spec.InitContainers = []v1.Container{{SecurityContext: &v1.SecurityContext{Privileged: ptr.To(true)}}}
+	want := &runtimeapi.LinuxSandboxSecurityContext{
+		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		RunAsUser:        &runtimeapi.Int64Value{Value: 1000}, RunAsGroup: &runtimeapi.Int64Value{Value: 2000},
+		SupplementalGroups: []int64{3000, 4000},
+		Privileged:         true,
+		Seccomp:            &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+	}
+	if diff := cmp.Diff(want, sandboxSecurityContext(pod), protocmp.Transform()); diff != "" {
+		t.Errorf("sandboxSecurityContext (-want +got):\n%s", diff)
+	}
+	pod.Spec.SecurityContext.RunAsUser = nil
+	if got := sandboxSecurityContext(pod).GetRunAsGroup(); got != nil {
+		t.Errorf("run_as_group %v without a user, which the CRI forbids", got)
+	}
+}

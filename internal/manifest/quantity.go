@@ -1,0 +1,77 @@
+package manifest
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// maxQuantity is the longest text that is taken for a quantity.
+const maxQuantity = 64
+
+// hugeExponent is an exponent of three digits or more. Resource quantities end at 10^18 and 10^-9.
+var hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3}`)
+
+// hugeQuantity is the path of the first quantity that must not be parsed, or empty: apimachinery works for hours, and without
+// end, at "1e-999999999".
+func hugeQuantity(tree map[string]any) string {
+	return findQuantity(tree["spec"], "spec", func(text string) bool { return len(text) > maxQuantity || hugeExponent.MatchString(text) })
+}
+
+// badQuantity is the path of the first value that should be a quantity and isn't, or empty: the decoder's error doesn't tell.
+func badQuantity(tree map[string]any) string {
+	return findQuantity(tree["spec"], "spec", func(text string) bool {
+		_, err := resource.ParseQuantity(text)
+		return err != nil
+	})
+}
+
+// findQuantity is the path of the first quantity of a pod that is matched.
+func findQuantity(value any, path string, match func(string) bool) string {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range sortedKeys(value) {
+			if found := findQuantityAt(key, value[key], path+"."+key, match); found != "" {
+				return found
+			}
+		}
+	case []any:
+		for i, v := range value {
+			if found := findQuantity(v, path+"["+strconv.Itoa(i)+"]", match); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}
+
+// findQuantityAt knows by their keys where v1.PodSpec has quantities; TestQuantityKeys compares with the type.
+func findQuantityAt(key string, value any, path string, match func(string) bool) string {
+	switch key {
+	case "limits", "requests", "overhead":
+		list, _ := value.(map[string]any)
+		for _, name := range sortedKeys(list) {
+			if matchQuantity(list[name], match) {
+				return path + "[" + name + "]"
+			}
+		}
+	case "sizeLimit", "divisor":
+		if matchQuantity(value, match) {
+			return path
+		}
+	default:
+		return findQuantity(value, path, match)
+	}
+	return ""
+}
+
+func matchQuantity(value any, match func(string) bool) bool {
+	switch value.(type) {
+	case string, int64, float64:
+		return match(fmt.Sprint(value))
+	default:
+		return false
+	}
+}
