@@ -142,7 +142,7 @@ func TestUnknownOp(t *testing.T) {
 			return broken
 		},
 		func(s serverStream) error {
-			send(s, update(3, podconfigv1.PodOperation_POD_OPERATION_SET, "one", "two", "three"))
+			send(s, update(0, podconfigv1.PodOperation_POD_OPERATION_SET, "one", "two", "three"))
 			send(s, synced(3))
 			return broken
 		},

@@ -129,6 +129,8 @@ func (w *watcher) session(outer context.Context) (synced bool, err error) {
 		case *podconfigv1.WatchPodUpdatesResponse_Synced:
 			synced = true
 			event.Synced, event.Sources = true, decodeSources(e.Synced.GetSources())
+			// Before it may stand a SET, which says what to remove only together with the sources that are ready.
+			event.Ops, buffer = buffer, nil
 			w.client.cfg.Logger.Info("in step with podconfigd", "endpoint", w.client.cfg.Endpoint, "revision", msg.GetCursor().GetRevision())
 		default:
 			watchdog.Reset(silence)
@@ -151,9 +153,20 @@ func (w *watcher) decode(u *podconfigv1.PodUpdate) (Change, error) {
 	return decodeChange(u)
 }
 
-// deliver hands the event to the consumer, and remembers it as applied if the consumer took it.
+// deliver hands the event to the consumer, and remembers it as applied if the consumer took it. What is certain only with
+// synced comes right before it.
 func (w *watcher) deliver(ctx context.Context, e Event) error {
 	e.Ops = w.held.interpret(e)
+	if e.Synced && len(e.Ops) > 0 {
+		if err := w.deliverOne(ctx, Event{Ops: e.Ops, Cursor: e.Cursor}); err != nil {
+			return err
+		}
+		e.Ops = nil
+	}
+	return w.deliverOne(ctx, e)
+}
+
+func (w *watcher) deliverOne(ctx context.Context, e Event) error {
 	if len(e.Ops) > 0 || e.Synced {
 		if err := w.handle(ctx, e); err != nil {
 			return handlerError{err}

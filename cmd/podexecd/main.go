@@ -56,8 +56,11 @@ func serve(ctx context.Context, opts *options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// The CRI client logs through klog.
-	klog.SetSlogLogger(log.With("from", "cri-client"))
+	// The CRI client logs each failed call through klog, and returns it too: once is enough, but for debugging.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	if opts.Verbosity >= daemon.DebugVerbosity {
+		klog.SetSlogLogger(log.With("from", "cri-client"))
+	}
 	release, err := daemon.LockRootDir(opts.RootDir)
 	if err != nil {
 		return err

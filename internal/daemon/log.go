@@ -6,10 +6,13 @@ import (
 	"log/slog"
 )
 
+// DebugVerbosity is the -v from which on debug messages are logged.
+const DebugVerbosity = 4
+
 // Logger is the daemon's log. It fails on an unknown format.
 func (f *Flags) Logger(w io.Writer) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: slog.LevelInfo}
-	if f.Verbosity >= 4 {
+	if f.Verbosity >= DebugVerbosity {
 		options.Level = slog.LevelDebug
 	}
 	switch f.LogFormat {

@@ -64,7 +64,7 @@ func (a *Agent) HandleSources(ready map[string]bool, complete bool) {
 }
 
 // HandlePodCleanups is part of syncloop.SyncHandler: it mends what no event tells of.
-func (a *Agent) HandlePodCleanups(context.Context) error {
+func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 	found, listed := a.pleg.Pods()
 	if !listed || a.pleg.Health() != nil {
 		// Without a true picture of what runs nothing may be cleaned up.
@@ -88,7 +88,7 @@ func (a *Agent) HandlePodCleanups(context.Context) error {
 		}
 	}
 	a.cfg.Runtime.ForgetBackoff()
-	return a.removeLeftoverDirectories(there)
+	return a.removeLeftoverDirectories(ctx, there)
 }
 
 // removeLeftover ends a pod that runs and isn't desired: it was removed while this agent was down. It gets the grace period
@@ -116,7 +116,7 @@ func skeleton(has *runtime.Pod) *v1.Pod {
 
 // removeLeftoverDirectories removes the directories of pods of which nothing else is left. They don't say from which source
 // they come, so all must have spoken.
-func (a *Agent) removeLeftoverDirectories(there map[types.UID]bool) error {
+func (a *Agent) removeLeftoverDirectories(ctx context.Context, there map[types.UID]bool) error {
 	if !a.pods.Settled("") {
 		return nil
 	}
@@ -128,7 +128,10 @@ func (a *Agent) removeLeftoverDirectories(there map[types.UID]bool) error {
 		if there[uid] || a.known(uid) {
 			continue
 		}
-		if err := a.cfg.Volumes.TearDown(context.Background(), uid); err != nil {
+		if err := a.cfg.Runtime.RemoveLogsOf(uid); err != nil {
+			return fmt.Errorf("pod %s is gone: %w", uid, err)
+		}
+		if err := a.cfg.Volumes.TearDown(ctx, uid); err != nil {
 			return fmt.Errorf("remove the directory of pod %s, which is gone: %w", uid, err)
 		}
 		a.log.Info("removed the directory of a pod that is gone", "uid", uid)

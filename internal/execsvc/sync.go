@@ -69,6 +69,12 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, grace int64
 
 // SyncTerminatedPod is part of worker.Syncer.
 func (a *Agent) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
+	// The directory goes last: by it the next life of this agent finds what is left.
+	if a.pods.Get(pod.UID) == nil {
+		if err := a.cfg.Runtime.RemoveLogs(pod); err != nil {
+			return err
+		}
+	}
 	if err := a.cfg.Volumes.TearDown(ctx, pod.UID); err != nil {
 		return fmt.Errorf("tear down volumes: %w", err)
 	}
@@ -81,7 +87,7 @@ func (a *Agent) PurgePod(ctx context.Context, pod *v1.Pod) error {
 	if err != nil {
 		return err
 	}
-	if err := a.cfg.Runtime.Purge(ctx, has); err != nil {
+	if err := a.cfg.Runtime.Purge(ctx, pod, has); err != nil {
 		return err
 	}
 	if _, err := a.pleg.Refresh(ctx, pod.UID); err != nil {

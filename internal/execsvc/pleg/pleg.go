@@ -54,7 +54,8 @@ type PLEG struct {
 	ready chan struct{}
 
 	mu sync.Mutex
-	// pods are the last readings.
+	// pods are the last readings. One that Refresh found gone stays, empty, until a relist that began later: a relist under way
+	// may still have seen it.
 	pods map[types.UID]*runtime.Pod
 	// events wait to be taken.
 	events []Event
@@ -110,7 +111,9 @@ func (p *PLEG) Pods() ([]*runtime.Pod, bool) {
 	defer p.mu.Unlock()
 	out := make([]*runtime.Pod, 0, len(p.pods))
 	for _, pod := range p.pods {
-		out = append(out, pod)
+		if len(pod.Sandboxes) > 0 || len(pod.Containers) > 0 {
+			out = append(out, pod)
+		}
 	}
 	return out, p.listed
 }
@@ -133,11 +136,7 @@ func (p *PLEG) Refresh(ctx context.Context, uid types.UID) (*runtime.Pod, error)
 	if old := p.pods[uid]; old != nil && old.ReadAt.After(pod.ReadAt) {
 		return pod, nil
 	}
-	if len(pod.Sandboxes) == 0 && len(pod.Containers) == 0 {
-		delete(p.pods, uid)
-	} else {
-		p.pods[uid] = pod
-	}
+	p.pods[uid] = pod
 	return pod, nil
 }
 

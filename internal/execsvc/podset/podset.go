@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,26 +10,32 @@ import (
 
 // Set is the desired pods. It is safe for concurrent use. The pods in it must not be changed.
 type Set struct {
-	mu     sync.RWMutex
-	pods   map[types.UID]*v1.Pod
-	byName map[string]types.UID
+	mu   sync.RWMutex
+	pods map[types.UID]*v1.Pod
+	// byName are the pods of each full name, in the order in which they came. There is more than one while a pod takes another's
+	// place, and where a mirror pod bears its static pod's name.
+	byName map[string][]types.UID
 	ready  map[string]bool
 }
 
 // New returns an empty Set.
 func New() *Set {
-	return &Set{pods: map[types.UID]*v1.Pod{}, byName: map[string]types.UID{}, ready: map[string]bool{}}
+	return &Set{pods: map[types.UID]*v1.Pod{}, byName: map[string][]types.UID{}, ready: map[string]bool{}}
 }
 
 // Put adds the pod, or replaces the one with its UID.
 func (s *Set) Put(pod *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.pods[pod.UID]; old != nil {
+	old := s.pods[pod.UID]
+	s.pods[pod.UID] = pod
+	if old != nil && fullName(old) == fullName(pod) {
+		return
+	}
+	if old != nil {
 		s.unname(old)
 	}
-	s.pods[pod.UID] = pod
-	s.byName[fullName(pod)] = pod.UID
+	s.byName[fullName(pod)] = append(s.byName[fullName(pod)], pod.UID)
 }
 
 // Remove takes the pod out and returns it, or nil if it wasn't in.
@@ -43,11 +50,15 @@ func (s *Set) Remove(uid types.UID) *v1.Pod {
 	return pod
 }
 
-// unname drops the name if it is still the pod's own.
+// unname takes the pod out of those of its name.
 func (s *Set) unname(pod *v1.Pod) {
-	if s.byName[fullName(pod)] == pod.UID {
-		delete(s.byName, fullName(pod))
+	name := fullName(pod)
+	uids := slices.DeleteFunc(s.byName[name], func(uid types.UID) bool { return uid == pod.UID })
+	if len(uids) == 0 {
+		delete(s.byName, name)
+		return
 	}
+	s.byName[name] = uids
 }
 
 // Get is the pod with that UID, or nil.
@@ -57,11 +68,15 @@ func (s *Set) Get(uid types.UID) *v1.Pod {
 	return s.pods[uid]
 }
 
-// ByName is the pod of that namespace and name, or nil.
+// ByName is the pod of that namespace and name, or nil. Of several it is the one that came last.
 func (s *Set) ByName(namespace, name string) *v1.Pod {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.pods[s.byName[name+"_"+namespace]]
+	uids := s.byName[name+"_"+namespace]
+	if len(uids) == 0 {
+		return nil
+	}
+	return s.pods[uids[len(uids)-1]]
 }
 
 // All is every pod, in no order.

@@ -41,7 +41,7 @@ func ComputeActions(pod *v1.Pod, has *Pod) Actions {
 	a := Actions{}
 	fresh, attempt := needsSandbox(pod, has)
 	if fresh {
-		a.KillPod, a.SandboxAttempt = len(has.Sandboxes) > 0, attempt
+		a.KillPod, a.SandboxAttempt = len(has.Sandboxes) > 0 || has.Active(), attempt
 		a.firstContainers(pod, has)
 		// A pod whose containers have all done their work gets no new sandbox for it.
 		a.CreateSandbox = len(a.Start) > 0
@@ -57,6 +57,7 @@ func ComputeActions(pod *v1.Pod, has *Pod) Actions {
 	}
 	keep := a.mainContainers(pod, has)
 	if keep == 0 && len(a.Start) == 0 {
+		// That stops what was to be stopped, too.
 		return Actions{KillPod: true, SandboxID: a.SandboxID}
 	}
 	return a
@@ -89,13 +90,22 @@ func needsSandbox(pod *v1.Pod, has *Pod) (bool, uint32) {
 // firstContainers are those that start in a new sandbox: the first init container, or else the main ones that still have
 // something to do.
 func (a *Actions) firstContainers(pod *v1.Pod, has *Pod) {
+	never := pod.Spec.RestartPolicy == v1.RestartPolicyNever
+	for i := range pod.Spec.InitContainers {
+		last := has.Latest(pod.Spec.InitContainers[i].Name)
+		if never && last != nil && (last.State == Running || failedInit(last)) {
+			// It failed, or does now that its sandbox goes.
+			return
+		}
+	}
 	var start []Start
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		last := has.Latest(c.Name)
-		if last == nil || last.State == Running || restarts(pod.Spec.RestartPolicy, last) {
-			start = append(start, a.start(c, last))
+		if last != nil && (never && last.State == Running || !restarts(pod.Spec.RestartPolicy, last)) {
+			continue
 		}
+		start = append(start, a.start(c, last))
 	}
 	if len(start) == 0 {
 		return
@@ -127,7 +137,7 @@ func (a *Actions) initContainers(pod *v1.Pod, has *Pod) (done, failed bool) {
 			continue
 		case last.State == Running:
 			return false, false
-		case last.State == Exited && pod.Spec.RestartPolicy == v1.RestartPolicyNever:
+		case failedInit(last) && pod.Spec.RestartPolicy == v1.RestartPolicyNever:
 			return false, true
 		}
 		s := a.replace(c, last)
@@ -153,13 +163,20 @@ func (a *Actions) mainContainers(pod *v1.Pod, has *Pod) (keep int) {
 			keep++
 		case last.State == Running:
 			a.Kill = append(a.Kill, Kill{Container: *last, Reason: "it runs in a sandbox of the past"})
-			a.Start = append(a.Start, a.start(c, last))
+			if pod.Spec.RestartPolicy != v1.RestartPolicyNever {
+				a.Start = append(a.Start, a.start(c, last))
+			}
 		case last.State == Exited && !restarts(pod.Spec.RestartPolicy, last):
 		default:
 			a.Start = append(a.Start, a.replace(c, last))
 		}
 	}
 	return keep
+}
+
+// failedInit tells whether an init container has failed. One of which the runtime has lost track can't have gone well.
+func failedInit(last *Container) bool {
+	return last.State == Exited && last.ExitCode != 0 || last.State == Unknown
 }
 
 // restarts tells whether an ended container is started again.

@@ -35,17 +35,16 @@ func (r *Runtime) ensureImage(ctx context.Context, pod *v1.Pod, c *v1.Container)
 		return present, nil, nil
 	}
 	key := string(pod.UID) + "/" + c.Image
-	if now := r.cfg.Clock.Now(); r.pulls.IsInBackOffSinceUpdate(key, now) {
+	if pause := r.pullPause(key); pause > 0 {
 		message := fmt.Sprintf("Back-off pulling image %q", c.Image)
-		return "", &imageWait{Waiting: Waiting{ImagePullBackOff, message}, pause: r.pulls.Get(key)}, nil
+		return "", &imageWait{Waiting: Waiting{ImagePullBackOff, message}, pause: pause}, nil
 	}
 	r.log.Info("pulling image", "pod", podName(pod), "container", c.Name, "image", c.Image)
 	started := r.cfg.Clock.Now()
 	ref, err = r.cfg.Images.PullImage(ctx, spec, nil, nil)
 	if err != nil {
-		r.pulls.Next(key, r.cfg.Clock.Now())
 		_, wait, err := fail(ErrImagePull, err)
-		wait.pause = r.pulls.Get(key)
+		wait.pause = r.failedPull(key)
 		return "", wait, err
 	}
 	r.pulls.DeleteEntry(key)
@@ -57,6 +56,26 @@ func (r *Runtime) ensureImage(ctx context.Context, pod *v1.Pod, c *v1.Container)
 		return fail(ErrImagePull, errors.New("the runtime pulled the image but doesn't name it"))
 	}
 	return ref, nil, nil
+}
+
+// failedPull notes that a pull failed, and returns the pause until the next.
+func (r *Runtime) failedPull(key string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pullFailed[key] = r.cfg.Clock.Now()
+	r.pulls.Next(key, r.pullFailed[key])
+	return r.pulls.Get(key)
+}
+
+// pullPause is how long the image isn't to be pulled again; zero if it may be now.
+func (r *Runtime) pullPause(key string) time.Duration {
+	now := r.cfg.Clock.Now()
+	if !r.pulls.IsInBackOffSinceUpdate(key, now) {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(r.pullFailed[key].Add(r.pulls.Get(key)).Sub(now), time.Millisecond)
 }
 
 // presentImage is the runtime's id of the image, or empty if it doesn't have it.

@@ -8,8 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -31,7 +34,7 @@ func (r *Runtime) KillPod(ctx context.Context, has *Pod, grace int64) error {
 	}
 	for _, s := range has.Sandboxes {
 		// A sandbox that isn't ready may still hold its network.
-		if err := r.cfg.Runtime.StopPodSandbox(ctx, s.ID); err != nil {
+		if err := ignoreGone(r.cfg.Runtime.StopPodSandbox(ctx, s.ID)); err != nil {
 			return fmt.Errorf("stop sandbox %s: %w", s.ID, err)
 		}
 	}
@@ -39,31 +42,87 @@ func (r *Runtime) KillPod(ctx context.Context, has *Pod, grace int64) error {
 }
 
 func (r *Runtime) stopContainer(ctx context.Context, c Container, grace int64) error {
-	if err := r.cfg.Runtime.StopContainer(ctx, c.ID, max(grace, minGrace)); err != nil {
+	if err := ignoreGone(r.cfg.Runtime.StopContainer(ctx, c.ID, max(grace, minGrace))); err != nil {
 		return fmt.Errorf("stop container %s (%s): %w", c.Name, c.ID, err)
 	}
 	return nil
 }
 
-// Purge removes all that is left of a pod that has been killed: containers, sandboxes and logs.
-func (r *Runtime) Purge(ctx context.Context, has *Pod) error {
+// ignoreGone is err, but nil if it says that what was to be stopped or removed isn't there: not every runtime takes that for
+// success, as the CRI wants it to.
+func ignoreGone(err error) error {
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	return err
+}
+
+// Purge removes all that is left of a pod that has been killed: containers, logs, and the sandboxes last, so that a pod of
+// which something is left can be found by them.
+func (r *Runtime) Purge(ctx context.Context, pod *v1.Pod, has *Pod) error {
 	for _, c := range has.Containers {
-		if err := r.removeContainer(ctx, has.Namespace, has.Name, has.UID, c); err != nil {
+		if err := r.removeContainer(ctx, pod.Namespace, pod.Name, pod.UID, c); err != nil {
 			return err
 		}
 	}
+	if err := r.RemoveLogs(pod); err != nil {
+		return err
+	}
 	for _, s := range has.Sandboxes {
-		if err := r.cfg.Runtime.RemovePodSandbox(ctx, s.ID); err != nil {
+		if err := ignoreGone(r.cfg.Runtime.RemovePodSandbox(ctx, s.ID)); err != nil {
 			return fmt.Errorf("remove sandbox %s: %w", s.ID, err)
 		}
 	}
-	if has.Name == "" {
-		return nil
-	}
-	if err := os.RemoveAll(LogDir(r.cfg.LogsDir, has.Namespace, has.Name, has.UID)); err != nil {
+	return nil
+}
+
+// RemoveLogs removes the pod's logs.
+func (r *Runtime) RemoveLogs(pod *v1.Pod) error {
+	if err := r.removeLogDir(LogDir(r.cfg.LogsDir, pod.Namespace, pod.Name, pod.UID)); err != nil {
 		return fmt.Errorf("remove the pod's logs: %w", err)
 	}
 	return nil
+}
+
+// RemoveLogsOf removes the logs of a pod of which only the UID is known.
+func (r *Runtime) RemoveLogsOf(uid types.UID) error {
+	if err := CheckUID(uid); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(r.cfg.LogsDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for the pod's logs: %w", err)
+	}
+	for _, e := range entries {
+		// Neither namespaces nor names have underscores; a UID may.
+		if parts := strings.SplitN(e.Name(), "_", 3); len(parts) != 3 || parts[2] != string(uid) {
+			continue
+		}
+		if err := r.removeLogDir(filepath.Join(r.cfg.LogsDir, e.Name())); err != nil {
+			return fmt.Errorf("remove the pod's logs: %w", err)
+		}
+	}
+	return nil
+}
+
+// removeLogDir removes a pod's log directory, and the links into it first. Those of containers that were removed are gone
+// already; what is left are those of containers that the runtime lost.
+func (r *Runtime) removeLogDir(dir string) error {
+	links, err := os.ReadDir(r.linksDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, l := range links {
+		path := filepath.Join(r.linksDir(), l.Name())
+		target, err := os.Readlink(path)
+		if err != nil || !strings.HasPrefix(target, dir+string(filepath.Separator)) {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return os.RemoveAll(dir)
 }
 
 // prune removes dead containers but the last of each name, which is kept for its logs and as lastState.
@@ -89,7 +148,7 @@ func (r *Runtime) prune(ctx context.Context, in SyncInput) error {
 		if s.ID == latest || s.Ready || in.Has.holds(s.ID) {
 			continue
 		}
-		if err := r.cfg.Runtime.RemovePodSandbox(ctx, s.ID); err != nil {
+		if err := ignoreGone(r.cfg.Runtime.RemovePodSandbox(ctx, s.ID)); err != nil {
 			return fmt.Errorf("remove sandbox %s: %w", s.ID, err)
 		}
 	}
@@ -108,7 +167,7 @@ func (p *Pod) holds(sandbox string) bool {
 
 // removeContainer removes a container that doesn't run, with its log and the link to it.
 func (r *Runtime) removeContainer(ctx context.Context, namespace, name string, uid types.UID, c Container) error {
-	if err := r.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil {
+	if err := ignoreGone(r.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
 		return fmt.Errorf("remove container %s (%s): %w", c.Name, c.ID, err)
 	}
 	for _, path := range []string{
@@ -136,5 +195,8 @@ func (r *Runtime) linkLog(pod *v1.Pod, s Start, id string) error {
 }
 
 func (r *Runtime) logLink(namespace, name, container, id string) string {
-	return filepath.Join(filepath.Dir(r.cfg.LogsDir), "containers", LogLinkName(namespace, name, container, id))
+	return filepath.Join(r.linksDir(), LogLinkName(namespace, name, container, id))
 }
+
+// linksDir is /var/log/containers, if the logs are in /var/log/pods.
+func (r *Runtime) linksDir() string { return filepath.Join(filepath.Dir(r.cfg.LogsDir), "containers") }

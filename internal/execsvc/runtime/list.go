@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -96,8 +97,10 @@ func (r *Runtime) list(ctx context.Context, sf *runtimeapi.PodSandboxFilter, cf 
 	}
 	var out []*Pod
 	for _, p := range byUID {
-		slices.SortFunc(p.Sandboxes, func(a, b Sandbox) int { return int(b.Attempt) - int(a.Attempt) })
-		slices.SortFunc(p.Containers, func(a, b Container) int { return b.Created.Compare(a.Created) })
+		slices.SortFunc(p.Sandboxes, func(a, b Sandbox) int { return cmp.Compare(b.Attempt, a.Attempt) })
+		slices.SortFunc(p.Containers, func(a, b Container) int {
+			return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.Created.Compare(a.Created))
+		})
 		out = append(out, p)
 	}
 	return out, nil

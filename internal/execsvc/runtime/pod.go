@@ -26,7 +26,8 @@ type Pod struct {
 	Source string
 	// Sandboxes are sorted by attempt, the latest first.
 	Sandboxes []Sandbox
-	// Containers are of all sandboxes, dead ones too, sorted by creation, the latest first.
+	// Containers are of all sandboxes, dead ones too, sorted by attempt, the latest first: attempts rise over a pod's whole life,
+	// while the node's clock may be set back.
 	Containers []Container
 	// ReadAt is when the runtime was asked.
 	ReadAt time.Time

@@ -41,6 +41,8 @@ type Runtime struct {
 	pulls    *flowcontrol.Backoff
 
 	mu sync.Mutex
+	// pullFailed is when each pull that is in backoff failed last.
+	pullFailed map[string]time.Time
 	// exited are the details of exited containers by id: they don't change any more.
 	exited map[string]Container
 }
@@ -60,7 +62,7 @@ func New(cfg Config) *Runtime {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Runtime{
-		cfg: cfg, log: cfg.Logger, exited: map[string]Container{},
+		cfg: cfg, log: cfg.Logger, exited: map[string]Container{}, pullFailed: map[string]time.Time{},
 		restarts: newBackoff(cfg), pulls: newBackoff(cfg),
 	}
 }
@@ -84,4 +86,11 @@ func (r *Runtime) Version(ctx context.Context) (name, version string, err error)
 func (r *Runtime) ForgetBackoff() {
 	r.restarts.GC()
 	r.pulls.GC()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.pullFailed {
+		if r.pulls.Get(key) == 0 {
+			delete(r.pullFailed, key)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -57,6 +58,9 @@ func (s *Server) ListPods(_ context.Context, req *podexecv1.ListPodsRequest) (*p
 	if req.GetPageSize() < 0 {
 		return nil, status.Errorf(codes.InvalidArgument, "page_size: is %d", req.GetPageSize())
 	}
+	if err := checkFormat(req.GetFormat()); err != nil {
+		return nil, err
+	}
 	match, err := matcher(req.GetFilter())
 	if err != nil {
 		return nil, err
@@ -93,6 +97,9 @@ func (s *Server) GetPod(_ context.Context, req *podexecv1.GetPodRequest) (*podex
 	ref := req.GetRef()
 	if ref.GetUid() == "" && ref.GetName() == "" {
 		return nil, status.Error(codes.InvalidArgument, "ref: needs a uid or a name")
+	}
+	if err := checkFormat(req.GetFormat()); err != nil {
+		return nil, err
 	}
 	namespace := cmp.Or(ref.GetNamespace(), "default")
 	var found *Pod
@@ -137,7 +144,8 @@ func message(p Pod, format podconfigv1.PodFormat) (*podexecv1.ObservedPod, error
 		Source: p.Source, WorkerState: p.State, Desired: p.Desired,
 	}
 	if p.Err != nil {
-		m.LastError = p.Err.Error()
+		// An error may quote what isn't text, and one such string would keep the whole response from being encoded.
+		m.LastError = strings.ToValidUTF8(p.Err.Error(), "\uFFFD")
 	}
 	if p.Status == nil {
 		m.Phase = string(v1.PodPending)
@@ -165,8 +173,13 @@ func addStatus(m *podexecv1.ObservedPod, s *v1.PodStatus, format podconfigv1.Pod
 			return status.Error(codes.Internal, fmt.Sprintf("encode status of %s: %v", m.GetRef().GetName(), err))
 		}
 		m.Status = &podexecv1.ObservedPod_Protobuf{Protobuf: data}
-	case podconfigv1.PodFormat_POD_FORMAT_REFERENCE:
-	default:
+	}
+	return nil
+}
+
+// checkFormat refuses a format of a later version, whether or not there is a status to be put into it.
+func checkFormat(format podconfigv1.PodFormat) error {
+	if _, known := podconfigv1.PodFormat_name[int32(format)]; !known {
 		return status.Errorf(codes.InvalidArgument, "format: %d isn't known", format)
 	}
 	return nil

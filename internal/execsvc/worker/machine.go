@@ -49,16 +49,22 @@ type machine struct {
 	next *v1.Pod
 }
 
+// newMachine is the life of a pod that is desired, at its beginning.
+func newMachine(pod *v1.Pod) *machine {
+	m := &machine{state: Waiting}
+	m.update(pod)
+	return m
+}
+
 // update takes a new or changed pod.
 func (m *machine) update(pod *v1.Pod) {
-	switch {
-	case m.removed:
+	if m.removed {
 		m.next = pod
-	default:
-		m.pod = pod
-		if pod.DeletionTimestamp != nil {
-			m.end(graceOf(pod))
-		}
+		return
+	}
+	m.pod = pod
+	if pod.DeletionTimestamp != nil {
+		m.end(graceOf(pod))
 	}
 }
 
@@ -73,10 +79,8 @@ func (m *machine) remove(grace int64) {
 func (m *machine) end(grace int64) {
 	grace = max(grace, 1)
 	switch {
-	case m.state == Waiting:
-		// It never ran, and never will: there is nothing to stop.
-		m.state, m.grace = Terminated, grace
-	case m.state == Syncing:
+	case m.state == Waiting, m.state == Syncing:
+		// One that waits never starts, but it may run since an earlier life of this agent: it is stopped like any other.
 		m.state, m.grace = Terminating, grace
 	case m.state == Terminating && grace < m.grace:
 		m.grace = grace
@@ -112,7 +116,7 @@ func (m *machine) step(mayStart bool) step {
 func (m *machine) done(s step, terminal bool) {
 	switch {
 	case s == stepSync && terminal && m.state == Syncing:
-		m.state, m.grace = Terminating, graceOf(m.pod)
+		m.end(graceOf(m.pod))
 	case s == stepTerminate && m.state == Terminating:
 		m.state = Terminated
 	case s == stepCleanUp && m.state == Terminated:
@@ -127,7 +131,7 @@ func (m *machine) reborn() *machine {
 	if m.next == nil {
 		return nil
 	}
-	return &machine{state: Waiting, pod: m.next}
+	return newMachine(m.next)
 }
 
 // holdsName tells whether the pod keeps others of its full name from starting: from when it may run until nothing of it does.

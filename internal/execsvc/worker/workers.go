@@ -18,7 +18,8 @@ type Result struct {
 	Terminal bool
 	// Again is set if there is more to do at once.
 	Again bool
-	// RetryAfter is when a backoff ends. Zero: nothing waits for one.
+	// RetryAfter is when the earliest backoff ends; after an error it counts only if it is less than Config.Retry. Zero: nothing
+	// waits for one.
 	RetryAfter time.Duration
 }
 
@@ -66,7 +67,7 @@ type Workers struct {
 type worker struct {
 	machine *machine
 	wake    chan struct{}
-	// interrupt ends the step under way.
+	// interrupt ends the step under way. Nil between steps.
 	interrupt context.CancelFunc
 	err       error
 }
@@ -95,14 +96,10 @@ func (w *Workers) Update(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if k := w.workers[pod.UID]; k != nil {
-		before := k.machine.state
-		k.machine.update(pod)
-		k.signal(before != k.machine.state)
+		k.change(func(m *machine) { m.update(pod) })
 		return
 	}
-	m := &machine{state: Waiting, pod: pod}
-	m.update(pod)
-	w.start(m)
+	w.start(newMachine(pod))
 }
 
 // Remove tells that a pod isn't desired any more. pod is what is known of it; grace is in seconds.
@@ -117,9 +114,7 @@ func (w *Workers) Remove(pod *v1.Pod, grace int64) {
 		w.start(m)
 		return
 	}
-	before, grace0 := k.machine.state, k.machine.grace
-	k.machine.remove(grace)
-	k.signal(before != k.machine.state || k.machine.grace < grace0)
+	k.change(func(m *machine) { m.remove(grace) })
 }
 
 // Sync has a pod looked at now. Unknown pods are ignored.
@@ -161,6 +156,13 @@ func (w *Workers) Stop() {
 
 func (k *worker) status() Status {
 	return Status{State: k.machine.state, Pod: k.machine.pod, Removed: k.machine.removed, Err: k.err}
+}
+
+// change changes the worker's machine and wakes it. A step is out of date once the state is another or the grace period shorter.
+func (k *worker) change(f func(*machine)) {
+	state, grace := k.machine.state, k.machine.grace
+	f(k.machine)
+	k.signal(state != k.machine.state || grace > k.machine.grace)
 }
 
 // signal wakes the worker, and has it drop what it is at if that is out of date.
@@ -228,10 +230,10 @@ func (w *Workers) steps(uid types.UID, k *worker) (pause time.Duration, alive bo
 		switch {
 		case outdated || changed || err == nil && res.Again:
 			// Go on with whatever is next.
+		case err != nil:
+			return w.retry(res), true
 		case res.RetryAfter > 0:
 			return res.RetryAfter, true
-		case err != nil:
-			return w.cfg.Retry, true
 		default:
 			return w.resync(), true
 		}
@@ -239,18 +241,18 @@ func (w *Workers) steps(uid types.UID, k *worker) (pause time.Duration, alive bo
 	return 0, false
 }
 
-// next is the next step, with a context that ends when the step is out of date.
+// next is the next step, with a context that ends when the step is out of date; finish ends it too.
 func (w *Workers) next(uid types.UID, k *worker) (context.Context, step, *v1.Pod, int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ctx, cancel := context.WithCancel(w.ctx)
-	if k.interrupt != nil {
-		k.interrupt()
-	}
-	k.interrupt = cancel
 	m := k.machine
 	queue := w.queues[fullName(m.pod)]
 	s := m.step(len(queue) > 0 && queue[0] == uid)
+	if s == stepNothing || s == stepForget {
+		return w.ctx, s, m.pod, m.grace
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	k.interrupt = cancel
 	return ctx, s, m.pod, m.grace
 }
 
@@ -258,6 +260,8 @@ func (w *Workers) next(uid types.UID, k *worker) (context.Context, step, *v1.Pod
 func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	k.interrupt()
+	k.interrupt = nil
 	log := w.cfg.Logger.With("pod", k.machine.pod.Namespace+"/"+k.machine.pod.Name, "uid", k.machine.pod.UID)
 	if outdated && err != nil {
 		// It failed because it was told to stop.
@@ -286,9 +290,10 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 	return before != k.machine.state || purged != k.machine.purged
 }
 
+// retry is the pause after a failure: what failed isn't made to wait for the long backoff of something else.
 func (w *Workers) retry(res Result) time.Duration {
 	if res.RetryAfter > 0 {
-		return res.RetryAfter
+		return min(res.RetryAfter, w.cfg.Retry)
 	}
 	return w.cfg.Retry
 }

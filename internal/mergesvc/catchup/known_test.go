@@ -1,6 +1,8 @@
 package catchup_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -171,6 +173,29 @@ func TestSettleMovedPod(t *testing.T) {
 	wantWords(t, "api has the pod", pending.Settle(rev.Changes, rev.Number, l.Sources()), "REMOVE file: web", "ADD api: web")
 	rev = l.set("file", "")
 	wantWords(t, "file hasn't got it", pending.Settle(rev.Changes, rev.Number, l.Sources()), "ADD file:")
+}
+
+// TestUndecided: a consumer that resumes says again what it holds; what was open at its cursor is settled as for one that never
+// went away, and the rest is none of it.
+func TestUndecided(t *testing.T) {
+	l := newLife(history.Config{Instance: "life", Sources: []string{"file", "api"}})
+	l.set("api", "x: web()") // 1
+	l.set("file", "")        // 2
+	held := []catchup.Known{{UID: "web", Source: "api"}, {UID: "lost", Source: "file"}, {UID: "stranger", Source: "http"}}
+	for _, tc := range []struct {
+		at   uint64
+		want []string
+	}{
+		{0, []string{"REMOVE file: lost", "REMOVE http: stranger", "ADD api: web"}},
+		{1, []string{"REMOVE file: lost", "REMOVE http: stranger"}},
+		{2, nil},
+	} {
+		st := l.State()
+		changes, _ := catchup.Coalesced(st, tc.at)
+		changes = slices.DeleteFunc(changes, func(c revision.Change) bool { return len(c.Pods) == 0 })
+		got := catchup.Undecided(st, tc.at, held).Settle(changes, st.Number, st.Sources)
+		wantWords(t, fmt.Sprintf("for a consumer that resumes after revision %d", tc.at), got, tc.want...)
+	}
 }
 
 // TestSettleNil: a consumer without known pods has nothing pending.

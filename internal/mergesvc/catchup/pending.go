@@ -15,6 +15,18 @@ type Pending struct {
 	known map[types.UID]Known
 }
 
+// Undecided are those of the known pods whose fate was open at revision number, where the consumer resumes: it has been told
+// nothing of them, and isn't sent them again by what follows. st is the state at that revision or a later one.
+func Undecided(st *history.State, number uint64, known []Known) *Pending {
+	p := &Pending{known: map[types.UID]Known{}}
+	for _, k := range known {
+		if !k.settled(st.Sources, number) {
+			p.known[k.UID] = k
+		}
+	}
+	return p
+}
+
 // Settle takes the changes that lead to a revision and returns what to send instead: without the pods that the consumer holds
 // already, and with a REMOVE for those of its pods that are now known to be gone, or that come from another source now. A SET
 // stays whole, as its consumer removes what isn't in it. sources are those at that revision or a later one. A nil Pending

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/manifest"
 )
 
 // claims counts who offers which name and UID. As long as nobody claims the same thing twice, every offered pod is served and
@@ -52,7 +54,7 @@ func release[K comparable](counts map[K]int, key K, doubly *int) {
 
 // isMirror tells whether the pod is the API server's picture of a static pod: it bears that pod's name by design.
 func isMirror(c *candidate) bool {
-	_, ok := c.pod.Annotations[mirrorAnnotation]
+	_, ok := c.pod.Annotations[manifest.MirrorAnnotation]
 	return ok
 }
 

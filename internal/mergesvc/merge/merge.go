@@ -11,13 +11,6 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// The local annotations that the merge sets on every pod, as the kubelet does.
-const (
-	sourceAnnotation = "kubernetes.io/config.source"
-	seenAnnotation   = "kubernetes.io/config.seen"
-	mirrorAnnotation = "kubernetes.io/config.mirror"
-)
-
 // Source names one configured source.
 type Source struct {
 	// Name is "file", "http", "api" or "KIND:NAME".
@@ -141,7 +134,7 @@ func newPod(c *candidate, seen time.Time, number uint64) *revision.Pod {
 // changedPod is the next version of a pod; its first-seen time stays.
 func changedPod(old *revision.Pod, c *candidate, number uint64) *revision.Pod {
 	p := newPod(c, time.Time{}, number)
-	p.Object.Annotations[seenAnnotation] = old.Object.Annotations[seenAnnotation]
+	p.Object.Annotations[manifest.SeenAnnotation] = old.Object.Annotations[manifest.SeenAnnotation]
 	p.Created, p.SpecChanged, p.StatusChanged = old.Created, old.SpecChanged, old.StatusChanged
 	return p
 }
@@ -153,8 +146,8 @@ func annotated(pod *v1.Pod, source, seen string) *v1.Pod {
 	for k, v := range pod.Annotations {
 		out.Annotations[k] = v
 	}
-	out.Annotations[sourceAnnotation] = source
-	out.Annotations[seenAnnotation] = seen
+	out.Annotations[manifest.SourceAnnotation] = source
+	out.Annotations[manifest.SeenAnnotation] = seen
 	return &out
 }
 

@@ -62,8 +62,8 @@ func TestG7Coalesced(t *testing.T) {
 	s.want("REMOVE file: changed new again")
 }
 
-// TestG7SetAfterTombstones checks G7's last step: where removals were forgotten, a SET says it all. It stays whole for a
-// consumer with pending pods, and tells of sources that became ready.
+// TestG7SetAfterTombstones checks G7's last step: where removals were forgotten, a SET says it all. It is one unit with synced,
+// which tells of which sources a missing pod is gone.
 func TestG7SetAfterTombstones(t *testing.T) {
 	n := start(t, options{revisions: 1, tombstones: 1})
 	s := n.watch(reference(nil))
@@ -73,8 +73,7 @@ func TestG7SetAfterTombstones(t *testing.T) {
 	n.set("file", "a: keep()")
 	n.set("api", "")
 	resumed := n.watch(reference(at))
-	resumed.want("SET file: keep", "ADD api:")
-	resumed.want("synced")
+	resumed.want("SET file: keep", "ADD api:", "synced")
 	n.set("api", "x: new()")
 	resumed.want("ADD api: new")
 }
@@ -104,6 +103,30 @@ func TestG7AnotherInstance(t *testing.T) {
 	s.want("REMOVE file: f-gone", "ADD file: f-changed f-new")
 	now.set("file", "a: f-same(image=3)")
 	s.want("REMOVE file: f-changed f-new", "UPDATE file: f-same")
+}
+
+// TestG7AnotherInstanceAndBack: the stream breaks between the difference and the word of the last source. The consumer's cursor is
+// honoured then, and what was still open is not forgotten.
+func TestG7AnotherInstanceAndBack(t *testing.T) {
+	before := start(t, options{})
+	s := before.watch(reference(nil))
+	s.want("synced")
+	before.set("file", "a: same() gone()")
+	u := s.want("ADD file: same gone")
+
+	now := start(t, options{})
+	s = now.watch(reference(u.cursor, known(u)...))
+	at := s.want("synced").cursor
+	s.cancel()
+	s = now.watch(reference(at, known(u)...))
+	s.want("synced")
+	now.set("file", "a: same()")
+	s.want("REMOVE file: gone", "ADD file:")
+	s.cancel()
+	// And for one that comes when it is all over.
+	s = now.watch(reference(at, known(u)...))
+	s.want("REMOVE file: gone", "ADD file:")
+	s.want("synced")
 }
 
 // TestG7NothingChanged: the difference to what the consumer holds is nothing, so nothing comes before synced (G5).
@@ -141,11 +164,9 @@ func TestG7CursorsThatCantBeHonoured(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := n.watch(reference(cursor))
-			set := s.want("SET file: web")
-			if !proto.Equal(set.cursor, own) {
+			if set := s.want("SET file: web", "synced"); !proto.Equal(set.cursor, own) {
 				t.Errorf("the SET has cursor %v; want %v", set.cursor, own)
 			}
-			s.want("synced")
 			s.cancel()
 			s = n.watch(reference(cursor, known(u)...))
 			s.want("synced")
@@ -158,8 +179,7 @@ func TestG7CursorsThatCantBeHonoured(t *testing.T) {
 	}
 	t.Run("nothing is served", func(t *testing.T) {
 		s := start(t, options{}).watch(reference(own))
-		s.want("SET file:")
-		s.want("synced")
+		s.want("SET file:", "synced")
 	})
 }
 

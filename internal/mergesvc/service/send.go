@@ -22,6 +22,8 @@ type unit struct {
 	observed time.Time
 	// sources are those at number or at a later revision.
 	sources history.Sources
+	// open leaves the cursor to the synced that follows at once.
+	open bool
 }
 
 // sender puts units on the wire.
@@ -31,7 +33,8 @@ type sender struct {
 	instance, view string
 }
 
-// revision sends a unit, in as many messages as it takes. The last one bears the cursor; a unit without changes sends nothing.
+// revision sends a unit, in as many messages as it takes. The last one bears the cursor, unless the unit is open; a unit without
+// changes sends nothing.
 func (s *sender) revision(u unit) error {
 	var last *podconfigv1.WatchPodUpdatesResponse
 	emit := func(update *podconfigv1.PodUpdate) error {
@@ -52,7 +55,9 @@ func (s *sender) revision(u unit) error {
 	if last == nil {
 		return nil
 	}
-	last.Cursor = s.cursor(u.number)
+	if last.Continued = u.open; !u.open {
+		last.Cursor = s.cursor(u.number)
+	}
 	return s.stream.Send(last)
 }
 

@@ -2,6 +2,7 @@ package service
 
 import (
 	"log/slog"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -22,6 +23,8 @@ type watch struct {
 	history *history.History
 	log     *slog.Logger
 	out     sender
+	// synced is set once the consumer has been told so.
+	synced bool
 	// at is the revision that the consumer is at.
 	at uint64
 	// pending are known pods of sources that hadn't spoken when the consumer came.
@@ -87,7 +90,7 @@ func (w *watch) begin() error {
 	case ok:
 		// Whatever it takes from here, exact history or a coalesced catch-up, follow finds out.
 		// What is published meanwhile can wait: a consumer that is always behind must get to its synced, too.
-		how, w.at = "resumed", at
+		how, w.at, w.pending = "resumed", at, catchup.Undecided(st, at, w.known)
 		for w.at < st.Number {
 			if _, _, err := w.follow(); err != nil {
 				return err
@@ -112,6 +115,7 @@ func (w *watch) begin() error {
 		}
 	}
 	w.log.Info("consumer is synced", "how", how, "revision", w.at, "pods", len(st.Pods))
+	w.synced = true
 	return w.out.synced(st.Sources, w.at)
 }
 
@@ -150,9 +154,13 @@ func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 	return len(revs) > 0, more, nil
 }
 
-// jump takes the consumer to the given state at once.
+// jump takes the consumer to the given state at once. From a SET it can't tell what to remove before synced tells it which
+// sources are ready: so they are one unit, or a stream that breaks in between would leave it with a cursor past the removals.
 func (w *watch) jump(st *history.State, changes []revision.Change) error {
-	if err := w.out.revision(unit{number: st.Number, changes: changes, sources: st.Sources}); err != nil {
+	isSet := func(c revision.Change) bool { return c.Op == revision.SET }
+	u := unit{number: st.Number, changes: changes, sources: st.Sources}
+	u.open = !w.synced && slices.ContainsFunc(changes, isSet)
+	if err := w.out.revision(u); err != nil {
 		return err
 	}
 	w.at = st.Number
