@@ -240,3 +240,38 @@ func bubble(t *testing.T, s *script, interval time.Duration) (c *client.Client, 
 		}
 	}
 }
+
+// TestSetIsAppliedWithSynced: a SET at the start of a stream says what to remove only with the synced that follows. A stream that
+// breaks between the two leaves the cursor where it was.
+func TestSetIsAppliedWithSynced(t *testing.T) {
+	snapshot := update(0, podconfigv1.PodOperation_POD_OPERATION_SET, "one")
+	s := newScript(
+		func(s serverStream) error {
+			send(s, update(1, client.Add, "one", "two"))
+			send(s, synced(1))
+			return broken
+		},
+		func(s serverStream) error {
+			send(s, snapshot)
+			return broken
+		},
+		func(s serverStream) error {
+			send(s, snapshot)
+			send(s, synced(5))
+			return broken
+		},
+	)
+	p := testPlace(t)
+	up(t, p, s)
+	w := watch(t, p, client.Config{}, client.WatchOptions{})
+	w.want("ADD file: one two")
+	w.want("synced")
+	if e := w.want("REMOVE file: two"); e.Cursor.GetRevision() != 5 {
+		t.Errorf("the SET's outcome has the cursor of revision %d; want 5, that of synced", e.Cursor.GetRevision())
+	}
+	w.want("synced")
+	wantRequest(t, <-s.requests, 0, "")
+	wantRequest(t, <-s.requests, 1, "one two")
+	wantRequest(t, <-s.requests, 1, "one two")
+	wantRequest(t, <-s.requests, 5, "one")
+}

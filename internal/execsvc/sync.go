@@ -2,6 +2,7 @@ package execsvc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,9 +16,14 @@ import (
 
 // SyncPod is part of worker.Syncer. The order of its steps is the kubelet's.
 func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error) {
-	if verdict := admit.Check(pod); len(verdict.Refused) > 0 {
+	verdict := admit.Check(pod)
+	if len(verdict.Refused) > 0 {
 		a.refuse(pod, verdict)
 		return worker.Result{}, nil
+	}
+	if _, seen := a.statuses.Get(pod.UID); !seen && len(verdict.Ignored) > 0 {
+		a.log.Warn("pod sets fields that this version doesn't act upon; it runs without them",
+			"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "fields", verdict.Ignored)
 	}
 	has, err := a.pleg.Refresh(ctx, pod.UID)
 	if err != nil {
@@ -60,10 +66,12 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, grace int64
 	if has, err = a.pleg.Refresh(ctx, pod.UID); err != nil {
 		return err
 	}
-	a.observe(pod, has, nil)
 	if has.Active() {
-		return fmt.Errorf("something of the pod still runs after it was stopped")
+		return errors.New("something of the pod still runs after it was stopped")
 	}
+	in := a.input(pod)
+	in.Runtime, in.Terminal = has, true
+	a.keep(pod, in)
 	return nil
 }
 
@@ -100,11 +108,13 @@ func (a *Agent) PurgePod(ctx context.Context, pod *v1.Pod) error {
 
 // observe makes the pod's status from what the runtime has, and keeps it.
 func (a *Agent) observe(pod *v1.Pod, has *runtime.Pod, waiting map[string]runtime.Waiting) *v1.PodStatus {
-	in := status.Input{
-		Pod: pod, Runtime: has, Now: a.cfg.Clock.Now(), HostIPs: a.cfg.HostIPs, RuntimeName: a.cfg.RuntimeName,
-		Waiting: waiting,
-	}
+	in := a.input(pod)
+	in.Runtime, in.Waiting = has, waiting
 	return a.keep(pod, in)
+}
+
+func (a *Agent) input(pod *v1.Pod) status.Input {
+	return status.Input{Pod: pod, Now: a.cfg.Clock.Now(), HostIPs: a.cfg.HostIPs, RuntimeName: a.cfg.RuntimeName}
 }
 
 func (a *Agent) keep(pod *v1.Pod, in status.Input) *v1.PodStatus {
@@ -122,11 +132,13 @@ func (a *Agent) refuse(pod *v1.Pod, verdict admit.Verdict) {
 	for _, r := range verdict.Refused {
 		messages = append(messages, r.Message)
 	}
-	failure := &status.Failure{Reason: verdict.Refused[0].Reason, Message: strings.Join(messages, "; ")}
+	failure := &status.Failure{Reason: verdict.Refused[0].Reason, Message: "Pod was rejected: " + strings.Join(messages, "; ")}
 	if last, ok := a.statuses.Get(pod.UID); !ok || last.Status.Message != failure.Message {
 		a.log.Error("pod is refused", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "reason", failure.Reason, "message", failure.Message)
 	}
-	a.keep(pod, status.Input{Pod: pod, Now: a.cfg.Clock.Now(), HostIPs: a.cfg.HostIPs, RuntimeName: a.cfg.RuntimeName, Failure: failure})
+	in := a.input(pod)
+	in.Failure = failure
+	a.keep(pod, in)
 }
 
 func terminal(s *v1.PodStatus) bool { return s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed }

@@ -17,45 +17,45 @@ type imageWait struct {
 	pause time.Duration
 }
 
-// ensureImage sees to it that the container's image is there, by its pull policy, and returns what the runtime calls it. If it
-// isn't there, wait says why; err is nil then only if that is a backoff.
-func (r *Runtime) ensureImage(ctx context.Context, pod *v1.Pod, c *v1.Container) (ref string, wait *imageWait, err error) {
+// ensureImage sees to it that the container's image is there, by its pull policy. If it isn't, wait says why; err is nil then
+// only if that is a backoff.
+func (r *Runtime) ensureImage(ctx context.Context, pod *v1.Pod, c *v1.Container) (image *runtimeapi.Image, wait *imageWait, err error) {
 	spec := &runtimeapi.ImageSpec{Image: c.Image, UserSpecifiedImage: c.Image}
-	fail := func(reason string, err error) (string, *imageWait, error) {
-		return "", &imageWait{Waiting: Waiting{reason, err.Error()}}, fmt.Errorf("%s: %w", reason, err)
+	fail := func(reason string, err error) (*runtimeapi.Image, *imageWait, error) {
+		return nil, &imageWait{Waiting: Waiting{reason, err.Error()}}, fmt.Errorf("%s: %w", reason, err)
 	}
 	present, err := r.presentImage(ctx, spec)
 	if err != nil {
 		return fail(ImageInspectError, err)
 	}
 	switch {
-	case c.ImagePullPolicy == v1.PullNever && present == "":
+	case c.ImagePullPolicy == v1.PullNever && present == nil:
 		return fail(ErrImageNeverPull, fmt.Errorf("container image %q is not present with pull policy of Never", c.Image))
-	case c.ImagePullPolicy != v1.PullAlways && present != "":
+	case c.ImagePullPolicy != v1.PullAlways && present != nil:
 		return present, nil, nil
 	}
 	key := string(pod.UID) + "/" + c.Image
 	if pause := r.pullPause(key); pause > 0 {
 		message := fmt.Sprintf("Back-off pulling image %q", c.Image)
-		return "", &imageWait{Waiting: Waiting{ImagePullBackOff, message}, pause: pause}, nil
+		return nil, &imageWait{Waiting: Waiting{ImagePullBackOff, message}, pause: pause}, nil
 	}
 	r.log.Info("pulling image", "pod", podName(pod), "container", c.Name, "image", c.Image)
 	started := r.cfg.Clock.Now()
-	ref, err = r.cfg.Images.PullImage(ctx, spec, nil, nil)
-	if err != nil {
+	if _, err := r.cfg.Images.PullImage(ctx, spec, nil, nil); err != nil {
 		_, wait, err := fail(ErrImagePull, err)
 		wait.pause = r.failedPull(key)
-		return "", wait, err
+		return nil, wait, err
 	}
 	r.pulls.DeleteEntry(key)
 	r.log.Info("pulled image", "pod", podName(pod), "container", c.Name, "image", c.Image, "took", r.cfg.Clock.Since(started))
-	if present, err := r.presentImage(ctx, spec); err == nil && present != "" {
-		ref = present
+	present, err = r.presentImage(ctx, spec)
+	if err == nil && present == nil {
+		err = errors.New("the runtime pulled the image but doesn't have it")
 	}
-	if ref == "" {
-		return fail(ErrImagePull, errors.New("the runtime pulled the image but doesn't name it"))
+	if err != nil {
+		return fail(ImageInspectError, err)
 	}
-	return ref, nil, nil
+	return present, nil, nil
 }
 
 // failedPull notes that a pull failed, and returns the pause until the next.
@@ -78,11 +78,11 @@ func (r *Runtime) pullPause(key string) time.Duration {
 	return max(r.pullFailed[key].Add(r.pulls.Get(key)).Sub(now), time.Millisecond)
 }
 
-// presentImage is the runtime's id of the image, or empty if it doesn't have it.
-func (r *Runtime) presentImage(ctx context.Context, spec *runtimeapi.ImageSpec) (string, error) {
+// presentImage is the image as the runtime has it, or nil if it doesn't.
+func (r *Runtime) presentImage(ctx context.Context, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
 	resp, err := r.cfg.Images.ImageStatus(ctx, spec, false)
 	if err != nil {
-		return "", fmt.Errorf("look for image %q: %w", spec.GetImage(), err)
+		return nil, fmt.Errorf("look for image %q: %w", spec.GetImage(), err)
 	}
-	return resp.GetImage().GetId(), nil
+	return resp.GetImage(), nil
 }

@@ -133,8 +133,8 @@ func (r *Runtime) startContainer(ctx context.Context, in SyncInput, do Actions, 
 		return fail(CreateContainerConfigError, err)
 	}
 	config, err := ContainerConfig(ContainerInput{
-		Pod: in.Pod, Container: s.Container, Attempt: s.Attempt, ImageRef: image, Mounts: mounts,
-		Agent: r.cfg.Agent, MemoryCapacity: r.cfg.MemoryCapacity,
+		Pod: in.Pod, Container: s.Container, Attempt: s.Attempt, ImageRef: image.GetId(), ImageUser: ImageUserOf(image),
+		Mounts: mounts, Agent: r.cfg.Agent, MemoryCapacity: r.cfg.MemoryCapacity,
 	})
 	if err != nil {
 		return fail(CreateContainerConfigError, err)

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -298,23 +299,22 @@ func (w *Workers) retry(res Result) time.Duration {
 	return w.cfg.Retry
 }
 
-// release lets the next pod of the name start. The caller holds mu.
+// release takes the pod out of its name's queue, and lets the next one start if it had the name. The caller holds mu.
 func (w *Workers) release(pod *v1.Pod) {
 	name := fullName(pod)
 	queue := w.queues[name]
-	for i, uid := range queue {
-		if uid == pod.UID {
-			queue = append(queue[:i:i], queue[i+1:]...)
-			break
-		}
+	i := slices.Index(queue, pod.UID)
+	if i < 0 {
+		return
 	}
+	queue = slices.Delete(queue, i, i+1)
 	if len(queue) == 0 {
 		delete(w.queues, name)
 		return
 	}
 	w.queues[name] = queue
-	if next := w.workers[queue[0]]; next != nil {
-		next.signal(false)
+	if i == 0 {
+		w.workers[queue[0]].signal(false)
 	}
 }
 

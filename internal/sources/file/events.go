@@ -52,14 +52,14 @@ func (l *loop) create(path, renamed string, now time.Time) {
 	if renamed != "" {
 		why = createdAfterRename
 	}
-	manifest := l.ignore(path) == ""
-	ready := manifest && l.look(path, sighting{occasion: why}, now) == taken
+	isManifest := l.ignore(path) == ""
+	ready := isManifest && l.look(path, sighting{occasion: why}, now) == taken
 	if ready {
 		delete(l.waits, path)
 		l.wakeAt = now // One may have waited for this one.
 	} else {
 		l.await(path, now)
-		if manifest {
+		if isManifest {
 			w := l.waits[path]
 			w.unwritten = true
 			l.wake(w, now.Add(eventLag), now)

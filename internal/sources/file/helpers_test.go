@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come. Nothing waits so long unless it fails.
-const patience = 5 * time.Second
+const patience = 30 * time.Second
 
 // pod is a manifest. The image makes versions of it.
 func pod(name, image string) string {

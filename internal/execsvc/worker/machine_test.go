@@ -1,0 +1,257 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// newPod is a pod of a name, with a grace period of 30 s.
+func newPod(uid, name string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: "default", Name: name},
+		Spec:       v1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](30)},
+	}
+}
+
+// deleted is the pod as it is deleted through the API.
+func deleted(pod *v1.Pod, grace int64) *v1.Pod {
+	out := pod.DeepCopy()
+	out.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	out.DeletionGracePeriodSeconds = &grace
+	return out
+}
+
+// in is a machine in that state, with a grace period of 10 s if it has one.
+func in(s State) *machine {
+	m := &machine{state: s, pod: newPod("a", "web")}
+	if s > Syncing {
+		m.grace = 10
+	}
+	return m
+}
+
+func TestMachineEnd(t *testing.T) {
+	tests := []struct {
+		name      string
+		state     State
+		grace     int64
+		wantState State
+		wantGrace int64
+	}{
+		{"waiting", Waiting, 30, Terminating, 30},
+		{"waiting, no grace", Waiting, 0, Terminating, 1},
+		{"syncing", Syncing, 30, Terminating, 30},
+		{"syncing, no grace", Syncing, 0, Terminating, 1},
+		{"syncing, negative grace", Syncing, -5, Terminating, 1},
+		{"terminating, shorter", Terminating, 3, Terminating, 3},
+		{"terminating, as long", Terminating, 10, Terminating, 10},
+		{"terminating, longer", Terminating, 60, Terminating, 10},
+		{"terminating, none", Terminating, 0, Terminating, 1},
+		{"terminated", Terminated, 1, Terminated, 10},
+		{"finished", Finished, 1, Finished, 10},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := in(tt.state)
+			m.end(tt.grace)
+			if m.state != tt.wantState || m.grace != tt.wantGrace {
+				t.Errorf("%v with %d s; want %v with %d s", m.state, m.grace, tt.wantState, tt.wantGrace)
+			}
+		})
+	}
+}
+
+func TestMachineUpdate(t *testing.T) {
+	for _, s := range []State{Waiting, Syncing, Terminating, Terminated, Finished} {
+		t.Run(s.String(), func(t *testing.T) {
+			m := in(s)
+			changed := newPod("a", "web")
+			m.update(changed)
+			if m.pod != changed || m.state != s || m.removed || m.next != nil {
+				t.Errorf("after an update: %+v; want the new pod, still %v", m, s)
+			}
+
+			want := s
+			if s <= Syncing {
+				want = Terminating
+			}
+			m.update(deleted(changed, 4))
+			if m.state != want {
+				t.Errorf("after a deletion: %v; want %v", m.state, want)
+			}
+			if want == Terminating && m.grace != 4 {
+				t.Errorf("after a deletion: grace period of %d s; want 4", m.grace)
+			}
+		})
+	}
+}
+
+// What comes back under a UID that was removed is another life, and waits for the end of this one.
+func TestMachineUpdateAfterRemove(t *testing.T) {
+	for _, s := range []State{Waiting, Syncing, Terminating, Terminated, Finished} {
+		t.Run(s.String(), func(t *testing.T) {
+			m := in(s)
+			old := m.pod
+			m.remove(5)
+			first, second := newPod("a", "web"), newPod("a", "web")
+			m.update(first)
+			m.update(second)
+			if m.pod != old || m.next != second || !m.removed {
+				t.Fatalf("%+v; want the old pod, the latest version waiting behind it", m)
+			}
+			reborn := m.reborn()
+			if reborn == nil || reborn.state != Waiting || reborn.pod != second || reborn.removed {
+				t.Errorf("reborn as %+v; want the latest version, waiting", reborn)
+			}
+			m.remove(5)
+			if m.reborn() != nil {
+				t.Error("reborn although it was removed again")
+			}
+		})
+	}
+}
+
+// A pod that comes back while it is being deleted has nothing to start for.
+func TestMachineRebornDeleted(t *testing.T) {
+	m := in(Terminating)
+	m.remove(5)
+	m.update(deleted(newPod("a", "web"), 2))
+	if r := m.reborn(); r.state != Terminating || r.grace != 2 {
+		t.Errorf("reborn %v with %d s; want terminating with 2 s", r.state, r.grace)
+	}
+}
+
+func TestMachineStep(t *testing.T) {
+	tests := []struct {
+		name      string
+		state     State
+		removed   bool
+		purged    bool
+		mayStart  bool
+		want      step
+		wantState State
+	}{
+		{name: "waiting, name taken", state: Waiting, want: stepNothing, wantState: Waiting},
+		{name: "waiting, name free", state: Waiting, mayStart: true, want: stepSync, wantState: Syncing},
+		{name: "syncing", state: Syncing, want: stepSync, wantState: Syncing},
+		{name: "terminating", state: Terminating, want: stepTerminate, wantState: Terminating},
+		{name: "terminating, removed", state: Terminating, removed: true, want: stepTerminate, wantState: Terminating},
+		{name: "terminated", state: Terminated, want: stepCleanUp, wantState: Terminated},
+		{name: "terminated, removed", state: Terminated, removed: true, want: stepCleanUp, wantState: Terminated},
+		{name: "finished", state: Finished, want: stepNothing, wantState: Finished},
+		{name: "finished, name free", state: Finished, mayStart: true, want: stepNothing, wantState: Finished},
+		{name: "finished, removed", state: Finished, removed: true, want: stepPurge, wantState: Finished},
+		{name: "finished, purged", state: Finished, removed: true, purged: true, want: stepForget, wantState: Finished},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := in(tt.state)
+			m.removed, m.purged = tt.removed, tt.purged
+			if got := m.step(tt.mayStart); got != tt.want || m.state != tt.wantState {
+				t.Errorf("step %q, then %v; want %q, %v", got, m.state, tt.want, tt.wantState)
+			}
+		})
+	}
+}
+
+func TestMachineDone(t *testing.T) {
+	tests := []struct {
+		name     string
+		state    State
+		step     step
+		terminal bool
+		want     State
+	}{
+		{"sync", Syncing, stepSync, false, Syncing},
+		{"sync that ran to its end", Syncing, stepSync, true, Terminating},
+		{"sync of a pod that was removed meanwhile", Terminating, stepSync, false, Terminating},
+		{"sync to the end of a pod that was removed meanwhile", Terminating, stepSync, true, Terminating},
+		{"termination", Terminating, stepTerminate, false, Terminated},
+		{"clean-up", Terminated, stepCleanUp, false, Finished},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := in(tt.state)
+			m.done(tt.step, tt.terminal)
+			if m.state != tt.want {
+				t.Errorf("%v; want %v", m.state, tt.want)
+			}
+			if tt.state == Terminating && m.grace != 10 {
+				t.Errorf("grace period became %d s; want it as it was", m.grace)
+			}
+			if m.purged {
+				t.Error("purged")
+			}
+		})
+	}
+}
+
+func TestMachineTerminalGraceIsAtLeastOne(t *testing.T) {
+	m := in(Syncing)
+	m.pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
+	m.done(stepSync, true)
+	if m.state != Terminating || m.grace != 1 {
+		t.Errorf("%v with %d s; want terminating with 1 s", m.state, m.grace)
+	}
+}
+
+// A whole life, step by step: a pod that runs to its end, stays while it is desired, and is purged when it isn't.
+func TestMachineLife(t *testing.T) {
+	m := newMachine(newPod("a", "web"))
+	walk := func(want ...step) {
+		t.Helper()
+		for _, w := range want {
+			got := m.step(true)
+			if got != w {
+				t.Fatalf("step %q in %v; want %q", got, m.state, w)
+			}
+			m.done(got, got == stepSync)
+		}
+	}
+	walk(stepSync, stepTerminate, stepCleanUp, stepNothing, stepNothing)
+	m.update(newPod("a", "web"))
+	walk(stepNothing)
+	m.remove(30)
+	walk(stepPurge, stepForget, stepForget)
+}
+
+// A pod removed before it started is ended and purged, and never synced.
+func TestMachineRemovedBeforeStart(t *testing.T) {
+	m := newMachine(newPod("a", "web"))
+	m.remove(30)
+	for _, want := range []step{stepTerminate, stepCleanUp, stepPurge, stepForget} {
+		got := m.step(true)
+		if got != want {
+			t.Fatalf("step %q; want %q", got, want)
+		}
+		m.done(got, false)
+	}
+}
+
+func TestMachineHoldsName(t *testing.T) {
+	want := map[State]bool{Waiting: false, Syncing: true, Terminating: true, Terminated: true, Finished: false}
+	for s, holds := range want {
+		if in(s).holdsName() != holds {
+			t.Errorf("%v: holdsName is %v; want %v", s, !holds, holds)
+		}
+	}
+}
+
+func TestGraceOf(t *testing.T) {
+	pod := newPod("a", "web")
+	if got := graceOf(deleted(pod, 7)); got != 7 {
+		t.Errorf("of a deleted pod: %d; want the deletion's 7", got)
+	}
+	if got := graceOf(pod); got != 30 {
+		t.Errorf("of a pod: %d; want its own 30", got)
+	}
+	pod.Spec.TerminationGracePeriodSeconds = nil
+	if got := graceOf(pod); got != v1.DefaultTerminationGracePeriodSeconds {
+		t.Errorf("of a pod without one: %d; want the default", got)
+	}
+}

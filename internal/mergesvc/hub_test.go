@@ -1,0 +1,126 @@
+package mergesvc_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+)
+
+func newHub(log *slog.Logger) *mergesvc.Hub {
+	return mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "file"}, {Name: "api"}}, Logger: log})
+}
+
+// TestHubPublishesInOrder applies sets of two sources at once: the history has every revision, without gaps.
+func TestHubPublishesInOrder(t *testing.T) {
+	h := newHub(nil)
+	const sets = 100
+	var writers sync.WaitGroup
+	for _, source := range []string{"file", "api"} {
+		writers.Go(func() {
+			for i := range sets {
+				h.Apply(mergetest.Set(source, int64(i), fmt.Sprintf("x: %s(image=%d)", source, i)))
+				h.Sources()
+			}
+		})
+	}
+	writers.Wait()
+	revs, kept, _ := h.History().After(0, 1000)
+	if !kept || len(revs) != 2*sets {
+		t.Fatalf("the history has %d revisions, kept=%v; want all %d", len(revs), kept, 2*sets)
+	}
+	for i, rev := range revs {
+		if rev.Number != uint64(i+1) {
+			t.Fatalf("revision %d is at place %d; want them in order", rev.Number, i)
+		}
+	}
+	for _, s := range h.Sources() {
+		if s.Pods != 1 || !s.Ready {
+			t.Errorf("source %s has %d pods, ready=%v; want 1, ready", s.Name, s.Pods, s.Ready)
+		}
+	}
+}
+
+// TestHubInstances: each Hub is a life of its own.
+func TestHubInstances(t *testing.T) {
+	if a, b := newHub(nil).History().Instance(), newHub(nil).History().Instance(); a == b || a == "" {
+		t.Errorf("two hubs have the instance ids %q and %q; want two different ones", a, b)
+	}
+}
+
+// TestHubLog: one line for each pod that changed, status changes at debug level only, nothing for silence.
+func TestHubLog(t *testing.T) {
+	var out bytes.Buffer
+	h := newHub(slog.New(slog.NewTextHandler(&out, nil)))
+	h.Apply(mergetest.Set("file", 1, "a: web(uid=u1) db(uid=u2)"))
+	h.Apply(mergetest.Set("file", 2, "a: web(uid=u1) db(uid=u2)"))
+	h.Apply(mergetest.Set("file", 3, "a: web(uid=u1,phase=Running)"))
+	h.Apply(mergetest.Set("api", 4, ""))
+	got := strings.Split(strings.TrimSpace(regexp.MustCompile(`time=\S+ `).ReplaceAllString(out.String(), "")), "\n")
+	want := []string{
+		`level=INFO msg="source is ready" source=file revision=1`,
+		`level=INFO msg="pod ADD" pod=default/web uid=u1 source=file revision=1`,
+		`level=INFO msg="pod ADD" pod=default/db uid=u2 source=file revision=1`,
+		`level=INFO msg="pod REMOVE" pod=default/db uid=u2 source=file revision=2`,
+		`level=INFO msg="source is ready" source=api revision=3`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// TestHubMetrics reads the metrics as Prometheus would.
+func TestHubMetrics(t *testing.T) {
+	h := newHub(nil)
+	h.Apply(mergetest.Set("file", 1, "a: web()\nb: web(uid=u2)\nc: [held] [error: bad] [warning: odd]\nd~: [ignored: backup]"))
+	h.Apply(manifest.Set{Source: "api", Err: errors.New("etcd is down")})
+	want := `
+# HELP podconfigd_revision The last revision published.
+# TYPE podconfigd_revision gauge
+podconfigd_revision 1
+# HELP podconfigd_source_failed 1 if the whole source can't be read now, else 0.
+# TYPE podconfigd_source_failed gauge
+podconfigd_source_failed{source="api"} 1
+podconfigd_source_failed{source="file"} 0
+# HELP podconfigd_source_findings What is wrong with the source's manifests now, by severity: error, warning, conflict or ignored.
+# TYPE podconfigd_source_findings gauge
+podconfigd_source_findings{severity="conflict",source="api"} 0
+podconfigd_source_findings{severity="conflict",source="file"} 1
+podconfigd_source_findings{severity="error",source="api"} 0
+podconfigd_source_findings{severity="error",source="file"} 1
+podconfigd_source_findings{severity="ignored",source="api"} 0
+podconfigd_source_findings{severity="ignored",source="file"} 1
+podconfigd_source_findings{severity="warning",source="api"} 0
+podconfigd_source_findings{severity="warning",source="file"} 1
+# HELP podconfigd_source_pods Pods of the source that are served.
+# TYPE podconfigd_source_pods gauge
+podconfigd_source_pods{source="api"} 0
+podconfigd_source_pods{source="file"} 1
+# HELP podconfigd_source_ready 1 if the source has been read in full since the start, else 0.
+# TYPE podconfigd_source_ready gauge
+podconfigd_source_ready{source="api"} 0
+podconfigd_source_ready{source="file"} 1
+`
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(h)
+	page := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), page.Body.String()); diff != "" {
+		t.Errorf("metrics page (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,123 @@
+package revision_test
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+func newPod() *revision.Pod {
+	return &revision.Pod{
+		Object: &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "prod", UID: "u1", Annotations: map[string]string{"k": "<&>"}},
+			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "nginx", Resources: v1.ResourceRequirements{
+				Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1500m")},
+			}}}},
+			Status: v1.PodStatus{Phase: v1.PodRunning},
+		},
+		Source: "file", Stale: true, SpecDigest: "s", StatusDigest: "t",
+	}
+}
+
+// TestMessageKeepsThePod decodes each format again and wants the pod as it was.
+func TestMessageKeepsThePod(t *testing.T) {
+	p := newPod()
+	for format, decode := range map[podconfigv1.PodFormat]func(*podconfigv1.Pod, *v1.Pod) error{
+		podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED: fromJSON,
+		podconfigv1.PodFormat_POD_FORMAT_JSON:        fromJSON,
+		podconfigv1.PodFormat_POD_FORMAT_PROTOBUF: func(m *podconfigv1.Pod, pod *v1.Pod) error {
+			return pod.Unmarshal(m.GetProtobuf())
+		},
+	} {
+		m, size, err := p.Message(format)
+		if err != nil {
+			t.Fatalf("%v: %v; want a message", format, err)
+		}
+		if size != proto.Size(m) {
+			t.Errorf("%v: size %d; want %d", format, size, proto.Size(m))
+		}
+		var got v1.Pod
+		if err := decode(m, &got); err != nil {
+			t.Fatalf("%v: the content can't be decoded: %v", format, err)
+		}
+		got.TypeMeta = metav1.TypeMeta{}
+		if diff := cmp.Diff(p.Object, &got); diff != "" {
+			t.Errorf("%v: the pod has changed on the way (-want +got):\n%s", format, diff)
+		}
+		if m.GetRef().GetUid() != "u1" || m.GetRef().GetName() != "web" || m.GetRef().GetNamespace() != "prod" || !m.GetStale() ||
+			m.GetSource() != "file" || m.GetSpecDigest() != "s" || m.GetStatusDigest() != "t" {
+			t.Errorf("%v: the message is %v; want u1 prod/web of file, stale, with digests s and t", format, m)
+		}
+	}
+	if p.Object.Kind != "" {
+		t.Error("encoding has set the kind of the shared object; want it untouched")
+	}
+}
+
+func fromJSON(m *podconfigv1.Pod, pod *v1.Pod) error {
+	data, err := m.GetJson().MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, pod)
+}
+
+// TestMessageIsMadeOnce: all who ask share one message for each format, also if they ask at once.
+func TestMessageIsMadeOnce(t *testing.T) {
+	p := newPod()
+	for _, format := range []podconfigv1.PodFormat{
+		podconfigv1.PodFormat_POD_FORMAT_JSON, podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, podconfigv1.PodFormat_POD_FORMAT_REFERENCE,
+	} {
+		got := make([]*podconfigv1.Pod, 8)
+		var all sync.WaitGroup
+		for i := range got {
+			all.Go(func() { got[i], _, _ = p.Message(format) })
+		}
+		all.Wait()
+		for i := range got {
+			if got[i] != got[0] || got[i] == nil {
+				t.Errorf("%v: caller %d has another message than the first; want one for all", format, i)
+			}
+		}
+	}
+}
+
+// TestRemoved: of a removed pod only reference and digests are told, and it isn't stale, whatever it was.
+func TestRemoved(t *testing.T) {
+	p := newPod()
+	m, _, err := p.Removed()
+	if err != nil || m.GetContent() != nil || m.GetStale() || m.GetRef().GetUid() != "u1" || m.GetSpecDigest() != "s" {
+		t.Errorf("Removed gives %v, %v; want u1 with its digests, no content, not stale", m, err)
+	}
+	if ref, _, _ := p.Message(podconfigv1.PodFormat_POD_FORMAT_REFERENCE); !ref.GetStale() {
+		t.Error("after Removed the reference isn't stale any more; want it untouched")
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	if _, _, err := newPod().Message(99); err == nil || !strings.Contains(err.Error(), "99") {
+		t.Errorf("Message(99): %v; want an error that names the format", err)
+	}
+}
+
+// TestOps: the ops are numbered and named as podconfig.v1.PodOperation.
+func TestOps(t *testing.T) {
+	for number, name := range podconfigv1.PodOperation_name {
+		if name == "POD_OPERATION_UNSPECIFIED" {
+			name = "POD_OPERATION_UNKNOWN"
+		}
+		if got := "POD_OPERATION_" + revision.Op(number).String(); got != name {
+			t.Errorf("op %d is %s; want %s", number, got, name)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package file
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// unreadableEnv has TestUnreadable run its body: the directory to use, as a user to whom permissions apply.
+const unreadableEnv = "PODSTREAM_TEST_UNREADABLE"
+
+// It isn't parallel: for a moment, the new process has the files open that other tests are writing.
+func TestUnreadable(t *testing.T) {
+	if dir := os.Getenv(unreadableEnv); dir != "" {
+		testUnreadable(t, dir)
+		return
+	}
+	if os.Geteuid() != 0 {
+		testUnreadable(t, t.TempDir())
+		return
+	}
+	// Root may read everything; another user may not. Its directory must be reachable for it.
+	const nobody = 65534
+	dir, err := os.MkdirTemp("", "podstream-unreadable")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	must(t, os.Chown(dir, nobody, nobody))
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestUnreadable$", "-test.v")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), unreadableEnv+"="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestUnreadable") {
+		t.Errorf("as another user: %v\n%s", err, out)
+	}
+}
+
+func testUnreadable(t *testing.T, parent string) {
+	dir := filepath.Join(parent, "manifests")
+	must(t, os.Mkdir(dir, 0o755))
+	a := filepath.Join(dir, "a.yaml")
+	write(t, a, pod("a", "v1"))
+	write(t, filepath.Join(dir, "b.yaml"), pod("b", "v1"))
+	must(t, os.Chmod(a, 0))
+	t.Run("directory", func(t *testing.T) {
+		r := run(t, Config{Path: dir})
+		set := r.expect("a.yaml held", "b.yaml b=v1")
+		if got := origin(t, set, "a.yaml").Findings[0].Message; got != "can't be opened: permission denied" {
+			t.Errorf("a.yaml is held as it %q", got)
+		}
+		must(t, os.Chmod(a, 0o644))
+		r.expect("a.yaml a=v1", "b.yaml b=v1")
+		must(t, os.Chmod(dir, 0))
+		if set := r.expect("error"); !errors.Is(set.Err, fs.ErrPermission) {
+			t.Errorf("Err %v", set.Err)
+		}
+		must(t, os.Chmod(dir, 0o755))
+		r.expect("a.yaml a=v1", "b.yaml b=v1")
+	})
+	t.Run("single file", func(t *testing.T) {
+		must(t, os.Chmod(a, 0))
+		r := run(t, Config{Path: a})
+		if set := r.expect("error"); !errors.Is(set.Err, fs.ErrPermission) {
+			t.Errorf("Err %v", set.Err)
+		}
+		must(t, os.Chmod(a, 0o644))
+		r.expect("a.yaml a=v1")
+	})
+}
