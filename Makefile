@@ -50,11 +50,11 @@ images: build ## Build the container images podstream/podconfigd and podstream/p
 
 .PHONY: test
 test: deps ## Run all tests: unit, scenario and end to end, on a containerd of their own (PKG=./...)
-	go test $(PKG)
+	PODSTREAM_REQUIRE_RUNTIME=1 go test $(PKG)
 
 .PHONY: race
 race: deps ## Run all tests with the race detector
-	go test -race $(PKG)
+	PODSTREAM_REQUIRE_RUNTIME=1 go test -race $(PKG)
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp COUNT=6); compare two runs with benchstat

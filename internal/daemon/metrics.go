@@ -30,6 +30,10 @@ func ServeMetrics(ctx context.Context, address string, registry *prometheus.Regi
 	if err != nil {
 		return fmt.Errorf("--metrics-address: %w", err)
 	}
+	return serveMetrics(ctx, l, registry)
+}
+
+func serveMetrics(ctx context.Context, l net.Listener, registry *prometheus.Registry) error {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}

@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -88,7 +89,8 @@ func (s *Server) Serve(ctx context.Context, listeners []net.Listener) error {
 	for _, l := range listeners {
 		s.cfg.Logger.Info("serving gRPC", "address", l.Addr().Network()+"://"+l.Addr().String())
 		group.Go(func() error {
-			if err := s.grpc.Serve(l); err != nil {
+			// A server that is stopped before it got here is as well stopped as any.
+			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 				return fmt.Errorf("serve %s: %w", l.Addr(), err)
 			}
 			return nil

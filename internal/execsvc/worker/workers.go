@@ -202,6 +202,13 @@ func (w *Workers) run(uid types.UID, k *worker) {
 		if !alive {
 			return
 		}
+		if !timer.Stop() {
+			// It may have fired meanwhile, and not every Clock takes that back.
+			select {
+			case <-timer.C():
+			default:
+			}
+		}
 		timer.Reset(pause)
 	}
 }

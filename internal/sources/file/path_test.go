@@ -235,3 +235,15 @@ func TestNoPath(t *testing.T) {
 		t.Error("a source without a path runs")
 	}
 }
+
+// A source that stays as it is tells once a CheckFrequency that it was read, with the same origins.
+func TestSignOfLife(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	place(t, filepath.Join(dir, "a.yaml"), pod("a", "v1"))
+	r := run(t, Config{Path: dir, CheckFrequency: 20 * time.Millisecond})
+	first, second := <-r.sets, <-r.sets
+	if !equalSets(first, second) || !second.ReadTime.After(first.ReadTime) {
+		t.Errorf("two readings of one state gave %v and %v", first, second)
+	}
+}

@@ -76,8 +76,9 @@ func New(cfg Config) *Source {
 }
 
 // Run reads the path until ctx ends, and then returns nil. It calls out, always from the same goroutine, with the full set
-// at the first reading and after each change, also if only a finding or the error changed. Equal readings are silent. While
-// out runs nothing is read; what changes meanwhile goes into the next Set. The only error is a Config without Path.
+// at the first reading and after each change, also if only a finding or the error changed. Equal readings are silent, but for
+// one Set a CheckFrequency that tells when the path was last read; it has the same Origins, as pointers. While out runs nothing
+// is read; what changes meanwhile goes into the next Set. The only error is a Config without Path.
 func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	if s.cfg.Path == "" {
 		return errors.New("file source " + s.cfg.Name + ": no path")
@@ -142,6 +143,7 @@ type loop struct {
 
 	// What was last handed over.
 	sent        bool
+	sentAt      time.Time
 	sentErr     string
 	sentOrigins []*manifest.Origin
 }
@@ -171,7 +173,8 @@ func (l *loop) batch(ev fsnotify.Event, ok bool) {
 	}
 }
 
-// emit hands the set over if it differs from the one before.
+// emit hands the set over if it differs from the one before, and once a CheckFrequency in any case, which tells when the path
+// was last read.
 func (l *loop) emit() {
 	set := manifest.Set{Source: l.Name, Err: l.err}
 	var errText string
@@ -180,10 +183,11 @@ func (l *loop) emit() {
 	} else {
 		set.Origins = l.entries.origins()
 	}
-	if l.sent && errText == l.sentErr && slices.Equal(set.Origins, l.sentOrigins) {
+	set.ReadTime = l.Clock.Now()
+	same := l.sent && errText == l.sentErr && slices.Equal(set.Origins, l.sentOrigins)
+	if same && set.ReadTime.Sub(l.sentAt) < l.CheckFrequency {
 		return
 	}
-	l.sent, l.sentErr, l.sentOrigins = true, errText, set.Origins
-	set.ReadTime = l.Clock.Now()
+	l.sent, l.sentAt, l.sentErr, l.sentOrigins = true, set.ReadTime, errText, set.Origins
 	l.out(set)
 }

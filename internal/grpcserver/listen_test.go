@@ -1,0 +1,128 @@
+package grpcserver_test
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podstream/podstream/internal/grpcserver"
+)
+
+// socketDir is short enough for a socket's path, which t.TempDir isn't always.
+func socketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// listen opens the addresses, and closes them when the test ends.
+func listen(t *testing.T, addresses ...string) []net.Listener {
+	t.Helper()
+	listeners, err := grpcserver.Listen(addresses)
+	if err != nil {
+		t.Fatalf("Listen(%q): %v; want listeners", addresses, err)
+	}
+	t.Cleanup(func() {
+		for _, l := range listeners {
+			_ = l.Close()
+		}
+	})
+	return listeners
+}
+
+func TestListenMakesPrivateSocket(t *testing.T) {
+	path := filepath.Join(socketDir(t), "new", "dir", "s")
+	listen(t, "unix://"+path)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fs.ModeSocket | 0o600; info.Mode() != want {
+		t.Errorf("the socket's mode is %v; want %v", info.Mode(), want)
+	}
+	// The umask is the process's own again.
+	other := filepath.Join(filepath.Dir(path), "file")
+	if err := os.WriteFile(other, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if info, _ = os.Stat(other); info.Mode()&0o400 == 0 || info.Mode()&0o044 == 0 {
+		t.Errorf("a file made afterwards with mode 0644 has %v; want the umask as it was before", info.Mode())
+	}
+}
+
+func TestListenReplacesStaleSocket(t *testing.T) {
+	path := filepath.Join(socketDir(t), "s")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What a killed daemon leaves behind.
+	dead.SetUnlinkOnClose(false)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Fatalf("there is no stale socket: %v", err)
+	}
+	listen(t, "unix://"+path)
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatalf("dial the socket: %v; want the new listener", err)
+	}
+	_ = conn.Close()
+}
+
+// TestListenRefuses: whatever is wrong with an address is said, with the address, and nothing is broken by trying.
+func TestListenRefuses(t *testing.T) {
+	dir := socketDir(t)
+	live := "unix://" + filepath.Join(dir, "live")
+	listen(t, live)
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	longest := filepath.Join(dir, strings.Repeat("x", 107-len(dir)-1))
+	for _, tc := range []struct{ name, address, want string }{
+		{"a live socket", live, "another process listens there already"},
+		{"a file", "unix://" + file, "isn't a socket"},
+		{"a directory", "unix://" + dir, "isn't a socket"},
+		{"a long path", "unix://" + longest + "x", "has 108 bytes; the kernel takes at most 107"},
+		{"tcp", "tcp://127.0.0.1:0", "mutual TLS"},
+		{"a relative path", "unix://relative", "unix:///path"},
+		{"no scheme", "/run/s.sock", "unix:///path"},
+		{"nothing", "", "unix:///path"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			listeners, err := grpcserver.Listen([]string{tc.address})
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), tc.address) {
+				t.Errorf("Listen(%q): %v, %v; want an error with the address and %q", tc.address, listeners, err, tc.want)
+			}
+		})
+	}
+	if _, err := grpcserver.Listen([]string{"tcp://localhost:1"}); !errors.Is(err, grpcserver.ErrTCP) {
+		t.Errorf("Listen on tcp: %v; want ErrTCP", err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "precious" {
+		t.Errorf("the file holds %q, %v, after Listen; want it untouched", text, err)
+	}
+	listen(t, "unix://"+longest)
+}
+
+// TestListenAllOrNone: if one address can't be had, the others are free again.
+func TestListenAllOrNone(t *testing.T) {
+	good := "unix://" + filepath.Join(socketDir(t), "good")
+	if _, err := grpcserver.Listen([]string{good, "unix://bad"}); err == nil {
+		t.Fatal("Listen with a bad address succeeds; want an error")
+	}
+	if got := len(listen(t, good, good+"2")); got != 2 {
+		t.Errorf("Listen with two addresses gives %d listeners; want 2", got)
+	}
+}
