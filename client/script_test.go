@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -199,7 +200,7 @@ func TestWatchdog(t *testing.T) {
 			}
 			return nil
 		})
-		if err != context.Canceled {
+		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Watch returns %v; want context.Canceled", err)
 		}
 		stop()

@@ -94,7 +94,7 @@ func TestWatchEnds(t *testing.T) {
 			calls++
 			return full
 		})
-		if err != full || calls != 1 {
+		if !errors.Is(err, full) || calls != 1 {
 			t.Errorf("Watch returns %v after %d calls; want the handler's own error after one", err, calls)
 		}
 	})

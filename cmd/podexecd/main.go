@@ -77,7 +77,7 @@ func serve(ctx context.Context, opts *options, stderr io.Writer) error {
 	defer func() { _ = stream.Close() }()
 	runtime, name, err := connect(ctx, opts, log)
 	if err != nil {
-		return ignoreCanceled(ctx, err)
+		return unlessEnded(ctx, err)
 	}
 	agent := execsvc.New(execsvc.Config{
 		Runtime: runtime, RuntimeName: name, HostIPs: hostIPs(), Logger: log,
@@ -90,7 +90,7 @@ func serve(ctx context.Context, opts *options, stderr io.Writer) error {
 	})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { agent.Run(ctx); return nil })
-	group.Go(func() error { return ignoreCanceled(ctx, stream.Watch(ctx, client.WatchOptions{}, agent.Deliver)) })
+	group.Go(func() error { return unlessEnded(ctx, stream.Watch(ctx, client.WatchOptions{}, agent.Deliver)) })
 	group.Go(func() error { return server.Serve(ctx, listeners) })
 	group.Go(func() error { return daemon.ServeMetrics(ctx, opts.MetricsAddress, registry) })
 	log.Info("podexecd is up", "node", opts.node, "podconfigd", opts.podconfigEndpoint, slog.Group("runtime", "name", name, "endpoint", opts.runtimeEndpoint))
@@ -99,10 +99,10 @@ func serve(ctx context.Context, opts *options, stderr io.Writer) error {
 	return err
 }
 
-// ignoreCanceled drops an error that only says that the daemon was told to end.
-func ignoreCanceled(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+// unlessEnded drops an error that only says that the daemon was told to end.
+func unlessEnded(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && errors.Is(ctx.Err(), context.Canceled) {
+		err = nil
 	}
 	return err
 }

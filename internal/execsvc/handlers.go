@@ -66,8 +66,9 @@ func (a *Agent) HandleSources(ready map[string]bool, complete bool) {
 // HandlePodCleanups is part of syncloop.SyncHandler: it mends what no event tells of.
 func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 	found, listed := a.pleg.Pods()
-	if !listed || a.pleg.Health() != nil {
-		// Without a true picture of what runs nothing may be cleaned up.
+	trouble := a.pleg.Health() != nil
+	if !listed || trouble {
+		// Without a true picture of what runs nothing may be cleaned up. The pleg has said what is wrong.
 		return nil
 	}
 	for _, pod := range a.pods.All() {

@@ -54,7 +54,7 @@ func adoptMeta(m *metav1.ObjectMeta, r *report) {
 		{"managedFields", len(m.ManagedFields) > 0},
 		{"ownerReferences", len(m.OwnerReferences) > 0},
 		{"resourceVersion", m.ResourceVersion != ""},
-		{"selfLink", m.SelfLink != ""},
+		{"selfLink", m.SelfLink != ""}, //nolint:staticcheck // An old manifest may have it.
 	} {
 		if dropped.set {
 			r.warnf("metadata."+dropped.field, "is ignored: it means nothing in a manifest")

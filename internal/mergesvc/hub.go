@@ -85,7 +85,7 @@ func (h *Hub) logRevision(rev *revision.Revision) {
 			continue
 		}
 		for _, p := range c.Pods {
-			h.log.Log(context.Background(), level, "pod "+c.Op.String(),
+			h.log.Log(context.Background(), level, "pod changed", "op", c.Op.String(),
 				"pod", p.String(), "uid", p.UID(), "source", p.Source, "revision", rev.Number)
 		}
 	}

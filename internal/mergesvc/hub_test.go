@@ -74,9 +74,9 @@ func TestHubLog(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(regexp.MustCompile(`time=\S+ `).ReplaceAllString(out.String(), "")), "\n")
 	want := []string{
 		`level=INFO msg="source is ready" source=file revision=1`,
-		`level=INFO msg="pod ADD" pod=default/web uid=u1 source=file revision=1`,
-		`level=INFO msg="pod ADD" pod=default/db uid=u2 source=file revision=1`,
-		`level=INFO msg="pod REMOVE" pod=default/db uid=u2 source=file revision=2`,
+		`level=INFO msg="pod changed" op=ADD pod=default/web uid=u1 source=file revision=1`,
+		`level=INFO msg="pod changed" op=ADD pod=default/db uid=u2 source=file revision=1`,
+		`level=INFO msg="pod changed" op=REMOVE pod=default/db uid=u2 source=file revision=2`,
 		`level=INFO msg="source is ready" source=api revision=3`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -3,6 +3,7 @@ package podctl
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"io"
 	"net"
@@ -68,11 +69,11 @@ func (f *fakePodconfigd) WatchPodUpdates(req *podconfigv1.WatchPodUpdatesRequest
 			return err
 		}
 	}
-	switch f.watchErr {
-	case nil:
+	switch {
+	case f.watchErr == nil:
 		<-stream.Context().Done()
 		return nil
-	case io.EOF:
+	case errors.Is(f.watchErr, io.EOF):
 		return nil
 	}
 	return f.watchErr

@@ -80,7 +80,7 @@ func (w *watcher) run(ctx context.Context) error {
 		var own *followerError
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // The user has ended it: that is no failure.
 		case errors.As(err, &own):
 			return own.err
 		case errors.Is(err, errUnknownOperation) && w.request.GetMode() != podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT:

@@ -1,6 +1,7 @@
 package simruntime
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func TestExecSync(t *testing.T) {
 	} {
 		stdout, stderr, err := h.runtime.ExecSync(t.Context(), id, test.cmd, time.Minute)
 		code := 0
-		if exit, ok := err.(exec.CodeExitError); ok {
+		if exit := (exec.CodeExitError{}); errors.As(err, &exit) {
 			code, err = exit.Code, nil
 		}
 		if err != nil || code != test.code || string(stdout) != test.stdout || string(stderr) != test.stderr {
@@ -99,7 +100,7 @@ func TestExecSyncEndsWithTheContainer(t *testing.T) {
 	if err := h.ExitContainer(id, 1); err != nil {
 		t.Fatal(err)
 	}
-	if exit, ok := (<-done).(exec.CodeExitError); !ok || exit.Code != 137 {
+	if exit := (exec.CodeExitError{}); !errors.As(<-done, &exit) || exit.Code != 137 {
 		t.Errorf("ExecSync: %v", exit)
 	}
 }

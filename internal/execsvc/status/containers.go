@@ -116,7 +116,7 @@ func lastState(in *Input, status *v1.ContainerStatus, c *runtime.Container, prev
 }
 
 // remembered is the status of a container that the runtime doesn't have, though it was known before.
-func remembered(in *Input, status *v1.ContainerStatus, previous *v1.ContainerStatus) {
+func remembered(in *Input, status, previous *v1.ContainerStatus) {
 	if previous.State.Terminated != nil {
 		previous.DeepCopyInto(status)
 		return

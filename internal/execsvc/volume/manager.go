@@ -86,7 +86,7 @@ func (m *Manager) Mounts(pod *v1.Pod, c *v1.Container) ([]runtime.Mount, error) 
 		}
 		mounted := runtime.Mount{HostPath: host, ContainerPath: vm.MountPath, ReadOnly: vm.ReadOnly}
 		if !filepath.IsAbs(mounted.ContainerPath) {
-			mounted.ContainerPath = filepath.Join("/", mounted.ContainerPath)
+			mounted.ContainerPath = "/" + mounted.ContainerPath
 		}
 		if vm.MountPropagation != nil {
 			mounted.Propagation = *vm.MountPropagation

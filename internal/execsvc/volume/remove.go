@@ -22,7 +22,7 @@ func removeTree(dir string) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", dir[:at+1], err)
 	}
-	defer unix.Close(parent)
+	defer func() { _ = unix.Close(parent) }()
 	mount, err := mountID(parent)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func removeTree(dir string) error {
 }
 
 // removeAt removes what is called name in the open directory, if it is on that mount. path is for messages.
-func removeAt(parent int, name, path string, mount string) error {
+func removeAt(parent int, name, path, mount string) error {
 	err := unix.Unlinkat(parent, name, 0)
 	switch {
 	case err == nil, errors.Is(err, unix.ENOENT):
@@ -52,7 +52,7 @@ func removeAt(parent int, name, path string, mount string) error {
 }
 
 // emptyAt removes what is in the directory called name.
-func emptyAt(parent int, name, path string, mount string) error {
+func emptyAt(parent int, name, path, mount string) error {
 	fd, err := unix.Openat(parent, name, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil

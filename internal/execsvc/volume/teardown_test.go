@@ -117,12 +117,12 @@ func unmountAfter(t *testing.T, path string) {
 func TestEmptyDirInMemory(t *testing.T) {
 	needRoot(t)
 	// A link and a space on the way there must not hide the mount.
-	real := filepath.Join(t.TempDir(), "root dir")
-	if err := os.Mkdir(real, 0o755); err != nil {
+	root := filepath.Join(t.TempDir(), "root dir")
+	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(real, link); err != nil {
+	if err := os.Symlink(root, link); err != nil {
 		t.Fatal(err)
 	}
 	m := New(Config{PodsDir: filepath.Join(link, "pods")})

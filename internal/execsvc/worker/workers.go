@@ -54,7 +54,7 @@ type Config struct {
 // Workers are the workers of all pods. It is safe for concurrent use.
 type Workers struct {
 	cfg    Config
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // It is the life of the workers, from New to Stop.
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
@@ -278,13 +278,13 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 	if err != nil {
 		// The same failure again and again is one message.
 		if k.err == nil || k.err.Error() != err.Error() {
-			log.Error(s.String()+" failed; it is tried again", "error", err, "retry_in", w.retry(res))
+			log.Error("step failed; it is tried again", "step", s.String(), "error", err, "retry_in", w.retry(res))
 		}
 		k.err = err
 		return false
 	}
 	if k.err != nil {
-		log.Info(s.String() + " went well after failures")
+		log.Info("step went well after failures", "step", s.String())
 	}
 	k.err = nil
 	held, before, purged := k.machine.holdsName(), k.machine.state, k.machine.purged
@@ -293,7 +293,7 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 		w.release(k.machine.pod)
 	}
 	if before != k.machine.state {
-		log.Debug("pod is "+k.machine.state.String(), "was", before.String())
+		log.Debug("worker went on", "state", k.machine.state.String(), "was", before.String())
 	}
 	return before != k.machine.state || purged != k.machine.purged
 }

@@ -162,7 +162,7 @@ func TestContextOfSyncPod(t *testing.T) {
 	run(t, func(h *harness) {
 		var last context.Context
 		h.plan("sync a", func(ctx context.Context) (Result, error) {
-			last = ctx
+			last = ctx //nolint:fatcontext // The test looks at it afterwards.
 			<-ctx.Done()
 			return Result{}, ctx.Err()
 		})
@@ -187,7 +187,7 @@ func TestContextEndsWithTheStep(t *testing.T) {
 	run(t, func(h *harness) {
 		var last context.Context
 		h.plan("sync a", func(ctx context.Context) (Result, error) {
-			last = ctx
+			last = ctx //nolint:fatcontext // The test looks at it afterwards.
 			return Result{}, ctx.Err()
 		})
 		h.Update(newPod("a", "web"))

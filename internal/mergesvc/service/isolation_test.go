@@ -10,16 +10,19 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestG8Isolated checks G8, Isolated: of two consumers one never reads. All merges go through, the other gets every revision,
-// and of the many revisions only those that the history keeps and one batch stay in memory. When the slow one reads in the
-// end, it converges.
+// TestG8Isolated checks G8, Isolated: of three consumers two don't read, one that is far behind and one that was in step. All
+// merges go through, the third gets every revision, and of the many revisions only those that the history keeps and one batch
+// stay in memory. When the slow ones read in the end, they converge.
 func TestG8Isolated(t *testing.T) {
 	const ring, batch, sets = 64, 32, 400
 	n := start(t, options{revisions: ring})
-	full := &podconfigv1.WatchPodUpdatesRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF}
-	slow, quick := n.watch(full), n.watch(full)
-	slow.want("synced")
+	full := func(after *podconfigv1.Cursor) *podconfigv1.WatchPodUpdatesRequest {
+		return &podconfigv1.WatchPodUpdatesRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, ResumeAfter: after}
+	}
+	slow, quick := n.watch(full(nil)), n.watch(full(nil))
+	at := slow.want("synced").cursor
 	quick.want("synced")
+	var behind *stream
 	var versions []weak.Pointer[revision.Pod]
 	for i := range sets {
 		// Far more than the flow control windows of a connection take.
@@ -27,6 +30,11 @@ func TestG8Isolated(t *testing.T) {
 		versions = append(versions, weak.Make(n.hub.History().State().Pods[0]))
 		if u := quick.unit(); u.cursor.GetRevision() != uint64(i+1) {
 			t.Fatalf("the quick consumer gets revision %d; want %d, right after its merge", u.cursor.GetRevision(), i+1)
+		}
+		if i+1 == ring {
+			// Once it has the first of what it missed, the stream has taken as much as it ever takes.
+			behind = n.watch(full(at))
+			behind.want("ADD file: web")
 		}
 	}
 	alive := 0
@@ -36,19 +44,21 @@ func TestG8Isolated(t *testing.T) {
 			alive++
 		}
 	}
-	// Two more: what is served now, and what the quick one has just been sent.
-	if limit := ring + batch + 2; alive > limit {
-		t.Errorf("%d of %d revisions are in memory while a consumer doesn't read; want %d at most", alive, sets, limit)
+	// A few more: what is served now, what the quick one has just been sent, what the one in step is being sent.
+	if limit := ring + batch + 4; alive > limit {
+		t.Errorf("%d of %d revisions are in memory while two consumers don't read; want %d at most", alive, sets, limit)
 	}
-	var last unit
-	for last.cursor.GetRevision() < sets {
-		last = slow.unit()
-	}
-	if got, want := len(last.pods()), 1; got != want {
-		t.Fatalf("the slow consumer's last unit has %d pods; want %d", got, want)
-	}
-	if got, want := last.pods()[0].GetSpecDigest(), n.hub.History().State().Pods[0].SpecDigest; got != want {
-		t.Errorf("the slow consumer ends with version %s of the pod; want %s", got, want)
+	for name, consumer := range map[string]*stream{"that was in step": slow, "that was behind": behind} {
+		var last unit
+		for last.cursor.GetRevision() < sets {
+			last = consumer.unit()
+		}
+		if got, want := len(last.pods()), 1; got != want {
+			t.Fatalf("the last unit of the slow consumer %s has %d pods; want %d", name, got, want)
+		}
+		if got, want := last.pods()[0].GetSpecDigest(), n.hub.History().State().Pods[0].SpecDigest; got != want {
+			t.Errorf("the slow consumer %s ends with version %s of the pod; want %s", name, got, want)
+		}
 	}
 }
 

@@ -149,10 +149,10 @@ func matcher(f *podconfigv1.PodFilter) (func(*revision.Pod) bool, error) {
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "filter.label_selector: %v", err)
 	}
-	any := func(wanted []string, value string) bool { return len(wanted) == 0 || slices.Contains(wanted, value) }
+	oneOf := func(wanted []string, value string) bool { return len(wanted) == 0 || slices.Contains(wanted, value) }
 	return func(p *revision.Pod) bool {
-		return any(f.GetSources(), p.Source) && any(f.GetNodes(), p.Object.Spec.NodeName) &&
-			any(f.GetNamespaces(), p.Object.Namespace) && any(f.GetNames(), p.Object.Name) &&
+		return oneOf(f.GetSources(), p.Source) && oneOf(f.GetNodes(), p.Object.Spec.NodeName) &&
+			oneOf(f.GetNamespaces(), p.Object.Namespace) && oneOf(f.GetNames(), p.Object.Name) &&
 			selector.Matches(labels.Set(p.Object.Labels))
 	}, nil
 }

@@ -40,9 +40,9 @@ func TestG7ExactHistory(t *testing.T) {
 func TestG7Coalesced(t *testing.T) {
 	n := start(t, options{revisions: 2})
 	first := n.watch(reference(nil))
-	at := first.want("synced").cursor
+	first.want("synced")
 	n.set("file", "a: same() changed() gone() again()")
-	at = first.unit().cursor
+	at := first.unit().cursor
 	n.set("file", "a: same() changed(image=2) again()")
 	n.set("file", "a: same() changed(image=3)")
 	n.set("file", "a: same() changed(image=4) new() again()")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -30,7 +29,7 @@ func TestConvergesToAFreshReading(t *testing.T) {
 		dir := filepath.Join(parent, "manifests")
 		cfg := Config{
 			Path: dir, Node: "node", CheckFrequency: time.Hour, QuietPeriod: 10 * time.Millisecond,
-			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Logger: slog.New(slog.DiscardHandler),
 		}
 		s := New(cfg)
 		polling := rapid.Bool().Draw(t, "polling")

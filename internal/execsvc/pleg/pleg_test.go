@@ -1,0 +1,353 @@
+package pleg
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/execsvc/runtime"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeLister has the pods that a test gives it.
+type fakeLister struct {
+	clock *testingclock.FakeClock
+
+	mu   sync.Mutex
+	pods []*runtime.Pod
+	err  error
+	// hold, if set, keeps a List under way, after it has read, until it is closed.
+	hold chan struct{}
+	// lists counts the calls of List.
+	lists int
+}
+
+// set is what the runtime has from now on.
+func (f *fakeLister) set(pods ...*runtime.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pods, f.err = pods, nil
+}
+
+func (f *fakeLister) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *fakeLister) List(ctx context.Context) ([]*runtime.Pod, error) {
+	f.mu.Lock()
+	f.lists++
+	var out []*runtime.Pod
+	for _, p := range f.pods {
+		out = append(out, f.read(p))
+	}
+	err, hold := f.err, f.hold
+	f.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return out, err
+}
+
+func (f *fakeLister) Status(_ context.Context, uid types.UID) (*runtime.Pod, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.pods {
+		if p.UID == uid {
+			return f.read(p), f.err
+		}
+	}
+	return f.read(&runtime.Pod{UID: uid}), f.err
+}
+
+func (f *fakeLister) read(p *runtime.Pod) *runtime.Pod {
+	out := *p
+	out.ReadAt = f.clock.Now()
+	return &out
+}
+
+type harness struct {
+	*PLEG
+	t      *testing.T
+	lister *fakeLister
+	clock  *testingclock.FakeClock
+	log    *bytes.Buffer
+}
+
+// run runs a test in a bubble in which a PLEG runs, once it has relisted for the first time.
+func run(t *testing.T, pods []*runtime.Pod, test func(h *harness)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+		h := &harness{t: t, lister: &fakeLister{clock: clock, pods: pods}, clock: clock, log: &bytes.Buffer{}}
+		h.PLEG = New(Config{Runtime: h.lister, Clock: clock, Logger: slog.New(slog.NewTextHandler(h.log, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { h.Run(ctx) })
+		defer group.Wait()
+		defer cancel()
+		synctest.Wait()
+		test(h)
+	})
+}
+
+// relist lets the time to the next relist pass, and waits until that is done or stuck.
+func (h *harness) relist() {
+	h.clock.Step(time.Second)
+	synctest.Wait()
+}
+
+func (h *harness) isReady() bool {
+	select {
+	case <-h.Ready():
+		return true
+	default:
+		return false
+	}
+}
+
+// want checks the events since the last time, and that they were announced.
+func (h *harness) want(events ...Event) {
+	h.t.Helper()
+	if ready := h.isReady(); ready != (len(events) > 0) {
+		h.t.Errorf("ready is %v with events %v", ready, events)
+	}
+	if diff := cmp.Diff(events, h.Take()); diff != "" {
+		h.t.Fatalf("events (-want +got):\n%s", diff)
+	}
+}
+
+// wantPods checks the states of the container c, by pod, that Pods has.
+func (h *harness) wantPods(want podStates) {
+	h.t.Helper()
+	pods, _ := h.Pods()
+	got := podStates{}
+	for _, p := range pods {
+		got[p.UID] = p.Containers[0].State
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		h.t.Fatalf("pods (-want +got):\n%s", diff)
+	}
+}
+
+type podStates = map[types.UID]runtime.State
+
+// A loop that waits for the first list must not wait for ever on a node where nothing runs.
+func TestReadyAfterFirstListEvenIfEmpty(t *testing.T) {
+	run(t, nil, func(h *harness) {
+		if _, listed := h.Pods(); !listed || !h.isReady() {
+			t.Errorf("not ready after the first relist")
+		}
+		h.relist()
+		if h.isReady() || len(h.Take()) > 0 {
+			t.Error("ready again although nothing happened")
+		}
+	})
+}
+
+func TestNotReadyBeforeTheRuntimeAnswers(t *testing.T) {
+	run(t, nil, func(h *harness) {
+		h.isReady()
+		p := New(Config{Runtime: h.lister, Clock: h.clock})
+		h.lister.fail(errors.New("no runtime"))
+		p.relist(h.t.Context())
+		if _, listed := p.Pods(); listed || len(p.Ready()) > 0 || p.Health() == nil {
+			t.Errorf("listed %v, ready %d, health %v after a relist that failed", listed, len(p.Ready()), p.Health())
+		}
+		h.lister.set()
+		p.relist(h.t.Context())
+		if _, listed := p.Pods(); !listed || len(p.Ready()) == 0 || p.Health() != nil {
+			t.Errorf("listed %v, ready %d, health %v after a relist that went well", listed, len(p.Ready()), p.Health())
+		}
+	})
+}
+
+func TestRelist(t *testing.T) {
+	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
+		h.relist()
+		h.want()
+		h.lister.set(podWith(runtime.Exited))
+		h.clock.Step(999 * time.Millisecond)
+		synctest.Wait()
+		h.want()
+		h.clock.Step(time.Millisecond)
+		synctest.Wait()
+		h.want(Event{UID: "u", Type: ContainerDied, ID: "c"})
+		h.wantPods(podStates{"u": runtime.Exited})
+	})
+}
+
+func TestPodVanishes(t *testing.T) {
+	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
+		h.lister.set()
+		h.relist()
+		h.want(Event{UID: "u", Type: ContainerDied, ID: "c"}, Event{UID: "u", Type: ContainerRemoved, ID: "c"})
+		h.wantPods(podStates{})
+		h.relist()
+		h.want()
+	})
+}
+
+// Events wait for as long as nobody takes them; upstream loses them when its channel is full (kubernetes#136408).
+func TestNoEventIsLostWhenNobodyTakes(t *testing.T) {
+	run(t, nil, func(h *harness) {
+		h.isReady()
+		const rounds = 5000
+		var want []Event
+		for range rounds / 2 {
+			h.lister.set(podWith(runtime.Running))
+			h.PLEG.relist(h.t.Context())
+			h.lister.set(podWith(runtime.Exited))
+			h.PLEG.relist(h.t.Context())
+			want = append(want, Event{UID: "u", Type: ContainerStarted, ID: "c"}, Event{UID: "u", Type: ContainerDied, ID: "c"})
+		}
+		h.want(want...)
+	})
+}
+
+// What a loop didn't take is announced again by the next relist, whatever became of the first announcement.
+func TestEventsAreAnnouncedAgain(t *testing.T) {
+	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+		if !h.isReady() {
+			t.Fatal("not ready")
+		}
+		h.relist()
+		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
+	})
+}
+
+func TestRefreshTellsItsCallerOnly(t *testing.T) {
+	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
+		h.lister.set(podWith(runtime.Exited))
+		pod, err := h.Refresh(h.t.Context(), "u")
+		if err != nil || pod.Containers[0].State != runtime.Exited {
+			t.Fatalf("Refresh: %v, %v", pod, err)
+		}
+		h.wantPods(podStates{"u": runtime.Exited})
+		h.relist()
+		h.want()
+	})
+}
+
+func TestRefreshFails(t *testing.T) {
+	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+		failure := errors.New("no")
+		h.lister.fail(failure)
+		if _, err := h.Refresh(h.t.Context(), "u"); !errors.Is(err, failure) {
+			t.Errorf("Refresh: %v; want %v", err, failure)
+		}
+		h.wantPods(podStates{"u": runtime.Running})
+	})
+}
+
+// A relist that began before a Refresh and ends after it has the older picture.
+func TestRefreshWinsAgainstRelistUnderWay(t *testing.T) {
+	gone := &runtime.Pod{UID: "u"}
+	tests := []struct {
+		name          string
+		before, after *runtime.Pod
+		wantPods      podStates
+	}{
+		{name: "changed", before: podWith(runtime.Running), after: podWith(runtime.Exited), wantPods: podStates{"u": runtime.Exited}},
+		{name: "came", before: nil, after: podWith(runtime.Running), wantPods: podStates{"u": runtime.Running}},
+		{name: "went", before: podWith(runtime.Exited), after: nil, wantPods: podStates{}},
+		{name: "went, empty", before: podWith(runtime.Exited), after: gone, wantPods: podStates{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			has := func(p *runtime.Pod) []*runtime.Pod {
+				if p == nil {
+					return nil
+				}
+				return []*runtime.Pod{p}
+			}
+			run(t, has(tt.before), func(h *harness) {
+				h.isReady()
+				h.Take()
+				hold := make(chan struct{})
+				h.lister.mu.Lock()
+				h.lister.hold = hold
+				h.lister.mu.Unlock()
+				h.relist()
+
+				h.clock.Step(time.Millisecond)
+				h.lister.set(has(tt.after)...)
+				if _, err := h.Refresh(h.t.Context(), "u"); err != nil {
+					t.Fatal(err)
+				}
+				close(hold)
+				synctest.Wait()
+				h.want()
+				h.wantPods(tt.wantPods)
+				h.relist()
+				h.want()
+				h.wantPods(tt.wantPods)
+			})
+		})
+	}
+}
+
+func TestRuntimeErrors(t *testing.T) {
+	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
+		failure := errors.New("connection refused")
+		h.lister.fail(failure)
+		for range 3 {
+			h.relist()
+		}
+		if err := h.Health(); !errors.Is(err, failure) {
+			t.Errorf("Health is %v; want %v", err, failure)
+		}
+		// What was known stays: a runtime that doesn't answer isn't one that has nothing.
+		h.want()
+		h.wantPods(podStates{"u": runtime.Running})
+		if n := strings.Count(h.log.String(), "\n"); n != 1 || !strings.Contains(h.log.String(), "level=ERROR") {
+			t.Errorf("log %q; want one error", h.log)
+		}
+		h.lister.set(podWith(runtime.Exited))
+		h.relist()
+		h.relist()
+		h.want(Event{UID: "u", Type: ContainerDied, ID: "c"})
+		if err := h.Health(); err != nil {
+			t.Errorf("Health is %v after the runtime has answered", err)
+		}
+		if n := strings.Count(h.log.String(), "\n"); n != 2 {
+			t.Errorf("log %q; want one more line", h.log)
+		}
+	})
+}
+
+// A relist that ended because podexecd does is no failure of the runtime.
+func TestEndIsNoError(t *testing.T) {
+	var h *harness
+	run(t, nil, func(running *harness) {
+		h = running
+		h.lister.mu.Lock()
+		h.lister.hold = make(chan struct{})
+		h.lister.mu.Unlock()
+		h.relist()
+	})
+	if h.Health() != nil || h.log.Len() > 0 {
+		t.Errorf("health %v, log %q; want neither", h.Health(), h.log)
+	}
+}

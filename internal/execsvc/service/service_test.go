@@ -1,0 +1,309 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+var changed = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func pod(namespace, name, uid string) Pod {
+	return Pod{
+		UID: types.UID("uid-" + uid), Namespace: namespace, Name: name, Source: "file", Desired: true,
+		State: podexecv1.WorkerState_WORKER_STATE_SYNCING, Changed: changed,
+		Status: &v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.88.0.2"},
+	}
+}
+
+func serve(pods ...Pod) *Server { return New(func() []Pod { return pods }) }
+
+// keys are the pods as "namespace/name=uid", in order.
+func keys(pods []*podexecv1.ObservedPod) []string {
+	var out []string
+	for _, p := range pods {
+		out = append(out, fmt.Sprintf("%s/%s=%s", p.GetRef().GetNamespace(), p.GetRef().GetName(), p.GetRef().GetUid()))
+	}
+	return out
+}
+
+func list(t *testing.T, s *Server, req *podexecv1.ListPodsRequest) *podexecv1.ListPodsResponse {
+	t.Helper()
+	resp, err := s.ListPods(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+func TestListPodsSorts(t *testing.T) {
+	s := serve(pod("b", "web", "1"), pod("a", "web", "3"), pod("a", "web-2", "4"), pod("a", "web", "2"))
+	want := []string{"a/web=uid-2", "a/web=uid-3", "a/web-2=uid-4", "b/web=uid-1"}
+	resp := list(t, s, &podexecv1.ListPodsRequest{})
+	if diff := cmp.Diff(want, keys(resp.GetPods())); diff != "" {
+		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+	if resp.GetNextPageToken() != "" {
+		t.Error("there is a next page")
+	}
+}
+
+// However large the pages are, they show every pod once, and the last one says so.
+func TestListPodsPages(t *testing.T) {
+	var pods []Pod
+	for i := range 7 {
+		pods = append(pods, pod("default", fmt.Sprintf("web-%d", i), fmt.Sprint(i)))
+	}
+	s := serve(pods...)
+	want := keys(list(t, s, &podexecv1.ListPodsRequest{}).GetPods())
+	for size := int32(1); size <= 8; size++ {
+		var got []string
+		req := &podexecv1.ListPodsRequest{PageSize: size}
+		for pages := 1; ; pages++ {
+			resp := list(t, s, req)
+			if n := len(resp.GetPods()); n > int(size) || n == 0 {
+				t.Fatalf("page of %d pods; want 1 to %d", n, size)
+			}
+			got = append(got, keys(resp.GetPods())...)
+			if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
+				break
+			}
+			if pages > len(pods) {
+				t.Fatal("the pages don't end")
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("pages of %d (-want +got):\n%s", size, diff)
+		}
+	}
+}
+
+// A pod that goes between two pages takes no other with it.
+func TestListPodsPagesWhilePodsGo(t *testing.T) {
+	pods := []Pod{pod("default", "a", "1"), pod("default", "b", "2"), pod("default", "c", "3")}
+	s := New(func() []Pod { return pods })
+	first := list(t, s, &podexecv1.ListPodsRequest{PageSize: 2})
+	pods = pods[2:]
+	second := list(t, s, &podexecv1.ListPodsRequest{PageSize: 2, PageToken: first.GetNextPageToken()})
+	if diff := cmp.Diff([]string{"default/c=uid-3"}, keys(second.GetPods())); diff != "" {
+		t.Errorf("second page (-want +got):\n%s", diff)
+	}
+}
+
+func TestListPodsDefaultPage(t *testing.T) {
+	var pods []Pod
+	for i := range defaultPageSize + 1 {
+		pods = append(pods, pod("default", fmt.Sprintf("web-%04d", i), fmt.Sprint(i)))
+	}
+	resp := list(t, serve(pods...), &podexecv1.ListPodsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE})
+	if len(resp.GetPods()) != defaultPageSize || resp.GetNextPageToken() == "" {
+		t.Errorf("page of %d pods, next %q; want %d and a next page", len(resp.GetPods()), resp.GetNextPageToken(), defaultPageSize)
+	}
+}
+
+// A page stays below 1 MiB, unless a single pod is above that: then it comes alone.
+func TestListPodsBoundsBytes(t *testing.T) {
+	large := func(name string, bytes int) Pod {
+		p := pod("default", name, name)
+		p.Status = &v1.PodStatus{Phase: v1.PodRunning, Message: strings.Repeat("x", bytes)}
+		return p
+	}
+	s := serve(large("a", 600<<10), large("b", 600<<10), large("c", 2<<20), large("d", 10))
+	var pages []string
+	req := &podexecv1.ListPodsRequest{}
+	for {
+		resp := list(t, s, req)
+		if len(resp.GetPods()) > 1 && proto.Size(resp) > 1<<20+1<<10 {
+			t.Errorf("page of %d bytes", proto.Size(resp))
+		}
+		pages = append(pages, strings.Join(keys(resp.GetPods()), " "))
+		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
+			break
+		}
+	}
+	want := []string{"default/a=uid-a", "default/b=uid-b", "default/c=uid-c", "default/d=uid-d"}
+	if diff := cmp.Diff(want, pages); diff != "" {
+		t.Errorf("pages (-want +got):\n%s", diff)
+	}
+}
+
+func TestListPodsFilters(t *testing.T) {
+	other := pod("kube-system", "proxy", "3")
+	other.Source = "api"
+	s := serve(pod("default", "a", "1"), pod("default", "b", "2"), other)
+	tests := []struct {
+		name   string
+		filter *podconfigv1.PodFilter
+		want   []string
+	}{
+		{"empty", &podconfigv1.PodFilter{}, []string{"default/a=uid-1", "default/b=uid-2", "kube-system/proxy=uid-3"}},
+		{"source", &podconfigv1.PodFilter{Sources: []string{"api"}}, []string{"kube-system/proxy=uid-3"}},
+		{"namespace", &podconfigv1.PodFilter{Namespaces: []string{"default"}}, []string{"default/a=uid-1", "default/b=uid-2"}},
+		{"names", &podconfigv1.PodFilter{Names: []string{"a", "proxy"}}, []string{"default/a=uid-1", "kube-system/proxy=uid-3"}},
+		{"both", &podconfigv1.PodFilter{Names: []string{"a"}, Sources: []string{"api"}}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resp := list(t, s, &podexecv1.ListPodsRequest{Filter: tt.filter})
+			if diff := cmp.Diff(tt.want, keys(resp.GetPods())); diff != "" {
+				t.Errorf("pods (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A page that is full at the last match has no page after it, whatever else there is.
+func TestListPodsNoEmptyLastPage(t *testing.T) {
+	s := serve(pod("default", "a", "1"), pod("other", "b", "2"))
+	resp := list(t, s, &podexecv1.ListPodsRequest{PageSize: 1, Filter: &podconfigv1.PodFilter{Namespaces: []string{"default"}}})
+	if len(resp.GetPods()) != 1 || resp.GetNextPageToken() != "" {
+		t.Errorf("%d pods, next page %q; want one and none", len(resp.GetPods()), resp.GetNextPageToken())
+	}
+}
+
+func TestListPodsRefuses(t *testing.T) {
+	tests := []struct {
+		name string
+		req  *podexecv1.ListPodsRequest
+		want string
+	}{
+		{"negative page size", &podexecv1.ListPodsRequest{PageSize: -1}, "page_size"},
+		{"token of another", &podexecv1.ListPodsRequest{PageToken: "!"}, "page_token"},
+		{"label selector", &podexecv1.ListPodsRequest{Filter: &podconfigv1.PodFilter{LabelSelector: "a=b"}}, "filter.label_selector"},
+		{"nodes", &podexecv1.ListPodsRequest{Filter: &podconfigv1.PodFilter{Nodes: []string{"n"}}}, "filter.nodes"},
+		{"format of a later version", &podexecv1.ListPodsRequest{Format: 99}, "format"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			// Without pods: a mistake shows whatever there is.
+			_, err := serve().ListPods(t.Context(), tt.req)
+			if status.Code(err) != codes.InvalidArgument || !strings.HasPrefix(status.Convert(err).Message(), tt.want+":") {
+				t.Errorf("error %v; want INVALID_ARGUMENT for %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestFormats(t *testing.T) {
+	p := pod("default", "web", "1")
+	get := func(t *testing.T, format podconfigv1.PodFormat) *podexecv1.ObservedPod {
+		t.Helper()
+		resp, err := serve(p).GetPod(t.Context(), &podexecv1.GetPodRequest{
+			Ref: &podconfigv1.PodRef{Uid: "uid-1"}, Format: format,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if listed := list(t, serve(p), &podexecv1.ListPodsRequest{Format: format}).GetPods()[0]; !proto.Equal(listed, resp.GetPod()) {
+			t.Errorf("ListPods shows %v, GetPod %v", listed, resp.GetPod())
+		}
+		return resp.GetPod()
+	}
+	for _, format := range []podconfigv1.PodFormat{podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED, podconfigv1.PodFormat_POD_FORMAT_JSON} {
+		t.Run(format.String(), func(t *testing.T) {
+			want := map[string]any{"phase": "Running", "podIP": "10.88.0.2"}
+			if diff := cmp.Diff(want, get(t, format).GetJson().AsMap()); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("protobuf", func(t *testing.T) {
+		var got v1.PodStatus
+		if err := got.Unmarshal(get(t, podconfigv1.PodFormat_POD_FORMAT_PROTOBUF).GetProtobuf()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(*p.Status, got); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("reference", func(t *testing.T) {
+		m := get(t, podconfigv1.PodFormat_POD_FORMAT_REFERENCE)
+		if m.GetStatus() != nil || m.GetPhase() != "Running" || !m.GetChangedTime().AsTime().Equal(changed) {
+			t.Errorf("pod %v; want its phase and time, and no status", m)
+		}
+	})
+}
+
+func TestObservedPod(t *testing.T) {
+	p := pod("default", "web", "1")
+	p.Source, p.State, p.Desired, p.Err = "api", podexecv1.WorkerState_WORKER_STATE_TERMINATING, false, errors.New("no")
+	got := list(t, serve(p), &podexecv1.ListPodsRequest{}).GetPods()[0]
+	if got.GetSource() != "api" || got.GetWorkerState() != p.State || got.GetDesired() || got.GetLastError() != "no" {
+		t.Errorf("pod %v", got)
+	}
+}
+
+func TestNothingObservedYet(t *testing.T) {
+	p := pod("default", "web", "1")
+	p.Status, p.Changed = nil, time.Time{}
+	got := list(t, serve(p), &podexecv1.ListPodsRequest{}).GetPods()[0]
+	if got.GetPhase() != "Pending" || got.GetStatus() != nil || got.GetChangedTime() != nil {
+		t.Errorf("pod %v; want it pending, without status and time", got)
+	}
+}
+
+// One pod's error that isn't text must not keep all pods from being shown.
+func TestErrorThatIsNoText(t *testing.T) {
+	p := pod("default", "web", "1")
+	p.Err = errors.New("open \xff\xfe: no")
+	resp := list(t, serve(p), &podexecv1.ListPodsRequest{})
+	if _, err := proto.Marshal(resp); err != nil {
+		t.Fatalf("encode: %v", err)
+	}
+	if got := resp.GetPods()[0].GetLastError(); got != "open \uFFFD: no" {
+		t.Errorf("last_error %q", got)
+	}
+}
+
+func TestGetPod(t *testing.T) {
+	leaving, coming := pod("default", "web", "old"), pod("default", "web", "new")
+	leaving.Desired = false
+	gone := pod("default", "gone", "4")
+	gone.Desired = false
+	other := pod("other", "web", "3")
+	tests := []struct {
+		name string
+		ref  *podconfigv1.PodRef
+		want string
+		code codes.Code
+	}{
+		{name: "by UID", ref: &podconfigv1.PodRef{Uid: "uid-3"}, want: "uid-3"},
+		{name: "by UID, whatever the name", ref: &podconfigv1.PodRef{Uid: "uid-3", Name: "gone"}, want: "uid-3"},
+		{name: "by name", ref: &podconfigv1.PodRef{Namespace: "other", Name: "web"}, want: "uid-3"},
+		{name: "of two, the desired one", ref: &podconfigv1.PodRef{Name: "web"}, want: "uid-new"},
+		{name: "only one on its way out", ref: &podconfigv1.PodRef{Name: "gone"}, want: "uid-4"},
+		{name: "unknown UID", ref: &podconfigv1.PodRef{Uid: "uid-9", Name: "web"}, code: codes.NotFound},
+		{name: "unknown name", ref: &podconfigv1.PodRef{Namespace: "other", Name: "gone"}, code: codes.NotFound},
+		{name: "no ref", code: codes.InvalidArgument},
+		{name: "namespace only", ref: &podconfigv1.PodRef{Namespace: "other"}, code: codes.InvalidArgument},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, s := range []*Server{serve(leaving, coming, other, gone), serve(gone, other, coming, leaving)} {
+				resp, err := s.GetPod(t.Context(), &podexecv1.GetPodRequest{Ref: tt.ref})
+				if status.Code(err) != tt.code || resp.GetPod().GetRef().GetUid() != tt.want {
+					t.Errorf("pod %v, error %v; want %q, %v", resp.GetPod().GetRef(), err, tt.want, tt.code)
+				}
+			}
+		})
+	}
+}
+
+func TestGetPodRefusesFormat(t *testing.T) {
+	_, err := serve().GetPod(t.Context(), &podexecv1.GetPodRequest{Ref: &podconfigv1.PodRef{Name: "web"}, Format: 99})
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("error %v; want INVALID_ARGUMENT", err)
+	}
+}
