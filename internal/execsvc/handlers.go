@@ -65,9 +65,8 @@ func (a *Agent) HandleSources(ready map[string]bool, complete bool) {
 
 // HandlePodCleanups is part of syncloop.SyncHandler: it mends what no event tells of.
 func (a *Agent) HandlePodCleanups(ctx context.Context) error {
-	found, listed := a.pleg.Pods()
-	trouble := a.pleg.Health() != nil
-	if !listed || trouble {
+	found, current := a.pleg.Pods()
+	if !current {
 		// Without a true picture of what runs nothing may be cleaned up. The pleg has said what is wrong.
 		return nil
 	}

@@ -118,6 +118,6 @@ func (s *Server) stop() {
 // callLogger writes the interceptor's events at debug level: a node's log isn't an access log.
 func callLogger(log *slog.Logger) logging.Logger {
 	return logging.LoggerFunc(func(ctx context.Context, _ logging.Level, msg string, fields ...any) {
-		log.Log(ctx, slog.LevelDebug, msg, fields...)
+		log.Log(ctx, slog.LevelDebug, msg, fields...) //nolint:sloglint // The interceptor has two messages, both constant.
 	})
 }

@@ -105,8 +105,9 @@ func (p *PLEG) Take() []Event {
 	return events
 }
 
-// Pods is the last reading of every pod that the runtime has. It is false until the runtime has been read once.
-func (p *PLEG) Pods() ([]*runtime.Pod, bool) {
+// Pods is the last reading of every pod that the runtime has. current is false until the runtime has been read once, and while
+// it can't be.
+func (p *PLEG) Pods() (pods []*runtime.Pod, current bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := make([]*runtime.Pod, 0, len(p.pods))
@@ -115,7 +116,7 @@ func (p *PLEG) Pods() ([]*runtime.Pod, bool) {
 			out = append(out, pod)
 		}
 	}
-	return out, p.listed
+	return out, p.listed && p.lastErr == nil
 }
 
 // Health is nil if the last relist went well, and otherwise why it didn't.

@@ -339,7 +339,7 @@ func TestSameErrorIsLoggedOnce(t *testing.T) {
 		again(nil, 4)
 		again(errors.New("one"), 5)
 		if first, _, _ := strings.Cut(h.log.String(), "\n"); !strings.Contains(first, "level=ERROR") ||
-			!strings.Contains(first, "pod=default/web uid=a error=one") {
+			!strings.Contains(first, "pod=default/web uid=a step=sync error=one") {
 			t.Errorf("logged %q", first)
 		}
 	})
