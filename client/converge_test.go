@@ -139,6 +139,8 @@ func (s *struggle) handle(_ context.Context, e client.Event) error {
 			switch {
 			case c.Op == client.Add && same:
 				return fmt.Errorf("ADD of pod %s, which is held as it is; want nothing", p.UID)
+			case c.Op == client.Add && ok && held.Source != p.Source:
+				return fmt.Errorf("ADD of pod %s of %s, which is held of %s; want REMOVE before", p.UID, p.Source, held.Source)
 			case c.Op != client.Add && (!ok || held.Source != p.Source):
 				return fmt.Errorf("%v of pod %s of %s; the consumer holds %+v", c.Op, p.UID, p.Source, held)
 			case c.Op == client.Reconcile && held.SpecDigest != p.SpecDigest:

@@ -80,22 +80,25 @@ func (h *held) interpret(e Event) []Change {
 
 // expand compares a SET with what is held, by source and UID. removed are the pods that the same event has taken away already.
 func (h *held) expand(set Change, removed map[types.UID]bool) []Change {
-	bySource := map[Op]map[string][]Pod{Add: {}, Update: {}, Delete: {}, Reconcile: {}}
+	bySource := map[Op]map[string][]Pod{Remove: {}, Add: {}, Update: {}, Delete: {}, Reconcile: {}}
 	seen := map[types.UID]bool{}
 	for _, p := range set.Pods {
 		seen[p.UID] = true
 		delete(h.absent, p.UID)
 		old, ok := h.pods[p.UID]
-		ok = ok && !removed[p.UID]
 		op := Add
 		switch {
-		case ok && old.Source == p.Source && old.SpecDigest == p.SpecDigest && old.StatusDigest == p.StatusDigest:
+		case !ok || removed[p.UID]:
+		case old.Source != p.Source:
+			// Another source's pod is another pod, even under one UID.
+			bySource[Remove][old.Source] = append(bySource[Remove][old.Source], old)
+		case old.SpecDigest == p.SpecDigest && old.StatusDigest == p.StatusDigest:
 			continue
-		case ok && old.Source == p.Source && old.SpecDigest == p.SpecDigest:
+		case old.SpecDigest == p.SpecDigest:
 			op = Reconcile
-		case ok && p.Object.DeletionTimestamp != nil:
+		case p.Object.DeletionTimestamp != nil:
 			op = Delete
-		case ok && old.Source == p.Source:
+		default:
 			op = Update
 		}
 		bySource[op][p.Source] = append(bySource[op][p.Source], p)
@@ -106,7 +109,7 @@ func (h *held) expand(set Change, removed map[types.UID]bool) []Change {
 		}
 	}
 	var out []Change
-	for _, op := range []Op{Add, Update, Delete, Reconcile} {
+	for _, op := range []Op{Remove, Add, Update, Delete, Reconcile} {
 		for _, source := range slices.Sorted(maps.Keys(bySource[op])) {
 			out = append(out, Change{Op: op, Source: source, SourceReady: h.ready[source], Pods: bySource[op][source]})
 		}

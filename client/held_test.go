@@ -75,6 +75,8 @@ func TestInterpret(t *testing.T) {
 			ops(change(Add, "api", true))}, []string{"ADD api:"}},
 		{"a REMOVE beside a SET isn't said twice", []Event{ops(file), ops(change(Remove, "file", true, "f1"),
 			setOf(true, change(set, "file", true, "f2/a/x", "f3/a/x")))}, []string{"REMOVE file: f1"}},
+		{"a pod that moved to another source, and is being deleted there", []Event{ops(change(Add, "file", true, "p/a/x")),
+			ops(setOf(true, change(set, "api", true, "p/b/x/deleted")))}, []string{"REMOVE file: p", "ADD api: p"}},
 		{"a pod that moved to another source by REMOVE and SET", []Event{ops(change(Add, "file", true, "p/a/x")),
 			ops(change(Remove, "file", true, "p"), setOf(true, change(set, "api", true, "p/a/x")))}, []string{"REMOVE file: p", "ADD api: p"}},
 	} {

@@ -144,6 +144,9 @@ func TestPodsThatCannotStart(t *testing.T) {
 				if err != nil {
 					return err
 				}
+				if len(status.ContainerStatuses) == 0 {
+					return fmt.Errorf("nothing has been observed yet")
+				}
 				w := status.ContainerStatuses[0].State.Waiting
 				for _, reason := range reasons {
 					if w != nil && w.Reason == reason && w.Message != "" {

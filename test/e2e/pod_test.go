@@ -130,6 +130,9 @@ func TestRestartPolicies(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			if len(status.ContainerStatuses) == 0 {
+				return fmt.Errorf("nothing has been observed yet")
+			}
 			c := status.ContainerStatuses[0]
 			if c.RestartCount < 1 || c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" {
 				return fmt.Errorf("restarts %d, state %+v", c.RestartCount, c.State)

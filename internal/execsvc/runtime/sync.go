@@ -147,11 +147,13 @@ func (r *Runtime) startContainer(ctx context.Context, in SyncInput, do Actions, 
 	if err != nil {
 		return fail(CreateContainerError, err)
 	}
+	// Linked first: if this agent is killed in between, nobody comes back for the link of a container that runs.
+	linked := r.linkLog(in.Pod, s, id)
 	if err := r.cfg.Runtime.StartContainer(ctx, id); err != nil {
 		return fail(RunContainerError, err)
 	}
 	r.log.Info("container runs", "pod", podName(in.Pod), "uid", in.Pod.UID, "container", s.Container.Name, "id", id, "attempt", s.Attempt)
-	return r.linkLog(in.Pod, s, id)
+	return linked
 }
 
 // restartPause is how long the container has to wait before it is started again: by the kubelet's rules it starts at once the

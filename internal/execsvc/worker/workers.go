@@ -13,31 +13,6 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Result is what came of a SyncPod that went well.
-type Result struct {
-	// Terminal is set if the pod has run to its end and must not be restarted.
-	Terminal bool
-	// Again is set if there is more to do at once.
-	Again bool
-	// RetryAfter is when the earliest backoff ends; after an error it counts only if it is less than Config.Retry. Zero: nothing
-	// waits for one.
-	RetryAfter time.Duration
-}
-
-// Syncer does the work on one pod. Each method must be safe to repeat: a worker calls it again until it succeeds. The calls
-// for one pod never overlap.
-type Syncer interface {
-	// SyncPod brings the pod to what is desired. Its context ends when the pod is to be terminated.
-	SyncPod(ctx context.Context, pod *v1.Pod) (Result, error)
-	// SyncTerminatingPod stops all that runs, with the grace period in seconds. Its context ends when the grace period has been
-	// shortened: it is then called again.
-	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, grace int64) error
-	// SyncTerminatedPod cleans up what the pod used, and leaves what its status and logs need.
-	SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error
-	// PurgePod removes what is left of a pod that isn't desired any more.
-	PurgePod(ctx context.Context, pod *v1.Pod) error
-}
-
 // Config says how workers work. All times have the kubelet's values for zero.
 type Config struct {
 	Syncer Syncer
@@ -304,42 +279,6 @@ func (w *Workers) retry(res Result) time.Duration {
 		return min(res.RetryAfter, w.cfg.Retry)
 	}
 	return w.cfg.Retry
-}
-
-// release takes the pod out of its name's queue, and lets the next one start if it had the name. The caller holds mu.
-func (w *Workers) release(pod *v1.Pod) {
-	name := fullName(pod)
-	queue := w.queues[name]
-	i := slices.Index(queue, pod.UID)
-	if i < 0 {
-		return
-	}
-	queue = slices.Delete(queue, i, i+1)
-	if len(queue) == 0 {
-		delete(w.queues, name)
-		return
-	}
-	w.queues[name] = queue
-	if i == 0 {
-		w.workers[queue[0]].signal(false)
-	}
-}
-
-// end removes the worker, or begins the life of the incarnation that waited. It is true if the goroutine goes on.
-func (w *Workers) end(uid types.UID, k *worker) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.release(k.machine.pod)
-	m := k.machine.reborn()
-	if m == nil {
-		delete(w.workers, uid)
-		return false
-	}
-	k.machine, k.err = m, nil
-	name := fullName(m.pod)
-	w.queues[name] = append(w.queues[name], uid)
-	k.signal(false)
-	return true
 }
 
 func (w *Workers) resync() time.Duration { return wait.Jitter(w.cfg.Resync, 0.5) }

@@ -18,7 +18,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// TestScenarios runs the files in testdata. Their commands:
+// TestScenarios runs the files in testdata/incremental. Their commands:
 //
 //	set source=NAME [fresh] [err=(WHY)]   merges a set in mergetest's notation and prints the revision, op by op. A line that
 //	                                      is as it was in the set before keeps its pointer, unless fresh is given.
@@ -27,7 +27,7 @@ import (
 //
 // The sources file, http and api are configured, in this order. The nth set is read in second n.
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/incremental", func(t *testing.T, path string) {
 		s := newScenario()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {

@@ -87,9 +87,11 @@ type PodRef struct {
 	// The pod's metadata.uid: unique among all pods that podconfigd serves. A static pod's UID follows its content, so an
 	// edited manifest is a new incarnation. Empty only in requests that look a pod up by namespace and name.
 	Uid string `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
-	// The pod's metadata.namespace. Never empty in responses.
+	// The pod's metadata.namespace. Empty in responses only in a REMOVE of a pod that podconfigd knows from the consumer's own
+	// known_pods alone.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The pod's metadata.name, with the node's name appended for static pods, as the kubelet does. Never empty in responses.
+	// The pod's metadata.name, with the node's name appended for static pods, as the kubelet does. Empty in responses only
+	// where namespace is.
 	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -44,8 +44,8 @@ const (
 //	G3  Unique     Nothing that a saved cursor covers is delivered again.
 //	G4  Atomic     A revision (several ops and fragments, perhaps) arrives whole; a cursor never points inside one.
 //	G5  Minimal    No op that changes nothing: equal input gives silence. Exceptions: the one empty ADD of a source becoming
-//	               ready; a REMOVE of a pod that the consumer may not hold, in a catch-up with filters; the kubelet's own
-//	               repeats in the snapshot modes.
+//	               ready; a REMOVE of a pod that the consumer may not hold, in a catch-up with filters; a coalesced catch-up
+//	               names a pod that changed and changed back; the kubelet's own repeats in the snapshot modes.
 //	G6  Durable    What a consumer has seen survives kill -9 of podconfigd: the same instance_id, revisions never go back, UIDs
 //	               and first-seen times stay. If the store can't be written, podconfigd serves from memory under a temporary
 //	               instance_id, says so in health, heartbeat and metric, and returns to the store when it can.
@@ -192,8 +192,8 @@ type PodConfigService_WatchObjectsClient = grpc.ServerStreamingClient[WatchObjec
 //	G3  Unique     Nothing that a saved cursor covers is delivered again.
 //	G4  Atomic     A revision (several ops and fragments, perhaps) arrives whole; a cursor never points inside one.
 //	G5  Minimal    No op that changes nothing: equal input gives silence. Exceptions: the one empty ADD of a source becoming
-//	               ready; a REMOVE of a pod that the consumer may not hold, in a catch-up with filters; the kubelet's own
-//	               repeats in the snapshot modes.
+//	               ready; a REMOVE of a pod that the consumer may not hold, in a catch-up with filters; a coalesced catch-up
+//	               names a pod that changed and changed back; the kubelet's own repeats in the snapshot modes.
 //	G6  Durable    What a consumer has seen survives kill -9 of podconfigd: the same instance_id, revisions never go back, UIDs
 //	               and first-seen times stay. If the store can't be written, podconfigd serves from memory under a temporary
 //	               instance_id, says so in health, heartbeat and metric, and returns to the store when it can.

@@ -31,7 +31,9 @@ type PodOperation int32
 const (
 	// Never sent. A consumer that meets it, or a value that it doesn't know, resubscribes with NOTIFICATION_MODE_SNAPSHOT.
 	PodOperation_POD_OPERATION_UNSPECIFIED PodOperation = 0
-	// These are all the pods of all sources. What the consumer holds and isn't here is gone, if its source is ready.
+	// These are all the pods of all sources. What the consumer holds and isn't here is gone, if its source is ready. A SET that is
+	// too large for one message comes in several, `continued`, whose pods together are the set; one at the start of a stream is
+	// completed by `synced`, which tells which sources are ready and bears the cursor.
 	PodOperation_POD_OPERATION_SET PodOperation = 1
 	// These pods are new. ADD of a pod that the consumer holds is an update of it. With no pods: the source has become ready.
 	PodOperation_POD_OPERATION_ADD PodOperation = 2

@@ -1,0 +1,262 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+var errDown = status.Error(codes.Unavailable, "the runtime went away")
+
+// once fails the nth call of a method, from zero, and no other. hit tells whether there was one.
+type once struct {
+	method string
+
+	mu  sync.Mutex
+	n   int
+	hit bool
+}
+
+func (o *once) fault(method string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if method != o.method {
+		return nil
+	}
+	o.n--
+	if o.n != -1 {
+		return nil
+	}
+	o.hit = true
+	return errDown
+}
+
+// Each RPC of a pod's whole life fails once, in every place where it is made; the next rounds make up for it.
+func TestFaultsConverge(t *testing.T) {
+	for _, method := range []string{
+		"ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus", "ImageStatus", "PullImage",
+		"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox",
+	} {
+		t.Run(method, func(t *testing.T) {
+			tryEach(t, func(t *testing.T, n int) bool {
+				s := newSim(t)
+				o := &once{method: method, n: n}
+				s.setFault(o.fault)
+				s.live()
+				return o.hit
+			})
+		})
+	}
+}
+
+// The same, but the runtime does what it is told, and only its answer is lost: as when either of the two is killed.
+func TestLostAnswersConverge(t *testing.T) {
+	for _, method := range []string{
+		"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox",
+	} {
+		t.Run(method, func(t *testing.T) {
+			tryEach(t, func(t *testing.T, n int) bool {
+				s := newSim(t)
+				o := &once{method: method, n: n}
+				s.cri = &forgetful{RuntimeService: s.cri, lose: o.fault}
+				s.Runtime = s.restarted()
+				s.live()
+				return o.hit
+			})
+		})
+	}
+}
+
+// tryEach tries the nth call, for every n until there is no such call any more.
+func tryEach(t *testing.T, try func(t *testing.T, n int) bool) {
+	t.Helper()
+	for n := 0; ; n++ {
+		more := false
+		t.Run(fmt.Sprint(n), func(t *testing.T) { more = try(t, n) })
+		if !more {
+			if n == 0 {
+				t.Error("there is no such call")
+			}
+			return
+		}
+	}
+}
+
+// live takes a pod through a life in which everything happens that a pod can come to: an init container, crashes, a new image, a
+// sandbox that dies, and the end. After each it must come to what it should be, and at the end nothing may be left.
+func (s *sim) live() {
+	s.t.Helper()
+	a := sample("a")
+	a.Image = "sim/app:1"
+	pod := simPod(a, sample("b"))
+	pod.Spec.InitContainers = []v1.Container{sample("i", "exit", "0")}
+	s.converge(pod)
+	for range 3 {
+		s.exit(pod, "a", 1)
+		s.converge(pod)
+	}
+	pod.Spec.Containers[1].Image = "sim/other:2"
+	s.converge(pod)
+	for _, box := range s.statusAgain(pod).Sandboxes {
+		if err := s.server.KillSandbox(box.ID); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.converge(pod)
+	s.exit(pod, "b", 0)
+	s.converge(pod)
+
+	s.retry("kill", func() error {
+		has, err := s.Status(s.t.Context(), pod.UID)
+		if err != nil {
+			return err
+		}
+		return s.KillPod(s.t.Context(), has, 30)
+	})
+	s.retry("purge", func() error {
+		has, err := s.Status(s.t.Context(), pod.UID)
+		if err != nil {
+			return err
+		}
+		return s.Purge(s.t.Context(), pod, has)
+	})
+	s.setFault(nil)
+	if sandboxes, containers := s.left(); sandboxes+containers > 0 {
+		s.t.Fatalf("%d sandboxes and %d containers are left", sandboxes, containers)
+	}
+	s.wantNoLogs()
+}
+
+// converge syncs until there is nothing more to do, and checks what there is then.
+func (s *sim) converge(pod *v1.Pod) {
+	s.t.Helper()
+	for range 12 {
+		// Longer than any backoff.
+		s.clock.Step(6 * time.Minute)
+		has, err := s.Status(s.t.Context(), pod.UID)
+		if err != nil {
+			continue
+		}
+		if text := settled(pod, has); text == "" {
+			s.wantLinks(has)
+			return
+		}
+		s.SyncPod(s.t.Context(), SyncInput{Pod: pod, Has: has, Mounts: func(*v1.Container) ([]Mount, error) { return nil, nil }})
+	}
+	has := s.statusAgain(pod)
+	s.t.Fatalf("the pod doesn't come to rest: %s\n%+v", settled(pod, has), has)
+}
+
+// wantLinks checks that log collectors find every container.
+func (s *sim) wantLinks(has *Pod) {
+	s.t.Helper()
+	for _, c := range has.Containers {
+		if _, err := os.Stat(s.logLink(has.Namespace, has.Name, c.Name, c.ID)); err != nil {
+			s.t.Fatalf("the log of %s, attempt %d, isn't linked: %v", c.Name, c.Attempt, err)
+		}
+	}
+}
+
+// settled is empty if the pod has all that it should have, once.
+func settled(pod *v1.Pod, has *Pod) string {
+	do := ComputeActions(pod, has)
+	if do.KillPod || do.CreateSandbox || len(do.Kill)+len(do.Remove)+len(do.Start) > 0 {
+		return fmt.Sprintf("there is more to do: %+v", do)
+	}
+	ready, running := 0, map[string]int{}
+	for _, s := range has.Sandboxes {
+		if s.Ready {
+			ready++
+		}
+	}
+	for _, c := range has.Containers {
+		if c.State != Exited {
+			running[c.Name]++
+		}
+	}
+	if ready != 1 || len(running) != 2 || running["a"] != 1 || running["b"] != 1 {
+		return fmt.Sprintf("%d sandboxes are ready, and of each container there run %v", ready, running)
+	}
+	return ""
+}
+
+// statusAgain is the pod's status at the second try, if the first fails.
+func (s *sim) statusAgain(pod *v1.Pod) *Pod {
+	s.t.Helper()
+	if has, err := s.Status(s.t.Context(), pod.UID); err == nil {
+		return has
+	}
+	return s.status(pod)
+}
+
+// retry does it again if it fails, once.
+func (s *sim) retry(what string, do func() error) {
+	s.t.Helper()
+	if do() == nil {
+		return
+	}
+	if err := do(); err != nil {
+		s.t.Fatalf("%s, for the second time: %v", what, err)
+	}
+}
+
+// forgetful does what it is told, and may lose the answer.
+type forgetful struct {
+	internalapi.RuntimeService
+	lose func(method string) error
+}
+
+func (f *forgetful) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+	id, err := f.RuntimeService.RunPodSandbox(ctx, config, handler)
+	if lost := f.lose("RunPodSandbox"); lost != nil {
+		return "", lost
+	}
+	return id, err
+}
+
+func (f *forgetful) CreateContainer(
+	ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig,
+) (string, error) {
+	id, err := f.RuntimeService.CreateContainer(ctx, sandbox, config, sandboxConfig)
+	if lost := f.lose("CreateContainer"); lost != nil {
+		return "", lost
+	}
+	return id, err
+}
+
+// answer is err, unless the answer is lost.
+func (f *forgetful) answer(method string, err error) error {
+	if lost := f.lose(method); lost != nil {
+		return lost
+	}
+	return err
+}
+
+func (f *forgetful) StartContainer(ctx context.Context, id string) error {
+	return f.answer("StartContainer", f.RuntimeService.StartContainer(ctx, id))
+}
+
+func (f *forgetful) StopContainer(ctx context.Context, id string, timeout int64) error {
+	return f.answer("StopContainer", f.RuntimeService.StopContainer(ctx, id, timeout))
+}
+
+func (f *forgetful) StopPodSandbox(ctx context.Context, id string) error {
+	return f.answer("StopPodSandbox", f.RuntimeService.StopPodSandbox(ctx, id))
+}
+
+func (f *forgetful) RemoveContainer(ctx context.Context, id string) error {
+	return f.answer("RemoveContainer", f.RuntimeService.RemoveContainer(ctx, id))
+}
+
+func (f *forgetful) RemovePodSandbox(ctx context.Context, id string) error {
+	return f.answer("RemovePodSandbox", f.RuntimeService.RemovePodSandbox(ctx, id))
+}

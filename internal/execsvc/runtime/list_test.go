@@ -1,0 +1,101 @@
+package runtime
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+)
+
+func TestStatusInFull(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"), sample("b", "exit", "3"))
+	s.mustSync(pod)
+	has := s.status(pod)
+	if has.UID != "uid-1" || has.Namespace != "default" || has.Name != "web" || has.Source != "file" || !has.ReadAt.Equal(s.clock.Now()) {
+		t.Errorf("pod %+v", has)
+	}
+	box := has.ReadySandbox()
+	if box == nil || len(box.IPs) != 1 || box.HostNetwork || box.Attempt != 0 {
+		t.Errorf("sandbox %+v; want it ready, with an address", box)
+	}
+	a, b := has.Latest("a"), has.Latest("b")
+	if a.State != Running || a.Image != "localhost/sample:1" || !a.Started.Equal(s.clock.Now()) || !a.Finished.IsZero() ||
+		a.SandboxID != box.ID || *a.GracePeriod != 30 {
+		t.Errorf("a is %+v", a)
+	}
+	if b.State != Exited || b.ExitCode != 3 || b.Reason != "Error" || !b.Finished.Equal(s.clock.Now()) {
+		t.Errorf("b is %+v", b)
+	}
+	if !has.Active() {
+		t.Error("the pod isn't active")
+	}
+}
+
+func TestStatusOfNobody(t *testing.T) {
+	s := newSim(t)
+	has := s.status(simPod())
+	if has.UID != "uid-1" || len(has.Sandboxes)+len(has.Containers) > 0 || has.Active() || !has.ReadAt.Equal(s.clock.Now()) {
+		t.Errorf("pod %+v; want it empty", has)
+	}
+}
+
+// The end of a container doesn't change: it is asked for once.
+func TestStatusRemembersEnds(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"), sample("b", "exit", "3"))
+	s.mustSync(pod)
+	asked := func() int {
+		before := s.server.Calls()["ContainerStatus"]
+		s.status(pod)
+		return s.server.Calls()["ContainerStatus"] - before
+	}
+	if n := asked(); n != 2 {
+		t.Fatalf("asked for %d containers; want both", n)
+	}
+	if n := asked(); n != 1 {
+		t.Fatalf("asked for %d containers; want the running one", n)
+	}
+	s.wantListed("uid-1")
+	if n := asked(); n != 1 {
+		t.Errorf("asked for %d containers after a list; want the running one", n)
+	}
+	s.server.Forget()
+	s.wantListed()
+	if len(s.exited) != 0 {
+		t.Errorf("%d containers that are gone are remembered", len(s.exited))
+	}
+}
+
+// Containers are ordered by attempt even where their times of creation are the same, or run backwards.
+func TestAttemptsAreOrdered(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	for attempt := range uint32(4) {
+		s.mustSync(pod)
+		s.wantContainer(pod, "a", Running, attempt)
+		s.exit(pod, "a", 1)
+		s.clock.SetTime(s.clock.Now().Add(-time.Hour))
+		s.Runtime = s.restarted()
+	}
+}
+
+func TestVersion(t *testing.T) {
+	s := newSim(t)
+	name, version, err := s.Version(t.Context())
+	if err != nil || name == "" || version == "" {
+		t.Errorf("%q, %q, %v", name, version, err)
+	}
+	s.setFault(failing("Version", status.Error(codes.Unavailable, "down")))
+	if _, _, err := s.Version(t.Context()); err == nil {
+		t.Error("no error although the runtime doesn't answer")
+	}
+}

@@ -1,0 +1,255 @@
+package runtime
+
+import (
+	"context"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	remote "k8s.io/cri-client/pkg"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/simruntime"
+)
+
+func TestMain(m *testing.M) {
+	// The CRI client logs every error that it returns.
+	klog.SetLogger(klog.Logger{})
+	goleak.VerifyTestMain(m)
+}
+
+// timerClock stands still until it is stepped, and tells of each timer that is waited for.
+type timerClock struct {
+	*testingclock.FakeClock
+	timers chan time.Duration
+}
+
+func (c *timerClock) NewTimer(d time.Duration) clock.Timer {
+	timer := c.FakeClock.NewTimer(d)
+	c.timers <- d
+	return timer
+}
+
+// sim is a Runtime that drives a simulated container runtime through a real socket. Both have the same clock.
+type sim struct {
+	*Runtime
+	t      *testing.T
+	server *simruntime.Server
+	cri    internalapi.RuntimeService
+	images internalapi.ImageManagerService
+	clock  *timerClock
+	// root has the logs: in pods, and the links to them in containers.
+	root string
+
+	mu sync.Mutex
+	// fault, if set, fails the RPCs for which it returns an error.
+	fault func(method string) error
+}
+
+func newSim(t *testing.T) *sim {
+	t.Helper()
+	s := &sim{
+		t: t, root: t.TempDir(),
+		clock: &timerClock{FakeClock: testingclock.NewFakeClock(time.Unix(1_000_000, 0)), timers: make(chan time.Duration, 1000)},
+	}
+	s.server = simruntime.New(simruntime.Config{Clock: s.clock, Fault: func(_ context.Context, method string, _ any) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.fault == nil {
+			return nil
+		}
+		return s.fault(method)
+	}})
+	t.Cleanup(s.server.Close)
+	socket := filepath.Join(t.TempDir(), "cri.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	endpoint := "unix://" + socket
+	s.cri, err = remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cri.Close(context.Background()) })
+	s.images, err = remote.NewRemoteImageServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.images.Close(context.Background()) })
+	s.Runtime = s.restarted()
+	return s
+}
+
+// restarted is a Runtime as podexecd has it after a restart: it remembers nothing.
+func (s *sim) restarted() *Runtime {
+	return New(Config{Runtime: s.cri, Images: s.images, Agent: "me", LogsDir: filepath.Join(s.root, "pods"), Clock: s.clock})
+}
+
+func (s *sim) setFault(fault func(method string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = fault
+}
+
+// sample is a container of an image that is present, with the arguments of the simulated program.
+func sample(name string, args ...string) v1.Container {
+	return v1.Container{
+		Name: name, Image: "localhost/sample:1", ImagePullPolicy: v1.PullIfNotPresent, Args: args,
+		TerminationMessagePath: v1.TerminationMessagePathDefault, TerminationMessagePolicy: v1.TerminationMessageReadFile,
+	}
+}
+
+func simPod(containers ...v1.Container) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			UID: "uid-1", Namespace: "default", Name: "web", Labels: map[string]string{"app": "web"},
+			Annotations: map[string]string{configSourceAnnotation: "file"},
+		},
+		Spec: v1.PodSpec{
+			RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: ptr.To[int64](30), Containers: containers,
+		},
+	}
+}
+
+// status reads the pod.
+func (s *sim) status(pod *v1.Pod) *Pod {
+	s.t.Helper()
+	has, err := s.Status(s.t.Context(), pod.UID)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return has
+}
+
+// sync does one round for the pod.
+func (s *sim) sync(pod *v1.Pod) SyncResult {
+	s.t.Helper()
+	return s.SyncPod(s.t.Context(), SyncInput{
+		Pod: pod, Has: s.status(pod), Mounts: func(*v1.Container) ([]Mount, error) { return nil, nil },
+	})
+}
+
+// mustSync does one round that goes well.
+func (s *sim) mustSync(pod *v1.Pod) {
+	s.t.Helper()
+	if res := s.sync(pod); res.Err != nil || len(res.Waiting) > 0 || res.RetryAfter != 0 {
+		s.t.Fatalf("SyncPod: %+v", res)
+	}
+}
+
+// wantWaiting does one round, and checks what one container waits for and when it is tried again. It returns the message.
+func (s *sim) wantWaiting(pod *v1.Pod, container, reason string, retry time.Duration, failed bool) string {
+	s.t.Helper()
+	res := s.sync(pod)
+	if got := res.Waiting[container]; got.Reason != reason || res.RetryAfter != retry || (res.Err != nil) != failed {
+		s.t.Fatalf("%s waits for %q (%s), retry after %v, error %v; want %s, %v, error %v",
+			container, got.Reason, got.Message, res.RetryAfter, res.Err, reason, retry, failed)
+	}
+	return res.Waiting[container].Message
+}
+
+// wantContainer checks the newest container of a name.
+func (s *sim) wantContainer(pod *v1.Pod, name string, state State, attempt uint32) *Container {
+	s.t.Helper()
+	c := s.status(pod).Latest(name)
+	if c == nil || c.State != state || c.Attempt != attempt {
+		s.t.Fatalf("container %s is %+v; want state %v, attempt %d", name, c, state, attempt)
+	}
+	return c
+}
+
+// exit ends the newest container of a name by itself.
+func (s *sim) exit(pod *v1.Pod, name string, code int32) {
+	s.t.Helper()
+	if err := s.server.ExitContainer(s.statusAgain(pod).Latest(name).ID, code); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// callsDuring are the RPCs made by f, sorted, but for those that only read.
+func (s *sim) callsDuring(f func()) []string {
+	before := s.server.Calls()
+	f()
+	var out []string
+	after := s.server.Calls()
+	for _, method := range slices.Sorted(maps.Keys(after)) {
+		if strings.HasPrefix(method, "List") || strings.HasSuffix(method, "Status") {
+			continue
+		}
+		for range after[method] - before[method] {
+			out = append(out, method)
+		}
+	}
+	return out
+}
+
+// files are the paths under root that aren't directories, sorted.
+func (s *sim) files() []string {
+	s.t.Helper()
+	var out []string
+	err := filepath.WalkDir(s.root, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			out = append(out, strings.TrimPrefix(path, s.root+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+// left is how many sandboxes and containers the runtime has, whosever they are.
+func (s *sim) left() (sandboxes, containers int) {
+	s.t.Helper()
+	b, err := s.cri.ListPodSandbox(s.t.Context(), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := s.cri.ListContainers(s.t.Context(), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(b), len(c)
+}
+
+// wantListed checks the UIDs that List shows.
+func (s *sim) wantListed(want ...types.UID) {
+	s.t.Helper()
+	pods, err := s.List(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var got []types.UID
+	for _, p := range pods {
+		got = append(got, p.UID)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		s.t.Fatalf("List has %v; want %v", got, want)
+	}
+}

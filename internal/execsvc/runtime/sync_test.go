@@ -1,0 +1,213 @@
+package runtime
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+)
+
+func TestSyncPodStarts(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a", "print", "hello"))
+	s.mustSync(pod)
+	a := s.wantContainer(pod, "a", Running, 0)
+
+	sandboxes, err := s.cri.ListPodSandbox(t.Context(), nil)
+	if err != nil || len(sandboxes) != 1 {
+		t.Fatalf("sandboxes %v, error %v; want one", sandboxes, err)
+	}
+	wantLabels := map[string]string{
+		"app": "web", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": "uid-1",
+	}
+	if diff := cmp.Diff(wantLabels, sandboxes[0].GetLabels()); diff != "" {
+		t.Errorf("labels of the sandbox (-want +got):\n%s", diff)
+	}
+	wantAnnotations := map[string]string{"kubernetes.io/config.source": "file", AgentAnnotation: "me"}
+	if diff := cmp.Diff(wantAnnotations, sandboxes[0].GetAnnotations()); diff != "" {
+		t.Errorf("annotations of the sandbox (-want +got):\n%s", diff)
+	}
+
+	container, err := s.cri.ContainerStatus(t.Context(), a.ID, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		AgentAnnotation: "me", containerHashAnnotation: ContainerHash(&pod.Spec.Containers[0]), restartCountAnnotation: "0",
+		podTerminationGracePeriodAnnotation: "30",
+	} {
+		if got := container.GetStatus().GetAnnotations()[key]; got != want {
+			t.Errorf("annotation %s of the container is %q; want %q", key, got, want)
+		}
+	}
+
+	link := "containers/web_default_a-" + a.ID + ".log"
+	if diff := cmp.Diff([]string{link, "pods/default_web_uid-1/a/0.log"}, s.files()); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	log, err := os.ReadFile(filepath.Join(s.root, link))
+	if err != nil || !strings.HasSuffix(string(log), " hello\n") {
+		t.Errorf("through the link the log is %q, error %v", log, err)
+	}
+}
+
+func TestSecondSyncDoesNothing(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"), sample("b"))
+	pod.Spec.InitContainers = []v1.Container{sample("i", "exit", "0")}
+	s.mustSync(pod)
+	s.mustSync(pod)
+	before := s.files()
+	if calls := s.callsDuring(func() { s.mustSync(pod) }); len(calls) > 0 {
+		t.Errorf("calls %q; want none", calls)
+	}
+	// Nor does a podexecd that has just started.
+	s.Runtime = s.restarted()
+	if calls := s.callsDuring(func() { s.mustSync(pod) }); len(calls) > 0 {
+		t.Errorf("calls after a restart %q; want none", calls)
+	}
+	if diff := cmp.Diff(before, s.files()); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+}
+
+func TestInitContainersFirst(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	pod.Spec.InitContainers = []v1.Container{sample("i"), sample("j", "exit", "0")}
+	s.mustSync(pod)
+	s.wantContainer(pod, "i", Running, 0)
+	s.mustSync(pod)
+	if n := len(s.status(pod).Containers); n != 1 {
+		t.Fatalf("%d containers while the first init container runs", n)
+	}
+	s.exit(pod, "i", 0)
+	s.mustSync(pod)
+	s.wantContainer(pod, "j", Exited, 0)
+	s.mustSync(pod)
+	s.wantContainer(pod, "a", Running, 0)
+}
+
+// failing fails the calls of one method.
+func failing(method string, err error) func(string) error {
+	return func(called string) error {
+		if called == method {
+			return err
+		}
+		return nil
+	}
+}
+
+func TestReasonsOfFailures(t *testing.T) {
+	down := status.Error(codes.Unavailable, "down")
+	for method, reason := range map[string]string{
+		"RunPodSandbox": "ContainerCreating", "ImageStatus": ImageInspectError, "CreateContainer": CreateContainerError, "StartContainer": RunContainerError,
+	} {
+		t.Run(method, func(t *testing.T) {
+			s := newSim(t)
+			pod := simPod(sample("a"), sample("b"))
+			s.setFault(failing(method, down))
+			res := s.sync(pod)
+			if !errors.Is(res.Err, down) && !strings.Contains(res.Err.Error(), "down") {
+				t.Errorf("error %v", res.Err)
+			}
+			for _, name := range []string{"a", "b"} {
+				if res.Waiting[name].Reason != reason {
+					t.Errorf("%s waits for %+v; want %s", name, res.Waiting[name], reason)
+				}
+			}
+		})
+	}
+}
+
+func TestMountFails(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	res := s.SyncPod(t.Context(), SyncInput{
+		Pod: pod, Has: s.status(pod), Mounts: func(*v1.Container) ([]Mount, error) { return nil, errors.New("no such volume") },
+	})
+	if got := res.Waiting["a"]; got.Reason != CreateContainerConfigError || got.Message != "no such volume" || res.Err == nil {
+		t.Errorf("a waits for %+v, error %v", got, res.Err)
+	}
+	if _, containers := s.left(); containers != 0 {
+		t.Error("a container was made all the same")
+	}
+}
+
+// A new image restarts the container in its sandbox, whatever the policy.
+func TestDefinitionChanges(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"), sample("b"))
+	pod.Spec.RestartPolicy = v1.RestartPolicyNever
+	s.mustSync(pod)
+	changed := pod.DeepCopy()
+	changed.Spec.Containers[0].Image = "localhost/sample:2"
+	want := []string{"CreateContainer", "StartContainer", "StopContainer"}
+	if diff := cmp.Diff(want, s.callsDuring(func() { s.mustSync(changed) })); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	s.wantContainer(changed, "a", Running, 1)
+	s.wantContainer(changed, "b", Running, 0)
+}
+
+func TestSandboxDies(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	s.mustSync(pod)
+	first := s.status(pod).Sandboxes[0].ID
+	if err := s.server.KillSandbox(first); err != nil {
+		t.Fatal(err)
+	}
+	s.mustSync(pod)
+	has := s.status(pod)
+	a := s.wantContainer(pod, "a", Running, 1)
+	if box := has.ReadySandbox(); box == nil || box.Attempt != 1 || a.SandboxID != box.ID || len(box.IPs) != 1 {
+		t.Errorf("a runs in %s; sandboxes are %+v", a.SandboxID, has.Sandboxes)
+	}
+	// The old sandbox goes when its last container does.
+	s.exit(pod, "a", 1)
+	s.clock.Step(time.Minute)
+	s.mustSync(pod)
+	s.mustSync(pod)
+	if has := s.status(pod); len(has.Sandboxes) != 1 || len(has.Containers) != 2 {
+		t.Errorf("%d sandboxes and %d containers are left; want 1 and 2", len(has.Sandboxes), len(has.Containers))
+	}
+}
+
+// A pod that has done its work is stopped, and doesn't come back, whatever becomes of its sandbox.
+func TestAllDone(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a", "exit", "0"))
+	pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+	s.mustSync(pod)
+	for range 3 {
+		s.mustSync(pod)
+		if has := s.status(pod); has.Active() || len(has.Sandboxes) != 1 || len(has.Containers) != 1 {
+			t.Fatalf("pod %+v; want one dead sandbox and one dead container", has)
+		}
+	}
+}
+
+// A podexecd that was killed between making a container and starting it goes on with that attempt.
+func TestCreatedAndNeverStarted(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	s.setFault(failing("StartContainer", status.Error(codes.Unavailable, "down")))
+	s.wantWaiting(pod, "a", RunContainerError, 0, true)
+	s.wantContainer(pod, "a", Created, 0)
+	s.setFault(nil)
+	s.Runtime = s.restarted()
+	s.mustSync(pod)
+	s.wantContainer(pod, "a", Running, 0)
+	if _, containers := s.left(); containers != 1 {
+		t.Errorf("%d containers; want one", containers)
+	}
+}

@@ -1,0 +1,128 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestRetries(t *testing.T) {
+	failure := errors.New("disk on fire")
+	tests := []struct {
+		name   string
+		result Result
+		err    error
+		pause  time.Duration
+	}{
+		{"after an error", Result{}, failure, 10 * time.Second},
+		{"when the backoff ends", Result{RetryAfter: 160 * time.Second}, nil, 160 * time.Second},
+		{"when the backoff ends, soon", Result{RetryAfter: time.Second}, nil, time.Second},
+		{"error and a short backoff", Result{RetryAfter: 3 * time.Second}, failure, 3 * time.Second},
+		{"error and a long backoff", Result{RetryAfter: 300 * time.Second}, failure, 10 * time.Second},
+		{"again, but an error", Result{Again: true}, failure, 10 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			run(t, func(h *harness) {
+				h.plan("sync a", func(context.Context) (Result, error) { return tt.result, tt.err })
+				h.Update(newPod("a", "web"))
+				h.want("sync a")
+				h.wantPause(tt.pause, "sync a")
+				h.wantPause(tt.pause, "sync a")
+				if got, _ := h.Get("a"); !errors.Is(got.Err, tt.err) {
+					t.Errorf("Err is %v; want %v", got.Err, tt.err)
+				}
+			})
+		})
+	}
+}
+
+func TestEveryStepIsRetried(t *testing.T) {
+	run(t, func(h *harness) {
+		for _, call := range []string{"terminate a 30", "clean up a", "purge a"} {
+			h.fail(call, errors.New("no"))
+		}
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		h.Remove(newPod("a", "web"), 30)
+		h.want("terminate a 30")
+		h.wantPause(10*time.Second, "terminate a 30")
+		h.fail("terminate a 30", nil)
+		h.wantPause(10*time.Second, "terminate a 30", "clean up a")
+		h.wantPause(10*time.Second, "clean up a")
+		h.fail("clean up a", nil)
+		h.wantPause(10*time.Second, "clean up a", "purge a")
+		h.fail("purge a", nil)
+		h.wantPause(10*time.Second, "purge a")
+		h.wantGone("a")
+	})
+}
+
+func TestAgainMeansAtOnce(t *testing.T) {
+	run(t, func(h *harness) {
+		left := 3
+		h.plan("sync a", func(context.Context) (Result, error) {
+			left--
+			return Result{Again: left > 0}, nil
+		})
+		h.Update(newPod("a", "web"))
+		h.want("sync a", "sync a", "sync a")
+	})
+}
+
+func TestResync(t *testing.T) {
+	run(t, func(h *harness) {
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		h.clock.Step(time.Minute - time.Nanosecond)
+		h.want()
+		// Each pause is up to half longer, so that pods don't march in step.
+		h.clock.Step(30*time.Second + time.Nanosecond)
+		h.want("sync a")
+	})
+}
+
+func TestSyncWakes(t *testing.T) {
+	run(t, func(h *harness) {
+		h.Sync("nobody")
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		h.fail("sync a", errors.New("no"))
+		h.Sync("a")
+		h.want("sync a")
+		h.Sync("a")
+		h.want("sync a")
+	})
+}
+
+func TestSameErrorIsLoggedOnce(t *testing.T) {
+	run(t, func(h *harness) {
+		lines := func() int { return strings.Count(h.log.String(), "\n") }
+		again := func(err error, want int) {
+			t.Helper()
+			h.fail("sync a", err)
+			h.Sync("a")
+			h.want("sync a")
+			if lines() != want {
+				t.Fatalf("log %q; want %d lines", h.log, want)
+			}
+		}
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		again(errors.New("one"), 1)
+		again(errors.New("one"), 1)
+		again(errors.New("two"), 2)
+		again(errors.New("one"), 3)
+		again(nil, 4)
+		again(nil, 4)
+		again(errors.New("one"), 5)
+		if first, _, _ := strings.Cut(h.log.String(), "\n"); !strings.Contains(first, "level=ERROR") ||
+			!strings.Contains(first, "pod=default/web uid=a step=sync error=one") {
+			t.Errorf("logged %q", first)
+		}
+	})
+}

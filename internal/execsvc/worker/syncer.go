@@ -1,0 +1,39 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+)
+
+// Result is what came of a SyncPod that went well.
+type Result struct {
+	// Terminal is set if the pod has run to its end and must not be restarted.
+	Terminal bool
+	// Again is set if there is more to do at once.
+	Again bool
+	// RetryAfter is when the earliest backoff ends; after an error it counts only if it is less than Config.Retry. Zero: nothing
+	// waits for one.
+	RetryAfter time.Duration
+}
+
+// Syncer does the work on one pod. Each method must be safe to repeat: a worker calls it again until it succeeds. The calls
+// for one pod never overlap.
+type Syncer interface {
+	// SyncPod brings the pod to what is desired. Its context ends when the pod is to be terminated.
+	SyncPod(ctx context.Context, pod *v1.Pod) (Result, error)
+	// SyncTerminatingPod stops all that runs, with the grace period in seconds. Its context ends when the grace period has been
+	// shortened: it is then called again.
+	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, grace int64) error
+	// SyncTerminatedPod cleans up what the pod used, and leaves what its status and logs need.
+	SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error
+	// PurgePod removes what is left of a pod that isn't desired any more.
+	PurgePod(ctx context.Context, pod *v1.Pod) error
+}
