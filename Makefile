@@ -13,7 +13,7 @@ PKG      ?= ./...
 RUNTIME  ?=
 # For `make bench`: which, and how often.
 BENCH    ?= .
-COUNT    ?= 6
+COUNT    ?= 1
 # For `make fuzz`: seconds in all.
 FUZZTIME ?= 300
 # For `make images`: the images are podstream/NAME:$(TAG).
@@ -57,7 +57,7 @@ race: deps ## Run all tests with the race detector
 	PODSTREAM_REQUIRE_RUNTIME=1 go test -race $(PKG)
 
 .PHONY: bench
-bench: ## Run the benchmarks (BENCH=regexp COUNT=6); compare two runs with benchstat
+bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat
 	go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) $(PKG)
 
 .PHONY: fuzz

@@ -28,7 +28,7 @@ func (t *tool) newUpdatePrinter() updatePrinter {
 	}
 	return &updateTable{
 		// As wide as RECONCILE and HEARTBEAT, the longest of what may still come.
-		table: newTable(t.Stdout, "TIME", "REV", "OP       ", "SOURCE", "POD", "UID", "CONTAINERS"),
+		table: newTable(t.Stdout, "TIME", "REV", "OP       ", "SOURCE", "POD                   ", "UID      ", "CONTAINERS"),
 		clock: t.Clock,
 		wide:  t.output == outputWide,
 	}

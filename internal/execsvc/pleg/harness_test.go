@@ -3,9 +3,7 @@ package pleg
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"

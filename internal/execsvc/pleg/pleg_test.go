@@ -1,20 +1,11 @@
 package pleg
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
-	"k8s.io/apimachinery/pkg/types"
-	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 )

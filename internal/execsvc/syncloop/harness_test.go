@@ -56,13 +56,13 @@ func (f *fakeHandler) HandlePodAdditions(pods []*v1.Pod) {
 	}
 }
 
-func (f *fakeHandler) HandlePodUpdates(pods []*v1.Pod)   { f.note("update %s", names(pods)) }
+func (f *fakeHandler) HandlePodUpdates(pods []*v1.Pod) { f.note("update %s", names(pods)) }
 
-func (f *fakeHandler) HandlePodRemoves(pods []*v1.Pod)   { f.note("remove %s", names(pods)) }
+func (f *fakeHandler) HandlePodRemoves(pods []*v1.Pod) { f.note("remove %s", names(pods)) }
 
 func (f *fakeHandler) HandlePodReconcile(pods []*v1.Pod) { f.note("reconcile %s", names(pods)) }
 
-func (f *fakeHandler) HandlePodSyncs(uids []types.UID)   { f.note("sync %v", uids) }
+func (f *fakeHandler) HandlePodSyncs(uids []types.UID) { f.note("sync %v", uids) }
 
 func (f *fakeHandler) HandlePodCleanups(context.Context) error {
 	f.note("clean up")

@@ -1,16 +1,10 @@
 package worker
 
 import (
-	"context"
-	"log/slog"
 	"slices"
-	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/clock"
 )
 
 // release takes the pod out of its name's queue, and lets the next one start if it had the name. The caller holds mu.

@@ -3,10 +3,8 @@ package worker
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 

@@ -2,18 +2,12 @@ package worker
 
 import (
 	"context"
-	"log/slog"
-	"slices"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/clock"
 )
 
-// Result is what came of a SyncPod that went well.
+// Result is what came of a SyncPod. After an error only RetryAfter counts.
 type Result struct {
 	// Terminal is set if the pod has run to its end and must not be restarted.
 	Terminal bool

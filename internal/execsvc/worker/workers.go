@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 

@@ -2,9 +2,7 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
