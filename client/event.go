@@ -90,8 +90,12 @@ func decodePod(m *podconfigv1.Pod, content bool) (Pod, error) {
 	if !content {
 		return p, nil
 	}
+	encoded, ok := m.GetContent().(*podconfigv1.Pod_Protobuf)
+	if !ok {
+		return Pod{}, fmt.Errorf("pod %s/%s came in another format than the one asked for: %T", p.Namespace, p.Name, m.GetContent())
+	}
 	p.Object = &v1.Pod{}
-	if err := p.Object.Unmarshal(m.GetProtobuf()); err != nil {
+	if err := p.Object.Unmarshal(encoded.Protobuf); err != nil {
 		return Pod{}, fmt.Errorf("decode pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	return p, nil

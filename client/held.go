@@ -29,13 +29,21 @@ func newHeld(opts WatchOptions) *held {
 	return h
 }
 
+// startStream forgets what was true of the stream before only: a podconfigd that was restarted knows less than the one before,
+// and what was absent from its SET is among the known pods that the new one is told of.
+func (h *held) startStream() {
+	clear(h.ready)
+	clear(h.absent)
+}
+
 // known are the held pods as the request carries them.
 func (h *held) known() []*podconfigv1.KnownPod {
 	var out []*podconfigv1.KnownPod
 	for _, uid := range slices.Sorted(maps.Keys(h.pods)) {
 		p := h.pods[uid]
 		out = append(out, &podconfigv1.KnownPod{
-			Uid: string(uid), Source: p.Source, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest,
+			Uid: string(uid), Source: p.Source, Namespace: p.Namespace, Name: p.Name,
+			SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest,
 		})
 	}
 	return out
@@ -89,8 +97,8 @@ func (h *held) expand(set Change, removed map[types.UID]bool) []Change {
 		op := Add
 		switch {
 		case !ok || removed[p.UID]:
-		case old.Source != p.Source:
-			// Another source's pod is another pod, even under one UID.
+		case old.Source != p.Source || old.Namespace != p.Namespace || old.Name != p.Name:
+			// Another source's pod, or one with another name, is another pod, even under one UID.
 			bySource[Remove][old.Source] = append(bySource[Remove][old.Source], old)
 		case old.SpecDigest == p.SpecDigest && old.StatusDigest == p.StatusDigest:
 			continue

@@ -48,6 +48,10 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 		case status.Code(err) == codes.InvalidArgument:
 			return fmt.Errorf("subscribe to podconfigd at %s: %w", c.cfg.Endpoint, err)
 		}
+		if status.Code(err) == codes.Unimplemented {
+			// Snapshots were asked of a newer podconfigd; this one is older and has them not.
+			w.mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
+		}
 		if synced {
 			backoff, lastError = newBackoff(), ""
 		}
@@ -98,6 +102,7 @@ func (w *watcher) session(outer context.Context) (synced bool, err error) {
 	silence := 3 * w.client.cfg.Heartbeat
 	watchdog := time.AfterFunc(silence, func() { cancel(fmt.Errorf("no sign of life for %v", silence)) })
 	defer watchdog.Stop()
+	w.held.startStream()
 	stream, err := w.client.api.WatchPodUpdates(ctx, w.request())
 	if err != nil {
 		return false, err

@@ -89,8 +89,9 @@ func (a *Agent) dispatch(pod *v1.Pod) {
 		if other.UID == pod.UID || other.Name != pod.Name || other.Namespace != pod.Namespace || !other.Active() || a.known(other.UID) {
 			continue
 		}
-		// A pod of the same full name runs from an earlier life of this agent, and it isn't desired.
-		if !a.pods.Settled(other.Source) {
+		// A pod of the same full name runs from an earlier life of this agent, and it isn't desired. A name is unique within a
+		// source: its own source has given it to this pod. Another source has to speak first.
+		if other.Source != pod.Annotations[sourceAnnotation] && !a.pods.Settled(other.Source) {
 			a.log.Info("pod waits: a pod of the same name runs, and its source hasn't said yet whether it is still wanted",
 				"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "other", other.UID, "source", other.Source)
 			return

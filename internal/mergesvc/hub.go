@@ -3,6 +3,7 @@ package mergesvc
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -30,6 +31,10 @@ type Hub struct {
 
 	mu     sync.Mutex
 	merger *merge.Merger
+
+	// conflicts are those that the log knows of.
+	logMu     sync.Mutex
+	conflicts []string
 }
 
 // NewHub returns a Hub without pods, under a new instance id.
@@ -54,14 +59,22 @@ func (h *Hub) History() *history.History { return h.history }
 
 // Apply merges one set and publishes what it changes.
 func (h *Hub) Apply(set manifest.Set) {
+	rev, conflicts := h.merge(set)
+	// Outside the lock: a log that blocks must not stop the other sources.
+	if rev != nil {
+		h.logRevision(rev)
+	}
+	h.logConflicts(conflicts)
+}
+
+func (h *Hub) merge(set manifest.Set) (*revision.Revision, []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	rev := h.merger.Apply(set)
-	if rev == nil {
-		return
+	if rev != nil {
+		h.history.Append(rev)
 	}
-	h.history.Append(rev)
-	h.logRevision(rev)
+	return rev, h.merger.Conflicts()
 }
 
 // Sources is the state of every source, in order of priority.
@@ -89,4 +102,19 @@ func (h *Hub) logRevision(rev *revision.Revision) {
 				"pod", p.String(), "uid", p.UID(), "source", p.Source, "revision", rev.Number)
 		}
 	}
+}
+
+// logConflicts writes one line for each conflict that is new, and one when none is left.
+func (h *Hub) logConflicts(now []string) {
+	h.logMu.Lock()
+	defer h.logMu.Unlock()
+	for _, c := range now {
+		if !slices.Contains(h.conflicts, c) {
+			h.log.Warn("pod waits for another one's name or UID", "conflict", c)
+		}
+	}
+	if len(now) == 0 && len(h.conflicts) > 0 {
+		h.log.Info("no pod waits for another one's name or UID any more")
+	}
+	h.conflicts = now
 }

@@ -114,7 +114,7 @@ podconfigd_source_pods{source="file"} 1
 # HELP podconfigd_source_ready 1 if the source has been read in full since the start, else 0.
 # TYPE podconfigd_source_ready gauge
 podconfigd_source_ready{source="api"} 0
-podconfigd_source_ready{source="file"} 1
+podconfigd_source_ready{source="file"} 0
 `
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(h)

@@ -37,7 +37,7 @@ func (h *Hub) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	gauge(revisionDesc, float64(h.history.State().Number))
+	gauge(revisionDesc, float64(h.history.Number()))
 	for _, s := range h.Sources() {
 		gauge(readyDesc, flag(s.Ready), s.Name)
 		gauge(failedDesc, flag(s.LastErr != nil), s.Name)

@@ -102,7 +102,8 @@ func (h *holdings) hold(pods []*podconfigv1.Pod) {
 	for _, p := range pods {
 		key := keyOf(p)
 		h.pods[key] = &podconfigv1.KnownPod{
-			Uid: key.uid, Source: key.source, SpecDigest: p.GetSpecDigest(), StatusDigest: p.GetStatusDigest(),
+			Uid: key.uid, Source: key.source, Namespace: p.GetRef().GetNamespace(), Name: p.GetRef().GetName(),
+			SpecDigest: p.GetSpecDigest(), StatusDigest: p.GetStatusDigest(),
 		}
 		delete(h.missing, key)
 	}

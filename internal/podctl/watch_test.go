@@ -183,8 +183,8 @@ func TestWatchReconnects(t *testing.T) {
 		Consumer: "podctl@node1", Mode: podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL,
 		Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, ResumeAfter: cursorAt(5),
 		KnownPods: []*podconfigv1.KnownPod{
-			{Uid: uidOf("db"), Source: "file", SpecDigest: "sha256:spec-db", StatusDigest: "sha256:status-db"},
-			{Uid: uidOf("web"), Source: "file", SpecDigest: "sha256:spec-web", StatusDigest: "sha256:status-web"},
+			{Uid: uidOf("db"), Source: "file", Namespace: "default", Name: "db", SpecDigest: "sha256:spec-db", StatusDigest: "sha256:status-db"},
+			{Uid: uidOf("web"), Source: "file", Namespace: "default", Name: "web", SpecDigest: "sha256:spec-web", StatusDigest: "sha256:status-web"},
 		},
 	}
 	if diff := cmp.Diff(want, <-requests, protocmp.Transform()); diff != "" {

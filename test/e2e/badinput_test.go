@@ -127,6 +127,54 @@ func TestInvalidEditKeepsThePod(t *testing.T) {
 	}
 }
 
+// A file that can't be used keeps its pod also when the daemons restart: podconfigd doesn't know then what the file had, so
+// nothing is taken for gone, until it is mended or removed. Other files work as ever.
+func TestInvalidEditKeepsThePodAcrossRestarts(t *testing.T) {
+	r := newRig(t, startNode(t, devnode.Sim))
+	r.write("web.yaml", manifest("web", "web: sleep"))
+	r.write("other.yaml", manifest("other", "main: print, v1"))
+	web, other := r.awaitRunning("web"), r.awaitRunning("other")
+	before := r.containers(web)[0].GetId()
+	r.write("web.yaml", "kind: Pod\n  spec")
+	r.eventually("the file is refused", func() error {
+		if len(r.findings(filepath.Join(r.manifests, "web.yaml"))) == 0 {
+			return fmt.Errorf("no findings")
+		}
+		return nil
+	})
+	for _, restart := range [][]*devnode.Process{{r.podconfigd}, {r.podexecd}, {r.podconfigd, r.podexecd}} {
+		for _, p := range restart {
+			check(t, p.Kill())
+		}
+		for _, p := range restart {
+			check(t, p.Start())
+		}
+		// An edit of another file goes all the way through, so whatever the restart would have done to web is done.
+		r.write("other.yaml", manifest("other", "main: print, "+restart[0].Name+fmt.Sprint(len(restart))))
+		r.eventually("the other file's edit runs, and its former pod is gone", func() error {
+			pod, _, err := r.observed("other")
+			if err != nil {
+				return err
+			}
+			if pod.GetRef().GetUid() == other || pod.GetPhase() != "Running" || len(r.containers(other)) > 0 {
+				return fmt.Errorf("pod %v", pod.GetRef())
+			}
+			return nil
+		})
+		other = r.awaitRunning("other")
+		if after := r.containers(web); len(after) != 1 || after[0].GetId() != before {
+			t.Fatalf("the container was %s, and is now %v", before, after)
+		}
+	}
+	r.remove("web.yaml")
+	r.eventually("the pod goes with its file", func() error {
+		if n := len(r.containers(web)); n > 0 {
+			return fmt.Errorf("%d containers", n)
+		}
+		return nil
+	})
+}
+
 // An image that can't be had and a command that isn't there are told in the kubelet's words.
 func TestPodsThatCannotStart(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {

@@ -244,6 +244,13 @@ func (r *rig) empty() error {
 			return fmt.Errorf("%s holds %s", dir, entries[0].Name())
 		}
 	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err
+	}
+	if strings.Contains(string(mounts), r.dir+"/") {
+		return fmt.Errorf("something is mounted beneath %s", r.dir)
+	}
 	return nil
 }
 

@@ -68,6 +68,8 @@ func Coalesced(st *history.State, number uint64) ([]revision.Change, bool) {
 type Known struct {
 	UID    types.UID
 	Source string
+	// Namespace and Name are empty if the consumer doesn't tell.
+	Namespace, Name string
 	// SpecDigest and StatusDigest are as the consumer received them. An empty StatusDigest means the current one.
 	SpecDigest, StatusDigest string
 }
@@ -78,16 +80,18 @@ func FromKnown(st *history.State, known []Known) (changes []revision.Change, pen
 	var b builder
 	pending = &Pending{known: map[types.UID]Known{}}
 	held := make(map[types.UID]Known, len(known))
+	names := map[string]bool{}
 	for _, k := range known {
 		held[k.UID] = k
 	}
 	for _, p := range st.Pods {
 		k, ok := held[p.UID()]
 		delete(held, p.UID())
+		names[nameIn(p.Source, p.Object.Namespace, p.Object.Name)] = true
 		switch {
 		case !ok:
 			b.appear(p)
-		case k.Source != p.Source:
+		case !k.continues(p):
 			b.add(revision.REMOVE, k.pod())
 			b.appear(p)
 		case k.SpecDigest != p.SpecDigest:
@@ -101,7 +105,7 @@ func FromKnown(st *history.State, known []Known) (changes []revision.Change, pen
 			continue
 		}
 		delete(held, k.UID)
-		if k.settled(st.Sources, st.Number) {
+		if k.settled(st.Sources, st.Number) || names[nameIn(k.Source, k.Namespace, k.Name)] {
 			b.add(revision.REMOVE, k.pod())
 		} else {
 			pending.known[k.UID] = k
@@ -116,10 +120,18 @@ func (k Known) settled(sources history.Sources, number uint64) bool {
 	return sources.ReadyAt(k.Source, number) || !sources.Configured(k.Source) && sources.AllReadyAt(number)
 }
 
+// continues tells whether p, which has the same UID, is a version of the known pod: with another source or name it is another.
+func (k Known) continues(p *revision.Pod) bool {
+	return k.Source == p.Source && (k.Name == "" || k.Name == p.Object.Name && k.Namespace == p.Object.Namespace)
+}
+
+// nameIn is the full name within a source, where it is unique: a pod that bears it has taken the place of any other.
+func nameIn(source, namespace, name string) string { return source + "/" + namespace + "/" + name }
+
 // pod is what is known of a known pod: enough for a REMOVE.
 func (k Known) pod() *revision.Pod {
 	return &revision.Pod{
-		Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: k.UID}},
+		Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: k.UID, Namespace: k.Namespace, Name: k.Name}},
 		Source: k.Source, SpecDigest: k.SpecDigest, StatusDigest: k.StatusDigest,
 	}
 }

@@ -16,11 +16,21 @@ type Pending struct {
 }
 
 // Undecided are those of the known pods whose fate was open at revision number, where the consumer resumes: it has been told
-// nothing of them, and isn't sent them again by what follows. st is the state at that revision or a later one.
+// nothing of them, and isn't sent them again by what follows. st is the state at that revision or a later one; a pod that was
+// there at that revision has been told.
 func Undecided(st *history.State, number uint64, known []Known) *Pending {
 	p := &Pending{known: map[types.UID]Known{}}
+	told := map[types.UID]bool{}
+	for _, pod := range st.Pods {
+		told[pod.UID()] = pod.Created <= number
+	}
+	for _, t := range st.Tombstones {
+		if t.Pod.Created <= number {
+			told[t.Pod.UID()] = true
+		}
+	}
 	for _, k := range known {
-		if !k.settled(st.Sources, number) {
+		if !told[k.UID] && !k.settled(st.Sources, number) {
 			p.known[k.UID] = k
 		}
 	}
@@ -42,11 +52,14 @@ func (p *Pending) Settle(changes []revision.Change, number uint64, sources histo
 		for _, pod := range c.Pods {
 			k, ok := p.known[pod.UID()]
 			delete(p.known, pod.UID())
-			if ok && k.Source != pod.Source {
+			if ok && !k.continues(pod) {
 				gone = append(gone, k)
 			}
-			if !ok || !k.is(pod) || c.Op == revision.SET {
+			if !ok || !k.is(pod) || c.Op == revision.SET || c.Op == revision.REMOVE {
 				left.Pods = append(left.Pods, pod)
+			}
+			if c.Op != revision.REMOVE {
+				gone = append(gone, p.replaced(pod)...)
 			}
 		}
 		// An ADD that has become empty still says that its source is ready.
@@ -57,9 +70,21 @@ func (p *Pending) Settle(changes []revision.Change, number uint64, sources histo
 	return append(p.removals(gone, number, sources), out...)
 }
 
+// replaced are the known pods whose name pod has taken.
+func (p *Pending) replaced(pod *revision.Pod) []Known {
+	var out []Known
+	for uid, k := range p.known {
+		if k.Source == pod.Source && k.Name == pod.Object.Name && k.Namespace == pod.Object.Namespace {
+			out = append(out, k)
+			delete(p.known, uid)
+		}
+	}
+	return out
+}
+
 // is tells whether the known pod is just this version.
 func (k Known) is(pod *revision.Pod) bool {
-	return k.Source == pod.Source && k.SpecDigest == pod.SpecDigest &&
+	return k.continues(pod) && k.SpecDigest == pod.SpecDigest &&
 		(k.StatusDigest == "" || k.StatusDigest == pod.StatusDigest)
 }
 

@@ -20,6 +20,9 @@ type Config struct {
 	Sources []string
 	// Revisions is how many are kept for exact history. Zero means 1024.
 	Revisions int
+	// Bytes is how much the pods of those revisions may take, by their protobuf encoding; the newest is kept in any case. Zero
+	// means 64 MiB.
+	Bytes int
 	// Tombstones is how many removed pods are remembered. Zero means 8192.
 	Tombstones int
 }
@@ -33,6 +36,8 @@ type History struct {
 	sources Sources
 	// recent are the last revisions, oldest first, without gaps.
 	recent []*revision.Revision
+	// bytes is what the pods in recent take.
+	bytes int
 	// tombs are the removed pods, in order of removal. Every removal after horizon is among them.
 	tombs   []Tombstone
 	horizon uint64
@@ -69,6 +74,9 @@ func New(cfg Config) *History {
 	if cfg.Revisions == 0 {
 		cfg.Revisions = 1024
 	}
+	if cfg.Bytes == 0 {
+		cfg.Bytes = 64 << 20
+	}
 	if cfg.Tombstones == 0 {
 		cfg.Tombstones = 8192
 	}
@@ -103,7 +111,13 @@ func (h *History) Append(rev *revision.Revision) {
 		}
 	}
 	h.recent = append(h.recent, rev)
-	if over := len(h.recent) - h.cfg.Revisions; over > 0 {
+	h.bytes += size(rev)
+	over := 0
+	for len(h.recent)-over > h.cfg.Revisions || h.bytes > h.cfg.Bytes && over < len(h.recent)-1 {
+		h.bytes -= size(h.recent[over])
+		over++
+	}
+	if over > 0 {
 		h.recent = slices.Clone(h.recent[over:])
 	}
 	if over := len(h.tombs) - h.cfg.Tombstones; over > 0 {
@@ -130,6 +144,24 @@ func (h *History) After(number uint64, limit int) (revs []*revision.Revision, ke
 	}
 	// The caller gets a slice of its own: the backing array would keep old revisions alive while a slow consumer sends.
 	return slices.Clone(revs), true, h.appended
+}
+
+// Number is the last revision; zero if there was none.
+func (h *History) Number() uint64 {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.number
+}
+
+// size is what a revision keeps alive, nearly: its pods.
+func size(rev *revision.Revision) int {
+	n := 0
+	for _, c := range rev.Changes {
+		for _, p := range c.Pods {
+			n += p.Object.Size()
+		}
+	}
+	return n
 }
 
 // Instance is the life of the revision numbers.

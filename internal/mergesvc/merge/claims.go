@@ -64,6 +64,17 @@ type conflict struct {
 	sameUID       bool
 }
 
+// Conflicts are the pods that wait for another one's name or UID, each in words.
+func (m *Merger) Conflicts() []string {
+	var out []string
+	for _, s := range m.sources {
+		for _, c := range s.conflicts {
+			out = append(out, c.waits.origin.Name+": "+c.message())
+		}
+	}
+	return out
+}
+
 // arbitrate looks at all offered pods and lets each name and UID go to the first that claims it, in order of priority.
 func (m *Merger) arbitrate() touchedPods {
 	var touched touchedPods

@@ -53,8 +53,8 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 	if contended || m.claims.contended() {
 		touched = m.arbitrate()
 	}
-	becameReady := !src.ready
-	src.ready = true
+	becameReady := !src.ready && src.complete()
+	src.ready = src.ready || becameReady
 	rev := m.diff(src, touched, set.ReadTime, becameReady)
 	if rev == nil {
 		return nil

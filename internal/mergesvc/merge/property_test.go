@@ -100,6 +100,8 @@ type oracle struct {
 	offers  map[string]map[string][]*manifest.Pod // by source and origin
 	order   map[string][]string                   // the origins of a source
 	served  map[string]oraclePod
+	good    map[string]map[string]bool // by source and origin: it could be used in full since it is there
+	ready   map[string]bool
 }
 
 type oraclePod struct {
@@ -111,7 +113,7 @@ type oraclePod struct {
 func newOracle(sources []string) *oracle {
 	return &oracle{
 		sources: sources, offers: map[string]map[string][]*manifest.Pod{}, order: map[string][]string{},
-		served: map[string]oraclePod{},
+		served: map[string]oraclePod{}, good: map[string]map[string]bool{}, ready: map[string]bool{},
 	}
 }
 
@@ -119,10 +121,11 @@ func (o *oracle) apply(set manifest.Set) []string {
 	if set.Err != nil {
 		return []string{}
 	}
-	_, wasReady := o.offers[set.Source]
 	o.take(set)
+	wasReady := o.ready[set.Source]
+	o.ready[set.Source] = wasReady || !slices.Contains(slices.Collect(maps.Values(o.good[set.Source])), false)
 	wanted := o.arbitrate()
-	ops, spoke := []string{}, wasReady
+	ops, spoke := []string{}, wasReady || !o.ready[set.Source]
 	tell := func(op string, p oraclePod) {
 		ops = append(ops, fmt.Sprintf("%s %s %s/%s %s", op, p.source, p.Namespace, p.Name, p.UID))
 		if p.source == set.Source && (op == "ADD" || op == "UPDATE" || op == "DELETE") {
@@ -160,7 +163,7 @@ func (o *oracle) apply(set manifest.Set) []string {
 
 // take puts the set in the place of the source's one before; held origins keep what they don't define anew.
 func (o *oracle) take(set manifest.Set) {
-	next, order := map[string][]*manifest.Pod{}, []string{}
+	next, order, good := map[string][]*manifest.Pod{}, []string{}, map[string]bool{}
 	for _, origin := range set.Origins {
 		pods := slices.Clone(origin.Pods)
 		if origin.Held {
@@ -170,9 +173,10 @@ func (o *oracle) take(set manifest.Set) {
 				}
 			}
 		}
+		good[origin.Name] = !origin.Held || o.good[set.Source][origin.Name]
 		next[origin.Name], order = pods, append(order, origin.Name)
 	}
-	o.offers[set.Source], o.order[set.Source] = next, order
+	o.offers[set.Source], o.order[set.Source], o.good[set.Source] = next, order, good
 }
 
 // arbitrate gives each UID and each name, except of mirror pods, to the first that wants it.

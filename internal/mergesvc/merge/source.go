@@ -26,6 +26,22 @@ type origin struct {
 	given  *manifest.Origin
 	offers []*candidate
 	kept   []*candidate
+	// wasGood is set once the origin could be used in full: what it has to keep is known since.
+	wasGood bool
+}
+
+// complete tells whether all pods of the source are known: no origin is held that was never good since the start. What such an
+// origin had in an earlier life may be running still, and must not be taken for gone.
+func (s *source) complete() bool { return s.unknown() == nil }
+
+// unknown is the first origin of which nobody knows what it had, or nil.
+func (s *source) unknown() *origin {
+	for _, o := range s.origins {
+		if !o.wasGood {
+			return o
+		}
+	}
+	return nil
 }
 
 // candidate is one pod that one origin offers.
@@ -111,7 +127,7 @@ func (s *source) replace(given []*manifest.Origin, claims *claims) touchedPods {
 
 // newOrigin is what an origin offers now: what it was given and, while it is held, what it had before and doesn't define anew.
 func (s *source) newOrigin(given *manifest.Origin, old *origin) *origin {
-	o := &origin{given: given}
+	o := &origin{given: given, wasGood: !given.Held || old != nil && old.wasGood}
 	uids, names := map[types.UID]bool{}, map[string]bool{}
 	for _, p := range given.Pods {
 		o.offers = append(o.offers, &candidate{source: s, origin: given, pod: p})

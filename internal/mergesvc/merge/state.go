@@ -14,8 +14,8 @@ type SourceState struct {
 	ReadyRevision uint64
 	// LastRead is zero before the first reading.
 	LastRead time.Time
-	// LastErr is why the whole source can't be read now.
-	LastErr error
+	// LastErr is why the whole source can't be read now. Unready is why it isn't ready though it could be read.
+	LastErr, Unready error
 	// Pods is how many pods of the source are served.
 	Pods     int
 	Findings []Finding
@@ -37,22 +37,34 @@ func (m *Merger) Sources() []SourceState {
 	out := make([]SourceState, 0, len(m.sources))
 	for _, s := range m.sources {
 		out = append(out, SourceState{
-			Source: s.Source, Ready: s.ready, ReadyRevision: s.readyRevision, LastRead: s.lastRead, LastErr: s.lastErr,
+			Source: s.Source, Ready: s.ready, ReadyRevision: s.readyRevision, LastRead: s.lastRead, LastErr: s.lastErr, Unready: s.unready(),
 			Pods: counts[s.Name], Findings: s.findings(),
 		})
 	}
 	return out
 }
 
+// unready is why the source isn't ready though it could be read.
+func (s *source) unready() error {
+	if o := s.unknown(); o != nil && !s.ready {
+		return fmt.Errorf("not ready: %s can't be used, and the pods that it had before podconfigd started aren't known; "+
+			"pods left from before aren't removed until it is mended or gone", o.given.Name)
+	}
+	return nil
+}
+
 func (s *source) findings() []Finding {
 	var out []Finding
 	for _, o := range s.origins {
+		kept := o.kept
 		for _, f := range o.given.Findings {
 			finding := Finding{Finding: f, Origin: o.given.Name}
 			if f.Severity == manifest.Error {
-				for _, k := range o.kept {
+				for _, k := range kept {
 					finding.Kept = append(finding.Kept, k.pod)
 				}
+				// Once is enough.
+				kept = nil
 			}
 			out = append(out, finding)
 		}

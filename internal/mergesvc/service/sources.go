@@ -1,14 +1,20 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
+
+// maxFindings is how many bytes of findings are listed of one source, so that the list reaches a stock gRPC client.
+const maxFindings = 1 << 20
 
 var severities = map[manifest.Severity]podconfigv1.FindingSeverity{
 	manifest.Warning:  podconfigv1.FindingSeverity_FINDING_SEVERITY_WARNING,
@@ -34,10 +40,18 @@ func sourceMessage(src merge.SourceState) *podconfigv1.Source {
 	if !src.LastRead.IsZero() {
 		m.LastReadTime = timestamppb.New(src.LastRead)
 	}
-	if src.LastErr != nil {
-		m.LastError = src.LastErr.Error()
+	if err := cmp.Or(src.LastErr, src.Unready); err != nil {
+		m.LastError = err.Error()
 	}
-	for _, f := range src.Findings {
+	size := 0
+	for i, f := range src.Findings {
+		if size > maxFindings {
+			m.Findings = append(m.Findings, &podconfigv1.Finding{
+				Severity: podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR,
+				Message:  fmt.Sprintf("and %d findings more, which are too many to list", len(src.Findings)-i),
+			})
+			break
+		}
 		finding := &podconfigv1.Finding{
 			Severity: severities[f.Severity], Origin: f.Origin, Document: int32(f.Document), //nolint:gosec // Bounded by the manifest's size.
 			Field: f.Field, Message: f.Message,
@@ -46,7 +60,7 @@ func sourceMessage(src merge.SourceState) *podconfigv1.Source {
 			finding.KeptPods = append(finding.KeptPods,
 				&podconfigv1.PodRef{Uid: string(p.UID), Namespace: p.Namespace, Name: p.Name})
 		}
-		m.Findings = append(m.Findings, finding)
+		m.Findings, size = append(m.Findings, finding), size+proto.Size(finding)
 	}
 	return m
 }

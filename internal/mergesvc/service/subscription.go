@@ -75,7 +75,8 @@ func newSubscription(ctx context.Context, req *podconfigv1.WatchPodUpdatesReques
 			return nil, status.Errorf(codes.InvalidArgument, "known_pods[%d].uid: is empty", i)
 		}
 		sub.known = append(sub.known, catchup.Known{
-			UID: types.UID(k.GetUid()), Source: k.GetSource(), SpecDigest: k.GetSpecDigest(), StatusDigest: k.GetStatusDigest(),
+			UID: types.UID(k.GetUid()), Source: k.GetSource(), Namespace: k.GetNamespace(), Name: k.GetName(),
+			SpecDigest: k.GetSpecDigest(), StatusDigest: k.GetStatusDigest(),
 		})
 	}
 	return sub, nil

@@ -43,10 +43,18 @@ func (s *Server) WatchPodUpdates(
 		subscription: sub, history: s.history, log: s.log.With("consumer", sub.consumer),
 		out: sender{stream: stream, format: sub.format, instance: s.history.Instance(), view: sub.view},
 	}
+	err = s.run(w)
+	w.log.Info("consumer is gone", "revision", w.at, "why", err)
+	return err
+}
+
+// run is the life of a stream.
+func (s *Server) run(w *watch) error {
+	stream := w.out.stream
 	if err := w.begin(); err != nil {
 		return err
 	}
-	heartbeat := s.clock.NewTimer(sub.heartbeat)
+	heartbeat := s.clock.NewTimer(w.subscription.heartbeat)
 	defer heartbeat.Stop()
 	for {
 		sent, more, err := w.follow()
@@ -54,7 +62,7 @@ func (s *Server) WatchPodUpdates(
 			return err
 		}
 		if sent {
-			heartbeat.Reset(sub.heartbeat)
+			heartbeat.Reset(w.subscription.heartbeat)
 			// A closing server must not wait for a consumer that is always behind.
 			select {
 			case <-s.closing:
@@ -69,7 +77,7 @@ func (s *Server) WatchPodUpdates(
 			if err := w.heartbeatNow(); err != nil {
 				return err
 			}
-			heartbeat.Reset(sub.heartbeat)
+			heartbeat.Reset(w.subscription.heartbeat)
 		case <-s.closing:
 			return goingDown()
 		case <-stream.Context().Done():
@@ -101,6 +109,7 @@ func (w *watch) begin() error {
 		how = "difference"
 		var changes []revision.Change
 		changes, w.pending = catchup.FromKnown(st, w.known)
+		w.logRemovals(changes)
 		if err := w.jump(st, changes); err != nil {
 			return err
 		}
@@ -165,6 +174,17 @@ func (w *watch) jump(st *history.State, changes []revision.Change) error {
 	}
 	w.at = st.Number
 	return nil
+}
+
+// logRemovals tells of the pods that only this consumer had: no revision's log line names them.
+func (w *watch) logRemovals(changes []revision.Change) {
+	for _, c := range changes {
+		for _, p := range c.Pods {
+			if c.Op == revision.REMOVE {
+				w.log.Info("consumer holds a pod that is gone and is told to remove it", "pod", p.String(), "uid", p.UID(), "source", p.Source)
+			}
+		}
+	}
 }
 
 func (w *watch) heartbeatNow() error {

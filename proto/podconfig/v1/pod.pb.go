@@ -168,7 +168,8 @@ type Pod struct {
 	//   - members are left out whose value is null, and those named "resources" whose value is an empty object; the five members
 	//     above are left out if empty.
 	//
-	// So a digest depends neither on podconfigd's version nor on that of the Kubernetes API it was built with.
+	// So a digest stays from version to version, unless a version knows a field or a default that the one before didn't and the
+	// pod has it: then it changes once.
 	SpecDigest string `protobuf:"bytes,4,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
 	// Digest of the pod's status: "sha256:" and the hex SHA-256 of the canonical JSON of .status, by the same rules.
 	StatusDigest string `protobuf:"bytes,5,opt,name=status_digest,json=statusDigest,proto3" json:"status_digest,omitempty"`

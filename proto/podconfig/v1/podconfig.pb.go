@@ -640,13 +640,15 @@ type Source struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Where it reads: a path or URL (without credentials).
 	Location string `protobuf:"bytes,2,opt,name=location,proto3" json:"location,omitempty"`
-	// True once the source has been read in full since podconfigd started. Never goes back to false.
+	// True once the source has been read in full since podconfigd started: every manifest, or what it had before, is known. A
+	// manifest that can't be used from the start keeps its source from becoming ready, as nobody knows which pods it had; those of
+	// the others are served all the same. Never goes back to false.
 	Ready bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
 	// The revision at which it became ready. Zero while it isn't.
 	ReadyRevision uint64 `protobuf:"varint,4,opt,name=ready_revision,json=readyRevision,proto3" json:"ready_revision,omitempty"`
 	// When it was last read, with or without success. Unset before the first time.
 	LastReadTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_read_time,json=lastReadTime,proto3" json:"last_read_time,omitempty"`
-	// Why the whole source can't be read now. Empty if it can. Its pods are kept meanwhile.
+	// Why the whole source can't be read now, or isn't ready. Empty if it is well. Its pods are kept meanwhile.
 	LastError string `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Pods of this source that are served now.
 	PodCount int32 `protobuf:"varint,7,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
@@ -754,7 +756,7 @@ type Finding struct {
 	Field string `protobuf:"bytes,4,opt,name=field,proto3" json:"field,omitempty"`
 	// What is wrong, in one line.
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
-	// The last good pods of the origin that are kept while it can't be used.
+	// The last good pods of the origin that are kept while it can't be used; told on the first error of the origin.
 	KeptPods      []*PodRef `protobuf:"bytes,6,rep,name=kept_pods,json=keptPods,proto3" json:"kept_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -283,7 +283,11 @@ type KnownPod struct {
 	// As received in Pod.spec_digest. Empty: the pod is sent again.
 	SpecDigest string `protobuf:"bytes,3,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
 	// As received in Pod.status_digest. Empty: the status is taken to be the current one.
-	StatusDigest  string `protobuf:"bytes,4,opt,name=status_digest,json=statusDigest,proto3" json:"status_digest,omitempty"`
+	StatusDigest string `protobuf:"bytes,4,opt,name=status_digest,json=statusDigest,proto3" json:"status_digest,omitempty"`
+	// The pod's namespace and name as received. With them podconfigd also sees that a pod was renamed under its UID, or that
+	// another one has taken its name. Empty: not told.
+	Namespace     string `protobuf:"bytes,5,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -346,10 +350,25 @@ func (x *KnownPod) GetStatusDigest() string {
 	return ""
 }
 
+func (x *KnownPod) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *KnownPod) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // WatchPodUpdatesRequest subscribes. The empty message is valid: all pods, as JSON, incremental, from the current state on.
 type WatchPodUpdatesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who is asking: shown in logs and by ListConsumers. At most 253 bytes. Empty: the peer's address.
+	// Who is asking: shown in logs and by ListConsumers. At most 253 bytes. Empty: the peer's address, which says nothing on a Unix
+	// socket.
 	Consumer string           `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	Mode     NotificationMode `protobuf:"varint,2,opt,name=mode,proto3,enum=podconfig.v1.NotificationMode" json:"mode,omitempty"`
 	Format   PodFormat        `protobuf:"varint,3,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
@@ -571,9 +590,11 @@ func (*WatchPodUpdatesResponse_Heartbeat) isWatchPodUpdatesResponse_Event() {}
 type PodUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Op    PodOperation           `protobuf:"varint,1,opt,name=op,proto3,enum=podconfig.v1.PodOperation" json:"op,omitempty"`
-	// The source that caused the op.
+	// The source of the pods; of a SET, the source that caused it. Where one source's change frees a name for another's pod, the
+	// ops of one revision have different sources.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
-	// In the order of the source. Empty only in the ADD that says that the source became ready.
+	// In the order of the source; sorted by namespace and name in a catch-up. Empty in the ADD that says that the source became
+	// ready, and in a SET if there are no pods at all.
 	Pods []*Pod `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
 	// True if the source is ready: its pods are complete, and what is missing is gone.
 	SourceReady bool `protobuf:"varint,4,opt,name=source_ready,json=sourceReady,proto3" json:"source_ready,omitempty"`
@@ -881,13 +902,15 @@ const file_podconfig_v1_watch_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x12\n" +
-	"\x04view\x18\x03 \x01(\tR\x04view\"z\n" +
+	"\x04view\x18\x03 \x01(\tR\x04view\"\xac\x01\n" +
 	"\bKnownPod\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1f\n" +
 	"\vspec_digest\x18\x03 \x01(\tR\n" +
 	"specDigest\x12#\n" +
-	"\rstatus_digest\x18\x04 \x01(\tR\fstatusDigest\"\x84\x03\n" +
+	"\rstatus_digest\x18\x04 \x01(\tR\fstatusDigest\x12\x1c\n" +
+	"\tnamespace\x18\x05 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\"\x84\x03\n" +
 	"\x16WatchPodUpdatesRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x122\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1e.podconfig.v1.NotificationModeR\x04mode\x12/\n" +
