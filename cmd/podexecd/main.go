@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -75,25 +76,39 @@ func serve(ctx context.Context, opts *options, stderr io.Writer) error {
 		return err
 	}
 	defer func() { _ = stream.Close() }()
-	runtime, name, err := connect(ctx, opts, log)
+	id, err := agentID(opts.RootDir)
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return err
 	}
-	agent := execsvc.New(execsvc.Config{
-		Runtime: runtime, RuntimeName: name, HostIPs: hostIPs(), Logger: log,
-		Volumes: volume.New(volume.Config{PodsDir: filepath.Join(opts.RootDir, "pods")}),
-	})
+	// Nil until the runtime answers; what podexecd shows is empty until then.
+	var agent atomic.Pointer[execsvc.Agent]
+	show := func() []service.Pod {
+		if a := agent.Load(); a != nil {
+			return a.Show()
+		}
+		return nil
+	}
 	registry := daemon.NewRegistry()
 	server := grpcserver.New(grpcserver.Config{
-		Register: func(r grpc.ServiceRegistrar) { podexecv1.RegisterPodExecServiceServer(r, service.New(agent.Show)) },
+		Register: func(r grpc.ServiceRegistrar) { podexecv1.RegisterPodExecServiceServer(r, service.New(show)) },
 		Logger:   log, Metrics: registry,
 	})
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { agent.Run(ctx); return nil })
-	group.Go(func() error { return unlessEnded(ctx, stream.Watch(ctx, client.WatchOptions{}, agent.Deliver)) })
 	group.Go(func() error { return server.Serve(ctx, listeners) })
 	group.Go(func() error { return daemon.ServeMetrics(ctx, opts.MetricsAddress, registry) })
-	log.Info("podexecd is up", "node", opts.node, "podconfigd", opts.podconfigEndpoint, slog.Group("runtime", "name", name, "endpoint", opts.runtimeEndpoint))
+	group.Go(func() error {
+		runtime, name, err := connect(ctx, opts, id, log)
+		if err != nil {
+			return unlessEnded(ctx, err)
+		}
+		agent.Store(execsvc.New(execsvc.Config{
+			Runtime: runtime, RuntimeName: name, HostIPs: hostIPs, Logger: log,
+			Volumes: volume.New(volume.Config{PodsDir: filepath.Join(opts.RootDir, "pods")}),
+		}))
+		group.Go(func() error { agent.Load().Run(ctx); return nil })
+		return unlessEnded(ctx, stream.Watch(ctx, client.WatchOptions{}, agent.Load().Deliver))
+	})
+	log.Info("podexecd is up", "node", opts.node, "podconfigd", opts.podconfigEndpoint, "runtime", opts.runtimeEndpoint)
 	err = group.Wait()
 	log.Info("podexecd is down; the pods go on running")
 	return err

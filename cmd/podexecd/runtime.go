@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	cri "k8s.io/cri-client/pkg"
@@ -18,7 +17,7 @@ import (
 const callTimeout = 2 * time.Minute
 
 // connect makes the runtime's client and waits until the runtime answers, for as long as it takes: at boot it may come later.
-func connect(ctx context.Context, opts *options, log *slog.Logger) (r *runtime.Runtime, name string, err error) {
+func connect(ctx context.Context, opts *options, id string, log *slog.Logger) (r *runtime.Runtime, name string, err error) {
 	services, err := cri.NewRemoteRuntimeServiceBuilder().
 		WithEndpoint(opts.runtimeEndpoint).WithConnectionTimeout(callTimeout).WithTracerProvider(nil).Build(ctx)
 	if err != nil {
@@ -30,7 +29,7 @@ func connect(ctx context.Context, opts *options, log *slog.Logger) (r *runtime.R
 		return nil, "", fmt.Errorf("--image-service-endpoint %s: %w", opts.imageEndpoint, err)
 	}
 	r = runtime.New(runtime.Config{
-		Runtime: services, Images: images, Agent: opts.node + ":" + opts.RootDir, LogsDir: opts.podLogsDir,
+		Runtime: services, Images: images, Agent: id, LogsDir: opts.podLogsDir,
 		MemoryCapacity: memoryCapacity(), Logger: log,
 	})
 	for told := false; ; {
@@ -58,19 +57,4 @@ func memoryCapacity() int64 {
 		return 0
 	}
 	return int64(info.Totalram) * int64(info.Unit) //nolint:gosec // No machine has 2^63 bytes.
-}
-
-// hostIPs are the node's addresses that others can reach, as the interfaces have them.
-func hostIPs() []string {
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
-			out = append(out, n.IP.String())
-		}
-	}
-	return out
 }

@@ -25,8 +25,8 @@ type Config struct {
 	Volumes *volume.Manager
 	// RuntimeName is the runtime's name, for container IDs in statuses ("containerd").
 	RuntimeName string
-	// HostIPs are the node's addresses, the primary one first.
-	HostIPs []string
+	// HostIPs returns the node's addresses, the primary one first. Nil: none are shown.
+	HostIPs func() []string
 	// RelistPeriod, HousekeepingPeriod, ResyncPeriod and RetryPause have the kubelet's values for zero: 1 s, 2 s, 60 s, 10 s.
 	RelistPeriod, HousekeepingPeriod, ResyncPeriod, RetryPause time.Duration
 	// Clock is for all of them. Nil means the real one.
@@ -44,6 +44,8 @@ type Agent struct {
 	pleg     *pleg.PLEG
 	workers  *worker.Workers
 	loop     *syncloop.Loop
+	// waiting are desired pods that another pod keeps from being dispatched. Only the loop's goroutine uses it.
+	waiting map[types.UID]bool
 }
 
 // New returns an Agent that isn't running.
@@ -51,10 +53,13 @@ func New(cfg Config) *Agent {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
+	if cfg.HostIPs == nil {
+		cfg.HostIPs = func() []string { return nil }
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{cfg: cfg, log: cfg.Logger, pods: podset.New(), statuses: status.NewKeeper()}
+	a := &Agent{cfg: cfg, log: cfg.Logger, pods: podset.New(), statuses: status.NewKeeper(), waiting: map[types.UID]bool{}}
 	a.pleg = pleg.New(pleg.Config{Runtime: cfg.Runtime, Period: cfg.RelistPeriod, Clock: cfg.Clock, Logger: cfg.Logger})
 	a.workers = worker.New(worker.Config{
 		Syncer: a, Resync: cfg.ResyncPeriod, Retry: cfg.RetryPause, Clock: cfg.Clock, Logger: cfg.Logger,
@@ -92,12 +97,17 @@ func (a *Agent) dispatch(pod *v1.Pod) {
 		// A pod of the same full name runs from an earlier life of this agent, and it isn't desired. A name is unique within a
 		// source: its own source has given it to this pod. Another source has to speak first.
 		if other.Source != pod.Annotations[sourceAnnotation] && !a.pods.Settled(other.Source) {
+			if a.waiting[pod.UID] {
+				return
+			}
+			a.waiting[pod.UID] = true
 			a.log.Info("pod waits: a pod of the same name runs, and its source hasn't said yet whether it is still wanted",
 				"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "other", other.UID, "source", other.Source)
 			return
 		}
 		a.removeLeftover(other)
 	}
+	delete(a.waiting, pod.UID)
 	a.workers.Update(pod)
 }
 

@@ -1,12 +1,14 @@
 package execsvc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
@@ -17,6 +19,10 @@ const orphanGrace = 1
 // HandlePodAdditions is part of syncloop.SyncHandler.
 func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
 	for _, pod := range pods {
+		if _, mirror := pod.Annotations[mirrorAnnotation]; mirror {
+			// The API server's picture of a static pod is nothing to run.
+			continue
+		}
 		a.pods.Put(pod)
 		a.dispatch(pod)
 	}
@@ -56,15 +62,21 @@ func (a *Agent) HandlePodSyncs(uids []types.UID) {
 func (a *Agent) HandleSources(ready map[string]bool, complete bool) {
 	if complete {
 		a.pods.SetSources(ready)
-		return
 	}
 	for source, r := range ready {
 		a.pods.SetReady(source, r)
 	}
+	for uid := range a.waiting {
+		if pod := a.pods.Get(uid); pod != nil {
+			a.dispatch(pod)
+		} else {
+			delete(a.waiting, uid)
+		}
+	}
 }
 
 // HandlePodCleanups is part of syncloop.SyncHandler: it mends what no event tells of.
-func (a *Agent) HandlePodCleanups(ctx context.Context) error {
+func (a *Agent) HandlePodCleanups(context.Context) error {
 	found, current := a.pleg.Pods()
 	if !current {
 		// Without a true picture of what runs nothing may be cleaned up. The pleg has said what is wrong.
@@ -78,7 +90,8 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 	there := map[types.UID]bool{}
 	for _, pod := range found {
 		there[pod.UID] = true
-		if !a.known(pod.UID) && a.pods.Settled(pod.Source) {
+		// A worker may have ended with it since it was read.
+		if !a.known(pod.UID) && a.pods.Settled(pod.Source) && a.pleg.Get(pod.UID) != nil {
 			a.removeLeftover(pod)
 		}
 	}
@@ -88,7 +101,7 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 		}
 	}
 	a.cfg.Runtime.ForgetBackoff()
-	return a.removeLeftoverDirectories(ctx, there)
+	return a.removeLeftoverDirectories(there)
 }
 
 // removeLeftover ends a pod that runs and isn't desired: it was removed while this agent was down. It gets the grace period
@@ -114,9 +127,9 @@ func skeleton(has *runtime.Pod) *v1.Pod {
 	}}
 }
 
-// removeLeftoverDirectories removes the directories of pods of which nothing else is left. They don't say from which source
-// they come, so all must have spoken.
-func (a *Agent) removeLeftoverDirectories(ctx context.Context, there map[types.UID]bool) error {
+// removeLeftoverDirectories gives the directories of pods of which nothing else is left to workers, which remove them. They
+// don't say from which source they come, so all must have spoken.
+func (a *Agent) removeLeftoverDirectories(there map[types.UID]bool) error {
 	if !a.pods.Settled("") {
 		return nil
 	}
@@ -125,29 +138,20 @@ func (a *Agent) removeLeftoverDirectories(ctx context.Context, there map[types.U
 		return fmt.Errorf("look for directories of pods that are gone: %w", err)
 	}
 	for _, uid := range uids {
-		if there[uid] || a.known(uid) {
-			continue
+		if !there[uid] && !a.known(uid) && a.pleg.Get(uid) == nil {
+			a.log.Info("removing the directory of a pod that is gone", "uid", uid)
+			a.workers.Remove(skeleton(&runtime.Pod{UID: uid}), orphanGrace)
 		}
-		if err := a.cfg.Runtime.RemoveLogsOf(uid); err != nil {
-			return fmt.Errorf("pod %s is gone: %w", uid, err)
-		}
-		if err := a.cfg.Volumes.TearDown(ctx, uid); err != nil {
-			return fmt.Errorf("remove the directory of pod %s, which is gone: %w", uid, err)
-		}
-		a.log.Info("removed the directory of a pod that is gone", "uid", uid)
 	}
 	return nil
 }
 
-// sourceAnnotation is set on every pod by podconfigd's merge.
-const sourceAnnotation = "kubernetes.io/config.source"
+// The annotations by which a pod's source is known; sourceAnnotation is set on every pod by podconfigd's merge.
+const (
+	sourceAnnotation = "kubernetes.io/config.source"
+	mirrorAnnotation = "kubernetes.io/config.mirror"
+)
 
 func graceOf(pod *v1.Pod) int64 {
-	if g := pod.DeletionGracePeriodSeconds; g != nil {
-		return *g
-	}
-	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		return *g
-	}
-	return v1.DefaultTerminationGracePeriodSeconds
+	return *cmp.Or(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds, ptr.To[int64](v1.DefaultTerminationGracePeriodSeconds))
 }

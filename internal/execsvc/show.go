@@ -41,11 +41,18 @@ func (a *Agent) Show() []service.Pod {
 		add(pod)
 	}
 	for _, w := range a.workers.All() {
-		add(w.Pod)
+		// One without a name is only a directory that is being removed.
+		if w.Pod.Name != "" {
+			add(w.Pod)
+		}
 	}
 	found, _ := a.pleg.Pods()
 	for _, has := range found {
 		add(skeleton(has))
+		if last := &out[len(out)-1]; last.UID == has.UID && last.Status == nil && has.Active() {
+			// Found running, and not claimed yet: that it runs is all that is known.
+			last.Status, last.Changed = &v1.PodStatus{Phase: v1.PodRunning}, has.ReadAt
+		}
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,20 +15,24 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/worker"
 )
 
+// rejected begins the message of a pod that was refused, as in the kubelet.
+const rejected = "Pod was rejected: "
+
 // SyncPod is part of worker.Syncer. The order of its steps is the kubelet's.
 func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error) {
-	verdict := admit.Check(pod)
-	if len(verdict.Refused) > 0 {
-		a.refuse(pod, verdict)
-		return worker.Result{}, nil
-	}
-	if _, seen := a.statuses.Get(pod.UID); !seen && len(verdict.Ignored) > 0 {
-		a.log.Warn("pod sets fields that this version doesn't act upon; it runs without them",
-			"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "fields", verdict.Ignored)
-	}
 	has, err := a.pleg.Refresh(ctx, pod.UID)
 	if err != nil {
 		return worker.Result{}, err
+	}
+	if verdict := admit.Check(pod); len(verdict.Refused) > 0 {
+		return worker.Result{}, a.refuse(pod, has, verdict)
+	} else if _, seen := a.statuses.Get(pod.UID); !seen && len(verdict.Ignored) > 0 {
+		a.log.Warn("pod sets fields that this version doesn't act upon; it runs without them",
+			"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "fields", verdict.Ignored)
+	}
+	if last, ok := a.statuses.Get(pod.UID); ok && strings.HasPrefix(last.Status.Message, rejected) {
+		// It was changed into what can run: that it was refused before is over.
+		a.statuses.Delete(pod.UID)
 	}
 	if now := a.observe(pod, has, nil); terminal(now) {
 		return worker.Result{Terminal: true}, nil
@@ -40,17 +45,24 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 		Pod: pod, Has: has,
 		Mounts: func(c *v1.Container) ([]runtime.Mount, error) { return a.cfg.Volumes.Mounts(pod, c) },
 	})
-	// What was done shows at once, not at the next relist.
-	has, err = a.pleg.Refresh(ctx, pod.UID)
-	if err != nil {
-		return worker.Result{RetryAfter: res.RetryAfter}, err
+	if res.Acted {
+		// What was done shows at once, not at the next relist.
+		if has, err = a.pleg.Refresh(ctx, pod.UID); err != nil {
+			return worker.Result{RetryAfter: res.RetryAfter}, errors.Join(res.Err, err)
+		}
 	}
 	a.observe(pod, has, res.Waiting)
-	if res.Err != nil || len(res.Waiting) > 0 {
-		return worker.Result{RetryAfter: res.RetryAfter}, res.Err
-	}
+	return worker.Result{Again: res.Acted && moreToDo(pod, has, res), RetryAfter: res.RetryAfter}, res.Err
+}
+
+// moreToDo tells whether something happened while the pod was synced that no event will tell of, as the second reading has seen
+// it already: a container that ended at once, say.
+func moreToDo(pod *v1.Pod, has *runtime.Pod, res runtime.SyncResult) bool {
 	next := runtime.ComputeActions(pod, has)
-	return worker.Result{Again: next.KillPod && has.Active() || len(next.Start) > 0 || len(next.Kill) > 0}, nil
+	return next.KillPod && has.Active() || slices.ContainsFunc(next.Start, func(s runtime.Start) bool {
+		_, waits := res.Waiting[s.Container.Name]
+		return !waits
+	})
 }
 
 // SyncTerminatingPod is part of worker.Syncer.
@@ -79,7 +91,11 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, grace int64
 func (a *Agent) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 	// The directory goes last: by it the next life of this agent finds what is left.
 	if a.pods.Get(pod.UID) == nil {
-		if err := a.cfg.Runtime.RemoveLogs(pod); err != nil {
+		remove := func() error { return a.cfg.Runtime.RemoveLogs(pod) }
+		if pod.Name == "" {
+			remove = func() error { return a.cfg.Runtime.RemoveLogsOf(pod.UID) }
+		}
+		if err := remove(); err != nil {
 			return err
 		}
 	}
@@ -114,7 +130,7 @@ func (a *Agent) observe(pod *v1.Pod, has *runtime.Pod, waiting map[string]runtim
 }
 
 func (a *Agent) input(pod *v1.Pod) status.Input {
-	return status.Input{Pod: pod, Now: a.cfg.Clock.Now(), HostIPs: a.cfg.HostIPs, RuntimeName: a.cfg.RuntimeName}
+	return status.Input{Pod: pod, Now: a.cfg.Clock.Now(), HostIPs: a.cfg.HostIPs(), RuntimeName: a.cfg.RuntimeName}
 }
 
 func (a *Agent) keep(pod *v1.Pod, in status.Input) *v1.PodStatus {
@@ -126,19 +142,26 @@ func (a *Agent) keep(pod *v1.Pod, in status.Input) *v1.PodStatus {
 	return &now
 }
 
-// refuse marks a pod failed that this version can't run as it was meant.
-func (a *Agent) refuse(pod *v1.Pod, verdict admit.Verdict) {
+// refuse marks a pod failed that this version can't run as it was meant. A pod that has been started before, and was changed
+// into such a one, goes on as it is; the error says so.
+func (a *Agent) refuse(pod *v1.Pod, has *runtime.Pod, verdict admit.Verdict) error {
 	var messages []string
 	for _, r := range verdict.Refused {
 		messages = append(messages, r.Message)
 	}
-	failure := &status.Failure{Reason: verdict.Refused[0].Reason, Message: "Pod was rejected: " + strings.Join(messages, "; ")}
+	reason, message := verdict.Refused[0].Reason, strings.Join(messages, "; ")
+	if len(has.Containers) > 0 {
+		a.observe(pod, has, nil)
+		return fmt.Errorf("%s: the pod can't become what it was changed to and goes on as it was: %s", reason, message)
+	}
+	failure := &status.Failure{Reason: reason, Message: rejected + message}
 	if last, ok := a.statuses.Get(pod.UID); !ok || last.Status.Message != failure.Message {
-		a.log.Error("pod is refused", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "reason", failure.Reason, "message", failure.Message)
+		a.log.Error("pod is refused", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "reason", reason, "message", message)
 	}
 	in := a.input(pod)
 	in.Failure = failure
 	a.keep(pod, in)
+	return nil
 }
 
 func terminal(s *v1.PodStatus) bool { return s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed }

@@ -119,6 +119,13 @@ func (p *PLEG) Pods() (pods []*runtime.Pod, current bool) {
 	return out, p.listed && p.lastErr == nil
 }
 
+// Get is the last reading of one pod, or nil if the runtime doesn't have it.
+func (p *PLEG) Get(uid types.UID) *runtime.Pod {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pods[uid]
+}
+
 // Health is nil if the last relist went well, and otherwise why it didn't.
 func (p *PLEG) Health() error {
 	p.mu.Lock()

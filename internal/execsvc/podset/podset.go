@@ -90,11 +90,13 @@ func (s *Set) All() []*v1.Pod {
 	return out
 }
 
-// SetReady notes which sources have told all their pods. Sources that aren't named keep what was noted.
+// SetReady notes that a source has told all its pods, or hasn't. A source that isn't known to be configured is ignored.
 func (s *Set) SetReady(source string, ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ready[source] = ready
+	if _, configured := s.ready[source]; configured {
+		s.ready[source] = ready
+	}
 }
 
 // SetSources notes the readiness of all configured sources: others aren't configured any more.
@@ -108,7 +110,8 @@ func (s *Set) SetSources(ready map[string]bool) {
 }
 
 // Settled tells whether a pod of that source which isn't in the Set is unwanted for certain: its own source is ready, or isn't
-// configured while all others are ready. An empty source means that nobody knows where the pod came from.
+// configured while all others are ready. An empty source means that nobody knows where the pod came from. Nothing is settled
+// before SetSources.
 func (s *Set) Settled(source string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

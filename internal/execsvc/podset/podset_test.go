@@ -122,10 +122,22 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-func TestSetReadyAddsAndChanges(t *testing.T) {
+// Before all sources are known none is settled: one that hasn't been named yet may have pods.
+func TestNothingIsSettledBeforeSetSources(t *testing.T) {
 	s := New()
 	s.SetReady("file", true)
-	s.SetReady("api", false)
+	for _, source := range []string{"file", "api", ""} {
+		if s.Settled(source) {
+			t.Errorf("%q is settled", source)
+		}
+	}
+}
+
+func TestSetReadyChanges(t *testing.T) {
+	s := New()
+	s.SetSources(map[string]bool{"file": false, "api": false})
+	s.SetReady("file", true)
+	s.SetReady("gone", false)
 	if !s.Settled("file") || s.Settled("api") || s.Settled("") {
 		t.Error("SetReady isn't what Settled goes by")
 	}

@@ -20,6 +20,11 @@ type Actions struct {
 	Start []Start
 }
 
+// any tells whether there is anything to do. A pod that is to be killed and isn't active needs nothing.
+func (a *Actions) any(has *Pod) bool {
+	return a.KillPod && has.Active() || a.CreateSandbox || len(a.Kill)+len(a.Remove)+len(a.Start) > 0
+}
+
 // Kill is a container to stop.
 type Kill struct {
 	Container Container
@@ -105,14 +110,14 @@ func (a *Actions) firstContainers(pod *v1.Pod, has *Pod) {
 		if last != nil && (never && last.State == Running || !restarts(pod.Spec.RestartPolicy, last)) {
 			continue
 		}
-		start = append(start, a.start(c, last))
+		start = append(start, a.replace(c, last))
 	}
 	if len(start) == 0 {
 		return
 	}
 	if len(pod.Spec.InitContainers) > 0 {
 		c := &pod.Spec.InitContainers[0]
-		s := a.start(c, has.Latest(c.Name))
+		s := a.replace(c, has.Latest(c.Name))
 		s.Init = true
 		start = []Start{s}
 	}
@@ -166,7 +171,7 @@ func (a *Actions) mainContainers(pod *v1.Pod, has *Pod) (keep int) {
 			if pod.Spec.RestartPolicy != v1.RestartPolicyNever {
 				a.Start = append(a.Start, a.start(c, last))
 			}
-		case last.State == Exited && !restarts(pod.Spec.RestartPolicy, last):
+		case last.State == Exited && last.Hash == ContainerHash(c) && !restarts(pod.Spec.RestartPolicy, last):
 		default:
 			a.Start = append(a.Start, a.replace(c, last))
 		}

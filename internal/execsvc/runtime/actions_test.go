@@ -244,7 +244,7 @@ func TestActionsOnInitContainers(t *testing.T) {
 		{name: "sandbox died under it", policy: never, init: "i j", has: "s0! i0=137@s0", want: "kill pod"},
 		{name: "sandbox changes under it", policy: never, init: "i j", has: "s0~ i0@s0", want: "kill pod"},
 		{name: "sandbox died after it", policy: never, init: "i j", has: "s0! i0=0@s0", want: "kill pod, sandbox s1, init i1 in s1"},
-		{name: "created in the dead sandbox", policy: never, init: "i", has: "s0! i0+@s0", want: "kill pod, sandbox s1, init i1 in s1"},
+		{name: "created in the dead sandbox", policy: never, init: "i", has: "s0! i0+@s0", want: "kill pod, remove i0, sandbox s1, init i0 in s1"},
 
 		{name: "all done", policy: never, init: "i", has: "s0 i0=0@s0 a0=0@s0 b0=1@s0", want: "kill pod"},
 		{name: "all done, sandbox dead", policy: onFailure, init: "i", has: "s0! i0=0@s0 a0=0@s0 b0=0@s0", want: "kill pod"},

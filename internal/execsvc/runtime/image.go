@@ -43,7 +43,10 @@ func (r *Runtime) ensureImage(ctx context.Context, pod *v1.Pod, c *v1.Container)
 	started := r.cfg.Clock.Now()
 	if _, err := r.cfg.Images.PullImage(ctx, spec, nil, nil); err != nil {
 		_, wait, err := fail(ErrImagePull, err)
-		wait.pause = r.failedPull(key)
+		if ctx.Err() == nil {
+			// A pull that was broken off is no failure of the image's.
+			wait.pause = r.failedPull(key)
+		}
 		return nil, wait, err
 	}
 	r.pulls.DeleteEntry(key)

@@ -129,10 +129,12 @@ func (r *Runtime) removeLogDir(dir string) error {
 func (r *Runtime) prune(ctx context.Context, in SyncInput) error {
 	seen := map[string]bool{}
 	for _, c := range in.Has.Containers {
-		if c.State != Exited {
+		switch {
+		case c.State == Running, c.State == Unknown:
 			continue
-		}
-		if !seen[c.Name] {
+		case c.State == Created && in.Has.Latest(c.Name).ID == c.ID:
+			continue
+		case c.State == Exited && !seen[c.Name]:
 			seen[c.Name] = true
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -169,6 +170,11 @@ func (r *Runtime) containerDetails(ctx context.Context, c *Container) (bool, err
 	c.State, c.ExitCode, c.Reason, c.Message = stateOf(s.GetState()), s.GetExitCode(), s.GetReason(), s.GetMessage()
 	c.Image, c.ImageRef = s.GetImage().GetImage(), s.GetImageRef()
 	c.Started, c.Finished = timeOf(s.GetStartedAt()), timeOf(s.GetFinishedAt())
+	if c.State == Exited && c.Started.IsZero() && strings.Contains(c.Message, context.Canceled.Error()) {
+		// Its start was cut short, by the death of this agent: it never ran, and can't be started any more.
+		c.State = Created
+		return true, nil
+	}
 	if c.State == Exited {
 		r.mu.Lock()
 		r.exited[c.ID] = *c

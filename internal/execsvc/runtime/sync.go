@@ -1,14 +1,17 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // SyncInput is what SyncPod works on.
@@ -28,6 +31,8 @@ type SyncResult struct {
 	RetryAfter time.Duration
 	// Err joins what went wrong. Containers in backoff are no errors.
 	Err error
+	// Acted is set if anything was changed, or tried to be: what the runtime has must be read again.
+	Acted bool
 }
 
 // Waiting is the reason, as users know it from kubectl, that a container doesn't run.
@@ -52,28 +57,55 @@ const (
 func (r *Runtime) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 	res := SyncResult{Waiting: map[string]Waiting{}}
 	do := ComputeActions(in.Pod, in.Has)
+	err := r.holdBack(ctx, in.Pod, &do, &res)
+	if !do.any(in.Has) {
+		res.Err = errors.Join(err, r.prune(ctx, in))
+		return res
+	}
+	res.Acted = true
+	res.Err = errors.Join(err, r.act(ctx, in, do, &res))
+	return res
+}
+
+// holdBack takes the replacements out of do whose images aren't there: what runs goes on until its successor can start.
+func (r *Runtime) holdBack(ctx context.Context, pod *v1.Pod, do *Actions, res *SyncResult) error {
+	var errs []error
+	do.Kill = slices.DeleteFunc(do.Kill, func(k Kill) bool {
+		i := slices.IndexFunc(do.Start, func(s Start) bool { return s.Container.Name == k.Container.Name })
+		if i < 0 {
+			return false
+		}
+		_, wait, err := r.ensureImage(ctx, pod, do.Start[i].Container)
+		if wait == nil {
+			return false
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("replace container %s: %w; the one before goes on", k.Container.Name, err))
+		}
+		res.retry(wait.pause)
+		do.Start = slices.Delete(do.Start, i, i+1)
+		return true
+	})
+	return errors.Join(errs...)
+}
+
+// act does what was decided, as far as it goes.
+func (r *Runtime) act(ctx context.Context, in SyncInput, do Actions, res *SyncResult) error {
 	if do.KillPod {
 		if err := r.KillPod(ctx, in.Has, gracePeriod(in.Pod)); err != nil {
-			res.Err = err
-			return res
+			return err
 		}
 	}
 	for _, k := range do.Kill {
 		r.log.Info("stopping container", "pod", podName(in.Pod), "container", k.Container.Name, "reason", k.Reason)
 		if err := r.stopContainer(ctx, k.Container, gracePeriod(in.Pod)); err != nil {
-			res.Err = err
-			return res
+			return err
 		}
 	}
 	for _, c := range do.Remove {
 		if err := r.removeContainer(ctx, in.Pod.Namespace, in.Pod.Name, in.Pod.UID, c); err != nil {
-			res.Err = err
-			return res
+			return err
 		}
-	}
-	if len(do.Start) == 0 {
-		res.Err = r.prune(ctx, in)
-		return res
 	}
 	if do.CreateSandbox {
 		id, err := r.createSandbox(ctx, in.Pod, do.SandboxAttempt)
@@ -81,19 +113,17 @@ func (r *Runtime) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 			for i := range in.Pod.Spec.Containers {
 				res.Waiting[in.Pod.Spec.Containers[i].Name] = Waiting{"ContainerCreating", err.Error()}
 			}
-			res.Err = fmt.Errorf("%s: %w", CreatePodSandboxError, err)
-			return res
+			return fmt.Errorf("%s: %w", CreatePodSandboxError, err)
 		}
 		do.SandboxID = id
 	}
 	var errs []error
 	for _, s := range do.Start {
-		if err := r.startContainer(ctx, in, do, s, &res); err != nil {
+		if err := r.startContainer(ctx, in, do, s, res); err != nil {
 			errs = append(errs, fmt.Errorf("container %s: %w", s.Container.Name, err))
 		}
 	}
-	res.Err = errors.Join(append(errs, r.prune(ctx, in))...)
-	return res
+	return errors.Join(append(errs, r.prune(ctx, in))...)
 }
 
 func (r *Runtime) createSandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (string, error) {
@@ -143,6 +173,9 @@ func (r *Runtime) startContainer(ctx context.Context, in SyncInput, do Actions, 
 	if err := os.MkdirAll(filepath.Join(sandbox.GetLogDirectory(), s.Container.Name), 0o755); err != nil {
 		return fail(CreateContainerError, fmt.Errorf("make the container's log directory: %w", err))
 	}
+	// A runtime takes a start that is cut short for a failed one, and the container for dead. These two calls don't take long,
+	// so they are finished also while the pod is being removed or this agent ends.
+	ctx = context.WithoutCancel(ctx)
 	id, err := r.cfg.Runtime.CreateContainer(ctx, do.SandboxID, config, sandbox)
 	if err != nil {
 		return fail(CreateContainerError, err)
@@ -181,13 +214,7 @@ func (res *SyncResult) retry(after time.Duration) {
 }
 
 func gracePeriod(pod *v1.Pod) int64 {
-	if pod.DeletionGracePeriodSeconds != nil {
-		return *pod.DeletionGracePeriodSeconds
-	}
-	if pod.Spec.TerminationGracePeriodSeconds != nil {
-		return *pod.Spec.TerminationGracePeriodSeconds
-	}
-	return v1.DefaultTerminationGracePeriodSeconds
+	return *cmp.Or(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds, ptr.To[int64](v1.DefaultTerminationGracePeriodSeconds))
 }
 
 func podName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }

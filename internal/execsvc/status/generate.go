@@ -72,8 +72,15 @@ func startTime(in *Input) *metav1.Time {
 			return status.StartTime.DeepCopy()
 		}
 	}
-	now := stamp(in.Now)
-	return &now
+	// An agent that was restarted still finds when the pod's first sandbox was made.
+	start := in.Now
+	for _, s := range in.Runtime.Sandboxes {
+		if s.Created.Before(start) {
+			start = s.Created
+		}
+	}
+	at := stamp(start)
+	return &at
 }
 
 // stamp is t as the API has it, in whole seconds, so that a status that was stored and read equals the one in memory.

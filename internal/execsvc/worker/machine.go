@@ -1,8 +1,11 @@
 package worker
 
 import (
+	"cmp"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // State is where a pod stands in its life.
@@ -141,13 +144,7 @@ func (m *machine) holdsName() bool {
 
 // graceOf is the grace period of a deletion, or else the pod's own, in seconds.
 func graceOf(pod *v1.Pod) int64 {
-	if g := pod.DeletionGracePeriodSeconds; g != nil {
-		return *g
-	}
-	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		return *g
-	}
-	return v1.DefaultTerminationGracePeriodSeconds
+	return *cmp.Or(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds, ptr.To[int64](v1.DefaultTerminationGracePeriodSeconds))
 }
 
 func fullName(pod *v1.Pod) string { return pod.Name + "_" + pod.Namespace }

@@ -257,10 +257,12 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 		k.err = err
 		return false
 	}
-	if k.err != nil {
-		log.Info("step went well after failures", "step", s.String())
+	if res.RetryAfter == 0 {
+		if k.err != nil {
+			log.Info("step went well after failures", "step", s.String())
+		}
+		k.err = nil
 	}
-	k.err = nil
 	held, before, purged := k.machine.holdsName(), k.machine.state, k.machine.purged
 	k.machine.done(s, res.Terminal)
 	if held && !k.machine.holdsName() {

@@ -1,0 +1,59 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// A pod whose author gave it a UID is updated under it. What can't become of it leaves what runs alone, and a way back.
+func TestUpdateUnderOneUID(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
+		r := newRig(t, node)
+		uid := "fixed-uid-" + r.name
+		good := strings.Replace(manifest("web", "web: sleep"), "  name: web\n", "  name: web\n  uid: "+uid+"\n", 1)
+		stream := r.watch(nil)
+		stream.await("SYNCED")
+		r.write("web.yaml", good)
+		if got := r.awaitRunning("web"); got != uid {
+			t.Fatalf("the pod's uid is %s, want %s", got, uid)
+		}
+		before := r.containers(uid)[0].GetId()
+		same := func(after string) {
+			t.Helper()
+			if now := r.containers(uid); len(now) != 1 || now[0].GetId() != before {
+				t.Fatalf("after %s the container was %s, and is now %v", after, before, now)
+			}
+		}
+		lastError := func(part string) func() error {
+			return func() error {
+				pod, _, err := r.observed("web")
+				if err != nil {
+					return err
+				}
+				if !strings.Contains(pod.GetLastError(), part) || part == "" && pod.GetLastError() != "" {
+					return fmt.Errorf("the last error is %q", pod.GetLastError())
+				}
+				return nil
+			}
+		}
+
+		r.write("web.yaml", strings.Replace(good, devnode.SampleImage, "missing.invalid/missing:v1", 1))
+		stream.await("UPDATE web")
+		r.eventually("the image is missed", lastError("ErrImageNeverPull"))
+		same("an update to an image that isn't there")
+
+		r.write("web.yaml", good+"  volumes:\n  - {name: c, configMap: {name: c}}\n")
+		stream.await("UPDATE web")
+		r.eventually("the update is refused", lastError("UnsupportedFeature"))
+		same("an update to what isn't supported")
+
+		r.write("web.yaml", good)
+		stream.await("UPDATE web")
+		r.eventually("all is well again", lastError(""))
+		r.awaitRunning("web")
+		same("the way back")
+	})
+}
