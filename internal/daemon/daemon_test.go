@@ -89,7 +89,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestNodeName: trimmed and in lower case, as the kubelet does it.
+// TestNodeName: trimmed and in lower case, as the kubelet does it, and refused if it is no DNS subdomain.
 func TestNodeName(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -101,8 +101,10 @@ func TestNodeName(t *testing.T) {
 			t.Errorf("--hostname-override %q: node %q, %v; want %q", override, got, err, want)
 		}
 	}
-	if got, err := (&Flags{HostnameOverride: " "}).NodeName(); err == nil || !strings.Contains(err.Error(), "--hostname-override") {
-		t.Errorf("--hostname-override \" \": node %q, %v; want an error that names the flag", got, err)
+	for _, override := range []string{" ", "my_node", "a b", "-a", "a.", "n\u00f6de", "a/b", strings.Repeat("a", 254)} {
+		if got, err := (&Flags{HostnameOverride: override}).NodeName(); err == nil || !strings.Contains(err.Error(), "--hostname-override") {
+			t.Errorf("--hostname-override %q: node %q, %v; want an error that names the flag", override, got, err)
+		}
 	}
 }
 

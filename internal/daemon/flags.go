@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Flags are the flags that both daemons have, named as the kubelet's where the kubelet has them.
@@ -36,7 +37,8 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet, name string) {
 	fs.IntVarP(&f.Verbosity, "v", "v", 0, "log verbosity; 4 and more logs debug messages")
 }
 
-// NodeName is the node's name as the kubelet derives it: the override or the host's name, trimmed and in lower case.
+// NodeName is the node's name as the kubelet derives it: the override or the host's name, trimmed and in lower case. It goes
+// into the names of static pods, so one that no object could have is an error, rather than one for each pod later.
 func (f *Flags) NodeName() (string, error) {
 	name := f.HostnameOverride
 	if name == "" {
@@ -49,6 +51,9 @@ func (f *Flags) NodeName() (string, error) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	if name == "" {
 		return "", errors.New("the node's name is empty; --hostname-override sets it")
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return "", fmt.Errorf("%q can't be a node's name: %s; --hostname-override sets another", name, strings.Join(problems, "; "))
 	}
 	return name, nil
 }

@@ -67,6 +67,20 @@ func TestGoldenDigest(t *testing.T) {
 	if want := "sha256:b07d4b6109f7a4de8a54d2b3ecf6913e07eb25f55431684b92bb75a4eb714f7f"; status != want {
 		t.Errorf("status digest is %s, want %s", status, want)
 	}
+	var text string
+	if err := json.Unmarshal([]byte(escapes), &text); err != nil {
+		t.Fatal(err)
+	}
+	spec, status = specDigests(t, &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"note": text, text: "key"}},
+		Status:     v1.PodStatus{Message: text},
+	})
+	if want := "sha256:ec65dbbe50c13eec9b3296d8ce8ace38e2289f544c16f8cde8829b616e0a2334"; spec != want {
+		t.Errorf("spec digest of escapes is %s, want %s", spec, want)
+	}
+	if want := "sha256:a60122d335f799728d2bb6cf0b375d31edc2859eba8ec7b66f50bd764d2239d5"; status != want {
+		t.Errorf("status digest of escapes is %s, want %s", status, want)
+	}
 	spec, status = specDigests(t, &v1.Pod{})
 	if empty := "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"; spec != empty || status != empty {
 		t.Errorf("the digests of nothing are %s and %s, want that of {}", spec, status)

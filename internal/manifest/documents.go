@@ -24,6 +24,8 @@ type document struct {
 	json []byte
 	// doubled are the keys that a mapping of YAML has more than once. Those of JSON are found when it is decoded.
 	doubled []doubledKey
+	// moreDoubled counts those beyond maxDoubled, which doubled leaves out.
+	moreDoubled int
 	// err says why the document can't be read.
 	err error
 }

@@ -102,6 +102,9 @@ func (p *parser) document(d *document, r *report) {
 		return
 	}
 	doubled = append(doubled, d.doubled...)
+	if d.moreDoubled > 0 {
+		r.strict(p.opts.Strict, "", fmt.Sprintf("%d keys are set twice", len(doubled)+d.moreDoubled), "the last one of each counts")
+	}
 	apiVersion, kind, err := typeOf(tree)
 	switch {
 	case err != nil:
@@ -122,6 +125,11 @@ func (p *parser) list(tree map[string]any, doubled []doubledKey, r *report) {
 	items, err := itemsOf(tree)
 	if err != nil {
 		r.errorf("items", "%v", err)
+		return
+	}
+	if p.opts.Strict && len(doubled) >= maxDoubled {
+		// The keys that aren't told one by one may be those of any item.
+		r.errorf("items", "aren't read: too many of their keys are set twice to tell which items are good")
 		return
 	}
 	if len(items) > maxDocuments {

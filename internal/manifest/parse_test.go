@@ -102,6 +102,62 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// TestManyDoubledKeys: they are counted, and take no memory for each, however deep they are.
+func TestManyDoubledKeys(t *testing.T) {
+	const depth, keys = 4000, 100000
+	const key = "éé"
+	text := smallPod + "  x: " + strings.Repeat("{"+key+": ", depth) + "{" + strings.Repeat("a: 1, ", keys) + "b: 1}" +
+		strings.Repeat("}", depth) + "\n"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	o := Parse([]byte(text), fileOptions)
+	runtime.ReadMemStats(&after)
+	checkOrigin(t, o)
+	// The paths in full would take 2 GB by themselves.
+	if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 512 {
+		t.Errorf("%d MiB were used", used)
+	}
+	if o.Held || len(o.Pods) != 1 {
+		t.Errorf("got %s", summary(o))
+	}
+	if got, want := o.Findings[0].Message, fmt.Sprintf("%d keys are set twice: the last one of each counts", keys-1); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := o.Findings[1].Field; !strings.HasPrefix(got, "spec.x."+key+".") || !strings.HasSuffix(got, "…") ||
+		len(got) > maxMessage+len("…") || !utf8.ValidString(got) {
+		t.Errorf("field %q of %d bytes; want the beginning of the path, cut between two characters", got, len(got))
+	}
+}
+
+// TestManyDoubledKeysStrict: what isn't told one by one is no less an error.
+func TestManyDoubledKeysStrict(t *testing.T) {
+	doubled := strings.Repeat("a: 1, ", maxDoubled+10)
+	strict := Options{Origin: "o", OriginKind: URLKind, Node: "n", Strict: true}
+	item := "{metadata: {name: %s}, spec: {containers: [{name: web, image: nginx}]}, %s}"
+	for name, c := range map[string]struct{ data, want string }{
+		"pod": {smallPod + "  x: {" + doubled + "}\n", fmt.Sprintf("%d keys are set twice", maxDoubled+9)},
+		"list in YAML": {"{apiVersion: v1, kind: PodList, items: [" + fmt.Sprintf(item, "p", "x: {"+doubled+"}") + ", " +
+			fmt.Sprintf(item, "q", "x: {a: 1, a: 2}") + "]}", fmt.Sprintf("%d keys are set twice", maxDoubled+10)},
+		"list in JSON": {`{"apiVersion": "v1", "kind": "PodList", "items": [` + jsonItem("p", maxDoubled) + ", " + jsonItem("q", 1) + "]}",
+			"aren't read: too many of their keys are set twice to tell which items are good"},
+	} {
+		o := Parse([]byte(c.data), strict)
+		checkOrigin(t, o)
+		if !o.Held || len(o.Pods) != 0 || o.Findings[0].Message != c.want {
+			t.Errorf("%s: got %s, want no pod and %q", name, summary(o), c.want)
+		}
+	}
+}
+
+// jsonItem is a pod of which so many keys are set twice.
+func jsonItem(name string, doubled int) string {
+	text := `{"metadata": {"name": "` + name + `"}, "spec": {"containers": [{"name": "web", "image": "nginx"}], "nodeSelector": {"": ""`
+	for i := range doubled {
+		text += fmt.Sprintf(`, "k%d": "1", "k%[1]d": "2"`, i)
+	}
+	return text + "}}}"
+}
+
 // TestManyFindings: an origin of nothing but mistakes doesn't get a finding for each.
 func TestManyFindings(t *testing.T) {
 	o := Parse([]byte(strings.Repeat("--- x\n", 2000)), fileOptions)

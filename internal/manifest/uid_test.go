@@ -1,6 +1,30 @@
 package manifest
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+// escapes is a string of what JSON can write in several ways: control characters, what HTML or JavaScript treat in their own
+// way, and characters of every length.
+const escapes = `"\u0000\u0001\u0008\u0009\u000a\u000b\u000c\u000d\u001b\u001f\u007f\u0080\u2028\u2029\ufeff<>&'/\"\\é€\ud83d\ude00\ud800"`
+
+// TestGoldenText: how encoding/json writes a string goes into UIDs and digests. Should a Go version write it in another way,
+// this package needs a writer of its own.
+func TestGoldenText(t *testing.T) {
+	tree, _, err := decodeTree([]byte(`{"text":` + escapes + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := encodeTree(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"text":"\u0000\u0001\b\t\n\u000b\f\r\u001b\u001f` + "\u007f\u0080" + `\u2028\u2029` + "\ufeff" + `<>&'/\"\\é€` + "\U0001f600\ufffd" + `"}`
+	if got := strings.TrimSpace(string(text)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
 
 // TestGoldenUID: a UID that changes restarts every static pod of every node. These values must never be changed.
 func TestGoldenUID(t *testing.T) {
@@ -13,6 +37,7 @@ func TestGoldenUID(t *testing.T) {
 	}{
 		{"file", smallPod, Options{Origin: "/etc/podstream/manifests/web.yaml", Node: "node1"}, "2ad9b6eded589bb590c6804263d46244"},
 		{"URL", smallPod, Options{Origin: "https://config.example/pods", OriginKind: URLKind, Node: "node1"}, "0d8f887d3d6f9b7bfb053f1798067070"},
+		{"escapes", `{"text":` + escapes + `}`, Options{Origin: "/a", Node: "n"}, "bbeae9b59ba2ffbee47b326f4d666c09"},
 		{"odd values", odd, Options{Origin: "/a", Node: "n"}, "45df466698da97899a11bf793387fa5d"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

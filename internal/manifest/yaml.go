@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
@@ -18,6 +19,8 @@ const (
 	maxExpanded = MaxSize
 	// maxValues is the most values, counted likewise. A pod of MaxPodSize has far fewer.
 	maxValues = 1 << 20
+	// maxDoubled is how many doubled keys of a document are told one by one: as many as the JSON decoder tells.
+	maxDoubled = 100
 )
 
 // readYAML turns the document into JSON as the kubelet does (sigs.k8s.io/yaml, YAML 1.1). Before, its syntax tree is looked
@@ -45,7 +48,7 @@ func (d *document) readYAML() {
 		d.err = fmt.Errorf("this YAML can't be turned into JSON: %w", shiftLines(err, d.line-1))
 		return
 	}
-	d.json, d.doubled = data, tree.doubled
+	d.json, d.doubled, d.moreDoubled = data, tree.doubled, tree.moreDoubled
 }
 
 // parseYAML returns the one value that data has, or nil if it has none, or null.
@@ -74,6 +77,8 @@ type yamlTree struct {
 	weights map[*yamlv3.Node]weight
 	path    []string
 	doubled []doubledKey
+	// moreDoubled counts those beyond maxDoubled.
+	moreDoubled int
 }
 
 // weight is the size of a node with all that is below it.
@@ -118,7 +123,7 @@ func (t *yamlTree) findDoubled(n *yamlv3.Node, line int) {
 			t.path = append(t.path, name)
 			if key.Kind == yamlv3.ScalarNode && key.Tag != "!!merge" {
 				if seen[key.Value] {
-					t.doubled = append(t.doubled, doubledKey{strings.Join(t.path, ""), line + key.Line})
+					t.addDoubled(line + key.Line)
 				}
 				seen[key.Value] = true
 			}
@@ -132,6 +137,25 @@ func (t *yamlTree) findDoubled(n *yamlv3.Node, line int) {
 			t.path = t.path[:len(t.path)-1]
 		}
 	}
+}
+
+// addDoubled notes the key that path leads to. As paths may be as long as a document is deep, both their number and their length
+// are bounded; a report would cut them anyway.
+func (t *yamlTree) addDoubled(line int) {
+	if len(t.doubled) == maxDoubled {
+		t.moreDoubled++
+		return
+	}
+	var path strings.Builder
+	for _, name := range t.path {
+		// A little is left for the report to cut off, so that it shows that something is missing.
+		room := maxMessage + utf8.UTFMax - path.Len()
+		if room <= 0 {
+			break
+		}
+		path.WriteString(name[:min(len(name), room)])
+	}
+	t.doubled = append(t.doubled, doubledKey{path.String(), line})
 }
 
 var lineNumber = regexp.MustCompile(`line (\d+)`)

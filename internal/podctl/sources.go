@@ -45,7 +45,7 @@ func (t *tool) runSources(ctx context.Context) error {
 // printSources prints the sources and, if there are any, the findings in a table of their own.
 func (t *tool) printSources(sources []*podconfigv1.Source) error {
 	if len(sources) == 0 {
-		t.note("podconfigd has no sources: give it --pod-manifest-path, --manifest-url or --kubeconfig")
+		t.note("podconfigd has no sources: give it --pod-manifest-path")
 		return nil
 	}
 	now := t.Clock.Now()

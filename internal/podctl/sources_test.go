@@ -56,7 +56,9 @@ func TestSourcesWithoutFindings(t *testing.T) {
 func TestSourcesNone(t *testing.T) {
 	n := newNode(t)
 	n.podconfigd(&fakePodconfigd{})
-	if code := n.run(t.Context(), "sources"); code != exitOK || !strings.Contains(n.stderr.String(), "has no sources") {
-		t.Errorf("exit code %d, stderr:\n%s", code, n.stderr)
+	code := n.run(t.Context(), "sources")
+	// It names the flags that podconfigd has, and no others.
+	if got := n.stderr.String(); code != exitOK || strings.TrimSpace(got) != "podctl: podconfigd has no sources: give it --pod-manifest-path" {
+		t.Errorf("exit code %d, stderr:\n%s", code, got)
 	}
 }

@@ -16,15 +16,18 @@
 //
 // A file is read when it is complete, as far as that can be known; sighting.complete has the rules. One that was renamed
 // into place is read at once, or within eventLag if nothing else tells it from one that is being created. One that is
-// written in place is read once it has been left alone for the quiet period and nobody has it open for writing. After
-// settleLimit it is read in any case. What it held before stays until then.
+// written in place is read once it has been left alone for the quiet period and nobody has it open for writing. What it held
+// before stays until then. A file that isn't complete after settleLimit is held, with a finding that it is being written,
+// and looked at until it is: a writer that pauses leaves a file that ends anywhere, at the end of a document too. Where the
+// kernel doesn't tell of writers, the quiet period is all there is to go by.
 //
 // A file that goes is gone after the quiet period, unless a file of that path is there again by then: editors move a file
 // away before they write the new one, and that is one change, not two. A file that is renamed within the directory goes in
 // the same Set in which the new name comes. What is noticed at the same time goes out in one Set.
 //
 // A path that can't be read as a whole is a Set with an Err. It never means "no pods". When it comes back it is listed after
-// a quiet period, as it may still be filling.
+// a quiet period, as it may still be filling. A directory that had manifests, and has none now on another file system, is
+// taken for one that was unmounted, and so for one that can't be read.
 //
 // inotify tells of changes. Every CheckFrequency all files are compared with what was read of them, which finds what inotify
 // can't see: changes on a network file system, changes of what a symbolic link points to, a path that was switched to another

@@ -53,7 +53,7 @@ func (l *loop) create(path, renamed string, now time.Time) {
 		why = createdAfterRename
 	}
 	isManifest := l.ignore(path) == ""
-	ready := isManifest && l.look(path, sighting{occasion: why}, now) == taken
+	ready := isManifest && l.look(path, &sighting{occasion: why}, now) == taken
 	if ready {
 		delete(l.waits, path)
 		l.wakeAt = now // One may have waited for this one.
@@ -67,7 +67,8 @@ func (l *loop) create(path, renamed string, now time.Time) {
 	}
 	old := l.waits[renamed]
 	switch {
-	case old == nil:
+	case old == nil, renamed == path:
+		// A name that is taken again at once has no new name. Were it its own, it would wait for itself.
 	case ready:
 		l.wake(old, now, now)
 	default:

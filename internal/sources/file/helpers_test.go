@@ -44,13 +44,17 @@ type running struct {
 	log  *logBuffer
 }
 
-// run starts a Source; the test's end ends it.
-func run(t testing.TB, cfg Config) *running {
+// runWith is run with a watch of the test's own.
+func runWith(t testing.TB, cfg Config, open func(string) (*watch, error)) *running {
 	t.Helper()
-	return runWith(t, cfg, openWatch)
+	return run(t, cfg, func(s *Source) { s.open = open })
 }
 
-func runWith(t testing.TB, cfg Config, open func(string) (*watch, error)) *running {
+// noLeases has the Source run as where the kernel doesn't tell of writers.
+func noLeases(s *Source) { s.writersOf = func(*os.File) writers { return writersUnknown } }
+
+// run starts a Source, prepared as the test wants it; the test's end ends it.
+func run(t testing.TB, cfg Config, prepare ...func(*Source)) *running {
 	t.Helper()
 	r := &running{t: t, sets: make(chan manifest.Set, 1<<16), log: &logBuffer{}}
 	cfg.Node = "node"
@@ -63,7 +67,9 @@ func runWith(t testing.TB, cfg Config, open func(string) (*watch, error)) *runni
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(r.log, nil))
 	s := New(cfg)
-	s.open = open
+	for _, p := range prepare {
+		p(s)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, func(set manifest.Set) { r.sets <- set }) }()

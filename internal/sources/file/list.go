@@ -1,12 +1,18 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
+
+// errUnmounted is the error of a directory that seems to be what was below a mount that is gone.
+var errUnmounted = errors.New("the directory has no manifests and is on another file system than before: " +
+	"was it unmounted? its pods stay")
 
 // root is what a source's path turned out to be.
 type root struct {
@@ -78,6 +84,9 @@ func (r root) isManifest(path string) bool {
 func (l *loop) relist(now time.Time) {
 	l.relistAt = now.Add(l.CheckFrequency)
 	root, err := locate(l.Path)
+	if err == nil {
+		err = l.unmounted(root)
+	}
 	if err != nil {
 		l.fail(err, now)
 		return
@@ -109,6 +118,22 @@ func (l *loop) relist(now time.Time) {
 	}
 	l.root, l.listed, l.err, l.returning = root, true, nil, false
 	l.compare(files, why, now)
+}
+
+// unmounted refuses a directory that lost all its manifests by having become one on another file system. Whoever meant it
+// puts one there; an empty directory on the same file system is taken at its word.
+func (l *loop) unmounted(r root) error {
+	if r.single || l.root.single || r.stamp.dev == l.root.stamp.dev || len(l.entries) == l.ignored {
+		return nil
+	}
+	files, err := r.list(l.Path)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(files, r.isManifest) {
+		return nil
+	}
+	return errUnmounted
 }
 
 // fail notes that the path can't be read. What was read before is kept, though no Set shows it: it may come back the same.
@@ -152,7 +177,7 @@ func (l *loop) compare(files []string, why occasion, now time.Time) {
 			// One of the new files may be a missing one under a new name: both belong in one Set.
 			l.await(path, now)
 		default:
-			if l.look(path, sighting{occasion: why}, now) != taken {
+			if l.look(path, &sighting{occasion: why}, now) != taken {
 				l.await(path, now)
 			}
 		}

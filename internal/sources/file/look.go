@@ -13,7 +13,7 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-var errBeingWritten = errors.New("is still being written; it will be read when it is complete")
+var errBeingWritten = errors.New("is still being written; it is read when its writer closes it")
 
 // wait is a file that is to be looked at later: it may be incomplete, or gone.
 type wait struct {
@@ -21,6 +21,8 @@ type wait struct {
 	due time.Time
 	// since is when the waiting began.
 	since time.Time
+	// seen is the version of the file at the last look. Zero if there was none.
+	seen stamp
 	// newName is what the file was renamed to, as far as is known. While that one is waited for, so is this one, so that
 	// both change in one Set.
 	newName string
@@ -28,7 +30,7 @@ type wait struct {
 	unwritten bool
 }
 
-// await puts off the look at a file for a quiet period, or less if it has been waited for too long.
+// await puts off the look at a file for a quiet period, or less if the settleLimit ends before.
 func (l *loop) await(path string, now time.Time) {
 	w := l.waits[path]
 	if w == nil {
@@ -39,9 +41,9 @@ func (l *loop) await(path string, now time.Time) {
 	l.wake(w, now.Add(l.QuietPeriod), now)
 }
 
-// wake sets when a wait ends, within the limit.
+// wake sets when a wait ends: not beyond the settleLimit, as what is said of the file changes there.
 func (l *loop) wake(w *wait, due, now time.Time) {
-	if limit := w.since.Add(settleLimit); due.After(limit) {
+	if limit := w.since.Add(settleLimit); limit.After(now) && due.After(limit) {
 		due = limit
 	}
 	if due.Before(now) {
@@ -62,7 +64,7 @@ func (l *loop) lookAgain(now time.Time) {
 	var due, renamed []string
 	for _, path := range slices.Sorted(maps.Keys(l.waits)) {
 		switch w := l.waits[path]; {
-		case l.waits[w.newName] != nil:
+		case l.follows(path, w, now):
 			renamed = append(renamed, path)
 		case !w.due.After(now):
 			due = append(due, path)
@@ -77,18 +79,23 @@ func (l *loop) lookAgain(now time.Time) {
 			if w.unwritten {
 				why = createdUnwritten
 			}
-			switch l.look(path, sighting{occasion: why, waited: now.Sub(w.since)}, now) {
+			s := sighting{occasion: why, waited: now.Sub(w.since), version: w.seen}
+			switch l.look(path, &s, now) {
 			case incomplete:
-				w.unwritten = false
+				w.unwritten, w.seen = false, s.version
 				l.waits[path] = w
-				l.wake(w, now.Add(l.QuietPeriod), now)
+				again := l.QuietPeriod
+				if s.waited >= settleLimit {
+					again = l.recheck()
+				}
+				l.wake(w, now.Add(again), now)
 			case absent:
 				gone = append(gone, path)
 			}
 		}
 		due = nil
 		renamed = slices.DeleteFunc(renamed, func(path string) bool {
-			free := l.waits[l.waits[path].newName] == nil
+			free := !l.follows(path, l.waits[path], now)
 			if free {
 				due = append(due, path)
 			}
@@ -96,12 +103,27 @@ func (l *loop) lookAgain(now time.Time) {
 		})
 	}
 	l.drop(gone, now)
-	l.wakeAt = now.Add(l.QuietPeriod)
-	for _, w := range l.waits {
-		if w.due.Before(l.wakeAt) && l.waits[w.newName] == nil {
+	l.wakeAt = now.Add(l.recheck())
+	for path, w := range l.waits {
+		if w.due.Before(l.wakeAt) && !l.follows(path, w, now) {
 			l.wakeAt = w.due
 		}
 	}
+}
+
+// recheck is the time between two looks at a file that is held for longer than the settleLimit. It may be held for hours.
+func (l *loop) recheck() time.Duration { return max(l.QuietPeriod, recheckInterval) }
+
+// follows reports whether the file at path, which went, waits for the one that came in its place. It does so within the
+// settleLimit, and beyond it only if the two are one file: another file's writer, who takes hours, doesn't keep this one.
+func (l *loop) follows(path string, w *wait, now time.Time) bool {
+	next := l.waits[w.newName]
+	if next == nil || now.Sub(next.since) < settleLimit {
+		return next != nil
+	}
+	e := l.entries.get(path)
+	info, err := os.Stat(w.newName)
+	return e != nil && err == nil && e.stamp.sameFile(stampOf(info))
 }
 
 // drop removes the entries of files that aren't there any more, if it is they that are gone and not the whole path.
@@ -133,8 +155,8 @@ const (
 )
 
 // look reads a file if it is complete, and keeps what it found as the file's entry. The caller gives the sighting's occasion
-// and what it waited.
-func (l *loop) look(path string, s sighting, now time.Time) outcome {
+// and, if it waited, for how long and the version of the last look; look fills in the rest.
+func (l *loop) look(path string, s *sighting, now time.Time) outcome {
 	if reason := l.ignore(path); reason != "" {
 		return l.lookIgnored(path, reason)
 	}
@@ -156,15 +178,17 @@ func (l *loop) look(path string, s sighting, now time.Time) outcome {
 	if e := l.entries.get(path); e != nil && e.current(version) {
 		return taken
 	}
-	s.size = version.size
-	s.writers = writersOf(f)
+	s.steady = s.version.equal(version)
+	s.version = version
+	s.writers = l.writersOf(f)
 	s.metadataLast = version.ctime.After(version.mtime)
 	s.still = now.Sub(version.changed())
+	s.written = now.Sub(version.mtime)
 	if !s.complete(l.QuietPeriod) {
 		return l.incomplete(path, s)
 	}
 	data, stable, err := readAll(f, version)
-	if !stable && s.waited < settleLimit {
+	if !stable {
 		return l.incomplete(path, s)
 	}
 	e := &entry{path: path, stamp: version, racy: s.still < racyWindow}
@@ -182,11 +206,13 @@ func (l *loop) look(path string, s sighting, now time.Time) outcome {
 	return taken
 }
 
-// incomplete leaves the entry as it is. A file that the first listing meets half-written is held, rather than left out: it
-// may have pods from before this process.
-func (l *loop) incomplete(path string, s sighting) outcome {
-	if s.occasion == firstListing && l.entries.get(path) == nil {
-		l.keep(&entry{path: path, print: fingerprint{problem: errBeingWritten.Error()}}, func() *manifest.Origin {
+// incomplete leaves the entry as it is until the settleLimit. Then the file is held, so that it shows why its new version
+// doesn't come; its last good pods stay. One that the first listing meets half-written is held at once, rather than left out:
+// it may have pods from before this process.
+func (l *loop) incomplete(path string, s *sighting) outcome {
+	if s.waited >= settleLimit || s.occasion == firstListing && l.entries.get(path) == nil {
+		e := &entry{path: path, stamp: s.version, print: fingerprint{problem: errBeingWritten.Error()}}
+		l.keep(e, func() *manifest.Origin {
 			return manifest.Broken(path, errBeingWritten)
 		})
 	}

@@ -66,7 +66,7 @@ func TestReturningPathIsGivenTime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	var sets []manifest.Set
 	cfg := New(Config{Path: dir, Node: "node", Logger: slog.New(slog.DiscardHandler)}).cfg
-	l := &loop{Config: cfg, open: openWatch, out: func(set manifest.Set) { sets = append(sets, set) }, waits: map[string]*wait{}}
+	l := &loop{Config: cfg, open: openWatch, writersOf: writersOf, out: func(set manifest.Set) { sets = append(sets, set) }, waits: map[string]*wait{}}
 	defer l.unwatch()
 	now := time.Now()
 	step := func(after time.Duration) {

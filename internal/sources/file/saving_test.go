@@ -224,21 +224,3 @@ func TestHalfWrittenAtStart(t *testing.T) {
 	must(t, f.Close())
 	r.expect("a.yaml a=v1", "b.yaml b=v1")
 }
-
-// A writer that never ends is waited for so long and no longer.
-func TestEndlessWriter(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	r := run(t, Config{Path: dir})
-	r.expect()
-	f, err := os.Create(filepath.Join(dir, "a.yaml"))
-	must(t, err)
-	defer f.Close()
-	_, err = io.WriteString(f, pod("a", "v1"))
-	must(t, err)
-	start := time.Now()
-	r.expect("a.yaml a=v1")
-	if took := time.Since(start); took > settleLimit+patience/2 {
-		t.Errorf("it took %v", took)
-	}
-}

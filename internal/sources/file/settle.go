@@ -2,7 +2,8 @@ package file
 
 import "time"
 
-// settleLimit bounds how long a file is waited for, counted from the first sign of a change that hasn't been read.
+// settleLimit is how long a file is waited for in silence, counted from the first sign of a change that hasn't been read. One
+// that isn't complete by then is held.
 const settleLimit = 5 * time.Second
 
 // eventLag is how long the events of what happened to a file may be on their way. The kernel queues them at once; it is
@@ -42,37 +43,42 @@ const (
 // sighting is what is known of a file when it is looked at.
 type sighting struct {
 	occasion occasion
-	size     int64
+	version  stamp
 	writers  writers
 	// metadataLast says that the inode was changed after its content was: by a rename, for instance.
 	metadataLast bool
-	// still is how long ago the file last changed, by its own times. Less than zero: the clocks differ.
-	still time.Duration
+	// steady says that the look before, at least a quiet period ago, met the same version.
+	steady bool
+	// still is how long ago the file last changed in any way, and written when its content did, by its own times. Less than
+	// zero: the clocks differ.
+	still, written time.Duration
 	// waited is how long ago the first change was noticed that hasn't been read yet.
 	waited time.Duration
 }
 
-// complete says whether to read the file now. If not, it is looked at again after the quiet period.
-func (s sighting) complete(quiet time.Duration) bool {
+// complete says whether to read the file now. If not, it is looked at again after the quiet period. A file with a writer is
+// never complete, however long that one pauses: its first half may be good YAML with fewer pods.
+func (s *sighting) complete(quiet time.Duration) bool {
+	if s.writers == writersSome {
+		return false
+	}
 	switch s.occasion {
 	case firstListing:
-		// Nothing is known of the file's past, and others wait for this listing. A writer that hasn't written for so long
-		// is no reason to wait.
-		return s.writers != writersSome || s.still >= settleLimit
+		// Nothing is known of the file's past, and others wait for this listing, so the kernel's word is enough. Where it has
+		// none, a file that was just written may have a writer.
+		return s.writers == writersNone || s.written < 0 || s.written >= quiet
 	case relisting:
-		return s.still >= quiet && (s.writers != writersSome || s.still >= settleLimit)
+		return s.still >= quiet
 	case created:
 		// A file that nobody writes is complete if it came by a rename, which changes the inode last, or if it is an old
 		// file under a new name. An empty one is going to be written.
-		return s.size > 0 && s.writers == writersNone && (s.metadataLast || s.still >= quiet)
+		return s.version.size > 0 && s.writers == writersNone && (s.metadataLast || s.still >= quiet)
 	case createdAfterRename, createdUnwritten:
-		return s.size > 0 && s.writers == writersNone
+		return s.version.size > 0 && s.writers == writersNone
 	case afterQuiet:
-		if s.waited >= settleLimit {
-			return true
-		}
-		// Without inotify no event puts the reading off; the file's own times do.
-		return s.writers != writersSome && (s.still < 0 || s.still >= quiet)
+		// Without inotify no event puts the reading off; the file's own times do, or its not having changed since the last
+		// look where they are of no use.
+		return s.still >= quiet || s.still < 0 && s.steady
 	}
 	return false
 }

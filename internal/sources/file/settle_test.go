@@ -14,39 +14,43 @@ func TestComplete(t *testing.T) {
 		want bool
 	}{
 		{"first listing: at once", sighting{occasion: firstListing, writers: writersNone, still: fresh}, true},
-		{"first listing: at once where writers aren't told", sighting{occasion: firstListing, writers: writersUnknown, still: fresh}, true},
-		{"first listing: not under a writer", sighting{occasion: firstListing, writers: writersSome, still: fresh, size: 9}, false},
-		{"first listing: a writer that stopped long ago", sighting{occasion: firstListing, writers: writersSome, still: old, size: 9}, true},
+		{"first listing: writers unknown, just written", sighting{occasion: firstListing, writers: writersUnknown, still: fresh, written: fresh}, false},
+		{"first listing: writers unknown, just renamed in", sighting{occasion: firstListing, writers: writersUnknown, still: fresh, written: quiet}, true},
+		{"first listing: writers unknown, from the future", sighting{occasion: firstListing, writers: writersUnknown, still: -old, written: -old}, true},
+		{"first listing: not under a writer", sighting{occasion: firstListing, writers: writersSome, still: fresh, written: fresh}, false},
+		{"first listing: a writer that paused long ago", sighting{occasion: firstListing, writers: writersSome, still: old, written: old}, false},
 
 		{"relist: old", sighting{occasion: relisting, writers: writersNone, still: old}, true},
 		{"relist: old, writers unknown", sighting{occasion: relisting, writers: writersUnknown, still: old}, true},
 		{"relist: just changed", sighting{occasion: relisting, writers: writersNone, still: fresh}, false},
 		{"relist: from the future", sighting{occasion: relisting, writers: writersNone, still: -old}, false},
 		{"relist: not under a writer", sighting{occasion: relisting, writers: writersSome, still: time.Second}, false},
-		{"relist: a writer that stopped long ago", sighting{occasion: relisting, writers: writersSome, still: old}, true},
+		{"relist: a writer that paused long ago", sighting{occasion: relisting, writers: writersSome, still: old}, false},
 
-		{"create: renamed in, by its times", sighting{occasion: created, writers: writersNone, size: 9, metadataLast: true}, true},
-		{"create: renamed in, by the event before", sighting{occasion: createdAfterRename, writers: writersNone, size: 9}, true},
-		{"create: an old file linked in", sighting{occasion: created, writers: writersNone, size: 9, still: old}, true},
-		{"create: written and closed", sighting{occasion: created, writers: writersNone, size: 9, still: fresh}, false},
-		{"create: from the future", sighting{occasion: created, writers: writersNone, size: 9, still: -old}, false},
+		{"create: renamed in, by its times", sighting{occasion: created, writers: writersNone, version: stamp{size: 9}, metadataLast: true}, true},
+		{"create: renamed in, by the event before", sighting{occasion: createdAfterRename, writers: writersNone, version: stamp{size: 9}}, true},
+		{"create: an old file linked in", sighting{occasion: created, writers: writersNone, version: stamp{size: 9}, still: old}, true},
+		{"create: written and closed", sighting{occasion: created, writers: writersNone, version: stamp{size: 9}, still: fresh}, false},
+		{"create: from the future", sighting{occasion: created, writers: writersNone, version: stamp{size: 9}, still: -old}, false},
 		{"create: empty", sighting{occasion: created, writers: writersNone, metadataLast: true, still: old}, false},
 		{"create: empty, by a rename", sighting{occasion: createdAfterRename, writers: writersNone, still: old}, false},
-		{"create: under a writer", sighting{occasion: createdAfterRename, writers: writersSome, size: 9, metadataLast: true}, false},
-		{"create: writers unknown", sighting{occasion: createdAfterRename, writers: writersUnknown, size: 9, metadataLast: true, still: old}, false},
+		{"create: under a writer", sighting{occasion: createdAfterRename, writers: writersSome, version: stamp{size: 9}, metadataLast: true}, false},
+		{"create: writers unknown", sighting{occasion: createdAfterRename, writers: writersUnknown, version: stamp{size: 9}, metadataLast: true, still: old}, false},
 
-		{"unwritten: moved in", sighting{occasion: createdUnwritten, writers: writersNone, size: 9, still: fresh}, true},
+		{"unwritten: moved in", sighting{occasion: createdUnwritten, writers: writersNone, version: stamp{size: 9}, still: fresh}, true},
 		{"unwritten: empty", sighting{occasion: createdUnwritten, writers: writersNone, still: old}, false},
-		{"unwritten: under a writer", sighting{occasion: createdUnwritten, writers: writersSome, size: 9}, false},
-		{"unwritten: writers unknown", sighting{occasion: createdUnwritten, writers: writersUnknown, size: 9, metadataLast: true}, false},
+		{"unwritten: under a writer", sighting{occasion: createdUnwritten, writers: writersSome, version: stamp{size: 9}}, false},
+		{"unwritten: writers unknown", sighting{occasion: createdUnwritten, writers: writersUnknown, version: stamp{size: 9}, metadataLast: true}, false},
 
-		{"quiet", sighting{occasion: afterQuiet, writers: writersNone, still: quiet, waited: quiet}, true},
-		{"quiet, empty", sighting{occasion: afterQuiet, writers: writersNone, still: quiet, waited: quiet, size: 0}, true},
+		{"quiet, be it empty", sighting{occasion: afterQuiet, writers: writersNone, still: quiet, waited: quiet}, true},
 		{"quiet, writers unknown", sighting{occasion: afterQuiet, writers: writersUnknown, still: quiet, waited: quiet}, true},
 		{"quiet, but under a writer", sighting{occasion: afterQuiet, writers: writersSome, still: old, waited: quiet}, false},
 		{"quiet, but written again", sighting{occasion: afterQuiet, writers: writersNone, still: fresh, waited: quiet}, false},
-		{"quiet, from the future", sighting{occasion: afterQuiet, writers: writersNone, still: -old, waited: quiet}, true},
-		{"waited enough for a writer", sighting{occasion: afterQuiet, writers: writersSome, still: fresh, waited: settleLimit}, true},
+		{"quiet, from the future", sighting{occasion: afterQuiet, writers: writersNone, still: -old, waited: quiet, steady: true}, true},
+		{"quiet, from the future, and changed", sighting{occasion: afterQuiet, writers: writersUnknown, still: -old, waited: quiet}, false},
+		{"waited enough, under a writer", sighting{occasion: afterQuiet, writers: writersSome, still: old, waited: settleLimit, steady: true}, false},
+		{"waited enough, written again", sighting{occasion: afterQuiet, writers: writersUnknown, still: fresh, waited: settleLimit}, false},
+		{"waited enough, writers unknown", sighting{occasion: afterQuiet, writers: writersUnknown, still: quiet, waited: settleLimit}, true},
 	}
 	for _, test := range tests {
 		if got := test.s.complete(quiet); got != test.want {
@@ -88,5 +92,11 @@ func TestAwaitIsBounded(t *testing.T) {
 		if want := min(now.Sub(start)+time.Second, settleLimit); l.waits["a"].due.Sub(start) != want || !l.wakeAt.Equal(l.waits["a"].due) {
 			t.Fatalf("after %v: due after %v, woken after %v, want %v", now.Sub(start), l.waits["a"].due.Sub(start), l.wakeAt.Sub(start), want)
 		}
+	}
+	// Once that was done, the next look is a quiet period away again, and not always now.
+	late := start.Add(settleLimit)
+	l.await("a", late)
+	if due := l.waits["a"].due; !due.Equal(late.Add(time.Second)) {
+		t.Errorf("at the limit: due after %v, want %v", due.Sub(late), time.Second)
 	}
 }

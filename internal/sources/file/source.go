@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -17,7 +18,7 @@ import (
 const (
 	// pollInterval is the longest time between two listings while there is no inotify watch.
 	pollInterval = 5 * time.Second
-	// recheckInterval is the time between two looks at a path that can't be read.
+	// recheckInterval is the time between two looks at a path that can't be read, or at a file whose writer takes long.
 	recheckInterval = time.Second
 	// maxBatch bounds how many events go into one Set, so that a flood of them doesn't hold back what was read.
 	maxBatch = 256
@@ -47,8 +48,9 @@ type Config struct {
 // Source reads one path. Make it with New.
 type Source struct {
 	cfg Config
-	// open sets a watch; tests put their own here.
-	open func(dir string) (*watch, error)
+	// open sets a watch, and writersOf tells of a file's writers; tests put their own here.
+	open      func(dir string) (*watch, error)
+	writersOf func(*os.File) writers
 }
 
 // New makes a Source, and reads nothing yet.
@@ -72,7 +74,7 @@ func New(cfg Config) *Source {
 		cfg.Path = filepath.Clean(cfg.Path)
 	}
 	cfg.Logger = cfg.Logger.With("source", cfg.Name, "path", cfg.Path)
-	return &Source{cfg: cfg, open: openWatch}
+	return &Source{cfg: cfg, open: openWatch, writersOf: writersOf}
 }
 
 // Run reads the path until ctx ends, and then returns nil. It calls out, always from the same goroutine, with the full set
@@ -84,10 +86,11 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 		return errors.New("file source " + s.cfg.Name + ": no path")
 	}
 	l := &loop{
-		Config: s.cfg,
-		open:   s.open,
-		out:    out,
-		waits:  map[string]*wait{},
+		Config:    s.cfg,
+		open:      s.open,
+		writersOf: s.writersOf,
+		out:       out,
+		waits:     map[string]*wait{},
 	}
 	defer l.unwatch()
 	l.relist(l.Clock.Now())
@@ -117,8 +120,9 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 // loop is the state of one Run, all of it used by one goroutine.
 type loop struct {
 	Config
-	open func(dir string) (*watch, error)
-	out  func(manifest.Set)
+	open      func(dir string) (*watch, error)
+	writersOf func(*os.File) writers
+	out       func(manifest.Set)
 
 	// watch is nil while there is none. polling: that was logged.
 	watch   *watch

@@ -1,0 +1,225 @@
+package file
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/podstream/podstream/internal/manifest"
+)
+
+// heldAsWritten checks that the file is held because it is being written.
+func heldAsWritten(t *testing.T, set manifest.Set, base string) {
+	t.Helper()
+	o := origin(t, set, base)
+	if !o.Held || len(o.Findings) != 1 || o.Findings[0].Severity != manifest.Error || o.Findings[0].Message != errBeingWritten.Error() {
+		t.Errorf("%s is held: %v, findings %+v; want it held as it %q", base, o.Held, o.Findings, errBeingWritten)
+	}
+}
+
+// What a writer that takes long has written so far is never read, even if it ends with a document: it is held, and read when
+// the writer closes the file.
+func TestEndlessWriter(t *testing.T) {
+	t.Parallel()
+	leasable(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.yaml")
+	two := pod("a", "v1") + "---\n" + pod("b", "v1")
+	write(t, path, two)
+	r := run(t, Config{Path: dir})
+	r.expect("a.yaml a=v1 b=v1")
+	f, err := os.Create(path)
+	must(t, err)
+	defer f.Close()
+	_, err = io.WriteString(f, pod("a", "v2"))
+	must(t, err)
+	heldAsWritten(t, r.expect("a.yaml held"), "a.yaml")
+	// It is written on, which is no news.
+	_, err = io.WriteString(f, "---\n"+pod("b", "v2"))
+	must(t, err)
+	must(t, f.Close())
+	r.expect("a.yaml a=v2 b=v2")
+}
+
+// The same at the start: that the writer hasn't written for long doesn't mean that it is done.
+func TestPausedWriterAtStart(t *testing.T) {
+	t.Parallel()
+	leasable(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.yaml")
+	f, err := os.Create(path)
+	must(t, err)
+	defer f.Close()
+	_, err = io.WriteString(f, pod("a", "v1"))
+	must(t, err)
+	long := time.Now().Add(-time.Hour)
+	must(t, os.Chtimes(path, long, long))
+	r := run(t, Config{Path: dir})
+	heldAsWritten(t, r.expect("a.yaml held"), "a.yaml")
+	must(t, f.Close())
+	r.expect("a.yaml a=v1")
+}
+
+// Where the kernel doesn't tell of writers, a file that was written a moment before the start may be incomplete. The others
+// don't wait for it.
+func TestJustWrittenAtStartWithoutLeases(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, b, c := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml"), filepath.Join(dir, "c.yaml")
+	for _, path := range []string{a, b, c} {
+		write(t, path, pod("p", "v1"))
+	}
+	past, future := time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
+	must(t, os.Chtimes(b, past, past))
+	must(t, os.Chtimes(c, future, future))
+	r := run(t, Config{Path: dir, QuietPeriod: slowly}, noLeases)
+	heldAsWritten(t, r.expect("a.yaml held", "b.yaml p=v1", "c.yaml p=v1"), "a.yaml")
+	r.expect("a.yaml p=v1", "b.yaml p=v1", "c.yaml p=v1")
+}
+
+// step is a loop that a test moves through time by hand, without a watch.
+type step struct {
+	*loop
+	now time.Time
+	set manifest.Set
+}
+
+func steps(path string) *step {
+	s := &step{now: time.Now()}
+	cfg := New(Config{Path: path, Node: "node", Logger: slog.New(slog.DiscardHandler)}).cfg
+	s.loop = &loop{
+		Config: cfg, writersOf: writersOf, waits: map[string]*wait{},
+		open: func(string) (*watch, error) { return &watch{close: func() error { return nil }}, nil },
+		out:  func(set manifest.Set) { s.set = set },
+	}
+	return s
+}
+
+// after lets so much time pass, and does what is due then.
+func (s *step) after(d time.Duration) []string {
+	s.now = s.now.Add(d)
+	if !s.relistAt.After(s.now) {
+		s.relist(s.now)
+	}
+	s.lookAgain(s.now)
+	s.emit()
+	return show(s.set)
+}
+
+func expectShown(t *testing.T, when string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s: the Set is %q, want %q", when, got, want)
+	}
+}
+
+// A file that has changed at every look is held, and read once it rests: also where its times are of no use.
+func TestRestlessFile(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"clocks agree": 0, "its clock is ahead": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := filepath.Join(dir, "a.yaml")
+			s := steps(dir)
+			s.writersOf = func(*os.File) writers { return writersUnknown }
+			touch := func() {
+				at := s.now.Add(ahead)
+				must(t, os.Chtimes(path, at, at))
+			}
+			write(t, path, pod("a", "v1"))
+			past := s.now.Add(-time.Minute)
+			must(t, os.Chtimes(path, past, past))
+			s.now = s.now.Add(time.Second) // The inode was changed just now.
+			expectShown(t, "at the start", s.after(0), "a.yaml a=v1")
+
+			write(t, path, pod("a", "v2"))
+			touch()
+			s.await(path, s.now)
+			for passed := s.QuietPeriod; passed < settleLimit; passed += s.QuietPeriod {
+				s.now = s.now.Add(s.QuietPeriod)
+				touch()
+				expectShown(t, "in unrest", s.after(0), "a.yaml a=v1")
+			}
+			s.now = s.now.Add(s.QuietPeriod)
+			touch()
+			expectShown(t, "at the limit", s.after(0), "a.yaml held")
+			heldAsWritten(t, s.set, "a.yaml")
+			if due := s.next(); !due.Equal(s.now.Add(recheckInterval)) {
+				t.Errorf("it is looked at again after %v, want %v", due.Sub(s.now), recheckInterval)
+			}
+			s.now = s.now.Add(recheckInterval)
+			touch()
+			expectShown(t, "beyond the limit", s.after(0), "a.yaml held")
+			expectShown(t, "at rest", s.after(recheckInterval), "a.yaml a=v2")
+		})
+	}
+}
+
+// A file that went waits for the one that came next for as long as it takes if that is the same under a new name, and up to
+// the limit if it may be.
+func TestRenameUnderAnEndlessWriter(t *testing.T) {
+	t.Parallel()
+	for _, same := range []bool{true, false} {
+		dir := t.TempDir()
+		a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
+		write(t, a, pod("a", "v1"))
+		s := steps(dir)
+		writing := writersNone
+		s.writersOf = func(*os.File) writers { return writing }
+		expectShown(t, "at the start", s.after(time.Second), "a.yaml a=v1")
+
+		writing = writersSome
+		gone := "b.yaml held"
+		want := []string{gone}
+		if same {
+			rename(t, a, b)
+			want = []string{"a.yaml a=v1", gone}
+		} else {
+			write(t, b, pod("b", "v1"))
+			must(t, os.Remove(a))
+		}
+		s.await(a, s.now)
+		s.create(b, a, s.now)
+		expectShown(t, "within the limit", s.after(settleLimit-time.Millisecond), "a.yaml a=v1")
+		expectShown(t, "at the limit", s.after(time.Millisecond), want...)
+		expectShown(t, "beyond the limit", s.after(recheckInterval), want...)
+		writing = writersNone
+		pods := map[bool]string{true: "b.yaml a=v1", false: "b.yaml b=v1"}
+		expectShown(t, "in the end", s.after(recheckInterval), pods[same])
+	}
+}
+
+// A file that is moved away and replaced at once, by one that can't be read yet, has its own name for a new one. It is read
+// all the same.
+func TestMovedAwayAndReplaced(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, want string
+		make       func(t *testing.T, path string)
+		prepare    func(*Source)
+	}{
+		{"by an empty file", "a.yaml held", func(t *testing.T, path string) { write(t, path, "") }, func(*Source) {}},
+		{"by a dangling link", "a.yaml held", func(t *testing.T, path string) { must(t, os.Symlink("nowhere", path)) }, func(*Source) {}},
+		{"without leases", "a.yaml a=v2", func(t *testing.T, path string) { write(t, path, pod("a", "v2")) }, noLeases},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir, elsewhere := t.TempDir(), t.TempDir()
+			path := filepath.Join(dir, "a.yaml")
+			write(t, path, pod("a", "v1"))
+			past := time.Now().Add(-time.Minute)
+			must(t, os.Chtimes(path, past, past))
+			test.make(t, filepath.Join(elsewhere, "new"))
+			r := run(t, Config{Path: dir}, test.prepare)
+			r.expect("a.yaml a=v1")
+			rename(t, path, filepath.Join(elsewhere, "backup"))
+			rename(t, filepath.Join(elsewhere, "new"), path)
+			r.expect(test.want)
+		})
+	}
+}
