@@ -23,11 +23,18 @@ const (
 	maxDoubled = 100
 )
 
-// readYAML turns the document into JSON as the kubelet does (sigs.k8s.io/yaml, YAML 1.1). Before, its syntax tree is looked
-// at, in which aliases aren't expanded yet: a few lines of anchors can stand for gigabytes, which the conversion would write
-// out. The tree also shows doubled keys; the converter's own strict mode takes a key that overrides one of a merge ("<<") for
-// one of these.
+// readYAML turns the document into JSON as the kubelet does (sigs.k8s.io/yaml, YAML 1.1). Unless it is plain, its syntax tree
+// is looked at before, in which aliases aren't expanded yet: a few lines of anchors can stand for gigabytes, which the conversion
+// would write out. The tree also shows doubled keys; the converter's own strict mode takes a key that overrides one of a merge
+// ("<<") for one of these.
 func (d *document) readYAML() {
+	if isPlain(d.data) {
+		// Whatever is wrong here, the tree can say better.
+		if data, err := yaml.YAMLToJSONStrict(d.data); err == nil && !bytes.Equal(data, []byte("null")) {
+			d.json = data
+			return
+		}
+	}
 	root, err := parseYAML(d.data)
 	if err != nil {
 		d.err = fmt.Errorf("this isn't valid YAML: %w", shiftLines(err, d.line-1))
@@ -49,6 +56,24 @@ func (d *document) readYAML() {
 		return
 	}
 	d.json, d.doubled, d.moreDoubled = data, tree.doubled, tree.moreDoubled
+}
+
+// maxPlain is the size in bytes up to which a document can be plain.
+const maxPlain = 64 << 10
+
+// isPlain tells whether the document is as nearly all are, so that the conversion alone will do: a small mapping in block style,
+// which can have nothing behind its end, without anchors, aliases, merges and document ends. A false no only costs time.
+func isPlain(data []byte) bool {
+	if len(data) > maxPlain || bytes.ContainsAny(data, "&*") || bytes.Contains(data, []byte("<<")) || bytes.Contains(data, []byte("\n...")) {
+		return false
+	}
+	for line := range bytes.Lines(data) {
+		if text := bytes.TrimSpace(line); len(text) > 0 && text[0] != '#' {
+			key, _, ok := bytes.Cut(line, []byte(":"))
+			return ok && len(bytes.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")) == 0
+		}
+	}
+	return false
 }
 
 // parseYAML returns the one value that data has, or nil if it has none, or null.
