@@ -1,15 +1,14 @@
 package execsvc
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
@@ -39,7 +38,7 @@ func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {
 			// It may be left from an earlier life; housekeeping finds it if it is.
 			continue
 		}
-		a.workers.Remove(pod, graceOf(pod))
+		a.workers.Remove(pod, criconfig.GracePeriod(pod))
 	}
 }
 
@@ -151,7 +150,3 @@ const (
 	sourceAnnotation = "kubernetes.io/config.source"
 	mirrorAnnotation = "kubernetes.io/config.mirror"
 )
-
-func graceOf(pod *v1.Pod) int64 {
-	return *cmp.Or(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds, ptr.To[int64](v1.DefaultTerminationGracePeriodSeconds))
-}

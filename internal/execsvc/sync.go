@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/admit"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/execsvc/status"
 	"github.com/podstream/podstream/internal/execsvc/worker"
@@ -43,7 +44,7 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	}
 	res := a.cfg.Runtime.SyncPod(ctx, runtime.SyncInput{
 		Pod: pod, Has: has,
-		Mounts: func(c *v1.Container) ([]runtime.Mount, error) { return a.cfg.Volumes.Mounts(pod, c) },
+		Mounts: func(c *v1.Container) ([]criconfig.Mount, error) { return a.cfg.Volumes.Mounts(pod, c) },
 	})
 	if res.Acted {
 		// What was done shows at once, not at the next relist.

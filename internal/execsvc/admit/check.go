@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/volume"
 )
 
@@ -39,7 +39,7 @@ type Refusal struct {
 // Check tells what of the pod this version can't do. It takes for granted that the pod is valid as Kubernetes has it.
 func Check(pod *v1.Pod) Verdict {
 	c := &checker{}
-	if err := runtime.CheckUID(pod.UID); err != nil {
+	if err := criconfig.CheckUID(pod.UID); err != nil {
 		c.refuseFor(InvalidPod, "metadata.uid", err.Error())
 	}
 	c.podSpec(&pod.Spec)

@@ -2,6 +2,8 @@ package runtime
 
 import (
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // Actions is what a pod needs next, in the order of the fields.
@@ -161,7 +163,7 @@ func (a *Actions) mainContainers(pod *v1.Pod, has *Pod) (keep int) {
 		switch {
 		case last == nil:
 			a.Start = append(a.Start, a.start(c, nil))
-		case last.State == Running && last.Hash != ContainerHash(c):
+		case last.State == Running && last.Hash != criconfig.ContainerHash(c):
 			a.Kill = append(a.Kill, Kill{Container: *last, Reason: "its definition changed"})
 			a.Start = append(a.Start, a.start(c, last))
 		case last.State == Running && last.SandboxID == a.SandboxID:
@@ -171,7 +173,7 @@ func (a *Actions) mainContainers(pod *v1.Pod, has *Pod) (keep int) {
 			if pod.Spec.RestartPolicy != v1.RestartPolicyNever {
 				a.Start = append(a.Start, a.start(c, last))
 			}
-		case last.State == Exited && last.Hash == ContainerHash(c) && !restarts(pod.Spec.RestartPolicy, last):
+		case last.State == Exited && last.Hash == criconfig.ContainerHash(c) && !restarts(pod.Spec.RestartPolicy, last):
 		default:
 			a.Start = append(a.Start, a.replace(c, last))
 		}

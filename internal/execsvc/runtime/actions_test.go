@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // The containers of the pods in these tests: main ones "a" and "b", init ones "i" and "j".
@@ -45,7 +47,7 @@ func state(t *testing.T, text string) *Pod {
 		}
 		c := Container{
 			ID: what[:2], Name: what[:1], SandboxID: sandbox, Attempt: uint32(what[1] - '0'), State: Running,
-			Hash: ContainerHash(&v1.Container{Name: what[:1], Image: "img"}), Created: time.Unix(int64(n), 0),
+			Hash: criconfig.ContainerHash(&v1.Container{Name: what[:1], Image: "img"}), Created: time.Unix(int64(n), 0),
 		}
 		switch rest := what[2:]; {
 		case rest == "":

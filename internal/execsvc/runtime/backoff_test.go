@@ -41,8 +41,8 @@ func TestCrashLoop(t *testing.T) {
 		s.mustSync(pod)
 	}
 	restartAtOnce()
-	for _, seconds := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
-		restartAfter(seconds * time.Second)
+	for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
+		restartAfter(time.Duration(seconds) * time.Second)
 		s.ForgetBackoff()
 	}
 	// Ten minutes of running, and all is forgiven.
@@ -113,8 +113,8 @@ func TestImagePullBackOff(t *testing.T) {
 	c := sample("a")
 	c.Image = "missing/app:1"
 	pod := simPod(c, sample("b"))
-	for _, seconds := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
-		pause := seconds * time.Second
+	for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
+		pause := time.Duration(seconds) * time.Second
 		s.wantWaiting(pod, "a", ErrImagePull, pause, true)
 		if m := s.wantWaiting(pod, "a", ImagePullBackOff, pause, false); m != `Back-off pulling image "missing/app:1"` {
 			t.Fatalf("message %q", m)

@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 var errDown = status.Error(codes.Unavailable, "the runtime went away")
@@ -150,7 +152,7 @@ func (s *sim) converge(pod *v1.Pod) {
 			s.wantLinks(has)
 			return
 		}
-		s.SyncPod(s.t.Context(), SyncInput{Pod: pod, Has: has, Mounts: func(*v1.Container) ([]Mount, error) { return nil, nil }})
+		s.SyncPod(s.t.Context(), SyncInput{Pod: pod, Has: has, Mounts: func(*v1.Container) ([]criconfig.Mount, error) { return nil, nil }})
 	}
 	has := s.statusAgain(pod)
 	s.t.Fatalf("the pod doesn't come to rest: %s\n%+v", settled(pod, has), has)

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // minGrace is the least time, in seconds, that a container gets to end by itself.
@@ -78,7 +80,7 @@ func (r *Runtime) Purge(ctx context.Context, pod *v1.Pod, has *Pod) error {
 
 // RemoveLogs removes the pod's logs.
 func (r *Runtime) RemoveLogs(pod *v1.Pod) error {
-	if err := r.removeLogDir(LogDir(r.cfg.LogsDir, pod.Namespace, pod.Name, pod.UID)); err != nil {
+	if err := r.removeLogDir(criconfig.LogDir(r.cfg.LogsDir, pod.Namespace, pod.Name, pod.UID)); err != nil {
 		return fmt.Errorf("remove the pod's logs: %w", err)
 	}
 	return nil
@@ -86,7 +88,7 @@ func (r *Runtime) RemoveLogs(pod *v1.Pod) error {
 
 // RemoveLogsOf removes the logs of a pod of which only the UID is known.
 func (r *Runtime) RemoveLogsOf(uid types.UID) error {
-	if err := CheckUID(uid); err != nil {
+	if err := criconfig.CheckUID(uid); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(r.cfg.LogsDir)
@@ -173,7 +175,7 @@ func (r *Runtime) removeContainer(ctx context.Context, namespace, name string, u
 		return fmt.Errorf("remove container %s (%s): %w", c.Name, c.ID, err)
 	}
 	for _, path := range []string{
-		filepath.Join(LogDir(r.cfg.LogsDir, namespace, name, uid), LogPath(c.Name, c.Attempt)),
+		filepath.Join(criconfig.LogDir(r.cfg.LogsDir, namespace, name, uid), criconfig.LogPath(c.Name, c.Attempt)),
 		r.logLink(namespace, name, c.Name, c.ID),
 	} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -189,7 +191,7 @@ func (r *Runtime) linkLog(pod *v1.Pod, s Start, id string) error {
 	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
 		return fmt.Errorf("make the directory of log links: %w", err)
 	}
-	target := filepath.Join(LogDir(r.cfg.LogsDir, pod.Namespace, pod.Name, pod.UID), LogPath(s.Container.Name, s.Attempt))
+	target := filepath.Join(criconfig.LogDir(r.cfg.LogsDir, pod.Namespace, pod.Name, pod.UID), criconfig.LogPath(s.Container.Name, s.Attempt))
 	if err := os.Symlink(target, link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("link the log of attempt %s: %w", strconv.Itoa(int(s.Attempt)), err)
 	}
@@ -197,7 +199,7 @@ func (r *Runtime) linkLog(pod *v1.Pod, s Start, id string) error {
 }
 
 func (r *Runtime) logLink(namespace, name, container, id string) string {
-	return filepath.Join(r.linksDir(), LogLinkName(namespace, name, container, id))
+	return filepath.Join(r.linksDir(), criconfig.LogLinkName(namespace, name, container, id))
 }
 
 // linksDir is /var/log/containers, if the logs are in /var/log/pods.

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // kill kills the pod in a goroutine of its own.
@@ -182,17 +184,17 @@ func TestForeignSandboxes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSim(t)
 			pod := simPod(sample("a"))
-			config := SandboxConfig(pod, 7, agent, "")
+			config := criconfig.SandboxConfig(pod, 7, agent, "")
 			config.LogDirectory = ""
-			container, err := ContainerConfig(ContainerInput{
+			container, err := criconfig.ContainerConfig(criconfig.ContainerInput{
 				Pod: pod, Container: &pod.Spec.Containers[0], Attempt: 7, ImageRef: "localhost/sample:1", Agent: agent,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if agent == "" {
-				delete(config.Annotations, AgentAnnotation)
-				delete(container.Annotations, AgentAnnotation)
+				delete(config.Annotations, criconfig.AgentAnnotation)
+				delete(container.Annotations, criconfig.AgentAnnotation)
 			}
 			sandbox, err := s.cri.RunPodSandbox(t.Context(), config, "")
 			if err != nil {
@@ -242,7 +244,7 @@ func TestPruneKeepsTheLastOfEachName(t *testing.T) {
 	s.sync(pod)
 	var got []string
 	for _, c := range s.status(pod).Containers {
-		got = append(got, LogPath(c.Name, c.Attempt))
+		got = append(got, criconfig.LogPath(c.Name, c.Attempt))
 	}
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{"a/3.log", "b/3.log", "c/0.log"}, got); diff != "" {

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // List is all pods of this agent that the runtime has, in no order, as far as two calls can tell.
@@ -27,7 +29,7 @@ func (r *Runtime) List(ctx context.Context) ([]*Pod, error) {
 
 // Status is one pod of this agent in full. A pod that the runtime doesn't have is returned empty, but for its UID.
 func (r *Runtime) Status(ctx context.Context, uid types.UID) (*Pod, error) {
-	selector := map[string]string{podUIDLabel: string(uid)}
+	selector := map[string]string{criconfig.PodUIDLabel: string(uid)}
 	readAt := r.cfg.Clock.Now()
 	pods, err := r.list(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: selector}, &runtimeapi.ContainerFilter{LabelSelector: selector})
 	if err != nil {
@@ -68,32 +70,32 @@ func (r *Runtime) list(ctx context.Context, sf *runtimeapi.PodSandboxFilter, cf 
 	}
 	byUID := map[types.UID]*Pod{}
 	pod := func(labels map[string]string) *Pod {
-		uid := types.UID(labels[podUIDLabel])
+		uid := types.UID(labels[criconfig.PodUIDLabel])
 		if byUID[uid] == nil {
-			byUID[uid] = &Pod{UID: uid, Namespace: labels[podNamespaceLabel], Name: labels[podNameLabel], ReadAt: readAt}
+			byUID[uid] = &Pod{UID: uid, Namespace: labels[criconfig.PodNamespaceLabel], Name: labels[criconfig.PodNameLabel], ReadAt: readAt}
 		}
 		return byUID[uid]
 	}
 	for _, s := range sandboxes {
-		if s.GetAnnotations()[AgentAnnotation] != r.cfg.Agent {
+		if s.GetAnnotations()[criconfig.AgentAnnotation] != r.cfg.Agent {
 			continue
 		}
 		p := pod(s.GetLabels())
-		p.Source = s.GetAnnotations()[configSourceAnnotation]
+		p.Source = s.GetAnnotations()[criconfig.ConfigSourceAnnotation]
 		p.Sandboxes = append(p.Sandboxes, Sandbox{
 			ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(), Created: time.Unix(0, s.GetCreatedAt()),
 			Ready: s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
 		})
 	}
 	for _, c := range containers {
-		if c.GetAnnotations()[AgentAnnotation] != r.cfg.Agent {
+		if c.GetAnnotations()[criconfig.AgentAnnotation] != r.cfg.Agent {
 			continue
 		}
 		p := pod(c.GetLabels())
 		p.Containers = append(p.Containers, Container{
 			ID: c.GetId(), Name: c.GetMetadata().GetName(), SandboxID: c.GetPodSandboxId(), Attempt: c.GetMetadata().GetAttempt(),
 			State: stateOf(c.GetState()), Created: time.Unix(0, c.GetCreatedAt()), Image: c.GetImage().GetImage(), ImageRef: c.GetImageRef(),
-			Hash: c.GetAnnotations()[containerHashAnnotation], GracePeriod: graceOf(c.GetAnnotations()),
+			Hash: c.GetAnnotations()[criconfig.ContainerHashAnnotation], GracePeriod: graceOf(c.GetAnnotations()),
 		})
 	}
 	var out []*Pod
@@ -109,7 +111,7 @@ func (r *Runtime) list(ctx context.Context, sf *runtimeapi.PodSandboxFilter, cf 
 
 // graceOf is the grace period that was recorded with the container: that of the deletion, or else the pod's own.
 func graceOf(annotations map[string]string) *int64 {
-	for _, key := range []string{podDeletionGracePeriodAnnotation, podTerminationGracePeriodAnnotation} {
+	for _, key := range []string{criconfig.PodDeletionGracePeriodAnnotation, criconfig.PodTerminationGracePeriodAnnotation} {
 		if n, err := strconv.ParseInt(annotations[key], 10, 64); err == nil {
 			return &n
 		}

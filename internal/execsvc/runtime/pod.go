@@ -53,7 +53,7 @@ type Container struct {
 	// Attempt is the restart count: how many containers of this name came before in this pod.
 	Attempt uint32
 	State   State
-	// Hash is that of the container's spec when it was made (ContainerHash).
+	// Hash is that of the container's spec when it was made (criconfig.ContainerHash).
 	Hash string
 	// Image is the image as the pod names it; ImageRef is what it stood for.
 	Image, ImageRef string

@@ -17,7 +17,7 @@ type Config struct {
 	// Runtime and Images are the two services of the CRI.
 	Runtime internalapi.RuntimeService
 	Images  internalapi.ImageManagerService
-	// Agent is the value of AgentAnnotation: it names this podexecd among all that use the runtime, and is the same after a
+	// Agent is the value of criconfig.AgentAnnotation: it names this podexecd among all that use the runtime, and is the same after a
 	// restart.
 	Agent string
 	// LogsDir is the root of the pods' logs: /var/log/pods. Links to them are made beside it, in containers.

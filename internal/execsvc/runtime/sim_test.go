@@ -24,6 +24,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/simruntime"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 func TestMain(m *testing.M) {
@@ -127,7 +129,7 @@ func simPod(containers ...v1.Container) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			UID: "uid-1", Namespace: "default", Name: "web", Labels: map[string]string{"app": "web"},
-			Annotations: map[string]string{configSourceAnnotation: "file"},
+			Annotations: map[string]string{criconfig.ConfigSourceAnnotation: "file"},
 		},
 		Spec: v1.PodSpec{
 			RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: ptr.To[int64](30), Containers: containers,
@@ -149,7 +151,7 @@ func (s *sim) status(pod *v1.Pod) *Pod {
 func (s *sim) sync(pod *v1.Pod) SyncResult {
 	s.t.Helper()
 	return s.SyncPod(s.t.Context(), SyncInput{
-		Pod: pod, Has: s.status(pod), Mounts: func(*v1.Container) ([]Mount, error) { return nil, nil },
+		Pod: pod, Has: s.status(pod), Mounts: func(*v1.Container) ([]criconfig.Mount, error) { return nil, nil },
 	})
 }
 

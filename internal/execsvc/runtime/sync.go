@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // SyncInput is what SyncPod works on.
@@ -20,7 +20,7 @@ type SyncInput struct {
 	// Has is what the runtime has of the pod, read just now.
 	Has *Pod
 	// Mounts are the volumes of a container, set up.
-	Mounts func(*v1.Container) ([]Mount, error)
+	Mounts func(*v1.Container) ([]criconfig.Mount, error)
 }
 
 // SyncResult is what came of a SyncPod.
@@ -92,13 +92,13 @@ func (r *Runtime) holdBack(ctx context.Context, pod *v1.Pod, do *Actions, res *S
 // act does what was decided, as far as it goes.
 func (r *Runtime) act(ctx context.Context, in SyncInput, do Actions, res *SyncResult) error {
 	if do.KillPod {
-		if err := r.KillPod(ctx, in.Has, gracePeriod(in.Pod)); err != nil {
+		if err := r.KillPod(ctx, in.Has, criconfig.GracePeriod(in.Pod)); err != nil {
 			return err
 		}
 	}
 	for _, k := range do.Kill {
 		r.log.Info("stopping container", "pod", podName(in.Pod), "container", k.Container.Name, "reason", k.Reason)
-		if err := r.stopContainer(ctx, k.Container, gracePeriod(in.Pod)); err != nil {
+		if err := r.stopContainer(ctx, k.Container, criconfig.GracePeriod(in.Pod)); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (r *Runtime) act(ctx context.Context, in SyncInput, do Actions, res *SyncRe
 }
 
 func (r *Runtime) createSandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (string, error) {
-	config := SandboxConfig(pod, attempt, r.cfg.Agent, r.cfg.LogsDir)
+	config := criconfig.SandboxConfig(pod, attempt, r.cfg.Agent, r.cfg.LogsDir)
 	if err := os.MkdirAll(config.GetLogDirectory(), 0o755); err != nil {
 		return "", fmt.Errorf("make the pod's log directory: %w", err)
 	}
@@ -162,14 +162,14 @@ func (r *Runtime) startContainer(ctx context.Context, in SyncInput, do Actions, 
 	if err != nil {
 		return fail(CreateContainerConfigError, err)
 	}
-	config, err := ContainerConfig(ContainerInput{
-		Pod: in.Pod, Container: s.Container, Attempt: s.Attempt, ImageRef: image.GetId(), ImageUser: ImageUserOf(image),
+	config, err := criconfig.ContainerConfig(criconfig.ContainerInput{
+		Pod: in.Pod, Container: s.Container, Attempt: s.Attempt, ImageRef: image.GetId(), ImageUser: criconfig.ImageUserOf(image),
 		Mounts: mounts, Agent: r.cfg.Agent, MemoryCapacity: r.cfg.MemoryCapacity,
 	})
 	if err != nil {
 		return fail(CreateContainerConfigError, err)
 	}
-	sandbox := SandboxConfig(in.Pod, do.SandboxAttempt, r.cfg.Agent, r.cfg.LogsDir)
+	sandbox := criconfig.SandboxConfig(in.Pod, do.SandboxAttempt, r.cfg.Agent, r.cfg.LogsDir)
 	if err := os.MkdirAll(filepath.Join(sandbox.GetLogDirectory(), s.Container.Name), 0o755); err != nil {
 		return fail(CreateContainerError, fmt.Errorf("make the container's log directory: %w", err))
 	}
@@ -204,17 +204,13 @@ func (r *Runtime) restartPause(pod *v1.Pod, s Start) time.Duration {
 }
 
 func restartKey(pod *v1.Pod, s Start) string {
-	return string(pod.UID) + "/" + s.Container.Name + "/" + ContainerHash(s.Container)
+	return string(pod.UID) + "/" + s.Container.Name + "/" + criconfig.ContainerHash(s.Container)
 }
 
 func (res *SyncResult) retry(after time.Duration) {
 	if after > 0 && (res.RetryAfter == 0 || after < res.RetryAfter) {
 		res.RetryAfter = after
 	}
-}
-
-func gracePeriod(pod *v1.Pod) int64 {
-	return *cmp.Or(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds, ptr.To[int64](v1.DefaultTerminationGracePeriodSeconds))
 }
 
 func podName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }

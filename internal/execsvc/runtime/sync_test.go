@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 func TestSyncPodStarts(t *testing.T) {
@@ -30,7 +32,7 @@ func TestSyncPodStarts(t *testing.T) {
 	if diff := cmp.Diff(wantLabels, sandboxes[0].GetLabels()); diff != "" {
 		t.Errorf("labels of the sandbox (-want +got):\n%s", diff)
 	}
-	wantAnnotations := map[string]string{"kubernetes.io/config.source": "file", AgentAnnotation: "me"}
+	wantAnnotations := map[string]string{"kubernetes.io/config.source": "file", criconfig.AgentAnnotation: "me"}
 	if diff := cmp.Diff(wantAnnotations, sandboxes[0].GetAnnotations()); diff != "" {
 		t.Errorf("annotations of the sandbox (-want +got):\n%s", diff)
 	}
@@ -40,8 +42,8 @@ func TestSyncPodStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
-		AgentAnnotation: "me", containerHashAnnotation: ContainerHash(&pod.Spec.Containers[0]), restartCountAnnotation: "0",
-		podTerminationGracePeriodAnnotation: "30",
+		criconfig.AgentAnnotation: "me", criconfig.ContainerHashAnnotation: criconfig.ContainerHash(&pod.Spec.Containers[0]), criconfig.RestartCountAnnotation: "0",
+		criconfig.PodTerminationGracePeriodAnnotation: "30",
 	} {
 		if got := container.GetStatus().GetAnnotations()[key]; got != want {
 			t.Errorf("annotation %s of the container is %q; want %q", key, got, want)
@@ -131,7 +133,7 @@ func TestMountFails(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"))
 	res := s.SyncPod(t.Context(), SyncInput{
-		Pod: pod, Has: s.status(pod), Mounts: func(*v1.Container) ([]Mount, error) { return nil, errors.New("no such volume") },
+		Pod: pod, Has: s.status(pod), Mounts: func(*v1.Container) ([]criconfig.Mount, error) { return nil, errors.New("no such volume") },
 	})
 	if got := res.Waiting["a"]; got.Reason != CreateContainerConfigError || got.Message != "no such volume" || res.Err == nil {
 		t.Errorf("a waits for %+v, error %v", got, res.Err)

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
@@ -46,7 +47,7 @@ func Generate(in Input) v1.PodStatus {
 	}
 	status := v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,
-		QOSClass:           runtime.QOSClass(in.Pod),
+		QOSClass:           criconfig.QOSClass(in.Pod),
 		StartTime:          startTime(&in),
 	}
 	if !neverStarted(&in) {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/mount-utils"
 
-	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // dirMode is that of the directories around volumes: only root looks into them.
@@ -44,7 +44,7 @@ func New(cfg Config) *Manager {
 
 // SetUp makes the pod's volumes. Those that are there already are left as they are.
 func (m *Manager) SetUp(ctx context.Context, pod *v1.Pod) error {
-	if err := runtime.CheckUID(pod.UID); err != nil {
+	if err := criconfig.CheckUID(pod.UID); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(m.podDir(pod.UID), dirMode); err != nil {
@@ -73,18 +73,18 @@ func (m *Manager) setUpVolume(pod *v1.Pod, v *v1.Volume) error {
 }
 
 // Mounts are the volumes that a container sees, in the order of its volumeMounts. It asks nothing of the disk.
-func (m *Manager) Mounts(pod *v1.Pod, c *v1.Container) ([]runtime.Mount, error) {
-	if err := runtime.CheckUID(pod.UID); err != nil {
+func (m *Manager) Mounts(pod *v1.Pod, c *v1.Container) ([]criconfig.Mount, error) {
+	if err := criconfig.CheckUID(pod.UID); err != nil {
 		return nil, err
 	}
-	var mounts []runtime.Mount
+	var mounts []criconfig.Mount
 	for i := range c.VolumeMounts {
 		vm := &c.VolumeMounts[i]
 		host, err := m.hostPath(pod, vm)
 		if err != nil {
 			return nil, fmt.Errorf("volumeMounts[%d] (%s): %w", i, vm.Name, err)
 		}
-		mounted := runtime.Mount{HostPath: host, ContainerPath: vm.MountPath, ReadOnly: vm.ReadOnly}
+		mounted := criconfig.Mount{HostPath: host, ContainerPath: vm.MountPath, ReadOnly: vm.ReadOnly}
 		if !filepath.IsAbs(mounted.ContainerPath) {
 			mounted.ContainerPath = "/" + mounted.ContainerPath
 		}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/mount-utils"
 	"k8s.io/utils/ptr"
 
-	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 func emptyDirVolume(name string, e v1.EmptyDirVolumeSource) v1.Volume {
@@ -162,7 +162,7 @@ func TestMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []runtime.Mount{
+	want := []criconfig.Mount{
 		{HostPath: "/etc", ContainerPath: "/host/etc", ReadOnly: true},
 		{HostPath: filepath.Join(m.podsDir, "u1/volumes/kubernetes.io~empty-dir/data"), ContainerPath: "/data", Propagation: v1.MountPropagationHostToContainer},
 	}

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // ErrMounted is when something is mounted below a pod's directory that can't be unmounted, or that came meanwhile. Nothing was
@@ -22,7 +22,7 @@ var ErrMounted = errors.New("something is still mounted there")
 // TearDown unmounts everything below the pod's directory and then removes it, with all that its emptyDirs hold. A pod without
 // directory is no error.
 func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
-	if err := runtime.CheckUID(uid); err != nil {
+	if err := criconfig.CheckUID(uid); err != nil {
 		return err
 	}
 	podsDir, err := resolve(m.podsDir)

@@ -1,4 +1,4 @@
-package runtime
+package criconfig
 
 import (
 	"maps"
@@ -38,9 +38,9 @@ func SandboxConfig(pod *v1.Pod, attempt uint32, agent, logDir string) *runtimeap
 // podLabels are the labels by which a sandbox or a container is known as the pod's.
 func podLabels(pod *v1.Pod) map[string]string {
 	return map[string]string{
-		podNameLabel:      pod.Name,
-		podNamespaceLabel: pod.Namespace,
-		podUIDLabel:       string(pod.UID),
+		PodNameLabel:      pod.Name,
+		PodNamespaceLabel: pod.Namespace,
+		PodUIDLabel:       string(pod.UID),
 	}
 }
 

@@ -1,4 +1,4 @@
-package runtime
+package criconfig
 
 import (
 	"encoding/json"
@@ -64,7 +64,7 @@ func ContainerConfig(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 		WorkingDir:  c.WorkingDir,
 		Envs:        env,
 		Mounts:      mounts(in.Mounts),
-		Labels:      merged(podLabels(pod), map[string]string{containerNameLabel: c.Name}),
+		Labels:      merged(podLabels(pod), map[string]string{ContainerNameLabel: c.Name}),
 		Annotations: annotations,
 		LogPath:     LogPath(c.Name, in.Attempt),
 		Stdin:       c.Stdin,
@@ -83,14 +83,14 @@ func containerAnnotations(in ContainerInput) (map[string]string, error) {
 	pod, c := in.Pod, in.Container
 	annotations := map[string]string{
 		AgentAnnotation:                    in.Agent,
-		containerHashAnnotation:            ContainerHash(c),
-		restartCountAnnotation:             strconv.FormatUint(uint64(in.Attempt), 10),
+		ContainerHashAnnotation:            ContainerHash(c),
+		RestartCountAnnotation:             strconv.FormatUint(uint64(in.Attempt), 10),
 		terminationMessagePathAnnotation:   c.TerminationMessagePath,
 		terminationMessagePolicyAnnotation: string(c.TerminationMessagePolicy),
 	}
 	for key, seconds := range map[string]*int64{
-		podDeletionGracePeriodAnnotation:    pod.DeletionGracePeriodSeconds,
-		podTerminationGracePeriodAnnotation: pod.Spec.TerminationGracePeriodSeconds,
+		PodDeletionGracePeriodAnnotation:    pod.DeletionGracePeriodSeconds,
+		PodTerminationGracePeriodAnnotation: pod.Spec.TerminationGracePeriodSeconds,
 	} {
 		if seconds != nil {
 			annotations[key] = strconv.FormatInt(*seconds, 10)

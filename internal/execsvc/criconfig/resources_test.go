@@ -1,4 +1,4 @@
-package runtime
+package criconfig
 
 import (
 	"testing"
@@ -61,7 +61,7 @@ func TestOOMScoreAdj(t *testing.T) {
 	const gib = int64(1) << 30
 	critical := func(source string, priority *int32) *v1.Pod {
 		p := podOf(v1.Container{})
-		p.ObjectMeta = metav1.ObjectMeta{Annotations: map[string]string{configSourceAnnotation: source}}
+		p.ObjectMeta = metav1.ObjectMeta{Annotations: map[string]string{ConfigSourceAnnotation: source}}
 		p.Spec.PriorityClassName, p.Spec.Priority = "system-node-critical", priority
 		return p
 	}

@@ -1,4 +1,4 @@
-package runtime
+package criconfig
 
 import (
 	"strings"
@@ -16,8 +16,8 @@ func webPod() *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "web-node1", UID: "u1",
-			Labels:      map[string]string{"app": "web", podNameLabel: "forged"},
-			Annotations: map[string]string{"note": "x", configSourceAnnotation: "file", AgentAnnotation: "forged"},
+			Labels:      map[string]string{"app": "web", PodNameLabel: "forged"},
+			Annotations: map[string]string{"note": "x", ConfigSourceAnnotation: "file", AgentAnnotation: "forged"},
 		},
 		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "nginx", Image: "nginx:1"}}},
 	}
@@ -35,9 +35,9 @@ func TestSandboxConfig(t *testing.T) {
 		Hostname:     "web-node1",
 		LogDirectory: "/var/log/pods/default_web-node1_u1",
 		Labels: map[string]string{
-			"app": "web", podNameLabel: "web-node1", podNamespaceLabel: "default", podUIDLabel: "u1",
+			"app": "web", PodNameLabel: "web-node1", PodNamespaceLabel: "default", PodUIDLabel: "u1",
 		},
-		Annotations: map[string]string{"note": "x", configSourceAnnotation: "file", AgentAnnotation: "agent1"},
+		Annotations: map[string]string{"note": "x", ConfigSourceAnnotation: "file", AgentAnnotation: "agent1"},
 		PortMappings: []*runtimeapi.PortMapping{
 			{ContainerPort: 80, HostPort: 8080, HostIp: "127.0.0.1"},
 			{ContainerPort: 53, HostPort: 5353, Protocol: runtimeapi.Protocol_UDP},
@@ -54,7 +54,7 @@ func TestSandboxConfig(t *testing.T) {
 	if diff := cmp.Diff(want, SandboxConfig(pod, 2, "agent1", "/var/log/pods"), protocmp.Transform()); diff != "" {
 		t.Errorf("SandboxConfig (-want +got):\n%s", diff)
 	}
-	if pod.Labels[podNameLabel] != "forged" || pod.Annotations[AgentAnnotation] != "forged" {
+	if pod.Labels[PodNameLabel] != "forged" || pod.Annotations[AgentAnnotation] != "forged" {
 		t.Error("SandboxConfig changed the pod")
 	}
 }

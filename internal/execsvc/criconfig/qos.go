@@ -1,4 +1,4 @@
-package runtime
+package criconfig
 
 import (
 	"strings"
@@ -81,7 +81,7 @@ func nodeCritical(pod *v1.Pod) bool {
 	if pod.Spec.PriorityClassName != nodeCriticalClass {
 		return false
 	}
-	kind, _, _ := strings.Cut(pod.Annotations[configSourceAnnotation], ":")
+	kind, _, _ := strings.Cut(pod.Annotations[ConfigSourceAnnotation], ":")
 	static := kind != "" && kind != "api"
 	return static || ptr.Deref(pod.Spec.Priority, 0) >= systemCriticalPriority
 }

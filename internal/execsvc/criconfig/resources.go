@@ -1,4 +1,4 @@
-package runtime
+package criconfig
 
 import (
 	v1 "k8s.io/api/core/v1"

@@ -1,4 +1,4 @@
-package runtime
+package criconfig
 
 import (
 	"strings"
@@ -79,7 +79,7 @@ func TestContainerAnnotationsLeaveOutWhatIsntSet(t *testing.T) {
 	}
 	for key := range got {
 		switch key {
-		case AgentAnnotation, containerHashAnnotation, restartCountAnnotation, terminationMessagePathAnnotation, terminationMessagePolicyAnnotation:
+		case AgentAnnotation, ContainerHashAnnotation, RestartCountAnnotation, terminationMessagePathAnnotation, terminationMessagePolicyAnnotation:
 		default:
 			t.Errorf("annotation %s is there", key)
 		}
