@@ -4,14 +4,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
@@ -24,27 +18,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stderr)
-	stop()
-	os.Exit(code)
-}
-
-// run is main without the process: it returns the exit code, 2 for a mistake in the flags.
-func run(ctx context.Context, args []string, stderr io.Writer) int {
-	opts, err := parse(args, stderr)
-	if errors.Is(err, pflag.ErrHelp) {
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "podconfigd:", err)
-		return 2
-	}
-	if err := serve(ctx, opts, stderr); err != nil {
-		fmt.Fprintln(stderr, "podconfigd:", err)
-		return 1
-	}
-	return 0
+	daemon.Program[*options]{Name: "podconfigd", Parse: parse, Serve: serve}.Main()
 }
 
 // serve wires the sources to the hub and the hub to the service, and runs them until ctx ends.

@@ -24,11 +24,11 @@ type options struct {
 	fileQuietPeriod    time.Duration
 }
 
-func parse(args []string, stderr io.Writer) (*options, error) {
+func parse(args []string, stdout io.Writer) (*options, error) {
 	opts := &options{}
 	var paths []string
 	fs := pflag.NewFlagSet("podconfigd", pflag.ContinueOnError)
-	fs.SetOutput(stderr)
+	fs.SetOutput(stdout)
 	fs.SortFlags = false
 	opts.AddFlags(fs, "podconfigd")
 	fs.StringArrayVar(&paths, "pod-manifest-path", []string{"/etc/podstream/manifests"},

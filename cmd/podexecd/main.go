@@ -4,16 +4,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
@@ -28,27 +23,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stderr)
-	stop()
-	os.Exit(code)
-}
-
-// run is main without the process: it returns the exit code, 2 for a mistake in the flags.
-func run(ctx context.Context, args []string, stderr io.Writer) int {
-	opts, err := parse(args, stderr)
-	if errors.Is(err, pflag.ErrHelp) {
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "podexecd:", err)
-		return 2
-	}
-	if err := serve(ctx, opts, stderr); err != nil {
-		fmt.Fprintln(stderr, "podexecd:", err)
-		return 1
-	}
-	return 0
+	daemon.Program[*options]{Name: "podexecd", Parse: parse, Serve: serve}.Main()
 }
 
 // serve wires the stream to the agent and the agent to the runtime and the service, and runs them until ctx ends.

@@ -22,10 +22,10 @@ type options struct {
 	podLogsDir        string
 }
 
-func parse(args []string, stderr io.Writer) (*options, error) {
+func parse(args []string, stdout io.Writer) (*options, error) {
 	opts := &options{}
 	fs := pflag.NewFlagSet("podexecd", pflag.ContinueOnError)
-	fs.SetOutput(stderr)
+	fs.SetOutput(stdout)
 	fs.SortFlags = false
 	opts.AddFlags(fs, "podexecd")
 	fs.StringVar(&opts.podconfigEndpoint, "podconfig-endpoint", client.DefaultEndpoint, "podconfigd's address, unix:///path")

@@ -1,5 +1,5 @@
-// Package daemon is what podconfigd and podexecd have in common as processes: the flags they share, the log, the lock on the
-// state directory, and the metrics page.
+// Package daemon is what podconfigd and podexecd have in common as processes: the main itself, the flags they share, the log,
+// the lock on the state directory, and the metrics page.
 //
 // Only the mains call it. ServeMetrics runs until its context ends; nothing else here starts goroutines.
 package daemon

@@ -4,26 +4,23 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
+	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/simruntime"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	program.Main()
 }
+
+var program = daemon.Program[*options]{Name: "simruntimed", Parse: parse, Serve: serve}
 
 type options struct {
 	listen string
@@ -47,23 +44,6 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	return &o, nil
-}
-
-// run is main without the process: it returns the exit code, 2 for a mistake in the flags.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	opts, err := parse(args, stdout)
-	if errors.Is(err, pflag.ErrHelp) {
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "simruntimed:", err)
-		return 2
-	}
-	if err := serve(ctx, opts, stderr); err != nil {
-		fmt.Fprintln(stderr, "simruntimed:", err)
-		return 1
-	}
-	return 0
 }
 
 func serve(ctx context.Context, opts *options, stderr io.Writer) error {

@@ -34,7 +34,9 @@ func TestRun(t *testing.T) {
 	stderr := &upWriter{up: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	code := make(chan int, 1)
-	go func() { code <- run(ctx, []string{"--listen", socket, "--state-dir", t.TempDir()}, io.Discard, stderr) }()
+	go func() {
+		code <- program.Run(ctx, []string{"--listen", socket, "--state-dir", t.TempDir()}, io.Discard, stderr)
+	}()
 	<-stderr.up
 
 	runtime, err := remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(socket).WithConnectionTimeout(time.Minute).Build(t.Context())
@@ -76,7 +78,7 @@ func TestRunMistakes(t *testing.T) {
 		{args: []string{"--listen", "/no/scheme"}, code: 1, stderr: "unix:///path"},
 	} {
 		var stdout, stderr bytes.Buffer
-		code := run(t.Context(), test.args, &stdout, &stderr)
+		code := program.Run(t.Context(), test.args, &stdout, &stderr)
 		if code != test.code || !strings.Contains(stdout.String(), test.stdout) || !strings.Contains(stderr.String(), test.stderr) {
 			t.Errorf("%q: exit code %d, stdout %q, stderr %q", test.args, code, stdout.String(), stderr.String())
 		}

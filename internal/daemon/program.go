@@ -1,0 +1,48 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+)
+
+// Program is a daemon's main, less what differs.
+type Program[Options any] struct {
+	// Name is the binary's, for messages.
+	Name string
+	// Parse understands the flags. Help goes to stdout; pflag.ErrHelp is no failure.
+	Parse func(args []string, stdout io.Writer) (Options, error)
+	// Serve works until ctx ends, and logs to stderr.
+	Serve func(ctx context.Context, opts Options, stderr io.Writer) error
+}
+
+// Main runs the program until SIGINT or SIGTERM, and ends the process with its exit code.
+func (p Program[Options]) Main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := p.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// Run is Main without the process. It returns the exit code: 2 for a mistake in the flags, 1 for any other failure.
+func (p Program[Options]) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	opts, err := p.Parse(args, stdout)
+	if errors.Is(err, pflag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
+		return 2
+	}
+	if err := p.Serve(ctx, opts, stderr); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
+		return 1
+	}
+	return 0
+}
