@@ -210,7 +210,7 @@ func (s *session) sayWhatNext() {
   what runs:             %[1]s pods %[3]s
   what should, and why:  %[1]s sources %[4]s
   each change to that:   %[1]s watch %[4]s
-  without podctl:        %[2]s -plaintext -d '{"mode":"NOTIFICATION_MODE_INCREMENTAL"}' %[5]s podconfig.v1.PodConfigService/WatchPodUpdates
+  without podctl:        %[2]s -plaintext %[5]s podconfig.v1.PodConfigService/WatchPodUpdates
                          %[2]s -plaintext %[9]s podexec.v1.PodExecService/ListPods
   change the pod:        $EDITOR %[6]s
   remove it:             rm %[6]s
