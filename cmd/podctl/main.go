@@ -1,4 +1,4 @@
-// Podctl shows what podconfigd wants to run on this node and what podexecd does run.
+// Command podctl shows what podconfigd wants to run on this node and what podexecd does run.
 package main
 
 import (
