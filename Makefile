@@ -48,13 +48,14 @@ images: build ## Build the container images podstream/podconfigd and podstream/p
 
 ##@ Test
 
+# Go would take a result from its cache though the daemons changed: it doesn't see that test/e2e builds them. Hence -count=1.
 .PHONY: test
 test: deps ## Run all tests: unit, scenario and end to end, on a containerd of their own (PKG=./...)
-	PODSTREAM_REQUIRE_RUNTIME=1 go test $(PKG)
+	PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 $(PKG)
 
 .PHONY: race
 race: deps ## Run all tests with the race detector
-	PODSTREAM_REQUIRE_RUNTIME=1 go test -race $(PKG)
+	PODSTREAM_REQUIRE_RUNTIME=1 go test -race -count=1 $(PKG)
 
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat
