@@ -52,15 +52,17 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 			return worker.Result{RetryAfter: res.RetryAfter}, errors.Join(res.Err, err)
 		}
 	}
-	a.observe(pod, has, res.Waiting)
-	return worker.Result{Again: res.Acted && moreToDo(pod, has, res), RetryAfter: res.RetryAfter}, res.Err
+	if now := a.observe(pod, has, res.Waiting); res.Err == nil && terminal(now) {
+		return worker.Result{Terminal: true}, nil
+	}
+	return worker.Result{Again: res.Acted && moreToStart(pod, has, res), RetryAfter: res.RetryAfter}, res.Err
 }
 
-// moreToDo tells whether something happened while the pod was synced that no event will tell of, as the second reading has seen
-// it already: a container that ended at once, say.
-func moreToDo(pod *v1.Pod, has *runtime.Pod, res runtime.SyncResult) bool {
+// moreToStart tells whether something happened while the pod was synced that no event will tell of, as the second reading has
+// seen it already: a container that ended at once, say.
+func moreToStart(pod *v1.Pod, has *runtime.Pod, res runtime.SyncResult) bool {
 	next := runtime.ComputeActions(pod, has)
-	return next.KillPod && has.Active() || slices.ContainsFunc(next.Start, func(s runtime.Start) bool {
+	return slices.ContainsFunc(next.Start, func(s runtime.Start) bool {
 		_, waits := res.Waiting[s.Container.Name]
 		return !waits
 	})
