@@ -18,13 +18,18 @@ const orphanGrace = 1
 // HandlePodAdditions is part of syncloop.SyncHandler.
 func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
 	for _, pod := range pods {
-		if _, mirror := pod.Annotations[mirrorAnnotation]; mirror {
-			// The API server's picture of a static pod is nothing to run.
+		if isMirror(pod) {
 			continue
 		}
 		a.pods.Put(pod)
 		a.dispatch(pod)
 	}
+}
+
+// isMirror tells whether the pod is the API server's picture of a static pod, which is nothing to run.
+func isMirror(pod *v1.Pod) bool {
+	_, mirror := pod.Annotations[mirrorAnnotation]
+	return mirror
 }
 
 // HandlePodUpdates is part of syncloop.SyncHandler.
@@ -46,7 +51,9 @@ func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {
 // API server's copy of what this agent told it.
 func (a *Agent) HandlePodReconcile(pods []*v1.Pod) {
 	for _, pod := range pods {
-		a.pods.Put(pod)
+		if !isMirror(pod) {
+			a.pods.Put(pod)
+		}
 	}
 }
 

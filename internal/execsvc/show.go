@@ -48,8 +48,11 @@ func (a *Agent) Show() []service.Pod {
 	}
 	found, _ := a.pleg.Pods()
 	for _, has := range found {
+		if shown[string(has.UID)] {
+			continue
+		}
 		add(skeleton(has))
-		if last := &out[len(out)-1]; last.UID == has.UID && last.Status == nil && has.Active() {
+		if last := &out[len(out)-1]; last.Status == nil && has.Active() {
 			// Found running, and not claimed yet: that it runs is all that is known.
 			last.Status, last.Changed = &v1.PodStatus{Phase: v1.PodRunning}, has.ReadAt
 		}

@@ -1,0 +1,34 @@
+package execsvc
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/service"
+)
+
+// While the runtime fails nothing is removed, not even what is unwanted; when it is back, what was asked for meanwhile is done.
+func TestFailingRuntime(t *testing.T) {
+	n := newNode(t)
+	left := n.leave(newPod("old", "old", "file"))
+	l := n.start()
+	eventually(t, "the runtime is read", func() bool { return len(l.Show()) == 1 })
+	n.setFault(func(context.Context, string) error { return errors.New("the runtime is ill") })
+	eventually(t, "the failure is seen", func() bool { return l.pleg.Health() != nil })
+	l.deliver(ops(change(client.Add, true, newPod("a", "web", "file"))))
+	l.deliver(synced(client.Source{Name: "file", Ready: true}))
+	l.await("a", "has an error", func(p service.Pod) bool { return p.Err != nil })
+	l.housekeep()
+	l.wantUnclaimed("old")
+	n.wantUnchanged()
+	n.setFault(nil)
+	l.awaitRunning("a")
+	l.awaitGone("old")
+	if got := n.takeChanges(); !slices.Contains(got, "StopContainer "+left[0]+" 7") {
+		t.Errorf("the leftover wasn't stopped with its grace period: %q", got)
+	}
+	n.wantLeft(1, 1)
+}

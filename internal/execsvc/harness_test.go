@@ -1,0 +1,210 @@
+package execsvc
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	remote "k8s.io/cri-client/pkg"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/simruntime"
+)
+
+func TestMain(m *testing.M) {
+	// The CRI client logs every error that it returns.
+	klog.SetLogger(klog.Logger{})
+	goleak.VerifyTestMain(m)
+}
+
+// eventually waits until ok, and fails the test if that takes too long.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for !ok() {
+		select {
+		case <-poll.C:
+		case <-deadline.C:
+			t.Fatalf("it never came to this: %s", what)
+		}
+	}
+}
+
+// node is what outlives an agent: the container runtime and the disk.
+type node struct {
+	t                *testing.T
+	cri              internalapi.RuntimeService
+	images           internalapi.ImageManagerService
+	server           *simruntime.Server
+	podsDir, logsDir string
+
+	mu sync.Mutex
+	// fault, if set, may hold or fail a call.
+	fault func(ctx context.Context, method string) error
+	// changes are the calls that start, stop or remove something, failed ones too: "RunPodSandbox UID",
+	// "StopContainer ID GRACE", and only the method of others.
+	changes []string
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	root := t.TempDir()
+	n := &node{t: t, podsDir: filepath.Join(root, "pods"), logsDir: filepath.Join(root, "log", "pods")}
+	n.server = simruntime.New(simruntime.Config{Fault: n.called})
+	t.Cleanup(n.server.Close)
+	socket := filepath.Join(t.TempDir(), "cri.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- n.server.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	endpoint := "unix://" + socket
+	n.cri, err = remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.cri.Close(context.Background()) })
+	n.images, err = remote.NewRemoteImageServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.images.Close(context.Background()) })
+	return n
+}
+
+// called is simruntime's Config.Fault.
+func (n *node) called(ctx context.Context, method string, req any) error {
+	n.mu.Lock()
+	switch r := req.(type) {
+	case *runtimeapi.RunPodSandboxRequest:
+		n.changes = append(n.changes, "RunPodSandbox "+r.GetConfig().GetMetadata().GetUid())
+	case *runtimeapi.StopContainerRequest:
+		n.changes = append(n.changes, fmt.Sprintf("StopContainer %s %d", r.GetContainerId(), r.GetTimeout()))
+	case *runtimeapi.CreateContainerRequest, *runtimeapi.StartContainerRequest, *runtimeapi.RemoveContainerRequest,
+		*runtimeapi.StopPodSandboxRequest, *runtimeapi.RemovePodSandboxRequest:
+		n.changes = append(n.changes, method)
+	}
+	fault := n.fault
+	n.mu.Unlock()
+	if fault == nil {
+		return nil
+	}
+	return fault(ctx, method)
+}
+
+func (n *node) setFault(fault func(ctx context.Context, method string) error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fault = fault
+}
+
+// takeChanges are the changes since the last time.
+func (n *node) takeChanges() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := n.changes
+	n.changes = nil
+	return out
+}
+
+// wantUnchanged checks that nothing was started, stopped or removed since takeChanges.
+func (n *node) wantUnchanged() {
+	n.t.Helper()
+	if got := n.takeChanges(); len(got) > 0 {
+		n.t.Fatalf("the runtime was told to %q; want nothing", got)
+	}
+}
+
+// wantLeft checks how many sandboxes and containers the runtime has, dead ones too.
+func (n *node) wantLeft(sandboxes, containers int) {
+	n.t.Helper()
+	b, err := n.cri.ListPodSandbox(n.t.Context(), nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	c, err := n.cri.ListContainers(n.t.Context(), nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if len(b) != sandboxes || len(c) != containers {
+		n.t.Fatalf("the runtime has %d sandboxes and %d containers; want %d and %d", len(b), len(c), sandboxes, containers)
+	}
+}
+
+// newPod is a pod with one container, of an image that is present.
+func newPod(uid types.UID, name, source string, args ...string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "default", Name: name, Annotations: map[string]string{sourceAnnotation: source}},
+		Spec: v1.PodSpec{
+			RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: ptr.To[int64](7),
+			Containers: []v1.Container{{
+				Name: "main", Image: "localhost/sample:1", ImagePullPolicy: v1.PullIfNotPresent, Args: args,
+				TerminationMessagePath: v1.TerminationMessagePathDefault, TerminationMessagePolicy: v1.TerminationMessageReadFile,
+			}},
+		},
+	}
+}
+
+// withConfigMap is a copy of the pod that can't be run as it is meant.
+func withConfigMap(pod *v1.Pod) *v1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.Volumes = []v1.Volume{{Name: "settings", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}}
+	return pod
+}
+
+// change is a change of pods of one source, which is the first pod's.
+func change(op client.Op, ready bool, pods ...*v1.Pod) client.Change {
+	c := client.Change{Op: op, Source: pods[0].Annotations[sourceAnnotation], SourceReady: ready}
+	for _, pod := range pods {
+		p := client.Pod{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Source: c.Source}
+		if op != client.Remove {
+			p.Object = pod
+		}
+		c.Pods = append(c.Pods, p)
+	}
+	return c
+}
+
+// becomesReady is the empty ADD, which says that the source is ready.
+func becomesReady(source string) client.Change {
+	return client.Change{Op: client.Add, Source: source, SourceReady: true}
+}
+
+func ops(changes ...client.Change) client.Event { return client.Event{Ops: changes} }
+
+func synced(sources ...client.Source) client.Event {
+	return client.Event{Synced: true, Sources: sources}
+}
+
+func exists(t *testing.T, path string) bool {
+	t.Helper()
+	_, err := os.Lstat(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return err == nil
+}

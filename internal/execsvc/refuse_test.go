@@ -1,0 +1,52 @@
+package execsvc
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/service"
+)
+
+// A pod that can't be run as it is meant is failed and says why; changed under its UID into one that can, it runs.
+func TestUnsupportedPodIsRefused(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	pod := newPod("a", "web", "file")
+	l.deliver(ops(change(client.Add, true, withConfigMap(pod))))
+	p := l.await("a", "is refused", func(p service.Pod) bool { return p.Status != nil && p.Status.Phase == v1.PodFailed })
+	if p.Status.Reason != "UnsupportedFeature" || !strings.HasPrefix(p.Status.Message, "Pod was rejected: spec.volumes[0]: configMap") {
+		t.Errorf("reason %q, message %q", p.Status.Reason, p.Status.Message)
+	}
+	l.housekeep()
+	n.wantUnchanged()
+	l.deliver(ops(change(client.Update, true, pod)))
+	l.awaitRunning("a")
+	if p, _ := l.shown("a"); p.Status.Reason != "" || p.Status.Message != "" || p.Err != nil {
+		t.Errorf("the running pod is shown with reason %q, message %q, error %v", p.Status.Reason, p.Status.Message, p.Err)
+	}
+}
+
+// A running pod that is changed into one that can't be run goes on as it was; its error says so until it is changed back.
+func TestRunningPodOutlivesUnsupportedUpdate(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	pod := newPod("a", "web", "file")
+	l.deliver(ops(change(client.Add, true, pod)))
+	id := l.awaitRunning("a")
+	n.takeChanges()
+	l.deliver(ops(change(client.Update, true, withConfigMap(pod))))
+	p := l.await("a", "has an error", func(p service.Pod) bool { return p.Err != nil })
+	if text := p.Err.Error(); !strings.Contains(text, "goes on as it was") || !strings.Contains(text, "configMap") {
+		t.Errorf("the error is %q", text)
+	}
+	l.housekeep()
+	if now := l.awaitRunning("a"); now != id {
+		t.Errorf("container %s runs in place of %s", now, id)
+	}
+	l.deliver(ops(change(client.Update, true, pod)))
+	l.await("a", "is well", func(p service.Pod) bool { return p.Err == nil && p.Status.Phase == v1.PodRunning })
+	n.wantUnchanged()
+}
