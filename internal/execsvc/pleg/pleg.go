@@ -59,10 +59,9 @@ type PLEG struct {
 	pods map[types.UID]*runtime.Pod
 	// events wait to be taken.
 	events []Event
-	// listed is set after the first relist that went well; lastList is when the last one that did began.
-	listed   bool
-	lastList time.Time
-	lastErr  error
+	// listed is set after the first relist that went well; lastErr is what the last one failed with.
+	listed  bool
+	lastErr error
 }
 
 // New returns a PLEG that has read nothing yet.
@@ -167,7 +166,7 @@ func (p *PLEG) relist(ctx context.Context) {
 		p.cfg.Logger.Info("the container runtime answers again")
 	}
 	first := !p.listed
-	p.lastErr, p.lastList, p.listed = nil, began, true
+	p.lastErr, p.listed = nil, true
 	p.take(pods, began)
 	if first || len(p.events) > 0 {
 		select {

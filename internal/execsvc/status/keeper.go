@@ -60,17 +60,6 @@ func (k *Keeper) Get(uid types.UID) (Kept, bool) {
 	return kept, ok
 }
 
-// List is the last status of every pod, in no order.
-func (k *Keeper) List() []Kept {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	list := make([]Kept, 0, len(k.pods))
-	for _, kept := range k.pods {
-		list = append(list, kept)
-	}
-	return list
-}
-
 // UIDs are the pods that have a status, in no order.
 func (k *Keeper) UIDs() []types.UID {
 	k.mu.RLock()
