@@ -23,6 +23,8 @@ const (
 
 // Revision is the outcome of one merge that changed something.
 type Revision struct {
+	// Instance is the life of the revision numbers that it was published under. Set by whoever publishes it.
+	Instance string
 	// Number rises by one from revision to revision; the first is 1.
 	Number uint64
 	// Source is the source whose set was merged.
@@ -36,7 +38,17 @@ type Revision struct {
 	// Changes are the ops in the order in which consumers get them: REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD,
 	// RECONCILE.
 	Changes []Change
+	// Settled are new versions of pods of which consumers learn nothing: their source has spoken, and they are no longer stale;
+	// or they are found in another origin now.
+	Settled []*Pod
+	// Published is when it was published. Set by whoever publishes it.
+	Published time.Time
+	// Trace is the trace that the change belongs to. The zero value: none.
+	Trace Trace
 }
+
+// Trace is the W3C Trace Context of a change, as podconfig.v1.TraceContext.
+type Trace struct{ Parent, State string }
 
 // Change is one op of a revision.
 type Change struct {
@@ -45,6 +57,9 @@ type Change struct {
 	Source string
 	// Pods is empty only in the ADD that says that the source became ready.
 	Pods []*Pod
+	// Was are the versions that Pods replace, one for each, in an UPDATE, DELETE or RECONCILE of a revision. Nil in every other
+	// change: the pods of a REMOVE are those that were.
+	Was []*Pod
 }
 
 // Pod is one version of one pod.
@@ -53,6 +68,8 @@ type Pod struct {
 	Object *v1.Pod
 	// Source is the source that it comes from.
 	Source string
+	// Origin is the file, URL item or API object of the source that it comes from.
+	Origin string
 	// Stale is set if the pod is known only from the store.
 	Stale bool
 	// SpecDigest and StatusDigest are as podconfig.v1.Pod defines them.

@@ -933,7 +933,13 @@ type Consumer struct {
 	Format        PodFormat              `protobuf:"varint,8,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
 	ConnectedTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=connected_time,json=connectedTime,proto3" json:"connected_time,omitempty"`
 	// Its last ReportApplied. Unset if there was none.
-	LastReport    *ReportAppliedRequest `protobuf:"bytes,10,opt,name=last_report,json=lastReport,proto3" json:"last_report,omitempty"`
+	LastReport *ReportAppliedRequest `protobuf:"bytes,10,opt,name=last_report,json=lastReport,proto3" json:"last_report,omitempty"`
+	// Who the peer was found to be: "uid:0" on a Unix socket, the certificate's common name over TLS.
+	Identity string `protobuf:"bytes,11,opt,name=identity,proto3" json:"identity,omitempty"`
+	// The filter that it asked for, without the scope of its role.
+	Filter *PodFilter `protobuf:"bytes,12,opt,name=filter,proto3" json:"filter,omitempty"`
+	// How often it has been parked on this stream.
+	ParkedCount   uint64 `protobuf:"varint,13,opt,name=parked_count,json=parkedCount,proto3" json:"parked_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1036,6 +1042,27 @@ func (x *Consumer) GetLastReport() *ReportAppliedRequest {
 		return x.LastReport
 	}
 	return nil
+}
+
+func (x *Consumer) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *Consumer) GetFilter() *PodFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *Consumer) GetParkedCount() uint64 {
+	if x != nil {
+		return x.ParkedCount
+	}
+	return 0
 }
 
 type ReportAppliedRequest struct {
@@ -1672,6 +1699,196 @@ func (*Object_Json) isObject_Content() {}
 
 func (*Object_Protobuf) isObject_Content() {}
 
+// ManifestInput is a manifest that isn't there yet, or one that shall be gone.
+type ManifestInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The absolute path that the manifest has or would have: it is part of a static pod's UID, and decides which pods it replaces.
+	Origin string `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
+	// What the file would hold: YAML or JSON, several documents perhaps. At most 10 MiB, and 3 MiB in one request.
+	Content []byte `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	// As if there were no such file. content is then empty.
+	Remove        bool `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManifestInput) Reset() {
+	*x = ManifestInput{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManifestInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManifestInput) ProtoMessage() {}
+
+func (x *ManifestInput) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManifestInput.ProtoReflect.Descriptor instead.
+func (*ManifestInput) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ManifestInput) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *ManifestInput) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *ManifestInput) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
+type DiffManifestsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The source that would read them: one of the kind "file". Empty: "file". NOT_FOUND if it isn't configured.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Each origin at most once.
+	Manifests []*ManifestInput `protobuf:"bytes,2,rep,name=manifests,proto3" json:"manifests,omitempty"`
+	// How the pods of the ops are encoded.
+	Format        PodFormat `protobuf:"varint,3,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffManifestsRequest) Reset() {
+	*x = DiffManifestsRequest{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffManifestsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffManifestsRequest) ProtoMessage() {}
+
+func (x *DiffManifestsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffManifestsRequest.ProtoReflect.Descriptor instead.
+func (*DiffManifestsRequest) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DiffManifestsRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *DiffManifestsRequest) GetManifests() []*ManifestInput {
+	if x != nil {
+		return x.Manifests
+	}
+	return nil
+}
+
+func (x *DiffManifestsRequest) GetFormat() PodFormat {
+	if x != nil {
+		return x.Format
+	}
+	return PodFormat_POD_FORMAT_UNSPECIFIED
+}
+
+type DiffManifestsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ops, in the order in which a consumer would get them. Empty: nothing would change.
+	Updates []*PodUpdate `protobuf:"bytes,1,rep,name=updates,proto3" json:"updates,omitempty"`
+	// What is wrong with the manifests.
+	Findings []*Finding `protobuf:"bytes,2,rep,name=findings,proto3" json:"findings,omitempty"`
+	// The revision that the manifests were compared with.
+	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffManifestsResponse) Reset() {
+	*x = DiffManifestsResponse{}
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffManifestsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffManifestsResponse) ProtoMessage() {}
+
+func (x *DiffManifestsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_podconfig_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffManifestsResponse.ProtoReflect.Descriptor instead.
+func (*DiffManifestsResponse) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_podconfig_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *DiffManifestsResponse) GetUpdates() []*PodUpdate {
+	if x != nil {
+		return x.Updates
+	}
+	return nil
+}
+
+func (x *DiffManifestsResponse) GetFindings() []*Finding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *DiffManifestsResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
 var File_podconfig_v1_podconfig_proto protoreflect.FileDescriptor
 
 const file_podconfig_v1_podconfig_proto_rawDesc = "" +
@@ -1717,7 +1934,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\tkept_pods\x18\x06 \x03(\v2\x14.podconfig.v1.PodRefR\bkeptPods\"\x16\n" +
 	"\x14ListConsumersRequest\"M\n" +
 	"\x15ListConsumersResponse\x124\n" +
-	"\tconsumers\x18\x01 \x03(\v2\x16.podconfig.v1.ConsumerR\tconsumers\"\xe6\x03\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x16.podconfig.v1.ConsumerR\tconsumers\"\xd6\x04\n" +
 	"\bConsumer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x121\n" +
@@ -1730,7 +1947,10 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x0econnected_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rconnectedTime\x12C\n" +
 	"\vlast_report\x18\n" +
 	" \x01(\v2\".podconfig.v1.ReportAppliedRequestR\n" +
-	"lastReport\"\xc6\x01\n" +
+	"lastReport\x12\x1a\n" +
+	"\bidentity\x18\v \x01(\tR\bidentity\x12/\n" +
+	"\x06filter\x18\f \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12!\n" +
+	"\fparked_count\x18\r \x01(\x04R\vparkedCount\"\xc6\x01\n" +
 	"\x14ReportAppliedRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12,\n" +
 	"\x06cursor\x18\x02 \x01(\v2\x14.podconfig.v1.CursorR\x06cursor\x124\n" +
@@ -1769,7 +1989,19 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12-\n" +
 	"\x04json\x18\x03 \x01(\v2\x17.google.protobuf.StructH\x00R\x04json\x12\x1c\n" +
 	"\bprotobuf\x18\x04 \x01(\fH\x00R\bprotobufB\t\n" +
-	"\acontent*\xaa\x01\n" +
+	"\acontent\"Y\n" +
+	"\rManifestInput\x12\x16\n" +
+	"\x06origin\x18\x01 \x01(\tR\x06origin\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\x12\x16\n" +
+	"\x06remove\x18\x03 \x01(\bR\x06remove\"\x9a\x01\n" +
+	"\x14DiffManifestsRequest\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x129\n" +
+	"\tmanifests\x18\x02 \x03(\v2\x1b.podconfig.v1.ManifestInputR\tmanifests\x12/\n" +
+	"\x06format\x18\x03 \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\"\x99\x01\n" +
+	"\x15DiffManifestsResponse\x121\n" +
+	"\aupdates\x18\x01 \x03(\v2\x17.podconfig.v1.PodUpdateR\aupdates\x121\n" +
+	"\bfindings\x18\x02 \x03(\v2\x15.podconfig.v1.FindingR\bfindings\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision*\xaa\x01\n" +
 	"\x0fFindingSeverity\x12 \n" +
 	"\x1cFINDING_SEVERITY_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18FINDING_SEVERITY_WARNING\x10\x01\x12\x1a\n" +
@@ -1795,7 +2027,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x1cOBJECT_OPERATION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14OBJECT_OPERATION_PUT\x10\x01\x12\x1b\n" +
 	"\x17OBJECT_OPERATION_REMOVE\x10\x02\x12\x1c\n" +
-	"\x18OBJECT_OPERATION_MISSING\x10\x032\xe5\x04\n" +
+	"\x18OBJECT_OPERATION_MISSING\x10\x032\xbf\x05\n" +
 	"\x10PodConfigService\x12`\n" +
 	"\x0fWatchPodUpdates\x12$.podconfig.v1.WatchPodUpdatesRequest\x1a%.podconfig.v1.WatchPodUpdatesResponse0\x01\x12I\n" +
 	"\bListPods\x12\x1d.podconfig.v1.ListPodsRequest\x1a\x1e.podconfig.v1.ListPodsResponse\x12C\n" +
@@ -1803,7 +2035,8 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\vListSources\x12 .podconfig.v1.ListSourcesRequest\x1a!.podconfig.v1.ListSourcesResponse\x12X\n" +
 	"\rListConsumers\x12\".podconfig.v1.ListConsumersRequest\x1a#.podconfig.v1.ListConsumersResponse\x12X\n" +
 	"\rReportApplied\x12\".podconfig.v1.ReportAppliedRequest\x1a#.podconfig.v1.ReportAppliedResponse\x12W\n" +
-	"\fWatchObjects\x12!.podconfig.v1.WatchObjectsRequest\x1a\".podconfig.v1.WatchObjectsResponse0\x01B?Z=github.com/podstream/podstream/proto/podconfig/v1;podconfigv1b\x06proto3"
+	"\fWatchObjects\x12!.podconfig.v1.WatchObjectsRequest\x1a\".podconfig.v1.WatchObjectsResponse0\x01\x12X\n" +
+	"\rDiffManifests\x12\".podconfig.v1.DiffManifestsRequest\x1a#.podconfig.v1.DiffManifestsResponseB?Z=github.com/podstream/podstream/proto/podconfig/v1;podconfigv1b\x06proto3"
 
 var (
 	file_podconfig_v1_podconfig_proto_rawDescOnce sync.Once
@@ -1818,7 +2051,7 @@ func file_podconfig_v1_podconfig_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfig_v1_podconfig_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_podconfig_v1_podconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_podconfig_v1_podconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_podconfig_v1_podconfig_proto_goTypes = []any{
 	(FindingSeverity)(0),            // 0: podconfig.v1.FindingSeverity
 	(ConsumerState)(0),              // 1: podconfig.v1.ConsumerState
@@ -1845,75 +2078,86 @@ var file_podconfig_v1_podconfig_proto_goTypes = []any{
 	(*WatchObjectsResponse)(nil),    // 22: podconfig.v1.WatchObjectsResponse
 	(*ObjectUpdate)(nil),            // 23: podconfig.v1.ObjectUpdate
 	(*Object)(nil),                  // 24: podconfig.v1.Object
-	(PodFormat)(0),                  // 25: podconfig.v1.PodFormat
-	(*PodFilter)(nil),               // 26: podconfig.v1.PodFilter
-	(*Pod)(nil),                     // 27: podconfig.v1.Pod
-	(*PodRef)(nil),                  // 28: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),   // 29: google.protobuf.Timestamp
-	(*Cursor)(nil),                  // 30: podconfig.v1.Cursor
-	(NotificationMode)(0),           // 31: podconfig.v1.NotificationMode
-	(*Synced)(nil),                  // 32: podconfig.v1.Synced
-	(*Heartbeat)(nil),               // 33: podconfig.v1.Heartbeat
-	(*structpb.Struct)(nil),         // 34: google.protobuf.Struct
-	(*WatchPodUpdatesRequest)(nil),  // 35: podconfig.v1.WatchPodUpdatesRequest
-	(*WatchPodUpdatesResponse)(nil), // 36: podconfig.v1.WatchPodUpdatesResponse
+	(*ManifestInput)(nil),           // 25: podconfig.v1.ManifestInput
+	(*DiffManifestsRequest)(nil),    // 26: podconfig.v1.DiffManifestsRequest
+	(*DiffManifestsResponse)(nil),   // 27: podconfig.v1.DiffManifestsResponse
+	(PodFormat)(0),                  // 28: podconfig.v1.PodFormat
+	(*PodFilter)(nil),               // 29: podconfig.v1.PodFilter
+	(*Pod)(nil),                     // 30: podconfig.v1.Pod
+	(*PodRef)(nil),                  // 31: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),   // 32: google.protobuf.Timestamp
+	(*Cursor)(nil),                  // 33: podconfig.v1.Cursor
+	(NotificationMode)(0),           // 34: podconfig.v1.NotificationMode
+	(*Synced)(nil),                  // 35: podconfig.v1.Synced
+	(*Heartbeat)(nil),               // 36: podconfig.v1.Heartbeat
+	(*structpb.Struct)(nil),         // 37: google.protobuf.Struct
+	(*PodUpdate)(nil),               // 38: podconfig.v1.PodUpdate
+	(*WatchPodUpdatesRequest)(nil),  // 39: podconfig.v1.WatchPodUpdatesRequest
+	(*WatchPodUpdatesResponse)(nil), // 40: podconfig.v1.WatchPodUpdatesResponse
 }
 var file_podconfig_v1_podconfig_proto_depIdxs = []int32{
-	25, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	26, // 1: podconfig.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
-	27, // 2: podconfig.v1.ListPodsResponse.pods:type_name -> podconfig.v1.Pod
-	28, // 3: podconfig.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	25, // 4: podconfig.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
-	27, // 5: podconfig.v1.GetPodResponse.pod:type_name -> podconfig.v1.Pod
+	28, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	29, // 1: podconfig.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	30, // 2: podconfig.v1.ListPodsResponse.pods:type_name -> podconfig.v1.Pod
+	31, // 3: podconfig.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	28, // 4: podconfig.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	30, // 5: podconfig.v1.GetPodResponse.pod:type_name -> podconfig.v1.Pod
 	11, // 6: podconfig.v1.ListSourcesResponse.sources:type_name -> podconfig.v1.Source
-	29, // 7: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
+	32, // 7: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
 	12, // 8: podconfig.v1.Source.findings:type_name -> podconfig.v1.Finding
 	0,  // 9: podconfig.v1.Finding.severity:type_name -> podconfig.v1.FindingSeverity
-	28, // 10: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
+	31, // 10: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
 	15, // 11: podconfig.v1.ListConsumersResponse.consumers:type_name -> podconfig.v1.Consumer
 	1,  // 12: podconfig.v1.Consumer.state:type_name -> podconfig.v1.ConsumerState
-	30, // 13: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
-	29, // 14: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
-	31, // 15: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
-	25, // 16: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
-	29, // 17: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
+	33, // 13: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
+	32, // 14: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
+	34, // 15: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
+	28, // 16: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
+	32, // 17: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
 	16, // 18: podconfig.v1.Consumer.last_report:type_name -> podconfig.v1.ReportAppliedRequest
-	30, // 19: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
-	2,  // 20: podconfig.v1.ReportAppliedRequest.outcome:type_name -> podconfig.v1.ApplyOutcome
-	17, // 21: podconfig.v1.ReportAppliedRequest.errors:type_name -> podconfig.v1.PodError
-	28, // 22: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
-	3,  // 23: podconfig.v1.ObjectRef.kind:type_name -> podconfig.v1.ObjectKind
-	19, // 24: podconfig.v1.KnownObject.ref:type_name -> podconfig.v1.ObjectRef
-	26, // 25: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
-	30, // 26: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
-	20, // 27: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
-	23, // 28: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
-	32, // 29: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
-	33, // 30: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
-	30, // 31: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
-	4,  // 32: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
-	24, // 33: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
-	19, // 34: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
-	34, // 35: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
-	35, // 36: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
-	5,  // 37: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
-	7,  // 38: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
-	9,  // 39: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
-	13, // 40: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
-	16, // 41: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
-	21, // 42: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
-	36, // 43: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
-	6,  // 44: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
-	8,  // 45: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
-	10, // 46: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
-	14, // 47: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
-	18, // 48: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
-	22, // 49: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
-	43, // [43:50] is the sub-list for method output_type
-	36, // [36:43] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	29, // 19: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
+	33, // 20: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
+	2,  // 21: podconfig.v1.ReportAppliedRequest.outcome:type_name -> podconfig.v1.ApplyOutcome
+	17, // 22: podconfig.v1.ReportAppliedRequest.errors:type_name -> podconfig.v1.PodError
+	31, // 23: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
+	3,  // 24: podconfig.v1.ObjectRef.kind:type_name -> podconfig.v1.ObjectKind
+	19, // 25: podconfig.v1.KnownObject.ref:type_name -> podconfig.v1.ObjectRef
+	29, // 26: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
+	33, // 27: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
+	20, // 28: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
+	23, // 29: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
+	35, // 30: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
+	36, // 31: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
+	33, // 32: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
+	4,  // 33: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
+	24, // 34: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
+	19, // 35: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
+	37, // 36: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
+	25, // 37: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
+	28, // 38: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	38, // 39: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	12, // 40: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
+	39, // 41: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
+	5,  // 42: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
+	7,  // 43: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
+	9,  // 44: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
+	13, // 45: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
+	16, // 46: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
+	21, // 47: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
+	26, // 48: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
+	40, // 49: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
+	6,  // 50: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
+	8,  // 51: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
+	10, // 52: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
+	14, // 53: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
+	18, // 54: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
+	22, // 55: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
+	27, // 56: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
+	49, // [49:57] is the sub-list for method output_type
+	41, // [41:49] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_podconfig_v1_podconfig_proto_init() }
@@ -1938,7 +2182,7 @@ func file_podconfig_v1_podconfig_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfig_v1_podconfig_proto_rawDesc), len(file_podconfig_v1_podconfig_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   20,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

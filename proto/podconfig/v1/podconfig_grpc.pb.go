@@ -28,6 +28,7 @@ const (
 	PodConfigService_ListConsumers_FullMethodName   = "/podconfig.v1.PodConfigService/ListConsumers"
 	PodConfigService_ReportApplied_FullMethodName   = "/podconfig.v1.PodConfigService/ReportApplied"
 	PodConfigService_WatchObjects_FullMethodName    = "/podconfig.v1.PodConfigService/WatchObjects"
+	PodConfigService_DiffManifests_FullMethodName   = "/podconfig.v1.PodConfigService/DiffManifests"
 )
 
 // PodConfigServiceClient is the client API for PodConfigService service.
@@ -80,6 +81,8 @@ type PodConfigServiceClient interface {
 	ReportApplied(ctx context.Context, in *ReportAppliedRequest, opts ...grpc.CallOption) (*ReportAppliedResponse, error)
 	// WatchObjects streams the ConfigMaps and Secrets that the consumer's pods refer to.
 	WatchObjects(ctx context.Context, in *WatchObjectsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchObjectsResponse], error)
+	// DiffManifests tells which ops some manifests would cause now, and what is wrong with them. Nothing is applied.
+	DiffManifests(ctx context.Context, in *DiffManifestsRequest, opts ...grpc.CallOption) (*DiffManifestsResponse, error)
 }
 
 type podConfigServiceClient struct {
@@ -178,6 +181,16 @@ func (c *podConfigServiceClient) WatchObjects(ctx context.Context, in *WatchObje
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PodConfigService_WatchObjectsClient = grpc.ServerStreamingClient[WatchObjectsResponse]
 
+func (c *podConfigServiceClient) DiffManifests(ctx context.Context, in *DiffManifestsRequest, opts ...grpc.CallOption) (*DiffManifestsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DiffManifestsResponse)
+	err := c.cc.Invoke(ctx, PodConfigService_DiffManifests_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PodConfigServiceServer is the server API for PodConfigService service.
 // All implementations must embed UnimplementedPodConfigServiceServer
 // for forward compatibility.
@@ -228,6 +241,8 @@ type PodConfigServiceServer interface {
 	ReportApplied(context.Context, *ReportAppliedRequest) (*ReportAppliedResponse, error)
 	// WatchObjects streams the ConfigMaps and Secrets that the consumer's pods refer to.
 	WatchObjects(*WatchObjectsRequest, grpc.ServerStreamingServer[WatchObjectsResponse]) error
+	// DiffManifests tells which ops some manifests would cause now, and what is wrong with them. Nothing is applied.
+	DiffManifests(context.Context, *DiffManifestsRequest) (*DiffManifestsResponse, error)
 	mustEmbedUnimplementedPodConfigServiceServer()
 }
 
@@ -258,6 +273,9 @@ func (UnimplementedPodConfigServiceServer) ReportApplied(context.Context, *Repor
 }
 func (UnimplementedPodConfigServiceServer) WatchObjects(*WatchObjectsRequest, grpc.ServerStreamingServer[WatchObjectsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchObjects not implemented")
+}
+func (UnimplementedPodConfigServiceServer) DiffManifests(context.Context, *DiffManifestsRequest) (*DiffManifestsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DiffManifests not implemented")
 }
 func (UnimplementedPodConfigServiceServer) mustEmbedUnimplementedPodConfigServiceServer() {}
 func (UnimplementedPodConfigServiceServer) testEmbeddedByValue()                          {}
@@ -392,6 +410,24 @@ func _PodConfigService_WatchObjects_Handler(srv interface{}, stream grpc.ServerS
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PodConfigService_WatchObjectsServer = grpc.ServerStreamingServer[WatchObjectsResponse]
 
+func _PodConfigService_DiffManifests_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DiffManifestsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodConfigServiceServer).DiffManifests(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodConfigService_DiffManifests_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodConfigServiceServer).DiffManifests(ctx, req.(*DiffManifestsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PodConfigService_ServiceDesc is the grpc.ServiceDesc for PodConfigService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -418,6 +454,10 @@ var PodConfigService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReportApplied",
 			Handler:    _PodConfigService_ReportApplied_Handler,
+		},
+		{
+			MethodName: "DiffManifests",
+			Handler:    _PodConfigService_DiffManifests_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

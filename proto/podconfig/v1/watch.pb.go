@@ -476,8 +476,8 @@ type WatchPodUpdatesResponse struct {
 	Event isWatchPodUpdatesResponse_Event `protobuf_oneof:"event"`
 	// More messages of this revision, or of this catch-up, follow.
 	Continued bool `protobuf:"varint,4,opt,name=continued,proto3" json:"continued,omitempty"`
-	// Where the consumer is once it has applied this and all messages before it. Set only on the last message of a revision or of
-	// a catch-up, and on synced.
+	// Where the consumer is once it has applied this and all messages before it. Set on the last message of a revision or of a
+	// catch-up, on synced, and on a heartbeat if revisions have gone by that held nothing for this consumer's view.
 	Cursor        *Cursor `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
