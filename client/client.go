@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -21,8 +19,11 @@ const DefaultEndpoint = "unix:///run/podstream/podconfigd.sock"
 
 // Config says whom to talk to.
 type Config struct {
-	// Endpoint is podconfigd's address, unix:///path. Empty means DefaultEndpoint.
+	// Endpoint is podconfigd's address, unix:///path or tcp://host:port. Empty means DefaultEndpoint.
 	Endpoint string
+	// TLS has the certificates for an endpoint tcp://host:port, which requires them. It isn't used for a Unix socket, where
+	// podconfigd asks the kernel who is calling.
+	TLS TLS
 	// Consumer is the name that podconfigd knows this consumer by. Empty: the connection's address.
 	Consumer string
 	// Heartbeat is how often a quiet podconfigd shall give a sign of life; after three times that without one the stream is
@@ -47,7 +48,8 @@ type Client struct {
 	closed    chan struct{}
 }
 
-// New returns a Client. It doesn't connect: the first call does. It fails on an endpoint that can't be understood.
+// New returns a Client. It doesn't connect: the first call does. It fails on an endpoint that can't be understood, and on
+// certificates that can't be read.
 func New(cfg Config) (*Client, error) {
 	if cfg.Endpoint == "" {
 		cfg.Endpoint = DefaultEndpoint
@@ -59,17 +61,17 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if !strings.HasPrefix(cfg.Endpoint, "unix:///") {
-		return nil, fmt.Errorf("podconfigd endpoint %q: %w", cfg.Endpoint, errors.New("want unix:///path"))
+	target, options, err := dialing(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("podconfigd endpoint %q: %w", cfg.Endpoint, err)
 	}
-	conn, err := grpc.NewClient(cfg.Endpoint, append([]grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	options = append(options,
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-	}, cfg.DialOptions...)...)
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}))
+	conn, err := grpc.NewClient(target, append(options, cfg.DialOptions...)...)
 	if err != nil {
 		return nil, fmt.Errorf("podconfigd endpoint %q: %w", cfg.Endpoint, err)
 	}

@@ -16,7 +16,14 @@
 //		return nil
 //	})
 //
-// The client does a consumer's duties as far as they can be done for it: it drops a revision that didn't arrive whole, and
-// turns a SET into the ops that lead there. What is left to the consumer: an ADD of a pod that it holds is an update, and a
-// RESTORE adds unless the pod is being deleted or known to be terminal.
+// The client does a consumer's duties as far as they can be done for it: it drops a revision that didn't arrive whole, turns a SET
+// into the ops that lead there, removes what is absent once its source is ready, and asks for snapshots where podconfigd says what
+// it doesn't understand. What is left to the consumer: an ADD of a pod that it holds is an update, and a RESTORE adds unless the
+// pod is being deleted or known to be terminal.
+//
+// Beside Watch there are ReportApplied and ReportRejected, by which a consumer says what it made of an event, and API for all other
+// calls. Package stream beneath it is for those who want podconfig.v1's own messages and their own way of retrying.
+//
+// A Watch runs in its caller's goroutine, and handle is called from there. Beside that there are only gRPC's goroutines, which end
+// with Close.
 package client

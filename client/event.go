@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,13 +24,15 @@ const (
 	Restore   = podconfigv1.PodOperation_POD_OPERATION_RESTORE
 )
 
-// Event is one revision, one catch-up after a pause, or the word that the initial state is complete.
+// Event is one revision, one catch-up after a pause, or the word that the initial state is complete. An event may have nothing but
+// a Cursor: then revisions have gone by that held nothing for this consumer.
 type Event struct {
 	// Ops are in the order in which they are to be applied; all or none.
 	Ops []Change
 	// Synced is set on an event that ends the initial state of a stream; it has no Ops. It comes again after each reconnect.
 	Synced bool
-	// Sources is the readiness of all configured sources, in order of priority. It is set on Synced events only.
+	// Sources is the readiness of all configured sources, in order of priority. It is set on Synced events, and where a heartbeat
+	// tells another readiness than the stream had before.
 	Sources []Source
 	// Cursor is where the consumer is once it has applied the event.
 	Cursor *podconfigv1.Cursor
@@ -46,6 +49,8 @@ type Change struct {
 	Pods []Pod
 	// Observed is when podconfigd read the change; zero in a catch-up.
 	Observed time.Time
+	// TraceParent and TraceState are the W3C trace context of the change. Empty: it isn't traced.
+	TraceParent, TraceState string
 }
 
 // Pod is one pod of a Change.
@@ -67,19 +72,29 @@ type Source struct {
 	Ready bool
 }
 
-func decodeChange(u *podconfigv1.PodUpdate) (Change, error) {
-	c := Change{Op: u.GetOp(), Source: u.GetSource(), SourceReady: u.GetSourceReady()}
-	if u.GetObservedTime() != nil {
-		c.Observed = u.GetObservedTime().AsTime()
-	}
-	for _, m := range u.GetPods() {
-		p, err := decodePod(m, u.GetOp() != Remove)
-		if err != nil {
-			return Change{}, err
+// errUnknownFormat: podconfigd is newer than this package, or doesn't keep to the request.
+var errUnknownFormat = errors.New("another format than the one asked for")
+
+func decodeChanges(ops []*podconfigv1.PodUpdate) ([]Change, error) {
+	var out []Change
+	for _, u := range ops {
+		c := Change{
+			Op: u.GetOp(), Source: u.GetSource(), SourceReady: u.GetSourceReady(),
+			TraceParent: u.GetTraceContext().GetTraceparent(), TraceState: u.GetTraceContext().GetTracestate(),
 		}
-		c.Pods = append(c.Pods, p)
+		if u.GetObservedTime() != nil {
+			c.Observed = u.GetObservedTime().AsTime()
+		}
+		for _, m := range u.GetPods() {
+			p, err := decodePod(m, u.GetOp() != Remove)
+			if err != nil {
+				return nil, err
+			}
+			c.Pods = append(c.Pods, p)
+		}
+		out = append(out, c)
 	}
-	return c, nil
+	return out, nil
 }
 
 func decodePod(m *podconfigv1.Pod, content bool) (Pod, error) {
@@ -92,7 +107,7 @@ func decodePod(m *podconfigv1.Pod, content bool) (Pod, error) {
 	}
 	encoded, ok := m.GetContent().(*podconfigv1.Pod_Protobuf)
 	if !ok {
-		return Pod{}, fmt.Errorf("pod %s/%s came in another format than the one asked for: %T", p.Namespace, p.Name, m.GetContent())
+		return Pod{}, fmt.Errorf("pod %s/%s came as %T: %w", p.Namespace, p.Name, m.GetContent(), errUnknownFormat)
 	}
 	p.Object = &v1.Pod{}
 	if err := p.Object.Unmarshal(encoded.Protobuf); err != nil {
@@ -105,6 +120,17 @@ func decodeSources(list []*podconfigv1.SourceReadiness) []Source {
 	var out []Source
 	for _, s := range list {
 		out = append(out, Source{Name: s.GetName(), Ready: s.GetReady()})
+	}
+	return out
+}
+
+func knownPods(pods []Pod) []*podconfigv1.KnownPod {
+	var out []*podconfigv1.KnownPod
+	for _, p := range pods {
+		out = append(out, &podconfigv1.KnownPod{
+			Uid: string(p.UID), Source: p.Source, Namespace: p.Namespace, Name: p.Name,
+			SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest,
+		})
 	}
 	return out
 }

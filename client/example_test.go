@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -83,6 +87,121 @@ func ExampleWatchOptions() {
 	// POD_OPERATION_ADD web
 }
 
+// A consumer restarts. What it kept of the events, it hands to the next Watch, which goes on where the one before ended.
+func ExampleWatchOptions_restart() {
+	endpoint, stop := examplePodconfigd()
+	defer stop()
+
+	// What a real consumer would write into its store with each event, in one transaction.
+	kept := map[types.UID]client.Pod{}
+	var cursor *podconfigv1.Cursor
+
+	// live is one life of the consumer: it ends when the initial state is complete.
+	done := errors.New("in step")
+	live := func() (told int) {
+		c, err := client.New(client.Config{Endpoint: endpoint, Consumer: "example"})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 0
+		}
+		defer func() { _ = c.Close() }()
+		opts := client.WatchOptions{ResumeAfter: cursor, Known: slices.Collect(maps.Values(kept))}
+		err = c.Watch(context.Background(), opts, func(_ context.Context, e client.Event) error {
+			for _, change := range e.Ops {
+				told += len(change.Pods)
+				for _, pod := range change.Pods {
+					if change.Op == client.Remove {
+						delete(kept, pod.UID)
+					} else {
+						kept[pod.UID] = pod
+					}
+				}
+			}
+			cursor = e.Cursor
+			if e.Synced {
+				return done
+			}
+			return nil
+		})
+		if !errors.Is(err, done) {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return told
+	}
+	fmt.Println("the first life is told of", live(), "pods")
+	fmt.Println("the second life is told of", live(), "pods and holds", len(kept))
+	// Output:
+	// the first life is told of 2 pods
+	// the second life is told of 0 pods and holds 2
+}
+
+// A consumer that is there for a part of the pods only asks for that part.
+func ExampleWatchOptions_filter() {
+	endpoint, stop := exampleFiltered()
+	defer stop()
+
+	c, err := client.New(client.Config{Endpoint: endpoint})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer func() { _ = c.Close() }()
+
+	web := &podconfigv1.PodFilter{Namespaces: []string{"default"}, LabelSelector: "app=web"}
+	done := errors.New("seen enough")
+	err = c.Watch(context.Background(), client.WatchOptions{Filter: web}, func(_ context.Context, e client.Event) error {
+		if e.Synced {
+			return done
+		}
+		for _, change := range e.Ops {
+			fmt.Println(change.Op, change.Pods[0].Name)
+		}
+		return nil
+	})
+	if !errors.Is(err, done) {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	// Output:
+	// POD_OPERATION_ADD web
+}
+
+// A consumer reports what it applied, so that whoever asks podconfigd sees how far it is and what it refused.
+func ExampleClient_ReportApplied() {
+	endpoint, stop := exampleFiltered()
+	defer stop()
+
+	c, err := client.New(client.Config{Endpoint: endpoint, Consumer: "example"})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	defer func() { _ = c.Close() }()
+
+	reported := errors.New("reported")
+	err = c.Watch(context.Background(), client.WatchOptions{}, func(ctx context.Context, e client.Event) error {
+		var refused []client.PodError
+		for _, change := range e.Ops {
+			for _, pod := range change.Pods {
+				if pod.Object != nil && pod.Object.Spec.HostNetwork {
+					refused = append(refused, client.PodError{
+						UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Reason: "HostNetwork", Message: "this node has none to give",
+					})
+				}
+			}
+		}
+		if err := c.ReportApplied(ctx, e.Cursor, refused); err != nil {
+			return err
+		}
+		fmt.Println("applied revision", e.Cursor.GetRevision(), "but for", len(refused), "pods")
+		return reported
+	})
+	if !errors.Is(err, reported) {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	// Output:
+	// applied revision 1 but for 0 pods
+}
+
 // The calls that aren't streams are made on the service itself.
 func ExampleClient_API() {
 	endpoint, stop := examplePodconfigd()
@@ -117,6 +236,28 @@ func examplePodconfigd() (endpoint string, stop func()) {
 	d := newDaemon()
 	d.set("file", "web.yaml: web(image=nginx:1)\ndb.yaml: db(image=postgres:17)")
 	end, err := d.serve(p)
+	if err != nil {
+		panic(err)
+	}
+	return p.endpoint, func() {
+		end()
+		p.remove()
+	}
+}
+
+// exampleFiltered is a podconfigd that has one pod to show for every filter, and takes reports.
+func exampleFiltered() (endpoint string, stop func()) {
+	p, err := newPlace()
+	if err != nil {
+		panic(err)
+	}
+	script := newScript(func(s serverStream) error {
+		send(s, update(1, client.Add, "web"))
+		send(s, synced(1))
+		<-s.Context().Done()
+		return broken
+	})
+	end, err := script.serve(p)
 	if err != nil {
 		panic(err)
 	}

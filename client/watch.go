@@ -11,16 +11,20 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/podstream/podstream/client/stream"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// WatchOptions say where a consumer starts.
+// WatchOptions say where a consumer starts, and what it wants to see.
 type WatchOptions struct {
 	// ResumeAfter is the cursor of the last event that the consumer applied in an earlier life. Nil: it starts anew.
 	ResumeAfter *podconfigv1.Cursor
-	// Known are all pods that the consumer holds from an earlier life: of each, UID, Source and the digests are used. They
-	// belong to ResumeAfter: without them, a consumer whose cursor can't be honoured isn't told what to remove.
+	// Known are all pods that the consumer holds from an earlier life: of each, UID, Source, Namespace, Name and the digests are
+	// used. They belong to ResumeAfter: without them, a consumer whose cursor can't be honoured isn't told what to remove.
 	Known []Pod
+	// Filter selects the pods. A pod that begins to match comes as an ADD, one that no longer does as a REMOVE. It may be another
+	// one than in an earlier life. Nil: all pods. It must not be changed while Watch runs.
+	Filter *podconfigv1.PodFilter
 }
 
 // handlerError marks an error that came from the consumer's own function.
@@ -29,14 +33,13 @@ type handlerError struct{ error }
 func (e handlerError) Unwrap() error { return e.error }
 
 // Watch delivers events to handle until ctx ends, handle fails or the Client is closed, and returns that error. It doesn't
-// return when podconfigd can't be reached or goes away: it tries again, for as long as it takes. It does return
-// INVALID_ARGUMENT, which no second try would mend.
+// return when podconfigd can't be reached or goes away: it tries again, for as long as it takes, with pauses of 50 ms that double
+// up to 2 s and vary by half. Nor does it if podconfigd refuses the consumer, as roles and certificates change while it runs. It
+// does return INVALID_ARGUMENT, which no second try would mend.
 func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(context.Context, Event) error) error {
-	w := &watcher{client: c, handle: handle, held: newHeld(opts)}
-	backoff := newBackoff()
-	lastError := ""
+	w := c.newWatcher(opts, handle)
 	for {
-		synced, err := w.session(ctx)
+		err := w.session(ctx)
 		var own handlerError
 		switch {
 		case errors.As(err, &own):
@@ -45,23 +48,19 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 			return ctx.Err()
 		case c.isClosed():
 			return ErrClosed
-		case status.Code(err) == codes.InvalidArgument:
+		}
+		switch status.Code(err) {
+		case codes.InvalidArgument:
 			return fmt.Errorf("subscribe to podconfigd at %s: %w", c.cfg.Endpoint, err)
-		}
-		if status.Code(err) == codes.Unimplemented {
+		case codes.Unimplemented:
 			// Snapshots were asked of a newer podconfigd; this one is older and has them not.
-			w.mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
+			w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
 		}
-		if synced {
-			backoff, lastError = newBackoff(), ""
+		if errors.Is(err, stream.ErrUnknownOp) || errors.Is(err, errUnknownFormat) {
+			w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
 		}
-		pause := backoff.Step()
-		// The same error again and again is one message.
-		if err.Error() != lastError {
-			lastError = err.Error()
-			c.cfg.Logger.Warn("no stream from podconfigd; what runs goes on running, subscribing again until it is back",
-				"endpoint", c.cfg.Endpoint, "error", err, "retry_in", pause)
-		}
+		pause := w.backoff.Step()
+		w.complain(err, pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -82,108 +81,96 @@ func (c *Client) isClosed() bool {
 	}
 }
 
-// newBackoff is 50 ms doubling to 2 s: podconfigd is on this node, and a restart of it takes less than a second.
+// newBackoff is short: podconfigd is on this node, and a restart of it takes less than a second.
 func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 2 * time.Second}
 }
 
 // watcher is one consumer, across its streams.
 type watcher struct {
-	client *Client
-	handle func(context.Context, Event) error
-	held   *held
-	mode   podconfigv1.NotificationMode
+	client  *Client
+	handle  func(context.Context, Event) error
+	request *podconfigv1.WatchPodUpdatesRequest // what is the same for every stream, but for the mode
+	held    *stream.Held
+	backoff wait.Backoff
+	// complaint is the last error that was logged, and when.
+	complaint   string
+	complaintAt time.Time
 }
 
-// session is one stream: it delivers events until the stream breaks, and tells whether it got as far as synced.
-func (w *watcher) session(outer context.Context) (synced bool, err error) {
-	ctx, cancel := context.WithCancelCause(outer)
-	defer cancel(nil)
-	silence := 3 * w.client.cfg.Heartbeat
-	watchdog := time.AfterFunc(silence, func() { cancel(fmt.Errorf("no sign of life for %v", silence)) })
-	defer watchdog.Stop()
-	w.held.startStream()
-	stream, err := w.client.api.WatchPodUpdates(ctx, w.request())
+func (c *Client) newWatcher(opts WatchOptions, handle func(context.Context, Event) error) *watcher {
+	return &watcher{
+		client: c, handle: handle, held: stream.NewHeld(opts.ResumeAfter, knownPods(opts.Known)), backoff: newBackoff(),
+		request: &podconfigv1.WatchPodUpdatesRequest{
+			Consumer: c.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: opts.Filter,
+			HeartbeatInterval: durationpb.New(c.cfg.Heartbeat),
+		},
+	}
+}
+
+// session is one stream: it delivers events until the stream breaks.
+func (w *watcher) session(ctx context.Context) error {
+	s, err := stream.Open(ctx, stream.Config{
+		API: w.client.api, Request: w.held.Request(w.request), Silence: 3 * w.client.cfg.Heartbeat,
+	})
 	if err != nil {
-		return false, err
+		return err
 	}
-	var buffer []Change
+	defer s.Close()
 	for {
-		msg, err := stream.Recv()
+		revision, err := s.Next()
 		if err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				err = cause
-			}
-			return synced, err
-		}
-		// Handling may take its time; only podconfigd's silence counts.
-		watchdog.Stop()
-		event := Event{Cursor: msg.GetCursor()}
-		switch e := msg.GetEvent().(type) {
-		case *podconfigv1.WatchPodUpdatesResponse_Update:
-			change, err := w.decode(e.Update)
-			if err != nil {
-				return synced, err
-			}
-			buffer = append(buffer, change)
-			if msg.GetContinued() || msg.GetCursor() == nil {
-				watchdog.Reset(silence)
-				continue
-			}
-			event.Ops, buffer = buffer, nil
-		case *podconfigv1.WatchPodUpdatesResponse_Synced:
-			synced = true
-			event.Synced, event.Sources = true, decodeSources(e.Synced.GetSources())
-			// Before it may stand a SET, which says what to remove only together with the sources that are ready.
-			event.Ops, buffer = buffer, nil
-			w.client.cfg.Logger.Info("in step with podconfigd", "endpoint", w.client.cfg.Endpoint, "revision", msg.GetCursor().GetRevision())
-		default:
-			watchdog.Reset(silence)
-			continue
-		}
-		// The consumer gets Watch's own context: the stream's may end by the watchdog, which isn't the consumer's affair.
-		if err := w.deliver(outer, event); err != nil {
-			return synced, err
-		}
-		watchdog.Reset(silence)
-	}
-}
-
-// decode refuses ops and formats that it doesn't know, and asks for snapshots from then on, rather than guess.
-func (w *watcher) decode(u *podconfigv1.PodUpdate) (Change, error) {
-	if _, known := podconfigv1.PodOperation_name[int32(u.GetOp())]; !known || u.GetOp() == 0 {
-		w.mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
-		return Change{}, fmt.Errorf("podconfigd sent op %d, which this version doesn't know; subscribing to snapshots", u.GetOp())
-	}
-	return decodeChange(u)
-}
-
-// deliver hands the event to the consumer, and remembers it as applied if the consumer took it. What is certain only with
-// synced comes right before it.
-func (w *watcher) deliver(ctx context.Context, e Event) error {
-	e.Ops = w.held.interpret(e)
-	if e.Synced && len(e.Ops) > 0 {
-		if err := w.deliverOne(ctx, Event{Ops: e.Ops, Cursor: e.Cursor}); err != nil {
 			return err
 		}
-		e.Ops = nil
+		if revision.Synced != nil {
+			w.backoff, w.complaint = newBackoff(), ""
+			w.client.cfg.Logger.Info("in step with podconfigd", "endpoint", w.client.cfg.Endpoint, "revision", revision.Cursor.GetRevision())
+		}
+		if err := w.deliver(ctx, revision); err != nil {
+			return err
+		}
 	}
-	return w.deliverOne(ctx, e)
 }
 
-func (w *watcher) deliverOne(ctx context.Context, e Event) error {
-	if len(e.Ops) > 0 || e.Synced {
-		if err := w.handle(ctx, e); err != nil {
+// deliver hands a revision to the consumer, and remembers it as applied if the consumer took it. What is certain only with synced
+// comes right before it.
+func (w *watcher) deliver(ctx context.Context, r *stream.Revision) error {
+	outcome := w.held.Interpret(r)
+	ops, err := decodeChanges(outcome.Ops)
+	if err != nil {
+		return err
+	}
+	event := Event{Ops: ops, Cursor: outcome.Cursor}
+	if r.Heartbeat != nil && outcome.ReadinessChanged {
+		event.Sources = decodeSources(r.Sources())
+	}
+	if len(ops) > 0 || event.Sources != nil || outcome.Moved && r.Synced == nil {
+		if err := w.handle(ctx, event); err != nil {
 			return handlerError{err}
 		}
 	}
-	w.held.applied(e)
+	if r.Synced != nil {
+		synced := Event{Synced: true, Sources: decodeSources(r.Sources()), Cursor: outcome.Cursor}
+		if err := w.handle(ctx, synced); err != nil {
+			return handlerError{err}
+		}
+	}
+	w.held.Apply(outcome)
 	return nil
 }
 
-func (w *watcher) request() *podconfigv1.WatchPodUpdatesRequest {
-	return &podconfigv1.WatchPodUpdatesRequest{
-		Consumer: w.client.cfg.Consumer, Mode: w.mode, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF,
-		ResumeAfter: w.held.cursor, KnownPods: w.held.known(), HeartbeatInterval: durationpb.New(w.client.cfg.Heartbeat),
+// complain logs why there is no stream: the same error again and again once, but a refusal, which a person has to mend, each minute.
+func (w *watcher) complain(err error, pause time.Duration) {
+	log := w.client.cfg.Logger.With("endpoint", w.client.cfg.Endpoint, "error", err, "retry_in", pause)
+	code := status.Code(err)
+	refused := code == codes.PermissionDenied || code == codes.Unauthenticated
+	if err.Error() == w.complaint && (!refused || time.Since(w.complaintAt) < time.Minute) {
+		return
 	}
+	w.complaint, w.complaintAt = err.Error(), time.Now()
+	if refused {
+		log.Error("podconfigd refuses this consumer; what runs goes on running, but nothing new is learnt until it is admitted")
+		return
+	}
+	log.Warn("no stream from podconfigd; what runs goes on running, subscribing again until it is back")
 }

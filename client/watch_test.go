@@ -101,10 +101,13 @@ func TestWatchEnds(t *testing.T) {
 }
 
 func TestNewRefusesEndpoints(t *testing.T) {
-	for _, endpoint := range []string{"tcp://localhost:1", "unix://relative", "/run/x.sock", "localhost:1"} {
+	for endpoint, want := range map[string]string{
+		"unix://relative": "want unix:///path or tcp://host:port", "/run/x.sock": "want unix:///path", "localhost:1": "want unix:///path",
+		"tcp://localhost": "want tcp://host:port", "tcp://:1": "want tcp://host:port", "tcp://localhost:1": "needs a certificate file and a key file",
+	} {
 		c, err := client.New(client.Config{Endpoint: endpoint})
-		if err == nil || !strings.Contains(err.Error(), "want unix:///path") {
-			t.Errorf("New with endpoint %q: %v; want an error that says what is wanted", endpoint, err)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), endpoint) {
+			t.Errorf("New with endpoint %q: %v; want an error that says %q", endpoint, err, want)
 		}
 		if c != nil {
 			_ = c.Close()

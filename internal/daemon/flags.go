@@ -3,19 +3,33 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/grpcserver"
 )
 
 // Flags are the flags that both daemons have, named as the kubelet's where the kubelet has them.
 type Flags struct {
 	// RootDir is where the daemon keeps its state.
 	RootDir string
-	// Listen are the gRPC addresses, unix:///path.
+	// Listen are the gRPC addresses, unix:///path or tcp://host:port.
 	Listen []string
+	// TLSCertFile and TLSPrivateKeyFile are the server's certificate and key, ClientCAFile the CAs of its clients. With none of
+	// the three, only Unix sockets can be served.
+	TLSCertFile, TLSPrivateKeyFile, ClientCAFile string
+	// AccessFile gives roles to certificates and uids. Empty: none.
+	AccessFile string
+	// AllowUIDs may use the Unix sockets, beyond root and the daemon's own user.
+	AllowUIDs []uint
+	// MaxConnectionsPerPeer, MaxStreamsPerConnection and MaxRequestsPerSecond (a peer's) are as in grpcserver.Limits.
+	MaxConnectionsPerPeer, MaxStreamsPerConnection, MaxRequestsPerSecond int
 	// HostnameOverride is the node's name. Empty: the host's name.
 	HostnameOverride string
 	// MetricsAddress is the host:port of the metrics page. Empty: none.
@@ -30,11 +44,79 @@ type Flags struct {
 func (f *Flags) AddFlags(fs *pflag.FlagSet, name string) {
 	fs.StringVar(&f.RootDir, "root-dir", "/var/lib/podstream/"+name, "directory for the daemon's state")
 	fs.StringArrayVar(&f.Listen, "listen", []string{"unix:///run/podstream/" + name + ".sock"},
-		"gRPC address to serve on, unix:///path; repeatable")
+		"gRPC address to serve on, unix:///path, or tcp://host:port with mutual TLS; repeatable")
+	fs.StringVar(&f.TLSCertFile, "tls-cert-file", "", "certificate (and intermediates) to serve tcp:// with; re-read when it changes")
+	fs.StringVar(&f.TLSPrivateKeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
+	fs.StringVar(&f.ClientCAFile, "client-ca-file", "", "CAs whose client certificates may connect to tcp://; what they may see is in --access-file")
+	fs.StringVar(&f.AccessFile, "access-file", "",
+		"YAML file that gives roles to client certificates, and to uids on Unix sockets; re-read when it changes")
+	fs.UintSliceVar(&f.AllowUIDs, "allow-uid", nil,
+		"uid that may use the Unix sockets as a consumer, beyond root and the daemon's own; repeatable")
+	fs.IntVar(&f.MaxConnectionsPerPeer, "max-connections-per-peer", 1024, "connections that one uid or IP address may have")
+	fs.IntVar(&f.MaxStreamsPerConnection, "max-streams-per-connection", 256, "calls that may be under way on one connection")
+	fs.IntVar(&f.MaxRequestsPerSecond, "max-requests-per-second", 500,
+		"calls that one uid or IP address may begin each second, on average; four times as many at once")
 	fs.StringVar(&f.HostnameOverride, "hostname-override", "", "node name; default: the host's name, in lower case")
 	fs.StringVar(&f.MetricsAddress, "metrics-address", "", "host:port to serve Prometheus metrics on, at /metrics; default: none")
 	fs.StringVar(&f.LogFormat, "log-format", "text", "text or json")
 	fs.IntVarP(&f.Verbosity, "v", "v", 0, "log verbosity; 4 and more logs debug messages")
+}
+
+// Access is what the flags say of who may call and how much. It fails on flags that don't go together; files aren't read yet. The
+// caller adds the logger and which role each method takes.
+func (f *Flags) Access() (access.Config, grpcserver.Limits, error) {
+	cfg := access.Config{
+		CertFile: f.TLSCertFile, KeyFile: f.TLSPrivateKeyFile, ClientCAFile: f.ClientCAFile, File: f.AccessFile,
+	}
+	if err := f.checkTLS(); err != nil {
+		return cfg, grpcserver.Limits{}, err
+	}
+	for _, uid := range f.AllowUIDs {
+		// The last of 32 bits is the kernel's "no user".
+		if uid >= math.MaxUint32 {
+			return cfg, grpcserver.Limits{}, fmt.Errorf("--allow-uid %d: no user has that uid", uid)
+		}
+		cfg.AllowUIDs = append(cfg.AllowUIDs, uint32(uid))
+	}
+	for _, limit := range []struct {
+		flag  string
+		value int
+	}{
+		{"--max-connections-per-peer", f.MaxConnectionsPerPeer},
+		{"--max-streams-per-connection", f.MaxStreamsPerConnection},
+		{"--max-requests-per-second", f.MaxRequestsPerSecond},
+	} {
+		if limit.value <= 0 || limit.value > math.MaxInt32/4 {
+			return cfg, grpcserver.Limits{}, fmt.Errorf("%s %d: want a number from 1 to %d", limit.flag, limit.value, math.MaxInt32/4)
+		}
+	}
+	return cfg, grpcserver.Limits{
+		MaxConnectionsPerPeer: f.MaxConnectionsPerPeer, MaxStreamsPerConnection: f.MaxStreamsPerConnection,
+		RequestsPerSecond: f.MaxRequestsPerSecond,
+	}, nil
+}
+
+// checkTLS says which flags are missing beside those that are given.
+func (f *Flags) checkTLS() error {
+	var missing []string
+	for _, flag := range []struct{ name, value string }{
+		{"--tls-cert-file", f.TLSCertFile}, {"--tls-private-key-file", f.TLSPrivateKeyFile}, {"--client-ca-file", f.ClientCAFile},
+	} {
+		if flag.value == "" {
+			missing = append(missing, flag.name)
+		}
+	}
+	tcp := slices.IndexFunc(f.Listen, func(address string) bool { return strings.HasPrefix(address, "tcp://") })
+	switch {
+	case tcp >= 0 && len(missing) > 0:
+		return fmt.Errorf("--listen %s: TCP is served only with mutual TLS; give %s too, or use unix:///path",
+			f.Listen[tcp], strings.Join(missing, " and "))
+	case tcp >= 0 && f.AccessFile == "":
+		return fmt.Errorf("--listen %s: no client would have a role; give --access-file, which says who may see what", f.Listen[tcp])
+	case len(missing) == 1 || len(missing) == 2:
+		return fmt.Errorf("mutual TLS takes a certificate, its key and the clients' CAs; give %s too", strings.Join(missing, " and "))
+	}
+	return nil
 }
 
 // NodeName is the node's name as the kubelet derives it: the override or the host's name, trimmed and in lower case. It goes

@@ -10,17 +10,27 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/podstream/podstream/internal/access"
 )
 
-// ErrTCP is returned for a tcp:// address.
-var ErrTCP = errors.New("TCP is served only with mutual TLS, which this version doesn't have yet; use unix:///path")
+// ErrTCP is returned for a tcp:// address if there are no TLS files.
+var ErrTCP = errors.New("TCP is served only with mutual TLS: give --tls-cert-file, --tls-private-key-file and --client-ca-file, or use unix:///path")
 
-// Listen opens the listeners for addresses of the form unix:///path. A socket file that nobody listens on any more is
-// replaced; one that is in use is an error. Sockets are made for their owner only (0600).
-func Listen(addresses []string) ([]net.Listener, error) {
+// Listen is ListenFor callers that run as root or as this process's user, so for Unix sockets only.
+func Listen(addresses []string) ([]net.Listener, error) { return ListenFor(nil, addresses) }
+
+// ListenFor opens the listeners for addresses of the form unix:///path or tcp://host:port. A socket file that nobody listens on any
+// more is replaced; one that is in use is an error. Sockets are made for their owner only (0600), unless a gives roles to other
+// users: then everybody may connect (0666), and who has no role is refused by what the kernel says of the caller. Access as it is
+// at the start decides on that. With a nil a it is as Listen.
+func ListenFor(a *access.Access, addresses []string) ([]net.Listener, error) {
+	if a == nil {
+		a = access.Local()
+	}
 	var out []net.Listener
 	for _, address := range addresses {
-		l, err := listen(address)
+		l, err := listen(a, address)
 		if err != nil {
 			for _, o := range out {
 				_ = o.Close()
@@ -32,13 +42,14 @@ func Listen(addresses []string) ([]net.Listener, error) {
 	return out, nil
 }
 
-func listen(address string) (net.Listener, error) {
+func listen(a *access.Access, address string) (net.Listener, error) {
+	if hostPort, ok := strings.CutPrefix(address, "tcp://"); ok {
+		return listenTCP(a, hostPort)
+	}
 	path, ok := strings.CutPrefix(address, "unix://")
 	switch {
-	case strings.HasPrefix(address, "tcp://"):
-		return nil, ErrTCP
 	case !ok || !filepath.IsAbs(path):
-		return nil, errors.New("not an address of the form unix:///path")
+		return nil, errors.New("not an address of the form unix:///path or tcp://host:port")
 	case len(path) >= len(syscall.RawSockaddrUnix{}.Path):
 		return nil, fmt.Errorf("the path has %d bytes; the kernel takes at most %d", len(path), len(syscall.RawSockaddrUnix{}.Path)-1)
 	}
@@ -48,11 +59,25 @@ func listen(address string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
+	umask := 0o177
+	if a.OtherUsers() {
+		umask = 0o111
+	}
 	// The socket must never be there with wider permissions, so the umask makes it, not a chmod after. No other goroutine
 	// makes files at this point of a daemon's start.
-	old := syscall.Umask(0o177)
+	old := syscall.Umask(umask)
 	defer syscall.Umask(old)
 	return net.Listen("unix", path)
+}
+
+func listenTCP(a *access.Access, hostPort string) (net.Listener, error) {
+	if !a.TLS() {
+		return nil, ErrTCP
+	}
+	if _, _, err := net.SplitHostPort(hostPort); err != nil {
+		return nil, fmt.Errorf("not an address of the form tcp://host:port: %w", err)
+	}
+	return net.Listen("tcp", hostPort)
 }
 
 // removeStale removes a socket that a killed daemon left behind.

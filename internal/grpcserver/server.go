@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
@@ -21,14 +22,21 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/access"
 )
 
-// The server's limits.
 const (
-	// maxRequest leaves room for the known pods of a node that is many times larger than any.
-	maxRequest = 4 << 20
 	// grace is how long calls that are under way may take once the server goes down.
 	grace = 5 * time.Second
+	// maxHeaderBytes is for one call's header: names, a trace context, some baggage.
+	maxHeaderBytes = 64 << 10
+	// keepaliveTime is the silence after which a caller is asked whether it is there, and keepaliveTimeout how long it may take to
+	// answer. Who asks the server more than once in keepaliveMinimum is sent away (GOAWAY, ENHANCE_YOUR_CALM).
+	keepaliveTime    = time.Minute
+	keepaliveTimeout = 20 * time.Second
+	keepaliveMinimum = 10 * time.Second
 )
 
 // Config says what a Server serves.
@@ -37,6 +45,15 @@ type Config struct {
 	Register func(grpc.ServiceRegistrar)
 	// Closing ends the streams of the services when the server goes down. May be nil.
 	Closing func()
+	// Access decides who may call. Nil: root and the daemon's own user, on Unix sockets. The services find the caller with
+	// access.FromContext.
+	Access *access.Access
+	// Limits bound what callers can make the server do. The zero value has defaults.
+	Limits Limits
+	// ServerOptions are added to the server's own. Interceptors come innermost. Credentials and a tap handle are the server's.
+	ServerOptions []grpc.ServerOption
+	// Clock is for rates and the reading of files. Nil: the real one.
+	Clock clock.WithTicker
 	// Logger gets a line a call, at debug level. Nil discards.
 	Logger *slog.Logger
 	// Metrics is where the gRPC metrics are registered. Nil means nowhere.
@@ -48,6 +65,9 @@ type Server struct {
 	cfg    Config
 	grpc   *grpc.Server
 	health *health.Server
+	guard  *guard
+	// closing is closed when the server goes down.
+	closing chan struct{}
 }
 
 // New returns a Server that isn't serving yet. Its health is SERVING once Serve runs.
@@ -55,47 +75,75 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Access == nil {
+		cfg.Access = access.Local()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	limits := cfg.Limits.withDefaults()
+	refused := newRefusals(cfg.Clock, cfg.Logger)
+	s := &Server{
+		cfg: cfg, health: health.NewServer(), guard: newGuard(cfg.Access, limits, cfg.Clock, refused, cfg.Logger),
+		closing: make(chan struct{}),
+	}
 	metrics := grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram())
-	logger := callLogger(cfg.Logger)
-	recoverer := recovery.WithRecoveryHandlerContext(func(_ context.Context, p any) error {
-		cfg.Logger.Error("a gRPC handler panicked; its caller gets INTERNAL, the daemon goes on", "panic", p, "stack", string(debug.Stack()))
-		return status.Error(codes.Internal, "internal error; the daemon's log has the details")
-	})
-	events := logging.WithLogOnEvents(logging.StartCall, logging.FinishCall)
-	s := &Server{cfg: cfg, health: health.NewServer()}
-	// Recovery is innermost, so that a panic is logged and counted as the INTERNAL that it becomes.
-	s.grpc = grpc.NewServer(
-		grpc.ChainUnaryInterceptor(metrics.UnaryServerInterceptor(),
-			logging.UnaryServerInterceptor(logger, events), recovery.UnaryServerInterceptor(recoverer)),
-		grpc.ChainStreamInterceptor(metrics.StreamServerInterceptor(),
-			logging.StreamServerInterceptor(logger, events), recovery.StreamServerInterceptor(recoverer)),
-		grpc.MaxRecvMsgSize(maxRequest),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-	)
+	options := slices.Concat(interceptors(s, metrics, newRates(limits, cfg.Clock, refused)), []grpc.ServerOption{
+		grpc.Creds(handshaker{cfg.Access.TransportCredentials(), s.guard}),
+		grpc.InTapHandle(s.guard.authorize),
+		grpc.StatsHandler(connectionContexts{}),
+		grpc.ConnectionTimeout(limits.HandshakeTimeout),
+		grpc.MaxConcurrentStreams(uint32(limits.MaxStreamsPerConnection)), //nolint:gosec // The flag is checked.
+		grpc.MaxRecvMsgSize(limits.MaxRequestBytes),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveMinimum, PermitWithoutStream: true}),
+	}, cfg.ServerOptions)
+	s.grpc = grpc.NewServer(options...)
 	cfg.Register(s.grpc)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	reflection.RegisterV1(s.grpc)
 	metrics.InitializeMetrics(s.grpc)
 	if cfg.Metrics != nil {
-		cfg.Metrics.MustRegister(metrics)
+		cfg.Metrics.MustRegister(metrics, refused.total)
 	}
 	return s
 }
 
-// Serve serves on the listeners until ctx ends, then closes them and ends what is under way.
+// interceptors are those of every server. Recovery is innermost, so that a panic is logged and counted as the INTERNAL that it
+// becomes; calls over the rate are logged and counted too.
+func interceptors(s *Server, metrics *grpcprom.ServerMetrics, rates *rates) []grpc.ServerOption {
+	logger := callLogger(s.cfg.Logger)
+	recoverer := recovery.WithRecoveryHandlerContext(func(_ context.Context, p any) error {
+		s.cfg.Logger.Error("a gRPC handler panicked; its caller gets INTERNAL, the daemon goes on", "panic", p, "stack", string(debug.Stack()))
+		return status.Error(codes.Internal, "internal error; the daemon's log has the details")
+	})
+	events := logging.WithLogOnEvents(logging.StartCall, logging.FinishCall)
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(metrics.UnaryServerInterceptor(), logging.UnaryServerInterceptor(logger, events),
+			rates.unary, recovery.UnaryServerInterceptor(recoverer)),
+		grpc.ChainStreamInterceptor(metrics.StreamServerInterceptor(), logging.StreamServerInterceptor(logger, events),
+			rates.stream, s.endOwn, recovery.StreamServerInterceptor(recoverer)),
+	}
+}
+
+// Serve serves on the listeners until ctx ends, then closes them and ends what is under way. It is called once.
 func (s *Server) Serve(ctx context.Context, listeners []net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {
 		s.cfg.Logger.Info("serving gRPC", "address", l.Addr().Network()+"://"+l.Addr().String())
 		group.Go(func() error {
 			// A server that is stopped before it got here is as well stopped as any.
-			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			if err := s.grpc.Serve(s.guard.listener(l)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 				return fmt.Errorf("serve %s: %w", l.Addr(), err)
 			}
 			return nil
 		})
 	}
+	group.Go(func() error {
+		s.guard.run(ctx)
+		return nil
+	})
 	group.Go(func() error {
 		<-ctx.Done()
 		s.stop()
@@ -107,6 +155,7 @@ func (s *Server) Serve(ctx context.Context, listeners []net.Listener) error {
 // stop tells callers to come back later (GOAWAY, and UNAVAILABLE on streams), and cuts off those that don't listen.
 func (s *Server) stop() {
 	s.health.Shutdown()
+	close(s.closing)
 	if s.cfg.Closing != nil {
 		s.cfg.Closing()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +23,13 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if socket := os.Getenv(childSocket); socket != "" {
+		child(socket)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // service panics or waits, as it is asked.
 type service struct {

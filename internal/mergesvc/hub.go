@@ -5,51 +5,100 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
-	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
+	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
 // Config says what a Hub merges.
 type Config struct {
 	// Sources are the configured sources, in order of priority; their names are unique.
 	Sources []merge.Source
+	// Store is where revisions are kept. Nil: nowhere, so that all it serves is temporary.
+	Store *store.Config
+	// RetryStore is how often a store that can't be written is tried again. Zero means 5 s.
+	RetryStore time.Duration
 	// Logger gets one line for each change. Nil discards.
 	Logger *slog.Logger
-	// Revisions and Tombstones are as in history.Config.
-	Revisions, Tombstones int
+	// Metrics may be nil.
+	Metrics *metrics.Metrics
+	// Tracer makes the spans of merge and commit. Nil makes none.
+	Tracer trace.Tracer
+	// Clock tells the time. Nil means the real one.
+	Clock clock.WithTicker
+	// Revisions, Bytes and Tombstones are as in history.Config.
+	Revisions, Bytes, Tombstones int
 }
 
 // Hub is where all sources' sets come in. It is safe for concurrent use.
+//
+// A set goes through two locks, one after the other and never both at once: mu, under which it is merged and its revision
+// queued, and publishing, under which what is queued is stored and published. So while one caller waits for the disk the
+// others merge, and the next one to publish takes all that has been queued in one commit.
 type Hub struct {
+	cfg     Config
 	log     *slog.Logger
 	history *history.History
+	keeper  *keeper
 
 	mu     sync.Mutex
 	merger *merge.Merger
+	queue  []*merged
+
+	publishing sync.Mutex
 
 	// conflicts are those that the log knows of.
 	logMu     sync.Mutex
 	conflicts []string
 }
 
-// NewHub returns a Hub without pods, under a new instance id.
+// merged is a revision on its way from merge to publication.
+type merged struct {
+	rev        *revision.Revision
+	start, end time.Time
+	span       trace.Span
+}
+
+// NewHub returns a Hub that has what its store has. A store that can't be used is no failure: the Hub then serves from memory.
 func NewHub(cfg Config) *Hub {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = metrics.New()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.RetryStore == 0 {
+		cfg.RetryStore = 5 * time.Second
+	}
+	if cfg.Tracer == nil {
+		cfg.Tracer = noTracer()
+	}
+	keeper, stored, life := openKeeper(cfg)
 	var names []string
 	for _, s := range cfg.Sources {
 		names = append(names, s.Name)
 	}
+	complete := map[string]bool{}
+	for name := range stored.ReadySources {
+		complete[name] = true
+	}
 	return &Hub{
-		log: cfg.Logger, merger: merge.New(cfg.Sources),
+		cfg: cfg, log: cfg.Logger, keeper: keeper,
+		merger: merge.New(cfg.Sources, merge.Stored{Number: stored.Number, Pods: stored.Pods, Complete: complete}),
 		history: history.New(history.Config{
-			Instance: uuid.NewString(), Sources: names, Revisions: cfg.Revisions, Tombstones: cfg.Tombstones,
+			Life: life, Sources: names, Revisions: cfg.Revisions, Bytes: cfg.Bytes, Tombstones: cfg.Tombstones,
+			Start: history.Start{Number: stored.Number, Pods: stored.Pods, Tombstones: stored.Tombstones, Horizon: stored.Horizon},
 		}),
 	}
 }
@@ -57,24 +106,105 @@ func NewHub(cfg Config) *Hub {
 // History is what the Hub publishes to.
 func (h *Hub) History() *history.History { return h.history }
 
-// Apply merges one set and publishes what it changes.
+// Apply merges one set, and returns when what it changes is stored and published.
 func (h *Hub) Apply(set manifest.Set) {
-	rev, conflicts := h.merge(set)
-	// Outside the lock: a log that blocks must not stop the other sources.
-	if rev != nil {
-		h.logRevision(rev)
+	changed, conflicts := h.merge(set)
+	if changed {
+		h.publish()
 	}
 	h.logConflicts(conflicts)
 }
 
-func (h *Hub) merge(set manifest.Set) (*revision.Revision, []string) {
+func (h *Hub) merge(set manifest.Set) (changed bool, conflicts []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	start := h.cfg.Clock.Now()
 	rev := h.merger.Apply(set)
+	end := h.cfg.Clock.Now()
+	h.cfg.Metrics.MergeSeconds.Observe(end.Sub(start).Seconds())
 	if rev != nil {
-		h.history.Append(rev)
+		h.queue = append(h.queue, &merged{rev: rev, start: start, end: end})
 	}
-	return rev, h.merger.Conflicts()
+	return rev != nil, h.merger.Conflicts()
+}
+
+// publish stores and publishes what is queued. On return the caller's revision is published, by itself or by another.
+func (h *Hub) publish() {
+	revs := h.publishQueue()
+	// Outside the locks: a log that blocks must not stop the other sources.
+	for _, rev := range revs {
+		h.logRevision(rev)
+	}
+}
+
+func (h *Hub) publishQueue() []*revision.Revision {
+	h.publishing.Lock()
+	defer h.publishing.Unlock()
+	h.mu.Lock()
+	queue := h.queue
+	h.queue = nil
+	h.mu.Unlock()
+	if len(queue) == 0 {
+		return nil
+	}
+	var revs []*revision.Revision
+	for _, m := range queue {
+		h.startSpan(m)
+		revs = append(revs, m.rev)
+	}
+	start := h.cfg.Clock.Now()
+	if life, changed := h.keeper.commit(revs); changed {
+		h.history.Begin(life)
+	}
+	now := h.cfg.Clock.Now()
+	for _, m := range queue {
+		m.rev.Published = now
+		h.endSpan(m, start, now)
+		h.count(m.rev)
+	}
+	h.history.Append(revs...)
+	return revs
+}
+
+func (h *Hub) count(rev *revision.Revision) {
+	for _, c := range rev.Changes {
+		h.cfg.Metrics.Ops.WithLabelValues(c.Source, c.Op.String()).Add(float64(len(c.Pods)))
+	}
+}
+
+// Run tries again to use a store that couldn't be used, until ctx ends; then it closes the store.
+func (h *Hub) Run(ctx context.Context) {
+	defer h.close()
+	ticker := h.cfg.Clock.NewTicker(h.cfg.RetryStore)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			h.retryStore()
+		}
+	}
+}
+
+func (h *Hub) retryStore() {
+	if !h.history.Life().Temporary {
+		return
+	}
+	h.publishing.Lock()
+	defer h.publishing.Unlock()
+	if life, ok := h.keeper.restore(h.history.State()); ok {
+		h.history.Begin(life)
+	}
+}
+
+// close makes what comes later temporary.
+func (h *Hub) close() {
+	h.publishing.Lock()
+	defer h.publishing.Unlock()
+	if life, changed := h.keeper.close(); changed {
+		h.history.Begin(life)
+	}
 }
 
 // Sources is the state of every source, in order of priority.
@@ -82,6 +212,16 @@ func (h *Hub) Sources() []merge.SourceState {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.merger.Sources()
+}
+
+// Preview tells what a source's origins would change if they were as given, and what is wrong with them. Those that are named
+// in gone would be gone, all others are as they are. Nothing is applied. It fails for a source that isn't configured or hasn't
+// been read yet.
+func (h *Hub) Preview(source string, origins []*manifest.Origin, gone []string) (merge.Preview, error) {
+	h.mu.Lock()
+	merger := h.merger.Clone()
+	h.mu.Unlock()
+	return merger.Preview(source, origins, gone, h.cfg.Clock.Now())
 }
 
 // logRevision writes one line for each pod that changed: that is what one looks for at night.

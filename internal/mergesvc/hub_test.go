@@ -40,13 +40,10 @@ func TestHubPublishesInOrder(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	revs, kept, _ := h.History().After(0, 1000)
-	if !kept || len(revs) != 2*sets {
-		t.Fatalf("the history has %d revisions, kept=%v; want all %d", len(revs), kept, 2*sets)
-	}
-	for i, rev := range revs {
-		if rev.Number != uint64(i+1) {
-			t.Fatalf("revision %d is at place %d; want them in order", rev.Number, i)
+	for number := range uint64(2 * sets) {
+		rev, kept, _ := h.History().Next(number)
+		if !kept || rev == nil || rev.Number != number+1 {
+			t.Fatalf("after revision %d comes %v, kept=%v; want all %d in order", number, rev, kept, 2*sets)
 		}
 	}
 	for _, s := range h.Sources() {
@@ -58,7 +55,7 @@ func TestHubPublishesInOrder(t *testing.T) {
 
 // TestHubInstances: each Hub is a life of its own.
 func TestHubInstances(t *testing.T) {
-	if a, b := newHub(nil).History().Instance(), newHub(nil).History().Instance(); a == b || a == "" {
+	if a, b := newHub(nil).History().Life().Instance, newHub(nil).History().Life().Instance; a == b || a == "" {
 		t.Errorf("two hubs have the instance ids %q and %q; want two different ones", a, b)
 	}
 }
@@ -115,6 +112,9 @@ podconfigd_source_pods{source="file"} 1
 # TYPE podconfigd_source_ready gauge
 podconfigd_source_ready{source="api"} 0
 podconfigd_source_ready{source="file"} 0
+# HELP podconfigd_store_durable 1 if every revision is on disk before it is sent, 0 while podconfigd serves from memory.
+# TYPE podconfigd_store_durable gauge
+podconfigd_store_durable 0
 `
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(h)

@@ -119,3 +119,43 @@ func (f podFormat) resolve(o output) podconfigv1.PodFormat {
 	}
 	return podconfigv1.PodFormat_POD_FORMAT_JSON
 }
+
+// notificationMode is how watch asks for changes: the value of --mode.
+type notificationMode podconfigv1.NotificationMode
+
+var notificationModeNames = map[string]notificationMode{
+	"incremental":          notificationMode(podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL),
+	"snapshot-and-updates": notificationMode(podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT_AND_UPDATES),
+	"snapshot":             notificationMode(podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT),
+}
+
+// resolve is the mode to ask for.
+func (m notificationMode) resolve() podconfigv1.NotificationMode {
+	if m == 0 {
+		return podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL
+	}
+	return podconfigv1.NotificationMode(m)
+}
+
+// String implements pflag.Value.
+func (m *notificationMode) String() string {
+	for name, mode := range notificationModeNames {
+		if mode == notificationMode(m.resolve()) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Type implements pflag.Value.
+func (m *notificationMode) Type() string { return "mode" }
+
+// Set implements pflag.Value.
+func (m *notificationMode) Set(s string) error {
+	mode, ok := notificationModeNames[s]
+	if !ok {
+		return errors.New("want incremental, snapshot-and-updates or snapshot")
+	}
+	*m = mode
+	return nil
+}

@@ -2,12 +2,15 @@ package podctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"k8s.io/utils/clock"
 )
 
@@ -18,10 +21,22 @@ const (
 	exitUsage  = 2
 )
 
+// exitError ends a command with an exit code of its own.
+type exitError struct {
+	code int
+	err  error // nil: the code is the answer
+}
+
+func (e *exitError) Error() string { return fmt.Sprintf("exit code %d: %v", e.code, e.err) }
+
+func (e *exitError) Unwrap() error { return e.err }
+
 // Config is what Run needs to know.
 type Config struct {
 	// Args are the command line's arguments, without the program's name.
 	Args []string
+	// Stdin is what a file named "-" stands for. Nil: the process's own.
+	Stdin io.Reader
 	// Stdout takes the answer, Stderr everything else. Nil discards.
 	Stdout, Stderr io.Writer
 	// Clock tells the time of the lines that watch prints, of ages, and waits before a reconnection. Nil: the system's.
@@ -51,21 +66,29 @@ func Run(ctx context.Context, cfg Config) int {
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 
 	cmd, err := root.ExecuteContextC(ctx)
+	code := exitFailed
+	if own, ok := errors.AsType[*exitError](err); ok {
+		code, err = own.code, own.err
+	} else if err == nil {
+		code = exitOK
+	}
 	switch {
 	case err == nil:
-		return exitOK
 	case !understood:
 		t.note("%v; run '%s --help' for usage", err, cmd.CommandPath())
 		return exitUsage
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled):
 		t.note("interrupted")
-		return exitFailed
+	default:
+		t.noteErrors(err)
 	}
-	t.noteErrors(err)
-	return exitFailed
+	return code
 }
 
 func newTool(cfg Config) *tool {
+	if cfg.Stdin == nil {
+		cfg.Stdin = os.Stdin
+	}
 	if cfg.Stdout == nil {
 		cfg.Stdout = io.Discard
 	}
@@ -115,7 +138,8 @@ func (t *tool) command() *cobra.Command {
 	flags.DurationVar(&t.requestTimeout, "request-timeout", 10*time.Second,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 
-	root.AddCommand(t.watchCommand(), t.podsCommand(), t.sourcesCommand(), t.versionCommand())
+	root.AddCommand(t.watchCommand(), t.podsCommand(), t.sourcesCommand(), t.consumersCommand(), t.diffCommand(),
+		t.recordCommand(), t.replayCommand(), t.versionCommand())
 	return root
 }
 

@@ -10,16 +10,19 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/podstream/podstream/client/stream"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // watchOptions are the flags of watch.
 type watchOptions struct {
 	format            podFormat
+	mode              notificationMode
+	filter            podFilter
+	resume            resumption
 	heartbeats        bool
 	heartbeatInterval time.Duration
 }
@@ -31,14 +34,45 @@ func (t *tool) watchCommand() *cobra.Command {
 		Short: "Print every change to the pods that should run here, as podconfigd publishes it",
 		Long: `Watch prints the pods that should run on this node and then every change to them, one line a pod. Lines with the
 same REV belong to one revision, and are printed once it is complete. If the stream breaks, watch reconnects and goes on
-where it was, until Ctrl-C.`,
+where it was, until Ctrl-C.
+
+A part of the pods is chosen with --namespace, --selector, --source, --node and --name, or with all of them in one --filter.
+A pod must match each of those that are given; of one that is given several times or with several values, any.
+
+With --resume, watch goes on where an earlier one stopped. Given a file, it keeps its place there, with what it holds, after
+every revision, so that the next watch with the same file misses nothing. Given a cursor as watch prints it, it knows
+the place only: a podconfigd that doesn't remember that place shows all pods anew.`,
+		Example: `  podctl watch -n default -l app=web          # what runs in a namespace, with a label
+  podctl watch --filter 'source=file,api;node=n1;selector=app=web,tier!=db'
+  podctl watch --resume /var/tmp/watch        # go on where the last one stopped
+  podctl watch --mode snapshot -o json        # all pods at every change`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return t.newWatcher(o).run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.watch(cmd.Context(), o) },
 	}
-	cmd.Flags().Var(&o.format, "format", "the `encoding` to ask for: json, protobuf, reference, or auto for what -o needs")
-	cmd.Flags().BoolVar(&o.heartbeats, "heartbeats", false, "print heartbeats too")
-	cmd.Flags().DurationVar(&o.heartbeatInterval, "heartbeat-interval", 0, "how often to ask for a heartbeat; 0 leaves it to podconfigd")
+	flags := cmd.Flags()
+	flags.Var(&o.format, "format", "the `encoding` to ask for: json, protobuf, reference, or auto for what -o needs")
+	flags.Var(&o.mode, "mode", "how changes come: incremental, snapshot-and-updates or snapshot")
+	o.filter.addFlags(flags)
+	flags.Var(&o.resume, "resume", "go on after this `place`: a file (a path with a slash, or one that exists) or a cursor INSTANCE/REVISION/VIEW")
+	flags.BoolVar(&o.heartbeats, "heartbeats", false, "print heartbeats too")
+	flags.DurationVar(&o.heartbeatInterval, "heartbeat-interval", 0, "how often to ask for a heartbeat; 0 leaves it to podconfigd")
 	return cmd
+}
+
+// watch runs the command.
+func (t *tool) watch(ctx context.Context, o watchOptions) error {
+	held, err := o.resume.load()
+	if err != nil {
+		return err
+	}
+	w := t.newWatcher(o, held)
+	if err := w.run(ctx); err != nil {
+		return err
+	}
+	if cursor := w.held.Cursor(); cursor != nil && o.resume.file == "" {
+		t.note("to go on from here: podctl watch --resume %s", cursorText(cursor))
+	}
+	return nil
 }
 
 // watcher prints one podconfigd's stream across any number of connections.
@@ -48,9 +82,13 @@ type watcher struct {
 	printer updatePrinter
 	options watchOptions
 
-	held *holdings
+	held *stream.Held
+	// counts is false if pods may be held that podctl doesn't know of.
+	counts bool
 	// shown is the readiness that the streams before this one left behind: what needs no repetition. Nil on the first stream.
 	shown map[string]bool
+	// synced is true once the current stream's initial state is complete.
+	synced bool
 	// live is true once the current stream has brought something.
 	live bool
 	// connected is true once any stream has.
@@ -59,17 +97,25 @@ type watcher struct {
 	broken bool
 }
 
-func (t *tool) newWatcher(o watchOptions) *watcher {
+func (t *tool) newWatcher(o watchOptions, held *stream.Held) *watcher {
 	request := &podconfigv1.WatchPodUpdatesRequest{
 		Consumer: "podctl@" + t.Hostname,
-		Mode:     podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL,
+		Mode:     o.mode.resolve(),
 		Format:   o.format.resolve(t.output),
+		Filter:   o.filter.message,
 	}
 	if o.heartbeatInterval > 0 {
 		request.HeartbeatInterval = durationpb.New(o.heartbeatInterval)
 	}
-	return &watcher{tool: t, request: request, printer: t.newUpdatePrinter(), options: o, held: newHoldings()}
+	return &watcher{
+		tool: t, request: request, printer: t.newUpdatePrinter(), options: o, held: held, counts: o.resume.cursor == nil,
+	}
 }
+
+// ownError is podctl's error, not the stream's: of printing, or of keeping the place.
+type ownError struct{ error }
+
+func (e ownError) Unwrap() error { return e.error }
 
 // run watches until ctx is done, which is not an error, or until there is no point in trying again. A podconfigd that can't
 // be reached at all is reported rather than waited for: the endpoint is probably wrong.
@@ -77,13 +123,13 @@ func (w *watcher) run(ctx context.Context) error {
 	backoff := w.newBackoff()
 	for {
 		err := w.subscribe(ctx)
-		var own *followerError
+		var own ownError
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // The user has ended it: that is no failure.
 		case errors.As(err, &own):
-			return own.err
-		case errors.Is(err, errUnknownOperation) && w.request.GetMode() != podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT:
+			return own.error
+		case errors.Is(err, stream.ErrUnknownOp) && w.request.GetMode() != podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT:
 			w.tool.note("%v; asking for snapshots from now on", err)
 			w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
 			continue
@@ -93,7 +139,7 @@ func (w *watcher) run(ctx context.Context) error {
 		if w.live {
 			backoff = w.newBackoff()
 			w.broken = true
-			w.tool.note("%v; reconnecting, to go on after revision %d", err, w.held.cursor.GetRevision())
+			w.tool.note("%v; reconnecting, to go on after revision %d", err, w.held.Cursor().GetRevision())
 		}
 		timer := w.tool.Clock.NewTimer(backoff.Step())
 		select {
@@ -117,7 +163,7 @@ func hopeless(err error) bool {
 	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		return true
 	}
-	return errors.Is(err, errUnknownOperation)
+	return errors.Is(err, stream.ErrUnknownOp)
 }
 
 // subscribe follows one stream to its end, from where the last one left off.
@@ -128,56 +174,77 @@ func (w *watcher) subscribe(ctx context.Context) error {
 	}
 	defer conn.Close()
 
-	if w.held.synced {
-		w.shown = w.held.ready
+	if w.synced {
+		w.shown = w.held.Ready()
 	}
-	w.live = false
-	w.held.startStream()
-	request := proto.CloneOf(w.request)
-	request.ResumeAfter = w.held.cursor
-	request.KnownPods = w.held.known()
-
-	err = follow(ctx, podconfigv1.NewPodConfigServiceClient(conn), request, w)
+	w.live, w.synced = false, false
+	err = w.follow(ctx, stream.Config{
+		API: podconfigv1.NewPodConfigServiceClient(conn), Request: w.held.Request(w.request),
+	})
 	switch {
-	case errors.As(err, new(*followerError)):
+	case errors.As(err, new(ownError)):
 		return err
-	case errors.Is(err, errStreamEnded), errors.Is(err, errUnknownOperation):
+	case errors.Is(err, stream.ErrEnded), errors.Is(err, stream.ErrUnknownOp):
 		return fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, err)
 	}
 	return conn.explain(err)
 }
 
-// revision implements follower.
-func (w *watcher) revision(r *revision) error {
-	w.arrived()
-	number := r.cursor.GetRevision()
-	moved := len(r.updates) > 0 || !proto.Equal(r.cursor, w.held.cursor)
-	for _, u := range r.updates {
-		w.held.apply(u)
-		w.printer.update(number, u, w.held.count(u.GetSource()))
+// follow prints a stream until it ends; the error says why and is never nil.
+func (w *watcher) follow(ctx context.Context, cfg stream.Config) error {
+	s, err := stream.Open(ctx, cfg)
+	if err != nil {
+		return err
 	}
-	w.held.cursor = r.cursor
-	if r.synced != nil {
-		w.held.sync(r.synced.GetSources())
-		// A reconnection that missed nothing leaves no trace.
-		if moved || !maps.Equal(w.held.ready, w.shown) {
-			w.printer.synced(number, r.synced)
+	defer s.Close()
+	for {
+		r, err := s.Next()
+		if err != nil {
+			return err
+		}
+		if err := w.take(r); err != nil {
+			return ownError{err}
 		}
 	}
-	return w.printer.flush()
 }
 
-// heartbeat implements follower.
-func (w *watcher) heartbeat(h *podconfigv1.Heartbeat) error {
+// take prints what a stream brought, and keeps the place after it.
+func (w *watcher) take(r *stream.Revision) error {
 	w.arrived()
-	if len(h.GetSources()) > 0 {
-		w.held.sync(h.GetSources())
+	outcome := w.held.Interpret(r)
+	w.held.Apply(outcome)
+	w.synced = w.synced || r.Synced != nil
+	w.print(r, outcome)
+	var cursor *podconfigv1.Cursor
+	if outcome.Moved {
+		cursor = outcome.Cursor
 	}
-	if !w.options.heartbeats {
+	if err := w.printer.end(cursor); err != nil {
+		return err
+	}
+	if !outcome.Moved && len(outcome.Ops) == 0 {
 		return nil
 	}
-	w.printer.heartbeat(h)
-	return w.printer.flush()
+	return w.options.resume.save(w.held)
+}
+
+// print shows the ops as podconfigd sent them, not what they mean for a consumer.
+func (w *watcher) print(r *stream.Revision, outcome stream.Outcome) {
+	revision := r.Cursor.GetRevision()
+	for _, u := range r.Updates {
+		held := unknownCount
+		if w.counts {
+			held = w.held.Count(u.GetSource())
+		}
+		w.printer.update(revision, u, held)
+	}
+	// A reconnection that missed nothing leaves no trace.
+	if r.Synced != nil && (len(r.Updates) > 0 || outcome.Moved || !maps.Equal(w.held.Ready(), w.shown)) {
+		w.printer.synced(revision, r.Synced)
+	}
+	if r.Heartbeat != nil && w.options.heartbeats {
+		w.printer.heartbeat(r.Heartbeat)
+	}
 }
 
 // arrived notes that the stream has brought something.

@@ -196,8 +196,9 @@ func TestWatchReconnects(t *testing.T) {
 	}
 	n.golden("watch-reconnect.table", n.stdout.String())
 	lines := strings.Split(strings.TrimSpace(n.stderr.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "lost podconfigd at unix://"+n.socket("podconfigd")) ||
-		!strings.Contains(lines[0], "reconnecting, to go on after revision 5") || lines[1] != "podctl: connected to podconfigd again" {
+	if len(lines) != 3 || !strings.Contains(lines[0], "lost podconfigd at unix://"+n.socket("podconfigd")) ||
+		!strings.Contains(lines[0], "reconnecting, to go on after revision 5") || lines[1] != "podctl: connected to podconfigd again" ||
+		lines[2] != "podctl: to go on from here: podctl watch --resume one/6/all" {
 		t.Errorf("stderr:\n%s", n.stderr)
 	}
 }
@@ -228,8 +229,8 @@ func TestWatchInterruptedWhileAway(t *testing.T) {
 	if code := interrupt(); code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
-	if got := strings.Count(n.stderr.String(), "\n"); got != 1 {
-		t.Errorf("one break makes one line, not:\n%s", n.stderr)
+	if got := n.stderr.String(); strings.Count(got, "\n") != 2 || strings.Count(got, "reconnecting") != 1 {
+		t.Errorf("one break makes one line, before that of where to go on, not:\n%s", n.stderr)
 	}
 }
 

@@ -13,13 +13,17 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// updatePrinter prints what a stream brings. The error of printing comes from flush, which ends a revision.
+// unknownCount stands for the number of pods of a source if podctl wasn't told of all of them.
+const unknownCount = -1
+
+// updatePrinter prints what a stream brings. The error of printing comes from end.
 type updatePrinter interface {
-	// update prints one op; held is how many pods its source has after it.
+	// update prints one op; held is how many pods its source has after its revision, or unknownCount.
 	update(revision uint64, u *podconfigv1.PodUpdate, held int)
 	synced(revision uint64, s *podconfigv1.Synced)
 	heartbeat(h *podconfigv1.Heartbeat)
-	flush() error
+	// end ends a revision; cursor is the place after it, nil if it is the one before.
+	end(cursor *podconfigv1.Cursor) error
 }
 
 func (t *tool) newUpdatePrinter() updatePrinter {
@@ -46,7 +50,10 @@ func (p *updateTable) update(revision uint64, u *podconfigv1.PodUpdate, held int
 	if len(u.GetPods()) == 0 {
 		text := "no pods"
 		if u.GetOp() == podconfigv1.PodOperation_POD_OPERATION_ADD {
-			text = fmt.Sprintf("source %s is ready, %s", u.GetSource(), podCount(held))
+			text = fmt.Sprintf("source %s is ready", u.GetSource())
+			if held != unknownCount {
+				text += ", " + podCount(held)
+			}
 		}
 		p.line(revision, op, u.GetSource(), "", "", text)
 		return
@@ -67,6 +74,9 @@ func (p *updateTable) heartbeat(h *podconfigv1.Heartbeat) {
 	}
 	p.line(h.GetRevision(), "HEARTBEAT", "", "", "", text)
 }
+
+// end has no use for the cursor: a line shows the revision, and watch tells the place when it stops.
+func (p *updateTable) end(*podconfigv1.Cursor) error { return p.flush() }
 
 func (p *updateTable) line(revision uint64, op, source, pod, uid, text string) {
 	p.row(p.clock.Now().Format(time.TimeOnly), strconv.FormatUint(revision, 10), op, source, pod, uid, text)
@@ -153,9 +163,10 @@ type updateDocuments struct {
 }
 
 // updateDocument has one of Update, Synced and Heartbeat, each as podconfig.v1 defines it. Documents of one revision bear the
-// same Revision.
+// same Revision, and the last one has the Cursor after it: whoever has read that far may go on from there with --resume.
 type updateDocument struct {
 	Revision  uint64      `json:"revision"`
+	Cursor    string      `json:"cursor,omitempty"`
 	Update    *protoValue `json:"update,omitempty"`
 	Synced    *protoValue `json:"synced,omitempty"`
 	Heartbeat *protoValue `json:"heartbeat,omitempty"`
@@ -173,9 +184,12 @@ func (p *updateDocuments) heartbeat(h *podconfigv1.Heartbeat) {
 	p.pending = append(p.pending, updateDocument{Revision: h.GetRevision(), Heartbeat: &protoValue{h}})
 }
 
-func (p *updateDocuments) flush() error {
+func (p *updateDocuments) end(cursor *podconfigv1.Cursor) error {
 	docs := p.pending
 	p.pending = nil
+	if len(docs) > 0 && cursor != nil {
+		docs[len(docs)-1].Cursor = cursorText(cursor)
+	}
 	for _, doc := range docs {
 		if err := p.documents.print(doc); err != nil {
 			return err

@@ -14,6 +14,7 @@ const module = "github.com/podstream/podstream"
 
 // packages are those of the binaries that don't live in cmd/NAME.
 var packages = map[string]string{
+	"injectd":     module + "/test/injectd",
 	"sample":      module + "/test/sample",
 	"simruntimed": module + "/internal/simruntime/simruntimed",
 }

@@ -18,6 +18,7 @@ var forbidden = []struct{ from, to, why string }{
 	{"cmd/podconfigd", "k8s.io/cri-api/", "podconfigd has nothing to do with the runtime"},
 	{"cmd/podconfigd", "k8s.io/cri-client/", "podconfigd has nothing to do with the runtime"},
 	{"cmd/podconfigd", module + "internal/execsvc/", "the daemons meet only in proto/"},
+	{"cmd/podconfigd", module + "test/", "what injects pods for tests isn't shipped"},
 	{"cmd/podctl", module + "internal/mergesvc/", "podctl knows the daemons by their services"},
 	{"cmd/podctl", module + "internal/execsvc/", "podctl knows the daemons by their services"},
 	{"client", module + "internal/", "what others import stands by itself"},

@@ -1,32 +1,33 @@
 package catchup
 
 import (
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
-// Fresh is for a consumer that holds nothing: each source's pods as ADD, or RESTORE where the source hasn't spoken.
-func Fresh(st *history.State) []revision.Change {
-	var b builder
-	for _, p := range st.Pods {
-		b.appear(p)
+// Fresh is for a consumer that holds nothing: each source's pods as ADD, or RESTORE where they are known from the store only. In
+// the snapshot modes it is a SET.
+func Fresh(st *history.State, v *view.View) []revision.Change {
+	if v.Snapshots() {
+		return Set(st, st.Number, v)
 	}
-	return b.changes(st.Sources)
+	var ops revision.Ops
+	for _, p := range v.Pods(st.Pods) {
+		appear(&ops, p)
+	}
+	return ops.Changes(names(st.Sources))
 }
 
 // Set is for a consumer that holds something nobody knows: one SET of all pods, labelled with the first source. An empty ADD
 // follows for each source that became ready after revision number: the SET speaks for the source of its label only.
-func Set(st *history.State, number uint64) []revision.Change {
-	source := ""
-	if len(st.Sources) > 0 {
-		source = st.Sources[0].Name
+func Set(st *history.State, number uint64, v *view.View) []revision.Change {
+	source, sources := "", v.Sources(st.Sources)
+	if len(sources) > 0 {
+		source = sources[0].Name
 	}
-	changes := []revision.Change{{Op: revision.SET, Source: source, Pods: st.Pods}}
-	for _, s := range st.Sources {
+	changes := []revision.Change{{Op: revision.SET, Source: source, Pods: v.Pods(st.Pods)}}
+	for _, s := range sources {
 		if s.ReadyRevision > number {
 			changes = append(changes, revision.Change{Op: revision.ADD, Source: s.Name})
 		}
@@ -34,104 +35,93 @@ func Set(st *history.State, number uint64) []revision.Change {
 	return changes
 }
 
-// Coalesced is for a consumer that is at revision number: what became of each pod since. It is false if removals since then
-// may have been forgotten.
-func Coalesced(st *history.State, number uint64) ([]revision.Change, bool) {
+// Coalesced is for a consumer that is at revision number: what became of each pod since. In the snapshot modes that is a Set, or
+// nothing if nothing of the view came, went, changed or became ready. It is false if removals since then may have been forgotten.
+func Coalesced(st *history.State, number uint64, v *view.View) ([]revision.Change, bool) {
 	if number < st.Horizon || number > st.Number {
 		return nil, false
 	}
-	var b builder
+	var ops revision.Ops
 	for _, t := range st.Tombstones {
-		if t.Removed > number && t.Pod.Created <= number {
-			b.add(revision.REMOVE, t.Pod)
+		if t.Removed > number && t.Pod.Created <= number && mayMatch(v, t.Pod) {
+			ops.Add(revision.REMOVE, t.Pod, nil)
 		}
 	}
 	for _, p := range st.Pods {
-		switch {
-		case p.Created > number:
-			b.appear(p)
-		case p.SpecChanged > number:
-			b.change(p)
-		case p.StatusChanged > number:
-			b.add(revision.RECONCILE, p)
-		}
+		coalesce(&ops, p, number, v)
 	}
-	for _, s := range st.Sources {
+	for _, s := range v.Sources(st.Sources) {
 		if s.ReadyRevision > number {
-			b.ready = append(b.ready, s.Name)
+			ops.Ready(s.Name)
 		}
 	}
-	return b.changes(st.Sources), true
-}
-
-// Known is a pod that the consumer says it holds.
-type Known struct {
-	UID    types.UID
-	Source string
-	// Namespace and Name are empty if the consumer doesn't tell.
-	Namespace, Name string
-	// SpecDigest and StatusDigest are as the consumer received them. An empty StatusDigest means the current one.
-	SpecDigest, StatusDigest string
-}
-
-// FromKnown is for a consumer that holds the given pods. Pods of sources that aren't ready are left in pending: their fate is
-// decided when the source has spoken.
-func FromKnown(st *history.State, known []Known) (changes []revision.Change, pending *Pending) {
-	var b builder
-	pending = &Pending{known: map[types.UID]Known{}}
-	held := make(map[types.UID]Known, len(known))
-	names := map[string]bool{}
-	for _, k := range known {
-		held[k.UID] = k
-	}
-	for _, p := range st.Pods {
-		k, ok := held[p.UID()]
-		delete(held, p.UID())
-		names[nameIn(p.Source, p.Object.Namespace, p.Object.Name)] = true
-		switch {
-		case !ok:
-			b.appear(p)
-		case !k.continues(p):
-			b.add(revision.REMOVE, k.pod())
-			b.appear(p)
-		case k.SpecDigest != p.SpecDigest:
-			b.change(p)
-		case k.StatusDigest != "" && k.StatusDigest != p.StatusDigest:
-			b.add(revision.RECONCILE, p)
+	changes := ops.Changes(names(st.Sources))
+	if v.Snapshots() {
+		if !tellsMore(changes) {
+			return nil, true
 		}
+		return Set(st, number, v), true
 	}
-	for _, k := range known {
-		if _, ok := held[k.UID]; !ok {
-			continue
+	return changes, true
+}
+
+// coalesce is the op for a pod of which the consumer knows all up to revision number.
+func coalesce(ops *revision.Ops, p *revision.Pod, number uint64, v *view.View) {
+	matches := v.Matches(p)
+	switch {
+	case p.Created > number:
+		if matches {
+			appear(ops, p)
 		}
-		delete(held, k.UID)
-		if k.settled(st.Sources, st.Number) || names[nameIn(k.Source, k.Namespace, k.Name)] {
-			b.add(revision.REMOVE, k.pod())
-		} else {
-			pending.known[k.UID] = k
+	case p.SpecChanged > number && !v.Fixed():
+		// Nobody knows any more whether it matched before.
+		if matches {
+			ops.Add(revision.ADD, p, nil)
+		} else if mayMatch(v, p) {
+			ops.Add(revision.REMOVE, p, nil)
 		}
+	case !matches:
+	case p.SpecChanged > number:
+		change(ops, p)
+	case p.StatusChanged > number:
+		ops.Add(revision.RECONCILE, p, nil)
 	}
-	return b.changes(st.Sources), pending
 }
 
-// settled tells whether, at a revision that the pod isn't in, it is gone for good: its source had spoken by then, or is
-// configured no longer and all others had spoken.
-func (k Known) settled(sources history.Sources, number uint64) bool {
-	return sources.ReadyAt(k.Source, number) || !sources.Configured(k.Source) && sources.AllReadyAt(number)
-}
-
-// continues tells whether p, which has the same UID, is a version of the known pod: with another source or name it is another.
-func (k Known) continues(p *revision.Pod) bool {
-	return k.Source == p.Source && (k.Name == "" || k.Name == p.Object.Name && k.Namespace == p.Object.Namespace)
-}
-
-// nameIn is the full name within a source, where it is unique: a pod that bears it has taken the place of any other.
-func nameIn(source, namespace, name string) string { return source + "/" + namespace + "/" + name }
-
-// pod is what is known of a known pod: enough for a REMOVE.
-func (k Known) pod() *revision.Pod {
-	return &revision.Pod{
-		Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: k.UID, Namespace: k.Namespace, Name: k.Name}},
-		Source: k.Source, SpecDigest: k.SpecDigest, StatusDigest: k.StatusDigest,
+// appear is the op for a pod that the consumer doesn't hold.
+func appear(ops *revision.Ops, p *revision.Pod) {
+	if p.Stale {
+		ops.Add(revision.RESTORE, p, nil)
+	} else {
+		ops.Add(revision.ADD, p, nil)
 	}
+}
+
+// change is the op for a pod whose spec the consumer holds in another version.
+func change(ops *revision.Ops, p *revision.Pod) {
+	if p.Object.DeletionTimestamp != nil {
+		ops.Add(revision.DELETE, p, nil)
+	} else {
+		ops.Add(revision.UPDATE, p, nil)
+	}
+}
+
+// mayMatch goes by the pod's name and source only: a tombstone has no more, and of a pod that changed no more has stayed.
+func mayMatch(v *view.View, p *revision.Pod) bool {
+	return v.MayMatch(p.Source, p.Object.Namespace, p.Object.Name)
+}
+
+// tellsMore tells whether the changes hold more than RECONCILE, which the snapshot modes don't tell.
+func tellsMore(changes []revision.Change) bool {
+	// RECONCILE stands last.
+	return len(changes) > 0 && changes[0].Op != revision.RECONCILE
+}
+
+// names are those of the configured sources, in order of priority; never nil.
+func names(sources history.Sources) []string {
+	out := make([]string, 0, len(sources))
+	for _, s := range sources {
+		out = append(out, s.Name)
+	}
+	return out
 }

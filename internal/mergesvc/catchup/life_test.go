@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/podstream/podstream/internal/manifest"
@@ -13,13 +14,14 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
 // life is a podconfigd from its start on: sets go in, and the state after each revision is kept.
 type life struct {
 	*history.History
 	merger *merge.Merger
-	states []*history.State
+	states map[uint64]*history.State
 	second int64
 }
 
@@ -28,9 +30,29 @@ func newLife(cfg history.Config) *life {
 	for _, name := range cfg.Sources {
 		sources = append(sources, merge.Source{Name: name})
 	}
-	l := &life{History: history.New(cfg), merger: merge.New(sources)}
-	l.states = []*history.State{l.State()}
+	merger := merge.New(sources, merge.Stored{Number: cfg.Start.Number, Pods: cfg.Start.Pods})
+	l := &life{History: history.New(cfg), merger: merger, states: map[uint64]*history.State{}}
+	l.states[l.Number()] = l.State()
 	return l
+}
+
+// restarted is a podconfigd that starts with what the store has of this one: all pods are stale, and no revision is kept.
+func (l *life) restarted(sources ...string) *life {
+	st := l.State()
+	start := history.Start{Number: st.Number, Tombstones: st.Tombstones, Horizon: st.Horizon}
+	for _, p := range st.Pods {
+		start.Pods = append(start.Pods, &revision.Pod{
+			Object: p.Object, Source: p.Source, Origin: p.Origin, Stale: true, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest,
+			Created: p.Created, SpecChanged: p.SpecChanged, StatusChanged: p.StatusChanged,
+		})
+	}
+	next := newLife(history.Config{Life: st.Life, Sources: sources, Start: start})
+	for number, state := range l.states {
+		if number < st.Number {
+			next.states[number] = state
+		}
+	}
+	return next
 }
 
 // merge merges the set and returns the revision, if it makes one.
@@ -38,7 +60,7 @@ func (l *life) merge(set manifest.Set) *revision.Revision {
 	rev := l.merger.Apply(set)
 	if rev != nil {
 		l.Append(rev)
-		l.states = append(l.states, l.State())
+		l.states[rev.Number] = l.State()
 	}
 	return rev
 }
@@ -49,18 +71,43 @@ func (l *life) set(source, text string) *revision.Revision {
 	return l.merge(mergetest.Set(source, l.second, text))
 }
 
+// sets draws random sets.
+type sets interface {
+	Draw(t *rapid.T) manifest.Set
+}
+
 // draw merges up to n random sets.
-func (l *life) draw(t *rapid.T, random *mergetest.Random, n int) {
+func (l *life) draw(t *rapid.T, random sets, n int) {
 	for range rapid.IntRange(0, n).Draw(t, "sets") {
 		l.merge(random.Draw(t))
 	}
 }
 
+// at gives the state after a revision.
+func (l *life) at(number uint64) func() *history.State {
+	return func() *history.State { return l.states[number] }
+}
+
+// everything is the view of a consumer that asks for nothing in particular.
+var everything = mustView(view.Config{})
+
+func mustView(cfg view.Config) *view.View {
+	v, err := view.New(cfg)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // known is what a consumer says that it holds.
-func known(c *mergetest.Consumer) []catchup.Known {
+func known(pods map[types.UID]*revision.Pod, named bool) []catchup.Known {
 	var out []catchup.Known
-	for _, p := range c.Pods {
-		out = append(out, catchup.Known{UID: p.UID(), Source: p.Source, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest})
+	for _, p := range pods {
+		k := catchup.Known{UID: p.UID(), Source: p.Source, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest}
+		if named {
+			k.Namespace, k.Name = p.Object.Namespace, p.Object.Name
+		}
+		out = append(out, k)
 	}
 	return out
 }

@@ -2,8 +2,8 @@ package history
 
 import (
 	"slices"
-	"strings"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,12 +12,14 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// Config says how much is remembered.
+// Config says how much is remembered, and what there is to begin with.
 type Config struct {
-	// Instance is the life of the revision numbers; cursors carry it.
-	Instance string
+	// Life is what revisions are published under at first.
+	Life Life
 	// Sources are the names of the configured sources, in order of priority.
 	Sources []string
+	// Start is what an earlier life has left. The zero value: nothing.
+	Start Start
 	// Revisions is how many are kept for exact history. Zero means 1024.
 	Revisions int
 	// Bytes is how much the pods of those revisions may take, by their protobuf encoding; the newest is kept in any case. Zero
@@ -27,11 +29,33 @@ type Config struct {
 	Tombstones int
 }
 
+// Life is a time in which revision numbers mean one thing.
+type Life struct {
+	// Instance is its name; cursors carry it.
+	Instance string
+	// Temporary is set if it ends with this process: what is published under it isn't stored.
+	Temporary bool
+}
+
+// Start is what was published before this process.
+type Start struct {
+	// Number is the last revision.
+	Number uint64
+	// Pods are those that were there then.
+	Pods []*revision.Pod
+	// Tombstones are in order of removal; all removals after Horizon are among them.
+	Tombstones []Tombstone
+	Horizon    uint64
+}
+
 // History is safe for concurrent use.
 type History struct {
 	cfg Config
 
-	mu      sync.RWMutex
+	mu   sync.RWMutex
+	life Life
+	// lives are the names of all lives that this process has published under.
+	lives   []string
 	pods    map[types.UID]*revision.Pod
 	sources Sources
 	// recent are the last revisions, oldest first, without gaps.
@@ -42,7 +66,7 @@ type History struct {
 	tombs   []Tombstone
 	horizon uint64
 	number  uint64
-	// state is made when it is first asked for after an append.
+	// state is the last one that was made; it is current if its number is.
 	state *State
 	// appended is closed, and replaced, by each append.
 	appended chan struct{}
@@ -56,20 +80,7 @@ type Tombstone struct {
 	Removed uint64
 }
 
-// State is everything as it is after one revision. It never changes.
-type State struct {
-	Instance string
-	// Number is the last revision; zero if there was none.
-	Number uint64
-	// Pods are sorted by namespace, name and UID.
-	Pods []*revision.Pod
-	Sources
-	// Tombstones are the removed pods that are remembered, in order of removal; all removals after Horizon are among them.
-	Tombstones []Tombstone
-	Horizon    uint64
-}
-
-// New returns an empty History.
+// New returns a History that continues cfg.Start.
 func New(cfg Config) *History {
 	if cfg.Revisions == 0 {
 		cfg.Revisions = 1024
@@ -80,26 +91,47 @@ func New(cfg Config) *History {
 	if cfg.Tombstones == 0 {
 		cfg.Tombstones = 8192
 	}
-	h := &History{cfg: cfg, pods: map[types.UID]*revision.Pod{}, appended: make(chan struct{})}
+	h := &History{
+		cfg: cfg, life: cfg.Life, lives: []string{cfg.Life.Instance}, pods: map[types.UID]*revision.Pod{},
+		number: cfg.Start.Number, tombs: slices.Clone(cfg.Start.Tombstones), horizon: cfg.Start.Horizon,
+		appended: make(chan struct{}),
+	}
+	for _, p := range cfg.Start.Pods {
+		h.pods[p.UID()] = p
+	}
 	for _, name := range cfg.Sources {
 		h.sources = append(h.sources, Source{Name: name})
 	}
+	h.trimTombstones()
+	h.cfg.Start = Start{}
 	return h
 }
 
-// Append publishes a revision. Its number must be one more than that before.
-func (h *History) Append(rev *revision.Revision) {
+// Append publishes revisions, in order. The number of each must be one more than that before. They become visible together.
+func (h *History) Append(revs ...*revision.Revision) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for _, rev := range revs {
+		h.append(rev)
+	}
+	close(h.appended)
+	h.appended = make(chan struct{})
+}
+
+func (h *History) append(rev *revision.Revision) {
+	rev.Instance = h.life.Instance
 	for _, c := range rev.Changes {
 		for _, p := range c.Pods {
 			if c.Op == revision.REMOVE {
 				delete(h.pods, p.UID())
-				h.tombs = append(h.tombs, Tombstone{Pod: stripped(p), Removed: rev.Number})
+				h.tombs = append(h.tombs, Tombstone{Pod: Stripped(p), Removed: rev.Number})
 			} else {
 				h.pods[p.UID()] = p
 			}
 		}
+	}
+	for _, p := range rev.Settled {
+		h.pods[p.UID()] = p
 	}
 	if rev.BecameReady {
 		// States share the slice: it is replaced, never written to.
@@ -118,32 +150,72 @@ func (h *History) Append(rev *revision.Revision) {
 		over++
 	}
 	if over > 0 {
-		h.recent = slices.Clone(h.recent[over:])
+		// The slice moves through its array, which is left behind when it is full; what it has left must not stay reachable.
+		clear(h.recent[:over])
+		h.recent = h.recent[over:]
 	}
-	if over := len(h.tombs) - h.cfg.Tombstones; over > 0 {
-		h.horizon = h.tombs[over-1].Removed
-		h.tombs = slices.Clone(h.tombs[over:])
-	}
-	h.number, h.state = rev.Number, nil
-	close(h.appended)
-	h.appended = make(chan struct{})
+	h.trimTombstones()
+	h.number = rev.Number
 }
 
-// After returns the revisions after number, oldest first and at most limit, and a channel that is closed when there are more
-// than were there now. kept is false if those revisions are no longer kept, or number was never reached.
-func (h *History) After(number uint64, limit int) (revs []*revision.Revision, kept bool, more <-chan struct{}) {
+func (h *History) trimTombstones() {
+	if over := len(h.tombs) - h.cfg.Tombstones; over > 0 {
+		h.horizon = h.tombs[over-1].Removed
+		// States share the array, so it isn't cleared; it is left behind when it is full.
+		h.tombs = h.tombs[over:]
+	}
+}
+
+// Next returns the revision after number, or nil if there is none yet, and a channel that is closed when there are more than
+// were there now. kept is false if it is no longer kept, or number was never reached.
+func (h *History) Next(number uint64) (rev *revision.Revision, kept bool, more <-chan struct{}) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	first := h.number - uint64(len(h.recent)) + 1
-	if number > h.number || number+1 < first {
+	switch {
+	case number == h.number:
+		return nil, true, h.appended
+	case number > h.number || number+1 < first:
 		return nil, false, h.appended
 	}
-	revs = h.recent[number+1-first:]
-	if len(revs) > limit {
-		revs = revs[:limit]
+	return h.recent[number+1-first], true, h.appended
+}
+
+// WaitingSince is when the revision after number was published, or the oldest one that is kept. Zero if there is none.
+func (h *History) WaitingSince(number uint64) time.Time {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if number >= h.number || len(h.recent) == 0 {
+		return time.Time{}
 	}
-	// The caller gets a slice of its own: the backing array would keep old revisions alive while a slow consumer sends.
-	return slices.Clone(revs), true, h.appended
+	first := h.number - uint64(len(h.recent)) + 1
+	return h.recent[max(number+1, first)-first].Published
+}
+
+// Begin makes later revisions part of another life. Numbers go on rising.
+func (h *History) Begin(life Life) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.life = life
+	if !slices.Contains(h.lives, life.Instance) {
+		h.lives = append(h.lives, life.Instance)
+	}
+	h.state = nil
+}
+
+// Life is what revisions are published under now.
+func (h *History) Life() Life {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.life
+}
+
+// Knows tells whether numbers of the named life mean the same as those of the current one: within a process they do, as
+// numbers go on when a life ends.
+func (h *History) Knows(instance string) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return slices.Contains(h.lives, instance)
 }
 
 // Number is the last revision; zero if there was none.
@@ -153,20 +225,6 @@ func (h *History) Number() uint64 {
 	return h.number
 }
 
-// size is what a revision keeps alive, nearly: its pods.
-func size(rev *revision.Revision) int {
-	n := 0
-	for _, c := range rev.Changes {
-		for _, p := range c.Pods {
-			n += p.Object.Size()
-		}
-	}
-	return n
-}
-
-// Instance is the life of the revision numbers.
-func (h *History) Instance() string { return h.cfg.Instance }
-
 // Sources is the readiness of every source.
 func (h *History) Sources() Sources {
 	h.mu.RLock()
@@ -174,46 +232,19 @@ func (h *History) Sources() Sources {
 	return h.sources
 }
 
-// State is the current state. It is shared by all who ask before the next append.
-func (h *History) State() *State {
-	h.mu.RLock()
-	st := h.state
-	h.mu.RUnlock()
-	if st != nil {
-		return st
+// size is what a revision keeps alive, nearly: its pods.
+func size(rev *revision.Revision) int {
+	n := 0
+	for _, c := range rev.Changes {
+		for _, p := range c.Pods {
+			n += p.Size()
+		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.state == nil {
-		h.state = h.snapshot()
-	}
-	return h.state
+	return n
 }
 
-func (h *History) snapshot() *State {
-	st := &State{
-		Instance: h.cfg.Instance, Number: h.number, Sources: h.sources,
-		Pods: make([]*revision.Pod, 0, len(h.pods)), Tombstones: h.tombs[:len(h.tombs):len(h.tombs)], Horizon: h.horizon,
-	}
-	for _, p := range h.pods {
-		st.Pods = append(st.Pods, p)
-	}
-	slices.SortFunc(st.Pods, comparePods)
-	return st
-}
-
-func comparePods(a, b *revision.Pod) int {
-	if c := strings.Compare(a.Object.Namespace, b.Object.Namespace); c != 0 {
-		return c
-	}
-	if c := strings.Compare(a.Object.Name, b.Object.Name); c != 0 {
-		return c
-	}
-	return strings.Compare(string(a.Object.UID), string(b.Object.UID))
-}
-
-// stripped is the pod without its content.
-func stripped(p *revision.Pod) *revision.Pod {
+// Stripped is the pod without its content.
+func Stripped(p *revision.Pod) *revision.Pod {
 	return &revision.Pod{
 		Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 			UID: p.Object.UID, Namespace: p.Object.Namespace, Name: p.Object.Name,

@@ -9,7 +9,6 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
-	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
 // publisher merges sets in mergetest's notation into a history.
@@ -20,8 +19,8 @@ type publisher struct {
 }
 
 func newPublisher(cfg history.Config) *publisher {
-	cfg.Instance, cfg.Sources = "life", []string{"file", "api"}
-	return &publisher{History: history.New(cfg), merger: merge.New([]merge.Source{{Name: "file"}, {Name: "api"}})}
+	cfg.Life, cfg.Sources = history.Life{Instance: "life"}, []string{"file", "api"}
+	return &publisher{History: history.New(cfg), merger: merge.New([]merge.Source{{Name: "file"}, {Name: "api"}}, merge.Stored{})}
 }
 
 // set publishes the revision that the set makes; it must make one.
@@ -35,16 +34,8 @@ func (p *publisher) set(t *testing.T, source, text string) {
 	p.Append(rev)
 }
 
-func numbers(revs []*revision.Revision) []uint64 {
-	out := []uint64{}
-	for _, r := range revs {
-		out = append(out, r.Number)
-	}
-	return out
-}
-
-// TestAfter asks a history that keeps three revisions, and is at the fifth, for those after each number.
-func TestAfter(t *testing.T) {
+// TestNext asks a history that keeps three revisions, and is at the fifth, for the one after each number.
+func TestNext(t *testing.T) {
 	p := newPublisher(history.Config{Revisions: 3})
 	for i := range 5 {
 		p.set(t, "file", fmt.Sprintf("a: web(image=%d)", i))
@@ -52,44 +43,37 @@ func TestAfter(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		number   uint64
-		limit    int
-		want     []uint64
+		want     uint64
 		wantKept bool
 	}{
-		{"before everything that is kept", 0, 10, nil, false},
-		{"one too early", 1, 10, nil, false},
-		{"all that is kept", 2, 10, []uint64{3, 4, 5}, true},
-		{"no more than the limit", 2, 2, []uint64{3, 4}, true},
-		{"the last one", 4, 10, []uint64{5}, true},
-		{"nothing new", 5, 10, []uint64{}, true},
-		{"from the future", 6, 10, nil, false},
+		{"before everything that is kept", 0, 0, false},
+		{"one too early", 1, 0, false},
+		{"the first that is kept", 2, 3, true},
+		{"the last one", 4, 5, true},
+		{"nothing new", 5, 0, true},
+		{"from the future", 6, 0, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			revs, kept, more := p.After(tc.number, tc.limit)
-			if kept != tc.wantKept {
-				t.Fatalf("After(%d) tells kept=%v; want %v", tc.number, kept, tc.wantKept)
-			}
-			if kept {
-				if diff := cmp.Diff(tc.want, numbers(revs)); diff != "" {
-					t.Errorf("After(%d, %d) (-want +got):\n%s", tc.number, tc.limit, diff)
-				}
+			rev, kept, more := p.Next(tc.number)
+			if kept != tc.wantKept || (rev == nil) != (tc.want == 0) || rev != nil && rev.Number != tc.want {
+				t.Errorf("Next(%d) gives %v, kept=%v; want revision %d, kept=%v", tc.number, rev, kept, tc.want, tc.wantKept)
 			}
 			if more == nil {
-				t.Error("After gave no channel to wait on; want one in every case")
+				t.Error("Next gave no channel to wait on; want one in every case")
 			}
 		})
 	}
 }
 
-// TestAfterEmpty: in a history without revisions a consumer at zero waits, and any other is not from here.
-func TestAfterEmpty(t *testing.T) {
+// TestNextOfNothing: in a history without revisions a consumer at zero waits, and any other is not from here.
+func TestNextOfNothing(t *testing.T) {
 	p := newPublisher(history.Config{})
-	revs, kept, more := p.After(0, 10)
-	if !kept || len(revs) != 0 {
-		t.Fatalf("After(0) gives %v, kept=%v; want nothing, kept", numbers(revs), kept)
+	rev, kept, more := p.Next(0)
+	if !kept || rev != nil {
+		t.Fatalf("Next(0) gives %v, kept=%v; want nothing, kept", rev, kept)
 	}
-	if _, kept, _ := p.After(1, 10); kept {
-		t.Error("After(1) tells kept; want that revision 1 isn't, as there was none")
+	if _, kept, _ := p.Next(1); kept {
+		t.Error("Next(1) tells kept; want that revision 1 isn't, as there was none")
 	}
 	select {
 	case <-more:
@@ -98,21 +82,8 @@ func TestAfterEmpty(t *testing.T) {
 	}
 	p.set(t, "file", "a: web()")
 	<-more
-	if revs, kept, _ := p.After(0, 10); !kept || len(revs) != 1 {
-		t.Errorf("After(0) gives %v, kept=%v, after the first append; want [1], kept", numbers(revs), kept)
-	}
-}
-
-// TestAfterGivesACopy: what a slow consumer keeps must not be what the history appends to.
-func TestAfterGivesACopy(t *testing.T) {
-	p := newPublisher(history.Config{Revisions: 8})
-	p.set(t, "file", "a: web()")
-	revs, _, _ := p.After(0, 10)
-	p.set(t, "file", "a: web(image=2)")
-	_ = append(revs, nil)
-	again, _, _ := p.After(0, 10)
-	if diff := cmp.Diff([]uint64{1, 2}, numbers(again)); diff != "" {
-		t.Errorf("After(0), once a consumer appended to what it was given (-want +got):\n%s", diff)
+	if rev, kept, _ := p.Next(0); !kept || rev == nil || rev.Number != 1 {
+		t.Errorf("Next(0) gives %v, kept=%v, after the first append; want revision 1, kept", rev, kept)
 	}
 }
 

@@ -21,9 +21,10 @@ import (
 func TestStateIsTheReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := mergetest.NewRandom("file", "api")
-		merger := merge.New([]merge.Source{{Name: "file"}, {Name: "api"}})
-		h := history.New(history.Config{Instance: "life", Sources: []string{"file", "api"}, Revisions: 3, Tombstones: 2})
+		merger := merge.New([]merge.Source{{Name: "file"}, {Name: "api"}}, merge.Stored{})
+		h := history.New(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}, Revisions: 3, Tombstones: 2})
 		consumer := mergetest.At(h.State())
+		past := map[uint64]*history.State{0: h.State()}
 		for range rapid.IntRange(1, 15).Draw(t, "sets") {
 			rev := merger.Apply(random.Draw(t))
 			if rev == nil {
@@ -42,6 +43,20 @@ func TestStateIsTheReplay(t *testing.T) {
 			}
 			if !slices.IsSortedFunc(st.Pods, byName) {
 				t.Fatalf("the pods of revision %d aren't sorted by namespace, name and UID: %s", st.Number, describe(st))
+			}
+			// The states of the revisions before can be had again, as long as what came since is kept.
+			past[st.Number] = st
+			for number, want := range past {
+				got, ok := h.StateAt(number)
+				if kept := number+3 >= st.Number; ok != kept {
+					t.Fatalf("StateAt(%d) at revision %d tells %v; want %v", number, st.Number, ok, kept)
+				}
+				same := func(a, b *revision.Pod) bool {
+					return byName(a, b) == 0 && a.SpecDigest == b.SpecDigest && a.StatusDigest == b.StatusDigest && a.Source == b.Source
+				}
+				if ok && !slices.EqualFunc(got.Pods, want.Pods, same) {
+					t.Fatalf("StateAt(%d) at revision %d:\n%s\nwant\n%s", number, st.Number, describe(got), describe(want))
+				}
 			}
 		}
 	})

@@ -28,7 +28,7 @@ func benchmarkMergeOneChange(b *testing.B, pods int) {
 		b.Fatal(err)
 	}
 	versions := [2]*manifest.Origin{changing[0], set.Origins[pods/2]}
-	merger := merge.New([]merge.Source{{Name: "file"}, {Name: "api"}})
+	merger := merge.New([]merge.Source{{Name: "file"}, {Name: "api"}}, merge.Stored{})
 	merger.Apply(set)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
@@ -19,8 +20,19 @@ type Source struct {
 	Location string
 }
 
+// Stored is what an earlier life of podconfigd knew.
+type Stored struct {
+	// Number is the last revision.
+	Number uint64
+	// Pods are those that were served. They become stale until their source speaks.
+	Pods []*revision.Pod
+	// Complete are the sources all of whose pods were known.
+	Complete map[string]bool
+}
+
 // Merger holds the merged state. Its methods must not be called concurrently.
 type Merger struct {
+	// sources are the configured ones, in order of priority, and after them those that only the store knows.
 	sources []*source
 	claims  claims
 	// served are the pods that consumers have been told of.
@@ -28,11 +40,14 @@ type Merger struct {
 	number uint64
 }
 
-// New returns a Merger without pods. sources are in order of priority; their names are unique.
-func New(sources []Source) *Merger {
-	m := &Merger{claims: newClaims(), served: map[types.UID]*revision.Pod{}}
+// New returns a Merger that has the stored pods, if there are any. sources are in order of priority; their names are unique.
+func New(sources []Source, stored Stored) *Merger {
+	m := &Merger{claims: newClaims(), served: map[types.UID]*revision.Pod{}, number: stored.Number}
 	for _, s := range sources {
-		m.sources = append(m.sources, &source{Source: s, byName: map[string]*origin{}})
+		m.sources = append(m.sources, &source{Source: s, byName: map[string]*origin{}, restored: stored.Complete[s.Name]})
+	}
+	for _, p := range stored.Pods {
+		m.restore(p)
 	}
 	return m
 }
@@ -41,20 +56,32 @@ func New(sources []Source) *Merger {
 // source that isn't configured is ignored.
 func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 	src := m.source(set.Source)
-	if src == nil {
+	if src == nil || src.former {
 		return nil
 	}
 	src.lastRead, src.lastErr = set.ReadTime, set.Err
+	if failpoint.Active(failpoint.EarlyReady) && !src.ready {
+		src.ready, src.restored = true, true
+		m.number++
+		src.readyRevision = m.number
+		return &revision.Revision{
+			Number: m.number, Source: src.Name, SourceReady: true, BecameReady: true, Observed: set.ReadTime,
+			Changes: []revision.Change{{Op: revision.ADD, Source: src.Name}},
+		}
+	}
 	if set.Err != nil {
 		return nil
 	}
 	contended := m.claims.contended()
 	touched := src.replace(set.Origins, &m.claims)
+	becameReady := !src.ready && src.complete()
+	src.ready = src.ready || becameReady
+	if becameReady {
+		m.dropFormer(&touched)
+	}
 	if contended || m.claims.contended() {
 		touched = m.arbitrate()
 	}
-	becameReady := !src.ready && src.complete()
-	src.ready = src.ready || becameReady
 	rev := m.diff(src, touched, set.ReadTime, becameReady)
 	if rev == nil {
 		return nil
@@ -70,11 +97,12 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameReady bool) *revision.Revision {
 	next := m.number + 1
 	var ops opList
+	var settled []*revision.Pod
 	for _, uid := range touched.removed {
 		old, want := m.served[uid], touched.wanted[uid]
 		if old != nil && !continues(want, old) {
 			delete(m.served, uid)
-			ops.add(revision.REMOVE, old)
+			ops.add(revision.REMOVE, old, nil)
 		}
 	}
 	for _, c := range touched.order {
@@ -83,7 +111,12 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 		case old == nil:
 			p := newPod(c, read, next)
 			m.served[c.pod.UID] = p
-			ops.add(revision.ADD, p)
+			// A stored pod that had lost its name or UID to another has it back before its own source has spoken.
+			if p.Stale = c.source.Name != src.Name && !m.source(c.source.Name).spoken; p.Stale {
+				ops.add(revision.RESTORE, p, nil)
+			} else {
+				ops.add(revision.ADD, p, nil)
+			}
 		case old.SpecDigest != c.pod.SpecDigest:
 			p := changedPod(old, c, next)
 			p.SpecChanged = next
@@ -92,26 +125,37 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 			}
 			m.served[c.pod.UID] = p
 			if c.pod.DeletionTimestamp != nil {
-				ops.add(revision.DELETE, p)
+				ops.add(revision.DELETE, p, old)
 			} else {
-				ops.add(revision.UPDATE, p)
+				ops.add(revision.UPDATE, p, old)
 			}
 		case old.StatusDigest != c.pod.StatusDigest:
 			p := changedPod(old, c, next)
 			p.StatusChanged = next
 			m.served[c.pod.UID] = p
-			ops.add(revision.RECONCILE, p)
+			ops.add(revision.RECONCILE, p, old)
+		case failpoint.Active(failpoint.EmitUnchanged):
+			p := changedPod(old, c, next)
+			p.SpecChanged = next
+			m.served[c.pod.UID] = p
+			ops.add(revision.UPDATE, p, old)
+		case old.Origin != c.origin.Name:
+			settled = append(settled, m.settle(old, c.origin.Name))
 		}
 	}
+	// A pod that was only found in another origin is worth a revision without ops: the store has to know, or a restart would
+	// take the pod for gone when the new origin can't be used.
+	settled = append(settled, m.spokenFor(src)...)
 	if becameReady && !ops.tellsOf(src.Name) {
 		ops.empty = src.Name
 	}
 	changes := ops.changes()
-	if len(changes) == 0 {
+	if len(changes) == 0 && len(settled) == 0 {
 		return nil
 	}
 	return &revision.Revision{
-		Number: next, Source: src.Name, SourceReady: src.ready, BecameReady: becameReady, Observed: read, Changes: changes,
+		Number: next, Source: src.Name, SourceReady: src.ready, BecameReady: becameReady, Observed: read,
+		Changes: changes, Settled: settled,
 	}
 }
 
@@ -126,7 +170,7 @@ func continues(c *candidate, served *revision.Pod) bool {
 func newPod(c *candidate, seen time.Time, number uint64) *revision.Pod {
 	return &revision.Pod{
 		Object: annotated(c.pod.Pod, c.source.Name, seen.UTC().Format(time.RFC3339Nano)),
-		Source: c.source.Name, SpecDigest: c.pod.SpecDigest, StatusDigest: c.pod.StatusDigest,
+		Source: c.source.Name, Origin: c.origin.Name, SpecDigest: c.pod.SpecDigest, StatusDigest: c.pod.StatusDigest,
 		Created: number, SpecChanged: number, StatusChanged: number,
 	}
 }

@@ -16,13 +16,16 @@ type opList struct {
 	empty string
 }
 
-func (l *opList) add(op revision.Op, pod *revision.Pod) {
+func (l *opList) add(op revision.Op, pod, was *revision.Pod) {
 	i := slices.IndexFunc(l.list, func(c revision.Change) bool { return c.Op == op && c.Source == pod.Source })
 	if i < 0 {
 		i = len(l.list)
 		l.list = append(l.list, revision.Change{Op: op, Source: pod.Source})
 	}
 	l.list[i].Pods = append(l.list[i].Pods, pod)
+	if was != nil {
+		l.list[i].Was = append(l.list[i].Was, was)
+	}
 }
 
 // tellsOf tells whether the ops themselves show that the source has spoken: the kubelet sends its empty ADD only where adds,

@@ -17,8 +17,8 @@ func TestOpListOrder(t *testing.T) {
 	for _, op := range []revision.Op{
 		revision.RECONCILE, revision.RESTORE, revision.DELETE, revision.UPDATE, revision.ADD, revision.REMOVE,
 	} {
-		l.add(op, pod("http", op.String()))
-		l.add(op, pod("file", op.String()))
+		l.add(op, pod("http", op.String()), nil)
+		l.add(op, pod("file", op.String()), nil)
 	}
 	l.empty = "api"
 	var got []string
@@ -42,7 +42,7 @@ func TestOpListTellsOf(t *testing.T) {
 		revision.RESTORE: false, revision.RECONCILE: false,
 	} {
 		var l opList
-		l.add(op, pod("file", "p"))
+		l.add(op, pod("file", "p"), nil)
 		if got := l.tellsOf("file"); got != want {
 			t.Errorf("a list with %s of file tells of file: %v; want %v", op, got, want)
 		}

@@ -23,7 +23,7 @@ func TestMergeAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"file", "http", "api"}
 		random, oracle := mergetest.NewRandom(names...), newOracle(names)
-		merger := merge.New([]merge.Source{{Name: "file"}, {Name: "http"}, {Name: "api"}})
+		merger := merge.New([]merge.Source{{Name: "file"}, {Name: "http"}, {Name: "api"}}, merge.Stored{})
 		consumer := mergetest.At(&history.State{})
 		number := uint64(0)
 		for range rapid.IntRange(1, 20).Draw(t, "sets") {

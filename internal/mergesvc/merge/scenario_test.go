@@ -58,7 +58,7 @@ func newScenario() *scenario {
 	return &scenario{
 		merger: merge.New([]merge.Source{
 			{Name: "file", Location: "/etc/manifests"}, {Name: "http", Location: "http://x/"}, {Name: "api"},
-		}),
+		}, merge.Stored{}),
 		lines: map[string]map[string]*manifest.Origin{}, consumer: mergetest.At(&history.State{}),
 	}
 }

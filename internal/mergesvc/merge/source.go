@@ -11,6 +11,12 @@ import (
 // source is what one source offers, and how its last reading went.
 type source struct {
 	Source
+	// former is set if it isn't configured any more.
+	former bool
+	// restored is set if all pods that it had in an earlier life are known from the store.
+	restored bool
+	// spoken is set once a set of it was merged.
+	spoken        bool
 	ready         bool
 	readyRevision uint64
 	lastRead      time.Time
@@ -30,12 +36,15 @@ type origin struct {
 	wasGood bool
 }
 
-// complete tells whether all pods of the source are known: no origin is held that was never good since the start. What such an
-// origin had in an earlier life may be running still, and must not be taken for gone.
+// complete tells whether all pods of the source are known: no origin is held that was never good. What such an origin had in an
+// earlier life may be running still, and must not be taken for gone, unless the store tells.
 func (s *source) complete() bool { return s.unknown() == nil }
 
 // unknown is the first origin of which nobody knows what it had, or nil.
 func (s *source) unknown() *origin {
+	if s.restored {
+		return nil
+	}
 	for _, o := range s.origins {
 		if !o.wasGood {
 			return o

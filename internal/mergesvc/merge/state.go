@@ -36,6 +36,9 @@ func (m *Merger) Sources() []SourceState {
 	}
 	out := make([]SourceState, 0, len(m.sources))
 	for _, s := range m.sources {
+		if s.former {
+			continue
+		}
 		out = append(out, SourceState{
 			Source: s.Source, Ready: s.ready, ReadyRevision: s.readyRevision, LastRead: s.lastRead, LastErr: s.lastErr, Unready: s.unready(),
 			Pods: counts[s.Name], Findings: s.findings(),

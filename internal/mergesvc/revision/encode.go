@@ -7,87 +7,170 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
+	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/redact"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// encoded holds a pod's messages, each made when it is first asked for.
+// Encoding is how a pod is put into bytes. The zero value: whole, as JSON.
+type Encoding struct {
+	// Format is JSON if unspecified.
+	Format podconfigv1.PodFormat
+	// Redacted leaves out what only consumers may see. The digests are then those of what is left, so that nobody can try
+	// guesses of a secret against them.
+	Redacted bool
+}
+
+// The encodings that are kept: three formats and the reference of a removed pod, each whole and redacted.
+const (
+	slotJSON = iota
+	slotProtobuf
+	slotReference
+	slotRemoved
+	slots
+)
+
+// encoded holds a pod's encodings, each made when it is first asked for.
 type encoded struct {
-	json, protobuf, reference, removed message
+	slots [2 * slots]struct {
+		once sync.Once
+		data []byte
+		err  error
+	}
+	redactOnce sync.Once
+	redacted   *Pod
+	redactErr  error
+	sizeOnce   sync.Once
+	size       int
 }
 
-type message struct {
-	once sync.Once
-	msg  *podconfigv1.Pod
-	size int
-	err  error
+// Size is how many bytes the object takes in protobuf.
+func (p *Pod) Size() int {
+	p.sizeOnce.Do(func() { p.size = p.Object.Size() })
+	return p.size
 }
 
-func (m *message) get(build func() (*podconfigv1.Pod, error)) (*podconfigv1.Pod, int, error) {
-	m.once.Do(func() {
-		if m.msg, m.err = build(); m.err == nil {
-			m.size = proto.Size(m.msg)
-		}
-	})
-	return m.msg, m.size, m.err
+// Encode is the pod as the bytes of a podconfig.v1.Pod. They are shared: callers must not change them.
+func (p *Pod) Encode(e Encoding) ([]byte, error) {
+	slot, err := slotOf(e.Format)
+	if err != nil {
+		return nil, err
+	}
+	return p.encodeSlot(slot, e.Redacted)
 }
 
-// Message is the pod as a protobuf message in the given format, and its size in bytes. The message is shared: callers must
-// not change it. An unspecified format means JSON.
-func (p *Pod) Message(format podconfigv1.PodFormat) (*podconfigv1.Pod, int, error) {
+// EncodeRemoved is the pod as a REMOVE names it: reference and digests, whatever the format. The bytes are shared.
+func (p *Pod) EncodeRemoved(redacted bool) ([]byte, error) {
+	return p.encodeSlot(slotRemoved, redacted)
+}
+
+func slotOf(format podconfigv1.PodFormat) (int, error) {
 	switch format {
 	case podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED, podconfigv1.PodFormat_POD_FORMAT_JSON:
-		return p.json.get(p.encodeJSON)
+		return slotJSON, nil
 	case podconfigv1.PodFormat_POD_FORMAT_PROTOBUF:
-		return p.protobuf.get(p.encodeProtobuf)
+		return slotProtobuf, nil
 	case podconfigv1.PodFormat_POD_FORMAT_REFERENCE:
-		return p.reference.get(func() (*podconfigv1.Pod, error) { return p.header(), nil })
+		return slotReference, nil
 	default:
-		return nil, 0, fmt.Errorf("pod format %d isn't known", format)
+		return 0, fmt.Errorf("pod format %d isn't known", format)
 	}
 }
 
-// Removed is the message for a REMOVE: reference and digests, whatever the format.
-func (p *Pod) Removed() (*podconfigv1.Pod, int, error) {
-	return p.removed.get(func() (*podconfigv1.Pod, error) {
-		m := p.header()
-		m.Stale = false
-		return m, nil
+func (p *Pod) encodeSlot(slot int, redacted bool) ([]byte, error) {
+	at := slot
+	if redacted {
+		at += slots
+	}
+	s := &p.slots[at]
+	s.once.Do(func() {
+		m, err := p.message(slot, redacted)
+		if err == nil {
+			s.data, err = proto.Marshal(m)
+		}
+		if err != nil {
+			s.err = fmt.Errorf("encode pod %s: %w", p, err)
+		}
 	})
+	return s.data, s.err
 }
 
-func (p *Pod) header() *podconfigv1.Pod {
-	return &podconfigv1.Pod{
+// Message is the pod as a protobuf message of the caller's own.
+func (p *Pod) Message(e Encoding) (*podconfigv1.Pod, error) {
+	slot, err := slotOf(e.Format)
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.message(slot, e.Redacted)
+	if err != nil {
+		return nil, fmt.Errorf("encode pod %s: %w", p, err)
+	}
+	return m, nil
+}
+
+func (p *Pod) message(slot int, redacted bool) (*podconfigv1.Pod, error) {
+	if redacted {
+		r, err := p.Redacted()
+		if err != nil {
+			return nil, err
+		}
+		p = r
+	}
+	m := &podconfigv1.Pod{
 		Ref:          &podconfigv1.PodRef{Uid: string(p.Object.UID), Namespace: p.Object.Namespace, Name: p.Object.Name},
 		Source:       p.Source,
-		Stale:        p.Stale,
+		Stale:        p.Stale && slot != slotRemoved,
 		SpecDigest:   p.SpecDigest,
 		StatusDigest: p.StatusDigest,
 	}
+	switch slot {
+	case slotJSON:
+		content, err := jsonStruct(p.Object)
+		if err != nil {
+			return nil, err
+		}
+		m.Content = &podconfigv1.Pod_Json{Json: content}
+	case slotProtobuf:
+		data, err := p.Object.Marshal()
+		if err != nil {
+			return nil, err
+		}
+		m.Content = &podconfigv1.Pod_Protobuf{Protobuf: data}
+	}
+	return m, nil
 }
 
-func (p *Pod) encodeJSON() (*podconfigv1.Pod, error) {
-	obj := p.Object.DeepCopy()
+func jsonStruct(pod *v1.Pod) (*structpb.Struct, error) {
+	obj := *pod
 	obj.APIVersion, obj.Kind = "v1", "Pod"
-	data, err := json.Marshal(obj)
+	data, err := json.Marshal(&obj)
 	if err != nil {
-		return nil, fmt.Errorf("encode pod %s as JSON: %w", p, err)
+		return nil, err
 	}
 	content := &structpb.Struct{}
-	if err := content.UnmarshalJSON(data); err != nil {
-		return nil, fmt.Errorf("encode pod %s as JSON: %w", p, err)
-	}
-	m := p.header()
-	m.Content = &podconfigv1.Pod_Json{Json: content}
-	return m, nil
+	return content, content.UnmarshalJSON(data)
 }
 
-func (p *Pod) encodeProtobuf() (*podconfigv1.Pod, error) {
-	data, err := p.Object.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("encode pod %s as protobuf: %w", p, err)
-	}
-	m := p.header()
-	m.Content = &podconfigv1.Pod_Protobuf{Protobuf: data}
-	return m, nil
+// Redacted is the pod as inspectors see it, with the digests of that. A pod that is known by its reference only, as those of
+// tombstones are, has no digests then: there is nothing left to take them of.
+func (p *Pod) Redacted() (*Pod, error) {
+	p.redactOnce.Do(func() {
+		r := &Pod{
+			Source: p.Source, Origin: p.Origin, Stale: p.Stale,
+			Created: p.Created, SpecChanged: p.SpecChanged, StatusChanged: p.StatusChanged,
+		}
+		if len(p.Object.Spec.Containers) == 0 {
+			r.Object, p.redacted = p.Object, r
+			return
+		}
+		r.Object = redact.Pod(p.Object)
+		if r.SpecDigest, p.redactErr = manifest.SpecDigest(r.Object); p.redactErr != nil {
+			return
+		}
+		r.StatusDigest, p.redactErr = manifest.StatusDigest(r.Object)
+		p.redacted = r
+	})
+	return p.redacted, p.redactErr
 }

@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -45,6 +46,18 @@ type Revision struct {
 	Published time.Time
 	// Trace is the trace that the change belongs to. The zero value: none.
 	Trace Trace
+
+	// shared is what was made of it once for all consumers.
+	shared sync.Map
+}
+
+// Shared returns what build made for that key, for whoever asked first. Keys are comparable values of the caller's own type.
+func (r *Revision) Shared(key any, build func() any) any {
+	slot, ok := r.shared.Load(key)
+	if !ok {
+		slot, _ = r.shared.LoadOrStore(key, sync.OnceValue(build))
+	}
+	return slot.(func() any)()
 }
 
 // Trace is the W3C Trace Context of a change, as podconfig.v1.TraceContext.

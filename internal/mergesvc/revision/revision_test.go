@@ -1,6 +1,7 @@
 package revision_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -39,12 +41,14 @@ func TestMessageKeepsThePod(t *testing.T) {
 			return pod.Unmarshal(m.GetProtobuf())
 		},
 	} {
-		m, size, err := p.Message(format)
+		m, err := p.Message(revision.Encoding{Format: format})
 		if err != nil {
 			t.Fatalf("%v: %v; want a message", format, err)
 		}
-		if size != proto.Size(m) {
-			t.Errorf("%v: size %d; want %d", format, size, proto.Size(m))
+		data, err := p.Encode(revision.Encoding{Format: format})
+		sent := &podconfigv1.Pod{}
+		if err != nil || proto.Unmarshal(data, sent) != nil || !proto.Equal(sent, m) {
+			t.Errorf("%v: encoded it is %v, %v; want %v", format, sent, err, m)
 		}
 		var got v1.Pod
 		if err := decode(m, &got); err != nil {
@@ -72,22 +76,62 @@ func fromJSON(m *podconfigv1.Pod, pod *v1.Pod) error {
 	return json.Unmarshal(data, pod)
 }
 
-// TestMessageIsMadeOnce: all who ask share one message for each format, also if they ask at once.
-func TestMessageIsMadeOnce(t *testing.T) {
+// TestEncodedOnce: all who ask share the same bytes for each encoding, also if they ask at once.
+func TestEncodedOnce(t *testing.T) {
 	p := newPod()
 	for _, format := range []podconfigv1.PodFormat{
 		podconfigv1.PodFormat_POD_FORMAT_JSON, podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, podconfigv1.PodFormat_POD_FORMAT_REFERENCE,
 	} {
-		got := make([]*podconfigv1.Pod, 8)
-		var all sync.WaitGroup
-		for i := range got {
-			all.Go(func() { got[i], _, _ = p.Message(format) })
-		}
-		all.Wait()
-		for i := range got {
-			if got[i] != got[0] || got[i] == nil {
-				t.Errorf("%v: caller %d has another message than the first; want one for all", format, i)
+		for _, redacted := range []bool{false, true} {
+			got := make([][]byte, 8)
+			var all sync.WaitGroup
+			for i := range got {
+				all.Go(func() { got[i], _ = p.Encode(revision.Encoding{Format: format, Redacted: redacted}) })
 			}
+			all.Wait()
+			for i := range got {
+				if len(got[i]) == 0 || &got[i][0] != &got[0][0] {
+					t.Errorf("%v, redacted=%v: caller %d has other bytes than the first; want the same for all", format, redacted, i)
+				}
+			}
+		}
+	}
+}
+
+// TestRedactedEncoding: what an inspector is sent has neither the secret nor a digest to try guesses of it against.
+func TestRedactedEncoding(t *testing.T) {
+	encode := func(secret string, e revision.Encoding) *podconfigv1.Pod {
+		p := newPod()
+		p.Object.Spec.Containers[0].Env = []v1.EnvVar{{Name: "PASSWORD", Value: secret}}
+		spec, err := manifest.SpecDigest(p.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.SpecDigest = spec
+		data, err := p.Encode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Redacted && bytes.Contains(data, []byte(secret)) {
+			t.Errorf("%v: the redacted pod holds the secret", e)
+		}
+		m := &podconfigv1.Pod{}
+		if err := proto.Unmarshal(data, m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for _, format := range []podconfigv1.PodFormat{podconfigv1.PodFormat_POD_FORMAT_JSON, podconfigv1.PodFormat_POD_FORMAT_PROTOBUF} {
+		whole, redacted := revision.Encoding{Format: format}, revision.Encoding{Format: format, Redacted: true}
+		if a, b := encode("hunter2", whole), encode("sesame99", whole); a.GetSpecDigest() == b.GetSpecDigest() || proto.Equal(a, b) {
+			t.Error("two secrets give one digest; want two: the test would prove nothing")
+		}
+		a, b := encode("hunter2", redacted), encode("sesame99", redacted)
+		if !proto.Equal(a, b) {
+			t.Errorf("%v: two secrets can be told apart: %v and %v", format, a, b)
+		}
+		if a.GetRef().GetName() != "web" || a.GetSpecDigest() == "" {
+			t.Errorf("%v: redacted it is %v; want the rest of the pod", format, a)
 		}
 	}
 }
@@ -95,18 +139,19 @@ func TestMessageIsMadeOnce(t *testing.T) {
 // TestRemoved: of a removed pod only reference and digests are told, and it isn't stale, whatever it was.
 func TestRemoved(t *testing.T) {
 	p := newPod()
-	m, _, err := p.Removed()
-	if err != nil || m.GetContent() != nil || m.GetStale() || m.GetRef().GetUid() != "u1" || m.GetSpecDigest() != "s" {
-		t.Errorf("Removed gives %v, %v; want u1 with its digests, no content, not stale", m, err)
+	data, err := p.EncodeRemoved(false)
+	m := &podconfigv1.Pod{}
+	if err != nil || proto.Unmarshal(data, m) != nil || m.GetContent() != nil || m.GetStale() || m.GetRef().GetUid() != "u1" || m.GetSpecDigest() != "s" {
+		t.Errorf("EncodeRemoved gives %v, %v; want u1 with its digests, no content, not stale", m, err)
 	}
-	if ref, _, _ := p.Message(podconfigv1.PodFormat_POD_FORMAT_REFERENCE); !ref.GetStale() {
-		t.Error("after Removed the reference isn't stale any more; want it untouched")
+	if ref, _ := p.Message(revision.Encoding{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE}); !ref.GetStale() {
+		t.Error("after EncodeRemoved the reference isn't stale any more; want it untouched")
 	}
 }
 
 func TestUnknownFormat(t *testing.T) {
-	if _, _, err := newPod().Message(99); err == nil || !strings.Contains(err.Error(), "99") {
-		t.Errorf("Message(99): %v; want an error that names the format", err)
+	if _, err := newPod().Encode(revision.Encoding{Format: 99}); err == nil || !strings.Contains(err.Error(), "99") {
+		t.Errorf("Encode(99): %v; want an error that names the format", err)
 	}
 }
 

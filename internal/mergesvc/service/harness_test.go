@@ -20,6 +20,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/service"
+	"github.com/podstream/podstream/internal/mergesvc/wire"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -54,6 +55,7 @@ func start(t *testing.T, o options) *node {
 	svc := service.New(service.Config{History: hub.History(), Sources: hub.Sources, Clock: o.clock})
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) }, Closing: svc.Close,
+		ServerOptions: []grpc.ServerOption{grpc.ForceServerCodecV2(wire.NewCodec())},
 	})
 	// t.TempDir is too long for a socket.
 	dir, err := os.MkdirTemp("", "ps")

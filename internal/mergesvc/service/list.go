@@ -10,10 +10,11 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"k8s.io/apimachinery/pkg/labels"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/wire"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -31,14 +32,18 @@ type lists struct {
 }
 
 // ListPods is part of podconfig.v1.PodConfigService.
-func (s *Server) ListPods(_ context.Context, req *podconfigv1.ListPodsRequest) (*podconfigv1.ListPodsResponse, error) {
+func (s *Server) ListPods(ctx context.Context, req *podconfigv1.ListPodsRequest) (*podconfigv1.ListPodsResponse, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if err := checkFormat(req.GetFormat()); err != nil {
 		return nil, err
 	}
 	if req.GetPageSize() < 0 {
 		return nil, status.Errorf(codes.InvalidArgument, "page_size: is %d", req.GetPageSize())
 	}
-	match, err := matcher(req.GetFilter())
+	v, err := viewOf(caller, podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL, req.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +60,15 @@ func (s *Server) ListPods(_ context.Context, req *podconfigv1.ListPodsRequest) (
 	resp := &podconfigv1.ListPodsResponse{Revision: st.Number, InstanceId: st.Instance}
 	size := 0
 	for i := start; i < len(st.Pods); i++ {
-		if !match(st.Pods[i]) {
+		if !v.Matches(st.Pods[i]) {
 			continue
 		}
-		m, n, err := st.Pods[i].Message(req.GetFormat())
+		m, err := st.Pods[i].Message(revision.Encoding{Format: req.GetFormat(), Redacted: v.Redacted()})
 		if err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
-		if len(resp.Pods) == limit || size > 0 && size+n > fragment {
+		n := proto.Size(m)
+		if len(resp.Pods) == limit || size > 0 && size+n > wire.FragmentSize {
 			resp.NextPageToken = s.lists.keep(st, i)
 			break
 		}
@@ -107,7 +113,15 @@ func (l *lists) find(token string) (*history.State, int, error) {
 }
 
 // GetPod is part of podconfig.v1.PodConfigService.
-func (s *Server) GetPod(_ context.Context, req *podconfigv1.GetPodRequest) (*podconfigv1.GetPodResponse, error) {
+func (s *Server) GetPod(ctx context.Context, req *podconfigv1.GetPodRequest) (*podconfigv1.GetPodResponse, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := viewOf(caller, podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL, nil)
+	if err != nil {
+		return nil, err
+	}
 	if err := checkFormat(req.GetFormat()); err != nil {
 		return nil, err
 	}
@@ -121,6 +135,10 @@ func (s *Server) GetPod(_ context.Context, req *podconfigv1.GetPodRequest) (*pod
 	}
 	st := s.history.State()
 	i := slices.IndexFunc(st.Pods, func(p *revision.Pod) bool {
+		// What is out of the caller's scope doesn't exist for it.
+		if !v.Matches(p) {
+			return false
+		}
 		if ref.GetUid() != "" {
 			return string(p.UID()) == ref.GetUid()
 		}
@@ -129,7 +147,7 @@ func (s *Server) GetPod(_ context.Context, req *podconfigv1.GetPodRequest) (*pod
 	if i < 0 {
 		return nil, status.Errorf(codes.NotFound, "there is no pod %s", describe(ref, namespace))
 	}
-	m, _, err := st.Pods[i].Message(req.GetFormat())
+	m, err := st.Pods[i].Message(revision.Encoding{Format: req.GetFormat(), Redacted: v.Redacted()})
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
@@ -141,18 +159,4 @@ func describe(ref *podconfigv1.PodRef, namespace string) string {
 		return "with uid " + ref.GetUid()
 	}
 	return namespace + "/" + ref.GetName()
-}
-
-// matcher is the filter as a function. It fails with INVALID_ARGUMENT.
-func matcher(f *podconfigv1.PodFilter) (func(*revision.Pod) bool, error) {
-	selector, err := labels.Parse(f.GetLabelSelector())
-	if err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "filter.label_selector: %v", err)
-	}
-	oneOf := func(wanted []string, value string) bool { return len(wanted) == 0 || slices.Contains(wanted, value) }
-	return func(p *revision.Pod) bool {
-		return oneOf(f.GetSources(), p.Source) && oneOf(f.GetNodes(), p.Object.Spec.NodeName) &&
-			oneOf(f.GetNamespaces(), p.Object.Namespace) && oneOf(f.GetNames(), p.Object.Name) &&
-			selector.Matches(labels.Set(p.Object.Labels))
-	}, nil
 }

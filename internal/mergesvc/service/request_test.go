@@ -29,6 +29,12 @@ func TestRequestsThatCantBeServed(t *testing.T) {
 			return err
 		}
 	}
+	report := func(req *podconfigv1.ReportAppliedRequest) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := n.api.ReportApplied(ctx, req)
+			return err
+		}
+	}
 	for _, tc := range []struct {
 		name string
 		call func(context.Context) error
@@ -40,9 +46,10 @@ func TestRequestsThatCantBeServed(t *testing.T) {
 		{"a known pod without uid", watch(&podconfigv1.WatchPodUpdatesRequest{KnownPods: []*podconfigv1.KnownPod{{Source: "file"}}}), codes.InvalidArgument},
 		{"a negative heartbeat", watch(&podconfigv1.WatchPodUpdatesRequest{HeartbeatInterval: durationpb.New(-1)}), codes.InvalidArgument},
 		{"an impossible heartbeat", watch(&podconfigv1.WatchPodUpdatesRequest{HeartbeatInterval: &durationpb.Duration{Seconds: 1, Nanos: -1}}), codes.InvalidArgument},
-		{"snapshots", watch(&podconfigv1.WatchPodUpdatesRequest{Mode: podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT}), codes.Unimplemented},
-		{"snapshots and updates", watch(&podconfigv1.WatchPodUpdatesRequest{Mode: podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT_AND_UPDATES}), codes.Unimplemented},
-		{"a filter on the stream", watch(&podconfigv1.WatchPodUpdatesRequest{Filter: &podconfigv1.PodFilter{Names: []string{"web"}}}), codes.Unimplemented},
+		{"an unknown mode", watch(&podconfigv1.WatchPodUpdatesRequest{Mode: 9}), codes.InvalidArgument},
+		{"a filter whose selector doesn't parse", watch(&podconfigv1.WatchPodUpdatesRequest{
+			Filter: &podconfigv1.PodFilter{LabelSelector: "a=b=c"},
+		}), codes.InvalidArgument},
 		{"a list in an unknown format", list(&podconfigv1.ListPodsRequest{Format: 99}), codes.InvalidArgument},
 		{"a negative page size", list(&podconfigv1.ListPodsRequest{PageSize: -1}), codes.InvalidArgument},
 		{"a selector that doesn't parse", list(&podconfigv1.ListPodsRequest{Filter: &podconfigv1.PodFilter{LabelSelector: "a=b=c"}}), codes.InvalidArgument},
@@ -50,12 +57,11 @@ func TestRequestsThatCantBeServed(t *testing.T) {
 			_, err := n.api.GetPod(ctx, &podconfigv1.GetPodRequest{Ref: &podconfigv1.PodRef{Uid: "u"}, Format: 99})
 			return err
 		}, codes.InvalidArgument},
-		{"ListConsumers", func(ctx context.Context) error {
-			_, err := n.api.ListConsumers(ctx, &podconfigv1.ListConsumersRequest{})
-			return err
-		}, codes.Unimplemented},
-		{"ReportApplied", func(ctx context.Context) error {
-			_, err := n.api.ReportApplied(ctx, &podconfigv1.ReportAppliedRequest{})
+		{"a report without a cursor", report(&podconfigv1.ReportAppliedRequest{}), codes.InvalidArgument},
+		{"a report without an outcome", report(&podconfigv1.ReportAppliedRequest{Cursor: &podconfigv1.Cursor{}}), codes.InvalidArgument},
+		{"a report under a name that is too long", report(&podconfigv1.ReportAppliedRequest{Consumer: strings.Repeat("x", 254)}), codes.InvalidArgument},
+		{"DiffManifests", func(ctx context.Context) error {
+			_, err := n.api.DiffManifests(ctx, &podconfigv1.DiffManifestsRequest{})
 			return err
 		}, codes.Unimplemented},
 		{"WatchObjects", func(ctx context.Context) error {

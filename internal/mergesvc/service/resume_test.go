@@ -100,7 +100,7 @@ func TestG7AnotherInstance(t *testing.T) {
 	}
 	// Later file is ready, too.
 	now.set("file", "a: f-same() f-changed(image=2) f-new()")
-	s.want("REMOVE file: f-gone", "ADD file: f-changed f-new")
+	s.want("REMOVE file: f-gone", "ADD file: f-new", "UPDATE file: f-changed")
 	now.set("file", "a: f-same(image=3)")
 	s.want("REMOVE file: f-changed f-new", "UPDATE file: f-same")
 }

@@ -3,11 +3,16 @@ package service
 import (
 	"log/slog"
 	"sync"
+	"time"
 
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -16,7 +21,19 @@ type Config struct {
 	History *history.History
 	// Sources is the state of the sources, for ListSources.
 	Sources func() []merge.SourceState
-	// Logger gets a line when a consumer comes, is caught up, and goes. Nil discards.
+	// Preview and Parse are for DiffManifests: what a source's origins would change, and what is in a manifest file. If nil,
+	// it answers UNIMPLEMENTED.
+	Preview func(source string, origins []*manifest.Origin, gone []string) (merge.Preview, error)
+	Parse   func(origin string, data []byte) *manifest.Origin
+	// MaxConsumers is how many streams are served at once. Zero means 10,000.
+	MaxConsumers int
+	// ParkAfter is after how long a consumer that doesn't read counts as parked. Zero means 5 s.
+	ParkAfter time.Duration
+	// Metrics may be nil.
+	Metrics *metrics.Metrics
+	// Tracer makes a span for each delivery of a revision whose trace is sampled. Nil makes none.
+	Tracer trace.Tracer
+	// Logger gets a line when a consumer comes, is caught up, is parked, and goes. Nil discards.
 	Logger *slog.Logger
 	// Clock paces the heartbeats. Nil means the real one.
 	Clock clock.WithTicker
@@ -26,11 +43,13 @@ type Config struct {
 type Server struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 
-	history *history.History
-	sources func() []merge.SourceState
-	log     *slog.Logger
-	clock   clock.WithTicker
-	lists   lists
+	cfg       Config
+	history   *history.History
+	log       *slog.Logger
+	clock     clock.WithTicker
+	metrics   *metrics.Metrics
+	consumers *consumers
+	lists     lists
 
 	closeOnce sync.Once
 	closing   chan struct{}
@@ -44,8 +63,21 @@ func New(cfg Config) *Server {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = metrics.New()
+	}
+	if cfg.Tracer == nil {
+		cfg.Tracer = noop.NewTracerProvider().Tracer("")
+	}
+	if cfg.MaxConsumers == 0 {
+		cfg.MaxConsumers = 10_000
+	}
+	if cfg.ParkAfter == 0 {
+		cfg.ParkAfter = 5 * time.Second
+	}
 	return &Server{
-		history: cfg.History, sources: cfg.Sources, log: cfg.Logger, clock: cfg.Clock, closing: make(chan struct{}),
+		cfg: cfg, history: cfg.History, log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics,
+		consumers: newConsumers(cfg), closing: make(chan struct{}),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -24,10 +25,16 @@ var severities = map[manifest.Severity]podconfigv1.FindingSeverity{
 }
 
 // ListSources is part of podconfig.v1.PodConfigService.
-func (s *Server) ListSources(context.Context, *podconfigv1.ListSourcesRequest) (*podconfigv1.ListSourcesResponse, error) {
+func (s *Server) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequest) (*podconfigv1.ListSourcesResponse, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	resp := &podconfigv1.ListSourcesResponse{}
-	for _, src := range s.sources() {
-		resp.Sources = append(resp.Sources, sourceMessage(src))
+	for _, src := range s.cfg.Sources() {
+		if len(caller.Sources) == 0 || slices.Contains(caller.Sources, src.Name) {
+			resp.Sources = append(resp.Sources, sourceMessage(src))
+		}
 	}
 	return resp, nil
 }
@@ -43,14 +50,20 @@ func sourceMessage(src merge.SourceState) *podconfigv1.Source {
 	if err := cmp.Or(src.LastErr, src.Unready); err != nil {
 		m.LastError = err.Error()
 	}
+	m.Findings = findingMessages(src.Findings)
+	return m
+}
+
+// findingMessages are as many of the findings as reach a stock gRPC client.
+func findingMessages(findings []merge.Finding) []*podconfigv1.Finding {
+	var out []*podconfigv1.Finding
 	size := 0
-	for i, f := range src.Findings {
+	for i, f := range findings {
 		if size > maxFindings {
-			m.Findings = append(m.Findings, &podconfigv1.Finding{
+			return append(out, &podconfigv1.Finding{
 				Severity: podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR,
-				Message:  fmt.Sprintf("and %d findings more, which are too many to list", len(src.Findings)-i),
+				Message:  fmt.Sprintf("and %d findings more, which are too many to list", len(findings)-i),
 			})
-			break
 		}
 		finding := &podconfigv1.Finding{
 			Severity: severities[f.Severity], Origin: f.Origin, Document: int32(f.Document), //nolint:gosec // Bounded by the manifest's size.
@@ -60,7 +73,7 @@ func sourceMessage(src merge.SourceState) *podconfigv1.Source {
 			finding.KeptPods = append(finding.KeptPods,
 				&podconfigv1.PodRef{Uid: string(p.UID), Namespace: p.Namespace, Name: p.Name})
 		}
-		m.Findings, size = append(m.Findings, finding), size+proto.Size(finding)
+		out, size = append(out, finding), size+proto.Size(finding)
 	}
-	return m
+	return out
 }

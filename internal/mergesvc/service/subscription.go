@@ -2,17 +2,17 @@ package service
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -25,35 +25,31 @@ const (
 
 // subscription is a WatchPodUpdatesRequest that has been understood.
 type subscription struct {
-	consumer  string
-	format    podconfigv1.PodFormat
-	view      string
+	name      string
+	caller    access.Caller
+	view      *view.View
+	encoding  revision.Encoding
+	filter    *podconfigv1.PodFilter
 	resume    *podconfigv1.Cursor
 	known     []catchup.Known
 	heartbeat time.Duration
 }
 
 func newSubscription(ctx context.Context, req *podconfigv1.WatchPodUpdatesRequest) (*subscription, error) {
-	if len(req.GetConsumer()) > maxConsumerName {
-		return nil, status.Errorf(codes.InvalidArgument, "consumer: is %d bytes long; at most %d are allowed",
-			len(req.GetConsumer()), maxConsumerName)
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
 	}
-	mode := req.GetMode()
-	switch mode {
-	case podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED:
-		mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL
-	case podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL:
-	case podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT_AND_UPDATES,
-		podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT:
-		return nil, status.Errorf(codes.Unimplemented, "mode: %s isn't served by this version", mode)
-	default:
-		return nil, status.Errorf(codes.InvalidArgument, "mode: %d isn't known", mode)
+	name, err := consumerName(req.GetConsumer(), caller)
+	if err != nil {
+		return nil, err
+	}
+	v, err := viewOf(caller, req.GetMode(), req.GetFilter())
+	if err != nil {
+		return nil, err
 	}
 	if err := checkFormat(req.GetFormat()); err != nil {
 		return nil, err
-	}
-	if proto.Size(req.GetFilter()) > 0 {
-		return nil, status.Error(codes.Unimplemented, "filter: isn't served on the stream by this version")
 	}
 	heartbeat := defaultHeartbeat
 	if d := req.GetHeartbeatInterval(); d != nil && d.AsDuration() != 0 {
@@ -63,12 +59,8 @@ func newSubscription(ctx context.Context, req *podconfigv1.WatchPodUpdatesReques
 		heartbeat = max(d.AsDuration(), minHeartbeat)
 	}
 	sub := &subscription{
-		consumer: req.GetConsumer(), format: req.GetFormat(), view: view(mode), resume: req.GetResumeAfter(), heartbeat: heartbeat,
-	}
-	if sub.consumer == "" {
-		if p, ok := peer.FromContext(ctx); ok {
-			sub.consumer = p.Addr.String()
-		}
+		name: name, caller: caller, view: v, encoding: revision.Encoding{Format: format(req.GetFormat()), Redacted: v.Redacted()},
+		filter: req.GetFilter(), resume: req.GetResumeAfter(), heartbeat: heartbeat,
 	}
 	for i, k := range req.GetKnownPods() {
 		if k.GetUid() == "" {
@@ -82,6 +74,26 @@ func newSubscription(ctx context.Context, req *podconfigv1.WatchPodUpdatesReques
 	return sub, nil
 }
 
+// callerOf is who calls. Without a role there is no data: it must have been found out before.
+func callerOf(ctx context.Context) (access.Caller, error) {
+	caller, ok := access.FromContext(ctx)
+	if !ok || caller.Role == access.None {
+		return access.Caller{}, status.Error(codes.PermissionDenied, "the caller has no role")
+	}
+	return caller, nil
+}
+
+// viewOf is what a caller sees of the stream.
+func viewOf(caller access.Caller, mode podconfigv1.NotificationMode, filter *podconfigv1.PodFilter) (*view.View, error) {
+	v, err := view.New(view.Config{
+		Mode: mode, Filter: filter, Nodes: caller.Nodes, Sources: caller.Sources, Redacted: caller.Role != access.Consumer,
+	})
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return v, nil
+}
+
 func checkFormat(format podconfigv1.PodFormat) error {
 	if _, ok := podconfigv1.PodFormat_name[int32(format)]; !ok {
 		return status.Errorf(codes.InvalidArgument, "format: %d isn't known", format)
@@ -89,8 +101,32 @@ func checkFormat(format podconfigv1.PodFormat) error {
 	return nil
 }
 
-// view is the hash that cursors carry: of all that decides which ops a consumer gets.
-func view(mode podconfigv1.NotificationMode) string {
-	sum := sha256.Sum256([]byte(mode.String()))
-	return hex.EncodeToString(sum[:8])
+// format makes one of the two ways to ask for JSON.
+func format(f podconfigv1.PodFormat) podconfigv1.PodFormat {
+	if f == podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED {
+		return podconfigv1.PodFormat_POD_FORMAT_JSON
+	}
+	return f
+}
+
+// translateKnown puts the digests that an inspector knows pods by in terms of the pods themselves.
+func (s *subscription) translateKnown(st *history.State) []catchup.Known {
+	if !s.view.Redacted() {
+		return s.known
+	}
+	out := make([]catchup.Known, 0, len(s.known))
+	for _, k := range s.known {
+		if p := st.Pod(k.UID); p != nil {
+			if r, err := p.Redacted(); err == nil {
+				if k.SpecDigest == r.SpecDigest {
+					k.SpecDigest = p.SpecDigest
+				}
+				if k.StatusDigest == r.StatusDigest {
+					k.StatusDigest = p.StatusDigest
+				}
+			}
+		}
+		out = append(out, k)
+	}
+	return out
 }

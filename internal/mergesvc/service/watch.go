@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 
@@ -8,25 +9,24 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
 	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/wire"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// batch is how many revisions a stream takes from the history at a time: what a consumer that doesn't read keeps alive.
-const batch = 32
-
 // watch is one stream.
 type watch struct {
-	*subscription
+	*consumer
+	server  *Server
 	history *history.History
 	log     *slog.Logger
 	out     sender
-	// synced is set once the consumer has been told so.
-	synced bool
-	// at is the revision that the consumer is at.
-	at uint64
+	// told is the revision of the last cursor that was sent.
+	told uint64
 	// pending are known pods of sources that hadn't spoken when the consumer came.
 	pending *catchup.Pending
 }
@@ -39,22 +39,27 @@ func (s *Server) WatchPodUpdates(
 	if err != nil {
 		return err
 	}
-	w := &watch{
-		subscription: sub, history: s.history, log: s.log.With("consumer", sub.consumer),
-		out: sender{stream: stream, format: sub.format, instance: s.history.Instance(), view: sub.view},
+	c, err := s.consumers.add(sub)
+	if err != nil {
+		return err
 	}
-	err = s.run(w)
-	w.log.Info("consumer is gone", "revision", w.at, "why", err)
+	defer s.consumers.remove(c)
+	w := &watch{
+		consumer: c, server: s, history: s.history, log: s.log.With("consumer", sub.name, "identity", sub.caller.Identity),
+		out: sender{stream: stream, consumer: c, clock: s.clock},
+	}
+	err = w.run(stream.Context())
+	w.log.Info("consumer is gone", "revision", c.at.Load(), "why", err)
 	return err
 }
 
 // run is the life of a stream.
-func (s *Server) run(w *watch) error {
-	stream := w.out.stream
+func (w *watch) run(ctx context.Context) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	heartbeat := s.clock.NewTimer(w.subscription.heartbeat)
+	clock, interval := w.server.clock, w.subscription.heartbeat
+	heartbeat := clock.NewTimer(interval)
 	defer heartbeat.Stop()
 	for {
 		sent, more, err := w.follow()
@@ -62,10 +67,9 @@ func (s *Server) run(w *watch) error {
 			return err
 		}
 		if sent {
-			heartbeat.Reset(w.subscription.heartbeat)
 			// A closing server must not wait for a consumer that is always behind.
 			select {
-			case <-s.closing:
+			case <-w.server.closing:
 				return goingDown()
 			default:
 				continue
@@ -74,14 +78,19 @@ func (s *Server) run(w *watch) error {
 		select {
 		case <-more:
 		case <-heartbeat.C():
-			if err := w.heartbeatNow(); err != nil {
+			// Reset only here: a stream that is busy doesn't touch its timer.
+			if quiet := clock.Since(w.out.last); quiet < interval {
+				heartbeat.Reset(interval - quiet)
+				continue
+			}
+			if err := w.beat(); err != nil {
 				return err
 			}
-			heartbeat.Reset(w.subscription.heartbeat)
-		case <-s.closing:
+			heartbeat.Reset(interval)
+		case <-w.server.closing:
 			return goingDown()
-		case <-stream.Context().Done():
-			return stream.Context().Err()
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
 }
@@ -93,87 +102,243 @@ func goingDown() error {
 // begin takes the consumer from where it says it is to the current state, and says so.
 func (w *watch) begin() error {
 	st := w.history.State()
-	how := "fresh"
+	known := w.translateKnown(st)
+	how := metrics.Fresh
 	switch at, ok := w.placed(st); {
 	case ok:
 		// Whatever it takes from here, exact history or a coalesced catch-up, follow finds out.
 		// What is published meanwhile can wait: a consumer that is always behind must get to its synced, too.
-		how, w.at, w.pending = "resumed", at, catchup.Undecided(st, at, w.known)
-		for w.at < st.Number {
+		how, w.pending, w.told = metrics.Exact, catchup.Undecided(st, at, known, w.view), at
+		w.at.Store(at)
+		for w.at.Load() < st.Number {
 			if _, _, err := w.follow(); err != nil {
 				return err
 			}
 		}
 		st = w.history.State()
-	case len(w.known) > 0:
-		how = "difference"
+	case len(known) > 0:
+		how = metrics.Known
 		var changes []revision.Change
-		changes, w.pending = catchup.FromKnown(st, w.known)
+		changes, w.pending = catchup.FromKnown(st, known, w.view)
 		w.logRemovals(changes)
 		if err := w.jump(st, changes); err != nil {
 			return err
 		}
 	case w.resume != nil:
-		how = "set"
-		if err := w.jump(st, catchup.Set(st, st.Number)); err != nil {
+		how = metrics.Set
+		if err := w.jump(st, catchup.Set(st, st.Number, w.view)); err != nil {
 			return err
 		}
 	default:
-		if err := w.jump(st, catchup.Fresh(st)); err != nil {
+		if err := w.jump(st, catchup.Fresh(st, w.view)); err != nil {
 			return err
 		}
 	}
-	w.log.Info("consumer is synced", "how", how, "revision", w.at, "pods", len(st.Pods))
-	w.synced = true
-	return w.out.synced(st.Sources, w.at)
+	w.server.metrics.Catchups.WithLabelValues(how).Inc()
+	w.log.Info("consumer is synced", "how", how, "revision", w.at.Load(), "pods", len(st.Pods))
+	cursor := w.cursorAt(st.Instance, w.at.Load())
+	err := w.out.message(&podconfigv1.WatchPodUpdatesResponse{
+		Event:  &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{Sources: w.readiness()}},
+		Cursor: cursor,
+	})
+	w.arrived(cursor)
+	w.synced.Store(true)
+	return err
 }
 
 // placed tells whether the consumer's cursor belongs to this history and view, and at which revision it is.
 func (w *watch) placed(st *history.State) (uint64, bool) {
 	c := w.resume
-	if c == nil || c.GetInstanceId() != st.Instance || c.GetView() != w.view || c.GetRevision() > st.Number {
+	if c == nil || !w.history.Knows(c.GetInstanceId()) || c.GetView() != w.view.Hash() || c.GetRevision() > st.Number {
 		return 0, false
+	}
+	if failpoint.Active(failpoint.ResendCovered) && c.GetRevision() > 0 {
+		return c.GetRevision() - 1, true
 	}
 	return c.GetRevision(), true
 }
 
-// follow sends what has been published since w.at: some revisions, or a catch-up if those are no longer kept. If there is
-// nothing it tells so, with a channel that is closed when there is.
+// follow sends what has been published since the consumer's revision: the next one, or a catch-up if that is no longer kept.
+// If there is nothing it tells so, with a channel that is closed when there is.
 func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
-	revs, kept, more := w.history.After(w.at, batch)
-	if !kept {
-		st := w.history.State()
-		changes, ok := catchup.Coalesced(st, w.at)
-		if !ok {
-			changes = catchup.Set(st, w.at)
-		}
-		changes = w.pending.Settle(changes, st.Number, st.Sources)
-		w.log.Info("consumer fell behind the history and is caught up", "from", w.at, "revision", st.Number, "coalesced", ok)
-		return true, nil, w.jump(st, changes)
+	at := w.at.Load()
+	rev, kept, more := w.history.Next(at)
+	switch {
+	case !kept:
+		return true, nil, w.fellBehind(at)
+	case rev == nil:
+		return false, more, nil
 	}
-	for _, rev := range revs {
-		sources := w.history.Sources()
-		changes := w.pending.Settle(rev.Changes, rev.Number, sources)
-		err := w.out.revision(unit{number: rev.Number, changes: changes, observed: rev.Observed, sources: sources})
-		if err != nil {
-			return false, nil, err
-		}
-		w.at = rev.Number
+	if failpoint.Active(failpoint.SkipRevision) && rev.Number%7 == 0 {
+		w.at.Store(rev.Number)
+		return true, nil, nil
 	}
-	return len(revs) > 0, more, nil
+	if failpoint.Active(failpoint.ReorderRevisions) && rev.Number%5 == 0 {
+		if next, _, _ := w.history.Next(rev.Number); next != nil {
+			if err := w.deliver(next); err != nil {
+				return false, nil, err
+			}
+		}
+	}
+	if err := w.deliver(rev); err != nil {
+		return false, nil, err
+	}
+	w.at.Store(rev.Number)
+	return true, nil, nil
+}
+
+// fellBehind catches up a consumer that is at a revision after which not all are kept.
+func (w *watch) fellBehind(at uint64) error {
+	st := w.history.State()
+	how := metrics.Coalesced
+	changes, ok := catchup.Coalesced(st, at, w.view)
+	if !ok {
+		how, changes = metrics.Set, catchup.Set(st, at, w.view)
+	}
+	changes = w.pending.Settle(changes, st.Number, func() *history.State { return st })
+	w.server.metrics.Catchups.WithLabelValues(how).Inc()
+	if w.synced.Load() {
+		w.server.metrics.Parked.WithLabelValues(metrics.FellBehind).Inc()
+	}
+	w.log.Info("consumer fell behind the history and is caught up", "from", at, "revision", st.Number, "how", how)
+	return w.jump(st, changes)
 }
 
 // jump takes the consumer to the given state at once. From a SET it can't tell what to remove before synced tells it which
 // sources are ready: so they are one unit, or a stream that breaks in between would leave it with a cursor past the removals.
 func (w *watch) jump(st *history.State, changes []revision.Change) error {
+	u := wire.Unit{Number: st.Number, Changes: changes, Sources: st.Sources}
 	isSet := func(c revision.Change) bool { return c.Op == revision.SET }
-	u := unit{number: st.Number, changes: changes, sources: st.Sources}
-	u.open = !w.synced && slices.ContainsFunc(changes, isSet)
-	if err := w.out.revision(u); err != nil {
+	if w.synced.Load() || !slices.ContainsFunc(changes, isSet) {
+		u.Cursor = w.cursorAt(st.Instance, st.Number)
+	}
+	if err := w.out.unit(u); err != nil {
 		return err
 	}
-	w.at = st.Number
+	if len(changes) > 0 && u.Cursor != nil {
+		w.arrived(u.Cursor)
+	}
+	w.at.Store(st.Number)
 	return nil
+}
+
+// deliver sends one revision.
+func (w *watch) deliver(rev *revision.Revision) error {
+	span := w.startSpan(rev)
+	defer span.End()
+	if w.view.Everything() && w.pending.Empty() {
+		return w.deliverShared(rev)
+	}
+	at := func() *history.State {
+		if st, ok := w.history.StateAt(rev.Number); ok {
+			return st
+		}
+		// It has left the history in this moment. The current state is as true, only later: what comes between is told again.
+		return w.history.State()
+	}
+	changes := w.view.Changes(rev, func() []*revision.Pod { return at().Pods })
+	changes = w.pending.Settle(changes, rev.Number, at)
+	if len(changes) == 0 {
+		return nil
+	}
+	u := w.unitOf(rev)
+	u.Changes = changes
+	if err := w.out.unit(u); err != nil {
+		return err
+	}
+	w.delivered(rev, u.Cursor)
+	return nil
+}
+
+// sharedKey names what all consumers with one encoding and view share of a revision.
+type sharedKey struct {
+	encoding revision.Encoding
+	view     string
+}
+
+// shared is a revision in bytes, cursor included, for all who see everything in one encoding.
+type shared struct {
+	frames []wire.Frame
+	cursor *podconfigv1.Cursor
+	err    error
+}
+
+func (w *watch) deliverShared(rev *revision.Revision) error {
+	s := rev.Shared(sharedKey{w.encoding, w.view.Hash()}, func() any {
+		u := w.unitOf(rev)
+		out := &shared{cursor: u.Cursor}
+		for frame, err := range wire.Frames(u, w.encoding) {
+			if err != nil {
+				return &shared{err: err}
+			}
+			out.frames = append(out.frames, frame)
+		}
+		return out
+	}).(*shared)
+	if s.err != nil {
+		return status.Error(codes.Internal, s.err.Error())
+	}
+	for _, frame := range s.frames {
+		if err := w.out.frame(frame); err != nil {
+			return err
+		}
+	}
+	if len(s.frames) > 0 {
+		w.delivered(rev, s.cursor)
+	}
+	return nil
+}
+
+func (w *watch) unitOf(rev *revision.Revision) wire.Unit {
+	return wire.Unit{
+		Number: rev.Number, Changes: rev.Changes, Observed: rev.Observed, Trace: rev.Trace, Sources: w.history.Sources(),
+		Cursor: w.cursorAt(rev.Instance, rev.Number),
+	}
+}
+
+func (w *watch) cursorAt(instance string, number uint64) *podconfigv1.Cursor {
+	return &podconfigv1.Cursor{InstanceId: instance, Revision: number, View: w.view.Hash()}
+}
+
+func (w *watch) delivered(rev *revision.Revision, cursor *podconfigv1.Cursor) {
+	w.server.metrics.DeliverySeconds.Observe(w.out.last.Sub(rev.Published).Seconds())
+	w.arrived(cursor)
+}
+
+// arrived notes the cursor that the consumer has been sent.
+func (w *watch) arrived(cursor *podconfigv1.Cursor) {
+	w.told = cursor.GetRevision()
+	w.cursor.Store(cursor)
+}
+
+// beat sends a heartbeat. It bears a cursor if revisions have gone by that held nothing for this view: so a consumer's cursor
+// doesn't grow old while nothing happens to it.
+func (w *watch) beat() error {
+	at, life := w.at.Load(), w.history.Life()
+	m := &podconfigv1.Heartbeat{Revision: at, Sources: w.readiness(), StoreState: podconfigv1.StoreState_STORE_STATE_DURABLE}
+	if life.Temporary {
+		m.StoreState = podconfigv1.StoreState_STORE_STATE_TEMPORARY
+	}
+	resp := &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: m}}
+	if at > w.told {
+		resp.Cursor = w.cursorAt(life.Instance, at)
+	}
+	if err := w.out.message(resp); err != nil {
+		return err
+	}
+	if resp.Cursor != nil {
+		w.arrived(resp.Cursor)
+	}
+	return nil
+}
+
+// readiness is that of the sources that the consumer sees, at its revision.
+func (w *watch) readiness() []*podconfigv1.SourceReadiness {
+	var out []*podconfigv1.SourceReadiness
+	for _, src := range w.view.Sources(w.history.Sources()) {
+		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(w.at.Load())})
+	}
+	return out
 }
 
 // logRemovals tells of the pods that only this consumer had: no revision's log line names them.
@@ -185,8 +350,4 @@ func (w *watch) logRemovals(changes []revision.Change) {
 			}
 		}
 	}
-}
-
-func (w *watch) heartbeatNow() error {
-	return w.out.heartbeat(w.history.Sources(), w.at)
 }

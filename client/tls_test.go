@@ -1,0 +1,232 @@
+package client_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/client"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// authority signs certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	a := &authority{t: t}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	var der []byte
+	der, a.key = a.sign(template, template, nil)
+	var err error
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return a
+}
+
+// sign signs with the parent's key; a nil one is the new key itself.
+func (a *authority) sign(template, parent *x509.Certificate, with *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if with == nil {
+		with = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, with)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return der, key
+}
+
+// issue returns a certificate and its key, in PEM, for 127.0.0.1 and the name.
+func (a *authority) issue(name string) (cert, key []byte) {
+	a.t.Helper()
+	der, private := a.sign(&x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}, a.cert, a.key)
+	encoded, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})
+}
+
+// files writes a certificate of the authority and the authority itself.
+func (a *authority) files(name string) client.TLS {
+	a.t.Helper()
+	dir := a.t.TempDir()
+	files := client.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"), CAFile: filepath.Join(dir, "ca.crt")}
+	cert, key := a.issue(name)
+	write(a.t, files.CertFile, cert)
+	write(a.t, files.KeyFile, key)
+	write(a.t, files.CAFile, a.pem)
+	return files
+}
+
+func write(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// named is a podconfigd over TLS that ends each stream with its caller's certificate's name.
+type named struct {
+	podconfigv1.UnimplementedPodConfigServiceServer
+}
+
+func (named) WatchPodUpdates(_ *podconfigv1.WatchPodUpdatesRequest, s serverStream) error {
+	p, _ := peer.FromContext(s.Context())
+	return status.Error(codes.InvalidArgument, "you are "+p.AuthInfo.(credentials.TLSInfo).State.PeerCertificates[0].Subject.CommonName)
+}
+
+// serveTLS serves with mutual TLS until the test ends. The certificate is of that name.
+func (a *authority) serveTLS(name string) (endpoint string) {
+	a.t.Helper()
+	certPEM, keyPEM := a.issue(name)
+	cert, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AddCert(a.cert)
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert,
+	})))
+	podconfigv1.RegisterPodConfigServiceServer(server, named{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- server.Serve(l) }()
+	a.t.Cleanup(func() {
+		server.Stop()
+		<-ended
+	})
+	return "tcp://" + l.Addr().String()
+}
+
+// whoAmI is the name that the podconfigd sees, or why the client doesn't get as far.
+func whoAmI(t *testing.T, cfg client.Config) string {
+	t.Helper()
+	c, err := client.New(cfg)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = c.Close() }()
+	return call(t, c.API())
+}
+
+func call(t *testing.T, api podconfigv1.PodConfigServiceClient) string {
+	t.Helper()
+	stream, err := api.WatchPodUpdates(t.Context(), &podconfigv1.WatchPodUpdatesRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	return err.Error()
+}
+
+// TestTLS: over TCP both sides show certificates, and both must be good.
+func TestTLS(t *testing.T) {
+	ours, theirs := newAuthority(t, "ours"), newAuthority(t, "theirs")
+	endpoint := ours.serveTLS("podconfigd")
+	good := ours.files("agent")
+	with := func(change func(*client.TLS)) client.TLS {
+		files := good
+		change(&files)
+		return files
+	}
+	garbage := filepath.Join(t.TempDir(), "garbage")
+	write(t, garbage, []byte("garbage"))
+	stranger := theirs.files("agent")
+	for _, tc := range []struct {
+		name  string
+		files client.TLS
+		want  string
+	}{
+		{"good certificates", good, "you are agent"},
+		{"another name to check, which is right", with(func(f *client.TLS) { f.ServerName = "podconfigd" }), "you are agent"},
+		{"another name to check, which is wrong", with(func(f *client.TLS) { f.ServerName = "other" }), "not other"},
+		{"a podconfigd of another authority", with(func(f *client.TLS) { f.CAFile = stranger.CAFile }), "unknown authority"},
+		{"a certificate of another authority", with(func(f *client.TLS) { f.CertFile, f.KeyFile = stranger.CertFile, stranger.KeyFile }), "Unavailable"},
+		{"the system's authorities", with(func(f *client.TLS) { f.CAFile = "" }), "unknown authority"},
+		{"no key", with(func(f *client.TLS) { f.KeyFile = "" }), "tcp needs a certificate file and a key file"},
+		{"another one's key", with(func(f *client.TLS) { f.KeyFile = stranger.KeyFile }), "private key does not match"},
+		{"no such file", with(func(f *client.TLS) { f.CAFile += "x" }), "ca.crtx: no such file"},
+		{"authorities that aren't", with(func(f *client.TLS) { f.CAFile = garbage }), garbage + " has no certificate"},
+	} {
+		if got := whoAmI(t, client.Config{Endpoint: endpoint, TLS: tc.files}); !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q; want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestTLSRenewal: a new connection is made with the files as they are then, or, while they don't fit together, as they last were.
+func TestTLSRenewal(t *testing.T) {
+	ours := newAuthority(t, "ours")
+	files := ours.files("before")
+	var log bytes.Buffer
+	creds, err := files.TransportCredentials(slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(ours.serveTLS("podconfigd"), "tcp://")
+	connect := func() string {
+		conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return call(t, podconfigv1.NewPodConfigServiceClient(conn))
+	}
+	want := func(name string) {
+		t.Helper()
+		if got := connect(); !strings.Contains(got, "you are "+name) {
+			t.Errorf("podconfigd says %q; want %q", got, name)
+		}
+	}
+	want("before")
+	cert, key := ours.issue("after")
+	write(t, files.CertFile, cert)
+	want("before")
+	want("before")
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), files.CertFile) {
+		t.Errorf("files that don't fit are said %d times; want once, with the file:\n%s", n, &log)
+	}
+	write(t, files.KeyFile, key)
+	want("after")
+}

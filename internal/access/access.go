@@ -1,0 +1,227 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"k8s.io/utils/clock"
+)
+
+// healthService may be called by everyone who gets a connection: it tells nothing of the pods.
+const healthService = "/grpc.health.v1.Health/"
+
+// Config says who may call. The zero value is for Unix sockets only, and lets root and the daemon's own user be consumers.
+type Config struct {
+	// AllowUIDs are consumers beyond root and the daemon's own user. A user of another user namespace that has no uid in this one
+	// comes as the kernel's overflow uid, 65534.
+	AllowUIDs []uint32
+	// File is the access file: YAML with a list "clients" of {commonName, organization, uri, dns | uid, role, nodes, sources}. The
+	// first entry whose given fields all match decides, also for root. Empty: none.
+	File string
+	// CertFile and KeyFile are the server's own certificate and key, ClientCAFile the CAs of its clients, in PEM. All three or none;
+	// with none, TCP can't be served.
+	CertFile, KeyFile, ClientCAFile string
+	// MinimumRole is the least role that may call a method ("/podconfig.v1.PodConfigService/GetPod"). Nil: Inspector for all.
+	MinimumRole func(fullMethod string) Role
+	// Clock tells when certificates expire. Nil: the real one.
+	Clock clock.PassiveClock
+	// Logger gets a line for each change of the files. Nil discards.
+	Logger *slog.Logger
+}
+
+// Access decides who may call. It is safe for concurrent use.
+type Access struct {
+	cfg   Config
+	own   uint32
+	rules atomic.Pointer[rules]
+	// trust is nil without TLS files.
+	trust atomic.Pointer[trust]
+
+	mu     sync.Mutex // for Reload
+	groups []*fileGroup
+}
+
+// Local is the Access of the zero Config: root and the daemon's own user, on Unix sockets.
+func Local() *Access { return newAccess(Config{}) }
+
+// New reads the files. Later changes are taken over by Reload.
+func New(cfg Config) (*Access, error) {
+	a := newAccess(cfg)
+	switch given := []string{cfg.CertFile, cfg.KeyFile, cfg.ClientCAFile}; {
+	case !slices.Contains(given, ""):
+		a.groups = append(a.groups, &fileGroup{paths: given, use: a.useTrust, log: a.cfg.Logger})
+	case slices.ContainsFunc(given, func(path string) bool { return path != "" }):
+		return nil, errors.New("TLS takes a certificate, its key and the clients' CAs: all three, or none")
+	}
+	if cfg.File != "" {
+		a.groups = append(a.groups, &fileGroup{paths: []string{cfg.File}, use: a.useRules, log: a.cfg.Logger})
+	}
+	for _, g := range a.groups {
+		if err := g.load(); err != nil {
+			return nil, fmt.Errorf("read who may call: %w", err)
+		}
+	}
+	return a, nil
+}
+
+func newAccess(cfg Config) *Access {
+	if cfg.MinimumRole == nil {
+		cfg.MinimumRole = func(string) Role { return Inspector }
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &Access{cfg: cfg, own: uint32(os.Geteuid())} //nolint:gosec // A uid has 32 bits.
+	a.rules.Store(&rules{})
+	return a
+}
+
+func (a *Access) useTrust(contents [][]byte) error {
+	t, err := newTrust(contents[0], contents[1], contents[2], a.cfg.Clock.Now)
+	if err == nil {
+		a.trust.Store(t)
+	}
+	return err
+}
+
+func (a *Access) useRules(contents [][]byte) error {
+	r, err := parseRules(a.cfg.File, contents[0])
+	if err == nil {
+		a.rules.Store(r)
+	}
+	return err
+}
+
+// TLS tells whether TCP can be served.
+func (a *Access) TLS() bool { return a.trust.Load() != nil }
+
+// OtherUsers tells whether users beyond root and the daemon's own may have a role on a Unix socket, so that its mode must let them
+// connect.
+func (a *Access) OtherUsers() bool {
+	other := func(uid uint32) bool { return uid != 0 && uid != a.own }
+	return slices.ContainsFunc(a.cfg.AllowUIDs, other) ||
+		slices.ContainsFunc(a.rules.Load().entries, func(e entry) bool { return e.UID != nil && other(*e.UID) })
+}
+
+// Reloads tells whether there are files to Reload, or certificates that expire.
+func (a *Access) Reloads() bool { return len(a.groups) > 0 }
+
+// Reload reads the files again, and takes over what has changed and is the same as at the call before: so changes are in force
+// two calls later. Files that can't be used, or don't fit together, are logged once, and what was read before stays.
+func (a *Access) Reload() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	others := a.OtherUsers()
+	for _, g := range a.groups {
+		g.reload()
+	}
+	if !others && a.OtherUsers() {
+		a.cfg.Logger.Warn("other users have roles now, but sockets that were made before let only their owner connect; restart to change that")
+	}
+}
+
+// Authorize decides whether a call may be made, by the rules of now. It returns the context with the Caller, or an error with the
+// code PERMISSION_DENIED, or UNAUTHENTICATED if a certificate has expired since the handshake.
+func (a *Access) Authorize(ctx context.Context, fullMethod string) (context.Context, error) {
+	p, _ := peer.FromContext(ctx)
+	if p == nil {
+		return ctx, status.Error(codes.Unauthenticated, "the connection doesn't tell who calls")
+	}
+	info, ok := p.AuthInfo.(*AuthInfo)
+	if !ok {
+		return ctx, status.Error(codes.Unauthenticated, "the connection doesn't tell who calls")
+	}
+	caller := a.caller(info, a.rules.Load())
+	ctx = NewContext(ctx, caller)
+	if strings.HasPrefix(fullMethod, healthService) {
+		return ctx, nil
+	}
+	_, name := info.identity()
+	if a.expired(info) {
+		return ctx, status.Errorf(codes.Unauthenticated, "the certificate of %s has expired; connect again with a new one", name)
+	}
+	if caller.Role == None {
+		return ctx, status.Errorf(codes.PermissionDenied, "no role for %s; the access file (--access-file) gives roles%s", name, hint(info))
+	}
+	if least := a.cfg.MinimumRole(fullMethod); caller.Role < least {
+		return ctx, status.Errorf(codes.PermissionDenied, "%s is %s; %s is for the role %s", name, caller.Role, fullMethod, least)
+	}
+	return ctx, nil
+}
+
+// hint tells a local user what else gives roles.
+func hint(i *AuthInfo) string {
+	if i.Unix != nil {
+		return ", and --allow-uid the role consumer"
+	}
+	return ""
+}
+
+// caller is who the connection's peer is to the rules.
+func (a *Access) caller(i *AuthInfo, r *rules) Caller {
+	c := Caller{Peer: i.Peer}
+	c.Identity, _ = i.identity()
+	if i.Unix != nil {
+		uid := i.Unix.Uid
+		if e := r.find(uid, nil); e != nil {
+			c.Role, c.Nodes, c.Sources = e.role, e.Nodes, e.Sources
+		} else if uid == 0 || uid == a.own || slices.Contains(a.cfg.AllowUIDs, uid) {
+			c.Role = Consumer
+		}
+		return c
+	}
+	// A consumer's name is bound to its identity, so no certificate may take a local user's.
+	if strings.HasPrefix(c.Identity, uidPrefix) {
+		c.Identity = "certificate:" + c.Identity
+		return c
+	}
+	if e := r.find(noUID, i.Certificates[0]); e != nil && c.Identity != "" {
+		c.Role, c.Nodes, c.Sources = e.role, e.Nodes, e.Sources
+	}
+	return c
+}
+
+// stand notes under which rules the connection begins.
+func (a *Access) stand(i *AuthInfo) {
+	r := a.rules.Load()
+	i.caller = a.caller(i, r)
+	i.rules.Store(r)
+}
+
+func (a *Access) expired(i *AuthInfo) bool {
+	return i.Unix == nil && a.cfg.Clock.Now().After(i.expires)
+}
+
+// Recheck tells why a connection can't stay as it is: its certificate has expired or its CA is no longer trusted, or the caller's
+// role or scope has changed, while its streams go by the former. It is cheap unless the files have changed.
+func (a *Access) Recheck(i *AuthInfo) error {
+	if a.expired(i) {
+		return errors.New("its certificate has expired")
+	}
+	if t := a.trust.Load(); i.Unix == nil && i.trust.Load() != t {
+		if err := t.verify(i.Certificates, a.cfg.Clock.Now()); err != nil {
+			return fmt.Errorf("its certificate isn't good any more: %w", err)
+		}
+		i.trust.Store(t)
+	}
+	if r := a.rules.Load(); i.rules.Load() != r {
+		if now := a.caller(i, r); !now.equal(i.caller) {
+			return fmt.Errorf("its role or scope has changed from %s to %s", i.caller.describe(), now.describe())
+		}
+		i.rules.Store(r)
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+package access
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/access/accesstest"
+)
+
+func open(t *testing.T, cfg Config, log *strings.Builder) *Access {
+	t.Helper()
+	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// tlsFiles are the files of a server that trusts ca for clients.
+type tlsFiles struct{ dir string }
+
+func (f tlsFiles) config() Config {
+	return Config{
+		CertFile: filepath.Join(f.dir, "cert"), KeyFile: filepath.Join(f.dir, "key"), ClientCAFile: filepath.Join(f.dir, "ca"),
+		File: filepath.Join(f.dir, "access"),
+	}
+}
+
+func newTLSFiles(t *testing.T, ca *accesstest.CA, access string) tlsFiles {
+	t.Helper()
+	f := tlsFiles{t.TempDir()}
+	cert, key := ca.Issue(accesstest.Request{Server: true})
+	for name, data := range map[string][]byte{"cert": cert, "key": key, "ca": ca.PEM, "access": []byte(access)} {
+		f.write(t, name, data)
+	}
+	return f
+}
+
+func (f tlsFiles) write(t *testing.T, name string, data []byte) {
+	t.Helper()
+	accesstest.WriteFile(t, filepath.Join(f.dir, name), data)
+}
+
+// uid is the AuthInfo of a local user.
+func uid(a *Access, id uint32) *AuthInfo {
+	i := &AuthInfo{Peer: uidIdentity(id), Unix: &unix.Ucred{Uid: id}}
+	a.stand(i)
+	return i
+}
+
+// client is the AuthInfo of a TLS client with a certificate of ca.
+func client(t *testing.T, a *Access, ca *accesstest.CA, r accesstest.Request) *AuthInfo {
+	t.Helper()
+	text, _ := ca.Issue(r)
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &AuthInfo{Peer: "192.0.2.1", Certificates: []*x509.Certificate{cert}, expires: cert.NotAfter}
+	i.trust.Store(a.trust.Load())
+	a.stand(i)
+	return i
+}
+
+func authorize(a *Access, i *AuthInfo, method string) (Caller, error) {
+	ctx, err := a.Authorize(peer.NewContext(context.Background(), &peer.Peer{AuthInfo: i}), method)
+	c, _ := FromContext(ctx)
+	return c, err
+}
+
+// TestAuthorize: who may call what, by the flags, the access file and the role that a method takes.
+func TestAuthorize(t *testing.T) {
+	ca := accesstest.NewCA(t, "ca")
+	files := newTLSFiles(t, ca, `
+clients:
+- {uid: 8, role: inspector, sources: [file]}
+- {uid: 9, role: inspector}
+- {commonName: web, role: consumer, nodes: [n1]}
+- {commonName: ops, role: inspector}
+- {commonName: "uid:0", role: consumer}
+- {organization: all, role: consumer}
+`)
+	cfg := files.config()
+	cfg.AllowUIDs = []uint32{7, 9}
+	cfg.MinimumRole = func(method string) Role {
+		if method == "/s/Secrets" {
+			return Consumer
+		}
+		return Inspector
+	}
+	a := open(t, cfg, &strings.Builder{})
+	cert := func(r accesstest.Request) *AuthInfo { return client(t, a, ca, r) }
+	own := uint32(os.Geteuid())
+	for _, tc := range []struct {
+		name     string
+		info     *AuthInfo
+		identity string
+		role     Role
+		pods     codes.Code // of a method for inspectors
+		secrets  codes.Code // of a method for consumers
+		message  string
+	}{
+		{"root", uid(a, 0), "uid:0", Consumer, codes.OK, codes.OK, ""},
+		{"the daemon's user", uid(a, own), uidIdentity(own), Consumer, codes.OK, codes.OK, ""},
+		{"an allowed user", uid(a, 7), "uid:7", Consumer, codes.OK, codes.OK, ""},
+		{"a user of the file", uid(a, 8), "uid:8", Inspector, codes.OK, codes.PermissionDenied, "uid 8 is inspector; /s/Secrets is for the role consumer"},
+		{"the file comes before the flag", uid(a, 9), "uid:9", Inspector, codes.OK, codes.PermissionDenied, "uid 9 is inspector"},
+		{"another user", uid(a, 10), "uid:10", None, codes.PermissionDenied, codes.PermissionDenied, "no role for uid 10; the access file (--access-file) gives roles, and --allow-uid"},
+		{"a consumer", cert(accesstest.Request{CommonName: "web"}), "web", Consumer, codes.OK, codes.OK, ""},
+		{"an inspector", cert(accesstest.Request{CommonName: "ops"}), "ops", Inspector, codes.OK, codes.PermissionDenied, "CN=ops is inspector"},
+		{"not in the file", cert(accesstest.Request{CommonName: "x"}), "x", None, codes.PermissionDenied, codes.PermissionDenied, "no role for CN=x; the access file"},
+		{"a local user's name", cert(accesstest.Request{CommonName: "uid:0"}), "certificate:uid:0", None, codes.PermissionDenied, codes.PermissionDenied, "no role for CN=uid:0"},
+		{"by URI", cert(accesstest.Request{URI: "spiffe://x/y", DNS: "y", Organization: "all"}), "spiffe://x/y", Consumer, codes.OK, codes.OK, ""},
+		{"by DNS name", cert(accesstest.Request{DNS: "y", Organization: "all"}), "y", Consumer, codes.OK, codes.OK, ""},
+		{"no name to be bound to", cert(accesstest.Request{Organization: "all"}), "", None, codes.PermissionDenied, codes.PermissionDenied, "no role for a certificate without a name"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			caller, err := authorize(a, tc.info, "/s/Pods")
+			if status.Code(err) != tc.pods || caller.Identity != tc.identity || caller.Role != tc.role || caller.Peer != tc.info.Peer {
+				t.Errorf("a method for inspectors: %+v, %v; want identity %q, role %s, %s", caller, err, tc.identity, tc.role, tc.pods)
+			}
+			_, err = authorize(a, tc.info, "/s/Secrets")
+			if status.Code(err) != tc.secrets || !strings.Contains(status.Convert(err).Message(), tc.message) {
+				t.Errorf("a method for consumers: %v; want %s with %q", err, tc.secrets, tc.message)
+			}
+			if _, err := authorize(a, tc.info, "/grpc.health.v1.Health/Check"); err != nil {
+				t.Errorf("health: %v; want it for everybody", err)
+			}
+		})
+	}
+	if c, _ := authorize(a, cert(accesstest.Request{CommonName: "web"}), "/s/Pods"); len(c.Nodes) != 1 || c.Nodes[0] != "n1" || len(c.Sources) != 0 {
+		t.Errorf("the scope of web is %+v; want node n1 and all sources", c)
+	}
+	if _, err := a.Authorize(context.Background(), "/s/Pods"); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a call of nobody: %v; want UNAUTHENTICATED", err)
+	}
+}
+
+// TestRecheck: a connection stays as long as it would be let in again as the same caller, and no longer.
+func TestRecheck(t *testing.T) {
+	old, next := accesstest.NewCA(t, "old"), accesstest.NewCA(t, "next")
+	const entries = "clients:\n- {commonName: a, role: consumer}\n- {commonName: b, role: consumer}\n"
+	files := newTLSFiles(t, old, entries)
+	cfg := files.config()
+	now := clocktesting.NewFakePassiveClock(time.Now())
+	cfg.Clock = now
+	a := open(t, cfg, &strings.Builder{})
+	aOld := client(t, a, old, accesstest.Request{CommonName: "a"})
+	bOld := client(t, a, old, accesstest.Request{CommonName: "b"})
+	root := uid(a, 0)
+	check := func(step string, i *AuthInfo, want string) {
+		t.Helper()
+		err := a.Recheck(i)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v; want %q", step, err, want)
+		}
+	}
+	reload := func(name, text string) {
+		files.write(t, name, []byte(text))
+		a.Reload()
+		a.Reload()
+	}
+	check("nothing changed", aOld, "")
+
+	reload("access", strings.Replace(entries, "b, role: consumer", "b, role: consumer, nodes: [n1]", 1))
+	check("another's scope changed", aOld, "")
+	check("its scope changed", bOld, `from consumer to consumer of nodes ["n1"]`)
+	check("root isn't concerned", root, "")
+	reload("access", entries+"- {uid: 0, role: inspector}\n")
+	check("root's role changed", root, "from consumer to inspector")
+	check("its own role is the same still", aOld, "")
+	reload("access", "clients: []\n")
+	check("its role is gone", aOld, "from consumer to none")
+	reload("access", entries)
+
+	both := string(old.PEM) + string(next.PEM)
+	reload("ca", both)
+	check("one more CA", aOld, "")
+	aNext := client(t, a, next, accesstest.Request{CommonName: "a"})
+	reload("ca", string(next.PEM))
+	check("its CA is gone", aOld, "isn't good any more")
+	check("its CA is the one that stays", aNext, "")
+
+	now.SetTime(aNext.expires.Add(time.Second))
+	check("it has expired", aNext, "has expired")
+	if _, err := authorize(a, aNext, "/s/Pods"); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a call with an expired certificate: %v; want UNAUTHENTICATED", err)
+	}
+}
+
+// TestKeepsFilesThatFit: certificate and key are taken over only together.
+func TestKeepsFilesThatFit(t *testing.T) {
+	ca := accesstest.NewCA(t, "ca")
+	files := newTLSFiles(t, ca, "clients: []\n")
+	var log strings.Builder
+	a := open(t, files.config(), &log)
+	first := a.trust.Load()
+	cert, key := ca.Issue(accesstest.Request{Server: true})
+	steps := []struct {
+		name, file string
+		data       []byte
+		taken      bool
+	}{
+		{"half a certificate", "cert", cert[:len(cert)/2], false},
+		{"a certificate without its key", "cert", cert, false},
+		{"no CA", "ca", []byte("none"), false},
+		{"the key too, but no CA", "key", key, false},
+		{"all three", "ca", ca.PEM, true},
+	}
+	for _, s := range steps {
+		files.write(t, s.file, s.data)
+		for range 3 {
+			a.Reload()
+		}
+		if taken := a.trust.Load() != first; taken != s.taken {
+			t.Errorf("%s: taken over: %v; want %v\n%s", s.name, taken, s.taken, log.String())
+		}
+	}
+	if n := strings.Count(log.String(), "can't be used"); n < 2 || n > 4 {
+		t.Errorf("the log tells %d times of files that can't be used; want each problem once:\n%s", n, log.String())
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	ca := accesstest.NewCA(t, "ca")
+	for _, tc := range []struct {
+		name, want string
+		change     func(*Config, tlsFiles)
+	}{
+		{"no key", "all three, or none", func(c *Config, _ tlsFiles) { c.KeyFile = "" }},
+		{"only a CA", "all three, or none", func(c *Config, _ tlsFiles) { c.KeyFile, c.CertFile = "", "" }},
+		{"a file that isn't there", "no such file", func(c *Config, _ tlsFiles) { c.File += "x" }},
+		{"an empty file", "is empty", func(_ *Config, f tlsFiles) { f.write(t, "access", nil) }},
+		{"a huge file", "larger than", func(_ *Config, f tlsFiles) { f.write(t, "ca", make([]byte, maxFile+1)) }},
+		{"another key", "does not match", func(_ *Config, f tlsFiles) {
+			_, key := ca.Issue(accesstest.Request{})
+			f.write(t, "key", key)
+		}},
+		{"no CA in the file", "no certificate", func(_ *Config, f tlsFiles) { f.write(t, "ca", []byte("x")) }},
+		{"a mistake in the access file", "access:1: clients[0]", func(_ *Config, f tlsFiles) { f.write(t, "access", []byte("clients: [{uid: 1}]")) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			files := newTLSFiles(t, ca, "clients: []\n")
+			cfg := files.config()
+			tc.change(&cfg, files)
+			if a, err := New(cfg); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("New: %v, %v; want an error with %q", a, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestOtherUsers: a socket is opened to all users only if one of them has a role.
+func TestOtherUsers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "access")
+	for _, tc := range []struct {
+		name, entries string
+		allow         []uint32
+		want          bool
+	}{
+		{"none", "clients: []", nil, false},
+		{"certificates only", "clients: [{commonName: a, role: consumer}]", nil, false},
+		{"root only", "clients: [{uid: 0, role: inspector}]", []uint32{0}, false},
+		{"an allowed user", "clients: []", []uint32{7}, true},
+		{"a user of the file", "clients: [{uid: 7, role: inspector}]", nil, true},
+	} {
+		accesstest.WriteFile(t, file, []byte(tc.entries))
+		if got := open(t, Config{File: file, AllowUIDs: tc.allow}, &strings.Builder{}).OtherUsers(); got != tc.want {
+			t.Errorf("%s: %v; want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// fakeConn is a connection whose addresses are all that is asked for.
+type fakeConn struct {
+	net.Conn
+	local, remote net.Addr
+}
+
+func (c fakeConn) LocalAddr() net.Addr  { return c.local }
+func (c fakeConn) RemoteAddr() net.Addr { return c.remote }
+
+// TestPeer: one host is one peer, however its address is written; who can't be known is refused.
+func TestPeer(t *testing.T) {
+	tcp := func(ip, zone string) net.Conn {
+		a := &net.TCPAddr{IP: net.ParseIP(ip), Port: 4711, Zone: zone}
+		return fakeConn{local: a, remote: a}
+	}
+	for _, tc := range []struct {
+		conn net.Conn
+		want string
+	}{
+		{tcp("192.0.2.1", ""), "192.0.2.1"},
+		{tcp("::ffff:192.0.2.1", ""), "192.0.2.1"},
+		{tcp("2001:db8::1", ""), "2001:db8::1"},
+		{tcp("fe80::1", "eth0"), "fe80::1"},
+		{fakeConn{local: &net.UDPAddr{}, remote: &net.UDPAddr{}}, ""},
+		{fakeConn{local: &net.UnixAddr{Net: "unix"}}, ""},
+	} {
+		got, err := Peer(tc.conn)
+		if got != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("the peer of %+v is %q, %v; want %q", tc.conn, got, err, tc.want)
+		}
+	}
+}
+
+// TestExpiryOfChain: a connection is good as long as one of its chains is, and a chain as long as all of it.
+func TestExpiryOfChain(t *testing.T) {
+	at := func(hours int) *x509.Certificate {
+		return &x509.Certificate{NotAfter: time.Unix(int64(hours)*3600, 0)}
+	}
+	got := expiry([][]*x509.Certificate{{at(9), at(2), at(20)}, {at(9), at(5), at(7)}})
+	if want := at(5).NotAfter; !got.Equal(want) {
+		t.Errorf("the chains end at %v; want %v, when the last of them does, with the first of its certificates", got, want)
+	}
+}

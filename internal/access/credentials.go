@@ -1,0 +1,120 @@
+package access
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/credentials"
+)
+
+// AuthInfo is what a connection's handshake told of the caller. Each connection has its own.
+type AuthInfo struct {
+	credentials.CommonAuthInfo
+
+	// Peer is as Caller.Peer.
+	Peer string
+	// Unix is who made the connection, with uid, gid and pid. Nil over TLS.
+	Unix *unix.Ucred
+	// Certificates is the client's chain, its own first. Nil on a Unix socket.
+	Certificates []*x509.Certificate
+
+	expires time.Time
+	// What the connection stands on: the rules and CAs that it was last found good under, and the caller that it was to them.
+	caller Caller
+	rules  atomic.Pointer[rules]
+	trust  atomic.Pointer[trust]
+}
+
+// AuthType is "tls" or "unix".
+func (i *AuthInfo) AuthType() string {
+	if i.Unix == nil {
+		return "tls"
+	}
+	return "unix"
+}
+
+// identity is as Caller.Identity, and name is how messages call it.
+func (i *AuthInfo) identity() (identity, name string) {
+	if i.Unix != nil {
+		return uidIdentity(i.Unix.Uid), fmt.Sprintf("uid %d", i.Unix.Uid)
+	}
+	switch c := i.Certificates[0]; {
+	case c.Subject.CommonName != "":
+		return c.Subject.CommonName, "CN=" + c.Subject.CommonName
+	case len(c.URIs) > 0:
+		return c.URIs[0].String(), "URI " + c.URIs[0].String()
+	case len(c.DNSNames) > 0:
+		return c.DNSNames[0], "DNS name " + c.DNSNames[0]
+	default:
+		return "", "a certificate without a name"
+	}
+}
+
+// TransportCredentials are for a gRPC server on Unix sockets and, if there are TLS files, TCP. The handshake waits as long as the
+// connection's deadline lets it (grpc.ConnectionTimeout).
+func (a *Access) TransportCredentials() credentials.TransportCredentials {
+	return &transport{a, credentials.NewTLS(&tls.Config{
+		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return a.trust.Load().config, nil },
+	})}
+}
+
+type transport struct {
+	access *Access
+	tls    credentials.TransportCredentials
+}
+
+func (t *transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	peer, err := Peer(conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	info := &AuthInfo{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}, Peer: peer}
+	if overTCP(conn) {
+		conn, err = t.handshakeTLS(conn, info)
+	} else {
+		info.Unix, err = peerCred(conn)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	t.access.stand(info)
+	return conn, info, nil
+}
+
+func (t *transport) handshakeTLS(conn net.Conn, info *AuthInfo) (net.Conn, error) {
+	// Loaded before the handshake loads its own: if the files change between the two, Recheck verifies once more.
+	trust := t.access.trust.Load()
+	if trust == nil {
+		return nil, errors.New("there are no TLS files to serve TCP with")
+	}
+	info.trust.Store(trust)
+	conn, auth, err := t.tls.ServerHandshake(conn)
+	if err != nil {
+		return nil, err
+	}
+	state := auth.(credentials.TLSInfo).State
+	info.Certificates, info.expires = state.PeerCertificates, expiry(state.VerifiedChains)
+	return conn, nil
+}
+
+// ClientHandshake always fails: these are a server's credentials.
+func (*transport) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("these credentials are a server's")
+}
+
+func (*transport) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "unix or tls"}
+}
+
+func (t *transport) Clone() credentials.TransportCredentials { return t.access.TransportCredentials() }
+
+// OverrideServerName does nothing: a server has no use for it.
+func (*transport) OverrideServerName(string) error { return nil }

@@ -1,0 +1,159 @@
+package access
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// rules are the entries of the access file, in its order.
+type rules struct {
+	entries []entry
+}
+
+// entry gives a role to the callers that match all of its given fields. A pointer tells a field that is left out, which matches
+// everything, from one that is empty, which is a mistake.
+type entry struct {
+	CommonName   *string `yaml:"commonName"`
+	Organization *string `yaml:"organization"`
+	URI          *string `yaml:"uri"`
+	DNS          *string `yaml:"dns"`
+	UID          *uint32 `yaml:"uid"`
+
+	Role    string   `yaml:"role"`
+	Nodes   []string `yaml:"nodes"`
+	Sources []string `yaml:"sources"`
+
+	role Role
+}
+
+// parseRules reads an access file. Errors begin with the file's name, and with the line where there is one.
+func parseRules(name string, data []byte) (*rules, error) {
+	var file struct {
+		Clients []entry `yaml:"clients"`
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder.KnownFields(true)
+	err := decoder.Decode(&file)
+	if errors.Is(err, io.EOF) || err == nil && file.Clients == nil {
+		return nil, fmt.Errorf(`%s: it has no list "clients"; to give roles to nobody, write "clients: []"`, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var more yaml.Node
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: there is more than one YAML document; an access file is one", name)
+	}
+	lines := entryLines(data)
+	for i := range file.Clients {
+		e := &file.Clients[i]
+		err := e.complete()
+		if before := slices.IndexFunc(file.Clients[:i], e.matchesSame); err == nil && before >= 0 {
+			err = fmt.Errorf("clients[%d] matches the same callers and comes first", before)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: clients[%d]: %w", name, lines[i], i, err)
+		}
+	}
+	return &rules{file.Clients}, nil
+}
+
+// entryLines are the lines on which the entries begin. The data is known to decode.
+func entryLines(data []byte) []int {
+	var file struct {
+		Clients []yaml.Node `yaml:"clients"`
+	}
+	_ = yaml.Unmarshal(data, &file)
+	var lines []int
+	for _, node := range file.Clients {
+		lines = append(lines, node.Line)
+	}
+	return lines
+}
+
+// complete fills in the role, and says what is wrong with the entry.
+func (e *entry) complete() error {
+	certificate := false
+	for field, value := range e.certificateFields() {
+		if value != nil && *value == "" {
+			return fmt.Errorf("%s is empty; leave it out to match any", field)
+		}
+		certificate = certificate || value != nil
+	}
+	switch {
+	case !certificate && e.UID == nil:
+		return errors.New("nothing says whom it is about: give commonName, organization, uri, dns or uid")
+	case certificate && e.UID != nil:
+		return errors.New("uid is about Unix sockets and the other fields about certificates: no caller has both")
+	case e.UID != nil && *e.UID == noUID:
+		return fmt.Errorf("uid: %d is no user's", *e.UID)
+	}
+	switch e.Role {
+	case Inspector.String():
+		e.role = Inspector
+	case Consumer.String():
+		e.role = Consumer
+	default:
+		return fmt.Errorf("role: %q; want consumer or inspector", e.Role)
+	}
+	for field, scope := range map[string][]string{"nodes": e.Nodes, "sources": e.Sources} {
+		if scope != nil && len(scope) == 0 {
+			return fmt.Errorf("%s is empty, which would be none or all; leave it out for all", field)
+		}
+		for i, name := range scope {
+			if name == "" || strings.TrimSpace(name) != name || strings.Contains(name, "*") {
+				return fmt.Errorf("%s[%d]: %q; want a name, there are no patterns", field, i, name)
+			}
+		}
+	}
+	return nil
+}
+
+func (e *entry) certificateFields() map[string]*string {
+	return map[string]*string{"commonName": e.CommonName, "organization": e.Organization, "uri": e.URI, "dns": e.DNS}
+}
+
+// matchesSame tells whether both entries are about the same callers.
+func (e *entry) matchesSame(o entry) bool {
+	return samePtr(e.CommonName, o.CommonName) && samePtr(e.Organization, o.Organization) && samePtr(e.URI, o.URI) &&
+		samePtr(e.DNS, o.DNS) && samePtr(e.UID, o.UID)
+}
+
+func samePtr[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// find returns the first entry that matches: a uid if there is no certificate. It is nil if there is none.
+func (r *rules) find(uid uint32, certificate *x509.Certificate) *entry {
+	for i := range r.entries {
+		if e := &r.entries[i]; e.matches(uid, certificate) {
+			return e
+		}
+	}
+	return nil
+}
+
+func (e *entry) matches(uid uint32, c *x509.Certificate) bool {
+	if e.UID != nil || c == nil {
+		return e.UID != nil && c == nil && *e.UID == uid
+	}
+	if e.CommonName != nil && *e.CommonName != c.Subject.CommonName ||
+		e.Organization != nil && !slices.Contains(c.Subject.Organization, *e.Organization) ||
+		e.DNS != nil && !slices.Contains(c.DNSNames, *e.DNS) {
+		return false
+	}
+	if e.URI == nil {
+		return true
+	}
+	for _, uri := range c.URIs {
+		if uri.String() == *e.URI {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/grpcserver"
+)
+
+func TestAccess(t *testing.T) {
+	cfg, limits, err := parse(t).Access()
+	if err != nil {
+		t.Fatalf("the defaults: %v; want them accepted", err)
+	}
+	if diff := cmp.Diff(access.Config{}, cfg); diff != "" {
+		t.Errorf("the defaults let others in than root and the daemon's own user (-want +got):\n%s", diff)
+	}
+	wantLimits := grpcserver.Limits{MaxConnectionsPerPeer: 1024, MaxStreamsPerConnection: 256, RequestsPerSecond: 500}
+	if diff := cmp.Diff(wantLimits, limits); diff != "" {
+		t.Errorf("default limits (-want +got):\n%s", diff)
+	}
+	cfg, limits, err = parse(t, "--listen=tcp://:9443", "--tls-cert-file=/c", "--tls-private-key-file=/k", "--client-ca-file=/ca",
+		"--access-file=/a", "--allow-uid=7", "--allow-uid=4294967294", "--max-connections-per-peer=10",
+		"--max-streams-per-connection=20", "--max-requests-per-second=30").Access()
+	if err != nil {
+		t.Fatalf("all flags: %v; want them accepted", err)
+	}
+	want := access.Config{CertFile: "/c", KeyFile: "/k", ClientCAFile: "/ca", File: "/a", AllowUIDs: []uint32{7, 4294967294}}
+	if diff := cmp.Diff(want, cfg); diff != "" {
+		t.Errorf("access (-want +got):\n%s", diff)
+	}
+	wantLimits = grpcserver.Limits{MaxConnectionsPerPeer: 10, MaxStreamsPerConnection: 20, RequestsPerSecond: 30}
+	if diff := cmp.Diff(wantLimits, limits); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}
+
+// TestAccessMistakes: each mistake is told by the flag to give.
+func TestAccessMistakes(t *testing.T) {
+	const tcp = "--listen=tcp://127.0.0.1:9443"
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"TCP without TLS", []string{"--listen=unix:///s", tcp}, "--listen tcp://127.0.0.1:9443: TCP is served only with mutual TLS; " +
+			"give --tls-cert-file and --tls-private-key-file and --client-ca-file too, or use unix:///path"},
+		{"TCP without a client CA", []string{tcp, "--tls-cert-file=c", "--tls-private-key-file=k"}, "give --client-ca-file too"},
+		{"TCP without roles", []string{tcp, "--tls-cert-file=c", "--tls-private-key-file=k", "--client-ca-file=ca"}, "give --access-file"},
+		{"a certificate without its key", []string{"--tls-cert-file=c", "--client-ca-file=ca"}, "give --tls-private-key-file too"},
+		{"a key alone", []string{"--tls-private-key-file=k"}, "give --tls-cert-file and --client-ca-file too"},
+		{"no user", []string{"--allow-uid=4294967295"}, "--allow-uid 4294967295: no user"},
+		{"no connections", []string{"--max-connections-per-peer=0"}, "--max-connections-per-peer 0: want a number from 1"},
+		{"no streams", []string{"--max-streams-per-connection=-1"}, "--max-streams-per-connection -1: want a number from 1"},
+		{"no requests", []string{"--max-requests-per-second=0"}, "--max-requests-per-second 0: want a number from 1"},
+		{"more than there are", []string{"--max-requests-per-second=9999999999"}, "want a number from 1 to"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, _, err := parse(t, tc.args...).Access(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%q: %v; want an error with %q", tc.args, err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,64 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// million is what the sampling rate is a part of, as in the kubelet's configuration.
+const million = 1_000_000
+
+// Tracing says where spans go.
+type Tracing struct {
+	// Endpoint is the host:port of an OpenTelemetry collector that takes OTLP over gRPC. Empty: no spans are made.
+	Endpoint string
+	// SamplingRatePerMillion is how many of a million traces are kept.
+	SamplingRatePerMillion int
+}
+
+// AddFlags adds the flags to fs, named after the fields of the kubelet's tracing configuration.
+func (t *Tracing) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&t.Endpoint, "tracing-endpoint", "",
+		"host:port of an OpenTelemetry collector (OTLP over gRPC, without TLS, so on this node) to send spans to; default: none")
+	fs.IntVar(&t.SamplingRatePerMillion, "tracing-sampling-rate-per-million", 0, "how many of a million traces are sent")
+}
+
+// Provider is where the daemon's tracers come from, and what ends it: spans that are waiting are sent then, for a few seconds
+// at most. A collector that can't be reached costs spans and nothing else.
+func (t *Tracing) Provider(ctx context.Context, name string) (trace.TracerProvider, func(), error) {
+	if t.Endpoint == "" {
+		return noop.NewTracerProvider(), func() {}, nil
+	}
+	if t.SamplingRatePerMillion < 0 || t.SamplingRatePerMillion > million {
+		return nil, nil, fmt.Errorf("--tracing-sampling-rate-per-million %d: want 0 to %d", t.SamplingRatePerMillion, million)
+	}
+	if strings.Contains(t.Endpoint, "://") {
+		return nil, nil, fmt.Errorf("--tracing-endpoint %s: want host:port", t.Endpoint)
+	}
+	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(t.Endpoint), otlptracegrpc.WithInsecure())
+	if err != nil {
+		return nil, nil, fmt.Errorf("--tracing-endpoint %s: %w", t.Endpoint, err)
+	}
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithBatcher(exporter),
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(float64(t.SamplingRatePerMillion)/million))),
+		sdktrace.WithResource(resource.NewSchemaless(semconv.ServiceName(name))),
+	)
+	return provider, func() {
+		const patience = 3 * time.Second
+		// The daemon's own context has ended by now.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		_ = provider.Shutdown(ctx) // There is nobody left to tell that the last spans were lost.
+	}, nil
+}

@@ -1,0 +1,47 @@
+//go:build failpoints
+
+package failpoint
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Variable is the environment variable that switches faults on in a process, as a list with commas.
+const Variable = "PODSTREAM_FAILPOINTS"
+
+// switches count for each fault how many have it enabled. The map itself never changes after start.
+var switches = func() map[Name]*atomic.Int32 {
+	m := map[Name]*atomic.Int32{}
+	for _, n := range Names() {
+		m[n] = new(atomic.Int32)
+	}
+	return m
+}()
+
+func init() {
+	for _, n := range strings.FieldsFunc(os.Getenv(Variable), func(r rune) bool { return r == ',' || r == ' ' }) {
+		Enable(Name(n))
+	}
+}
+
+// Active tells whether the fault is switched on.
+func Active(n Name) bool { return switchOf(n).Load() > 0 }
+
+// Enable switches a fault on, for every goroutine, until disable is called; more than one may have it on at a time.
+func Enable(n Name) (disable func()) {
+	s := switchOf(n)
+	s.Add(1)
+	return sync.OnceFunc(func() { s.Add(-1) })
+}
+
+// switchOf panics for a fault that doesn't exist: a misspelt one would make a test of a checker pass for nothing.
+func switchOf(n Name) *atomic.Int32 {
+	s := switches[n]
+	if s == nil {
+		panic("failpoint: there is no fault " + string(n))
+	}
+	return s
+}

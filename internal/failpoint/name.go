@@ -1,0 +1,36 @@
+package failpoint
+
+// Name names one fault.
+type Name string
+
+// The faults, one for each promise (G1 to G10 in podconfig.proto).
+const (
+	// ReorderRevisions delivers a revision before the one that precedes it. Breaks G1, Ordered.
+	ReorderRevisions Name = "reorder-revisions"
+	// SkipRevision leaves a revision out of a stream. Breaks G2, Reliable.
+	SkipRevision Name = "skip-revision"
+	// ResendCovered delivers again what the consumer's cursor covers. Breaks G3, Unique.
+	ResendCovered Name = "resend-covered"
+	// EarlyCursor puts the cursor on a message that isn't the last of its revision. Breaks G4, Atomic.
+	EarlyCursor Name = "early-cursor"
+	// EmitUnchanged publishes an op that changes nothing. Breaks G5, Minimal.
+	EmitUnchanged Name = "emit-unchanged"
+	// SkipCommit publishes a revision without having stored it. Breaks G6, Durable.
+	SkipCommit Name = "skip-commit"
+	// ForgetTombstones catches consumers up without telling them what was removed. Breaks G7, Resumable.
+	ForgetTombstones Name = "forget-tombstones"
+	// SendUnderLock sends to consumers while the merge waits. Breaks G8, Isolated.
+	SendUnderLock Name = "send-under-lock"
+	// EarlyReady calls a source ready before all of its pods are known. Breaks G9, Ready.
+	EarlyReady Name = "early-ready"
+	// DropLeave forgets the REMOVE of a pod that ceases to match a filter. Breaks G10, Filtered.
+	DropLeave Name = "drop-leave"
+)
+
+// Names are all faults, in the order of the promises that they break.
+func Names() []Name {
+	return []Name{
+		ReorderRevisions, SkipRevision, ResendCovered, EarlyCursor, EmitUnchanged,
+		SkipCommit, ForgetTombstones, SendUnderLock, EarlyReady, DropLeave,
+	}
+}

@@ -1,0 +1,324 @@
+package grpcserver_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/grpcserver"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// whoami asks the server who it takes the caller for.
+func whoami(t *testing.T, c podconfigv1.PodConfigServiceClient, opts ...grpc.CallOption) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	resp, err := c.ListSources(ctx, &podconfigv1.ListSourcesRequest{}, opts...)
+	if err != nil {
+		return "", err
+	}
+	return resp.GetSources()[0].GetName() + " " + resp.GetSources()[0].GetLocation(), nil
+}
+
+// TestTLS: over TCP, who has no certificate of the CA gets no connection, and who has no role in the access file gets no data.
+func TestTLS(t *testing.T) {
+	files := newTLSDir(t, `
+clients:
+- {commonName: web, role: consumer}
+- {commonName: ops, role: inspector}
+`)
+	g := guard(t, files.access(nil), grpcserver.Limits{}, nil)
+	other := accesstest.NewCA(t, "other")
+	old := files.ca.Client(files.ca, accesstest.Request{CommonName: "web"})
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	for _, tc := range []struct {
+		name   string
+		client *tls.Config
+		want   string // who it is, or what the error says
+		code   codes.Code
+		getPod codes.Code
+	}{
+		{"a consumer", files.ca.Client(files.ca, accesstest.Request{CommonName: "web"}), "web consumer", codes.OK, codes.OK},
+		{"an inspector", files.ca.Client(files.ca, accesstest.Request{CommonName: "ops"}), "ops inspector", codes.OK, codes.PermissionDenied},
+		{"no role", files.ca.Client(files.ca, accesstest.Request{CommonName: "x"}), "no role for CN=x; the access file", codes.PermissionDenied, codes.PermissionDenied},
+		{"no certificate", files.ca.Client(nil, accesstest.Request{}), "", codes.Unavailable, codes.Unavailable},
+		{"an expired certificate", files.ca.Client(files.ca, accesstest.Request{CommonName: "web", NotAfter: time.Now().Add(-time.Minute)}), "", codes.Unavailable, codes.Unavailable},
+		{"another CA's certificate", files.ca.Client(other, accesstest.Request{CommonName: "web"}), "", codes.Unavailable, codes.Unavailable},
+		{"a server's certificate", files.ca.Client(files.ca, accesstest.Request{CommonName: "web", Server: true}), "", codes.Unavailable, codes.Unavailable},
+		{"TLS 1.1", old, "", codes.Unavailable, codes.Unavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := g.refused("handshake")
+			client := g.remote(tc.client)
+			who, err := whoami(t, client)
+			if status.Code(err) != tc.code || !strings.Contains(who+status.Convert(err).Message(), tc.want) {
+				t.Errorf("it is %q, %v; want %q, %s", who, err, tc.want, tc.code)
+			}
+			if _, err := client.GetPod(t.Context(), &podconfigv1.GetPodRequest{}); status.Code(err) != tc.getPod {
+				t.Errorf("a call for consumers: %v; want %s", err, tc.getPod)
+			}
+			if tc.code == codes.Unavailable {
+				// A TLS 1.3 client takes the handshake for done before the server has seen the certificate.
+				until(t, "the handshake is counted as refused", func() bool { return g.refused("handshake") > before })
+			} else if got := g.refused("handshake"); got != before {
+				t.Errorf("%d handshakes are counted as refused; want none", got-before)
+			}
+		})
+	}
+	if g.refused("access") != 3 {
+		t.Errorf("%d calls are counted as denied; want 3", g.refused("access"))
+	}
+	for _, want := range []string{"no role for CN=x", "certificate"} {
+		if !strings.Contains(g.log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, g.log)
+		}
+	}
+}
+
+// TestNotTLS: what isn't TLS is cut off, and silence after a while; the others don't notice.
+func TestNotTLS(t *testing.T) {
+	files := newTLSDir(t, "clients:\n- {commonName: web, role: consumer}\n")
+	g := guard(t, files.access(nil), grpcserver.Limits{HandshakeTimeout: 300 * time.Millisecond}, nil)
+	web := g.remote(files.ca.Client(files.ca, accesstest.Request{CommonName: "web"}))
+	if _, err := whoami(t, web); err != nil {
+		t.Fatal(err)
+	}
+	plain := podconfigv1.NewPodConfigServiceClient(g.dial("passthrough:///"+g.tcp, insecure.NewCredentials()))
+	if who, err := whoami(t, plain); status.Code(err) != codes.Unavailable {
+		t.Errorf("plaintext gRPC on the TLS port: %q, %v; want UNAVAILABLE", who, err)
+	}
+	for name, text := range map[string]string{"garbage": strings.Repeat("\x00garbage", 1000), "HTTP": "GET / HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		conn := g.raw("tcp", g.tcp)
+		if _, err := conn.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, "a connection of "+name, conn)
+	}
+	closed(t, "a silent connection", g.raw("tcp", g.tcp))
+	closed(t, "a silent connection to the socket", g.raw("unix", g.unix))
+	half := g.raw("tcp", g.tcp)
+	if _, err := half.Write([]byte{22, 3, 1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, "a connection with half a greeting", half)
+	silent, err := tls.Dial("tcp", g.tcp, files.ca.Client(files.ca, accesstest.Request{CommonName: "web"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	_ = silent.SetDeadline(time.Now().Add(patience))
+	closed(t, "a connection that is silent after the handshake", silent)
+	if _, err := whoami(t, web); err != nil {
+		t.Errorf("a call of another client meanwhile: %v; want it answered", err)
+	}
+	until(t, "only web's connection is left", func() bool { return g.server.Connections()["127.0.0.1"] == 1 })
+}
+
+// childSocket tells a child process of TestOtherUser the socket to call.
+const childSocket = "PODSTREAM_TEST_SOCKET"
+
+// child is what TestOtherUser runs as another user: it prints what it is told of itself, and of health.
+func child(socket string) {
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	resp, err := podconfigv1.NewPodConfigServiceClient(conn).ListSources(ctx, &podconfigv1.ListSourcesRequest{})
+	if err == nil {
+		fmt.Printf("%s %s; ", resp.GetSources()[0].GetName(), resp.GetSources()[0].GetLocation())
+	} else {
+		fmt.Printf("%s %s; ", status.Code(err), status.Convert(err).Message())
+	}
+	_, err = healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
+	fmt.Printf("health %s", status.Code(err))
+}
+
+// TestOtherUser: the kernel says who calls on a socket, and only the listed users get more than health.
+func TestOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a process of another user takes root to start; run: sudo go test ./internal/grpcserver -run TestOtherUser")
+	}
+	const nobody = 65534
+	file := filepath.Join(t.TempDir(), "access")
+	accesstest.WriteFile(t, file, []byte("clients:\n- {uid: 65534, role: inspector}\n"))
+	for _, tc := range []struct {
+		name string
+		cfg  access.Config
+		mode fs.FileMode
+		want string
+	}{
+		{"nobody is listed", access.Config{}, 0o600, "Unavailable connection error: desc = \"transport: Error while dialing: dial unix"},
+		{"another is listed", access.Config{AllowUIDs: []uint32{1234}}, 0o666, "PermissionDenied no role for uid 65534; the access file (--access-file) gives roles, and --allow-uid the role consumer; health OK"},
+		{"it is listed", access.Config{AllowUIDs: []uint32{1234, nobody}}, 0o666, "uid:65534 consumer; health OK"},
+		{"it is in the access file", access.Config{File: file}, 0o666, "uid:65534 inspector; health OK"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, err := access.New(tc.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := guard(t, a, grpcserver.Limits{}, nil)
+			if info, err := os.Stat(g.unix); err != nil || info.Mode().Perm() != tc.mode {
+				t.Errorf("the socket is %v, %v; want mode %v", info, err, tc.mode)
+			}
+			if err := os.Chmod(filepath.Dir(g.unix), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env, cmd.Dir = []string{childSocket + "=" + g.unix}, "/"
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.HasPrefix(string(out), tc.want) {
+				t.Errorf("uid 65534 is told %q, %v; want %q", out, err, tc.want)
+			}
+			if who, err := whoami(t, g.local()); err != nil || who != "uid:0 consumer" {
+				t.Errorf("root is %q, %v; want a consumer", who, err)
+			}
+		})
+	}
+}
+
+// TestDeniedConnectionEnds: who is denied and goes on regardless loses the connection.
+func TestDeniedConnectionEnds(t *testing.T) {
+	files := newTLSDir(t, "clients: []\n")
+	g := guard(t, files.access(nil), grpcserver.Limits{}, nil)
+	var dials atomic.Int32
+	conn := g.dial("passthrough:///"+g.tcp, credentials.NewTLS(files.ca.Client(files.ca, accesstest.Request{CommonName: "x"})),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			dials.Add(1)
+			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		}))
+	for i := range 150 {
+		// A method that doesn't exist is denied as any.
+		err := conn.Invoke(t.Context(), "/no.Such/Method", &podconfigv1.GetPodRequest{}, &podconfigv1.GetPodResponse{})
+		if code := status.Code(err); code != codes.PermissionDenied && code != codes.Unavailable {
+			t.Fatalf("call %d: %v; want it denied", i, err)
+		}
+	}
+	if got := dials.Load(); got != 2 {
+		t.Errorf("150 denied calls took %d connections; want 2, the first of them closed after 100", got)
+	}
+	if n := strings.Count(g.log.String(), "no role for CN=x"); n != 1 {
+		t.Errorf("the log tells %d times of the denied calls; want once a minute:\n%s", n, g.log)
+	}
+}
+
+// TestRoleChanges: the access file is read anew, and decides at once on new calls. A connection whose rights have changed is
+// closed, so that no stream goes on with the former ones; the others stay.
+func TestRoleChanges(t *testing.T) {
+	files := newTLSDir(t, "clients:\n- {commonName: a, role: consumer}\n- {commonName: b, role: consumer}\n")
+	clk := clocktesting.NewFakeClock(time.Now())
+	g := guard(t, files.access(clk), grpcserver.Limits{}, clk)
+	a := g.remote(files.ca.Client(files.ca, accesstest.Request{CommonName: "a"}))
+	b := g.remote(files.ca.Client(files.ca, accesstest.Request{CommonName: "b"}))
+	streamA, streamB := watch(t, a), watch(t, b)
+	defer g.hurry()()
+
+	files.write("access", []byte("clients:\n- {commonName: a, role: cons")) // Half-written.
+	seen := clk.Now()
+	until(t, "the half-written file was read several times", func() bool { return clk.Since(seen) > 10*time.Second })
+	files.write("access", []byte("clients:\n- {commonName: a, role: inspector}\n- {commonName: b, role: consumer}\n"))
+	if _, err := streamA.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream of a caller whose role has changed ends with %v; want UNAVAILABLE", err)
+	}
+	if who, err := whoami(t, a, grpc.WaitForReady(true)); who != "a inspector" {
+		t.Errorf("the caller comes back as %q, %v; want an inspector", who, err)
+	}
+	files.write("access", []byte("clients:\n- {commonName: b, role: consumer}\n"))
+	until(t, "a has no role", func() bool {
+		_, err := whoami(t, a, grpc.WaitForReady(true))
+		return status.Code(err) == codes.PermissionDenied
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := streamB.Recv()
+		ended <- err
+	}()
+	if who, err := whoami(t, b); who != "b consumer" {
+		t.Errorf("the other caller is %q, %v; want a consumer as before", who, err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the other caller's stream has ended with %v; want it to go on", err)
+	default:
+	}
+	g.stop()
+	<-ended
+}
+
+// TestCertificatesChange: the server's certificate and the clients' CAs are read anew; connections whose CA is gone or whose
+// certificate expires are closed.
+func TestCertificatesChange(t *testing.T) {
+	files := newTLSDir(t, "clients:\n- {commonName: a, role: consumer}\n- {commonName: brief, role: consumer}\n")
+	clk := clocktesting.NewFakeClock(time.Now())
+	g := guard(t, files.access(clk), grpcserver.Limits{}, clk)
+	oldCA, newCA := files.ca, accesstest.NewCA(t, "new")
+	oldA := oldCA.Client(oldCA, accesstest.Request{CommonName: "a"})
+	stream := watch(t, g.remote(oldA))
+	brief := watch(t, g.remote(oldCA.Client(oldCA, accesstest.Request{CommonName: "brief", NotAfter: clk.Now().Add(30 * time.Second)})))
+	defer g.hurry()()
+
+	// The certificate first, without its key: connections go on with what fits together.
+	cert, key := newCA.Issue(accesstest.Request{Server: true})
+	files.write("cert", cert)
+	if _, err := brief.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream of a certificate that expires ends with %v; want UNAVAILABLE", err)
+	}
+	if who, err := whoami(t, g.remote(oldA)); who != "a consumer" {
+		t.Errorf("a new connection while the new key is missing: %q, %v; want it as before", who, err)
+	}
+	files.write("key", key)
+	newA := newCA.Client(oldCA, accesstest.Request{CommonName: "a"})
+	until(t, "the new certificate is shown", func() bool {
+		_, err := whoami(t, g.remote(newA))
+		return err == nil
+	})
+	// The old connections have lived through all that, until their CA goes.
+	files.write("ca", newCA.PEM)
+	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream of a client whose CA is gone ends with %v; want UNAVAILABLE", err)
+	}
+	if who, err := whoami(t, g.remote(newA)); status.Code(err) != codes.Unavailable {
+		t.Errorf("a new connection with the old CA's certificate: %q, %v; want it refused", who, err)
+	}
+	if who, err := whoami(t, g.remote(newCA.Client(newCA, accesstest.Request{CommonName: "a"}))); who != "a consumer" {
+		t.Errorf("a new connection with the new CA's certificate: %q, %v; want a consumer", who, err)
+	}
+}
+
+// watch opens a stream and takes its first message.
+func watch(t *testing.T, c podconfigv1.PodConfigServiceClient) grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse] {
+	t.Helper()
+	stream, err := c.WatchPodUpdates(t.Context(), &podconfigv1.WatchPodUpdatesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Fatalf("the stream's first message: %v; want one", err)
+	}
+	return stream
+}

@@ -1,0 +1,279 @@
+package grpcserver_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/grpcserver"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// patience is how long a test waits for what should come at once.
+const patience = 20 * time.Second
+
+// asker tells its callers who they are, and streams until they have enough.
+type asker struct {
+	podconfigv1.UnimplementedPodConfigServiceServer
+
+	closing chan struct{}
+}
+
+func (*asker) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequest) (*podconfigv1.ListSourcesResponse, error) {
+	caller, ok := access.FromContext(ctx)
+	if !ok {
+		return nil, errors.New("the call has no caller")
+	}
+	return &podconfigv1.ListSourcesResponse{Sources: []*podconfigv1.Source{{Name: caller.Identity, Location: caller.Role.String()}}}, nil
+}
+
+func (*asker) GetPod(context.Context, *podconfigv1.GetPodRequest) (*podconfigv1.GetPodResponse, error) {
+	return &podconfigv1.GetPodResponse{}, nil
+}
+
+func (a *asker) WatchPodUpdates(
+	_ *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
+) error {
+	if err := stream.Send(&podconfigv1.WatchPodUpdatesResponse{}); err != nil {
+		return err
+	}
+	select {
+	case <-stream.Context().Done():
+	case <-a.closing:
+	}
+	return nil
+}
+
+// guarded is a server on a socket and, if it has TLS files, on TCP.
+type guarded struct {
+	t        *testing.T
+	server   *grpcserver.Server
+	unix     string // the socket's path
+	tcp      string // host:port
+	clock    *clocktesting.FakeClock
+	log      *syncBuffer
+	registry *prometheus.Registry
+	stop     func()
+}
+
+// guard serves with access, which may be nil, and limits. The clock stands still unless the test moves it.
+func guard(t *testing.T, a *access.Access, limits grpcserver.Limits, clk *clocktesting.FakeClock) *guarded {
+	t.Helper()
+	g := &guarded{t: t, unix: filepath.Join(socketDir(t), "s"), clock: clk, log: &syncBuffer{}, registry: prometheus.NewRegistry()}
+	if g.clock == nil {
+		g.clock = clocktesting.NewFakeClock(time.Now())
+	}
+	svc := &asker{closing: make(chan struct{})}
+	g.server = grpcserver.New(grpcserver.Config{
+		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
+		Closing:  func() { close(svc.closing) },
+		Access:   a, Limits: limits, Clock: g.clock, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Metrics: g.registry,
+	})
+	addresses := []string{"unix://" + g.unix}
+	if a != nil && a.TLS() {
+		addresses = append(addresses, "tcp://127.0.0.1:0")
+	}
+	listeners, err := grpcserver.ListenFor(a, addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(listeners) > 1 {
+		g.tcp = listeners[1].Addr().String()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := g.server.Serve(ctx, listeners); err != nil {
+			t.Errorf("Serve returns %v; want nil", err)
+		}
+	}()
+	g.stop = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(func() {
+		g.stop()
+		if !g.server.Forgotten() {
+			t.Errorf("the server has ended and counts connections still: %v", g.server.Connections())
+		}
+	})
+	return g
+}
+
+// local is a client on the socket.
+func (g *guarded) local() podconfigv1.PodConfigServiceClient {
+	return podconfigv1.NewPodConfigServiceClient(g.dial("unix://"+g.unix, insecure.NewCredentials()))
+}
+
+// remote is a client over TLS.
+func (g *guarded) remote(cfg *tls.Config) podconfigv1.PodConfigServiceClient {
+	return podconfigv1.NewPodConfigServiceClient(g.dial("passthrough:///"+g.tcp, credentials.NewTLS(cfg)))
+}
+
+func (g *guarded) dial(target string, creds credentials.TransportCredentials, opts ...grpc.DialOption) *grpc.ClientConn {
+	g.t.Helper()
+	conn, err := grpc.NewClient(target, append(opts, grpc.WithTransportCredentials(creds))...)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// raw is a connection that doesn't speak gRPC by itself. What is read from it comes within patience.
+func (g *guarded) raw(network, address string) net.Conn {
+	g.t.Helper()
+	conn, err := net.Dial(network, address)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		g.t.Fatal(err)
+	}
+	return conn
+}
+
+// closed waits until the server closes the connection.
+func closed(t *testing.T, what string, conn net.Conn) {
+	t.Helper()
+	var timeout net.Error
+	if _, err := io.Copy(io.Discard, conn); errors.As(err, &timeout) && timeout.Timeout() {
+		t.Errorf("%s is open still; want it closed", what)
+	}
+}
+
+// hurry moves the clock by a second each millisecond, until the returned func is called.
+func (g *guarded) hurry() (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-ticker.C:
+				g.clock.Step(time.Second)
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(end)
+		<-ended
+	})
+}
+
+// refused is podstream_grpc_refused_total of the reason.
+func (g *guarded) refused(reason string) int {
+	g.t.Helper()
+	families, err := g.registry.Gather()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "podstream_grpc_refused_total" && m.GetLabel()[0].GetValue() == reason {
+				return int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	g.t.Fatalf("there is no podstream_grpc_refused_total of the reason %q", reason)
+	return 0
+}
+
+// until asks again and again until the answer is yes.
+func until(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	for !yes() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("it never came to this: %s", what)
+		}
+	}
+}
+
+// tlsDir is the files of a server that trusts its own CA for clients.
+type tlsDir struct {
+	t   *testing.T
+	ca  *accesstest.CA
+	dir string
+}
+
+func newTLSDir(t *testing.T, access string) *tlsDir {
+	t.Helper()
+	d := &tlsDir{t, accesstest.NewCA(t, "ca"), t.TempDir()}
+	cert, key := d.ca.Issue(accesstest.Request{Server: true})
+	d.write("cert", cert)
+	d.write("key", key)
+	d.write("ca", d.ca.PEM)
+	d.write("access", []byte(access))
+	return d
+}
+
+func (d *tlsDir) write(name string, data []byte) {
+	d.t.Helper()
+	accesstest.WriteFile(d.t, filepath.Join(d.dir, name), data)
+}
+
+func (d *tlsDir) access(clk *clocktesting.FakeClock) *access.Access {
+	d.t.Helper()
+	cfg := access.Config{
+		CertFile: filepath.Join(d.dir, "cert"), KeyFile: filepath.Join(d.dir, "key"), ClientCAFile: filepath.Join(d.dir, "ca"),
+		File: filepath.Join(d.dir, "access"),
+		MinimumRole: func(method string) access.Role {
+			if method == podconfigv1.PodConfigService_GetPod_FullMethodName {
+				return access.Consumer
+			}
+			return access.Inspector
+		},
+	}
+	if clk != nil {
+		cfg.Clock = clk
+	}
+	a, err := access.New(cfg)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return a
+}
+
+// syncBuffer is a log that is read while it is written.
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}

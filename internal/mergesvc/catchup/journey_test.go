@@ -1,0 +1,202 @@
+package catchup_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/catchup"
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+var allSources = []string{"file", "http", "api"}
+
+// journey is one consumer with a view, from podconfigd's start on, by every way that there is to the current state.
+type journey struct {
+	*life
+	random   *mergetest.Varied
+	view     *view.View
+	consumer *mergetest.Viewer
+	// at is the consumer's cursor.
+	at      uint64
+	pending *catchup.Pending
+	// foreign is set once the consumer came with pods of which podconfigd doesn't know that it holds them.
+	foreign bool
+}
+
+func newJourney(t *rapid.T, cfg history.Config, mode podconfigv1.NotificationMode) *journey {
+	cfg.Life, cfg.Sources = history.Life{Instance: "life"}, allSources
+	j := &journey{
+		life: newLife(cfg), random: mergetest.NewVaried(allSources...), view: mergetest.DrawView(t, mode, append([]string{"old"}, allSources...)...),
+	}
+	j.fresh(t)
+	return j
+}
+
+// apply takes the consumer through changes that lead to a revision, and compares what it then holds.
+func (j *journey) apply(t *rapid.T, how string, changes []revision.Change, number uint64) {
+	t.Helper()
+	st := j.states[number]
+	settled := func(source string) bool {
+		return st.ReadyAt(source, number) || !st.Configured(source) && st.AllReadyAt(number)
+	}
+	before := j.at
+	j.at = number
+	if err := j.consumer.Apply(changes, settled); err != nil {
+		t.Fatalf("%s from revision %d to %d: %v, in\n%s", how, before, number, err, words(changes))
+	}
+	if j.view.Snapshots() && st.AllReadyAt(number) {
+		// Where SETs tell everything, they don't tell of what no source has any more.
+		j.consumer.Leave(st.Configured)
+	}
+	undecided := func(source string) bool { return j.foreign && !settled(source) }
+	if err := j.consumer.Diff(st.Pods, undecided); err != nil {
+		t.Fatalf("%s from revision %d to %d, sources %v: %v, after\n%s", how, before, number, st.Sources, err, words(changes))
+	}
+	for _, s := range j.view.Sources(st.Sources) {
+		isNew := s.ReadyRevision > before && s.ReadyRevision <= number
+		if isNew && how == "exact" && !tells(changes, s.Name) {
+			t.Fatalf("exact revision %d makes %s ready; want G9's word of it in\n%s", number, s.Name, words(changes))
+		}
+	}
+}
+
+// exact follows revision by revision as far as they are kept.
+func (j *journey) exact(t *rapid.T) {
+	for {
+		rev, kept, _ := j.Next(j.at)
+		if !kept {
+			j.coalesced(t)
+			return
+		}
+		if rev == nil {
+			return
+		}
+		changes := j.view.Changes(rev, func() []*revision.Pod { return j.states[rev.Number].Pods })
+		j.consumer.Loose, j.consumer.Coalesced = false, false
+		j.apply(t, "exact", j.pending.Settle(changes, rev.Number, j.life.at(rev.Number)), rev.Number)
+	}
+}
+
+func (j *journey) coalesced(t *rapid.T) {
+	st := j.State()
+	changes, ok := catchup.Coalesced(st, j.at, j.view)
+	if want := j.at >= st.Horizon; ok != want {
+		t.Fatalf("Coalesced from revision %d with horizon %d tells %v; want %v", j.at, st.Horizon, ok, want)
+	}
+	how := "coalesced"
+	if !ok {
+		how, changes = "a SET", catchup.Set(st, j.at, j.view)
+	}
+	if j.at == st.Number && len(changes) > 0 {
+		t.Fatalf("Coalesced from the current revision tells\n%swant nothing", words(changes))
+	}
+	j.consumer.Loose, j.consumer.Coalesced = !j.view.Fixed(), true
+	j.apply(t, how, j.pending.Settle(changes, st.Number, j.life.at(st.Number)), st.Number)
+}
+
+// resume is another stream from where the last one was.
+func (j *journey) resume(*rapid.T) {
+	j.foreign = j.consumer.Reconnect() || j.foreign
+	j.pending = catchup.Undecided(j.State(), j.at, known(j.consumer.Pods, true), j.view)
+}
+
+// stranger is another stream of a consumer whose cursor can't be honoured.
+func (j *journey) stranger(t *rapid.T) {
+	st := j.State()
+	// As a stranger it has forgotten which incarnations it holds, and pods of any view may come with it.
+	j.consumer.Elsewhere, j.foreign = true, true
+	j.consumer.Reconnect()
+	var changes []revision.Change
+	changes, j.pending = catchup.FromKnown(st, known(j.consumer.Pods, rapid.Bool().Draw(t, "names are told")), j.view)
+	j.consumer.Loose, j.consumer.Coalesced = false, false
+	j.apply(t, "the difference", changes, st.Number)
+}
+
+func (j *journey) fresh(t *rapid.T) {
+	st := j.State()
+	j.consumer, j.foreign, j.pending = mergetest.ViewerAt(&history.State{}, j.view), false, nil
+	j.apply(t, "fresh", catchup.Fresh(st, j.view), st.Number)
+}
+
+// restart gives podconfigd another start, with the store and perhaps fewer sources; the consumer resumes.
+func (j *journey) restart(t *rapid.T) {
+	sources := rapid.SampledFrom([][]string{allSources, allSources[:2], allSources[1:]}).Draw(t, "sources")
+	j.life = j.restarted(sources...)
+	j.resume(t)
+}
+
+// everySourceSpeaks makes all sources ready, with the pods that they have or without any.
+func (j *journey) everySourceSpeaks() {
+	for _, s := range allSources {
+		j.merge(manifest.Set{Source: s})
+	}
+}
+
+// arrive brings the consumer from another life of podconfigd, where it had another view perhaps.
+func (j *journey) arrive(t *rapid.T) {
+	sources := append([]string{"old"}, allSources...)
+	before := newLife(history.Config{Life: history.Life{Instance: "before"}, Sources: sources})
+	before.draw(t, mergetest.NewVaried(sources...), 8)
+	former := j.view
+	if rapid.Bool().Draw(t, "had another view") {
+		former = mergetest.DrawView(t, j.view.Mode(), sources...)
+	}
+	j.consumer = mergetest.ViewerAt(before.State(), former)
+	j.consumer.View = j.view
+	j.stranger(t)
+}
+
+// TestG7Journeys checks G7, G10 and, by its strict consumer, G5: whatever becomes of the stream and of podconfigd, in every mode
+// and with every view, the consumer holds what the view shows, but for what its source hasn't decided; once all have spoken,
+// there is nothing of that kind left.
+func TestG7Journeys(t *testing.T) {
+	for number, name := range podconfigv1.NotificationMode_name {
+		mode := podconfigv1.NotificationMode(number)
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				j := newJourney(t, history.Config{
+					Revisions: rapid.IntRange(1, 6).Draw(t, "revisions"), Tombstones: rapid.IntRange(1, 8).Draw(t, "tombstones"),
+				}, mode)
+				ways := map[string]func(*rapid.T){
+					"exact": j.exact, "coalesced": j.coalesced, "resume": j.resume, "stranger": j.stranger, "fresh": j.fresh,
+					"restart": j.restart, "arrive": j.arrive,
+				}
+				names := slices.Sorted(maps.Keys(ways))
+				for range rapid.IntRange(1, 6).Draw(t, "steps") {
+					j.draw(t, j.random, 4)
+					ways[rapid.SampledFrom(names).Draw(t, "way")](t)
+				}
+				j.everySourceSpeaks()
+				ways[rapid.SampledFrom([]string{"exact", "coalesced"}).Draw(t, "last way")](t)
+			})
+		})
+	}
+}
+
+// TestG10EveryRevision checks G10 for a consumer in exact history, and that from every revision of which all removals are
+// remembered the coalesced changes lead there too.
+func TestG10EveryRevision(t *testing.T) {
+	for number, name := range podconfigv1.NotificationMode_name {
+		mode := podconfigv1.NotificationMode(number)
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				j := newJourney(t, history.Config{Tombstones: rapid.IntRange(1, 8).Draw(t, "tombstones")}, mode)
+				j.draw(t, j.random, 20)
+				j.exact(t)
+				now := j.State()
+				for number := now.Horizon; number <= now.Number; number++ {
+					j.at, j.consumer = number, mergetest.ViewerAt(j.states[number], j.view)
+					j.coalesced(t)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package catchup
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
+)
+
+// Known is a pod that the consumer says it holds.
+type Known struct {
+	UID    types.UID
+	Source string
+	// Namespace and Name are empty if the consumer doesn't tell.
+	Namespace, Name string
+	// SpecDigest and StatusDigest are as the consumer received them. An empty StatusDigest means the current one.
+	SpecDigest, StatusDigest string
+}
+
+// FromKnown is for a consumer that holds the given pods: the difference to what it should hold. What no source has said yet is
+// left in pending.
+//
+// In the snapshot modes the difference is a SET, if there is any, and nothing is pending: the SETs that follow tell everything. A
+// SET removes nothing of a source that isn't ready or isn't seen; where such a pod has to go, a REMOVE stands before it.
+func FromKnown(st *history.State, known []Known, v *view.View) (changes []revision.Change, pending *Pending) {
+	var ops revision.Ops
+	j := judge{ops: &ops, view: v, sources: st.Sources, number: st.Number}
+	pending = newPending(st, st.Number, v)
+	held := make(map[types.UID]Known, len(known))
+	for _, k := range known {
+		held[k.UID] = k
+	}
+	taken := map[string]bool{}
+	for _, p := range st.Pods {
+		if !p.Stale {
+			taken[nameIn(p.Source, p.Object.Namespace, p.Object.Name)] = true
+		}
+		k, ok := held[p.UID()]
+		delete(held, p.UID())
+		if !ok {
+			if v.Matches(p) {
+				appear(&ops, p)
+			}
+		} else if !j.decide(k, p) {
+			pending.add(k, p)
+		}
+	}
+	for _, k := range known {
+		k, ok := held[k.UID]
+		delete(held, k.UID)
+		switch {
+		case !ok:
+		case taken[nameIn(k.Source, k.Namespace, k.Name)]:
+			j.replace(k, nil)
+		case !j.decide(k, nil):
+			pending.add(k, nil)
+		}
+	}
+	changes = ops.Changes(names(st.Sources))
+	if v.Snapshots() {
+		return asSet(changes, st, v), newPending(st, st.Number, v)
+	}
+	return changes, pending
+}
+
+// asSet is the difference to known pods for a consumer that wants SETs.
+func asSet(changes []revision.Change, st *history.State, v *view.View) []revision.Change {
+	if !tellsMore(changes) {
+		return nil
+	}
+	var out []revision.Change
+	for _, c := range changes {
+		if c.Op == revision.REMOVE && !(v.Sees(c.Source) && st.ReadyAt(c.Source, st.Number)) {
+			out = append(out, c)
+		}
+	}
+	return append(out, Set(st, st.Number, v)...)
+}
+
+// judge decides on known pods by what the state at one revision has.
+type judge struct {
+	ops     *revision.Ops
+	view    *view.View
+	sources history.Sources
+	number  uint64
+}
+
+// decide puts into ops what takes the consumer from the known pod to now, the pod of its UID, or to nothing if now is nil or not
+// in the view. It is false if that is open until a source has spoken.
+func (j judge) decide(k Known, now *revision.Pod) bool {
+	onlyStored := now != nil && now.Stale
+	switch {
+	case !j.view.MayMatch(k.Source, k.Namespace, k.Name):
+	case now == nil || !k.continues(now):
+		if (now == nil || onlyStored) && !k.settled(j.sources, j.number) {
+			return false
+		}
+	case onlyStored && !k.is(now):
+		return false
+	}
+	j.turn(k, now)
+	return true
+}
+
+// turn is decide for a pod of which it is known that it is so.
+func (j judge) turn(k Known, now *revision.Pod) {
+	switch {
+	case now == nil || !k.continues(now) || !j.view.Matches(now):
+		j.replace(k, now)
+	case k.SpecDigest != now.SpecDigest:
+		change(j.ops, now)
+	case !k.is(now):
+		j.ops.Add(revision.RECONCILE, now, nil)
+	}
+}
+
+// replace removes the known pod and, if it is seen, brings the other pod that has its UID now; nil if there is none.
+func (j judge) replace(k Known, now *revision.Pod) {
+	j.ops.Add(revision.REMOVE, k.pod(), nil)
+	if now != nil && j.view.Matches(now) {
+		appear(j.ops, now)
+	}
+}
+
+// settled tells whether, at a revision that the pod isn't in, it is gone for good: its source had spoken by then, or is
+// configured no longer and all others had spoken.
+func (k Known) settled(sources history.Sources, number uint64) bool {
+	return sources.ReadyAt(k.Source, number) || !sources.Configured(k.Source) && sources.AllReadyAt(number)
+}
+
+// continues tells whether p, which has the same UID, is a version of the known pod: with another source or name it is another.
+func (k Known) continues(p *revision.Pod) bool {
+	return k.Source == p.Source && (k.Name == "" || k.Name == p.Object.Name && k.Namespace == p.Object.Namespace)
+}
+
+// is tells whether the known pod is just this version.
+func (k Known) is(p *revision.Pod) bool {
+	return k.continues(p) && k.SpecDigest == p.SpecDigest && (k.StatusDigest == "" || k.StatusDigest == p.StatusDigest)
+}
+
+// nameIn is the full name within a source, where it is unique: a pod that bears it has taken the place of any other.
+func nameIn(source, namespace, name string) string { return source + "/" + namespace + "/" + name }
+
+// pod is what is known of a known pod: enough for a REMOVE.
+func (k Known) pod() *revision.Pod {
+	return &revision.Pod{
+		Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: k.UID, Namespace: k.Namespace, Name: k.Name}},
+		Source: k.Source, SpecDigest: k.SpecDigest, StatusDigest: k.StatusDigest,
+	}
+}

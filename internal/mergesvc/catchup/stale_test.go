@@ -1,0 +1,149 @@
+package catchup_test
+
+import (
+	"testing"
+
+	"github.com/podstream/podstream/internal/mergesvc/catchup"
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+)
+
+// held is a pod in mergetest's notation as a consumer knows it.
+func held(source, text string) catchup.Known {
+	p := mergetest.Set(source, 1, "x: "+text).Origins[0].Pods[0]
+	return catchup.Known{
+		UID: p.UID, Source: source, Namespace: p.Namespace, Name: p.Name, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest,
+	}
+}
+
+// stored is a podconfigd that has started with web and db of file in its store; api and file are configured.
+func stored() *life {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l.set("file", "x: web() db()")
+	return l.restarted("file", "api")
+}
+
+// TestG9StaleIsNotChanged: what the store says of a pod that the consumer holds otherwise changes nothing before the source has
+// spoken; then the pod is compared with what it said, though that may have changed nothing but readiness.
+func TestG9StaleIsNotChanged(t *testing.T) {
+	equal := held("file", "db()")
+	for _, tc := range []struct {
+		name  string
+		known []catchup.Known
+		// before is the difference, set what file has then, after what its word settles.
+		before []string
+		set    string
+		after  []string
+	}{
+		{"the store is right, and nothing is known", nil,
+			[]string{"RESTORE file: db web"}, "x: web() db()", []string{"ADD file:"}},
+		{"the store is right, and the consumer has it", []catchup.Known{equal, held("file", "web()")},
+			nil, "x: web() db()", []string{"ADD file:"}},
+		{"the store is right, and the consumer is behind", []catchup.Known{equal, held("file", "web(image=0)")},
+			nil, "x: web() db()", []string{"UPDATE file: web"}},
+		{"the same of a status", []catchup.Known{equal, held("file", "web(phase=Running)")},
+			nil, "x: web() db()", []string{"ADD file:", "RECONCILE file: web"}},
+		{"the consumer is right", []catchup.Known{equal, held("file", "web(image=2)")},
+			nil, "x: web(image=2) db()", []string{"ADD file:"}},
+		{"both are wrong", []catchup.Known{equal, held("file", "web(image=2)")},
+			nil, "x: web(image=3) db()", []string{"UPDATE file: web"}},
+		{"both are wrong, and it is being deleted", []catchup.Known{equal, held("file", "web(image=2)")},
+			nil, "x: web(deleting=30) db()", []string{"DELETE file: web"}},
+		{"it is gone", []catchup.Known{equal, held("file", "web(image=2)")},
+			nil, "x: db()", []string{"REMOVE file: web", "ADD file:"}},
+		{"the store has another pod under the UID, and is right", []catchup.Known{equal, held("file", "shop(uid=web)")},
+			nil, "x: web() db()", []string{"REMOVE file: web", "ADD file: web"}},
+		{"the store has another pod under the UID, and is wrong", []catchup.Known{equal, held("file", "shop(uid=web)")},
+			nil, "x: shop(uid=web) db()", []string{"ADD file:"}},
+		{"the store has another pod under the UID, and none is there", []catchup.Known{equal, held("file", "shop(uid=web)")},
+			nil, "x: db()", []string{"REMOVE file: web", "ADD file:"}},
+		{"the store has another pod under the name, and is right", []catchup.Known{equal, held("file", "web(uid=other)")},
+			[]string{"RESTORE file: web"}, "x: web() db()", []string{"REMOVE file: other", "ADD file:"}},
+		{"the store has another pod under the name, and is wrong", []catchup.Known{equal, held("file", "web(uid=other)")},
+			[]string{"RESTORE file: web"}, "x: web(uid=other) db()", []string{"REMOVE file: web", "ADD file:"}},
+		{"the store has it of another source, and is right", []catchup.Known{equal, held("api", "web()")},
+			nil, "x: web() db()", []string{"REMOVE api: web", "ADD file: web"}},
+		{"the store has it of a source that is configured, the consumer of one that isn't", []catchup.Known{equal, held("http", "web()")},
+			nil, "x: db()", []string{"ADD file:"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := stored()
+			changes, pending := catchup.FromKnown(l.State(), tc.known, everything)
+			wantWords(t, "before file has spoken", changes, tc.before...)
+			rev := l.set("file", tc.set)
+			wantWords(t, "the first word of file", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), tc.after...)
+		})
+	}
+}
+
+// TestG9MovedAwayFromReadySource: the consumer's pod is gone for certain, as its source is ready; that the store has another under
+// its UID adds that one, which is no change of what the consumer holds.
+func TestG9MovedAwayFromReadySource(t *testing.T) {
+	l := stored()
+	l.set("api", "")
+	changes, _ := catchup.FromKnown(l.State(), []catchup.Known{held("file", "db()"), held("api", "web()")}, everything)
+	wantWords(t, "api is ready without the pod", changes, "REMOVE api: web", "RESTORE file: web")
+}
+
+// TestG9FormerSource: a pod of a source that isn't configured any more is stale for good. What the consumer holds of it stays
+// until the merge gives it up, once all sources are ready.
+func TestG9FormerSource(t *testing.T) {
+	l := stored().restarted("api", "http")
+	changes, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(image=0)"), held("file", "lost()")}, everything)
+	wantWords(t, "none has spoken", changes, "RESTORE file: db")
+	rev := l.set("api", "")
+	wantWords(t, "one has spoken", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD api:")
+	rev = l.set("http", "")
+	wantWords(t, "all have spoken", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "REMOVE file: db web lost", "ADD http:")
+}
+
+// TestStateIsAskedForOnlyIfNeeded: a state is dear, and only the word of a source that pending pods wait for takes one.
+func TestStateIsAskedForOnlyIfNeeded(t *testing.T) {
+	l := stored()
+	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(image=0)")}, everything)
+	asked := 0
+	settle := func(source, text string) {
+		rev := l.set(source, text)
+		pending.Settle(rev.Changes, rev.Number, func() *history.State { asked++; return l.states[rev.Number] })
+	}
+	for _, text := range []string{"x: a()", "x: a(image=2)", "x:"} {
+		settle("api", text)
+	}
+	if asked != 0 {
+		t.Errorf("while api speaks, the state is asked for %d times; want none, as only pods of file are pending", asked)
+	}
+	settle("file", "x: web() db()")
+	settle("file", "x: web(image=2) db()")
+	settle("file", "x: db()")
+	if asked != 1 {
+		t.Errorf("once file has spoken, the state has been asked for %d times; want once", asked)
+	}
+}
+
+// TestG2StatusSinceTheCursor: a consumer that tells no status digests has the status of its cursor; one that changed since is told.
+func TestG2StatusSinceTheCursor(t *testing.T) {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	l.set("file", "x: web() [held]")
+	at := l.Number()
+	rev := l.set("file", "x: web(phase=Running) [held]")
+	web := held("file", "web()")
+	web.StatusDigest = ""
+	pending := catchup.Undecided(l.State(), at, []catchup.Known{web}, everything)
+	wantWords(t, "the status changed", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "RECONCILE file: web")
+}
+
+// TestG7StoredChangesAfterTheCursor: what was published after the consumer's cursor is no mere word of the store, though podconfigd
+// has been restarted since.
+func TestG7StoredChangesAfterTheCursor(t *testing.T) {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	l.set("file", "x: web() db()")
+	at := l.Number()
+	l.set("file", "x: web(image=2) new()")
+	pods := mergetest.At(l.states[at]).Pods
+	l = l.restarted("file")
+	st := l.State()
+	changes, _ := catchup.Coalesced(st, at, everything)
+	pending := catchup.Undecided(st, at, known(pods, true), everything)
+	wantWords(t, "after a restart", pending.Settle(changes, st.Number, l.at(st.Number)),
+		"REMOVE file: db", "UPDATE file: web", "RESTORE file: new")
+}

@@ -1,0 +1,85 @@
+package merge
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+)
+
+// restore makes a stored pod look as if its origin had just been given with it, and serves it as stale.
+func (m *Merger) restore(stored *revision.Pod) {
+	src := m.source(stored.Source)
+	if src == nil {
+		src = &source{Source: Source{Name: stored.Source}, former: true, byName: map[string]*origin{}}
+		m.sources = append(m.sources, src)
+	}
+	o := src.byName[stored.Origin]
+	if o == nil {
+		o = &origin{given: &manifest.Origin{Name: stored.Origin}, wasGood: true}
+		src.origins, src.byName[stored.Origin] = append(src.origins, o), o
+	}
+	pod := &manifest.Pod{Pod: stored.Object, SpecDigest: stored.SpecDigest, StatusDigest: stored.StatusDigest}
+	o.given.Pods = append(o.given.Pods, pod)
+	c := &candidate{source: src, origin: o.given, pod: pod}
+	o.offers = append(o.offers, c)
+	m.claims.claim(c)
+	p := copied(stored)
+	p.Stale = true
+	m.served[p.UID()] = p
+}
+
+// dropFormer gives up the pods of sources that aren't configured any more, once every configured one is ready: until then one
+// of those may turn out to have them.
+func (m *Merger) dropFormer(touched *touchedPods) {
+	if slices.ContainsFunc(m.sources, func(s *source) bool { return !s.former && !s.ready }) {
+		return
+	}
+	for _, s := range m.sources {
+		if !s.former {
+			continue
+		}
+		for _, o := range s.origins {
+			for _, c := range o.offers {
+				m.claims.release(c)
+				touched.drop(c)
+			}
+		}
+	}
+	m.sources = slices.DeleteFunc(m.sources, func(s *source) bool { return s.former })
+}
+
+// spokenFor are the stale pods of a source that has spoken, as they are from now on.
+func (m *Merger) spokenFor(src *source) []*revision.Pod {
+	if src.spoken {
+		return nil
+	}
+	src.spoken = true
+	var out []*revision.Pod
+	for _, p := range m.served {
+		if p.Stale && p.Source == src.Name {
+			out = append(out, m.settle(p, p.Origin))
+		}
+	}
+	slices.SortFunc(out, func(a, b *revision.Pod) int {
+		return strings.Compare(a.FullName()+string(a.UID()), b.FullName()+string(b.UID()))
+	})
+	return out
+}
+
+// settle serves the pod as no longer stale, in the given origin.
+func (m *Merger) settle(old *revision.Pod, origin string) *revision.Pod {
+	p := copied(old)
+	p.Stale, p.Origin = false, origin
+	m.served[p.UID()] = p
+	return p
+}
+
+// copied is a version of the pod of its own, with nothing encoded yet.
+func copied(p *revision.Pod) *revision.Pod {
+	return &revision.Pod{
+		Object: p.Object, Source: p.Source, Origin: p.Origin, Stale: p.Stale, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest,
+		Created: p.Created, SpecChanged: p.SpecChanged, StatusChanged: p.StatusChanged,
+	}
+}

@@ -1,0 +1,191 @@
+package mergetest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Viewer is a consumer with a view. It is as strict as a Consumer, and refuses besides what isn't in its view or isn't an op of
+// its mode.
+type Viewer struct {
+	*Consumer
+	View *view.View
+	// Loose is set if nobody knows what the consumer holds of the pods that changed: then an ADD may be of a pod that it holds, and
+	// a REMOVE of one that it doesn't.
+	Loose bool
+
+	// absent are the pods that a SET didn't have, of sources that hadn't spoken.
+	absent map[types.UID]bool
+}
+
+// ViewerAt is a consumer that holds just the state's pods that it sees.
+func ViewerAt(st *history.State, v *view.View) *Viewer {
+	return &Viewer{Consumer: At(&history.State{Pods: v.Pods(st.Pods)}), View: v, absent: map[types.UID]bool{}}
+}
+
+// Apply takes the consumer through the changes of a revision or a catch-up. settled tells of which sources a pod that isn't told
+// of is gone, after them: those that are ready and, once all are, those that aren't configured.
+func (v *Viewer) Apply(changes []revision.Change, settled func(source string) bool) error {
+	for _, c := range changes {
+		if err := v.allowed(c); err != nil {
+			return fmt.Errorf("%s of %s: %w", c.Op, c.Source, err)
+		}
+	}
+	for _, c := range changes {
+		for _, p := range c.Pods {
+			if !v.absent[p.UID()] || c.Op == revision.REMOVE && !v.holds(p) {
+				continue
+			}
+			if c.Op == revision.ADD || c.Op == revision.RESTORE {
+				// It may have gone and come again, of another source too.
+				delete(v.Pods, p.UID())
+			}
+			delete(v.absent, p.UID())
+		}
+	}
+	if err := v.apply(changes); err != nil {
+		return err
+	}
+	for uid := range v.absent {
+		if settled(v.Pods[uid].Source) {
+			delete(v.Pods, uid)
+			delete(v.absent, uid)
+		}
+	}
+	return nil
+}
+
+// Leave is what a consumer does itself once all sources are ready: it gives up the pods of those that aren't configured.
+func (v *Viewer) Leave(configured func(source string) bool) {
+	maps.DeleteFunc(v.Pods, func(uid types.UID, p *revision.Pod) bool {
+		if configured(p.Source) {
+			return false
+		}
+		delete(v.absent, uid)
+		return true
+	})
+}
+
+// Reconnect is the start of another stream: what was absent from a SET of the one before is a pod that the consumer holds, for all
+// that the new stream tells. It tells whether there was any.
+func (v *Viewer) Reconnect() bool {
+	was := len(v.absent) > 0
+	clear(v.absent)
+	return was
+}
+
+func (v *Viewer) apply(changes []revision.Change) error {
+	i := slices.IndexFunc(changes, func(c revision.Change) bool { return c.Op == revision.SET })
+	if i < 0 {
+		return v.Consumer.Apply(v.loosened(changes))
+	}
+	if err := v.Consumer.Apply(changes[:i]); err != nil {
+		return err
+	}
+	for uid := range v.Pods {
+		v.absent[uid] = true
+	}
+	for _, p := range changes[i].Pods {
+		v.Pods[p.UID()] = p
+		delete(v.absent, p.UID())
+	}
+	// What follows a SET may repeat what it told.
+	coalesced := v.Coalesced
+	v.Coalesced = true
+	err := v.Consumer.Apply(changes[i+1:])
+	v.Coalesced = coalesced
+	return err
+}
+
+// allowed fails on an op that the consumer doesn't get.
+func (v *Viewer) allowed(c revision.Change) error {
+	if c.Source != "" && !v.View.Sees(c.Source) && c.Op != revision.REMOVE {
+		return fmt.Errorf("the view has no pods of that source; want no word of it")
+	}
+	switch c.Op {
+	case revision.SET:
+	case revision.REMOVE:
+		return nil
+	case revision.UPDATE, revision.DELETE:
+		if v.View.Mode() == podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT {
+			return fmt.Errorf("want a SET in mode %s", v.View.Mode())
+		}
+	default:
+		if v.View.Snapshots() && len(c.Pods) > 0 {
+			return fmt.Errorf("want none with pods in mode %s", v.View.Mode())
+		}
+	}
+	for _, p := range c.Pods {
+		if !v.View.Matches(p) {
+			return fmt.Errorf("pod %s (%s of %s) doesn't match", p, p.UID(), p.Source)
+		}
+	}
+	return nil
+}
+
+// loosened are the changes as a Consumer takes them, if the Viewer is Loose.
+func (v *Viewer) loosened(changes []revision.Change) []revision.Change {
+	if !v.Loose {
+		return changes
+	}
+	removed := map[types.UID]bool{}
+	var out []revision.Change
+	for _, c := range changes {
+		left := revision.Change{Op: c.Op, Source: c.Source}
+		for _, p := range c.Pods {
+			held := v.Pods[p.UID()]
+			switch {
+			case c.Op == revision.REMOVE && !v.holds(p):
+				continue
+			case c.Op == revision.REMOVE:
+				removed[p.UID()] = true
+			case c.Op == revision.ADD && !removed[p.UID()] && v.successor(held, p) == nil:
+				delete(v.Pods, p.UID())
+			}
+			left.Pods = append(left.Pods, p)
+		}
+		if len(left.Pods) > 0 || len(c.Pods) == 0 {
+			out = append(out, left)
+		}
+	}
+	return out
+}
+
+// holds tells whether it holds that pod, and not another one under its UID.
+func (v *Viewer) holds(p *revision.Pod) bool {
+	held := v.Pods[p.UID()]
+	return held != nil && held.Source == p.Source
+}
+
+// Diff says how the consumer differs from what it should hold of the pods, or nothing if it doesn't. undecided tells of which
+// sources it may hold further pods, and other versions; further ones also if a SET couldn't take them away. In the snapshot modes
+// the status doesn't count, as it isn't told.
+func (v *Viewer) Diff(pods []*revision.Pod, undecided func(source string) bool) error {
+	wanted := map[types.UID]bool{}
+	for _, p := range v.View.Pods(pods) {
+		wanted[p.UID()] = true
+		held := v.Pods[p.UID()]
+		if held == nil {
+			return fmt.Errorf("the consumer lacks pod %s (%s of %s)", p, p.UID(), p.Source)
+		}
+		equal := held.Source == p.Source && held.SpecDigest == p.SpecDigest &&
+			(held.StatusDigest == p.StatusDigest || v.View.Snapshots())
+		if !equal && !undecided(p.Source) && !undecided(held.Source) {
+			return fmt.Errorf("the consumer holds another version or source of pod %s (%s of %s)", p, p.UID(), p.Source)
+		}
+	}
+	for uid, p := range v.Pods {
+		if !wanted[uid] && !undecided(p.Source) && !v.absent[uid] {
+			return fmt.Errorf("the consumer still holds pod %s (%s of %s), which is gone or doesn't match", p, uid, p.Source)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// maxDiff is how many bytes of pods a diff shows, so that it reaches a stock gRPC client.
+const maxDiff = 3 << 20
+
+// DiffManifests is part of podconfig.v1.PodConfigService.
+func (s *Server) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifestsRequest) (*podconfigv1.DiffManifestsResponse, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if caller.Role != access.Consumer {
+		return nil, status.Errorf(codes.PermissionDenied, "role %s may look, but not try manifests", caller.Role)
+	}
+	if s.cfg.Preview == nil || s.cfg.Parse == nil {
+		return nil, status.Error(codes.Unimplemented, "this server doesn't read manifests")
+	}
+	if err := checkFormat(req.GetFormat()); err != nil {
+		return nil, err
+	}
+	v, err := viewOf(caller, podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL, nil)
+	if err != nil {
+		return nil, err
+	}
+	origins, gone, err := s.inputs(req)
+	if err != nil {
+		return nil, err
+	}
+	source := req.GetSource()
+	if source == "" {
+		source = "file"
+	}
+	preview, err := s.cfg.Preview(source, origins, gone)
+	switch {
+	case errors.Is(err, merge.ErrNoSource):
+		return nil, status.Error(codes.NotFound, err.Error())
+	case err != nil:
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	resp := &podconfigv1.DiffManifestsResponse{Revision: preview.Number, Findings: findingMessages(preview.Findings)}
+	changes := v.Changes(&revision.Revision{Source: source, Changes: preview.Changes}, nil)
+	resp.Updates, err = updateMessages(changes, preview.SourceReady, revision.Encoding{Format: req.GetFormat()})
+	return resp, err
+}
+
+// inputs are the manifests, parsed, and the origins that shall be gone.
+func (s *Server) inputs(req *podconfigv1.DiffManifestsRequest) (origins []*manifest.Origin, gone []string, err error) {
+	seen := map[string]bool{}
+	for i, in := range req.GetManifests() {
+		switch {
+		case !filepath.IsAbs(in.GetOrigin()):
+			return nil, nil, status.Errorf(codes.InvalidArgument, "manifests[%d].origin: %q isn't an absolute path", i, in.GetOrigin())
+		case seen[in.GetOrigin()]:
+			return nil, nil, status.Errorf(codes.InvalidArgument, "manifests[%d].origin: %q is named twice", i, in.GetOrigin())
+		case in.GetRemove() && len(in.GetContent()) > 0:
+			return nil, nil, status.Errorf(codes.InvalidArgument, "manifests[%d].content: is set, though it shall be removed", i)
+		}
+		seen[in.GetOrigin()] = true
+		if in.GetRemove() {
+			gone = append(gone, in.GetOrigin())
+		} else {
+			origins = append(origins, s.cfg.Parse(in.GetOrigin(), in.GetContent()))
+		}
+	}
+	return origins, gone, nil
+}
+
+func updateMessages(changes []revision.Change, ready bool, e revision.Encoding) ([]*podconfigv1.PodUpdate, error) {
+	var out []*podconfigv1.PodUpdate
+	size := 0
+	for _, c := range changes {
+		update := &podconfigv1.PodUpdate{Op: podconfigv1.PodOperation(c.Op), Source: c.Source, SourceReady: ready}
+		for _, p := range c.Pods {
+			encoding := e
+			if c.Op == revision.REMOVE {
+				encoding.Format = podconfigv1.PodFormat_POD_FORMAT_REFERENCE
+			}
+			m, err := p.Message(encoding)
+			if err != nil {
+				return nil, status.Error(codes.Internal, err.Error())
+			}
+			if size += proto.Size(m); size > maxDiff {
+				return nil, status.Error(codes.ResourceExhausted,
+					"the ops are more than fits into one message; try fewer manifests at a time, or the format REFERENCE")
+			}
+			update.Pods = append(update.Pods, m)
+		}
+		out = append(out, update)
+	}
+	return out, nil
+}

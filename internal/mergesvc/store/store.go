@@ -1,0 +1,169 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+)
+
+var (
+	// ErrUnwritable is wrapped by errors of Open, Commit and Replace if the disk is full, fails or may not be written to. What was
+	// committed before is still there.
+	ErrUnwritable = errors.New("the store can't be written")
+	// ErrDamaged is wrapped by errors of Commit if the file is found to be damaged after it was opened. All further commits fail
+	// with it, until Replace begins a new file.
+	ErrDamaged = errors.New("the store is damaged")
+	// ErrLocked is wrapped by errors of Open if another process has the store open.
+	ErrLocked = errors.New("the store is in use by another process")
+	// ErrClosed is returned by Commit and Replace after Close.
+	ErrClosed = errors.New("the store is closed")
+)
+
+// Config says where the store is.
+type Config struct {
+	// Path is the file. Its directory exists; the files that were set aside, and the one that is being made, stand beside it.
+	Path string
+	// Tombstones is how many removed pods are remembered. Zero means 8192, as in package history.
+	Tombstones int
+	// NoSync leaves out to wait for the disk: a commit survives the end of the process, but not that of the machine. For tests and
+	// simulations.
+	NoSync bool
+	// Logger is told when a store is made or set aside. Nil discards.
+	Logger *slog.Logger
+	// Now dates the files that are set aside. Nil means time.Now.
+	Now func() time.Time
+}
+
+// Contents is all that a store holds.
+type Contents struct {
+	// Instance is the life of the revision numbers; a new store has a new one.
+	Instance string
+	// Number is the last revision; zero if there was none. All removals after Horizon are among the Tombstones.
+	Number, Horizon uint64
+	// Pods are sorted by namespace, name and UID. Open sets Stale on each; Replace doesn't mind it.
+	Pods []*revision.Pod
+	// Tombstones are the removed pods, in order of removal. They have reference and digests only.
+	Tombstones []history.Tombstone
+	// ReadySources has, for each source that was ready once, the revision at which it was ready last.
+	ReadySources map[string]uint64
+}
+
+// Store is an open store. It is safe for concurrent use.
+type Store struct {
+	cfg Config
+
+	mu sync.Mutex
+	db *bbolt.DB
+	// file is db's. To close it is all that can be done with a db that panicked: it may hold its own locks.
+	file *os.File
+	// broken is why db can't be used any more. Nil while it can.
+	broken error
+}
+
+// Open opens the store, or makes it if there is none; returns what it holds; and keeps other processes from opening it until
+// Close. A file that is damaged, or that another version wrote, is set aside, and a new store takes its place. On an error there
+// is no Store, and the Contents are what could be read nevertheless:
+//   - ErrUnwritable with contents: the store is good, but can't be written.
+//   - ErrUnwritable without: there was none or a damaged one, and no new one can be made.
+//   - ErrLocked, or another error: nothing is known of the store.
+func Open(cfg Config) (*Store, *Contents, error) {
+	if cfg.Tombstones == 0 {
+		cfg.Tombstones = 8192
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &Store{cfg: cfg}
+	c, err := s.open()
+	if err != nil {
+		_ = s.release()
+		return nil, c, fmt.Errorf("open the store %s: %w", cfg.Path, err)
+	}
+	return s, c, nil
+}
+
+// Commit writes revisions in one transaction, and returns once they are on disk. They go on from the last one that was
+// committed, without gaps. On an error the store is as it was, and the caller may try again. There is one exception: if the disk
+// took all and failed to confirm it, the revisions may be there nevertheless; Replace settles that.
+func (s *Store) Commit(revs []*revision.Revision) error {
+	if len(revs) == 0 {
+		return nil
+	}
+	var edits []edit
+	for _, rev := range revs {
+		more, err := editsOf(rev)
+		if err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+		edits = append(edits, more...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return fmt.Errorf("commit: %w", s.broken)
+	}
+	err := s.update(func(tx *bbolt.Tx) error {
+		l, err := openLedger(tx)
+		if err != nil {
+			return err
+		}
+		for _, rev := range revs {
+			if rev.Number != l.number+1 || rev.Instance != "" && rev.Instance != l.instance {
+				return fmt.Errorf("revision %d of instance %q doesn't follow revision %d of %q",
+					rev.Number, rev.Instance, l.number, l.instance)
+			}
+			l.number = rev.Number
+		}
+		return l.apply(edits, s.cfg.Tombstones)
+	})
+	if err != nil {
+		return fmt.Errorf("commit revisions %d to %d: %w", revs[0].Number, revs[len(revs)-1].Number, err)
+	}
+	return nil
+}
+
+// Replace makes the store hold c and nothing else, all at once: after commits failed, or in a store that was opened again after
+// it couldn't be written. It writes a new file and gives it the old one's name, so it also mends a store that was found to be
+// damaged; the damaged file is set aside. On an error nothing that was committed is lost.
+func (s *Store) Replace(c *Contents) error {
+	edits, err := editsOfContents(c)
+	if err != nil {
+		return fmt.Errorf("replace: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(s.broken, ErrClosed) {
+		return fmt.Errorf("replace: %w", s.broken)
+	}
+	h := head{instance: c.Instance, number: c.Number, horizon: c.Horizon}
+	if err := s.create(h, edits, true); err != nil {
+		return fmt.Errorf("replace the store %s: %w", s.cfg.Path, err)
+	}
+	return nil
+}
+
+// Close lets go of the file. Everything that was committed is in it.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(s.broken, ErrClosed) {
+		return nil
+	}
+	err := s.release()
+	s.broken = ErrClosed
+	if err != nil {
+		return fmt.Errorf("close the store %s: %w", s.cfg.Path, err)
+	}
+	return nil
+}

@@ -1,0 +1,281 @@
+package store_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/store"
+)
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounts need root: sudo make test")
+	}
+}
+
+// mountSmall mounts a file system of a few hundred KiB.
+func mountSmall(t *testing.T) (dir string) {
+	t.Helper()
+	needRoot(t)
+	dir = t.TempDir()
+	if err := unix.Mount("podstream-test", dir, "tmpfs", 0, "size=512k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// fillUp leaves no room in the directory, until the file is removed.
+func fillUp(t *testing.T, dir string) (ballast string) {
+	t.Helper()
+	ballast = filepath.Join(dir, "ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for page := make([]byte, os.Getpagesize()); err == nil; {
+		_, err = f.Write(page)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("filling up the disk ends with %v; want ENOSPC", err)
+	}
+	return ballast
+}
+
+// TestFullDisk: a commit that finds no room is an error, what was committed before is there, and once there is room it goes in.
+func TestFullDisk(t *testing.T) {
+	dir := mountSmall(t)
+	s := settingIn(dir)
+	s.cfg.NoSync = false
+	st, c := s.open(t)
+	m := newModel(8192, c)
+	first := rev(1, change(revision.ADD, newPod("u1", "a", 1, 100)))
+	mustCommit(t, st, first)
+	m.apply(first)
+	ballast := fillUp(t, dir)
+
+	large := rev(2, change(revision.ADD, newPod("u2", "b", 2, 100_000)))
+	for range 3 {
+		if err := st.Commit([]*revision.Revision{large}); !errors.Is(err, store.ErrUnwritable) || !errors.Is(err, unix.ENOSPC) {
+			t.Fatalf("Commit on a full disk: %v; want ErrUnwritable, with the reason", err)
+		}
+		if err := st.Replace(m.contents()); !errors.Is(err, store.ErrUnwritable) {
+			t.Fatalf("Replace on a full disk: %v; want ErrUnwritable", err)
+		}
+	}
+	mustClose(t, st)
+	st, c = s.open(t)
+	if diff := cmp.Diff(describe(m.contents()), describe(c)); diff != "" {
+		t.Errorf("the store on a full disk (-want +got):\n%s", diff)
+	}
+	if err := st.Commit([]*revision.Revision{large}); !errors.Is(err, store.ErrUnwritable) {
+		t.Fatalf("Commit on a full disk: %v; want ErrUnwritable", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, st, large)
+	m.apply(large)
+	if err := st.Replace(m.contents()); err != nil {
+		t.Fatalf("Replace, once there is room: %v", err)
+	}
+	mustClose(t, st)
+	if diff := cmp.Diff(describe(m.contents()), describe(s.contents(t))); diff != "" {
+		t.Errorf("the store, once there was room (-want +got):\n%s", diff)
+	}
+	if names, _ := filepath.Glob(s.cfg.Path + "?*"); len(names) > 0 {
+		t.Errorf("beside the store there are %v; want nothing", names)
+	}
+}
+
+// TestFullDiskAtFirst: where no store can be made there is an error, and nothing is left of the attempt.
+func TestFullDiskAtFirst(t *testing.T) {
+	dir := mountSmall(t)
+	ballast := fillUp(t, dir)
+	s := settingIn(dir)
+	if st, c, err := store.Open(s.cfg); st != nil || c != nil || !errors.Is(err, store.ErrUnwritable) {
+		t.Fatalf("Open: %v, %v, %v; want ErrUnwritable only", st, c, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the directory holds %v, %v; want only what fills it", entries, err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	s.contents(t)
+}
+
+// TestFullDiskAtStart: a store on a disk that is so full that not even a transaction without changes goes in is read.
+func TestFullDiskAtStart(t *testing.T) {
+	dir := mountSmall(t)
+	s := settingIn(dir)
+	st, c := s.open(t)
+	m := newModel(8192, c)
+	one := rev(1, change(revision.ADD, newPod("u1", "a", 1, 0)))
+	mustCommit(t, st, one)
+	m.apply(one)
+	mustClose(t, st)
+	punchFreePages(t, s.cfg.Path)
+	ballast := fillUp(t, dir)
+	st, c, err := store.Open(s.cfg)
+	if st != nil || !errors.Is(err, store.ErrUnwritable) || !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("Open: %v, %v; want ErrUnwritable, with the reason", st, err)
+	}
+	if diff := cmp.Diff(describe(m.contents()), describe(c)); diff != "" {
+		t.Errorf("the store on a full disk (-want +got):\n%s", diff)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(describe(m.contents()), describe(s.contents(t))); diff != "" {
+		t.Errorf("the store, once there is room (-want +got):\n%s", diff)
+	}
+}
+
+// punchFreePages gives the space of the pages that hold nothing back to the file system, as if it copied what is written.
+func punchFreePages(t *testing.T, path string) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, free := int64(db.Info().PageSize), []int64{}
+	err = db.View(func(tx *bbolt.Tx) error {
+		for id := 0; ; id++ {
+			if info, err := tx.Page(id); err != nil || info == nil {
+				return err
+			} else if info.Type == "free" {
+				free = append(free, int64(id)*size)
+			}
+		}
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, at := range free {
+		if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, size); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestReadOnlyMount: what is in the store is read, and the error says why it can't be written.
+func TestReadOnlyMount(t *testing.T) {
+	dir := mountSmall(t)
+	s := settingIn(dir)
+	st, c := s.open(t)
+	m := newModel(8192, c)
+	one := rev(1, change(revision.ADD, newPod("u1", "a", 1, 0)))
+	mustCommit(t, st, one)
+	m.apply(one)
+	mustClose(t, st)
+	remount := func(flags uintptr) {
+		t.Helper()
+		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remount(unix.MS_RDONLY)
+	st, c, err := store.Open(s.cfg)
+	if st != nil || !errors.Is(err, store.ErrUnwritable) || !errors.Is(err, unix.EROFS) {
+		t.Fatalf("Open: %v, %v; want ErrUnwritable, with the reason", st, err)
+	}
+	if diff := cmp.Diff(describe(m.contents()), describe(c)); diff != "" {
+		t.Errorf("the store on a read-only file system (-want +got):\n%s", diff)
+	}
+	remount(0)
+	if diff := cmp.Diff(describe(m.contents()), describe(s.contents(t))); diff != "" {
+		t.Errorf("the store, once it can be written again (-want +got):\n%s", diff)
+	}
+
+	if err := os.Truncate(s.cfg.Path, 5000); err != nil {
+		t.Fatal(err)
+	}
+	remount(unix.MS_RDONLY)
+	st, c, err = store.Open(s.cfg)
+	if st != nil || c != nil || !errors.Is(err, store.ErrUnwritable) || !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("Open of a damaged store: %v, %v, %v; want that it is damaged and can't be written", st, c, err)
+	}
+	remount(0)
+	if err := os.Remove(s.cfg.Path); err != nil {
+		t.Fatal(err)
+	}
+	remount(unix.MS_RDONLY)
+	if st, c, err := store.Open(s.cfg); st != nil || c != nil || !errors.Is(err, store.ErrUnwritable) {
+		t.Errorf("Open without a store: %v, %v, %v; want ErrUnwritable only", st, c, err)
+	}
+}
+
+// TestPermissions opens the store as a user whose rights end at each point in turn.
+func TestPermissions(t *testing.T) {
+	needRoot(t)
+	const nobody = 65534
+	for _, tc := range []struct {
+		name         string
+		dir, file    os.FileMode
+		damaged      bool
+		wantContents bool
+	}{
+		{name: "the file may be read only", dir: 0o777, file: 0o444, wantContents: true},
+		{name: "neither may be written", dir: 0o555, file: 0o444, wantContents: true},
+		{name: "the file may not be read", dir: 0o777, file: 0o000},
+		{name: "the directory may not be entered", dir: 0o600, file: 0o666},
+		{name: "the damaged file may not be renamed", dir: 0o555, file: 0o666, damaged: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := settingIn(dir)
+			want := s.contents(t)
+			if tc.damaged {
+				if err := os.Truncate(s.cfg.Path, 5000); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// The directory above is the test's own.
+			err := errors.Join(os.Chmod(s.cfg.Path, tc.file), os.Chmod(dir, tc.dir), os.Chmod(filepath.Dir(dir), 0o755))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var st *store.Store
+			var c *store.Contents
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				// The thread ends with the goroutine, as it stays locked; so the other user is gone with it.
+				runtime.LockOSThread()
+				if err = unix.Setfsuid(nobody); err == nil {
+					st, c, err = store.Open(s.cfg)
+				}
+			}()
+			<-done
+			if st != nil || !errors.Is(err, store.ErrUnwritable) {
+				t.Fatalf("Open: %v, %v; want ErrUnwritable", st, err)
+			}
+			switch {
+			case !tc.wantContents && c != nil:
+				t.Errorf("Open gives %v; want nothing, as it can't be read", describe(c))
+			case tc.wantContents && c == nil:
+				t.Errorf("Open gives nothing; want what can be read: %v", err)
+			case tc.wantContents:
+				if diff := cmp.Diff(describe(want), describe(c)); diff != "" {
+					t.Errorf("what was read (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}

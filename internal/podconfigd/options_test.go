@@ -1,0 +1,72 @@
+package podconfigd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+)
+
+func TestFileSources(t *testing.T) {
+	got, err := fileSources([]string{"/etc/a", "extra=/etc/b", "other=/with=equals", "./c=d=/x"})
+	if err == nil {
+		t.Errorf("two paths without a name are taken: %v", got)
+	}
+	got, err = fileSources([]string{"/etc/a", "extra=/etc/b/", "other=/with=equals"})
+	want := []merge.Source{
+		{Name: "file", Location: "/etc/a"}, {Name: "file:extra", Location: "/etc/b"}, {Name: "file:other", Location: "/with=equals"},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("sources %v, %v; want %v", got, err, want)
+	}
+	if got, err = fileSources([]string{""}); err != nil || len(got) != 0 {
+		t.Errorf("an empty path alone gives the sources %v, %v; want none", got, err)
+	}
+	for _, bad := range [][]string{{"", "/etc/a"}, {"/etc/a", ""}, {"", ""}, {"name="}, {"Not_A_Name=/etc/a"}, {"a=/x", "a=/y"}} {
+		if got, err := fileSources(bad); err == nil {
+			t.Errorf("%q is taken: %v", bad, got)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, args := range [][]string{{"extra"}, {"--no-such-flag"}, {"--file-check-frequency=0s"}, {"--pod-manifest-path="}} {
+		if _, err := parse(args, t.Output(), nil); err == nil {
+			t.Errorf("podconfigd takes %v", args)
+		}
+	}
+	// An empty override is none.
+	if opts, err := parse([]string{"--hostname-override="}, t.Output(), nil); err != nil || opts.node == "" {
+		t.Errorf("--hostname-override= gives the options %+v, %v; want the host's name", opts, err)
+	}
+}
+
+// TestParseDefault: without a flag, manifests are read from the default path.
+func TestParseDefault(t *testing.T) {
+	opts, err := parse(nil, t.Output(), nil)
+	want := []merge.Source{{Name: "file", Location: "/etc/podstream/manifests"}}
+	if err != nil || !slices.Equal(opts.sources(), want) {
+		t.Errorf("options %+v, %v; want the sources %v", opts, err, want)
+	}
+}
+
+// TestParseExtras: an extra's sources stand behind podconfigd's own, and its names must be new.
+func TestParseExtras(t *testing.T) {
+	a, b := newExtra("api"), newExtra("http")
+	opts, err := parse([]string{"--api=1", "--http=2", "--pod-manifest-path=/m"}, t.Output(), []Extra{a, b})
+	want := []merge.Source{{Name: "file", Location: "/m"}, {Name: "api", Location: "1"}, {Name: "http", Location: "2"}}
+	if err != nil || !slices.Equal(opts.sources(), want) {
+		t.Fatalf("options %+v, %v; want the sources %v", opts, err, want)
+	}
+	opts, err = parse([]string{"--api=1", "--pod-manifest-path="}, t.Output(), []Extra{newExtra("api")})
+	if err != nil || !slices.Equal(opts.sources(), want[1:2]) {
+		t.Errorf("with an empty manifest path: options %+v, %v; want the sources %v", opts, err, want[1:2])
+	}
+	if _, err := parse([]string{"--file=1"}, t.Output(), []Extra{newExtra("file")}); err == nil || !strings.Contains(err.Error(), "file") {
+		t.Errorf("a second source file gives %v; want an error that names it", err)
+	}
+	if _, err := parse(nil, t.Output(), []Extra{newExtra("api")}); err == nil || !strings.Contains(err.Error(), "--api") {
+		t.Errorf("an extra without its flag gives %v; want its own error", err)
+	}
+}

@@ -1,0 +1,106 @@
+package podconfigd
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/podstream/podstream/internal/daemon"
+	"github.com/podstream/podstream/internal/grpcserver"
+	"github.com/podstream/podstream/internal/mergesvc"
+	"github.com/podstream/podstream/internal/mergesvc/metrics"
+	"github.com/podstream/podstream/internal/mergesvc/service"
+	"github.com/podstream/podstream/internal/mergesvc/store"
+	"github.com/podstream/podstream/internal/mergesvc/wire"
+	"github.com/podstream/podstream/internal/sources/file"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// storeFile is the store's name in --root-dir.
+const storeFile = "podconfigd.db"
+
+// serve wires the sources to the hub and the hub to the service, and runs them until ctx ends.
+func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra) error {
+	log, err := opts.Logger(stderr)
+	if err != nil {
+		return err
+	}
+	release, err := daemon.LockRootDir(opts.RootDir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	listeners, err := grpcserver.Listen(opts.Listen)
+	if err != nil {
+		return err
+	}
+	tracers, flush, err := opts.tracing.Provider(ctx, "podconfigd")
+	if err != nil {
+		return err
+	}
+	defer flush()
+	counts := metrics.New()
+	hub := mergesvc.NewHub(mergesvc.Config{
+		Sources: opts.sources(), Store: &store.Config{Path: filepath.Join(opts.RootDir, storeFile), Logger: log},
+		Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
+	})
+	svc := service.New(service.Config{
+		History: hub.History(), Sources: hub.Sources, Preview: hub.Preview, Parse: opts.parseManifest,
+		MaxConsumers: opts.maxConsumers, Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
+	})
+	registry := daemon.NewRegistry()
+	registry.MustRegister(hub, svc, counts)
+	server := grpcserver.New(grpcserver.Config{
+		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
+		Closing:  svc.Close, Logger: log, Metrics: registry,
+		ServerOptions: []grpc.ServerOption{grpc.ForceServerCodecV2(wire.NewCodec())},
+	})
+	// The hub outlives those who use it: what is published last is stored still.
+	stopHub := inBackground(context.WithoutCancel(ctx), hub.Run)
+	defer stopHub()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, src := range opts.files {
+		source := file.New(file.Config{
+			Name: src.Name, Path: src.Location, Node: opts.node, Strict: opts.strict,
+			CheckFrequency: opts.fileCheckFrequency, QuietPeriod: opts.fileQuietPeriod, Logger: log,
+		})
+		group.Go(func() error { return source.Run(ctx, hub.Apply) })
+	}
+	for _, extra := range extras {
+		group.Go(func() error { return extra.Run(ctx, Hub{Apply: hub.Apply, Published: published(hub)}) })
+	}
+	group.Go(func() error {
+		svc.Run(ctx)
+		return nil
+	})
+	group.Go(func() error { return server.Serve(ctx, listeners) })
+	group.Go(func() error { return daemon.ServeMetrics(ctx, opts.MetricsAddress, registry) })
+	log.Info("podconfigd is up", "node", opts.node, "sources", len(opts.sources()))
+	err = group.Wait()
+	log.Info("podconfigd is down")
+	return err
+}
+
+// inBackground runs run until it is stopped, and stop waits for its end.
+func inBackground(ctx context.Context, run func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func published(hub *mergesvc.Hub) func() (string, uint64) {
+	return func() (string, uint64) {
+		st := hub.History().State()
+		return st.Instance, st.Number
+	}
+}

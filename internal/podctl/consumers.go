@@ -1,0 +1,143 @@
+package podctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+func (t *tool) consumersCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "consumers",
+		Short: "Show who watches podconfigd, how far each is, and what it couldn't apply",
+		Long: `Consumers shows the subscribers of podconfigd. LAG counts the revisions that a consumer hasn't been sent yet, and tells
+since when the oldest of them waits. LAST-REPORT is the consumer's own word on the last revision that it applied or rejected,
+and the pods that it had to refuse.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.runConsumers(cmd.Context()) },
+	}
+}
+
+func (t *tool) runConsumers(ctx context.Context) error {
+	conn, err := t.podconfigd.connect(t.userAgent())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := t.listContext(ctx)
+	defer cancel()
+
+	resp, err := podconfigv1.NewPodConfigServiceClient(conn).ListConsumers(ctx, &podconfigv1.ListConsumersRequest{})
+	if err != nil {
+		return conn.explain(err)
+	}
+	if !t.output.isTable() {
+		return (&documents{out: t.Stdout, output: t.output}).print(protoValue{resp})
+	}
+	return t.printConsumers(resp.GetConsumers())
+}
+
+func (t *tool) printConsumers(consumers []*podconfigv1.Consumer) error {
+	if len(consumers) == 0 {
+		t.note("nobody watches podconfigd")
+		return nil
+	}
+	now, wide := t.Clock.Now(), t.output == outputWide
+	header := []string{"NAME", "IDENTITY", "STATE", "MODE", "FORMAT", "REVISION", "LAG", "CONNECTED", "LAST-REPORT"}
+	if wide {
+		header = append(header, "PEER", "FILTER", "PARKED")
+	}
+	overview := newTable(t.Stdout, header...)
+	for _, c := range consumers {
+		cells := []string{
+			c.GetName(), c.GetIdentity(),
+			enumWord(c.GetState(), "CONSUMER_STATE_", ""),
+			enumWord(c.GetMode(), "NOTIFICATION_MODE_", "INCREMENTAL"),
+			enumWord(c.GetFormat(), "POD_FORMAT_", "JSON"),
+			revisionText(c.GetCursor()), lagText(now, c), ago(now, c.GetConnectedTime()), reportText(c.GetLastReport(), wide),
+		}
+		if wide {
+			cells = append(cells, c.GetPeer(), filterText(c.GetFilter()), strconv.FormatUint(c.GetParkedCount(), 10))
+		}
+		overview.row(cells...)
+	}
+	return overview.flush()
+}
+
+// enumWord is an enum's value in one word, or its number if podconfigd is newer than podctl. The word for 0 is what the contract
+// says that it means.
+func enumWord[E interface {
+	~int32
+	fmt.Stringer
+}](value E, prefix, unspecified string) string {
+	if value == 0 {
+		return unspecified
+	}
+	return strings.TrimPrefix(value.String(), prefix)
+}
+
+// revisionText is empty if the consumer hasn't been sent a whole revision.
+func revisionText(c *podconfigv1.Cursor) string {
+	if c == nil {
+		return ""
+	}
+	return strconv.FormatUint(c.GetRevision(), 10)
+}
+
+// lagText counts the revisions that the consumer hasn't been sent, and tells how long the oldest has waited.
+func lagText(now time.Time, c *podconfigv1.Consumer) string {
+	text := strconv.FormatUint(c.GetLagRevisions(), 10)
+	if since := c.GetLaggingSince(); since != nil {
+		text += fmt.Sprintf(" (%s)", duration.HumanDuration(now.Sub(since.AsTime())))
+	}
+	return text
+}
+
+// reportText is what a consumer last said of a revision, and which pods it refused: the first few of them, or all.
+func reportText(r *podconfigv1.ReportAppliedRequest, all bool) string {
+	if r == nil {
+		return ""
+	}
+	const some = 2
+	text := fmt.Sprintf("%s %d", enumWord(r.GetOutcome(), "APPLY_OUTCOME_", "UNSPECIFIED"), r.GetCursor().GetRevision())
+	refused := r.GetErrors()
+	if len(refused) == 0 {
+		return text
+	}
+	var pods []string
+	for i, e := range refused {
+		if i == some && !all {
+			pods = append(pods, "…")
+			break
+		}
+		pods = append(pods, fmt.Sprintf("%s (%s)", fullName(e.GetRef()), cmp.Or(e.GetReason(), e.GetMessage(), "no reason given")))
+	}
+	return fmt.Sprintf("%s, %d refused: %s", text, len(refused), strings.Join(pods, ", "))
+}
+
+// filterText is a filter in the words of PodFilter; empty for all pods.
+func filterText(f *podconfigv1.PodFilter) string {
+	var parts []string
+	for _, field := range []struct {
+		name   string
+		values []string
+	}{
+		{"sources", f.GetSources()}, {"nodes", f.GetNodes()}, {"namespaces", f.GetNamespaces()}, {"names", f.GetNames()},
+	} {
+		if len(field.values) > 0 {
+			parts = append(parts, field.name+"="+strings.Join(field.values, ","))
+		}
+	}
+	if selector := f.GetLabelSelector(); selector != "" {
+		parts = append(parts, "labels="+selector)
+	}
+	return strings.Join(parts, " ")
+}

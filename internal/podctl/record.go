@@ -1,0 +1,235 @@
+package podctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/podstream/podstream/internal/recording"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// recordOptions are the arguments and flags of record.
+type recordOptions struct {
+	file     string // "-": stdout
+	format   podconfigv1.PodFormat
+	mode     podconfigv1.NotificationMode
+	duration time.Duration // zero: until Ctrl-C
+	force    bool
+}
+
+func (t *tool) recordCommand() *cobra.Command {
+	o := recordOptions{
+		format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF,
+		mode:   podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL,
+	}
+	cmd := &cobra.Command{
+		Use:   "record FILE",
+		Short: "Write the stream of pods to a file, for podctl replay",
+		Long: `Record subscribes to podconfigd and writes all that it is sent to FILE, until Ctrl-C, the end of --duration, or the end of
+the stream. FILE is made for its owner only, since pods may hold secrets; it is compressed if its name ends in ".gz", and
+"-" is standard output. The pods are recorded as protobuf, which podexecd asks for, unless --format says otherwise.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.file = args[0]
+			return t.runRecord(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().Var(enumFlag(&o.format, "POD_FORMAT_"), "format", "the `encoding` of the pods: json, protobuf or reference")
+	cmd.Flags().Var(enumFlag(&o.mode, "NOTIFICATION_MODE_"), "mode",
+		"how changes are put into ops: incremental, snapshot-and-updates or snapshot")
+	cmd.Flags().DurationVar(&o.duration, "duration", 0, "how long to record; 0 records until Ctrl-C")
+	cmd.Flags().BoolVar(&o.force, "force", false, "overwrite FILE")
+	return cmd
+}
+
+// runRecord makes the file only once there is something to write, so that a podconfigd that can't be reached costs no recording
+// that was there before.
+func (t *tool) runRecord(ctx context.Context, o recordOptions) error {
+	if err := o.checkFile(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if o.duration > 0 {
+		// A deadline would be podconfigd's affair as well, and look like its failure if it is first.
+		defer time.AfterFunc(o.duration, cancel).Stop()
+	}
+	conn, err := t.podconfigd.connect(t.userAgent())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+
+	r := &recorder{tool: t, options: o, header: recording.Header{
+		Recorded: t.Clock.Now().UTC(), Endpoint: fmt.Sprint(&t.podconfigd.endpoint), Podctl: t.Version,
+		Request: &podconfigv1.WatchPodUpdatesRequest{Consumer: "podctl-record@" + t.Hostname, Mode: o.mode, Format: o.format},
+	}}
+	err = r.follow(ctx, podconfigv1.NewPodConfigServiceClient(conn))
+	var own *recordError
+	switch {
+	case errors.As(err, &own):
+		err = own.err
+	case ctx.Err() != nil:
+		err = nil // the user has ended it
+	case errors.Is(err, io.EOF):
+		err = fmt.Errorf("%s at %s ended the stream", conn.daemon.name, &conn.daemon.endpoint)
+	default:
+		err = conn.explain(err)
+	}
+	return r.finish(err)
+}
+
+// checkFile is for an early word; Create refuses a file that comes to be meanwhile.
+func (o recordOptions) checkFile() error {
+	if o.file == "-" || o.force {
+		return nil
+	}
+	if _, err := os.Lstat(o.file); err == nil {
+		return fmt.Errorf("%s exists: --force overwrites it", o.file)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// recorder writes one stream.
+type recorder struct {
+	tool    *tool
+	options recordOptions
+	header  recording.Header
+	out     *recording.Writer // nil before the first message
+}
+
+// recordError is a failure on podctl's side of the stream.
+type recordError struct{ err error }
+
+func (e *recordError) Error() string { return e.err.Error() }
+
+func (e *recordError) Unwrap() error { return e.err }
+
+// follow writes what comes until the stream ends; its error is never nil.
+func (r *recorder) follow(ctx context.Context, client podconfigv1.PodConfigServiceClient) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream if it can't be written
+	stream, err := client.WatchPodUpdates(ctx, r.header.Request)
+	if err != nil {
+		return err
+	}
+	for {
+		msg, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if err := r.write(msg); err != nil {
+			return &recordError{err}
+		}
+	}
+}
+
+func (r *recorder) write(msg *podconfigv1.WatchPodUpdatesResponse) error {
+	if r.out == nil {
+		out, err := r.create()
+		if err != nil {
+			return err
+		}
+		r.out = out
+	}
+	return r.out.Write(r.tool.Clock.Now().Sub(r.header.Recorded), msg)
+}
+
+func (r *recorder) create() (*recording.Writer, error) {
+	if r.options.file == "-" {
+		return recording.NewWriter(recording.WriterConfig{Out: r.tool.Stdout, Header: r.header})
+	}
+	return recording.Create(recording.FileConfig{Path: r.options.file, Overwrite: r.options.force, Header: r.header})
+}
+
+// finish closes the recording and says what is in it. What there is of it is good even if err tells of a failure.
+func (r *recorder) finish(err error) error {
+	if r.out == nil {
+		if err == nil {
+			err = errors.New("nothing was recorded: podconfigd hadn't sent anything yet")
+		}
+		return err
+	}
+	err = errors.Join(err, r.out.Close())
+	stats, name := r.out.Stats(), r.options.file
+	if name == "-" {
+		name = "standard output"
+	}
+	r.tool.note("recorded %s in %s, %s, to %s",
+		plural(stats.Revisions, "revision"), plural(stats.Messages, "message"), plural(int(stats.Bytes), "byte"), name)
+	return err
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// enumValue is a flag whose values are those of an enum, named as in the contract but in a flag's spelling.
+type enumValue struct {
+	enum   protoreflect.EnumDescriptor
+	prefix string
+	number protoreflect.EnumNumber
+	set    func(protoreflect.EnumNumber)
+}
+
+// enumFlag makes a flag of *value, whose present value is the default.
+func enumFlag[E interface {
+	~int32
+	protoreflect.Enum
+}](value *E, prefix string) *enumValue {
+	return &enumValue{
+		enum: (*value).Descriptor(), prefix: prefix, number: (*value).Number(),
+		set: func(n protoreflect.EnumNumber) { *value = E(n) },
+	}
+}
+
+// String implements pflag.Value.
+func (v *enumValue) String() string {
+	if v.enum == nil {
+		return "" // pflag makes a zero value to tell whether a default is one
+	}
+	if d := v.enum.Values().ByNumber(v.number); d != nil {
+		return v.spelling(d)
+	}
+	return ""
+}
+
+// Type implements pflag.Value.
+func (v *enumValue) Type() string { return "word" }
+
+// Set implements pflag.Value.
+func (v *enumValue) Set(s string) error {
+	var words []string
+	for i := range v.enum.Values().Len() {
+		d := v.enum.Values().Get(i)
+		if d.Number() == 0 {
+			continue // unspecified: not to be asked for
+		}
+		if v.spelling(d) == s {
+			v.number = d.Number()
+			v.set(d.Number())
+			return nil
+		}
+		words = append(words, v.spelling(d))
+	}
+	return fmt.Errorf("want one of %s", strings.Join(words, ", "))
+}
+
+func (v *enumValue) spelling(d protoreflect.EnumValueDescriptor) string {
+	word := strings.TrimPrefix(string(d.Name()), v.prefix)
+	return strings.ToLower(strings.ReplaceAll(word, "_", "-"))
+}

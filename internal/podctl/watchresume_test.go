@@ -1,0 +1,180 @@
+package podctl
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+func TestResumption(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("one/7", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"plain", "one/7/file"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for value, want := range map[string]resumption{
+		"one/7/view":      {cursor: &podconfigv1.Cursor{InstanceId: "one", Revision: 7, View: "view"}},
+		"one/0/":          {cursor: &podconfigv1.Cursor{InstanceId: "one"}},
+		"one/7/file":      {file: "one/7/file"}, // it exists
+		"plain":           {file: "plain"},
+		"./other":         {file: "./other"},
+		"/var/7/w":        {file: "/var/7/w"},
+		"./7/w":           {file: "./7/w"},
+		"../7/w":          {file: "../7/w"},
+		"one/seven/w":     {file: "one/seven/w"},
+		"one/-7/w":        {file: "one/-7/w"},
+		"one/7/view/more": {file: "one/7/view/more"},
+	} {
+		var got resumption
+		if err := got.Set(value); err != nil {
+			t.Errorf("%s: %v", value, err)
+			continue
+		}
+		if diff := cmp.Diff(want.cursor, got.cursor, protocmp.Transform()); got.file != want.file || diff != "" {
+			t.Errorf("%s: file %q, want %q; cursor (-want +got):\n%s", value, got.file, want.file, diff)
+		}
+		if got.String() != value {
+			t.Errorf("%s: written as %q", value, got.String())
+		}
+	}
+}
+
+// With a cursor podctl knows the place only.
+func TestWatchResumesAfterCursor(t *testing.T) {
+	n := newNode(t)
+	requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 1)
+	n.podconfigd(&fakePodconfigd{requests: requests, scripts: [][]*message{{sourceOp(6, opAdd, "api", true)}}})
+	n.start("watch", "--resume", "one/5/all")
+	req := <-requests
+	if diff := cmp.Diff(cursorAt(5), req.GetResumeAfter(), protocmp.Transform()); diff != "" || len(req.GetKnownPods()) > 0 {
+		t.Errorf("resumes with %d known pods, after (-want +got):\n%s", len(req.GetKnownPods()), diff)
+	}
+	// How many pods the source has, podctl can't know.
+	n.stdout.await(t, "source api is ready\n")
+}
+
+// A watch that is stopped and started again with the same file goes on where it was, with what it held.
+func TestWatchKeepsItsPlace(t *testing.T) {
+	n := newNode(t)
+	requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 1)
+	web, db, gone := refPod("file", "default", "web"), refPod("file", "default", "db"), refPod("file", "default", "gone")
+	n.podconfigd(&fakePodconfigd{requests: requests, scripts: [][]*message{
+		{op(0, opAdd, web, gone), syncedAt(4), op(5, opRemove, gone), op(0, opAdd, db)}, // revision 6 is cut off here
+		{syncedAt(5), op(6, opAdd, db), heartbeatMoving(8)},
+		{syncedAt(8), op(9, opRemove, web, db)},
+		{},
+	}})
+	file := filepath.Join(n.dir, "place")
+	lives := []struct {
+		await string // what is printed last
+		after uint64
+		known []string
+	}{
+		{"REMOVE", 0, nil},
+		{"HEARTBEAT", 5, []string{"web"}},
+		{"REMOVE", 8, []string{"db", "web"}},
+		{"", 9, nil},
+	}
+	for i, life := range lives {
+		n.stdout = newScreen()
+		interrupt := n.start("watch", "--heartbeats", "--resume", file)
+		req := <-requests
+		var known []string
+		for _, p := range req.GetKnownPods() {
+			known = append(known, p.GetName())
+		}
+		if diff := cmp.Diff(life.known, known); req.GetResumeAfter().GetRevision() != life.after || diff != "" {
+			t.Errorf("life %d goes on after revision %d, want %d, and knows (-want +got):\n%s", i, req.GetResumeAfter().GetRevision(), life.after, diff)
+		}
+		n.stdout.await(t, life.await)
+		if code := interrupt(); code != exitOK {
+			t.Errorf("life %d: exit code %d", i, code)
+		}
+	}
+	if n.stderr.String() != "" {
+		t.Errorf("stderr:\n%s", n.stderr)
+	}
+	// The file is a request, so that other tools can use it too; and nothing else is left lying about.
+	var request podconfigv1.WatchPodUpdatesRequest
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := protojson.Unmarshal(content, &request); err != nil || request.GetResumeAfter().GetRevision() != 9 {
+		t.Errorf("the file has %s (%v)", content, err)
+	}
+	entries, err := os.ReadDir(n.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 2 {
+		t.Errorf("the directory has %v; want the socket and the file", entries)
+	}
+}
+
+func heartbeatMoving(revision uint64) *message {
+	m := heartbeatAt(revision)
+	m.Cursor = cursorAt(revision)
+	return m
+}
+
+// A place that can't be read or kept is an error, not a start from nothing.
+func TestWatchPlaceUnusable(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		content string
+		path    string // beneath the test's directory
+		want    string
+	}{
+		{"garbage", "garbage", "place", "isn't as podctl watch wrote it"},
+		{"cut off", `{"resumeAfter":{"instanceId":"one"`, "place", "isn't as podctl watch wrote it"},
+		{"a directory", "", ".", "is a directory"},
+		{"in no directory", "", "none/place", "keep the place in"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := newNode(t)
+			n.podconfigd(&fakePodconfigd{scripts: [][]*message{{syncedAt(4)}}})
+			file := filepath.Join(n.dir, tc.path)
+			if tc.content != "" {
+				if err := os.WriteFile(file, []byte(tc.content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			code := n.run(t.Context(), "watch", "--resume", file)
+			if got := n.stderr.String(); code != exitFailed || strings.Count(got, "\n") != 1 || !strings.Contains(got, tc.want) {
+				t.Errorf("exit code %d, stderr %q; want %q", code, got, tc.want)
+			}
+			if content, err := os.ReadFile(file); err == nil && string(content) != tc.content {
+				t.Errorf("the file was changed to %q", content)
+			}
+		})
+	}
+}
+
+// An empty file, as mktemp makes it, is a start from nothing; one of a newer podctl is read as far as it is known.
+func TestWatchPlaceOfOthers(t *testing.T) {
+	for content, after := range map[string]uint64{"": 0, `{"resumeAfter":{"instanceId":"one","revision":"7","newField":1}}`: 7} {
+		n := newNode(t)
+		requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 1)
+		n.podconfigd(&fakePodconfigd{requests: requests})
+		file := filepath.Join(n.dir, "place")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n.start("watch", "--resume="+file)
+		if got := (<-requests).GetResumeAfter().GetRevision(); got != after {
+			t.Errorf("%q: goes on after revision %d, want %d", content, got, after)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package recording_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/recording"
+)
+
+// The public client, fed from a recording, comes to hold what the recorded consumer held, wherever its streams end.
+func TestClientConverges(t *testing.T) {
+	path := file(t, example())
+	for _, cfg := range []recording.ServerConfig{
+		{Path: path},
+		{Path: path, Once: true}, // so it reconnects after the end, and must be told nothing again
+		{Path: path, Speed: 100},
+	} {
+		t.Run(fmt.Sprintf("once %t speed %v", cfg.Once, cfg.Speed), func(t *testing.T) {
+			r := serve(t, cfg)
+			c, err := client.New(client.Config{Endpoint: r.endpoint, Consumer: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			held := map[string]bool{}
+			var ops []string
+			inStep := 0
+			done := errors.New("done")
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			err = c.Watch(ctx, client.WatchOptions{}, func(_ context.Context, e client.Event) error {
+				for _, change := range e.Ops {
+					for _, pod := range change.Pods {
+						held[pod.Name] = true
+						if change.Op == client.Remove {
+							delete(held, pod.Name)
+						}
+						ops = append(ops, strings.TrimPrefix(change.Op.String(), "POD_OPERATION_")+" "+pod.Name)
+					}
+				}
+				if e.Synced {
+					inStep++
+				}
+				if e.Cursor.GetRevision() == 7 && (!cfg.Once || inStep == 2) {
+					return done
+				}
+				return nil
+			})
+			if !errors.Is(err, done) {
+				t.Fatal(err)
+			}
+			if got := slices.Sorted(maps.Keys(held)); !slices.Equal(got, []string{"web-2"}) {
+				t.Errorf("the client holds %q; want web-2", got)
+			}
+			want := []string{"ADD web", "ADD db", "REMOVE web", "ADD web-2", "REMOVE db"}
+			if !slices.Equal(ops, want) {
+				t.Errorf("the client was told %q; want %q", ops, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,176 @@
+package recording
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+	"unicode/utf16"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Version is the version of the format that is written, and the only one that is read.
+const Version = 1
+
+// MaxLine is how many bytes a line has at most: a message of gRPC's 4 MiB, with room for its encoding.
+const MaxLine = 8 << 20
+
+// longest is how long after the start a message may come. It keeps hostile numbers from overflowing a time.Duration.
+const longest = 100 * 365 * 24 * time.Hour
+
+var errLineTooLong = fmt.Errorf("the line is longer than %d MiB", MaxLine>>20)
+
+// Header tells where a recording comes from.
+type Header struct {
+	// Recorded is when the stream was subscribed to: the start that messages are timed from.
+	Recorded time.Time
+	// Endpoint is the podconfigd that was recorded, for people.
+	Endpoint string
+	// Podctl is the version of the program that recorded, for people.
+	Podctl string
+	// Request is what the stream was subscribed to with. Nil means the empty request; a Reader gives no nil.
+	Request *podconfigv1.WatchPodUpdatesRequest
+}
+
+// Format is the encoding of the recorded pods.
+func (h Header) Format() podconfigv1.PodFormat { return formatOf(h.Request) }
+
+// formatOf is the format that a request asks for.
+func formatOf(req *podconfigv1.WatchPodUpdatesRequest) podconfigv1.PodFormat {
+	if f := req.GetFormat(); f != podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED {
+		return f
+	}
+	return podconfigv1.PodFormat_POD_FORMAT_JSON
+}
+
+// Entry is one recorded message.
+type Entry struct {
+	// At is the time since the start, to the microsecond.
+	At      time.Duration
+	Message *podconfigv1.WatchPodUpdatesResponse
+}
+
+// streamName tells a recording from other JSON.
+var streamName = podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName[1:]
+
+type headerLine struct {
+	Stream   string          `json:"stream"`
+	Version  int             `json:"version"`
+	Recorded time.Time       `json:"recorded"`
+	Endpoint string          `json:"endpoint,omitempty"`
+	Podctl   string          `json:"podctl,omitempty"`
+	Request  json.RawMessage `json:"request,omitempty"`
+}
+
+type entryLine struct {
+	Seconds float64         `json:"seconds"`
+	Message json.RawMessage `json:"message"`
+}
+
+func encodeHeader(h Header) ([]byte, error) {
+	request, err := protojson.Marshal(h.Request)
+	if err != nil {
+		return nil, err
+	}
+	return encodeLine(headerLine{
+		Stream: streamName, Version: Version,
+		Recorded: h.Recorded, Endpoint: h.Endpoint, Podctl: h.Podctl, Request: request,
+	})
+}
+
+func decodeHeader(line []byte) (Header, error) {
+	var l headerLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return Header{}, fmt.Errorf("not the header of a recording: %w", err)
+	}
+	if l.Stream != streamName {
+		return Header{}, fmt.Errorf("not the header of a recording: the stream is %q; want %q", l.Stream, streamName)
+	}
+	if l.Version != Version {
+		return Header{}, fmt.Errorf("the recording has version %d of the format; only version %d can be read", l.Version, Version)
+	}
+	h := Header{
+		Recorded: l.Recorded, Endpoint: l.Endpoint, Podctl: l.Podctl, Request: &podconfigv1.WatchPodUpdatesRequest{},
+	}
+	if l.Request == nil {
+		return h, nil
+	}
+	if err := lenient.Unmarshal(l.Request, h.Request); err != nil {
+		return Header{}, fmt.Errorf("the recorded request: %w", err)
+	}
+	return h, nil
+}
+
+func encodeEntry(e Entry) ([]byte, error) {
+	message, err := protojson.Marshal(e.Message)
+	if err != nil {
+		return nil, err
+	}
+	return encodeLine(entryLine{Seconds: float64(e.At.Microseconds()) / 1e6, Message: message})
+}
+
+func decodeEntry(line []byte) (Entry, error) {
+	var l entryLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return Entry{}, fmt.Errorf("not a line of a recording: %w", err)
+	}
+	if l.Message == nil {
+		return Entry{}, errors.New("the line has no message")
+	}
+	if l.Seconds < 0 || l.Seconds > longest.Seconds() {
+		return Entry{}, fmt.Errorf("%v seconds is no time since the start", l.Seconds)
+	}
+	e := Entry{
+		At:      time.Duration(math.Round(l.Seconds*1e6)) * time.Microsecond,
+		Message: &podconfigv1.WatchPodUpdatesResponse{},
+	}
+	if err := lenient.Unmarshal(l.Message, e.Message); err != nil {
+		return Entry{}, fmt.Errorf("the message: %w", err)
+	}
+	return e, nil
+}
+
+// lenient passes over what a later version of podconfig.v1 has.
+var lenient = protojson.UnmarshalOptions{DiscardUnknown: true}
+
+// encodeLine also takes out the spaces that protojson puts in, here and there.
+func encodeLine(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	line := ascii(b.Bytes())
+	if len(line) > MaxLine {
+		return nil, errLineTooLong
+	}
+	return line, nil
+}
+
+// ascii writes what isn't printable ASCII as JSON's escapes. Outside of strings JSON has only ASCII, and in them control
+// characters are escaped already.
+func ascii(text []byte) []byte {
+	foreign := func(r rune) bool { return r >= 0x7f }
+	i := bytes.IndexFunc(text, foreign)
+	if i < 0 {
+		return text
+	}
+	out := slices.Clone(text[:i])
+	for _, r := range string(text[i:]) {
+		if !foreign(r) {
+			out = append(out, byte(r))
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
+}

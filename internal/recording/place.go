@@ -1,0 +1,139 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Summary is what a recording holds.
+type Summary struct {
+	Header Header
+	// Messages is how many messages there are up to the end of the last whole revision. What comes after it is of no use to
+	// a consumer.
+	Messages int
+	// Revisions is how many revisions there are, the initial state counted as one.
+	Revisions int
+	// Duration is when the last of the Messages came.
+	Duration time.Duration
+	// CutOff is set if the file ends in the middle of a line, or of its compression.
+	CutOff bool
+}
+
+// Summarize reads a whole recording.
+func Summarize(path string) (Summary, error) {
+	r, err := Open(path)
+	if err != nil {
+		return Summary{}, err
+	}
+	defer r.Close()
+	s := Summary{Header: r.Header()}
+	var at place
+	for n := 1; ; n++ {
+		e, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			s.CutOff = r.CutOff()
+			return s, nil
+		}
+		if err != nil {
+			return Summary{}, err
+		}
+		before := at.cursor
+		at.pass(e)
+		if !proto.Equal(before, at.cursor) {
+			s.Revisions++
+		}
+		if !at.inside {
+			s.Messages, s.Duration = n, e.At
+		}
+	}
+}
+
+// place is where a consumer is in a recording, and what the messages up to there tell of podconfigd. The zero value is the
+// start. What it refers to isn't changed.
+type place struct {
+	passed int           // messages
+	at     time.Duration // of the last one of them
+	cursor *podconfigv1.Cursor
+	inside bool // a revision: its cursor is still to come
+	synced bool
+	// sources and store are as last told.
+	sources []*podconfigv1.SourceReadiness
+	store   podconfigv1.StoreState
+}
+
+// pass goes past the next message.
+func (p *place) pass(e Entry) {
+	p.passed++
+	p.at = e.At
+	switch event := e.Message.GetEvent().(type) {
+	case *podconfigv1.WatchPodUpdatesResponse_Update:
+		p.inside = true
+		if event.Update.GetSourceReady() {
+			p.ready(event.Update.GetSource())
+		}
+	case *podconfigv1.WatchPodUpdatesResponse_Synced:
+		p.synced = true
+		p.sources = event.Synced.GetSources()
+	case *podconfigv1.WatchPodUpdatesResponse_Heartbeat:
+		p.sources, p.store = event.Heartbeat.GetSources(), event.Heartbeat.GetStoreState()
+	}
+	if c := e.Message.GetCursor(); c != nil {
+		p.cursor, p.inside = c, false
+	}
+}
+
+// ready notes that a source is. The list belongs to a message that is sent, perhaps, so it is left as it is.
+func (p *place) ready(source string) {
+	i := slices.IndexFunc(p.sources, func(s *podconfigv1.SourceReadiness) bool { return s.GetName() == source })
+	if i < 0 || p.sources[i].GetReady() {
+		return
+	}
+	p.sources = slices.Clone(p.sources)
+	p.sources[i] = &podconfigv1.SourceReadiness{Name: source, Ready: true}
+}
+
+// locate finds the place of a cursor among the first messages of a recording; the zero place if it isn't there. Of several
+// messages with the cursor it is that of the last: they are one revision, or one without changes for the consumer.
+func locate(path string, messages int, cursor *podconfigv1.Cursor) (place, error) {
+	var at, found place
+	if cursor == nil {
+		return found, nil
+	}
+	r, err := Open(path)
+	if err != nil {
+		return place{}, err
+	}
+	defer r.Close()
+	for at.passed < messages {
+		e, err := r.Read()
+		if err != nil {
+			return place{}, err
+		}
+		at.pass(e)
+		if proto.Equal(e.Message.GetCursor(), cursor) {
+			found = at
+		}
+	}
+	return found, nil
+}
+
+// openAt opens a recording to read on from a place.
+func openAt(path string, at place) (*Reader, error) {
+	r, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for range at.passed {
+		if _, err := r.Read(); err != nil {
+			return nil, errors.Join(fmt.Errorf("go to message %d: %w", at.passed, err), r.Close())
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,172 @@
+package recording
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/utils/clock"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// The heartbeats of podconfig.v1.
+const (
+	defaultHeartbeat = 30 * time.Second
+	minHeartbeat     = time.Second
+)
+
+// ServerConfig says what a Server plays, and how.
+type ServerConfig struct {
+	// Path is the recording.
+	Path string
+	// Speed is how many times faster than recorded the messages come. Zero: as fast as each consumer takes them.
+	Speed float64
+	// Once ends a stream in good order after the last message. Otherwise it stays open.
+	Once bool
+	// Played is called once, when a consumer has been sent the last message. May be nil.
+	Played func()
+	// Clock paces the messages. Nil: the system's.
+	Clock clock.Clock
+}
+
+// Server serves podconfig.v1 from a recording. Every consumer gets the recorded messages, whatever its mode and filter; between
+// and after them it gets heartbeats at the interval that it asked for.
+//
+// A consumer that resumes after a cursor of the recording gets `synced`, if that had come by then, and what follows. One with
+// any other cursor gets all from the start: its known pods are not compared with the recording, as podconfigd would do it.
+type Server struct {
+	podconfigv1.UnimplementedPodConfigServiceServer
+
+	cfg     ServerConfig
+	summary Summary
+
+	closeOnce, playedOnce sync.Once
+	closing               chan struct{}
+}
+
+// NewServer reads the whole recording once, so that what is wrong with it is known before anybody is served.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if cfg.Speed < 0 || math.IsNaN(cfg.Speed) || math.IsInf(cfg.Speed, 0) {
+		return nil, fmt.Errorf("the speed %v is no number from 0", cfg.Speed)
+	}
+	if cfg.Played == nil {
+		cfg.Played = func() {}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	summary, err := Summarize(cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	if summary.Messages == 0 {
+		return nil, fmt.Errorf("%s: nothing to play: not one whole revision was recorded", cfg.Path)
+	}
+	return &Server{cfg: cfg, summary: summary, closing: make(chan struct{})}, nil
+}
+
+// Summary is what the recording holds.
+func (s *Server) Summary() Summary { return s.summary }
+
+// Close ends all streams with UNAVAILABLE, those that are still to come as well.
+func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
+
+// WatchPodUpdates implements podconfigv1.PodConfigServiceServer. Errors: FAILED_PRECONDITION if the pods were recorded in another
+// format than the one asked for, INVALID_ARGUMENT for an impossible heartbeat_interval, DATA_LOSS if the file can't be read any
+// more, UNAVAILABLE once the Server is closed.
+func (s *Server) WatchPodUpdates(
+	req *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
+) error {
+	if want, have := formatOf(req), s.summary.Header.Format(); want != have {
+		return status.Errorf(codes.FailedPrecondition,
+			"this is a replay of a recording whose pods are in %s; they can't be had in %s", have, want)
+	}
+	heartbeat, err := heartbeatInterval(req)
+	if err != nil {
+		return err
+	}
+	at, err := locate(s.cfg.Path, s.summary.Messages, req.GetResumeAfter())
+	if err != nil {
+		return unreadable(err)
+	}
+	reader, err := openAt(s.cfg.Path, at)
+	if err != nil {
+		return unreadable(err)
+	}
+	defer reader.Close()
+	p := &player{
+		clock: s.cfg.Clock, speed: s.cfg.Speed, heartbeat: heartbeat, closing: s.closing,
+		stream: stream, reader: reader, place: at, messages: s.summary.Messages,
+	}
+	if err := p.play(); err != nil {
+		return err
+	}
+	s.playedOnce.Do(s.cfg.Played)
+	if s.cfg.Once {
+		return nil
+	}
+	return p.wait(time.Time{})
+}
+
+func heartbeatInterval(req *podconfigv1.WatchPodUpdatesRequest) (time.Duration, error) {
+	d := req.GetHeartbeatInterval()
+	switch {
+	case d == nil:
+		return defaultHeartbeat, nil
+	case d.CheckValid() != nil || d.AsDuration() < 0:
+		return 0, status.Errorf(codes.InvalidArgument, "heartbeat_interval: %v isn't a length of time", d)
+	case d.AsDuration() == 0:
+		return defaultHeartbeat, nil
+	}
+	return max(d.AsDuration(), minHeartbeat), nil
+}
+
+// unreadable is for a file that was good when the Server was made.
+func unreadable(err error) error {
+	return status.Errorf(codes.DataLoss, "the recording can't be read any more: %v", err)
+}
+
+func unimplemented() error {
+	return status.Error(codes.Unimplemented, "this is a replay of a recording: only WatchPodUpdates is served")
+}
+
+// ListPods implements podconfigv1.PodConfigServiceServer: UNIMPLEMENTED, as all but WatchPodUpdates.
+func (*Server) ListPods(context.Context, *podconfigv1.ListPodsRequest) (*podconfigv1.ListPodsResponse, error) {
+	return nil, unimplemented()
+}
+
+// GetPod implements podconfigv1.PodConfigServiceServer.
+func (*Server) GetPod(context.Context, *podconfigv1.GetPodRequest) (*podconfigv1.GetPodResponse, error) {
+	return nil, unimplemented()
+}
+
+// ListSources implements podconfigv1.PodConfigServiceServer.
+func (*Server) ListSources(context.Context, *podconfigv1.ListSourcesRequest) (*podconfigv1.ListSourcesResponse, error) {
+	return nil, unimplemented()
+}
+
+// ListConsumers implements podconfigv1.PodConfigServiceServer.
+func (*Server) ListConsumers(context.Context, *podconfigv1.ListConsumersRequest) (*podconfigv1.ListConsumersResponse, error) {
+	return nil, unimplemented()
+}
+
+// ReportApplied implements podconfigv1.PodConfigServiceServer.
+func (*Server) ReportApplied(context.Context, *podconfigv1.ReportAppliedRequest) (*podconfigv1.ReportAppliedResponse, error) {
+	return nil, unimplemented()
+}
+
+// WatchObjects implements podconfigv1.PodConfigServiceServer.
+func (*Server) WatchObjects(*podconfigv1.WatchObjectsRequest, grpc.ServerStreamingServer[podconfigv1.WatchObjectsResponse]) error {
+	return unimplemented()
+}
+
+// DiffManifests implements podconfigv1.PodConfigServiceServer.
+func (*Server) DiffManifests(context.Context, *podconfigv1.DiffManifestsRequest) (*podconfigv1.DiffManifestsResponse, error) {
+	return nil, unimplemented()
+}

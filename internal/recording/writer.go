@@ -1,0 +1,162 @@
+package recording
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// WriterConfig says what a Writer writes.
+type WriterConfig struct {
+	// Out takes the recording.
+	Out io.Writer
+	// Header is the first line.
+	Header Header
+	// Compress writes gzip.
+	Compress bool
+}
+
+// FileConfig says what Create makes.
+type FileConfig struct {
+	// Path is the file. It is compressed if the name ends in ".gz".
+	Path string
+	// Overwrite allows that the file exists; what it held is lost. Otherwise Create fails with fs.ErrExist.
+	Overwrite bool
+	// Header is the first line.
+	Header Header
+}
+
+// Stats is what a Writer has written.
+type Stats struct {
+	Messages, Revisions int
+	// Bytes is the size of the recording, compressed if it is. It is exact after Close.
+	Bytes int64
+}
+
+// Writer writes a recording, message by message. It isn't safe for concurrent use.
+type Writer struct {
+	lines   *bufio.Writer
+	zip     *gzip.Writer // nil: not compressed
+	counter *counter
+	file    *os.File // nil: not ours to close
+
+	stats Stats
+	last  *podconfigv1.Cursor
+}
+
+// Create makes a file for its owner only: the pods in it may hold secrets. A file that is overwritten keeps its mode.
+func Create(cfg FileConfig) (*Writer, error) {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if cfg.Overwrite {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	file, err := os.OpenFile(cfg.Path, flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	w, err := NewWriter(WriterConfig{Out: file, Header: cfg.Header, Compress: strings.HasSuffix(cfg.Path, ".gz")})
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	w.file = file
+	return w, nil
+}
+
+// NewWriter writes the header.
+func NewWriter(cfg WriterConfig) (*Writer, error) {
+	w := &Writer{counter: &counter{out: cfg.Out}}
+	if cfg.Compress {
+		w.zip = gzip.NewWriter(w.counter)
+		w.lines = bufio.NewWriter(w.zip)
+	} else {
+		w.lines = bufio.NewWriter(w.counter)
+	}
+	line, err := encodeHeader(cfg.Header)
+	if err != nil {
+		return nil, fmt.Errorf("encode the recording's header: %w", err)
+	}
+	if err := w.write(line, true); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Write adds a message that came so long after the start. A message that ends a revision is flushed, so that whatever becomes
+// of this process, the file holds the revision. A message that can't be encoded is an error and leaves no trace in the file.
+func (w *Writer) Write(at time.Duration, m *podconfigv1.WatchPodUpdatesResponse) error {
+	line, err := encodeEntry(Entry{At: at, Message: m})
+	if err != nil {
+		return fmt.Errorf("encode message %d of the recording: %w", w.stats.Messages+1, err)
+	}
+	if err := w.write(line, endsRevision(m)); err != nil {
+		return err
+	}
+	w.stats.Messages++
+	if c := m.GetCursor(); c != nil && !proto.Equal(c, w.last) {
+		w.stats.Revisions++
+		w.last = c
+	}
+	return nil
+}
+
+// Stats tells what has been written so far.
+func (w *Writer) Stats() Stats {
+	s := w.stats
+	s.Bytes = w.counter.n
+	return s
+}
+
+// Close writes what is left, and closes the file if Create made it.
+func (w *Writer) Close() error {
+	err := w.lines.Flush()
+	if w.zip != nil {
+		err = errors.Join(err, w.zip.Close())
+	}
+	if err != nil {
+		err = fmt.Errorf("write the recording: %w", err)
+	}
+	if w.file != nil {
+		err = errors.Join(err, w.file.Close())
+	}
+	return err
+}
+
+func (w *Writer) write(line []byte, flush bool) error {
+	_, err := w.lines.Write(line)
+	if err == nil && flush {
+		err = w.lines.Flush()
+		if err == nil && w.zip != nil {
+			err = w.zip.Flush()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write the recording: %w", err)
+	}
+	return nil
+}
+
+// endsRevision tells whether no more messages of the same revision follow.
+func endsRevision(m *podconfigv1.WatchPodUpdatesResponse) bool {
+	return m.GetCursor() != nil || !m.GetContinued()
+}
+
+// counter counts what goes through it.
+type counter struct {
+	out io.Writer
+	n   int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.out.Write(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,75 @@
+package inject
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrRefused is in the error of Apply if the request wasn't understood. Nothing was applied, and the Client can be used again.
+var ErrRefused = errors.New("the set was refused")
+
+// retry is the time between two attempts to connect.
+const retry = 5 * time.Millisecond
+
+// Client is a connection to a Source. It is safe for concurrent use; one set follows the other.
+type Client struct {
+	conn net.Conn
+
+	mu  sync.Mutex
+	in  *json.Decoder
+	out *json.Encoder
+}
+
+// Dial connects to the Source that listens at address: its path, or unix:// and the path. While nobody listens there it tries
+// again until ctx ends, since the process may be starting.
+func Dial(ctx context.Context, address string) (*Client, error) {
+	var dialer net.Dialer
+	for {
+		conn, err := dialer.DialContext(ctx, "unix", strings.TrimPrefix(address, "unix://"))
+		if err == nil {
+			return &Client{conn: conn, in: json.NewDecoder(conn), out: json.NewEncoder(conn)}, nil
+		}
+		starting := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+		if !starting {
+			return nil, fmt.Errorf("dial the injected source at %s: %w", address, err)
+		}
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("dial the injected source at %s: %w; last attempt: %w", address, ctx.Err(), err)
+		}
+	}
+}
+
+// Apply has the set merged, and returns once what it changed is published. Its error wraps ErrRefused if the set wasn't
+// understood; after any other one the connection is lost, and the set was applied or not.
+func (c *Client) Apply(set Set) (Published, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var answer struct {
+		Published
+		failure
+	}
+	err := c.out.Encode(set)
+	if err == nil {
+		err = c.in.Decode(&answer)
+	}
+	if err != nil {
+		return Published{}, fmt.Errorf("apply a set of source %s: %w", set.Source, err)
+	}
+	if answer.Error != "" {
+		return Published{}, fmt.Errorf("apply a set of source %s: %w: %s", set.Source, ErrRefused, answer.Error)
+	}
+	return answer.Published, nil
+}
+
+// Close ends the connection; an Apply under way fails.
+func (c *Client) Close() error { return c.conn.Close() }

@@ -1,0 +1,164 @@
+package inject_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc"
+	"github.com/podstream/podstream/test/injectd/inject"
+)
+
+// ops are all ops that the hub has published, as "REVISION OP SOURCE: POD…".
+func ops(t *testing.T, h *mergesvc.Hub) []string {
+	t.Helper()
+	var out []string
+	for number := range h.History().Number() {
+		rev, kept, _ := h.History().Next(number)
+		if !kept {
+			t.Fatalf("the history has forgotten revision %d", number+1)
+		}
+		for _, c := range rev.Changes {
+			text := fmt.Sprintf("%d %s %s:", rev.Number, c.Op, c.Source)
+			for _, p := range c.Pods {
+				text += " " + p.Object.Name
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// TestApply: the answer to a set tells the revision that the set made, and equal sets make none.
+func TestApply(t *testing.T) {
+	path, h := startHub(t, "file:a", "api")
+	c := dial(t, path)
+	running := set("api", "web", "db")
+	running.Origins[0].Pods[0].Status.Phase = v1.PodRunning
+	for i, step := range []struct {
+		set  inject.Set
+		want uint64
+	}{
+		{inject.Set{Source: "api", Error: "no API server"}, 0},
+		{set("api", "web", "db"), 1},
+		{set("api", "web", "db"), 1},
+		{running, 2},
+		{inject.Set{Source: "api", Error: "no API server"}, 2},
+		{set("file:a"), 3},
+		{set("api", "db"), 4},
+	} {
+		want := inject.Published{Instance: h.History().State().Instance, Revision: step.want}
+		if got := apply(t, c, step.set); got != want {
+			t.Errorf("step %d: %+v is published; want %+v", i, got, want)
+		}
+	}
+	want := []string{"1 ADD api: web db", "2 RECONCILE api: web", "3 ADD file:a:", "4 REMOVE api: web"}
+	if diff := cmp.Diff(want, ops(t, h)); diff != "" {
+		t.Errorf("ops (-want +got):\n%s", diff)
+	}
+}
+
+// TestHeldOrigin: what a held origin had stays, what it has now is added, and ListSources gets a reason.
+func TestHeldOrigin(t *testing.T) {
+	path, h := startHub(t, "api")
+	c := dial(t, path)
+	first := inject.Set{Source: "api", Origins: []inject.Origin{{Name: "o", Pods: []*v1.Pod{pod("web", "v1"), pod("db", "v1")}}}}
+	apply(t, c, first)
+	apply(t, c, inject.Set{Source: "api", Origins: []inject.Origin{{Name: "o", Held: true, Pods: []*v1.Pod{pod("db", "v2")}}}})
+	want := []string{"1 ADD api: web db", "2 UPDATE api: db"}
+	if diff := cmp.Diff(want, ops(t, h)); diff != "" {
+		t.Errorf("ops (-want +got):\n%s", diff)
+	}
+	findings := h.Sources()[0].Findings
+	if len(findings) != 1 || findings[0].Severity != manifest.Error || len(findings[0].Kept) != 1 || findings[0].Kept[0].Name != "web" {
+		t.Errorf("findings %+v; want one error, which keeps web", findings)
+	}
+}
+
+// TestDigests: a pod's digests are those that every source gives it.
+func TestDigests(t *testing.T) {
+	path, h := startHub(t, "api")
+	apply(t, dial(t, path), set("api", "web"))
+	got := h.History().State().Pods[0]
+	spec, err := manifest.SpecDigest(pod("web", "pause"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := manifest.StatusDigest(pod("web", "pause"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.SpecDigest != spec || got.StatusDigest != status {
+		t.Errorf("digests %s and %s; want %s and %s", got.SpecDigest, got.StatusDigest, spec, status)
+	}
+}
+
+// TestOriginsKeepTheirPointers: an origin that is byte for byte as it was in the source's last set is the same pointer, whoever
+// sent that, and also after the source couldn't be read; and only then.
+func TestOriginsKeepTheirPointers(t *testing.T) {
+	var sets []manifest.Set // of one source: applied one after another
+	path := startSource(t, func(s manifest.Set) { sets = append(sets, s) }, func() (string, uint64) { return "i", 1 }, "api")
+	c, other := dial(t, path), dial(t, path)
+	changed := set("api", "web", "db")
+	changed.Origins[1].Held = true
+	apply(t, c, set("api", "web", "db"))
+	apply(t, other, set("api", "db", "web"))
+	apply(t, c, inject.Set{Source: "api", Error: "gone"})
+	apply(t, c, changed)
+	if len(sets) != 4 {
+		t.Fatalf("%d sets were applied; want 4", len(sets))
+	}
+	web, db := sets[0].Origins[0], sets[0].Origins[1]
+	if sets[1].Origins[1] != web || sets[1].Origins[0] != db {
+		t.Error("the same origins in another order, from another client, are other pointers")
+	}
+	if err := sets[2].Err; err == nil || err.Error() != "gone" || len(sets[2].Origins) > 0 {
+		t.Errorf("the set with an error is %+v; want that error and no origins", sets[2])
+	}
+	if sets[3].Origins[0] != web {
+		t.Error("an origin that stayed the same while its source couldn't be read is another pointer")
+	}
+	if sets[3].Origins[1] == db || !sets[3].Origins[1].Held {
+		t.Errorf("an origin that changed is %+v; want a new one, held", sets[3].Origins[1])
+	}
+	for i, s := range sets {
+		if s.ReadTime.IsZero() {
+			t.Errorf("set %d has no ReadTime", i)
+		}
+	}
+}
+
+// TestConnectionsAtOnce: several clients for each source; every set is applied whole, and every answer is for a set applied.
+func TestConnectionsAtOnce(t *testing.T) {
+	names := []string{"file:a", "api"}
+	path, h := startHub(t, names...)
+	const clients, sets = 4, 25
+	var all sync.WaitGroup
+	for i := range clients {
+		source := names[i%len(names)]
+		c := dial(t, path)
+		all.Go(func() {
+			last := uint64(0)
+			for n := range sets {
+				// No two sets are the same, so each is a revision of its own.
+				p, err := c.Apply(set(source, fmt.Sprintf("%s-%d-%d", source[:3], i, n)))
+				if err != nil || p.Revision <= last {
+					t.Errorf("client %d, set %d: %+v, %v; want a revision after %d", i, n, p, err, last)
+					return
+				}
+				last = p.Revision
+			}
+		})
+	}
+	all.Wait()
+	if got := h.History().Number(); got != clients*sets {
+		t.Errorf("the last revision is %d; want %d, one a set", got, clients*sets)
+	}
+	if got := len(h.History().State().Pods); got != len(names) {
+		t.Errorf("%d pods are left; want that of the last set of each source", got)
+	}
+}

@@ -1,0 +1,53 @@
+// Command injectd is podconfigd for tests: it has further sources, whose sets come in over a socket. Package inject has the
+// protocol, and a client for it. Without --pod-manifest-path it reads no manifests.
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/podconfigd"
+	"github.com/podstream/podstream/test/injectd/inject"
+)
+
+func main() { podconfigd.Program(&injected{}).Main() }
+
+// injected is the injected sources as podconfigd takes them.
+type injected struct {
+	cfg inject.Config
+}
+
+// AddFlags adds the flags, and takes the default from --pod-manifest-path: a test's pods are those that it injects.
+func (i *injected) AddFlags(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&i.cfg.Sources, "inject-source", nil, "name of a source to inject, for instance api, http or file:NAME; repeatable")
+	fs.StringVar(&i.cfg.Listen, "inject-listen", "", "address to take the sets of the injected sources at, unix:///path")
+	if manifests := fs.Lookup("pod-manifest-path"); manifests != nil {
+		if value, ok := manifests.Value.(pflag.SliceValue); ok {
+			_ = value.Replace(nil)
+			manifests.DefValue = manifests.Value.String()
+		}
+	}
+}
+
+// Sources are the injected ones.
+func (i *injected) Sources() ([]merge.Source, error) {
+	if len(i.cfg.Sources) == 0 || i.cfg.Listen == "" {
+		return nil, errors.New("--inject-source and --inject-listen must be given")
+	}
+	var out []merge.Source
+	for _, name := range i.cfg.Sources {
+		if name == "" {
+			return nil, errors.New("--inject-source: the name is empty")
+		}
+		out = append(out, merge.Source{Name: name, Location: i.cfg.Listen})
+	}
+	return out, nil
+}
+
+// Run takes sets until ctx ends.
+func (i *injected) Run(ctx context.Context, hub podconfigd.Hub) error {
+	return inject.New(i.cfg).Run(ctx, hub.Apply, hub.Published)
+}

@@ -1,0 +1,51 @@
+package robustness
+
+import "errors"
+
+// Checker checks one promise over a whole history. Check is nil if the promise is kept, and else tells of the first breach.
+type Checker struct {
+	// Name is the promise's name in podconfig.proto.
+	Name  string
+	Check func(*Run) error
+}
+
+// Checkers are all checkers, in the order of the promises.
+func Checkers() []Checker {
+	return []Checker{
+		{"Ordered", Ordered}, {"Reliable", Reliable}, {"Unique", Unique}, {"Atomic", Atomic}, {"Minimal", Minimal},
+		{"Durable", Durable}, {"Resumable", Resumable}, {"Isolated", Isolated}, {"Ready", Ready}, {"Filtered", Filtered},
+	}
+}
+
+// Breach is a promise that a history doesn't keep.
+type Breach struct {
+	// Promise is the checker's name.
+	Promise string
+	Err     error
+}
+
+func (b *Breach) Error() string { return b.Promise + ": " + b.Err.Error() }
+
+// Unwrap is what the checker said.
+func (b *Breach) Unwrap() error { return b.Err }
+
+// Check asks every checker about a history. The error joins a Breach for each promise that isn't kept.
+func Check(h *History) error {
+	var breaches []error
+	for _, b := range Breaches(h) {
+		breaches = append(breaches, b)
+	}
+	return errors.Join(breaches...)
+}
+
+// Breaches are the promises that a history doesn't keep, in the order of the promises.
+func Breaches(h *History) []*Breach {
+	run := NewRun(h)
+	var out []*Breach
+	for _, c := range Checkers() {
+		if err := c.Check(run); err != nil {
+			out = append(out, &Breach{Promise: c.Name, Err: err})
+		}
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+package robustness
+
+import (
+	"slices"
+	"time"
+
+	"github.com/podstream/podstream/internal/manifest"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Durable (G6): what a consumer has seen survives a kill of the daemon. The instance stays, revisions never go back, and so do
+// UIDs and first-seen times.
+func Durable(r *Run) error {
+	if err := r.restarts(); err != nil {
+		return err
+	}
+	seen := map[*Consumer]map[string]uint64{}
+	for _, p := range r.passages {
+		if p.unit.cursor != nil {
+			instance := p.unit.cursor.GetInstanceId()
+			if !slices.Contains(p.life.instances, instance) {
+				return p.broken("the cursor is of instance %s; this life publishes under %v", instance, p.life.instances)
+			}
+			if seen[p.consumer] == nil {
+				seen[p.consumer] = map[string]uint64{}
+			}
+			if last := seen[p.consumer][instance]; p.to() < last {
+				return p.broken("the consumer is at revision %d, having been at %d of the same instance before", p.to(), last)
+			}
+			seen[p.consumer][instance] = p.to()
+		}
+		if err := r.lasting(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restarts checks what each start found in the store against what had been told to anybody before.
+func (r *Run) restarts() error {
+	told := map[string]uint64{}
+	var before *Step
+	life := 0
+	for i := range r.History.Steps {
+		step := &r.History.Steps[i]
+		if step.Start != nil {
+			life++
+			if err := r.restart(i, before, told); err != nil {
+				return err
+			}
+			for _, p := range r.passages {
+				if c := p.unit.cursor; c != nil && p.life.number == life {
+					told[c.GetInstanceId()] = max(told[c.GetInstanceId()], c.GetRevision())
+				}
+			}
+		}
+		if step.Start != nil || !step.Killed && !step.Ended.IsZero() {
+			told[step.Instance] = max(told[step.Instance], step.Revision)
+			before = step
+		}
+	}
+	return nil
+}
+
+func (r *Run) restart(i int, before *Step, told map[string]uint64) error {
+	step := &r.History.Steps[i]
+	if before == nil || !step.Start.Kept {
+		return nil
+	}
+	if step.Instance != before.Instance && !before.Temporary {
+		return r.broken(i, "the store was kept, and the instance is another one; want %s", before.Instance)
+	}
+	if last := told[step.Instance]; step.Revision < last {
+		return r.broken(i, "the store is at revision %d, and %d has been told to somebody", step.Revision, last)
+	}
+	return nil
+}
+
+// lasting checks that nothing known from the store is missing, and that pods have the first-seen time that they always had.
+func (r *Run) lasting(p *passage) error {
+	if p.moment == nil || p.unit.cursor == nil {
+		return nil
+	}
+	for _, f := range p.faults {
+		if f.want != nil && f.want.Stale {
+			return p.broken("at revision %d, after a restart, %v", p.to(), f)
+		}
+	}
+	for _, c := range p.changes {
+		if c.pod == nil || c.op == podconfigv1.PodOperation_POD_OPERATION_REMOVE {
+			continue
+		}
+		want := p.moment.state.Pods[c.pod.GetRef().GetUid()]
+		body := r.content(c.pod)
+		if body.pod == nil || want == nil || c.pod.GetSource() != want.Source || c.pod.GetRef().GetName() != want.Name {
+			continue
+		}
+		if text := body.pod.Annotations[manifest.SeenAnnotation]; text != want.Seen.UTC().Format(time.RFC3339Nano) {
+			return p.broken("%s of %s: first seen at %q; want %v", opName(c.op), want.UID, text, want.Seen.UTC())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package robustness
+
+import (
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Minimal (G5): no op that changes nothing; equal input gives silence.
+func Minimal(r *Run) error {
+	for _, o := range r.outcomes {
+		switch {
+		case o.did == silent && o.after > o.before:
+			return r.broken(o.step, "it changes nothing, and yet there is revision %d; want silence", o.after)
+		case o.after > o.before+1:
+			return r.broken(o.step, "it makes more than one revision after %d", o.before)
+		}
+	}
+	for _, p := range r.passages {
+		if err := minimal(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func minimal(p *passage) error {
+	if p.unit.cursor == nil {
+		return nil
+	}
+	if p.view.snapshots() {
+		return minimalSnapshot(p)
+	}
+	empty := map[string]bool{}
+	for _, c := range p.changes {
+		if c.pod == nil {
+			if c.op != podconfigv1.PodOperation_POD_OPERATION_SET && empty[c.update.GetSource()] {
+				return p.broken("the empty ADD of %s comes twice", c.update.GetSource())
+			}
+			empty[c.update.GetSource()] = true
+			if what := needless(p, c); what != "" {
+				return p.broken("the empty %s of %s: %s", opName(c.op), c.update.GetSource(), what)
+			}
+			continue
+		}
+		if what := idle(p, c); what != "" {
+			return p.broken("%s of %s: %s", opName(c.op), c.pod.GetRef().GetUid(), what)
+		}
+	}
+	return nil
+}
+
+// minimalSnapshot checks that a SET has a reason. The kubelet's own repeats, of an UPDATE after the SET that has it already, are
+// allowed.
+func minimalSnapshot(p *passage) error {
+	if p.kind != exact || p.moment == nil || p.life.moments[p.to()-1] == nil || p.doubtful {
+		return nil
+	}
+	if p.view.tells(p.life.moments[p.to()-1].state, p.moment.state) == "" {
+		return p.broken("revision %d has nothing that a consumer in this mode is told of; want silence", p.to())
+	}
+	return nil
+}
+
+// needless says why an op without pods has no place where it is, or nothing.
+func needless(p *passage, c change) string {
+	switch c.op {
+	case podconfigv1.PodOperation_POD_OPERATION_SET:
+		return ""
+	case podconfigv1.PodOperation_POD_OPERATION_ADD:
+	default:
+		return "has no pods"
+	}
+	if p.moment == nil {
+		return ""
+	}
+	// What was ready in an earlier life, which has no moment here, had to become so again.
+	if from := p.life.moments[p.from]; p.placed && from != nil && from.state.Ready(c.update.GetSource()) {
+		return "the source was ready before"
+	}
+	if !p.moment.state.Ready(c.update.GetSource()) {
+		return "the source hasn't become ready"
+	}
+	return ""
+}
+
+// idle says why an op on a pod changes nothing for its consumer, or nothing if it changes something.
+func idle(p *passage, c change) string {
+	// A coalesced catch-up names what changed and changed back, and with a filter whatever may have changed.
+	lenient := p.kind == coalesced
+	h := c.before
+	switch c.op {
+	case podconfigv1.PodOperation_POD_OPERATION_REMOVE:
+		if h == nil && !(p.kind.catchUp() && p.view.filtered()) {
+			return "the consumer doesn't hold it"
+		}
+	case podconfigv1.PodOperation_POD_OPERATION_ADD, podconfigv1.PodOperation_POD_OPERATION_RESTORE:
+		if h != nil && !lenient && h.source == c.pod.GetSource() &&
+			h.spec == c.pod.GetSpecDigest() && h.status == c.pod.GetStatusDigest() {
+			return "the consumer holds just that"
+		}
+	case podconfigv1.PodOperation_POD_OPERATION_UPDATE, podconfigv1.PodOperation_POD_OPERATION_DELETE:
+		if h != nil && h.spec == c.pod.GetSpecDigest() && !lenient {
+			return "its spec is as before"
+		}
+	case podconfigv1.PodOperation_POD_OPERATION_RECONCILE:
+		if h != nil && h.spec == c.pod.GetSpecDigest() && h.status == c.pod.GetStatusDigest() && !lenient {
+			return "its status is as before"
+		}
+	}
+	return ""
+}

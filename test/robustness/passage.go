@@ -1,0 +1,236 @@
+package robustness
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// kind is how a unit takes its consumer forward.
+type kind int
+
+const (
+	// mark: it has no ops; it is the word that the initial state is complete, or a heartbeat.
+	mark kind = iota
+	// fresh: all pods, for a consumer that held nothing.
+	fresh
+	// difference: against the known_pods.
+	difference
+	// set: all pods, for a consumer that holds nobody knows what.
+	set
+	// coalesced: what became of each pod since the consumer's cursor. A consumer that fell far behind may get a SET instead.
+	coalesced
+	// exact: one revision.
+	exact
+)
+
+func (k kind) String() string {
+	return [...]string{"mark", "fresh start", "difference to known_pods", "SET", "coalesced catch-up", "exact history"}[k]
+}
+
+// catchUp tells whether a consumer that held something before is brought up to date otherwise than by exact history.
+func (k kind) catchUp() bool { return k == difference || k == set || k == coalesced }
+
+// passage is one unit, as it took one consumer from what it held to what it should hold.
+type passage struct {
+	consumer *Consumer
+	stream   *Stream
+	// nth is the stream's number among the consumer's, from 1.
+	nth  int
+	life *life
+	view *view
+	unit unit
+	kind kind
+	// placed is set if the consumer was at revision from, of this life or of an earlier one of the same store.
+	placed bool
+	from   uint64
+	// opening is set until the stream is synced.
+	opening bool
+	// moment is what should be true after the unit. Nil if it didn't end, or there should be no such revision.
+	moment *moment
+	// doubtful is set if the consumer held pods that this life of the daemon had said nothing of.
+	doubtful bool
+	changes  []change
+	// faults are how the consumer then differed from what it should hold.
+	faults []fault
+}
+
+// fault is one pod that a consumer holds and shouldn't, should and doesn't, or holds in another version.
+type fault struct {
+	uid  string
+	held *held
+	want *Pod
+}
+
+func (f fault) String() string {
+	switch {
+	case f.held == nil:
+		return "the consumer lacks " + describe(f.want)
+	case f.want == nil:
+		return fmt.Sprintf("the consumer holds %s %s/%s of %s, which it shouldn't any more",
+			f.held.uid, f.held.namespace, f.held.name, f.held.source)
+	default:
+		return fmt.Sprintf("the consumer holds %s %s/%s of %s with spec %s and status %s; want %s",
+			f.held.uid, f.held.namespace, f.held.name, f.held.source, short(f.held.spec), short(f.held.status), describe(f.want))
+	}
+}
+
+// to is the revision that the consumer is at after the unit: that of its cursor, or the one that a heartbeat tells. Zero if the
+// stream broke off.
+func (p *passage) to() uint64 {
+	if p.unit.cursor == nil && p.unit.heartbeat() {
+		return p.unit.messages[0].Message.GetHeartbeat().GetRevision()
+	}
+	return p.unit.cursor.GetRevision()
+}
+
+// ended tells whether the unit came in full.
+func (p *passage) ended() bool { return p.unit.cursor != nil || p.unit.heartbeat() }
+
+// place is where a consumer is after a cursor: what it holds then.
+type place struct {
+	instance, view string
+	revision       uint64
+}
+
+// follow takes a consumer through all its streams.
+func (r *Run) follow(c *Consumer) {
+	now := newReplica()
+	saved := map[place]*replica{}
+	for i, s := range c.Streams {
+		l := r.lifeOf(s)
+		if l == nil {
+			continue
+		}
+		w := &walk{run: r, consumer: c, stream: s, nth: i + 1, life: l, view: newView(s.Request), saved: saved}
+		now = w.follow(now)
+	}
+}
+
+// walk is one consumer's way through one stream.
+type walk struct {
+	run      *Run
+	consumer *Consumer
+	stream   *Stream
+	nth      int
+	life     *life
+	view     *view
+	saved    map[place]*replica
+	at       uint64
+	placed   bool
+	synced   bool
+}
+
+// follow follows the stream and returns what the consumer holds at the end: what came without a cursor is dropped.
+func (w *walk) follow(now *replica) *replica {
+	us := units(w.stream.Received)
+	now = w.subscribe(now, us)
+	for _, u := range us {
+		p := w.passage(u, now)
+		after := now.clone()
+		p.changes = after.apply(&u)
+		w.run.passages = append(w.run.passages, p)
+		if !p.ended() {
+			continue
+		}
+		if p.moment = w.life.moments[p.to()]; p.moment != nil {
+			p.faults = w.compare(after, p.moment.state)
+		}
+		now = after
+		if u.cursor == nil {
+			continue
+		}
+		w.at, w.placed, w.synced = p.to(), true, w.synced || u.synced()
+		w.saved[place{u.cursor.GetInstanceId(), u.cursor.GetView(), u.cursor.GetRevision()}] = now.clone()
+	}
+	return now
+}
+
+// subscribe is what the consumer holds as it begins the stream, by its request and what the daemon made of that.
+func (w *walk) subscribe(now *replica, us []unit) *replica {
+	req := w.stream.Request
+	resume := req.GetResumeAfter()
+	if old := w.saved[place{resume.GetInstanceId(), resume.GetView(), resume.GetRevision()}]; resume != nil && old != nil {
+		now = old.clone()
+	}
+	now.begin()
+	first := slices.IndexFunc(us, func(u unit) bool { return u.cursor != nil })
+	if resume != nil && first >= 0 {
+		c := us[first].cursor
+		// A cursor of the daemon's own and of this view, from no later than where the stream goes on, must have been honoured.
+		w.placed = slices.Contains(w.life.instances, resume.GetInstanceId()) && resume.GetView() == c.GetView() &&
+			resume.GetRevision() <= c.GetRevision()
+	}
+	switch {
+	case w.placed:
+		w.at = resume.GetRevision()
+	case len(req.GetKnownPods()) > 0:
+		now.claims(req.GetKnownPods())
+	case resume == nil:
+		now.pods = map[string]held{}
+	default:
+		now.doubt()
+	}
+	return now
+}
+
+func (w *walk) passage(u unit, now *replica) *passage {
+	p := &passage{
+		consumer: w.consumer, stream: w.stream, nth: w.nth, life: w.life, view: w.view, unit: u,
+		placed: w.placed, from: w.at, opening: !w.synced,
+	}
+	for _, h := range now.pods {
+		p.doubtful = p.doubtful || h.undecided
+	}
+	switch {
+	case len(u.updates()) == 0:
+		p.kind = mark
+	case u.observed():
+		p.kind = exact
+	case w.placed:
+		p.kind = coalesced
+	case len(w.stream.Request.GetKnownPods()) > 0:
+		p.kind = difference
+	case w.stream.Request.GetResumeAfter() != nil:
+		p.kind = set
+	default:
+		p.kind = fresh
+	}
+	return p
+}
+
+// compare returns how the replica differs from what the consumer should hold, and mends it, so that one fault isn't found again
+// in every later unit. What the consumer holds from elsewhere may stay as it is until its source is ready.
+func (w *walk) compare(r *replica, state *State) []fault {
+	var out []fault
+	uids := maps.Clone(r.pods)
+	for uid := range state.Pods {
+		uids[uid] = held{}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(uids)) {
+		h, holds := r.pods[uid]
+		want := w.view.pod(state, uid)
+		switch {
+		case !holds && want == nil:
+		case !holds:
+			out = append(out, fault{uid: uid, want: want})
+		case want == nil:
+			if !h.undecided && !r.absent[uid] || state.settled(h.source) {
+				out = append(out, fault{uid: uid, held: &h})
+				delete(r.pods, uid)
+			}
+			continue
+		case h.is(want, !w.view.snapshots()):
+		case h.undecided && !state.settled(want.Source):
+			continue
+		default:
+			out = append(out, fault{uid: uid, held: &h, want: want})
+		}
+		if want != nil {
+			r.pods[uid] = held{
+				uid: uid, namespace: want.Namespace, name: want.Name, source: want.Source, spec: want.SpecDigest, status: want.StatusDigest,
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package robustness
+
+import (
+	"slices"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Ready (G9): each source's readiness is told apart and has its revision; a source that isn't ready removes nothing.
+func Ready(r *Run) error {
+	for _, p := range r.passages {
+		if p.moment == nil {
+			continue
+		}
+		state := p.moment.state
+		for _, m := range p.unit.messages {
+			if err := p.list(m.Message, state); err != nil {
+				return err
+			}
+		}
+		if err := p.told(state); err != nil {
+			return err
+		}
+		for _, c := range p.changes {
+			if what := p.unready(c, state); what != "" {
+				return p.broken("revision %d: %s of %s: %s", p.to(), opName(c.op), c.pod.GetRef().GetUid(), what)
+			}
+		}
+	}
+	return nil
+}
+
+// list checks the readiness of all sources where a message tells it: every one that the view can see, in order of priority.
+func (p *passage) list(m *podconfigv1.WatchPodUpdatesResponse, state *State) error {
+	var listed []*podconfigv1.SourceReadiness
+	switch e := m.GetEvent().(type) {
+	case *podconfigv1.WatchPodUpdatesResponse_Synced:
+		listed = e.Synced.GetSources()
+	case *podconfigv1.WatchPodUpdatesResponse_Heartbeat:
+		listed = e.Heartbeat.GetSources()
+	default:
+		return nil
+	}
+	for _, want := range state.Sources {
+		if len(listed) > 0 && listed[0].GetName() == want.Name {
+			if listed[0].GetReady() != want.Ready {
+				return p.broken("at revision %d source %s is said to be ready=%v; want %v", p.to(), want.Name, !want.Ready, want.Ready)
+			}
+			listed = listed[1:]
+			continue
+		}
+		if p.view.sees(want.Name) {
+			return p.broken("at revision %d source %s is missing among the sources, or not in its place", p.to(), want.Name)
+		}
+	}
+	if len(listed) > 0 {
+		return p.broken("source %s is listed, which isn't configured, or not in its place", listed[0].GetName())
+	}
+	return nil
+}
+
+// told checks what the ops say of their sources, and that a source which became ready is told of.
+func (p *passage) told(state *State) error {
+	said := map[string]bool{}
+	for _, u := range p.unit.updates() {
+		if u.GetSourceReady() != state.Ready(u.GetSource()) {
+			return p.broken("revision %d: %s of %s says source_ready=%v; want %v",
+				p.to(), opName(u.GetOp()), u.GetSource(), u.GetSourceReady(), state.Ready(u.GetSource()))
+		}
+		switch u.GetOp() {
+		case podconfigv1.PodOperation_POD_OPERATION_REMOVE, podconfigv1.PodOperation_POD_OPERATION_RECONCILE:
+		default:
+			said[u.GetSource()] = true
+		}
+		if len(u.GetPods()) == 0 && u.GetOp() == podconfigv1.PodOperation_POD_OPERATION_ADD && !state.Ready(u.GetSource()) {
+			return p.broken("revision %d: the empty ADD of %s, which isn't ready", p.to(), u.GetSource())
+		}
+	}
+	before := p.life.moments[p.to()-1]
+	if p.kind != exact || before == nil {
+		return nil
+	}
+	for _, s := range state.Sources {
+		if s.Ready && !before.state.Ready(s.Name) && p.view.sees(s.Name) && !said[s.Name] {
+			return p.broken("source %s became ready at revision %d, and no op tells", s.Name, p.to())
+		}
+	}
+	return nil
+}
+
+// unready says what an op does that the readiness of its source forbids, or nothing.
+func (p *passage) unready(c change, state *State) string {
+	if c.pod == nil {
+		return ""
+	}
+	uid, source := c.pod.GetRef().GetUid(), c.pod.GetSource()
+	restore := c.op == podconfigv1.PodOperation_POD_OPERATION_RESTORE
+	switch want := state.Pods[uid]; {
+	case c.op == podconfigv1.PodOperation_POD_OPERATION_REMOVE:
+		if c.before != nil && c.before.undecided && want == nil && !state.settled(source) && !p.replaced(c.before, state) {
+			return "source " + source + " isn't ready, and this life of the daemon never had the pod"
+		}
+	case want == nil || want.Source != source:
+	case c.pod.GetStale() && !want.Stale:
+		return "is said to be stale, and its source has spoken"
+	case !c.pod.GetStale() && want.Stale && !(p.view.snapshots() && p.life.spoke[source]):
+		// A SET for an earlier revision may know already what came later: that the source has spoken.
+		return "isn't said to be stale, and its source hasn't spoken"
+	case restore && !c.pod.GetStale():
+		return "isn't stale; want ADD"
+	case c.op == podconfigv1.PodOperation_POD_OPERATION_ADD && c.pod.GetStale() && !p.view.snapshots():
+		return "is stale; want RESTORE"
+	}
+	return ""
+}
+
+// replaced tells whether another pod of its source has the name of what the consumer holds. Which name that is may be unknown.
+func (p *passage) replaced(h *held, state *State) bool {
+	if h.name == "" {
+		return true
+	}
+	for _, other := range state.Pods {
+		if other.Source == h.source && other.Namespace == h.namespace && other.Name == h.name {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.changes, func(c change) bool {
+		ref := c.pod.GetRef()
+		return c.pod != nil && c.pod.GetSource() == h.source && ref.GetUid() != h.uid &&
+			ref.GetNamespace() == h.namespace && ref.GetName() == h.name
+	})
+}

@@ -1,0 +1,88 @@
+package robustness
+
+import (
+	"sync"
+	"time"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Recorder writes a History down while it happens. It is safe for concurrent use.
+type Recorder struct {
+	mu      sync.Mutex
+	history History
+	lives   int
+}
+
+// NewRecorder returns a Recorder. revisions is how many the daemon keeps; for it and patience see History.
+func NewRecorder(revisions int, patience time.Duration) *Recorder {
+	return &Recorder{history: History{Revisions: revisions, Patience: patience}}
+}
+
+// Step adds a step.
+func (r *Recorder) Step(step Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if step.Start != nil {
+		r.lives++
+	}
+	r.history.Steps = append(r.history.Steps, step)
+}
+
+// Consumer adds a consumer.
+func (r *Recorder) Consumer(name string) *ConsumerRecorder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := &Consumer{Name: name}
+	r.history.Consumers = append(r.history.Consumers, c)
+	return &ConsumerRecorder{recorder: r, consumer: c}
+}
+
+// History is what was written down. Nothing may be recorded any more.
+func (r *Recorder) History() *History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &r.history
+}
+
+// ConsumerRecorder writes down what one consumer does and gets.
+type ConsumerRecorder struct {
+	recorder *Recorder
+	consumer *Consumer
+}
+
+// Subscribe begins a stream, in the daemon's present life.
+func (c *ConsumerRecorder) Subscribe(request *podconfigv1.WatchPodUpdatesRequest) *StreamRecorder {
+	c.recorder.mu.Lock()
+	defer c.recorder.mu.Unlock()
+	s := &Stream{Life: c.recorder.lives, Request: request, Begun: time.Now()}
+	c.consumer.Streams = append(c.consumer.Streams, s)
+	return &StreamRecorder{mu: &c.recorder.mu, stream: s}
+}
+
+// StreamRecorder writes down one stream.
+type StreamRecorder struct {
+	mu     *sync.Mutex
+	stream *Stream
+}
+
+// Receive adds a message.
+func (s *StreamRecorder) Receive(message *podconfigv1.WatchPodUpdatesResponse) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream.Received = append(s.stream.Received, Received{At: time.Now(), Message: message})
+}
+
+// Stall adds a time in which the consumer didn't read, from the given moment to now.
+func (s *StreamRecorder) Stall(from time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream.Stalls = append(s.stream.Stalls, Stall{From: from, To: time.Now()})
+}
+
+// End tells what ended the stream against the consumer's will, or that it was read until there was nothing more.
+func (s *StreamRecorder) End(err error, drained bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream.Err, s.stream.Drained = err, drained
+}

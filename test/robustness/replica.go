@@ -1,0 +1,170 @@
+package robustness
+
+import (
+	"maps"
+	"slices"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// held is a pod that a consumer holds.
+type held struct {
+	uid, namespace, name, source string
+	spec, status                 string
+	// undecided is set while this life of the daemon has said nothing of the pod: the consumer holds it from elsewhere.
+	undecided bool
+}
+
+// is tells whether it is that version of the pod. What the consumer doesn't know counts as equal.
+func (h held) is(p *Pod, status bool) bool {
+	return h.names(p) && h.spec == p.SpecDigest && (!status || h.status == "" || h.status == p.StatusDigest)
+}
+
+// names tells whether it is some version of the pod.
+func (h held) names(p *Pod) bool {
+	return h.uid == p.UID && h.source == p.Source && (h.name == "" || h.name == p.Name && h.namespace == p.Namespace)
+}
+
+// replica is a consumer that does its duties.
+type replica struct {
+	pods map[string]held
+	// ready are the sources, as far as this stream has told.
+	ready map[string]bool
+	// configured are all sources; nil until the stream has told.
+	configured []string
+	// absent are the pods that a SET didn't have, of sources that weren't known to be ready.
+	absent map[string]bool
+}
+
+func newReplica() *replica {
+	return &replica{pods: map[string]held{}, ready: map[string]bool{}, absent: map[string]bool{}}
+}
+
+func (r *replica) clone() *replica {
+	return &replica{
+		pods: maps.Clone(r.pods), ready: maps.Clone(r.ready), configured: slices.Clone(r.configured), absent: maps.Clone(r.absent),
+	}
+}
+
+// change is one op on one pod, or an op without pods, as it met the consumer.
+type change struct {
+	op     podconfigv1.PodOperation
+	update *podconfigv1.PodUpdate
+	// pod is nil in an op without pods.
+	pod *podconfigv1.Pod
+	// before is what the consumer held under that UID; nil for nothing.
+	before *held
+}
+
+// begin starts a stream. A daemon that was restarted knows less than the one before.
+func (r *replica) begin() {
+	r.ready, r.absent, r.configured = map[string]bool{}, map[string]bool{}, nil
+}
+
+// claims makes the consumer hold what it says it holds, all of it undecided.
+func (r *replica) claims(known []*podconfigv1.KnownPod) {
+	r.pods = map[string]held{}
+	for _, k := range known {
+		r.pods[k.GetUid()] = held{
+			uid: k.GetUid(), namespace: k.GetNamespace(), name: k.GetName(), source: k.GetSource(),
+			spec: k.GetSpecDigest(), status: k.GetStatusDigest(), undecided: true,
+		}
+	}
+}
+
+// doubt makes all that the consumer holds undecided.
+func (r *replica) doubt() {
+	for uid, h := range r.pods {
+		h.undecided = true
+		r.pods[uid] = h
+	}
+}
+
+// apply does what the unit says, and returns it op by op.
+func (r *replica) apply(u *unit) []change {
+	var out []change
+	var set map[string]bool
+	for _, m := range u.messages {
+		switch e := m.Message.GetEvent().(type) {
+		case *podconfigv1.WatchPodUpdatesResponse_Update:
+			if e.Update.GetOp() == podconfigv1.PodOperation_POD_OPERATION_SET {
+				if set == nil {
+					set = map[string]bool{}
+				}
+				for _, p := range e.Update.GetPods() {
+					set[p.GetRef().GetUid()] = true
+				}
+			}
+			out = append(out, r.update(e.Update)...)
+		case *podconfigv1.WatchPodUpdatesResponse_Synced:
+			r.readiness(e.Synced.GetSources())
+		case *podconfigv1.WatchPodUpdatesResponse_Heartbeat:
+			r.readiness(e.Heartbeat.GetSources())
+		}
+	}
+	if set != nil {
+		r.compare(set)
+	}
+	for uid := range r.absent {
+		h, ok := r.pods[uid]
+		if ok && r.settled(h.source) {
+			delete(r.pods, uid)
+		}
+		if !ok || r.settled(h.source) {
+			delete(r.absent, uid)
+		}
+	}
+	return out
+}
+
+// compare notes what isn't in a SET.
+func (r *replica) compare(set map[string]bool) {
+	clear(r.absent)
+	for uid := range r.pods {
+		if !set[uid] {
+			r.absent[uid] = true
+		}
+	}
+}
+
+// settled tells whether what a SET doesn't have of that source is gone, as far as the consumer knows.
+func (r *replica) settled(source string) bool {
+	if r.configured == nil || slices.Contains(r.configured, source) {
+		return r.ready[source]
+	}
+	return !slices.ContainsFunc(r.configured, func(s string) bool { return !r.ready[s] })
+}
+
+func (r *replica) readiness(sources []*podconfigv1.SourceReadiness) {
+	r.ready, r.configured = map[string]bool{}, []string{}
+	for _, s := range sources {
+		r.ready[s.GetName()] = s.GetReady()
+		r.configured = append(r.configured, s.GetName())
+	}
+}
+
+func (r *replica) update(u *podconfigv1.PodUpdate) []change {
+	r.ready[u.GetSource()] = u.GetSourceReady()
+	if len(u.GetPods()) == 0 {
+		return []change{{op: u.GetOp(), update: u}}
+	}
+	var out []change
+	for _, p := range u.GetPods() {
+		c := change{op: u.GetOp(), update: u, pod: p}
+		uid := p.GetRef().GetUid()
+		if h, ok := r.pods[uid]; ok {
+			c.before = &h
+		}
+		out = append(out, c)
+		delete(r.absent, uid)
+		if u.GetOp() == podconfigv1.PodOperation_POD_OPERATION_REMOVE {
+			delete(r.pods, uid)
+			continue
+		}
+		r.pods[uid] = held{
+			uid: uid, namespace: p.GetRef().GetNamespace(), name: p.GetRef().GetName(), source: p.GetSource(),
+			spec: p.GetSpecDigest(), status: p.GetStatusDigest(),
+		}
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+package robustness
+
+import (
+	"slices"
+	"time"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Run is a History with what should have been, ready for the checkers.
+type Run struct {
+	History  *History
+	lives    []*life
+	outcomes []outcome
+	passages []*passage
+	contents map[*podconfigv1.Pod]content
+}
+
+// outcome is what a step should have done and did.
+type outcome struct {
+	step          int
+	did           effect
+	before, after uint64
+}
+
+// life is the time between two starts of the daemon.
+type life struct {
+	number int
+	start  *Step
+	// first is the revision that it started at, last the last one that it should have made.
+	first, last uint64
+	// instances are those that revisions were published under.
+	instances []string
+	// moments are what should be true at its revisions, first included.
+	moments map[uint64]*moment
+	// kept is how many revisions are kept for exact history.
+	kept uint64
+	// spoke are the sources that spoke at some time of this life.
+	spoke map[string]bool
+}
+
+// moment is one revision.
+type moment struct {
+	number uint64
+	// step is what made it.
+	step  *Step
+	state *State
+}
+
+// source is the source whose set made the revision; none in the first of a life.
+func (m *moment) source() string {
+	if m.step.Set == nil {
+		return ""
+	}
+	return m.step.Set.Source
+}
+
+// read is when that source was read.
+func (m *moment) read() time.Time {
+	if m.step.Set == nil {
+		return time.Time{}
+	}
+	return m.step.Set.ReadTime
+}
+
+// NewRun works out what should have been.
+func NewRun(h *History) *Run {
+	r := &Run{History: h, contents: map[*podconfigv1.Pod]content{}}
+	var oracle *model
+	for i := range h.Steps {
+		step := &h.Steps[i]
+		if step.Start != nil {
+			oracle = r.start(step)
+			continue
+		}
+		if step.Set != nil && oracle != nil {
+			oracle = r.set(i, step, oracle)
+		}
+	}
+	for _, c := range h.Consumers {
+		r.follow(c)
+	}
+	return r
+}
+
+// start begins a life with what the daemon says that it found in the store: whether it should have found more, Durable tells.
+func (r *Run) start(step *Step) *model {
+	var stored *State
+	if step.Start.Kept {
+		stored = r.storedAt(step.Revision)
+	}
+	m := newModel(step.Start.Sources, stored)
+	l := &life{
+		number: len(r.lives) + 1, start: step, first: step.Revision, last: step.Revision, instances: []string{step.Instance},
+		moments: map[uint64]*moment{}, kept: r.History.revisions(), spoke: map[string]bool{},
+	}
+	l.moments[l.first] = &moment{number: l.first, step: step, state: m.state()}
+	r.lives = append(r.lives, l)
+	return m
+}
+
+// storedAt is the state at a revision of the lives so far, or nil if none of them had it.
+func (r *Run) storedAt(number uint64) *State {
+	for _, l := range slices.Backward(r.lives) {
+		if m := l.moments[number]; m != nil {
+			return m.state
+		}
+	}
+	return nil
+}
+
+// set lets the oracle take a set, and returns it as it is afterwards. A step that was killed leaves it as it is: the revision
+// that it may have made is noted, and the next start tells.
+func (r *Run) set(i int, step *Step, oracle *model) *model {
+	l := r.lives[len(r.lives)-1]
+	next := oracle
+	open := step.Killed || step.Ended.IsZero()
+	if open {
+		next = oracle.clone()
+	}
+	did := next.apply(*step.Set, l.last+1)
+	l.spoke[step.Set.Source] = l.spoke[step.Set.Source] || step.Set.Err == nil
+	if open {
+		if did != silent {
+			l.moments[l.last+1] = &moment{number: l.last + 1, step: step, state: next.state()}
+		}
+		return oracle
+	}
+	r.outcomes = append(r.outcomes, outcome{step: i, did: did, before: l.last, after: step.Revision})
+	if !slices.Contains(l.instances, step.Instance) {
+		l.instances = append(l.instances, step.Instance)
+	}
+	if step.Revision > l.last {
+		l.last = step.Revision
+		l.moments[l.last] = &moment{number: l.last, step: step, state: next.state()}
+	}
+	return next
+}
+
+// lifeOf is the life that the stream belongs to, or nil.
+func (r *Run) lifeOf(s *Stream) *life {
+	if s.Life < 1 || s.Life > len(r.lives) {
+		return nil
+	}
+	return r.lives[s.Life-1]
+}
+
+// untold says what happened in a life after revision from, and up to revision to, that the view has to be told of and that no
+// catch-up can have told; or nothing. A catch-up may hold nothing, and then there is no message of it.
+func (l *life) untold(v *view, from, to uint64) (uint64, string) {
+	if l.moments[from] == nil || l.moments[to] == nil {
+		return 0, ""
+	}
+	if to > from+l.kept {
+		return to, v.tells(l.moments[from].state, l.moments[to].state)
+	}
+	for n := from + 1; n <= to; n++ {
+		before, after := l.moments[n-1], l.moments[n]
+		if before == nil || after == nil {
+			continue
+		}
+		if what := v.tells(before.state, after.state); what != "" {
+			return n, what
+		}
+	}
+	return 0, ""
+}

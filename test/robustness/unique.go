@@ -1,0 +1,56 @@
+package robustness
+
+import (
+	"slices"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Unique (G3): nothing that a saved cursor covers is delivered again.
+func Unique(r *Run) error {
+	for _, p := range r.passages {
+		if p.unit.cursor == nil || !p.placed || p.kind == mark {
+			continue
+		}
+		if p.kind == exact && p.to() <= p.from {
+			return p.broken("revision %d is delivered, which the cursor %d covers", p.to(), p.from)
+		}
+		if p.moment == nil || p.view.snapshots() || hasSet(p) {
+			continue
+		}
+		for _, c := range p.changes {
+			if p.covered(c) {
+				return p.broken("%s of %s delivers a version that the cursor %d covers",
+					opName(c.op), c.pod.GetRef().GetUid(), p.from)
+			}
+		}
+	}
+	return nil
+}
+
+// covered tells whether the op delivers what the consumer's cursor covers: a version that is no later than the cursor.
+func (p *passage) covered(c change) bool {
+	if c.pod == nil || c.op == podconfigv1.PodOperation_POD_OPERATION_REMOVE || c.before != nil && c.before.undecided {
+		return false
+	}
+	uid := c.pod.GetRef().GetUid()
+	want := p.moment.state.Pods[uid]
+	if want == nil || want.Changed > p.from {
+		return false
+	}
+	// Where the cursor is older than the tombstones, what the consumer says it holds counts instead.
+	known := p.stream.Request.GetKnownPods()
+	if p.opening && p.kind == coalesced && len(known) > 0 {
+		return slices.ContainsFunc(known, func(k *podconfigv1.KnownPod) bool {
+			return k.GetUid() == uid && k.GetSpecDigest() == want.SpecDigest && k.GetStatusDigest() == want.StatusDigest
+		})
+	}
+	return true
+}
+
+// hasSet tells whether the unit has a SET, which holds all pods by its meaning.
+func hasSet(p *passage) bool {
+	return slices.ContainsFunc(p.unit.updates(), func(u *podconfigv1.PodUpdate) bool {
+		return u.GetOp() == podconfigv1.PodOperation_POD_OPERATION_SET
+	})
+}

@@ -1,0 +1,76 @@
+package robustness
+
+import (
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// unit is what a consumer applies as a whole: the messages up to a cursor. A heartbeat without one is a unit of its own.
+type unit struct {
+	messages []Received
+	// cursor is nil in a heartbeat that has none, and where the stream broke off before the cursor came.
+	cursor *podconfigv1.Cursor
+	// torn is set if a heartbeat or synced came in the middle of a revision.
+	torn bool
+}
+
+// units cuts a stream at its cursors.
+func units(received []Received) []unit {
+	var out []unit
+	var open unit
+	for _, r := range received {
+		m := r.Message
+		if m.GetHeartbeat() != nil && len(open.messages) > 0 {
+			open.torn = true
+		}
+		if m.GetHeartbeat() != nil && m.GetCursor() == nil {
+			out = append(out, unit{messages: []Received{r}})
+			continue
+		}
+		open.messages = append(open.messages, r)
+		if m.GetCursor() != nil {
+			open.cursor = m.GetCursor()
+			out = append(out, open)
+			open = unit{}
+		}
+	}
+	if len(open.messages) > 0 {
+		out = append(out, open)
+	}
+	return out
+}
+
+// updates are the ops of the unit.
+func (u *unit) updates() []*podconfigv1.PodUpdate {
+	var out []*podconfigv1.PodUpdate
+	for _, r := range u.messages {
+		if up := r.Message.GetUpdate(); up != nil {
+			out = append(out, up)
+		}
+	}
+	return out
+}
+
+// heartbeat tells whether the unit is nothing but a heartbeat.
+func (u *unit) heartbeat() bool {
+	return len(u.messages) == 1 && u.messages[0].Message.GetHeartbeat() != nil
+}
+
+// synced tells whether the unit holds the word that the initial state is complete.
+func (u *unit) synced() bool {
+	for _, r := range u.messages {
+		if r.Message.GetSynced() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// observed tells whether the unit is a revision of exact history: a catch-up has no observed_time.
+func (u *unit) observed() bool {
+	for _, up := range u.updates() {
+		if up.GetObservedTime() != nil {
+			return true
+		}
+	}
+	return false
+}

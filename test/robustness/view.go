@@ -1,0 +1,100 @@
+package robustness
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"k8s.io/apimachinery/pkg/labels"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// view is what a consumer asked to see.
+type view struct {
+	mode     podconfigv1.NotificationMode
+	filter   *podconfigv1.PodFilter
+	selector labels.Selector
+}
+
+// newView reads a request. A label selector that doesn't parse selects nothing: the daemon must have refused it.
+func newView(request *podconfigv1.WatchPodUpdatesRequest) *view {
+	v := &view{mode: request.GetMode(), filter: request.GetFilter()}
+	if v.mode == podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED {
+		v.mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL
+	}
+	var err error
+	if v.selector, err = labels.Parse(v.filter.GetLabelSelector()); err != nil {
+		v.selector = labels.Nothing()
+	}
+	return v
+}
+
+// key is the same for all who ask for the same.
+func (v *view) key() string {
+	return v.mode.String() + " " + prototext.MarshalOptions{}.Format(v.filter)
+}
+
+// snapshots tells whether changes come as SETs. Such a consumer isn't told that only a status changed.
+func (v *view) snapshots() bool {
+	return v.mode != podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL
+}
+
+// filtered tells whether there are pods that the consumer doesn't want to see.
+func (v *view) filtered() bool { return v.bySource() || v.byOther() }
+
+func (v *view) bySource() bool { return len(v.filter.GetSources()) > 0 }
+
+func (v *view) byOther() bool {
+	f := v.filter
+	return len(f.GetNodes())+len(f.GetNamespaces())+len(f.GetNames()) > 0 || f.GetLabelSelector() != ""
+}
+
+// sees tells whether pods of that source may be in the view.
+func (v *view) sees(source string) bool { return has(v.filter.GetSources(), source) }
+
+// matches tells whether that version of the pod is in the view.
+func (v *view) matches(p *Pod) bool {
+	f := v.filter
+	return v.sees(p.Source) && has(f.GetNodes(), p.Node) && has(f.GetNamespaces(), p.Namespace) && has(f.GetNames(), p.Name) &&
+		v.selector.Matches(labels.Set(p.Labels))
+}
+
+// has tells whether an entry is the value; no entries select every value.
+func has(entries []string, value string) bool {
+	return len(entries) == 0 || slices.Contains(entries, value)
+}
+
+// pod is the pod with that UID at a state, or nil if it isn't in the view.
+func (v *view) pod(s *State, uid string) *Pod {
+	if p := s.Pods[uid]; p != nil && v.matches(p) {
+		return p
+	}
+	return nil
+}
+
+// tells says what a consumer with this view has to be told when one state follows another, or nothing.
+func (v *view) tells(before, after *State) string {
+	for uid := range before.Pods {
+		if p := v.pod(before, uid); p != nil && v.pod(after, uid) == nil {
+			return describe(p) + " is no longer there"
+		}
+	}
+	for uid := range after.Pods {
+		p, old := v.pod(after, uid), v.pod(before, uid)
+		switch {
+		case p == nil:
+		case old == nil || !p.continues(old):
+			return describe(p) + " is new"
+		case p.SpecDigest != old.SpecDigest:
+			return describe(p) + " has another spec"
+		case p.StatusDigest != old.StatusDigest && !v.snapshots():
+			return describe(p) + " has another status"
+		}
+	}
+	for _, s := range after.Sources {
+		if s.Ready && !before.Ready(s.Name) && v.sees(s.Name) {
+			return "source " + s.Name + " has become ready"
+		}
+	}
+	return ""
+}
