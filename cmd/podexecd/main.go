@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execsvc"
 	"github.com/podstream/podstream/internal/execsvc/service"
@@ -37,16 +38,25 @@ func serve(ctx context.Context, opts *options, stderr io.Writer) error {
 	if opts.Verbosity >= daemon.DebugVerbosity {
 		klog.SetSlogLogger(log.With("from", "cri-client"))
 	}
+	who, limits, err := opts.Access()
+	if err != nil {
+		return err
+	}
+	who.Logger = log
+	rules, err := access.New(who)
+	if err != nil {
+		return err
+	}
 	release, err := daemon.LockRootDir(opts.RootDir)
 	if err != nil {
 		return err
 	}
 	defer release()
-	listeners, err := grpcserver.Listen(opts.Listen)
+	listeners, err := grpcserver.ListenFor(rules, opts.Listen)
 	if err != nil {
 		return err
 	}
-	stream, err := client.New(client.Config{Endpoint: opts.podconfigEndpoint, Consumer: "podexecd@" + opts.node, Logger: log})
+	stream, err := client.New(opts.stream(log))
 	if err != nil {
 		return err
 	}
@@ -66,7 +76,7 @@ func serve(ctx context.Context, opts *options, stderr io.Writer) error {
 	registry := daemon.NewRegistry()
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podexecv1.RegisterPodExecServiceServer(r, service.New(show)) },
-		Logger:   log, Metrics: registry,
+		Access:   rules, Limits: limits, Logger: log, Metrics: registry,
 	})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx, listeners) })

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +18,7 @@ type options struct {
 	daemon.Flags
 	node              string
 	podconfigEndpoint string
+	podconfigTLS      client.TLS
 	runtimeEndpoint   string
 	imageEndpoint     string
 	podLogsDir        string
@@ -28,7 +30,10 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	fs.SetOutput(stdout)
 	fs.SortFlags = false
 	opts.AddFlags(fs, "podexecd")
-	fs.StringVar(&opts.podconfigEndpoint, "podconfig-endpoint", client.DefaultEndpoint, "podconfigd's address, unix:///path")
+	fs.StringVar(&opts.podconfigEndpoint, "podconfig-endpoint", client.DefaultEndpoint, "podconfigd's address, unix:///path or tcp://host:port")
+	fs.StringVar(&opts.podconfigTLS.CertFile, "podconfig-cert-file", "", "this node's certificate for a podconfigd on tcp://")
+	fs.StringVar(&opts.podconfigTLS.KeyFile, "podconfig-key-file", "", "key of --podconfig-cert-file")
+	fs.StringVar(&opts.podconfigTLS.CAFile, "podconfig-ca-file", "", "CAs that podconfigd's certificate may be from; default: the system's")
 	fs.StringVar(&opts.runtimeEndpoint, "container-runtime-endpoint", "unix:///run/containerd/containerd.sock", "the container runtime's CRI socket")
 	fs.StringVar(&opts.imageEndpoint, "image-service-endpoint", "", "the CRI socket for images; default: --container-runtime-endpoint")
 	fs.StringVar(&opts.podLogsDir, "pod-logs-dir", "/var/log/pods", "directory of the pods' logs; links to them are made beside it, in containers")
@@ -55,7 +60,20 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 		}
 		*path = abs
 	}
+	// What the flags say of access is checked here, so that a mistake is one of usage.
+	if _, _, err := opts.Access(); err != nil {
+		return nil, err
+	}
 	var err error
 	opts.node, err = opts.NodeName()
 	return opts, err
+}
+
+// stream is how podconfigd is reached. Over TLS a consumer goes by the name in its certificate.
+func (o *options) stream(log *slog.Logger) client.Config {
+	cfg := client.Config{Endpoint: o.podconfigEndpoint, Consumer: "podexecd@" + o.node, Logger: log}
+	if strings.HasPrefix(o.podconfigEndpoint, "tcp://") {
+		cfg.Consumer, cfg.TLS = "", &o.podconfigTLS
+	}
+	return cfg
 }

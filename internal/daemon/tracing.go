@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
 )
 
 // million is what the sampling rate is a part of, as in the kubelet's configuration.
@@ -61,4 +64,14 @@ func (t *Tracing) Provider(ctx context.Context, name string) (trace.TracerProvid
 		defer cancel()
 		_ = provider.Shutdown(ctx) // There is nobody left to tell that the last spans were lost.
 	}, nil
+}
+
+// ServerOptions make a span of each call, if spans are made at all.
+func (t *Tracing) ServerOptions(provider trace.TracerProvider) []grpc.ServerOption {
+	if t.Endpoint == "" {
+		return nil
+	}
+	return []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler(
+		otelgrpc.WithTracerProvider(provider), otelgrpc.WithPropagators(propagation.TraceContext{}),
+	))}
 }

@@ -65,6 +65,10 @@ func parse(args []string, stdout io.Writer, extras []Extra) (*Options, error) {
 	if opts.maxConsumers <= 0 {
 		return nil, fmt.Errorf("--max-consumers must be more than zero")
 	}
+	// What the flags say of access is checked here, so that a mistake is one of usage.
+	if _, _, err := opts.Access(); err != nil {
+		return nil, err
+	}
 	var err error
 	if opts.node, err = opts.NodeName(); err != nil {
 		return nil, err

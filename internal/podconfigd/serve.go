@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/mergesvc"
@@ -28,12 +29,21 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	if err != nil {
 		return err
 	}
+	who, limits, err := opts.Access()
+	if err != nil {
+		return err
+	}
+	who.Logger, who.MinimumRole = log, minimumRole
+	rules, err := access.New(who)
+	if err != nil {
+		return err
+	}
 	release, err := daemon.LockRootDir(opts.RootDir)
 	if err != nil {
 		return err
 	}
 	defer release()
-	listeners, err := grpcserver.Listen(opts.Listen)
+	listeners, err := grpcserver.ListenFor(rules, opts.Listen)
 	if err != nil {
 		return err
 	}
@@ -55,8 +65,8 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	registry.MustRegister(hub, svc, counts)
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
-		Closing:  svc.Close, Logger: log, Metrics: registry,
-		ServerOptions: []grpc.ServerOption{grpc.ForceServerCodecV2(wire.NewCodec())},
+		Closing:  svc.Close, Access: rules, Limits: limits, Logger: log, Metrics: registry,
+		ServerOptions: append(opts.tracing.ServerOptions(tracers), grpc.ForceServerCodecV2(wire.NewCodec())),
 	})
 	// The hub outlives those who use it: what is published last is stored still.
 	stopHub := inBackground(context.WithoutCancel(ctx), hub.Run)
@@ -82,6 +92,17 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	err = group.Wait()
 	log.Info("podconfigd is down")
 	return err
+}
+
+// minimumRole is the least role that may call a method: inspectors look, consumers have the pods.
+func minimumRole(method string) access.Role {
+	switch method {
+	case podconfigv1.PodConfigService_ReportApplied_FullMethodName, podconfigv1.PodConfigService_WatchObjects_FullMethodName,
+		podconfigv1.PodConfigService_DiffManifests_FullMethodName:
+		return access.Consumer
+	default:
+		return access.Inspector
+	}
 }
 
 // inBackground runs run until it is stopped, and stop waits for its end.

@@ -96,13 +96,13 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 // diff compares the touched UIDs with what is served, and brings served up to date.
 func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameReady bool) *revision.Revision {
 	next := m.number + 1
-	var ops opList
+	var ops revision.Ops
 	var settled []*revision.Pod
 	for _, uid := range touched.removed {
 		old, want := m.served[uid], touched.wanted[uid]
 		if old != nil && !continues(want, old) {
 			delete(m.served, uid)
-			ops.add(revision.REMOVE, old, nil)
+			ops.Add(revision.REMOVE, old, nil)
 		}
 	}
 	for _, c := range touched.order {
@@ -113,9 +113,9 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 			m.served[c.pod.UID] = p
 			// A stored pod that had lost its name or UID to another has it back before its own source has spoken.
 			if p.Stale = c.source.Name != src.Name && !m.source(c.source.Name).spoken; p.Stale {
-				ops.add(revision.RESTORE, p, nil)
+				ops.Add(revision.RESTORE, p, nil)
 			} else {
-				ops.add(revision.ADD, p, nil)
+				ops.Add(revision.ADD, p, nil)
 			}
 		case old.SpecDigest != c.pod.SpecDigest:
 			p := changedPod(old, c, next)
@@ -125,20 +125,20 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 			}
 			m.served[c.pod.UID] = p
 			if c.pod.DeletionTimestamp != nil {
-				ops.add(revision.DELETE, p, old)
+				ops.Add(revision.DELETE, p, old)
 			} else {
-				ops.add(revision.UPDATE, p, old)
+				ops.Add(revision.UPDATE, p, old)
 			}
 		case old.StatusDigest != c.pod.StatusDigest:
 			p := changedPod(old, c, next)
 			p.StatusChanged = next
 			m.served[c.pod.UID] = p
-			ops.add(revision.RECONCILE, p, old)
+			ops.Add(revision.RECONCILE, p, old)
 		case failpoint.Active(failpoint.EmitUnchanged):
 			p := changedPod(old, c, next)
 			p.SpecChanged = next
 			m.served[c.pod.UID] = p
-			ops.add(revision.UPDATE, p, old)
+			ops.Add(revision.UPDATE, p, old)
 		case old.Origin != c.origin.Name:
 			settled = append(settled, m.settle(old, c.origin.Name))
 		}
@@ -146,10 +146,10 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 	// A pod that was only found in another origin is worth a revision without ops: the store has to know, or a restart would
 	// take the pod for gone when the new origin can't be used.
 	settled = append(settled, m.spokenFor(src)...)
-	if becameReady && !ops.tellsOf(src.Name) {
-		ops.empty = src.Name
+	if becameReady {
+		ops.Ready(src.Name)
 	}
-	changes := ops.changes()
+	changes := ops.Changes(nil)
 	if len(changes) == 0 && len(settled) == 0 {
 		return nil
 	}

@@ -54,8 +54,9 @@ const (
 //	               a difference to known_pods, else by SET; on the same stream, and never by an error that needs a second call.
 //	G8  Isolated   A slow or dead consumer never delays a merge or another consumer, and costs bounded memory.
 //	G9  Ready      Each source's readiness is told apart and has its revision: becoming ready emits one empty ADD (or the SET),
-//	               which also ends `stale` for that source's pods. A source that isn't ready removes nothing, and blocks no other
-//	               source's pods.
+//	               which also ends `stale` for that source's pods. After a restart of podconfigd each source becomes ready anew:
+//	               where nothing else has changed, that one empty ADD is all that comes. A source that isn't ready removes
+//	               nothing that was there before podconfigd started, and blocks no other source's pods.
 //	G10 Filtered   A filter yields the enter and leave ops that a consumer holding only matching pods needs.
 //
 // Ops of one revision come in the order REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD, RECONCILE (the kubelet's). A fresh
@@ -64,9 +65,15 @@ const (
 // A consumer's duties: ADD of a pod it holds is an update. RESTORE adds, unless the pod is being deleted or known to be
 // terminal. SET is compared by source and UID; what is absent is removed only for ready sources. Pods of a source that is no
 // longer configured are removed once all configured ones are ready.
+//
+// Who may call: on a Unix socket root, podconfigd's own user and the listed uids; over TCP, clients whose certificate has a role.
+// A consumer gets whole pods of its scope. An inspector gets them without what may be secret (values of environment variables,
+// arguments, probe headers, annotations that hold manifests), with the digests of what is left, and may not call ReportApplied,
+// WatchObjects or DiffManifests. Anybody else gets PERMISSION_DENIED. What is out of a caller's scope doesn't exist for it.
 type PodConfigServiceClient interface {
 	// WatchPodUpdates streams the pods and every change to them. Errors: INVALID_ARGUMENT for a request that can't be understood,
-	// RESOURCE_EXHAUSTED over a limit, UNAVAILABLE while podconfigd goes down. A cursor is never an error.
+	// PERMISSION_DENIED without a role or under another caller's name, RESOURCE_EXHAUSTED over a limit, UNAVAILABLE while
+	// podconfigd goes down. A cursor is never an error.
 	WatchPodUpdates(ctx context.Context, in *WatchPodUpdatesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPodUpdatesResponse], error)
 	// ListPods lists the pods of one consistent revision, page by page. ABORTED if a page token's revision is no longer kept:
 	// start again without a token.
@@ -214,8 +221,9 @@ func (c *podConfigServiceClient) DiffManifests(ctx context.Context, in *DiffMani
 //	               a difference to known_pods, else by SET; on the same stream, and never by an error that needs a second call.
 //	G8  Isolated   A slow or dead consumer never delays a merge or another consumer, and costs bounded memory.
 //	G9  Ready      Each source's readiness is told apart and has its revision: becoming ready emits one empty ADD (or the SET),
-//	               which also ends `stale` for that source's pods. A source that isn't ready removes nothing, and blocks no other
-//	               source's pods.
+//	               which also ends `stale` for that source's pods. After a restart of podconfigd each source becomes ready anew:
+//	               where nothing else has changed, that one empty ADD is all that comes. A source that isn't ready removes
+//	               nothing that was there before podconfigd started, and blocks no other source's pods.
 //	G10 Filtered   A filter yields the enter and leave ops that a consumer holding only matching pods needs.
 //
 // Ops of one revision come in the order REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD, RECONCILE (the kubelet's). A fresh
@@ -224,9 +232,15 @@ func (c *podConfigServiceClient) DiffManifests(ctx context.Context, in *DiffMani
 // A consumer's duties: ADD of a pod it holds is an update. RESTORE adds, unless the pod is being deleted or known to be
 // terminal. SET is compared by source and UID; what is absent is removed only for ready sources. Pods of a source that is no
 // longer configured are removed once all configured ones are ready.
+//
+// Who may call: on a Unix socket root, podconfigd's own user and the listed uids; over TCP, clients whose certificate has a role.
+// A consumer gets whole pods of its scope. An inspector gets them without what may be secret (values of environment variables,
+// arguments, probe headers, annotations that hold manifests), with the digests of what is left, and may not call ReportApplied,
+// WatchObjects or DiffManifests. Anybody else gets PERMISSION_DENIED. What is out of a caller's scope doesn't exist for it.
 type PodConfigServiceServer interface {
 	// WatchPodUpdates streams the pods and every change to them. Errors: INVALID_ARGUMENT for a request that can't be understood,
-	// RESOURCE_EXHAUSTED over a limit, UNAVAILABLE while podconfigd goes down. A cursor is never an error.
+	// PERMISSION_DENIED without a role or under another caller's name, RESOURCE_EXHAUSTED over a limit, UNAVAILABLE while
+	// podconfigd goes down. A cursor is never an error.
 	WatchPodUpdates(*WatchPodUpdatesRequest, grpc.ServerStreamingServer[WatchPodUpdatesResponse]) error
 	// ListPods lists the pods of one consistent revision, page by page. ABORTED if a page token's revision is no longer kept:
 	// start again without a token.

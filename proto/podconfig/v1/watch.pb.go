@@ -218,7 +218,7 @@ type Cursor struct {
 	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	// The last revision that the consumer has in full. Rises strictly within one instance.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// A hash of filter, mode and role. A cursor of another view isn't honoured but caught up from known_pods or with SET.
+	// A hash of filter, mode, and the role with its scope. A cursor of another view isn't honoured but caught up from known_pods or with SET.
 	View          string `protobuf:"bytes,3,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -367,8 +367,9 @@ func (x *KnownPod) GetName() string {
 // WatchPodUpdatesRequest subscribes. The empty message is valid: all pods, as JSON, incremental, from the current state on.
 type WatchPodUpdatesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who is asking: shown in logs and by ListConsumers. At most 253 bytes. Empty: the peer's address, which says nothing on a Unix
-	// socket.
+	// Who is asking: shown in logs and by ListConsumers. At most 253 bytes. Empty: the caller's identity, "uid:0" on a Unix socket and
+	// the certificate's common name over TLS. Over TLS it must be that common name, or begin with it and a slash; on a Unix socket it
+	// is free, unless a caller of another identity has it.
 	Consumer string           `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	Mode     NotificationMode `protobuf:"varint,2,opt,name=mode,proto3,enum=podconfig.v1.NotificationMode" json:"mode,omitempty"`
 	Format   PodFormat        `protobuf:"varint,3,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`

@@ -1,0 +1,268 @@
+package view_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// words are changes, each in a line: "UPDATE file: a b".
+func words(changes []revision.Change) []string {
+	out := []string{}
+	for _, c := range changes {
+		out = append(out, strings.TrimRight(fmt.Sprintf("%s %s: %s", c.Op, c.Source, names(c.Pods)), " "))
+	}
+	return out
+}
+
+// dearPods gives the pods, and fails the test if only a SET may ask for them and there is none to be.
+func dearPods(t *testing.T, allowed bool, pods ...*revision.Pod) func() []*revision.Pod {
+	return func() []*revision.Pod {
+		if !allowed {
+			t.Error("all pods are asked for; want that only for a SET")
+		}
+		return pods
+	}
+}
+
+// TestG10EnterAndLeave: what becomes of each op by whether its pod was and is in the view.
+func TestG10EnterAndLeave(t *testing.T) {
+	a, b := pod("a"), pod("a", tier("b"))
+	other := pod("o", tier("b"))
+	for _, tc := range []struct {
+		name    string
+		op      revision.Op
+		was, is *revision.Pod
+		want    []string
+	}{
+		{"updated inside", revision.UPDATE, a, pod("a"), []string{"UPDATE file: a"}},
+		{"deleted inside", revision.DELETE, a, pod("a"), []string{"DELETE file: a"}},
+		{"reconciled inside", revision.RECONCILE, a, pod("a"), []string{"RECONCILE file: a"}},
+		{"updated into it", revision.UPDATE, b, a, []string{"ADD file: a"}},
+		{"deleted, and in it since", revision.DELETE, b, a, []string{"ADD file: a"}},
+		{"updated out of it", revision.UPDATE, a, b, []string{"REMOVE file: a"}},
+		{"deleted, and out of it since", revision.DELETE, a, b, []string{"REMOVE file: a"}},
+		{"updated outside", revision.UPDATE, b, pod("a", tier("b")), []string{}},
+		{"reconciled outside", revision.RECONCILE, b, pod("a", tier("b")), []string{}},
+		{"added", revision.ADD, nil, a, []string{"ADD file: a"}},
+		{"added outside", revision.ADD, nil, other, []string{}},
+		{"restored", revision.RESTORE, nil, a, []string{"RESTORE file: a"}},
+		{"restored outside", revision.RESTORE, nil, other, []string{}},
+		{"removed", revision.REMOVE, nil, a, []string{"REMOVE file: a"}},
+		{"removed outside", revision.REMOVE, nil, other, []string{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := mustView(t, view.Config{Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}})
+			var ops revision.Ops
+			ops.Add(tc.op, tc.is, tc.was)
+			rev := &revision.Revision{Source: "file", Changes: ops.Changes(nil)}
+			got := v.Changes(rev, dearPods(t, false))
+			if diff := cmp.Diff(tc.want, words(got)); diff != "" {
+				t.Fatalf("the ops (-want +got):\n%s", diff)
+			}
+			if len(got) == 0 {
+				return
+			}
+			switch p := got[0].Pods[0]; {
+			case got[0].Op == revision.REMOVE && tc.was != nil:
+				if p != tc.was || got[0].Was != nil {
+					t.Errorf("REMOVE has %v, was %v; want the version that the consumer holds, and no Was", p, got[0].Was)
+				}
+			case p != tc.is:
+				t.Errorf("%s has %v; want the new version", got[0].Op, p)
+			case got[0].Op == tc.op && tc.was != nil && (len(got[0].Was) != 1 || got[0].Was[0] != tc.was):
+				t.Errorf("%s has Was %v; want the version before", got[0].Op, got[0].Was)
+			}
+		})
+	}
+}
+
+// TestG10Order: ops that come of others stand where the kubelet's order has them.
+func TestG10Order(t *testing.T) {
+	var ops revision.Ops
+	ops.Add(revision.REMOVE, pod("gone"), nil)
+	ops.Add(revision.ADD, pod("new", of("api")), nil)
+	ops.Add(revision.UPDATE, pod("enters"), pod("enters", tier("b")))
+	ops.Add(revision.UPDATE, pod("stays"), pod("stays"))
+	ops.Add(revision.DELETE, pod("leaves", tier("b")), pod("leaves"))
+	ops.Add(revision.RECONCILE, pod("runs"), pod("runs"))
+	rev := &revision.Revision{Source: "file", Changes: ops.Changes(nil)}
+	v := mustView(t, view.Config{Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}})
+	want := []string{
+		"REMOVE file: gone leaves", "ADD api: new", "ADD file: enters", "UPDATE file: stays", "RECONCILE file: runs",
+	}
+	if diff := cmp.Diff(want, words(v.Changes(rev, dearPods(t, false)))); diff != "" {
+		t.Errorf("the ops (-want +got):\n%s", diff)
+	}
+}
+
+// TestG9ReadyIsTold: that a source became ready is told whatever the filter leaves of its ops, unless the consumer doesn't see the
+// source.
+func TestG9ReadyIsTold(t *testing.T) {
+	inside, outside := pod("in"), pod("out", tier("b"))
+	selector := view.Config{Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}}
+	for _, tc := range []struct {
+		name string
+		cfg  view.Config
+		op   revision.Op
+		pod  *revision.Pod
+		want []string
+	}{
+		{"with no pods", selector, 0, nil, []string{"ADD file:"}},
+		{"with a pod inside", selector, revision.ADD, inside, []string{"ADD file: in"}},
+		{"with a pod outside", selector, revision.ADD, outside, []string{"ADD file:"}},
+		{"with a removal inside", selector, revision.REMOVE, inside, []string{"REMOVE file: in", "ADD file:"}},
+		{"with a removal outside", selector, revision.REMOVE, outside, []string{"ADD file:"}},
+		{"in the mode snapshot", view.Config{Mode: snapshot, Filter: selector.Filter}, revision.ADD, outside, []string{"SET file: in"}},
+		{"where other sources are asked for", view.Config{Filter: &podconfigv1.PodFilter{Sources: []string{"api"}}}, revision.ADD, inside,
+			[]string{}},
+		{"where others are in the scope", view.Config{Sources: []string{"api"}}, 0, nil, []string{}},
+		{"where others are in the scope, in the mode snapshot", view.Config{Mode: snapshot, Sources: []string{"api"}}, revision.ADD, inside,
+			[]string{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var ops revision.Ops
+			if tc.pod != nil {
+				ops.Add(tc.op, tc.pod, nil)
+			}
+			ops.Ready("file")
+			rev := &revision.Revision{Source: "file", BecameReady: true, SourceReady: true, Changes: ops.Changes(nil)}
+			got := mustView(t, tc.cfg).Changes(rev, dearPods(t, tc.cfg.Mode == snapshot, inside, outside))
+			if diff := cmp.Diff(tc.want, words(got)); diff != "" {
+				t.Errorf("the ops (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSetOfAnUnseenSource: another source's set frees a name for a pod that the consumer sees. The SET bears that pod's source, as
+// of the other the consumer must not know.
+func TestSetOfAnUnseenSource(t *testing.T) {
+	var ops revision.Ops
+	ops.Add(revision.REMOVE, pod("old", of("file")), nil)
+	ops.Add(revision.ADD, pod("new", of("api")), nil)
+	rev := &revision.Revision{Source: "file", BecameReady: true, Changes: ops.Changes(nil)}
+	v := mustView(t, view.Config{Mode: snapshotAndUpdates, Sources: []string{"api"}})
+	got := words(v.Changes(rev, dearPods(t, true, pod("new", of("api")), pod("secret", of("file")))))
+	if diff := cmp.Diff([]string{"SET api: new"}, got); diff != "" {
+		t.Errorf("the ops (-want +got):\n%s", diff)
+	}
+}
+
+// TestEverything: who asks for nothing in particular gets the revision's own changes.
+func TestEverything(t *testing.T) {
+	changes := []revision.Change{{Op: revision.ADD, Source: "file", Pods: []*revision.Pod{pod("a")}}}
+	got := mustView(t, view.Config{}).Changes(&revision.Revision{Source: "file", Changes: changes}, dearPods(t, false))
+	if len(got) != 1 || &got[0] != &changes[0] {
+		t.Errorf("the changes are %v; want those of the revision themselves", got)
+	}
+}
+
+// TestUpstreamsTable: for every combination of what a merge can find, the ops of each mode are the kubelet's (podStorage.Merge in
+// pkg/kubelet/config): which of them there are, and in which order.
+func TestUpstreamsTable(t *testing.T) {
+	state := []*revision.Pod{pod("add"), pod("update"), pod("delete"), pod("reconcile"), pod("elsewhere", of("api"))}
+	const all = "add update delete reconcile elsewhere"
+	for bits := range 64 {
+		has := func(bit int) bool { return bits&(1<<bit) != 0 }
+		removes, adds, updates, deletes, reconciles, firstSet := has(0), has(1), has(2), has(3), has(4), has(5)
+		var ops revision.Ops
+		for _, found := range []struct {
+			there bool
+			op    revision.Op
+			name  string
+		}{
+			{removes, revision.REMOVE, "remove"}, {adds, revision.ADD, "add"}, {updates, revision.UPDATE, "update"},
+			{deletes, revision.DELETE, "delete"}, {reconciles, revision.RECONCILE, "reconcile"},
+		} {
+			switch {
+			case !found.there:
+			case found.op == revision.REMOVE || found.op == revision.ADD:
+				ops.Add(found.op, pod(found.name), nil)
+			default:
+				ops.Add(found.op, pod(found.name), pod(found.name))
+			}
+		}
+		if firstSet {
+			ops.Ready("file")
+		}
+		rev := &revision.Revision{Source: "file", BecameReady: firstSet, SourceReady: true, Changes: ops.Changes(nil)}
+
+		set, update, deletion := "SET file: "+all, "UPDATE file: update", "DELETE file: delete"
+		for mode, want := range map[podconfigv1.NotificationMode][]string{
+			incremental: lines(
+				row{removes, "REMOVE file: remove"}, row{adds, "ADD file: add"}, row{updates, update}, row{deletes, deletion},
+				row{firstSet && !adds && !updates && !deletes, "ADD file:"}, row{reconciles, "RECONCILE file: reconcile"},
+			),
+			snapshotAndUpdates: lines(row{removes || adds || firstSet, set}, row{updates, update}, row{deletes, deletion}),
+			snapshot:           lines(row{removes || adds || updates || deletes || firstSet, set}),
+		} {
+			wantsSet := slices.Contains(want, set)
+			// The filter matches them all: it is there so that incremental isn't simply the revision's own changes.
+			v := mustView(t, view.Config{Mode: mode, Filter: &podconfigv1.PodFilter{Namespaces: []string{"default"}}})
+			got := words(v.Changes(rev, dearPods(t, wantsSet, state...)))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: removes %v, adds %v, updates %v, deletes %v, reconciles %v, first set %v (-want +got):\n%s",
+					mode, removes, adds, updates, deletes, reconciles, firstSet, diff)
+			}
+		}
+	}
+}
+
+type row struct {
+	there bool
+	line  string
+}
+
+func lines(rows ...row) []string {
+	out := []string{}
+	for _, r := range rows {
+		if r.there {
+			out = append(out, r.line)
+		}
+	}
+	return out
+}
+
+// TestG10Follows checks G10 and G5: a strict consumer that holds only matching pods, and applies what its view shows of each
+// revision, holds just the matching pods after each.
+func TestG10Follows(t *testing.T) {
+	sources := []string{"file", "http", "api"}
+	for _, mode := range []podconfigv1.NotificationMode{incremental, snapshotAndUpdates, snapshot} {
+		t.Run(mode.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				random, v := mergetest.NewVaried(sources...), mergetest.DrawView(t, mode, sources...)
+				merger := merge.New([]merge.Source{{Name: "file"}, {Name: "http"}, {Name: "api"}}, merge.Stored{})
+				h := history.New(history.Config{Life: history.Life{Instance: "life"}, Sources: sources})
+				consumer := mergetest.ViewerAt(h.State(), v)
+				for range rapid.IntRange(1, 15).Draw(t, "sets") {
+					rev := merger.Apply(random.Draw(t))
+					if rev == nil {
+						continue
+					}
+					h.Append(rev)
+					st := h.State()
+					changes := v.Changes(rev, func() []*revision.Pod { return st.Pods })
+					ready := func(source string) bool { return st.ReadyAt(source, st.Number) }
+					if err := consumer.Apply(changes, ready); err != nil {
+						t.Fatalf("revision %d: %v, in\n%v\nof\n%v", rev.Number, err, words(changes), words(rev.Changes))
+					}
+					if err := consumer.Diff(st.Pods, func(string) bool { return false }); err != nil {
+						t.Fatalf("revision %d: %v, after\n%v\nof\n%v", rev.Number, err, words(changes), words(rev.Changes))
+					}
+				}
+			})
+		})
+	}
+}
