@@ -73,7 +73,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 func (o *options) stream(log *slog.Logger) client.Config {
 	cfg := client.Config{Endpoint: o.podconfigEndpoint, Consumer: "podexecd@" + o.node, Logger: log}
 	if strings.HasPrefix(o.podconfigEndpoint, "tcp://") {
-		cfg.Consumer, cfg.TLS = "", &o.podconfigTLS
+		cfg.Consumer, cfg.TLS = "", o.podconfigTLS
 	}
 	return cfg
 }
