@@ -16,6 +16,8 @@ BENCH    ?= .
 COUNT    ?= 1
 # For `make fuzz`: seconds in all.
 FUZZTIME ?= 300
+# For `make robustness`: how long in all.
+ROBUSTNESS_TIME ?= 10m
 # For `make images`: the images are podstream/NAME:$(TAG).
 TAG      ?= dev
 
@@ -60,6 +62,10 @@ race: deps ## Run all tests with the race detector
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat
 	go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) $(PKG)
+
+.PHONY: robustness
+robustness: deps ## Check the stream's ten promises under kill -9 and random load, for ROBUSTNESS_TIME=10m
+	@hack/robustness.sh $(ROBUSTNESS_TIME)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all

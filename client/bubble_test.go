@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/podstream/podstream/client"
@@ -22,7 +23,8 @@ func bubble(t *testing.T, s *script, interval time.Duration) (c *client.Client, 
 func bubbleWith(t *testing.T, api podconfigv1.PodConfigServiceServer, cfg client.Config) (c *client.Client, stop func()) {
 	t.Helper()
 	l := bufconn.Listen(1 << 20)
-	server := grpc.NewServer()
+	// As podconfigd enforces it; gRPC's default takes a ping each 30 s for abuse.
+	server := grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}))
 	podconfigv1.RegisterPodConfigServiceServer(server, api)
 	ended := make(chan error)
 	go func() { ended <- server.Serve(l) }()

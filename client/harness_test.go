@@ -19,6 +19,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/service"
+	"github.com/podstream/podstream/internal/mergesvc/wire"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -46,6 +47,7 @@ func (p place) serve(api podconfigv1.PodConfigServiceServer, closing func()) (st
 	}
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, api) }, Closing: closing,
+		ServerOptions: []grpc.ServerOption{grpc.ForceServerCodecV2(wire.NewCodec())},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)

@@ -47,7 +47,11 @@ func (t TLS) load() (credentials.TransportCredentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read certificate %s and key %s: %w", t.CertFile, t.KeyFile, err)
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}, ServerName: t.ServerName}
+	cfg := &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: t.ServerName,
+		// Shown also to a podconfigd that asks for another authority's: it then says what it dislikes, not that there is none.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil },
+	}
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)
 		if err != nil {

@@ -3,15 +3,9 @@ package grpcserver_test
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
-	"io/fs"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,11 +13,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/access/accesstest"
 	"github.com/podstream/podstream/internal/grpcserver"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -133,73 +125,6 @@ func TestNotTLS(t *testing.T) {
 		t.Errorf("a call of another client meanwhile: %v; want it answered", err)
 	}
 	until(t, "only web's connection is left", func() bool { return g.server.Connections()["127.0.0.1"] == 1 })
-}
-
-// childSocket tells a child process of TestOtherUser the socket to call.
-const childSocket = "PODSTREAM_TEST_SOCKET"
-
-// child is what TestOtherUser runs as another user: it prints what it is told of itself, and of health.
-func child(socket string) {
-	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	resp, err := podconfigv1.NewPodConfigServiceClient(conn).ListSources(ctx, &podconfigv1.ListSourcesRequest{})
-	if err == nil {
-		fmt.Printf("%s %s; ", resp.GetSources()[0].GetName(), resp.GetSources()[0].GetLocation())
-	} else {
-		fmt.Printf("%s %s; ", status.Code(err), status.Convert(err).Message())
-	}
-	_, err = healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
-	fmt.Printf("health %s", status.Code(err))
-}
-
-// TestOtherUser: the kernel says who calls on a socket, and only the listed users get more than health.
-func TestOtherUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("a process of another user takes root to start; run: sudo go test ./internal/grpcserver -run TestOtherUser")
-	}
-	const nobody = 65534
-	file := filepath.Join(t.TempDir(), "access")
-	accesstest.WriteFile(t, file, []byte("clients:\n- {uid: 65534, role: inspector}\n"))
-	for _, tc := range []struct {
-		name string
-		cfg  access.Config
-		mode fs.FileMode
-		want string
-	}{
-		{"nobody is listed", access.Config{}, 0o600, "Unavailable connection error: desc = \"transport: Error while dialing: dial unix"},
-		{"another is listed", access.Config{AllowUIDs: []uint32{1234}}, 0o666, "PermissionDenied no role for uid 65534; the access file (--access-file) gives roles, and --allow-uid the role consumer; health OK"},
-		{"it is listed", access.Config{AllowUIDs: []uint32{1234, nobody}}, 0o666, "uid:65534 consumer; health OK"},
-		{"it is in the access file", access.Config{File: file}, 0o666, "uid:65534 inspector; health OK"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			a, err := access.New(tc.cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			g := guard(t, a, grpcserver.Limits{}, nil)
-			if info, err := os.Stat(g.unix); err != nil || info.Mode().Perm() != tc.mode {
-				t.Errorf("the socket is %v, %v; want mode %v", info, err, tc.mode)
-			}
-			if err := os.Chmod(filepath.Dir(g.unix), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.Command("/proc/self/exe")
-			cmd.Env, cmd.Dir = []string{childSocket + "=" + g.unix}, "/"
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-			out, err := cmd.CombinedOutput()
-			if err != nil || !strings.HasPrefix(string(out), tc.want) {
-				t.Errorf("uid 65534 is told %q, %v; want %q", out, err, tc.want)
-			}
-			if who, err := whoami(t, g.local()); err != nil || who != "uid:0 consumer" {
-				t.Errorf("root is %q, %v; want a consumer", who, err)
-			}
-		})
-	}
 }
 
 // TestDeniedConnectionEnds: who is denied and goes on regardless loses the connection.

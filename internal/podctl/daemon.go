@@ -11,14 +11,18 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/client"
 )
 
 // daemon is one of the two that podctl talks to.
 type daemon struct {
 	name     string
 	endpoint endpoint
+	tls      *client.TLS // for a TCP endpoint
 }
 
 // connection is a gRPC connection to a daemon that remembers why it couldn't be made.
@@ -33,11 +37,11 @@ type connection struct {
 // connect prepares a connection. It is made with the first call, which also reports the failure.
 func (d daemon) connect(userAgent string) (*connection, error) {
 	c := &connection{daemon: d}
-	conn, err := grpc.NewClient("passthrough:///"+d.name,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket's permissions and SO_PEERCRED protect it
-		grpc.WithContextDialer(c.dial),
-		grpc.WithAuthority("localhost"),
-		grpc.WithUserAgent(userAgent))
+	target, options, err := c.transport()
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s at %s: %w", d.name, &d.endpoint, err)
+	}
+	conn, err := grpc.NewClient(target, append(options, grpc.WithContextDialer(c.dial), grpc.WithUserAgent(userAgent))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s at %s: %w", d.name, &d.endpoint, err)
 	}
@@ -45,14 +49,65 @@ func (d daemon) connect(userAgent string) (*connection, error) {
 	return c, nil
 }
 
+// transport is how gRPC names the daemon, and what protects the connection: the socket's permissions and SO_PEERCRED, or mutual TLS.
+func (c *connection) transport() (target string, options []grpc.DialOption, err error) {
+	if c.daemon.endpoint.address == "" {
+		return "passthrough:///" + c.daemon.name, []grpc.DialOption{
+			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
+		}, nil
+	}
+	if c.daemon.tls.CertFile == "" || c.daemon.tls.KeyFile == "" {
+		return "", nil, errors.New("over tcp podctl needs a certificate: give --tls-cert-file and --tls-private-key-file")
+	}
+	creds, err := c.daemon.tls.TransportCredentials(nil)
+	if err != nil {
+		return "", nil, err
+	}
+	return "passthrough:///" + c.daemon.endpoint.address, []grpc.DialOption{
+		grpc.WithTransportCredentials(handshakes{creds, c}),
+	}, nil
+}
+
 // dial ignores the address: gRPC would have to be given a path, which it can't always parse back.
 func (c *connection) dial(ctx context.Context, _ string) (net.Conn, error) {
+	network, address := "unix", c.daemon.endpoint.path
+	if c.daemon.endpoint.address != "" {
+		network, address = "tcp", c.daemon.endpoint.address
+	}
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", c.daemon.endpoint.path)
+	conn, err := dialer.DialContext(ctx, network, address)
+	c.tried(err)
+	return conn, err
+}
+
+// tried remembers how the last attempt to connect went.
+func (c *connection) tried(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dialErr = err
-	return conn, err
+}
+
+// handshakes are credentials that tell the connection why a handshake failed.
+type handshakes struct {
+	credentials.TransportCredentials
+	connection *connection
+}
+
+// errHandshake: the daemon was reached, but one side didn't like the other's certificate.
+var errHandshake = errors.New("the TLS handshake failed")
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (h handshakes) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secured, info, err := h.TransportCredentials.ClientHandshake(ctx, authority, conn)
+	if err != nil {
+		h.connection.tried(fmt.Errorf("%w: %w", errHandshake, err))
+	}
+	return secured, info, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (h handshakes) Clone() credentials.TransportCredentials {
+	return handshakes{h.TransportCredentials.Clone(), h.connection}
 }
 
 // explain turns the error of a call into one that names the endpoint and what to check. The gRPC code stays readable with
@@ -74,11 +129,11 @@ func (c *connection) explain(err error) error {
 			text = fmt.Sprintf("lost %s at %s: %s (was it stopped? look at its log)", name, at, st.Message())
 			break
 		}
-		text = fmt.Sprintf("can't reach %s at %s: %s", name, at, dialHint(name, dialErr))
+		text = fmt.Sprintf("can't reach %s at %s: %s", name, at, c.daemon.dialHint(dialErr))
 	case codes.DeadlineExceeded:
 		text = fmt.Sprintf("%s at %s didn't answer in time: look at its log, or give it longer with --request-timeout", name, at)
 	case codes.PermissionDenied, codes.Unauthenticated:
-		text = fmt.Sprintf("%s at %s refuses you: %s: run podctl as root, or as a user that %s admits", name, at, st.Message(), name)
+		text = fmt.Sprintf("%s at %s refuses you: %s: %s", name, at, st.Message(), c.daemon.admission())
 	case codes.Unimplemented:
 		text = fmt.Sprintf("what listens at %s doesn't know this call: %s: is it %s, and not older than podctl?", at, st.Message(), name)
 	default:
@@ -87,17 +142,31 @@ func (c *connection) explain(err error) error {
 	return &callError{text: text, err: err}
 }
 
-// dialHint says what most likely keeps the socket from being opened.
-func dialHint(name string, err error) string {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("there is no such socket: is %s running? Does it --listen there?", name)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("nobody listens on the socket: is %s running?", name)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Sprintf("you may not open the socket: run podctl as root, or as a user that %s admits", name)
+// admission says how to be admitted.
+func (d daemon) admission() string {
+	if d.endpoint.address != "" {
+		return fmt.Sprintf("%s's access file must give your certificate a role", d.name)
 	}
-	return fmt.Sprintf("%v: is %s running? Is this its socket?", err, name)
+	return fmt.Sprintf("run podctl as root, or as a user that %s admits", d.name)
+}
+
+// dialHint says what most likely keeps the connection from being made.
+func (d daemon) dialHint(err error) string {
+	place := "socket"
+	if d.endpoint.address != "" {
+		place = "address"
+	}
+	switch {
+	case errors.Is(err, errHandshake):
+		return fmt.Sprintf("%v: check --tls-cert-file, --tls-ca-file and --tls-server-name", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("there is no such socket: is %s running? Does it --listen there?", d.name)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("nobody listens on the %s: is %s running?", place, d.name)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Sprintf("you may not open the socket: %s", d.admission())
+	}
+	return fmt.Sprintf("%v: is %s running? Is this its %s?", err, d.name, place)
 }
 
 // callError is a failed call, put into words.

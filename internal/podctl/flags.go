@@ -3,8 +3,12 @@ package podctl
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
+	"github.com/spf13/pflag"
+
+	"github.com/podstream/podstream/client"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -38,41 +42,59 @@ func (o *output) Set(s string) error {
 // isTable tells whether the output is for people.
 func (o output) isTable() bool { return o == outputTable || o == outputWide }
 
-// endpoint is the Unix socket of a daemon.
-type endpoint struct{ path string }
+// endpoint is where a daemon listens: a Unix socket or a TCP address.
+type endpoint struct {
+	path    string
+	address string // host:port; empty for a socket
+}
 
 // String implements pflag.Value: the endpoint as it would be written on the command line.
 func (e *endpoint) String() string {
-	if strings.HasPrefix(e.path, "/") {
+	switch {
+	case e.address != "":
+		return "tcp://" + e.address
+	case strings.HasPrefix(e.path, "/"):
 		return "unix://" + e.path
 	}
 	return "unix:" + e.path
 }
 
 // Type implements pflag.Value.
-func (e *endpoint) Type() string { return "socket" }
+func (e *endpoint) Type() string { return "endpoint" }
 
-// Set implements pflag.Value. It takes gRPC's names for a socket, unix:///absolute/path and unix:path.
+// Set implements pflag.Value. It takes tcp://host:port and gRPC's names for a socket, unix:///absolute/path and unix:path.
 func (e *endpoint) Set(s string) error {
-	const want = "want unix:///PATH"
+	const want = "want unix:///PATH or tcp://HOST:PORT"
+	if rest, ok := strings.CutPrefix(s, "tcp://"); ok {
+		if host, port, err := net.SplitHostPort(rest); err != nil || host == "" || port == "" {
+			return fmt.Errorf("%s: after tcp:// come a host and a port", want)
+		}
+		*e = endpoint{address: rest}
+		return nil
+	}
 	if rest, ok := strings.CutPrefix(s, "unix://"); ok {
 		if len(rest) < 2 || rest[0] != '/' {
 			return fmt.Errorf("%s: after unix:// comes an absolute path", want)
 		}
-		e.path = rest
+		*e = endpoint{path: rest}
 		return nil
 	}
 	if rest, ok := strings.CutPrefix(s, "unix:"); ok && rest != "" {
-		e.path = rest
+		*e = endpoint{path: rest}
 		return nil
 	}
-	switch {
-	case s == "", s == "unix:", strings.HasPrefix(s, "unix-abstract:"):
-		return errors.New(want)
-	case s[0] == '/', s[0] == '.':
+	if s != "" && (s[0] == '/' || s[0] == '.') {
 		return fmt.Errorf("%s: for a path write unix:%s", want, s)
 	}
-	return fmt.Errorf("%s: tcp needs mutual TLS, which podctl doesn't have yet", want)
+	return errors.New(want)
+}
+
+// addTLSFlags adds the flags for endpoints tcp://host:port.
+func addTLSFlags(flags *pflag.FlagSet, t *client.TLS) {
+	flags.StringVar(&t.CertFile, "tls-cert-file", "", "the `file` of podctl's certificate, in PEM, for tcp endpoints")
+	flags.StringVar(&t.KeyFile, "tls-private-key-file", "", "the `file` of the certificate's key, in PEM")
+	flags.StringVar(&t.CAFile, "tls-ca-file", "", "the `file` of the authorities that may sign a daemon's certificate; empty: the system's")
+	flags.StringVar(&t.ServerName, "tls-server-name", "", "the `name` that must stand in a daemon's certificate; empty: the endpoint's host")
 }
 
 // podFormat is the encoding in which watch asks for pods: the value of --format.

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/client"
 )
 
 // The exit codes of Run.
@@ -53,6 +55,7 @@ type Config struct {
 type tool struct {
 	Config
 	podconfigd, podexecd daemon
+	tls                  client.TLS
 	output               output
 	requestTimeout       time.Duration
 }
@@ -108,12 +111,10 @@ func newTool(cfg Config) *tool {
 	if cfg.Version == "" {
 		cfg.Version = buildVersion()
 	}
-	return &tool{
-		Config:     cfg,
-		podconfigd: daemon{name: "podconfigd", endpoint: endpoint{path: "/run/podstream/podconfigd.sock"}},
-		podexecd:   daemon{name: "podexecd", endpoint: endpoint{path: "/run/podstream/podexecd.sock"}},
-		output:     outputTable,
-	}
+	t := &tool{Config: cfg, output: outputTable}
+	t.podconfigd = daemon{name: "podconfigd", endpoint: endpoint{path: "/run/podstream/podconfigd.sock"}, tls: &t.tls}
+	t.podexecd = daemon{name: "podexecd", endpoint: endpoint{path: "/run/podstream/podexecd.sock"}, tls: &t.tls}
+	return t
 }
 
 func (t *tool) command() *cobra.Command {
@@ -132,8 +133,9 @@ func (t *tool) command() *cobra.Command {
 	root.SetErr(t.Stderr)
 
 	flags := root.PersistentFlags()
-	flags.Var(&t.podconfigd.endpoint, "podconfig-endpoint", "the `socket` of podconfigd")
-	flags.Var(&t.podexecd.endpoint, "podexec-endpoint", "the `socket` of podexecd")
+	flags.Var(&t.podconfigd.endpoint, "podconfig-endpoint", "where podconfigd listens: unix:///path or tcp://host:port")
+	flags.Var(&t.podexecd.endpoint, "podexec-endpoint", "where podexecd listens: unix:///path or tcp://host:port")
+	addTLSFlags(flags, &t.tls)
 	flags.VarP(&t.output, "output", "o", "the `format` to print: table, wide, json or yaml")
 	flags.DurationVar(&t.requestTimeout, "request-timeout", 10*time.Second,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")

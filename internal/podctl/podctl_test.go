@@ -19,7 +19,6 @@ func runAlone(args ...string) (code int, stdout, stderr string) {
 }
 
 func TestUsageErrors(t *testing.T) {
-	const tcp = "tcp needs mutual TLS, which podctl doesn't have yet"
 	for args, want := range map[string]string{
 		"bogus":                                      `unknown command "bogus"`,
 		"pods --bogus":                               "unknown flag: --bogus",
@@ -27,8 +26,8 @@ func TestUsageErrors(t *testing.T) {
 		"pods -o xml":                                "want table, wide, json or yaml",
 		"watch --format=xml":                         "want auto, json, protobuf or reference",
 		"pods --request-timeout=soon":                "invalid duration",
-		"pods --podconfig-endpoint=localhost:9":      tcp,
-		"pods --podexec-endpoint=tcp://[::1]:9":      tcp,
+		"pods --podconfig-endpoint=localhost:9":      "want unix:///PATH or tcp://HOST:PORT",
+		"pods --podexec-endpoint=tcp://localhost":    "after tcp:// come a host and a port",
 		"pods --podexec-endpoint=/run/x.sock":        "for a path write unix:/run/x.sock",
 		"pods --podexec-endpoint=unix:":              "want unix:///PATH",
 		"pods --podexec-endpoint=":                   "want unix:///PATH",
@@ -55,15 +54,16 @@ func TestHelp(t *testing.T) {
 }
 
 func TestEndpoint(t *testing.T) {
-	for in, path := range map[string]string{
-		"unix:///run/x.sock": "/run/x.sock", "unix:/run/x.sock": "/run/x.sock", "unix:x.sock": "x.sock",
+	for in, want := range map[string]endpoint{
+		"unix:///run/x.sock": {path: "/run/x.sock"}, "unix:/run/x.sock": {path: "/run/x.sock"}, "unix:x.sock": {path: "x.sock"},
+		"tcp://localhost:1": {address: "localhost:1"}, "tcp://[::1]:https": {address: "[::1]:https"},
 	} {
 		var e, again endpoint
-		if err := e.Set(in); err != nil || e.path != path {
-			t.Errorf("%s: path %q, error %v", in, e.path, err)
+		if err := e.Set(in); err != nil || e != want {
+			t.Errorf("%s: %+v, error %v", in, e, err)
 		}
 		if err := again.Set(e.String()); err != nil || again != e {
-			t.Errorf("%s reads back as %q, error %v", &e, again.path, err)
+			t.Errorf("%s reads back as %+v, error %v", &e, again, err)
 		}
 	}
 }

@@ -80,5 +80,6 @@ func TestFreshAndSet(t *testing.T) {
 	l.set("file", "x: f()") // 2
 	wantWords(t, "fresh", catchup.Fresh(l.State(), everything), "ADD file: f", "ADD api: a b")
 	wantWords(t, "set", catchup.Set(l.State(), 2, everything), "SET file: a b f")
-	wantWords(t, "set for a consumer that was at 1, before file was ready", catchup.Set(l.State(), 1, everything), "SET file: a b f", "ADD file:")
+	wantWords(t, "set for a consumer that was at 1, before file was ready", catchup.Set(l.State(), 1, everything),
+		"SET file: a b f", "ADD file:")
 }

@@ -34,7 +34,8 @@ type journey struct {
 func newJourney(t *rapid.T, cfg history.Config, mode podconfigv1.NotificationMode) *journey {
 	cfg.Life, cfg.Sources = history.Life{Instance: "life"}, allSources
 	j := &journey{
-		life: newLife(cfg), random: mergetest.NewVaried(allSources...), view: mergetest.DrawView(t, mode, append([]string{"old"}, allSources...)...),
+		life: newLife(cfg), random: mergetest.NewVaried(allSources...),
+		view: mergetest.DrawView(t, mode, append([]string{"old"}, allSources...)...),
 	}
 	j.fresh(t)
 	return j

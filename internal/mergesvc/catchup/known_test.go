@@ -7,6 +7,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
 // TestFromKnown walks through what a consumer may say it holds, with api ready and file not.
@@ -102,8 +104,8 @@ func TestSettleKeepsSet(t *testing.T) {
 	_, pending := catchup.FromKnown(l.State(), known, everything)
 	l.set("file", "x: web()")
 	st := l.State()
-	wantWords(t, "a SET for a consumer that holds web and gone", pending.Settle(catchup.Set(st, 1, everything), st.Number, l.at(st.Number)),
-		"REMOVE file: gone", "SET file: web", "ADD file:")
+	got := pending.Settle(catchup.Set(st, 1, everything), st.Number, l.at(st.Number))
+	wantWords(t, "a SET for a consumer that holds web and gone", got, "REMOVE file: gone", "SET file: web", "ADD file:")
 }
 
 // TestSettleMovedPod: a pod that the consumer holds of a source that hasn't spoken comes from another source. It is replaced
@@ -145,4 +147,47 @@ func TestSettleNil(t *testing.T) {
 	rev := l.set("api", "x: web()")
 	var pending *catchup.Pending
 	wantWords(t, "nothing pending", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD api: web")
+}
+
+// TestUndecidedOfWhatWasTold: what the consumer was told, and hasn't changed since, isn't open though its source isn't ready; what
+// changed since to just what the consumer holds isn't told again (G5).
+func TestUndecidedOfWhatWasTold(t *testing.T) {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	l.set("file", "x: web() db() [held]")
+	at := l.Number()
+	pending := catchup.Undecided(l.State(), at, []catchup.Known{held("file", "web()"), held("file", "db()")}, everything)
+	if !pending.Empty() {
+		t.Error("something is open for a consumer that holds what it was told; want nothing")
+	}
+	rev := l.set("file", "x: web(image=2) db(phase=Running) [held]")
+	knows := []catchup.Known{held("file", "web(image=2)"), held("file", "db(phase=Running)")}
+	pending = catchup.Undecided(l.State(), at, knows, everything)
+	wantWords(t, "a change to what the consumer holds", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)))
+}
+
+// TestSettleNameTaken: a pod of a source that isn't ready yet takes the name of one that only the consumer knows of. That one is
+// gone, unless the state has its UID: then that decides.
+func TestSettleNameTaken(t *testing.T) {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(uid=old)"), held("file", "db()")}, everything)
+	rev := l.set("file", "x: web() [held]")
+	wantWords(t, "web has another UID", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "REMOVE file: old", "ADD file: web")
+
+	l = newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	l.set("file", "x: shop(uid=u)")
+	l = l.restarted("file")
+	_, pending = catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(uid=u)")}, everything)
+	rev = l.set("file", "x: shop(uid=u) web()")
+	wantWords(t, "web is shop now, and there is a new web", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)),
+		"REMOVE file: u", "ADD file: web u")
+}
+
+// TestUndecidedInSnapshotModes: SETs tell everything; nothing is added to them.
+func TestUndecidedInSnapshotModes(t *testing.T) {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
+	v := mustView(view.Config{Mode: snapshot})
+	pending := catchup.Undecided(l.State(), 0, []catchup.Known{held("file", "lost()")}, v)
+	rev := l.set("file", "x: web()")
+	changes := v.Changes(rev, func() []*revision.Pod { return l.State().Pods })
+	wantWords(t, "file speaks", pending.Settle(changes, rev.Number, l.at(rev.Number)), "SET file: web")
 }

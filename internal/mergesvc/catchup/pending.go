@@ -44,9 +44,9 @@ func (p *Pending) add(k Known, now *revision.Pod) {
 	p.open[k.UID] = o
 }
 
-// Undecided are those of the known pods whose fate was open at revision number, where the consumer resumes in the same view: their
-// sources hadn't spoken. st is the state at that revision or a later one. Pods that have changed since may be among them: what
-// comes next is compared with what the consumer holds.
+// Undecided are those of the known pods whose fate was open at revision number, where the consumer resumes in the same view:
+// their sources hadn't spoken. st is the state at that revision or a later one. Pods that have changed since may be among them:
+// what comes next is compared with what the consumer holds.
 func Undecided(st *history.State, number uint64, known []Known, v *view.View) *Pending {
 	p := newPending(st, number, v)
 	if v.Snapshots() {
@@ -179,8 +179,9 @@ func (p *Pending) replaced(j judge, pod *revision.Pod) {
 	if pod.Stale {
 		return
 	}
+	name := nameIn(pod.Source, pod.Object.Namespace, pod.Object.Name)
 	for uid, o := range p.open {
-		if uid != pod.UID() && o.holder == "" && o.Source == pod.Source && o.Name == pod.Object.Name && o.Namespace == pod.Object.Namespace {
+		if uid != pod.UID() && o.holder == "" && nameIn(o.Source, o.Namespace, o.Name) == name {
 			delete(p.open, uid)
 			j.replace(o.Known, nil)
 		}

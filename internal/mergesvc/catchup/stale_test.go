@@ -63,7 +63,7 @@ func TestG9StaleIsNotChanged(t *testing.T) {
 			[]string{"RESTORE file: web"}, "x: web(uid=other) db()", []string{"REMOVE file: web", "ADD file:"}},
 		{"the store has it of another source, and is right", []catchup.Known{equal, held("api", "web()")},
 			nil, "x: web() db()", []string{"REMOVE api: web", "ADD file: web"}},
-		{"the store has it of a source that is configured, the consumer of one that isn't", []catchup.Known{equal, held("http", "web()")},
+		{"the store has it of a configured source, the consumer of another", []catchup.Known{equal, held("http", "web()")},
 			nil, "x: db()", []string{"ADD file:"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestG9StaleIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestG9MovedAwayFromReadySource: the consumer's pod is gone for certain, as its source is ready; that the store has another under
-// its UID adds that one, which is no change of what the consumer holds.
+// TestG9MovedAwayFromReadySource: the consumer's pod is gone for certain, as its source is ready; that the store has another
+// under its UID adds that one, which is no change of what the consumer holds.
 func TestG9MovedAwayFromReadySource(t *testing.T) {
 	l := stored()
 	l.set("api", "")
@@ -89,12 +89,14 @@ func TestG9MovedAwayFromReadySource(t *testing.T) {
 // until the merge gives it up, once all sources are ready.
 func TestG9FormerSource(t *testing.T) {
 	l := stored().restarted("api", "http")
-	changes, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(image=0)"), held("file", "lost()")}, everything)
+	known := []catchup.Known{held("file", "web(image=0)"), held("file", "lost()")}
+	changes, pending := catchup.FromKnown(l.State(), known, everything)
 	wantWords(t, "none has spoken", changes, "RESTORE file: db")
 	rev := l.set("api", "")
 	wantWords(t, "one has spoken", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD api:")
 	rev = l.set("http", "")
-	wantWords(t, "all have spoken", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "REMOVE file: db web lost", "ADD http:")
+	wantWords(t, "all have spoken", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)),
+		"REMOVE file: db web lost", "ADD http:")
 }
 
 // TestStateIsAskedForOnlyIfNeeded: a state is dear, and only the word of a source that pending pods wait for takes one.
@@ -120,7 +122,7 @@ func TestStateIsAskedForOnlyIfNeeded(t *testing.T) {
 	}
 }
 
-// TestG2StatusSinceTheCursor: a consumer that tells no status digests has the status of its cursor; one that changed since is told.
+// TestG2StatusSinceTheCursor: a consumer that tells no status digests has the status of its cursor; a later one is told.
 func TestG2StatusSinceTheCursor(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() [held]")
@@ -132,8 +134,8 @@ func TestG2StatusSinceTheCursor(t *testing.T) {
 	wantWords(t, "the status changed", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "RECONCILE file: web")
 }
 
-// TestG7StoredChangesAfterTheCursor: what was published after the consumer's cursor is no mere word of the store, though podconfigd
-// has been restarted since.
+// TestG7StoredChangesAfterTheCursor: what was published after the consumer's cursor is no mere word of the store, though
+// podconfigd has been restarted since.
 func TestG7StoredChangesAfterTheCursor(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() db()")

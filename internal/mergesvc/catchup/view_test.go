@@ -17,8 +17,8 @@ const (
 
 func filtered(f *podconfigv1.PodFilter) *view.View { return mustView(view.Config{Filter: f}) }
 
-// TestG10Coalesced: where labels or nodes decide, nobody knows whether a pod that changed was in the view before. It is told as if
-// it had been, if it isn't now, and as if it hadn't been, if it is; where names decide, it is known.
+// TestG10Coalesced: where labels or nodes decide, nobody knows whether a pod that changed was in the view before. It is told as
+// if it had been, if it isn't now, and as if it hadn't been, if it is; where names decide, it is known.
 func TestG10Coalesced(t *testing.T) {
 	labels := filtered(&podconfigv1.PodFilter{LabelSelector: "tier=a", Names: []string{"web", "db"}})
 	names := filtered(&podconfigv1.PodFilter{Names: []string{"web"}, Sources: []string{"api"}})
@@ -32,7 +32,8 @@ func TestG10Coalesced(t *testing.T) {
 		{"changed and matches", labels, "x: web(label.tier=a)", "x: web(label.tier=a,image=2)", []string{"ADD api: web"}},
 		{"came into the view", labels, "x: web(label.tier=b)", "x: web(label.tier=a)", []string{"ADD api: web"}},
 		{"left the view", labels, "x: web(label.tier=a)", "x: web(label.tier=b)", []string{"REMOVE api: web"}},
-		{"stayed out of it, which nobody knows", labels, "x: web(label.tier=b)", "x: web(label.tier=b,image=2)", []string{"REMOVE api: web"}},
+		{"stayed out of it, which nobody knows", labels, "x: web(label.tier=b)", "x: web(label.tier=b,image=2)",
+			[]string{"REMOVE api: web"}},
 		{"new in the view", labels, "x:", "x: web(label.tier=a)", []string{"ADD api: web"}},
 		{"new outside", labels, "x:", "x: web(label.tier=b)", nil},
 		{"gone, and perhaps it was in the view", labels, "x: web(label.tier=b)", "x:", []string{"REMOVE api: web"}},
@@ -74,7 +75,8 @@ func TestG10FromKnown(t *testing.T) {
 		{"another version of one that doesn't match", []catchup.Known{web, held("api", "db(label.tier=a)")},
 			[]string{"REMOVE api: db", "ADD api: new"}},
 		{"a pod of a source that hasn't spoken", []catchup.Known{web, held("file", "f()")}, []string{"ADD api: new"}},
-		{"a pod of a source that isn't asked for", []catchup.Known{web, held("http", "h()")}, []string{"REMOVE http: h", "ADD api: new"}},
+		{"a pod of a source that isn't asked for", []catchup.Known{web, held("http", "h()")},
+			[]string{"REMOVE http: h", "ADD api: new"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, _ := catchup.FromKnown(l.State(), tc.known, v)

@@ -34,28 +34,42 @@ type options struct {
 	// revisions and tombstones are as in mergesvc.Config.
 	revisions, tombstones int
 	clock                 clock.WithTicker
+	// hub and service change what the hub and the service are made of. Nil changes nothing.
+	hub     func(*mergesvc.Config)
+	service func(*service.Config)
 }
 
 // node is a podconfigd with the sources file and api, served on a real socket, and a connection to it.
 type node struct {
-	t      *testing.T
-	hub    *mergesvc.Hub
-	api    podconfigv1.PodConfigServiceClient
-	second int64
+	t       *testing.T
+	hub     *mergesvc.Hub
+	svc     *service.Server
+	api     podconfigv1.PodConfigServiceClient
+	address string
+	callers *callers
+	second  int64
 	// stop ends the server gracefully and waits for it.
 	stop func()
 }
 
 func start(t *testing.T, o options) *node {
 	t.Helper()
-	hub := mergesvc.NewHub(mergesvc.Config{
+	hubConfig := mergesvc.Config{
 		Sources:   []merge.Source{{Name: "file", Location: "/etc/manifests"}, {Name: "api"}},
 		Revisions: o.revisions, Tombstones: o.tombstones,
-	})
-	svc := service.New(service.Config{History: hub.History(), Sources: hub.Sources, Clock: o.clock})
+	}
+	if o.hub != nil {
+		o.hub(&hubConfig)
+	}
+	hub := mergesvc.NewHub(hubConfig)
+	config := service.Config{History: hub.History(), Sources: hub.Sources, Clock: o.clock}
+	if o.service != nil {
+		o.service(&config)
+	}
+	svc, callers := service.New(config), &callers{}
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) }, Closing: svc.Close,
-		ServerOptions: []grpc.ServerOption{grpc.ForceServerCodecV2(wire.NewCodec())},
+		ServerOptions: append(callers.options(), grpc.ForceServerCodecV2(wire.NewCodec())),
 	})
 	// t.TempDir is too long for a socket.
 	dir, err := os.MkdirTemp("", "ps")
@@ -68,7 +82,9 @@ func start(t *testing.T, o options) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, hub: hub, api: podconfigv1.NewPodConfigServiceClient(dial(t, address))}
+	n := &node{
+		t: t, hub: hub, svc: svc, api: podconfigv1.NewPodConfigServiceClient(dial(t, address)), address: address, callers: callers,
+	}
 	n.stop = serve(t, server, listeners)
 	return n
 }
@@ -91,8 +107,8 @@ func serve(t *testing.T, server *grpcserver.Server, listeners []net.Listener) (s
 	return stop
 }
 
-func dial(t *testing.T, address string) *grpc.ClientConn {
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+func dial(t *testing.T, address string, options ...grpc.DialOption) *grpc.ClientConn {
+	conn, err := grpc.NewClient(address, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,8 +107,8 @@ func TestG10Order(t *testing.T) {
 	}
 }
 
-// TestG9ReadyIsTold: that a source became ready is told whatever the filter leaves of its ops, unless the consumer doesn't see the
-// source.
+// TestG9ReadyIsTold: that a source became ready is told whatever the filter leaves of its ops, unless the consumer doesn't see
+// the source.
 func TestG9ReadyIsTold(t *testing.T) {
 	inside, outside := pod("in"), pod("out", tier("b"))
 	selector := view.Config{Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}}
@@ -128,8 +128,8 @@ func TestG9ReadyIsTold(t *testing.T) {
 		{"where other sources are asked for", view.Config{Filter: &podconfigv1.PodFilter{Sources: []string{"api"}}}, revision.ADD, inside,
 			[]string{}},
 		{"where others are in the scope", view.Config{Sources: []string{"api"}}, 0, nil, []string{}},
-		{"where others are in the scope, in the mode snapshot", view.Config{Mode: snapshot, Sources: []string{"api"}}, revision.ADD, inside,
-			[]string{}},
+		{"where others are in the scope, in the mode snapshot", view.Config{Mode: snapshot, Sources: []string{"api"}}, revision.ADD,
+			inside, []string{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var ops revision.Ops
@@ -146,8 +146,8 @@ func TestG9ReadyIsTold(t *testing.T) {
 	}
 }
 
-// TestSetOfAnUnseenSource: another source's set frees a name for a pod that the consumer sees. The SET bears that pod's source, as
-// of the other the consumer must not know.
+// TestSetOfAnUnseenSource: another source's set frees a name for a pod that the consumer sees. The SET bears that pod's source,
+// as of the other the consumer must not know.
 func TestSetOfAnUnseenSource(t *testing.T) {
 	var ops revision.Ops
 	ops.Add(revision.REMOVE, pod("old", of("file")), nil)

@@ -28,7 +28,8 @@ func TestHash(t *testing.T) {
 		{{Nodes: []string{"a", "b"}}, {Nodes: []string{"b", "b", "a"}}},
 		{{Sources: []string{"a", "b"}}},
 		{
-			filter(&podconfigv1.PodFilter{LabelSelector: "x=1,y in (b,a)"}), filter(&podconfigv1.PodFilter{LabelSelector: "y in (a, b), x=1"}),
+			filter(&podconfigv1.PodFilter{LabelSelector: "x=1,y in (b,a)"}),
+			filter(&podconfigv1.PodFilter{LabelSelector: "y in (a, b), x=1"}),
 			filter(&podconfigv1.PodFilter{LabelSelector: "y in (a,b),x=1,x=1"}),
 		},
 		{filter(&podconfigv1.PodFilter{LabelSelector: "x!=1,x!=2"}), filter(&podconfigv1.PodFilter{LabelSelector: "x!=2,x!=1"})},
@@ -58,7 +59,8 @@ func TestHashStays(t *testing.T) {
 		"2fa413157b147833": {
 			Mode: snapshot, Nodes: []string{"n1"}, Sources: []string{"file"}, Redacted: true,
 			Filter: &podconfigv1.PodFilter{
-				Sources: []string{"file"}, Nodes: []string{"n1"}, Namespaces: []string{"default"}, Names: []string{"web"}, LabelSelector: "a=b",
+				Sources: []string{"file"}, Nodes: []string{"n1"}, Namespaces: []string{"default"}, Names: []string{"web"},
+				LabelSelector: "a=b",
 			},
 		},
 	} {

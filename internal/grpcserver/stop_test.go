@@ -1,0 +1,92 @@
+package grpcserver_test
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/internal/grpcserver"
+)
+
+// TestStopIsQuick: neither a Watch of health, nor an idle stream of reflection, nor a connection that hasn't said anything holds
+// the end up; callers are told to come back (GOAWAY), and health that it goes down.
+func TestStopIsQuick(t *testing.T) {
+	files := newTLSDir(t, "clients: []\n")
+	g := guard(t, files.access(nil), grpcserver.Limits{}, nil)
+	conn := g.dial("unix://"+g.unix, insecure.NewCredentials())
+	health, err := healthv1.NewHealthClient(conn).Watch(t.Context(), &healthv1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := health.Recv(); err != nil || resp.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+		t.Fatalf("health is %v, %v; want SERVING", resp.GetStatus(), err)
+	}
+	idle, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := idle.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := idle.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	silent := []net.Conn{g.raw("tcp", g.tcp), g.raw("unix", g.unix)}
+	until(t, "the silent connections are accepted", func() bool {
+		n := g.server.Connections()
+		return n["127.0.0.1"] == 1 && n["uid:0"] == 2
+	})
+	idleEnds := make(chan error, 1)
+	framer := speak(t, g.raw("unix", g.unix))
+	go func() { idleEnds <- awaitGoAway(framer) }()
+
+	began := time.Now()
+	g.stop()
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the server took %v to end; want it at once", took)
+	}
+	resp, err := health.Recv()
+	if err != nil || resp.GetStatus() != healthv1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health's last word is %v, %v; want NOT_SERVING", resp.GetStatus(), err)
+	}
+	if _, err := health.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the Watch of health ends with %v; want UNAVAILABLE", err)
+	}
+	if _, err := idle.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream of reflection ends with %v; want UNAVAILABLE", err)
+	}
+	for _, conn := range silent {
+		closed(t, "a silent connection", conn)
+	}
+	if err := <-idleEnds; err != nil {
+		t.Errorf("an idle connection ends with %v; want a GOAWAY without error", err)
+	}
+}
+
+// awaitGoAway answers pings, as every client does, until the server says that it goes down.
+func awaitGoAway(framer *http2.Framer) error {
+	var goAway *http2.GoAwayFrame
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil && goAway != nil && goAway.ErrCode == http2.ErrCodeNo {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("GOAWAY %v, then %w", goAway, err)
+		}
+		switch f := frame.(type) {
+		case *http2.GoAwayFrame:
+			goAway = f
+		case *http2.PingFrame:
+			_ = framer.WritePing(true, f.Data)
+		}
+	}
+}

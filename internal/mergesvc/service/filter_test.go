@@ -1,0 +1,193 @@
+package service_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// filtered is a request with a filter.
+func filtered(f *podconfigv1.PodFilter, cursor *podconfigv1.Cursor, known ...*podconfigv1.KnownPod) *podconfigv1.WatchPodUpdatesRequest {
+	req := reference(cursor, known...)
+	req.Filter = f
+	return req
+}
+
+func byLabel(selector string) *podconfigv1.PodFilter { return &podconfigv1.PodFilter{LabelSelector: selector} }
+
+// TestG10Filtered checks G10: a change that takes a pod into the filter is an ADD, one that takes it out a REMOVE, and what
+// happens out of it isn't told.
+func TestG10Filtered(t *testing.T) {
+	n := start(t, options{})
+	n.set("api", "")
+	n.set("file", "a: in(label.app=web) out(label.app=db)")
+	s := n.watch(filtered(byLabel("app=web"), nil))
+	s.want("ADD file: in")
+	s.want("synced")
+	n.set("file", "a: in(label.app=web) out(label.app=db,image=2)")
+	n.set("file", "a: in(label.app=web) out(label.app=web,image=2)")
+	if u := s.want("ADD file: out"); u.cursor.GetRevision() != 4 {
+		t.Errorf("entering comes with revision %d; want 4, the one before being out of the filter", u.cursor.GetRevision())
+	}
+	n.set("file", "a: in(label.app=db) out(label.app=web,image=2)")
+	s.want("REMOVE file: in")
+	n.set("file", "a: in(label.app=db,phase=Running) out(label.app=web,image=2,phase=Running)")
+	s.want("RECONCILE file: out")
+	n.set("file", "a: in(label.app=web,phase=Running) out(label.app=db,image=3,phase=Running) new(label.app=web)")
+	s.want("REMOVE file: out", "ADD file: new in")
+	n.set("file", "a: in(label.app=web,image=2)")
+	s.want("REMOVE file: new", "UPDATE file: in")
+	n.set("file", "")
+	s.want("REMOVE file: in")
+}
+
+// TestG10Fields: each field of a filter, through the stream.
+func TestG10Fields(t *testing.T) {
+	n := start(t, options{})
+	n.set("file", "a: web(uid=f1,node=n1,label.app=web) db(uid=f2,ns=prod,node=n2)")
+	n.set("api", "x: api(uid=a1,ns=prod,node=n1,label.app=web)")
+	for name, tc := range map[string]struct {
+		filter *podconfigv1.PodFilter
+		want   []string
+	}{
+		"sources":    {&podconfigv1.PodFilter{Sources: []string{"api"}}, []string{"ADD api: a1"}},
+		"nodes":      {&podconfigv1.PodFilter{Nodes: []string{"n1"}}, []string{"ADD file: f1", "ADD api: a1"}},
+		"namespaces": {&podconfigv1.PodFilter{Namespaces: []string{"prod"}}, []string{"ADD file: f2", "ADD api: a1"}},
+		"names":      {&podconfigv1.PodFilter{Names: []string{"db", "api"}}, []string{"ADD file: f2", "ADD api: a1"}},
+		"labels":     {byLabel("app in (web)"), []string{"ADD file: f1", "ADD api: a1"}},
+		"all of them": {&podconfigv1.PodFilter{
+			Sources: []string{"file", "api"}, Nodes: []string{"n1"}, Namespaces: []string{"prod"}, Names: []string{"api"}, LabelSelector: "app",
+		}, []string{"ADD api: a1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := n.watch(filtered(tc.filter, nil))
+			s.want(tc.want...)
+			s.want("synced")
+			s.cancel()
+			set := filtered(tc.filter, nil)
+			set.Mode = snapshot
+			var uids []string
+			for _, line := range tc.want {
+				uids = append(uids, line[strings.Index(line, ":")+1:])
+			}
+			label := "file"
+			if name == "sources" {
+				label = "api"
+			}
+			n.watch(set).want("SET "+label+":"+strings.Join(uids, ""), "synced")
+		})
+	}
+}
+
+// TestG9ReadyUnderFilter: that a source became ready is told to every consumer that may see it, also where all of its pods are
+// out of the filter; and to no other one, in no message.
+func TestG9ReadyUnderFilter(t *testing.T) {
+	n := start(t, options{})
+	labelled, foreign := n.watch(filtered(byLabel("app=web"), nil)), n.watch(filtered(&podconfigv1.PodFilter{Sources: []string{"api"}}, nil))
+	readiness := func(u unit, want string) {
+		t.Helper()
+		var got []string
+		for _, s := range u.synced.GetSources() {
+			got = append(got, s.GetName())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("synced tells of the sources %q; want %q", got, want)
+		}
+	}
+	readiness(labelled.want("synced"), "file api")
+	readiness(foreign.want("synced"), "api")
+	n.set("file", "a: db(label.app=db)")
+	if u := labelled.want("ADD file:"); !u.messages[0].GetUpdate().GetSourceReady() {
+		t.Error("the empty ADD of file says that it isn't ready; want ready")
+	}
+	n.set("api", "")
+	labelled.want("ADD api:")
+	if u := foreign.want("ADD api:"); u.cursor.GetRevision() != 2 {
+		t.Errorf("the consumer of api gets revision %d first; want 2", u.cursor.GetRevision())
+	}
+}
+
+// TestG3HeartbeatCursor: where revisions go by that hold nothing for a view, the heartbeat bears the cursor, once; resumed from
+// there nothing comes again, though the history has long forgotten the cursor before.
+func TestG3HeartbeatCursor(t *testing.T) {
+	c := newArmedClock()
+	n := start(t, options{clock: c, revisions: 2})
+	n.set("file", "a: web(label.app=web) db(image=0)")
+	s := n.watch(filtered(byLabel("app=web"), nil))
+	s.want("ADD file: web")
+	s.want("synced")
+	<-c.armed
+	for _, image := range []string{"1", "2", "3", "4", "5"} {
+		n.set("file", "a: web(label.app=web) db(image="+image+")")
+	}
+	s.awaitAt(n, 6)
+	c.Step(30 * time.Second)
+	m := s.next()
+	if m.GetHeartbeat().GetRevision() != 6 || m.GetCursor().GetRevision() != 6 || m.GetContinued() {
+		t.Fatalf("after five revisions that hold nothing came %v; want a heartbeat with the cursor of revision 6", m)
+	}
+	<-c.armed
+	c.Step(30 * time.Second)
+	if again := s.next(); again.GetHeartbeat() == nil || again.GetCursor() != nil {
+		t.Errorf("then came %v; want a heartbeat without a cursor, as that is told", again)
+	}
+	s.cancel()
+	req := filtered(byLabel("app=web"), m.GetCursor())
+	req.HeartbeatInterval = durationpb.New(time.Minute)
+	resumed := n.watch(req)
+	resumed.want("synced")
+	n.set("file", "a: db(image=5)")
+	resumed.want("REMOVE file: web")
+}
+
+// awaitAt waits until the only consumer has been sent all up to the revision.
+func (s *stream) awaitAt(n *node, number uint64) {
+	s.t.Helper()
+	until(s.t, "the consumer has everything", func() bool {
+		cs := n.consumers()
+		return n.hub.History().Number() == number && len(cs) == 1 && cs[0].GetState() == podconfigv1.ConsumerState_CONSUMER_STATE_LIVE
+	})
+}
+
+// TestG7ViewChange: a cursor of another filter isn't honoured. By known_pods the consumer gets what enters and leaves its new
+// view, without them a SET of it.
+func TestG7ViewChange(t *testing.T) {
+	n := start(t, options{})
+	n.set("api", "")
+	n.set("file", "a: web(label.app=web) both(label.app=web,label.tier=x) db(label.app=db,label.tier=x)")
+	s := n.watch(filtered(byLabel("app=web"), nil))
+	u := s.want("ADD file: both web")
+	at := s.want("synced").cursor
+	n.watch(filtered(byLabel("app=web"), at)).want("synced")
+	n.watch(filtered(byLabel("tier=x"), at)).want("SET file: both db", "synced")
+	changed := n.watch(filtered(byLabel("tier=x"), at, known(u)...))
+	changed.want("REMOVE file: web", "ADD file: db")
+	changed.want("synced")
+	whole := n.watch(reference(at, known(u)...))
+	whole.want("ADD file: db")
+	whole.want("synced")
+	// The order of a filter's entries makes no other view.
+	names := func(names ...string) *podconfigv1.PodFilter { return &podconfigv1.PodFilter{Names: names} }
+	byName := n.watch(filtered(names("web", "db"), nil))
+	byName.want("ADD file: db web")
+	n.watch(filtered(names("db", "web", "db"), byName.want("synced").cursor)).want("synced")
+}
+
+// TestG7FilteredCatchup: a filtered consumer that fell off the history gets what left and entered, coalesced.
+func TestG7FilteredCatchup(t *testing.T) {
+	n := start(t, options{revisions: 1})
+	n.set("file", "a: stays(label.app=web) leaves(label.app=web) enters(label.app=db) gone(label.app=web) other(label.app=db)")
+	s := n.watch(filtered(byLabel("app=web"), nil))
+	s.want("ADD file: gone leaves stays")
+	at := s.want("synced").cursor
+	s.cancel()
+	n.set("file", "a: stays(label.app=web) leaves(label.app=db) enters(label.app=web) other(label.app=db)")
+	n.set("file", "a: stays(label.app=web,phase=Running) leaves(label.app=db) enters(label.app=web) other(label.app=db)")
+	resumed := n.watch(filtered(byLabel("app=web"), at))
+	resumed.want("REMOVE file: gone leaves", "ADD file: enters", "RECONCILE file: stays")
+	resumed.want("synced")
+}

@@ -1,0 +1,38 @@
+package workload
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/manifest"
+)
+
+// Source is the source of every Set.
+const Source = "file"
+
+// Set is the first reading of that many pods, each in an origin of its own.
+func Set(pods int) manifest.Set {
+	set := manifest.Set{Source: Source, ReadTime: time.Unix(0, 0)}
+	for n := range pods {
+		set.Origins = append(set.Origins, Origin(Pod(n, 0)))
+	}
+	return set
+}
+
+// Origin is a file with that pod. It panics if the pod can't be digested, which none of this package's is.
+func Origin(pod *v1.Pod) *manifest.Origin {
+	spec, err := manifest.SpecDigest(pod)
+	if err != nil {
+		panic(err)
+	}
+	status, err := manifest.StatusDigest(pod)
+	if err != nil {
+		panic(err)
+	}
+	return &manifest.Origin{
+		Name: fmt.Sprintf("/etc/podstream/manifests/%s.yaml", pod.Name),
+		Pods: []*manifest.Pod{{Pod: pod, Document: 1, SpecDigest: spec, StatusDigest: status}},
+	}
+}

@@ -1,0 +1,156 @@
+package differential
+
+import (
+	"encoding/json"
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
+)
+
+// History is what the rules know of the steps so far. The zero value is before the first one.
+type History struct {
+	// served are the pods of each source that upstream has taken of its last set.
+	served map[string][]*v1.Pod
+	// kept is what upstream holds of those and doesn't take anew with each version.
+	kept map[string]map[types.UID]kept
+}
+
+// kept is of the version of a pod that upstream saw first, or took last.
+type kept struct {
+	last   *v1.Pod
+	first  *v1.Pod
+	mirror string // empty: there is none
+}
+
+// Add goes on by one step.
+func (h *History) Add(s Step) {
+	if h.served == nil {
+		h.served, h.kept = map[string][]*v1.Pod{}, map[string]map[types.UID]kept{}
+	}
+	next := map[types.UID]kept{}
+	pods := servedUpstream(s.Pods)
+	for _, pod := range pods {
+		k := kept{last: pod, first: pod, mirror: pod.Annotations[kubetypes.ConfigMirrorAnnotationKey]}
+		if before, ok := h.kept[s.Source][pod.UID]; ok {
+			k.first = before.first
+			k.mirror = before.mirrorAfter(pod)
+		}
+		next[pod.UID] = k
+	}
+	h.served[s.Source], h.kept[s.Source] = pods, next
+}
+
+// mirrorAfter is what upstream has of config.mirror once it was given the pod: it takes the annotations if something of the spec
+// changed, and even then what it has of this one stays.
+func (k kept) mirrorAfter(pod *v1.Pod) string {
+	if k.mirror == "" && changeOf(k.last, pod, reflect.DeepEqual) == specChange {
+		return pod.Annotations[kubetypes.ConfigMirrorAnnotationKey]
+	}
+	return k.mirror
+}
+
+// eachHeld calls do for the step's pods of which the source has served a version before, until do returns true, and returns
+// whether that was so.
+func (h *History) eachHeld(s Step, do func(before kept, pod *v1.Pod) bool) bool {
+	for _, pod := range servedUpstream(s.Pods) {
+		if before, ok := h.kept[s.Source][pod.UID]; ok && do(before, pod) {
+			return true
+		}
+	}
+	return false
+}
+
+// servedUpstream are the pods of a set that upstream takes: of those with one full name, the first.
+func servedUpstream(pods []*v1.Pod) []*v1.Pod {
+	var out []*v1.Pod
+	names := map[types.NamespacedName]bool{}
+	for _, pod := range pods {
+		if name := nameOf(pod); !names[name] {
+			names[name] = true
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// servedPodstream are the pods of a set that Podstream serves, if no other source has them: of those with one UID, or one full
+// name without a mirror pod's annotation, the first.
+func servedPodstream(pods []*v1.Pod) []*v1.Pod {
+	var out []*v1.Pod
+	names, uids := map[types.NamespacedName]bool{}, map[types.UID]bool{}
+	for _, pod := range pods {
+		name, mirror := nameOf(pod), isMirror(pod)
+		if uids[pod.UID] || names[name] && !mirror {
+			continue
+		}
+		uids[pod.UID] = true
+		if !mirror {
+			names[name] = true
+		}
+		out = append(out, pod)
+	}
+	return out
+}
+
+func nameOf(pod *v1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
+func isMirror(pod *v1.Pod) bool {
+	_, ok := pod.Annotations[kubetypes.ConfigMirrorAnnotationKey]
+	return ok
+}
+
+// change is how a version of a pod differs from the one before.
+type change int
+
+const (
+	noChange change = iota
+	statusChange
+	specChange
+)
+
+func changeOf(before, after *v1.Pod, equal func(a, b any) bool) change {
+	switch {
+	case !equal(before.Spec, after.Spec) || !equal(before.Labels, after.Labels) ||
+		!equal(before.DeletionTimestamp, after.DeletionTimestamp) ||
+		!equal(before.DeletionGracePeriodSeconds, after.DeletionGracePeriodSeconds) ||
+		!reflect.DeepEqual(lasting(before), lasting(after)):
+		return specChange
+	case !equal(before.Status, after.Status):
+		return statusChange
+	default:
+		return noChange
+	}
+}
+
+// lasting are the annotations that aren't local.
+func lasting(pod *v1.Pod) map[string]string {
+	out := map[string]string{}
+	for k, v := range pod.Annotations {
+		switch k {
+		case kubetypes.ConfigSourceAnnotationKey, kubetypes.ConfigMirrorAnnotationKey, kubetypes.ConfigFirstSeenAnnotationKey:
+		default:
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// sameJSON tells whether a and b are written alike; an empty map is as none.
+func sameJSON(a, b any) bool {
+	return jsonOf(a) == jsonOf(b)
+}
+
+func jsonOf(value any) string {
+	if m := reflect.ValueOf(value); m.Kind() == reflect.Map && m.Len() == 0 {
+		return ""
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

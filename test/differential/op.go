@@ -1,0 +1,70 @@
+package differential
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/kubelet/config"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Sources are the configured sources, in order of priority.
+var Sources = []string{"file", "http", "api"}
+
+// Mode is a notification mode as both sides call it.
+type Mode struct {
+	Name      string
+	upstream  config.PodConfigNotificationMode
+	podstream podconfigv1.NotificationMode
+}
+
+// The modes.
+var (
+	Incremental = Mode{
+		"incremental", config.PodConfigNotificationIncremental, podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL,
+	}
+	SnapshotAndUpdates = Mode{
+		"snapshot-and-updates", config.PodConfigNotificationSnapshotAndUpdates,
+		podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT_AND_UPDATES,
+	}
+	Snapshot = Mode{"snapshot", config.PodConfigNotificationSnapshot, podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT}
+
+	Modes = []Mode{Incremental, SnapshotAndUpdates, Snapshot}
+)
+
+// Step is one full set of one source. Its pods are given to both sides as copies.
+type Step struct {
+	Source string
+	Pods   []*v1.Pod
+}
+
+// Op is what a listener is told, as it is told: Podstream's REMOVE has pods of a name, namespace and UID only.
+type Op struct {
+	// Op is SET, ADD, UPDATE, DELETE, REMOVE, RECONCILE or RESTORE.
+	Op     string
+	Source string
+	Pods   []*v1.Pod
+}
+
+// String is the op with its pods as NAME/UID, sorted.
+func (o Op) String() string {
+	text := o.Op + " " + o.Source + ":"
+	for _, p := range sorted(o.Pods) {
+		text += " " + p.Name + "/" + string(p.UID)
+	}
+	return text
+}
+
+// Text is the ops in one line; "silence" if there are none.
+func Text(ops []Op) string {
+	if len(ops) == 0 {
+		return "silence"
+	}
+	lines := make([]string, len(ops))
+	for i, o := range ops {
+		lines[i] = fmt.Sprint(o)
+	}
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,83 @@
+package differential
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// stopTimeout is how long a process has after SIGTERM.
+const stopTimeout = 30 * time.Second
+
+// process is an injectd with a directory of its own.
+type process struct {
+	dir  string
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// startProcess starts the program in a new directory, with an output that stop has in its error.
+func startProcess(program string, args func(dir string) []string) (*process, error) {
+	dir, err := os.MkdirTemp("", "differential")
+	if err != nil {
+		return nil, err
+	}
+	p := &process{dir: dir, cmd: exec.Command(program, args(dir)...), done: make(chan error, 1)}
+	output, err := os.Create(p.log())
+	if err != nil {
+		return nil, err
+	}
+	p.cmd.Stdout, p.cmd.Stderr = output, output
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		// The child dies with the thread that forked it, so this thread has to live as long as the child does.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer output.Close()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.done <- p.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	return p, nil
+}
+
+func (p *process) log() string { return filepath.Join(p.dir, "log") }
+
+// stop ends the process with SIGTERM and removes its directory. An error tells that it didn't end well.
+func (p *process) stop() error {
+	defer os.RemoveAll(p.dir)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("injectd had ended: %w: %w%s", err, <-p.done, p.output())
+	}
+	select {
+	case err := <-p.done:
+		if err != nil {
+			return fmt.Errorf("stop injectd: %w%s", err, p.output())
+		}
+		return nil
+	case <-time.After(stopTimeout):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		return fmt.Errorf("injectd didn't end within %v of SIGTERM%s", stopTimeout, p.output())
+	}
+}
+
+// output is what the process printed, for messages.
+func (p *process) output() string {
+	text, err := os.ReadFile(p.log())
+	if err != nil {
+		return "; " + err.Error()
+	}
+	return "; its output:\n" + string(text)
+}
