@@ -1,8 +1,8 @@
 // Package podctl is the command line client of both daemons: it reads, asks and prints, and changes nothing on the node.
 //
 // cmd/podctl calls Run. One command is one file (watch.go, pods.go, sources.go, consumers.go, diff.go, record.go, replay.go,
-// version.go); beside them stand the pure parts: holdings (what a watcher has been told), join and summary (a pod's two
-// halves, and their status in one word), and the printers (table, documents).
+// version.go); beside them stand the pure parts: join and summary (a pod's two halves, and their status in one word), and
+// the printers (table, documents). What a watcher holds, and how it resumes, is client/stream's.
 //
 // Everything that comes from a daemon is untrusted: pods are written by whoever may create pods, and podctl runs on an
 // administrator's terminal. So text reaches the terminal only through table, documents or note, which escape it.

@@ -172,3 +172,11 @@ func (t *tool) listContext(ctx context.Context) (context.Context, context.Cancel
 
 // userAgent is how podctl presents itself in the daemons' logs.
 func (t *tool) userAgent() string { return "podctl/" + t.Version }
+
+// consumerName is what podconfigd calls this consumer. Over TLS a consumer goes by the name in its certificate.
+func (t *tool) consumerName(command string) string {
+	if t.podconfigd.endpoint.address != "" {
+		return ""
+	}
+	return command + "@" + t.Hostname
+}

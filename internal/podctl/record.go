@@ -71,7 +71,7 @@ func (t *tool) runRecord(ctx context.Context, o recordOptions) error {
 
 	r := &recorder{tool: t, options: o, header: recording.Header{
 		Recorded: t.Clock.Now().UTC(), Endpoint: fmt.Sprint(&t.podconfigd.endpoint), Podctl: t.Version,
-		Request: &podconfigv1.WatchPodUpdatesRequest{Consumer: "podctl-record@" + t.Hostname, Mode: o.mode, Format: o.format},
+		Request: &podconfigv1.WatchPodUpdatesRequest{Consumer: t.consumerName("podctl-record"), Mode: o.mode, Format: o.format},
 	}}
 	err = r.follow(ctx, podconfigv1.NewPodConfigServiceClient(conn))
 	var own *recordError

@@ -99,7 +99,7 @@ type watcher struct {
 
 func (t *tool) newWatcher(o watchOptions, held *stream.Held) *watcher {
 	request := &podconfigv1.WatchPodUpdatesRequest{
-		Consumer: "podctl@" + t.Hostname,
+		Consumer: t.consumerName("podctl"),
 		Mode:     o.mode.resolve(),
 		Format:   o.format.resolve(t.output),
 		Filter:   o.filter.message,

@@ -106,9 +106,10 @@ func change(ops *revision.Ops, p *revision.Pod) {
 	}
 }
 
-// mayMatch goes by the pod's name and source only: a tombstone has no more, and of a pod that changed no more has stayed.
+// mayMatch goes by the pod's name and source, and by the node for the caller's scope: of a pod that changed or went no more is sure to
+// be what it was.
 func mayMatch(v *view.View, p *revision.Pod) bool {
-	return v.MayMatch(p.Source, p.Object.Namespace, p.Object.Name)
+	return v.InScope(p) && v.MayMatch(p.Source, p.Object.Namespace, p.Object.Name)
 }
 
 // tellsMore tells whether the changes hold more than RECONCILE, which the snapshot modes don't tell.

@@ -22,7 +22,8 @@ func filtered(f *podconfigv1.PodFilter) *view.View { return mustView(view.Config
 func TestG10Coalesced(t *testing.T) {
 	labels := filtered(&podconfigv1.PodFilter{LabelSelector: "tier=a", Names: []string{"web", "db"}})
 	names := filtered(&podconfigv1.PodFilter{Names: []string{"web"}, Sources: []string{"api"}})
-	nodes := mustView(view.Config{Nodes: []string{"n1"}})
+	nodes := filtered(&podconfigv1.PodFilter{Nodes: []string{"n1"}})
+	scope := mustView(view.Config{Nodes: []string{"n1"}})
 	for _, tc := range []struct {
 		name         string
 		view         *view.View
@@ -46,6 +47,9 @@ func TestG10Coalesced(t *testing.T) {
 		{"the name decides: being deleted", names, "x: web() db()", "x: web(deleting=30) db(deleting=30)", []string{"DELETE api: web"}},
 		{"the name decides: gone", names, "x: web() db()", "x:", []string{"REMOVE api: web"}},
 		{"moved to another node", nodes, "x: web(node=n1)", "x: web(node=n2)", []string{"REMOVE api: web"}},
+		{"gone from the caller's node", scope, "x: web(node=n1)", "x:", []string{"REMOVE api: web"}},
+		{"gone from a node that isn't the caller's, which must not know of it", scope, "x: web(node=n2)", "x:", nil},
+		{"changed on a node that isn't the caller's", scope, "x: web(node=n2)", "x: web(node=n2,image=2)", nil},
 		{"moved to this node", nodes, "x: web(node=n2)", "x: web(node=n1)", []string{"ADD api: web"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

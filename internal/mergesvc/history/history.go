@@ -74,7 +74,7 @@ type History struct {
 
 // Tombstone is what is remembered of a removed pod.
 type Tombstone struct {
-	// Pod has the reference and digests only.
+	// Pod has the reference, the node and the digests only.
 	Pod *revision.Pod
 	// Removed is the revision that removed it.
 	Removed uint64
@@ -243,12 +243,12 @@ func size(rev *revision.Revision) int {
 	return n
 }
 
-// Stripped is the pod without its content.
+// Stripped is the pod without its content but for its node, by which it is decided who may know of it.
 func Stripped(p *revision.Pod) *revision.Pod {
 	return &revision.Pod{
 		Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 			UID: p.Object.UID, Namespace: p.Object.Namespace, Name: p.Object.Name,
-		}},
+		}, Spec: v1.PodSpec{NodeName: p.Object.Spec.NodeName}},
 		Source: p.Source, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest,
 		Created: p.Created, SpecChanged: p.SpecChanged, StatusChanged: p.StatusChanged,
 	}

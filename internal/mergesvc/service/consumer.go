@@ -44,6 +44,11 @@ func (c *consumer) park(before time.Time) bool {
 	if since == 0 || since > before.UnixNano() || !c.parked.CompareAndSwap(false, true) {
 		return false
 	}
+	if c.sending.Load() != since {
+		// It has read in this moment, and nobody would unmark it before its next message.
+		c.parked.Store(false)
+		return false
+	}
 	c.parks.Add(1)
 	return true
 }

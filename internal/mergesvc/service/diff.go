@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,8 +17,13 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// maxDiff is how many bytes of pods a diff shows, so that it reaches a stock gRPC client.
-const maxDiff = 3 << 20
+// The bounds of a diff, in bytes: together they reach a stock gRPC client.
+const (
+	// maxDiff is how much of pods it shows.
+	maxDiff = 3 << 20
+	// maxDiffFindings is how much of findings.
+	maxDiffFindings = 1 << 19
+)
 
 // DiffManifests is part of podconfig.v1.PodConfigService.
 func (s *Server) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifestsRequest) (*podconfigv1.DiffManifestsResponse, error) {
@@ -46,6 +52,10 @@ func (s *Server) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifes
 	if source == "" {
 		source = "file"
 	}
+	// What is out of the caller's scope doesn't exist for it; and only file sources read manifests.
+	if kind, _, _ := strings.Cut(source, ":"); kind != "file" || !v.Sees(source) {
+		return nil, status.Errorf(codes.NotFound, "source %s: there is no such source of manifest files", source)
+	}
 	preview, err := s.cfg.Preview(source, origins, gone)
 	switch {
 	case errors.Is(err, merge.ErrNoSource):
@@ -53,7 +63,7 @@ func (s *Server) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifes
 	case err != nil:
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
-	resp := &podconfigv1.DiffManifestsResponse{Revision: preview.Number, Findings: findingMessages(preview.Findings)}
+	resp := &podconfigv1.DiffManifestsResponse{Revision: preview.Number, Findings: findingMessages(preview.Findings, maxDiffFindings)}
 	changes := v.Changes(&revision.Revision{Source: source, Changes: preview.Changes}, nil)
 	resp.Updates, err = updateMessages(changes, preview.SourceReady, revision.Encoding{Format: req.GetFormat()})
 	return resp, err

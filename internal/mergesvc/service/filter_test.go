@@ -53,33 +53,28 @@ func TestG10Fields(t *testing.T) {
 	for name, tc := range map[string]struct {
 		filter *podconfigv1.PodFilter
 		want   []string
+		// set is what there is of it in a snapshot mode.
+		set string
 	}{
-		"sources":    {&podconfigv1.PodFilter{Sources: []string{"api"}}, []string{"ADD api: a1"}},
-		"nodes":      {&podconfigv1.PodFilter{Nodes: []string{"n1"}}, []string{"ADD file: f1", "ADD api: a1"}},
-		"namespaces": {&podconfigv1.PodFilter{Namespaces: []string{"prod"}}, []string{"ADD file: f2", "ADD api: a1"}},
-		"names":      {&podconfigv1.PodFilter{Names: []string{"db", "api"}}, []string{"ADD file: f2", "ADD api: a1"}},
-		"labels":     {byLabel("app in (web)"), []string{"ADD file: f1", "ADD api: a1"}},
+		"sources":    {&podconfigv1.PodFilter{Sources: []string{"api"}}, []string{"ADD api: a1"}, "SET api: a1"},
+		"nodes":      {&podconfigv1.PodFilter{Nodes: []string{"n1"}}, []string{"ADD file: f1", "ADD api: a1"}, "SET file: f1 a1"},
+		"namespaces": {&podconfigv1.PodFilter{Namespaces: []string{"prod"}}, []string{"ADD file: f2", "ADD api: a1"}, "SET file: a1 f2"},
+		"names":      {&podconfigv1.PodFilter{Names: []string{"db", "api"}}, []string{"ADD file: f2", "ADD api: a1"}, "SET file: a1 f2"},
+		"labels":     {byLabel("app in (web)"), []string{"ADD file: f1", "ADD api: a1"}, "SET file: f1 a1"},
 		"all of them": {&podconfigv1.PodFilter{
 			Sources: []string{"file", "api"}, Nodes: []string{"n1"}, Namespaces: []string{"prod"}, Names: []string{"api"}, LabelSelector: "app",
-		}, []string{"ADD api: a1"}},
+		}, []string{"ADD api: a1"}, "SET file: a1"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := n.watch(filtered(tc.filter, nil))
-			s.want(tc.want...)
-			s.want("synced")
-			s.cancel()
-			set := filtered(tc.filter, nil)
-			set.Mode = snapshot
-			var uids []string
-			for _, line := range tc.want {
-				uids = append(uids, line[strings.Index(line, ":")+1:])
-			}
-			label := "file"
-			if name == "sources" {
-				label = "api"
-			}
-			n.watch(set).want("SET "+label+":"+strings.Join(uids, ""), "synced")
-		})
+		s := n.watch(filtered(tc.filter, nil))
+		if got, want := s.unit().String(), strings.Join(tc.want, "\n"); got != want {
+			t.Errorf("by %s the initial state is\n%s\nwant\n%s", name, got, want)
+		}
+		s.want("synced")
+		set := filtered(tc.filter, nil)
+		set.Mode = snapshot
+		if got, want := n.watch(set).unit().String(), tc.set+"\nsynced"; got != want {
+			t.Errorf("by %s the initial state in a snapshot mode is\n%s\nwant\n%s", name, got, want)
+		}
 	}
 }
 
@@ -121,10 +116,10 @@ func TestG3HeartbeatCursor(t *testing.T) {
 	s.want("ADD file: web")
 	s.want("synced")
 	<-c.armed
-	for _, image := range []string{"1", "2", "3", "4", "5"} {
+	for i, image := range []string{"1", "2", "3", "4", "5"} {
 		n.set("file", "a: web(label.app=web) db(image="+image+")")
+		s.awaitAt(n, uint64(i+2))
 	}
-	s.awaitAt(n, 6)
 	c.Step(30 * time.Second)
 	m := s.next()
 	if m.GetHeartbeat().GetRevision() != 6 || m.GetCursor().GetRevision() != 6 || m.GetContinued() {

@@ -17,8 +17,10 @@ import (
 const (
 	// maxReport is how much of a report's errors is remembered.
 	maxReport = 64 << 10
-	// maxReports is how much of all reports is listed at once.
-	maxReports = 2 << 20
+	// maxCursor is how large a reported cursor may be. Those of podconfigd are far smaller.
+	maxCursor = 1 << 10
+	// maxDetails is how much of all reports and filters is listed at once.
+	maxDetails = 2 << 20
 )
 
 // ReportApplied is part of podconfig.v1.PodConfigService.
@@ -36,6 +38,9 @@ func (s *Server) ReportApplied(ctx context.Context, req *podconfigv1.ReportAppli
 	}
 	if req.GetCursor() == nil {
 		return nil, status.Error(codes.InvalidArgument, "cursor: is missing")
+	}
+	if size := proto.Size(req.GetCursor()); size > maxCursor {
+		return nil, status.Errorf(codes.InvalidArgument, "cursor: has %d bytes; podconfigd's have %d at most", size, maxCursor)
 	}
 	switch req.GetOutcome() {
 	case podconfigv1.ApplyOutcome_APPLY_OUTCOME_APPLIED:
@@ -106,10 +111,18 @@ func (s *Server) ListConsumers(ctx context.Context, _ *podconfigv1.ListConsumers
 
 func (cs *consumers) list() []*podconfigv1.Consumer {
 	var out []*podconfigv1.Consumer
-	reports := 0
+	details := 0
+	// fits tells whether a detail is listed. Beyond that the list wouldn't reach a stock gRPC client; the reports are in the log.
+	fits := func(m proto.Message) bool {
+		size := proto.Size(m)
+		if details+size > maxDetails {
+			return false
+		}
+		details += size
+		return true
+	}
 	attach := func(m *podconfigv1.Consumer, r *report) {
-		// Beyond that the list wouldn't reach a stock gRPC client; the reports are in the log.
-		if reports += proto.Size(r.ReportAppliedRequest); reports <= maxReports {
+		if fits(r.ReportAppliedRequest) {
 			m.LastReport = r.ReportAppliedRequest
 		}
 	}
@@ -118,6 +131,9 @@ func (cs *consumers) list() []*podconfigv1.Consumer {
 	defer cs.mu.Unlock()
 	for c := range cs.open {
 		m := c.message(cs.history)
+		if !fits(m.GetFilter()) {
+			m.Filter = nil
+		}
 		connected[c.name] = true
 		if r := cs.reports[c.name]; r != nil {
 			attach(m, r)

@@ -86,3 +86,12 @@ func New(cfg Config) *Server {
 func (s *Server) Close() {
 	s.closeOnce.Do(func() { close(s.closing) })
 }
+
+func (s *Server) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}

@@ -14,8 +14,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// maxFindings is how many bytes of findings are listed of one source, so that the list reaches a stock gRPC client.
-const maxFindings = 1 << 20
+// maxFindings is how many bytes of findings are listed, of all sources together, so that the list reaches a stock gRPC client.
+const maxFindings = 3 << 20
 
 var severities = map[manifest.Severity]podconfigv1.FindingSeverity{
 	manifest.Warning:  podconfigv1.FindingSeverity_FINDING_SEVERITY_WARNING,
@@ -31,15 +31,16 @@ func (s *Server) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequ
 		return nil, err
 	}
 	resp := &podconfigv1.ListSourcesResponse{}
-	for _, src := range s.cfg.Sources() {
+	sources := s.cfg.Sources()
+	for _, src := range sources {
 		if len(caller.Sources) == 0 || slices.Contains(caller.Sources, src.Name) {
-			resp.Sources = append(resp.Sources, sourceMessage(src))
+			resp.Sources = append(resp.Sources, sourceMessage(src, maxFindings/len(sources)))
 		}
 	}
 	return resp, nil
 }
 
-func sourceMessage(src merge.SourceState) *podconfigv1.Source {
+func sourceMessage(src merge.SourceState, limit int) *podconfigv1.Source {
 	m := &podconfigv1.Source{
 		Name: src.Name, Location: src.Location, Ready: src.Ready, ReadyRevision: src.ReadyRevision,
 		PodCount: int32(src.Pods), //nolint:gosec // A node has nowhere near 2^31 pods.
@@ -50,16 +51,16 @@ func sourceMessage(src merge.SourceState) *podconfigv1.Source {
 	if err := cmp.Or(src.LastErr, src.Unready); err != nil {
 		m.LastError = err.Error()
 	}
-	m.Findings = findingMessages(src.Findings)
+	m.Findings = findingMessages(src.Findings, limit)
 	return m
 }
 
-// findingMessages are as many of the findings as reach a stock gRPC client.
-func findingMessages(findings []merge.Finding) []*podconfigv1.Finding {
+// findingMessages are as many of the findings as fit into so many bytes, nearly.
+func findingMessages(findings []merge.Finding, limit int) []*podconfigv1.Finding {
 	var out []*podconfigv1.Finding
 	size := 0
 	for i, f := range findings {
-		if size > maxFindings {
+		if size > limit {
 			return append(out, &podconfigv1.Finding{
 				Severity: podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR,
 				Message:  fmt.Sprintf("and %d findings more, which are too many to list", len(findings)-i),
@@ -69,11 +70,15 @@ func findingMessages(findings []merge.Finding) []*podconfigv1.Finding {
 			Severity: severities[f.Severity], Origin: f.Origin, Document: int32(f.Document), //nolint:gosec // Bounded by the manifest's size.
 			Field: f.Field, Message: f.Message,
 		}
+		size += proto.Size(finding)
 		for _, p := range f.Kept {
-			finding.KeptPods = append(finding.KeptPods,
-				&podconfigv1.PodRef{Uid: string(p.UID), Namespace: p.Namespace, Name: p.Name})
+			ref := &podconfigv1.PodRef{Uid: string(p.UID), Namespace: p.Namespace, Name: p.Name}
+			if size += proto.Size(ref) + 3; size > limit {
+				break
+			}
+			finding.KeptPods = append(finding.KeptPods, ref)
 		}
-		out, size = append(out, finding), size+proto.Size(finding)
+		out = append(out, finding)
 	}
 	return out
 }

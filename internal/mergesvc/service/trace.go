@@ -15,8 +15,8 @@ import (
 // startSpan begins the span of a delivery, if the revision's trace is sampled: most aren't, and a delivery must cost nothing
 // for those.
 func (w *watch) startSpan(rev *revision.Revision) trace.Span {
-	const sampled = "-01"
-	if !strings.HasSuffix(rev.Trace.Parent, sampled) {
+	// Its flags stand last, in hexadecimal; that it is sampled is the lowest bit.
+	if flags := rev.Trace.Parent; flags == "" || !strings.ContainsAny(flags[len(flags)-1:], "13579bdf") {
 		return noop.Span{}
 	}
 	carrier := propagation.MapCarrier{"traceparent": rev.Trace.Parent, "tracestate": rev.Trace.State}

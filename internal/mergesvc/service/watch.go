@@ -68,12 +68,10 @@ func (w *watch) run(ctx context.Context) error {
 		}
 		if sent {
 			// A closing server must not wait for a consumer that is always behind.
-			select {
-			case <-w.server.closing:
+			if w.server.isClosing() {
 				return goingDown()
-			default:
-				continue
 			}
+			continue
 		}
 		select {
 		case <-more:
@@ -113,6 +111,9 @@ func (w *watch) begin() error {
 		for w.at.Load() < st.Number {
 			if _, _, err := w.follow(); err != nil {
 				return err
+			}
+			if w.server.isClosing() {
+				return goingDown()
 			}
 		}
 		st = w.history.State()

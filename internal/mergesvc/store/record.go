@@ -28,6 +28,7 @@ const (
 	podUID
 	podNamespace
 	podName
+	podNode
 )
 
 // The fields of the head's record.
@@ -89,7 +90,8 @@ func encodeTombstone(p *revision.Pod) []byte {
 	b = appendVersion(b, p)
 	b = appendText(b, podUID, string(p.Object.UID))
 	b = appendText(b, podNamespace, p.Object.Namespace)
-	return appendText(b, podName, p.Object.Name)
+	b = appendText(b, podName, p.Object.Name)
+	return appendText(b, podNode, p.Object.Spec.NodeName)
 }
 
 // appendVersion appends what tells a pod's versions apart.
@@ -133,6 +135,7 @@ func decodeTombstone(key, payload []byte) (history.Tombstone, error) {
 func decodeFields(payload []byte) (p *revision.Pod, object []byte, err error) {
 	p = &revision.Pod{}
 	var meta metav1.ObjectMeta
+	var node string
 	err = eachField(payload, func(field protowire.Number, number uint64, bytes []byte) {
 		switch field {
 		case podSource:
@@ -157,9 +160,11 @@ func decodeFields(payload []byte) (p *revision.Pod, object []byte, err error) {
 			meta.Namespace = string(bytes)
 		case podName:
 			meta.Name = string(bytes)
+		case podNode:
+			node = string(bytes)
 		}
 	})
-	p.Object = &v1.Pod{ObjectMeta: meta}
+	p.Object = &v1.Pod{ObjectMeta: meta, Spec: v1.PodSpec{NodeName: node}}
 	return p, object, err
 }
 

@@ -34,6 +34,8 @@ type View struct {
 	// A pod must be in all of them, and match the selector.
 	sources, nodes, namespaces, names set
 	selector                          labels.Selector
+	// scope are the nodes of the role's scope alone.
+	scope set
 }
 
 // New returns the View. An error names the field of the request that can't be understood.
@@ -56,6 +58,7 @@ func New(cfg Config) (*View, error) {
 		namespaces: newSet(cfg.Filter.GetNamespaces()),
 		names:      newSet(cfg.Filter.GetNames()),
 	}
+	v.scope = newSet(cfg.Nodes)
 	v.hash = cfg.hash(mode, selector)
 	return v, nil
 }
@@ -118,6 +121,10 @@ func (v *View) Sees(source string) bool { return v.sources.has(source) }
 func (v *View) MayMatch(source, namespace, name string) bool {
 	return v.Sees(source) && (name == "" || v.namespaces.has(namespace) && v.names.has(name))
 }
+
+// InScope tells whether the caller may know of the pod at all, as far as its node goes. A pod is bound to one node for good, so what
+// is on another node now was never told.
+func (v *View) InScope(p *revision.Pod) bool { return v.scope.has(p.Object.Spec.NodeName) }
 
 // Matches tells whether the consumer sees this version of the pod.
 func (v *View) Matches(p *revision.Pod) bool {
