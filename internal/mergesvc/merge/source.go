@@ -86,41 +86,22 @@ func (t *touchedPods) drop(c *candidate) {
 // pointers as before cost one comparison each.
 func (s *source) replace(given []*manifest.Origin, claims *claims) touchedPods {
 	var touched touchedPods
-	next := make([]*origin, len(given))
-	var changed []int
-	same := len(given) == len(s.origins)
-	for i, g := range given {
-		if i < len(s.origins) && s.origins[i].given == g {
-			next[i] = s.origins[i]
-			continue
+	if changed, ok := s.changedInPlace(given); ok {
+		for _, i := range changed {
+			s.origins[i] = s.exchange(given[i], &touched, claims)
+			s.byName[given[i].Name] = s.origins[i]
 		}
-		same = false
-		if old := s.byName[g.Name]; old != nil && old.given == g {
-			next[i] = old
-			continue
-		}
-		changed = append(changed, i)
-	}
-	if same {
 		return touched
 	}
-	for _, i := range changed {
-		old := s.byName[given[i].Name]
-		next[i] = s.newOrigin(given[i], old)
-		if old != nil {
-			for _, c := range old.offers {
-				claims.release(c)
-				touched.drop(c)
-			}
+	next := make([]*origin, len(given))
+	byName := make(map[string]*origin, len(given))
+	for i, g := range given {
+		if old := s.byName[g.Name]; old != nil && old.given == g {
+			next[i] = old
+		} else {
+			next[i] = s.exchange(g, &touched, claims)
 		}
-		for _, c := range next[i].offers {
-			claims.claim(c)
-			touched.want(c)
-		}
-	}
-	byName := make(map[string]*origin, len(next))
-	for _, o := range next {
-		byName[o.given.Name] = o
+		byName[g.Name] = next[i]
 	}
 	for _, o := range s.origins {
 		if byName[o.given.Name] == nil {
@@ -132,6 +113,41 @@ func (s *source) replace(given []*manifest.Origin, claims *claims) touchedPods {
 	}
 	s.origins, s.byName = next, byName
 	return touched
+}
+
+// changedInPlace are the places of the origins that changed, if the names are those of before, in the same order: as they are as
+// long as no file comes or goes.
+func (s *source) changedInPlace(given []*manifest.Origin) (changed []int, ok bool) {
+	if len(given) != len(s.origins) {
+		return nil, false
+	}
+	for i, g := range given {
+		switch old := s.origins[i].given; {
+		case old == g:
+		case old.Name == g.Name:
+			changed = append(changed, i)
+		default:
+			return nil, false
+		}
+	}
+	return changed, true
+}
+
+// exchange takes what an origin offered before back, and claims what it offers now.
+func (s *source) exchange(given *manifest.Origin, touched *touchedPods, claims *claims) *origin {
+	old := s.byName[given.Name]
+	next := s.newOrigin(given, old)
+	if old != nil {
+		for _, c := range old.offers {
+			claims.release(c)
+			touched.drop(c)
+		}
+	}
+	for _, c := range next.offers {
+		claims.claim(c)
+		touched.want(c)
+	}
+	return next
 }
 
 // newOrigin is what an origin offers now: what it was given and, while it is held, what it had before and doesn't define anew.
