@@ -152,6 +152,15 @@ func (s *Server) Serve(ctx context.Context, listeners []net.Listener) error {
 	return group.Wait()
 }
 
+// SetHealth says whether a part of the daemon, by a name of its own, is as it should be. Health as a whole is whether it serves.
+func (s *Server) SetHealth(part string, good bool) {
+	status := healthv1.HealthCheckResponse_NOT_SERVING
+	if good {
+		status = healthv1.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus(part, status)
+}
+
 // stop tells callers to come back later (GOAWAY, and UNAVAILABLE on streams), and cuts off those that don't listen.
 func (s *Server) stop() {
 	s.health.Shutdown()

@@ -22,10 +22,12 @@ import (
 type Config struct {
 	// Sources are the configured sources, in order of priority; their names are unique.
 	Sources []merge.Source
-	// Store is where revisions are kept. Nil: nowhere, so that all it serves is temporary.
+	// Store is where revisions are kept; it keeps as many tombstones as the Hub. Nil: nowhere, so that all it serves is temporary.
 	Store *store.Config
 	// RetryStore is how often a store that can't be written is tried again. Zero means 5 s.
 	RetryStore time.Duration
+	// Durable is told whether what is published is stored: at the start, and when that changes. It must not block. Nil: nobody is.
+	Durable func(bool)
 	// Logger gets one line for each change. Nil discards.
 	Logger *slog.Logger
 	// Metrics may be nil.
@@ -40,9 +42,9 @@ type Config struct {
 
 // Hub is where all sources' sets come in. It is safe for concurrent use.
 //
-// A set goes through two locks, one after the other and never both at once: mu, under which it is merged and its revision
-// queued, and publishing, under which what is queued is stored and published. So while one caller waits for the disk the
-// others merge, and the next one to publish takes all that has been queued in one commit.
+// A set goes through two locks: mu, under which it is merged and its revision queued, and publishing, under which what is queued
+// is stored and published. While one caller waits for the disk the others merge, and the next one to publish takes all that has
+// been queued in one commit. The order of locks is publishing, then mu; nobody waits for the disk with mu.
 type Hub struct {
 	cfg     Config
 	log     *slog.Logger
@@ -84,6 +86,11 @@ func NewHub(cfg Config) *Hub {
 	if cfg.Tracer == nil {
 		cfg.Tracer = noTracer()
 	}
+	if cfg.Store != nil {
+		kept := *cfg.Store
+		kept.Tombstones = cfg.Tombstones
+		cfg.Store = &kept
+	}
 	keeper, stored, life := openKeeper(cfg)
 	var names []string
 	for _, s := range cfg.Sources {
@@ -93,13 +100,23 @@ func NewHub(cfg Config) *Hub {
 	for name := range stored.ReadySources {
 		complete[name] = true
 	}
-	return &Hub{
+	h := &Hub{
 		cfg: cfg, log: cfg.Logger, keeper: keeper,
 		merger: merge.New(cfg.Sources, merge.Stored{Number: stored.Number, Pods: stored.Pods, Complete: complete}),
 		history: history.New(history.Config{
 			Life: life, Sources: names, Revisions: cfg.Revisions, Bytes: cfg.Bytes, Tombstones: cfg.Tombstones,
-			Start: history.Start{Number: stored.Number, Pods: stored.Pods, Tombstones: stored.Tombstones, Horizon: stored.Horizon},
+			Start: history.Start{Instance: stored.Instance, Number: stored.Number, Pods: stored.Pods, Tombstones: stored.Tombstones, Horizon: stored.Horizon},
 		}),
+	}
+	h.begin(life)
+	return h
+}
+
+// begin makes what is published from now on part of a life.
+func (h *Hub) begin(life history.Life) {
+	h.history.Begin(life)
+	if h.cfg.Durable != nil {
+		h.cfg.Durable(!life.Temporary)
 	}
 }
 
@@ -154,7 +171,7 @@ func (h *Hub) publishQueue() []*revision.Revision {
 	}
 	start := h.cfg.Clock.Now()
 	if life, changed := h.keeper.commit(revs); changed {
-		h.history.Begin(life)
+		h.begin(life)
 	}
 	now := h.cfg.Clock.Now()
 	for _, m := range queue {
@@ -194,7 +211,7 @@ func (h *Hub) retryStore() {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
 	if life, ok := h.keeper.restore(h.history.State()); ok {
-		h.history.Begin(life)
+		h.begin(life)
 	}
 }
 
@@ -203,7 +220,7 @@ func (h *Hub) close() {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
 	if life, changed := h.keeper.close(); changed {
-		h.history.Begin(life)
+		h.begin(life)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -122,5 +123,64 @@ podconfigd_store_durable 0
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), page.Body.String()); diff != "" {
 		t.Errorf("metrics page (-want +got):\n%s", diff)
+	}
+}
+
+// TestHubLogsConflicts: one line for each conflict that is new, and one when none is left.
+func TestHubLogsConflicts(t *testing.T) {
+	d := run(t, newStore(t))
+	const waits, none = `msg="pod waits for another one's name`, `msg="no pod waits for another one's name`
+	check := func(step string, conflicts, over int) {
+		t.Helper()
+		if d.log.count(waits) != conflicts || d.log.count(none) != over {
+			t.Errorf("%s: the log tells of %d conflicts and %d ends; want %d and %d", step, d.log.count(waits), d.log.count(none), conflicts, over)
+		}
+	}
+	d.set("file", "a: web()")
+	check("no conflict", 0, 0)
+	d.set("api", "x: web(uid=u1)")
+	d.set("api", "x: web(uid=u1)")
+	check("one", 1, 0)
+	d.set("api", "x: web(uid=u1)\ny: web(uid=u2)")
+	check("another one", 2, 0)
+	d.set("file", "a: web(image=2)")
+	check("the same", 2, 0)
+	d.set("api", "")
+	d.set("file", "a: web(image=3)")
+	check("all gone", 2, 1)
+	d.set("api", "x: web(uid=u1)")
+	check("again", 3, 1)
+}
+
+// TestHubCounts: the pods of all ops by source and op, the merges, and the commits of what changed something.
+func TestHubCounts(t *testing.T) {
+	d := run(t, newStore(t))
+	d.set("file", "a: a() b() c()")
+	d.set("file", "a: a() b() c()")
+	d.set("file", "a: a(image=2) b(phase=Running)")
+	d.set("api", "")
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(d.counts)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "podconfigd_ops_total" {
+				got = append(got, fmt.Sprintf("%s %s %v", m.GetLabel()[1].GetValue(), m.GetLabel()[0].GetValue(), m.GetCounter().GetValue()))
+			}
+		}
+	}
+	slices.Sort(got)
+	// The empty ADD has no pods.
+	if diff := cmp.Diff([]string{"api ADD 0", "file ADD 3", "file RECONCILE 1", "file REMOVE 1", "file UPDATE 1"}, got); diff != "" {
+		t.Errorf("ops (-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]float64{"podconfigd_merge_seconds": 4, commits: 3, failures: 0} {
+		if got := gauge(t, name, d.counts); got != want {
+			t.Errorf("%s has counted %v; want %v", name, got, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -53,9 +54,10 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	}
 	defer flush()
 	counts := metrics.New()
+	var health healthOfStore
 	hub := mergesvc.NewHub(mergesvc.Config{
 		Sources: opts.sources(), Store: &store.Config{Path: filepath.Join(opts.RootDir, storeFile), Logger: log},
-		Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
+		Durable: health.set, Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
 	svc := service.New(service.Config{
 		History: hub.History(), Sources: hub.Sources, Preview: hub.Preview, Parse: opts.parseManifest,
@@ -68,6 +70,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		Closing:  svc.Close, Access: rules, Limits: limits, Logger: log, Metrics: registry,
 		ServerOptions: append(opts.tracing.ServerOptions(tracers), grpc.ForceServerCodecV2(wire.NewCodec())),
 	})
+	health.tell(func(good bool) { server.SetHealth(storeHealth, good) })
 	// The hub outlives those who use it: what is published last is stored still.
 	stopHub := inBackground(context.WithoutCancel(ctx), hub.Run)
 	defer stopHub()
@@ -92,6 +95,32 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	err = group.Wait()
 	log.Info("podconfigd is down")
 	return err
+}
+
+// storeHealth is what the store is called in grpc.health.v1: NOT_SERVING while podconfigd serves from memory.
+const storeHealth = "podconfigd.store"
+
+// healthOfStore hands the hub's word on to the server, which comes after the hub.
+type healthOfStore struct {
+	mu   sync.Mutex
+	good bool
+	to   func(bool)
+}
+
+func (h *healthOfStore) set(good bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.good = good
+	if h.to != nil {
+		h.to(good)
+	}
+}
+
+func (h *healthOfStore) tell(to func(bool)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.to = to
+	to(h.good)
 }
 
 // minimumRole is the least role that may call a method: inspectors look, consumers have the pods.

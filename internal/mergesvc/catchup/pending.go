@@ -54,7 +54,7 @@ func Undecided(st *history.State, number uint64, known []Known, v *view.View) *P
 	}
 	for _, k := range known {
 		now := st.Pod(k.UID)
-		told := now != nil && k.is(now) && now.SpecChanged <= number && now.StatusChanged <= number
+		told := now != nil && v.Matches(now) && k.is(now) && now.SpecChanged <= number && now.StatusChanged <= number
 		if !told && !k.settled(st.Sources, number) {
 			p.add(k, now)
 		}

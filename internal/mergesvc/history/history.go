@@ -22,8 +22,8 @@ type Config struct {
 	Start Start
 	// Revisions is how many are kept for exact history. Zero means 1024.
 	Revisions int
-	// Bytes is how much the pods of those revisions may take, by their protobuf encoding; the newest is kept in any case. Zero
-	// means 64 MiB.
+	// Bytes is how much memory the pods of those revisions may take, roughly: 4 KiB and three times the protobuf encoding for each.
+	// The newest revision is kept in any case. Zero means 64 MiB.
 	Bytes int
 	// Tombstones is how many removed pods are remembered. Zero means 8192.
 	Tombstones int
@@ -39,6 +39,8 @@ type Life struct {
 
 // Start is what was published before this process.
 type Start struct {
+	// Instance is what it was published under. Empty: nothing was.
+	Instance string
 	// Number is the last revision.
 	Number uint64
 	// Pods are those that were there then.
@@ -66,10 +68,15 @@ type History struct {
 	tombs   []Tombstone
 	horizon uint64
 	number  uint64
-	// state is the last one that was made; it is current if its number is.
+	// state is the last current one that was made; it is current still if its number is.
 	state *State
 	// appended is closed, and replaced, by each append.
 	appended chan struct{}
+
+	// making is for who makes a State. It is taken before mu, and never by who appends.
+	making sync.Mutex
+	// past are the states of the past that were asked for last. Guarded by making.
+	past []*State
 }
 
 // Tombstone is what is remembered of a removed pod.
@@ -95,6 +102,9 @@ func New(cfg Config) *History {
 		cfg: cfg, life: cfg.Life, lives: []string{cfg.Life.Instance}, pods: map[types.UID]*revision.Pod{},
 		number: cfg.Start.Number, tombs: slices.Clone(cfg.Start.Tombstones), horizon: cfg.Start.Horizon,
 		appended: make(chan struct{}),
+	}
+	if cfg.Start.Instance != "" && cfg.Start.Instance != cfg.Life.Instance {
+		h.lives = append(h.lives, cfg.Start.Instance)
 	}
 	for _, p := range cfg.Start.Pods {
 		h.pods[p.UID()] = p
@@ -232,12 +242,15 @@ func (h *History) Sources() Sources {
 	return h.sources
 }
 
-// size is what a revision keeps alive, nearly: its pods.
+// podOverhead is what a version of a pod takes in memory beside its content.
+const podOverhead = 4 << 10
+
+// size is what a revision keeps alive, nearly: its pods, each as an object and in an encoding or two.
 func size(rev *revision.Revision) int {
 	n := 0
 	for _, c := range rev.Changes {
 		for _, p := range c.Pods {
-			n += p.Size()
+			n += podOverhead + 3*p.Size()
 		}
 	}
 	return n

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,9 @@ func (st *State) Pod(uid types.UID) *revision.Pod {
 	return st.byUID[uid]
 }
 
+// keptStates is how many states of the past are kept to make others from: a consumer that lags asks for one after the other.
+const keptStates = 8
+
 // State is the current state. It is shared by all who ask before the next append.
 func (h *History) State() *State {
 	h.mu.RLock()
@@ -46,12 +50,35 @@ func (h *History) State() *State {
 	if current {
 		return st
 	}
+	h.making.Lock()
+	defer h.making.Unlock()
+	h.mu.RLock()
+	if st = h.state; st != nil && st.Number == h.number {
+		h.mu.RUnlock()
+		return st
+	}
+	next := h.header(h.number)
+	between, forward := h.between(st, next.Number)
+	if touched(between) > len(h.pods)/4+16 {
+		forward = false
+	}
+	if !forward {
+		next.Pods = slices.Collect(maps.Values(h.pods))
+	}
+	h.mu.RUnlock()
+
+	// Whoever appends or reads meanwhile doesn't wait for this.
+	if forward {
+		next.Pods = moved(st, next.Number, between)
+	} else {
+		slices.SortFunc(next.Pods, comparePods)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state == nil || h.state.Number != h.number {
-		h.state = h.snapshot(h.number, h.currentPods())
+	if next.Life == h.life {
+		h.state = next
 	}
-	return h.state
+	return next
 }
 
 // StateAt is the state as it was after revision number, but for the tombstones, which are the current ones. It is false if the
@@ -61,57 +88,74 @@ func (h *History) StateAt(number uint64) (*State, bool) {
 	if st.Number == number {
 		return st, true
 	}
+	h.making.Lock()
+	defer h.making.Unlock()
+	base := st
+	for _, p := range h.past {
+		if p.Life == st.Life && distance(p.Number, number) < distance(base.Number, number) {
+			base = p
+		}
+	}
 	h.mu.RLock()
-	defer h.mu.RUnlock()
-	// The state may have got older meanwhile: it is taken forward or back, whichever it needs.
-	pods, ok := h.moved(st, number)
+	next := h.header(number)
+	between, ok := h.between(base, number)
+	if !ok {
+		base = st
+		between, ok = h.between(base, number)
+	}
+	h.mu.RUnlock()
 	if !ok {
 		return nil, false
 	}
-	return h.snapshot(number, pods), true
+	if base.Number == number {
+		return base, true
+	}
+	next.Pods = moved(base, number, between)
+	h.past = append(h.past, next)
+	if len(h.past) > keptStates {
+		h.past = slices.Clone(h.past[1:])
+	}
+	return next, true
 }
 
-func (h *History) snapshot(number uint64, pods []*revision.Pod) *State {
+func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
+
+// header is a State without its pods. The caller holds mu.
+func (h *History) header(number uint64) *State {
 	return &State{
-		Life: h.life, Number: number, Sources: h.sources, Pods: pods,
-		Tombstones: h.tombs[:len(h.tombs):len(h.tombs)], Horizon: h.horizon,
+		Life: h.life, Number: number, Sources: h.sources, Tombstones: h.tombs[:len(h.tombs):len(h.tombs)], Horizon: h.horizon,
 	}
 }
 
-// currentPods are the pods in order: the last state's, brought up to date, if that is less work than to sort them all.
-func (h *History) currentPods() []*revision.Pod {
-	if h.state != nil {
-		if pods, ok := h.moved(h.state, h.number); ok {
-			return pods
-		}
+// between are the revisions that lie between a state and revision number, whichever is first. It is false if they aren't kept. The
+// caller holds mu.
+func (h *History) between(st *State, number uint64) ([]*revision.Revision, bool) {
+	if st == nil {
+		return nil, false
 	}
-	pods := make([]*revision.Pod, 0, len(h.pods))
-	for _, p := range h.pods {
-		pods = append(pods, p)
-	}
-	slices.SortFunc(pods, comparePods)
-	return pods
-}
-
-// moved are the state's pods as they are after revision number. It is false if the revisions between aren't kept, or are so
-// many that it doesn't pay.
-func (h *History) moved(st *State, number uint64) ([]*revision.Pod, bool) {
 	low, high := min(st.Number, number), max(st.Number, number)
 	first := h.number - uint64(len(h.recent)) + 1
 	if high > h.number || low+1 < first {
 		return nil, false
 	}
-	between := h.recent[low+1-first : high+1-first]
-	touched := 0
-	for _, rev := range between {
-		touched += len(rev.Settled)
+	// The history clears what it drops.
+	return slices.Clone(h.recent[low+1-first : high+1-first]), true
+}
+
+// touched is how many pods the revisions change.
+func touched(revs []*revision.Revision) int {
+	n := 0
+	for _, rev := range revs {
+		n += len(rev.Settled)
 		for _, c := range rev.Changes {
-			touched += len(c.Pods)
+			n += len(c.Pods)
 		}
 	}
-	if number == h.number && touched > len(h.pods)/4+16 {
-		return nil, false
-	}
+	return n
+}
+
+// moved are the state's pods as they are after revision number, which the revisions between lead to, or back to.
+func moved(st *State, number uint64, between []*revision.Revision) []*revision.Pod {
 	list := sorted(slices.Clone(st.Pods))
 	if number >= st.Number {
 		for _, rev := range between {
@@ -122,7 +166,7 @@ func (h *History) moved(st *State, number uint64) ([]*revision.Pod, bool) {
 			list.undo(rev)
 		}
 	}
-	return list, true
+	return list
 }
 
 // sorted are pods by namespace, name and UID.

@@ -113,6 +113,7 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 			m.served[c.pod.UID] = p
 			// A stored pod that had lost its name or UID to another has it back before its own source has spoken.
 			if p.Stale = c.source.Name != src.Name && !m.source(c.source.Name).spoken; p.Stale {
+				p.Object.Annotations[manifest.SeenAnnotation] = c.pod.Annotations[manifest.SeenAnnotation]
 				ops.Add(revision.RESTORE, p, nil)
 			} else {
 				ops.Add(revision.ADD, p, nil)

@@ -86,11 +86,13 @@ func (p *Pod) encodeSlot(slot int, redacted bool) ([]byte, error) {
 	}
 	s := &p.slots[at]
 	s.once.Do(func() {
+		// It stays so if encoding panics: nobody must take what isn't there for an empty pod.
+		s.err = fmt.Errorf("encode pod %s: it couldn't be encoded before", p)
 		m, err := p.message(slot, redacted)
 		if err == nil {
 			s.data, err = proto.Marshal(m)
 		}
-		if err != nil {
+		if s.err = err; err != nil {
 			s.err = fmt.Errorf("encode pod %s: %w", p, err)
 		}
 	})

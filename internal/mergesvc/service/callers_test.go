@@ -64,7 +64,9 @@ func (s calledStream) Context() context.Context { return s.ctx }
 func (n *node) as(caller access.Caller) *node {
 	n.t.Helper()
 	name := n.callers.add(caller)
-	named := func(ctx context.Context) context.Context { return metadata.AppendToOutgoingContext(ctx, callerHeader, name) }
+	named := func(ctx context.Context) context.Context {
+		return metadata.AppendToOutgoingContext(ctx, callerHeader, name)
+	}
 	conn := dial(n.t, n.address,
 		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 			opts ...grpc.CallOption,

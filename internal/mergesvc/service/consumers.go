@@ -4,7 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,29 +36,24 @@ type consumers struct {
 
 	mu   sync.Mutex
 	open map[*consumer]bool
-	// owners are the identities behind the names of open streams.
-	owners map[string]*owner
-	// reports are by consumer's name.
-	reports map[string]*report
+	// holders are how many open streams each identity has under a name.
+	holders map[string]map[string]int
+	reports map[who]*report
 }
 
-// owner is who has a name, on how many streams.
-type owner struct {
-	identity string
-	streams  int
-}
+// who is a consumer's name, and whose it is.
+type who struct{ name, identity string }
 
 // report is the last ReportApplied of a consumer.
 type report struct {
 	*podconfigv1.ReportAppliedRequest
-	identity string
-	time     time.Time
+	time time.Time
 }
 
 func newConsumers(cfg Config) *consumers {
 	return &consumers{
 		history: cfg.History, log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics, limit: cfg.MaxConsumers, parkAfter: cfg.ParkAfter,
-		open: map[*consumer]bool{}, owners: map[string]*owner{}, reports: map[string]*report{},
+		open: map[*consumer]bool{}, holders: map[string]map[string]int{}, reports: map[who]*report{},
 	}
 }
 
@@ -88,20 +85,23 @@ func (cs *consumers) add(sub *subscription) (*consumer, error) {
 	}
 	c := &consumer{subscription: sub, connected: cs.clock.Now()}
 	cs.open[c] = true
-	if cs.owners[c.name] == nil {
-		cs.owners[c.name] = &owner{identity: c.caller.Identity}
+	if cs.holders[c.name] == nil {
+		cs.holders[c.name] = map[string]int{}
 	}
-	cs.owners[c.name].streams++
+	cs.holders[c.name][c.caller.Identity]++
 	return c, nil
 }
 
-// owns fails if the name is in use by another identity.
+// owns fails if another identity has an open stream under the name. Root and podconfigd's own user are never shut out: no other
+// user can keep podexecd from its stream by taking its name first.
 func (cs *consumers) owns(name string, caller access.Caller) error {
-	if o := cs.owners[name]; o != nil && o.identity != caller.Identity {
-		return status.Errorf(codes.PermissionDenied, "consumer: %q is in use by %s", name, o.identity)
+	if caller.Identity == "uid:0" || caller.Identity == "uid:"+strconv.Itoa(os.Geteuid()) {
+		return nil
 	}
-	if r := cs.reports[name]; r != nil && r.identity != caller.Identity {
-		return status.Errorf(codes.PermissionDenied, "consumer: %q is in use by %s", name, r.identity)
+	for identity := range cs.holders[name] {
+		if identity != caller.Identity {
+			return status.Errorf(codes.PermissionDenied, "consumer: %q is in use by %s", name, identity)
+		}
 	}
 	return nil
 }
@@ -110,8 +110,12 @@ func (cs *consumers) remove(c *consumer) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	delete(cs.open, c)
-	if cs.owners[c.name].streams--; cs.owners[c.name].streams == 0 {
-		delete(cs.owners, c.name)
+	holders := cs.holders[c.name]
+	if holders[c.caller.Identity]--; holders[c.caller.Identity] == 0 {
+		delete(holders, c.caller.Identity)
+	}
+	if len(holders) == 0 {
+		delete(cs.holders, c.name)
 	}
 }
 

@@ -17,7 +17,9 @@ func filtered(f *podconfigv1.PodFilter, cursor *podconfigv1.Cursor, known ...*po
 	return req
 }
 
-func byLabel(selector string) *podconfigv1.PodFilter { return &podconfigv1.PodFilter{LabelSelector: selector} }
+func byLabel(selector string) *podconfigv1.PodFilter {
+	return &podconfigv1.PodFilter{LabelSelector: selector}
+}
 
 // TestG10Filtered checks G10: a change that takes a pod into the filter is an ADD, one that takes it out a REMOVE, and what
 // happens out of it isn't told.

@@ -37,6 +37,8 @@ type options struct {
 	// hub and service change what the hub and the service are made of. Nil changes nothing.
 	hub     func(*mergesvc.Config)
 	service func(*service.Config)
+	// diff makes the service answer DiffManifests.
+	diff bool
 }
 
 // node is a podconfigd with the sources file and api, served on a real socket, and a connection to it.
@@ -63,6 +65,9 @@ func start(t *testing.T, o options) *node {
 	}
 	hub := mergesvc.NewHub(hubConfig)
 	config := service.Config{History: hub.History(), Sources: hub.Sources, Clock: o.clock}
+	if o.diff {
+		config.Preview, config.Parse = hub.Preview, parse
+	}
 	if o.service != nil {
 		o.service(&config)
 	}

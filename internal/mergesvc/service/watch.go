@@ -27,6 +27,8 @@ type watch struct {
 	out     sender
 	// told is the revision of the last cursor that was sent.
 	told uint64
+	// behind is how it was caught up last, if what it had missed wasn't kept.
+	behind string
 	// pending are known pods of sources that hadn't spoken when the consumer came.
 	pending *catchup.Pending
 }
@@ -135,7 +137,11 @@ func (w *watch) begin() error {
 			return err
 		}
 	}
-	w.server.metrics.Catchups.WithLabelValues(how).Inc()
+	if w.behind == "" {
+		w.server.metrics.Catchups.WithLabelValues(how).Inc()
+	} else {
+		how = w.behind
+	}
 	w.log.Info("consumer is synced", "how", how, "revision", w.at.Load(), "pods", len(st.Pods))
 	cursor := w.cursorAt(st.Instance, w.at.Load())
 	err := w.out.message(&podconfigv1.WatchPodUpdatesResponse{
@@ -193,10 +199,14 @@ func (w *watch) fellBehind(at uint64) error {
 	st := w.history.State()
 	how := metrics.Coalesced
 	changes, ok := catchup.Coalesced(st, at, w.view)
-	if !ok {
+	if ok {
+		changes = w.pending.Settle(changes, st.Number, func() *history.State { return st })
+	} else {
 		how, changes = metrics.Set, catchup.Set(st, at, w.view)
+		// The consumer itself removes what the SET doesn't have, when the source is ready: nothing is open any more.
+		w.pending = nil
 	}
-	changes = w.pending.Settle(changes, st.Number, func() *history.State { return st })
+	w.behind = how
 	w.server.metrics.Catchups.WithLabelValues(how).Inc()
 	if w.synced.Load() {
 		w.server.metrics.Parked.WithLabelValues(metrics.FellBehind).Inc()
@@ -321,7 +331,8 @@ func (w *watch) beat() error {
 		m.StoreState = podconfigv1.StoreState_STORE_STATE_TEMPORARY
 	}
 	resp := &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: m}}
-	if at > w.told {
+	// Also if another life counts now: after trouble with the store, so that the consumer's cursor is one that will last.
+	if at > w.told || w.cursor.Load().GetInstanceId() != life.Instance {
 		resp.Cursor = w.cursorAt(life.Instance, at)
 	}
 	if err := w.out.message(resp); err != nil {

@@ -49,18 +49,19 @@ const (
 //	               names a pod that changed and changed back; the kubelet's own repeats in the snapshot modes.
 //	G6  Durable    What a consumer has seen survives kill -9 of podconfigd: the same instance_id, revisions never go back, UIDs
 //	               and first-seen times stay. If the store can't be written, podconfigd serves from memory under a temporary
-//	               instance_id, says so in health, heartbeat and metric, and returns to the store when it can.
+//	               instance_id, says so in health (the service name "podconfigd.store"), heartbeat and metric, and returns to
+//	               the store when it can.
 //	G7  Resumable  From any cursor the consumer converges: by exact history while it is retained, else coalesced by pod, else by
 //	               a difference to known_pods, else by SET; on the same stream, and never by an error that needs a second call.
 //	G8  Isolated   A slow or dead consumer never delays a merge or another consumer, and costs bounded memory.
 //	G9  Ready      Each source's readiness is told apart and has its revision: becoming ready emits one empty ADD (or the SET),
 //	               which also ends `stale` for that source's pods. After a restart of podconfigd each source becomes ready anew:
 //	               where nothing else has changed, that one empty ADD is all that comes. A source that isn't ready removes
-//	               nothing that was there before podconfigd started, and blocks no other source's pods.
+//	               nothing but what stood in an origin that it knows to be gone, and blocks no other source's pods.
 //	G10 Filtered   A filter yields the enter and leave ops that a consumer holding only matching pods needs.
 //
 // Ops of one revision come in the order REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD, RECONCILE (the kubelet's). A fresh
-// consumer gets each source's pods as ADD (RESTORE for those of a source that isn't ready), then `synced`.
+// consumer gets each source's pods as ADD (RESTORE for those that are stale: their source hasn't spoken), then `synced`.
 //
 // A consumer's duties: ADD of a pod it holds is an update. RESTORE adds, unless the pod is being deleted or known to be
 // terminal. SET is compared by source and UID; what is absent is removed only for ready sources. Pods of a source that is no
@@ -216,18 +217,19 @@ func (c *podConfigServiceClient) DiffManifests(ctx context.Context, in *DiffMani
 //	               names a pod that changed and changed back; the kubelet's own repeats in the snapshot modes.
 //	G6  Durable    What a consumer has seen survives kill -9 of podconfigd: the same instance_id, revisions never go back, UIDs
 //	               and first-seen times stay. If the store can't be written, podconfigd serves from memory under a temporary
-//	               instance_id, says so in health, heartbeat and metric, and returns to the store when it can.
+//	               instance_id, says so in health (the service name "podconfigd.store"), heartbeat and metric, and returns to
+//	               the store when it can.
 //	G7  Resumable  From any cursor the consumer converges: by exact history while it is retained, else coalesced by pod, else by
 //	               a difference to known_pods, else by SET; on the same stream, and never by an error that needs a second call.
 //	G8  Isolated   A slow or dead consumer never delays a merge or another consumer, and costs bounded memory.
 //	G9  Ready      Each source's readiness is told apart and has its revision: becoming ready emits one empty ADD (or the SET),
 //	               which also ends `stale` for that source's pods. After a restart of podconfigd each source becomes ready anew:
 //	               where nothing else has changed, that one empty ADD is all that comes. A source that isn't ready removes
-//	               nothing that was there before podconfigd started, and blocks no other source's pods.
+//	               nothing but what stood in an origin that it knows to be gone, and blocks no other source's pods.
 //	G10 Filtered   A filter yields the enter and leave ops that a consumer holding only matching pods needs.
 //
 // Ops of one revision come in the order REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD, RECONCILE (the kubelet's). A fresh
-// consumer gets each source's pods as ADD (RESTORE for those of a source that isn't ready), then `synced`.
+// consumer gets each source's pods as ADD (RESTORE for those that are stale: their source hasn't spoken), then `synced`.
 //
 // A consumer's duties: ADD of a pod it holds is an update. RESTORE adds, unless the pod is being deleted or known to be
 // terminal. SET is compared by source and UID; what is absent is removed only for ready sources. Pods of a source that is no

@@ -1,0 +1,267 @@
+package mergesvc_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	durableGauge = "podconfigd_store_durable"
+	failures     = "podconfigd_store_failures_total"
+	cantBeUsed   = "the store can't be used"
+	goodAgain    = "the store can be written again"
+)
+
+// smallDisk is a file system of half a MiB.
+func smallDisk(t *testing.T) (dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounts need root: sudo go test ./internal/mergesvc -run TestG6")
+	}
+	dir = t.TempDir()
+	if err := unix.Mount("podstream-test", dir, "tmpfs", 0, "size=512k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// fillUp leaves no room, until free is called.
+func fillUp(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	ballast := filepath.Join(dir, "ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for page := make([]byte, os.Getpagesize()); err == nil; {
+		_, err = f.Write(page)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("filling up the disk ends with %v; want ENOSPC", err)
+	}
+	return func() {
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wantDurable checks what a hub says of its store: by its life and by the metric.
+func (d *daemon) wantDurable(when string, want bool) {
+	d.t.Helper()
+	value := map[bool]float64{true: 1}[want]
+	if got := gauge(d.t, durableGauge, d); got != value || d.History().Life().Temporary == want {
+		d.t.Errorf("%s the metric is %v and the life %+v; want %v, temporary=%v", when, got, d.History().Life(), value, !want)
+	}
+}
+
+// TestG6FullDisk: what can't be stored is published under one temporary instance id, told once by the log and each time by the
+// metric; the hub returns to its store when there is room, under its own id.
+func TestG6FullDisk(t *testing.T) {
+	dir := smallDisk(t)
+	path := filepath.Join(dir, "podconfigd.db")
+	d := run(t, path)
+	d.set("file", "a: web()")
+	own := d.History().Life().Instance
+	d.wantDurable("at first", true)
+
+	free := fillUp(t, dir)
+	for _, text := range []string{"a: web(pad=200)", "a: web(pad=200) db()", "a: web(pad=200) db() more()"} {
+		d.set("file", text)
+	}
+	d.wantDurable("on a full disk", false)
+	temporary := d.History().Life().Instance
+	for number, want := range map[uint64]string{0: own, 1: temporary, 2: temporary, 3: temporary} {
+		if rev, _, _ := d.History().Next(number); rev.Instance != want {
+			t.Errorf("revision %d is of %s; want %s", rev.Number, rev.Instance, want)
+		}
+	}
+	for range 5 {
+		d.clock.tick()
+	}
+	// Once for the write that failed, once for the attempts to come back, whose reason reads otherwise.
+	if got := d.log.count(cantBeUsed); got < 1 || got > 2 {
+		t.Errorf("the log tells %d times that the store can't be used; want once for each reason:\n%s", got, d.log)
+	}
+	if got := gauge(t, failures, d.counts); got < 6 {
+		t.Errorf("%v failures are counted; want each attempt", got)
+	}
+	if !strings.Contains(d.log.String(), "no space left on device") || !strings.Contains(d.log.String(), temporary) {
+		t.Errorf("the log has neither the reason nor the instance:\n%s", d.log)
+	}
+
+	free()
+	d.clock.tick()
+	d.wantDurable("once there is room", true)
+	if got := d.History().Life().Instance; got != own || d.log.count(goodAgain) != 1 {
+		t.Errorf("once there is room the instance is %s, and the log tells it %d times; want %s, once", got, d.log.count(goodAgain), own)
+	}
+	after := run(t, killed(t, path))
+	if got := after.History().State(); got.Number != 4 || got.Instance != own || after.pods() != "db more web" {
+		t.Errorf("killed then, it goes on at revision %d of %s with %q; want 4 of %s with all pods", got.Number, got.Instance, after.pods(), own)
+	}
+	d.set("file", "a: web()")
+	if got := run(t, killed(t, path)).pods(); got != "web" {
+		t.Errorf("what is published later is stored as %q; want web", got)
+	}
+
+	// Another time it is told anew, and the temporary instance is the same: its numbers went on.
+	free = fillUp(t, dir)
+	d.set("file", "a: web(pad=400)")
+	if got := d.History().Life().Instance; got != temporary {
+		t.Errorf("the second time the instance is %s; want %s", got, temporary)
+	}
+	free()
+}
+
+// TestG6FullDiskAtStart: where no store can be made, the hub serves from memory, and makes one as soon as it can, with all that it
+// has by then.
+func TestG6FullDiskAtStart(t *testing.T) {
+	dir := smallDisk(t)
+	free := fillUp(t, dir)
+	path := filepath.Join(dir, "podconfigd.db")
+	d := run(t, path)
+	d.wantDurable("at the start", false)
+	d.set("file", "a: web()")
+	d.clock.tick()
+	d.wantDurable("later", false)
+	temporary := d.History().Life().Instance
+	free()
+	d.clock.tick()
+	d.wantDurable("once there is room", true)
+	if d.History().Life().Instance == temporary {
+		t.Error("the store has the temporary instance's id; want one of its own")
+	}
+	if !d.History().Knows(temporary) {
+		t.Error("the hub doesn't know its temporary instance any more; want its cursors good as long as it runs")
+	}
+	after := run(t, killed(t, path))
+	if after.History().Number() != 1 || after.pods() != "web" || after.History().Life() != d.History().Life() {
+		t.Errorf("restarted it is at revision %d of %+v with %q; want 1 of %+v with web", after.History().Number(), after.History().Life(),
+			after.pods(), d.History().Life())
+	}
+	if after.History().Knows(temporary) {
+		t.Error("after a restart the temporary instance is known; want it gone")
+	}
+}
+
+// TestG6ReadOnly: a store that may only be read is read: its pods are served as stale, under a temporary instance id. When it may
+// be written, the hub goes on in it.
+func TestG6ReadOnly(t *testing.T) {
+	dir := smallDisk(t)
+	path := filepath.Join(dir, "podconfigd.db")
+	before := run(t, path)
+	before.set("file", "a: web()\nb: [held]")
+	before.set("file", "a: web()")
+	own := before.History().Life()
+	before.stop()
+	remount := func(flags uintptr) {
+		t.Helper()
+		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remount(unix.MS_RDONLY)
+	d := run(t, path)
+	d.wantDurable("on a read-only disk", false)
+	st := d.History().State()
+	if st.Number != 2 || len(st.Pods) != 1 || !st.Pods[0].Stale {
+		t.Errorf("it begins at revision %d with %v; want 2, with web as stale", st.Number, st.Pods)
+	}
+	d.set("api", "x: api()")
+	remount(0)
+	d.clock.tick()
+	d.wantDurable("once it can be written", true)
+	if got := d.History().Life(); got != own {
+		t.Errorf("once it can be written the life is %+v; want %+v, as before", got, own)
+	}
+	after := run(t, killed(t, path))
+	if after.History().Number() != 3 || after.pods() != "api web" || after.History().Life() != d.History().Life() {
+		t.Errorf("restarted it is at revision %d of %+v with %q; want 3 of %+v, with both pods", after.History().Number(),
+			after.History().Life(), after.pods(), d.History().Life())
+	}
+	// That all pods of file were known when the store was last well is known still: the broken file doesn't keep it from ready.
+	after.set("file", "a: [held]")
+	if s := after.Sources()[0]; !s.Ready || s.Pods != 1 {
+		t.Errorf("file is ready=%v with %d pods; want it ready, with the one that the store knows", s.Ready, s.Pods)
+	}
+}
+
+// TestG6Damaged: a store that is damaged when podconfigd starts is set aside, loudly, and the daemon starts with an empty one.
+func TestG6Damaged(t *testing.T) {
+	path := newStore(t)
+	before := run(t, path)
+	before.set("file", "a: web()")
+	own := before.History().Life().Instance
+	before.stop()
+	if err := os.Truncate(path, 5000); err != nil {
+		t.Fatal(err)
+	}
+	d := run(t, path)
+	d.wantDurable("with a damaged store", true)
+	if d.History().Life().Instance == own || d.History().Number() != 0 || d.pods() != "" {
+		t.Errorf("it goes on at revision %d of %s with %q; want a new life without pods", d.History().Number(), d.History().Life().Instance, d.pods())
+	}
+	if got := d.log.count("level=ERROR"); got != 1 {
+		t.Errorf("the log has %d errors; want one:\n%s", got, d.log)
+	}
+	if aside, err := filepath.Glob(path + ".damaged-*"); err != nil || len(aside) != 1 {
+		t.Errorf("set aside are %v, %v; want the damaged store", aside, err)
+	}
+	d.set("file", "a: web()")
+	if got := run(t, killed(t, path)).pods(); got != "web" {
+		t.Errorf("the new store has %q; want web", got)
+	}
+}
+
+// TestG6TwoHubs: of two hubs with one store the second serves from memory, and takes nothing from the first. When that has gone it
+// has the store, under an id of its own: its numbers never counted the first one's revisions.
+func TestG6TwoHubs(t *testing.T) {
+	path := newStore(t)
+	first := run(t, path)
+	first.set("file", "a: web()")
+	second := run(t, path)
+	second.wantDurable("while another one has the store", false)
+	second.set("file", "a: other()")
+	second.clock.tick()
+	first.set("file", "a: web() more()")
+	first.wantDurable("while another one wants the store", true)
+	own := first.History().Life().Instance
+	if got := run(t, killed(t, path)).pods(); got != "more web" {
+		t.Errorf("the store has %q; want the first hub's pods", got)
+	}
+	first.stop()
+	second.clock.tick()
+	second.wantDurable("when the other one has gone", true)
+	if got := second.History().Life().Instance; got == own {
+		t.Errorf("the second hub goes on under %s, the first one's id; want another", got)
+	}
+	if got := run(t, killed(t, path)).pods(); got != "other" {
+		t.Errorf("the store has %q; want the second hub's pod", got)
+	}
+}
+
+// TestG6Stopped: what is published after Run has ended is temporary, and everything before is in the store, which another may have.
+func TestG6Stopped(t *testing.T) {
+	path := newStore(t)
+	d := run(t, path)
+	d.set("file", "a: web()")
+	own := d.History().Life().Instance
+	d.stop()
+	d.set("file", "a: late()")
+	if rev, _, _ := d.History().Next(1); rev.Instance == own {
+		t.Error("a revision that wasn't stored is of the store's instance; want a temporary one")
+	}
+	next := run(t, path)
+	if next.History().Life().Instance != own || next.pods() != "web" || next.History().Number() != 1 {
+		t.Errorf("the next one begins at revision %d of %s with %q; want 1 of %s, with web", next.History().Number(),
+			next.History().Life().Instance, next.pods(), own)
+	}
+}

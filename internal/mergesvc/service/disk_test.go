@@ -1,0 +1,176 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/podstream/podstream/internal/mergesvc"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// smallDisk is a file system of half a MiB.
+func smallDisk(t *testing.T) (dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounts need root: sudo go test ./internal/mergesvc/service -run TestG6FullDisk")
+	}
+	dir = t.TempDir()
+	if err := unix.Mount("podstream-test", dir, "tmpfs", 0, "size=512k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// fillUp leaves no room, until free is called.
+func fillUp(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	ballast := filepath.Join(dir, "ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for page := make([]byte, os.Getpagesize()); err == nil; {
+		_, err = f.Write(page)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("filling up the disk ends with %v; want ENOSPC", err)
+	}
+	return func() {
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// running runs the hub's Run until the test ends.
+func (n *node) running() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.hub.Run(ctx)
+	}()
+	n.t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+}
+
+// TestG6FullDisk: the disk is full, and has room again. Consumers are served all the while; cursors and heartbeats say what lasts.
+// After a kill at any point a consumer has what it was promised: what it saw under the store's instance is there, and for a cursor
+// of the temporary one it is caught up by the pods that it knows.
+func TestG6FullDisk(t *testing.T) {
+	path := filepath.Join(smallDisk(t), "podconfigd.db")
+	c, beats := newSweepClock(), newArmedClock()
+	o := stored(path, "file")
+	withStore := o.hub
+	o.hub = func(cfg *mergesvc.Config) {
+		withStore(cfg)
+		cfg.Clock = c
+	}
+	o.clock = beats
+	n := start(t, o)
+	n.running()
+	req := named("live")
+	req.HeartbeatInterval = durationpb.New(1000 * time.Hour)
+	live := n.watch(req)
+	live.want("synced")
+	n.set("file", "a: web()")
+	durable := live.want("ADD file: web").cursor
+	beat := func(want podconfigv1.StoreState) {
+		t.Helper()
+		until(t, "nobody else is there", func() bool { return len(n.consumers()) == 1 })
+		for len(beats.armed) > 0 {
+			<-beats.armed
+		}
+		s := n.watch(reference(nil))
+		defer s.cancel()
+		for s.unit().synced == nil {
+		}
+		<-beats.armed
+		beats.Step(30 * time.Second)
+		if got := s.next().GetHeartbeat().GetStoreState(); got != want {
+			t.Errorf("the heartbeat says %v; want %v", got, want)
+		}
+	}
+	beat(podconfigv1.StoreState_STORE_STATE_DURABLE)
+
+	free := fillUp(t, filepath.Dir(path))
+	n.set("file", "a: web()\nb: large(pad=200)")
+	large := live.want("ADD file: large")
+	if large.cursor.GetInstanceId() == durable.GetInstanceId() || large.cursor.GetRevision() != 2 {
+		t.Errorf("what can't be stored has cursor %v; want revision 2 of a temporary instance", large.cursor)
+	}
+	beat(podconfigv1.StoreState_STORE_STATE_TEMPORARY)
+	n.set("file", "b: large(pad=200)")
+	temporary := live.want("REMOVE file: web").cursor
+	if temporary.GetInstanceId() != large.cursor.GetInstanceId() {
+		t.Errorf("the next revision has cursor %v; want the same temporary instance as %v", temporary, large.cursor)
+	}
+	// Within the process every cursor is good.
+	for _, from := range []struct {
+		cursor *podconfigv1.Cursor
+		want   []string
+	}{{durable, []string{"ADD file: large", "REMOVE file: web"}}, {large.cursor, []string{"REMOVE file: web"}}, {temporary, nil}} {
+		s := n.watch(reference(from.cursor))
+		for _, line := range from.want {
+			s.want(line)
+		}
+		if got := s.want("synced").cursor; !proto.Equal(got, temporary) {
+			t.Errorf("resumed from %v: synced at %v; want %v", from.cursor, got, temporary)
+		}
+		s.cancel()
+	}
+
+	// Killed now, it knows what was stored.
+	during := start(t, stored(killed(t, path), "file"))
+	s := during.watch(reference(durable))
+	s.want("synced")
+	s = during.watch(reference(temporary, known(large)...))
+	// Of web it knows that it is there no more, and podconfigd that it was: its source decides.
+	s.want("RESTORE file: web")
+	s.want("synced")
+	during.set("file", "b: large(pad=200)")
+	s.want("REMOVE file: web", "ADD file:")
+
+	c.sweep(5 * time.Second)
+	if !n.hub.History().Life().Temporary {
+		t.Fatal("the store is in use on a full disk; want that it isn't: the test would prove nothing")
+	}
+	free()
+	c.sweep(5 * time.Second)
+	if life := n.hub.History().Life(); life.Temporary || life.Instance != durable.GetInstanceId() {
+		t.Fatalf("once there is room the life is %+v; want the store's, %s", life, durable.GetInstanceId())
+	}
+	beat(podconfigv1.StoreState_STORE_STATE_DURABLE)
+	n.watch(reference(temporary)).want("synced")
+	// Killed now, before anything else is published: all is there, also what was published meanwhile.
+	after := start(t, stored(killed(t, path), "file"))
+	s = after.watch(reference(durable))
+	s.want("REMOVE file: web", "RESTORE file: large")
+	s.want("synced")
+	n.set("file", "b: large(pad=200) last()")
+	last := live.want("ADD file: last").cursor
+	if last.GetInstanceId() != durable.GetInstanceId() || last.GetRevision() != 4 {
+		t.Errorf("what is stored again has cursor %v; want revision 4 of %s", last, durable.GetInstanceId())
+	}
+	end := start(t, stored(killed(t, path), "file"))
+	s = end.watch(reference(last))
+	s.want("synced")
+	end.set("file", "b: large(pad=200) last()")
+	s.want("ADD file:")
+	if got := fmt.Sprint(end.seen()); got != fmt.Sprint(n.seen()) {
+		t.Errorf("first-seen times are %s; want %s", got, n.seen())
+	}
+}

@@ -1,0 +1,122 @@
+package service_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// stockLimit is what a gRPC client receives unless it is told otherwise.
+const stockLimit = 4 << 20
+
+// TestStockClient: a node full of pods of the largest size, with findings without end, and every answer reaches a client with
+// gRPC's stock limit, which those of these tests have.
+func TestStockClient(t *testing.T) {
+	o := diffable
+	o.hub = func(c *mergesvc.Config) { c.Sources = append(c.Sources, merge.Source{Name: "file:more"}) }
+	n := start(t, o)
+	n.set("api", "x: large-1(pad=1500) large-2(pad=1500) large-3(pad=1500)")
+	var kept strings.Builder
+	for i := range 9000 {
+		fmt.Fprintf(&kept, "%s-%04d(uid=%036d,ns=%s) ", strings.Repeat("n", 240), i, i, strings.Repeat("s", 63))
+	}
+	for _, source := range []string{"file", "file:more"} {
+		text := kept.String()
+		if source == "file:more" {
+			text = strings.ReplaceAll(text, "uid=0", "uid=1")
+			text = strings.ReplaceAll(text, "ns=s", "ns=r")
+		}
+		n.set(source, "a: "+text)
+		broken := mergetest.Set(source, 100, "a: [held] [error: bad]")
+		for i := range 20_000 {
+			broken.Origins = append(broken.Origins, &manifest.Origin{
+				Name: fmt.Sprintf("/etc/%05d", i), Findings: []manifest.Finding{{Severity: manifest.Warning, Message: strings.Repeat("odd ", 25)}},
+			})
+		}
+		n.hub.Apply(broken)
+	}
+	sources, err := n.api.ListSources(t.Context(), &podconfigv1.ListSourcesRequest{})
+	if err != nil {
+		t.Fatalf("ListSources: %v; want the sources", err)
+	}
+	for _, s := range sources.GetSources() {
+		if s.GetName() == "api" {
+			continue
+		}
+		findings := s.GetFindings()
+		if len(findings) < 2 || len(findings[0].GetKeptPods()) < 1000 || s.GetPodCount() != 9000 {
+			t.Errorf("source %s has %d findings, the first with %d kept pods, and %d pods; want many of the first, all of the last",
+				s.GetName(), len(findings), len(findings[0].GetKeptPods()), s.GetPodCount())
+		}
+		if last := findings[len(findings)-1].GetMessage(); !strings.Contains(last, "findings more") {
+			t.Errorf("the last finding of %s is %q; want how many there are more", s.GetName(), last)
+		}
+	}
+	listed := 0
+	for token := "start"; token != ""; {
+		resp := n.list(&podconfigv1.ListPodsRequest{PageToken: strings.TrimPrefix(token, "start"), PageSize: 1 << 30})
+		listed, token = listed+len(resp.GetPods()), resp.GetNextPageToken()
+	}
+	if listed != 18_003 {
+		t.Errorf("the pages of ListPods have %d pods; want 18003", listed)
+	}
+	if _, err := n.api.GetPod(t.Context(), &podconfigv1.GetPodRequest{Ref: &podconfigv1.PodRef{Uid: "large-1"}}); err != nil {
+		t.Errorf("GetPod of the largest: %v; want the pod", err)
+	}
+	for _, mode := range []podconfigv1.NotificationMode{incremental, snapshot} {
+		req := in(mode, nil)
+		req.Format = podconfigv1.PodFormat_POD_FORMAT_PROTOBUF
+		s, streamed := n.watch(req), 0
+		for u := s.unit(); ; u = s.unit() {
+			if streamed += len(u.pods()); u.synced != nil {
+				break
+			}
+		}
+		if streamed != 18_003 {
+			t.Errorf("the stream in %v has %d pods; want 18003", mode, streamed)
+		}
+		s.cancel()
+	}
+}
+
+// TestStockClientDiff: a diff that is too large is an error that says what to do, and the largest one that isn't reaches a stock
+// client, with findings without end.
+func TestStockClientDiff(t *testing.T) {
+	n := start(t, diffable)
+	n.set("file", "")
+	ask := func(size, findings int) (*podconfigv1.DiffManifestsResponse, error) {
+		req := &podconfigv1.DiffManifestsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF}
+		for i := range 5 {
+			pod := fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: p%d}, spec: {containers: [{name: m, image: i, args: [%q]}]}}",
+				i, strings.Repeat("x", size/5))
+			req.Manifests = append(req.Manifests, &podconfigv1.ManifestInput{Origin: fmt.Sprintf("/m/%d", i), Content: []byte(pod)})
+		}
+		var odd strings.Builder
+		for i := range findings {
+			fmt.Fprintf(&odd, "---\n{apiVersion: v1, kind: %s%d}\n", strings.Repeat("K", 50), i)
+		}
+		req.Manifests = append(req.Manifests, &podconfigv1.ManifestInput{Origin: "/m/odd", Content: []byte(odd.String())})
+		return n.api.DiffManifests(t.Context(), req)
+	}
+	resp, err := ask(3<<20-20<<10, 9000)
+	if err != nil {
+		t.Fatalf("DiffManifests of almost 3 MiB: %v; want the ops", err)
+	}
+	if len(resp.GetUpdates()) != 1 || len(resp.GetUpdates()[0].GetPods()) != 5 || len(resp.GetFindings()) < 100 || proto.Size(resp) > stockLimit {
+		t.Errorf("it has %d ops and %d findings; want one of five pods, and many", len(resp.GetUpdates()), len(resp.GetFindings()))
+	}
+	_, err = ask(3<<20, 0)
+	wantCode(t, "DiffManifests of more than 3 MiB", err, codes.ResourceExhausted)
+	if err != nil && !strings.Contains(err.Error(), "fewer manifests") {
+		t.Errorf("it says %q; want what to do", err)
+	}
+}
