@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"strings"
 
@@ -24,7 +23,10 @@ var decoder = func() runtime.Decoder {
 var podKind = v1.SchemeGroupVersion.WithKind("Pod")
 
 // strictFinding is what is wrong with a field that is decoded all the same.
-type strictFinding struct{ path, problem string }
+type strictFinding struct {
+	path    string
+	problem *problem
+}
 
 // decodePod reads a pod from a tree that text is the encoding of, without the status: a static pod begins with none. An item
 // of a list needs no kind.
@@ -58,9 +60,9 @@ func decodePod(tree map[string]any, text []byte) (*v1.Pod, []strictFinding, erro
 // decoder gets has no doubled fields any more.
 func asFinding(err error) strictFinding {
 	if path, ok := fieldPath(err); ok {
-		return strictFinding{path, "isn't a field of v1.Pod"}
+		return strictFinding{path, problemf("isn't a field of v1.Pod")}
 	}
-	return strictFinding{problem: err.Error()}
+	return strictFinding{problem: problemf("isn't as v1.Pod has it: %v", err)}
 }
 
 func fieldPath(err error) (string, bool) {
@@ -77,11 +79,11 @@ type doubledKey struct {
 	line int
 }
 
-func (d doubledKey) problem() string {
+func (d doubledKey) problem() *problem {
 	if d.line == 0 {
-		return "is set twice"
+		return problemf("is set twice")
 	}
-	return fmt.Sprintf("is set twice, again in line %d", d.line)
+	return problemf("is set twice, again in line %d", d.line)
 }
 
 // below is the keys under a prefix, without it.
@@ -105,7 +107,7 @@ func decodeTree(data []byte) (map[string]any, []doubledKey, error) {
 		if errors.As(err, &e) {
 			return nil, nil, notAnObject(jsonType(e))
 		}
-		return nil, nil, fmt.Errorf("it can't be decoded: %w", err)
+		return nil, nil, problemf("it can't be decoded: %v", err)
 	}
 	var doubled []doubledKey
 	for _, e := range strict {
@@ -124,7 +126,7 @@ func encodeTree(tree map[string]any) ([]byte, error) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(tree); err != nil {
-		return nil, fmt.Errorf("encode the document: %w", err)
+		return nil, problemf("encode the document: %v", err)
 	}
 	return b.Bytes(), nil
 }
@@ -135,8 +137,8 @@ func isEmpty(value any) bool {
 	return value == nil || ok && len(object) == 0
 }
 
-func notAnObject(is string) error {
-	return fmt.Errorf("it is %s: a manifest is an object that begins with \"apiVersion: v1\" and \"kind: Pod\"", is)
+func notAnObject(is word) error {
+	return problemf("it is %s: a manifest is an object that begins with \"apiVersion: v1\" and \"kind: Pod\"", is)
 }
 
 // typeOf is the object's apiVersion and kind.
@@ -147,17 +149,17 @@ func typeOf(tree map[string]any) (apiVersion, kind string, err error) {
 		}
 		s, ok := tree[field].(string)
 		if !ok {
-			return "", "", errors.New("apiVersion and kind have to be strings: \"apiVersion: v1\" and \"kind: Pod\"")
+			return "", "", problemf("apiVersion and kind have to be strings: \"apiVersion: v1\" and \"kind: Pod\"")
 		}
 		*into = s
 	}
 	switch {
 	case apiVersion == "" && kind == "":
-		return "", "", errors.New("apiVersion and kind are missing: a manifest begins with \"apiVersion: v1\" and \"kind: Pod\"")
+		return "", "", problemf("apiVersion and kind are missing: a manifest begins with \"apiVersion: v1\" and \"kind: Pod\"")
 	case apiVersion == "":
-		return "", "", errors.New("apiVersion is missing: write \"apiVersion: v1\"")
+		return "", "", problemf("apiVersion is missing: write \"apiVersion: v1\"")
 	case kind == "":
-		return "", "", errors.New("kind is missing: write \"kind: Pod\"")
+		return "", "", problemf("kind is missing: write \"kind: Pod\"")
 	}
 	return apiVersion, kind, nil
 }
@@ -167,11 +169,11 @@ func typeOf(tree map[string]any) (apiVersion, kind string, err error) {
 func itemsOf(tree map[string]any) ([]any, error) {
 	value, ok := tree["items"]
 	if !ok {
-		return nil, errors.New("is missing: an empty list is written as \"items\": []")
+		return nil, problemf("is missing: an empty list is written as \"items\": []")
 	}
 	items, ok := value.([]any)
 	if !ok && value != nil {
-		return nil, fmt.Errorf("is %s where %s is wanted", treeType(value), aList)
+		return nil, problemf("is %s where %s is wanted", treeType(value), aList)
 	}
 	return items, nil
 }
@@ -183,10 +185,10 @@ func checkItem(item any) (map[string]any, error) {
 		return nil, notAnObject(treeType(item))
 	}
 	if kind, ok := object["kind"]; ok && kind != "Pod" {
-		return nil, fmt.Errorf("kind %v isn't Pod", kind)
+		return nil, problemf("kind %v isn't Pod", kind)
 	}
 	if version, ok := object["apiVersion"]; ok && version != "v1" {
-		return nil, fmt.Errorf("apiVersion %v isn't v1", version)
+		return nil, problemf("apiVersion %v isn't v1", version)
 	}
 	return object, nil
 }

@@ -12,6 +12,7 @@
 //	adopt.go      the pod becomes this node's: name suffix, namespace, nodeName, annotations, toleration
 //	defaults.go   what the API server would have filled in
 //	validate*.go  what the API server would have refused; static.go what a pod without an API server can't use
+//	report.go     what is wrong is told, in the two wordings of wording.go: with what it quotes of the manifest, and without
 //	size.go       what a pod may have in every format
 //	digest.go     what the merge compares; canonical.go is the form of JSON that it is taken of
 package manifest

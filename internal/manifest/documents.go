@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"unicode/utf8"
 
@@ -94,7 +93,7 @@ func isBlank(data []byte) bool {
 // checkText refuses what isn't text: what a crash leaves of a file, or a file of another kind.
 func checkText(data []byte, line int) error {
 	if i := bytes.IndexByte(data, 0); i >= 0 {
-		return fmt.Errorf("line %d: there is a NUL byte: this isn't a text file, or it was written in part only", lineAt(data, i, line))
+		return problemf("line %d: there is a NUL byte: this isn't a text file, or it was written in part only", lineAt(data, i, line))
 	}
 	if utf8.Valid(data) {
 		return nil
@@ -102,7 +101,7 @@ func checkText(data []byte, line int) error {
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && size == 1 {
-			return fmt.Errorf("line %d: there are bytes that aren't UTF-8 text", lineAt(data, i, line))
+			return problemf("line %d: there are bytes that aren't UTF-8 text", lineAt(data, i, line))
 		}
 		i += size
 	}
@@ -116,9 +115,12 @@ func checkJSON(data []byte, line int) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		offset := min(max(int(syntax.Offset)-1, 0), len(data)-1)
-		return fmt.Errorf("line %d: this isn't valid JSON: %w", lineAt(data, offset, line), err)
+		return problemf("line %d: this isn't valid JSON: %v", lineAt(data, offset, line), err)
 	}
-	return err
+	if err != nil {
+		return problemf("this isn't valid JSON: %v", err)
+	}
+	return nil
 }
 
 // lineAt is the line of the byte at offset, if data begins in the given line.

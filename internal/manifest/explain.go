@@ -3,7 +3,6 @@ package manifest
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -13,48 +12,49 @@ import (
 
 // The types of values, as a manifest's author calls them.
 const (
-	aString = "a string"
-	aNumber = "a number"
-	aBool   = "a bool"
-	aList   = "a list"
-	anObj   = "an object"
+	aString word = "a string"
+	aNumber word = "a number"
+	aBool   word = "a bool"
+	aList   word = "a list"
+	anObj   word = "an object"
 )
 
 // explain says in the words of a manifest's author why a pod can't be decoded, and of which field. The decoder tells neither
 // the index of a list's element nor the place of a bad quantity, so these are looked for in the tree.
-func explain(err error, tree map[string]any) (field, message string) {
+func explain(err error, tree map[string]any) (field string, why *problem) {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) {
-		return badQuantity(tree), fmt.Sprintf("this isn't a v1 Pod: %v", err)
+		return badQuantity(tree), problemf("this isn't a v1 Pod: %v", err)
 	}
 	is, wanted := jsonType(e), goType(e.Type)
-	message = fmt.Sprintf("is %s where %s is wanted", is, wanted)
+	why = problemf("is %s where %s is wanted", is, wanted)
 	if wanted == aString && (is == aNumber || is == aBool) {
-		message += ": write it in quotes"
+		why = problemf("%v: write it in quotes", why)
 	}
 	names := strings.Split(e.Field, ".")
 	for _, members := range []bool{false, true} {
 		if path, ok := locate(tree, "", names, is, members); ok {
-			return path, message
+			return path, why
 		}
 	}
-	return e.Field, message
+	return e.Field, why
 }
 
-// jsonType is the type of the value that a decoding error is about.
-func jsonType(e *json.UnmarshalTypeError) string {
+// jsonType is the type of the value that a decoding error is about. The decoder names it by one of a few words, and then perhaps
+// the value itself.
+func jsonType(e *json.UnmarshalTypeError) word {
 	switch is, _, _ := strings.Cut(e.Value, " "); is {
 	case "array":
 		return aList
 	case "object":
 		return anObj
 	default:
-		return "a " + is
+		return word("a " + is)
 	}
 }
 
 // goType is what is written in a manifest for a value of a Go type.
-func goType(t reflect.Type) string {
+func goType(t reflect.Type) word {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -72,7 +72,7 @@ func goType(t reflect.Type) string {
 	}
 }
 
-func treeType(value any) string {
+func treeType(value any) word {
 	switch value.(type) {
 	case string:
 		return aString
@@ -91,7 +91,7 @@ func treeType(value any) string {
 
 // locate is the path of the first value of a type that is reached by the given names, lists being passed through. With members,
 // it is a member of what the names reach: of a map the decoder doesn't tell the key.
-func locate(value any, path string, names []string, is string, members bool) (string, bool) {
+func locate(value any, path string, names []string, is word, members bool) (string, bool) {
 	if len(names) == 0 && !members && treeType(value) == is {
 		return path, true
 	}

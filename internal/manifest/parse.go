@@ -68,10 +68,11 @@ func Parse(data []byte, opts Options) *Origin {
 	return p.origin
 }
 
-// Broken is the origin that is there but couldn't be read at all.
+// Broken is the origin that is there but couldn't be read at all. err goes to everybody who may see the origin's name.
 func Broken(name string, err error) *Origin {
 	p := &parser{origin: &Origin{Name: name}}
-	p.report(0).errorf("", "%v", err)
+	// What couldn't be read can't be quoted.
+	p.report(0).reject("", &problem{error: err, unquoted: err.Error()})
 	return p.origin
 }
 
@@ -83,7 +84,7 @@ type parser struct {
 	left int
 }
 
-func (p *parser) place() string {
+func (p *parser) place() word {
 	if p.opts.OriginKind == URLKind {
 		return "response"
 	}
@@ -93,30 +94,30 @@ func (p *parser) place() string {
 // document turns one document into its pod, or pods if it is a list.
 func (p *parser) document(d *document, r *report) {
 	if d.err != nil {
-		r.errorf("", "%v", d.err)
+		r.reject("", d.err)
 		return
 	}
 	tree, doubled, err := decodeTree(d.json)
 	if err != nil {
-		r.errorf("", "%v", err)
+		r.reject("", err)
 		return
 	}
 	doubled = append(doubled, d.doubled...)
 	if d.moreDoubled > 0 {
-		r.strict(p.opts.Strict, "", fmt.Sprintf("%d keys are set twice", len(doubled)+d.moreDoubled), "the last one of each counts")
+		r.strict(p.opts.Strict, "", problemf("%d keys are set twice", len(doubled)+d.moreDoubled), "the last one of each counts")
 	}
 	apiVersion, kind, err := typeOf(tree)
 	switch {
 	case err != nil:
-		r.errorf("", "%v", err)
+		r.reject("", err)
 	case apiVersion == "v1" && kind == "Pod":
 		p.pod(tree, doubled, r)
 	case apiVersion == "v1" && kind == "PodList" && p.opts.OriginKind == URLKind:
 		p.list(tree, doubled, r)
 	case apiVersion == "v1" && (kind == "PodList" || kind == "List"):
-		r.errorf("kind", "kind %s (v1) isn't read from a %s: write each Pod as a document of its own", kind, p.place())
+		r.errorf("kind", "kind %s (v1) isn't read from a %s: write each Pod as a document of its own", word(kind), p.place())
 	default:
-		r.errorf("kind", "kind %s (%s) can't run on a node: only v1 Pod documents are read", kind, apiVersion)
+		r.errorf("kind", "kind %s can't run on a node: only v1 Pod documents are read", kind+" ("+apiVersion+")")
 	}
 }
 
@@ -124,7 +125,7 @@ func (p *parser) document(d *document, r *report) {
 func (p *parser) list(tree map[string]any, doubled []doubledKey, r *report) {
 	items, err := itemsOf(tree)
 	if err != nil {
-		r.errorf("items", "%v", err)
+		r.reject("items", err)
 		return
 	}
 	if p.opts.Strict && len(doubled) >= maxDoubled {
@@ -140,7 +141,7 @@ func (p *parser) list(tree map[string]any, doubled []doubledKey, r *report) {
 		prefix := fmt.Sprintf("items[%d]", i)
 		r := r.within(prefix)
 		if object, err := checkItem(item); err != nil {
-			r.errorf("", "%v", err)
+			r.reject("", err)
 		} else {
 			p.pod(object, below(doubled, prefix+"."), r)
 		}
@@ -159,13 +160,13 @@ func (p *parser) pod(tree map[string]any, doubled []doubledKey, r *report) {
 	}
 	text, err := encodeTree(tree)
 	if err != nil {
-		r.errorf("", "%v", err)
+		r.reject("", err)
 		return
 	}
 	pod, unknown, err := decodePod(tree, text)
 	if err != nil {
-		field, message := explain(err, tree)
-		r.errorf(field, "%s", message)
+		field, why := explain(err, tree)
+		r.reject(field, why)
 		return
 	}
 	for _, u := range unknown {
@@ -183,7 +184,7 @@ func (p *parser) pod(tree map[string]any, doubled []doubledKey, r *report) {
 	errs = append(errs, validate(pod)...)
 	errs = append(errs, validateStatic(&pod.Spec)...)
 	for _, err := range errs {
-		r.errorf(err.Field, "%s", err.ErrorBody())
+		r.reject(err.Field, refusal(err))
 	}
 	if r.failed {
 		return
@@ -194,17 +195,17 @@ func (p *parser) pod(tree map[string]any, doubled []doubledKey, r *report) {
 // accept measures and digests a pod that is otherwise good.
 func (p *parser) accept(pod *v1.Pod, r *report) {
 	if err := checkSize(pod); err != nil {
-		r.errorf("", "%v", err)
+		r.reject("", err)
 		return
 	}
 	spec, err := SpecDigest(pod)
 	if err != nil {
-		r.errorf("", "%v", err)
+		r.reject("", err)
 		return
 	}
 	status, err := StatusDigest(pod)
 	if err != nil {
-		r.errorf("", "%v", err)
+		r.reject("", err)
 		return
 	}
 	p.origin.Pods = append(p.origin.Pods, &Pod{Pod: pod, Document: r.document, SpecDigest: spec, StatusDigest: status})

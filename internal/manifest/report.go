@@ -38,31 +38,42 @@ func (r *report) within(prefix string) *report {
 	return &report{parser: r.parser, document: r.document, prefix: prefix}
 }
 
+// errorf reports an error in the wordings of problemf.
 func (r *report) errorf(field, format string, args ...any) {
-	r.failed = true
-	r.parser.origin.Held = true
-	r.add(Error, field, fmt.Sprintf(format, args...))
+	r.reject(field, problemf(format, args...))
 }
 
+// reject reports why the document, or the item, can't be used.
+func (r *report) reject(field string, err error) {
+	r.failed = true
+	r.parser.origin.Held = true
+	r.add(Error, field, asProblem(err))
+}
+
+// warnf reports a warning in the wordings of problemf.
 func (r *report) warnf(field, format string, args ...any) {
-	r.add(Warning, field, fmt.Sprintf(format, args...))
+	r.add(Warning, field, problemf(format, args...))
 }
 
 // strict adds a problem that is an error to a strict reader; to others it is a warning, with what comes of it.
-func (r *report) strict(strict bool, field, problem, consequence string) {
+func (r *report) strict(strict bool, field string, what *problem, consequence word) {
 	if strict {
-		r.errorf(field, "%s", problem)
+		r.reject(field, what)
 		return
 	}
-	r.warnf(field, "%s: %s", problem, consequence)
+	r.warnf(field, "%v: %s", what, consequence)
 }
 
-func (r *report) add(severity Severity, field, message string) {
+func (r *report) add(severity Severity, field string, what *problem) {
 	r.counts[severity]++
 	if r.counts[severity] > maxFindings {
 		return
 	}
-	r.parser.add(Finding{Severity: severity, Document: r.document, Field: r.path(field), Message: oneLine(message)})
+	f := Finding{Severity: severity, Document: r.document, Field: r.path(field), Message: oneLine(what.Error())}
+	if what.unquoted != what.Error() {
+		f.Unquoted = oneLine(what.unquoted)
+	}
+	r.parser.add(f)
 }
 
 // close says how many findings were left out.

@@ -64,4 +64,18 @@ type Finding struct {
 	Field string
 	// Message is one line for people, without origin and field.
 	Message string
+	// Unquoted is Message without what it quotes of the manifest. Empty: it quotes nothing.
+	Unquoted string
+}
+
+// Redacted is the finding for those who may not see what is in a manifest: it has no text of it, as any may be a secret that was
+// put in a wrong place. Of the path it has what v1.Pod knows.
+func (f Finding) Redacted() Finding {
+	if f.Unquoted != "" {
+		f.Message, f.Unquoted = f.Unquoted, ""
+	}
+	if known := knownPath(f.Field); known != f.Field {
+		f.Field, f.Message = known, "one of its members: "+f.Message
+	}
+	return f
 }

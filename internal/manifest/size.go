@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -24,7 +23,7 @@ func checkSize(pod *v1.Pod) error {
 	}
 	data, err := json.Marshal(pod)
 	if err != nil {
-		return fmt.Errorf("encode the pod as JSON: %w", err)
+		return problemf("encode the pod as JSON: %v", err)
 	}
 	if len(data) > MaxPodSize-envelope {
 		return tooLarge("JSON", len(data))
@@ -34,7 +33,7 @@ func checkSize(pod *v1.Pod) error {
 	}
 	content := &structpb.Struct{}
 	if err := content.UnmarshalJSON(data); err != nil {
-		return fmt.Errorf("encode the pod as a Struct: %w", err)
+		return problemf("encode the pod as a Struct: %v", err)
 	}
 	if size := proto.Size(content); size > MaxPodSize-envelope {
 		return tooLarge("JSON (google.protobuf.Struct)", size)
@@ -42,6 +41,6 @@ func checkSize(pod *v1.Pod) error {
 	return nil
 }
 
-func tooLarge(format string, size int) error {
-	return fmt.Errorf("the pod is too large: %d bytes as %s, and %d at most can be sent", size, format, MaxPodSize-envelope)
+func tooLarge(format word, size int) error {
+	return problemf("the pod is too large: %d bytes as %s, and %d at most can be sent", size, format, MaxPodSize-envelope)
 }

@@ -119,7 +119,8 @@ func required(at *field.Path, value string) field.ErrorList {
 	return nil
 }
 
-// invalid is one error for each message.
+// invalid is one error for each message. A message, as every detail of an error, must not quote what is in the manifest: inspectors
+// get to see it, without the value.
 func invalid(at *field.Path, value any, messages []string) field.ErrorList {
 	var errs field.ErrorList
 	for _, m := range messages {

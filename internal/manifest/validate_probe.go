@@ -70,10 +70,18 @@ func validateLifecycle(c *v1.Container, once bool, grace *int64, path *field.Pat
 			exec: h.hook.Exec, httpGet: h.hook.HTTPGet, tcpSocket: h.hook.TCPSocket, sleep: h.hook.Sleep,
 		}, at)...)
 		if h.hook.Sleep != nil {
-			errs = append(errs, inRange(at.Child("sleep", "seconds"), &h.hook.Sleep.Seconds, 0, *grace)...)
+			errs = append(errs, validateSleep(h.hook.Sleep.Seconds, *grace, at.Child("sleep", "seconds"))...)
 		}
 	}
 	return errs
+}
+
+// validateSleep refuses a hook that sleeps longer than the pod has to end.
+func validateSleep(seconds, grace int64, at *field.Path) field.ErrorList {
+	if seconds >= 0 && seconds <= grace {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, seconds, "must be at least 0, and at most the pod's terminationGracePeriodSeconds")}
 }
 
 // handler is what a probe or a hook does: one of these.

@@ -18,11 +18,11 @@ func validateResources(r *v1.ResourceRequirements, path *field.Path) field.Error
 		at := path.Child("requests").Key(string(name))
 		switch {
 		case limited && request.Cmp(limit) > 0:
-			errs = append(errs, field.Invalid(at, request.String(), "must be at most the limit, "+limit.String()))
+			errs = append(errs, field.Invalid(at, request.String(), "must be at most the limit"))
 		case !limited && isWhole(name):
 			errs = append(errs, field.Required(path.Child("limits").Key(string(name)), "this resource can't be had without a limit"))
 		case limited && isWhole(name) && request.Cmp(limit) != 0:
-			errs = append(errs, field.Invalid(at, request.String(), "must be the limit, "+limit.String()))
+			errs = append(errs, field.Invalid(at, request.String(), "must be the limit"))
 		}
 	}
 	return errs

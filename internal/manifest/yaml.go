@@ -37,7 +37,7 @@ func (d *document) readYAML() {
 	}
 	root, err := parseYAML(d.data)
 	if err != nil {
-		d.err = fmt.Errorf("this isn't valid YAML: %w", shiftLines(err, d.line-1))
+		d.err = problemf("this isn't valid YAML: %v", shiftLines(err, d.line-1))
 		return
 	}
 	if d.empty = root == nil; d.empty {
@@ -45,14 +45,14 @@ func (d *document) readYAML() {
 	}
 	tree := yamlTree{weights: map[*yamlv3.Node]weight{}}
 	if w := tree.weigh(root); w.bytes > maxExpanded || w.values > maxValues {
-		d.err = fmt.Errorf("it has too many values, or its anchors and aliases expand to too many: more than %d, or %d MiB of text",
+		d.err = problemf("it has too many values, or its anchors and aliases expand to too many: more than %d, or %d MiB of text",
 			maxValues, maxExpanded>>20)
 		return
 	}
 	tree.findDoubled(root, d.line-1)
 	data, err := yaml.YAMLToJSON(d.data)
 	if err != nil {
-		d.err = fmt.Errorf("this YAML can't be turned into JSON: %w", shiftLines(err, d.line-1))
+		d.err = problemf("this YAML can't be turned into JSON: %v", shiftLines(err, d.line-1))
 		return
 	}
 	d.json, d.doubled, d.moreDoubled = data, tree.doubled, tree.moreDoubled
@@ -183,17 +183,23 @@ func (t *yamlTree) addDoubled(line int) {
 	t.doubled = append(t.doubled, doubledKey{path.String(), line})
 }
 
-var lineNumber = regexp.MustCompile(`line (\d+)`)
+var (
+	lineNumber = regexp.MustCompile(`line (\d+)`)
+	// firstLine is the number that is the parser's for sure, and not part of what it quotes.
+	firstLine = regexp.MustCompile(`^near line \d+: `)
+)
 
 // shiftLines turns a parser's error, which counts lines from the document's first, into one that counts from the origin's. Of
 // some errors the parser tells the line in which the surrounding value begins, so it is "near".
-func shiftLines(err error, by int) error {
+func shiftLines(err error, by int) *problem {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	return errors.New(lineNumber.ReplaceAllStringFunc(text, func(m string) string {
+	text = lineNumber.ReplaceAllStringFunc(text, func(m string) string {
 		n, err := strconv.Atoi(strings.TrimPrefix(m, "line "))
 		if err != nil {
 			return m
 		}
 		return "near line " + strconv.Itoa(n+by)
-	}))
+	})
+	place := firstLine.FindString(text)
+	return problemf("%s%s", word(place), text[len(place):])
 }

@@ -125,7 +125,7 @@ func TestPreviewFindings(t *testing.T) {
 	}
 }
 
-// TestPreviewReady: what would make a source ready says so, and the pods of sources that aren't configured any more would go.
+// TestPreviewReady: what would make a source ready doesn't make it so.
 func TestPreviewReady(t *testing.T) {
 	h := newHub(nil)
 	h.Apply(mergetest.Set("file", 1, "a: [held]"))

@@ -26,6 +26,8 @@ type Finding struct {
 	manifest.Finding
 	Origin string
 	Kept   []*manifest.Pod
+	// Conflict is set if the Severity is manifest.Conflict. The Message names its winner.
+	Conflict Conflict
 }
 
 // Sources is the state of every source, in order of priority.
@@ -73,25 +75,9 @@ func (s *source) findings() []Finding {
 		}
 	}
 	for _, c := range s.conflicts {
-		out = append(out, Finding{Origin: c.waits.origin.Name, Finding: manifest.Finding{
-			Severity: manifest.Conflict, Document: c.waits.pod.Document, Field: c.field(), Message: c.message(),
+		out = append(out, Finding{Origin: c.Waits.Origin, Conflict: c, Finding: manifest.Finding{
+			Severity: manifest.Conflict, Document: c.Waits.Pod.Document, Field: c.field(), Message: c.Message(true),
 		}})
 	}
 	return out
-}
-
-func (c conflict) field() string {
-	if c.sameUID {
-		return "metadata.uid"
-	}
-	return "metadata.name"
-}
-
-func (c conflict) message() string {
-	what := "pod " + c.waits.pod.Namespace + "/" + c.waits.pod.Name
-	if c.sameUID {
-		what += fmt.Sprintf(" with uid %s", c.waits.pod.UID)
-	}
-	return fmt.Sprintf("%s is defined by source %s in %s already, which has precedence; this one waits until that is gone",
-		what, c.winner.source.Name, c.winner.origin.Name)
 }

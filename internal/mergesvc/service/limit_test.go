@@ -12,6 +12,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/service"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -26,7 +28,7 @@ func TestStockClient(t *testing.T) {
 	n := start(t, o)
 	n.set("api", "x: large-1(pad=1500) large-2(pad=1500) large-3(pad=1500)")
 	var kept strings.Builder
-	for i := range 9000 {
+	for i := range 4000 {
 		fmt.Fprintf(&kept, "%s-%04d(uid=%036d,ns=%s) ", strings.Repeat("n", 240), i, i, strings.Repeat("s", 63))
 	}
 	for _, source := range []string{"file", "file:more"} {
@@ -37,7 +39,7 @@ func TestStockClient(t *testing.T) {
 		}
 		n.set(source, "a: "+text)
 		broken := mergetest.Set(source, 100, "a: [held] [error: bad]")
-		for i := range 20_000 {
+		for i := range 9000 {
 			broken.Origins = append(broken.Origins, &manifest.Origin{
 				Name: fmt.Sprintf("/etc/%05d", i), Findings: []manifest.Finding{{Severity: manifest.Warning, Message: strings.Repeat("odd ", 25)}},
 			})
@@ -53,7 +55,7 @@ func TestStockClient(t *testing.T) {
 			continue
 		}
 		findings := s.GetFindings()
-		if len(findings) < 2 || len(findings[0].GetKeptPods()) < 1000 || s.GetPodCount() != 9000 {
+		if len(findings) < 2 || len(findings[0].GetKeptPods()) < 1000 || s.GetPodCount() != 4000 {
 			t.Errorf("source %s has %d findings, the first with %d kept pods, and %d pods; want many of the first, all of the last",
 				s.GetName(), len(findings), len(findings[0].GetKeptPods()), s.GetPodCount())
 		}
@@ -66,8 +68,8 @@ func TestStockClient(t *testing.T) {
 		resp := n.list(&podconfigv1.ListPodsRequest{PageToken: strings.TrimPrefix(token, "start"), PageSize: 1 << 30})
 		listed, token = listed+len(resp.GetPods()), resp.GetNextPageToken()
 	}
-	if listed != 18_003 {
-		t.Errorf("the pages of ListPods have %d pods; want 18003", listed)
+	if listed != 8_003 {
+		t.Errorf("the pages of ListPods have %d pods; want 8003", listed)
 	}
 	if _, err := n.api.GetPod(t.Context(), &podconfigv1.GetPodRequest{Ref: &podconfigv1.PodRef{Uid: "large-1"}}); err != nil {
 		t.Errorf("GetPod of the largest: %v; want the pod", err)
@@ -81,8 +83,8 @@ func TestStockClient(t *testing.T) {
 				break
 			}
 		}
-		if streamed != 18_003 {
-			t.Errorf("the stream in %v has %d pods; want 18003", mode, streamed)
+		if streamed != 8_003 {
+			t.Errorf("the stream in %v has %d pods; want 8003", mode, streamed)
 		}
 		s.cancel()
 	}
@@ -91,30 +93,36 @@ func TestStockClient(t *testing.T) {
 // TestStockClientDiff: a diff that is too large is an error that says what to do, and the largest one that isn't reaches a stock
 // client, with findings without end.
 func TestStockClientDiff(t *testing.T) {
-	n := start(t, diffable)
-	n.set("file", "")
-	ask := func(size, findings int) (*podconfigv1.DiffManifestsResponse, error) {
-		req := &podconfigv1.DiffManifestsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF}
-		for i := range 5 {
-			pod := fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: p%d}, spec: {containers: [{name: m, image: i, args: [%q]}]}}",
-				i, strings.Repeat("x", size/5))
-			req.Manifests = append(req.Manifests, &podconfigv1.ManifestInput{Origin: fmt.Sprintf("/m/%d", i), Content: []byte(pod)})
-		}
-		var odd strings.Builder
-		for i := range findings {
-			fmt.Fprintf(&odd, "---\n{apiVersion: v1, kind: %s%d}\n", strings.Repeat("K", 50), i)
-		}
-		req.Manifests = append(req.Manifests, &podconfigv1.ManifestInput{Origin: "/m/odd", Content: []byte(odd.String())})
-		return n.api.DiffManifests(t.Context(), req)
+	preview := merge.Preview{}
+	n := start(t, options{service: func(c *service.Config) {
+		c.Parse = parse
+		c.Preview = func(string, []*manifest.Origin, []string) (merge.Preview, error) { return preview, nil }
+	}})
+	for range 9000 {
+		preview.Findings = append(preview.Findings, merge.Finding{
+			Origin: "/etc/odd", Finding: manifest.Finding{Severity: manifest.Error, Message: strings.Repeat("odd ", 40)},
+		})
 	}
-	resp, err := ask(3<<20-20<<10, 9000)
+	ask := func(kib int) (*podconfigv1.DiffManifestsResponse, error) {
+		origins, err := mergetest.Origins(strings.Repeat(fmt.Sprintf("a: web(pad=%d)\n", kib/5), 5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		added := revision.Change{Op: revision.ADD, Source: "file"}
+		for _, o := range origins {
+			added.Pods = append(added.Pods, &revision.Pod{Object: o.Pods[0].Pod, Source: "file"})
+		}
+		preview.Changes = []revision.Change{added}
+		return n.api.DiffManifests(t.Context(), &podconfigv1.DiffManifestsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
+	}
+	resp, err := ask(3<<10 - 20)
 	if err != nil {
 		t.Fatalf("DiffManifests of almost 3 MiB: %v; want the ops", err)
 	}
-	if len(resp.GetUpdates()) != 1 || len(resp.GetUpdates()[0].GetPods()) != 5 || len(resp.GetFindings()) < 100 || proto.Size(resp) > stockLimit {
+	if len(resp.GetUpdates()) != 1 || len(resp.GetUpdates()[0].GetPods()) != 5 || len(resp.GetFindings()) < 1000 || proto.Size(resp) > stockLimit {
 		t.Errorf("it has %d ops and %d findings; want one of five pods, and many", len(resp.GetUpdates()), len(resp.GetFindings()))
 	}
-	_, err = ask(3<<20, 0)
+	_, err = ask(3<<10 + 20)
 	wantCode(t, "DiffManifests of more than 3 MiB", err, codes.ResourceExhausted)
 	if err != nil && !strings.Contains(err.Error(), "fewer manifests") {
 		t.Errorf("it says %q; want what to do", err)

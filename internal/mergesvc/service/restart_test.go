@@ -3,71 +3,14 @@ package service_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/mergesvc"
-	"github.com/podstream/podstream/internal/mergesvc/merge"
-	"github.com/podstream/podstream/internal/mergesvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
-
-// stored is a node whose store is at path, with the given sources; none means file and api.
-func stored(path string, sources ...string) options {
-	return options{hub: func(c *mergesvc.Config) {
-		c.Store = &store.Config{Path: path, NoSync: true}
-		if len(sources) > 0 {
-			c.Sources = nil
-		}
-		for _, name := range sources {
-			c.Sources = append(c.Sources, merge.Source{Name: name})
-		}
-	}}
-}
-
-// killed is where a podconfigd that is killed at this moment leaves its store: at another path, as this one goes on.
-func killed(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	copied := newStore(t)
-	if err := os.WriteFile(copied, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return copied
-}
-
-func newStore(t *testing.T) string { return filepath.Join(t.TempDir(), "podconfigd.db") }
-
-// seen are the first-seen times by UID.
-func (n *node) seen() map[string]string {
-	n.t.Helper()
-	out := map[string]string{}
-	for _, p := range n.list(&podconfigv1.ListPodsRequest{}).GetPods() {
-		out[p.GetRef().GetUid()] = p.GetJson().GetFields()["metadata"].GetStructValue().GetFields()["annotations"].
-			GetStructValue().GetFields()[manifest.SeenAnnotation].GetStringValue()
-	}
-	return out
-}
-
-// stale are the UIDs of the pods that are known from the store only.
-func (n *node) stale() string {
-	n.t.Helper()
-	var out []string
-	for _, p := range n.list(&podconfigv1.ListPodsRequest{}).GetPods() {
-		if p.GetStale() {
-			out = append(out, p.GetRef().GetUid())
-		}
-	}
-	return strings.Join(out, " ")
-}
 
 // TestG6Restart checks G6: podconfigd is killed, and its sources have what they had. Who resumes is told of no pod, under the same
 // instance id; each source says once that it is ready; revisions go on, UIDs and first-seen times stay.

@@ -25,6 +25,8 @@ type watch struct {
 	history *history.History
 	log     *slog.Logger
 	out     sender
+	// sharing is the stream's sharedKey.
+	sharing any
 	// told is the revision of the last cursor that was sent.
 	told uint64
 	// behind is how it was caught up last, if what it had missed wasn't kept.
@@ -48,7 +50,7 @@ func (s *Server) WatchPodUpdates(
 	defer s.consumers.remove(c)
 	w := &watch{
 		consumer: c, server: s, history: s.history, log: s.log.With("consumer", sub.name, "identity", sub.caller.Identity),
-		out: sender{stream: stream, consumer: c, clock: s.clock},
+		out: sender{stream: stream, consumer: c, clock: s.clock}, sharing: sharedKey{sub.encoding, sub.view.Hash()},
 	}
 	err = w.run(stream.Context())
 	w.log.Info("consumer is gone", "revision", c.at.Load(), "why", err)
@@ -269,13 +271,14 @@ type sharedKey struct {
 
 // shared is a revision in bytes, cursor included, for all who see everything in one encoding.
 type shared struct {
-	frames []wire.Frame
+	// frames are of type wire.Frame, put into an interface here and not by each stream that sends them.
+	frames []any
 	cursor *podconfigv1.Cursor
 	err    error
 }
 
 func (w *watch) deliverShared(rev *revision.Revision) error {
-	s := rev.Shared(sharedKey{w.encoding, w.view.Hash()}, func() any {
+	s := rev.Shared(w.sharing, func() any {
 		u := w.unitOf(rev)
 		out := &shared{cursor: u.Cursor}
 		for frame, err := range wire.Frames(u, w.encoding) {
@@ -290,7 +293,7 @@ func (w *watch) deliverShared(rev *revision.Revision) error {
 		return status.Error(codes.Internal, s.err.Error())
 	}
 	for _, frame := range s.frames {
-		if err := w.out.frame(frame); err != nil {
+		if err := w.out.send(frame); err != nil {
 			return err
 		}
 	}

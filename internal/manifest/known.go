@@ -1,0 +1,75 @@
+package manifest
+
+import (
+	"reflect"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// manifestType has the fields that a manifest can have: those of a pod, or of a list of pods.
+type manifestType struct {
+	v1.Pod `json:",inline"`
+	Items  []v1.Pod `json:"items"`
+}
+
+// knownPath is the beginning of a field's path up to the first name that the manifest has chosen: a key of a map, or a field that
+// v1.Pod doesn't have. Either may be a secret that was put in a wrong place.
+func knownPath(path string) string {
+	t, rest := reflect.TypeFor[manifestType](), path
+	for rest != "" {
+		var size int
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		switch t.Kind() {
+		case reflect.Struct:
+			t, size = member(t, rest)
+		case reflect.Slice:
+			t, size = t.Elem(), indexSize(rest)
+		}
+		if size == 0 {
+			break
+		}
+		rest = rest[size:]
+	}
+	return strings.TrimSuffix(path, rest)
+}
+
+// member is the type of the field that a path begins with, and how many bytes of the path name it. Zero: the struct has none
+// such.
+func member(t reflect.Type, path string) (reflect.Type, int) {
+	name := strings.TrimPrefix(path, ".")
+	if end := strings.IndexAny(name, ".["); end >= 0 {
+		name = name[:end]
+	}
+	if f, ok := fieldNamed(t, name); ok {
+		return f, len(path) - len(strings.TrimPrefix(path, ".")) + len(name)
+	}
+	return t, 0
+}
+
+func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
+	for f := range t.Fields() {
+		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case tag == name && tag != "" && tag != "-":
+			return f.Type, true
+		case tag == "" && options == "inline":
+			if found, ok := fieldNamed(f.Type, name); ok {
+				return found, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// indexSize is the size of the index that a path begins with, such as "[12]", or zero.
+func indexSize(path string) int {
+	rest, ok := strings.CutPrefix(path, "[")
+	digits, _, closed := strings.Cut(rest, "]")
+	if !ok || !closed || digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return 0
+	}
+	return len(digits) + len("[]")
+}
