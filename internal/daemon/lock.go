@@ -16,6 +16,10 @@ func LockRootDir(dir string) (release func(), err error) {
 		return nil, fmt.Errorf("make --root-dir: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, unix.EROFS) {
+		// A disk that went bad must not keep the daemon from starting: it serves from memory. The directory itself can be locked.
+		f, err = os.Open(dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock --root-dir: %w", err)
 	}

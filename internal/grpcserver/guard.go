@@ -211,6 +211,7 @@ type conn struct {
 	up      atomic.Bool
 	denials atomic.Int32
 	closing sync.Once
+	ready   readiness
 	// info is who it is; guarded by guard.mu.
 	info *access.AuthInfo
 }

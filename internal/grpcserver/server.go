@@ -11,8 +11,10 @@ import (
 	"time"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	mw "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/selector"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -50,6 +52,9 @@ type Config struct {
 	Access *access.Access
 	// Limits bound what callers can make the server do. The zero value has defaults.
 	Limits Limits
+	// Quiet are streams whose messages are neither counted nor logged one by one, by full method: those that send so many that it
+	// would cost more than a tenth of sending them. Their services count for themselves.
+	Quiet []string
 	// ServerOptions are added to the server's own. Interceptors come innermost. Credentials and a tap handle are the server's.
 	ServerOptions []grpc.ServerOption
 	// Clock is for rates and the reading of files. Nil: the real one.
@@ -92,6 +97,8 @@ func New(cfg Config) *Server {
 		grpc.Creds(handshaker{cfg.Access.TransportCredentials(), s.guard}),
 		grpc.InTapHandle(s.guard.authorize),
 		grpc.StatsHandler(connectionContexts{}),
+		// Thousands of consumers that are told of a change now and then need no buffer each.
+		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(limits.HandshakeTimeout),
 		grpc.MaxConcurrentStreams(uint32(limits.MaxStreamsPerConnection)), //nolint:gosec // The flag is checked.
 		grpc.MaxRecvMsgSize(limits.MaxRequestBytes),
@@ -119,10 +126,15 @@ func interceptors(s *Server, metrics *grpcprom.ServerMetrics, rates *rates) []gr
 		return status.Error(codes.Internal, "internal error; the daemon's log has the details")
 	})
 	events := logging.WithLogOnEvents(logging.StartCall, logging.FinishCall)
+	loud := selector.MatchFunc(func(_ context.Context, call mw.CallMeta) bool {
+		return !slices.Contains(s.cfg.Quiet, call.FullMethod())
+	})
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(metrics.UnaryServerInterceptor(), logging.UnaryServerInterceptor(logger, events),
 			rates.unary, recovery.UnaryServerInterceptor(recoverer)),
-		grpc.ChainStreamInterceptor(metrics.StreamServerInterceptor(), logging.StreamServerInterceptor(logger, events),
+		grpc.ChainStreamInterceptor(
+			selector.StreamServerInterceptor(metrics.StreamServerInterceptor(), loud),
+			selector.StreamServerInterceptor(logging.StreamServerInterceptor(logger, events), loud),
 			rates.stream, s.endOwn, recovery.StreamServerInterceptor(recoverer)),
 	}
 }

@@ -20,6 +20,9 @@ func checkOrigin(t *testing.T, o *Origin) {
 		if f.Message == "" || strings.ContainsAny(f.Message+f.Field, "\n\r\x00") {
 			t.Errorf("finding isn't one line: %+v", f)
 		}
+		if r := f.Redacted(); r.Message == "" || r.Unquoted != "" || !strings.HasPrefix(f.Field, r.Field) || r != r.Redacted() {
+			t.Errorf("finding %+v is redacted to %+v", f, r)
+		}
 	}
 	if o.Held != (errors > 0) {
 		t.Errorf("Held is %v with %d errors", o.Held, errors)

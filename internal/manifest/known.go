@@ -9,8 +9,8 @@ import (
 
 // manifestType has the fields that a manifest can have: those of a pod, or of a list of pods.
 type manifestType struct {
-	v1.Pod `json:",inline"`
-	Items  []v1.Pod `json:"items"`
+	v1.Pod
+	Items []v1.Pod `json:"items"`
 }
 
 // knownPath is the beginning of a field's path up to the first name that the manifest has chosen: a key of a map, or a field that
@@ -24,7 +24,7 @@ func knownPath(path string) string {
 		}
 		switch t.Kind() {
 		case reflect.Struct:
-			t, size = member(t, rest)
+			t, size = memberType(t, rest)
 		case reflect.Slice:
 			t, size = t.Elem(), indexSize(rest)
 		}
@@ -36,9 +36,9 @@ func knownPath(path string) string {
 	return strings.TrimSuffix(path, rest)
 }
 
-// member is the type of the field that a path begins with, and how many bytes of the path name it. Zero: the struct has none
+// memberType is the type of the field that a path begins with, and how many bytes of the path name it. Zero: the struct has none
 // such.
-func member(t reflect.Type, path string) (reflect.Type, int) {
+func memberType(t reflect.Type, path string) (reflect.Type, int) {
 	name := strings.TrimPrefix(path, ".")
 	if end := strings.IndexAny(name, ".["); end >= 0 {
 		name = name[:end]
@@ -51,11 +51,11 @@ func member(t reflect.Type, path string) (reflect.Type, int) {
 
 func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
 	for f := range t.Fields() {
-		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case tag == name && tag != "" && tag != "-":
 			return f.Type, true
-		case tag == "" && options == "inline":
+		case tag == "" && f.Anonymous && f.Type.Kind() == reflect.Struct:
 			if found, ok := fieldNamed(f.Type, name); ok {
 				return found, true
 			}

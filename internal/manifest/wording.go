@@ -23,7 +23,7 @@ func problemf(format string, args ...any) *problem {
 	for i, arg := range args {
 		unquoted[i] = unquote(arg)
 	}
-	return &problem{error: errors.New(fmt.Sprintf(format, args...)), unquoted: fmt.Sprintf(format, unquoted...)}
+	return &problem{error: fmt.Errorf(format, args...), unquoted: fmt.Sprintf(format, unquoted...)}
 }
 
 func unquote(arg any) any {

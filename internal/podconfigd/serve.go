@@ -68,6 +68,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
 		Closing:  svc.Close, Access: rules, Limits: limits, Logger: log, Metrics: registry,
+		Quiet:         []string{podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName},
 		ServerOptions: append(opts.tracing.ServerOptions(tracers), grpc.ForceServerCodecV2(wire.NewCodec())),
 	})
 	health.tell(func(good bool) { server.SetHealth(storeHealth, good) })

@@ -19,20 +19,27 @@ func Fresh(st *history.State, v *view.View) []revision.Change {
 	return ops.Changes(names(st.Sources))
 }
 
-// Set is for a consumer that holds something nobody knows: one SET of all pods, labelled with the first source. An empty ADD
-// follows for each source that became ready after revision number: the SET speaks for the source of its label only.
+// Set is for a consumer of which it isn't known what it holds beside the pods of revision number: one SET of all pods, labelled with
+// the first source. Before it stand the removals since that are remembered, of sources that aren't ready: of those the SET tells no
+// removal. An empty ADD follows for each source that became ready since: the SET speaks for the source of its label only.
 func Set(st *history.State, number uint64, v *view.View) []revision.Change {
+	return asSet(since(st, number, v), st, number, v)
+}
+
+// asSet are changes since revision number for a consumer that gets a SET.
+func asSet(changes []revision.Change, st *history.State, number uint64, v *view.View) []revision.Change {
 	source, sources := "", v.Sources(st.Sources)
 	if len(sources) > 0 {
 		source = sources[0].Name
 	}
-	changes := []revision.Change{{Op: revision.SET, Source: source, Pods: v.Pods(st.Pods)}}
+	set := revision.Change{Op: revision.SET, Source: source, Pods: v.Pods(st.Pods)}
+	out := append(v.Unsaid(changes, st.Sources, st.Number), set)
 	for _, s := range sources {
 		if s.ReadyRevision > number {
-			changes = append(changes, revision.Change{Op: revision.ADD, Source: s.Name})
+			out = append(out, revision.Change{Op: revision.ADD, Source: s.Name})
 		}
 	}
-	return changes
+	return out
 }
 
 // Coalesced is for a consumer that is at revision number: what became of each pod since. In the snapshot modes that is a Set, or
@@ -40,6 +47,26 @@ func Set(st *history.State, number uint64, v *view.View) []revision.Change {
 func Coalesced(st *history.State, number uint64, v *view.View) ([]revision.Change, bool) {
 	if number < st.Horizon || number > st.Number {
 		return nil, false
+	}
+	changes := since(st, number, v)
+	if v.Snapshots() {
+		changes = snapshot(changes, st, number, v)
+	}
+	return changes, true
+}
+
+// snapshot are changes since revision number in the snapshot modes: a SET, or nothing if they tell nothing of it.
+func snapshot(changes []revision.Change, st *history.State, number uint64, v *view.View) []revision.Change {
+	if !tellsMore(changes) {
+		return nil
+	}
+	return asSet(changes, st, number, v)
+}
+
+// since is what became of each pod since revision number, but for the removals that were forgotten.
+func since(st *history.State, number uint64, v *view.View) []revision.Change {
+	if number >= st.Number {
+		return nil
 	}
 	var ops revision.Ops
 	for _, t := range st.Tombstones {
@@ -55,14 +82,7 @@ func Coalesced(st *history.State, number uint64, v *view.View) ([]revision.Chang
 			ops.Ready(s.Name)
 		}
 	}
-	changes := ops.Changes(names(st.Sources))
-	if v.Snapshots() {
-		if !tellsMore(changes) {
-			return nil, true
-		}
-		return Set(st, number, v), true
-	}
-	return changes, true
+	return ops.Changes(names(st.Sources))
 }
 
 // coalesce is the op for a pod of which the consumer knows all up to revision number.

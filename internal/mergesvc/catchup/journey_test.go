@@ -80,7 +80,7 @@ func (j *journey) exact(t *rapid.T) {
 		if rev == nil {
 			return
 		}
-		changes := j.view.Changes(rev, func() []*revision.Pod { return j.states[rev.Number].Pods })
+		changes := j.view.Changes(rev, j.life.at(rev.Number))
 		j.consumer.Loose, j.consumer.Coalesced = false, false
 		j.apply(t, "exact", j.pending.Settle(changes, rev.Number, j.life.at(rev.Number)), rev.Number)
 	}
@@ -95,6 +95,7 @@ func (j *journey) coalesced(t *rapid.T) {
 	how := "coalesced"
 	if !ok {
 		how, changes = "a SET", catchup.Set(st, j.at, j.view)
+		j.consumer.Doubt(st)
 	}
 	if j.at == st.Number && len(changes) > 0 {
 		t.Fatalf("Coalesced from the current revision tells\n%swant nothing", words(changes))
@@ -106,7 +107,7 @@ func (j *journey) coalesced(t *rapid.T) {
 // resume is another stream from where the last one was.
 func (j *journey) resume(*rapid.T) {
 	j.foreign = j.consumer.Reconnect() || j.foreign
-	j.pending = catchup.Undecided(j.State(), j.at, known(j.consumer.Pods, true), j.view)
+	j.pending = catchup.Undecided(j.State(), j.at, known(j.view, j.consumer.Pods, true), j.view)
 }
 
 // stranger is another stream of a consumer whose cursor can't be honoured.
@@ -116,8 +117,9 @@ func (j *journey) stranger(t *rapid.T) {
 	j.consumer.Elsewhere, j.foreign = true, true
 	j.consumer.Reconnect()
 	var changes []revision.Change
-	changes, j.pending = catchup.FromKnown(st, known(j.consumer.Pods, rapid.Bool().Draw(t, "names are told")), j.view)
+	changes, j.pending = catchup.FromKnown(st, known(j.view, j.consumer.Pods, rapid.Bool().Draw(t, "names are told")), j.view)
 	j.consumer.Loose, j.consumer.Coalesced = false, false
+	j.consumer.Doubt(st)
 	j.apply(t, "the difference", changes, st.Number)
 }
 

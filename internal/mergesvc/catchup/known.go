@@ -16,7 +16,8 @@ type Known struct {
 	Source string
 	// Namespace and Name are empty if the consumer doesn't tell.
 	Namespace, Name string
-	// SpecDigest and StatusDigest are as the consumer received them. An empty StatusDigest means the current one.
+	// SpecDigest and StatusDigest are as the consumer received them, in terms of its view. An empty StatusDigest means the current
+	// one.
 	SpecDigest, StatusDigest string
 }
 
@@ -33,10 +34,10 @@ func FromKnown(st *history.State, known []Known, v *view.View) (changes []revisi
 	for _, k := range known {
 		held[k.UID] = k
 	}
-	taken := map[string]bool{}
+	taken := map[podName]bool{}
 	for _, p := range st.Pods {
 		if !p.Stale {
-			taken[nameIn(p.Source, p.Object.Namespace, p.Object.Name)] = true
+			taken[nameOf(p)] = true
 		}
 		k, ok := held[p.UID()]
 		delete(held, p.UID())
@@ -53,7 +54,7 @@ func FromKnown(st *history.State, known []Known, v *view.View) (changes []revisi
 		delete(held, k.UID)
 		switch {
 		case !ok:
-		case taken[nameIn(k.Source, k.Namespace, k.Name)]:
+		case taken[k.fullName()]:
 			j.replace(k, nil)
 		case !j.decide(k, nil):
 			pending.add(k, nil)
@@ -61,23 +62,9 @@ func FromKnown(st *history.State, known []Known, v *view.View) (changes []revisi
 	}
 	changes = ops.Changes(names(st.Sources))
 	if v.Snapshots() {
-		return asSet(changes, st, v), newPending(st, st.Number, v)
+		return snapshot(changes, st, st.Number, v), newPending(st, st.Number, v)
 	}
 	return changes, pending
-}
-
-// asSet is the difference to known pods for a consumer that wants SETs.
-func asSet(changes []revision.Change, st *history.State, v *view.View) []revision.Change {
-	if !tellsMore(changes) {
-		return nil
-	}
-	var out []revision.Change
-	for _, c := range changes {
-		if c.Op == revision.REMOVE && !(v.Sees(c.Source) && st.ReadyAt(c.Source, st.Number)) {
-			out = append(out, c)
-		}
-	}
-	return append(out, Set(st, st.Number, v)...)
 }
 
 // judge decides on known pods by what the state at one revision has.
@@ -98,7 +85,7 @@ func (j judge) decide(k Known, now *revision.Pod) bool {
 		if (now == nil || onlyStored) && !k.settled(j.sources, j.number) {
 			return false
 		}
-	case onlyStored && !k.is(now):
+	case onlyStored && !k.is(now, j.view):
 		return false
 	}
 	j.turn(k, now)
@@ -110,9 +97,9 @@ func (j judge) turn(k Known, now *revision.Pod) {
 	switch {
 	case now == nil || !k.continues(now) || !j.view.Matches(now):
 		j.replace(k, now)
-	case k.SpecDigest != now.SpecDigest:
+	case !k.hasSpec(now, j.view):
 		change(j.ops, now)
-	case !k.is(now):
+	case !k.is(now, j.view):
 		j.ops.Add(revision.RECONCILE, now, nil)
 	}
 }
@@ -136,13 +123,25 @@ func (k Known) continues(p *revision.Pod) bool {
 	return k.Source == p.Source && (k.Name == "" || k.Name == p.Object.Name && k.Namespace == p.Object.Namespace)
 }
 
-// is tells whether the known pod is just this version.
-func (k Known) is(p *revision.Pod) bool {
-	return k.continues(p) && k.SpecDigest == p.SpecDigest && (k.StatusDigest == "" || k.StatusDigest == p.StatusDigest)
+// is tells whether the known pod is just this version, as the view shows it.
+func (k Known) is(p *revision.Pod, v *view.View) bool {
+	_, status := v.Digests(p)
+	return k.continues(p) && k.hasSpec(p, v) && (k.StatusDigest == "" || k.StatusDigest == status)
 }
 
-// nameIn is the full name within a source, where it is unique: a pod that bears it has taken the place of any other.
-func nameIn(source, namespace, name string) string { return source + "/" + namespace + "/" + name }
+// hasSpec tells whether the known pod has the spec of this version, as the view shows it.
+func (k Known) hasSpec(p *revision.Pod, v *view.View) bool {
+	spec, _ := v.Digests(p)
+	return k.SpecDigest != "" && k.SpecDigest == spec
+}
+
+// podName is the full name within a source, where it is unique: a pod that bears it has taken the place of any other.
+type podName struct{ source, namespace, name string }
+
+func nameOf(p *revision.Pod) podName { return podName{p.Source, p.Object.Namespace, p.Object.Name} }
+
+// fullName is the known pod's; without a name if the consumer doesn't tell it.
+func (k Known) fullName() podName { return podName{k.Source, k.Namespace, k.Name} }
 
 // pod is what is known of a known pod: enough for a REMOVE.
 func (k Known) pod() *revision.Pod {

@@ -2,12 +2,15 @@ package catchup_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
-	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
@@ -188,6 +191,36 @@ func TestUndecidedInSnapshotModes(t *testing.T) {
 	v := mustView(view.Config{Mode: snapshot})
 	pending := catchup.Undecided(l.State(), 0, []catchup.Known{held("file", "lost()")}, v)
 	rev := l.set("file", "x: web()")
-	changes := v.Changes(rev, func() []*revision.Pod { return l.State().Pods })
+	changes := v.Changes(rev, l.State)
 	wantWords(t, "file speaks", pending.Settle(changes, rev.Number, l.at(rev.Number)), "SET file: web")
+}
+
+// TestSettleCostsTheRevision: what a revision takes doesn't grow with the pods that are open, of which a consumer may claim any number.
+func TestSettleCostsTheRevision(t *testing.T) {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	var text strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&text, "p%d() ", i)
+	}
+	start := l.State()
+	rev := l.set("api", "x: "+text.String())
+	// fastest is the best of a few runs: a busy machine makes some slow.
+	fastest := func(open int) time.Duration {
+		var known []catchup.Known
+		for i := range open {
+			known = append(known, catchup.Known{UID: types.UID(fmt.Sprint("u", i)), Source: "file", Namespace: "default", Name: fmt.Sprint("f", i)})
+		}
+		_, pending := catchup.FromKnown(start, known, everything)
+		best := time.Hour
+		for range 9 {
+			began := time.Now()
+			pending.Settle(rev.Changes, rev.Number, l.at(rev.Number))
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	// A walk over all that is open, for each pod of the revision, takes more than a thousand times as long.
+	if one, many := fastest(1), fastest(5000); many > 50*one {
+		t.Errorf("a revision of 200 pods takes %v with 5000 open pods; want about the %v that it takes with one", many, one)
+	}
 }

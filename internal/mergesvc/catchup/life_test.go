@@ -99,11 +99,12 @@ func mustView(cfg view.Config) *view.View {
 	return v
 }
 
-// known is what a consumer says that it holds.
-func known(pods map[types.UID]*revision.Pod, named bool) []catchup.Known {
+// known is what a consumer with the view says that it holds.
+func known(v *view.View, pods map[types.UID]*revision.Pod, named bool) []catchup.Known {
 	var out []catchup.Known
 	for _, p := range pods {
-		k := catchup.Known{UID: p.UID(), Source: p.Source, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest}
+		k := catchup.Known{UID: p.UID(), Source: p.Source}
+		k.SpecDigest, k.StatusDigest = v.Digests(p)
 		if named {
 			k.Namespace, k.Name = p.Object.Namespace, p.Object.Name
 		}

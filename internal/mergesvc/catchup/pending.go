@@ -19,6 +19,12 @@ import (
 type Pending struct {
 	view *view.View
 	open map[types.UID]open
+	// named are the open ones by name. What is open no longer, or by another name, may stand there still.
+	named map[podName][]types.UID
+	// waits counts the open ones by the sources whose word may decide them, and former those that wait for all sources, as theirs
+	// is configured no longer.
+	waits  map[string]int
+	former int
 	// at is the revision up to which the consumer has been told, and sources their readiness then or later.
 	at      uint64
 	sources history.Sources
@@ -32,8 +38,13 @@ type open struct {
 }
 
 func newPending(st *history.State, number uint64, v *view.View) *Pending {
-	return &Pending{view: v, open: map[types.UID]open{}, at: number, sources: st.Sources}
+	return &Pending{
+		view: v, open: map[types.UID]open{}, named: map[podName][]types.UID{}, waits: map[string]int{}, at: number, sources: st.Sources,
+	}
 }
+
+// Empty tells whether there is nothing left open: then Settle returns the changes as they are, now and later.
+func (p *Pending) Empty() bool { return p == nil || len(p.open) == 0 }
 
 // add leaves open what becomes of the known pod; now has its UID in the state, nil if there is none.
 func (p *Pending) add(k Known, now *revision.Pod) {
@@ -41,7 +52,30 @@ func (p *Pending) add(k Known, now *revision.Pod) {
 	if now != nil {
 		o.holder = now.Source
 	}
+	if was, ok := p.open[k.UID]; !ok || was.fullName() != k.fullName() {
+		p.named[k.fullName()] = append(p.named[k.fullName()], k.UID)
+	}
+	p.close(k.UID)
 	p.open[k.UID] = o
+	p.count(o, 1)
+}
+
+// close takes away what is open no longer.
+func (p *Pending) close(uid types.UID) {
+	if o, ok := p.open[uid]; ok {
+		delete(p.open, uid)
+		p.count(o, -1)
+	}
+}
+
+func (p *Pending) count(o open, n int) {
+	p.waits[o.Source] += n
+	if o.holder != "" {
+		p.waits[o.holder] += n
+	}
+	if !p.sources.Configured(o.Source) {
+		p.former += n
+	}
 }
 
 // Undecided are those of the known pods whose fate was open at revision number, where the consumer resumes in the same view:
@@ -54,7 +88,7 @@ func Undecided(st *history.State, number uint64, known []Known, v *view.View) *P
 	}
 	for _, k := range known {
 		now := st.Pod(k.UID)
-		told := now != nil && v.Matches(now) && k.is(now) && now.SpecChanged <= number && now.StatusChanged <= number
+		told := now != nil && v.Matches(now) && k.is(now, v) && now.SpecChanged <= number && now.StatusChanged <= number
 		if !told && !k.settled(st.Sources, number) {
 			p.add(k, now)
 		}
@@ -67,7 +101,7 @@ func Undecided(st *history.State, number uint64, known []Known, v *view.View) *P
 // that of the revision, and is called only if there may be such a pod. A SET stays whole, as its consumer removes what isn't in
 // it. A nil Pending changes nothing.
 func (p *Pending) Settle(changes []revision.Change, number uint64, state func() *history.State) []revision.Change {
-	if p == nil || len(p.open) == 0 {
+	if p.Empty() {
 		return changes
 	}
 	due := p.due(changes)
@@ -112,22 +146,10 @@ func (p *Pending) due(changes []revision.Change) bool {
 	if slices.ContainsFunc(changes, func(c revision.Change) bool { return c.Op == revision.SET }) {
 		return true
 	}
-	spoke := func(source string) bool { return revision.TellsOf(changes, source) }
-	for _, o := range p.open {
-		if spoke(o.Source) || o.holder != "" && spoke(o.holder) {
-			return true
-		}
-		if p.sources.Configured(o.Source) {
-			continue
-		}
-		// It waits for all of them.
-		for _, s := range p.sources {
-			if !s.ReadyAt(p.at) && (spoke(s.Name) || !p.view.Sees(s.Name)) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.sources, func(s history.Source) bool {
+		spoke := revision.TellsOf(changes, s.Name)
+		return spoke && p.waits[s.Name] > 0 || p.former > 0 && !s.ReadyAt(p.at) && (spoke || !p.view.Sees(s.Name))
+	})
 }
 
 // tell is what the consumer has to be told of a change's pods.
@@ -144,15 +166,15 @@ func (p *Pending) tell(j judge, c revision.Change) {
 		case c.Op == revision.REMOVE:
 			// If it isn't the one that the consumer holds, that one's fate stays open.
 			if o.continues(pod) {
-				delete(p.open, pod.UID())
+				p.close(pod.UID())
 				j.ops.Add(c.Op, pod, nil)
 			}
-		case c.Op == revision.RECONCILE && o.StatusDigest == "" && o.is(pod):
+		case c.Op == revision.RECONCILE && o.StatusDigest == "" && o.is(pod, p.view):
 			// The status that the consumer has, which it took for the current one, is that no more.
-			delete(p.open, pod.UID())
+			p.close(pod.UID())
 			j.ops.Add(c.Op, pod, was)
 		default:
-			delete(p.open, pod.UID())
+			p.close(pod.UID())
 			j.turn(o.Known, pod)
 		}
 		if c.Op != revision.REMOVE {
@@ -165,7 +187,7 @@ func (p *Pending) tell(j judge, c revision.Change) {
 func (p *Pending) told(j judge, set revision.Change) {
 	for _, pod := range set.Pods {
 		if o, ok := p.open[pod.UID()]; ok {
-			delete(p.open, pod.UID())
+			p.close(pod.UID())
 			if !o.continues(pod) {
 				j.replace(o.Known, nil)
 			}
@@ -174,17 +196,27 @@ func (p *Pending) told(j judge, set revision.Change) {
 	}
 }
 
-// replaced removes the pending pods whose name the pod has taken, and whose UID nobody has.
+// replaced removes the pending pods whose name the pod has taken, and whose UID nobody has. The pod's own UID is open no longer.
 func (p *Pending) replaced(j judge, pod *revision.Pod) {
 	if pod.Stale {
 		return
 	}
-	name := nameIn(pod.Source, pod.Object.Namespace, pod.Object.Name)
-	for uid, o := range p.open {
-		if uid != pod.UID() && o.holder == "" && nameIn(o.Source, o.Namespace, o.Name) == name {
-			delete(p.open, uid)
+	name := nameOf(pod)
+	var left []types.UID
+	for _, uid := range p.named[name] {
+		switch o, ok := p.open[uid]; {
+		case !ok || o.fullName() != name:
+		case o.holder != "":
+			left = append(left, uid)
+		default:
+			p.close(uid)
 			j.replace(o.Known, nil)
 		}
+	}
+	if len(left) > 0 {
+		p.named[name] = left
+	} else {
+		delete(p.named, name)
 	}
 }
 
@@ -195,7 +227,7 @@ func (p *Pending) decide(j judge, st *history.State) {
 	})
 	for _, o := range left {
 		if pod := st.Pod(o.UID); j.decide(o.Known, pod) {
-			delete(p.open, o.UID)
+			p.close(o.UID)
 		} else {
 			p.add(o.Known, pod)
 		}

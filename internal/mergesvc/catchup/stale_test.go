@@ -145,7 +145,7 @@ func TestG7StoredChangesAfterTheCursor(t *testing.T) {
 	l = l.restarted("file")
 	st := l.State()
 	changes, _ := catchup.Coalesced(st, at, everything)
-	pending := catchup.Undecided(st, at, known(pods, true), everything)
+	pending := catchup.Undecided(st, at, known(everything, pods, true), everything)
 	wantWords(t, "after a restart", pending.Settle(changes, st.Number, l.at(st.Number)),
 		"REMOVE file: db", "UPDATE file: web", "RESTORE file: new")
 }

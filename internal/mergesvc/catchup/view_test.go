@@ -5,7 +5,6 @@ import (
 
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
 	"github.com/podstream/podstream/internal/mergesvc/history"
-	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/view"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -115,6 +114,44 @@ func TestG7StrangerOfUnseenSource(t *testing.T) {
 	wantWords(t, "api is ready", pending.Settle(v.Changes(rev, nil), rev.Number, l.at(rev.Number)), "REMOVE http: h")
 }
 
+// TestG7RemovalOfAnUnreadySource: a consumer keeps what a SET doesn't have of a source that isn't ready. So what is known to be gone
+// is told by a REMOVE before it.
+func TestG7RemovalOfAnUnreadySource(t *testing.T) {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}, Tombstones: 2})
+	l.set("api", "x: a() b()")                                    // 1
+	l.set("file", "bad: [held]\na: web(label.tier=a) db() job()") // 2
+	l.set("file", "bad: [held]\na: web(label.tier=b) db() job()") // 3
+	l.set("api", "x: b()")                                        // 4
+	l.set("file", "bad: [held]\na: web(label.tier=b) job()")      // 5
+	l.set("file", "bad: [held]\na: web(label.tier=b)")            // 6
+	all := mustView(view.Config{Mode: snapshot})
+	tierA := mustView(view.Config{Mode: snapshotAndUpdates, Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}})
+	for _, tc := range []struct {
+		what     string
+		view     *view.View
+		from, to uint64
+		want     []string
+	}{
+		{"a removal of api, which is ready", all, 3, 4, []string{"SET file: b db job web"}},
+		{"a removal of file, which isn't", all, 4, 5, []string{"REMOVE file: db", "SET file: b job web"}},
+		{"both", all, 3, 5, []string{"REMOVE file: db", "SET file: b job web"}},
+		{"a pod left the view", tierA, 2, 3, []string{"REMOVE file: web", "SET file:"}},
+	} {
+		got, ok := catchup.Coalesced(l.states[tc.to], tc.from, tc.view)
+		if !ok {
+			t.Errorf("%s: Coalesced tells false; want true, as nothing was forgotten", tc.what)
+		}
+		wantWords(t, tc.what, got, tc.want...)
+	}
+	st := l.State()
+	if _, ok := catchup.Coalesced(st, 3, all); ok {
+		t.Error("Coalesced from a revision of which removals were forgotten tells true; want false")
+	}
+	wantWords(t, "a SET, where a removal was forgotten", catchup.Set(st, 3, all), "REMOVE file: db job", "SET file: b web")
+	wantWords(t, "a SET in the incremental mode", catchup.Set(st, 3, everything), "REMOVE file: db job", "SET file: b web")
+	wantWords(t, "a SET for a consumer of which nothing is known", catchup.Set(st, st.Number, all), "SET file: b web")
+}
+
 // TestG7Snapshot: in the snapshot modes every way to catch up is a SET, where there is anything to tell that the mode tells.
 func TestG7Snapshot(t *testing.T) {
 	for _, mode := range []podconfigv1.NotificationMode{snapshot, snapshotAndUpdates} {
@@ -173,7 +210,7 @@ func TestG7Snapshot(t *testing.T) {
 				changes, pending := catchup.FromKnown(st, tc.known, v)
 				wantWords(t, "from known pods, "+tc.what, changes, tc.want...)
 				rev, _, _ := l.Next(6)
-				got := pending.Settle(v.Changes(rev, func() []*revision.Pod { return l.states[7].Pods }), 7, l.at(7))
+				got := pending.Settle(v.Changes(rev, l.at(7)), 7, l.at(7))
 				wantWords(t, "file speaks, and "+tc.what, got, "SET file: new web")
 			}
 		})

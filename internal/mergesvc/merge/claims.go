@@ -58,39 +58,19 @@ func isMirror(c *candidate) bool {
 	return ok
 }
 
-// Conflict is a pod that waits, and for what.
-type Conflict struct {
-	Waits, Winner Offer
-	// SameUID is set if they have one UID; else they have one name.
-	SameUID bool
+// conflict is a pod that waits, and for what.
+type conflict struct {
+	waits, winner *candidate
+	sameUID       bool
 }
 
-// Offer is a pod with the source and the origin that offer it.
-type Offer struct {
-	Source, Origin string
-	Pod            *manifest.Pod
+// told is the conflict as others get it.
+func (c conflict) told() Conflict {
+	return Conflict{Waits: c.waits.offer(), Winner: c.winner.offer(), SameUID: c.sameUID}
 }
 
-func (c *candidate) offer() Offer { return Offer{Source: c.source.Name, Origin: c.origin.Name, Pod: c.pod} }
-
-func (c Conflict) field() string {
-	if c.SameUID {
-		return "metadata.uid"
-	}
-	return "metadata.name"
-}
-
-// Message is the conflict in words. Only with winner does it tell of another pod than the one that waits: not everybody may know
-// of its source.
-func (c Conflict) Message(winner bool) string {
-	what, where := "pod "+c.Waits.Pod.Namespace+"/"+c.Waits.Pod.Name, "elsewhere"
-	if c.SameUID {
-		what = "the uid of " + what
-	}
-	if winner {
-		where = "by source " + c.Winner.Source + " in " + c.Winner.Origin
-	}
-	return what + " is defined " + where + " already, which has precedence; this one waits until that is gone"
+func (c *candidate) offer() Offer {
+	return Offer{Source: c.source.Name, Origin: c.origin.Name, Pod: c.pod}
 }
 
 // Conflicts are the pods that wait for another one's name or UID, each in words.
@@ -98,7 +78,7 @@ func (m *Merger) Conflicts() []string {
 	var out []string
 	for _, s := range m.sources {
 		for _, c := range s.conflicts {
-			out = append(out, c.Waits.Origin+": "+c.Message(true))
+			out = append(out, c.waits.origin.Name+": "+c.told().Message(true))
 		}
 	}
 	return out
@@ -113,11 +93,11 @@ func (m *Merger) arbitrate() touchedPods {
 		for _, o := range s.origins {
 			for _, c := range o.offers {
 				if w := uids[c.pod.UID]; w != nil {
-					s.conflicts = append(s.conflicts, Conflict{Waits: c.offer(), Winner: w.offer(), SameUID: true})
+					s.conflicts = append(s.conflicts, conflict{waits: c, winner: w, sameUID: true})
 					continue
 				}
 				if w := names[fullName(c.pod)]; w != nil && !isMirror(c) {
-					s.conflicts = append(s.conflicts, Conflict{Waits: c.offer(), Winner: w.offer()})
+					s.conflicts = append(s.conflicts, conflict{waits: c, winner: w})
 					continue
 				}
 				uids[c.pod.UID] = c

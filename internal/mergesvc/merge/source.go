@@ -24,7 +24,7 @@ type source struct {
 	origins       []*origin
 	byName        map[string]*origin
 	// conflicts are the offered pods that wait for another one's name or UID.
-	conflicts []Conflict
+	conflicts []conflict
 }
 
 // origin is what one origin offers: the pods it was last given, and those kept from before while it is held.

@@ -30,6 +30,19 @@ type Finding struct {
 	Conflict Conflict
 }
 
+// Conflict is a pod that waits for another one's name or UID.
+type Conflict struct {
+	Waits, Winner Offer
+	// SameUID is set if they have one UID; else they have one name.
+	SameUID bool
+}
+
+// Offer is a pod with the source and the origin that offer it.
+type Offer struct {
+	Source, Origin string
+	Pod            *manifest.Pod
+}
+
 // Sources is the state of every source, in order of priority.
 func (m *Merger) Sources() []SourceState {
 	counts := map[string]int{}
@@ -75,9 +88,30 @@ func (s *source) findings() []Finding {
 		}
 	}
 	for _, c := range s.conflicts {
-		out = append(out, Finding{Origin: c.Waits.Origin, Conflict: c, Finding: manifest.Finding{
-			Severity: manifest.Conflict, Document: c.Waits.Pod.Document, Field: c.field(), Message: c.Message(true),
+		told := c.told()
+		out = append(out, Finding{Origin: told.Waits.Origin, Conflict: told, Finding: manifest.Finding{
+			Severity: manifest.Conflict, Document: told.Waits.Pod.Document, Field: told.field(), Message: told.Message(true),
 		}})
 	}
 	return out
+}
+
+func (c Conflict) field() string {
+	if c.SameUID {
+		return "metadata.uid"
+	}
+	return "metadata.name"
+}
+
+// Message is the conflict in words. Only with winner does it tell of another pod than the one that waits: not everybody may know
+// of that.
+func (c Conflict) Message(winner bool) string {
+	what, where := "pod "+c.Waits.Pod.Namespace+"/"+c.Waits.Pod.Name, "elsewhere"
+	if c.SameUID {
+		what = "the uid of " + what
+	}
+	if winner {
+		where = "by source " + c.Winner.Source + " in " + c.Winner.Origin
+	}
+	return what + " is defined " + where + " already, which has precedence; this one waits until that is gone"
 }

@@ -19,7 +19,7 @@ import (
 //
 // POD is the pod's name. The keys are uid (default: the name), ns (default: default), image, phase, node, rv (the
 // resourceVersion), deleting (the grace period in seconds; sets a deletionTimestamp), mirror and hash (those annotations of
-// kubernetes.io/config), pad (so many KiB in an annotation), label.K and ann.K.
+// kubernetes.io/config), pad (so many KiB in an annotation), label.K, ann.K and env.K (a variable, whose value inspectors don't see).
 func Origins(text string) ([]*manifest.Origin, error) {
 	var out []*manifest.Origin
 	for _, line := range strings.Split(text, "\n") {
@@ -133,6 +133,10 @@ func apply(p *v1.Pod, key, value string) error {
 	}
 	if annotation, ok := strings.CutPrefix(key, "ann."); ok {
 		p.Annotations[annotation] = value
+		return nil
+	}
+	if name, ok := strings.CutPrefix(key, "env."); ok {
+		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, v1.EnvVar{Name: name, Value: value})
 		return nil
 	}
 	switch key {

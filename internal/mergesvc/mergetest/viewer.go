@@ -2,7 +2,6 @@ package mergetest
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,13 +21,17 @@ type Viewer struct {
 	// a REMOVE of one that it doesn't.
 	Loose bool
 
-	// absent are the pods that a SET didn't have, of sources that hadn't spoken.
+	// strange are pods of which podconfigd doesn't know that the consumer holds them.
+	strange map[types.UID]bool
+	// absent are the strange ones that a SET didn't have, of sources that hadn't spoken.
 	absent map[types.UID]bool
 }
 
 // ViewerAt is a consumer that holds just the state's pods that it sees.
 func ViewerAt(st *history.State, v *view.View) *Viewer {
-	return &Viewer{Consumer: At(&history.State{Pods: v.Pods(st.Pods)}), View: v, absent: map[types.UID]bool{}}
+	return &Viewer{
+		Consumer: At(&history.State{Pods: v.Pods(st.Pods)}), View: v, strange: map[types.UID]bool{}, absent: map[types.UID]bool{},
+	}
 }
 
 // Apply takes the consumer through the changes of a revision or a catch-up. settled tells of which sources a pod that isn't told
@@ -51,27 +54,57 @@ func (v *Viewer) Apply(changes []revision.Change, settled func(source string) bo
 			delete(v.absent, p.UID())
 		}
 	}
-	if err := v.apply(changes); err != nil {
+	if err := v.apply(changes, settled); err != nil {
 		return err
 	}
+	for _, c := range changes {
+		for _, p := range c.Pods {
+			if c.Op != revision.REMOVE || v.Pods[p.UID()] == nil {
+				delete(v.strange, p.UID())
+			}
+		}
+	}
 	for uid := range v.absent {
-		if settled(v.Pods[uid].Source) {
-			delete(v.Pods, uid)
-			delete(v.absent, uid)
+		switch p := v.Pods[uid]; {
+		case settled(p.Source):
+			v.forget(uid)
+		case !v.strange[uid]:
+			return fmt.Errorf("the SET lacks pod %s (%s of %s), which stays with the consumer; want REMOVE before it", p, uid, p.Source)
 		}
 	}
 	return nil
 }
 
-// Leave is what a consumer does itself once all sources are ready: it gives up the pods of those that aren't configured.
-func (v *Viewer) Leave(configured func(source string) bool) {
-	maps.DeleteFunc(v.Pods, func(uid types.UID, p *revision.Pod) bool {
-		if configured(p.Source) {
-			return false
+// forget is the end of a pod of which no change told.
+func (v *Viewer) forget(uid types.UID) {
+	delete(v.Pods, uid)
+	delete(v.strange, uid)
+	delete(v.absent, uid)
+}
+
+// Doubt is for changes that lead to the state without podconfigd knowing what the consumer holds: it has come from elsewhere, or
+// removals were forgotten. What the consumer holds then and the view doesn't show of the state is strange to podconfigd: no REMOVE
+// is owed for it, only the word that its source is ready.
+func (v *Viewer) Doubt(st *history.State) {
+	shown := map[types.UID]string{}
+	for _, p := range v.View.Pods(st.Pods) {
+		shown[p.UID()] = p.Source
+	}
+	for uid, p := range v.Pods {
+		if source, ok := shown[uid]; !ok || source != p.Source {
+			v.strange[uid] = true
 		}
-		delete(v.absent, uid)
-		return true
-	})
+	}
+}
+
+// Leave is what a consumer does itself once all sources are ready: it gives up the pods of those that aren't configured. Only what
+// is strange to podconfigd is left to that.
+func (v *Viewer) Leave(configured func(source string) bool) {
+	for uid, p := range v.Pods {
+		if v.strange[uid] && !configured(p.Source) {
+			v.forget(uid)
+		}
+	}
 }
 
 // Reconnect is the start of another stream: what was absent from a SET of the one before is a pod that the consumer holds, for all
@@ -82,18 +115,22 @@ func (v *Viewer) Reconnect() bool {
 	return was
 }
 
-func (v *Viewer) apply(changes []revision.Change) error {
+func (v *Viewer) apply(changes []revision.Change, settled func(source string) bool) error {
 	i := slices.IndexFunc(changes, func(c revision.Change) bool { return c.Op == revision.SET })
 	if i < 0 {
 		return v.Consumer.Apply(v.loosened(changes))
 	}
-	if err := v.Consumer.Apply(changes[:i]); err != nil {
+	if err := v.Consumer.Apply(v.loosened(changes[:i])); err != nil {
 		return err
 	}
 	for uid := range v.Pods {
 		v.absent[uid] = true
 	}
 	for _, p := range changes[i].Pods {
+		if held := v.Pods[p.UID()]; held != nil && held.Source != p.Source && !v.strange[p.UID()] && !settled(held.Source) {
+			return fmt.Errorf("the SET has pod %s (%s) of %s, and the consumer holds it of %s; want REMOVE before it",
+				p, p.UID(), p.Source, held.Source)
+		}
 		v.Pods[p.UID()] = p
 		delete(v.absent, p.UID())
 	}

@@ -23,7 +23,7 @@ func DrawView(t *rapid.T, mode podconfigv1.NotificationMode, sources ...string) 
 			Namespaces: some("namespaces", "default", "kube"), Names: some("names", "n0", "n1", "n2"),
 			LabelSelector: rapid.SampledFrom([]string{"", "", "tier=a", "tier!=a"}).Draw(t, "selector"),
 		},
-		Sources: some("scope", sources...),
+		Sources: some("scope", sources...), Redacted: rapid.Bool().Draw(t, "redacted"),
 	})
 	if err != nil {
 		panic(err)

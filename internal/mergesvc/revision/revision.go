@@ -2,6 +2,7 @@ package revision
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -55,9 +56,34 @@ type Revision struct {
 func (r *Revision) Shared(key any, build func() any) any {
 	slot, ok := r.shared.Load(key)
 	if !ok {
-		slot, _ = r.shared.LoadOrStore(key, sync.OnceValue(build))
+		slot, _ = r.shared.LoadOrStore(key, &sharedSlot{})
 	}
-	return slot.(func() any)()
+	s := slot.(*sharedSlot)
+	s.once.Do(func() {
+		value := build()
+		s.value.Store(&value)
+	})
+	if value := s.value.Load(); value != nil {
+		return *value
+	}
+	return nil
+}
+
+// Made is what Shared made for that key, or nil if nobody has asked yet.
+func (r *Revision) Made(key any) any {
+	slot, ok := r.shared.Load(key)
+	if !ok {
+		return nil
+	}
+	if value := slot.(*sharedSlot).value.Load(); value != nil {
+		return *value
+	}
+	return nil
+}
+
+type sharedSlot struct {
+	once  sync.Once
+	value atomic.Pointer[any]
 }
 
 // Trace is the W3C Trace Context of a change, as podconfig.v1.TraceContext.

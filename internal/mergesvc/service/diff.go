@@ -63,9 +63,17 @@ func (s *Server) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifes
 	case err != nil:
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
-	resp := &podconfigv1.DiffManifestsResponse{Revision: preview.Number, Findings: findingMessages(preview.Findings, maxDiffFindings)}
+	resp := &podconfigv1.DiffManifestsResponse{
+		Revision: preview.Number, Findings: findingMessages(findingsFor(v, source, preview.Findings), maxDiffFindings),
+	}
+	ready := func(of string) bool {
+		if of == source {
+			return preview.SourceReady
+		}
+		return s.history.State().ReadyAt(of, preview.Number)
+	}
 	changes := v.Changes(&revision.Revision{Source: source, Changes: preview.Changes}, nil)
-	resp.Updates, err = updateMessages(changes, preview.SourceReady, revision.Encoding{Format: req.GetFormat()})
+	resp.Updates, err = updateMessages(changes, ready, revision.Encoding{Format: req.GetFormat()})
 	return resp, err
 }
 
@@ -91,11 +99,11 @@ func (s *Server) inputs(req *podconfigv1.DiffManifestsRequest) (origins []*manif
 	return origins, gone, nil
 }
 
-func updateMessages(changes []revision.Change, ready bool, e revision.Encoding) ([]*podconfigv1.PodUpdate, error) {
+func updateMessages(changes []revision.Change, ready func(source string) bool, e revision.Encoding) ([]*podconfigv1.PodUpdate, error) {
 	var out []*podconfigv1.PodUpdate
 	size := 0
 	for _, c := range changes {
-		update := &podconfigv1.PodUpdate{Op: podconfigv1.PodOperation(c.Op), Source: c.Source, SourceReady: ready}
+		update := &podconfigv1.PodUpdate{Op: podconfigv1.PodOperation(c.Op), Source: c.Source, SourceReady: ready(c.Source)}
 		for _, p := range c.Pods {
 			encoding := e
 			if c.Op == revision.REMOVE {

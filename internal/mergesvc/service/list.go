@@ -7,13 +7,18 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -21,14 +26,23 @@ import (
 // The bounds of a page.
 const (
 	defaultPageSize = 500
-	// keptLists is how many states are kept for lists that are being paged through.
-	keptLists = 4
+	// keptLists is how many states are kept for lists that are being paged through, and listKeptFor how long after the last page.
+	keptLists   = 32
+	listKeptFor = time.Minute
 )
 
-// lists keeps the states that somebody is paging through, the latest used last.
+// lists keeps the states that somebody is paging through. Lists of one revision share theirs.
 type lists struct {
-	mu     sync.Mutex
-	states []*history.State
+	mu sync.Mutex
+	// kept has the one whose page was asked for last at its end.
+	kept  []keptList
+	pages uint64
+}
+
+// keptList is a state, and the count of the last page that it was kept for.
+type keptList struct {
+	state *history.State
+	page  uint64
 }
 
 // ListPods is part of podconfig.v1.PodConfigService.
@@ -69,7 +83,7 @@ func (s *Server) ListPods(ctx context.Context, req *podconfigv1.ListPodsRequest)
 		}
 		n := proto.Size(m)
 		if len(resp.Pods) == limit || size > 0 && size+n > wire.FragmentSize {
-			resp.NextPageToken = s.lists.keep(st, i)
+			resp.NextPageToken = s.lists.keep(st, i, s.clock)
 			break
 		}
 		resp.Pods, size = append(resp.Pods, m), size+n
@@ -77,17 +91,37 @@ func (s *Server) ListPods(ctx context.Context, req *podconfigv1.ListPodsRequest)
 	return resp, nil
 }
 
-// keep remembers the state and returns a token for the page that starts at index.
-func (l *lists) keep(st *history.State, index int) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.states = slices.DeleteFunc(l.states, func(o *history.State) bool { return o == st })
-	l.states = append(l.states, st)
-	if len(l.states) > keptLists {
-		l.states = slices.Clone(l.states[1:])
+// keep remembers the state for a while and returns a token for the page that starts at index.
+func (l *lists) keep(st *history.State, index int, c clock.Clock) string {
+	page := l.put(st)
+	later, ok := c.(clock.WithDelayedExecution)
+	if !ok {
+		later = clock.RealClock{}
 	}
+	// The function holds no state, as it lives on when the state has been dropped.
+	later.AfterFunc(listKeptFor, func() { l.drop(page) })
 	token := st.Instance + " " + strconv.FormatUint(st.Number, 10) + " " + strconv.Itoa(index)
 	return base64.RawURLEncoding.EncodeToString([]byte(token))
+}
+
+// put makes the state the one that was used last, and returns the count of its page.
+func (l *lists) put(st *history.State) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = slices.DeleteFunc(l.kept, func(k keptList) bool { return k.state == st })
+	l.pages++
+	l.kept = append(l.kept, keptList{st, l.pages})
+	if len(l.kept) > keptLists {
+		l.kept = slices.Delete(l.kept, 0, 1)
+	}
+	return l.pages
+}
+
+// drop forgets the state that was kept for a page, unless it has been used again since.
+func (l *lists) drop(page uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = slices.DeleteFunc(l.kept, func(k keptList) bool { return k.page == page })
 }
 
 func (l *lists) find(token string) (*history.State, int, error) {
@@ -103,9 +137,9 @@ func (l *lists) find(token string) (*history.State, int, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, st := range l.states {
-		if st.Instance == fields[0] && st.Number == number {
-			return st, index, nil
+	for _, k := range l.kept {
+		if k.state.Instance == fields[0] && k.state.Number == number {
+			return k.state, index, nil
 		}
 	}
 	return nil, 0, status.Errorf(codes.Aborted,
@@ -134,24 +168,37 @@ func (s *Server) GetPod(ctx context.Context, req *podconfigv1.GetPodRequest) (*p
 		namespace = "default"
 	}
 	st := s.history.State()
-	i := slices.IndexFunc(st.Pods, func(p *revision.Pod) bool {
-		// What is out of the caller's scope doesn't exist for it.
-		if !v.Matches(p) {
-			return false
-		}
-		if ref.GetUid() != "" {
-			return string(p.UID()) == ref.GetUid()
-		}
-		return p.Object.Namespace == namespace && p.Object.Name == ref.GetName()
-	})
-	if i < 0 {
+	var p *revision.Pod
+	if ref.GetUid() != "" {
+		p = st.Pod(types.UID(ref.GetUid()))
+	} else {
+		p = podNamed(st, v, namespace, ref.GetName())
+	}
+	// What is out of the caller's scope doesn't exist for it.
+	if p == nil || !v.Matches(p) {
 		return nil, status.Errorf(codes.NotFound, "there is no pod %s", describe(ref, namespace))
 	}
-	m, err := st.Pods[i].Message(revision.Encoding{Format: req.GetFormat(), Redacted: v.Redacted()})
+	m, err := p.Message(revision.Encoding{Format: req.GetFormat(), Redacted: v.Redacted()})
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return &podconfigv1.GetPodResponse{Pod: m, Revision: st.Number}, nil
+}
+
+// podNamed is the view's pod of that name, or nil. A static pod and the API server's mirror of it have the same one: the mirror is
+// only found where there is nothing else.
+func podNamed(st *history.State, v *view.View, namespace, name string) *revision.Pod {
+	var mirror *revision.Pod
+	for _, p := range st.Pods {
+		if p.Object.Namespace != namespace || p.Object.Name != name || !v.Matches(p) {
+			continue
+		}
+		if _, ok := p.Object.Annotations[manifest.MirrorAnnotation]; !ok {
+			return p
+		}
+		mirror = p
+	}
+	return mirror
 }
 
 func describe(ref *podconfigv1.PodRef, namespace string) string {

@@ -79,23 +79,24 @@ func TestListPodsLarge(t *testing.T) {
 	}
 }
 
-// TestListPodsTokenTooOld: only a few revisions are kept for lists; a token of another one is ABORTED.
+// TestListPodsTokenTooOld: only so many revisions are kept for lists; a token of another one is ABORTED.
 func TestListPodsTokenTooOld(t *testing.T) {
+	const kept = 32
 	n := start(t, options{})
 	var tokens []string
-	for i := range 5 {
+	for i := range kept + 1 {
 		n.set("file", fmt.Sprintf("a: a(image=%d) b()", i))
 		tokens = append(tokens, n.list(&podconfigv1.ListPodsRequest{PageSize: 1}).GetNextPageToken())
 	}
 	_, err := n.api.ListPods(context.Background(), &podconfigv1.ListPodsRequest{PageSize: 1, PageToken: tokens[0]})
-	wantCode(t, "the token of the oldest of five lists", err, codes.Aborted)
+	wantCode(t, "the token of the oldest of too many lists", err, codes.Aborted)
 	for i, token := range tokens[1:] {
 		if got := n.list(&podconfigv1.ListPodsRequest{PageToken: token}); uids(got.GetPods()) != "b" || got.GetRevision() != uint64(i+2) {
 			t.Errorf("the second page of revision %d has %q of revision %d; want b", i+2, uids(got.GetPods()), got.GetRevision())
 		}
 	}
 	other := start(t, options{})
-	_, err = other.api.ListPods(context.Background(), &podconfigv1.ListPodsRequest{PageToken: tokens[4]})
+	_, err = other.api.ListPods(context.Background(), &podconfigv1.ListPodsRequest{PageToken: tokens[kept]})
 	wantCode(t, "a token of another instance", err, codes.Aborted)
 	for _, token := range []string{"%", "x", base64.RawURLEncoding.EncodeToString([]byte("i 1 -1")), base64.RawURLEncoding.EncodeToString([]byte("i x 1"))} {
 		_, err := n.api.ListPods(context.Background(), &podconfigv1.ListPodsRequest{PageToken: token})

@@ -18,7 +18,7 @@ type sender struct {
 	stream   grpc.ServerStream
 	consumer *consumer
 	clock    clock.PassiveClock
-	// last is when the last message was taken.
+	// last is when the last message was given to the transport.
 	last time.Time
 }
 
@@ -39,9 +39,9 @@ func (s *sender) frame(f wire.Frame) error { return s.send(f) }
 func (s *sender) message(m *podconfigv1.WatchPodUpdatesResponse) error { return s.send(m) }
 
 func (s *sender) send(m any) error {
-	s.consumer.sending.Store(s.clock.Now().UnixNano())
-	err := sendFaulty(s.stream, m)
 	s.last = s.clock.Now()
+	s.consumer.sending.Store(s.last.UnixNano())
+	err := sendFaulty(s.stream, m)
 	s.consumer.sending.Store(0)
 	s.consumer.parked.Store(false)
 	return err

@@ -1,8 +1,8 @@
 package service
 
 import (
+	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -51,8 +51,9 @@ type Server struct {
 	consumers *consumers
 	lists     lists
 
-	closeOnce sync.Once
-	closing   chan struct{}
+	// closing ends when the server closes.
+	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
+	close   context.CancelFunc
 }
 
 // New returns a Server. Close ends its streams.
@@ -75,23 +76,16 @@ func New(cfg Config) *Server {
 	if cfg.ParkAfter == 0 {
 		cfg.ParkAfter = 5 * time.Second
 	}
-	return &Server{
+	s := &Server{
 		cfg: cfg, history: cfg.History, log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics,
-		consumers: newConsumers(cfg), closing: make(chan struct{}),
+		consumers: newConsumers(cfg),
 	}
+	s.closing, s.close = context.WithCancel(context.Background())
+	return s
 }
 
 // Close ends every stream with UNAVAILABLE, so that consumers come back to whoever serves next. Revisions that a stream is
 // sending are finished first.
-func (s *Server) Close() {
-	s.closeOnce.Do(func() { close(s.closing) })
-}
+func (s *Server) Close() { s.close() }
 
-func (s *Server) isClosing() bool {
-	select {
-	case <-s.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Server) isClosing() bool { return s.closing.Err() != nil }

@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/mergesvc/view"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -30,14 +32,38 @@ func (s *Server) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequ
 	if err != nil {
 		return nil, err
 	}
+	v, err := viewOf(caller, podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL, nil)
+	if err != nil {
+		return nil, err
+	}
 	resp := &podconfigv1.ListSourcesResponse{}
 	sources := s.cfg.Sources()
+	inScope := s.podsInScope(caller, v)
 	for _, src := range sources {
-		if len(caller.Sources) == 0 || slices.Contains(caller.Sources, src.Name) {
-			resp.Sources = append(resp.Sources, sourceMessage(src, maxFindings/len(sources)))
+		if !v.Sees(src.Name) {
+			continue
 		}
+		if inScope != nil {
+			src.Pods = inScope[src.Name]
+		}
+		src.Findings = findingsFor(v, src.Name, src.Findings)
+		resp.Sources = append(resp.Sources, sourceMessage(src, maxFindings/len(sources)))
 	}
 	return resp, nil
+}
+
+// podsInScope counts the pods of each source that the caller may know of. Nil: all of them.
+func (s *Server) podsInScope(caller access.Caller, v *view.View) map[string]int {
+	if len(caller.Nodes) == 0 {
+		return nil
+	}
+	counts := map[string]int{}
+	for _, p := range s.history.State().Pods {
+		if v.Matches(p) {
+			counts[p.Source]++
+		}
+	}
+	return counts
 }
 
 func sourceMessage(src merge.SourceState, limit int) *podconfigv1.Source {
@@ -53,6 +79,37 @@ func sourceMessage(src merge.SourceState, limit int) *podconfigv1.Source {
 	}
 	m.Findings = findingMessages(src.Findings, limit)
 	return m
+}
+
+// findingsFor are a source's findings as the view's caller may know them: without pods that are out of its scope, and without what
+// is quoted of manifests if it gets pods redacted.
+func findingsFor(v *view.View, source string, findings []merge.Finding) []merge.Finding {
+	out := make([]merge.Finding, 0, len(findings))
+	for _, f := range findings {
+		if f.Severity == manifest.Conflict {
+			if !sees(v, f.Conflict.Waits.Source, f.Conflict.Waits.Pod) {
+				continue
+			}
+			f.Message = f.Conflict.Message(sees(v, f.Conflict.Winner.Source, f.Conflict.Winner.Pod))
+		}
+		if v.Redacted() {
+			f.Finding = f.Finding.Redacted()
+		}
+		kept := f.Kept
+		f.Kept = nil
+		for _, p := range kept {
+			if sees(v, source, p) {
+				f.Kept = append(f.Kept, p)
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// sees tells whether a source's pod, served or not, is in the view.
+func sees(v *view.View, source string, p *manifest.Pod) bool {
+	return v.Matches(&revision.Pod{Object: p.Pod, Source: source})
 }
 
 // findingMessages are as many of the findings as fit into so many bytes, nearly.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
-	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/view"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -21,16 +20,19 @@ const (
 	defaultHeartbeat = 30 * time.Second
 	minHeartbeat     = time.Second
 	maxConsumerName  = 253
+	// maxKnownPods is more than any node runs.
+	maxKnownPods = 20_000
 )
 
 // subscription is a WatchPodUpdatesRequest that has been understood.
 type subscription struct {
-	name      string
-	caller    access.Caller
-	view      *view.View
-	encoding  revision.Encoding
-	filter    *podconfigv1.PodFilter
-	resume    *podconfigv1.Cursor
+	name     string
+	caller   access.Caller
+	view     *view.View
+	encoding revision.Encoding
+	filter   *podconfigv1.PodFilter
+	resume   *podconfigv1.Cursor
+	// known are the known_pods; nil once the stream has begun.
 	known     []catchup.Known
 	heartbeat time.Duration
 }
@@ -61,6 +63,11 @@ func newSubscription(ctx context.Context, req *podconfigv1.WatchPodUpdatesReques
 	sub := &subscription{
 		name: name, caller: caller, view: v, encoding: revision.Encoding{Format: format(req.GetFormat()), Redacted: v.Redacted()},
 		filter: req.GetFilter(), resume: req.GetResumeAfter(), heartbeat: heartbeat,
+	}
+	if n := len(req.GetKnownPods()); n > maxKnownPods {
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"known_pods: %d are more than the %d that are taken; send resume_after without them, and diff the SET that comes "+
+				"if it can't be honoured", n, maxKnownPods)
 	}
 	for i, k := range req.GetKnownPods() {
 		if k.GetUid() == "" {
@@ -107,26 +114,4 @@ func format(f podconfigv1.PodFormat) podconfigv1.PodFormat {
 		return podconfigv1.PodFormat_POD_FORMAT_JSON
 	}
 	return f
-}
-
-// translateKnown puts the digests that an inspector knows pods by in terms of the pods themselves.
-func (s *subscription) translateKnown(st *history.State) []catchup.Known {
-	if !s.view.Redacted() {
-		return s.known
-	}
-	out := make([]catchup.Known, 0, len(s.known))
-	for _, k := range s.known {
-		if p := st.Pod(k.UID); p != nil {
-			if r, err := p.Redacted(); err == nil {
-				if k.SpecDigest == r.SpecDigest {
-					k.SpecDigest = p.SpecDigest
-				}
-				if k.StatusDigest == r.StatusDigest {
-					k.StatusDigest = p.StatusDigest
-				}
-			}
-		}
-		out = append(out, k)
-	}
-	return out
 }

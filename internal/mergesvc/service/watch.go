@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 
@@ -52,7 +53,11 @@ func (s *Server) WatchPodUpdates(
 		consumer: c, server: s, history: s.history, log: s.log.With("consumer", sub.name, "identity", sub.caller.Identity),
 		out: sender{stream: stream, consumer: c, clock: s.clock}, sharing: sharedKey{sub.encoding, sub.view.Hash()},
 	}
-	err = w.run(stream.Context())
+	// One channel to wait on for both ends that a stream can have.
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	err = w.run(ctx)
 	w.log.Info("consumer is gone", "revision", c.at.Load(), "why", err)
 	return err
 }
@@ -89,9 +94,10 @@ func (w *watch) run(ctx context.Context) error {
 				return err
 			}
 			heartbeat.Reset(interval)
-		case <-w.server.closing:
-			return goingDown()
 		case <-ctx.Done():
+			if w.server.isClosing() {
+				return goingDown()
+			}
 			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
@@ -104,7 +110,9 @@ func goingDown() error {
 // begin takes the consumer from where it says it is to the current state, and says so.
 func (w *watch) begin() error {
 	st := w.history.State()
-	known := w.translateKnown(st)
+	// It may be much, and is needed once.
+	known := w.known
+	w.known = nil
 	how := metrics.Fresh
 	switch at, ok := w.placed(st); {
 	case ok:
@@ -249,7 +257,7 @@ func (w *watch) deliver(rev *revision.Revision) error {
 		// It has left the history in this moment. The current state is as true, only later: what comes between is told again.
 		return w.history.State()
 	}
-	changes := w.view.Changes(rev, func() []*revision.Pod { return at().Pods })
+	changes := w.view.Changes(rev, at)
 	changes = w.pending.Settle(changes, rev.Number, at)
 	if len(changes) == 0 {
 		return nil
@@ -278,17 +286,10 @@ type shared struct {
 }
 
 func (w *watch) deliverShared(rev *revision.Revision) error {
-	s := rev.Shared(w.sharing, func() any {
-		u := w.unitOf(rev)
-		out := &shared{cursor: u.Cursor}
-		for frame, err := range wire.Frames(u, w.encoding) {
-			if err != nil {
-				return &shared{err: err}
-			}
-			out.frames = append(out.frames, frame)
-		}
-		return out
-	}).(*shared)
+	s, ok := rev.Made(w.sharing).(*shared)
+	if !ok {
+		s = rev.Shared(w.sharing, func() any { return w.share(rev) }).(*shared)
+	}
 	if s.err != nil {
 		return status.Error(codes.Internal, s.err.Error())
 	}
@@ -301,6 +302,18 @@ func (w *watch) deliverShared(rev *revision.Revision) error {
 		w.delivered(rev, s.cursor)
 	}
 	return nil
+}
+
+func (w *watch) share(rev *revision.Revision) *shared {
+	u := w.unitOf(rev)
+	out := &shared{cursor: u.Cursor}
+	for frame, err := range wire.Frames(u, w.encoding) {
+		if err != nil {
+			return &shared{err: err}
+		}
+		out.frames = append(out.frames, frame)
+	}
+	return out
 }
 
 func (w *watch) unitOf(rev *revision.Revision) wire.Unit {
@@ -356,13 +369,20 @@ func (w *watch) readiness() []*podconfigv1.SourceReadiness {
 	return out
 }
 
-// logRemovals tells of the pods that only this consumer had: no revision's log line names them.
+// logRemovals tells of the pods that only this consumer had, the first by name: no revision's log line names them.
 func (w *watch) logRemovals(changes []revision.Change) {
+	const named = 10
+	count, first := 0, []string{}
 	for _, c := range changes {
-		for _, p := range c.Pods {
-			if c.Op == revision.REMOVE {
-				w.log.Info("consumer holds a pod that is gone and is told to remove it", "pod", p.String(), "uid", p.UID(), "source", p.Source)
-			}
+		if c.Op != revision.REMOVE {
+			continue
 		}
+		count += len(c.Pods)
+		for _, p := range c.Pods[:min(len(c.Pods), named-len(first))] {
+			first = append(first, fmt.Sprintf("%s uid=%s source=%s", p, p.UID(), p.Source))
+		}
+	}
+	if count > 0 {
+		w.log.Info("consumer holds pods that are gone and is told to remove them", "count", count, "first", first)
 	}
 }

@@ -1,16 +1,17 @@
 package view
 
 import (
+	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Changes are the ops that the consumer gets of a revision; none if it isn't concerned. pods gives all pods, seen or not, as
-// they are after the revision; it is called only if a SET takes them.
+// Changes are the ops that the consumer gets of a revision; none if it isn't concerned. state gives the state after the revision,
+// or one as late as the caller can have it; it is called only if a SET takes it.
 //
 // A change that takes a pod into the view is an ADD, one that takes it out a REMOVE of the version that was in it. A visible
 // source that became ready is always told: where the filter leaves no other word of it, by the empty ADD, or by the SET.
-func (v *View) Changes(rev *revision.Revision, pods func() []*revision.Pod) []revision.Change {
+func (v *View) Changes(rev *revision.Revision, state func() *history.State) []revision.Change {
 	if v.Everything() {
 		return rev.Changes
 	}
@@ -32,7 +33,7 @@ func (v *View) Changes(rev *revision.Revision, pods func() []*revision.Pod) []re
 	}
 	changes := ops.Changes(nil)
 	if v.Snapshots() {
-		return v.snapshot(rev, changes, pods)
+		return v.snapshot(rev, changes, state)
 	}
 	return changes
 }
@@ -55,8 +56,9 @@ func (v *View) change(ops *revision.Ops, op revision.Op, p, was *revision.Pod) {
 
 // snapshot puts the consumer's incremental changes into the ops of its mode. The choice is the kubelet's (podStorage.Merge in
 // pkg/kubelet/config): pods that come or go, or a source's first set, are told by a SET of all pods of all sources; changed ones
-// by ops of their own, or by the SET too; RECONCILE isn't told.
-func (v *View) snapshot(rev *revision.Revision, changes []revision.Change, pods func() []*revision.Pod) []revision.Change {
+// by ops of their own, or by the SET too; RECONCILE isn't told. Beyond the kubelet's, the
+// REMOVEs that the SET leaves unsaid stand before it.
+func (v *View) snapshot(rev *revision.Revision, changes []revision.Change, state func() *history.State) []revision.Change {
 	full := rev.BecameReady && v.Sees(rev.Source)
 	var updates []revision.Change
 	for _, c := range changes {
@@ -79,6 +81,19 @@ func (v *View) snapshot(rev *revision.Revision, changes []revision.Change, pods 
 		// Another source's set freed a name for a pod that the consumer sees; of that source it must not even hear.
 		source = changes[0].Source
 	}
-	set := revision.Change{Op: revision.SET, Source: source, Pods: v.Pods(pods())}
-	return append([]revision.Change{set}, updates...)
+	st := state()
+	set := revision.Change{Op: revision.SET, Source: source, Pods: v.Pods(st.Pods)}
+	return append(append(v.Unsaid(changes, st.Sources, rev.Number), set), updates...)
+}
+
+// Unsaid are those of the changes that a SET after revision number leaves unsaid: the REMOVEs of sources that aren't ready then, or
+// that the consumer doesn't see, as it keeps what a SET doesn't have of them. sources are as of that revision or a later one.
+func (v *View) Unsaid(changes []revision.Change, sources history.Sources, number uint64) []revision.Change {
+	var out []revision.Change
+	for _, c := range changes {
+		if c.Op == revision.REMOVE && !(v.Sees(c.Source) && sources.ReadyAt(c.Source, number)) {
+			out = append(out, c)
+		}
+	}
+	return out
 }

@@ -26,13 +26,13 @@ func words(changes []revision.Change) []string {
 	return out
 }
 
-// dearPods gives the pods, and fails the test if only a SET may ask for them and there is none to be.
-func dearPods(t *testing.T, allowed bool, pods ...*revision.Pod) func() []*revision.Pod {
-	return func() []*revision.Pod {
+// dearState gives a state with file ready and api not, and fails the test if only a SET may ask for it and there is none to be.
+func dearState(t *testing.T, allowed bool, pods ...*revision.Pod) func() *history.State {
+	return func() *history.State {
 		if !allowed {
-			t.Error("all pods are asked for; want that only for a SET")
+			t.Error("the state is asked for; want that only for a SET")
 		}
-		return pods
+		return &history.State{Number: 1, Pods: pods, Sources: history.Sources{{Name: "file", ReadyRevision: 1}, {Name: "api"}}}
 	}
 }
 
@@ -66,8 +66,8 @@ func TestG10EnterAndLeave(t *testing.T) {
 			v := mustView(t, view.Config{Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}})
 			var ops revision.Ops
 			ops.Add(tc.op, tc.is, tc.was)
-			rev := &revision.Revision{Source: "file", Changes: ops.Changes(nil)}
-			got := v.Changes(rev, dearPods(t, false))
+			rev := &revision.Revision{Number: 1, Source: "file", Changes: ops.Changes(nil)}
+			got := v.Changes(rev, dearState(t, false))
 			if diff := cmp.Diff(tc.want, words(got)); diff != "" {
 				t.Fatalf("the ops (-want +got):\n%s", diff)
 			}
@@ -97,12 +97,12 @@ func TestG10Order(t *testing.T) {
 	ops.Add(revision.UPDATE, pod("stays"), pod("stays"))
 	ops.Add(revision.DELETE, pod("leaves", tier("b")), pod("leaves"))
 	ops.Add(revision.RECONCILE, pod("runs"), pod("runs"))
-	rev := &revision.Revision{Source: "file", Changes: ops.Changes(nil)}
+	rev := &revision.Revision{Number: 1, Source: "file", Changes: ops.Changes(nil)}
 	v := mustView(t, view.Config{Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}})
 	want := []string{
 		"REMOVE file: gone leaves", "ADD api: new", "ADD file: enters", "UPDATE file: stays", "RECONCILE file: runs",
 	}
-	if diff := cmp.Diff(want, words(v.Changes(rev, dearPods(t, false)))); diff != "" {
+	if diff := cmp.Diff(want, words(v.Changes(rev, dearState(t, false)))); diff != "" {
 		t.Errorf("the ops (-want +got):\n%s", diff)
 	}
 }
@@ -137,12 +137,51 @@ func TestG9ReadyIsTold(t *testing.T) {
 				ops.Add(tc.op, tc.pod, nil)
 			}
 			ops.Ready("file")
-			rev := &revision.Revision{Source: "file", BecameReady: true, SourceReady: true, Changes: ops.Changes(nil)}
-			got := mustView(t, tc.cfg).Changes(rev, dearPods(t, tc.cfg.Mode == snapshot, inside, outside))
+			rev := &revision.Revision{Number: 1, Source: "file", BecameReady: true, SourceReady: true, Changes: ops.Changes(nil)}
+			got := mustView(t, tc.cfg).Changes(rev, dearState(t, tc.cfg.Mode == snapshot, inside, outside))
 			if diff := cmp.Diff(tc.want, words(got)); diff != "" {
 				t.Errorf("the ops (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestRemovalOfAnUnreadySource: a consumer keeps what a SET doesn't have of a source that isn't ready. So a REMOVE tells of it.
+func TestRemovalOfAnUnreadySource(t *testing.T) {
+	all := []*revision.Pod{pod("web"), pod("db", of("api"))}
+	for _, tc := range []struct {
+		name   string
+		source string
+		op     revision.Op
+		p, was *revision.Pod
+		add    *revision.Pod
+		want   []string
+	}{
+		{"a source that is ready", "file", revision.REMOVE, pod("gone"), nil, nil, []string{"SET file: web db"}},
+		{"a source that isn't", "api", revision.REMOVE, pod("gone", of("api")), nil, nil, []string{"REMOVE api: gone", "SET api: web db"}},
+		{"its pod leaves the view", "api", revision.UPDATE, pod("gone", of("api"), tier("b")), pod("gone", of("api")), nil,
+			[]string{"REMOVE api: gone", "SET api: web db"}},
+		{"its pod loses the name to one of a source that is ready", "file", revision.REMOVE, pod("web", of("api")), nil, pod("web"),
+			[]string{"REMOVE api: web", "SET file: web db"}},
+		{"its pod was never in the view", "api", revision.REMOVE, pod("gone", of("api"), tier("b")), nil, nil, []string{}},
+		{"a source that is configured no longer", "file", revision.REMOVE, pod("gone", of("old")), nil, nil,
+			[]string{"REMOVE old: gone", "SET file: web db"}},
+	} {
+		for _, mode := range []podconfigv1.NotificationMode{snapshotAndUpdates, snapshot} {
+			t.Run(tc.name+"/"+mode.String(), func(t *testing.T) {
+				var ops revision.Ops
+				ops.Add(tc.op, tc.p, tc.was)
+				if tc.add != nil {
+					ops.Add(revision.ADD, tc.add, nil)
+				}
+				rev := &revision.Revision{Number: 1, Source: tc.source, Changes: ops.Changes(nil)}
+				v := mustView(t, view.Config{Mode: mode, Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}})
+				got := v.Changes(rev, dearState(t, len(tc.want) > 0, all...))
+				if diff := cmp.Diff(tc.want, words(got)); diff != "" {
+					t.Errorf("the ops (-want +got):\n%s", diff)
+				}
+			})
+		}
 	}
 }
 
@@ -152,9 +191,9 @@ func TestSetOfAnUnseenSource(t *testing.T) {
 	var ops revision.Ops
 	ops.Add(revision.REMOVE, pod("old", of("file")), nil)
 	ops.Add(revision.ADD, pod("new", of("api")), nil)
-	rev := &revision.Revision{Source: "file", BecameReady: true, Changes: ops.Changes(nil)}
+	rev := &revision.Revision{Number: 1, Source: "file", BecameReady: true, Changes: ops.Changes(nil)}
 	v := mustView(t, view.Config{Mode: snapshotAndUpdates, Sources: []string{"api"}})
-	got := words(v.Changes(rev, dearPods(t, true, pod("new", of("api")), pod("secret", of("file")))))
+	got := words(v.Changes(rev, dearState(t, true, pod("new", of("api")), pod("secret", of("file")))))
 	if diff := cmp.Diff([]string{"SET api: new"}, got); diff != "" {
 		t.Errorf("the ops (-want +got):\n%s", diff)
 	}
@@ -163,7 +202,7 @@ func TestSetOfAnUnseenSource(t *testing.T) {
 // TestEverything: who asks for nothing in particular gets the revision's own changes.
 func TestEverything(t *testing.T) {
 	changes := []revision.Change{{Op: revision.ADD, Source: "file", Pods: []*revision.Pod{pod("a")}}}
-	got := mustView(t, view.Config{}).Changes(&revision.Revision{Source: "file", Changes: changes}, dearPods(t, false))
+	got := mustView(t, view.Config{}).Changes(&revision.Revision{Number: 1, Source: "file", Changes: changes}, dearState(t, false))
 	if len(got) != 1 || &got[0] != &changes[0] {
 		t.Errorf("the changes are %v; want those of the revision themselves", got)
 	}
@@ -197,7 +236,7 @@ func TestUpstreamsTable(t *testing.T) {
 		if firstSet {
 			ops.Ready("file")
 		}
-		rev := &revision.Revision{Source: "file", BecameReady: firstSet, SourceReady: true, Changes: ops.Changes(nil)}
+		rev := &revision.Revision{Number: 1, Source: "file", BecameReady: firstSet, SourceReady: true, Changes: ops.Changes(nil)}
 
 		set, update, deletion := "SET file: "+all, "UPDATE file: update", "DELETE file: delete"
 		for mode, want := range map[podconfigv1.NotificationMode][]string{
@@ -211,7 +250,7 @@ func TestUpstreamsTable(t *testing.T) {
 			wantsSet := slices.Contains(want, set)
 			// The filter matches them all: it is there so that incremental isn't simply the revision's own changes.
 			v := mustView(t, view.Config{Mode: mode, Filter: &podconfigv1.PodFilter{Namespaces: []string{"default"}}})
-			got := words(v.Changes(rev, dearPods(t, wantsSet, state...)))
+			got := words(v.Changes(rev, dearState(t, wantsSet, state...)))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: removes %v, adds %v, updates %v, deletes %v, reconciles %v, first set %v (-want +got):\n%s",
 					mode, removes, adds, updates, deletes, reconciles, firstSet, diff)
@@ -253,7 +292,7 @@ func TestG10Follows(t *testing.T) {
 					}
 					h.Append(rev)
 					st := h.State()
-					changes := v.Changes(rev, func() []*revision.Pod { return st.Pods })
+					changes := v.Changes(rev, h.State)
 					ready := func(source string) bool { return st.ReadyAt(source, st.Number) }
 					if err := consumer.Apply(changes, ready); err != nil {
 						t.Fatalf("revision %d: %v, in\n%v\nof\n%v", rev.Number, err, words(changes), words(rev.Changes))

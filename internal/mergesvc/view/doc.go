@@ -5,6 +5,6 @@
 // or out of it, and a SET where the mode wants one. It owns the hash that cursors carry, so that a cursor of another view is
 // recognised. The stream and the lists (mergesvc/service) make Views; catchup is given one.
 //
-// Views are immutable and shared freely. The package runs no goroutines, does no I/O, and never looks at a state: what a pod was
-// before, a revision tells.
+// Views are immutable and shared freely. The package runs no goroutines, does no I/O, and looks at a state only for a SET:
+// what a pod was before, a revision tells.
 package view

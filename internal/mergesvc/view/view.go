@@ -22,7 +22,7 @@ type Config struct {
 	Filter *podconfigv1.PodFilter
 	// Nodes and Sources are the scope of the caller's role, whatever it filters by. Empty: all of them.
 	Nodes, Sources []string
-	// Redacted is set if the caller gets pods without what may be secret in them. The view only tells it on.
+	// Redacted is set if the caller gets pods without what may be secret in them. Ops come of whole pods nevertheless.
 	Redacted bool
 }
 
@@ -99,6 +99,20 @@ func (v *View) Mode() podconfigv1.NotificationMode { return v.mode }
 
 // Redacted is as in Config.
 func (v *View) Redacted() bool { return v.redacted }
+
+// Digests are those that the consumer gets of the pod, and so the only ones to compare with what it says it has: whoever gets
+// redacted pods could test guesses of a secret against the others. Both are empty if the pod can't be redacted: then nothing is equal
+// to it.
+func (v *View) Digests(p *revision.Pod) (spec, status string) {
+	if !v.redacted {
+		return p.SpecDigest, p.StatusDigest
+	}
+	r, err := p.Redacted()
+	if err != nil {
+		return "", ""
+	}
+	return r.SpecDigest, r.StatusDigest
+}
 
 // Everything tells whether the consumer gets each revision as it is: incremental, without filter or scope.
 func (v *View) Everything() bool {

@@ -7,12 +7,14 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// report logs the findings of a file, one line for each, if they aren't those that it had before.
+// report logs the findings of a file, one line for each, if they aren't those that it had before. What a finding quotes of the
+// manifest may be a secret, and stays out of the log; `podctl sources` shows it to those who may see it.
 func report(log *slog.Logger, before []manifest.Finding, now *manifest.Origin) {
 	if slices.Equal(before, now.Findings) {
 		return
 	}
 	for _, f := range now.Findings {
+		f = f.Redacted()
 		attrs := []any{"file", now.Name, "document", f.Document, "field", f.Field, "reason", f.Message}
 		switch f.Severity {
 		case manifest.Error:

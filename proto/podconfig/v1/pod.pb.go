@@ -85,7 +85,8 @@ func (PodFormat) EnumDescriptor() ([]byte, []int) {
 type PodRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The pod's metadata.uid: unique among all pods that podconfigd serves. A static pod's UID follows its content, so an
-	// edited manifest is a new incarnation. Empty only in requests that look a pod up by namespace and name.
+	// edited manifest is a new incarnation. It is a hash of the manifest, its path and the node, and isn't redacted: who sees it
+	// can check guesses at short secrets in the manifest offline. Empty only in requests that look a pod up by namespace and name.
 	Uid string `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
 	// The pod's metadata.namespace. Empty in responses only in a REMOVE of a pod that podconfigd knows from the consumer's own
 	// known_pods alone.

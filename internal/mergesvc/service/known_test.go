@@ -1,0 +1,91 @@
+package service_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/podstream/podstream/internal/mergesvc/service"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// TestKnownPodsAreBounded: a request with as many known pods as are taken is served, with one line in the log for all that are gone;
+// one more is refused, with what to do.
+func TestKnownPodsAreBounded(t *testing.T) {
+	const most = 20_000
+	log := &syncBuffer{}
+	n := start(t, options{service: func(cfg *service.Config) { cfg.Logger = slog.New(slog.NewTextHandler(log, nil)) }})
+	n.set("file", "")
+	var pods []*podconfigv1.KnownPod
+	for i := range most + 1 {
+		pods = append(pods, &podconfigv1.KnownPod{Uid: fmt.Sprintf("u%05d", i), Source: "file", Namespace: "default", Name: fmt.Sprint("p", i)})
+	}
+	s := n.watch(reference(nil, pods[:most]...))
+	if got := len(s.unit().pods()); got != most {
+		t.Errorf("%d pods are told to be gone; want %d", got, most)
+	}
+	s.want("synced")
+	said := log.String()
+	if strings.Count(said, "uid=u") != 10 || !strings.Contains(said, "count=20000") || strings.Count(said, "told to remove") != 1 {
+		t.Errorf("the log has %d bytes and begins with\n%.2000s\nwant one line with the count and the first ten of them", len(said), said)
+	}
+	_, err := n.watch(reference(nil, pods...)).Recv()
+	wantCode(t, "one more", err, codes.ResourceExhausted)
+	if err != nil && !strings.Contains(err.Error(), "without them") {
+		t.Errorf("it says %q; want what to do", err)
+	}
+}
+
+// TestInspectorCannotGuess: by its known pods an inspector can't find out whether it has guessed a secret.
+func TestInspectorCannotGuess(t *testing.T) {
+	const secret, wrong = "hunter2hunter2", "sesame99sesame99"
+	guess := func(secret string) []*podconfigv1.KnownPod {
+		mine := start(t, options{})
+		mine.manifests(secretPod(secret))
+		return known(mine.watch(reference(nil)).unit())
+	}
+	n := start(t, options{})
+	look := n.as(inspector)
+	early := map[string]*stream{}
+	for _, s := range []string{secret, wrong} {
+		early[s] = look.watch(reference(nil, guess(s)...))
+		early[s].want("synced")
+	}
+	n.manifests(secretPod(secret))
+	for _, s := range []string{secret, wrong} {
+		early[s].want("UPDATE file: u1")
+		late := look.watch(reference(nil, guess(s)...))
+		late.want("UPDATE file: u1")
+		late.want("synced")
+	}
+	seen := known(look.watch(reference(nil)).unit())
+	look.watch(reference(nil, seen...)).want("synced")
+}
+
+// TestSnapshotOfAnUnreadySource: the pod of one file goes while another file can't be used, so that the source isn't ready. A consumer
+// removes nothing on the SET then; each mode is told by a REMOVE.
+func TestSnapshotOfAnUnreadySource(t *testing.T) {
+	n := start(t, options{})
+	n.set("file", "bad: [held]\na: web() db()")
+	streams := map[podconfigv1.NotificationMode]*stream{}
+	for mode, first := range map[podconfigv1.NotificationMode][]string{
+		incremental: {"ADD file: db web"}, snapshotAndUpdates: {"SET file: db web", "synced"}, snapshot: {"SET file: db web", "synced"},
+	} {
+		streams[mode] = n.watch(in(mode, nil))
+		streams[mode].want(first...)
+	}
+	streams[incremental].want("synced")
+	n.set("file", "bad: [held]\na: db()")
+	for mode, want := range map[podconfigv1.NotificationMode][]string{
+		incremental: {"REMOVE file: web"}, snapshotAndUpdates: {"REMOVE file: web", "SET file: db"}, snapshot: {"REMOVE file: web", "SET file: db"},
+	} {
+		for _, m := range streams[mode].want(want...).messages {
+			if m.GetUpdate().GetSourceReady() {
+				t.Errorf("%v: the %v says that file is ready; want not ready", mode, m.GetUpdate().GetOp())
+			}
+		}
+	}
+}
