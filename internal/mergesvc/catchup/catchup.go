@@ -1,6 +1,7 @@
 package catchup
 
 import (
+	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/view"
@@ -70,7 +71,7 @@ func since(st *history.State, number uint64, v *view.View) []revision.Change {
 	}
 	var ops revision.Ops
 	for _, t := range st.Tombstones {
-		if t.Removed > number && t.Pod.Created <= number && mayMatch(v, t.Pod) {
+		if t.Removed > number && t.Pod.Created <= number && mayMatch(v, t.Pod) && !failpoint.Active(failpoint.ForgetTombstones) {
 			ops.Add(revision.REMOVE, t.Pod, nil)
 		}
 	}

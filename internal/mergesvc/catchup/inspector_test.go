@@ -19,8 +19,8 @@ func inspected(text string) catchup.Known {
 	return known(inspector, mergetest.At(l.State()).Pods, true)[0]
 }
 
-// TestInspectorCannotGuess: a secret can't be tried out by the digest of the pod that has it. Whoever says that it holds that pod, and
-// must not see the secret, is told the same as with a wrong guess, whichever way it comes.
+// TestInspectorCannotGuess: a secret can't be tried out by the digest of the pod that has it. Whoever says that it holds that pod,
+// and must not see the secret, is told the same as with a wrong guess, whichever way it comes.
 func TestInspectorCannotGuess(t *testing.T) {
 	const truth = "web(env.PASSWORD=sesame)"
 	for name, tc := range map[string]struct {

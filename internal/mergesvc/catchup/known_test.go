@@ -195,7 +195,7 @@ func TestUndecidedInSnapshotModes(t *testing.T) {
 	wantWords(t, "file speaks", pending.Settle(changes, rev.Number, l.at(rev.Number)), "SET file: web")
 }
 
-// TestSettleCostsTheRevision: what a revision takes doesn't grow with the pods that are open, of which a consumer may claim any number.
+// TestSettleCostsTheRevision: what a revision takes doesn't grow with the pods that are open, of which a consumer may claim many.
 func TestSettleCostsTheRevision(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	var text strings.Builder
@@ -208,7 +208,8 @@ func TestSettleCostsTheRevision(t *testing.T) {
 	fastest := func(open int) time.Duration {
 		var known []catchup.Known
 		for i := range open {
-			known = append(known, catchup.Known{UID: types.UID(fmt.Sprint("u", i)), Source: "file", Namespace: "default", Name: fmt.Sprint("f", i)})
+			name := fmt.Sprint("f", i)
+			known = append(known, catchup.Known{UID: types.UID(name), Source: "file", Namespace: "default", Name: name})
 		}
 		_, pending := catchup.FromKnown(start, known, everything)
 		best := time.Hour

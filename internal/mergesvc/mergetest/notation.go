@@ -19,7 +19,8 @@ import (
 //
 // POD is the pod's name. The keys are uid (default: the name), ns (default: default), image, phase, node, rv (the
 // resourceVersion), deleting (the grace period in seconds; sets a deletionTimestamp), mirror and hash (those annotations of
-// kubernetes.io/config), pad (so many KiB in an annotation), label.K, ann.K and env.K (a variable, whose value inspectors don't see).
+// kubernetes.io/config), pad (so many KiB in an annotation), label.K, ann.K and env.K (a variable; inspectors don't see its
+// value).
 func Origins(text string) ([]*manifest.Origin, error) {
 	var out []*manifest.Origin
 	for _, line := range strings.Split(text, "\n") {

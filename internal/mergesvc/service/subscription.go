@@ -22,6 +22,8 @@ const (
 	maxConsumerName  = 253
 	// maxKnownPods is more than any node runs.
 	maxKnownPods = 20_000
+	// maxKnownSources is of how many sources they may be.
+	maxKnownSources = 256
 )
 
 // subscription is a WatchPodUpdatesRequest that has been understood.
@@ -69,7 +71,11 @@ func newSubscription(ctx context.Context, req *podconfigv1.WatchPodUpdatesReques
 			"known_pods: %d are more than the %d that are taken; send resume_after without them, and diff the SET that comes "+
 				"if it can't be honoured", n, maxKnownPods)
 	}
+	sources := map[string]bool{}
 	for i, k := range req.GetKnownPods() {
+		if sources[k.GetSource()] = true; len(sources) > maxKnownSources {
+			return nil, status.Errorf(codes.ResourceExhausted, "known_pods: they are of more than %d sources", maxKnownSources)
+		}
 		if k.GetUid() == "" {
 			return nil, status.Errorf(codes.InvalidArgument, "known_pods[%d].uid: is empty", i)
 		}

@@ -2,7 +2,7 @@ package service
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"slices"
 
@@ -107,74 +107,6 @@ func goingDown() error {
 	return status.Error(codes.Unavailable, "podconfigd is going down; subscribe again and resume")
 }
 
-// begin takes the consumer from where it says it is to the current state, and says so.
-func (w *watch) begin() error {
-	st := w.history.State()
-	// It may be much, and is needed once.
-	known := w.known
-	w.known = nil
-	how := metrics.Fresh
-	switch at, ok := w.placed(st); {
-	case ok:
-		// Whatever it takes from here, exact history or a coalesced catch-up, follow finds out.
-		// What is published meanwhile can wait: a consumer that is always behind must get to its synced, too.
-		how, w.pending, w.told = metrics.Exact, catchup.Undecided(st, at, known, w.view), at
-		w.at.Store(at)
-		for w.at.Load() < st.Number {
-			if _, _, err := w.follow(); err != nil {
-				return err
-			}
-			if w.server.isClosing() {
-				return goingDown()
-			}
-		}
-		st = w.history.State()
-	case len(known) > 0:
-		how = metrics.Known
-		var changes []revision.Change
-		changes, w.pending = catchup.FromKnown(st, known, w.view)
-		w.logRemovals(changes)
-		if err := w.jump(st, changes); err != nil {
-			return err
-		}
-	case w.resume != nil:
-		how = metrics.Set
-		if err := w.jump(st, catchup.Set(st, st.Number, w.view)); err != nil {
-			return err
-		}
-	default:
-		if err := w.jump(st, catchup.Fresh(st, w.view)); err != nil {
-			return err
-		}
-	}
-	if w.behind == "" {
-		w.server.metrics.Catchups.WithLabelValues(how).Inc()
-	} else {
-		how = w.behind
-	}
-	w.log.Info("consumer is synced", "how", how, "revision", w.at.Load(), "pods", len(st.Pods))
-	cursor := w.cursorAt(st.Instance, w.at.Load())
-	err := w.out.message(&podconfigv1.WatchPodUpdatesResponse{
-		Event:  &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{Sources: w.readiness()}},
-		Cursor: cursor,
-	})
-	w.arrived(cursor)
-	w.synced.Store(true)
-	return err
-}
-
-// placed tells whether the consumer's cursor belongs to this history and view, and at which revision it is.
-func (w *watch) placed(st *history.State) (uint64, bool) {
-	c := w.resume
-	if c == nil || !w.history.Knows(c.GetInstanceId()) || c.GetView() != w.view.Hash() || c.GetRevision() > st.Number {
-		return 0, false
-	}
-	if failpoint.Active(failpoint.ResendCovered) && c.GetRevision() > 0 {
-		return c.GetRevision() - 1, true
-	}
-	return c.GetRevision(), true
-}
-
 // follow sends what has been published since the consumer's revision: the next one, or a catch-up if that is no longer kept.
 // If there is nothing it tells so, with a channel that is closed when there is.
 func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
@@ -197,7 +129,10 @@ func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 			}
 		}
 	}
-	if err := w.deliver(rev); err != nil {
+	switch err := w.deliver(rev); {
+	case errors.Is(err, errLeft):
+		return true, nil, w.fellBehind(at)
+	case err != nil:
 		return false, nil, err
 	}
 	w.at.Store(rev.Number)
@@ -243,100 +178,9 @@ func (w *watch) jump(st *history.State, changes []revision.Change) error {
 	return nil
 }
 
-// deliver sends one revision.
-func (w *watch) deliver(rev *revision.Revision) error {
-	span := w.startSpan(rev)
-	defer span.End()
-	if w.view.Everything() && w.pending.Empty() {
-		return w.deliverShared(rev)
-	}
-	at := func() *history.State {
-		if st, ok := w.history.StateAt(rev.Number); ok {
-			return st
-		}
-		// It has left the history in this moment. The current state is as true, only later: what comes between is told again.
-		return w.history.State()
-	}
-	changes := w.view.Changes(rev, at)
-	changes = w.pending.Settle(changes, rev.Number, at)
-	if len(changes) == 0 {
-		return nil
-	}
-	u := w.unitOf(rev)
-	u.Changes = changes
-	if err := w.out.unit(u); err != nil {
-		return err
-	}
-	w.delivered(rev, u.Cursor)
-	return nil
-}
-
-// sharedKey names what all consumers with one encoding and view share of a revision.
-type sharedKey struct {
-	encoding revision.Encoding
-	view     string
-}
-
-// shared is a revision in bytes, cursor included, for all who see everything in one encoding.
-type shared struct {
-	// frames are of type wire.Frame, put into an interface here and not by each stream that sends them.
-	frames []any
-	cursor *podconfigv1.Cursor
-	err    error
-}
-
-func (w *watch) deliverShared(rev *revision.Revision) error {
-	s, ok := rev.Made(w.sharing).(*shared)
-	if !ok {
-		s = rev.Shared(w.sharing, func() any { return w.share(rev) }).(*shared)
-	}
-	if s.err != nil {
-		return status.Error(codes.Internal, s.err.Error())
-	}
-	for _, frame := range s.frames {
-		if err := w.out.send(frame); err != nil {
-			return err
-		}
-	}
-	if len(s.frames) > 0 {
-		w.delivered(rev, s.cursor)
-	}
-	return nil
-}
-
-func (w *watch) share(rev *revision.Revision) *shared {
-	u := w.unitOf(rev)
-	out := &shared{cursor: u.Cursor}
-	for frame, err := range wire.Frames(u, w.encoding) {
-		if err != nil {
-			return &shared{err: err}
-		}
-		out.frames = append(out.frames, frame)
-	}
-	return out
-}
-
-func (w *watch) unitOf(rev *revision.Revision) wire.Unit {
-	return wire.Unit{
-		Number: rev.Number, Changes: rev.Changes, Observed: rev.Observed, Trace: rev.Trace, Sources: w.history.Sources(),
-		Cursor: w.cursorAt(rev.Instance, rev.Number),
-	}
-}
-
-func (w *watch) cursorAt(instance string, number uint64) *podconfigv1.Cursor {
-	return &podconfigv1.Cursor{InstanceId: instance, Revision: number, View: w.view.Hash()}
-}
-
-func (w *watch) delivered(rev *revision.Revision, cursor *podconfigv1.Cursor) {
-	w.server.metrics.DeliverySeconds.Observe(w.out.last.Sub(rev.Published).Seconds())
-	w.arrived(cursor)
-}
-
-// arrived notes the cursor that the consumer has been sent.
-func (w *watch) arrived(cursor *podconfigv1.Cursor) {
-	w.told = cursor.GetRevision()
-	w.cursor.Store(cursor)
-}
+// errLeft is returned by deliver if a SET is to be sent of a revision that has left the history in this moment: the pods of a later
+// one under its cursor would be told again.
+var errLeft = errors.New("the revision has left the history")
 
 // beat sends a heartbeat. It bears a cursor if revisions have gone by that held nothing for this view: so a consumer's cursor
 // doesn't grow old while nothing happens to it.
@@ -367,22 +211,4 @@ func (w *watch) readiness() []*podconfigv1.SourceReadiness {
 		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(w.at.Load())})
 	}
 	return out
-}
-
-// logRemovals tells of the pods that only this consumer had, the first by name: no revision's log line names them.
-func (w *watch) logRemovals(changes []revision.Change) {
-	const named = 10
-	count, first := 0, []string{}
-	for _, c := range changes {
-		if c.Op != revision.REMOVE {
-			continue
-		}
-		count += len(c.Pods)
-		for _, p := range c.Pods[:min(len(c.Pods), named-len(first))] {
-			first = append(first, fmt.Sprintf("%s uid=%s source=%s", p, p.UID(), p.Source))
-		}
-	}
-	if count > 0 {
-		w.log.Info("consumer holds pods that are gone and is told to remove them", "count", count, "first", first)
-	}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -49,7 +50,7 @@ func (v *View) change(ops *revision.Ops, op revision.Op, p, was *revision.Pod) {
 		ops.Add(op, p, was)
 	case holds:
 		ops.Add(revision.ADD, p, nil)
-	case held:
+	case held && !failpoint.Active(failpoint.DropLeave):
 		ops.Add(revision.REMOVE, before, nil)
 	}
 }

@@ -101,8 +101,8 @@ func (v *View) Mode() podconfigv1.NotificationMode { return v.mode }
 func (v *View) Redacted() bool { return v.redacted }
 
 // Digests are those that the consumer gets of the pod, and so the only ones to compare with what it says it has: whoever gets
-// redacted pods could test guesses of a secret against the others. Both are empty if the pod can't be redacted: then nothing is equal
-// to it.
+// redacted pods could test guesses of a secret against the others. Both are empty if the pod can't be redacted: then nothing is
+// equal to it.
 func (v *View) Digests(p *revision.Pod) (spec, status string) {
 	if !v.redacted {
 		return p.SpecDigest, p.StatusDigest

@@ -31,9 +31,10 @@ type PodOperation int32
 const (
 	// Never sent. A consumer that meets it, or a value that it doesn't know, resubscribes with NOTIFICATION_MODE_SNAPSHOT.
 	PodOperation_POD_OPERATION_UNSPECIFIED PodOperation = 0
-	// These are all the pods of all sources. What the consumer holds and isn't here is gone, if its source is ready. A SET that is
-	// too large for one message comes in several, `continued`, whose pods together are the set; one at the start of a stream is
-	// completed by `synced`, which tells which sources are ready and bears the cursor.
+	// These are all the pods of all sources. What the consumer holds and isn't here is gone, if its source is ready; what is known to
+	// be gone of a source that isn't, REMOVEs before the SET tell. A SET that is too large for one message comes in several,
+	// `continued`, whose pods together are the set; one at the start of a stream is completed by `synced`, which tells which sources
+	// are ready and bears the cursor.
 	PodOperation_POD_OPERATION_SET PodOperation = 1
 	// These pods are new. ADD of a pod that the consumer holds is an update of it. With no pods: the source has become ready.
 	PodOperation_POD_OPERATION_ADD PodOperation = 2
@@ -109,9 +110,10 @@ const (
 	NotificationMode_NOTIFICATION_MODE_UNSPECIFIED NotificationMode = 0
 	// Every change as the op that describes it.
 	NotificationMode_NOTIFICATION_MODE_INCREMENTAL NotificationMode = 1
-	// A SET where pods came or went, UPDATE and DELETE for the rest. No RECONCILE.
+	// A SET where pods came or went, UPDATE and DELETE for the rest. No RECONCILE. Before the SET stand REMOVEs of the pods that went
+	// of sources that aren't ready.
 	NotificationMode_NOTIFICATION_MODE_SNAPSHOT_AND_UPDATES NotificationMode = 2
-	// A SET for every change. No RECONCILE.
+	// A SET for every change, with the same REMOVEs before it. No RECONCILE.
 	NotificationMode_NOTIFICATION_MODE_SNAPSHOT NotificationMode = 3
 )
 
@@ -377,8 +379,9 @@ type WatchPodUpdatesRequest struct {
 	Filter *PodFilter `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Resume after this place. Unset: start with the current state.
 	ResumeAfter *Cursor `protobuf:"bytes,5,opt,name=resume_after,json=resumeAfter,proto3" json:"resume_after,omitempty"`
-	// What the consumer holds, used where resume_after can't be honoured: it is then sent only the difference. Of a source that
-	// isn't ready nothing is removed. Empty: the consumer holds nothing.
+	// What the consumer holds. Send it with every resume: where resume_after can't be honoured, only the difference comes; and where
+	// it can, this alone settles the pods of sources that weren't ready at the cursor, which no revision may ever name. Of a source
+	// that isn't ready nothing is removed. At most 20000, or the answer is RESOURCE_EXHAUSTED. Empty: the consumer holds nothing.
 	KnownPods []*KnownPod `protobuf:"bytes,6,rep,name=known_pods,json=knownPods,proto3" json:"known_pods,omitempty"`
 	// How often to send a heartbeat while there is nothing else to send. Zero or unset: 30 s. Less than 1 s is taken as 1 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,7,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
