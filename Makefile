@@ -54,6 +54,9 @@ images: build ## Build the container images podstream/podconfigd and podstream/p
 .PHONY: test
 test: deps ## Run all tests: unit, scenario and end to end, on a containerd of their own (PKG=./...)
 	PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 $(PKG)
+ifeq ($(PKG),./...)
+	go test -count=1 -tags failpoints -run Fault ./internal/failpoint ./test/robustness
+endif
 
 .PHONY: race
 race: deps ## Run all tests with the race detector
@@ -70,6 +73,10 @@ robustness: deps ## Check the stream's ten promises under kill -9 and random loa
 .PHONY: fuzz
 fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all
 	@hack/fuzz.sh $(FUZZTIME)
+
+.PHONY: differential
+differential: ## Compare the merge with upstream's on random sequences (SEQUENCES=1000 SEED=0); the first build takes minutes
+	@hack/differential.sh test
 
 ##@ Change
 

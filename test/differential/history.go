@@ -51,6 +51,12 @@ func (k kept) mirrorAfter(pod *v1.Pod) string {
 	return k.mirror
 }
 
+// holds tells whether the source has served a version of the pod with its last set.
+func (h *History) holds(source string, uid types.UID) bool {
+	_, ok := h.kept[source][uid]
+	return ok
+}
+
 // eachHeld calls do for the step's pods of which the source has served a version before, until do returns true, and returns
 // whether that was so.
 func (h *History) eachHeld(s Step, do func(before kept, pod *v1.Pod) bool) bool {

@@ -35,8 +35,9 @@ type Podstream struct {
 	marks     int
 }
 
-// StartPodstream starts the program, a built test/injectd, and subscribes. Its streams end with ctx. To be ended with Close.
-func StartPodstream(ctx context.Context, program string) (_ *Podstream, err error) {
+// StartPodstream starts the program, a built test/injectd, with env added to its environment, and subscribes. Its streams end
+// with ctx. To be ended with Close.
+func StartPodstream(ctx context.Context, program string, env ...string) (_ *Podstream, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Podstream{cancel: cancel}
 	defer func() {
@@ -44,14 +45,17 @@ func StartPodstream(ctx context.Context, program string) (_ *Podstream, err erro
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	if p.process, err = startProcess(program, arguments); err != nil {
+	if p.process, err = startProcess(program, arguments, env...); err != nil {
 		return nil, err
 	}
 	if p.inject, err = inject.Dial(ctx, filepath.Join(p.process.dir, "inject.sock")); err != nil {
 		return nil, err
 	}
 	// The service begins to listen at about the same time, and a second attempt is worth making at once.
-	retry := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.5, MaxDelay: time.Second}}
+	retry := grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.5, MaxDelay: time.Second},
+		MinConnectTimeout: time.Minute, // Not given, an attempt has no longer than the delay.
+	}
 	p.conn, err = grpc.NewClient("unix://"+filepath.Join(p.process.dir, "grpc.sock"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(retry))
 	if err != nil {
@@ -179,8 +183,8 @@ func decode(u *podconfigv1.PodUpdate) (Op, error) {
 				return Op{}, fmt.Errorf("the reference %v is of pod %v", ref, got)
 			}
 		}
-		if source, ok := pod.Annotations["kubernetes.io/config.source"]; ok && source != p.GetSource() || op.Op != "SET" && p.GetSource() != op.Source {
-			return Op{}, fmt.Errorf("pod %v of source %s, with the annotation %q, comes in %s", ref, p.GetSource(), source, op)
+		if op.Op != "SET" && p.GetSource() != op.Source {
+			return Op{}, fmt.Errorf("pod %v of source %s comes in %s", ref, p.GetSource(), op)
 		}
 		if p.GetStale() {
 			return Op{}, fmt.Errorf("pod %v of %s is stale", ref, op)

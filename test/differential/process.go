@@ -20,17 +20,23 @@ type process struct {
 	done chan error
 }
 
-// startProcess starts the program in a new directory, with an output that stop has in its error.
-func startProcess(program string, args func(dir string) []string) (*process, error) {
+// startProcess starts the program in a new directory, with env added to the environment. Its output is in the error of stop.
+func startProcess(program string, args func(dir string) []string, env ...string) (_ *process, err error) {
 	dir, err := os.MkdirTemp("", "differential")
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(dir)
+		}
+	}()
 	p := &process{dir: dir, cmd: exec.Command(program, args(dir)...), done: make(chan error, 1)}
 	output, err := os.Create(p.log())
 	if err != nil {
 		return nil, err
 	}
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = output, output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -46,7 +52,6 @@ func startProcess(program string, args func(dir string) []string) (*process, err
 		}
 	}()
 	if err := <-started; err != nil {
-		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
 	return p, nil

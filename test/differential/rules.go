@@ -47,7 +47,7 @@ var Rules = []Rule{
 		},
 	},
 	{
-		Name: "uidTwiceInSet",
+		Name:   "uidTwiceInSet",
 		Reason: "Upstream adds both pods in one op, under one UID. Podstream serves the first; the other one waits.",
 		Recognises: func(_ *History, s Step) bool {
 			uids := map[types.UID]bool{}
@@ -124,7 +124,7 @@ var Rules = []Rule{
 			"for all pods of a set. Compared is at which step a pod was first seen.",
 		Recognises: func(h *History, s Step) bool {
 			for _, pod := range servedUpstream(s.Pods) {
-				if _, held := h.kept[s.Source][pod.UID]; !held {
+				if !h.holds(s.Source, pod.UID) {
 					return true
 				}
 			}

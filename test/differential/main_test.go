@@ -1,0 +1,141 @@
+package differential
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	_ "pgregory.net/rapid" // for its flags
+)
+
+// rapid's own flags count the sequences (-rapid.checks) and repeat them (-rapid.seed).
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if seed := flag.Lookup("rapid.seed"); seed.Value.String() == "0" {
+		if err := seed.Value.Set(fmt.Sprint(time.Now().UnixNano())); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(built)
+		os.Exit(code)
+	}))
+}
+
+// built is where injectd was built, if it was.
+var built string
+
+// injectd is the program as it is, injectdWithFaults the one that has faults to switch on. Each is built once.
+var (
+	injectd           = sync.OnceValues(func() (string, error) { return build("injectd") })
+	injectdWithFaults = sync.OnceValues(func() (string, error) { return build("injectd-with-faults", "-tags=failpoints") })
+)
+
+func build(name string, flags ...string) (string, error) {
+	if built == "" {
+		var err error
+		if built, err = os.MkdirTemp("", "injectd"); err != nil {
+			return "", err
+		}
+	}
+	program := filepath.Join(built, name)
+	cmd := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), "./test/injectd")...)
+	cmd.Dir = filepath.Join("..", "..")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build injectd: %w\n%s", err, output)
+	}
+	return program, nil
+}
+
+// sides are both sides before the first step.
+type sides struct {
+	upstream    upstreams
+	podstream   *Podstream
+	comparisons []Comparison
+}
+
+// start starts both sides. Podstream's streams end with the test.
+func start(t *testing.T) (*sides, error) {
+	program, err := injectd()
+	if err != nil {
+		return nil, err
+	}
+	return startWith(t, program)
+}
+
+func startWith(t *testing.T, program string, env ...string) (*sides, error) {
+	p, err := StartPodstream(t.Context(), program, env...)
+	if err != nil {
+		return nil, err
+	}
+	return &sides{upstream: newUpstreams(), podstream: p, comparisons: make([]Comparison, len(Modes))}, nil
+}
+
+func newUpstreams() upstreams {
+	var all upstreams
+	for _, mode := range Modes {
+		all = append(all, NewUpstream(mode))
+	}
+	return all
+}
+
+// upstreams are one in each of Modes.
+type upstreams []*Upstream
+
+func (all upstreams) set(s Step) ([][]Op, error) {
+	var told [][]Op
+	for _, u := range all {
+		ops, err := u.Set(s)
+		if err != nil {
+			return nil, err
+		}
+		told = append(told, ops)
+	}
+	return told, nil
+}
+
+func (all upstreams) close() {
+	for _, u := range all {
+		u.Close()
+	}
+}
+
+func (s *sides) close() error {
+	s.upstream.close()
+	return s.podstream.Close()
+}
+
+// set gives the step to both sides, and returns what they tell in each of Modes.
+func (s *sides) set(step Step) (upstream, podstream [][]Op, err error) {
+	if upstream, err = s.upstream.set(step); err != nil {
+		return nil, nil, err
+	}
+	podstream, err = s.podstream.Set(step)
+	return upstream, podstream, err
+}
+
+// compare is set with the comparison of what they tell: how they differ, or nothing.
+func (s *sides) compare(step Step) (diff string, err error) {
+	upstream, podstream, err := s.set(step)
+	if err != nil {
+		return "", err
+	}
+	for i, mode := range Modes {
+		d, err := s.comparisons[i].Step(upstream[i], podstream[i])
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", mode.Name, err)
+		}
+		if d != "" {
+			diff += fmt.Sprintf("%s, upstream:  %s\n%s, podstream: %s\n(-upstream +podstream)\n%s\n",
+				mode.Name, Text(upstream[i]), mode.Name, Text(podstream[i]), d)
+		}
+	}
+	return diff, nil
+}
