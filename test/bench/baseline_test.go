@@ -2,31 +2,35 @@ package bench
 
 import (
 	"net"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	"github.com/podstream/podstream/test/bench/workload"
 )
 
-// baseline is the least that a server of the same method can be: each stream sends the messages there are at first, and then
-// each that is published. It merges nothing, checks and counts nothing, and can't resume.
+// baseline is the least that a server of the same method can be: each stream sends the messages that there are at first, and
+// then each that is published. It merges nothing, checks and counts nothing, and can't resume.
 type baseline struct {
 	cfg     serverConfig
 	initial []any
-	last    *link
-	turn    int
-	// updates are the messages that take turns, two of each size.
+	// end is where the next message will be.
+	end  atomic.Pointer[link]
+	turn int
+	// updates are the messages that take turns, made when they are first needed.
 	updates map[version]any
 }
 
-// link is one place in the chain of messages. Once ready is closed, message and next are there to be read.
+// link is one place in the chain of messages. Once ready is closed, message and next can be read.
 type link struct {
 	ready   chan struct{}
 	message any
@@ -36,24 +40,11 @@ type link struct {
 func newLink() *link { return &link{ready: make(chan struct{})} }
 
 func newBaseline(cfg serverConfig) (*baseline, error) {
-	s := &baseline{cfg: cfg, last: newLink(), updates: map[version]any{}}
-	var pods []*podconfigv1.Pod
-	size := 0
-	flush := func() {
-		s.initial = append(s.initial, s.ready(update(podconfigv1.PodOperation_POD_OPERATION_ADD, pods)))
-		pods, size = nil, 0
+	s := &baseline{cfg: cfg, updates: map[version]any{}}
+	s.end.Store(newLink())
+	if err := s.fill(); err != nil {
+		return nil, err
 	}
-	for n := range cfg.Pods {
-		p := message(workload.Sized(n, 1, cfg.Size), cfg.Format)
-		if next := proto.Size(p); size > 0 && size+next > wire.FragmentSize {
-			flush()
-		}
-		pods, size = append(pods, p), size+proto.Size(p)
-	}
-	flush()
-	s.initial = append(s.initial, s.ready(&podconfigv1.WatchPodUpdatesResponse{
-		Event: &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{}},
-	}))
 	server := grpc.NewServer(grpc.ForceServerCodecV2(wire.NewCodec()))
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: podconfigv1.PodConfigService_ServiceDesc.ServiceName,
@@ -64,8 +55,108 @@ func newBaseline(cfg serverConfig) (*baseline, error) {
 		return nil, err
 	}
 	// It ends with the process.
-	first := s.last
-	s.initial = append(s.initial, first)
 	go func() { _ = server.Serve(listener) }()
 	return s, nil
+}
+
+// fill makes the messages that there are at first: the pods, no more in a message than the product sends in one, and a synced.
+func (s *baseline) fill() error {
+	var pods []*podconfigv1.Pod
+	size := 0
+	flush := func() error {
+		m, err := s.sendable(&podconfigv1.WatchPodUpdatesResponse{Event: update(podconfigv1.PodOperation_POD_OPERATION_ADD, pods)})
+		s.initial, pods, size = append(s.initial, m), nil, 0
+		return err
+	}
+	for n := range s.cfg.Pods {
+		p, err := s.pod(version{n, 1, s.cfg.Size})
+		if err != nil {
+			return err
+		}
+		if size > 0 && size+proto.Size(p) > wire.FragmentSize {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		pods, size = append(pods, p), size+proto.Size(p)
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	synced, err := s.sendable(&podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{}}})
+	s.initial = append(s.initial, synced)
+	return err
+}
+
+func (s *baseline) watch(_ any, stream grpc.ServerStream) error {
+	if err := stream.RecvMsg(&podconfigv1.WatchPodUpdatesRequest{}); err != nil {
+		return err
+	}
+	at := s.end.Load()
+	for _, m := range s.initial {
+		if err := stream.SendMsg(m); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case <-at.ready:
+			if err := stream.SendMsg(at.message); err != nil {
+				return err
+			}
+			at = at.next
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+func (s *baseline) publish(size int) {
+	v := version{s.turn % s.cfg.Pods, s.turn / s.cfg.Pods % 2, size}
+	s.turn++
+	if s.updates[v] == nil {
+		p, err := s.pod(v)
+		if err == nil {
+			s.updates[v], err = s.sendable(&podconfigv1.WatchPodUpdatesResponse{
+				Event:  update(podconfigv1.PodOperation_POD_OPERATION_UPDATE, []*podconfigv1.Pod{p}),
+				Cursor: &podconfigv1.Cursor{InstanceId: "6fb1c1f2-0000-4000-8000-000000000000", Revision: 1, View: "0123456789abcdef"},
+			})
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	here := s.end.Load()
+	here.message, here.next = s.updates[v], newLink()
+	s.end.Store(here.next)
+	close(here.ready)
+}
+
+// sendable is what the variant hands to gRPC: the message, or its bytes.
+func (s *baseline) sendable(m proto.Message) (any, error) {
+	if s.cfg.Variant == marshal {
+		return m, nil
+	}
+	data, err := proto.Marshal(m)
+	return wire.Frame{mem.SliceBuffer(data)}, err
+}
+
+// pod is the pod as the product sends it.
+func (s *baseline) pod(v version) (*podconfigv1.Pod, error) {
+	p := workload.Origin(annotated(workload.Sized(v.pod, v.number, v.size))).Pods[0]
+	r := &revision.Pod{Object: p.Pod, Source: workload.Source, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest}
+	return r.Message(revision.Encoding{Format: s.cfg.Format})
+}
+
+// annotated puts the annotations on the pod that the merge puts on every pod.
+func annotated(p *v1.Pod) *v1.Pod {
+	p.Annotations[manifest.SourceAnnotation] = workload.Source
+	p.Annotations[manifest.SeenAnnotation] = time.Unix(0, 123456789).UTC().Format(time.RFC3339Nano)
+	return p
+}
+
+func update(op podconfigv1.PodOperation, pods []*podconfigv1.Pod) *podconfigv1.WatchPodUpdatesResponse_Update {
+	return &podconfigv1.WatchPodUpdatesResponse_Update{Update: &podconfigv1.PodUpdate{
+		Op: op, Source: workload.Source, Pods: pods, SourceReady: true, ObservedTime: timestamppb.Now(),
+	}}
 }

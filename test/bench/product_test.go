@@ -28,8 +28,9 @@ var manyCallers = grpcserver.Limits{MaxConnections: 1 << 20, MaxConnectionsPerPe
 type podstream struct {
 	hub *mergesvc.Hub
 	set manifest.Set
-	// turn counts the publications; versions are the origins that take turns, made when they are first needed.
+	// turn counts the publications; versions are the origins that take turns, made when they are first needed, unless fresh.
 	turn     int
+	fresh    bool
 	versions map[version]*manifest.Origin
 }
 
@@ -53,13 +54,14 @@ func newProduct(cfg serverConfig) (*podstream, error) {
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
 		Closing:  svc.Close, Limits: manyCallers, Logger: log, Metrics: registry,
+		Quiet: []string{podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName},
 		ServerOptions: []grpc.ServerOption{grpc.ForceServerCodecV2(wire.NewCodec())},
 	})
 	listeners, err := grpcserver.Listen([]string{"unix://" + cfg.Socket})
 	if err != nil {
 		return nil, err
 	}
-	p := &podstream{hub: hub, set: manifest.Set{Source: workload.Source}, versions: map[version]*manifest.Origin{}}
+	p := &podstream{hub: hub, set: manifest.Set{Source: workload.Source}, fresh: cfg.Fresh, versions: map[version]*manifest.Origin{}}
 	for pod := range cfg.Pods {
 		p.set.Origins = append(p.set.Origins, p.origin(version{pod, 1, cfg.Size}))
 	}
@@ -84,6 +86,9 @@ func (p *podstream) apply() {
 }
 
 func (p *podstream) origin(v version) *manifest.Origin {
+	if p.fresh {
+		return workload.Origin(workload.Sized(v.pod, v.number, v.size))
+	}
 	if p.versions[v] == nil {
 		p.versions[v] = workload.Origin(workload.Sized(v.pod, v.number, v.size))
 	}

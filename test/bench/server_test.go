@@ -36,6 +36,9 @@ type serverConfig struct {
 	// Revisions is as in mergesvc.Config, and Store the path of a store that doesn't wait for the disk; without one there is none.
 	Revisions int
 	Store     string
+	// Fresh has the product make each version anew, as a source does that reads a file, so that no two share memory. For what is
+	// timed they are made once.
+	Fresh bool
 }
 
 // publisher is a server that publishes on command.
@@ -80,6 +83,11 @@ func serveCommands(config string, in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal([]byte(config), &cfg); err != nil {
 		return err
 	}
+	profiles, stop, err := startProfiling(cfg.Variant)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	server, err := newPublisher(cfg)
 	if err != nil {
 		return err
@@ -97,6 +105,11 @@ func serveCommands(config string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		a = obey(server, r)
+		if r.Command == tellMemory {
+			if err := profiles.heap(); err != nil {
+				return err
+			}
+		}
 	}
 }
 

@@ -98,13 +98,20 @@ func Undecided(st *history.State, number uint64, known []Known, v *view.View) *P
 
 // Settle takes the changes that lead to a revision and returns what to send instead: of the pending pods, what differs from what
 // the consumer holds. Those whose source is ready now are compared with the state, though no change names them; state gives just
-// that of the revision, and is called only if there may be such a pod. A SET stays whole, as its consumer removes what isn't in
-// it. A nil Pending changes nothing.
+// that of the revision, and is called only if there may be such a pod; if it gives nil, so does Settle, and nothing is settled. A
+// SET stays whole, as its consumer removes what isn't in it. A nil Pending changes nothing.
 func (p *Pending) Settle(changes []revision.Change, number uint64, state func() *history.State) []revision.Change {
 	if p.Empty() {
 		return changes
 	}
 	due := p.due(changes)
+	var st *history.State
+	if due {
+		// Before anything is decided: without the state nothing is.
+		if st = state(); st == nil {
+			return nil
+		}
+	}
 	var ops revision.Ops
 	var set []revision.Change
 	j := judge{ops: &ops, view: p.view, sources: p.sources, number: number}
@@ -120,7 +127,6 @@ func (p *Pending) Settle(changes []revision.Change, number uint64, state func() 
 		}
 	}
 	if due {
-		st := state()
 		j.sources, p.sources = st.Sources, st.Sources
 		p.decide(j, st)
 		for _, s := range p.view.Sources(st.Sources) {

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"slices"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -14,7 +16,7 @@ import (
 func (w *watch) deliver(rev *revision.Revision) error {
 	span := w.startSpan(rev)
 	defer span.End()
-	if w.view.Everything() && w.pending.Empty() {
+	if w.everything && w.pending.Empty() {
 		return w.deliverShared(rev)
 	}
 	left := false
@@ -22,17 +24,26 @@ func (w *watch) deliver(rev *revision.Revision) error {
 		if st, ok := w.history.StateAt(rev.Number); ok {
 			return st
 		}
-		// It has left the history in this moment. To judge of pending pods the current state is as true, only later.
 		left = true
 		return w.history.State()
 	}
 	changes := w.view.Changes(rev, at)
+	if !left {
+		changes = w.pending.Settle(changes, rev.Number, func() *history.State {
+			if st := at(); !left {
+				return st
+			}
+			return nil
+		})
+	}
 	if left {
 		return errLeft
 	}
-	changes = w.pending.Settle(changes, rev.Number, at)
 	if len(changes) == 0 {
 		return nil
+	}
+	if err := w.prepare(changes); err != nil {
+		return err
 	}
 	u := w.unitOf(rev)
 	u.Changes = changes
@@ -41,6 +52,17 @@ func (w *watch) deliver(rev *revision.Revision) error {
 	}
 	w.delivered(rev, u.Cursor)
 	return nil
+}
+
+// prepare tells which sources are ready before the first SET that comes before synced: what to remove the consumer can tell only
+// by that, and it will come back with the cursor of the SET, should the stream break before synced.
+func (w *watch) prepare(changes []revision.Change) error {
+	isSet := func(c revision.Change) bool { return c.Op == revision.SET }
+	if w.prepared || w.synced.Load() || !slices.ContainsFunc(changes, isSet) {
+		return nil
+	}
+	w.prepared = true
+	return w.beat()
 }
 
 // sharedKey names what all consumers with one encoding and view share of a revision.

@@ -212,6 +212,8 @@ func (u unit) String() string {
 			lines = append(lines, line)
 		case *podconfigv1.WatchPodUpdatesResponse_Synced:
 			lines = append(lines, "synced")
+		case *podconfigv1.WatchPodUpdatesResponse_Heartbeat:
+			lines = append(lines, "heartbeat")
 		default:
 			lines = append(lines, fmt.Sprintf("%T", e))
 		}

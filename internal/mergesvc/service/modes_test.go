@@ -102,6 +102,8 @@ func TestG7Modes(t *testing.T) {
 
 	exact := n.watch(in(snapshotAndUpdates, at))
 	exact.want("UPDATE file: a")
+	// Which sources are ready it must know before it can remove what the SET doesn't have.
+	exact.want("heartbeat")
 	exact.want("SET file: a c")
 	current := exact.want("synced").cursor
 
@@ -136,6 +138,7 @@ func TestG2SnapshotsOfTheirRevision(t *testing.T) {
 		want = append(want, fmt.Sprintf("SET file: a-%02d b x", i))
 	}
 	s := n.watch(in(snapshot, at))
+	s.want("heartbeat")
 	for i, line := range want {
 		if u := s.want(line); u.cursor.GetRevision() != uint64(i+2) {
 			t.Errorf("%s comes with revision %d; want %d", line, u.cursor.GetRevision(), i+2)

@@ -28,10 +28,14 @@ type watch struct {
 	out     sender
 	// sharing is the stream's sharedKey.
 	sharing any
+	// everything is the view's Everything.
+	everything bool
 	// told is the revision of the last cursor that was sent.
 	told uint64
 	// behind is how it was caught up last, if what it had missed wasn't kept.
 	behind string
+	// prepared is set once prepare has told what it tells.
+	prepared bool
 	// pending are known pods of sources that hadn't spoken when the consumer came.
 	pending *catchup.Pending
 }
@@ -52,6 +56,7 @@ func (s *Server) WatchPodUpdates(
 	w := &watch{
 		consumer: c, server: s, history: s.history, log: s.log.With("consumer", sub.name, "identity", sub.caller.Identity),
 		out: sender{stream: stream, consumer: c, clock: s.clock}, sharing: sharedKey{sub.encoding, sub.view.Hash()},
+		everything: sub.view.Everything(),
 	}
 	// One channel to wait on for both ends that a stream can have.
 	ctx, cancel := context.WithCancel(stream.Context())
@@ -178,8 +183,8 @@ func (w *watch) jump(st *history.State, changes []revision.Change) error {
 	return nil
 }
 
-// errLeft is returned by deliver if a SET is to be sent of a revision that has left the history in this moment: the pods of a later
-// one under its cursor would be told again.
+// errLeft is returned by deliver if the state at the revision is needed, and it has left the history in this moment: that of a later
+// one must not be told under its cursor.
 var errLeft = errors.New("the revision has left the history")
 
 // beat sends a heartbeat. It bears a cursor if revisions have gone by that held nothing for this view: so a consumer's cursor

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// fullEnv, if it is set to anything, has the tests of this package run at the size that the promise is stated for.
+const fullEnv = "PODSTREAM_BENCH_FULL"
+
+func full() bool { return os.Getenv(fullEnv) != "" }
+
+// stalledWindow is the flow control window of a consumer that doesn't read: gRPC's own default.
+const stalledWindow = 64<<10 - 1
+
+// stalledName begins the name of a consumer that doesn't read.
+const stalledName = "stalled-"
+
+// stall lets so many consumers subscribe that never read. They leave when the test ends.
+func stall(tb testing.TB, s *server, consumers int) {
+	tb.Helper()
+	for i := range consumers {
+		conn, err := connect(s.cfg.Socket, stalledWindow)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { _ = conn.Close() })
+		req := &podconfigv1.WatchPodUpdatesRequest{Consumer: fmt.Sprint(stalledName, i), Format: protobufFormat}
+		stream, err := subscribe(tb.Context(), conn, req)
+		if err == nil {
+			// The header: podconfigd has the stream.
+			_, err = stream.Header()
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// requireStalled fails unless so many of those that don't read are behind: else nothing is measured.
+func requireStalled(tb testing.TB, s *server, want int) {
+	tb.Helper()
+	conn, err := grpc.NewClient("unix://"+s.cfg.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer conn.Close()
+	resp, err := podconfigv1.NewPodConfigServiceClient(conn).ListConsumers(tb.Context(), &podconfigv1.ListConsumersRequest{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	behind := 0
+	for _, c := range resp.GetConsumers() {
+		if c.GetLagRevisions() > 0 && strings.HasPrefix(c.GetName(), stalledName) {
+			behind++
+		}
+	}
+	if behind != want {
+		tb.Fatalf("%d of the %d consumers that don't read are behind; want all", behind, want)
+	}
+}
+
+// harm is what one stalled consumer does to so many live ones: the 99th percentile of their latency with it, as a multiple of
+// that without it. Two servers take turns; the ratio is the median of those within a turn.
+func harm(tb testing.TB, consumers, turns int) (ratio float64, without, with time.Duration) {
+	tb.Helper()
+	const size, rounds = 2 << 10, 20
+	needFiles(tb, uint64(2*consumers+256))
+	var crowds [2]*crowd
+	for i := range crowds {
+		s := startServer(tb, serverConfig{Variant: product, Pods: 1, Size: size})
+		crowds[i] = gather(tb, s, consumers, protobufFormat)
+		if i == 1 {
+			stall(tb, s, 1)
+		}
+		// More than all windows and queues on the way to a stalled consumer take.
+		for range 100 {
+			crowds[i].round(tb, size, nil)
+		}
+	}
+	requireStalled(tb, crowds[1].server, 1)
+	type pair struct{ without, with time.Duration }
+	var pairs []pair
+	for range turns {
+		var at [2]time.Duration
+		for i, c := range crowds {
+			var latencies []time.Duration
+			for range rounds {
+				latencies, _ = c.round(tb, size, latencies)
+			}
+			slices.Sort(latencies)
+			at[i] = percentile(latencies, slowest)
+		}
+		pairs = append(pairs, pair{at[0], at[1]})
+	}
+	ratio = middle(pairs, func(p pair) float64 { return float64(p.with) / float64(p.without) })
+	without = time.Duration(middle(pairs, func(p pair) float64 { return float64(p.without) }))
+	with = time.Duration(middle(pairs, func(p pair) float64 { return float64(p.with) }))
+	return ratio, without, with
+}
+
+// TestG8StalledConsumerHarmsNobody checks G8, Isolated: with a consumer that never reads, the others get each revision as soon as
+// without it. The machine has other things to do, so it is 1.5 times here, at the best of three tries; BenchmarkStalledConsumer
+// prints the ratio that a quiet machine gives.
+func TestG8StalledConsumerHarmsNobody(t *testing.T) {
+	consumers, turns := 100, 9
+	if full() {
+		consumers, turns = 1000, 15
+	}
+	const limit, tries = 1.5, 3
+	for try := 1; ; try++ {
+		ratio, without, with := harm(t, consumers, turns)
+		t.Logf("p99 of %d consumers: %s without a stalled one, %s with it: %.2f times", consumers, without, with, ratio)
+		if ratio <= limit {
+			return
+		}
+		if try == tries {
+			t.Fatalf("a stalled consumer makes the others wait %.2f times as long; want %.1f at most", ratio, limit)
+		}
+	}
+}
+
+// BenchmarkStalledConsumer prints what one stalled consumer does to the 99th percentile of 1,000 live ones. It is one
+// measurement, however large b.N.
+func BenchmarkStalledConsumer(b *testing.B) {
+	ratio, without, with := harm(b, 1000, 15)
+	b.ReportMetric(milliseconds(without), "p99-ms/without")
+	b.ReportMetric(milliseconds(with), "p99-ms/with")
+	b.ReportMetric(ratio, "with/without")
+	b.ReportMetric(0, "ns/op") // Both together: it says nothing.
+}
