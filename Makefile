@@ -64,7 +64,10 @@ race: deps ## Run all tests with the race detector
 
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat
-	go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) $(PKG)
+	go test -run='^$$' -bench='$(BENCH)' -benchmem -timeout=60m -count=$(COUNT) $(PKG)
+ifeq ($(BENCH) $(PKG),. ./...)
+	@hack/bench-merge.sh
+endif
 
 .PHONY: robustness
 robustness: deps ## Check the stream's ten promises under kill -9 and random load, for ROBUSTNESS_TIME=10m

@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// peerConnections is how many connections podconfigd lets one peer have.
+const peerConnections = 1024
+
+// floodRequests calls as often as it can, on both sides.
+func floodRequests(t *testing.T, e *exposed) {
+	for peer, api := range map[string]podconfigv1.PodConfigServiceClient{
+		fmt.Sprint("uid:", inspectorUID): e.user(inspectorUID), attacker: e.identified("looker", attacker),
+	} {
+		words := fmt.Sprintf("more than 500 requests a second from %s; try again later", peer)
+		var answered, refused atomic.Int32
+		began := time.Now()
+		var callers sync.WaitGroup
+		for range 16 {
+			callers.Go(func() {
+				for range 500 {
+					_, err := api.ListSources(t.Context(), &podconfigv1.ListSourcesRequest{})
+					if err == nil {
+						answered.Add(1)
+						continue
+					}
+					refused.Add(1)
+					refusal(t, "a call too many", err, codes.ResourceExhausted, words)
+				}
+			})
+		}
+		callers.Wait()
+		most := 2000 + int32(500*time.Since(began).Seconds()) + 1
+		t.Logf("of %s %d calls were answered, %d refused", peer, answered.Load(), refused.Load())
+		if n := answered.Load(); n < 1500 || n > most || refused.Load() == 0 {
+			t.Errorf("of %s %d calls are answered and %d refused; want 2000 at once and 500 a second, %d in all", peer, n, refused.Load(), most)
+		}
+	}
+}
+
+// floodConnections makes 10,000 connections of one peer, on the socket and over TCP, and holds those that it gets.
+func floodConnections(t *testing.T, e *exposed) {
+	const flood = 10_000
+	var limit unix.Rlimit
+	check(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	if limit.Cur = limit.Max; limit.Max < flood+1000 {
+		lacks(t, "a process may have %d open files here; run `ulimit -n 20000` before", limit.Max)
+	}
+	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	const series = `podstream_grpc_refused_total{reason="connections_per_peer"}`
+	for _, from := range []string{"", flooder} {
+		before, err := metricOn(e.metrics, series)
+		check(t, err)
+		ends := make(chan error, flood)
+		var open []net.Conn
+		for range flood {
+			conn, err := e.connect(floodUID, from)
+			check(t, err)
+			open = append(open, conn)
+			go func() {
+				if from == "" {
+					_, _ = io.WriteString(conn, http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+				}
+				ends <- awaitEnd(conn)
+			}()
+		}
+		for range flood - peerConnections {
+			check(t, <-ends)
+		}
+		_, err = listReferences(t.Context(), e.identified("agent", attacker))
+		check(t, err)
+		_, err = listReferences(t.Context(), e.user(inspectorUID))
+		check(t, err)
+		now, err := e.vitals()
+		check(t, err)
+		t.Logf("with %d connections from %q: %+v", peerConnections, from, now)
+		refused, err := metricOn(e.metrics, series)
+		check(t, err)
+		if got := int(refused - before); got != flood-peerConnections {
+			t.Errorf("%d connections from %q are counted as refused; want %d", got, from, flood-peerConnections)
+		}
+		for _, conn := range open {
+			_ = conn.Close()
+		}
+		for range peerConnections {
+			<-ends
+		}
+	}
+}

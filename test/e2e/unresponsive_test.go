@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/podstream/podstream/internal/access/accesstest"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// beSilent makes connections that say nothing, or nothing after their first word. The returned function waits until they are closed.
+func beSilent(t *testing.T, e *exposed) func(*testing.T, *exposed) {
+	began := time.Now()
+	type end struct {
+		what string
+		took time.Duration
+		err  error
+	}
+	ends := make(chan end, 10)
+	conns := map[string]net.Conn{}
+	for what, from := range map[string]string{"nothing on the socket": "", "half a greeting on the socket": "", "nothing over TCP": slowly} {
+		conn, err := e.connect(inspectorUID, from)
+		check(t, err)
+		if strings.HasPrefix(what, "half") {
+			_, err = io.WriteString(conn, http2.ClientPreface[:10])
+			check(t, err)
+		}
+		conns[what] = conn
+	}
+	cfg := e.ca.Client(e.ca, accesstest.Request{CommonName: "agent"})
+	cfg.NextProtos = []string{"h2"}
+	secured, err := tls.Dial("tcp", e.tcp, cfg)
+	check(t, err)
+	conns["nothing after TLS"] = secured
+	for what, conn := range conns {
+		go func() {
+			err := awaitEnd(conn)
+			_ = conn.Close()
+			ends <- end{what, time.Since(began), err}
+		}()
+	}
+	return func(t *testing.T, _ *exposed) {
+		for range conns {
+			if got := <-ends; got.err != nil || got.took < 5*time.Second || got.took > 20*time.Second {
+				t.Errorf("a client that says %s is sent away after %v, %v; want about 10 s", got.what, got.took, got.err)
+			}
+		}
+	}
+}
+
+// beDeaf makes consumers that never read. The returned function sees that they are parked, and that one that reads again is
+// brought to the current state.
+func beDeaf(t *testing.T, deafened *exposed, consumers int) func(*testing.T, *exposed) {
+	var watches []grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse]
+	for i := range consumers {
+		// One half reads what comes on the connection, but not the stream; the other one reads nothing at all.
+		name, api := "agent/deaf", deafened.identified("agent", slowly)
+		if i%2 == 1 {
+			name, api = "deaf", deafened.dialWith(insecure.NewCredentials(), func(context.Context, string) (net.Conn, error) {
+				conn, err := deafened.connect(inspectorUID, "")
+				return &deafConn{Conn: conn, hears: 1 << 10, closed: make(chan struct{})}, err
+			})
+		}
+		watch, err := api.WatchPodUpdates(t.Context(), &podconfigv1.WatchPodUpdatesRequest{Consumer: name})
+		check(t, err)
+		watches = append(watches, watch)
+	}
+	return func(t *testing.T, e *exposed) {
+		defer deafened.hangUp()
+		until(t, patience, "the deaf are parked", func() error {
+			resp, err := e.local.ListConsumers(t.Context(), &podconfigv1.ListConsumersRequest{})
+			if err != nil {
+				return err
+			}
+			parked := 0
+			for _, c := range resp.GetConsumers() {
+				deaf := strings.HasSuffix(c.GetName(), "deaf")
+				if (c.GetState() == podconfigv1.ConsumerState_CONSUMER_STATE_PARKED) != deaf {
+					return fmt.Errorf("%s is %v", c.GetName(), c.GetState())
+				}
+				if deaf {
+					parked++
+				}
+			}
+			if parked != consumers {
+				return fmt.Errorf("%d are parked", parked)
+			}
+			return nil
+		})
+		if n, err := metricOn(e.metrics, `podconfigd_consumers_parked_total{reason="stalled"}`); err != nil || n < float64(consumers) {
+			t.Errorf("%v consumers are counted as parked, %v; want %d at least", n, err, consumers)
+		}
+		current, err := listReferences(t.Context(), e.local)
+		check(t, err)
+		for at := uint64(0); at < current.GetRevision(); {
+			msg, err := watches[0].Recv()
+			check(t, err)
+			at = max(at, msg.GetCursor().GetRevision())
+		}
+	}
+}
+
+// deafConn hears a connection's first words only.
+type deafConn struct {
+	net.Conn
+	hears  int
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *deafConn) Read(p []byte) (int, error) {
+	if c.hears <= 0 {
+		<-c.closed
+		return 0, net.ErrClosed
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.hears)])
+	c.hears -= n
+	return n, err
+}
+
+func (c *deafConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
