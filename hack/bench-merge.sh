@@ -21,7 +21,7 @@ awk '
 		return list[int((n + 1) / 2)]
 	}
 	{ pods = $1; sub(/.*pods=/, "", pods); sub(/-[0-9]+$/, "", pods) }
-	/^BenchmarkMerge\// { for (i = 3; i < NF; i += 2) if ($(i+1) ~ /^µs\//) keep(substr($(i+1), 4) pods, $i) }
+	/^BenchmarkMerge\// { for (i = 3; i < NF; i += 2) { unit = $(i+1); if (sub(/^µs\//, "", unit)) keep(unit pods, $i) } }
 	/^BenchmarkUpstreamMerge\// { keep(($1 ~ /decoded/ ? "decoded" : "shared") pods, $3 / 1000) }
 	END {
 		print "One change among N pods of three containers; microseconds, medians."

@@ -22,6 +22,8 @@ type consumer struct {
 	format podconfigv1.PodFormat
 	// stream is nil while there is none.
 	stream *stream
+	// asked is how it began its stream, until the first unit shows what came of it.
+	asked *podconfigv1.WatchPodUpdatesRequest
 	// holds is what it holds, and saved what it held at its last cursors. The stream's goroutine writes them while there is one.
 	holds *replica
 	saved []savedPlace
@@ -39,6 +41,12 @@ func newConsumer(rec *Recorder, name string) *consumer {
 
 // take applies a unit.
 func (c *consumer) take(u *unit) {
+	if first := c.asked; first != nil && u.cursor != nil {
+		c.asked = nil
+		if from := first.GetResumeAfter(); len(first.GetKnownPods()) > 0 && !honoured(from, u.cursor) {
+			c.holds.doubt()
+		}
+	}
 	c.holds.apply(u)
 	if u.cursor == nil {
 		return
@@ -48,6 +56,11 @@ func (c *consumer) take(u *unit) {
 		c.saved = slices.Delete(c.saved, 0, 1)
 	}
 	c.saved = append(c.saved, savedPlace{u.cursor, c.holds.clone()})
+}
+
+// honoured tells whether a daemon that begins a stream with the cursor first went on from the cursor from.
+func honoured(from, first *podconfigv1.Cursor) bool {
+	return from.GetInstanceId() == first.GetInstanceId() && from.GetView() == first.GetView() && from.GetRevision() <= first.GetRevision()
 }
 
 func same(a, b *podconfigv1.Cursor) bool {
@@ -80,7 +93,8 @@ func (c *consumer) subscribe(api podconfigv1.PodConfigServiceClient, req *podcon
 		return err
 	}
 	c.holds.begin()
-	c.stream = s
+	c.holds.leaves(req.GetKnownPods())
+	c.stream, c.asked = s, req
 	go s.run(rpc)
 	return nil
 }
@@ -107,6 +121,8 @@ type stream struct {
 	changed *sync.Cond
 	// credit is how many messages may yet be read; negative: all.
 	credit int
+	// idle is set while the goroutine waits for credit.
+	idle bool
 	// left is set once an end of the stream is no fault of the daemon.
 	left   bool
 	over   bool
@@ -124,6 +140,7 @@ func (s *stream) run(rpc receiver) {
 	defer close(s.ended)
 	// A call that nobody cancels leaks.
 	defer s.cancel()
+	defer s.close()
 	var open unit
 	for s.wait() {
 		m, err := rpc.Recv()
@@ -152,9 +169,12 @@ func (s *stream) wait() bool {
 	s.mu.Lock()
 	if s.credit == 0 && !s.left {
 		from := time.Now()
+		s.idle = true
+		s.tell()
 		for s.credit == 0 && !s.left {
 			s.changed.Wait()
 		}
+		s.idle = false
 		s.mu.Unlock()
 		s.recorder.Stall(from)
 		s.mu.Lock()
@@ -177,10 +197,16 @@ func (s *stream) came(m *podconfigv1.WatchPodUpdatesResponse) {
 func (s *stream) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
 	if !s.left {
 		s.recorder.End(err, false)
 	}
+}
+
+// close says that nothing more will come.
+func (s *stream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
 	s.tell()
 }
 
@@ -221,9 +247,17 @@ func (s *stream) reached(number uint64) bool {
 	return s.over || s.synced && s.at >= number
 }
 
-// await waits until everything up to the revision has come. hurry makes the daemon say so where it has nothing else to say. It is
-// false if that takes longer than patience.
-func (s *stream) await(number uint64, hurry func(), patience time.Duration) bool {
+// spent tells whether all credit is used up, or reached.
+func (s *stream) spent(number uint64) bool {
+	s.mu.Lock()
+	idle := s.idle && s.credit == 0
+	s.mu.Unlock()
+	return idle || s.reached(number)
+}
+
+// await waits until done says so of the revision. hurry makes the daemon tell that everything has come where it has nothing else
+// to say. It is false if that takes longer than patience.
+func (s *stream) await(done func(*stream, uint64) bool, number uint64, hurry func() bool, patience time.Duration) bool {
 	const (
 		shortly = 500 * time.Microsecond
 		longest = 20 * time.Millisecond
@@ -231,7 +265,7 @@ func (s *stream) await(number uint64, hurry func(), patience time.Duration) bool
 	end, pause := time.Now().Add(patience), shortly
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	for !s.reached(number) {
+	for !done(s, number) {
 		select {
 		case <-s.news:
 		case <-timer.C:

@@ -15,7 +15,15 @@ func Durable(r *Run) error {
 		return err
 	}
 	seen := map[*Consumer]map[string]uint64{}
+	var stream *Stream
 	for _, p := range r.passages {
+		if p.stream != stream {
+			stream = p.stream
+			// Who comes back with an older cursor has it so by its own wish.
+			if c := stream.Request.GetResumeAfter(); p.placed && c.GetRevision() < seen[p.consumer][c.GetInstanceId()] {
+				seen[p.consumer][c.GetInstanceId()] = c.GetRevision()
+			}
+		}
 		if p.unit.cursor != nil {
 			instance := p.unit.cursor.GetInstanceId()
 			if !slices.Contains(p.life.instances, instance) {
@@ -92,7 +100,7 @@ func (r *Run) lasting(p *passage) error {
 		}
 		want := p.moment.state.Pods[c.pod.GetRef().GetUid()]
 		body := r.content(c.pod)
-		if body.pod == nil || want == nil || c.pod.GetSource() != want.Source || c.pod.GetRef().GetName() != want.Name {
+		if body.pod == nil || want == nil || want.Seen.IsZero() || c.pod.GetSource() != want.Source || c.pod.GetRef().GetName() != want.Name {
 			continue
 		}
 		if text := body.pod.Annotations[manifest.SeenAnnotation]; text != want.Seen.UTC().Format(time.RFC3339Nano) {

@@ -24,7 +24,7 @@ type History struct {
 type Step struct {
 	// Start is set if the daemon was started.
 	Start *Start
-	// Set is what a source handed over.
+	// Set is what a source handed over. If its ReadTime isn't known it is zero, and nothing that follows from it is checked.
 	Set *manifest.Set
 	// Instance and Revision are what the daemon was at after the step.
 	Instance string

@@ -32,10 +32,12 @@ func minimal(p *passage) error {
 	empty := map[string]bool{}
 	for _, c := range p.changes {
 		if c.pod == nil {
-			if c.op != podconfigv1.PodOperation_POD_OPERATION_SET && empty[c.update.GetSource()] {
-				return p.broken("the empty ADD of %s comes twice", c.update.GetSource())
+			if c.op != podconfigv1.PodOperation_POD_OPERATION_SET {
+				if empty[c.update.GetSource()] {
+					return p.broken("the empty ADD of %s comes twice", c.update.GetSource())
+				}
+				empty[c.update.GetSource()] = true
 			}
-			empty[c.update.GetSource()] = true
 			if what := needless(p, c); what != "" {
 				return p.broken("the empty %s of %s: %s", opName(c.op), c.update.GetSource(), what)
 			}
@@ -51,10 +53,10 @@ func minimal(p *passage) error {
 // minimalSnapshot checks that a SET has a reason. The kubelet's own repeats, of an UPDATE after the SET that has it already, are
 // allowed.
 func minimalSnapshot(p *passage) error {
-	if p.kind != exact || p.moment == nil || p.life.moments[p.to()-1] == nil || p.doubtful {
+	if p.kind != exact || p.moment == nil || p.life.moments[p.to()-1] == nil || len(p.open) > 0 {
 		return nil
 	}
-	if p.view.tells(p.life.moments[p.to()-1].state, p.moment.state) == "" {
+	if p.view.tells(p.life.moments[p.to()-1].state, p.moment.state, nil) == "" {
 		return p.broken("revision %d has nothing that a consumer in this mode is told of; want silence", p.to())
 	}
 	return nil
@@ -87,14 +89,16 @@ func idle(p *passage, c change) string {
 	// A coalesced catch-up names what changed and changed back, and with a filter whatever may have changed.
 	lenient := p.kind == coalesced
 	h := c.before
+	// What it holds from elsewhere the daemon knows only if it has been told.
+	lenient = lenient || c.missing || h != nil && h.undecided && len(p.stream.Request.GetKnownPods()) == 0
 	switch c.op {
 	case podconfigv1.PodOperation_POD_OPERATION_REMOVE:
-		if h == nil && !(p.kind.catchUp() && p.view.filtered()) {
+		if h == nil && !c.open && !(p.kind.catchUp() && p.view.filtered()) {
 			return "the consumer doesn't hold it"
 		}
 	case podconfigv1.PodOperation_POD_OPERATION_ADD, podconfigv1.PodOperation_POD_OPERATION_RESTORE:
-		if h != nil && !lenient && h.source == c.pod.GetSource() &&
-			h.spec == c.pod.GetSpecDigest() && h.status == c.pod.GetStatusDigest() {
+		if h != nil && !lenient && h.source == c.pod.GetSource() && h.name == c.pod.GetRef().GetName() &&
+			h.namespace == c.pod.GetRef().GetNamespace() && h.spec == c.pod.GetSpecDigest() && h.status == c.pod.GetStatusDigest() {
 			return "the consumer holds just that"
 		}
 	case podconfigv1.PodOperation_POD_OPERATION_UPDATE, podconfigv1.PodOperation_POD_OPERATION_DELETE:

@@ -56,6 +56,11 @@ func (s *State) Ready(source string) bool {
 	return slices.Contains(s.Sources, SourceState{Name: source, Ready: true})
 }
 
+// configured tells whether the source is configured.
+func (s *State) configured(source string) bool {
+	return slices.ContainsFunc(s.Sources, func(src SourceState) bool { return src.Name == source })
+}
+
 // settled tells whether a pod of that source that isn't there is gone for good: the source is ready; or it is configured no
 // longer, and all others are ready.
 func (s *State) settled(source string) bool {
@@ -245,7 +250,10 @@ func (m *model) serve(wanted map[string]*Pod, read time.Time, number uint64) eff
 		old := m.served[uid]
 		switch {
 		case old == nil || !p.continues(old):
-			p.Seen, p.Changed = read, number
+			// A stored pod that comes back before its source has spoken is the pod that was there.
+			if p.Changed = number; !p.Stale {
+				p.Seen = read
+			}
 			did = visible
 		case !p.same(old):
 			p.Seen, p.Changed = old.Seen, number

@@ -25,7 +25,7 @@ func Ordered(r *Run) error {
 		if err := inOrder(p); err != nil {
 			return err
 		}
-		if p.kind != exact || p.unit.cursor == nil || p.doubtful {
+		if p.kind != exact || p.unit.cursor == nil || len(p.open) > 0 {
 			continue
 		}
 		k, ops := key{p.life.number, p.to(), p.view.key()}, wording(p.unit.updates())
@@ -48,7 +48,7 @@ func inOrder(p *passage) error {
 			return p.broken("revision %d comes again; want revisions to rise", to)
 		}
 	}
-	if p.kind == exact && p.moment != nil {
+	if p.kind == exact && p.moment != nil && !p.moment.read().IsZero() {
 		for _, u := range p.unit.updates() {
 			if u.GetObservedTime() != nil && !u.GetObservedTime().AsTime().Equal(p.moment.read()) {
 				return p.broken("revision %d bears an op that was observed at %v; the source was read for it at %v",
@@ -91,21 +91,23 @@ func opsInOrder(p *passage) error {
 	return nil
 }
 
-// wording is what the ops say, however they are cut into messages and whatever format their pods are in.
+// wording is what the ops say, however they are cut into messages and whatever format their pods are in. The order of those of one
+// kind is promised to no one.
 func wording(updates []*podconfigv1.PodUpdate) string {
-	var out []string
-	for _, u := range updates {
-		if len(u.GetPods()) == 0 {
-			out = append(out, opName(u.GetOp())+" "+u.GetSource())
+	var out, same []string
+	for i, u := range updates {
+		if i > 0 && u.GetOp() != updates[i-1].GetOp() {
+			slices.Sort(same)
+			out, same = append(out, same...), nil
 		}
-		var pods []string
+		if len(u.GetPods()) == 0 {
+			same = append(same, opName(u.GetOp())+" "+u.GetSource())
+		}
 		for _, p := range u.GetPods() {
-			pods = append(pods, fmt.Sprintf("%s %s %s %s %s", opName(u.GetOp()), p.GetSource(), p.GetRef().GetUid(),
+			same = append(same, fmt.Sprintf("%s %s %s %s %s", opName(u.GetOp()), p.GetSource(), p.GetRef().GetUid(),
 				short(p.GetSpecDigest()), short(p.GetStatusDigest())))
 		}
-		// The order of one op's pods is promised to no one.
-		slices.Sort(pods)
-		out = append(out, pods...)
 	}
-	return strings.Join(out, "; ")
+	slices.Sort(same)
+	return strings.Join(append(out, same...), "; ")
 }

@@ -48,9 +48,9 @@ type passage struct {
 	opening bool
 	// moment is what should be true after the unit. Nil if it didn't end, or there should be no such revision.
 	moment *moment
-	// doubtful is set if the consumer held pods that this life of the daemon had said nothing of.
-	doubtful bool
-	changes  []change
+	// open are the pods that the consumer held before as replica.open has them.
+	open    map[string]bool
+	changes []change
 	// faults are how the consumer then differed from what it should hold.
 	faults []fault
 }
@@ -164,10 +164,11 @@ func (w *walk) subscribe(now *replica, us []unit) *replica {
 	switch {
 	case w.placed:
 		w.at = resume.GetRevision()
+		now.leaves(req.GetKnownPods())
 	case len(req.GetKnownPods()) > 0:
 		now.claims(req.GetKnownPods())
 	case resume == nil:
-		now.pods = map[string]held{}
+		now.drop()
 	default:
 		now.doubt()
 	}
@@ -177,10 +178,7 @@ func (w *walk) subscribe(now *replica, us []unit) *replica {
 func (w *walk) passage(u unit, now *replica) *passage {
 	p := &passage{
 		consumer: w.consumer, stream: w.stream, nth: w.nth, life: w.life, view: w.view, unit: u,
-		placed: w.placed, from: w.at, opening: !w.synced,
-	}
-	for _, h := range now.pods {
-		p.doubtful = p.doubtful || h.undecided
+		placed: w.placed, from: w.at, opening: !w.synced, open: now.open(),
 	}
 	switch {
 	case len(u.updates()) == 0:
@@ -215,22 +213,42 @@ func (w *walk) compare(r *replica, state *State) []fault {
 		case !holds:
 			out = append(out, fault{uid: uid, want: want})
 		case want == nil:
-			if !h.undecided && !r.absent[uid] || state.settled(h.source) {
-				out = append(out, fault{uid: uid, held: &h})
-				delete(r.pods, uid)
+			// What a SET didn't have may stay as long as the stream hasn't told that it is gone.
+			if keeps := r.absent[uid] && !r.settled(h.source); keeps || h.undecided && !w.settled(state, h.source) {
+				continue
 			}
+			// What it holds from a source that it isn't told of it removes itself.
+			if !h.undecided || state.configured(h.source) && w.view.sees(h.source) {
+				out = append(out, fault{uid: uid, held: &h})
+			}
+			delete(r.pods, uid)
 			continue
 		case h.is(want, !w.view.snapshots()):
-		case h.undecided && !state.settled(want.Source):
+		case h.undecided && !w.settled(state, want.Source):
 			continue
 		default:
 			out = append(out, fault{uid: uid, held: &h, want: want})
 		}
-		if want != nil {
-			r.pods[uid] = held{
-				uid: uid, namespace: want.Namespace, name: want.Name, source: want.Source, spec: want.SpecDigest, status: want.StatusDigest,
-			}
+		if want == nil {
+			continue
+		}
+		r.pods[uid] = held{
+			uid: uid, namespace: want.Namespace, name: want.Name, source: want.Source, spec: want.SpecDigest, status: want.StatusDigest,
+		}
+		if w.view.snapshots() && h.status != "" {
+			// Of the status it isn't told.
+			now := r.pods[uid]
+			now.status = h.status
+			r.pods[uid] = now
 		}
 	}
 	return out
+}
+
+// settled tells whether a pod of that source that isn't in the view is gone for good, as far as a consumer with the view is told.
+func (w *walk) settled(state *State, source string) bool {
+	if w.view.sees(source) {
+		return state.settled(source)
+	}
+	return !slices.ContainsFunc(state.Sources, func(s SourceState) bool { return w.view.sees(s.Name) && !s.Ready })
 }

@@ -22,7 +22,7 @@ func Ready(r *Run) error {
 			return err
 		}
 		for _, c := range p.changes {
-			if what := p.unready(c, state); what != "" {
+			if what := r.unready(p, c); what != "" {
 				return p.broken("revision %d: %s of %s: %s", p.to(), opName(c.op), c.pod.GetRef().GetUid(), what)
 			}
 		}
@@ -89,29 +89,42 @@ func (p *passage) told(state *State) error {
 }
 
 // unready says what an op does that the readiness of its source forbids, or nothing.
-func (p *passage) unready(c change, state *State) string {
+func (r *Run) unready(p *passage, c change) string {
 	if c.pod == nil {
 		return ""
 	}
+	state := p.moment.state
 	uid, source := c.pod.GetRef().GetUid(), c.pod.GetSource()
 	restore := c.op == podconfigv1.PodOperation_POD_OPERATION_RESTORE
 	switch want := state.Pods[uid]; {
 	case c.op == podconfigv1.PodOperation_POD_OPERATION_REMOVE:
-		if c.before != nil && c.before.undecided && want == nil && !state.settled(source) && !p.replaced(c.before, state) {
+		h := c.before
+		if h != nil && h.undecided && want == nil && !state.settled(source) && !r.removed(p, h) && !p.replaced(h, state) && p.view.mayHold(h) {
 			return "source " + source + " isn't ready, and this life of the daemon never had the pod"
 		}
 	case want == nil || want.Source != source:
 	case c.pod.GetStale() && !want.Stale:
 		return "is said to be stale, and its source has spoken"
-	case !c.pod.GetStale() && want.Stale && !(p.view.snapshots() && p.life.spoke[source]):
-		// A SET for an earlier revision may know already what came later: that the source has spoken.
+	case !c.pod.GetStale() && want.Stale && !((p.view.snapshots() || c.open) && p.life.spoke[source]):
+		// What looks at all pods as they were at an earlier revision, as a SET does, may know already what came later: that the
+		// source has spoken.
 		return "isn't said to be stale, and its source hasn't spoken"
 	case restore && !c.pod.GetStale():
 		return "isn't stale; want ADD"
-	case c.op == podconfigv1.PodOperation_POD_OPERATION_ADD && c.pod.GetStale() && !p.view.snapshots():
+	// Of a pod that may have been in the view all the time nobody knows whether it is restored or updated.
+	case c.op == podconfigv1.PodOperation_POD_OPERATION_ADD && c.pod.GetStale() && !p.view.snapshots() &&
+		!(p.kind == coalesced && p.view.varies()):
 		return "is stale; want RESTORE"
 	}
 	return ""
+}
+
+// removed tells whether what the consumer holds was there when the consumer was at its cursor, or just before: then it is known
+// that it was removed since.
+func (r *Run) removed(p *passage, h *held) bool {
+	there := func(s *State) bool { return s != nil && s.Pods[h.uid] != nil && s.Pods[h.uid].Source == h.source }
+	before := p.life.moments[p.to()-1]
+	return p.placed && there(r.stateAt(p.life, p.from)) || before != nil && there(before.state)
 }
 
 // replaced tells whether another pod of its source has the name of what the consumer holds. Which name that is may be unknown.

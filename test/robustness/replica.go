@@ -54,22 +54,44 @@ type change struct {
 	pod *podconfigv1.Pod
 	// before is what the consumer held under that UID; nil for nothing.
 	before *held
+	// missing is set if a SET didn't have what the consumer held under that UID, and it was kept nevertheless.
+	missing bool
+	// open is set if what the consumer held under that UID before the unit was undecided or missing.
+	open bool
 }
 
-// begin starts a stream. A daemon that was restarted knows less than the one before.
+// begin starts a stream. A daemon that was restarted knows less than the one before. What a SET didn't have stays noted: the cursor
+// is past it, and when its source is ready the pod is gone.
 func (r *replica) begin() {
-	r.ready, r.absent, r.configured = map[string]bool{}, map[string]bool{}, nil
+	r.ready, r.configured = map[string]bool{}, nil
 }
 
 // claims makes the consumer hold what it says it holds, all of it undecided.
 func (r *replica) claims(known []*podconfigv1.KnownPod) {
-	r.pods = map[string]held{}
+	r.drop()
 	for _, k := range known {
 		r.pods[k.GetUid()] = held{
 			uid: k.GetUid(), namespace: k.GetNamespace(), name: k.GetName(), source: k.GetSource(),
 			spec: k.GetSpecDigest(), status: k.GetStatusDigest(), undecided: true,
 		}
 	}
+}
+
+// leaves it to the daemon to judge of what a SET didn't have, where it tells the daemon that it holds it still.
+func (r *replica) leaves(known []*podconfigv1.KnownPod) {
+	for _, k := range known {
+		h, ok := r.pods[k.GetUid()]
+		if ok && r.absent[k.GetUid()] {
+			h.undecided = true
+			r.pods[k.GetUid()] = h
+			delete(r.absent, k.GetUid())
+		}
+	}
+}
+
+// drop makes the consumer hold nothing.
+func (r *replica) drop() {
+	r.pods, r.absent = map[string]held{}, map[string]bool{}
 }
 
 // doubt makes all that the consumer holds undecided.
@@ -80,10 +102,32 @@ func (r *replica) doubt() {
 	}
 }
 
+// undecided tells whether there is a pod of which this life of the daemon has said nothing.
+func (r *replica) undecided() bool {
+	for _, h := range r.pods {
+		if h.undecided {
+			return true
+		}
+	}
+	return false
+}
+
+// open are the pods of which this life of the daemon has said nothing, and those that a SET didn't have, by UID.
+func (r *replica) open() map[string]bool {
+	out := maps.Clone(r.absent)
+	for uid, h := range r.pods {
+		if h.undecided {
+			out[uid] = true
+		}
+	}
+	return out
+}
+
 // apply does what the unit says, and returns it op by op.
 func (r *replica) apply(u *unit) []change {
 	var out []change
 	var set map[string]bool
+	open := r.open()
 	for _, m := range u.messages {
 		switch e := m.Message.GetEvent().(type) {
 		case *podconfigv1.WatchPodUpdatesResponse_Update:
@@ -101,6 +145,9 @@ func (r *replica) apply(u *unit) []change {
 		case *podconfigv1.WatchPodUpdatesResponse_Heartbeat:
 			r.readiness(e.Heartbeat.GetSources())
 		}
+	}
+	for i := range out {
+		out[i].open = out[i].pod != nil && open[out[i].pod.GetRef().GetUid()]
 	}
 	if set != nil {
 		r.compare(set)
@@ -152,7 +199,15 @@ func (r *replica) update(u *podconfigv1.PodUpdate) []change {
 	for _, p := range u.GetPods() {
 		c := change{op: u.GetOp(), update: u, pod: p}
 		uid := p.GetRef().GetUid()
-		if h, ok := r.pods[uid]; ok {
+		h, ok := r.pods[uid]
+		if ok && u.GetOp() == podconfigv1.PodOperation_POD_OPERATION_REMOVE && h.source != p.GetSource() {
+			// It is about another pod with the same UID.
+			out = append(out, c)
+			continue
+		}
+		if ok {
+			c.missing = r.absent[uid]
+			h.undecided = h.undecided || c.missing
 			c.before = &h
 		}
 		out = append(out, c)

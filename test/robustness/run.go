@@ -109,6 +109,18 @@ func (r *Run) storedAt(number uint64) *State {
 	return nil
 }
 
+// stateAt is the state at a revision of a life, or of those that its store had before; nil if there is none.
+func (r *Run) stateAt(l *life, number uint64) *State {
+	for ; ; l = r.lives[l.number-2] {
+		if m := l.moments[number]; m != nil {
+			return m.state
+		}
+		if !l.start.Start.Kept || l.number == 1 {
+			return nil
+		}
+	}
+}
+
 // set lets the oracle take a set, and returns it as it is afterwards. A step that was killed leaves it as it is: the revision
 // that it may have made is noted, and the next start tells.
 func (r *Run) set(i int, step *Step, oracle *model) *model {
@@ -146,20 +158,21 @@ func (r *Run) lifeOf(s *Stream) *life {
 }
 
 // untold says what happened in a life after revision from, and up to revision to, that the view has to be told of and that no
-// catch-up can have told; or nothing. A catch-up may hold nothing, and then there is no message of it.
-func (l *life) untold(v *view, from, to uint64) (uint64, string) {
+// catch-up can have told; or nothing. A catch-up may hold nothing, and then there is no message of it. Of the pods in except the
+// consumer may know already.
+func (l *life) untold(v *view, from, to uint64, except map[string]bool) (uint64, string) {
 	if l.moments[from] == nil || l.moments[to] == nil {
 		return 0, ""
 	}
 	if to > from+l.kept {
-		return to, v.tells(l.moments[from].state, l.moments[to].state)
+		return to, v.tells(l.moments[from].state, l.moments[to].state, except)
 	}
 	for n := from + 1; n <= to; n++ {
 		before, after := l.moments[n-1], l.moments[n]
 		if before == nil || after == nil {
 			continue
 		}
-		if what := v.tells(before.state, after.state); what != "" {
+		if what := v.tells(before.state, after.state, except); what != "" {
 			return n, what
 		}
 	}

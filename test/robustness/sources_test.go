@@ -104,8 +104,9 @@ func (f *feeds) recipe(source string) recipe {
 	case kind == 7:
 		r.namespace = "kube"
 	case kind == 6 && source == "api":
-		// A mirror pod has a UID of its own and the name of another source's pod.
-		r.uid, r.name, r.mirror = fmt.Sprintf("m%d", f.intn(2, "mirror uid")), fmt.Sprintf("s%d", f.intn(2, "mirror of")), "m"
+		// A mirror pod has a UID of its own and the name of another source's pod, but never that of another one of its own.
+		of := f.intn(2, "mirror of")
+		r.uid, r.name, r.mirror = fmt.Sprintf("m%d", of), fmt.Sprintf("s%d", of), "m"
 	case kind >= 5 && source != "api":
 		r.name = fmt.Sprintf("s%d", f.intn(2, "static name"))
 	}
@@ -136,13 +137,13 @@ func (f *feeds) changed(r recipe) recipe {
 }
 
 var (
-	pods    sync.Map // by recipe
-	recipes sync.Map // by pod
+	madePods sync.Map // by recipe
+	recipes  sync.Map // by pod
 )
 
 // make is the pod, with its digests. Pods never change, so that it is made once.
 func (r recipe) make() *manifest.Pod {
-	if p, ok := pods.Load(r); ok {
+	if p, ok := madePods.Load(r); ok {
 		return p.(*manifest.Pod)
 	}
 	p := &v1.Pod{
@@ -163,7 +164,7 @@ func (r recipe) make() *manifest.Pod {
 		at, grace := metav1.Unix(1_700_000_000, 0), int64(30)
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, &grace
 	}
-	made, _ := pods.LoadOrStore(r, mergetest.Pod(p))
+	made, _ := madePods.LoadOrStore(r, mergetest.Pod(p))
 	recipes.Store(made, r)
 	return made.(*manifest.Pod)
 }

@@ -30,7 +30,7 @@ func Unique(r *Run) error {
 
 // covered tells whether the op delivers what the consumer's cursor covers: a version that is no later than the cursor.
 func (p *passage) covered(c change) bool {
-	if c.pod == nil || c.op == podconfigv1.PodOperation_POD_OPERATION_REMOVE || c.before != nil && c.before.undecided {
+	if c.pod == nil || c.op == podconfigv1.PodOperation_POD_OPERATION_REMOVE || c.open {
 		return false
 	}
 	uid := c.pod.GetRef().GetUid()

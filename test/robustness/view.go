@@ -49,6 +49,11 @@ func (v *view) byOther() bool {
 	return len(f.GetNodes())+len(f.GetNamespaces())+len(f.GetNames()) > 0 || f.GetLabelSelector() != ""
 }
 
+// varies tells whether a pod may come into the view or leave it while it lives.
+func (v *view) varies() bool {
+	return len(v.filter.GetNodes()) > 0 || v.filter.GetLabelSelector() != ""
+}
+
 // sees tells whether pods of that source may be in the view.
 func (v *view) sees(source string) bool { return has(v.filter.GetSources(), source) }
 
@@ -57,6 +62,11 @@ func (v *view) matches(p *Pod) bool {
 	f := v.filter
 	return v.sees(p.Source) && has(f.GetNodes(), p.Node) && has(f.GetNamespaces(), p.Namespace) && has(f.GetNames(), p.Name) &&
 		v.selector.Matches(labels.Set(p.Labels))
+}
+
+// mayHold tells whether some version of that pod may be in the view. An empty name: not even that is known.
+func (v *view) mayHold(h *held) bool {
+	return v.sees(h.source) && (h.name == "" || has(v.filter.GetNamespaces(), h.namespace) && has(v.filter.GetNames(), h.name))
 }
 
 // has tells whether an entry is the value; no entries select every value.
@@ -72,17 +82,18 @@ func (v *view) pod(s *State, uid string) *Pod {
 	return nil
 }
 
-// tells says what a consumer with this view has to be told when one state follows another, or nothing.
-func (v *view) tells(before, after *State) string {
+// tells says what a consumer with this view has to be told when one state follows another, or nothing. Of the pods in except it may
+// know already.
+func (v *view) tells(before, after *State, except map[string]bool) string {
 	for uid := range before.Pods {
-		if p := v.pod(before, uid); p != nil && v.pod(after, uid) == nil {
+		if p := v.pod(before, uid); p != nil && v.pod(after, uid) == nil && !except[uid] {
 			return describe(p) + " is no longer there"
 		}
 	}
 	for uid := range after.Pods {
 		p, old := v.pod(after, uid), v.pod(before, uid)
 		switch {
-		case p == nil:
+		case p == nil || except[uid]:
 		case old == nil || !p.continues(old):
 			return describe(p) + " is new"
 		case p.SpecDigest != old.SpecDigest:
