@@ -75,7 +75,7 @@ func serve(ctx context.Context, opts *options, stderr io.Writer) error {
 	}
 	registry := daemon.NewRegistry()
 	server := grpcserver.New(grpcserver.Config{
-		Register: func(r grpc.ServiceRegistrar) { podexecv1.RegisterPodExecServiceServer(r, service.New(show)) },
+		Register: func(r grpc.ServiceRegistrar) { podexecv1.RegisterPodExecServiceServer(r, service.New(opts.node, show)) },
 		Access:   rules, Limits: limits, Logger: log, Metrics: registry,
 	})
 	group, ctx := errgroup.WithContext(ctx)

@@ -47,14 +47,19 @@ type Pod struct {
 // Server implements podexec.v1.PodExecService.
 type Server struct {
 	podexecv1.UnimplementedPodExecServiceServer
+	node string
 	pods func() []Pod
 }
 
-// New returns a Server of the pods that the function returns, in any order.
-func New(pods func() []Pod) *Server { return &Server{pods: pods} }
+// New returns a Server of the node's pods, which the function returns in any order.
+func New(node string, pods func() []Pod) *Server { return &Server{node: node, pods: pods} }
 
 // ListPods is part of podexec.v1.PodExecService.
-func (s *Server) ListPods(_ context.Context, req *podexecv1.ListPodsRequest) (*podexecv1.ListPodsResponse, error) {
+func (s *Server) ListPods(ctx context.Context, req *podexecv1.ListPodsRequest) (*podexecv1.ListPodsResponse, error) {
+	pods, err := s.visible(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if req.GetPageSize() < 0 {
 		return nil, status.Errorf(codes.InvalidArgument, "page_size: is %d", req.GetPageSize())
 	}
@@ -70,7 +75,6 @@ func (s *Server) ListPods(_ context.Context, req *podexecv1.ListPodsRequest) (*p
 		return nil, status.Error(codes.InvalidArgument, "page_token: isn't one of podexecd's")
 	}
 	limit := cmp.Or(int(req.GetPageSize()), defaultPageSize)
-	pods := s.pods()
 	slices.SortFunc(pods, func(a, b Pod) int { return cmp.Compare(a.key(), b.key()) })
 	resp := &podexecv1.ListPodsResponse{}
 	size, last := 0, ""
@@ -93,7 +97,11 @@ func (s *Server) ListPods(_ context.Context, req *podexecv1.ListPodsRequest) (*p
 }
 
 // GetPod is part of podexec.v1.PodExecService.
-func (s *Server) GetPod(_ context.Context, req *podexecv1.GetPodRequest) (*podexecv1.GetPodResponse, error) {
+func (s *Server) GetPod(ctx context.Context, req *podexecv1.GetPodRequest) (*podexecv1.GetPodResponse, error) {
+	pods, err := s.visible(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ref := req.GetRef()
 	if ref.GetUid() == "" && ref.GetName() == "" {
 		return nil, status.Error(codes.InvalidArgument, "ref: needs a uid or a name")
@@ -103,7 +111,7 @@ func (s *Server) GetPod(_ context.Context, req *podexecv1.GetPodRequest) (*podex
 	}
 	namespace := cmp.Or(ref.GetNamespace(), "default")
 	var found *Pod
-	for _, p := range s.pods() {
+	for _, p := range pods {
 		switch {
 		case ref.GetUid() != "" && string(p.UID) == ref.GetUid():
 			found = &p

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/access"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -28,7 +30,9 @@ func pod(namespace, name, uid string) Pod {
 	}
 }
 
-func serve(pods ...Pod) *Server { return New(func() []Pod { return pods }) }
+func serve(pods ...Pod) *Server { return New("n1", func() []Pod { return pods }) }
+
+func as(t *testing.T, c access.Caller) context.Context { return access.NewContext(t.Context(), c) }
 
 // keys are the pods as "namespace/name=uid", in order.
 func keys(pods []*podexecv1.ObservedPod) []string {
@@ -41,7 +45,7 @@ func keys(pods []*podexecv1.ObservedPod) []string {
 
 func list(t *testing.T, s *Server, req *podexecv1.ListPodsRequest) *podexecv1.ListPodsResponse {
 	t.Helper()
-	resp, err := s.ListPods(t.Context(), req)
+	resp, err := s.ListPods(as(t, access.Caller{Role: access.Consumer}), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +192,7 @@ func TestListPodsRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			// Without pods: a mistake shows whatever there is.
-			_, err := serve().ListPods(t.Context(), tt.req)
+			_, err := serve().ListPods(as(t, access.Caller{Role: access.Consumer}), tt.req)
 			if status.Code(err) != codes.InvalidArgument || !strings.HasPrefix(status.Convert(err).Message(), tt.want+":") {
 				t.Errorf("error %v; want INVALID_ARGUMENT for %s", err, tt.want)
 			}
@@ -200,7 +204,7 @@ func TestFormats(t *testing.T) {
 	p := pod("default", "web", "1")
 	get := func(t *testing.T, format podconfigv1.PodFormat) *podexecv1.ObservedPod {
 		t.Helper()
-		resp, err := serve(p).GetPod(t.Context(), &podexecv1.GetPodRequest{
+		resp, err := serve(p).GetPod(as(t, access.Caller{Role: access.Consumer}), &podexecv1.GetPodRequest{
 			Ref: &podconfigv1.PodRef{Uid: "uid-1"}, Format: format,
 		})
 		if err != nil {
@@ -292,7 +296,7 @@ func TestGetPod(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, s := range []*Server{serve(leaving, coming, other, gone), serve(gone, other, coming, leaving)} {
-				resp, err := s.GetPod(t.Context(), &podexecv1.GetPodRequest{Ref: tt.ref})
+				resp, err := s.GetPod(as(t, access.Caller{Role: access.Consumer}), &podexecv1.GetPodRequest{Ref: tt.ref})
 				if status.Code(err) != tt.code || resp.GetPod().GetRef().GetUid() != tt.want {
 					t.Errorf("pod %v, error %v; want %q, %v", resp.GetPod().GetRef(), err, tt.want, tt.code)
 				}
@@ -302,7 +306,7 @@ func TestGetPod(t *testing.T) {
 }
 
 func TestGetPodRefusesFormat(t *testing.T) {
-	_, err := serve().GetPod(t.Context(), &podexecv1.GetPodRequest{Ref: &podconfigv1.PodRef{Name: "web"}, Format: 99})
+	_, err := serve().GetPod(as(t, access.Caller{Role: access.Consumer}), &podexecv1.GetPodRequest{Ref: &podconfigv1.PodRef{Name: "web"}, Format: 99})
 	if status.Code(err) != codes.InvalidArgument {
 		t.Errorf("error %v; want INVALID_ARGUMENT", err)
 	}
