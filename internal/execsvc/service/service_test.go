@@ -97,7 +97,7 @@ func TestListPodsPages(t *testing.T) {
 // A pod that goes between two pages takes no other with it.
 func TestListPodsPagesWhilePodsGo(t *testing.T) {
 	pods := []Pod{pod("default", "a", "1"), pod("default", "b", "2"), pod("default", "c", "3")}
-	s := New(func() []Pod { return pods })
+	s := New("n1", func() []Pod { return pods })
 	first := list(t, s, &podexecv1.ListPodsRequest{PageSize: 2})
 	pods = pods[2:]
 	second := list(t, s, &podexecv1.ListPodsRequest{PageSize: 2, PageToken: first.GetNextPageToken()})

@@ -22,7 +22,7 @@ func (w *watch) begin() error {
 	case ok:
 		// Whatever it takes from here, exact history or a coalesced catch-up, follow finds out.
 		// What is published meanwhile can wait: a consumer that is always behind must get to its synced, too.
-		how, w.pending, w.told = metrics.Exact, catchup.Undecided(st, at, known, w.view), at
+		how, w.pending, w.told = metrics.Exact, w.undecided(st, at, known), at
 		w.at.Store(at)
 		for w.at.Load() < st.Number {
 			if _, _, err := w.follow(); err != nil {
@@ -95,4 +95,14 @@ func (w *watch) logRemovals(changes []revision.Change) {
 	if count > 0 {
 		w.log.Info("consumer holds pods that are gone and is told to remove them", "count", count, "first", first)
 	}
+}
+
+// undecided are the known pods that were open at revision at. What had their UIDs then may be gone by now.
+func (w *watch) undecided(st *history.State, at uint64, known []catchup.Known) *catchup.Pending {
+	if len(known) > 0 {
+		if then, ok := w.history.StateAt(at); ok {
+			st = then
+		}
+	}
+	return catchup.Undecided(st, at, known, w.view)
 }
