@@ -31,19 +31,20 @@ type keeper struct {
 // openKeeper opens the store and returns what is in it, and the life that the process begins with.
 func openKeeper(cfg Config) (*keeper, *store.Contents, history.Life) {
 	k := &keeper{cfg: cfg.Store, log: cfg.Logger, metrics: cfg.Metrics, temporary: uuid.NewString()}
+	temporary := k.temporaryLife()
 	if cfg.Store == nil {
-		return k, &store.Contents{}, k.temporaryLife()
+		return k, &store.Contents{}, temporary
 	}
 	st, contents, err := store.Open(*cfg.Store)
 	if err != nil {
 		k.failed("open", err)
 	}
 	if contents == nil {
-		return k, &store.Contents{}, k.temporaryLife()
+		return k, &store.Contents{}, temporary
 	}
 	k.stored = contents.Instance
 	if k.store = st; st == nil {
-		return k, contents, k.temporaryLife()
+		return k, contents, temporary
 	}
 	return k, contents, history.Life{Instance: contents.Instance}
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"time"
 
@@ -37,7 +36,7 @@ type podstream struct {
 type version struct{ pod, number, size int }
 
 func newProduct(cfg serverConfig) (*podstream, error) {
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.DiscardHandler)
 	counts := metrics.New()
 	hubConfig := mergesvc.Config{
 		Sources: []merge.Source{{Name: workload.Source}}, Revisions: cfg.Revisions, Logger: log, Metrics: counts,
@@ -54,7 +53,7 @@ func newProduct(cfg serverConfig) (*podstream, error) {
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
 		Closing:  svc.Close, Limits: manyCallers, Logger: log, Metrics: registry,
-		Quiet: []string{podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName},
+		Quiet:         []string{podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName},
 		ServerOptions: []grpc.ServerOption{grpc.ForceServerCodecV2(wire.NewCodec())},
 	})
 	listeners, err := grpcserver.Listen([]string{"unix://" + cfg.Socket})

@@ -152,7 +152,10 @@ func jsonStruct(pod *v1.Pod) (*structpb.Struct, error) {
 		return nil, err
 	}
 	content := &structpb.Struct{}
-	return content, content.UnmarshalJSON(data)
+	if err := content.UnmarshalJSON(data); err != nil {
+		return nil, err
+	}
+	return content, nil
 }
 
 // Redacted is the pod as inspectors see it, with the digests of that. A pod that is known by its reference only, as those of

@@ -160,8 +160,8 @@ func (s *Store) putAside(reason error, next string) error {
 	if err != nil {
 		return refused(err)
 	}
-	s.cfg.Logger.Error("the store can't be used and was set aside; a new one takes its place: "+next,
-		"reason", reason, "store", s.cfg.Path, "set_aside", aside)
+	s.cfg.Logger.Error("the store can't be used and was set aside; a new one takes its place", "next", next, "reason", reason,
+		"store", s.cfg.Path, "set_aside", aside)
 	if err := pruneAside(s.cfg.Path); err != nil {
 		s.cfg.Logger.Warn("stores that were set aside long ago can't be removed", "store", s.cfg.Path, "error", err)
 	}
