@@ -39,11 +39,12 @@ func Check(h *History) error {
 }
 
 // Breaches are the promises that a history doesn't keep, in the order of the promises.
-func Breaches(h *History) []*Breach {
-	run := NewRun(h)
+func Breaches(h *History) []*Breach { return NewRun(h).breaches() }
+
+func (r *Run) breaches() []*Breach {
 	var out []*Breach
 	for _, c := range Checkers() {
-		if err := c.Check(run); err != nil {
+		if err := c.Check(r); err != nil {
 			out = append(out, &Breach{Promise: c.Name, Err: err})
 		}
 	}

@@ -60,7 +60,8 @@ func (c *consumer) take(u *unit) {
 
 // honoured tells whether a daemon that begins a stream with the cursor first went on from the cursor from.
 func honoured(from, first *podconfigv1.Cursor) bool {
-	return from.GetInstanceId() == first.GetInstanceId() && from.GetView() == first.GetView() && from.GetRevision() <= first.GetRevision()
+	return from.GetInstanceId() == first.GetInstanceId() && from.GetView() == first.GetView() &&
+		from.GetRevision() <= first.GetRevision()
 }
 
 func same(a, b *podconfigv1.Cursor) bool {

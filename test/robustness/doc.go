@@ -12,5 +12,18 @@
 // What a consumer holds is worked out from the messages that it received, by the duties of podconfig.proto (replica.go), so the
 // checkers don't depend on package client either. passage.go cuts a stream at its cursors and compares the two.
 //
-// Only the Recorder is safe for concurrent use. Nothing here but the tests runs goroutines or does I/O.
+// # The simulations
+//
+// TestSimulation (fast_test.go) drives the parts of podconfigd in this process, hundreds of short lives a second, and shrinks what
+// fails; to kill is to abandon them and to go on with the store's file as it was at that moment. TestProcess (process_test.go)
+// drives injectd, a podconfigd with sources that tests feed, and kills it with SIGKILL. TestFaults (faults_test.go, with the tag
+// failpoints) plants a fault for each promise, and its checker must notice. As long as one likes:
+//
+//	ROBUSTNESS_TIME=1h go test -count=1 -timeout=0 -run='TestSimulation|TestProcess' -v ./test/robustness
+//
+// Consumers do what podconfig.proto bids them, and name what they hold whenever pods were left open before; they also come back
+// with older cursors, with none, and with such as nobody ever sent.
+//
+// Only the Recorder is safe for concurrent use. Nothing here but the tests runs goroutines or does I/O. A simulation has one
+// goroutine for each open stream, which reads it.
 package robustness

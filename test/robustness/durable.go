@@ -100,7 +100,8 @@ func (r *Run) lasting(p *passage) error {
 		}
 		want := p.moment.state.Pods[c.pod.GetRef().GetUid()]
 		body := r.content(c.pod)
-		if body.pod == nil || want == nil || want.Seen.IsZero() || c.pod.GetSource() != want.Source || c.pod.GetRef().GetName() != want.Name {
+		if body.pod == nil || want == nil || want.Seen.IsZero() ||
+			c.pod.GetSource() != want.Source || c.pod.GetRef().GetName() != want.Name {
 			continue
 		}
 		if text := body.pod.Annotations[manifest.SeenAnnotation]; text != want.Seen.UTC().Format(time.RFC3339Nano) {

@@ -99,7 +99,8 @@ func (r *Run) unready(p *passage, c change) string {
 	switch want := state.Pods[uid]; {
 	case c.op == podconfigv1.PodOperation_POD_OPERATION_REMOVE:
 		h := c.before
-		if h != nil && h.undecided && want == nil && !state.settled(source) && !r.removed(p, h) && !p.replaced(h, state) && p.view.mayHold(h) {
+		if h != nil && h.undecided && want == nil && !state.settled(source) && p.view.mayHold(h) &&
+			!r.removed(p, h) && !p.replaced(h, state) {
 			return "source " + source + " isn't ready, and this life of the daemon never had the pod"
 		}
 	case want == nil || want.Source != source:

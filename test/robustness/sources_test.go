@@ -114,7 +114,7 @@ func (f *feeds) recipe(source string) recipe {
 		r = f.changed(r)
 	}
 	if f.padding > 0 && oneIn(f, f.padding, "padded") {
-		r.pad = 24
+		r.pad = 64
 	}
 	return r
 }

@@ -1,0 +1,55 @@
+//go:build failpoints
+
+package robustness
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/podstream/podstream/internal/failpoint"
+)
+
+// faultRuns is within how many runs each fault must be noticed.
+const faultRuns = 60
+
+// TestFaults plants one fault after the other, and the checker of the promise that it breaks notices.
+func TestFaults(t *testing.T) {
+	for i, name := range failpoint.Names() {
+		t.Run(string(name), func(t *testing.T) { testFault(t, name, Checkers()[i].Name) })
+	}
+}
+
+func testFault(t *testing.T, name failpoint.Name, promise string) {
+	patience, padding := 5*time.Second, 48
+	if name == failpoint.SendUnderLock {
+		// Large pods, so that a consumer that doesn't read soon stops the daemon from sending, and others wait for it.
+		patience, padding = time.Second, 2
+	}
+	from := firstSeed(t)
+	setFlag(t, "rapid.seed", strconv.FormatUint(from, 10))
+	setFlag(t, "rapid.steps", strconv.Itoa(stepsARun))
+	setFlag(t, "rapid.checks", strconv.Itoa(faultRuns))
+	defer failpoint.Enable(name)()
+	noticed, runs := map[string]string{}, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		if noticed[promise] != "" {
+			return
+		}
+		runs++
+		s := simulateLocal(rt, patience, padding)
+		for _, b := range Breaches(s.recorder.History()) {
+			noticed[b.Promise] = b.Error()
+		}
+	})
+	others := slices.Sorted(maps.Keys(noticed))
+	if noticed[promise] == "" {
+		t.Fatalf("with the fault %s nobody noticed within %d runs from seed %d that %s is broken; noticed were %v",
+			name, runs, from, promise, others)
+	}
+	t.Logf("noticed in run %d from seed %d, as %v: %s", runs, from, others, noticed[promise])
+}

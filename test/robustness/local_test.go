@@ -1,0 +1,176 @@
+package robustness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/service"
+	"github.com/podstream/podstream/internal/mergesvc/store"
+	"github.com/podstream/podstream/internal/mergesvc/wire"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// What the daemon of a simulation remembers: little, so that consumers often fall off it.
+const (
+	localRevisions  = 8
+	localTombstones = 5
+)
+
+// window is how much of a stream the transport takes from the daemon while the consumer doesn't read; the smallest that gRPC
+// knows.
+const window = 64 << 10
+
+// local is the parts of podconfigd in this process, from the merge to the gRPC server. To kill it is to abandon it: nothing is
+// closed that the next one rests on, which gets the store's file as it was at that moment.
+type local struct {
+	dir   string
+	lives int
+	clock *testingclock.FakeClock
+
+	// Those of the life.
+	file   string
+	hub    *mergesvc.Hub
+	server *grpc.Server
+	conn   *grpc.ClientConn
+	// stop ends what still runs when the server is gone.
+	stop func()
+}
+
+func newLocal(dir string) *local {
+	return &local{dir: dir, clock: testingclock.NewFakeClock(time.Unix(1_700_000_000, 0))}
+}
+
+// start is part of daemon.
+func (l *local) start(sources []string, kept bool) (at, error) {
+	l.lives++
+	file := filepath.Join(l.dir, fmt.Sprintf("life%d.db", l.lives))
+	if kept && l.file != "" {
+		if err := os.Rename(l.file, file); err != nil {
+			return at{}, err
+		}
+	}
+	l.file = file
+	var configured []merge.Source
+	for _, name := range sources {
+		configured = append(configured, merge.Source{Name: name})
+	}
+	l.hub = mergesvc.NewHub(mergesvc.Config{
+		Sources: configured, Revisions: localRevisions, Tombstones: localTombstones,
+		Store: &store.Config{Path: file, Tombstones: localTombstones, NoSync: true},
+	})
+	svc := service.New(service.Config{History: l.hub.History(), Sources: l.hub.Sources, Clock: l.clock})
+	l.server = grpc.NewServer(
+		grpc.ForceServerCodecV2(wire.NewCodec()), grpc.StreamInterceptor(asRoot), grpc.WaitForHandlers(true),
+		grpc.InitialWindowSize(window),
+	)
+	podconfigv1.RegisterPodConfigServiceServer(l.server, svc)
+	pipe := bufconn.Listen(1 << 20)
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() { l.hub.Run(ctx) })
+	all.Go(func() { svc.Run(ctx) })
+	all.Go(func() { _ = l.server.Serve(pipe) })
+	l.stop = func() {
+		cancel()
+		all.Wait()
+	}
+	var err error
+	l.conn, err = grpc.NewClient("passthrough:///local",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(window),
+	)
+	return l.at(), err
+}
+
+// asRoot makes every caller one that the kernel says is root.
+func asRoot(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	caller := access.Caller{Identity: "uid:0", Role: access.Consumer, Peer: "uid:0"}
+	return handler(srv, rootStream{ss, access.NewContext(ss.Context(), caller)})
+}
+
+type rootStream struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // That is how gRPC has a stream's context replaced.
+}
+
+func (s rootStream) Context() context.Context { return s.ctx }
+
+// api is part of daemon.
+func (l *local) api() podconfigv1.PodConfigServiceClient {
+	return podconfigv1.NewPodConfigServiceClient(l.conn)
+}
+
+// hurry is part of daemon.
+func (l *local) hurry() bool {
+	l.clock.Step(2 * time.Second)
+	return true
+}
+
+// apply is part of daemon.
+func (l *local) apply(set manifest.Set) (at, error) {
+	l.hub.Apply(set)
+	return l.at(), nil
+}
+
+func (l *local) at() at {
+	st := l.hub.History().Life()
+	return at{instance: st.Instance, revision: l.hub.History().Number(), temporary: st.Temporary}
+}
+
+// kill is part of daemon. The set is lost, or committed and seen by nobody, or published.
+func (l *local) kill(set *manifest.Set, c chance) (at, bool, error) {
+	when := 0
+	if set != nil {
+		when = c.intn(3, "killed when")
+	}
+	if when == 2 {
+		l.hub.Apply(*set)
+	}
+	l.server.Stop()
+	_ = l.conn.Close()
+	if when == 1 {
+		l.hub.Apply(*set)
+	}
+	// No commit is under way. What the abandoned store still does to its file doesn't matter any more.
+	after := l.file + ".after"
+	err := copyFile(after, l.file)
+	l.stop()
+	l.file, l.hub = after, nil
+	return at{}, false, err
+}
+
+// close is part of daemon.
+func (l *local) close() {
+	if l.hub != nil {
+		l.server.Stop()
+		_ = l.conn.Close()
+		l.stop()
+	}
+}
+
+func copyFile(to, from string) error {
+	data, err := os.ReadFile(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o600)
+}

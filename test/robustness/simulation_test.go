@@ -1,0 +1,243 @@
+package robustness
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/podstream/podstream/internal/manifest"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// daemon is what a simulation drives: podconfigd, in this process or in one of its own.
+type daemon interface {
+	// start starts it with these sources. kept is whether it finds the store that the life before left.
+	start(sources []string, kept bool) (at, error)
+	// apply has it merge a set, and returns when it is published.
+	apply(set manifest.Set) (at, error)
+	// kill kills it, while it works on a set if one is given, and returns when it is gone. answered is set if it had published
+	// the set before it was killed, and has said so.
+	kill(set *manifest.Set, c chance) (published at, answered bool, err error)
+	// api is its service.
+	api() podconfigv1.PodConfigServiceClient
+	// hurry makes it send heartbeats now, and is false if it can't be made to.
+	hurry() bool
+	// close ends it, if it runs.
+	close()
+}
+
+// at is how far a daemon is.
+type at struct {
+	instance  string
+	revision  uint64
+	temporary bool
+}
+
+// simulation drives a daemon and consumers of it, and writes down what happens.
+type simulation struct {
+	chance
+	daemon    daemon
+	recorder  *Recorder
+	patience  time.Duration
+	feeds     *feeds
+	consumers []*consumer
+	sources   []string
+	// now is how far the daemon is.
+	now at
+	// hasty is set if consumers go away in the middle of what they could have read. Runs that aren't can be repeated exactly, nearly.
+	hasty bool
+	// operations are the sets that were applied and the actions of consumers.
+	operations int
+	// stuck is set when a consumer that reads has waited for longer than patience. Nothing more is done then.
+	stuck bool
+}
+
+// newSimulation starts the daemon and makes the consumers, none of which has subscribed yet.
+func newSimulation(c chance, d daemon, f *feeds, rec *Recorder, patience time.Duration, consumers int) (*simulation, error) {
+	s := &simulation{
+		chance: c, daemon: d, recorder: rec, patience: patience, feeds: f, sources: allSources, hasty: c.intn(2, "hasty") == 1,
+	}
+	for i := range consumers {
+		s.consumers = append(s.consumers, newConsumer(rec, fmt.Sprintf("c%d", i)))
+		s.consumers[i].anew(c)
+	}
+	return s, s.start(false)
+}
+
+func (s *simulation) start(kept bool) error {
+	step := Step{Start: &Start{Sources: s.sources, Kept: kept}, Begun: time.Now()}
+	var err error
+	if s.now, err = s.daemon.start(s.sources, kept); err != nil {
+		return fmt.Errorf("start the daemon: %w", err)
+	}
+	s.record(step, s.now)
+	return nil
+}
+
+func (s *simulation) record(step Step, after at) {
+	step.Instance, step.Revision, step.Temporary, step.Ended = after.instance, after.revision, after.temporary, time.Now()
+	s.recorder.Step(step)
+}
+
+// step does one thing.
+func (s *simulation) step() error {
+	switch what := s.intn(64, "what"); {
+	case s.stuck:
+		return nil
+	case what == 63:
+		return s.restart()
+	case what%2 == 0:
+		return s.change()
+	default:
+		return s.consume(s.consumers[s.intn(len(s.consumers), "consumer")])
+	}
+}
+
+// change applies the next set of a source.
+func (s *simulation) change() error {
+	set := s.feeds.set(s.sources)
+	step := Step{Set: &set, Begun: time.Now()}
+	var err error
+	if s.now, err = s.daemon.apply(set); err != nil {
+		return fmt.Errorf("apply a set: %w", err)
+	}
+	s.record(step, s.now)
+	s.operations++
+	return nil
+}
+
+// consume has a consumer do something: subscribe if it hasn't, or else stop reading, go on, read to the end, or go away.
+func (s *simulation) consume(c *consumer) error {
+	s.operations++
+	if c.stream == nil {
+		err := c.subscribe(s.daemon.api(), c.request(s), pick(s, "messages", -1, -1, -1, 0, 1, 2, 3))
+		s.calm(c)
+		return err
+	}
+	switch s.intn(8, "does") {
+	case 0, 1:
+		c.stream.allow(pick(s, "messages", 1, 2, 3, 5))
+	case 2:
+		c.stream.allow(0)
+	case 3, 4:
+		s.calm(c)
+		c.drop()
+	case 5:
+		c.stream.allow(-1)
+	default:
+		c.stream.allow(-1)
+		// Elsewhere to wait for a heartbeat takes long; the end of the run does.
+		if s.daemon.hurry() {
+			s.await(c, (*stream).reached)
+		}
+	}
+	return nil
+}
+
+// calm has a consumer read all that it may, unless the run is hasty.
+func (s *simulation) calm(c *consumer) {
+	if c.stream != nil && !s.hasty {
+		s.await(c, (*stream).spent)
+	}
+}
+
+func (s *simulation) await(c *consumer, done func(*stream, uint64) bool) {
+	s.stuck = s.stuck || !c.stream.await(done, s.now.revision, s.daemon.hurry, s.patience)
+}
+
+// restart kills the daemon, perhaps while it works on a set, and starts it again: with other sources perhaps, and perhaps without
+// its store.
+func (s *simulation) restart() error {
+	var set *manifest.Set
+	if s.intn(3, "killed at work") > 0 {
+		next := s.feeds.set(s.sources)
+		set = &next
+	}
+	for _, c := range s.consumers {
+		s.calm(c)
+	}
+	for _, c := range s.consumers {
+		if c.stream != nil {
+			c.stream.leave()
+		}
+	}
+	step := Step{Set: set, Begun: time.Now()}
+	published, answered, err := s.daemon.kill(set, s)
+	if err != nil {
+		return fmt.Errorf("kill the daemon: %w", err)
+	}
+	if set != nil {
+		step.Killed = !answered
+		s.record(step, published)
+	}
+	for _, c := range s.consumers {
+		if c.stream != nil {
+			c.drop()
+		}
+	}
+	if oneIn(s, 4, "other sources") {
+		s.sources = pick(s, "sources", allSources, allSources[:2], allSources[1:], allSources[1:2])
+	}
+	return s.start(!oneIn(s, 6, "store is lost"))
+}
+
+// finish has every consumer that has a stream read to its end, and ends it.
+func (s *simulation) finish() {
+	// At first only those that read anyway: nobody else's silence may keep anything from them.
+	for _, c := range s.consumers {
+		if c.stream != nil && c.stream.reading() && !s.stuck {
+			s.stuck = !c.stream.await((*stream).reached, s.now.revision, s.daemon.hurry, s.patience+s.patience/4)
+		}
+	}
+	for _, c := range s.consumers {
+		if c.stream != nil {
+			c.stream.allow(-1)
+		}
+	}
+	for _, c := range s.consumers {
+		if c.stream == nil {
+			continue
+		}
+		if !c.stream.await((*stream).reached, s.now.revision, s.daemon.hurry, 2*s.patience) {
+			c.stream.recorder.End(fmt.Errorf("it has gone silent before revision %d", s.now.revision), false)
+		} else if c.stream.reading() {
+			c.stream.recorder.End(nil, true)
+		}
+		c.drop()
+	}
+}
+
+// end ends all streams that are left, and the daemon.
+func (s *simulation) end() {
+	for _, c := range s.consumers {
+		if c.stream != nil {
+			c.drop()
+		}
+	}
+	s.daemon.close()
+}
+
+// account is what was broken, then what was done, one step a line, and what came of it, one message a line.
+func account(h *History, breaches []*Breach) string {
+	var b strings.Builder
+	for _, breach := range breaches {
+		fmt.Fprintf(&b, "%v\n\n", breach)
+	}
+	for i, step := range h.Steps {
+		fmt.Fprintf(&b, "%4d %s\n", i, step)
+	}
+	for _, c := range h.Consumers {
+		for i, s := range c.Streams {
+			fmt.Fprintf(&b, "consumer %s, stream %d in life %d: %s\n", c.Name, i+1, s.Life, ask(s.Request))
+			for _, k := range s.Request.GetKnownPods() {
+				fmt.Fprintf(&b, "  knows %s %s/%s of %s spec %s status %s\n", k.GetUid(), k.GetNamespace(), k.GetName(), k.GetSource(),
+					short(k.GetSpecDigest()), short(k.GetStatusDigest()))
+			}
+			for _, r := range s.Received {
+				b.WriteString("  " + line(r.Message) + "\n")
+			}
+			fmt.Fprintf(&b, "  drained=%v error=%v\n", s.Drained, s.Err)
+		}
+	}
+	return b.String()
+}
