@@ -14,11 +14,12 @@ import (
 // begin takes the consumer from where it says it is to the current state, and says so.
 func (w *watch) begin() error {
 	st := w.history.State()
+	at, ok := w.placed(st)
 	// It may be much, and is needed once.
 	known := w.known
 	w.known = nil
 	how := metrics.Fresh
-	switch at, ok := w.placed(st); {
+	switch {
 	case ok:
 		// Whatever it takes from here, exact history or a coalesced catch-up, follow finds out.
 		// What is published meanwhile can wait: a consumer that is always behind must get to its synced, too.
@@ -67,10 +68,14 @@ func (w *watch) begin() error {
 	return err
 }
 
-// placed tells whether the consumer's cursor belongs to this history and view, and at which revision it is.
+// placed tells whether the consumer's cursor belongs to this history and view, and at which revision it is. One that is older than
+// all that is remembered is worth less than the known pods, if there are any.
 func (w *watch) placed(st *history.State) (uint64, bool) {
 	c := w.resume
 	if c == nil || !w.history.Knows(c.GetInstanceId()) || c.GetView() != w.view.Hash() || c.GetRevision() > st.Number {
+		return 0, false
+	}
+	if _, kept, _ := w.history.Next(c.GetRevision()); !kept && c.GetRevision() < st.Horizon && len(w.known) > 0 {
 		return 0, false
 	}
 	if failpoint.Active(failpoint.ResendCovered) && c.GetRevision() > 0 {

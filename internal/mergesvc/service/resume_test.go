@@ -210,3 +210,22 @@ func TestG7BehindForEver(t *testing.T) {
 	}
 	<-published
 }
+
+// TestG7CursorOlderThanTheTombstones: where removals since a cursor are forgotten, known pods are compared first; without them there
+// is a SET.
+func TestG7CursorOlderThanTheTombstones(t *testing.T) {
+	n := start(t, options{revisions: 1, tombstones: 1})
+	s := n.watch(reference(nil))
+	s.want("synced")
+	n.set("file", "a: same() gone1() gone2() gone3()")
+	u := s.want("ADD file: same gone1 gone2 gone3")
+	s.cancel()
+	n.set("file", "a: same() gone2() gone3()")
+	n.set("file", "a: same() gone3()")
+	n.set("file", "a: same() new()")
+	again := n.watch(reference(u.cursor, known(u)...))
+	again.want("REMOVE file: gone1 gone2 gone3", "ADD file: new")
+	again.want("synced")
+	without := n.watch(reference(u.cursor))
+	without.want("SET file: new same", "synced")
+}
