@@ -24,13 +24,17 @@ type Config struct {
 	// TLS has the certificates for an endpoint tcp://host:port, which requires them. It isn't used for a Unix socket, where
 	// podconfigd asks the kernel who is calling.
 	TLS TLS
-	// Consumer is the name that podconfigd knows this consumer by. Empty: the connection's address.
+	// Consumer is the name that podconfigd knows this consumer by. Empty: the caller's identity, "uid:0" on a
+	// Unix socket and the certificate's common name over TLS.
 	Consumer string
 	// Heartbeat is how often a quiet podconfigd shall give a sign of life; after three times that without one the stream is
 	// taken for dead. Zero means 10 s; less than 1 s is taken as 1 s.
 	Heartbeat time.Duration
 	// Logger gets a line when the stream breaks and when it is back. Nil discards.
 	Logger *slog.Logger
+	// OnBreak is called each time that a stream breaks or can't be had and Watch is going to try again, with the error. It is
+	// called from Watch's goroutine, which waits for it. Nil: nobody is told.
+	OnBreak func(error)
 	// DialOptions are added to the connection's own.
 	DialOptions []grpc.DialOption
 }

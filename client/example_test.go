@@ -30,6 +30,10 @@ func ExampleClient_Watch() {
 	err = c.Watch(context.Background(), client.WatchOptions{}, func(_ context.Context, e client.Event) error {
 		for _, change := range e.Ops {
 			for _, pod := range change.Pods {
+				if pod.Object == nil { // of a REMOVE only the reference comes
+					fmt.Println(change.Op, pod.Source, pod.Name)
+					continue
+				}
 				fmt.Println(change.Op, pod.Source, pod.Name, pod.Object.Spec.Containers[0].Image)
 			}
 		}
@@ -154,7 +158,10 @@ func ExampleWatchOptions_filter() {
 			return done
 		}
 		for _, change := range e.Ops {
-			fmt.Println(change.Op, change.Pods[0].Name)
+			// None, if all that it says is that its source has become ready.
+			for _, pod := range change.Pods {
+				fmt.Println(change.Op, pod.Name)
+			}
 		}
 		return nil
 	})
@@ -252,7 +259,8 @@ func exampleFiltered() (endpoint string, stop func()) {
 		panic(err)
 	}
 	script := newScript(func(s serverStream) error {
-		send(s, update(1, client.Add, "web"))
+		send(s, update(0, client.Add, "web"))
+		send(s, update(1, client.Add)) // its source is ready
 		send(s, synced(1))
 		<-s.Context().Done()
 		return broken

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -20,7 +21,8 @@ type WatchOptions struct {
 	// ResumeAfter is the cursor of the last event that the consumer applied in an earlier life. Nil: it starts anew.
 	ResumeAfter *podconfigv1.Cursor
 	// Known are all pods that the consumer holds from an earlier life: of each, UID, Source, Namespace, Name and the digests are
-	// used. They belong to ResumeAfter: without them, a consumer whose cursor can't be honoured isn't told what to remove.
+	// used. They belong to ResumeAfter: without them, a consumer whose cursor can't be honoured isn't told what to remove. More
+	// than 20,000 can't be sent: podconfigd is asked for all pods then, and the difference is found here.
 	Known []Pod
 	// Filter selects the pods. A pod that begins to match comes as an ADD, one that no longer does as a REMOVE. It may be another
 	// one than in an earlier life. Nil: all pods. It must not be changed while Watch runs.
@@ -33,9 +35,9 @@ type handlerError struct{ error }
 func (e handlerError) Unwrap() error { return e.error }
 
 // Watch delivers events to handle until ctx ends, handle fails or the Client is closed, and returns that error. It doesn't
-// return when podconfigd can't be reached or goes away: it tries again, for as long as it takes, with pauses of 50 ms that double
-// up to 2 s and vary by half. Nor does it if podconfigd refuses the consumer, as roles and certificates change while it runs. It
-// does return INVALID_ARGUMENT, which no second try would mend.
+// return when podconfigd can't be reached or goes away: it tries again, for as long as it takes, after pauses that double from
+// 50 ms to 2 s, each lengthened at random by up to half. Nor does it if podconfigd refuses the consumer, as roles and certificates
+// change while it runs. It does return INVALID_ARGUMENT, which no second try would mend.
 func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(context.Context, Event) error) error {
 	w := c.newWatcher(opts, handle)
 	for {
@@ -48,19 +50,15 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 			return ctx.Err()
 		case c.isClosed():
 			return ErrClosed
-		}
-		switch status.Code(err) {
-		case codes.InvalidArgument:
+		case status.Code(err) == codes.InvalidArgument:
 			return fmt.Errorf("subscribe to podconfigd at %s: %w", c.cfg.Endpoint, err)
-		case codes.Unimplemented:
-			// Snapshots were asked of a newer podconfigd; this one is older and has them not.
-			w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
 		}
-		if errors.Is(err, stream.ErrUnknownOp) || errors.Is(err, errUnknownFormat) {
-			w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
-		}
+		w.chooseMode(err)
 		pause := w.backoff.Step()
 		w.complain(err, pause)
+		if c.cfg.OnBreak != nil {
+			c.cfg.OnBreak(err)
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -68,9 +66,31 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 		case <-c.closed:
 			return ErrClosed
 		}
+		if !c.connected() {
+			// That the connection is gone may show later than that the stream is.
+			w.request.Mode = wantedMode
+		}
 		c.conn.ResetConnectBackoff()
 	}
 }
+
+// wantedMode is the mode in which each podconfigd is asked first.
+const wantedMode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
+
+// chooseMode decides, by how the last stream broke, in which mode the next one is asked for.
+func (w *watcher) chooseMode(err error) {
+	switch {
+	case errors.Is(err, stream.ErrUnknownOp), errors.Is(err, errUnknownFormat):
+		w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
+	case status.Code(err) == codes.Unimplemented, !w.client.connected():
+		// Snapshots were asked of a newer podconfigd. This one is older and has none; or the next connection may lead to one that
+		// is understood.
+		w.request.Mode = wantedMode
+	}
+}
+
+// connected tells whether there is a connection. Without one the next stream is on a new one.
+func (c *Client) connected() bool { return c.conn.GetState() == connectivity.Ready }
 
 func (c *Client) isClosed() bool {
 	select {
@@ -81,7 +101,7 @@ func (c *Client) isClosed() bool {
 	}
 }
 
-// newBackoff is short: podconfigd is on this node, and a restart of it takes less than a second.
+// newBackoff is short, and what is random of it only adds: podconfigd is on this node, and a restart of it takes less than a second.
 func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 2 * time.Second}
 }
@@ -103,7 +123,7 @@ func (c *Client) newWatcher(opts WatchOptions, handle func(context.Context, Even
 		client: c, handle: handle, held: stream.NewHeld(opts.ResumeAfter, knownPods(opts.Known)), backoff: newBackoff(),
 		request: &podconfigv1.WatchPodUpdatesRequest{
 			Consumer: c.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: opts.Filter,
-			HeartbeatInterval: durationpb.New(c.cfg.Heartbeat),
+			HeartbeatInterval: durationpb.New(c.cfg.Heartbeat), Mode: wantedMode,
 		},
 	}
 }
@@ -111,7 +131,7 @@ func (c *Client) newWatcher(opts WatchOptions, handle func(context.Context, Even
 // session is one stream: it delivers events until the stream breaks.
 func (w *watcher) session(ctx context.Context) error {
 	s, err := stream.Open(ctx, stream.Config{
-		API: w.client.api, Request: w.held.Request(w.request), Silence: 3 * w.client.cfg.Heartbeat,
+		API: w.client.api, Request: w.held.Begin(w.request), Silence: 3 * w.client.cfg.Heartbeat,
 	})
 	if err != nil {
 		return err

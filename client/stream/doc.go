@@ -9,7 +9,7 @@
 //
 //	held := stream.NewHeld(nil, nil)
 //	for { // and pause between two tries
-//		s, err := stream.Open(ctx, stream.Config{API: api, Request: held.Request(request)})
+//		s, err := stream.Open(ctx, stream.Config{API: api, Request: held.Begin(request)})
 //		...
 //		for {
 //			revision, err := s.Next()

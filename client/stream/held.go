@@ -10,6 +10,12 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
+// What a request says at most of the pods that are held: podconfigd refuses more pods, and gRPC a message of more than 4 MiB.
+const (
+	maxKnownPods  = 20_000
+	maxKnownBytes = 3 << 20
+)
+
 // podKey names a held pod. A UID may pass from one source to another within a revision, so the source belongs to it.
 type podKey struct{ source, uid string }
 
@@ -24,6 +30,11 @@ type Held struct {
 	absent map[podKey]bool
 	// ready is what the current stream told of each source: a podconfigd that was restarted knows less than the one before.
 	ready map[string]bool
+	// synced is set once the current stream's initial state is complete.
+	synced bool
+	// settled is set if at the cursor all sources were ready, and the initial state complete: what is held is then what podconfigd
+	// had there, and the cursor says it all.
+	settled bool
 }
 
 // NewHeld returns what a consumer holds from an earlier life: the cursor and the pods that were given together. Nil and none: it
@@ -38,16 +49,36 @@ func NewHeld(cursor *podconfigv1.Cursor, pods []*podconfigv1.KnownPod) *Held {
 	return h
 }
 
-// Request is base with the place to resume from and the pods that are held. It begins a new stream: what was true of the one
-// before only is forgotten. What was absent from its SET is among the pods that the request names.
-func (h *Held) Request(base *podconfigv1.WatchPodUpdatesRequest) *podconfigv1.WatchPodUpdatesRequest {
-	h.ready, h.absent = map[string]bool{}, map[podKey]bool{}
+// Begin forgets what was true of the stream before only, and returns what to ask the next one for: base, with the place to resume
+// from and the pods that are held. What was absent from a SET is among them.
+//
+// More pods than a request can name are left out. Then the cursor must do, and where it doesn't say all of what is held, it is
+// replaced by one that no podconfigd honours: a SET comes, and Interpret finds the difference.
+func (h *Held) Begin(base *podconfigv1.WatchPodUpdatesRequest) *podconfigv1.WatchPodUpdatesRequest {
+	h.ready, h.absent, h.synced = map[string]bool{}, map[podKey]bool{}, false
 	request := proto.CloneOf(base)
 	if request == nil {
 		request = &podconfigv1.WatchPodUpdatesRequest{}
 	}
 	request.ResumeAfter, request.KnownPods = h.cursor, h.Known()
+	if !fits(request.KnownPods) {
+		request.KnownPods = nil
+		if h.cursor == nil || !h.settled {
+			request.ResumeAfter = &podconfigv1.Cursor{}
+		}
+	}
 	return request
+}
+
+// fits tells whether a request can name the pods.
+func fits(pods []*podconfigv1.KnownPod) bool {
+	return len(pods) <= maxKnownPods && proto.Size(&podconfigv1.WatchPodUpdatesRequest{KnownPods: pods}) <= maxKnownBytes
+}
+
+// Resume is what a later life needs, for NewHeld: the cursor and all pods that are held, as the request that resumes there. It
+// changes nothing. It may be more than podconfigd takes: what to send, Begin tells.
+func (h *Held) Resume() *podconfigv1.WatchPodUpdatesRequest {
+	return &podconfigv1.WatchPodUpdatesRequest{ResumeAfter: h.cursor, KnownPods: h.Known()}
 }
 
 // Apply remembers an outcome as applied. It must be that of the last Interpret.
@@ -59,7 +90,8 @@ func (h *Held) Apply(o Outcome) {
 			h.pods[key] = p
 		}
 	}
-	h.ready, h.absent = o.ready, o.absent
+	h.ready, h.absent, h.synced = o.ready, o.absent, o.synced
+	h.settled = o.synced && allReady(o.ready)
 	h.cursor = o.Cursor
 }
 

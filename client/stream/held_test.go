@@ -164,7 +164,7 @@ func TestInterpret(t *testing.T) {
 			var got []string
 			for _, r := range tc.revisions {
 				if r == newStream {
-					h.Request(nil)
+					h.Begin(nil)
 					continue
 				}
 				o := h.Interpret(r)
@@ -234,11 +234,11 @@ func TestInterpretKeepsWhatCame(t *testing.T) {
 func TestInterpretChangesNothing(t *testing.T) {
 	h := NewHeld(&podconfigv1.Cursor{Revision: 1}, nil)
 	h.Apply(h.Interpret(ops(update(opAdd, "file", true, "a/1/x", "b/1/x"))))
-	before := h.Request(nil)
+	before := h.Resume()
 	r := ops(update(opRemove, "file", true, "a"), setOf(true, pods("api", "b/1/x")))
 	r.Cursor = &podconfigv1.Cursor{Revision: 2}
 	first := h.Interpret(r)
-	if diff := cmp.Diff(before, h.Request(nil), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(before, h.Resume(), protocmp.Transform()); diff != "" {
 		t.Errorf("Interpret changed what is held (-before +after):\n%s", diff)
 	}
 	if diff := cmp.Diff(lines(first.Ops), lines(h.Interpret(r).Ops)); diff != "" {
@@ -246,8 +246,8 @@ func TestInterpretChangesNothing(t *testing.T) {
 	}
 }
 
-// TestRequest is what the next stream starts from.
-func TestRequest(t *testing.T) {
+// TestBegin is what the next stream starts from.
+func TestBegin(t *testing.T) {
 	h := NewHeld(&podconfigv1.Cursor{InstanceId: "i", Revision: 1}, []*podconfigv1.KnownPod{{Uid: "z", Source: "http"}})
 	steps := []struct {
 		name                   string
@@ -274,7 +274,7 @@ func TestRequest(t *testing.T) {
 	want := &podconfigv1.WatchPodUpdatesRequest{Consumer: "c", ResumeAfter: at(5), KnownPods: []*podconfigv1.KnownPod{
 		{Uid: "a", Source: "file", Namespace: "default", Name: "a", SpecDigest: "1", StatusDigest: "x"}, {Uid: "z", Source: "http"},
 	}}
-	if diff := cmp.Diff(want, h.Request(base), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, h.Begin(base), protocmp.Transform()); diff != "" {
 		t.Errorf("the request (-want +got):\n%s", diff)
 	}
 	if len(base.GetKnownPods()) > 0 || len(h.Ready()) > 0 {

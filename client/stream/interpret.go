@@ -34,12 +34,14 @@ type Outcome struct {
 	pods   map[podKey]*podconfigv1.KnownPod
 	ready  map[string]bool
 	absent map[podKey]bool
+	synced bool
 }
 
 // Interpret tells what a revision means. It changes nothing: what isn't applied in the end was never there.
 func (h *Held) Interpret(r *Revision) Outcome {
 	i := &interpreter{held: h, outcome: Outcome{
 		Cursor: h.cursor, pods: map[podKey]*podconfigv1.KnownPod{}, ready: h.readyAfter(r), absent: maps.Clone(h.absent),
+		synced: h.synced || r.Synced != nil,
 	}}
 	o := &i.outcome
 	if r.Cursor != nil {
@@ -77,6 +79,16 @@ func (h *Held) readyAfter(r *Revision) map[string]bool {
 		ready[s.GetName()] = s.GetReady()
 	}
 	return ready
+}
+
+// allReady tells whether no source is known not to be ready.
+func allReady(ready map[string]bool) bool {
+	for _, r := range ready {
+		if !r {
+			return false
+		}
+	}
+	return true
 }
 
 // interpreter reads one revision, op by op.
@@ -178,7 +190,7 @@ func (i *interpreter) settle(r *Revision) []*podconfigv1.PodUpdate {
 			gone[key] = true
 		}
 	}
-	if len(r.Sources()) > 0 && !slices.Contains(slices.Collect(maps.Values(ready)), false) {
+	if len(r.Sources()) > 0 && allReady(ready) {
 		i.each(func(key podKey, _ *podconfigv1.KnownPod) {
 			if _, configured := ready[key.source]; !configured {
 				gone[key] = true

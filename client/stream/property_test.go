@@ -20,7 +20,7 @@ func TestSnapshotsConverge(t *testing.T) {
 		consumer := strict{}
 		for n := range rapid.IntRange(1, 12).Draw(t, "revisions") {
 			if rapid.IntRange(0, 3).Draw(t, "the stream breaks") == 0 {
-				h.Request(nil)
+				h.Begin(nil)
 			}
 			served := draw(t)
 			ready := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"file", "api"}), rapid.ID).Draw(t, "ready")

@@ -7,11 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/daemon"
 )
+
+// about is what its help begins with.
+const about = "Podexecd runs the pods that podconfigd publishes: it drives a container runtime over CRI, and shows what runs."
 
 // options are podexecd's flags, understood.
 type options struct {
@@ -26,22 +27,22 @@ type options struct {
 
 func parse(args []string, stdout io.Writer) (*options, error) {
 	opts := &options{}
-	fs := pflag.NewFlagSet("podexecd", pflag.ContinueOnError)
-	fs.SetOutput(stdout)
-	fs.SortFlags = false
-	opts.AddFlags(fs, "podexecd")
-	fs.StringVar(&opts.podconfigEndpoint, "podconfig-endpoint", client.DefaultEndpoint, "podconfigd's address, unix:///path or tcp://host:port")
-	fs.StringVar(&opts.podconfigTLS.CertFile, "podconfig-cert-file", "", "this node's certificate for a podconfigd on tcp://")
-	fs.StringVar(&opts.podconfigTLS.KeyFile, "podconfig-key-file", "", "key of --podconfig-cert-file")
-	fs.StringVar(&opts.podconfigTLS.CAFile, "podconfig-ca-file", "", "CAs that podconfigd's certificate may be from; default: the system's")
-	fs.StringVar(&opts.runtimeEndpoint, "container-runtime-endpoint", "unix:///run/containerd/containerd.sock", "the container runtime's CRI socket")
-	fs.StringVar(&opts.imageEndpoint, "image-service-endpoint", "", "the CRI socket for images; default: --container-runtime-endpoint")
-	fs.StringVar(&opts.podLogsDir, "pod-logs-dir", "/var/log/pods", "directory of the pods' logs; links to them are made beside it, in containers")
-	if err := fs.Parse(args); err != nil {
+	fs := opts.NewFlagSet("podexecd", about, stdout)
+	fs.StringVar(&opts.podconfigEndpoint, "podconfig-endpoint", client.DefaultEndpoint,
+		"podconfigd's `address`, unix:///path or tcp://host:port")
+	fs.StringVar(&opts.podconfigTLS.CertFile, "podconfig-cert-file", "",
+		"`file` of this node's certificate for a podconfigd on tcp://")
+	fs.StringVar(&opts.podconfigTLS.KeyFile, "podconfig-key-file", "", "`file` of the key of --podconfig-cert-file")
+	fs.StringVar(&opts.podconfigTLS.CAFile, "podconfig-ca-file", "",
+		"`file` of the CAs that podconfigd's certificate may be from; default: the system's")
+	fs.StringVar(&opts.runtimeEndpoint, "container-runtime-endpoint", "unix:///run/containerd/containerd.sock",
+		"the container runtime's CRI `socket`, unix:///path")
+	fs.StringVar(&opts.imageEndpoint, "image-service-endpoint", "",
+		"the CRI `socket` for images; default: --container-runtime-endpoint")
+	fs.StringVar(&opts.podLogsDir, "pod-logs-dir", "/var/log/pods",
+		"`directory` of the pods' logs; links to them are made beside it, in containers")
+	if err := opts.Parse(fs, args); err != nil {
 		return nil, err
-	}
-	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: podexecd takes only flags", fs.Arg(0))
 	}
 	if opts.imageEndpoint == "" {
 		opts.imageEndpoint = opts.runtimeEndpoint
@@ -60,18 +61,18 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 		}
 		*path = abs
 	}
-	// What the flags say of access is checked here, so that a mistake is one of usage.
-	if _, _, err := opts.Access(); err != nil {
-		return nil, err
-	}
 	var err error
 	opts.node, err = opts.NodeName()
 	return opts, err
 }
 
+// maxConsumerName is how many bytes of a consumer's name podconfigd takes; a node's name may have as many itself.
+const maxConsumerName = 253
+
 // stream is how podconfigd is reached. Over TLS a consumer goes by the name in its certificate.
 func (o *options) stream(log *slog.Logger) client.Config {
-	cfg := client.Config{Endpoint: o.podconfigEndpoint, Consumer: "podexecd@" + o.node, Logger: log}
+	name := "podexecd@" + o.node
+	cfg := client.Config{Endpoint: o.podconfigEndpoint, Consumer: name[:min(len(name), maxConsumerName)], Logger: log}
 	if strings.HasPrefix(o.podconfigEndpoint, "tcp://") {
 		cfg.Consumer, cfg.TLS = "", o.podconfigTLS
 	}

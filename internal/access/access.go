@@ -17,8 +17,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// healthService may be called by everyone who gets a connection: it tells nothing of the pods.
-const healthService = "/grpc.health.v1.Health/"
+const (
+	// healthCheck may be called by everyone who gets a connection: it tells nothing of the pods, and is over at once.
+	healthCheck = "/grpc.health.v1.Health/Check"
+	// healthService has streams also, which cost as long as they last: so the rest of it takes a role, whichever.
+	healthService = "/grpc.health.v1.Health/"
+)
 
 // Config says who may call. The zero value is for Unix sockets only, and lets root and the daemon's own user be consumers.
 type Config struct {
@@ -111,7 +115,7 @@ func (a *Access) TLS() bool { return a.trust.Load() != nil }
 // OtherUsers tells whether users beyond root and the daemon's own may have a role on a Unix socket, so that its mode must let them
 // connect.
 func (a *Access) OtherUsers() bool {
-	other := func(uid uint32) bool { return uid != 0 && uid != a.own }
+	other := func(uid uint32) bool { return !a.owner(uid) }
 	return slices.ContainsFunc(a.cfg.AllowUIDs, other) ||
 		slices.ContainsFunc(a.rules.Load().entries, func(e entry) bool { return e.UID != nil && other(*e.UID) })
 }
@@ -146,7 +150,7 @@ func (a *Access) Authorize(ctx context.Context, fullMethod string) (context.Cont
 	}
 	caller := a.caller(info, a.rules.Load())
 	ctx = NewContext(ctx, caller)
-	if strings.HasPrefix(fullMethod, healthService) {
+	if fullMethod == healthCheck {
 		return ctx, nil
 	}
 	_, name := info.identity()
@@ -155,6 +159,9 @@ func (a *Access) Authorize(ctx context.Context, fullMethod string) (context.Cont
 	}
 	if caller.Role == None {
 		return ctx, status.Errorf(codes.PermissionDenied, "no role for %s; the access file (--access-file) gives roles%s", name, hint(info))
+	}
+	if strings.HasPrefix(fullMethod, healthService) {
+		return ctx, nil
 	}
 	if least := a.cfg.MinimumRole(fullMethod); caller.Role < least {
 		return ctx, status.Errorf(codes.PermissionDenied, "%s is %s; %s is for the role %s", name, caller.Role, fullMethod, least)
@@ -178,7 +185,7 @@ func (a *Access) caller(i *AuthInfo, r *rules) Caller {
 		uid := i.Unix.Uid
 		if e := r.find(uid, nil); e != nil {
 			c.Role, c.Nodes, c.Sources = e.role, e.Nodes, e.Sources
-		} else if uid == 0 || uid == a.own || slices.Contains(a.cfg.AllowUIDs, uid) {
+		} else if a.owner(uid) || slices.Contains(a.cfg.AllowUIDs, uid) {
 			c.Role = Consumer
 		}
 		return c
@@ -193,6 +200,9 @@ func (a *Access) caller(i *AuthInfo, r *rules) Caller {
 	}
 	return c
 }
+
+// owner tells whether it is root or the daemon's own user.
+func (a *Access) owner(uid uint32) bool { return uid == 0 || uid == a.own }
 
 // stand notes under which rules the connection begins.
 func (a *Access) stand(i *AuthInfo) {

@@ -139,7 +139,10 @@ clients:
 				t.Errorf("a method for consumers: %v; want %s with %q", err, tc.secrets, tc.message)
 			}
 			if _, err := authorize(a, tc.info, "/grpc.health.v1.Health/Check"); err != nil {
-				t.Errorf("health: %v; want it for everybody", err)
+				t.Errorf("a check of health: %v; want it for everybody", err)
+			}
+			if _, err := authorize(a, tc.info, "/grpc.health.v1.Health/Watch"); status.Code(err) != tc.pods {
+				t.Errorf("a watch of health: %v; want %s, as it takes a role", err, tc.pods)
 			}
 		})
 	}

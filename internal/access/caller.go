@@ -10,7 +10,7 @@ import (
 type Role int
 
 const (
-	// None may see nothing but health.
+	// None may ask nothing but whether the daemon is healthy.
 	None Role = iota
 	// Inspector sees what runs, but not what may be secret in it.
 	Inspector

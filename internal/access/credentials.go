@@ -72,15 +72,12 @@ type transport struct {
 }
 
 func (t *transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	peer, err := Peer(conn)
-	if err != nil {
-		return nil, nil, err
-	}
-	info := &AuthInfo{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}, Peer: peer}
+	info := &AuthInfo{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	var err error
 	if overTCP(conn) {
 		conn, err = t.handshakeTLS(conn, info)
-	} else {
-		info.Unix, err = peerCred(conn)
+	} else if info.Unix, err = peerCred(conn); err == nil {
+		info.Peer = uidIdentity(info.Unix.Uid)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -96,6 +93,10 @@ func (t *transport) handshakeTLS(conn net.Conn, info *AuthInfo) (net.Conn, error
 		return nil, errors.New("there are no TLS files to serve TCP with")
 	}
 	info.trust.Store(trust)
+	var err error
+	if info.Peer, err = remoteIP(conn); err != nil {
+		return nil, err
+	}
 	conn, auth, err := t.tls.ServerHandshake(conn)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxFile is far more than any certificate or list of clients needs.
@@ -102,11 +104,18 @@ func (g *fileGroup) read() (contents [][]byte, sum digest, err error) {
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	// To open a pipe that nobody writes to would wait for a writer otherwise, and the expiry of certificates with it.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
+	switch info, err := f.Stat(); {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s isn't a regular file", path)
+	}
 	var data bytes.Buffer
 	if _, err := io.Copy(&data, io.LimitReader(f, maxFile+1)); err != nil {
 		return nil, err

@@ -20,20 +20,37 @@ const uidPrefix = "uid:"
 
 func uidIdentity(uid uint32) string { return uidPrefix + strconv.FormatUint(uint64(uid), 10) }
 
-// Peer is what limits are counted by, known before any handshake: "uid:0" on a Unix socket, the IP address over TCP.
-func Peer(conn net.Conn) (string, error) {
+// Arrival is what is known of a connection at its accept, before anything is read from it.
+type Arrival struct {
+	// Peer is as Caller.Peer.
+	Peer string
+	// Owner: it is root's or the daemon's own user's, on a Unix socket.
+	Owner bool
+	// Stranger: it is a local user's who has no role. Over TCP only the handshake tells.
+	Stranger bool
+}
+
+// Arrive looks at a connection that was just accepted. An error means that who made it can't be known.
+func (a *Access) Arrive(conn net.Conn) (Arrival, error) {
 	if overTCP(conn) {
-		address, err := netip.ParseAddrPort(conn.RemoteAddr().String())
-		if err != nil {
-			return "", fmt.Errorf("the peer's address: %w", err)
-		}
-		return address.Addr().Unmap().WithZone("").String(), nil
+		peer, err := remoteIP(conn)
+		return Arrival{Peer: peer}, err
 	}
 	cred, err := peerCred(conn)
 	if err != nil {
-		return "", err
+		return Arrival{}, err
 	}
-	return uidIdentity(cred.Uid), nil
+	peer := uidIdentity(cred.Uid)
+	caller := a.caller(&AuthInfo{Peer: peer, Unix: cred}, a.rules.Load())
+	return Arrival{Peer: peer, Owner: a.owner(cred.Uid), Stranger: caller.Role == None}, nil
+}
+
+func remoteIP(conn net.Conn) (string, error) {
+	address, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	if err != nil {
+		return "", fmt.Errorf("the peer's address: %w", err)
+	}
+	return address.Addr().Unmap().WithZone("").String(), nil
 }
 
 func overTCP(conn net.Conn) bool { return conn.LocalAddr().Network() == "tcp" }

@@ -33,9 +33,9 @@ func TestPeer(t *testing.T) {
 		{fakeConn{local: &net.UDPAddr{}, remote: &net.UDPAddr{}}, ""},
 		{fakeConn{local: &net.UnixAddr{Net: "unix"}}, ""},
 	} {
-		got, err := Peer(tc.conn)
-		if got != tc.want || (err == nil) != (tc.want != "") {
-			t.Errorf("the peer of %+v is %q, %v; want %q", tc.conn, got, err, tc.want)
+		arrival, err := Local().Arrive(tc.conn)
+		if got := arrival.Peer; got != tc.want || arrival.Owner || arrival.Stranger || (err == nil) != (tc.want != "") {
+			t.Errorf("the peer of %+v is %+v, %v; want %q", tc.conn, arrival, err, tc.want)
 		}
 	}
 }

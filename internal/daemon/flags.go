@@ -42,24 +42,29 @@ type Flags struct {
 
 // AddFlags adds the flags to fs. name is the daemon's, for the default paths.
 func (f *Flags) AddFlags(fs *pflag.FlagSet, name string) {
-	fs.StringVar(&f.RootDir, "root-dir", "/var/lib/podstream/"+name, "directory for the daemon's state")
+	fs.StringVar(&f.RootDir, "root-dir", "/var/lib/podstream/"+name, "`directory` for the daemon's state")
 	fs.StringArrayVar(&f.Listen, "listen", []string{"unix:///run/podstream/" + name + ".sock"},
-		"gRPC address to serve on, unix:///path, or tcp://host:port with mutual TLS; repeatable")
-	fs.StringVar(&f.TLSCertFile, "tls-cert-file", "", "certificate (and intermediates) to serve tcp:// with; re-read when it changes")
-	fs.StringVar(&f.TLSPrivateKeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
-	fs.StringVar(&f.ClientCAFile, "client-ca-file", "", "CAs whose client certificates may connect to tcp://; what they may see is in --access-file")
+		"gRPC `address` to serve on, unix:///path, or tcp://host:port with mutual TLS; repeatable")
+	fs.StringVar(&f.TLSCertFile, "tls-cert-file", "",
+		"`file` of the certificate (and intermediates) to serve tcp:// with; re-read when it changes")
+	fs.StringVar(&f.TLSPrivateKeyFile, "tls-private-key-file", "", "`file` of the key of --tls-cert-file")
+	fs.StringVar(&f.ClientCAFile, "client-ca-file", "",
+		"`file` of the CAs whose client certificates may connect to tcp://; what they may see is in --access-file")
 	fs.StringVar(&f.AccessFile, "access-file", "",
-		"YAML file that gives roles to client certificates, and to uids on Unix sockets; re-read when it changes")
+		"YAML `file` that gives roles to client certificates, and to uids on Unix sockets; re-read when it changes")
 	fs.UintSliceVar(&f.AllowUIDs, "allow-uid", nil,
-		"uid that may use the Unix sockets as a consumer, beyond root and the daemon's own; repeatable")
-	fs.IntVar(&f.MaxConnectionsPerPeer, "max-connections-per-peer", 1024, "connections that one uid or IP address may have")
-	fs.IntVar(&f.MaxStreamsPerConnection, "max-streams-per-connection", 256, "calls that may be under way on one connection")
+		"`uid` that may use the Unix sockets as a consumer, beyond root and the daemon's own; repeatable")
+	fs.IntVar(&f.MaxConnectionsPerPeer, "max-connections-per-peer", 1024,
+		"`number` of connections that one uid or IP address may have")
+	fs.IntVar(&f.MaxStreamsPerConnection, "max-streams-per-connection", 256,
+		"`number` of calls that may be under way on one connection")
 	fs.IntVar(&f.MaxRequestsPerSecond, "max-requests-per-second", 500,
-		"calls that one uid or IP address may begin each second, on average; four times as many at once")
-	fs.StringVar(&f.HostnameOverride, "hostname-override", "", "node name; default: the host's name, in lower case")
-	fs.StringVar(&f.MetricsAddress, "metrics-address", "", "host:port to serve Prometheus metrics on, at /metrics; default: none")
-	fs.StringVar(&f.LogFormat, "log-format", "text", "text or json")
-	fs.IntVarP(&f.Verbosity, "v", "v", 0, "log verbosity; 4 and more logs debug messages")
+		"`number` of calls that one uid or IP address may begin each second, on average; four times as many at once")
+	fs.StringVar(&f.HostnameOverride, "hostname-override", "", "`name` of the node; default: the host's name, in lower case")
+	fs.StringVar(&f.MetricsAddress, "metrics-address", "",
+		"`host:port` to serve Prometheus metrics on, at /metrics, unauthenticated: give one that only the right people reach; default: none")
+	fs.StringVar(&f.LogFormat, "log-format", "text", "`format` of the log: text or json")
+	fs.IntVarP(&f.Verbosity, "v", "v", 0, "verbosity `level` of the log; 4 and more logs debug messages")
 }
 
 // Access is what the flags say of who may call and how much. It fails on flags that don't go together; files aren't read yet. The

@@ -20,7 +20,7 @@ func NewRegistry() *prometheus.Registry {
 	return r
 }
 
-// ServeMetrics serves the registry at /metrics until ctx ends. With an empty address it does nothing until then.
+// ServeMetrics serves the registry at /metrics until ctx ends, to whoever asks. With an empty address it does nothing until then.
 func ServeMetrics(ctx context.Context, address string, registry *prometheus.Registry) error {
 	if address == "" {
 		<-ctx.Done()
@@ -36,7 +36,10 @@ func ServeMetrics(ctx context.Context, address string, registry *prometheus.Regi
 func serveMetrics(ctx context.Context, l net.Listener, registry *prometheus.Registry) error {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	// Anybody who reaches the address may connect: none of them keeps a connection for nothing.
+	server := &http.Server{
+		Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -6,28 +6,25 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"github.com/podstream/podstream/internal/daemon/process"
 )
 
 // Program is a daemon's main, less what differs.
 type Program[Options any] struct {
 	// Name is the binary's, for messages.
 	Name string
-	// Parse understands the flags. Help goes to stdout; pflag.ErrHelp is no failure.
+	// Parse understands the flags. Help and version go to stdout; pflag.ErrHelp is no failure.
 	Parse func(args []string, stdout io.Writer) (Options, error)
 	// Serve works until ctx ends, and logs to stderr.
 	Serve func(ctx context.Context, opts Options, stderr io.Writer) error
 }
 
-// Main runs the program until SIGINT or SIGTERM, and ends the process with its exit code.
+// Main runs the program until SIGINT or SIGTERM, and ends the process with its exit code. A second signal kills it.
 func (p Program[Options]) Main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := p.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	process.Main(func(ctx context.Context) int { return p.Run(ctx, os.Args[1:], os.Stdout, os.Stderr) })
 }
 
 // Run is Main without the process. It returns the exit code: 2 for a mistake in the flags, 1 for any other failure.

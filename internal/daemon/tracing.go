@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -32,8 +33,22 @@ type Tracing struct {
 // AddFlags adds the flags to fs, named after the fields of the kubelet's tracing configuration.
 func (t *Tracing) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&t.Endpoint, "tracing-endpoint", "",
-		"host:port of an OpenTelemetry collector (OTLP over gRPC, without TLS, so on this node) to send spans to; default: none")
-	fs.IntVar(&t.SamplingRatePerMillion, "tracing-sampling-rate-per-million", 0, "how many of a million traces are sent")
+		"`host:port` of an OpenTelemetry collector (OTLP over gRPC, without TLS, so on this node) to send spans to; default: none")
+	fs.IntVar(&t.SamplingRatePerMillion, "tracing-sampling-rate-per-million", 0, "how `many` of a million traces are sent")
+}
+
+// Check says what is wrong with the flags.
+func (t *Tracing) Check() error {
+	if t.SamplingRatePerMillion < 0 || t.SamplingRatePerMillion > million {
+		return fmt.Errorf("--tracing-sampling-rate-per-million %d: want 0 to %d", t.SamplingRatePerMillion, million)
+	}
+	if t.Endpoint == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(t.Endpoint); err != nil || strings.Contains(t.Endpoint, "://") {
+		return fmt.Errorf("--tracing-endpoint %s: want host:port", t.Endpoint)
+	}
+	return nil
 }
 
 // Provider is where the daemon's tracers come from, and what ends it: spans that are waiting are sent then, for a few seconds
@@ -42,11 +57,8 @@ func (t *Tracing) Provider(ctx context.Context, name string) (trace.TracerProvid
 	if t.Endpoint == "" {
 		return noop.NewTracerProvider(), func() {}, nil
 	}
-	if t.SamplingRatePerMillion < 0 || t.SamplingRatePerMillion > million {
-		return nil, nil, fmt.Errorf("--tracing-sampling-rate-per-million %d: want 0 to %d", t.SamplingRatePerMillion, million)
-	}
-	if strings.Contains(t.Endpoint, "://") {
-		return nil, nil, fmt.Errorf("--tracing-endpoint %s: want host:port", t.Endpoint)
+	if err := t.Check(); err != nil {
+		return nil, nil, err
 	}
 	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(t.Endpoint), otlptracegrpc.WithInsecure())
 	if err != nil {

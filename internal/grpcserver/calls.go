@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
@@ -44,22 +41,48 @@ func (h handshaker) Clone() credentials.TransportCredentials {
 // would see a unary call only after up to MaxRequestBytes of it had been read for somebody who has no role.
 func (g *guard) authorize(ctx context.Context, info *tap.Info) (context.Context, error) {
 	ctx, err := g.access.Authorize(ctx, info.FullMethodName)
+	caller, _ := access.FromContext(ctx)
+	why := noAccess
+	if err == nil && caller.Role == access.None {
+		why, err = callsWithoutRole, g.beginWithoutRole(ctx)
+	}
 	if err == nil {
 		return ctx, nil
 	}
-	caller, _ := access.FromContext(ctx)
-	g.refusals.add(noAccess, caller.Identity, errors.New(status.Convert(err).Message()))
-	if p, ok := peer.FromContext(ctx); ok {
-		if who, ok := p.AuthInfo.(*access.AuthInfo); ok {
-			g.denied(who)
-		}
+	g.refusals.add(why, caller.Identity, errors.New(status.Convert(err).Message()))
+	if who := authInfo(ctx); who != nil {
+		g.denied(who)
 	}
 	return ctx, err
 }
 
+// beginWithoutRole counts a call until it ends. A call that never sends its message would wait for it as long as it likes.
+func (g *guard) beginWithoutRole(ctx context.Context) error {
+	c := g.find(authInfo(ctx))
+	if c == nil {
+		return status.Error(codes.Unavailable, "the connection has ended")
+	}
+	if c.calls.Add(1) > maxCallsWithoutRole {
+		c.calls.Add(-1)
+		return status.Errorf(codes.ResourceExhausted, "%d calls are under way already, which is all that a caller without a role may have", maxCallsWithoutRole)
+	}
+	context.AfterFunc(ctx, func() { c.calls.Add(-1) })
+	return nil
+}
+
+// authInfo is who made the call's connection, or nil if that isn't known.
+func authInfo(ctx context.Context) *access.AuthInfo {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	who, _ := p.AuthInfo.(*access.AuthInfo)
+	return who
+}
+
 // connectionContexts ends the contexts of all calls with their connection. gRPC doesn't end that of a call that the tap denied, so
-// a far deadline would be kept long after the caller is gone.
-type connectionContexts struct{}
+// a far deadline would be kept long after the caller is gone. It also counts the calls whose handlers run.
+type connectionContexts struct{ running *running }
 
 type cancelKey struct{}
 
@@ -81,63 +104,13 @@ func (connectionContexts) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) conte
 	return ctx
 }
 
-func (connectionContexts) HandleRPC(context.Context, stats.RPCStats) {}
-
-// errClosing is what the streams of gRPC's own services end with.
-var errClosing = status.Error(codes.Unavailable, "the daemon goes down; try again later")
-
-// endOwn ends the streams of health and reflection when the server closes; they would go on until their clients end them.
-func (s *Server) endOwn(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if !strings.HasPrefix(info.FullMethod, "/grpc.") {
-		return handler(srv, stream)
-	}
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel()
-	ending := &endingStream{ServerStream: stream, context: ctx}
-	go func() {
-		select {
-		case <-s.closing:
-			cancel()
-		case <-ctx.Done():
+func (c connectionContexts) HandleRPC(_ context.Context, s stats.RPCStats) {
+	switch s.(type) {
+	case *stats.Begin:
+		c.running.calls.Add(1)
+	case *stats.End:
+		if c.running.calls.Add(-1) == 0 {
+			c.running.tellIdle()
 		}
-	}()
-	err := handler(srv, ending)
-	select {
-	case <-s.closing:
-	default:
-		return err
-	}
-	if ending.serving {
-		_ = stream.SendMsg(&healthv1.HealthCheckResponse{Status: healthv1.HealthCheckResponse_NOT_SERVING})
-	}
-	return errClosing
-}
-
-// endingStream is a stream that its handler leaves once the context ends.
-type endingStream struct {
-	grpc.ServerStream
-	context context.Context //nolint:containedctx // It is what the interface asks for.
-	// serving is the last that a Watch of health told.
-	serving bool
-}
-
-func (s *endingStream) Context() context.Context { return s.context }
-
-func (s *endingStream) SendMsg(m any) error {
-	if r, ok := m.(*healthv1.HealthCheckResponse); ok {
-		s.serving = r.GetStatus() == healthv1.HealthCheckResponse_SERVING
-	}
-	return s.ServerStream.SendMsg(m)
-}
-
-// RecvMsg leaves its goroutine behind when the context ends: it ends with the stream, as soon as the handler has returned.
-func (s *endingStream) RecvMsg(m any) error {
-	received := make(chan error, 1)
-	go func() { received <- s.ServerStream.RecvMsg(m) }()
-	select {
-	case err := <-received:
-		return err
-	case <-s.context.Done():
-		return errClosing
 	}
 }

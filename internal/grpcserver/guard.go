@@ -20,6 +20,9 @@ import (
 const (
 	// recheckInterval is how often the files of access are read, and the connections looked at.
 	recheckInterval = time.Second
+	// maxCallsWithoutRole are the calls under way on a connection of somebody who has no role: one check of health at a time is
+	// usual.
+	maxCallsWithoutRole = 4
 	// maxDenials is how many calls of one connection are denied before it is closed: who goes on after so many isn't asking.
 	maxDenials = 100
 )
@@ -34,8 +37,10 @@ type guard struct {
 
 	mu    sync.Mutex
 	peers map[string]int
-	open  map[*conn]struct{}
-	known map[*access.AuthInfo]*conn
+	// strangers are the connections of local users without a role.
+	strangers int
+	open      map[*conn]struct{}
+	known     map[*access.AuthInfo]*conn
 }
 
 func newGuard(a *access.Access, l Limits, c clock.WithTicker, r *refusals, log *slog.Logger) *guard {
@@ -55,6 +60,9 @@ type listener struct {
 }
 
 func (g *guard) listener(l net.Listener) *listener { return &listener{Listener: l, guard: g} }
+
+// local: it is on a Unix socket, where the kernel says who calls before anything is read.
+func (l *listener) local() bool { return l.Addr().Network() != "tcp" }
 
 // Accept returns the next connection within the limits.
 func (l *listener) Accept() (net.Conn, error) {
@@ -95,19 +103,19 @@ func (l *listener) Close() error {
 
 // admit counts the connection, or says why it is refused.
 func (g *guard) admit(l *listener, raw net.Conn) (*conn, error) {
-	peer, err := access.Peer(raw)
+	who, err := g.access.Arrive(raw)
 	if err != nil {
 		g.refusals.add(handshake, "unknown", err)
 		return nil, err
 	}
-	c := &conn{Conn: raw, listener: l, peer: peer}
+	c := &conn{Conn: raw, listener: l, peer: who.Peer, owner: who.Owner, stranger: who.Stranger}
 	why, err := g.count(c)
 	if err == nil {
 		c.setUserTimeout()
 		return c, nil
 	}
 	if why != "" {
-		g.refusals.add(why, peer, err)
+		g.refusals.add(why, c.peer, err)
 	}
 	return nil, err
 }
@@ -115,15 +123,24 @@ func (g *guard) admit(l *listener, raw net.Conn) (*conn, error) {
 func (g *guard) count(c *conn) (reason, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	most := g.limits.MaxConnections
+	if c.listener.local() && !c.owner {
+		most -= g.limits.ReservedConnections
+	}
 	switch {
 	case c.listener.closed:
 		return "", net.ErrClosed
-	case c.listener.count >= g.limits.MaxConnections:
+	case c.stranger && g.strangers >= g.limits.MaxConnectionsWithoutRole:
+		return connectionsWithoutRole, fmt.Errorf("it has no role, and callers without one have %d connections", g.strangers)
+	case c.listener.count >= most:
 		return connections, fmt.Errorf("the listener has %d connections", c.listener.count)
 	case g.peers[c.peer] >= g.limits.MaxConnectionsPerPeer:
 		return connectionsPerPeer, fmt.Errorf("the peer has %d connections", g.peers[c.peer])
 	}
 	c.listener.count++
+	if c.stranger {
+		g.strangers++
+	}
 	g.peers[c.peer]++
 	g.open[c] = struct{}{}
 	return "", nil
@@ -136,6 +153,9 @@ func (g *guard) forget(c *conn) {
 	delete(g.open, c)
 	delete(g.known, c.info)
 	c.listener.count--
+	if c.stranger {
+		g.strangers--
+	}
 	if g.peers[c.peer]--; g.peers[c.peer] == 0 {
 		delete(g.peers, c.peer)
 	}
@@ -157,13 +177,24 @@ func (g *guard) introduce(c *conn, info *access.AuthInfo) error {
 	return g.access.Recheck(info)
 }
 
+// left is how many connections there are.
+func (g *guard) left() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.open)
+}
+
+// find is the connection, or nil if it has ended.
+func (g *guard) find(info *access.AuthInfo) *conn {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.known[info]
+}
+
 // denied notes that a call was denied. A connection that goes on regardless is closed: besides its tries, gRPC keeps the deadline
 // of each denied call until it has passed or the connection ends.
 func (g *guard) denied(info *access.AuthInfo) {
-	g.mu.Lock()
-	c := g.known[info]
-	g.mu.Unlock()
-	if c != nil && c.denials.Add(1) >= maxDenials {
+	if c := g.find(info); c != nil && c.denials.Add(1) >= maxDenials {
 		_ = c.Close()
 	}
 }
@@ -207,9 +238,13 @@ type conn struct {
 	net.Conn
 	listener *listener
 	peer     string
+	// owner and stranger are as in access.Arrival.
+	owner, stranger bool
 	// up: it got through its handshake.
 	up      atomic.Bool
 	denials atomic.Int32
+	// calls are those under way of a caller without a role.
+	calls   atomic.Int32
 	closing sync.Once
 	ready   readiness
 	// info is who it is; guarded by guard.mu.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,7 +34,15 @@ type asker struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 
 	closing chan struct{}
+	// slow: a call for slowPod is under way.
+	slow atomic.Bool
 }
+
+// slowPod takes slowCall to get, beginning when the server closes.
+const (
+	slowPod  = "slow"
+	slowCall = 1500 * time.Millisecond
+)
 
 func (*asker) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequest) (*podconfigv1.ListSourcesResponse, error) {
 	caller, ok := access.FromContext(ctx)
@@ -43,7 +52,12 @@ func (*asker) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequest
 	return &podconfigv1.ListSourcesResponse{Sources: []*podconfigv1.Source{{Name: caller.Identity, Location: caller.Role.String()}}}, nil
 }
 
-func (*asker) GetPod(context.Context, *podconfigv1.GetPodRequest) (*podconfigv1.GetPodResponse, error) {
+func (a *asker) GetPod(_ context.Context, req *podconfigv1.GetPodRequest) (*podconfigv1.GetPodResponse, error) {
+	if req.GetRef().GetName() == slowPod {
+		a.slow.Store(true)
+		<-a.closing
+		<-time.After(slowCall)
+	}
 	return &podconfigv1.GetPodResponse{}, nil
 }
 
@@ -64,6 +78,7 @@ func (a *asker) WatchPodUpdates(
 type guarded struct {
 	t        *testing.T
 	server   *grpcserver.Server
+	service  *asker
 	unix     string // the socket's path
 	tcp      string // host:port
 	clock    *clocktesting.FakeClock
@@ -80,6 +95,7 @@ func guard(t *testing.T, a *access.Access, limits grpcserver.Limits, clk *clockt
 		g.clock = clocktesting.NewFakeClock(time.Now())
 	}
 	svc := &asker{closing: make(chan struct{})}
+	g.service = svc
 	g.server = grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
 		Closing:  func() { close(svc.closing) },

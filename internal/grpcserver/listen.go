@@ -21,7 +21,7 @@ var ErrTCP = errors.New("TCP is served only with mutual TLS: give --tls-cert-fil
 func Listen(addresses []string) ([]net.Listener, error) { return ListenFor(nil, addresses) }
 
 // ListenFor opens the listeners for addresses of the form unix:///path or tcp://host:port. A socket file that nobody listens on any
-// more is replaced; one that is in use is an error. Sockets are made for their owner only (0600), unless a gives roles to other
+// more is replaced; one that is in use is an error. Beside each socket there is a lock file, PATH.lock, which stays. Sockets are made for their owner only (0600), unless a gives roles to other
 // users: then everybody may connect (0666), and who has no role is refused by what the kernel says of the caller. Access as it is
 // at the start decides on that. With a nil a it is as Listen.
 func ListenFor(a *access.Access, addresses []string) ([]net.Listener, error) {
@@ -56,6 +56,20 @@ func listen(a *access.Access, address string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make the socket's directory: %w", err)
 	}
+	lock, err := lockSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	l, err := listenUnix(a, path)
+	if err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return lockedListener{l, lock}, nil
+}
+
+// listenUnix makes the socket. The lock is held.
+func listenUnix(a *access.Access, path string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
@@ -95,7 +109,7 @@ func removeStale(path string) error {
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
 		_ = conn.Close()
-		return errors.New("another process listens there already")
+		return errInUse
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("see whether another process listens there: %w", err)

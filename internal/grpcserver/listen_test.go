@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podstream/podstream/internal/grpcserver"
 )
 
@@ -58,13 +60,13 @@ func TestListenMakesPrivateSocket(t *testing.T) {
 	}
 }
 
-func TestListenReplacesStaleSocket(t *testing.T) {
-	path := filepath.Join(socketDir(t), "s")
+// stale is what a killed daemon leaves behind.
+func stale(t *testing.T, path string) {
+	t.Helper()
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What a killed daemon leaves behind.
 	dead.SetUnlinkOnClose(false)
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
@@ -72,6 +74,11 @@ func TestListenReplacesStaleSocket(t *testing.T) {
 	if _, err := os.Lstat(path); err != nil {
 		t.Fatalf("there is no stale socket: %v", err)
 	}
+}
+
+func TestListenReplacesStaleSocket(t *testing.T) {
+	path := filepath.Join(socketDir(t), "s")
+	stale(t, path)
 	listen(t, "unix://"+path)
 	conn, err := net.Dial("unix", path)
 	if err != nil {
@@ -92,6 +99,7 @@ func TestListenRefuses(t *testing.T) {
 	longest := filepath.Join(dir, strings.Repeat("x", 107-len(dir)-1))
 	for _, tc := range []struct{ name, address, want string }{
 		{"a live socket", live, "another process listens there already"},
+		{"a directory that isn't writable", "unix:///proc/s", "whose directory must be writable: open /proc/s.lock"},
 		{"a file", "unix://" + file, "isn't a socket"},
 		{"a directory", "unix://" + dir, "isn't a socket"},
 		{"a long path", "unix://" + longest + "x", "has 108 bytes; the kernel takes at most 107"},
@@ -125,4 +133,44 @@ func TestListenAllOrNone(t *testing.T) {
 	if got := len(listen(t, good, good+"2")); got != 2 {
 		t.Errorf("Listen with two addresses gives %d listeners; want 2", got)
 	}
+}
+
+// TestListenLocks: a socket that looks dead is left alone while another daemon is about to replace it, and one that listens keeps
+// its path until it is closed, even if its socket file is gone.
+func TestListenLocks(t *testing.T) {
+	path := filepath.Join(socketDir(t), "s")
+	refused := func(what string) {
+		t.Helper()
+		_, err := grpcserver.Listen([]string{"unix://" + path})
+		if err == nil || !strings.Contains(err.Error(), "another process listens there already, or is about to: it holds "+path+".lock") {
+			t.Errorf("Listen %s: %v; want an error that names the lock", what, err)
+		}
+	}
+	stale(t, path)
+	starting, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(starting.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Fatal(err)
+	}
+	refused("while another daemon starts")
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the socket that another daemon deals with: %v; want it left alone", err)
+	}
+	_ = starting.Close()
+
+	l := listen(t, "unix://"+path)[0]
+	if info, err := os.Stat(path + ".lock"); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the lock file is %v, %v; want mode 0600", info, err)
+	}
+	refused("while another listens")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	refused("while another listens whose socket file is gone")
+	if err := l.Close(); err != nil {
+		t.Errorf("close the listener: %v", err)
+	}
+	listen(t, "unix://"+path)
 }

@@ -13,12 +13,19 @@ import (
 type reason string
 
 const (
-	connectionsPerPeer reason = "connections_per_peer"
-	connections        reason = "connections"
-	handshake          reason = "handshake"
-	noAccess           reason = "access"
-	requestRate        reason = "request_rate"
+	connectionsPerPeer     reason = "connections_per_peer"
+	connections            reason = "connections"
+	connectionsWithoutRole reason = "connections_without_role"
+	handshake              reason = "handshake"
+	noAccess               reason = "access"
+	callsWithoutRole       reason = "calls_without_role"
+	healthStreams          reason = "health_streams"
+	requestRate            reason = "request_rate"
 )
+
+var reasons = []reason{
+	connectionsPerPeer, connections, connectionsWithoutRole, handshake, noAccess, callsWithoutRole, healthStreams, requestRate,
+}
 
 const (
 	// refusalLogInterval is how often one caller's refusals for one reason are logged at most.
@@ -52,7 +59,7 @@ func newRefusals(c clock.PassiveClock, log *slog.Logger) *refusals {
 	r := &refusals{clock: c, log: log, logged: map[refusal]*logged{}, total: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "podstream_grpc_refused_total", Help: "Connections and calls that the gRPC server refused, by reason.",
 	}, []string{"reason"})}
-	for _, known := range []reason{connectionsPerPeer, connections, handshake, noAccess, requestRate} {
+	for _, known := range reasons {
 		r.total.WithLabelValues(string(known))
 	}
 	return r

@@ -30,8 +30,6 @@ import (
 )
 
 const (
-	// grace is how long calls that are under way may take once the server goes down.
-	grace = 5 * time.Second
 	// maxHeaderBytes is for one call's header: names, a trace context, some baggage.
 	maxHeaderBytes = 64 << 10
 	// keepaliveTime is the silence after which a caller is asked whether it is there, and keepaliveTimeout how long it may take to
@@ -71,6 +69,9 @@ type Server struct {
 	grpc   *grpc.Server
 	health *health.Server
 	guard  *guard
+	own    *ownStreams
+	// running are the calls under way.
+	running *running
 	// closing is closed when the server goes down.
 	closing chan struct{}
 }
@@ -90,15 +91,13 @@ func New(cfg Config) *Server {
 	refused := newRefusals(cfg.Clock, cfg.Logger)
 	s := &Server{
 		cfg: cfg, health: health.NewServer(), guard: newGuard(cfg.Access, limits, cfg.Clock, refused, cfg.Logger),
-		closing: make(chan struct{}),
+		own: newOwnStreams(limits, refused), running: newRunning(), closing: make(chan struct{}),
 	}
 	metrics := grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram())
 	options := slices.Concat(interceptors(s, metrics, newRates(limits, cfg.Clock, refused)), []grpc.ServerOption{
 		grpc.Creds(handshaker{cfg.Access.TransportCredentials(), s.guard}),
 		grpc.InTapHandle(s.guard.authorize),
-		grpc.StatsHandler(connectionContexts{}),
-		// Thousands of consumers that are told of a change now and then need no buffer each.
-		grpc.SharedWriteBuffer(true),
+		grpc.StatsHandler(connectionContexts{s.running}),
 		grpc.ConnectionTimeout(limits.HandshakeTimeout),
 		grpc.MaxConcurrentStreams(uint32(limits.MaxStreamsPerConnection)), //nolint:gosec // The flag is checked.
 		grpc.MaxRecvMsgSize(limits.MaxRequestBytes),
@@ -171,18 +170,6 @@ func (s *Server) SetHealth(part string, good bool) {
 		status = healthv1.HealthCheckResponse_SERVING
 	}
 	s.health.SetServingStatus(part, status)
-}
-
-// stop tells callers to come back later (GOAWAY, and UNAVAILABLE on streams), and cuts off those that don't listen.
-func (s *Server) stop() {
-	s.health.Shutdown()
-	close(s.closing)
-	if s.cfg.Closing != nil {
-		s.cfg.Closing()
-	}
-	cut := time.AfterFunc(grace, s.grpc.Stop)
-	defer cut.Stop()
-	s.grpc.GracefulStop()
 }
 
 // callLogger writes the interceptor's events at debug level: a node's log isn't an access log.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/internal/grpcserver"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // TestStopIsQuick: neither a Watch of health, nor an idle stream of reflection, nor a connection that hasn't said anything holds
@@ -88,5 +89,43 @@ func awaitGoAway(framer *http2.Framer) error {
 		case *http2.PingFrame:
 			_ = framer.WritePing(true, f.Data)
 		}
+	}
+}
+
+// TestStopWithoutAnswer: a client that is stopped hears nothing and doesn't hold the end up, while a call that is under way has its
+// time.
+func TestStopWithoutAnswer(t *testing.T) {
+	g := guard(t, nil, grpcserver.Limits{}, nil)
+	framer := speak(t, g.raw("unix", g.unix))
+	if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: watchHeader(t), EndHeaders: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := framer.WriteData(1, true, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, ok := frame.(*http2.DataFrame); ok && f.StreamID == 1 {
+			break // Its stream is served; it never reads again.
+		}
+	}
+	client := g.local()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := client.GetPod(t.Context(), &podconfigv1.GetPodRequest{Ref: &podconfigv1.PodRef{Name: slowPod}})
+		answered <- err
+	}()
+	until(t, "the slow call is under way", func() bool { return g.service.slow.Load() })
+
+	began := time.Now()
+	g.stop()
+	if took := time.Since(began); took < slowCall || took > slowCall+2*time.Second {
+		t.Errorf("the server took %v to end; want it soon after the last call, which takes %v", took, slowCall)
+	}
+	if err := <-answered; err != nil {
+		t.Errorf("the call that was under way: %v; want it answered", err)
 	}
 }

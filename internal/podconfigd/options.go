@@ -9,13 +9,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
+
+// about is what its help begins with.
+const about = "Podconfigd reads the pod manifests of this node, merges them, and publishes every change as one ordered gRPC stream."
 
 // Options are podconfigd's flags, understood.
 type Options struct {
@@ -37,37 +39,30 @@ func (o *Options) parseManifest(origin string, data []byte) *manifest.Origin {
 func parse(args []string, stdout io.Writer, extras []Extra) (*Options, error) {
 	opts := &Options{}
 	var paths []string
-	fs := pflag.NewFlagSet("podconfigd", pflag.ContinueOnError)
-	fs.SetOutput(stdout)
-	fs.SortFlags = false
-	opts.AddFlags(fs, "podconfigd")
+	fs := opts.NewFlagSet("podconfigd", about, stdout)
 	fs.StringArrayVar(&paths, "pod-manifest-path", []string{"/etc/podstream/manifests"},
-		"[NAME=]PATH of a directory of pod manifests, or of one manifest; repeatable: the source is \"file\", with a name \"file:NAME\"; "+
+		"`[name=]path` of a directory of pod manifests, or of one manifest; repeatable: the source is \"file\", with a name \"file:name\"; "+
 			"an empty value means that no manifests are read")
-	fs.DurationVar(&opts.fileCheckFrequency, "file-check-frequency", 20*time.Second, "time between full readings of the manifest paths")
+	fs.DurationVar(&opts.fileCheckFrequency, "file-check-frequency", 20*time.Second, "`time` between full readings of the manifest paths")
 	fs.DurationVar(&opts.fileQuietPeriod, "file-quiet-period", 100*time.Millisecond,
-		"how long a file that is written in place must be quiet before it is read")
+		"`time` for which a file that is written in place must be quiet before it is read")
 	fs.BoolVar(&opts.strict, "strict-manifests", false, "refuse manifests with unknown or doubled fields instead of warning")
-	fs.IntVar(&opts.maxConsumers, "max-consumers", 10_000, "how many streams are served at once")
+	fs.IntVar(&opts.maxConsumers, "max-consumers", 10_000, "`number` of streams that are served at once")
 	opts.tracing.AddFlags(fs)
 	for _, e := range extras {
 		e.AddFlags(fs)
 	}
-	if err := fs.Parse(args); err != nil {
+	if err := opts.Parse(fs, args); err != nil {
 		return nil, err
 	}
-	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: podconfigd takes only flags", fs.Arg(0))
+	if err := opts.tracing.Check(); err != nil {
+		return nil, err
 	}
 	if opts.fileCheckFrequency <= 0 || opts.fileQuietPeriod <= 0 {
 		return nil, fmt.Errorf("--file-check-frequency and --file-quiet-period must be more than zero")
 	}
 	if opts.maxConsumers <= 0 {
 		return nil, fmt.Errorf("--max-consumers must be more than zero")
-	}
-	// What the flags say of access is checked here, so that a mistake is one of usage.
-	if _, _, err := opts.Access(); err != nil {
-		return nil, err
 	}
 	var err error
 	if opts.node, err = opts.NodeName(); err != nil {

@@ -31,7 +31,10 @@ func TestFileSources(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for _, args := range [][]string{{"extra"}, {"--no-such-flag"}, {"--file-check-frequency=0s"}, {"--pod-manifest-path="}} {
+	for _, args := range [][]string{
+		{"extra"}, {"--no-such-flag"}, {"--file-check-frequency=0s"}, {"--pod-manifest-path="},
+		{"--log-format=x"}, {"--listen=foo"}, {"--tracing-sampling-rate-per-million=-1"},
+	} {
 		if _, err := parse(args, t.Output(), nil); err == nil {
 			t.Errorf("podconfigd takes %v", args)
 		}

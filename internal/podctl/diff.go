@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	corev1 "k8s.io/api/core/v1"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -185,31 +183,4 @@ func (t *tool) printDiffOps(updates []*podconfigv1.PodUpdate) error {
 		}
 	}
 	return ops.flush()
-}
-
-// shortened is enough of a UID to tell incarnations apart, or all of it.
-func shortened(uid string, all bool) string {
-	const enough = 8
-	if runes := []rune(uid); !all && len(runes) > enough+1 {
-		return string(runes[:enough]) + "…"
-	}
-	return uid
-}
-
-// containersText lists the first few containers of a pod as name=image, or all; empty without content.
-func containersText(pod *podconfigv1.Pod, all bool) string {
-	const some = 3
-	var content corev1.Pod
-	if content.Unmarshal(pod.GetProtobuf()) != nil {
-		return "(undecodable)" // the line is worth printing still
-	}
-	var texts []string
-	for i, c := range content.Spec.Containers {
-		if i == some && !all {
-			texts = append(texts, "…")
-			break
-		}
-		texts = append(texts, c.Name+"="+c.Image)
-	}
-	return strings.Join(texts, ",")
 }

@@ -128,6 +128,8 @@ type node struct {
 	t              *testing.T
 	dir            string
 	stdout, stderr *screen
+	// silence is Config.Silence.
+	silence time.Duration
 }
 
 func newNode(t *testing.T) *node {
@@ -179,7 +181,8 @@ func (n *node) run(ctx context.Context, args ...string) (code int) {
 	}, args...)
 	return Run(ctx, Config{
 		Args: args, Stdout: n.stdout, Stderr: n.stderr,
-		Clock: noonClock{}, Hostname: "node1", ReconnectDelay: time.Millisecond, Version: "v1.2.3",
+		Clock: noonClock{}, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
+		Version: "v1.2.3",
 	})
 }
 

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/podstream/podstream/client"
-	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // output is how a command prints its answer: the value of -o.
@@ -97,87 +98,33 @@ func addTLSFlags(flags *pflag.FlagSet, t *client.TLS) {
 	flags.StringVar(&t.ServerName, "tls-server-name", "", "the `name` that must stand in a daemon's certificate; empty: the endpoint's host")
 }
 
-// podFormat is the encoding in which watch asks for pods: the value of --format.
-type podFormat podconfigv1.PodFormat
+// The global flags, by what they are for.
+var (
+	podconfigFlags = []string{"podconfig-endpoint"}
+	podexecFlags   = []string{"podexec-endpoint"}
+	tlsFlags       = []string{"tls-cert-file", "tls-private-key-file", "tls-ca-file", "tls-server-name"}
+	outputFlags    = []string{"output"}
+	timeoutFlags   = []string{"request-timeout"}
+)
 
-var podFormatNames = map[string]podFormat{
-	"auto":      podFormat(podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED),
-	"json":      podFormat(podconfigv1.PodFormat_POD_FORMAT_JSON),
-	"protobuf":  podFormat(podconfigv1.PodFormat_POD_FORMAT_PROTOBUF),
-	"reference": podFormat(podconfigv1.PodFormat_POD_FORMAT_REFERENCE),
+// ignoredFlags are the global flags that a command takes, as all do, but has no use for.
+var ignoredFlags = map[string][]string{
+	"watch":     slices.Concat(podexecFlags, timeoutFlags),
+	"sources":   podexecFlags,
+	"consumers": podexecFlags,
+	"diff":      podexecFlags,
+	"record":    slices.Concat(podexecFlags, outputFlags, timeoutFlags),
+	"replay":    slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
+	"version":   slices.Concat(podconfigFlags, podexecFlags, tlsFlags, timeoutFlags),
 }
 
-// String implements pflag.Value.
-func (f *podFormat) String() string {
-	for name, format := range podFormatNames {
-		if format == *f {
-			return name
+// hideIgnored keeps them out of the command's help.
+func hideIgnored(cmd *cobra.Command) {
+	help := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		for _, name := range ignoredFlags[cmd.Name()] {
+			cmd.InheritedFlags().Lookup(name).Hidden = true
 		}
-	}
-	return ""
-}
-
-// Type implements pflag.Value.
-func (f *podFormat) Type() string { return "encoding" }
-
-// Set implements pflag.Value.
-func (f *podFormat) Set(s string) error {
-	format, ok := podFormatNames[s]
-	if !ok {
-		return errors.New("want auto, json, protobuf or reference")
-	}
-	*f = format
-	return nil
-}
-
-// resolve turns auto into what the output can show: people see a table made of a few fields, which protobuf carries most
-// cheaply; documents show the pod as it is.
-func (f podFormat) resolve(o output) podconfigv1.PodFormat {
-	switch {
-	case f != podFormatNames["auto"]:
-		return podconfigv1.PodFormat(f)
-	case o.isTable():
-		return podconfigv1.PodFormat_POD_FORMAT_PROTOBUF
-	}
-	return podconfigv1.PodFormat_POD_FORMAT_JSON
-}
-
-// notificationMode is how watch asks for changes: the value of --mode.
-type notificationMode podconfigv1.NotificationMode
-
-var notificationModeNames = map[string]notificationMode{
-	"incremental":          notificationMode(podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL),
-	"snapshot-and-updates": notificationMode(podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT_AND_UPDATES),
-	"snapshot":             notificationMode(podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT),
-}
-
-// resolve is the mode to ask for.
-func (m notificationMode) resolve() podconfigv1.NotificationMode {
-	if m == 0 {
-		return podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL
-	}
-	return podconfigv1.NotificationMode(m)
-}
-
-// String implements pflag.Value.
-func (m *notificationMode) String() string {
-	for name, mode := range notificationModeNames {
-		if mode == notificationMode(m.resolve()) {
-			return name
-		}
-	}
-	return ""
-}
-
-// Type implements pflag.Value.
-func (m *notificationMode) Type() string { return "mode" }
-
-// Set implements pflag.Value.
-func (m *notificationMode) Set(s string) error {
-	mode, ok := notificationModeNames[s]
-	if !ok {
-		return errors.New("want incremental, snapshot-and-updates or snapshot")
-	}
-	*m = mode
-	return nil
+		help(cmd, args)
+	})
 }

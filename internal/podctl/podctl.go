@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/daemon/process"
 )
 
 // The exit codes of Run.
@@ -47,6 +48,8 @@ type Config struct {
 	Hostname string
 	// ReconnectDelay is the first wait before watch reconnects; it doubles up to 40 times itself. Zero: 250 ms.
 	ReconnectDelay time.Duration
+	// Silence is how long watch and record wait for a sign of life from podconfigd. Zero: three times their --heartbeat-interval.
+	Silence time.Duration
 	// Version is what `podctl version` tells. Empty: what the build recorded.
 	Version string
 }
@@ -109,7 +112,7 @@ func newTool(cfg Config) *tool {
 		cfg.ReconnectDelay = 250 * time.Millisecond
 	}
 	if cfg.Version == "" {
-		cfg.Version = buildVersion()
+		cfg.Version = process.Version()
 	}
 	t := &tool{Config: cfg, output: outputTable}
 	t.podconfigd = daemon{name: "podconfigd", endpoint: endpoint{path: "/run/podstream/podconfigd.sock"}, tls: &t.tls}
@@ -124,7 +127,10 @@ func (t *tool) command() *cobra.Command {
 		Long:          "Podctl shows the pods that podconfigd publishes for this node and what podexecd has made of them.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       t.Version,
 	}
+	root.SetVersionTemplate(process.VersionText("podctl", "{{.Version}}"))
+	root.Flags().Bool("version", false, "print the version of podctl") // cobra would add -v too, which is the daemons' verbosity
 	root.SetArgs(t.Args)
 	if t.Args == nil {
 		root.SetArgs([]string{}) // nil would make cobra read the process's own arguments
@@ -142,6 +148,9 @@ func (t *tool) command() *cobra.Command {
 
 	root.AddCommand(t.watchCommand(), t.podsCommand(), t.sourcesCommand(), t.consumersCommand(), t.diffCommand(),
 		t.recordCommand(), t.replayCommand(), t.versionCommand())
+	for _, cmd := range root.Commands() {
+		hideIgnored(cmd)
+	}
 	return root
 }
 

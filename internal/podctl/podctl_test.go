@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // runAlone runs podctl with nothing to talk to.
@@ -25,6 +27,12 @@ func TestUsageErrors(t *testing.T) {
 		"pods extra":                                 `unknown command "extra" for "podctl pods"`,
 		"pods -o xml":                                "want table, wide, json or yaml",
 		"watch --format=xml":                         "want auto, json, protobuf or reference",
+		"watch --format=":                            "want auto, json, protobuf or reference",
+		"watch --mode=":                              "want incremental, snapshot-and-updates or snapshot",
+		"watch --heartbeat-interval=-1s":             "--heartbeat-interval: want a time from 0",
+		"record x --heartbeat-interval=-1s":          "--heartbeat-interval: want a time from 0",
+		"record x --format=auto":                     "want json, protobuf or reference",
+		"pods --version":                             "unknown flag: --version",
 		"pods --request-timeout=soon":                "invalid duration",
 		"pods --podconfig-endpoint=localhost:9":      "want unix:///PATH or tcp://HOST:PORT",
 		"pods --podexec-endpoint=tcp://localhost":    "after tcp:// come a host and a port",
@@ -50,6 +58,25 @@ func TestHelp(t *testing.T) {
 		if !strings.Contains(stdout, "unix:///run/podstream/podconfigd.sock") {
 			t.Errorf("podctl %v doesn't tell the default socket:\n%s", args, stdout)
 		}
+	}
+}
+
+// A command's help tells of the flags that it heeds; it takes all global ones.
+func TestHelpOfIgnoredFlags(t *testing.T) {
+	for command, ignored := range ignoredFlags {
+		_, stdout, _ := runAlone("help", command)
+		for _, global := range slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags) {
+			if got, want := strings.Contains(stdout, "--"+global+" "), !slices.Contains(ignored, global); got != want {
+				t.Errorf("help %s tells of --%s: %v; want %v", command, global, got, want)
+			}
+		}
+		// pflag counts bytes: anything but ASCII shifts a column.
+		if strings.ContainsFunc(stdout, func(r rune) bool { return r > unicode.MaxASCII }) {
+			t.Errorf("help %s isn't ASCII:\n%s", command, stdout)
+		}
+	}
+	if _, stdout, _ := runAlone("help", "pods"); !strings.Contains(stdout, "--podexec-endpoint ") {
+		t.Errorf("help pods doesn't tell of --podexec-endpoint:\n%s", stdout)
 	}
 }
 
@@ -79,6 +106,13 @@ func TestVersion(t *testing.T) {
 		if code, stdout, _ := runAlone("version", "-o", output); code != exitOK || stdout != want {
 			t.Errorf("-o %s: exit code %d, stdout %q, want %q", output, code, stdout, want)
 		}
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	want := fmt.Sprintf("podctl v1.2.3 (%s, %s/%s)\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if code, stdout, stderr := runAlone("--version"); code != exitOK || stdout != want || stderr != "" {
+		t.Errorf("exit code %d, stdout %q, stderr %q; want %q", code, stdout, stderr, want)
 	}
 }
 

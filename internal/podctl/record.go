@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/grpc"
 
+	"github.com/podstream/podstream/client/stream"
 	"github.com/podstream/podstream/internal/recording"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -24,6 +23,7 @@ type recordOptions struct {
 	mode     podconfigv1.NotificationMode
 	duration time.Duration // zero: until Ctrl-C
 	force    bool
+	life     signsOfLife
 }
 
 func (t *tool) recordCommand() *cobra.Command {
@@ -35,19 +35,31 @@ func (t *tool) recordCommand() *cobra.Command {
 		Use:   "record FILE",
 		Short: "Write the stream of pods to a file, for podctl replay",
 		Long: `Record subscribes to podconfigd and writes all that it is sent to FILE, until Ctrl-C, the end of --duration, or the end of
-the stream. FILE is made for its owner only, since pods may hold secrets; it is compressed if its name ends in ".gz", and
-"-" is standard output. The pods are recorded as protobuf, which podexecd asks for, unless --format says otherwise.`,
-		Args: cobra.ExactArgs(1),
+the stream. FILE is compressed if its name ends in ".gz", and "-" is standard output. The pods are recorded as protobuf, which
+podexecd asks for, unless --format says otherwise.
+
+Pods may hold secrets, in their environment and their arguments for instance, and the recording holds whole pods: FILE is made
+for its owner only. Before you hand it on, with a bug report for instance, see what is in it, or record with
+--format reference: then it has names, UIDs and digests instead of pods. (From a digest a short secret might still be guessed.)`,
+		Example: `  podctl record stream.jsonl.gz
+  podctl record --format reference --duration 1m report.jsonl   # to hand on
+  podctl replay stream.jsonl.gz --listen unix:///tmp/replay.sock`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
+				return err
+			}
+			return o.life.validate()
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file = args[0]
 			return t.runRecord(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().Var(enumFlag(&o.format, "POD_FORMAT_"), "format", "the `encoding` of the pods: json, protobuf or reference")
-	cmd.Flags().Var(enumFlag(&o.mode, "NOTIFICATION_MODE_"), "mode",
-		"how changes are put into ops: incremental, snapshot-and-updates or snapshot")
+	cmd.Flags().Var(enumFlag(&o.format, "POD_FORMAT_", ""), "format", "the `encoding` of the pods: json, protobuf or reference")
+	addModeFlag(cmd.Flags(), &o.mode)
 	cmd.Flags().DurationVar(&o.duration, "duration", 0, "how long to record; 0 records until Ctrl-C")
-	cmd.Flags().BoolVar(&o.force, "force", false, "overwrite FILE")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace FILE, if it is a regular file")
+	o.life.addFlag(cmd.Flags())
 	return cmd
 }
 
@@ -73,6 +85,7 @@ func (t *tool) runRecord(ctx context.Context, o recordOptions) error {
 		Recorded: t.Clock.Now().UTC(), Endpoint: fmt.Sprint(&t.podconfigd.endpoint), Podctl: t.Version,
 		Request: &podconfigv1.WatchPodUpdatesRequest{Consumer: t.consumerName("podctl-record"), Mode: o.mode, Format: o.format},
 	}}
+	o.life.ask(r.header.Request)
 	err = r.follow(ctx, podconfigv1.NewPodConfigServiceClient(conn))
 	var own *recordError
 	switch {
@@ -80,6 +93,8 @@ func (t *tool) runRecord(ctx context.Context, o recordOptions) error {
 		err = own.err
 	case ctx.Err() != nil:
 		err = nil // the user has ended it
+	case errors.Is(err, stream.ErrSilent):
+		err = fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, err)
 	case errors.Is(err, io.EOF):
 		err = fmt.Errorf("%s at %s ended the stream", conn.daemon.name, &conn.daemon.endpoint)
 	default:
@@ -90,15 +105,14 @@ func (t *tool) runRecord(ctx context.Context, o recordOptions) error {
 
 // checkFile is for an early word; Create refuses a file that comes to be meanwhile.
 func (o recordOptions) checkFile() error {
-	if o.file == "-" || o.force {
+	if o.file == "-" {
 		return nil
 	}
-	if _, err := os.Lstat(o.file); err == nil {
+	err := recording.FileConfig{Path: o.file, Overwrite: o.force}.Check()
+	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists: --force overwrites it", o.file)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
-	return nil
+	return err
 }
 
 // recorder writes one stream.
@@ -116,16 +130,16 @@ func (e *recordError) Error() string { return e.err.Error() }
 
 func (e *recordError) Unwrap() error { return e.err }
 
-// follow writes what comes until the stream ends; its error is never nil.
+// follow writes what comes until the stream ends, or podconfigd gives no sign of life; its error is never nil.
 func (r *recorder) follow(ctx context.Context, client podconfigv1.PodConfigServiceClient) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the stream if it can't be written
-	stream, err := client.WatchPodUpdates(ctx, r.header.Request)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil) // ends the stream if it can't be written
+	messages, err := client.WatchPodUpdates(ctx, r.header.Request)
 	if err != nil {
 		return err
 	}
 	for {
-		msg, err := stream.Recv()
+		msg, err := r.receive(ctx, cancel, messages)
 		if err != nil {
 			return err
 		}
@@ -133,6 +147,20 @@ func (r *recorder) follow(ctx context.Context, client podconfigv1.PodConfigServi
 			return &recordError{err}
 		}
 	}
+}
+
+// receive waits for a message, until podconfigd's silence is too long.
+func (r *recorder) receive(
+	ctx context.Context, cancel context.CancelCauseFunc, messages grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse],
+) (*podconfigv1.WatchPodUpdatesResponse, error) {
+	if patience := r.tool.patience(r.options.life); patience > 0 {
+		defer time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w for %v", stream.ErrSilent, patience)) }).Stop()
+	}
+	msg, err := messages.Recv()
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, stream.ErrSilent) {
+		return nil, cause
+	}
+	return msg, err
 }
 
 func (r *recorder) write(msg *podconfigv1.WatchPodUpdatesResponse) error {
@@ -176,60 +204,4 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// enumValue is a flag whose values are those of an enum, named as in the contract but in a flag's spelling.
-type enumValue struct {
-	enum   protoreflect.EnumDescriptor
-	prefix string
-	number protoreflect.EnumNumber
-	set    func(protoreflect.EnumNumber)
-}
-
-// enumFlag makes a flag of *value, whose present value is the default.
-func enumFlag[E interface {
-	~int32
-	protoreflect.Enum
-}](value *E, prefix string) *enumValue {
-	return &enumValue{
-		enum: (*value).Descriptor(), prefix: prefix, number: (*value).Number(),
-		set: func(n protoreflect.EnumNumber) { *value = E(n) },
-	}
-}
-
-// String implements pflag.Value.
-func (v *enumValue) String() string {
-	if v.enum == nil {
-		return "" // pflag makes a zero value to tell whether a default is one
-	}
-	if d := v.enum.Values().ByNumber(v.number); d != nil {
-		return v.spelling(d)
-	}
-	return ""
-}
-
-// Type implements pflag.Value.
-func (v *enumValue) Type() string { return "word" }
-
-// Set implements pflag.Value.
-func (v *enumValue) Set(s string) error {
-	var words []string
-	for i := range v.enum.Values().Len() {
-		d := v.enum.Values().Get(i)
-		if d.Number() == 0 {
-			continue // unspecified: not to be asked for
-		}
-		if v.spelling(d) == s {
-			v.number = d.Number()
-			v.set(d.Number())
-			return nil
-		}
-		words = append(words, v.spelling(d))
-	}
-	return fmt.Errorf("want one of %s", strings.Join(words, ", "))
-}
-
-func (v *enumValue) spelling(d protoreflect.EnumValueDescriptor) string {
-	word := strings.TrimPrefix(string(d.Name()), v.prefix)
-	return strings.ToLower(strings.ReplaceAll(word, "_", "-"))
 }

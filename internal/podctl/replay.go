@@ -43,7 +43,7 @@ be had in the recorded format only.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "", "the `socket` to serve at, unix:///PATH")
-	cmd.Flags().Float64Var(&o.speed, "speed", 1, "how many times faster than recorded; 0 is as fast as the consumer can")
+	cmd.Flags().Float64Var(&o.speed, "speed", 1, "the `factor` by which it is faster than recorded; 0 is as fast as the consumer can")
 	cmd.Flags().BoolVar(&o.once, "once", false,
 		"end each stream after the last message, and replay after the first consumer that was sent all")
 	return cmd

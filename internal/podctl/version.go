@@ -2,20 +2,13 @@ package podctl
 
 import (
 	"fmt"
+	"io"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
-)
 
-// buildVersion is the version of the module that this program was built from, or its commit.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
-}
+	"github.com/podstream/podstream/internal/daemon/process"
+)
 
 type versionDocument struct {
 	Version   string `json:"version"`
@@ -33,11 +26,11 @@ func (t *tool) versionCommand() *cobra.Command {
 }
 
 func (t *tool) printVersion() error {
-	doc := versionDocument{Version: t.Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	doc := versionDocument{Version: t.Version, GoVersion: runtime.Version(), Platform: process.Platform}
 	if !t.output.isTable() {
 		return (&documents{out: t.Stdout, output: t.output}).print(doc)
 	}
-	if _, err := fmt.Fprintf(t.Stdout, "podctl %s (%s, %s)\n", doc.Version, doc.GoVersion, doc.Platform); err != nil {
+	if _, err := io.WriteString(t.Stdout, process.VersionText("podctl", t.Version)); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
 	return nil

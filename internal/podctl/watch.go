@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/podstream/podstream/client/stream"
@@ -19,43 +17,50 @@ import (
 
 // watchOptions are the flags of watch.
 type watchOptions struct {
-	format            podFormat
-	mode              notificationMode
-	filter            podFilter
-	resume            resumption
-	heartbeats        bool
-	heartbeatInterval time.Duration
+	format     podconfigv1.PodFormat // unspecified: what the output needs
+	mode       podconfigv1.NotificationMode
+	filter     podFilter
+	resume     resumption
+	heartbeats bool // are printed
+	life       signsOfLife
 }
 
 func (t *tool) watchCommand() *cobra.Command {
-	var o watchOptions
+	o := watchOptions{mode: podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL}
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Print every change to the pods that should run here, as podconfigd publishes it",
 		Long: `Watch prints the pods that should run on this node and then every change to them, one line a pod. Lines with the
 same REV belong to one revision, and are printed once it is complete. If the stream breaks, watch reconnects and goes on
-where it was, until Ctrl-C.
+where it was, until Ctrl-C. A podconfigd that gives no sign of life is left in the same way.
 
 A part of the pods is chosen with --namespace, --selector, --source, --node and --name, or with all of them in one --filter.
-A pod must match each of those that are given; of one that is given several times or with several values, any.
+A pod must match each of those that are given, and each of several selectors; of several namespaces, sources, nodes or
+names, any.
 
 With --resume, watch goes on where an earlier one stopped. Given a file, it keeps its place there, with what it holds, after
-every revision, so that the next watch with the same file misses nothing. Given a cursor as watch prints it, it knows
-the place only: a podconfigd that doesn't remember that place shows all pods anew.`,
+every revision, so that the next watch with the same file misses nothing; it must be a regular file, or one yet to be made.
+Given a cursor as watch prints it, it knows the place only: a podconfigd that doesn't remember that place shows all pods anew.`,
 		Example: `  podctl watch -n default -l app=web          # what runs in a namespace, with a label
   podctl watch --filter 'source=file,api;node=n1;selector=app=web,tier!=db'
   podctl watch --resume /var/tmp/watch        # go on where the last one stopped
   podctl watch --mode snapshot -o json        # all pods at every change`,
-		Args: cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.NoArgs(cmd, args); err != nil {
+				return err
+			}
+			return o.life.validate()
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.watch(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
-	flags.Var(&o.format, "format", "the `encoding` to ask for: json, protobuf, reference, or auto for what -o needs")
-	flags.Var(&o.mode, "mode", "how changes come: incremental, snapshot-and-updates or snapshot")
+	flags.Var(enumFlag(&o.format, "POD_FORMAT_", "auto"), "format",
+		"the `encoding` to ask for: json, protobuf, reference, or auto for what -o needs")
+	addModeFlag(flags, &o.mode)
 	o.filter.addFlags(flags)
 	flags.Var(&o.resume, "resume", "go on after this `place`: a file (a path with a slash, or one that exists) or a cursor INSTANCE/REVISION/VIEW")
 	flags.BoolVar(&o.heartbeats, "heartbeats", false, "print heartbeats too")
-	flags.DurationVar(&o.heartbeatInterval, "heartbeat-interval", 0, "how often to ask for a heartbeat; 0 leaves it to podconfigd")
+	o.life.addFlag(flags)
 	return cmd
 }
 
@@ -70,7 +75,7 @@ func (t *tool) watch(ctx context.Context, o watchOptions) error {
 		return err
 	}
 	if cursor := w.held.Cursor(); cursor != nil && o.resume.file == "" {
-		t.note("to go on from here: podctl watch --resume %s", cursorText(cursor))
+		t.note("to go on from here: podctl watch --resume %s", stream.FormatCursor(cursor))
 	}
 	return nil
 }
@@ -100,13 +105,11 @@ type watcher struct {
 func (t *tool) newWatcher(o watchOptions, held *stream.Held) *watcher {
 	request := &podconfigv1.WatchPodUpdatesRequest{
 		Consumer: t.consumerName("podctl"),
-		Mode:     o.mode.resolve(),
-		Format:   o.format.resolve(t.output),
+		Mode:     o.mode,
+		Format:   resolveFormat(o.format, t.output),
 		Filter:   o.filter.message,
 	}
-	if o.heartbeatInterval > 0 {
-		request.HeartbeatInterval = durationpb.New(o.heartbeatInterval)
-	}
+	o.life.ask(request)
 	return &watcher{
 		tool: t, request: request, printer: t.newUpdatePrinter(), options: o, held: held, counts: o.resume.cursor == nil,
 	}
@@ -179,12 +182,13 @@ func (w *watcher) subscribe(ctx context.Context) error {
 	}
 	w.live, w.synced = false, false
 	err = w.follow(ctx, stream.Config{
-		API: podconfigv1.NewPodConfigServiceClient(conn), Request: w.held.Request(w.request),
+		API: podconfigv1.NewPodConfigServiceClient(conn), Request: w.held.Begin(w.request),
+		Silence: w.tool.patience(w.options.life),
 	})
 	switch {
 	case errors.As(err, new(ownError)):
 		return err
-	case errors.Is(err, stream.ErrEnded), errors.Is(err, stream.ErrUnknownOp):
+	case errors.Is(err, stream.ErrEnded), errors.Is(err, stream.ErrSilent), errors.Is(err, stream.ErrUnknownOp):
 		return fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, err)
 	}
 	return conn.explain(err)

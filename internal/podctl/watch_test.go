@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -181,7 +182,7 @@ func TestWatchReconnects(t *testing.T) {
 	}}})
 	want := &podconfigv1.WatchPodUpdatesRequest{
 		Consumer: "podctl@node1", Mode: podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL,
-		Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, ResumeAfter: cursorAt(5),
+		Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, ResumeAfter: cursorAt(5), HeartbeatInterval: durationpb.New(10 * time.Second),
 		KnownPods: []*podconfigv1.KnownPod{
 			{Uid: uidOf("db"), Source: "file", Namespace: "default", Name: "db", SpecDigest: "sha256:spec-db", StatusDigest: "sha256:status-db"},
 			{Uid: uidOf("web"), Source: "file", Namespace: "default", Name: "web", SpecDigest: "sha256:spec-web", StatusDigest: "sha256:status-web"},

@@ -23,7 +23,7 @@ func (f *podFilter) addFlags(flags *pflag.FlagSet) {
 	flags.Var(part("source"), "source", "only pods of these `sources`: file, http, api, KIND:NAME")
 	flags.Var(part("node"), "node", "only pods of these `nodes`")
 	flags.Var(part("name"), "name", "only pods with these full `names`; a static pod's ends in its node's name")
-	flags.Var(part(""), "filter", "all of these in one: `KEY=VALUE;…` with the keys namespace, selector, source, node and name")
+	flags.Var(part(""), "filter", "all of these in one: `KEY=VALUE;...` with the keys namespace, selector, source, node and name")
 }
 
 // filterFlag is one of the flags.

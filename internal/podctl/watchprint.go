@@ -1,15 +1,14 @@
 package podctl
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/client/stream"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -59,7 +58,8 @@ func (p *updateTable) update(revision uint64, u *podconfigv1.PodUpdate, held int
 		return
 	}
 	for _, pod := range u.GetPods() {
-		p.line(revision, op, pod.GetSource(), fullName(pod.GetRef()), p.uid(pod.GetRef()), p.containers(pod))
+		p.line(revision, op, pod.GetSource(), fullName(pod.GetRef()), shortened(pod.GetRef().GetUid(), p.wide),
+			containersText(pod, p.wide))
 	}
 }
 
@@ -80,47 +80,6 @@ func (p *updateTable) end(*podconfigv1.Cursor) error { return p.flush() }
 
 func (p *updateTable) line(revision uint64, op, source, pod, uid, text string) {
 	p.row(p.clock.Now().Format(time.TimeOnly), strconv.FormatUint(revision, 10), op, source, pod, uid, text)
-}
-
-// uid is short enough to keep the line readable and long enough to tell incarnations apart.
-func (p *updateTable) uid(ref *podconfigv1.PodRef) string {
-	const enough = 8
-	runes := []rune(ref.GetUid())
-	if p.wide || len(runes) <= enough+1 {
-		return ref.GetUid()
-	}
-	return string(runes[:enough]) + "…"
-}
-
-// containers lists a pod's containers as name=image.
-func (p *updateTable) containers(pod *podconfigv1.Pod) string {
-	const some = 3
-	images := imagesOf(pod)
-	if !p.wide && len(images) > some {
-		images = append(images[:some:some], "…")
-	}
-	return strings.Join(images, ",")
-}
-
-// imagesOf is nil if the pod came without content or with content that can't be read: the line is worth printing still.
-func imagesOf(pod *podconfigv1.Pod) []string {
-	var content corev1.Pod
-	switch c := pod.GetContent().(type) {
-	case *podconfigv1.Pod_Protobuf:
-		if content.Unmarshal(c.Protobuf) != nil {
-			return []string{"(undecodable)"}
-		}
-	case *podconfigv1.Pod_Json:
-		text, err := c.Json.MarshalJSON()
-		if err != nil || json.Unmarshal(text, &content) != nil {
-			return []string{"(undecodable)"}
-		}
-	}
-	var images []string
-	for _, container := range content.Spec.Containers {
-		images = append(images, container.Name+"="+container.Image)
-	}
-	return images
 }
 
 func podCount(n int) string {
@@ -188,7 +147,7 @@ func (p *updateDocuments) end(cursor *podconfigv1.Cursor) error {
 	docs := p.pending
 	p.pending = nil
 	if len(docs) > 0 && cursor != nil {
-		docs[len(docs)-1].Cursor = cursorText(cursor)
+		docs[len(docs)-1].Cursor = stream.FormatCursor(cursor)
 	}
 	for _, doc := range docs {
 		if err := p.documents.print(doc); err != nil {

@@ -6,45 +6,29 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strconv"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/podstream/podstream/client/stream"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// resumption is where watch goes on: the value of --resume. At most one of its fields is set.
+// resumption is where watch goes on: the value of --resume. At most one of file and cursor is set.
 type resumption struct {
 	file   string
 	cursor *podconfigv1.Cursor
-}
-
-// cursorText is a cursor as people pass it on: INSTANCE/REVISION/VIEW.
-func cursorText(c *podconfigv1.Cursor) string {
-	return c.GetInstanceId() + "/" + strconv.FormatUint(c.GetRevision(), 10) + "/" + c.GetView()
-}
-
-// parseCursor reads what cursorText writes.
-func parseCursor(s string) (*podconfigv1.Cursor, bool) {
-	parts := strings.Split(s, "/")
-	// A relative path as "./7/x" isn't a cursor.
-	if len(parts) != 3 || parts[0] == "" || parts[0] == "." || parts[0] == ".." {
-		return nil, false
-	}
-	revision, err := strconv.ParseUint(parts[1], 10, 64)
-	if err != nil {
-		return nil, false
-	}
-	return &podconfigv1.Cursor{InstanceId: parts[0], Revision: revision, View: parts[2]}, true
+	// target is the file, or what it links to: where the place is kept. load finds it.
+	target string
 }
 
 // String implements pflag.Value.
 func (r *resumption) String() string {
 	if r.cursor != nil {
-		return cursorText(r.cursor)
+		return stream.FormatCursor(r.cursor)
 	}
 	return r.file
 }
@@ -55,12 +39,12 @@ func (r *resumption) Type() string { return "place" }
 // Set implements pflag.Value. A file that exists is a file, whatever its name looks like.
 func (r *resumption) Set(s string) error {
 	*r = resumption{}
-	cursor, isCursor := parseCursor(s)
+	cursor, parseErr := stream.ParseCursor(s)
 	_, err := os.Stat(s)
 	switch {
 	case err == nil:
 		r.file = s
-	case isCursor:
+	case parseErr == nil && s != "" && !isRelative(s):
 		r.cursor = cursor
 	case strings.Contains(s, "/"):
 		r.file = s
@@ -70,6 +54,9 @@ func (r *resumption) Set(s string) error {
 	return nil
 }
 
+// isRelative tells of a path as ./7/x, which looks like a cursor.
+func isRelative(s string) bool { return strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") }
+
 // load is what watch starts with.
 func (r *resumption) load() (*stream.Held, error) {
 	if r.file == "" {
@@ -77,10 +64,8 @@ func (r *resumption) load() (*stream.Held, error) {
 	}
 	// Enough for tens of thousands of pods, and less than what a device or a wrong file would bring.
 	const limit = 64 << 20
-	content, err := readUpTo(r.file, limit)
+	content, err := r.read(limit)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return stream.NewHeld(nil, nil), nil
 	case err != nil:
 		return nil, fmt.Errorf("read the place to go on from: %w", err)
 	case len(content) > limit:
@@ -95,9 +80,29 @@ func (r *resumption) load() (*stream.Held, error) {
 	return stream.NewHeld(kept.GetResumeAfter(), kept.GetKnownPods()), nil
 }
 
-// readUpTo reads one byte more than limit at most.
-func readUpTo(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+// read finds the file, and reads one byte more than limit at most; nothing if there is no file yet. It refuses what isn't a
+// regular file: save would put one in its place.
+func (r *resumption) read(limit int64) ([]byte, error) {
+	target, err := filepath.EvalSymlinks(r.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(r.file); err == nil {
+			return nil, fmt.Errorf("%s is a link to a file that isn't there", r.file)
+		}
+		r.target = r.file
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.target = target
+	// Even to open a device may have an effect.
+	if info, err := os.Stat(target); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s isn't a regular file", r.file)
+	}
+	// If it has become a FIFO meanwhile, O_NONBLOCK keeps podctl from waiting for somebody who writes to it.
+	f, err := os.OpenFile(target, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +116,11 @@ func (r *resumption) save(held *stream.Held) error {
 	if r.file == "" {
 		return nil
 	}
-	content, err := protojson.Marshal(&podconfigv1.WatchPodUpdatesRequest{ResumeAfter: held.Cursor(), KnownPods: held.Known()})
+	content, err := protojson.Marshal(held.Resume())
 	if err != nil {
 		return fmt.Errorf("keep the place in %s: %w", r.file, err)
 	}
-	if err := renameio.WriteFile(r.file, append(content, '\n'), 0o600); err != nil {
+	if err := renameio.WriteFile(r.target, append(content, '\n'), 0o600); err != nil {
 		return fmt.Errorf("keep the place in %s: %w", r.file, err)
 	}
 	return nil

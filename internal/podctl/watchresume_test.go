@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/testing/protocmp"
 
@@ -139,13 +140,18 @@ func TestWatchPlaceUnusable(t *testing.T) {
 	}{
 		{"garbage", "garbage", "place", "isn't as podctl watch wrote it"},
 		{"cut off", `{"resumeAfter":{"instanceId":"one"`, "place", "isn't as podctl watch wrote it"},
-		{"a directory", "", ".", "is a directory"},
+		{"a directory", "", ".", "isn't a regular file"},
+		{"a socket", "", "podconfigd.sock", "isn't a regular file"},
+		{"a FIFO", "", "fifo", "isn't a regular file"},
+		{"a link to a FIFO", "", "link", "isn't a regular file"},
+		{"a link to nothing", "", "dangling", "is a link to a file that isn't there"},
 		{"in no directory", "", "none/place", "keep the place in"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := newNode(t)
 			n.podconfigd(&fakePodconfigd{scripts: [][]*message{{syncedAt(4)}}})
 			file := filepath.Join(n.dir, tc.path)
+			before := special(t, n.dir)
 			if tc.content != "" {
 				if err := os.WriteFile(file, []byte(tc.content), 0o600); err != nil {
 					t.Fatal(err)
@@ -155,10 +161,69 @@ func TestWatchPlaceUnusable(t *testing.T) {
 			if got := n.stderr.String(); code != exitFailed || strings.Count(got, "\n") != 1 || !strings.Contains(got, tc.want) {
 				t.Errorf("exit code %d, stderr %q; want %q", code, got, tc.want)
 			}
-			if content, err := os.ReadFile(file); err == nil && string(content) != tc.content {
-				t.Errorf("the file was changed to %q", content)
+			if tc.content != "" {
+				if content, err := os.ReadFile(file); err != nil || string(content) != tc.content {
+					t.Errorf("the file was changed to %q, %v", content, err)
+				}
+			}
+			for name, mode := range before {
+				if info, err := os.Lstat(filepath.Join(n.dir, name)); err != nil || info.Mode() != mode {
+					t.Errorf("%s, which was %v, has become %v, %v", name, mode, info, err)
+				}
 			}
 		})
+	}
+}
+
+// special makes files that aren't regular ones, and tells their modes.
+func special(t *testing.T, dir string) map[string]os.FileMode {
+	t.Helper()
+	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	modes := map[string]os.FileMode{}
+	for link, to := range map[string]string{"link": "fifo", "dangling": "nothing"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"fifo", "link", "dangling"} {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		modes[name] = info.Mode()
+	}
+	return modes
+}
+
+// A place that is a link is kept where the link leads.
+func TestWatchKeepsItsPlaceBehindALink(t *testing.T) {
+	n := newNode(t)
+	n.podconfigd(&fakePodconfigd{scripts: [][]*message{{syncedAt(4)}, {}}})
+	if err := os.Mkdir(filepath.Join(n.dir, "there"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, link := filepath.Join(n.dir, "there/place"), filepath.Join(n.dir, "link")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("there/place", link); err != nil {
+		t.Fatal(err)
+	}
+	interrupt := n.start("watch", "--resume", link)
+	n.stdout.await(t, "SYNCED")
+	interrupt()
+	if to, err := os.Readlink(link); to != "there/place" || err != nil {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+	var kept podconfigv1.WatchPodUpdatesRequest
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := protojson.Unmarshal(content, &kept); err != nil || kept.GetResumeAfter().GetRevision() != 4 {
+		t.Errorf("the file has %q, %v; want revision 4", content, err)
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -29,7 +31,7 @@ type WriterConfig struct {
 type FileConfig struct {
 	// Path is the file. It is compressed if the name ends in ".gz".
 	Path string
-	// Overwrite allows that the file exists; what it held is lost. Otherwise Create fails with fs.ErrExist.
+	// Overwrite allows that a regular file exists: a new one takes its place. Otherwise Create fails with fs.ErrExist.
 	Overwrite bool
 	// Header is the first line.
 	Header Header
@@ -53,13 +55,25 @@ type Writer struct {
 	last  *podconfigv1.Cursor
 }
 
-// Create makes a file for its owner only: the pods in it may hold secrets. A file that is overwritten keeps its mode.
-func Create(cfg FileConfig) (*Writer, error) {
-	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if cfg.Overwrite {
-		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+// Check tells early what Create would refuse.
+func (cfg FileConfig) Check() error {
+	info, err := os.Lstat(cfg.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !cfg.Overwrite:
+		return &fs.PathError{Op: "create", Path: cfg.Path, Err: fs.ErrExist}
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s isn't a regular file, and isn't overwritten", cfg.Path)
 	}
-	file, err := os.OpenFile(cfg.Path, flags, 0o600)
+	return nil
+}
+
+// Create makes a file for its owner only: the pods in it may hold secrets.
+func Create(cfg FileConfig) (*Writer, error) {
+	file, err := cfg.create()
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +83,24 @@ func Create(cfg FileConfig) (*Writer, error) {
 	}
 	w.file = file
 	return w, nil
+}
+
+func (cfg FileConfig) create() (*os.File, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	if !cfg.Overwrite {
+		return os.OpenFile(cfg.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	// A file of its own, not the old one emptied: others may be able to read that, or have it open. A rename follows no links.
+	file, err := os.CreateTemp(filepath.Dir(cfg.Path), ".recording-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(file.Name(), cfg.Path); err != nil {
+		return nil, errors.Join(err, os.Remove(file.Name()), file.Close())
+	}
+	return file, nil
 }
 
 // NewWriter writes the header.

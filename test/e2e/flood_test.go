@@ -16,8 +16,9 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// peerConnections is how many connections podconfigd lets one peer have.
-const peerConnections = 1024
+// peerConnections is how many connections podconfigd lets one peer have, and strangerConnections how many all local users
+// without a role.
+const peerConnections, strangerConnections = 1024, 16
 
 // floodRequests calls as often as it can, on both sides.
 func floodRequests(t *testing.T, e *exposed) {
@@ -50,7 +51,7 @@ func floodRequests(t *testing.T, e *exposed) {
 	}
 }
 
-// floodConnections makes 10,000 connections of one peer, on the socket and over TCP, and holds those that it gets.
+// floodConnections makes 10,000 connections of one peer, on the socket without a role and over TCP, and holds those that it gets.
 func floodConnections(t *testing.T, e *exposed) {
 	const flood = 10_000
 	var limit unix.Rlimit
@@ -59,8 +60,11 @@ func floodConnections(t *testing.T, e *exposed) {
 		lacks(t, "a process may have %d open files here; run `ulimit -n 20000` before", limit.Max)
 	}
 	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	const series = `podstream_grpc_refused_total{reason="connections_per_peer"}`
-	for _, from := range []string{"", flooder} {
+	for _, side := range []struct {
+		from, reason string
+		most         int
+	}{{"", "connections_without_role", strangerConnections}, {flooder, "connections_per_peer", peerConnections}} {
+		from, series := side.from, fmt.Sprintf("podstream_grpc_refused_total{reason=%q}", side.reason)
 		before, err := metricOn(e.metrics, series)
 		check(t, err)
 		ends := make(chan error, flood)
@@ -76,7 +80,7 @@ func floodConnections(t *testing.T, e *exposed) {
 				ends <- awaitEnd(conn)
 			}()
 		}
-		for range flood - peerConnections {
+		for range flood - side.most {
 			check(t, <-ends)
 		}
 		_, err = listReferences(t.Context(), e.identified("agent", attacker))
@@ -85,16 +89,16 @@ func floodConnections(t *testing.T, e *exposed) {
 		check(t, err)
 		now, err := e.vitals()
 		check(t, err)
-		t.Logf("with %d connections from %q: %+v", peerConnections, from, now)
+		t.Logf("with %d connections from %q: %+v", side.most, from, now)
 		refused, err := metricOn(e.metrics, series)
 		check(t, err)
-		if got := int(refused - before); got != flood-peerConnections {
-			t.Errorf("%d connections from %q are counted as refused; want %d", got, from, flood-peerConnections)
+		if got := int(refused - before); got != flood-side.most {
+			t.Errorf("%d connections from %q are counted as refused; want %d", got, from, flood-side.most)
 		}
 		for _, conn := range open {
 			_ = conn.Close()
 		}
-		for range peerConnections {
+		for range side.most {
 			<-ends
 		}
 	}

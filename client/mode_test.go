@@ -1,0 +1,88 @@
+package client_test
+
+import (
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/client"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+const (
+	modeWanted   = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
+	modeSnapshot = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
+)
+
+// wantModes compares the modes in which the client has asked the script for its streams.
+func wantModes(t *testing.T, s *script, want ...podconfigv1.NotificationMode) {
+	t.Helper()
+	var got []podconfigv1.NotificationMode
+	for range want {
+		got = append(got, (<-s.requests).GetMode())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the streams are asked for in modes %v; want %v", got, want)
+	}
+}
+
+// TestModeAfterUnknownOp: snapshots are asked of the podconfigd that can't be understood, as long as it lives, and not of the one
+// that replaces it; but of that too, if it can't be understood either.
+func TestModeAfterUnknownOp(t *testing.T) {
+	strange := func(s serverStream) error {
+		send(s, update(2, 99, "two"))
+		<-s.Context().Done()
+		return broken
+	}
+	breaks := func(s serverStream) error {
+		send(s, synced(3))
+		return broken
+	}
+	p := testPlace(t)
+	newer := newScript(strange, breaks)
+	stop := up(t, p, newer)
+	w := watch(t, p, client.Config{}, client.WatchOptions{})
+	w.want("synced")
+	wantModes(t, newer, modeWanted, modeSnapshot, modeSnapshot)
+	stop()
+
+	replaced := newScript(breaks, strange, breaks)
+	up(t, p, replaced)
+	w.want("synced")
+	w.want("synced")
+	wantModes(t, replaced, modeWanted, modeWanted, modeSnapshot, modeSnapshot)
+}
+
+// TestOnBreak: each break is told, with its error, before the next try; what ends Watch isn't.
+func TestOnBreak(t *testing.T) {
+	s := newScript(
+		func(serverStream) error { return status.Error(codes.PermissionDenied, "no role for it") },
+		func(s serverStream) error {
+			send(s, synced(1))
+			return broken
+		},
+		func(s serverStream) error {
+			send(s, update(2, 99, "two"))
+			<-s.Context().Done()
+			return broken
+		},
+		func(serverStream) error { return status.Error(codes.InvalidArgument, "never") },
+	)
+	p := testPlace(t)
+	up(t, p, s)
+	var told []string
+	w := watch(t, p, client.Config{OnBreak: func(err error) { told = append(told, err.Error()) }}, client.WatchOptions{})
+	w.want("synced")
+	if err := w.wantEnd(); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("Watch returns %v; want INVALID_ARGUMENT", err)
+	}
+	want := []string{
+		"rpc error: code = PermissionDenied desc = no role for it", "rpc error: code = Unavailable desc = broken",
+		"an operation came that this version doesn't know: 99",
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("OnBreak is told %q; want %q", told, want)
+	}
+}

@@ -1,0 +1,55 @@
+package stream
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// TestCursorText is how cursors are written.
+func TestCursorText(t *testing.T) {
+	for text, want := range map[string]*podconfigv1.Cursor{
+		"":                           nil,
+		"0f3e-77/12/abc":             {InstanceId: "0f3e-77", Revision: 12, View: "abc"},
+		"i/18446744073709551615/":    {InstanceId: "i", Revision: 1<<64 - 1},
+		"a%2Fb%20c/0/100%25":         {InstanceId: "a/b c", View: "100%"},
+		"temporary-1/7/deadbeef0123": {InstanceId: "temporary-1", Revision: 7, View: "deadbeef0123"},
+	} {
+		if got := FormatCursor(want); got != text {
+			t.Errorf("%v is written as %q; want %q", want, got, text)
+		}
+		if got, err := ParseCursor(text); err != nil || !proto.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("%q is read as %v, %v; want %v", text, got, err, want)
+		}
+	}
+}
+
+// TestParseCursorRefuses: what isn't a cursor is told from one, and the error says what is wrong.
+func TestParseCursorRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"i": "INSTANCE/REVISION/VIEW", "i/1": "INSTANCE/REVISION/VIEW", "i/1/v/": "INSTANCE/REVISION/VIEW", "/1/v": "INSTANCE/REVISION/VIEW",
+		"i/-1/v": "its revision", "i//v": "its revision", "i/18446744073709551616/v": "its revision", "%/1/v": "its instance", "i/1/%zz": "its view",
+	} {
+		if got, err := ParseCursor(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q is read as %v, %v; want an error that names it and says %q", text, got, err, want)
+		}
+	}
+}
+
+// TestCursorTextKeepsAll: whatever an instance and a view are called, the text says it.
+func TestCursorTextKeepsAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := &podconfigv1.Cursor{
+			InstanceId: rapid.StringN(1, 40, -1).Draw(t, "instance"), Revision: rapid.Uint64().Draw(t, "revision"),
+			View: rapid.String().Draw(t, "view"),
+		}
+		got, err := ParseCursor(FormatCursor(want))
+		if err != nil || !proto.Equal(got, want) {
+			t.Fatalf("%v is written as %q and read as %v, %v", want, FormatCursor(want), got, err)
+		}
+	})
+}
