@@ -77,6 +77,18 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 // wantedMode is the mode in which each podconfigd is asked first.
 const wantedMode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
 
+// watcher is one consumer, across its streams.
+type watcher struct {
+	client  *Client
+	handle  func(context.Context, Event) error
+	request *podconfigv1.WatchPodUpdatesRequest // what is the same for every stream, but for the mode
+	held    *stream.Held
+	backoff wait.Backoff
+	// complaint is the last error that was logged, and when.
+	complaint   string
+	complaintAt time.Time
+}
+
 // chooseMode decides, by how the last stream broke, in which mode the next one is asked for.
 func (w *watcher) chooseMode(err error) {
 	switch {
@@ -104,18 +116,6 @@ func (c *Client) isClosed() bool {
 // newBackoff is short, and what is random of it only adds: podconfigd is on this node, and a restart of it takes less than a second.
 func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 2 * time.Second}
-}
-
-// watcher is one consumer, across its streams.
-type watcher struct {
-	client  *Client
-	handle  func(context.Context, Event) error
-	request *podconfigv1.WatchPodUpdatesRequest // what is the same for every stream, but for the mode
-	held    *stream.Held
-	backoff wait.Backoff
-	// complaint is the last error that was logged, and when.
-	complaint   string
-	complaintAt time.Time
 }
 
 func (c *Client) newWatcher(opts WatchOptions, handle func(context.Context, Event) error) *watcher {

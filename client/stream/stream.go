@@ -35,7 +35,7 @@ type Config struct {
 // Stream is one subscription. It is not safe for concurrent use.
 type Stream struct {
 	messages grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse]
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // It says why the stream was given up.
 	cancel   context.CancelCauseFunc
 	silence  time.Duration
 	watchdog *time.Timer // nil without Config.Silence

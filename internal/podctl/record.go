@@ -82,7 +82,7 @@ func (t *tool) runRecord(ctx context.Context, o recordOptions) error {
 	defer conn.Close()
 
 	r := &recorder{tool: t, options: o, header: recording.Header{
-		Recorded: t.Clock.Now().UTC(), Endpoint: fmt.Sprint(&t.podconfigd.endpoint), Podctl: t.Version,
+		Recorded: t.Clock.Now().UTC(), Endpoint: t.podconfigd.endpoint.String(), Podctl: t.Version,
 		Request: &podconfigv1.WatchPodUpdatesRequest{Consumer: t.consumerName("podctl-record"), Mode: o.mode, Format: o.format},
 	}}
 	o.life.ask(r.header.Request)

@@ -32,7 +32,7 @@ func Summarize(path string) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }() // It was only read.
 	s := Summary{Header: r.Header()}
 	var at place
 	for n := 1; ; n++ {
@@ -110,7 +110,7 @@ func locate(path string, messages int, cursor *podconfigv1.Cursor) (place, error
 	if err != nil {
 		return place{}, err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }() // It was only read.
 	for at.passed < messages {
 		e, err := r.Read()
 		if err != nil {

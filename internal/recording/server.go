@@ -99,7 +99,7 @@ func (s *Server) WatchPodUpdates(
 	if err != nil {
 		return unreadable(err)
 	}
-	defer reader.Close()
+	defer func() { _ = reader.Close() }() // It was only read.
 	p := &player{
 		clock: s.cfg.Clock, speed: s.cfg.Speed, heartbeat: heartbeat, closing: s.closing,
 		stream: stream, reader: reader, place: at, messages: s.summary.Messages,

@@ -268,7 +268,7 @@ func TestBadHistories(t *testing.T) {
 			d := damage{good(t)}
 			test.spoil(d)
 			breaches := robustness.Breaches(d.History)
-			i := slices.IndexFunc(breaches, func(b *robustness.Breach) bool { return b.Promise == test.promise })
+			i := slices.IndexFunc(breaches, func(b *robustness.BreachError) bool { return b.Promise == test.promise })
 			if i < 0 {
 				t.Fatalf("found %v; want %s", promises(breaches), test.promise)
 			}

@@ -17,19 +17,19 @@ func Checkers() []Checker {
 	}
 }
 
-// Breach is a promise that a history doesn't keep.
-type Breach struct {
+// BreachError is a promise that a history doesn't keep.
+type BreachError struct {
 	// Promise is the checker's name.
 	Promise string
 	Err     error
 }
 
-func (b *Breach) Error() string { return b.Promise + ": " + b.Err.Error() }
+func (b *BreachError) Error() string { return b.Promise + ": " + b.Err.Error() }
 
 // Unwrap is what the checker said.
-func (b *Breach) Unwrap() error { return b.Err }
+func (b *BreachError) Unwrap() error { return b.Err }
 
-// Check asks every checker about a history. The error joins a Breach for each promise that isn't kept.
+// Check asks every checker about a history. The error joins a BreachError for each promise that isn't kept.
 func Check(h *History) error {
 	var breaches []error
 	for _, b := range Breaches(h) {
@@ -39,13 +39,13 @@ func Check(h *History) error {
 }
 
 // Breaches are the promises that a history doesn't keep, in the order of the promises.
-func Breaches(h *History) []*Breach { return NewRun(h).breaches() }
+func Breaches(h *History) []*BreachError { return NewRun(h).breaches() }
 
-func (r *Run) breaches() []*Breach {
-	var out []*Breach
+func (r *Run) breaches() []*BreachError {
+	var out []*BreachError
 	for _, c := range Checkers() {
 		if err := c.Check(r); err != nil {
-			out = append(out, &Breach{Promise: c.Name, Err: err})
+			out = append(out, &BreachError{Promise: c.Name, Err: err})
 		}
 	}
 	return out

@@ -71,7 +71,7 @@ func (r *Run) wrongContent(p *passage, c change) string {
 	if c.op == podconfigv1.PodOperation_POD_OPERATION_REMOVE {
 		want = podconfigv1.PodFormat_POD_FORMAT_REFERENCE
 	}
-	ok := false
+	var ok bool
 	switch want {
 	case podconfigv1.PodFormat_POD_FORMAT_REFERENCE:
 		ok = c.pod.GetContent() == nil

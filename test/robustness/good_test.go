@@ -161,7 +161,7 @@ func TestGoodHistory(t *testing.T) {
 }
 
 // promises are the names of what a history doesn't keep.
-func promises(breaches []*robustness.Breach) []string {
+func promises(breaches []*robustness.BreachError) []string {
 	var out []string
 	for _, b := range breaches {
 		out = append(out, b.Promise)

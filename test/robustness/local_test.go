@@ -106,7 +106,7 @@ func asRoot(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grp
 
 type rootStream struct {
 	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // That is how gRPC has a stream's context replaced.
+	ctx context.Context
 }
 
 func (s rootStream) Context() context.Context { return s.ctx }

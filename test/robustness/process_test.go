@@ -192,7 +192,7 @@ func injected(set manifest.Set) inject.Set {
 	for _, o := range set.Origins {
 		origin := inject.Origin{Name: o.Name, Held: o.Held}
 		for _, p := range o.Pods {
-			origin.Pods = append(origin.Pods, (*v1.Pod)(p.Pod))
+			origin.Pods = append(origin.Pods, p.Pod)
 		}
 		out.Origins = append(out.Origins, origin)
 	}

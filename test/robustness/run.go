@@ -47,15 +47,7 @@ type moment struct {
 	state *State
 }
 
-// source is the source whose set made the revision; none in the first of a life.
-func (m *moment) source() string {
-	if m.step.Set == nil {
-		return ""
-	}
-	return m.step.Set.Source
-}
-
-// read is when that source was read.
+// read is when the source whose set made the revision was read.
 func (m *moment) read() time.Time {
 	if m.step.Set == nil {
 		return time.Time{}

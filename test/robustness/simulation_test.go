@@ -218,7 +218,7 @@ func (s *simulation) end() {
 }
 
 // account is what was broken, then what was done, one step a line, and what came of it, one message a line.
-func account(h *History, breaches []*Breach) string {
+func account(h *History, breaches []*BreachError) string {
 	var b strings.Builder
 	for _, breach := range breaches {
 		fmt.Fprintf(&b, "%v\n\n", breach)

@@ -87,7 +87,7 @@ func listen(address string) (net.Listener, error) {
 
 // serve answers the requests of one connection until that ends or ctx does.
 func (s *Source) serve(ctx context.Context, conn net.Conn, to hub) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	in, out := bufio.NewReaderSize(conn, 64<<10), json.NewEncoder(conn)
