@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/manifest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
