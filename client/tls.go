@@ -104,7 +104,7 @@ func (r *reloading) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, e
 
 // Info implements credentials.TransportCredentials. Its server name becomes the calls' authority.
 func (r *reloading) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: r.files.ServerName}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: r.files.ServerName} //nolint:staticcheck // gRPC goes by it still.
 }
 
 // Clone implements credentials.TransportCredentials. There is nothing in it that one copy could change for another.
