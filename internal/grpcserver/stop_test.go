@@ -47,6 +47,7 @@ func TestStopIsQuick(t *testing.T) {
 	})
 	idleEnds := make(chan error, 1)
 	framer := speak(t, g.raw("unix", g.unix))
+	pinged(t, framer)
 	go func() { idleEnds <- awaitGoAway(framer) }()
 
 	began := time.Now()
@@ -69,6 +70,24 @@ func TestStopIsQuick(t *testing.T) {
 	}
 	if err := <-idleEnds; err != nil {
 		t.Errorf("an idle connection ends with %v; want a GOAWAY without error", err)
+	}
+}
+
+// pinged waits for the answer to a ping: from then on the server has the connection among those that it tells when it goes down. It
+// acknowledges the settings a moment before.
+func pinged(t *testing.T, framer *http2.Framer) {
+	t.Helper()
+	if err := framer.WritePing(false, [8]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatalf("the answer to a ping: %v; want it", err)
+		}
+		if ping, ok := frame.(*http2.PingFrame); ok && ping.IsAck() {
+			return
+		}
 	}
 }
 
