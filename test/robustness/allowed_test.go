@@ -142,7 +142,7 @@ func TestEmptyCatchUp(t *testing.T) {
 
 // TestRecorder: what several goroutines record at a time is all there, and streams belong to the life that they began in.
 func TestRecorder(t *testing.T) {
-	r := robustness.NewRecorder(8, 0, time.Second)
+	r := robustness.NewRecorder(8, time.Second)
 	r.Step(robustness.Step{Start: &robustness.Start{}})
 	var all sync.WaitGroup
 	for range 4 {

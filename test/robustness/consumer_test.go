@@ -43,9 +43,7 @@ func newConsumer(rec *Recorder, name string) *consumer {
 func (c *consumer) take(u *unit) {
 	if first := c.asked; first != nil && u.cursor != nil {
 		c.asked = nil
-		// From a cursor that is older than all that is remembered the daemon goes by the known pods, too; that it did, nobody can see.
-		from := first.GetResumeAfter()
-		if len(first.GetKnownPods()) > 0 && (!honoured(from, u.cursor) || u.cursor.GetRevision() > from.GetRevision()+1) {
+		if from := first.GetResumeAfter(); len(first.GetKnownPods()) > 0 && !honoured(from, u.cursor) {
 			c.holds.doubt()
 		}
 	}

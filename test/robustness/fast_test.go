@@ -93,7 +93,7 @@ func cover(seen map[string]int, r *Run) {
 // simulateLocal makes one run on a daemon in this process.
 func simulateLocal(t *rapid.T, patience time.Duration, padding int) *simulation {
 	c := drawn{t}
-	rec := NewRecorder(localRevisions, localTombstones, patience)
+	rec := NewRecorder(localRevisions, patience)
 	d := newLocal(tempDir(t))
 	s, err := newSimulation(c, d, newFeeds(c, padding), rec, rec.History().patience(), someConsumers)
 	// Also where rapid ends the run in the middle of a draw: no stream or goroutine may outlive it.

@@ -18,8 +18,6 @@ type History struct {
 	Patience time.Duration
 	// Revisions is how many revisions the daemon keeps for exact history. Zero: 1024.
 	Revisions int
-	// Tombstones is how many removed pods the daemon remembers. Zero: more than there are.
-	Tombstones int
 }
 
 // Step is one thing that was done to the daemon: either Start or Set is there.

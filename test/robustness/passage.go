@@ -160,10 +160,6 @@ func (w *walk) subscribe(now *replica, us []unit) *replica {
 		// A cursor of the daemon's own and of this view, from no later than where the stream goes on, must have been honoured.
 		w.placed = slices.Contains(w.life.instances, resume.GetInstanceId()) && resume.GetView() == c.GetView() &&
 			resume.GetRevision() <= c.GetRevision()
-		// Where too much was forgotten since, what the consumer says it holds is worth more.
-		if w.placed && len(req.GetKnownPods()) > 0 && w.run.forgotten(w.life, resume.GetRevision(), c.GetRevision()) {
-			w.placed = false
-		}
 	}
 	switch {
 	case w.placed:

@@ -59,7 +59,7 @@ func TestProcess(t *testing.T) {
 	t.Logf("seed %d; what the process does in time can't be repeated", from)
 	operations, runs, kills := 0, 0, 0
 	for until := began.Add(robustnessTime(t, processTime)); time.Now().Before(until); runs++ {
-		rec := NewRecorder(0, 0, 0)
+		rec := NewRecorder(0, 0)
 		c := dice{rand.New(rand.NewPCG(from, uint64(runs)))}
 		s, err := newSimulation(c, d, newFeeds(c, 48), rec, rec.History().patience(), someConsumers)
 		if err != nil {

@@ -14,9 +14,9 @@ type Recorder struct {
 	lives   int
 }
 
-// NewRecorder returns a Recorder. revisions and tombstones are how many the daemon keeps; for them and patience see History.
-func NewRecorder(revisions, tombstones int, patience time.Duration) *Recorder {
-	return &Recorder{history: History{Revisions: revisions, Tombstones: tombstones, Patience: patience}}
+// NewRecorder returns a Recorder. revisions is how many the daemon keeps; for it and patience see History.
+func NewRecorder(revisions int, patience time.Duration) *Recorder {
+	return &Recorder{history: History{Revisions: revisions, Patience: patience}}
 }
 
 // Step adds a step.

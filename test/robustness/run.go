@@ -149,27 +149,6 @@ func (r *Run) lifeOf(s *Stream) *life {
 	return r.lives[s.Life-1]
 }
 
-// forgotten tells whether a cursor at revision from was of no use any more when the daemon was at revision to: its revisions weren't
-// kept, nor were all the tombstones of the pods that were removed since.
-func (r *Run) forgotten(l *life, from, to uint64) bool {
-	if r.History.Tombstones == 0 || from >= l.first && to <= from+l.kept {
-		return false
-	}
-	removed := 0
-	for n := to; n > from; n-- {
-		before, after := r.stateAt(l, n-1), r.stateAt(l, n)
-		if before == nil || after == nil {
-			return false
-		}
-		for uid, p := range before.Pods {
-			if next := after.Pods[uid]; next == nil || !next.continues(p) {
-				removed++
-			}
-		}
-	}
-	return removed > r.History.Tombstones
-}
-
 // untold says what happened in a life after revision from, and up to revision to, that the view has to be told of and that no
 // catch-up can have told; or nothing. A catch-up may hold nothing, and then there is no message of it. Of the pods in except the
 // consumer may know already.
