@@ -1,6 +1,8 @@
 package robustness
 
 import (
+	"slices"
+
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -93,7 +95,7 @@ func idle(p *passage, c change) string {
 	lenient = lenient || c.missing || h != nil && h.undecided && len(p.stream.Request.GetKnownPods()) == 0
 	switch c.op {
 	case podconfigv1.PodOperation_POD_OPERATION_REMOVE:
-		if h == nil && !c.open && !(p.kind.catchUp() && p.view.filtered()) {
+		if h == nil && !c.open && !(p.kind.catchUp() && p.view.filtered()) && !p.said(c.pod) {
 			return "the consumer doesn't hold it"
 		}
 	case podconfigv1.PodOperation_POD_OPERATION_ADD, podconfigv1.PodOperation_POD_OPERATION_RESTORE:
@@ -111,4 +113,12 @@ func idle(p *passage, c change) string {
 		}
 	}
 	return ""
+}
+
+// said tells whether the consumer subscribed with the word that it holds the pod, of a source that it isn't told of otherwise. It may
+// have given it up by itself since; the daemon goes by what it was told.
+func (p *passage) said(pod *podconfigv1.Pod) bool {
+	return !p.view.sees(pod.GetSource()) && slices.ContainsFunc(p.stream.Request.GetKnownPods(), func(k *podconfigv1.KnownPod) bool {
+		return k.GetUid() == pod.GetRef().GetUid() && k.GetSource() == pod.GetSource()
+	})
 }
