@@ -52,15 +52,15 @@ images: build ## Build the container images podstream/podconfigd and podstream/p
 
 # Go would take a result from its cache though the daemons changed: it doesn't see that test/e2e builds them. Hence -count=1.
 .PHONY: test
-test: deps ## Run all tests: unit, scenario and end to end, on a containerd of their own (PKG=./...)
-	PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 $(PKG)
+test: test-deps ## Run all tests: unit, scenario and end to end, on a containerd of their own (PKG=./...)
+	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 go test -count=1 $(PKG)
 ifeq ($(PKG),./...)
 	go test -count=1 -tags failpoints -run='Fault|TestNothing|TestUnknown|TestEnvironment' ./internal/failpoint ./test/robustness
 endif
 
 .PHONY: race
-race: deps ## Run all tests with the race detector
-	PODSTREAM_REQUIRE_RUNTIME=1 go test -race -count=1 $(PKG)
+race: test-deps ## Run all tests with the race detector
+	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 go test -race -count=1 $(PKG)
 
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp COUNT=1); compare two runs with benchstat
@@ -103,6 +103,10 @@ tools: ## Build the pinned tools into .tools/: buf, protoc-gen-go*, grpcurl, gol
 .PHONY: deps
 deps: ## Install what tests need of this machine, on Debian and Ubuntu: containerd, runc, CNI plugins, ip
 	@[[ "$$RUNTIME" == sim ]] || hack/deps.sh
+
+.PHONY: test-deps
+test-deps: deps
+	@hack/deps.sh node
 
 .PHONY: clean
 clean: ## Remove what was built: bin/ and .tools/

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what Podstream's tests need of the machine: a container runtime, CNI plugins and ip. Does nothing, at once, where
-# it is all there. Installs by itself only on Debian and Ubuntu as root; elsewhere it says what is needed and fails.
+# Installs what Podstream's tests need of the machine: a container runtime, CNI plugins and ip; with the argument "node" also Node
+# and npm, for the example in JavaScript. Does nothing, at once, where it is all there. Installs by itself only on Debian and Ubuntu as root; elsewhere it says what is needed and fails.
 set -euo pipefail
 
 has_cni() {
@@ -20,6 +20,9 @@ fi
 command -v runc >/dev/null || packages+=(runc)
 has_cni || packages+=(containernetworking-plugins)
 command -v ip >/dev/null || packages+=(iproute2)
+if [[ ${1:-} == node ]] && ! { command -v node && command -v npm; } >/dev/null; then
+	packages+=(nodejs npm)
+fi
 
 if [[ ${#packages[@]} -eq 0 ]]; then
 	exit 0

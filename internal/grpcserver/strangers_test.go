@@ -55,9 +55,7 @@ func dialAs(uid int, path string) (net.Conn, error) {
 // shared is a server whose socket other users can open; uid 1001 is a consumer.
 func shared(t *testing.T, cfg access.Config, limits grpcserver.Limits) *guarded {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("to call as other users takes root; run: sudo go test ./internal/grpcserver")
-	}
+	needRoot(t, "to call as other users takes root; run: sudo go test ./internal/grpcserver")
 	cfg.AllowUIDs = []uint32{1001}
 	a, err := access.New(cfg)
 	if err != nil {

@@ -1,13 +1,14 @@
 package mergesvc_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/mergesvc/disktest"
 )
 
 const (
@@ -16,42 +17,6 @@ const (
 	cantBeUsed   = "the store can't be used"
 	goodAgain    = "the store can be written again"
 )
-
-// smallDisk is a file system of half a MiB.
-func smallDisk(t *testing.T) (dir string) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("mounts need root: sudo go test ./internal/mergesvc -run TestG6")
-	}
-	dir = t.TempDir()
-	if err := unix.Mount("podstream-test", dir, "tmpfs", 0, "size=512k"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir
-}
-
-// fillUp leaves no room, until free is called.
-func fillUp(t *testing.T, dir string) (free func()) {
-	t.Helper()
-	ballast := filepath.Join(dir, "ballast")
-	f, err := os.Create(ballast)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for page := make([]byte, os.Getpagesize()); err == nil; {
-		_, err = f.Write(page)
-	}
-	if !errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("filling up the disk ends with %v; want ENOSPC", err)
-	}
-	return func() {
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // wantDurable checks what a hub says of its store: by its life and by the metric.
 func (d *daemon) wantDurable(when string, want bool) {
@@ -65,14 +30,14 @@ func (d *daemon) wantDurable(when string, want bool) {
 // TestG6FullDisk: what can't be stored is published under one temporary instance id, told once by the log and each time by the
 // metric; the hub returns to its store when there is room, under its own id.
 func TestG6FullDisk(t *testing.T) {
-	dir := smallDisk(t)
+	dir := disktest.Small(t)
 	path := filepath.Join(dir, "podconfigd.db")
 	d := run(t, path)
 	d.set("file", "a: web()")
 	own := d.History().Life().Instance
 	d.wantDurable("at first", true)
 
-	free := fillUp(t, dir)
+	free := disktest.FillUp(t, dir)
 	for _, text := range []string{"a: web(pad=200)", "a: web(pad=200) db()", "a: web(pad=200) db() more()"} {
 		d.set("file", text)
 	}
@@ -113,7 +78,7 @@ func TestG6FullDisk(t *testing.T) {
 	}
 
 	// Another time it is told anew, and the temporary instance is the same: its numbers went on.
-	free = fillUp(t, dir)
+	free = disktest.FillUp(t, dir)
 	d.set("file", "a: web(pad=400)")
 	if got := d.History().Life().Instance; got != temporary {
 		t.Errorf("the second time the instance is %s; want %s", got, temporary)
@@ -124,8 +89,8 @@ func TestG6FullDisk(t *testing.T) {
 // TestG6FullDiskAtStart: where no store can be made, the hub serves from memory, and makes one as soon as it can, with all that it
 // has by then.
 func TestG6FullDiskAtStart(t *testing.T) {
-	dir := smallDisk(t)
-	free := fillUp(t, dir)
+	dir := disktest.Small(t)
+	free := disktest.FillUp(t, dir)
 	path := filepath.Join(dir, "podconfigd.db")
 	d := run(t, path)
 	d.wantDurable("at the start", false)
@@ -155,7 +120,7 @@ func TestG6FullDiskAtStart(t *testing.T) {
 // TestG6ReadOnly: a store that may only be read is read: its pods are served as stale, under a temporary instance id. When it may
 // be written, the hub goes on in it.
 func TestG6ReadOnly(t *testing.T) {
-	dir := smallDisk(t)
+	dir := disktest.Small(t)
 	path := filepath.Join(dir, "podconfigd.db")
 	before := run(t, path)
 	before.set("file", "a: web()\nb: [held]")

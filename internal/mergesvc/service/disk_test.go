@@ -2,56 +2,18 @@ package service_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/podstream/podstream/internal/mergesvc"
+	"github.com/podstream/podstream/internal/mergesvc/disktest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
-
-// smallDisk is a file system of half a MiB.
-func smallDisk(t *testing.T) (dir string) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("mounts need root: sudo go test ./internal/mergesvc/service -run TestG6FullDisk")
-	}
-	dir = t.TempDir()
-	if err := unix.Mount("podstream-test", dir, "tmpfs", 0, "size=512k"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir
-}
-
-// fillUp leaves no room, until free is called.
-func fillUp(t *testing.T, dir string) (free func()) {
-	t.Helper()
-	ballast := filepath.Join(dir, "ballast")
-	f, err := os.Create(ballast)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for page := make([]byte, os.Getpagesize()); err == nil; {
-		_, err = f.Write(page)
-	}
-	if !errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("filling up the disk ends with %v; want ENOSPC", err)
-	}
-	return func() {
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // running runs the hub's Run until the test ends.
 func (n *node) running() {
@@ -71,7 +33,7 @@ func (n *node) running() {
 // After a kill at any point a consumer has what it was promised: what it saw under the store's instance is there, and for a cursor
 // of the temporary one it is caught up by the pods that it knows.
 func TestG6FullDisk(t *testing.T) {
-	path := filepath.Join(smallDisk(t), "podconfigd.db")
+	path := filepath.Join(disktest.Small(t), "podconfigd.db")
 	c, beats := newSweepClock(), newArmedClock()
 	o := stored(path, "file")
 	withStore := o.hub
@@ -106,7 +68,7 @@ func TestG6FullDisk(t *testing.T) {
 	}
 	beat(podconfigv1.StoreState_STORE_STATE_DURABLE)
 
-	free := fillUp(t, filepath.Dir(path))
+	free := disktest.FillUp(t, filepath.Dir(path))
 	n.set("file", "a: web()\nb: large(pad=200)")
 	large := live.want("ADD file: large")
 	if large.cursor.GetInstanceId() == durable.GetInstanceId() || large.cursor.GetRevision() != 2 {

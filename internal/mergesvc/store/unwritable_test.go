@@ -11,21 +11,15 @@ import (
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
+	"github.com/podstream/podstream/internal/mergesvc/disktest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("mounts need root: sudo make test")
-	}
-}
-
 // mountSmall mounts a file system of a few hundred KiB.
 func mountSmall(t *testing.T) (dir string) {
 	t.Helper()
-	needRoot(t)
+	disktest.NeedRoot(t)
 	dir = t.TempDir()
 	if err := unix.Mount("podstream-test", dir, "tmpfs", 0, "size=512k"); err != nil {
 		t.Fatal(err)
@@ -223,7 +217,7 @@ func TestReadOnlyMount(t *testing.T) {
 
 // TestPermissions opens the store as a user whose rights end at each point in turn.
 func TestPermissions(t *testing.T) {
-	needRoot(t)
+	disktest.NeedRoot(t)
 	const nobody = 65534
 	for _, tc := range []struct {
 		name         string
