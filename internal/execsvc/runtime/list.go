@@ -172,8 +172,8 @@ func (r *Runtime) containerDetails(ctx context.Context, c *Container) (bool, err
 	c.State, c.ExitCode, c.Reason, c.Message = stateOf(s.GetState()), s.GetExitCode(), s.GetReason(), s.GetMessage()
 	c.Image, c.ImageRef = s.GetImage().GetImage(), s.GetImageRef()
 	c.Started, c.Finished = timeOf(s.GetStartedAt()), timeOf(s.GetFinishedAt())
-	if c.State == Exited && c.Started.IsZero() && strings.Contains(c.Message, context.Canceled.Error()) {
-		// Its start was cut short, by the death of this agent: it never ran, and can't be started any more.
+	if r.cutShort(c) {
+		// It never ran, and can't be started any more.
 		c.State = Created
 		return true, nil
 	}
@@ -185,6 +185,15 @@ func (r *Runtime) containerDetails(ctx context.Context, c *Container) (bool, err
 	return true, nil
 }
 
+// cutShort tells whether the container's start ended with the agent that called for it: the runtime gave up when the call was
+// gone, or killed what was starting. A start that failed under this agent's eyes failed by itself, whatever its message.
+func (r *Runtime) cutShort(c *Container) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return c.State == Exited && c.Started.IsZero() && !r.failedStarts[c.ID] &&
+		(strings.Contains(c.Message, context.Canceled.Error()) || strings.Contains(c.Message, "signal: killed"))
+}
+
 // timeOf is a CRI time in nanoseconds, where zero means never.
 func timeOf(nanos int64) time.Time {
 	if nanos == 0 {
@@ -193,7 +202,7 @@ func timeOf(nanos int64) time.Time {
 	return time.Unix(0, nanos)
 }
 
-// forgetExited drops the details of containers that are gone.
+// forgetExited drops what is remembered of containers that are gone.
 func (r *Runtime) forgetExited(pods []*Pod) {
 	there := map[string]bool{}
 	for _, p := range pods {
@@ -206,6 +215,11 @@ func (r *Runtime) forgetExited(pods []*Pod) {
 	for id := range r.exited {
 		if !there[id] {
 			delete(r.exited, id)
+		}
+	}
+	for id := range r.failedStarts {
+		if !there[id] {
+			delete(r.failedStarts, id)
 		}
 	}
 }

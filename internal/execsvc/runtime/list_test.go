@@ -92,3 +92,30 @@ func TestVersion(t *testing.T) {
 		t.Error("no error although the runtime doesn't answer")
 	}
 }
+
+// A start that ended with the agent that called for it is done again as the same attempt; one that failed by itself isn't.
+func TestCutShort(t *testing.T) {
+	for _, tc := range []struct {
+		name, message string
+		seen, started bool
+		want          bool
+	}{
+		{name: "the call was given up", message: "failed to start containerd task: context canceled: unknown", want: true},
+		{name: "the shim was killed with the call", message: "failed to create containerd task: failed to start shim: start failed: : signal: killed: unknown", want: true},
+		{name: "killed under the eyes of this agent", message: "start failed: : signal: killed: unknown", seen: true},
+		{name: "there is no such command", message: `exec: "/nope": no such file or directory: unknown`},
+		{name: "it ran", message: "signal: killed", started: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := New(Config{})
+			c := &Container{ID: "c1", State: Exited, Message: tc.message}
+			if tc.started {
+				c.Started = time.Unix(1, 0)
+			}
+			r.failedStarts[c.ID] = tc.seen
+			if got := r.cutShort(c); got != tc.want {
+				t.Errorf("cut short: %t; want %t", got, tc.want)
+			}
+		})
+	}
+}

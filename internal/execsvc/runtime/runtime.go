@@ -45,6 +45,8 @@ type Runtime struct {
 	pullFailed map[string]time.Time
 	// exited are the details of exited containers by id: they don't change any more.
 	exited map[string]Container
+	// failedStarts are the ids of containers whose start failed while this agent waited for it.
+	failedStarts map[string]bool
 }
 
 // New returns a Runtime. It makes no calls.
@@ -62,7 +64,7 @@ func New(cfg Config) *Runtime {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Runtime{
-		cfg: cfg, log: cfg.Logger, exited: map[string]Container{}, pullFailed: map[string]time.Time{},
+		cfg: cfg, log: cfg.Logger, exited: map[string]Container{}, failedStarts: map[string]bool{}, pullFailed: map[string]time.Time{},
 		restarts: newBackoff(cfg), pulls: newBackoff(cfg),
 	}
 }

@@ -183,6 +183,9 @@ func (r *Runtime) startContainer(ctx context.Context, in SyncInput, do Actions, 
 	// Linked first: if this agent is killed in between, nobody comes back for the link of a container that runs.
 	linked := r.linkLog(in.Pod, s, id)
 	if err := r.cfg.Runtime.StartContainer(ctx, id); err != nil {
+		r.mu.Lock()
+		r.failedStarts[id] = true
+		r.mu.Unlock()
 		return fail(RunContainerError, err)
 	}
 	r.log.Info("container runs", "pod", podName(in.Pod), "uid", in.Pod.UID, "container", s.Container.Name, "id", id, "attempt", s.Attempt)
