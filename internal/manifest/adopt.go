@@ -15,6 +15,9 @@ const (
 	SourceAnnotation = "kubernetes.io/config.source"
 	SeenAnnotation   = "kubernetes.io/config.seen"
 	MirrorAnnotation = v1.MirrorPodAnnotationKey
+	// RelayPathAnnotation tells through which podconfigds a relayed pod came, as podconfig.v1.Pod.source defines it. It isn't
+	// part of the spec digest.
+	RelayPathAnnotation = "podstream.io/relay-path"
 )
 
 // adopt makes a pod as written this node's own, as the kubelet does to what it reads (pkg/kubelet/config/common.go). What only
@@ -68,7 +71,7 @@ func adoptAnnotations(m *metav1.ObjectMeta, r *report) {
 	for k, v := range m.Annotations {
 		annotations[k] = v
 	}
-	for _, own := range []string{SourceAnnotation, SeenAnnotation, MirrorAnnotation, HashAnnotation} {
+	for _, own := range []string{SourceAnnotation, SeenAnnotation, MirrorAnnotation, HashAnnotation, RelayPathAnnotation} {
 		if _, ok := annotations[own]; ok {
 			r.warnf("metadata.annotations["+own+"]", "is ignored: it is the node's to set")
 			delete(annotations, own)

@@ -49,7 +49,7 @@ func lasting(annotations map[string]string) map[string]string {
 	left := make(map[string]string, len(annotations))
 	for k, v := range annotations {
 		switch k {
-		case SourceAnnotation, SeenAnnotation, MirrorAnnotation:
+		case SourceAnnotation, SeenAnnotation, MirrorAnnotation, RelayPathAnnotation:
 		default:
 			left[k] = v
 		}

@@ -28,6 +28,8 @@ type Origin struct {
 	Name string
 	// Pods are the usable pods, in the order in which they are written.
 	Pods []*Pod
+	// Objects are the ConfigMaps and Secrets that stand beside the pods, for the pods of the same source.
+	Objects []*Object
 	// Held is set if the origin is there but some of it, or all, can't be used now. Pods are to be added and updated, and
 	// those that the origin had before are kept.
 	Held bool
@@ -42,6 +44,16 @@ type Pod struct {
 	Document int
 	// SpecDigest and StatusDigest are as podconfig.v1.Pod defines them.
 	SpecDigest, StatusDigest string
+}
+
+// Object is a ConfigMap or a Secret: one of the two is set, the other is nil. It is immutable once it is handed over.
+type Object struct {
+	ConfigMap *v1.ConfigMap
+	Secret    *v1.Secret
+	// Digest is podconfig.v1.Object.digest.
+	Digest string
+	// Document is the YAML document that it stands in, counted from 1; zero if it comes from elsewhere.
+	Document int
 }
 
 // Severity tells what a Finding meant for the pod.

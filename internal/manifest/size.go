@@ -42,5 +42,5 @@ func checkSize(pod *v1.Pod) error {
 }
 
 func tooLarge(format word, size int) error {
-	return problemf("the pod is too large: %d bytes as %s, and %d at most can be sent", size, format, MaxPodSize-envelope)
+	return problemf("it is too large: %d bytes as %s, and %d at most can be sent", size, format, MaxPodSize-envelope)
 }

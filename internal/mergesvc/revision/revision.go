@@ -43,6 +43,9 @@ type Revision struct {
 	// Settled are new versions of pods of which consumers learn nothing: their source has spoken, and they are no longer stale;
 	// or they are found in another origin now.
 	Settled []*Pod
+	// Sources are the configured sources from this revision on, in order of priority. Nil: as before. Then Source is empty, and
+	// what is removed are pods of sources that are configured no longer.
+	Sources []string
 	// Published is when it was published. Set by whoever publishes it.
 	Published time.Time
 	// Trace is the trace that the change belongs to. The zero value: none.

@@ -154,7 +154,9 @@ func (x *PodRef) GetName() string {
 type Pod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ref   *PodRef                `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// The source that the pod comes from, in the kubelet's words: "file", "http", "api"; a further one of a kind is "file:NAME".
+	// The source that the pod comes from, in the kubelet's words: "file", "http", "api"; a further one of a kind is "file:NAME". A pod
+	// from another podconfigd has the source "relay" or "relay:NAME", and the annotation podstream.io/relay-path: NODE/SOURCE for
+	// each podconfigd that it came through, the nearest first, with commas between.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	// True if the pod is known only from podconfigd's store: its source hasn't spoken since podconfigd started.
 	Stale bool `protobuf:"varint,3,opt,name=stale,proto3" json:"stale,omitempty"`
@@ -163,7 +165,8 @@ type Pod struct {
 	//	{"annotations":…,"deletionGracePeriodSeconds":…,"deletionTimestamp":…,"labels":…,"spec":…}
 	//
 	// taken from the v1.Pod after defaulting, where
-	//   - annotations lacks kubernetes.io/config.source, kubernetes.io/config.seen and kubernetes.io/config.mirror;
+	//   - annotations lacks kubernetes.io/config.source, kubernetes.io/config.seen, kubernetes.io/config.mirror and
+	//     podstream.io/relay-path;
 	//   - canonical JSON is UTF-8 without white space, members sorted by name in byte order, strings escaped as encoding/json does
 	//     with HTML escaping off, integers in decimal;
 	//   - members are left out whose value is null, and those named "resources" whose value is an empty object; the five members

@@ -11,6 +11,7 @@ package podconfigv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
@@ -255,10 +256,14 @@ const (
 	ObjectOperation_OBJECT_OPERATION_UNSPECIFIED ObjectOperation = 0
 	// These objects are new or changed.
 	ObjectOperation_OBJECT_OPERATION_PUT ObjectOperation = 1
-	// These objects are gone, or no pod refers to them any more. Only the ref is given.
+	// These objects aren't referred to any more by a pod of the consumer's view. Only the ref is given.
 	ObjectOperation_OBJECT_OPERATION_REMOVE ObjectOperation = 2
-	// A pod refers to these objects, and they don't exist. Only the ref is given.
+	// A pod refers to these objects, and they don't exist, or not any more. Only the ref is given.
 	ObjectOperation_OBJECT_OPERATION_MISSING ObjectOperation = 3
+	// These are all objects that exist for the consumer's view: what it holds and isn't here, or in a MISSING of the same catch-up, is
+	// gone, unless its source isn't among those that `synced` tells to be ready. Sent at the start of a stream whose cursor can't be
+	// honoured and that named no known_objects; in several messages, `continued`, if it is too large for one.
+	ObjectOperation_OBJECT_OPERATION_SET ObjectOperation = 4
 )
 
 // Enum value maps for ObjectOperation.
@@ -268,12 +273,14 @@ var (
 		1: "OBJECT_OPERATION_PUT",
 		2: "OBJECT_OPERATION_REMOVE",
 		3: "OBJECT_OPERATION_MISSING",
+		4: "OBJECT_OPERATION_SET",
 	}
 	ObjectOperation_value = map[string]int32{
 		"OBJECT_OPERATION_UNSPECIFIED": 0,
 		"OBJECT_OPERATION_PUT":         1,
 		"OBJECT_OPERATION_REMOVE":      2,
 		"OBJECT_OPERATION_MISSING":     3,
+		"OBJECT_OPERATION_SET":         4,
 	}
 )
 
@@ -653,7 +660,9 @@ type Source struct {
 	// Pods of this source that are served now.
 	PodCount int32 `protobuf:"varint,7,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
 	// What is wrong with its manifests now: rejected ones, and those accepted with a warning.
-	Findings      []*Finding `protobuf:"bytes,8,rep,name=findings,proto3" json:"findings,omitempty"`
+	Findings []*Finding `protobuf:"bytes,8,rep,name=findings,proto3" json:"findings,omitempty"`
+	// Of a relay: the podconfigds that its pods come through, the nearest first. Empty before its first reading, and for others.
+	Path          []*RelayHop `protobuf:"bytes,9,rep,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -740,6 +749,13 @@ func (x *Source) GetPodCount() int32 {
 func (x *Source) GetFindings() []*Finding {
 	if x != nil {
 		return x.Findings
+	}
+	return nil
+}
+
+func (x *Source) GetPath() []*RelayHop {
+	if x != nil {
+		return x.Path
 	}
 	return nil
 }
@@ -1307,9 +1323,10 @@ func (x *ObjectRef) GetSource() string {
 
 // KnownObject is an object that the consumer holds from an earlier stream.
 type KnownObject struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ref           *ObjectRef             `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ref   *ObjectRef             `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// As received in Object.digest. Empty: the object is known to be missing.
+	Digest        string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1364,12 +1381,18 @@ type WatchObjectsRequest struct {
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
 	// Which pods' objects. Unset: those of all pods that the consumer may see.
 	Filter *PodFilter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Resume after this place. Unset: start with the current state.
+	// Resume after this place. Unset: start with the current state. Objects are never written to podconfigd's disk: a restart is
+	// another instance_id, whose cursors are caught up from known_objects.
 	ResumeAfter *Cursor `protobuf:"bytes,3,opt,name=resume_after,json=resumeAfter,proto3" json:"resume_after,omitempty"`
-	// Used where resume_after can't be honoured.
-	KnownObjects  []*KnownObject `protobuf:"bytes,4,rep,name=known_objects,json=knownObjects,proto3" json:"known_objects,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Used where resume_after can't be honoured. An object of a source that can't tell of it yet (the API server is away) stays as
+	// it is. At most 20000, or the answer is RESOURCE_EXHAUSTED. Empty: the consumer holds nothing.
+	KnownObjects []*KnownObject `protobuf:"bytes,4,rep,name=known_objects,json=knownObjects,proto3" json:"known_objects,omitempty"`
+	// POD_FORMAT_REFERENCE gives ref and digest only. Unspecified means JSON.
+	Format PodFormat `protobuf:"varint,5,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
+	// As in WatchPodUpdatesRequest.
+	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *WatchObjectsRequest) Reset() {
@@ -1430,6 +1453,20 @@ func (x *WatchObjectsRequest) GetKnownObjects() []*KnownObject {
 	return nil
 }
 
+func (x *WatchObjectsRequest) GetFormat() PodFormat {
+	if x != nil {
+		return x.Format
+	}
+	return PodFormat_POD_FORMAT_UNSPECIFIED
+}
+
+func (x *WatchObjectsRequest) GetHeartbeatInterval() *durationpb.Duration {
+	if x != nil {
+		return x.HeartbeatInterval
+	}
+	return nil
+}
+
 type WatchObjectsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -1440,7 +1477,7 @@ type WatchObjectsResponse struct {
 	Event isWatchObjectsResponse_Event `protobuf_oneof:"event"`
 	// As in WatchPodUpdatesResponse.
 	Continued bool `protobuf:"varint,4,opt,name=continued,proto3" json:"continued,omitempty"`
-	// As in WatchPodUpdatesResponse.
+	// As in WatchPodUpdatesResponse: the place is one in the objects' own history, not in that of pods.
 	Cursor        *Cursor `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1602,7 +1639,8 @@ func (x *ObjectUpdate) GetObjects() []*Object {
 type Object struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ref   *ObjectRef             `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// As Pod.spec_digest, over {"data":…,"binaryData":…,"type":…}.
+	// "sha256:" and the hex SHA-256 of the canonical JSON, by the rules of Pod.spec_digest, of the object
+	// {"binaryData":…,"data":…,"immutable":…,"type":…}.
 	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	// Types that are valid to be assigned to Content:
 	//
@@ -1893,7 +1931,7 @@ var File_podconfig_v1_podconfig_proto protoreflect.FileDescriptor
 
 const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\n" +
-	"\x1cpodconfig/v1/podconfig.proto\x12\fpodconfig.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16podconfig/v1/pod.proto\x1a\x18podconfig/v1/watch.proto\"\xaf\x01\n" +
+	"\x1cpodconfig/v1/podconfig.proto\x12\fpodconfig.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16podconfig/v1/pod.proto\x1a\x18podconfig/v1/watch.proto\"\xaf\x01\n" +
 	"\x0fListPodsRequest\x12/\n" +
 	"\x06format\x18\x01 \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\x12/\n" +
 	"\x06filter\x18\x02 \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12\x1b\n" +
@@ -1914,7 +1952,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\"\x14\n" +
 	"\x12ListSourcesRequest\"E\n" +
 	"\x13ListSourcesResponse\x12.\n" +
-	"\asources\x18\x01 \x03(\v2\x14.podconfig.v1.SourceR\asources\"\xa6\x02\n" +
+	"\asources\x18\x01 \x03(\v2\x14.podconfig.v1.SourceR\asources\"\xd2\x02\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\blocation\x18\x02 \x01(\tR\blocation\x12\x14\n" +
@@ -1924,7 +1962,8 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\x06 \x01(\tR\tlastError\x12\x1b\n" +
 	"\tpod_count\x18\a \x01(\x05R\bpodCount\x121\n" +
-	"\bfindings\x18\b \x03(\v2\x15.podconfig.v1.FindingR\bfindings\"\xdb\x01\n" +
+	"\bfindings\x18\b \x03(\v2\x15.podconfig.v1.FindingR\bfindings\x12*\n" +
+	"\x04path\x18\t \x03(\v2\x16.podconfig.v1.RelayHopR\x04path\"\xdb\x01\n" +
 	"\aFinding\x129\n" +
 	"\bseverity\x18\x01 \x01(\x0e2\x1d.podconfig.v1.FindingSeverityR\bseverity\x12\x16\n" +
 	"\x06origin\x18\x02 \x01(\tR\x06origin\x12\x1a\n" +
@@ -1968,12 +2007,14 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\x06source\x18\x04 \x01(\tR\x06source\"P\n" +
 	"\vKnownObject\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.podconfig.v1.ObjectRefR\x03ref\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\tR\x06digest\"\xdb\x01\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\xd6\x02\n" +
 	"\x13WatchObjectsRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12/\n" +
 	"\x06filter\x18\x02 \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x127\n" +
 	"\fresume_after\x18\x03 \x01(\v2\x14.podconfig.v1.CursorR\vresumeAfter\x12>\n" +
-	"\rknown_objects\x18\x04 \x03(\v2\x19.podconfig.v1.KnownObjectR\fknownObjects\"\x8a\x02\n" +
+	"\rknown_objects\x18\x04 \x03(\v2\x19.podconfig.v1.KnownObjectR\fknownObjects\x12/\n" +
+	"\x06format\x18\x05 \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\x12H\n" +
+	"\x12heartbeat_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\"\x8a\x02\n" +
 	"\x14WatchObjectsResponse\x124\n" +
 	"\x06update\x18\x01 \x01(\v2\x1a.podconfig.v1.ObjectUpdateH\x00R\x06update\x12.\n" +
 	"\x06synced\x18\x02 \x01(\v2\x14.podconfig.v1.SyncedH\x00R\x06synced\x127\n" +
@@ -2022,12 +2063,13 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"ObjectKind\x12\x1b\n" +
 	"\x17OBJECT_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16OBJECT_KIND_CONFIG_MAP\x10\x01\x12\x16\n" +
-	"\x12OBJECT_KIND_SECRET\x10\x02*\x88\x01\n" +
+	"\x12OBJECT_KIND_SECRET\x10\x02*\xa2\x01\n" +
 	"\x0fObjectOperation\x12 \n" +
 	"\x1cOBJECT_OPERATION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14OBJECT_OPERATION_PUT\x10\x01\x12\x1b\n" +
 	"\x17OBJECT_OPERATION_REMOVE\x10\x02\x12\x1c\n" +
-	"\x18OBJECT_OPERATION_MISSING\x10\x032\xbf\x05\n" +
+	"\x18OBJECT_OPERATION_MISSING\x10\x03\x12\x18\n" +
+	"\x14OBJECT_OPERATION_SET\x10\x042\xbf\x05\n" +
 	"\x10PodConfigService\x12`\n" +
 	"\x0fWatchPodUpdates\x12$.podconfig.v1.WatchPodUpdatesRequest\x1a%.podconfig.v1.WatchPodUpdatesResponse0\x01\x12I\n" +
 	"\bListPods\x12\x1d.podconfig.v1.ListPodsRequest\x1a\x1e.podconfig.v1.ListPodsResponse\x12C\n" +
@@ -2086,14 +2128,16 @@ var file_podconfig_v1_podconfig_proto_goTypes = []any{
 	(*Pod)(nil),                     // 30: podconfig.v1.Pod
 	(*PodRef)(nil),                  // 31: podconfig.v1.PodRef
 	(*timestamppb.Timestamp)(nil),   // 32: google.protobuf.Timestamp
-	(*Cursor)(nil),                  // 33: podconfig.v1.Cursor
-	(NotificationMode)(0),           // 34: podconfig.v1.NotificationMode
-	(*Synced)(nil),                  // 35: podconfig.v1.Synced
-	(*Heartbeat)(nil),               // 36: podconfig.v1.Heartbeat
-	(*structpb.Struct)(nil),         // 37: google.protobuf.Struct
-	(*PodUpdate)(nil),               // 38: podconfig.v1.PodUpdate
-	(*WatchPodUpdatesRequest)(nil),  // 39: podconfig.v1.WatchPodUpdatesRequest
-	(*WatchPodUpdatesResponse)(nil), // 40: podconfig.v1.WatchPodUpdatesResponse
+	(*RelayHop)(nil),                // 33: podconfig.v1.RelayHop
+	(*Cursor)(nil),                  // 34: podconfig.v1.Cursor
+	(NotificationMode)(0),           // 35: podconfig.v1.NotificationMode
+	(*durationpb.Duration)(nil),     // 36: google.protobuf.Duration
+	(*Synced)(nil),                  // 37: podconfig.v1.Synced
+	(*Heartbeat)(nil),               // 38: podconfig.v1.Heartbeat
+	(*structpb.Struct)(nil),         // 39: google.protobuf.Struct
+	(*PodUpdate)(nil),               // 40: podconfig.v1.PodUpdate
+	(*WatchPodUpdatesRequest)(nil),  // 41: podconfig.v1.WatchPodUpdatesRequest
+	(*WatchPodUpdatesResponse)(nil), // 42: podconfig.v1.WatchPodUpdatesResponse
 }
 var file_podconfig_v1_podconfig_proto_depIdxs = []int32{
 	28, // 0: podconfig.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
@@ -2105,59 +2149,62 @@ var file_podconfig_v1_podconfig_proto_depIdxs = []int32{
 	11, // 6: podconfig.v1.ListSourcesResponse.sources:type_name -> podconfig.v1.Source
 	32, // 7: podconfig.v1.Source.last_read_time:type_name -> google.protobuf.Timestamp
 	12, // 8: podconfig.v1.Source.findings:type_name -> podconfig.v1.Finding
-	0,  // 9: podconfig.v1.Finding.severity:type_name -> podconfig.v1.FindingSeverity
-	31, // 10: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
-	15, // 11: podconfig.v1.ListConsumersResponse.consumers:type_name -> podconfig.v1.Consumer
-	1,  // 12: podconfig.v1.Consumer.state:type_name -> podconfig.v1.ConsumerState
-	33, // 13: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
-	32, // 14: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
-	34, // 15: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
-	28, // 16: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
-	32, // 17: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
-	16, // 18: podconfig.v1.Consumer.last_report:type_name -> podconfig.v1.ReportAppliedRequest
-	29, // 19: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
-	33, // 20: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
-	2,  // 21: podconfig.v1.ReportAppliedRequest.outcome:type_name -> podconfig.v1.ApplyOutcome
-	17, // 22: podconfig.v1.ReportAppliedRequest.errors:type_name -> podconfig.v1.PodError
-	31, // 23: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
-	3,  // 24: podconfig.v1.ObjectRef.kind:type_name -> podconfig.v1.ObjectKind
-	19, // 25: podconfig.v1.KnownObject.ref:type_name -> podconfig.v1.ObjectRef
-	29, // 26: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
-	33, // 27: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
-	20, // 28: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
-	23, // 29: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
-	35, // 30: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
-	36, // 31: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
-	33, // 32: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
-	4,  // 33: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
-	24, // 34: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
-	19, // 35: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
-	37, // 36: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
-	25, // 37: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
-	28, // 38: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
-	38, // 39: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
-	12, // 40: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
-	39, // 41: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
-	5,  // 42: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
-	7,  // 43: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
-	9,  // 44: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
-	13, // 45: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
-	16, // 46: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
-	21, // 47: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
-	26, // 48: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
-	40, // 49: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
-	6,  // 50: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
-	8,  // 51: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
-	10, // 52: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
-	14, // 53: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
-	18, // 54: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
-	22, // 55: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
-	27, // 56: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
-	49, // [49:57] is the sub-list for method output_type
-	41, // [41:49] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	33, // 9: podconfig.v1.Source.path:type_name -> podconfig.v1.RelayHop
+	0,  // 10: podconfig.v1.Finding.severity:type_name -> podconfig.v1.FindingSeverity
+	31, // 11: podconfig.v1.Finding.kept_pods:type_name -> podconfig.v1.PodRef
+	15, // 12: podconfig.v1.ListConsumersResponse.consumers:type_name -> podconfig.v1.Consumer
+	1,  // 13: podconfig.v1.Consumer.state:type_name -> podconfig.v1.ConsumerState
+	34, // 14: podconfig.v1.Consumer.cursor:type_name -> podconfig.v1.Cursor
+	32, // 15: podconfig.v1.Consumer.lagging_since:type_name -> google.protobuf.Timestamp
+	35, // 16: podconfig.v1.Consumer.mode:type_name -> podconfig.v1.NotificationMode
+	28, // 17: podconfig.v1.Consumer.format:type_name -> podconfig.v1.PodFormat
+	32, // 18: podconfig.v1.Consumer.connected_time:type_name -> google.protobuf.Timestamp
+	16, // 19: podconfig.v1.Consumer.last_report:type_name -> podconfig.v1.ReportAppliedRequest
+	29, // 20: podconfig.v1.Consumer.filter:type_name -> podconfig.v1.PodFilter
+	34, // 21: podconfig.v1.ReportAppliedRequest.cursor:type_name -> podconfig.v1.Cursor
+	2,  // 22: podconfig.v1.ReportAppliedRequest.outcome:type_name -> podconfig.v1.ApplyOutcome
+	17, // 23: podconfig.v1.ReportAppliedRequest.errors:type_name -> podconfig.v1.PodError
+	31, // 24: podconfig.v1.PodError.ref:type_name -> podconfig.v1.PodRef
+	3,  // 25: podconfig.v1.ObjectRef.kind:type_name -> podconfig.v1.ObjectKind
+	19, // 26: podconfig.v1.KnownObject.ref:type_name -> podconfig.v1.ObjectRef
+	29, // 27: podconfig.v1.WatchObjectsRequest.filter:type_name -> podconfig.v1.PodFilter
+	34, // 28: podconfig.v1.WatchObjectsRequest.resume_after:type_name -> podconfig.v1.Cursor
+	20, // 29: podconfig.v1.WatchObjectsRequest.known_objects:type_name -> podconfig.v1.KnownObject
+	28, // 30: podconfig.v1.WatchObjectsRequest.format:type_name -> podconfig.v1.PodFormat
+	36, // 31: podconfig.v1.WatchObjectsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	23, // 32: podconfig.v1.WatchObjectsResponse.update:type_name -> podconfig.v1.ObjectUpdate
+	37, // 33: podconfig.v1.WatchObjectsResponse.synced:type_name -> podconfig.v1.Synced
+	38, // 34: podconfig.v1.WatchObjectsResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
+	34, // 35: podconfig.v1.WatchObjectsResponse.cursor:type_name -> podconfig.v1.Cursor
+	4,  // 36: podconfig.v1.ObjectUpdate.op:type_name -> podconfig.v1.ObjectOperation
+	24, // 37: podconfig.v1.ObjectUpdate.objects:type_name -> podconfig.v1.Object
+	19, // 38: podconfig.v1.Object.ref:type_name -> podconfig.v1.ObjectRef
+	39, // 39: podconfig.v1.Object.json:type_name -> google.protobuf.Struct
+	25, // 40: podconfig.v1.DiffManifestsRequest.manifests:type_name -> podconfig.v1.ManifestInput
+	28, // 41: podconfig.v1.DiffManifestsRequest.format:type_name -> podconfig.v1.PodFormat
+	40, // 42: podconfig.v1.DiffManifestsResponse.updates:type_name -> podconfig.v1.PodUpdate
+	12, // 43: podconfig.v1.DiffManifestsResponse.findings:type_name -> podconfig.v1.Finding
+	41, // 44: podconfig.v1.PodConfigService.WatchPodUpdates:input_type -> podconfig.v1.WatchPodUpdatesRequest
+	5,  // 45: podconfig.v1.PodConfigService.ListPods:input_type -> podconfig.v1.ListPodsRequest
+	7,  // 46: podconfig.v1.PodConfigService.GetPod:input_type -> podconfig.v1.GetPodRequest
+	9,  // 47: podconfig.v1.PodConfigService.ListSources:input_type -> podconfig.v1.ListSourcesRequest
+	13, // 48: podconfig.v1.PodConfigService.ListConsumers:input_type -> podconfig.v1.ListConsumersRequest
+	16, // 49: podconfig.v1.PodConfigService.ReportApplied:input_type -> podconfig.v1.ReportAppliedRequest
+	21, // 50: podconfig.v1.PodConfigService.WatchObjects:input_type -> podconfig.v1.WatchObjectsRequest
+	26, // 51: podconfig.v1.PodConfigService.DiffManifests:input_type -> podconfig.v1.DiffManifestsRequest
+	42, // 52: podconfig.v1.PodConfigService.WatchPodUpdates:output_type -> podconfig.v1.WatchPodUpdatesResponse
+	6,  // 53: podconfig.v1.PodConfigService.ListPods:output_type -> podconfig.v1.ListPodsResponse
+	8,  // 54: podconfig.v1.PodConfigService.GetPod:output_type -> podconfig.v1.GetPodResponse
+	10, // 55: podconfig.v1.PodConfigService.ListSources:output_type -> podconfig.v1.ListSourcesResponse
+	14, // 56: podconfig.v1.PodConfigService.ListConsumers:output_type -> podconfig.v1.ListConsumersResponse
+	18, // 57: podconfig.v1.PodConfigService.ReportApplied:output_type -> podconfig.v1.ReportAppliedResponse
+	22, // 58: podconfig.v1.PodConfigService.WatchObjects:output_type -> podconfig.v1.WatchObjectsResponse
+	27, // 59: podconfig.v1.PodConfigService.DiffManifests:output_type -> podconfig.v1.DiffManifestsResponse
+	52, // [52:60] is the sub-list for method output_type
+	44, // [44:52] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_podconfig_v1_podconfig_proto_init() }

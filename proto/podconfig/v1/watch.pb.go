@@ -788,18 +788,76 @@ func (x *SourceReadiness) GetReady() bool {
 	return false
 }
 
+// RelayHop is one podconfigd on the way of a relayed pod.
+type RelayHop struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id: random, made once and kept in its --root-dir.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The name of its node, for people.
+	Node          string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelayHop) Reset() {
+	*x = RelayHop{}
+	mi := &file_podconfig_v1_watch_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelayHop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelayHop) ProtoMessage() {}
+
+func (x *RelayHop) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfig_v1_watch_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelayHop.ProtoReflect.Descriptor instead.
+func (*RelayHop) Descriptor() ([]byte, []int) {
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RelayHop) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RelayHop) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
 // Synced closes the initial state.
 type Synced struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All configured sources, in order of priority.
-	Sources       []*SourceReadiness `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`
+	Sources []*SourceReadiness `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`
+	// This podconfigd, and then every one whose pods it relays, directly or through others. A podconfigd that finds itself here
+	// must not relay this one.
+	Path          []*RelayHop `protobuf:"bytes,2,rep,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[7]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +869,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[7]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +882,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{7}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Synced) GetSources() []*SourceReadiness {
@@ -834,21 +892,31 @@ func (x *Synced) GetSources() []*SourceReadiness {
 	return nil
 }
 
+func (x *Synced) GetPath() []*RelayHop {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
 // Heartbeat tells a quiet consumer where podconfigd is.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The current revision: the consumer's own, as everything before it has been sent.
 	Revision uint64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	// All configured sources, in order of priority.
-	Sources       []*SourceReadiness `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
-	StoreState    StoreState         `protobuf:"varint,3,opt,name=store_state,json=storeState,proto3,enum=podconfig.v1.StoreState" json:"store_state,omitempty"`
+	// All configured sources, in order of priority. A heartbeat is sent at once when podconfigd's configuration changes which
+	// these are, after the REMOVEs of the pods of a source that went.
+	Sources    []*SourceReadiness `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
+	StoreState StoreState         `protobuf:"varint,3,opt,name=store_state,json=storeState,proto3,enum=podconfig.v1.StoreState" json:"store_state,omitempty"`
+	// As Synced.path.
+	Path          []*RelayHop `protobuf:"bytes,4,rep,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_podconfig_v1_watch_proto_msgTypes[8]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +928,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfig_v1_watch_proto_msgTypes[8]
+	mi := &file_podconfig_v1_watch_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +941,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{8}
+	return file_podconfig_v1_watch_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Heartbeat) GetRevision() uint64 {
@@ -895,6 +963,13 @@ func (x *Heartbeat) GetStoreState() StoreState {
 		return x.StoreState
 	}
 	return StoreState_STORE_STATE_UNSPECIFIED
+}
+
+func (x *Heartbeat) GetPath() []*RelayHop {
+	if x != nil {
+		return x.Path
+	}
+	return nil
 }
 
 var File_podconfig_v1_watch_proto protoreflect.FileDescriptor
@@ -945,14 +1020,19 @@ const file_podconfig_v1_watch_proto_rawDesc = "" +
 	"tracestate\";\n" +
 	"\x0fSourceReadiness\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05ready\x18\x02 \x01(\bR\x05ready\"A\n" +
+	"\x05ready\x18\x02 \x01(\bR\x05ready\".\n" +
+	"\bRelayHop\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"m\n" +
 	"\x06Synced\x127\n" +
-	"\asources\x18\x01 \x03(\v2\x1d.podconfig.v1.SourceReadinessR\asources\"\x9b\x01\n" +
+	"\asources\x18\x01 \x03(\v2\x1d.podconfig.v1.SourceReadinessR\asources\x12*\n" +
+	"\x04path\x18\x02 \x03(\v2\x16.podconfig.v1.RelayHopR\x04path\"\xc7\x01\n" +
 	"\tHeartbeat\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x127\n" +
 	"\asources\x18\x02 \x03(\v2\x1d.podconfig.v1.SourceReadinessR\asources\x129\n" +
 	"\vstore_state\x18\x03 \x01(\x0e2\x18.podconfig.v1.StoreStateR\n" +
-	"storeState*\xe1\x01\n" +
+	"storeState\x12*\n" +
+	"\x04path\x18\x04 \x03(\v2\x16.podconfig.v1.RelayHopR\x04path*\xe1\x01\n" +
 	"\fPodOperation\x12\x1d\n" +
 	"\x19POD_OPERATION_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11POD_OPERATION_SET\x10\x01\x12\x15\n" +
@@ -986,7 +1066,7 @@ func file_podconfig_v1_watch_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfig_v1_watch_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_podconfig_v1_watch_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_podconfig_v1_watch_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_podconfig_v1_watch_proto_goTypes = []any{
 	(PodOperation)(0),               // 0: podconfig.v1.PodOperation
 	(NotificationMode)(0),           // 1: podconfig.v1.NotificationMode
@@ -998,37 +1078,40 @@ var file_podconfig_v1_watch_proto_goTypes = []any{
 	(*PodUpdate)(nil),               // 7: podconfig.v1.PodUpdate
 	(*TraceContext)(nil),            // 8: podconfig.v1.TraceContext
 	(*SourceReadiness)(nil),         // 9: podconfig.v1.SourceReadiness
-	(*Synced)(nil),                  // 10: podconfig.v1.Synced
-	(*Heartbeat)(nil),               // 11: podconfig.v1.Heartbeat
-	(PodFormat)(0),                  // 12: podconfig.v1.PodFormat
-	(*PodFilter)(nil),               // 13: podconfig.v1.PodFilter
-	(*durationpb.Duration)(nil),     // 14: google.protobuf.Duration
-	(*Pod)(nil),                     // 15: podconfig.v1.Pod
-	(*timestamppb.Timestamp)(nil),   // 16: google.protobuf.Timestamp
+	(*RelayHop)(nil),                // 10: podconfig.v1.RelayHop
+	(*Synced)(nil),                  // 11: podconfig.v1.Synced
+	(*Heartbeat)(nil),               // 12: podconfig.v1.Heartbeat
+	(PodFormat)(0),                  // 13: podconfig.v1.PodFormat
+	(*PodFilter)(nil),               // 14: podconfig.v1.PodFilter
+	(*durationpb.Duration)(nil),     // 15: google.protobuf.Duration
+	(*Pod)(nil),                     // 16: podconfig.v1.Pod
+	(*timestamppb.Timestamp)(nil),   // 17: google.protobuf.Timestamp
 }
 var file_podconfig_v1_watch_proto_depIdxs = []int32{
 	1,  // 0: podconfig.v1.WatchPodUpdatesRequest.mode:type_name -> podconfig.v1.NotificationMode
-	12, // 1: podconfig.v1.WatchPodUpdatesRequest.format:type_name -> podconfig.v1.PodFormat
-	13, // 2: podconfig.v1.WatchPodUpdatesRequest.filter:type_name -> podconfig.v1.PodFilter
+	13, // 1: podconfig.v1.WatchPodUpdatesRequest.format:type_name -> podconfig.v1.PodFormat
+	14, // 2: podconfig.v1.WatchPodUpdatesRequest.filter:type_name -> podconfig.v1.PodFilter
 	3,  // 3: podconfig.v1.WatchPodUpdatesRequest.resume_after:type_name -> podconfig.v1.Cursor
 	4,  // 4: podconfig.v1.WatchPodUpdatesRequest.known_pods:type_name -> podconfig.v1.KnownPod
-	14, // 5: podconfig.v1.WatchPodUpdatesRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	15, // 5: podconfig.v1.WatchPodUpdatesRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	7,  // 6: podconfig.v1.WatchPodUpdatesResponse.update:type_name -> podconfig.v1.PodUpdate
-	10, // 7: podconfig.v1.WatchPodUpdatesResponse.synced:type_name -> podconfig.v1.Synced
-	11, // 8: podconfig.v1.WatchPodUpdatesResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
+	11, // 7: podconfig.v1.WatchPodUpdatesResponse.synced:type_name -> podconfig.v1.Synced
+	12, // 8: podconfig.v1.WatchPodUpdatesResponse.heartbeat:type_name -> podconfig.v1.Heartbeat
 	3,  // 9: podconfig.v1.WatchPodUpdatesResponse.cursor:type_name -> podconfig.v1.Cursor
 	0,  // 10: podconfig.v1.PodUpdate.op:type_name -> podconfig.v1.PodOperation
-	15, // 11: podconfig.v1.PodUpdate.pods:type_name -> podconfig.v1.Pod
-	16, // 12: podconfig.v1.PodUpdate.observed_time:type_name -> google.protobuf.Timestamp
+	16, // 11: podconfig.v1.PodUpdate.pods:type_name -> podconfig.v1.Pod
+	17, // 12: podconfig.v1.PodUpdate.observed_time:type_name -> google.protobuf.Timestamp
 	8,  // 13: podconfig.v1.PodUpdate.trace_context:type_name -> podconfig.v1.TraceContext
 	9,  // 14: podconfig.v1.Synced.sources:type_name -> podconfig.v1.SourceReadiness
-	9,  // 15: podconfig.v1.Heartbeat.sources:type_name -> podconfig.v1.SourceReadiness
-	2,  // 16: podconfig.v1.Heartbeat.store_state:type_name -> podconfig.v1.StoreState
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	10, // 15: podconfig.v1.Synced.path:type_name -> podconfig.v1.RelayHop
+	9,  // 16: podconfig.v1.Heartbeat.sources:type_name -> podconfig.v1.SourceReadiness
+	2,  // 17: podconfig.v1.Heartbeat.store_state:type_name -> podconfig.v1.StoreState
+	10, // 18: podconfig.v1.Heartbeat.path:type_name -> podconfig.v1.RelayHop
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_podconfig_v1_watch_proto_init() }
@@ -1048,7 +1131,7 @@ func file_podconfig_v1_watch_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfig_v1_watch_proto_rawDesc), len(file_podconfig_v1_watch_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
