@@ -30,6 +30,23 @@ func checkOrigin(t *testing.T, o *Origin) {
 	for _, p := range o.Pods {
 		checkPod(t, p)
 	}
+	for _, object := range o.Objects {
+		checkObject(t, object)
+	}
+}
+
+func checkObject(t *testing.T, o *Object) {
+	t.Helper()
+	key := o.Key()
+	if (o.ConfigMap == nil) == (o.Secret == nil) || key.Name == "" || key.Namespace == "" || o.Digest == "" || o.Document < 1 {
+		t.Errorf("object %s of document %d, digest %q, isn't one", key, o.Document, o.Digest)
+	}
+	if o.Secret != nil && (o.Secret.StringData != nil || o.Secret.Type == "") {
+		t.Errorf("%s isn't as an API server would have it", key)
+	}
+	if o.Meta().UID != "" || o.Meta().ResourceVersion != "" {
+		t.Errorf("%s has what only an API server gives", key)
+	}
 }
 
 func checkPod(t *testing.T, p *Pod) {

@@ -9,14 +9,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	kjson "sigs.k8s.io/json"
 )
 
-// decoder reads v1.Pod and nothing else. It is strict, and what it finds so comes beside the pod, not in its place.
+// decoder reads the kinds that a manifest may have and nothing else. It is strict, and what it finds so comes beside the object,
+// not in its place.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{})
+	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}, &v1.ConfigMap{}, &v1.Secret{})
 	return serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, serializer.SerializerOptions{Strict: true})
 }()
 
@@ -40,29 +42,38 @@ func decodePod(tree map[string]any, text []byte) (*v1.Pod, []strictFinding, erro
 		}
 	}
 	pod := &v1.Pod{}
-	_, _, err := decoder.Decode(text, &podKind, pod)
-	strict, ok := runtime.AsStrictDecodingError(err)
-	if err != nil && !ok {
+	found, err := decodeInto(pod, podKind, text)
+	if err != nil {
 		return nil, nil, err
-	}
-	pod.TypeMeta.SetGroupVersionKind(podKind)
-	if !ok {
-		return pod, nil, nil
-	}
-	var found []strictFinding
-	for _, e := range strict.Errors() {
-		found = append(found, asFinding(e))
 	}
 	return pod, found, nil
 }
 
+// decodeInto reads an object of the kind.
+func decodeInto(object runtime.Object, kind schema.GroupVersionKind, text []byte) ([]strictFinding, error) {
+	_, _, err := decoder.Decode(text, &kind, object)
+	strict, ok := runtime.AsStrictDecodingError(err)
+	if err != nil && !ok {
+		return nil, err
+	}
+	object.GetObjectKind().SetGroupVersionKind(kind)
+	if !ok {
+		return nil, nil
+	}
+	var found []strictFinding
+	for _, e := range strict.Errors() {
+		found = append(found, asFinding(e, word("v1."+kind.Kind)))
+	}
+	return found, nil
+}
+
 // asFinding takes the path out of one of the decoder's strict errors: its text is a few words and the quoted path. What the
 // decoder gets has no doubled fields any more.
-func asFinding(err error) strictFinding {
+func asFinding(err error, kind word) strictFinding {
 	if path, ok := fieldPath(err); ok {
-		return strictFinding{path, problemf("isn't a field of v1.Pod")}
+		return strictFinding{path, problemf("isn't a field of %s", kind)}
 	}
-	return strictFinding{problem: problemf("isn't as v1.Pod has it: %v", err)}
+	return strictFinding{problem: problemf("isn't as %s has it: %v", kind, err)}
 }
 
 func fieldPath(err error) (string, bool) {

@@ -1,4 +1,5 @@
-// Package manifest turns bytes into pods: it decodes, defaults, validates, and gives each pod its UID and digests.
+// Package manifest turns bytes into pods, and the ConfigMaps and Secrets beside them: it decodes, defaults, validates, and gives each
+// pod its UID and digests.
 //
 // Every source calls it with what it read and hands the resulting Origins on in a Set. It does no I/O, runs no goroutines,
 // keeps nothing between calls, and never fails as a whole: what is wrong with a document becomes a Finding of its Origin.
@@ -14,5 +15,6 @@
 //	validate*.go  what the API server would have refused; static.go what a pod without an API server can't use
 //	report.go     what is wrong is told, in the two wordings of wording.go: with what it quotes of the manifest, and without
 //	size.go       what a pod may have in every format
+//	object*.go    the way of a ConfigMap or Secret, by validate_object.go; references.go tells which of them a pod refers to
 //	digest.go     what the merge compares; canonical.go is the form of JSON that it is taken of
 package manifest

@@ -26,6 +26,11 @@ func explain(err error, tree map[string]any) (field string, why *problem) {
 	if !errors.As(err, &e) {
 		return badQuantity(tree), problemf("this isn't a v1 Pod: %v", err)
 	}
+	return explainType(e, tree)
+}
+
+// explainType explains a value that is of another type than the field.
+func explainType(e *json.UnmarshalTypeError, tree map[string]any) (field string, why *problem) {
 	is, wanted := jsonType(e), goType(e.Type)
 	why = problemf("is %s where %s is wanted", is, wanted)
 	if wanted == aString && (is == aNumber || is == aBool) {
@@ -57,6 +62,10 @@ func jsonType(e *json.UnmarshalTypeError) word {
 func goType(t reflect.Type) word {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
+	}
+	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
+		// Bytes are written in base64.
+		return aString
 	}
 	switch t.Kind() {
 	case reflect.String:

@@ -7,10 +7,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// manifestType has the fields that a manifest can have: those of a pod, or of a list of pods.
+// manifestType has the fields that a manifest can have: those of a pod, or of a list of pods, or of an object.
 type manifestType struct {
 	v1.Pod
-	Items []v1.Pod `json:"items"`
+	Items      []v1.Pod          `json:"items"`
+	Data       map[string]string `json:"data"`
+	BinaryData map[string]string `json:"binaryData"`
+	StringData map[string]string `json:"stringData"`
+	Immutable  bool              `json:"immutable"`
+	Type       string            `json:"type"`
 }
 
 // knownPath is the beginning of a field's path up to the first name that the manifest has chosen: a key of a map, or a field that

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,6 +29,26 @@ func (k ObjectKind) String() string {
 	}
 }
 
+// ObjectKey names a ConfigMap or Secret among those of one source.
+type ObjectKey struct {
+	Kind            ObjectKind
+	Namespace, Name string
+}
+
+// Compare orders keys by kind, namespace and name.
+func (k ObjectKey) Compare(other ObjectKey) int {
+	return cmp.Or(cmp.Compare(k.Kind, other.Kind), cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name))
+}
+
+// String is the key for logs and messages.
+func (k ObjectKey) String() string { return k.Kind.String() + " " + k.Namespace + "/" + k.Name }
+
+// Key is the object's key.
+func (o *Object) Key() ObjectKey {
+	meta := o.Meta()
+	return ObjectKey{Kind: o.Kind(), Namespace: meta.Namespace, Name: meta.Name}
+}
+
 // Kind is the object's kind.
 func (o *Object) Kind() ObjectKind {
 	if o.Secret != nil {
@@ -46,26 +67,29 @@ func (o *Object) Meta() *metav1.ObjectMeta {
 
 // NewConfigMap is the object of a ConfigMap, which nobody changes any more. It fails on one that is too large to be sent.
 func NewConfigMap(c *v1.ConfigMap) (*Object, error) {
-	return newObject(&Object{ConfigMap: c}, c.Size(), &digestedObject{BinaryData: c.BinaryData, Data: asAny(c.Data), Immutable: c.Immutable})
+	if err := checkObjectSize(c, c.Size()); err != nil {
+		return nil, err
+	}
+	return newObject(&Object{ConfigMap: c}, &digestedObject{BinaryData: asAny(c.BinaryData), Data: asAny(c.Data), Immutable: c.Immutable})
 }
 
 // NewSecret is the object of a Secret, which nobody changes any more. It fails on one that is too large to be sent.
 func NewSecret(s *v1.Secret) (*Object, error) {
-	return newObject(&Object{Secret: s}, s.Size(), &digestedObject{Data: asAny(s.Data), Immutable: s.Immutable, Type: s.Type})
+	if err := checkObjectSize(s, s.Size()); err != nil {
+		return nil, err
+	}
+	return newObject(&Object{Secret: s}, &digestedObject{Data: asAny(s.Data), Immutable: s.Immutable, Type: s.Type})
 }
 
 // digestedObject is what an object's digest is taken of.
 type digestedObject struct {
-	BinaryData map[string][]byte `json:"binaryData,omitempty"`
-	Data       map[string]any    `json:"data,omitempty"`
-	Immutable  *bool             `json:"immutable,omitempty"`
-	Type       v1.SecretType     `json:"type,omitempty"`
+	BinaryData map[string]any `json:"binaryData,omitempty"`
+	Data       map[string]any `json:"data,omitempty"`
+	Immutable  *bool          `json:"immutable,omitempty"`
+	Type       v1.SecretType  `json:"type,omitempty"`
 }
 
-func newObject(o *Object, size int, of *digestedObject) (*Object, error) {
-	if size > MaxPodSize-envelope {
-		return nil, tooLarge("protobuf", size)
-	}
+func newObject(o *Object, of *digestedObject) (*Object, error) {
 	text, err := canonical(of, false)
 	if err != nil {
 		return nil, fmt.Errorf("digest %s %s/%s: %w", o.Kind(), o.Meta().Namespace, o.Meta().Name, err)
@@ -74,13 +98,16 @@ func newObject(o *Object, size int, of *digestedObject) (*Object, error) {
 	return o, nil
 }
 
-func asAny[V any](data map[string]V) map[string]any {
+// asAny are an object's data. No bytes are as good as none at all: JSON and protobuf don't tell them apart.
+func asAny[V ~string | ~[]byte](data map[string]V) map[string]any {
 	if len(data) == 0 {
 		return nil
 	}
 	out := make(map[string]any, len(data))
-	for k, v := range data {
-		out[k] = v
+	for key, value := range data {
+		if out[key] = value; len(value) == 0 {
+			out[key] = ""
+		}
 	}
 	return out
 }

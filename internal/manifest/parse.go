@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -38,8 +39,8 @@ type Options struct {
 	Strict bool
 }
 
-// Parse reads the pods of one origin. It never fails: each problem is a Finding. A document with an Error finding yields no
-// pod and makes the origin Held; the other documents are read all the same. The same data and options always give an equal
+// Parse reads the pods and objects of one origin. It never fails: each problem is a Finding. A document with an Error finding
+// yields none and makes the origin Held; the other documents are read all the same. The same data and options always give an equal
 // Origin.
 func Parse(data []byte, opts Options) *Origin {
 	p := &parser{opts: opts, origin: &Origin{Name: opts.Origin}}
@@ -93,6 +94,8 @@ func (p *parser) place() word {
 
 // document turns one document into its pod, or pods if it is a list.
 func (p *parser) document(d *document, r *report) {
+	// What can't be read at all may be a Secret all the same.
+	r.discreet = looksSecret(d.data)
 	if d.err != nil {
 		r.reject("", d.err)
 		return
@@ -107,17 +110,22 @@ func (p *parser) document(d *document, r *report) {
 		r.strict(p.opts.Strict, "", problemf("%d keys are set twice", len(doubled)+d.moreDoubled), "the last one of each counts")
 	}
 	apiVersion, kind, err := typeOf(tree)
+	r.discreet = kind == SecretKind.String() || err != nil && r.discreet
 	switch {
 	case err != nil:
 		r.reject("", err)
 	case apiVersion == "v1" && kind == "Pod":
 		p.pod(tree, doubled, r)
+	case apiVersion == "v1" && kind == ConfigMapKind.String():
+		p.configMap(tree, doubled, r)
+	case apiVersion == "v1" && kind == SecretKind.String():
+		p.secret(tree, doubled, r)
 	case apiVersion == "v1" && kind == "PodList" && p.opts.OriginKind == URLKind:
 		p.list(tree, doubled, r)
-	case apiVersion == "v1" && (kind == "PodList" || kind == "List"):
-		r.errorf("kind", "kind %s (v1) isn't read from a %s: write each Pod as a document of its own", word(kind), p.place())
+	case apiVersion == "v1" && slices.Contains([]string{"PodList", "List", "ConfigMapList", "SecretList"}, kind):
+		r.errorf("kind", "kind %s (v1) isn't read from a %s: write each of its items as a document of its own", word(kind), p.place())
 	default:
-		r.errorf("kind", "kind %s can't run on a node: only v1 Pod documents are read", kind+" ("+apiVersion+")")
+		r.errorf("kind", "kind %s can't run on a node: only v1 Pod, ConfigMap and Secret documents are read", kind+" ("+apiVersion+")")
 	}
 }
 

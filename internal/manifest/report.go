@@ -23,6 +23,8 @@ type report struct {
 	document int
 	// prefix is the item's path within the document, or empty.
 	prefix string
+	// discreet leaves out what the findings quote of the document, for everybody.
+	discreet bool
 	// failed is set once there is an error.
 	failed bool
 	// counts has how many findings there were of each severity, those that were left out included.
@@ -35,7 +37,7 @@ func (p *parser) report(document int) *report {
 
 // within is a report of its own for a part of the document.
 func (r *report) within(prefix string) *report {
-	return &report{parser: r.parser, document: r.document, prefix: prefix}
+	return &report{parser: r.parser, document: r.document, prefix: prefix, discreet: r.discreet}
 }
 
 // errorf reports an error in the wordings of problemf.
@@ -70,7 +72,10 @@ func (r *report) add(severity Severity, field string, what *problem) {
 		return
 	}
 	f := Finding{Severity: severity, Document: r.document, Field: r.path(field), Message: oneLine(what.Error())}
-	if what.unquoted != what.Error() {
+	switch {
+	case r.discreet:
+		f.Message = oneLine(what.unquoted)
+	case what.unquoted != what.Error():
 		f.Unquoted = oneLine(what.unquoted)
 	}
 	r.parser.add(f)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestScenarios runs the files of testdata/parse. Each "parse" directive has a manifest and, behind "----", what becomes of
-// it: the findings, and the pods as lines. "show" prints the pods in full.
+// it: the findings, and the pods and objects as lines. "show" prints them in full.
 //
 // Arguments: url (an URLKind origin), strict, origin=NAME, node=NAME. In the input «nul», «tab» and «xff» stand for bytes that
 // an editor would hide or spoil.
@@ -52,6 +52,9 @@ func summary(o *Origin) string {
 	for _, p := range o.Pods {
 		fmt.Fprintf(&b, "%d pod %s/%s %s\n", p.Document, p.Namespace, p.Name, p.UID)
 	}
+	for _, object := range o.Objects {
+		fmt.Fprintf(&b, "%d %s\n", object.Document, object.Key())
+	}
 	return b.String()
 }
 
@@ -60,6 +63,17 @@ func inFull(t *testing.T, o *Origin) string {
 	var b strings.Builder
 	for _, p := range o.Pods {
 		text, err := yaml.Marshal(p.Pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(text)
+	}
+	for _, object := range o.Objects {
+		var content any = object.ConfigMap
+		if object.Secret != nil {
+			content = object.Secret
+		}
+		text, err := yaml.Marshal(content)
 		if err != nil {
 			t.Fatal(err)
 		}

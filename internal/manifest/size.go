@@ -31,9 +31,30 @@ func checkSize(pod *v1.Pod) error {
 	if len(data) <= (MaxPodSize-envelope)/structGrowth {
 		return nil
 	}
+	return checkStruct(data)
+}
+
+// checkObjectSize does so with a ConfigMap or Secret of a size in protobuf. How large it is as a JSON text says little of what is
+// sent: files have many characters that are escaped there.
+func checkObjectSize(object any, size int) error {
+	if size > MaxPodSize-envelope {
+		return tooLarge("protobuf", size)
+	}
+	if size <= (MaxPodSize-envelope)/structGrowth {
+		return nil
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return problemf("encode it as JSON: %v", err)
+	}
+	return checkStruct(data)
+}
+
+// checkStruct refuses JSON that is too large as a Struct.
+func checkStruct(data []byte) error {
 	content := &structpb.Struct{}
 	if err := content.UnmarshalJSON(data); err != nil {
-		return problemf("encode the pod as a Struct: %v", err)
+		return problemf("encode it as a Struct: %v", err)
 	}
 	if size := proto.Size(content); size > MaxPodSize-envelope {
 		return tooLarge("JSON (google.protobuf.Struct)", size)

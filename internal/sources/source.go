@@ -15,10 +15,7 @@ type Source interface {
 }
 
 // ObjectKey names a ConfigMap or Secret beside the pods of one source.
-type ObjectKey struct {
-	Kind            manifest.ObjectKind
-	Namespace, Name string
-}
+type ObjectKey = manifest.ObjectKey
 
 // ObjectSource is a Source whose pods refer to objects that it has to ask for. (Those of other sources have theirs in their
 // sets.)

@@ -1,0 +1,208 @@
+package manifest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// maxNameless is how many items that nobody can tell the name of get an origin; more help nobody.
+const maxNameless = 20
+
+// Item is one object of a response, with an origin of its own: a document, or an item of a list.
+type Item struct {
+	// Origin is named by the object as it is written: Options.Origin and "#NAMESPACE/NAME" for a pod, "#KIND NAMESPACE/NAME" for
+	// another object, with " (2)" behind it for the second of that name. An item whose name can't be read has "#item N", its place
+	// counted from 1. What concerns the response as a whole is an origin that is named Options.Origin.
+	Origin *Origin
+	// Nameless is set of what can't be used and may be any object that the response had before.
+	Nameless bool
+
+	// sum tells apart the texts that the origin was made of.
+	sum [sha256.Size]byte
+}
+
+// ParseItems is Parse with one origin for each object, so that each is held by itself. The names are unique. An item of former
+// whose text and name didn't change is the same as before, as pointer. No items at all means that there is a list, and it is empty.
+func ParseItems(data []byte, opts Options, former []Item) []Item {
+	p := &itemParser{opts: opts, former: make(map[string]Item, len(former)), names: map[string]int{}}
+	p.whole = &parser{opts: opts, origin: &Origin{Name: opts.Origin}}
+	for _, item := range former {
+		p.former[item.Origin.Name] = item
+	}
+	if len(data) > MaxSize {
+		p.whole.report(0).errorf("", "it is larger than %d MiB", MaxSize>>20)
+		return p.finish()
+	}
+	documents := 0
+	for d := range split(data) {
+		if d.read(); d.empty {
+			continue
+		}
+		if documents++; !p.document(d, documents) {
+			p.whole.report(0).errorf("", "it has more than %d items: the rest isn't read", maxDocuments)
+			break
+		}
+	}
+	if documents == 0 {
+		p.whole.report(0).errorf("", "the response is empty: it has no document; send a v1 PodList with \"items\": [] if all pods are to go")
+	}
+	return p.finish()
+}
+
+// itemParser gathers the items of one response.
+type itemParser struct {
+	opts   Options
+	former map[string]Item
+	items  []Item
+	// count is how many items were read, and names how many of them had each name.
+	count int
+	names map[string]int
+	// nameless is how many items are, those included that were left out.
+	nameless int
+	// whole is for what concerns no single item.
+	whole *parser
+}
+
+// document reads one document. It returns false if there are too many items.
+func (p *itemParser) document(d *document, number int) bool {
+	tree, doubled, err := map[string]any(nil), d.doubled, d.err
+	if err == nil {
+		var found []doubledKey
+		tree, found, err = decodeTree(d.json)
+		doubled = append(found, doubled...)
+	}
+	if err == nil && p.isList(tree, doubled) {
+		return p.list(tree, doubled, d, number)
+	}
+	hash := sha256.New()
+	// The line of its marker may be empty or not there.
+	hash.Write(bytes.TrimLeft(d.data, "\r\n"))
+	if d.err != nil || len(d.doubled) > 0 {
+		// The findings tell lines.
+		fmt.Fprintf(hash, "\nline %d", d.line)
+	}
+	return p.add([sha256.Size]byte(hash.Sum(nil)), identity(tree), func(q *parser, r *report) { q.document(d, r) })
+}
+
+// isList tells whether the items of a document can be read one by one.
+func (p *itemParser) isList(tree map[string]any, doubled []doubledKey) bool {
+	if apiVersion, kind, err := typeOf(tree); err != nil || apiVersion != "v1" || kind != "PodList" {
+		return false
+	}
+	_, err := itemsOf(tree)
+	return err == nil && (!p.opts.Strict || len(doubled) < maxDoubled)
+}
+
+func (p *itemParser) list(tree map[string]any, doubled []doubledKey, d *document, number int) bool {
+	if d.moreDoubled > 0 {
+		p.whole.report(number).warnf("", "%d keys are set twice: the last one of each counts", len(doubled)+d.moreDoubled)
+	}
+	// isList has seen them already.
+	items, _ := itemsOf(tree)
+	for i, item := range items {
+		// What was decoded from JSON can be encoded.
+		text, _ := json.Marshal(item)
+		own := below(doubled, fmt.Sprintf("items[%d].", i))
+		hash := sha256.New()
+		hash.Write(text)
+		for _, d := range own {
+			fmt.Fprintf(hash, "\n%s %d", d.path, d.line)
+		}
+		object, err := checkItem(item)
+		ok := p.add([sha256.Size]byte(hash.Sum(nil)), podIdentity(object), func(q *parser, r *report) {
+			if err != nil {
+				r.reject("", err)
+				return
+			}
+			q.pod(object, own, r)
+		})
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// add makes an item, unless there are too many. name is the object's identity, or empty.
+func (p *itemParser) add(sum [sha256.Size]byte, name string, parse func(*parser, *report)) bool {
+	if p.count == maxDocuments {
+		return false
+	}
+	p.count++
+	nameless := name == ""
+	if nameless {
+		name = fmt.Sprintf("item %d", p.count)
+	}
+	name = p.opts.Origin + "#" + name
+	if p.names[name]++; p.names[name] > 1 {
+		name = fmt.Sprintf("%s (%d)", name, p.names[name])
+	}
+	item, ok := p.former[name]
+	if !ok || item.sum != sum {
+		q := &parser{opts: p.opts, origin: &Origin{Name: name}}
+		r := q.report(0)
+		parse(q, r)
+		r.close()
+		q.close()
+		item = Item{Origin: q.origin, Nameless: nameless && q.origin.Held, sum: sum}
+	}
+	if item.Nameless {
+		if p.nameless++; p.nameless > maxNameless {
+			return true
+		}
+	}
+	p.items = append(p.items, item)
+	return true
+}
+
+// finish adds the origin of the response as a whole, if there is something to say of it.
+func (p *itemParser) finish() []Item {
+	if more := p.nameless - maxNameless; more > 0 {
+		p.whole.report(0).errorf("", "%d more of its items can't be read", more)
+	}
+	p.whole.close()
+	whole := p.whole.origin
+	if len(whole.Findings) == 0 {
+		return p.items
+	}
+	if old := p.former[whole.Name].Origin; old != nil && old.Held == whole.Held && slices.Equal(old.Findings, whole.Findings) {
+		whole = old
+	}
+	return append(p.items, Item{Origin: whole, Nameless: whole.Held})
+}
+
+// identity names the object that a document describes, whether or not it is a good one. Empty: nobody can tell.
+func identity(tree map[string]any) string {
+	apiVersion, kind, err := typeOf(tree)
+	switch {
+	case err != nil || apiVersion != "v1":
+		return ""
+	case kind == "Pod":
+		return podIdentity(tree)
+	case kind == ConfigMapKind.String() || kind == SecretKind.String():
+		if name := podIdentity(tree); name != "" {
+			return kind + " " + name
+		}
+	}
+	return ""
+}
+
+// podIdentity is NAMESPACE/NAME. A name that no object can have may be any object's misspelt name, so it is none.
+func podIdentity(tree map[string]any) string {
+	meta, _ := tree["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	namespace, ok := meta["namespace"].(string)
+	if meta["namespace"] == nil || ok && namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	if len(validation.IsDNS1123Subdomain(name)) > 0 || len(validation.IsDNS1123Label(namespace)) > 0 {
+		return ""
+	}
+	return namespace + "/" + name
+}

@@ -1,0 +1,133 @@
+package manifest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"regexp"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// secretKind is how a Secret names its kind, in YAML or JSON.
+var secretKind = regexp.MustCompile(`kind["']?\s*:\s*(?:[!&]\S*\s+)*["']?Secret\b`)
+
+// looksSecret tells whether a document that nobody can read may be a Secret.
+func looksSecret(data []byte) bool { return secretKind.Match(data) }
+
+// configMap turns one document into a ConfigMap of the origin, unless there is an Error finding.
+func (p *parser) configMap(tree map[string]any, doubled []doubledKey, r *report) {
+	c := &v1.ConfigMap{}
+	if !p.decodeObject(tree, doubled, c, ConfigMapKind, r) {
+		return
+	}
+	adoptObject(&c.ObjectMeta, r)
+	p.acceptObject(append(validateObjectMeta(&c.ObjectMeta), validateConfigMap(c)...), r, func() (*Object, error) {
+		return NewConfigMap(c)
+	})
+}
+
+// secret turns one document into a Secret of the origin, unless there is an Error finding. No finding quotes what is in it.
+func (p *parser) secret(tree map[string]any, doubled []doubledKey, r *report) {
+	s := &v1.Secret{}
+	if !p.decodeObject(tree, doubled, s, SecretKind, r) {
+		return
+	}
+	adoptObject(&s.ObjectMeta, r)
+	setSecretDefaults(s)
+	p.acceptObject(append(validateObjectMeta(&s.ObjectMeta), validateSecret(s)...), r, func() (*Object, error) {
+		return NewSecret(s)
+	})
+}
+
+// decodeObject reads a document into an object of the kind, and reports what is wrong with its fields.
+func (p *parser) decodeObject(tree map[string]any, doubled []doubledKey, into runtime.Object, kind ObjectKind, r *report) bool {
+	for _, d := range doubled {
+		r.strict(p.opts.Strict, d.path, d.problem(), "the last one counts")
+	}
+	text, err := encodeTree(tree)
+	if err != nil {
+		r.reject("", err)
+		return false
+	}
+	unknown, err := decodeInto(into, v1.SchemeGroupVersion.WithKind(kind.String()), text)
+	if err != nil {
+		at, why := explainObject(err, tree, kind)
+		r.reject(at, why)
+		return false
+	}
+	for _, u := range unknown {
+		r.strict(p.opts.Strict, u.path, u.problem, "it is ignored")
+	}
+	return true
+}
+
+// explainObject says why an object can't be decoded, and of which field.
+func explainObject(err error, tree map[string]any, kind ObjectKind) (at string, why *problem) {
+	var e *json.UnmarshalTypeError
+	if errors.As(err, &e) {
+		return explainType(e, tree)
+	}
+	encoded := "data"
+	plain := word("text goes into stringData")
+	if kind == ConfigMapKind {
+		encoded, plain = "binaryData", "text goes into data"
+	}
+	values, _ := tree[encoded].(map[string]any)
+	for _, key := range sortedKeys(values) {
+		text, ok := values[key].(string)
+		if !ok {
+			continue
+		}
+		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
+			return encoded + "[" + key + "]", problemf("isn't base64: %s", plain)
+		}
+	}
+	return "", problemf("this isn't a v1 %s: %v", word(kind.String()), err)
+}
+
+// adoptObject makes an object as written one of this node's.
+func adoptObject(m *metav1.ObjectMeta, r *report) {
+	adoptMeta(m, r)
+	if m.UID != "" {
+		r.warnf("metadata.uid", "is ignored: it means nothing in a manifest")
+		m.UID = ""
+	}
+	if m.Namespace == "" {
+		m.Namespace = metav1.NamespaceDefault
+	}
+}
+
+// setSecretDefaults does what the API server does to a Secret: stringData goes into data and wins there, and the type is Opaque.
+func setSecretDefaults(s *v1.Secret) {
+	if len(s.StringData) > 0 && s.Data == nil {
+		s.Data = make(map[string][]byte, len(s.StringData))
+	}
+	for key, value := range s.StringData {
+		s.Data[key] = []byte(value)
+	}
+	s.StringData = nil
+	if s.Type == "" {
+		s.Type = v1.SecretTypeOpaque
+	}
+}
+
+// acceptObject measures and digests an object that is otherwise good.
+func (p *parser) acceptObject(errs field.ErrorList, r *report, digest func() (*Object, error)) {
+	for _, err := range errs {
+		r.reject(err.Field, refusal(err))
+	}
+	if r.failed {
+		return
+	}
+	o, err := digest()
+	if err != nil {
+		r.reject("", err)
+		return
+	}
+	o.Document = r.document
+	p.origin.Objects = append(p.origin.Objects, o)
+}
