@@ -31,8 +31,9 @@ type Event struct {
 	Ops []Change
 	// Synced is set on an event that ends the initial state of a stream; it has no Ops. It comes again after each reconnect.
 	Synced bool
-	// Sources is the readiness of all configured sources, in order of priority. It is set on Synced events, and where a heartbeat
-	// tells another readiness than the stream had before.
+	// Sources is the readiness of all configured sources, in order of priority: one that isn't among them isn't configured any more.
+	// It is set, though perhaps empty, on Synced events, and where a heartbeat tells of other sources, another order or another
+	// readiness than the stream had before. It is true once the Ops are applied, and overrules their SourceReady. Nil: not told.
 	Sources []Source
 	// Cursor is where the consumer is once it has applied the event.
 	Cursor *podconfigv1.Cursor
@@ -117,7 +118,7 @@ func decodePod(m *podconfigv1.Pod, content bool) (Pod, error) {
 }
 
 func decodeSources(list []*podconfigv1.SourceReadiness) []Source {
-	var out []Source
+	out := make([]Source, 0, len(list))
 	for _, s := range list {
 		out = append(out, Source{Name: s.GetName(), Ready: s.GetReady()})
 	}

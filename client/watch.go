@@ -161,7 +161,7 @@ func (w *watcher) deliver(ctx context.Context, r *stream.Revision) error {
 		return err
 	}
 	event := Event{Ops: ops, Cursor: outcome.Cursor}
-	if r.Heartbeat != nil && outcome.ReadinessChanged {
+	if r.Heartbeat != nil && (outcome.ReadinessChanged || outcome.SourcesChanged) {
 		event.Sources = decodeSources(r.Sources())
 	}
 	if len(ops) > 0 || event.Sources != nil || outcome.Moved && r.Synced == nil {

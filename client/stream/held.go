@@ -30,6 +30,8 @@ type Held struct {
 	absent map[podKey]bool
 	// ready is what the current stream told of each source: a podconfigd that was restarted knows less than the one before.
 	ready map[string]bool
+	// sources are the configured ones, in order of priority, as the current stream told last.
+	sources []string
 	// synced is set once the current stream's initial state is complete.
 	synced bool
 	// settled is set if at the cursor all sources were ready, and the initial state complete: what is held is then what podconfigd
@@ -55,7 +57,7 @@ func NewHeld(cursor *podconfigv1.Cursor, pods []*podconfigv1.KnownPod) *Held {
 // More pods than a request can name are left out. Then the cursor must do, and where it doesn't say all of what is held, it is
 // replaced by one that no podconfigd honours: a SET comes, and Interpret finds the difference.
 func (h *Held) Begin(base *podconfigv1.WatchPodUpdatesRequest) *podconfigv1.WatchPodUpdatesRequest {
-	h.ready, h.absent, h.synced = map[string]bool{}, map[podKey]bool{}, false
+	h.ready, h.sources, h.absent, h.synced = map[string]bool{}, nil, map[podKey]bool{}, false
 	request := proto.CloneOf(base)
 	if request == nil {
 		request = &podconfigv1.WatchPodUpdatesRequest{}
@@ -90,8 +92,8 @@ func (h *Held) Apply(o Outcome) {
 			h.pods[key] = p
 		}
 	}
-	h.ready, h.absent, h.synced = o.ready, o.absent, o.synced
-	h.settled = o.synced && allReady(o.ready)
+	h.ready, h.sources, h.absent, h.synced = o.ready, o.sources, o.absent, o.synced
+	h.settled = o.synced && len(o.ready) > 0 && allReady(o.ready)
 	h.cursor = o.Cursor
 }
 

@@ -29,25 +29,29 @@ type Outcome struct {
 	Moved bool
 	// ReadinessChanged is set if a source is known to be ready, or not to be, that wasn't so before on this stream.
 	ReadinessChanged bool
+	// SourcesChanged is set if synced or a heartbeat tells of other configured sources, or of another order of them, than this stream
+	// told before.
+	SourcesChanged bool
 
 	// What Apply is to remember. A nil pod is one that is gone.
-	pods   map[podKey]*podconfigv1.KnownPod
-	ready  map[string]bool
-	absent map[podKey]bool
-	synced bool
+	pods    map[podKey]*podconfigv1.KnownPod
+	ready   map[string]bool
+	sources []string
+	absent  map[podKey]bool
+	synced  bool
 }
 
 // Interpret tells what a revision means. It changes nothing: what isn't applied in the end was never there.
 func (h *Held) Interpret(r *Revision) Outcome {
 	i := &interpreter{held: h, outcome: Outcome{
-		Cursor: h.cursor, pods: map[podKey]*podconfigv1.KnownPod{}, ready: h.readyAfter(r), absent: maps.Clone(h.absent),
-		synced: h.synced || r.Synced != nil,
+		Cursor: h.cursor, pods: map[podKey]*podconfigv1.KnownPod{}, ready: h.readyAfter(r), sources: h.sourcesAfter(r),
+		absent: maps.Clone(h.absent), synced: h.synced || r.Synced != nil,
 	}}
 	o := &i.outcome
 	if r.Cursor != nil {
 		o.Cursor, o.Moved = r.Cursor, !proto.Equal(r.Cursor, h.cursor)
 	}
-	o.ReadinessChanged = !maps.Equal(o.ready, h.ready)
+	o.ReadinessChanged, o.SourcesChanged = !maps.Equal(o.ready, h.ready), !slices.Equal(o.sources, h.sources)
 	for _, u := range r.Updates {
 		switch u.GetOp() {
 		case opSet:
@@ -63,7 +67,8 @@ func (h *Held) Interpret(r *Revision) Outcome {
 	return *o
 }
 
-// readyAfter is the readiness after the revision: what tells of all configured sources replaces what was known.
+// readyAfter is the readiness after the revision: what tells of all configured sources replaces what was known, so one that went is
+// forgotten.
 func (h *Held) readyAfter(r *Revision) map[string]bool {
 	ready := maps.Clone(h.ready)
 	for _, u := range r.Updates {
@@ -71,7 +76,7 @@ func (h *Held) readyAfter(r *Revision) map[string]bool {
 			ready[u.GetSource()] = u.GetSourceReady()
 		}
 	}
-	if r.Synced == nil && len(r.Sources()) == 0 {
+	if !r.tellsSources() {
 		return ready
 	}
 	clear(ready)
@@ -79,6 +84,18 @@ func (h *Held) readyAfter(r *Revision) map[string]bool {
 		ready[s.GetName()] = s.GetReady()
 	}
 	return ready
+}
+
+// sourcesAfter are the names of the configured sources as the stream has told them, in order of priority.
+func (h *Held) sourcesAfter(r *Revision) []string {
+	if !r.tellsSources() {
+		return h.sources
+	}
+	names := make([]string, 0, len(r.Sources()))
+	for _, s := range r.Sources() {
+		names = append(names, s.GetName())
+	}
+	return names
 }
 
 // allReady tells whether no source is known not to be ready.

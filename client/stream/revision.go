@@ -16,6 +16,9 @@ type Revision struct {
 	Cursor *podconfigv1.Cursor
 }
 
+// tellsSources tells whether Sources are all that are configured. None may be, for all that the consumer may see.
+func (r *Revision) tellsSources() bool { return r.Synced != nil || r.Heartbeat != nil }
+
 // Sources is the readiness of all configured sources, in order of priority. Nil if the revision doesn't tell it.
 func (r *Revision) Sources() []*podconfigv1.SourceReadiness {
 	if r.Synced != nil {

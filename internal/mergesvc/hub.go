@@ -3,7 +3,6 @@ package mergesvc
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -125,18 +124,39 @@ func (h *Hub) History() *history.History { return h.history }
 
 // Apply merges one set, and returns when what it changes is stored and published.
 func (h *Hub) Apply(set manifest.Set) {
-	changed, conflicts := h.merge(set)
+	changed, conflicts := h.merge(func(m *merge.Merger) *revision.Revision { return m.Apply(set) })
 	if changed {
 		h.publish()
 	}
 	h.logConflicts(conflicts)
 }
 
-func (h *Hub) merge(set manifest.Set) (changed bool, conflicts []string) {
+// Configure makes these the configured sources, in order of priority, and returns when that is stored and published; their names are
+// unique. See merge.Merger.Configure. Sets of sources that aren't configured are ignored, so whoever adds one reads it after this.
+func (h *Hub) Configure(sources []merge.Source) {
+	var before, after []merge.SourceState
+	changed, conflicts := h.merge(func(m *merge.Merger) *revision.Revision {
+		before = m.Sources()
+		rev := m.Configure(sources)
+		if rev != nil {
+			rev.Observed = h.cfg.Clock.Now()
+		}
+		after = m.Sources()
+		return rev
+	})
+	if changed {
+		h.publish()
+	}
+	h.logConfigured(before, after)
+	h.logConflicts(conflicts)
+}
+
+// merge lets the Merger change, and queues the revision.
+func (h *Hub) merge(change func(*merge.Merger) *revision.Revision) (changed bool, conflicts []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	start := h.cfg.Clock.Now()
-	rev := h.merger.Apply(set)
+	rev := change(h.merger)
 	end := h.cfg.Clock.Now()
 	h.cfg.Metrics.MergeSeconds.Observe(end.Sub(start).Seconds())
 	if rev != nil {
@@ -239,39 +259,4 @@ func (h *Hub) Preview(source string, origins []*manifest.Origin, gone []string) 
 	merger := h.merger.Clone()
 	h.mu.Unlock()
 	return merger.Preview(source, origins, gone, h.cfg.Clock.Now())
-}
-
-// logRevision writes one line for each pod that changed: that is what one looks for at night.
-func (h *Hub) logRevision(rev *revision.Revision) {
-	if rev.BecameReady {
-		h.log.Info("source is ready", "source", rev.Source, "revision", rev.Number)
-	}
-	for _, c := range rev.Changes {
-		level := slog.LevelInfo
-		if c.Op == revision.RECONCILE {
-			level = slog.LevelDebug
-		}
-		if !h.log.Enabled(context.Background(), level) {
-			continue
-		}
-		for _, p := range c.Pods {
-			h.log.Log(context.Background(), level, "pod changed", "op", c.Op.String(),
-				"pod", p.String(), "uid", p.UID(), "source", p.Source, "revision", rev.Number)
-		}
-	}
-}
-
-// logConflicts writes one line for each conflict that is new, and one when none is left.
-func (h *Hub) logConflicts(now []string) {
-	h.logMu.Lock()
-	defer h.logMu.Unlock()
-	for _, c := range now {
-		if !slices.Contains(h.conflicts, c) {
-			h.log.Warn("pod waits for another one's name or UID", "conflict", c)
-		}
-	}
-	if len(now) == 0 && len(h.conflicts) > 0 {
-		h.log.Info("no pod waits for another one's name or UID any more")
-	}
-	h.conflicts = now
 }

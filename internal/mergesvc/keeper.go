@@ -93,8 +93,8 @@ func (k *keeper) restore(st *history.State) (life history.Life, ok bool) {
 	for _, s := range st.Sources {
 		if s.ReadyRevision > 0 {
 			next.ReadySources[s.Name] = s.ReadyRevision
-		} else if n, was := contents.ReadySources[s.Name]; was && next.Instance == contents.Instance {
-			// It hasn't spoken since the start; what the store knew of it is as complete as it was.
+		} else if n, was := contents.ReadySources[s.Name]; was && s.Added == 0 && next.Instance == contents.Instance {
+			// It is there since the start and hasn't spoken; what the store knew of it is as complete as it was.
 			next.ReadySources[s.Name] = n
 		}
 	}

@@ -8,73 +8,7 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// Pod is one version of a pod as the oracle has it. It never changes.
-type Pod struct {
-	UID, Namespace, Name     string
-	Source, Origin           string
-	SpecDigest, StatusDigest string
-	// Seen is when its source was read that had the pod first.
-	Seen time.Time
-	// Stale is set if its source hasn't spoken since the daemon started.
-	Stale            bool
-	Deleting, Mirror bool
-	Node             string
-	Labels           map[string]string
-	// Changed is the revision that the version is of. That a pod is no longer stale, or in another origin, is no new version.
-	Changed uint64
-}
-
-// continues tells whether p is a later version of the pod old, which has the same UID: with another source or name it is
-// another pod.
-func (p *Pod) continues(old *Pod) bool {
-	return old.Source == p.Source && old.Name == p.Name && old.Namespace == p.Namespace
-}
-
-// same tells whether consumers see no difference between the two versions but, perhaps, that one is stale.
-func (p *Pod) same(old *Pod) bool {
-	return p.continues(old) && p.SpecDigest == old.SpecDigest && p.StatusDigest == old.StatusDigest
-}
-
-// State is what should be true at one revision. It never changes.
-type State struct {
-	// Pods are those that are served, by UID.
-	Pods map[string]*Pod
-	// Sources are the configured ones, in order of priority.
-	Sources []SourceState
-	// Complete are the sources, configured or not, all of whose pods have been known at some time of this store.
-	Complete map[string]bool
-}
-
-// SourceState is what should be true of one source.
-type SourceState struct {
-	Name  string
-	Ready bool
-}
-
-// Ready tells whether the source is ready.
-func (s *State) Ready(source string) bool {
-	return slices.Contains(s.Sources, SourceState{Name: source, Ready: true})
-}
-
-// configured tells whether the source is configured.
-func (s *State) configured(source string) bool {
-	return slices.ContainsFunc(s.Sources, func(src SourceState) bool { return src.Name == source })
-}
-
-// settled tells whether a pod of that source that isn't there is gone for good: the source is ready; or it is configured no
-// longer, and all others are ready.
-func (s *State) settled(source string) bool {
-	all := true
-	for _, src := range s.Sources {
-		if src.Name == source {
-			return src.Ready
-		}
-		all = all && src.Ready
-	}
-	return all
-}
-
-// effect is what one set did.
+// effect is what one set, or other sources, did.
 type effect int
 
 const (
@@ -106,6 +40,8 @@ type model struct {
 	complete map[string]bool
 	spoken   map[string]bool
 	served   map[string]*Pod
+	// read is when each source was last read, well or not. Zero: it isn't known.
+	read map[string]time.Time
 }
 
 // newModel is the oracle for a daemon that has just started, with what its store had: nil for none.
@@ -113,6 +49,7 @@ func newModel(sources []string, stored *State) *model {
 	m := &model{
 		sources: slices.Clone(sources), configured: sources, offers: map[string][]offer{}, good: map[string]map[string]bool{},
 		ready: map[string]bool{}, complete: map[string]bool{}, spoken: map[string]bool{}, served: map[string]*Pod{},
+		read: map[string]time.Time{},
 	}
 	if stored == nil {
 		return m
@@ -149,12 +86,17 @@ func (m *model) clone() *model {
 	c.sources = slices.Clone(m.sources)
 	c.offers, c.good, c.ready = maps.Clone(m.offers), maps.Clone(m.good), maps.Clone(m.ready)
 	c.complete, c.spoken, c.served = maps.Clone(m.complete), maps.Clone(m.spoken), maps.Clone(m.served)
+	c.read = maps.Clone(m.read)
 	return &c
 }
 
 // apply takes a set. number is the revision that it makes, if it makes one.
 func (m *model) apply(set manifest.Set, number uint64) effect {
-	if set.Err != nil || !slices.Contains(m.configured, set.Source) {
+	if !slices.Contains(m.configured, set.Source) {
+		return silent
+	}
+	m.read[set.Source] = set.ReadTime
+	if set.Err != nil {
 		return silent
 	}
 	m.take(set)
@@ -164,11 +106,48 @@ func (m *model) apply(set manifest.Set, number uint64) effect {
 		m.ready[set.Source], m.complete[set.Source] = true, true
 		m.dropFormer()
 	}
-	did := m.serve(m.arbitrate(), set.ReadTime, number)
+	did := m.serve(m.arbitrate(), func(string) time.Time { return set.ReadTime }, number)
 	if becameReady {
 		did = visible
 	}
 	return did
+}
+
+// configure makes these the sources. What one that goes had is gone with it, and nothing of it is remembered; one that only the
+// store knew has its pods again.
+func (m *model) configure(sources []string, number uint64) effect {
+	if slices.Equal(m.configured, sources) {
+		return silent
+	}
+	var former []string
+	for _, name := range m.sources {
+		if slices.Contains(sources, name) {
+			continue
+		}
+		if !slices.Contains(m.configured, name) {
+			former = append(former, name)
+			continue
+		}
+		for _, known := range []map[string]bool{m.ready, m.complete, m.spoken} {
+			delete(known, name)
+		}
+		delete(m.offers, name)
+		delete(m.good, name)
+		delete(m.read, name)
+	}
+	for _, name := range sources {
+		if !slices.Contains(m.sources, name) {
+			delete(m.complete, name)
+		}
+	}
+	m.sources, m.configured = append(slices.Clone(sources), former...), sources
+	if m.dropFormer(); len(m.sources) == len(sources) {
+		for _, name := range former {
+			delete(m.complete, name)
+		}
+	}
+	m.serve(m.arbitrate(), func(source string) time.Time { return m.read[source] }, number)
+	return visible
 }
 
 // take puts the set in the place of what its source offered before. An origin that is held keeps what it doesn't define anew;
@@ -219,6 +198,10 @@ func (m *model) dropFormer() {
 			return
 		}
 	}
+	for _, name := range m.sources[len(m.configured):] {
+		delete(m.offers, name)
+		delete(m.good, name)
+	}
 	m.sources = slices.Clone(m.configured)
 }
 
@@ -240,8 +223,8 @@ func (m *model) arbitrate() map[string]*Pod {
 	return wanted
 }
 
-// serve makes the wanted pods those that are served.
-func (m *model) serve(wanted map[string]*Pod, read time.Time, number uint64) effect {
+// serve makes the wanted pods those that are served. seen is when a new pod of that source was.
+func (m *model) serve(wanted map[string]*Pod, seen func(source string) time.Time, number uint64) effect {
 	did := silent
 	next := make(map[string]*Pod, len(wanted))
 	for uid, w := range wanted {
@@ -252,7 +235,7 @@ func (m *model) serve(wanted map[string]*Pod, read time.Time, number uint64) eff
 		case old == nil || !p.continues(old):
 			// A stored pod that comes back before its source has spoken is the pod that was there.
 			if p.Changed = number; !p.Stale {
-				p.Seen = read
+				p.Seen = seen(p.Source)
 			}
 			did = visible
 		case !p.same(old):

@@ -2,6 +2,7 @@ package robustness
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ type daemon interface {
 	start(sources []string, kept bool) (at, error)
 	// apply has it merge a set, and returns when it is published.
 	apply(set manifest.Set) (at, error)
+	// configure gives it these sources while it runs, and is false if that can't be done.
+	configure(sources []string) (at, bool, error)
 	// kill kills it, while it works on a set if one is given, and returns when it is gone. answered is set if it had published
 	// the set before it was killed, and has said so.
 	kill(set *manifest.Set, c chance) (published at, answered bool, err error)
@@ -86,6 +89,8 @@ func (s *simulation) step() error {
 		return nil
 	case what == 63:
 		return s.restart()
+	case what == 62:
+		return s.configure()
 	case what%2 == 0:
 		return s.change()
 	default:
@@ -101,6 +106,38 @@ func (s *simulation) change() error {
 	if s.now, err = s.daemon.apply(set); err != nil {
 		return fmt.Errorf("apply a set: %w", err)
 	}
+	s.record(step, s.now)
+	s.operations++
+	return nil
+}
+
+// configure removes, adds or reorders sources while the daemon runs; sometimes it tells of the same ones again.
+func (s *simulation) configure() error {
+	sources := slices.Clone(s.sources)
+	switch change := s.intn(4, "configure"); {
+	case change == 0 && len(sources) > 1:
+		i := s.intn(len(sources), "which goes")
+		sources = slices.Delete(sources, i, i+1)
+	case change == 1 && len(sources) > 1:
+		i := 1 + s.intn(len(sources)-1, "which is first")
+		sources[0], sources[i] = sources[i], sources[0]
+	case change <= 2:
+		for _, name := range allSources {
+			if !slices.Contains(sources, name) {
+				sources = slices.Insert(sources, s.intn(len(sources)+1, "place"), name)
+				break
+			}
+		}
+	}
+	step := Step{Configure: sources, Begun: time.Now()}
+	now, ok, err := s.daemon.configure(sources)
+	if err != nil {
+		return fmt.Errorf("configure %v: %w", sources, err)
+	}
+	if !ok {
+		return nil
+	}
+	s.now, s.sources = now, sources
 	s.record(step, s.now)
 	s.operations++
 	return nil

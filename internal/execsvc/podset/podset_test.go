@@ -165,6 +165,39 @@ func TestSetSourcesForgetsOthers(t *testing.T) {
 	}
 }
 
+// TestSourcesChange: a source that is added while the node runs holds back only what no source can be found for; one that is
+// removed lets it go; neither touches a pod that is in the Set.
+func TestSourcesChange(t *testing.T) {
+	s := New()
+	s.Put(newPod("a", "default", "a"))
+	check := func(what string, want map[string]bool) {
+		t.Helper()
+		for source, settled := range want {
+			if s.Settled(source) != settled {
+				t.Errorf("%s: Settled(%q) is %v; want %v", what, source, !settled, settled)
+			}
+		}
+		if s.Get("a") == nil {
+			t.Errorf("%s: the pod is gone", what)
+		}
+	}
+	s.SetSources(map[string]bool{"file": true, "api": true})
+	check("all are ready", map[string]bool{"file": true, "api": true, "gone": true, "": true})
+	s.SetSources(map[string]bool{"file": true, "relay": false, "api": true})
+	check("relay is added", map[string]bool{"file": true, "api": true, "relay": false, "gone": false, "": false})
+	s.SetReady("api", false)
+	s.SetSources(map[string]bool{"file": true, "relay": false})
+	check("api is removed", map[string]bool{"file": true, "relay": false, "api": false, "": false})
+	s.SetReady("relay", true)
+	check("relay has spoken", map[string]bool{"file": true, "relay": true, "api": true, "": true})
+	s.SetReady("api", false)
+	check("a late word of api", map[string]bool{"file": true, "api": true, "": true})
+	s.SetSources(map[string]bool{"file": true, "relay": true, "api": false})
+	check("api is back", map[string]bool{"file": true, "api": false, "gone": false, "": false})
+	s.SetSources(nil)
+	check("there is none", map[string]bool{"file": false, "": false})
+}
+
 func TestAll(t *testing.T) {
 	s := New()
 	want := map[types.UID]*v1.Pod{}

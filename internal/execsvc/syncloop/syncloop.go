@@ -135,14 +135,22 @@ func (l *Loop) apply(e client.Event) {
 		}
 	}
 	// A source is ready only once all that it said has been taken.
+	l.cfg.Handler.HandleSources(readiness(e), e.Sources != nil)
+}
+
+// readiness is what the event tells of sources: of all that are configured, or of those that its ops are of.
+func readiness(e client.Event) map[string]bool {
 	ready := map[string]bool{}
-	for _, c := range e.Ops {
-		ready[c.Source] = c.SourceReady
-	}
 	for _, s := range e.Sources {
 		ready[s.Name] = s.Ready
 	}
-	l.cfg.Handler.HandleSources(ready, e.Synced)
+	if e.Sources != nil {
+		return ready
+	}
+	for _, c := range e.Ops {
+		ready[c.Source] = c.SourceReady
+	}
+	return ready
 }
 
 func objects(c client.Change) []*v1.Pod {

@@ -54,6 +54,25 @@ func TestSyncedTellsAllSources(t *testing.T) {
 	})
 }
 
+// TestSourcesChange: a heartbeat's list is of all sources, as that of synced; it overrules what ops of its own event say, which
+// are of sources that are configured no longer. Without a list nothing is said of the others.
+func TestSourcesChange(t *testing.T) {
+	run(t, func(h *harness) {
+		h.see()
+		h.wantDone(h.deliver(h.t.Context(), client.Event{Ops: []client.Change{change(client.Remove, "api", false, "a")}}), nil)
+		h.want("remove default/pod-a=a", "sources api=false complete=false")
+		h.wantDone(h.deliver(h.t.Context(), client.Event{
+			Ops:     []client.Change{change(client.Remove, "api", true, "b")},
+			Sources: []client.Source{{Name: "file", Ready: true}, {Name: "relay"}},
+		}), nil)
+		h.want("remove default/pod-b=b", "sources file=true relay=false complete=true")
+		h.wantDone(h.deliver(h.t.Context(), client.Event{Sources: []client.Source{}}), nil)
+		h.want("sources complete=true")
+		h.wantDone(h.deliver(h.t.Context(), client.Event{}), nil)
+		h.want("sources complete=false")
+	})
+}
+
 func TestUnknownOpTouchesNothing(t *testing.T) {
 	run(t, func(h *harness) {
 		h.see()

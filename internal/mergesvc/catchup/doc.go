@@ -9,7 +9,7 @@
 // Two things aren't known here. Whether a pod that changed was in the view before, where labels or nodes decide: it comes as an
 // ADD, which updates, or as a REMOVE that perhaps removes nothing. And whether a stale pod, known from the store only, is as its
 // source will have it: it adds, as RESTORE, but what the consumer holds isn't changed on the store's word. Such pods, and those
-// that only the consumer knows of, are Pending until their source has spoken.
+// that only the consumer knows of, are Pending until their source has spoken, or isn't configured and all others have.
 //
 // What a consumer says it holds is compared with pods as its view shows them, and never with what it may not see.
 //

@@ -50,7 +50,7 @@ func (j *journey) apply(t *rapid.T, how string, changes []revision.Change, numbe
 	}
 	before := j.at
 	j.at = number
-	if err := j.consumer.Apply(changes, settled); err != nil {
+	if err := j.consumer.Apply(j.held(changes), settled); err != nil {
 		t.Fatalf("%s from revision %d to %d: %v, in\n%s", how, before, number, err, words(changes))
 	}
 	if j.view.Snapshots() && st.AllReadyAt(number) {
@@ -69,6 +69,28 @@ func (j *journey) apply(t *rapid.T, how string, changes []revision.Change, numbe
 	}
 }
 
+// held are the changes without REMOVEs of pods under whose UID a consumer that came from elsewhere holds another source's: in the
+// snapshot modes, where a SET to come decides on that, a REMOVE may be of what podconfigd alone has had. It changes nothing.
+func (j *journey) held(changes []revision.Change) []revision.Change {
+	if !j.view.Snapshots() || !j.foreign {
+		return changes
+	}
+	var out []revision.Change
+	for _, c := range changes {
+		if c.Op == revision.REMOVE {
+			c.Pods = slices.DeleteFunc(slices.Clone(c.Pods), func(p *revision.Pod) bool {
+				h := j.consumer.Pods[p.UID()]
+				return h != nil && h.Source != p.Source
+			})
+			if len(c.Pods) == 0 {
+				continue
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
 // exact follows revision by revision as far as they are kept.
 func (j *journey) exact(t *rapid.T) {
 	for {
@@ -81,6 +103,7 @@ func (j *journey) exact(t *rapid.T) {
 			return
 		}
 		changes := j.view.Changes(rev, j.life.at(rev.Number))
+		j.pending.Configure(j.states[rev.Number].Sources)
 		j.consumer.Loose, j.consumer.Coalesced = false, false
 		j.apply(t, "exact", j.pending.Settle(changes, rev.Number, j.life.at(rev.Number)), rev.Number)
 	}
@@ -100,6 +123,7 @@ func (j *journey) coalesced(t *rapid.T) {
 	if j.at == st.Number && len(changes) > 0 {
 		t.Fatalf("Coalesced from the current revision tells\n%swant nothing", words(changes))
 	}
+	j.pending.Configure(st.Sources)
 	j.consumer.Loose, j.consumer.Coalesced = !j.view.Fixed(), true
 	j.apply(t, how, j.pending.Settle(changes, st.Number, j.life.at(st.Number)), st.Number)
 }
@@ -136,9 +160,14 @@ func (j *journey) restart(t *rapid.T) {
 	j.resume(t)
 }
 
+// reconfigure changes while podconfigd runs which sources there are, and their order.
+func (j *journey) reconfigure(t *rapid.T) {
+	j.configure(rapid.SliceOfNDistinct(rapid.SampledFrom(append([]string{"old"}, allSources...)), 1, 4, rapid.ID).Draw(t, "configured")...)
+}
+
 // everySourceSpeaks makes all sources ready, with the pods that they have or without any.
 func (j *journey) everySourceSpeaks() {
-	for _, s := range allSources {
+	for _, s := range append([]string{"old"}, allSources...) {
 		j.merge(manifest.Set{Source: s})
 	}
 }
@@ -170,7 +199,7 @@ func TestG7Journeys(t *testing.T) {
 				}, mode)
 				ways := map[string]func(*rapid.T){
 					"exact": j.exact, "coalesced": j.coalesced, "resume": j.resume, "stranger": j.stranger, "fresh": j.fresh,
-					"restart": j.restart, "arrive": j.arrive,
+					"restart": j.restart, "arrive": j.arrive, "reconfigure": j.reconfigure,
 				}
 				names := slices.Sorted(maps.Keys(ways))
 				for range rapid.IntRange(1, 6).Draw(t, "steps") {
@@ -192,7 +221,11 @@ func TestG10EveryRevision(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				j := newJourney(t, history.Config{Tombstones: rapid.IntRange(1, 8).Draw(t, "tombstones")}, mode)
-				j.draw(t, j.random, 20)
+				for range rapid.IntRange(0, 2).Draw(t, "configurations") {
+					j.draw(t, j.random, 10)
+					j.reconfigure(t)
+				}
+				j.draw(t, j.random, 10)
 				j.exact(t)
 				now := j.State()
 				for number := now.Horizon; number <= now.Number; number++ {

@@ -71,6 +71,20 @@ func (l *life) set(source, text string) *revision.Revision {
 	return l.merge(mergetest.Set(source, l.second, text))
 }
 
+// configure makes these the configured sources, and returns the revision, if that makes one.
+func (l *life) configure(names ...string) *revision.Revision {
+	sources := make([]merge.Source, 0, len(names))
+	for _, name := range names {
+		sources = append(sources, merge.Source{Name: name})
+	}
+	rev := l.merger.Configure(sources)
+	if rev != nil {
+		l.Append(rev)
+		l.states[rev.Number] = l.State()
+	}
+	return rev
+}
+
 // sets draws random sets.
 type sets interface {
 	Draw(t *rapid.T) manifest.Set

@@ -28,6 +28,8 @@ type Pending struct {
 	// at is the revision up to which the consumer has been told, and sources their readiness then or later.
 	at      uint64
 	sources history.Sources
+	// reconfigured is set if others are configured since at: then what is open has to be looked at, whoever speaks.
+	reconfigured bool
 }
 
 // open is a known pod, and the source of the pod that has its UID in the state, empty if there is none: the word of either
@@ -78,18 +80,36 @@ func (p *Pending) count(o open, n int) {
 	}
 }
 
+// Configure says that the changes which are settled next lead to a revision in which these sources are configured. Then others may
+// decide what is open: the word of one that went never comes, and one that is new has to be waited for.
+func (p *Pending) Configure(sources history.Sources) {
+	same := func(a, b history.Source) bool { return a.Name == b.Name && a.Added == b.Added }
+	if p.Empty() || slices.EqualFunc(p.sources, sources, same) {
+		return
+	}
+	p.sources, p.reconfigured = sources, true
+	p.former = 0
+	for _, o := range p.open {
+		if !sources.Configured(o.Source) {
+			p.former++
+		}
+	}
+}
+
 // Undecided are those of the known pods whose fate was open at revision number, where the consumer resumes in the same view:
-// their sources hadn't spoken. st is the state at that revision or a later one. Pods that have changed since may be among them:
-// what comes next is compared with what the consumer holds.
+// their sources hadn't spoken. st is the state at that revision or a later one. Pods that have changed since may be among them, and
+// all that might have been open if other sources were configured at that revision: what comes next is compared with what the consumer
+// holds.
 func Undecided(st *history.State, number uint64, known []Known, v *view.View) *Pending {
 	p := newPending(st, number, v)
 	if v.Snapshots() {
 		return p
 	}
+	p.reconfigured = number < st.SourcesSince
 	for _, k := range known {
 		now := st.Pod(k.UID)
 		told := now != nil && v.Matches(now) && k.is(now, v) && now.SpecChanged <= number && now.StatusChanged <= number
-		if !told && !k.settled(st.Sources, number) {
+		if !told && (p.reconfigured || !k.settled(st.Sources, number)) {
 			p.add(k, now)
 		}
 	}
@@ -99,12 +119,13 @@ func Undecided(st *history.State, number uint64, known []Known, v *view.View) *P
 // Settle takes the changes that lead to a revision and returns what to send instead: of the pending pods, what differs from what
 // the consumer holds. Those whose source is ready now are compared with the state, though no change names them; state gives just
 // that of the revision, and is called only if there may be such a pod; if it gives nil, so does Settle, and nothing is settled. A
-// SET stays whole, as its consumer removes what isn't in it. A nil Pending changes nothing.
+// SET stays whole, as its consumer removes what isn't in it. A nil Pending changes nothing. Where other sources are configured at
+// that revision than before, Configure comes first.
 func (p *Pending) Settle(changes []revision.Change, number uint64, state func() *history.State) []revision.Change {
 	if p.Empty() {
 		return changes
 	}
-	due := p.due(changes)
+	due := p.reconfigured || p.due(changes)
 	var st *history.State
 	if due {
 		// Before anything is decided: without the state nothing is.
@@ -127,7 +148,7 @@ func (p *Pending) Settle(changes []revision.Change, number uint64, state func() 
 		}
 	}
 	if due {
-		j.sources, p.sources = st.Sources, st.Sources
+		j.sources, p.sources, p.reconfigured = st.Sources, st.Sources, false
 		p.decide(j, st)
 		for _, s := range p.view.Sources(st.Sources) {
 			// The word that said so may have been one of a pod that the consumer holds just so.

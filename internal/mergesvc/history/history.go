@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -57,9 +58,10 @@ type History struct {
 	mu   sync.RWMutex
 	life Life
 	// lives are the names of all lives that this process has published under.
-	lives   []string
-	pods    map[types.UID]*revision.Pod
-	sources Sources
+	lives []string
+	pods  map[types.UID]*revision.Pod
+	// eras are those of the kept revisions, and of the one before them.
+	eras eras
 	// recent are the last revisions, oldest first, without gaps.
 	recent []*revision.Revision
 	// bytes is what the pods in recent take.
@@ -109,9 +111,11 @@ func New(cfg Config) *History {
 	for _, p := range cfg.Start.Pods {
 		h.pods[p.UID()] = p
 	}
+	var sources Sources
 	for _, name := range cfg.Sources {
-		h.sources = append(h.sources, Source{Name: name})
+		sources = append(sources, Source{Name: name})
 	}
+	h.eras = eras{{sources: sources}}
 	h.trimTombstones()
 	h.cfg.Start = Start{}
 	return h
@@ -143,15 +147,6 @@ func (h *History) append(rev *revision.Revision) {
 	for _, p := range rev.Settled {
 		h.pods[p.UID()] = p
 	}
-	if rev.BecameReady {
-		// States share the slice: it is replaced, never written to.
-		h.sources = slices.Clone(h.sources)
-		for i := range h.sources {
-			if h.sources[i].Name == rev.Source {
-				h.sources[i].ReadyRevision = rev.Number
-			}
-		}
-	}
 	h.recent = append(h.recent, rev)
 	h.bytes += size(rev)
 	over := 0
@@ -166,6 +161,7 @@ func (h *History) append(rev *revision.Revision) {
 	}
 	h.trimTombstones()
 	h.number = rev.Number
+	h.eras = h.eras.after(rev, h.number-uint64(len(h.recent)))
 }
 
 func (h *History) trimTombstones() {
@@ -237,9 +233,17 @@ func (h *History) Number() uint64 {
 
 // Sources is the readiness of every source.
 func (h *History) Sources() Sources {
+	sources, _ := h.SourcesAt(math.MaxUint64)
+	return sources
+}
+
+// SourcesAt is the readiness of the sources that were configured after revision number, then or later. It is false if nobody knows any
+// more which those were, as the revisions since aren't kept: then it tells of the oldest that are known.
+func (h *History) SourcesAt(number uint64) (sources Sources, known bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return h.sources
+	e := h.eras.at(number)
+	return e.sources, e.from <= number
 }
 
 // podOverhead is what a version of a pod takes in memory beside its content.

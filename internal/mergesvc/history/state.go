@@ -18,7 +18,10 @@ type State struct {
 	Number uint64
 	// Pods are sorted by namespace, name and UID.
 	Pods []*revision.Pod
+	// Sources are those that were configured then.
 	Sources
+	// SourcesSince is the revision since which just these are; zero for the start.
+	SourcesSince uint64
 	// Tombstones are the removed pods that are remembered, in order of removal; all removals after Horizon are among them.
 	Tombstones []Tombstone
 	Horizon    uint64
@@ -122,8 +125,9 @@ func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
 // header is a State without its pods. The caller holds mu.
 func (h *History) header(number uint64) *State {
+	e := h.eras.at(number)
 	return &State{
-		Life: h.life, Number: number, Sources: h.sources, Tombstones: h.tombs[:len(h.tombs):len(h.tombs)], Horizon: h.horizon,
+		Life: h.life, Number: number, Sources: e.sources, SourcesSince: e.from, Tombstones: h.tombs[:len(h.tombs):len(h.tombs)], Horizon: h.horizon,
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// TestStateIsTheReplay appends random revisions and wants each State to be what a consumer holds that applied them all, sorted
-// by namespace, name and UID.
+// TestStateIsTheReplay appends random revisions, some of which configure other sources, and wants each State to be what a consumer
+// holds that applied them all, sorted by namespace, name and UID, with the sources that were configured then.
 func TestStateIsTheReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := mergetest.NewRandom("file", "api")
@@ -26,7 +26,12 @@ func TestStateIsTheReplay(t *testing.T) {
 		consumer := mergetest.At(h.State())
 		past := map[uint64]*history.State{0: h.State()}
 		for range rapid.IntRange(1, 15).Draw(t, "sets") {
-			rev := merger.Apply(random.Draw(t))
+			var rev *revision.Revision
+			if rapid.IntRange(0, 3).Draw(t, "configure") == 0 {
+				rev = merger.Configure(named(rapid.SliceOfDistinct(rapid.SampledFrom([]string{"file", "api", "http"}), rapid.ID).Draw(t, "sources")))
+			} else {
+				rev = merger.Apply(random.Draw(t))
+			}
 			if rev == nil {
 				continue
 			}
@@ -53,6 +58,9 @@ func TestStateIsTheReplay(t *testing.T) {
 				}
 				same := func(a, b *revision.Pod) bool {
 					return byName(a, b) == 0 && a.SpecDigest == b.SpecDigest && a.StatusDigest == b.StatusDigest && a.Source == b.Source
+				}
+				if sources := readiness(got, number); ok && sources != readiness(want, number) {
+					t.Fatalf("StateAt(%d) at revision %d has the sources %s; want %s", number, st.Number, sources, readiness(want, number))
 				}
 				if ok && !slices.EqualFunc(got.Pods, want.Pods, same) {
 					t.Fatalf("StateAt(%d) at revision %d:\n%s\nwant\n%s", number, st.Number, describe(got), describe(want))
@@ -111,6 +119,25 @@ func TestStateNeverChanges(t *testing.T) {
 	p.set(t, "api", "")
 	close(done)
 	readers.Wait()
+}
+
+func named(names []string) []merge.Source {
+	out := make([]merge.Source, 0, len(names))
+	for _, n := range names {
+		out = append(out, merge.Source{Name: n})
+	}
+	return out
+}
+
+// readiness is that of the state's sources after a revision. A nil state has none.
+func readiness(st *history.State, number uint64) string {
+	out := ""
+	if st != nil {
+		for _, s := range st.Sources {
+			out += fmt.Sprintf("%s=%v ", s.Name, s.ReadyAt(number))
+		}
+	}
+	return out
 }
 
 func byName(a, b *revision.Pod) int {

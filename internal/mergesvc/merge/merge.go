@@ -47,7 +47,7 @@ func New(sources []Source, stored Stored) *Merger {
 		m.sources = append(m.sources, &source{Source: s, byName: map[string]*origin{}, restored: stored.Complete[s.Name]})
 	}
 	for _, p := range stored.Pods {
-		m.restore(p)
+		m.restore(p, stored.Complete[p.Source])
 	}
 	return m
 }
@@ -97,7 +97,26 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameReady bool) *revision.Revision {
 	next := m.number + 1
 	var ops revision.Ops
-	var settled []*revision.Pod
+	settled := m.update(&ops, touched, next, src, read)
+	// A pod that was only found in another origin is worth a revision without ops: the store has to know, or a restart would
+	// take the pod for gone when the new origin can't be used.
+	settled = append(settled, m.spokenFor(src)...)
+	if becameReady {
+		ops.Ready(src.Name)
+	}
+	changes := ops.Changes(nil)
+	if len(changes) == 0 && len(settled) == 0 {
+		return nil
+	}
+	return &revision.Revision{
+		Number: next, Source: src.Name, SourceReady: src.ready, BecameReady: becameReady, Observed: read,
+		Changes: changes, Settled: settled,
+	}
+}
+
+// update puts into ops what revision next changes of the touched UIDs, brings served up to date, and returns the pods that were only
+// found in another origin. speaker is the source whose set was read at that time; nil if it isn't a set that changes something.
+func (m *Merger) update(ops *revision.Ops, touched touchedPods, next uint64, speaker *source, read time.Time) (settled []*revision.Pod) {
 	for _, uid := range touched.removed {
 		old, want := m.served[uid], touched.wanted[uid]
 		if old != nil && !continues(want, old) {
@@ -109,15 +128,9 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 		old := m.served[c.pod.UID]
 		switch {
 		case old == nil:
-			p := newPod(c, read, next)
+			p, op := m.appear(c, next, speaker, read)
 			m.served[c.pod.UID] = p
-			// A stored pod that had lost its name or UID to another has it back before its own source has spoken.
-			if p.Stale = c.source.Name != src.Name && !m.source(c.source.Name).spoken; p.Stale {
-				p.Object.Annotations[manifest.SeenAnnotation] = c.pod.Annotations[manifest.SeenAnnotation]
-				ops.Add(revision.RESTORE, p, nil)
-			} else {
-				ops.Add(revision.ADD, p, nil)
-			}
+			ops.Add(op, p, nil)
 		case old.SpecDigest != c.pod.SpecDigest:
 			p := changedPod(old, c, next)
 			p.SpecChanged = next
@@ -144,20 +157,23 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 			settled = append(settled, m.settle(old, c.origin.Name))
 		}
 	}
-	// A pod that was only found in another origin is worth a revision without ops: the store has to know, or a restart would
-	// take the pod for gone when the new origin can't be used.
-	settled = append(settled, m.spokenFor(src)...)
-	if becameReady {
-		ops.Ready(src.Name)
+	return settled
+}
+
+// appear is the first version of a pod, and the op that tells of it: RESTORE of a stored pod that had lost its name or UID to
+// another and has it back before its own source has spoken.
+func (m *Merger) appear(c *candidate, number uint64, speaker *source, read time.Time) (*revision.Pod, revision.Op) {
+	src := m.source(c.source.Name)
+	if speaker == nil {
+		// It was seen when its own source was last read.
+		read = src.lastRead
 	}
-	changes := ops.Changes(nil)
-	if len(changes) == 0 && len(settled) == 0 {
-		return nil
+	p := newPod(c, read, number)
+	if p.Stale = src != speaker && !src.spoken; !p.Stale {
+		return p, revision.ADD
 	}
-	return &revision.Revision{
-		Number: next, Source: src.Name, SourceReady: src.ready, BecameReady: becameReady, Observed: read,
-		Changes: changes, Settled: settled,
-	}
+	p.Object.Annotations[manifest.SeenAnnotation] = c.pod.Annotations[manifest.SeenAnnotation]
+	return p, revision.RESTORE
 }
 
 // continues tells whether c is a version of the served pod: under one UID, a pod of another source or with another name is

@@ -1,8 +1,8 @@
 package merge_test
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -17,19 +17,17 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// TestMergeAgainstOracle merges random sets and compares each revision with what an oracle finds that looks at everything each
-// time. It checks G5 on the way: equal input, under new pointers, gives silence.
+// TestMergeAgainstOracle merges random sets of sources that come, go and change places, and compares each revision with what an oracle
+// finds that looks at everything each time. It checks G5 on the way: equal input, under new pointers, gives silence.
 func TestMergeAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		names := []string{"file", "http", "api"}
-		random, oracle := mergetest.NewRandom(names...), newOracle(names)
-		merger := merge.New([]merge.Source{{Name: "file"}, {Name: "http"}, {Name: "api"}}, merge.Stored{})
+		all := []string{"file", "http", "api"}
+		names := all
+		random, oracle := mergetest.NewRandom(all...), newOracle(names)
+		merger := merge.New(named(names), merge.Stored{})
 		consumer := mergetest.At(&history.State{})
 		number := uint64(0)
-		for range rapid.IntRange(1, 20).Draw(t, "sets") {
-			set := random.Draw(t)
-			want := oracle.apply(set)
-			rev := merger.Apply(set)
+		check := func(what string, want []string, rev *revision.Revision) {
 			if rev != nil {
 				if number++; rev.Number != number {
 					t.Fatalf("revision number %d; want %d", rev.Number, number)
@@ -37,18 +35,82 @@ func TestMergeAgainstOracle(t *testing.T) {
 				if err := consumer.Apply(rev.Changes); err != nil {
 					t.Fatalf("revision %d: a consumer can't apply it: %v", rev.Number, err)
 				}
+				exclusive(t, consumer)
 			}
 			if diff := cmp.Diff(want, opsOf(rev)); diff != "" {
-				t.Fatalf("ops of the set of %s in second %d (-want +got):\n%s", set.Source, set.ReadTime.Unix(), diff)
+				t.Fatalf("ops of %s (-want +got):\n%s", what, diff)
 			}
 			if diff := cmp.Diff(oracle.describe(), describe(consumer)); diff != "" {
-				t.Fatalf("pods after the set of %s in second %d (-want +got):\n%s", set.Source, set.ReadTime.Unix(), diff)
+				t.Fatalf("pods after %s (-want +got):\n%s", what, diff)
 			}
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			if rapid.IntRange(0, 4).Draw(t, "configure") == 0 {
+				before := names
+				names = rapid.SliceOfNDistinct(rapid.SampledFrom(all), 0, len(all), rapid.ID).Draw(t, "sources")
+				want, rev := oracle.configure(names), merger.Configure(named(names))
+				if changed := !slices.Equal(before, names); changed != (rev != nil) || changed && !slices.Equal(rev.Sources, names) {
+					t.Fatalf("from the sources %v to %v: the revision is %v; want one that names them, if and only if they changed", before, names, rev)
+				}
+				check(fmt.Sprintf("the sources %v", names), want, rev)
+				if again := merger.Configure(named(names)); again != nil {
+					t.Fatalf("the same sources again give %v; want silence (G5)", opsOf(again))
+				}
+			}
+			set := random.Draw(t)
+			check(fmt.Sprintf("the set of %s in second %d", set.Source, set.ReadTime.Unix()), oracle.apply(set), merger.Apply(set))
 			if again := merger.Apply(repeated(set)); again != nil {
 				t.Fatalf("the same set again gives %v; want silence (G5)", opsOf(again))
 			}
 		}
 	})
+}
+
+func named(names []string) []merge.Source {
+	out := make([]merge.Source, 0, len(names))
+	for _, n := range names {
+		out = append(out, merge.Source{Name: n})
+	}
+	return out
+}
+
+// exclusive fails if two pods have one full name, unless they are mirror pods. Two with one UID there can't be in a Consumer.
+func exclusive(t *rapid.T, consumer *mergetest.Consumer) {
+	holders := map[string]*revision.Pod{}
+	for _, p := range consumer.Pods {
+		if _, mirror := p.Object.Annotations[manifest.MirrorAnnotation]; mirror {
+			continue
+		}
+		if other := holders[p.FullName()]; other != nil {
+			t.Fatalf("%s (%s of %s) and %s (%s of %s) are served at once", p, p.UID(), p.Source, other, other.UID(), other.Source)
+		}
+		holders[p.FullName()] = p
+	}
+}
+
+// TestCloneIsApart: what becomes of a clone changes nothing of the Merger, and the other way round; a preview tells what is so now.
+func TestCloneIsApart(t *testing.T) {
+	m := merge.New(named([]string{"file", "api"}), merge.Stored{})
+	m.Apply(mergetest.Set("file", 1, "a: web(uid=u1)"))
+	m.Apply(mergetest.Set("api", 2, "x: web(uid=u2)"))
+	clone := m.Clone()
+	wantOps(t, "the clone loses a source", clone.Configure(named([]string{"api"})), "ADD api default/web u2", "REMOVE file default/web u1")
+	wantOps(t, "so does the Merger, later", m.Configure(named([]string{"api"})), "ADD api default/web u2", "REMOVE file default/web u1")
+	later := m.Clone()
+	wantOps(t, "the Merger has it again", m.Configure(named([]string{"file", "api"})))
+	if _, err := later.Preview("file", nil, nil, time.Unix(3, 0)); !errors.Is(err, merge.ErrNoSource) {
+		t.Errorf("a preview of a source that went fails with %v; want %v", err, merge.ErrNoSource)
+	}
+	if _, err := m.Preview("file", nil, nil, time.Unix(3, 0)); !errors.Is(err, merge.ErrNotRead) {
+		t.Errorf("a preview of a source that is back fails with %v; want %v", err, merge.ErrNotRead)
+	}
+}
+
+func wantOps(t *testing.T, what string, rev *revision.Revision, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), opsOf(rev)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }
 
 // repeated is the set with all its origins under new pointers.
@@ -92,118 +154,4 @@ func describe(consumer *mergetest.Consumer) map[string]string {
 
 func line(source, name, spec, status string, seen time.Time) string {
 	return fmt.Sprintf("%s %s spec %s status %s seen %d", source, name, spec[:15], status[:15], seen.Unix())
-}
-
-// oracle does the merge the simple way: it works everything out anew for each set.
-type oracle struct {
-	sources []string
-	offers  map[string]map[string][]*manifest.Pod // by source and origin
-	order   map[string][]string                   // the origins of a source
-	served  map[string]oraclePod
-	good    map[string]map[string]bool // by source and origin: it could be used in full since it is there
-	ready   map[string]bool
-}
-
-type oraclePod struct {
-	*manifest.Pod
-	source string
-	seen   time.Time
-}
-
-func newOracle(sources []string) *oracle {
-	return &oracle{
-		sources: sources, offers: map[string]map[string][]*manifest.Pod{}, order: map[string][]string{},
-		served: map[string]oraclePod{}, good: map[string]map[string]bool{}, ready: map[string]bool{},
-	}
-}
-
-func (o *oracle) apply(set manifest.Set) []string {
-	if set.Err != nil {
-		return []string{}
-	}
-	o.take(set)
-	wasReady := o.ready[set.Source]
-	o.ready[set.Source] = wasReady || !slices.Contains(slices.Collect(maps.Values(o.good[set.Source])), false)
-	wanted := o.arbitrate()
-	ops, spoke := []string{}, wasReady || !o.ready[set.Source]
-	tell := func(op string, p oraclePod) {
-		ops = append(ops, fmt.Sprintf("%s %s %s/%s %s", op, p.source, p.Namespace, p.Name, p.UID))
-		if p.source == set.Source && (op == "ADD" || op == "UPDATE" || op == "DELETE") {
-			spoke = true
-		}
-	}
-	for uid, old := range o.served {
-		if next, ok := wanted[uid]; !ok || next.source != old.source || next.Name != old.Name {
-			tell("REMOVE", old)
-			delete(o.served, uid)
-		}
-	}
-	for uid, next := range wanted {
-		old, held := o.served[uid]
-		next.seen = old.seen
-		switch {
-		case !held:
-			next.seen = set.ReadTime
-			tell("ADD", next)
-		case old.SpecDigest != next.SpecDigest && next.DeletionTimestamp != nil:
-			tell("DELETE", next)
-		case old.SpecDigest != next.SpecDigest:
-			tell("UPDATE", next)
-		case old.StatusDigest != next.StatusDigest:
-			tell("RECONCILE", next)
-		}
-		o.served[uid] = next
-	}
-	if !spoke {
-		ops = append(ops, "ADD "+set.Source+" -")
-	}
-	slices.Sort(ops)
-	return ops
-}
-
-// take puts the set in the place of the source's one before; held origins keep what they don't define anew.
-func (o *oracle) take(set manifest.Set) {
-	next, order, good := map[string][]*manifest.Pod{}, []string{}, map[string]bool{}
-	for _, origin := range set.Origins {
-		pods := slices.Clone(origin.Pods)
-		if origin.Held {
-			for _, old := range o.offers[set.Source][origin.Name] {
-				if !slices.ContainsFunc(origin.Pods, func(p *manifest.Pod) bool { return p.UID == old.UID || p.Name == old.Name }) {
-					pods = append(pods, old)
-				}
-			}
-		}
-		good[origin.Name] = !origin.Held || o.good[set.Source][origin.Name]
-		next[origin.Name], order = pods, append(order, origin.Name)
-	}
-	o.offers[set.Source], o.order[set.Source], o.good[set.Source] = next, order, good
-}
-
-// arbitrate gives each UID and each name, except of mirror pods, to the first that wants it.
-func (o *oracle) arbitrate() map[string]oraclePod {
-	wanted, names := map[string]oraclePod{}, map[string]bool{}
-	for _, source := range o.sources {
-		for _, origin := range o.order[source] {
-			for _, p := range o.offers[source][origin] {
-				_, mirror := p.Annotations[manifest.MirrorAnnotation]
-				if _, taken := wanted[string(p.UID)]; taken || names[p.Name] && !mirror {
-					continue
-				}
-				wanted[string(p.UID)] = oraclePod{Pod: p, source: source}
-				if !mirror {
-					names[p.Name] = true
-				}
-			}
-		}
-	}
-	return wanted
-}
-
-func (o *oracle) describe() map[string]string {
-	out := map[string]string{}
-	for _, uid := range slices.Sorted(maps.Keys(o.served)) {
-		p := o.served[uid]
-		out[uid] = line(p.source, p.Name, p.SpecDigest, p.StatusDigest, p.seen)
-	}
-	return out
 }

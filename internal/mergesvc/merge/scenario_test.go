@@ -22,10 +22,12 @@ import (
 //
 //	set source=NAME [fresh] [err=(WHY)]   merges a set in mergetest's notation and prints the revision, op by op. A line that
 //	                                      is as it was in the set before keeps its pointer, unless fresh is given.
+//	configure                             configures the sources of the lines, NAME [LOCATION], and prints the revision
+//	restart                               goes on in another life, of the sources of the lines, with what was stored
 //	pods                                  prints what a consumer holds that applied all ops
-//	sources                               prints Merger.Sources
+//	sources [locations]                   prints Merger.Sources
 //
-// The sources file, http and api are configured, in this order. The nth set is read in second n.
+// At first the sources file, http and api are configured, in this order. The nth set is read in second n.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/incremental", func(t *testing.T, path string) {
 		s := newScenario()
@@ -33,10 +35,14 @@ func TestScenarios(t *testing.T) {
 			switch d.Cmd {
 			case "set":
 				return s.set(t, d)
+			case "configure":
+				return s.configure(t, d)
+			case "restart":
+				return s.restart(d)
 			case "pods":
 				return s.printPods()
 			case "sources":
-				return s.printSources()
+				return s.printSources(d.HasArg("locations"))
 			default:
 				d.Fatalf(t, "the command %q isn't known", d.Cmd)
 				return ""
@@ -52,6 +58,7 @@ type scenario struct {
 	lines map[string]map[string]*manifest.Origin
 	// consumer has applied all ops.
 	consumer *mergetest.Consumer
+	stored   *memory
 }
 
 func newScenario() *scenario {
@@ -59,8 +66,40 @@ func newScenario() *scenario {
 		merger: merge.New([]merge.Source{
 			{Name: "file", Location: "/etc/manifests"}, {Name: "http", Location: "http://x/"}, {Name: "api"},
 		}, merge.Stored{}),
-		lines: map[string]map[string]*manifest.Origin{}, consumer: mergetest.At(&history.State{}),
+		lines: map[string]map[string]*manifest.Origin{}, consumer: mergetest.At(&history.State{}), stored: newMemory(),
 	}
+}
+
+// take is what becomes of a revision, in words.
+func (s *scenario) take(t *testing.T, d *datadriven.TestData, rev *revision.Revision) string {
+	if rev == nil {
+		return "silence\n"
+	}
+	if err := s.consumer.Apply(rev.Changes); err != nil {
+		d.Fatalf(t, "a consumer that applied all revisions can't apply %d: %v", rev.Number, err)
+	}
+	s.stored.take(rev)
+	return printRevision(rev)
+}
+
+func (s *scenario) configure(t *testing.T, d *datadriven.TestData) string {
+	return s.take(t, d, s.merger.Configure(sources(d)))
+}
+
+func (s *scenario) restart(d *datadriven.TestData) string {
+	s.merger = merge.New(sources(d), s.stored.stored())
+	s.lines = map[string]map[string]*manifest.Origin{}
+	return ""
+}
+
+func sources(d *datadriven.TestData) []merge.Source {
+	var out []merge.Source
+	for _, line := range strings.Split(d.Input, "\n") {
+		if name, location, _ := strings.Cut(line, " "); name != "" {
+			out = append(out, merge.Source{Name: name, Location: location})
+		}
+	}
+	return out
 }
 
 func (s *scenario) set(t *testing.T, d *datadriven.TestData) string {
@@ -74,14 +113,7 @@ func (s *scenario) set(t *testing.T, d *datadriven.TestData) string {
 	} else {
 		set.Origins = s.origins(t, d, source)
 	}
-	rev := s.merger.Apply(set)
-	if rev == nil {
-		return "silence\n"
-	}
-	if err := s.consumer.Apply(rev.Changes); err != nil {
-		d.Fatalf(t, "a consumer that applied all revisions can't apply %d: %v", rev.Number, err)
-	}
-	return printRevision(rev)
+	return s.take(t, d, s.merger.Apply(set))
 }
 
 func (s *scenario) origins(t *testing.T, d *datadriven.TestData, source string) []*manifest.Origin {
@@ -107,7 +139,14 @@ func (s *scenario) origins(t *testing.T, d *datadriven.TestData, source string) 
 
 func printRevision(rev *revision.Revision) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "revision %d by %s, observed at %ds", rev.Number, rev.Source, rev.Observed.Unix())
+	if rev.Sources != nil {
+		fmt.Fprintf(&b, "revision %d: the sources are %v", rev.Number, rev.Sources)
+		if len(rev.Forgotten) > 0 {
+			fmt.Fprintf(&b, ", forgotten is %v", rev.Forgotten)
+		}
+	} else {
+		fmt.Fprintf(&b, "revision %d by %s, observed at %ds", rev.Number, rev.Source, rev.Observed.Unix())
+	}
 	if rev.BecameReady {
 		b.WriteString(", became ready")
 	}
@@ -141,13 +180,17 @@ func (s *scenario) printPods() string {
 	return b.String()
 }
 
-func (s *scenario) printSources() string {
+func (s *scenario) printSources(locations bool) string {
 	var b strings.Builder
 	severities := map[manifest.Severity]string{
 		manifest.Warning: "warning", manifest.Error: "error", manifest.Conflict: "conflict", manifest.Ignored: "ignored",
 	}
 	for _, src := range s.merger.Sources() {
-		fmt.Fprintf(&b, "%s pods=%d ready=%v", src.Name, src.Pods, src.Ready)
+		b.WriteString(src.Name)
+		if locations {
+			fmt.Fprintf(&b, " at %q", src.Location)
+		}
+		fmt.Fprintf(&b, " pods=%d ready=%v", src.Pods, src.Ready)
 		if src.Ready {
 			fmt.Fprintf(&b, " since revision %d", src.ReadyRevision)
 		}

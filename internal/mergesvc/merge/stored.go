@@ -8,11 +8,12 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// restore makes a stored pod look as if its origin had just been given with it, and serves it as stale.
-func (m *Merger) restore(stored *revision.Pod) {
+// restore makes a stored pod look as if its origin had just been given with it, and serves it as stale. complete tells whether all
+// pods of its source are stored.
+func (m *Merger) restore(stored *revision.Pod, complete bool) {
 	src := m.source(stored.Source)
 	if src == nil {
-		src = &source{Source: Source{Name: stored.Source}, former: true, byName: map[string]*origin{}}
+		src = &source{Source: Source{Name: stored.Source}, former: true, restored: complete, byName: map[string]*origin{}}
 		m.sources = append(m.sources, src)
 	}
 	o := src.byName[stored.Origin]
@@ -37,14 +38,8 @@ func (m *Merger) dropFormer(touched *touchedPods) {
 		return
 	}
 	for _, s := range m.sources {
-		if !s.former {
-			continue
-		}
-		for _, o := range s.origins {
-			for _, c := range o.offers {
-				m.claims.release(c)
-				touched.drop(c)
-			}
+		if s.former {
+			m.drop(s, touched)
 		}
 	}
 	m.sources = slices.DeleteFunc(m.sources, func(s *source) bool { return s.former })

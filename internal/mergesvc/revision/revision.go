@@ -29,13 +29,13 @@ type Revision struct {
 	Instance string
 	// Number rises by one from revision to revision; the first is 1.
 	Number uint64
-	// Source is the source whose set was merged.
+	// Source is the source whose set was merged. Empty if Sources are set.
 	Source string
 	// SourceReady tells whether Source is ready after this revision.
 	SourceReady bool
 	// BecameReady is set on the one revision that made Source ready.
 	BecameReady bool
-	// Observed is when the source was read.
+	// Observed is when the source was read, or the Sources were configured.
 	Observed time.Time
 	// Changes are the ops in the order in which consumers get them: REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD,
 	// RECONCILE.
@@ -43,9 +43,12 @@ type Revision struct {
 	// Settled are new versions of pods of which consumers learn nothing: their source has spoken, and they are no longer stale;
 	// or they are found in another origin now.
 	Settled []*Pod
-	// Sources are the configured sources from this revision on, in order of priority. Nil: as before. Then Source is empty, and
-	// what is removed are pods of sources that are configured no longer.
+	// Sources are the configured sources from this revision on, in order of priority. Nil: as before. Not nil: that is what made
+	// the revision; there may be no ops.
 	Sources []string
+	// Forgotten are the sources of which it is void that they were ready once: those that go with this revision, and those of Sources
+	// that begin anew.
+	Forgotten []string
 	// Published is when it was published. Set by whoever publishes it.
 	Published time.Time
 	// Trace is the trace that the change belongs to. The zero value: none.

@@ -13,7 +13,7 @@
 //	            "head":   instance id, last revision, horizon, and what the records below add up to
 //	pods        UID → the pod
 //	tombstones  revision of the removal and index within it, both big-endian → the removed pod's reference and digests
-//	sources     name → the revision at which the source was ready last
+//	sources     name → the revision at which the source was ready last; a source that is removed, or begins anew, has none
 //
 // A record is its payload behind four bytes, the big-endian CRC-32C of key and payload. A payload is a protobuf message; its
 // fields are listed in record.go. New fields may be added within a format: readers skip those that they don't know. The pod

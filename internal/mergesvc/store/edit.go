@@ -62,6 +62,9 @@ func editsOf(rev *revision.Revision) ([]edit, error) {
 	if err := put(rev.Settled); err != nil {
 		return nil, err
 	}
+	for _, name := range rev.Forgotten {
+		edits = append(edits, edit{table: sources, key: []byte(name)})
+	}
 	if rev.BecameReady {
 		edits = append(edits, sourceEdit(rev.Source, rev.Number))
 	}

@@ -54,6 +54,9 @@ func (m *model) apply(revs ...*revision.Revision) {
 		for _, p := range rev.Settled {
 			m.pods[p.UID()] = p
 		}
+		for _, name := range rev.Forgotten {
+			delete(m.ready, name)
+		}
 		if rev.BecameReady {
 			m.ready[rev.Source] = rev.Number
 		}
@@ -121,6 +124,15 @@ func drawRevision(d draw, number uint64) *revision.Revision {
 	}
 	for range d(5) - 3 {
 		rev.Settled = append(rev.Settled, drawPod(d, number))
+	}
+	if d(6) == 0 {
+		// It configures other sources; some went or begin anew, whether they were ever ready or not.
+		rev.Source, rev.BecameReady, rev.Sources = "", false, sources[d(4):]
+		for _, name := range sources {
+			if d(3) == 0 {
+				rev.Forgotten = append(rev.Forgotten, name)
+			}
+		}
 	}
 	return rev
 }

@@ -52,7 +52,7 @@ type Contents struct {
 	Pods []*revision.Pod
 	// Tombstones are the removed pods, in order of removal. They have reference and digests only.
 	Tombstones []history.Tombstone
-	// ReadySources has, for each source that was ready once, the revision at which it was ready last.
+	// ReadySources has, for each source that was ready once and wasn't removed since, the revision at which it was ready last.
 	ReadySources map[string]uint64
 }
 

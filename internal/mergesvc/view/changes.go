@@ -78,7 +78,7 @@ func (v *View) snapshot(rev *revision.Revision, changes []revision.Change, state
 		return updates
 	}
 	source := rev.Source
-	if !v.Sees(source) {
+	if source != "" && !v.Sees(source) {
 		// Another source's set freed a name for a pod that the consumer sees; of that source it must not even hear.
 		source = changes[0].Source
 	}

@@ -594,7 +594,7 @@ func (*WatchPodUpdatesResponse_Heartbeat) isWatchPodUpdatesResponse_Event() {}
 type PodUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Op    PodOperation           `protobuf:"varint,1,opt,name=op,proto3,enum=podconfig.v1.PodOperation" json:"op,omitempty"`
-	// The source of the pods; of a SET, the source that caused it. Where one source's change frees a name for another's pod, the
+	// The source of the pods; of a SET, the source that caused it: empty if a change of the configured sources did. Where one source's change frees a name for another's pod, the
 	// ops of one revision have different sources.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	// In the order of the source; sorted by namespace and name in a catch-up. Empty in the ADD that says that the source became
@@ -602,7 +602,7 @@ type PodUpdate struct {
 	Pods []*Pod `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
 	// True if the source is ready: its pods are complete, and what is missing is gone.
 	SourceReady bool `protobuf:"varint,4,opt,name=source_ready,json=sourceReady,proto3" json:"source_ready,omitempty"`
-	// When podconfigd read the change from the source. Unset in a catch-up.
+	// When podconfigd read the change from the source, or its configuration changed. Unset in a catch-up.
 	ObservedTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=observed_time,json=observedTime,proto3" json:"observed_time,omitempty"`
 	// The trace that the change belongs to. Unset if the change isn't traced.
 	TraceContext  *TraceContext `protobuf:"bytes,6,opt,name=trace_context,json=traceContext,proto3" json:"trace_context,omitempty"`

@@ -1,0 +1,78 @@
+package history_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/podstream/podstream/internal/mergesvc/history"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+)
+
+// configure publishes the revision that makes these the configured sources; there must be one.
+func (p *publisher) configure(t *testing.T, names ...string) {
+	t.Helper()
+	rev := p.merger.Configure(named(names))
+	if rev == nil {
+		t.Fatalf("to configure %v makes no revision; want one", names)
+	}
+	p.Append(rev)
+}
+
+// TestSourcesAt: which sources were configured, and ready, at each revision that is kept; a source that stays keeps its readiness,
+// one that is removed and configured again doesn't.
+func TestSourcesAt(t *testing.T) {
+	p := newPublisher(history.Config{Revisions: 6})
+	p.set(t, "file", "")              // 1
+	p.set(t, "api", "")               // 2
+	p.configure(t, "http", "file")    // 3
+	p.set(t, "http", "x: web(uid=u)") // 4
+	p.configure(t, "file", "api")     // 5
+	p.set(t, "api", "")               // 6
+	check := func(number uint64, want string, wantKnown bool) {
+		t.Helper()
+		sources, known := p.SourcesAt(number)
+		got := ""
+		for _, s := range sources {
+			got += fmt.Sprintf("%s=%v+%d ", s.Name, s.ReadyAt(number), s.Added)
+		}
+		if got != want || known != wantKnown {
+			t.Errorf("at revision %d the sources are %s(known: %v); want %s(%v)", number, got, known, want, wantKnown)
+		}
+	}
+	check(0, "file=false+0 api=false+0 ", true)
+	check(1, "file=true+0 api=false+0 ", true)
+	check(2, "file=true+0 api=true+0 ", true)
+	check(3, "http=false+3 file=true+0 ", true)
+	check(4, "http=true+3 file=true+0 ", true)
+	check(5, "file=true+0 api=false+5 ", true)
+	check(6, "file=true+0 api=true+5 ", true)
+	if st := p.State(); st.SourcesSince != 5 || len(st.Sources) != 2 || st.Sources.Configured("http") {
+		t.Errorf("the state has the sources %v since revision %d; want file and api since 5", st.Sources, st.SourcesSince)
+	}
+
+	// Revisions 3 to 8 are kept then, and who is at 2 can follow: so its sources are known still. Of what is older they aren't.
+	p.set(t, "file", "a: a()")        // 7
+	p.set(t, "file", "a: a(image=2)") // 8
+	check(2, "file=true+0 api=true+0 ", true)
+	p.set(t, "file", "a: a(image=3)") // 9
+	check(2, "http=false+3 file=true+0 ", false)
+	check(3, "http=false+3 file=true+0 ", true)
+	check(math.MaxUint64, "file=true+0 api=true+5 ", true)
+}
+
+// TestConfigureNothing: to have no sources is a state like any other.
+func TestConfigureNothing(t *testing.T) {
+	p := newPublisher(history.Config{})
+	p.set(t, "file", "a: a()")
+	p.configure(t)
+	if st := p.State(); len(st.Sources) != 0 || len(st.Pods) != 0 || st.Number != 2 {
+		t.Errorf("without sources revision %d has the sources %v and %d pods; want revision 2 with neither", st.Number, st.Sources, len(st.Pods))
+	}
+	if st, ok := p.StateAt(1); !ok || len(st.Sources) != 2 || len(st.Pods) != 1 {
+		t.Error("the state before is lost")
+	}
+	if rev := p.merger.Configure([]merge.Source{}); rev != nil {
+		t.Errorf("no sources again make revision %d; want none", rev.Number)
+	}
+}

@@ -1,0 +1,58 @@
+package mergesvc
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+)
+
+// logRevision writes one line for each pod that changed: that is what one looks for at night.
+func (h *Hub) logRevision(rev *revision.Revision) {
+	if rev.BecameReady {
+		h.log.Info("source is ready", "source", rev.Source, "revision", rev.Number)
+	}
+	for _, c := range rev.Changes {
+		level := slog.LevelInfo
+		if c.Op == revision.RECONCILE {
+			level = slog.LevelDebug
+		}
+		if !h.log.Enabled(context.Background(), level) {
+			continue
+		}
+		for _, p := range c.Pods {
+			h.log.Log(context.Background(), level, "pod changed", "op", c.Op.String(),
+				"pod", p.String(), "uid", p.UID(), "source", p.Source, "revision", rev.Number)
+		}
+	}
+}
+
+// logConfigured writes one line for each source that went or came.
+func (h *Hub) logConfigured(before, after []merge.SourceState) {
+	tell := func(what string, list, others []merge.SourceState) {
+		for _, s := range list {
+			if !slices.ContainsFunc(others, func(o merge.SourceState) bool { return o.Name == s.Name }) {
+				h.log.Info(what, "source", s.Name, "location", s.Location, "pods", s.Pods)
+			}
+		}
+	}
+	tell("source removed", before, after)
+	tell("source added", after, before)
+}
+
+// logConflicts writes one line for each conflict that is new, and one when none is left.
+func (h *Hub) logConflicts(now []string) {
+	h.logMu.Lock()
+	defer h.logMu.Unlock()
+	for _, c := range now {
+		if !slices.Contains(h.conflicts, c) {
+			h.log.Warn("pod waits for another one's name or UID", "conflict", c)
+		}
+	}
+	if len(now) == 0 && len(h.conflicts) > 0 {
+		h.log.Info("no pod waits for another one's name or UID any more")
+	}
+	h.conflicts = now
+}
