@@ -17,7 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
-// TestConverges checks G2, G3 and G7 end to end: while random sets are merged, the server goes down and comes back, sometimes
+// TestConverges checks G2, G3 and G7 end to end: while random sets are merged, sources come and go, the server goes down and comes back, sometimes
 // with another, empty, podconfigd behind it, and the consumer restarts with what it kept. The history is short, so exact
 // history, coalesced catch-ups, differences and SETs all occur. In the end the consumer holds what podconfigd serves, and every
 // op on the way fitted what it held.
@@ -35,7 +35,7 @@ func TestConverges(t *testing.T) {
 		defer func() { s.stopServer() }()
 		defer func() { s.stopConsumer() }()
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
-			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
 				s.stopServer()
 				if rapid.Bool().Draw(t, "history is lost") {
@@ -47,10 +47,14 @@ func TestConverges(t *testing.T) {
 				s.stopConsumer()
 				s.draw()
 				s.consume()
+			case 2:
+				s.configure(rapid.SliceOfNDistinct(rapid.SampledFrom(sourceNames), 1, 3, rapid.ID).Draw(t, "sources"))
+				s.draw()
 			default:
 				s.draw()
 			}
 		}
+		s.configure(sourceNames)
 		for _, source := range s.daemon.hub.Sources() {
 			if !source.Ready {
 				s.daemon.hub.Apply(manifest.Set{Source: source.Name})
@@ -82,12 +86,18 @@ type struggle struct {
 }
 
 func (s *struggle) newPodconfigd() {
+	s.daemon = &daemon{hub: mergesvc.NewHub(mergesvc.Config{Sources: sourcesOf(sourceNames), Revisions: 3, Tombstones: 3})}
+	s.random = mergetest.NewRandom(sourceNames...)
+}
+
+func (s *struggle) configure(names []string) { s.daemon.hub.Configure(sourcesOf(names)) }
+
+func sourcesOf(names []string) []merge.Source {
 	var sources []merge.Source
-	for _, name := range sourceNames {
+	for _, name := range names {
 		sources = append(sources, merge.Source{Name: name})
 	}
-	s.daemon = &daemon{hub: mergesvc.NewHub(mergesvc.Config{Sources: sources, Revisions: 3, Tombstones: 3})}
-	s.random = mergetest.NewRandom(sourceNames...)
+	return sources
 }
 
 func (s *struggle) serve() {

@@ -198,7 +198,7 @@ func TestWatchdog(t *testing.T) {
 				send(s, synced(1))
 				for range 10 {
 					time.Sleep(2 * interval)
-					send(s, &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{}})
+					send(s, heartbeat(0, true))
 				}
 				send(s, update(2, client.Add, "one"))
 				send(s, update(3, client.Add, "two"))

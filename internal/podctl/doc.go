@@ -1,6 +1,6 @@
 // Package podctl is the command line client of both daemons: it reads, asks and prints, and changes nothing on the node.
 //
-// cmd/podctl calls Run. One command is one file (watch.go, pods.go, sources.go, consumers.go, diff.go, record.go, replay.go,
+// cmd/podctl calls Run. One command is one file (watch.go, pods.go, sources.go, objects.go, consumers.go, diff.go, record.go, replay.go,
 // version.go); beside them stand the pure parts: join and summary (a pod's two halves, and their status in one word), and
 // the printers (table, documents). What a watcher holds, and how it resumes, is client/stream's.
 //

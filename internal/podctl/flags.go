@@ -111,6 +111,7 @@ var (
 var ignoredFlags = map[string][]string{
 	"watch":     slices.Concat(podexecFlags, timeoutFlags),
 	"sources":   podexecFlags,
+	"objects":   podexecFlags,
 	"consumers": podexecFlags,
 	"diff":      podexecFlags,
 	"record":    slices.Concat(podexecFlags, outputFlags, timeoutFlags),

@@ -146,7 +146,7 @@ func (t *tool) command() *cobra.Command {
 	flags.DurationVar(&t.requestTimeout, "request-timeout", 10*time.Second,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 
-	root.AddCommand(t.watchCommand(), t.podsCommand(), t.sourcesCommand(), t.consumersCommand(), t.diffCommand(),
+	root.AddCommand(t.watchCommand(), t.podsCommand(), t.sourcesCommand(), t.objectsCommand(), t.consumersCommand(), t.diffCommand(),
 		t.recordCommand(), t.replayCommand(), t.versionCommand())
 	for _, cmd := range root.Commands() {
 		hideIgnored(cmd)

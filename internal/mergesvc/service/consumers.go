@@ -149,6 +149,7 @@ func (s *Server) Run(ctx context.Context) {
 			return
 		case <-ticker.C():
 			s.consumers.sweep()
+			s.objectConsumers.sweep()
 		}
 	}
 }

@@ -29,6 +29,9 @@ func (w *watch) deliver(rev *revision.Revision) error {
 	}
 	changes := w.view.Changes(rev, at)
 	if !left {
+		if rev.Sources != nil {
+			w.pending.Configure(w.sources.After(rev))
+		}
 		changes = w.pending.Settle(changes, rev.Number, func() *history.State {
 			if st := at(); !left {
 				return st
@@ -112,7 +115,7 @@ func (w *watch) share(rev *revision.Revision) *shared {
 
 func (w *watch) unitOf(rev *revision.Revision) wire.Unit {
 	return wire.Unit{
-		Number: rev.Number, Changes: rev.Changes, Observed: rev.Observed, Trace: rev.Trace, Sources: w.history.Sources(),
+		Number: rev.Number, Changes: rev.Changes, Observed: rev.Observed, Trace: rev.Trace, Sources: w.sources.After(rev),
 		Cursor: w.cursorAt(rev.Instance, rev.Number),
 	}
 }

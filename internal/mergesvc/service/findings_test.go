@@ -33,7 +33,8 @@ func TestInspectorFindings(t *testing.T) {
 		"an annotation's name":          "{apiVersion: v1, kind: Pod, metadata: {name: web, annotations: {'-': " + secret + "}}, spec: {containers: [{name: m, image: i}]}}",
 		"an annotation is a list":       "{apiVersion: v1, kind: Pod, metadata: {name: web, annotations: {a: [" + secret + "]}}, spec: {containers: [{name: m, image: i}]}}",
 		"a doubled field":               pod("env: [{name: A, value: " + secret + ", value: x}]"),
-		"not a pod":                     "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {p: " + secret + "}}",
+		"not a pod":                     "{apiVersion: v1, kind: Service, metadata: {name: s}, stringData: {p: " + secret + "}}",
+		"a broken Secret":               "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: [" + secret + "]}",
 	}
 	set := manifest.Set{Source: "file"}
 	for name, text := range mistakes {

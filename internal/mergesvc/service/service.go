@@ -13,6 +13,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
+	"github.com/podstream/podstream/internal/mergesvc/objects"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -21,11 +22,18 @@ type Config struct {
 	History *history.History
 	// Sources is the state of the sources, for ListSources.
 	Sources func() []merge.SourceState
+	// Path is this podconfigd and then every one whose pods it relays, for Synced and Heartbeat; each message has the path of its
+	// time. Nil: none.
+	Path func() []*podconfigv1.RelayHop
+	// SourcePath is the podconfigds that a source's pods come through, the nearest first, for ListSources. Nil: none.
+	SourcePath func(source string) []*podconfigv1.RelayHop
 	// Preview and Parse are for DiffManifests: what a source's origins would change, and what is in a manifest file. If nil,
 	// it answers UNIMPLEMENTED.
 	Preview func(source string, origins []*manifest.Origin, gone []string) (merge.Preview, error)
 	Parse   func(origin string, data []byte) *manifest.Origin
-	// MaxConsumers is how many streams are served at once. Zero means 10,000.
+	// Objects has the ConfigMaps and Secrets for WatchObjects. If nil, it answers UNIMPLEMENTED.
+	Objects *objects.Hub
+	// MaxConsumers is how many streams of pods are served at once, and how many of objects beside them. Zero means 10,000.
 	MaxConsumers int
 	// ParkAfter is after how long a consumer that doesn't read counts as parked. Zero means 5 s.
 	ParkAfter time.Duration
@@ -49,7 +57,9 @@ type Server struct {
 	clock     clock.WithTicker
 	metrics   *metrics.Metrics
 	consumers *consumers
-	lists     lists
+	// objectConsumers are the streams of WatchObjects.
+	objectConsumers *consumers
+	lists           lists
 
 	// closing ends when the server closes.
 	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
@@ -70,6 +80,12 @@ func New(cfg Config) *Server {
 	if cfg.Tracer == nil {
 		cfg.Tracer = noop.NewTracerProvider().Tracer("")
 	}
+	if cfg.Path == nil {
+		cfg.Path = func() []*podconfigv1.RelayHop { return nil }
+	}
+	if cfg.SourcePath == nil {
+		cfg.SourcePath = func(string) []*podconfigv1.RelayHop { return nil }
+	}
 	if cfg.MaxConsumers == 0 {
 		cfg.MaxConsumers = 10_000
 	}
@@ -78,7 +94,7 @@ func New(cfg Config) *Server {
 	}
 	s := &Server{
 		cfg: cfg, history: cfg.History, log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics,
-		consumers: newConsumers(cfg),
+		consumers: newConsumers(cfg), objectConsumers: newConsumers(cfg),
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s

@@ -47,7 +47,9 @@ func (s *Server) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequ
 			src.Pods = inScope[src.Name]
 		}
 		src.Findings = findingsFor(v, src.Name, src.Findings)
-		resp.Sources = append(resp.Sources, sourceMessage(src, maxFindings/len(sources)))
+		m := sourceMessage(src, maxFindings/len(sources))
+		m.Path = s.cfg.SourcePath(src.Name)
+		resp.Sources = append(resp.Sources, m)
 	}
 	return resp, nil
 }

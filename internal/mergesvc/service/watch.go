@@ -32,6 +32,8 @@ type watch struct {
 	everything bool
 	// told is the revision of the last cursor that was sent.
 	told uint64
+	// sources are those of the consumer's revision, or of a later one before others are configured.
+	sources history.Sources
 	// behind is how it was caught up last, if what it had missed wasn't kept.
 	behind string
 	// prepared is set once prepare has told what it tells.
@@ -125,6 +127,7 @@ func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 	}
 	if failpoint.Active(failpoint.SkipRevision) && rev.Number%7 == 0 {
 		w.at.Store(rev.Number)
+		w.sources = w.sources.After(rev)
 		return true, nil, nil
 	}
 	if failpoint.Active(failpoint.ReorderRevisions) && rev.Number%5 == 0 {
@@ -141,6 +144,13 @@ func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 		return false, nil, err
 	}
 	w.at.Store(rev.Number)
+	w.sources = w.sources.After(rev)
+	if rev.Sources != nil && (w.synced.Load() || w.prepared) {
+		// The consumer was told which sources are configured, and must not go by that any longer.
+		if err := w.beat(); err != nil {
+			return false, nil, err
+		}
+	}
 	return true, nil, nil
 }
 
@@ -150,6 +160,7 @@ func (w *watch) fellBehind(at uint64) error {
 	how := metrics.Coalesced
 	changes, ok := catchup.Coalesced(st, at, w.view)
 	if ok {
+		w.pending.Configure(st.Sources)
 		changes = w.pending.Settle(changes, st.Number, func() *history.State { return st })
 	} else {
 		how, changes = metrics.Set, catchup.Set(st, at, w.view)
@@ -162,7 +173,10 @@ func (w *watch) fellBehind(at uint64) error {
 		w.server.metrics.Parked.WithLabelValues(metrics.FellBehind).Inc()
 	}
 	w.log.Info("consumer fell behind the history and is caught up", "from", at, "revision", st.Number, "how", how)
-	return w.jump(st, changes)
+	if err := w.jump(st, changes); err != nil || st.SourcesSince <= at || !w.synced.Load() {
+		return err
+	}
+	return w.beat()
 }
 
 // jump takes the consumer to the given state at once. From a SET it can't tell what to remove before synced tells it which
@@ -180,6 +194,7 @@ func (w *watch) jump(st *history.State, changes []revision.Change) error {
 		w.arrived(u.Cursor)
 	}
 	w.at.Store(st.Number)
+	w.sources = st.Sources
 	return nil
 }
 
@@ -191,7 +206,9 @@ var errLeft = errors.New("the revision has left the history")
 // doesn't grow old while nothing happens to it.
 func (w *watch) beat() error {
 	at, life := w.at.Load(), w.history.Life()
-	m := &podconfigv1.Heartbeat{Revision: at, Sources: w.readiness(), StoreState: podconfigv1.StoreState_STORE_STATE_DURABLE}
+	m := &podconfigv1.Heartbeat{
+		Revision: at, Sources: w.readiness(), StoreState: podconfigv1.StoreState_STORE_STATE_DURABLE, Path: w.server.cfg.Path(),
+	}
 	if life.Temporary {
 		m.StoreState = podconfigv1.StoreState_STORE_STATE_TEMPORARY
 	}
@@ -211,9 +228,10 @@ func (w *watch) beat() error {
 
 // readiness is that of the sources that the consumer sees, at its revision.
 func (w *watch) readiness() []*podconfigv1.SourceReadiness {
+	at := w.at.Load()
 	var out []*podconfigv1.SourceReadiness
-	for _, src := range w.view.Sources(w.history.Sources()) {
-		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(w.at.Load())})
+	for _, src := range w.view.Sources(w.sources) {
+		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(at)})
 	}
 	return out
 }

@@ -1,0 +1,219 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	"github.com/podstream/podstream/internal/mergesvc/objects"
+	"github.com/podstream/podstream/internal/mergesvc/service"
+)
+
+// objectDaemon is a daemon with objects; what it knows of them can be lost.
+type objectDaemon struct {
+	*daemon
+	objects *objects.Hub
+}
+
+func newObjectDaemon() *objectDaemon {
+	d := &objectDaemon{daemon: newDaemon()}
+	d.forget()
+	return d
+}
+
+// forget makes the objects those of a new process.
+func (d *objectDaemon) forget() {
+	d.objects = objects.New(objects.Config{History: d.hub.History(), Merge: d.hub.Apply})
+}
+
+func (d *objectDaemon) serve(p place) (stop func(), err error) {
+	svc := service.New(service.Config{History: d.hub.History(), Sources: d.hub.Sources, Objects: d.objects})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { d.objects.Run(ctx) })
+	end, err := p.serve(svc, svc.Close)
+	return func() {
+		if end != nil {
+			end()
+		}
+		cancel()
+		running.Wait()
+	}, err
+}
+
+// apply has a pod refer to all ConfigMaps "NAME=VALUE", and to those that are only named, which don't exist.
+func (d *objectDaemon) apply(source string, maps ...string) {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: types.UID(source + strings.Join(maps, " "))}}
+	o := &manifest.Origin{Name: "a"}
+	for _, text := range maps {
+		name, value, ok := strings.Cut(text, "=")
+		p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, v1.LocalObjectReference{Name: name})
+		if !ok {
+			continue
+		}
+		secret, err := manifest.NewSecret(&v1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: map[string][]byte{"v": []byte(value)},
+		})
+		if err != nil {
+			panic(err)
+		}
+		o.Objects = append(o.Objects, secret)
+	}
+	if len(maps) > 0 {
+		o.Pods = []*manifest.Pod{mergetest.Pod(p)}
+	}
+	d.second++
+	d.objects.Apply(manifest.Set{Source: source, ReadTime: time.Unix(d.second, 0), Origins: []*manifest.Origin{o}})
+}
+
+// objectConsumer runs one WatchObjects and hands its events on.
+type objectConsumer struct {
+	t      *testing.T
+	events chan client.ObjectEvent
+	ended  chan error
+	client *client.Client
+}
+
+func watchObjects(t *testing.T, p place, opts client.ObjectOptions) *objectConsumer {
+	t.Helper()
+	c, err := client.New(client.Config{Endpoint: p.endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &objectConsumer{t: t, events: make(chan client.ObjectEvent), ended: make(chan error, 1), client: c}
+	go func() {
+		w.ended <- c.WatchObjects(ctx, opts, func(ctx context.Context, e client.ObjectEvent) error {
+			select {
+			case w.events <- e:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		close(w.ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		for range w.ended {
+		}
+		_ = c.Close()
+	})
+	return w
+}
+
+// want waits for the next event and compares it with words like "-gone +new=1 ?missing synced file api?".
+func (w *objectConsumer) want(want string) client.ObjectEvent {
+	w.t.Helper()
+	select {
+	case e := <-w.events:
+		if got := objectWords(e); got != want {
+			w.t.Fatalf("the next event is %q; want %q", got, want)
+		}
+		return e
+	case err := <-w.ended:
+		w.t.Fatalf("WatchObjects ended with %v; want the event %q", err, want)
+	case <-time.After(deadline):
+		w.t.Fatalf("no event in %v; want %q", deadline, want)
+	}
+	return client.ObjectEvent{}
+}
+
+func objectWords(e client.ObjectEvent) string {
+	var words []string
+	for _, ref := range e.Removed {
+		words = append(words, "-"+ref.Name)
+	}
+	for _, o := range e.Put {
+		words = append(words, fmt.Sprintf("+%s=%s", o.Name, o.Secret.Data["v"]))
+	}
+	for _, ref := range e.Missing {
+		words = append(words, "?"+ref.Name)
+	}
+	if e.Synced {
+		words = append(words, "synced")
+	}
+	for _, s := range e.Sources {
+		words = append(words, s.Name+map[bool]string{false: "?"}[s.Ready])
+	}
+	return strings.Join(words, " ")
+}
+
+// TestWatchObjects: across restarts of podconfigd, with and without what it knew of the objects, nothing is missing and nothing comes
+// twice; and so across those of the consumer.
+func TestWatchObjects(t *testing.T) {
+	p, d := testPlace(t), newObjectDaemon()
+	d.apply("file", "a=1", "b=1", "c")
+	d.apply("api")
+	stop := up(t, p, d)
+	w := watchObjects(t, p, client.ObjectOptions{})
+	first := w.want("+a=1 +b=1 ?c synced file api")
+	d.apply("file", "a=2", "b=1", "c")
+	w.want("+a=2")
+
+	stop()
+	d.apply("file", "a=2", "c=1")
+	stop = up(t, p, d)
+	w.want("+c=1")
+	w.want("-b")
+	w.want("synced file api")
+
+	stop()
+	d.forget()
+	d.apply("file", "a=2", "c=2")
+	stop = up(t, p, d)
+	w.want("+c=2 synced file api")
+
+	// Another life of the consumer, which has what it was given first.
+	known := append([]client.Object{{ObjectRef: first.Missing[0]}}, first.Put...)
+	watchObjects(t, p, client.ObjectOptions{ResumeAfter: first.Cursor, Known: known}).want("-b +a=2 +c=2 synced file api")
+	stop()
+}
+
+// TestWatchObjectsUnready: what nobody can tell of yet stays, until its source has spoken.
+func TestWatchObjectsUnready(t *testing.T) {
+	p, d := testPlace(t), newObjectDaemon()
+	up(t, p, d)
+	ref := client.ObjectRef{Kind: client.SecretKind, Source: "file", Namespace: "default", Name: "a"}
+	w := watchObjects(t, p, client.ObjectOptions{Known: []client.Object{{ObjectRef: ref, Digest: "old"}}})
+	w.want("synced file? api?")
+	d.apply("file")
+	w.want("-a")
+	w.want("file api?")
+}
+
+// TestWatchObjectsEnds: the consumer's own error and the end of the Client end it, and so does a request that can't be understood.
+func TestWatchObjectsEnds(t *testing.T) {
+	p, d := testPlace(t), newObjectDaemon()
+	up(t, p, d)
+	c, err := client.New(client.Config{Endpoint: p.endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := fmt.Errorf("own")
+	if err := c.WatchObjects(t.Context(), client.ObjectOptions{}, func(context.Context, client.ObjectEvent) error { return own }); err != own {
+		t.Errorf("WatchObjects ends with %v; want the handler's error", err)
+	}
+	unknown := []client.Object{{ObjectRef: client.ObjectRef{Kind: 9, Name: "a"}}}
+	err = c.WatchObjects(t.Context(), client.ObjectOptions{Known: unknown}, func(context.Context, client.ObjectEvent) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "known_objects[0]") {
+		t.Errorf("WatchObjects ends with %v; want an error that names the object", err)
+	}
+	w := watchObjects(t, p, client.ObjectOptions{})
+	w.want("synced file? api?")
+	_ = w.client.Close()
+	if err := <-w.ended; err != client.ErrClosed {
+		t.Errorf("WatchObjects ends with %v; want ErrClosed", err)
+	}
+	_ = c.Close()
+}

@@ -1,0 +1,234 @@
+package objects
+
+import (
+	"slices"
+	"time"
+
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+)
+
+// entry is one object that pods refer to, or did within the ring.
+type entry struct {
+	source *source
+	ref    Ref
+	// values are in the order in which they began; the last is the current one.
+	values []version
+	// places are where the pods are that refer to it, by node.
+	places map[string]*place
+	// live counts the pods that do so now.
+	live int
+}
+
+// version is a value, and the revision from which on it holds.
+type version struct {
+	from uint64
+	Value
+}
+
+// place is an object on one node.
+type place struct{ records []record }
+
+// record is one pod's reference, from one revision until before another. Zero: it stands.
+type record struct {
+	who      *referrer
+	from, to uint64
+}
+
+func (r record) holds(number uint64) bool { return r.from <= number && (r.to == 0 || r.to > number) }
+
+// referrer is a pod as views match it. All references of the pod share it.
+type referrer struct{ pod *revision.Pod }
+
+// at is the value after a revision that isn't older than the ring.
+func (e *entry) at(number uint64) Value {
+	for _, v := range slices.Backward(e.values) {
+		if v.from <= number {
+			return v.Value
+		}
+	}
+	return Value{}
+}
+
+// visible tells whether a pod of the scope refers to the object after a revision.
+func (e *entry) visible(number uint64, s Scope) bool {
+	if s.Nodes == nil {
+		for _, p := range e.places {
+			if p.visible(number, s) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, node := range s.Nodes {
+		if p := e.places[node]; p != nil && p.visible(number, s) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *place) visible(number uint64, s Scope) bool {
+	return slices.ContainsFunc(p.records, func(r record) bool { return r.holds(number) && s.Match(r.who.pod) })
+}
+
+// revisionOf is what one change of pods or of objects did to the index.
+type revisionOf struct {
+	number uint64
+	// pods is the revision of the pods' history that it was made at.
+	pods      uint64
+	published time.Time
+	// ready is set if a source has become ready, or other sources are configured.
+	ready bool
+	// values are the objects that got another value.
+	values []*entry
+	// places are those, and the objects that other pods refer to now, by node. One may be there twice.
+	places map[string][]*entry
+	// size is what is kept only for it.
+	size int
+	// dirty are the sources that other objects are wanted of.
+	dirty []*source
+}
+
+// open begins the next revision. The caller holds mu until it has committed it.
+func (h *Hub) open() *revisionOf {
+	return &revisionOf{number: h.number + 1, pods: h.podRevision, places: map[string][]*entry{}}
+}
+
+// refer enters a reference.
+func (h *Hub) refer(r *revisionOf, ref Ref, node string, who *referrer) {
+	s := h.source(ref.Source)
+	e := s.entries[ref.ObjectKey]
+	if e == nil {
+		e = &entry{source: s, ref: ref, places: map[string]*place{}}
+		e.values = []version{{from: r.number, Value: s.value(ref)}}
+		s.entries[ref.ObjectKey] = e
+	}
+	p := e.places[node]
+	if p == nil {
+		p = &place{}
+		e.places[node] = p
+		if h.nodes[node] == nil {
+			h.nodes[node] = map[Ref]*entry{}
+		}
+		h.nodes[node][ref] = e
+	}
+	p.records = append(p.records, record{who: who, from: r.number})
+	r.touch(node, e)
+	if e.live++; e.live == 1 {
+		r.want(s)
+	}
+}
+
+// unrefer ends a reference.
+func (h *Hub) unrefer(r *revisionOf, ref Ref, node string, who *referrer) {
+	s := h.source(ref.Source)
+	e := s.entries[ref.ObjectKey]
+	records := e.places[node].records
+	i := slices.IndexFunc(records, func(r record) bool { return r.who == who && r.to == 0 })
+	records[i].to = r.number
+	r.touch(node, e)
+	if e.live--; e.live == 0 {
+		r.want(s)
+	}
+}
+
+func (r *revisionOf) touch(node string, e *entry) {
+	const overhead = 1 << 6
+	r.places[node] = append(r.places[node], e)
+	r.size += overhead
+}
+
+func (r *revisionOf) want(s *source) {
+	if !slices.Contains(r.dirty, s) {
+		r.dirty = append(r.dirty, s)
+	}
+}
+
+// put gives an object another value. Of one that nobody refers to now it makes no revision, as nobody sees it.
+func (r *revisionOf) put(e *entry, v Value) {
+	last := &e.values[len(e.values)-1]
+	if last.Value.Equal(v) {
+		return
+	}
+	if last.State == Present {
+		r.size += last.Object.size()
+	}
+	if last.from == r.number {
+		last.Value = v
+	} else {
+		e.values = append(e.values, version{from: r.number, Value: v})
+	}
+	// That something isn't known any more is told to nobody.
+	if e.live > 0 && v.State != Unknown {
+		r.values = append(r.values, e)
+		for node := range e.places {
+			r.touch(node, e)
+		}
+	}
+}
+
+// commit publishes the revision, if it has anything, and forgets what has become too old.
+func (h *Hub) commit(r *revisionOf) {
+	for _, s := range r.dirty {
+		s.wake()
+	}
+	if len(r.values) == 0 && len(r.places) == 0 && !r.ready {
+		return
+	}
+	r.published = h.cfg.Clock.Now()
+	r.dirty = nil
+	h.number = r.number
+	h.recent = append(h.recent, r)
+	h.bytes += r.size
+	over := 0
+	for len(h.recent)-over > h.cfg.Revisions || h.bytes > h.cfg.Bytes && over < len(h.recent)-1 {
+		h.forget(h.recent[over])
+		over++
+	}
+	if over > 0 {
+		clear(h.recent[:over])
+		h.recent = h.recent[over:]
+	}
+	close(h.appended)
+	h.appended = make(chan struct{})
+}
+
+// forget takes out of the index what only a reader before the revision could ask for.
+func (h *Hub) forget(r *revisionOf) {
+	h.floor, h.floorPods = r.number, r.pods
+	h.bytes -= r.size
+	for node, entries := range r.places {
+		for _, e := range entries {
+			if p := e.places[node]; p != nil {
+				h.prune(e, node, p)
+			}
+		}
+	}
+	for _, e := range r.values {
+		e.prune(h.floor)
+	}
+}
+
+func (h *Hub) prune(e *entry, node string, p *place) {
+	p.records = slices.DeleteFunc(p.records, func(r record) bool { return r.to != 0 && r.to <= h.floor })
+	e.prune(h.floor)
+	if len(p.records) > 0 {
+		return
+	}
+	delete(e.places, node)
+	if delete(h.nodes[node], e.ref); len(h.nodes[node]) == 0 {
+		delete(h.nodes, node)
+	}
+	if len(e.places) == 0 {
+		delete(e.source.entries, e.ref.ObjectKey)
+	}
+}
+
+// prune forgets the values that others had replaced by the floor.
+func (e *entry) prune(floor uint64) {
+	old := 0
+	for old+1 < len(e.values) && e.values[old+1].from <= floor {
+		old++
+	}
+	e.values = slices.Delete(e.values, 0, old)
+}

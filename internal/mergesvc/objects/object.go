@@ -1,0 +1,144 @@
+package objects
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/manifest"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Object is one version of one object, encoded once for all who are sent it. It never changes.
+type Object struct {
+	ref     Ref
+	content *manifest.Object
+	slots   [slots]slot
+}
+
+// The encodings that are kept.
+const (
+	slotJSON = iota
+	slotProtobuf
+	slotReference
+	slots
+)
+
+// slot is one encoding, made when it is first asked for.
+type slot struct {
+	once sync.Once
+	data []byte
+	err  error
+}
+
+func newObject(ref Ref, content *manifest.Object) *Object { return &Object{ref: ref, content: content} }
+
+// Digest is podconfig.v1.Object.digest.
+func (o *Object) Digest() string { return o.content.Digest }
+
+// size is what the object takes in memory, nearly: as a value and in an encoding or two.
+func (o *Object) size() int {
+	const overhead = 1 << 10
+	if o.content.Secret != nil {
+		return overhead + 3*o.content.Secret.Size()
+	}
+	return overhead + 3*o.content.ConfigMap.Size()
+}
+
+// Encode is the object as the bytes of a podconfig.v1.Object. They are shared: callers must not change them.
+func (o *Object) Encode(format podconfigv1.PodFormat) ([]byte, error) {
+	var at int
+	switch format {
+	case podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED, podconfigv1.PodFormat_POD_FORMAT_JSON:
+		at = slotJSON
+	case podconfigv1.PodFormat_POD_FORMAT_PROTOBUF:
+		at = slotProtobuf
+	case podconfigv1.PodFormat_POD_FORMAT_REFERENCE:
+		at = slotReference
+	default:
+		return nil, fmt.Errorf("format %d isn't known", format)
+	}
+	s := &o.slots[at]
+	s.once.Do(func() {
+		// It stays so if encoding panics: nobody must take what isn't there for an empty object.
+		s.err = fmt.Errorf("encode %s of %s: it couldn't be encoded before", o.ref.ObjectKey, o.ref.Source)
+		m := &podconfigv1.Object{Ref: o.ref.Message(), Digest: o.Digest()}
+		err := o.addContent(m, at)
+		if err == nil {
+			s.data, err = proto.Marshal(m)
+		}
+		if s.err = err; err != nil {
+			s.err = fmt.Errorf("encode %s of %s: %w", o.ref.ObjectKey, o.ref.Source, err)
+		}
+	})
+	return s.data, s.err
+}
+
+// addContent adds what a slot's format has beside the reference and the digest.
+func (o *Object) addContent(m *podconfigv1.Object, at int) error {
+	switch at {
+	case slotJSON:
+		content, err := o.json()
+		m.Content = content
+		return err
+	case slotProtobuf:
+		content, err := o.protobuf()
+		m.Content = content
+		return err
+	default:
+		return nil
+	}
+}
+
+// json is the object as `kubectl get -o json` would show it, with the kind, which what an API server sends in a list lacks.
+func (o *Object) json() (*podconfigv1.Object_Json, error) {
+	var object any
+	if o.content.Secret != nil {
+		s := *o.content.Secret
+		s.SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(manifest.SecretKind.String()))
+		object = &s
+	} else {
+		c := *o.content.ConfigMap
+		c.SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(manifest.ConfigMapKind.String()))
+		object = &c
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	content := &structpb.Struct{}
+	if err := content.UnmarshalJSON(text); err != nil {
+		return nil, err
+	}
+	return &podconfigv1.Object_Json{Json: content}, nil
+}
+
+func (o *Object) protobuf() (*podconfigv1.Object_Protobuf, error) {
+	marshal := o.content.ConfigMap.Marshal
+	if o.content.Secret != nil {
+		marshal = o.content.Secret.Marshal
+	}
+	data, err := marshal()
+	if err != nil {
+		return nil, err
+	}
+	return &podconfigv1.Object_Protobuf{Protobuf: data}, nil
+}
+
+// Message is the reference as a message of the caller's own.
+func (r Ref) Message() *podconfigv1.ObjectRef {
+	return &podconfigv1.ObjectRef{
+		Kind: podconfigv1.ObjectKind(r.Kind), Namespace: r.Namespace, Name: r.Name, Source: r.Source, //nolint:gosec // Two kinds.
+	}
+}
+
+// RefOf is the reference that a message names.
+func RefOf(m *podconfigv1.ObjectRef) Ref {
+	return Ref{Source: m.GetSource(), ObjectKey: manifest.ObjectKey{
+		Kind: manifest.ObjectKind(m.GetKind()), Namespace: m.GetNamespace(), Name: m.GetName(),
+	}}
+}

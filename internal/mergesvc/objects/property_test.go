@@ -1,0 +1,234 @@
+package objects
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+)
+
+// reader is one consumer: a scope, a place, and what it holds.
+type reader struct {
+	name  string
+	scope Scope
+	at    uint64
+	held  map[Ref]string
+}
+
+// model is what has been put in.
+type model struct {
+	pods    map[string][]*manifest.Pod
+	files   map[string]string
+	told    map[string]string
+	wanted  map[string]bool
+	read    bool
+	readers []*reader
+}
+
+// snapshot is what a scope has to see, from the model alone.
+func (m *model) snapshot(s Scope) string {
+	seen := map[string]bool{}
+	for source, pods := range m.pods {
+		for _, p := range pods {
+			if s.Nodes != nil && !slices.Contains(s.Nodes, p.Spec.NodeName) || !s.Match(&revision.Pod{Object: p.Pod, Source: source}) {
+				continue
+			}
+			for _, ref := range p.Spec.ImagePullSecrets {
+				seen[source+":"+ref.Name+m.value(source, ref.Name)] = true
+			}
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(seen)), " ")
+}
+
+func (m *model) value(source, name string) string {
+	if source == "api" {
+		if value, ok := m.told[name]; ok {
+			return value
+		}
+		return "?"
+	}
+	if value, ok := m.files[name]; ok {
+		return "=" + value
+	}
+	if m.read {
+		return "-"
+	}
+	return "?"
+}
+
+// TestHistoryProperty: whatever pods and objects do, each scope sees what the model has; whoever follows revision by revision, however
+// late as long as the ring has what it missed, holds that too; and in the end nothing is left of what went.
+func TestHistoryProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		_, h := newHubs(Config{Revisions: 6})
+		m := &model{pods: map[string][]*manifest.Pod{}, files: map[string]string{}, told: map[string]string{}, wanted: map[string]bool{}}
+		label := func(l string) func(*revision.Pod) bool {
+			return func(p *revision.Pod) bool { return p.Object.Labels["l"] == l }
+		}
+		for name, s := range map[string]Scope{
+			"everything": everything(), "n1": {Nodes: []string{"n1"}, Match: everything().Match},
+			"n1 and n2": {Nodes: []string{"n1", "n2"}, Match: everything().Match}, "x": {Match: label("x")},
+			"x on n2": {Nodes: []string{"n2"}, Match: label("x")}, "file": {Match: func(p *revision.Pod) bool { return p.Source == "file" }},
+			"nothing": {Nodes: []string{}, Match: everything().Match},
+		} {
+			m.readers = append(m.readers, &reader{name: name, scope: s, at: h.Number(), held: map[Ref]string{}})
+		}
+		// past is what each reader saw at each revision.
+		past := map[string]map[uint64]string{}
+		secrets := []string{"a", "b", "c"}
+		pods := func(source string) []*manifest.Pod {
+			var out []*manifest.Pod
+			for i := range rapid.IntRange(0, 4).Draw(t, "pods") {
+				refs := rapid.SliceOfDistinct(rapid.SampledFrom(secrets), rapid.ID[string]).Draw(t, "refs")
+				out = append(out, user(fmt.Sprintf("%s-%d", source, i), rapid.SampledFrom([]string{"n1", "n2", "n3"}).Draw(t, "node"),
+					rapid.SampledFrom([]string{"x", "y"}).Draw(t, "label"), refs...))
+			}
+			return out
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"file": func(t *rapid.T) {
+				m.pods["file"], m.read = pods("file"), true
+				m.files = map[string]string{}
+				var objects []*manifest.Object
+				for _, name := range secrets {
+					if value := rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, name); value != "" {
+						m.files[name] = value
+						objects = append(objects, secret(name, value))
+					}
+				}
+				h.Apply(set("file", m.pods["file"], objects...))
+			},
+			"api": func(t *rapid.T) {
+				m.pods["api"] = pods("api")
+				h.Apply(set("api", m.pods["api"]))
+				// The source takes what it is offered at once, and then knows of nothing else.
+				h.Advance()
+				keys, _ := h.offer("api")
+				h.take("api")
+				if again, _ := h.offer("api"); len(again) != len(keys) {
+					h.take("api")
+					keys = again
+				}
+				m.wanted = map[string]bool{}
+				for _, k := range keys {
+					m.wanted[k.Name] = true
+				}
+				maps.DeleteFunc(m.told, func(name, _ string) bool { return !m.wanted[name] })
+			},
+			"told": func(t *rapid.T) {
+				name, value := rapid.SampledFrom(secrets).Draw(t, "name"), rapid.SampledFrom([]string{"-", "=1", "=2"}).Draw(t, "value")
+				var o *manifest.Object
+				if value != "-" {
+					o = secret(name, value[1:])
+				}
+				h.Put("api", key(name), o)
+				if m.wanted[name] {
+					m.told[name] = value
+				}
+			},
+			"a reader follows": func(t *rapid.T) {
+				rapid.SampledFrom(m.readers).Draw(t, "reader").follow(t, h)
+			},
+			"": func(t *rapid.T) {
+				for _, r := range m.readers {
+					now := h.Current(r.scope)
+					if diff := cmp.Diff(m.snapshot(r.scope), withSources(now)); diff != "" {
+						t.Fatalf("%s sees (-want +got):\n%s", r.name, diff)
+					}
+					if past[r.name] == nil {
+						past[r.name] = map[uint64]string{}
+					}
+					past[r.name][now.Number] = withSources(now)
+					for number, then := range past[r.name] {
+						at, kept := h.At(number, r.scope)
+						if kept != (number >= h.floor) {
+							t.Fatalf("revision %d of %d: kept is %v", number, h.number, kept)
+						}
+						if kept && withSources(at) != then {
+							t.Fatalf("%s saw %q at %d; now it is said to have seen %q", r.name, then, number, withSources(at))
+						}
+					}
+				}
+			},
+		})
+		for _, r := range m.readers {
+			r.follow(t, h)
+		}
+		h.Apply(set("file", nil))
+		h.Apply(set("api", nil))
+		for i := range 8 {
+			h.Apply(set("file", []*manifest.Pod{user("last", "n9", "x", fmt.Sprint("last-", i))}))
+		}
+		h.Apply(set("file", nil))
+		for h.floor < h.number {
+			h.forget(h.recent[0])
+			h.recent = h.recent[1:]
+		}
+		if len(h.nodes) > 0 || len(h.pods) > 0 || len(h.sources["file"].entries)+len(h.sources["api"].entries) > 0 || h.bytes != 0 {
+			t.Fatalf("left are %d nodes, %d pods, %d bytes", len(h.nodes), len(h.pods), h.bytes)
+		}
+	})
+}
+
+func withSources(s Snapshot) string {
+	var words []string
+	for _, item := range s.Items {
+		words = append(words, item.Ref.Source+":"+item.Ref.Name+valueText(item.Value))
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// follow takes a reader to the current state, and checks that it holds what it sees.
+func (r *reader) follow(t *rapid.T, h *Hub) {
+	for {
+		d, kept, _ := h.Next(r.at, r.scope)
+		if !kept {
+			now := h.Current(r.scope)
+			r.at, r.held = now.Number, map[Ref]string{}
+			for _, item := range now.Items {
+				if item.State != Unknown {
+					r.held[item.Ref] = valueText(item.Value)
+				}
+			}
+			break
+		}
+		if d.Number == r.at {
+			break
+		}
+		r.at = d.Number
+		for _, c := range d.Changes {
+			value := "-"
+			if c.Op == Put {
+				value = "=" + string(c.Object.content.Secret.Data["v"])
+			}
+			_, held := r.held[c.Ref]
+			switch {
+			case c.Op == Remove && !held && !c.Untold:
+				t.Fatalf("%s is told to remove %v, which it was never told of", r.name, c.Ref)
+			case c.Op == Remove:
+				delete(r.held, c.Ref)
+			default:
+				r.held[c.Ref] = value
+			}
+		}
+	}
+	for _, item := range h.Current(r.scope).Items {
+		if item.State != Unknown && r.held[item.Ref] != valueText(item.Value) {
+			t.Fatalf("%s holds %s%s; want %s", r.name, item.Ref.Name, r.held[item.Ref], valueText(item.Value))
+		}
+	}
+	for ref := range r.held {
+		if !slices.ContainsFunc(h.Current(r.scope).Items, func(i Item) bool { return i.Ref == ref }) {
+			t.Fatalf("%s holds %v, which it doesn't see", r.name, ref)
+		}
+	}
+}

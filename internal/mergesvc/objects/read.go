@@ -1,0 +1,194 @@
+package objects
+
+import (
+	"slices"
+	"time"
+
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+)
+
+// Scope is what a reader sees: the objects that pods refer to which match.
+type Scope struct {
+	// Nodes are those whose pods may match. Nil: any.
+	Nodes []string
+	// Match tells whether a pod of one of the nodes matches. It is called under the Hub's lock and must not call the Hub.
+	Match func(*revision.Pod) bool
+}
+
+// Op is what happened to an object that a reader sees, numbered as podconfig.v1.ObjectOperation.
+type Op int
+
+// The ops of a change.
+const (
+	Put Op = iota + 1
+	Remove
+	Absent
+)
+
+// Change is one op on one object.
+type Change struct {
+	Op  Op
+	Ref Ref
+	// Object is set for Put.
+	Object *Object
+	// Untold is set for a Remove of an object that wasn't known: a reader needn't be told unless it has it from before.
+	Untold bool
+}
+
+// Delta is what one revision changed for a reader.
+type Delta struct {
+	// Number is the revision. Without changes: the last one before which there was nothing for the reader.
+	Number uint64
+	// Pods is the revision of the pods' history that it was made at.
+	Pods      uint64
+	Published time.Time
+	// Changes are in the order of their ops, Remove, Put, Absent, and their references.
+	Changes []Change
+	// Ready is set if a source has become ready with it, or other sources are configured.
+	Ready bool
+}
+
+// Next is what the next revision after number changed for the scope, which has anything for it. If there is none it tells how far the
+// reader has come, with a channel that is closed when there are more. kept is false if it is no longer known what came after
+// number, or number was never reached.
+func (h *Hub) Next(number uint64, s Scope) (d Delta, kept bool, more <-chan struct{}) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if number < h.floor || number > h.number {
+		return Delta{}, false, h.appended
+	}
+	d = Delta{Number: number, Pods: h.podsAt(number)}
+	for _, r := range h.recent[number-h.floor:] {
+		d = Delta{Number: r.number, Pods: r.pods, Published: r.published, Changes: changes(r, s), Ready: r.ready}
+		if len(d.Changes) > 0 || d.Ready {
+			break
+		}
+	}
+	return d, true, h.appended
+}
+
+// podsAt is the revision of the pods' history that belongs to a revision in the ring.
+func (h *Hub) podsAt(number uint64) uint64 {
+	if number == h.floor {
+		return h.floorPods
+	}
+	return h.recent[number-h.floor-1].pods
+}
+
+// changes is what a revision changed for the scope.
+func changes(r *revisionOf, s Scope) []Change {
+	var touched []*entry
+	if s.Nodes == nil {
+		for _, entries := range r.places {
+			touched = append(touched, entries...)
+		}
+	} else {
+		for _, node := range s.Nodes {
+			touched = append(touched, r.places[node]...)
+		}
+	}
+	slices.SortFunc(touched, func(a, b *entry) int { return a.ref.Compare(b.ref) })
+	var out []Change
+	for _, e := range slices.Compact(touched) {
+		if c, ok := changeOf(e, r.number, s); ok {
+			out = append(out, c)
+		}
+	}
+	return InOrder(out)
+}
+
+// InOrder puts changes in the order of their ops.
+func InOrder(changes []Change) []Change {
+	slices.SortStableFunc(changes, func(a, b Change) int { return a.Op.order() - b.Op.order() })
+	return changes
+}
+
+// order is the op's place among those of a revision.
+func (o Op) order() int { return [...]int{Remove: 0, Put: 1, Absent: 2}[o] }
+
+// changeOf is what a revision changed of one object, if it did so for the scope.
+func changeOf(e *entry, number uint64, s Scope) (Change, bool) {
+	sees, saw := e.visible(number, s), e.visible(number-1, s)
+	is, was := e.at(number), e.at(number-1)
+	switch {
+	case !sees && saw:
+		return Change{Op: Remove, Ref: e.ref, Untold: was.State == Unknown}, true
+	case !sees, is.State == Unknown, saw && is.Equal(was):
+		return Change{}, false
+	default:
+		return asChange(e.ref, is), true
+	}
+}
+
+// asChange tells a value.
+func asChange(ref Ref, v Value) Change {
+	if v.State == Missing {
+		return Change{Op: Absent, Ref: ref}
+	}
+	return Change{Op: Put, Ref: ref, Object: v.Object}
+}
+
+// Snapshot is what a scope sees after one revision.
+type Snapshot struct {
+	Number uint64
+	// Pods is the revision of the pods' history that it was made at.
+	Pods uint64
+	// Items are the objects that pods of the scope refer to, in the order of their references.
+	Items []Item
+}
+
+// Item is an object and what is known of it.
+type Item struct {
+	Ref Ref
+	Value
+}
+
+// Has tells whether a consumer that holds the digest has the item; an empty one is that of what is missing.
+func (i Item) Has(digest string) bool {
+	return i.State == Missing && digest == "" || i.State == Present && i.Object.Digest() == digest
+}
+
+// Change is the op that tells the item; it must not be Unknown.
+func (i Item) Change() Change { return asChange(i.Ref, i.Value) }
+
+// Current is what the scope sees now, with all pods that the history has.
+func (h *Hub) Current(s Scope) Snapshot {
+	h.Advance()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.snapshot(h.number, s)
+}
+
+// At is what the scope saw after a revision. It is false if that is no longer known, or number was never reached.
+func (h *Hub) At(number uint64, s Scope) (Snapshot, bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if number < h.floor || number > h.number {
+		return Snapshot{}, false
+	}
+	return h.snapshot(number, s), true
+}
+
+func (h *Hub) snapshot(number uint64, s Scope) Snapshot {
+	out := Snapshot{Number: number, Pods: h.podsAt(number)}
+	seen := map[*entry]bool{}
+	see := func(entries map[Ref]*entry) {
+		for ref, e := range entries {
+			if !seen[e] && e.visible(number, s) {
+				seen[e] = true
+				out.Items = append(out.Items, Item{Ref: ref, Value: e.at(number)})
+			}
+		}
+	}
+	if s.Nodes == nil {
+		for _, entries := range h.nodes {
+			see(entries)
+		}
+	} else {
+		for _, node := range s.Nodes {
+			see(h.nodes[node])
+		}
+	}
+	slices.SortFunc(out.Items, func(a, b Item) int { return a.Ref.Compare(b.Ref) })
+	return out
+}

@@ -1,0 +1,272 @@
+package service_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/mergesvc"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/service"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// configure makes these the sources of the node.
+func (n *node) configure(names ...string) {
+	sources := make([]merge.Source, 0, len(names))
+	for _, name := range names {
+		sources = append(sources, merge.Source{Name: name})
+	}
+	n.hub.Configure(sources)
+}
+
+// wantList reads the next message, which must be a heartbeat at that revision with just these sources, those that are ready with "!".
+// Only if the revision held nothing for the consumer does it bear a cursor.
+func (s *stream) wantList(revision uint64, moves bool, sources ...string) {
+	s.t.Helper()
+	m := s.next()
+	h := m.GetHeartbeat()
+	var got []string
+	for _, src := range h.GetSources() {
+		got = append(got, src.GetName()+map[bool]string{true: "!"}[src.GetReady()])
+	}
+	if h == nil || h.GetRevision() != revision || strings.Join(got, " ") != strings.Join(sources, " ") {
+		s.t.Fatalf("the next message is %v; want a heartbeat at revision %d with the sources %v", m, revision, sources)
+	}
+	if (m.GetCursor() != nil) != moves || moves && m.GetCursor().GetRevision() != revision {
+		s.t.Errorf("the heartbeat at revision %d has the cursor %v; want one if and only if the revision held nothing else", revision, m.GetCursor())
+	}
+}
+
+// TestSourcesChange: each consumer gets the ops of a revision that configures other sources, and then at once a heartbeat with the
+// sources that it may know of; also if there are no ops for it.
+func TestSourcesChange(t *testing.T) {
+	n := start(t, options{})
+	n.set("file", "a: web()")
+	n.set("api", "x: web(uid=u1) job()")
+	all, updates := n.watch(reference(nil)), n.watch(in(snapshotAndUpdates, nil))
+	some := n.watch(filtered(&podconfigv1.PodFilter{Names: []string{"job"}}, nil))
+	apis := n.watch(filtered(&podconfigv1.PodFilter{Sources: []string{"api", "late"}}, nil))
+	all.want("ADD file: web", "ADD api: job")
+	all.want("synced")
+	updates.want("SET file: job web", "synced")
+	some.want("ADD api: job")
+	some.want("synced")
+	apis.want("ADD api: job")
+	apis.want("synced")
+
+	n.configure("api", "http")
+	u := all.want("REMOVE file: web", "ADD api: u1")
+	if first := u.messages[0].GetUpdate(); first.GetSourceReady() || first.GetObservedTime() == nil {
+		t.Errorf("the REMOVE says source_ready=%v, observed at %v; want a source that isn't ready, at some time", first.GetSourceReady(), first.GetObservedTime())
+	}
+	all.wantList(3, false, "api!", "http")
+	updates.want("REMOVE file: web", "SET : job u1")
+	updates.wantList(3, false, "api!", "http")
+	some.wantList(3, true, "api!", "http")
+	apis.want("ADD api: u1")
+	apis.wantList(3, false, "api!")
+
+	n.configure("late", "http", "api")
+	all.wantList(4, true, "late", "http", "api!")
+	updates.wantList(4, true, "late", "http", "api!")
+	some.wantList(4, true, "late", "http", "api!")
+	apis.wantList(4, true, "late", "api!")
+
+	n.configure("http")
+	all.want("REMOVE api: u1 job")
+	all.wantList(5, false, "http")
+	updates.want("REMOVE api: u1 job", "SET :")
+	updates.wantList(5, false, "http")
+	some.want("REMOVE api: job")
+	some.wantList(5, false, "http")
+	apis.want("REMOVE api: u1 job")
+	apis.wantList(5, false)
+	if m := updates.resumed(n, u.cursor); m == nil {
+		t.Error("a cursor of before isn't good any more")
+	}
+}
+
+// resumed is the first message of a stream of the same kind from that cursor.
+func (s *stream) resumed(n *node, cursor *podconfigv1.Cursor) *podconfigv1.WatchPodUpdatesResponse {
+	s.t.Helper()
+	return n.watch(reference(cursor)).next()
+}
+
+// TestResumeOverOtherSources: who was away while sources changed gets the revisions, and synced tells which sources there are now.
+// A connected consumer that fell behind is told at once.
+func TestResumeOverOtherSources(t *testing.T) {
+	for name, revisions := range map[string]int{"exact": 10, "coalesced": 1} {
+		t.Run(name, func(t *testing.T) {
+			n := start(t, options{revisions: revisions})
+			n.set("file", "a: web()")
+			n.set("api", "x: job()")
+			s := n.watch(reference(nil))
+			s.want("ADD file: web", "ADD api: job")
+			at := s.want("synced").cursor
+			n.configure("file")
+			n.configure("http", "file")
+			n.set("file", "a: web(image=2)")
+			s = n.watch(reference(at))
+			if name == "exact" {
+				s.want("REMOVE api: job")
+				s.want("UPDATE file: web")
+			} else {
+				s.want("REMOVE api: job", "UPDATE file: web")
+			}
+			m := s.next().GetSynced()
+			if len(m.GetSources()) != 2 || m.GetSources()[0].GetName() != "http" || m.GetSources()[0].GetReady() || !m.GetSources()[1].GetReady() {
+				t.Errorf("synced tells of %v; want http, which isn't ready, and file, which is", m.GetSources())
+			}
+			n.set("http", "")
+			s.want("ADD http:")
+		})
+	}
+}
+
+// TestFellBehindOverOtherSources: a consumer that doesn't read while sources change, and revisions fall out of the history, is told
+// which sources there are right after its catch-up.
+func TestFellBehindOverOtherSources(t *testing.T) {
+	n := start(t, options{revisions: 1})
+	n.set("file", "a: web()")
+	slow := n.gated(reference(nil))
+	for _, what := range []string{"the ADD", "synced"} {
+		if m := slow.waits(); m.GetHeartbeat() != nil {
+			t.Fatalf("the first message is %v; want %s", m, what)
+		}
+		slow.take()
+	}
+	n.set("file", "a: web(image=2)")
+	slow.waits()
+	n.configure("api", "file")
+	n.configure("http", "file")
+	n.set("file", "a: web(image=3)")
+	slow.take()
+	if m := slow.waits(); m.GetUpdate() == nil || m.GetUpdate().GetObservedTime() != nil {
+		t.Fatalf("it is caught up by %v; want an op of a catch-up", m)
+	}
+	slow.take()
+	h := slow.waits().GetHeartbeat()
+	if h.GetRevision() != 5 || len(h.GetSources()) != 2 || h.GetSources()[0].GetName() != "http" {
+		t.Errorf("the catch-up is followed by %v; want a heartbeat with http and file", h)
+	}
+	slow.take()
+}
+
+// TestKnownPodsOfASourceThatGoes: what the consumer holds of a source that goes, and podconfigd doesn't know, goes once all that are
+// left have spoken.
+func TestKnownPodsOfASourceThatGoes(t *testing.T) {
+	n := start(t, options{})
+	n.set("file", "")
+	s := n.watch(reference(nil, &podconfigv1.KnownPod{Uid: "lost", Source: "api"}))
+	s.want("synced")
+	n.configure("file")
+	s.want("REMOVE api: lost")
+	s.wantList(2, false, "file!")
+}
+
+// TestLists: the other calls follow the configuration too.
+func TestLists(t *testing.T) {
+	n := start(t, options{diff: true})
+	n.set("file", "a: web()")
+	n.set("api", "x: web(uid=u1)")
+	n.configure("http", "api")
+	resp, err := n.api.ListSources(t.Context(), &podconfigv1.ListSourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := resp.GetSources(); len(got) != 2 || got[0].GetName() != "http" || got[1].GetName() != "api" || got[1].GetPodCount() != 1 {
+		t.Errorf("ListSources tells of %v; want http and then api, with a pod", got)
+	}
+	_, err = n.api.DiffManifests(t.Context(), &podconfigv1.DiffManifestsRequest{Source: "file"})
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("DiffManifests of a source that went fails with %v; want NOT_FOUND", err)
+	}
+}
+
+// TestConflictIsListed: a pod that waits for another source's is a finding of its own source, and none once it is served.
+func TestConflictIsListed(t *testing.T) {
+	for _, text := range []string{"x: web(uid=u1)", "x: job(uid=web)"} {
+		n := start(t, options{})
+		n.set("api", text)
+		n.set("file", "a: web()")
+		check := func(waits string, want int) {
+			t.Helper()
+			for name, src := range n.sources() {
+				conflicts := 0
+				for _, f := range src.GetFindings() {
+					if f.GetSeverity() == podconfigv1.FindingSeverity_FINDING_SEVERITY_CONFLICT {
+						conflicts++
+					}
+				}
+				if wanted := map[bool]int{true: want}[name == waits]; conflicts != wanted {
+					t.Errorf("%s: %s has %d conflicts; want %d", text, name, conflicts, wanted)
+				}
+			}
+		}
+		check("api", 1)
+		n.configure("api", "file")
+		check("file", 1)
+		n.configure("file")
+		check("file", 0)
+	}
+}
+
+// TestPath: synced and every heartbeat have the path of their time, and a source that is a relay has its own.
+func TestPath(t *testing.T) {
+	paths := make(chan []*podconfigv1.RelayHop, 1)
+	hop := func(id string) *podconfigv1.RelayHop { return &podconfigv1.RelayHop{Id: id, Node: "node-" + id} }
+	path := []*podconfigv1.RelayHop{hop("own")}
+	c := newArmedClock()
+	n := start(t, options{clock: c, service: func(cfg *service.Config) {
+		cfg.Path = func() []*podconfigv1.RelayHop {
+			select {
+			case path = <-paths:
+			default:
+			}
+			return path
+		}
+		cfg.SourcePath = func(source string) []*podconfigv1.RelayHop {
+			if source == "api" {
+				return []*podconfigv1.RelayHop{hop("up")}
+			}
+			return nil
+		}
+	}})
+	words := func(hops []*podconfigv1.RelayHop) string {
+		out := ""
+		for _, h := range hops {
+			out += h.GetId() + "@" + h.GetNode() + " "
+		}
+		return out
+	}
+	s := n.watch(reference(nil))
+	if got := words(s.next().GetSynced().GetPath()); got != "own@node-own " {
+		t.Errorf("synced has the path %q; want only its own", got)
+	}
+	<-c.armed
+	paths <- []*podconfigv1.RelayHop{hop("own"), hop("up")}
+	c.Step(30 * time.Second)
+	if got := words(s.next().GetHeartbeat().GetPath()); got != "own@node-own up@node-up " {
+		t.Errorf("a heartbeat later has the path %q; want the new one", got)
+	}
+	sources := n.sources()
+	if got := words(sources["api"].GetPath()) + "and " + words(sources["file"].GetPath()); got != "up@node-up and " {
+		t.Errorf("the sources have the paths %q; want that of api only", got)
+	}
+}
+
+// TestScopedListOfSources: who may not see a source doesn't hear that it comes or goes.
+func TestScopedListOfSources(t *testing.T) {
+	n := start(t, options{hub: func(cfg *mergesvc.Config) { cfg.Sources = []merge.Source{{Name: "file"}, {Name: "api"}} }})
+	s := n.as(access.Caller{Identity: "tenant", Role: access.Consumer, Sources: []string{"api"}}).watch(reference(nil))
+	s.want("synced")
+	n.configure("api")
+	s.wantList(1, true, "api")
+	n.configure("secret", "api")
+	s.wantList(2, true, "api")
+}

@@ -1,0 +1,134 @@
+package service
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/podstream/podstream/internal/mergesvc/objects"
+	"github.com/podstream/podstream/internal/mergesvc/wire"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// The field numbers of the messages, as podconfig.v1 has them.
+const (
+	objectsUpdate    protowire.Number = 1
+	objectsContinued protowire.Number = 4
+	objectsCursor    protowire.Number = 5
+	updateOp         protowire.Number = 1
+	updateObjects    protowire.Number = 2
+)
+
+// joinSize is up to which size a message is copied into one piece: cheaper to send, and small enough to have twice.
+const joinSize = 32 << 10
+
+// operation is one op, and what it is about.
+type operation struct {
+	op      podconfigv1.ObjectOperation
+	changes []objects.Change
+}
+
+// operations gathers changes that stand in the order of their ops.
+func operations(changes []objects.Change) []operation {
+	var out []operation
+	for begin := 0; begin < len(changes); {
+		end := begin + 1
+		for end < len(changes) && changes[end].Op == changes[begin].Op {
+			end++
+		}
+		out = append(out, operation{podconfigv1.ObjectOperation(changes[begin].Op), changes[begin:end]}) //nolint:gosec // Few ops.
+		begin = end
+	}
+	return out
+}
+
+// send sends operations as one unit, in messages of wire.FragmentSize at most unless one object alone is larger. The last one bears the
+// cursor; without one, more follow.
+func (w *objectWatch) send(ops []operation, cursor *podconfigv1.Cursor) error {
+	var tail []byte
+	if cursor != nil {
+		data, err := proto.Marshal(cursor)
+		if err != nil {
+			return status.Error(codes.Internal, err.Error())
+		}
+		tail = protowire.AppendBytes(protowire.AppendTag(nil, objectsCursor, protowire.BytesType), data)
+	}
+	var waiting *objectMessage
+	next := func(m *objectMessage) error {
+		last := waiting
+		if waiting = m; last == nil {
+			return nil
+		}
+		return w.out.frame(last.frame(nil))
+	}
+	for _, o := range ops {
+		m := &objectMessage{op: o.op}
+		for _, c := range o.changes {
+			data, err := w.encode(c)
+			if err != nil {
+				return status.Error(codes.Internal, err.Error())
+			}
+			if m.size > 0 && m.size+len(data) > wire.FragmentSize {
+				if err := next(m); err != nil {
+					return err
+				}
+				m = &objectMessage{op: o.op}
+			}
+			m.objects, m.size = append(m.objects, data), m.size+len(data)
+		}
+		if err := next(m); err != nil {
+			return err
+		}
+	}
+	if waiting == nil {
+		return nil
+	}
+	return w.out.frame(waiting.frame(tail))
+}
+
+// encode is the object of a change in the consumer's format: the bytes that all consumers share, or the reference alone.
+func (w *objectWatch) encode(c objects.Change) ([]byte, error) {
+	if c.Object != nil {
+		return c.Object.Encode(w.encoding.Format)
+	}
+	return proto.Marshal(&podconfigv1.Object{Ref: c.Ref.Message()})
+}
+
+// objectMessage is one ObjectUpdate.
+type objectMessage struct {
+	op      podconfigv1.ObjectOperation
+	objects [][]byte
+	size    int
+}
+
+// frame puts the message together, around the objects' own bytes. The tail is what stands behind the update; without one, more
+// messages follow.
+func (m *objectMessage) frame(tail []byte) wire.Frame {
+	if tail == nil {
+		tail = protowire.AppendVarint(protowire.AppendTag(nil, objectsContinued, protowire.VarintType), 1)
+	}
+	op := protowire.AppendVarint(protowire.AppendTag(nil, updateOp, protowire.VarintType), uint64(m.op)) //nolint:gosec // Never negative.
+	body := len(op)
+	for _, o := range m.objects {
+		body += protowire.SizeTag(updateObjects) + protowire.SizeBytes(len(o))
+	}
+	head := protowire.AppendVarint(protowire.AppendTag(nil, objectsUpdate, protowire.BytesType), uint64(body)) //nolint:gosec // Never negative.
+	head = append(head, op...)
+	if body <= joinSize {
+		data := make([]byte, 0, len(head)+body+len(tail))
+		data = append(data, head...)
+		for _, o := range m.objects {
+			data = protowire.AppendBytes(protowire.AppendTag(data, updateObjects, protowire.BytesType), o)
+		}
+		return wire.Frame{mem.SliceBuffer(append(data, tail...))}
+	}
+	out := make(wire.Frame, 0, 2*len(m.objects)+1)
+	for _, o := range m.objects {
+		head = protowire.AppendVarint(protowire.AppendTag(head, updateObjects, protowire.BytesType), uint64(len(o)))
+		out = append(out, mem.SliceBuffer(head), mem.SliceBuffer(o))
+		head = nil
+	}
+	return append(out, mem.SliceBuffer(append(head, tail...)))
+}

@@ -1,0 +1,117 @@
+package podctl
+
+import (
+	"encoding/json"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// objectPrinter prints objects as rows, or as documents with their content.
+type objectPrinter struct {
+	// table is nil for documents.
+	table     *table
+	documents *documents
+	// ops is set if each line tells what happened, and not only what there is.
+	ops, wide bool
+}
+
+func (t *tool) newObjectPrinter(ops bool) *objectPrinter {
+	p := &objectPrinter{ops: ops, wide: t.output == outputWide}
+	if !t.output.isTable() {
+		p.documents = &documents{out: t.Stdout, output: t.output, stream: true}
+		return p
+	}
+	header := []string{"SOURCE", "KIND", "NAMESPACE", "NAME", "DIGEST"}
+	if ops {
+		header = append([]string{"OP"}, header...)
+	}
+	p.table = newTable(t.Stdout, header...)
+	return p
+}
+
+// objectDocument is one object as JSON or YAML.
+type objectDocument struct {
+	Op        string           `json:"op,omitempty"`
+	Source    string           `json:"source"`
+	Kind      string           `json:"kind"`
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Missing   bool             `json:"missing,omitempty"`
+	Digest    string           `json:"digest,omitempty"`
+	Object    *json.RawMessage `json:"object,omitempty"`
+}
+
+// object prints one object of an op.
+func (p *objectPrinter) object(op podconfigv1.ObjectOperation, o *podconfigv1.Object) error {
+	ref, word := o.GetRef(), enumWord(op, "OBJECT_OPERATION_", "UNSPECIFIED")
+	kind := kindText(ref.GetKind())
+	missing := op == podconfigv1.ObjectOperation_OBJECT_OPERATION_MISSING
+	if p.table == nil {
+		d := objectDocument{
+			Source: ref.GetSource(), Kind: kind, Namespace: ref.GetNamespace(), Name: ref.GetName(), Missing: missing, Digest: o.GetDigest(),
+		}
+		if p.ops {
+			d.Op = word
+		}
+		content, err := contentText(o.GetJson())
+		if err != nil {
+			return err
+		}
+		d.Object = content
+		return p.documents.print(d)
+	}
+	digest := o.GetDigest()
+	if !p.wide {
+		digest = shortDigest(digest)
+	}
+	if missing && !p.ops {
+		digest = "(missing)"
+	}
+	cells := []string{ref.GetSource(), kind, ref.GetNamespace(), ref.GetName(), digest}
+	if p.ops {
+		cells = append([]string{word}, cells...)
+	}
+	p.table.row(cells...)
+	return nil
+}
+
+// end prints what is left of a unit.
+func (p *objectPrinter) end() error {
+	if p.table == nil {
+		return nil
+	}
+	return p.table.flush()
+}
+
+func contentText(content *structpb.Struct) (*json.RawMessage, error) {
+	if content == nil {
+		return nil, nil //nolint:nilnil // Nothing is no failure.
+	}
+	text, err := content.MarshalJSON()
+	raw := json.RawMessage(text)
+	return &raw, err
+}
+
+func kindText(kind podconfigv1.ObjectKind) string {
+	switch kind {
+	case podconfigv1.ObjectKind_OBJECT_KIND_CONFIG_MAP:
+		return "ConfigMap"
+	case podconfigv1.ObjectKind_OBJECT_KIND_SECRET:
+		return "Secret"
+	default:
+		return enumWord(kind, "OBJECT_KIND_", "")
+	}
+}
+
+// shortDigest is enough of a digest to tell versions apart by eye.
+func shortDigest(digest string) string {
+	const length = 12
+	_, hex, ok := strings.Cut(digest, ":")
+	if !ok || len(hex) <= length {
+		return digest
+	}
+	return hex[:length]
+}

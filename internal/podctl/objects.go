@@ -1,0 +1,233 @@
+package podctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/podstream/podstream/client/stream"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// objectOptions are the flags of objects.
+type objectOptions struct {
+	filter podFilter
+	follow bool
+	life   signsOfLife
+}
+
+func (t *tool) objectsCommand() *cobra.Command {
+	var o objectOptions
+	cmd := &cobra.Command{
+		Use:   "objects",
+		Short: "Show the ConfigMaps and Secrets that the pods refer to",
+		Long: `Objects shows the ConfigMaps and Secrets that the pods which should run here refer to, each with the digest of its
+content, and those that are missing. With --watch it goes on to print every change, across reconnections, until Ctrl-C.
+
+With -o json and -o yaml each object comes with its content, that of Secrets too. The pods are chosen as those of watch are.`,
+		Example: `  podctl objects -n default
+  podctl objects --name web-node1 -o yaml   # with what is in them
+  podctl objects --watch`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.NoArgs(cmd, args); err != nil {
+				return err
+			}
+			return o.life.validate()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.newObjectLister(o).run(cmd.Context()) },
+	}
+	o.filter.addFlags(cmd.Flags())
+	cmd.Flags().BoolVarP(&o.follow, "watch", "w", false, "go on with every change")
+	o.life.addFlag(cmd.Flags())
+	return cmd
+}
+
+// objectLister prints one podconfigd's objects across any number of connections.
+type objectLister struct {
+	tool    *tool
+	options objectOptions
+	request *podconfigv1.WatchObjectsRequest // what is the same for every subscription
+	printer *objectPrinter
+
+	// cursor and held are what the next subscription goes on from.
+	cursor *podconfigv1.Cursor
+	held   map[objectName]string
+	// live is set once the current stream has brought something; connected, once any has.
+	live, connected bool
+	// broken is set from a reported break until the next stream is live.
+	broken bool
+}
+
+// objectName is an ObjectRef as a key.
+type objectName struct {
+	kind                    podconfigv1.ObjectKind
+	source, namespace, name string
+}
+
+func nameOf(r *podconfigv1.ObjectRef) objectName {
+	return objectName{r.GetKind(), r.GetSource(), r.GetNamespace(), r.GetName()}
+}
+
+func (t *tool) newObjectLister(o objectOptions) *objectLister {
+	request := &podconfigv1.WatchObjectsRequest{
+		Consumer: t.consumerName("podctl-objects"), Filter: o.filter.message, Format: podconfigv1.PodFormat_POD_FORMAT_JSON,
+	}
+	if t.output.isTable() {
+		request.Format = podconfigv1.PodFormat_POD_FORMAT_REFERENCE
+	}
+	if o.life.interval > 0 {
+		request.HeartbeatInterval = durationpb.New(o.life.interval)
+	}
+	return &objectLister{
+		tool: t, options: o, request: request, printer: t.newObjectPrinter(o.follow), held: map[objectName]string{},
+	}
+}
+
+// run lists, or watches until ctx is done or something is hopelessly wrong.
+func (l *objectLister) run(ctx context.Context) error {
+	if !l.options.follow {
+		ctx, cancel := l.tool.listContext(ctx)
+		defer cancel()
+		if err := l.subscribe(ctx); !errors.Is(err, errListed) {
+			return err
+		}
+		return nil
+	}
+	backoff := l.newBackoff()
+	for {
+		err := l.subscribe(ctx)
+		var own ownError
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // The user has ended it: that is no failure.
+		case errors.As(err, &own):
+			return own.error
+		case !l.connected || hopeless(err):
+			return err
+		}
+		if l.live {
+			backoff = l.newBackoff()
+			l.broken = true
+			l.tool.note("%v; reconnecting, to go on after revision %d", err, l.cursor.GetRevision())
+		}
+		timer := l.tool.Clock.NewTimer(backoff.Step())
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+func (l *objectLister) newBackoff() wait.Backoff { return (&watcher{tool: l.tool}).newBackoff() }
+
+// errListed ends the stream of a list that is complete.
+var errListed = errors.New("that is all")
+
+// subscribe follows one stream to its end, from where the last one left off.
+func (l *objectLister) subscribe(ctx context.Context) error {
+	conn, err := l.tool.podconfigd.connect(l.tool.userAgent())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l.live = false
+	l.request.ResumeAfter, l.request.KnownObjects = l.cursor, nil
+	for name, digest := range l.held {
+		l.request.KnownObjects = append(l.request.KnownObjects, &podconfigv1.KnownObject{Digest: digest, Ref: &podconfigv1.ObjectRef{
+			Kind: name.kind, Source: name.source, Namespace: name.namespace, Name: name.name,
+		}})
+	}
+	messages, err := podconfigv1.NewPodConfigServiceClient(conn).WatchObjects(ctx, l.request)
+	if err != nil {
+		return conn.explain(err)
+	}
+	alive := func() {}
+	if patience := l.tool.patience(l.options.life); patience > 0 {
+		watchdog := time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w for %v", stream.ErrSilent, patience)) })
+		defer watchdog.Stop()
+		alive = func() { watchdog.Reset(patience) }
+	}
+	var pending []*podconfigv1.WatchObjectsResponse
+	for {
+		m, err := messages.Recv()
+		alive()
+		switch cause := context.Cause(ctx); {
+		case err == nil:
+		case errors.Is(cause, stream.ErrSilent):
+			return fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, cause)
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, stream.ErrEnded)
+		default:
+			return conn.explain(err)
+		}
+		l.arrived()
+		if pending = append(pending, m); m.GetCursor() == nil {
+			if m.GetHeartbeat() != nil && len(pending) == 1 {
+				pending = nil
+			}
+			continue
+		}
+		if err := l.take(pending); err != nil {
+			return ownError{err}
+		}
+		l.cursor, pending = m.GetCursor(), nil
+		if m.GetSynced() != nil && !l.options.follow {
+			l.tellUnready(m.GetSynced())
+			return errListed
+		}
+	}
+}
+
+// take prints a unit and keeps what is held after it.
+func (l *objectLister) take(unit []*podconfigv1.WatchObjectsResponse) error {
+	for _, m := range unit {
+		for _, o := range m.GetUpdate().GetObjects() {
+			l.hold(m.GetUpdate().GetOp(), o)
+			if err := l.printer.object(m.GetUpdate().GetOp(), o); err != nil {
+				return err
+			}
+		}
+	}
+	return l.printer.end()
+}
+
+// hold keeps what an op leaves.
+func (l *objectLister) hold(op podconfigv1.ObjectOperation, o *podconfigv1.Object) {
+	if op == podconfigv1.ObjectOperation_OBJECT_OPERATION_REMOVE {
+		delete(l.held, nameOf(o.GetRef()))
+		return
+	}
+	// A missing one has no digest, which says just that.
+	l.held[nameOf(o.GetRef())] = o.GetDigest()
+}
+
+// arrived notes that the stream has brought something.
+func (l *objectLister) arrived() {
+	l.live, l.connected = true, true
+	if l.broken {
+		l.broken = false
+		l.tool.note("connected to podconfigd again")
+	}
+}
+
+// tellUnready says that a list may not be complete.
+func (l *objectLister) tellUnready(synced *podconfigv1.Synced) {
+	for _, s := range synced.GetSources() {
+		if !s.GetReady() {
+			l.tool.note("source %s can't tell all of its pods or objects yet: there may be more", s.GetName())
+		}
+	}
+	if len(l.held) == 0 {
+		l.tool.note("no pod refers to a ConfigMap or Secret that podconfigd knows")
+	}
+}
