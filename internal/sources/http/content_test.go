@@ -1,0 +1,220 @@
+package http
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+)
+
+const (
+	configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n"
+	// bad is named and unusable, nameless could be anything.
+	bad      = `{"metadata":{"name":"web"},"spec":{"containers":"none"}}`
+	nameless = `{"metadata":{"labels":{"app":"web"}}}`
+)
+
+// giving is a Source and its server.
+type giving struct {
+	*running
+	server *server
+}
+
+func give(t *testing.T, cfg Config) giving {
+	t.Helper()
+	s := newServer(t, nil)
+	cfg.URL = "http://" + s.addr
+	return giving{run(t, cfg), s}
+}
+
+// body is a poll that gets this body, and must give these origins and have so many pods served.
+func (g giving) body(body string, serves int, want ...string) manifest.Set {
+	g.t.Helper()
+	g.server.behave(ok(body))
+	set := g.expect(want...)
+	if g.serves() != serves {
+		g.t.Fatalf("%d pods are served, want %d", g.serves(), serves)
+	}
+	return set
+}
+
+// same tells whether the origins at these places are the same pointers.
+func same(a, b manifest.Set, places ...int) bool {
+	return !slices.ContainsFunc(places, func(i int) bool { return a.Origins[i] != b.Origins[i] })
+}
+
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	g := give(t, Config{})
+	// A single pod, as the kubelet takes it.
+	one := g.body(pod("web", "v1"), 1, "default/web=v1")
+	if o := one.Origins[0]; o.Name != "http://"+g.server.addr+"#default/web" || o.Pods[0].Name != "web-node" || len(o.Pods[0].Spec.Tolerations) != 0 {
+		t.Errorf("the origin is %+v", o)
+	}
+	// A list, and documents of YAML; what is the same pod is the same origin, whatever stands around it.
+	two := g.body(list(pod("web", "v1"), pod("db", "v1")), 2, "default/web=v1", "default/db=v1")
+	if one.Origins[0].Pods[0].UID != two.Origins[0].Pods[0].UID {
+		t.Error("the same pod has another UID in a list")
+	}
+	three := g.body(list(pod("new", "v1"), pod("db", "v1"), pod("web", "v2")), 3, "default/new=v1", "default/db=v1", "default/web=v2")
+	if three.Origins[1] != two.Origins[1] {
+		t.Error("what didn't change has another origin")
+	}
+	many := "# comment\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: prod}\nspec:\n  containers: [{name: a, image: v3}]\n---\n" +
+		list(pod("db", "v2")) + "\n---\n" + configMap
+	four := g.body(many, 2, "prod/web=v3", "default/db=v2", "ConfigMap default/settings object")
+	if five := g.body(strings.Replace(many, "v2", "v4", 1), 2, "prod/web=v3", "default/db=v4", "ConfigMap default/settings object"); !same(four, five, 0, 2) {
+		t.Error("documents that didn't change have other origins")
+	}
+	// Two of one name: the first has it.
+	g.body(list(pod("web", "v1"), pod("web", "v2")), 1, "default/web=v1", "default/web (2)=v2")
+	// An empty list says that there are none.
+	g.body(list(), 0)
+	if g.log.count("level=WARN") != 0 {
+		t.Errorf("the log has\n%s", g.log)
+	}
+}
+
+// An item that can't be used is held by itself.
+func TestBadItem(t *testing.T) {
+	t.Parallel()
+	g := give(t, Config{})
+	first := g.body(list(pod("web", "v1"), pod("db", "v1"), pod("old", "v1")), 3, "default/web=v1", "default/db=v1", "default/old=v1")
+	held := g.body(list(bad, pod("db", "v2"), pod("new", "v1")), 3, "default/web held", "default/db=v2", "default/new=v1")
+	if f := held.Origins[0].Findings; len(f) != 1 || f[0].Field != "spec.containers" || f[0].Severity != manifest.Error {
+		t.Errorf("the findings are %+v", f)
+	}
+	again := g.body(list(bad, pod("db", "v2")), 2, "default/web held", "default/db=v2")
+	if !same(held, again, 0, 1) {
+		t.Error("what didn't change has other origins")
+	}
+	if n := g.log.count("level=WARN"); n != 1 || g.log.count("Manifest can't be used", "#default/web", "spec.containers") != 1 {
+		t.Errorf("%d lines tell of the bad item:\n%s", n, g.log)
+	}
+	last := g.body(list(pod("web", "v1"), pod("db", "v2")), 2, "default/web=v1", "default/db=v2")
+	if last.Origins[0].Pods[0].UID != first.Origins[0].Pods[0].UID || g.log.count("Manifest can be used again", "#default/web") != 1 {
+		t.Errorf("after it was mended, the origin is %+v; log:\n%s", last.Origins[0], g.log)
+	}
+	// All bad, but each by its name.
+	g.body(list(bad), 1, "default/web held")
+	// An object that can't be used any more is what it was.
+	g.body(list(pod("web", "v1"))+"\n---\n"+configMap, 1, "default/web=v1", "ConfigMap default/settings object")
+	g.body(list(pod("web", "v1"))+"\n---\n"+strings.Replace(configMap, "{a: b}", "none", 1), 1, "default/web=v1", "ConfigMap default/settings object held")
+}
+
+// While there is an item that may be any, nothing is missing for sure.
+func TestNamelessItem(t *testing.T) {
+	t.Parallel()
+	g := give(t, Config{})
+	g.body(list(pod("web", "v1"), pod("db", "v1"))+"\n---\n"+configMap, 2, "default/web=v1", "default/db=v1", "ConfigMap default/settings object")
+	body := list(pod("db", "v2"), nameless, pod("new", "v1"))
+	held := g.body(body, 3, "default/db=v2", "item 2 held", "default/new=v1", "default/web held", "ConfigMap default/settings object held")
+	if o := held.Origins[3]; !isHeldFor(o, whyMissing) {
+		t.Errorf("the missing one's findings are %+v", o.Findings)
+	}
+	if warned := g.log.count("level=WARN"); warned != 3 || g.log.count("missing=2") != 1 {
+		t.Errorf("the log has\n%s", g.log)
+	}
+	// The same is the same, and so it is beside other changes.
+	if again := g.body(body, 3, show(held)...); !slices.Equal(held.Origins, again.Origins) {
+		t.Error("the same body has other origins")
+	}
+	next := g.body(list(pod("db", "v3"), nameless), 3, "default/db=v3", "item 2 held", "default/new held", "default/web held",
+		"ConfigMap default/settings object held")
+	if !slices.Equal(next.Origins[3:], held.Origins[3:]) {
+		t.Error("what is missing as before has other origins")
+	}
+	// Even a broken document doesn't hide the good ones.
+	g.body(pod("db", "v3")+"\n---\n}{\n", 3, "default/db=v3", "item 2 held", "default/new held", "default/web held",
+		"ConfigMap default/settings object held")
+	g.body(list(pod("db", "v3"), bad, nameless), 3, "default/db=v3", "default/web held", "item 3 held", "default/new held",
+		"ConfigMap default/settings object held")
+	// What was a bad item's, and is missing now, says so.
+	set := g.body(list(pod("db", "v3"), nameless), 3, "default/db=v3", "item 2 held", "default/web held", "default/new held",
+		"ConfigMap default/settings object held")
+	if !isHeldFor(set.Origins[2], whyMissing) {
+		t.Errorf("the findings are %+v", set.Origins[2].Findings)
+	}
+	g.body(list(pod("db", "v3")), 1, "default/db=v3")
+	if g.log.count("Manifest that couldn't be used is gone", "#item 2") != 2 || g.log.count("No item is missing any more") != 1 {
+		t.Errorf("the log has\n%s", g.log)
+	}
+}
+
+// A strict reader takes all or nothing.
+func TestStrict(t *testing.T) {
+	t.Parallel()
+	g := give(t, Config{Strict: true})
+	first := g.body(list(pod("web", "v1"), pod("db", "v1")), 2, "default/web=v1", "default/db=v1")
+	unknown := strings.Replace(pod("new", "v1"), `"spec"`, `"specs":{},"spec"`, 1)
+	body := list(pod("web", "v2"), unknown)
+	held := g.body(body, 2, "default/web=v1", "default/db=v1", "default/new held", "whole held")
+	if !same(first, held, 0, 1) || !isHeldFor(held.Origins[3], whyUnused) {
+		t.Errorf("the last good ones didn't stay as they were: %+v", held.Origins)
+	}
+	if again := g.body(body, 2, show(held)...); !slices.Equal(held.Origins, again.Origins) {
+		t.Error("the same body has other origins")
+	}
+	g.body(list(bad), 2, "default/web held", "default/db=v1", "whole held")
+	back := g.body(list(unknown, pod("web", "v3")), 2, "default/web=v1", "default/db=v1", "default/new held", "whole held")
+	if !same(first, back, 0, 1) {
+		t.Error("what isn't at fault any more has the finding of before")
+	}
+	g.body(list(nameless, pod("web", "v3")), 2, "default/web=v1", "default/db=v1", "item 1 held", "whole held")
+	g.body(list(pod("web", "v3")), 1, "default/web=v3")
+}
+
+// What an earlier life had is held as well, for as long as nobody can tell that it is gone.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		strict bool
+		serves int
+		want   []string
+	}{
+		"mixed":  {false, 2, []string{"default/db=v1", "item 2 held", "default/web held"}},
+		"strict": {true, 1, []string{"default/web held", "item 2 held", "whole held"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, ok(list(pod("db", "v1"), nameless)))
+			url := "http://" + s.addr
+			r := run(t, Config{URL: url, Known: []string{url + "#default/web"}, Strict: c.strict})
+			o := manifest.Parse([]byte(pod("web", "v0")), manifest.Options{Origin: url, OriginKind: manifest.URLKind, Node: "node"})
+			stored := &revision.Pod{
+				Object: o.Pods[0].Pod, Source: "http", Origin: url + "#default/web",
+				SpecDigest: o.Pods[0].SpecDigest, StatusDigest: o.Pods[0].StatusDigest, Created: 1, SpecChanged: 1, StatusChanged: 1,
+			}
+			r.merger = merge.New([]merge.Source{{Name: "http"}}, merge.Stored{Number: 1, Pods: []*revision.Pod{stored}})
+			r.expect(c.want...)
+			if r.serves() != c.serves {
+				t.Errorf("%d pods are served, want %d", r.serves(), c.serves)
+			}
+			s.behave(ok(list(pod("db", "v1"))))
+			r.expect("default/db=v1")
+			if r.serves() != 1 {
+				t.Errorf("%d pods are served", r.serves())
+			}
+		})
+	}
+}
+
+// One reading doesn't fill the log.
+func TestManyFindings(t *testing.T) {
+	t.Parallel()
+	g := give(t, Config{})
+	var items, want []string
+	for i := range 200 {
+		name := fmt.Sprint("p", i)
+		items = append(items, strings.Replace(bad, "web", name, 1))
+		want = append(want, "default/"+name+" held")
+	}
+	g.body(list(items...), 0, want...)
+	if n := g.log.count("level=WARN"); n != maxLogged+1 || g.log.count("items=150") != 1 {
+		t.Errorf("%d lines were logged", n)
+	}
+}

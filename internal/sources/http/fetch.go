@@ -1,0 +1,191 @@
+package http
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// maxRedirects is how many are followed.
+	maxRedirects = 10
+	// maxHeader is the most bytes that an answer's headers may have.
+	maxHeader = 256 << 10
+)
+
+// fetcher asks for one URL. Each request has connections of its own: one that is kept could be dead, or lead to a server that isn't
+// meant any more, and net/http writes what comes on it unasked to the process's log.
+type fetcher struct {
+	// url has no user and password: header has them.
+	url      *url.URL
+	header   http.Header
+	location string
+	timeout  time.Duration
+	trust    *trust
+	secrets  secrets
+	clock    clock.Clock
+}
+
+// answer is one that could be read.
+type answer struct {
+	// unchanged is set of a 304.
+	unchanged bool
+	body      []byte
+	validator validator
+}
+
+// errBody is in the errors of fetch that are about the body of an answer with status 200.
+var errBody = errors.New("read the body")
+
+// fetch asks once. Its errors name the URL, and have nothing that is secret.
+func (f *fetcher) fetch(ctx context.Context, last validator) (answer, error) {
+	a, err := f.ask(ctx, last)
+	if err != nil {
+		return answer{}, fmt.Errorf("GET %s: %w", f.location, err)
+	}
+	return a, nil
+}
+
+func (f *fetcher) ask(ctx context.Context, last validator) (answer, error) {
+	config, err := f.trust.load()
+	if err != nil {
+		return answer{}, err
+	}
+	ctx, end := f.limit(ctx)
+	defer end()
+	req := (&http.Request{Method: http.MethodGet, URL: f.url, Host: f.header.Get("Host")}).WithContext(ctx)
+	req.Header = f.headers(true, last)
+	client := &http.Client{
+		Transport: f.transport(ctx, config),
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			return f.redirect(req, via, last)
+		},
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, f.explain(ctx, err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotModified && last != validator{}:
+		return answer{unchanged: true}, nil
+	case resp.StatusCode != http.StatusOK:
+		return answer{}, f.refusal(resp)
+	}
+	body, err := readBody(resp)
+	if err != nil {
+		return answer{}, fmt.Errorf("%w: %w", errBody, f.explain(ctx, err))
+	}
+	return answer{body: body, validator: validatorOf(resp.Header)}, nil
+}
+
+// limit is a context that ends after the timeout, or when end is called. Either closes the request's connections.
+func (f *fetcher) limit(ctx context.Context) (limited context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := f.clock.NewTimer(f.timeout)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			cancel(context.DeadlineExceeded)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		waiting.Wait()
+	}
+}
+
+// refusal is the error of an answer that isn't 200.
+func (f *fetcher) refusal(resp *http.Response) error {
+	status := &statusError{code: resp.StatusCode}
+	if status.code == http.StatusTooManyRequests || status.code == http.StatusServiceUnavailable {
+		status.retryAfter = retryAfterHeader(resp.Header, f.clock.Now())
+	}
+	if host := resp.Request.URL.Host; host != f.url.Host {
+		return fmt.Errorf("redirected to %s: %w", host, status)
+	}
+	return status
+}
+
+// headers are those of a request, with the configured ones if it goes to the own host.
+func (f *fetcher) headers(own bool, last validator) http.Header {
+	h := http.Header{"Accept": {"application/json, application/yaml;q=0.9, */*;q=0.8"}, "User-Agent": {"podconfigd"}}
+	if own {
+		for name, values := range f.header {
+			h[name] = values
+		}
+	}
+	// net/http would decompress what it asked for without a limit.
+	h.Set("Accept-Encoding", "gzip")
+	last.setOn(h)
+	return h
+}
+
+// redirect decides on a redirect, and what the next request has.
+func (f *fetcher) redirect(req *http.Request, via []*http.Request, last validator) error {
+	switch {
+	case len(via) > maxRedirects:
+		return faultf("more than %d redirects", maxRedirects)
+	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
+		return fault("redirected to a URL that is neither http nor https")
+	case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme == "http":
+		return faultf("redirected from https to http://%s, which isn't followed", req.URL.Host)
+	}
+	own := sameHost(f.url, req.URL)
+	for _, r := range via {
+		// Another host may lead back to any path on ours, and must not choose who gets the credentials there.
+		own = own && sameHost(f.url, r.URL)
+	}
+	// This drops the Referer as well, which would have the query.
+	req.Header = f.headers(own, last)
+	return nil
+}
+
+// transport is one for a single request: every connection is closed when ctx ends.
+func (f *fetcher) transport(ctx context.Context, config *tls.Config) http.RoundTripper {
+	own := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		TLSClientConfig:        config.Clone(),
+		ForceAttemptHTTP2:      true,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+		// The context that the transport gives outlives the request's.
+		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
+			var dialer net.Dialer
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err == nil {
+				context.AfterFunc(ctx, func() { _ = conn.Close() })
+			}
+			return conn, err
+		},
+	}
+	other := own.Clone()
+	other.TLSClientConfig.Certificates = nil
+	return &byHost{url: f.url, own: own, other: other}
+}
+
+// byHost keeps the client certificate for the own host.
+type byHost struct {
+	url        *url.URL
+	own, other *http.Transport
+}
+
+// RoundTrip is part of http.RoundTripper.
+func (t *byHost) RoundTrip(req *http.Request) (*http.Response, error) {
+	if sameHost(t.url, req.URL) {
+		return t.own.RoundTrip(req)
+	}
+	return t.other.RoundTrip(req)
+}

@@ -1,0 +1,231 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/sources"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var _ sources.Source = (*Source)(nil)
+
+// patience is how long a test waits for what must come. Nothing waits so long unless it fails.
+const patience = 30 * time.Second
+
+// pod is an item of a list. The image makes versions of it.
+func pod(name, image string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q},"spec":{"containers":[{"name":"main","image":%q}]}}`, name, image)
+}
+
+func list(items ...string) string {
+	return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
+}
+
+// steps is a clock whose timers the test fires.
+type steps struct {
+	clock.RealClock
+	timers chan *step
+	// timeout is that of a request: it is over for the one under way when something is sent to expired.
+	timeout time.Duration
+	expired chan time.Time
+}
+
+type step struct {
+	wait time.Duration
+	c    chan time.Time
+}
+
+func (s steps) NewTimer(d time.Duration) clock.Timer {
+	if d == s.timeout {
+		return &step{c: s.expired}
+	}
+	t := &step{wait: d, c: make(chan time.Time, 1)}
+	s.timers <- t
+	return t
+}
+
+func (t *step) C() <-chan time.Time      { return t.c }
+func (t *step) Stop() bool               { return true }
+func (t *step) Reset(time.Duration) bool { return true }
+
+// running is a Source under test, and what came of it.
+type running struct {
+	t      testing.TB
+	sets   chan manifest.Set
+	clock  steps
+	timer  *step
+	log    *logBuffer
+	merger *merge.Merger
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// run starts a Source; the test's end ends it.
+func run(t testing.TB, cfg Config) *running {
+	t.Helper()
+	r := &running{
+		t: t, sets: make(chan manifest.Set, 1), clock: steps{timers: make(chan *step, 1)}, log: &logBuffer{},
+		merger: merge.New([]merge.Source{{Name: "http"}}, merge.Stored{}), done: make(chan error, 1),
+	}
+	r.clock.timeout, r.clock.expired = 10*time.Second, make(chan time.Time)
+	cfg.Node, cfg.Clock, cfg.Logger = "node", r.clock, slog.New(slog.NewTextHandler(r.log, nil))
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { r.done <- s.Run(ctx, func(set manifest.Set) { r.sets <- set }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := await(t, r.done, "the end of Run"); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return r
+}
+
+func await[T any](t testing.TB, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("waited in vain for %s", what)
+		panic("unreachable")
+	}
+}
+
+// poll is the next reading, and what the merge makes of it.
+func (r *running) poll() (manifest.Set, *revision.Revision) {
+	r.t.Helper()
+	r.ask()
+	return r.hear()
+}
+
+// ask begins a poll, hear awaits what comes of it.
+func (r *running) ask() {
+	if r.timer != nil {
+		r.timer.c <- time.Time{}
+	}
+}
+
+func (r *running) hear() (manifest.Set, *revision.Revision) {
+	r.t.Helper()
+	set := await(r.t, r.sets, "a set")
+	r.timer = await(r.t, r.clock.timers, "the wait for the next poll")
+	if set.Source != "http" || set.ReadTime.IsZero() || set.Err != nil && set.Origins != nil {
+		r.t.Errorf("the set is %+v", set)
+	}
+	return set, r.merger.Apply(set)
+}
+
+// expect is a poll that must give this.
+func (r *running) expect(want ...string) manifest.Set {
+	r.t.Helper()
+	set, _ := r.poll()
+	if set.Err != nil {
+		r.t.Fatalf("error %v, want %q", set.Err, want)
+	}
+	if got := show(set); !slices.Equal(got, want) {
+		r.t.Fatalf("the set is %q, want %q; log:\n%s", got, want, r.log)
+	}
+	return set
+}
+
+// fails is a poll that must give an error like this.
+func (r *running) fails(want string) error {
+	r.t.Helper()
+	r.ask()
+	return r.failed(want)
+}
+
+// timesOut is a poll that stalls, and must give an error like this when its time is over.
+func (r *running) timesOut(s *server, want string) error {
+	r.t.Helper()
+	r.ask()
+	await(r.t, s.stalled, "the request")
+	r.clock.expired <- time.Time{}
+	return r.failed(want)
+}
+
+func (r *running) failed(want string) error {
+	r.t.Helper()
+	set, rev := r.hear()
+	if set.Err == nil || !strings.Contains(set.Err.Error(), want) {
+		r.t.Fatalf("error %v, want %q; the set is %q", set.Err, want, show(set))
+	}
+	if rev != nil {
+		r.t.Errorf("an error changed something: %+v", rev)
+	}
+	return set.Err
+}
+
+// serves are the pods that consumers have.
+func (r *running) serves() int { return r.merger.Sources()[0].Pods }
+
+// show tells of a Set what tests care for: for each origin its name within the URL, its pods' images and objects, and "held".
+func show(set manifest.Set) []string {
+	lines := []string{}
+	for _, o := range set.Origins {
+		_, line, ok := strings.Cut(o.Name, "#")
+		if !ok {
+			line = "whole"
+		}
+		for _, p := range o.Pods {
+			line += "=" + p.Spec.Containers[0].Image
+		}
+		for range o.Objects {
+			line += " object"
+		}
+		if o.Held {
+			line += " held"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// logBuffer is a log that may be read while it is written.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// count is how many lines hold all the words.
+func (b *logBuffer) count(words ...string) int {
+	n := 0
+	for line := range strings.Lines(b.String()) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,79 @@
+package http
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+)
+
+// hiddenValue stands for what isn't shown of a URL.
+const hiddenValue = "…"
+
+// Location is a URL as it may be shown to everybody: without user and password, fragment, and the values of its query. It is what
+// the source's origins are named by.
+func Location(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(invalid URL)"
+	}
+	return locationOf(u)
+}
+
+func locationOf(u *url.URL) string {
+	shown := *u
+	shown.User, shown.Fragment, shown.RawFragment = nil, "", ""
+	if u.RawQuery != "" {
+		parts := strings.Split(u.RawQuery, "&")
+		for i, part := range parts {
+			// What has no "=" may be a key, or a value of its own.
+			if key, _, ok := strings.Cut(part, "="); ok {
+				parts[i] = key + "=" + hiddenValue
+			} else {
+				parts[i] = hiddenValue
+			}
+		}
+		shown.RawQuery = strings.Join(parts, "&")
+	}
+	return shown.String()
+}
+
+// parseURL is the URL to ask, without the fragment. Its errors don't quote it, as any part of what isn't well-formed may be the
+// password.
+func parseURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case raw == "":
+		return nil, errors.New("no URL")
+	case err != nil:
+		return nil, errors.New("the URL isn't valid (it isn't shown, as it may have a password)")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("the URL has to begin with http:// or https://")
+	case u.Hostname() == "":
+		return nil, errors.New("the URL has no host")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// sameHost tells whether what is for the host of one URL may be sent to that of another: to the same port, or to https in place of
+// http, both with their usual ports.
+func sameHost(own, other *url.URL) bool {
+	if !strings.EqualFold(own.Hostname(), other.Hostname()) {
+		return false
+	}
+	if own.Scheme == other.Scheme {
+		return port(own) == port(other)
+	}
+	return own.Scheme == "http" && other.Scheme == "https" && port(own) == "80" && port(other) == "443"
+}
+
+func port(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	default:
+		return "80"
+	}
+}

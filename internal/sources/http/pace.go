@@ -1,0 +1,73 @@
+package http
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	// maxRetryAfter is the longest that a server can have us wait.
+	maxRetryAfter = 5 * time.Minute
+	// leastWait is the least time between the end of a request and the next one, unless CheckFrequency is less.
+	leastWait = time.Second
+	// jitter is by which part a wait may be longer or shorter.
+	jitter = 0.1
+)
+
+// pace tells when to ask next.
+type pace struct {
+	every time.Duration
+	// random is in [0,1), anew with each call.
+	random func() float64
+	// failures is how many requests in a row failed.
+	failures int
+}
+
+// next is how long to wait after a request that took so long and ended with err.
+func (p *pace) next(took time.Duration, err error) time.Duration {
+	if err == nil {
+		p.failures = 0
+		return p.spread(p.every, took)
+	}
+	p.failures++
+	if wait := retryAfter(err); wait > 0 {
+		// Never before its time.
+		wait += time.Duration(float64(wait) * jitter * p.random())
+		return min(wait, maxRetryAfter)
+	}
+	wait := p.every
+	// Beyond 2^20 s every CheckFrequency is the shorter one.
+	if p.failures <= 20 {
+		wait = min(wait, time.Second<<p.failures)
+	}
+	return p.spread(wait, took)
+}
+
+// spread counts the wait from the beginning of the request.
+func (p *pace) spread(wait, took time.Duration) time.Duration {
+	wait += time.Duration(float64(wait) * jitter * (2*p.random() - 1))
+	return max(wait-took, min(leastWait, p.every))
+}
+
+// retryAfterHeader is for how long the server asks to be left alone, zero if it doesn't. A date is compared with the server's own.
+func retryAfterHeader(h http.Header, now time.Time) time.Duration {
+	value := h.Get("Retry-After")
+	if value == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return clampRetry(time.Duration(seconds) * time.Second)
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return clampRetry(at.Sub(now))
+}
+
+// clampRetry is the wait within its bounds: a server that asks for none isn't asked at once all the same.
+func clampRetry(wait time.Duration) time.Duration { return min(max(wait, leastWait), maxRetryAfter) }

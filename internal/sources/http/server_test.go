@@ -1,0 +1,165 @@
+package http
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// behaviour answers one request, and then the connection is closed. gone is closed when the client has closed it.
+type behaviour func(c net.Conn, req *http.Request, gone <-chan struct{})
+
+// server is a server that behaves as the test says.
+type server struct {
+	t    testing.TB
+	addr string
+
+	mu sync.Mutex
+	ln net.Listener
+	// handshake makes what is spoken over a connection. Nil in place of a connection: nothing.
+	handshake func(net.Conn) net.Conn
+	act       behaviour
+	requests  []*http.Request
+	// stalled is told of each request that never comes to an end.
+	stalled chan struct{}
+	conns   map[net.Conn]bool
+	wg      sync.WaitGroup
+}
+
+func newServer(t testing.TB, act behaviour) *server {
+	t.Helper()
+	s := &server{t: t, act: act, conns: map[net.Conn]bool{}, handshake: plain, addr: "127.0.0.1:0", stalled: make(chan struct{}, 1)}
+	s.open()
+	t.Cleanup(s.close)
+	return s
+}
+
+func plain(c net.Conn) net.Conn { return c }
+
+// open listens, at the same address as before.
+func (s *server) open() {
+	s.t.Helper()
+	ln, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ln, s.addr = ln, ln.Addr().String()
+	s.wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			s.wg.Go(func() { s.serve(c) })
+		}
+	})
+}
+
+// close ends all that is under way.
+func (s *server) close() {
+	s.mu.Lock()
+	s.ln.Close()
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+func (s *server) serve(c net.Conn) {
+	s.mu.Lock()
+	s.conns[c] = true
+	handshake, act := s.handshake, s.act
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+		_ = c.Close()
+	}()
+	conn := handshake(c)
+	if conn == nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	r := bufio.NewReader(conn)
+	req, err := http.ReadRequest(r)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.requests = append(s.requests, req)
+	s.mu.Unlock()
+	gone := make(chan struct{})
+	s.wg.Go(func() {
+		defer close(gone)
+		// The client sends nothing more: this ends when it goes.
+		_, _ = r.ReadByte()
+	})
+	act(conn, req, gone)
+}
+
+// behave is what the server does from now on.
+func (s *server) behave(act behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.act = act
+}
+
+func (s *server) shake(handshake func(net.Conn) net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handshake = handshake
+}
+
+// last is the last request.
+func (s *server) last() *http.Request {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) == 0 {
+		s.t.Fatal("there was no request")
+	}
+	return s.requests[len(s.requests)-1]
+}
+
+func (s *server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.requests)
+}
+
+// raw writes a text.
+func raw(text string) behaviour {
+	return func(c net.Conn, _ *http.Request, _ <-chan struct{}) { _, _ = c.Write([]byte(text)) }
+}
+
+// answering is an answer with a body, and its length.
+func answering(status int, body string, headers ...string) behaviour {
+	return raw(head(status, append(headers, fmt.Sprintf("Content-Length: %d", len(body)))...) + body)
+}
+
+func ok(body string, headers ...string) behaviour { return answering(200, body, headers...) }
+
+func head(status int, headers ...string) string {
+	return fmt.Sprintf("HTTP/1.1 %d %s\r\n%s\r\n\r\n", status, http.StatusText(status), strings.Join(append(headers, "Connection: close"), "\r\n"))
+}
+
+func gzipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(text))
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}

@@ -1,0 +1,118 @@
+package http
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxFile is far more than any certificate, key or bundle of CAs has.
+const maxFile = 1 << 20
+
+// trust is what TLS takes from the configured files. They are compared by content at each poll: a symbolic link that is switched, a
+// rename and a write in place all look alike.
+type trust struct {
+	caFile, certFile, keyFile string
+	log                       *slog.Logger
+
+	// config is made of the contents with sum. Nil until the files were good once.
+	config *tls.Config
+	sum    [sha256.Size]byte
+	// problem is what was logged last. Empty if the files are well.
+	problem string
+}
+
+// load is the configuration by the files as they are now. Files that were good once and aren't now leave what they said in use.
+func (t *trust) load() (*tls.Config, error) {
+	contents, err := t.read()
+	sum := sha256.Sum256(bytes.Join(contents, []byte{0}))
+	if err == nil && t.config != nil && sum == t.sum {
+		t.recover("TLS files are as before again")
+		return t.config, nil
+	}
+	var config *tls.Config
+	if err == nil {
+		config, err = t.parse(contents)
+	}
+	switch {
+	case err == nil:
+		if t.config != nil {
+			t.problem = ""
+			t.log.Info("Changed TLS files are in use")
+		}
+		t.config, t.sum = config, sum
+	case t.config == nil:
+		return nil, err
+	case err.Error() != t.problem:
+		t.problem = err.Error()
+		t.log.Warn("Changed TLS files can't be used; what they held before stays in use", "err", err)
+	}
+	return t.config, nil
+}
+
+func (t *trust) recover(message string) {
+	if t.problem != "" {
+		t.problem = ""
+		t.log.Info(message)
+	}
+}
+
+func (t *trust) read() ([][]byte, error) {
+	var contents [][]byte
+	for _, path := range []string{t.caFile, t.certFile, t.keyFile} {
+		var data []byte
+		if path != "" {
+			var err error
+			if data, err = readFile(path); err != nil {
+				return nil, fmt.Errorf("TLS files: %w", err)
+			}
+		}
+		contents = append(contents, data)
+	}
+	return contents, nil
+}
+
+func (t *trust) parse(contents [][]byte) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.caFile != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(contents[0]) {
+			return nil, fmt.Errorf("TLS files: %s holds no certificate", t.caFile)
+		}
+	}
+	if t.certFile != "" {
+		pair, err := tls.X509KeyPair(contents[1], contents[2])
+		if err != nil {
+			return nil, fmt.Errorf("TLS files: %s and %s: %w", t.certFile, t.keyFile, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// readFile reads a regular file. A pipe that nobody writes to must not stop the source.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s isn't a regular file", path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = errors.New(path + " is larger than any certificate")
+	}
+	return data, err
+}

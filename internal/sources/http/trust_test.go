@@ -1,0 +1,100 @@
+package http
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+)
+
+// peer is the name on the client's certificate, or empty.
+func peer(c net.Conn) string {
+	if certs := c.(*tls.Conn).ConnectionState().PeerCertificates; len(certs) > 0 {
+		return certs[0].Subject.CommonName
+	}
+	return ""
+}
+
+// Certificates and CAs are taken from their files as these are now; files that went bad leave in use what they held.
+func TestFilesAreReadAgain(t *testing.T) {
+	t.Parallel()
+	oldCA, newCA, dir := newAuthority(t, "old"), newAuthority(t, "new"), t.TempDir()
+	clients := x509.NewCertPool()
+	clients.AddCert(oldCA.cert)
+	asks := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, clients }
+	client := func(name string) (certFile, keyFile string) {
+		cert, key := oldCA.issue(name, time.Hour)
+		return file(t, dir, "client.pem", cert), file(t, dir, "client-key.pem", key)
+	}
+	peers := make(chan string, 1)
+	good := ok(list(pod("web", "v1")))
+	s := newServer(t, func(c net.Conn, req *http.Request, gone <-chan struct{}) {
+		peers <- peer(c)
+		good(c, req, gone)
+	})
+	s.shake(oldCA.speaks("127.0.0.1", time.Hour, asks))
+	certFile, keyFile := client("first")
+	r := run(t, Config{URL: "https://" + s.addr, CAFile: dir + "/ca.pem", CertFile: certFile, KeyFile: keyFile})
+	r.fails("ca.pem: no such file")
+	file(t, dir, "ca.pem", oldCA.pem)
+	r.expect("default/web=v1")
+	if name := <-peers; name != "first" {
+		t.Errorf("the client is %q", name)
+	}
+
+	client("second")
+	r.expect("default/web=v1")
+	if name := <-peers; name != "second" {
+		t.Errorf("after its files changed, the client is %q", name)
+	}
+
+	s.shake(newCA.speaks("127.0.0.1", time.Hour, asks))
+	r.fails("unknown authority")
+	file(t, dir, "ca.pem", append(slices.Clone(oldCA.pem), newCA.pem...))
+	r.expect("default/web=v1")
+	<-peers
+
+	file(t, dir, "client-key.pem", []byte("half a key"))
+	for range 3 {
+		r.expect("default/web=v1")
+		<-peers
+	}
+	if n := r.log.count("level=WARN", "Changed TLS files can't be used", "client-key.pem"); n != 1 {
+		t.Errorf("a bad file was told %d times:\n%s", n, r.log)
+	}
+	client("third")
+	r.expect("default/web=v1")
+	if name := <-peers; name != "third" {
+		t.Errorf("after its files were mended, the client is %q", name)
+	}
+}
+
+// The client certificate is for the configured host.
+func TestCertificateStaysAtHome(t *testing.T) {
+	t.Parallel()
+	ca, dir := newAuthority(t, "ca"), t.TempDir()
+	cert, key := ca.issue("client", time.Hour)
+	asks := func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }
+	peers := make(chan string, 2)
+	noting := func(then behaviour) behaviour {
+		return func(c net.Conn, req *http.Request, gone <-chan struct{}) {
+			peers <- peer(c)
+			then(c, req, gone)
+		}
+	}
+	other := newServer(t, noting(ok(list())))
+	own := newServer(t, noting(answering(302, "", "Location: https://"+other.addr)))
+	own.shake(ca.speaks("127.0.0.1", time.Hour, asks))
+	other.shake(ca.speaks("127.0.0.1", time.Hour, asks))
+	r := run(t, Config{
+		URL: "https://" + own.addr, CAFile: file(t, dir, "ca.pem", ca.pem),
+		CertFile: file(t, dir, "client.pem", cert), KeyFile: file(t, dir, "key.pem", key),
+	})
+	r.expect()
+	if first, second := <-peers, <-peers; first != "client" || second != "" {
+		t.Errorf("the own host saw %q, the other one %q", first, second)
+	}
+}

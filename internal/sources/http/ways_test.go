@@ -1,0 +1,278 @@
+package http
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/podstream/podstream/internal/manifest"
+)
+
+// way is one way in which a server can misbehave.
+type way struct {
+	name string
+	// tls: the server speaks TLS while it behaves.
+	tls bool
+	// act is what the server does with a request.
+	act behaviour
+	// shake is what it does before, in place of what it does while it behaves.
+	shake func(net.Conn) net.Conn
+	// refuse: nobody listens.
+	refuse bool
+	// stall is as act, and only ends by the timeout. It calls told once the request is under way.
+	stall func(c net.Conn, told func(), gone <-chan struct{})
+	// deaf: the server accepts the connection, and that is all.
+	deaf bool
+	// want is in the error.
+	want string
+	// wait is at least the time until the next poll.
+	wait time.Duration
+}
+
+// silent does nothing until the client gives up.
+func silent(_ net.Conn, told func(), gone <-chan struct{}) {
+	told()
+	<-gone
+}
+
+// dripping sends the beginning, and then one byte after the other for as long as anybody listens.
+func dripping(begin string) func(net.Conn, func(), <-chan struct{}) {
+	return func(c net.Conn, told func(), gone <-chan struct{}) {
+		_, _ = c.Write([]byte(begin))
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			if n == 10 {
+				told()
+			}
+			select {
+			case <-gone:
+				return
+			case <-tick.C:
+				_, _ = c.Write([]byte("a"))
+			}
+		}
+	}
+}
+
+func ways(t *testing.T, own, stranger *authority) []way {
+	good := list(pod("web", "v1"), pod("db", "v1"))
+	const chunked = "Transfer-Encoding: chunked"
+	large := strings.Repeat("# 11 MiB of comments\n", 11<<20/21+1)
+	zipped := gzipped(t, good)
+	return []way{
+		{name: "slow loris headers", stall: dripping("HTTP/1.1 200 OK\r\nX-Slow: "), want: "no complete answer within 10s"},
+		{name: "slow loris body", stall: dripping(head(200, "Content-Length: 1000000") + "{"), want: "no complete answer within 10s"},
+		{name: "half-open silent connection", stall: silent, want: "no complete answer within 10s"},
+		{name: "silent before TLS", tls: true, deaf: true, want: "no complete answer within 10s"},
+
+		{name: "truncated body", act: raw(head(200, fmt.Sprint("Content-Length: ", len(good))) + good[:len(good)/2]), want: "cut before the answer was complete"},
+		{name: "short Content-Length", act: raw(head(200, fmt.Sprint("Content-Length: ", len(good)/2)) + good), want: "this isn't valid"},
+		{name: "chunked cut off", act: raw(head(200, chunked) + fmt.Sprintf("%x\r\n%s\r\n", len(good), good)), want: "cut before the answer was complete"},
+		{name: "broken chunks", act: raw(head(200, chunked) + "nonsense\r\n" + good), want: "read the body"},
+		{name: "no length, cut off", act: raw(head(200) + good[:len(good)/2]), want: "doesn't tell how long it is"},
+		{name: "two lengths", act: raw(head(200, "Content-Length: 5", "Content-Length: 6") + good), want: "Content-Length"},
+
+		{name: "redirect loop", act: answering(302, "", "Location: /again"), want: "more than 10 redirects"},
+		{name: "redirect downgrade", tls: true, act: answering(301, "", "Location: http://127.0.0.1:1/"), want: "redirected from https to http://127.0.0.1:1"},
+		{name: "redirect to another scheme", act: answering(302, "", "Location: file:///etc/passwd"), want: "neither http nor https"},
+		{name: "redirect to nowhere", act: answering(302, ""), want: "status 302 Found"},
+
+		{name: "500", act: answering(500, "hunter2"), want: "status 500 Internal Server Error"},
+		{name: "503 with Retry-After", act: answering(503, "", "Retry-After: 100"), want: "status 503", wait: 100 * time.Second},
+		{name: "429 with Retry-After", act: answering(429, "", "Retry-After: 86400"), want: "status 429", wait: 5 * time.Minute},
+		{name: "404", act: answering(404, good), want: "status 404 Not Found"},
+		{name: "401", act: answering(401, ""), want: "status 401 Unauthorized"},
+		{name: "202", act: answering(202, good), want: "status 202 Accepted: only 200 OK is an answer with pods"},
+		{name: "204", act: raw(head(204)), want: "status 204 No Content: only 200 OK"},
+		{name: "206", act: answering(206, good), want: "status 206 Partial Content: only 200 OK"},
+		{name: "304 unasked", act: raw(head(304)), want: "status 304 Not Modified though the request wasn't conditional"},
+		{name: "a status that nobody knows", act: raw("HTTP/1.1 799 hunter2\r\nContent-Length: 0\r\n\r\n"), want: "status 799"},
+
+		{name: "11 MiB", act: ok(large), want: "read the body: the body is larger than 10 MiB"},
+		{name: "11 MiB announced, and none sent", act: func(c net.Conn, req *http.Request, gone <-chan struct{}) {
+			raw(head(200, fmt.Sprint("Content-Length: ", 11<<20)))(c, req, gone)
+			<-gone
+		}, want: "read the body: the body is larger than 10 MiB"},
+		{name: "11 MiB in chunks", act: raw(head(200, chunked) + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(large), large)), want: "read the body: the body is larger than 10 MiB"},
+		{name: "gzip bomb", act: ok(gzipped(t, strings.Repeat("a", 64<<20)), "Content-Encoding: gzip"), want: "read the body: the body is larger than 10 MiB"},
+		{name: "corrupt gzip", act: ok(zipped[:len(zipped)/2]+"hunter2"+zipped[len(zipped)/2:], "Content-Encoding: gzip"), want: "gzip encoding is broken"},
+		{name: "no gzip", act: ok(good, "Content-Encoding: gzip"), want: "gzip encoding is broken"},
+		{name: "cut gzip", act: ok(zipped[:len(zipped)-9], "Content-Encoding: gzip"), want: "cut before the answer was complete"},
+		{name: "empty gzip", act: ok("", "Content-Encoding: gzip"), want: "the body is empty"},
+		{name: "another encoding", act: ok(good, "Content-Encoding: br"), want: "encoding other than gzip"},
+
+		{name: "HTML by its type", act: ok(good, "Content-Type: text/html; charset=utf-8"), want: "this is an HTML page"},
+		{name: "HTML by its look", act: ok("\n <!DOCTYPE html><html><title>hunter2"), want: "this is an HTML page"},
+		{name: "empty", act: ok(""), want: "the body is empty"},
+		{name: "white space", act: ok(" \r\n\t\n"), want: "the body is empty"},
+		{name: "comments", act: ok("# nothing\n---\nnull\n"), want: "it has no document"},
+		{name: "wrong kind", act: ok(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}`), want: "nothing in the body can be used: kind"},
+		{name: "a list without items", act: ok(`{"apiVersion":"v1","kind":"PodList"}`), want: "items: is missing"},
+		{name: "a Status", act: ok(`{"apiVersion":"v1","kind":"Status","status":"Failure","message":"hunter2"}`), want: "nothing in the body can be used"},
+		{name: "binary garbage", act: ok("\x7fELF\x02\x00\x00\xff\xfe"), want: "NUL byte"},
+		{name: "half a JSON", act: ok(good[:len(good)-9]), want: "this isn't valid"},
+		{name: "bad YAML", act: ok("apiVersion: v1\nkind: Pod\n\tmetadata: hunter2\n"), want: "this isn't valid YAML"},
+		{name: "a sentence", act: ok("hunter2 is what I am"), want: "a manifest is an object"},
+
+		{name: "TLS unknown CA", tls: true, shake: stranger.speaks("127.0.0.1", time.Hour), want: "unknown authority"},
+		{name: "TLS expired", tls: true, shake: own.speaks("127.0.0.1", -time.Minute), want: "the server's certificate is valid from"},
+		{name: "TLS not yet valid", tls: true, shake: own.speaks("127.0.0.1", 9*time.Hour), want: "the server's certificate is valid from"},
+		{name: "TLS wrong name", tls: true, shake: own.speaks("other.example", time.Hour), want: "x509"},
+		{name: "TLS too old", tls: true, shake: own.speaks("127.0.0.1", time.Hour, func(c *tls.Config) {
+			c.MinVersion, c.MaxVersion = tls.VersionTLS11, tls.VersionTLS11
+		}), want: "tls: "},
+		{name: "plain HTTP answered to https", tls: true, shake: plainly, want: "HTTP response to HTTPS client"},
+
+		{name: "connection reset", act: func(c net.Conn, _ *http.Request, _ <-chan struct{}) {
+			_ = c.(*net.TCPConn).SetLinger(0)
+		}, want: "cut before the answer was complete"},
+		{name: "closed without an answer", act: raw(""), want: "cut before the answer was complete"},
+		{name: "refused", refuse: true, want: "connection refused"},
+		{name: "not HTTP", act: changing("SSH-2.0-%d-hunter2\r\n"), want: "malformed HTTP response …"},
+		{name: "huge headers", act: raw(head(200, "X-Large: "+strings.Repeat("a", 2*maxHeader)) + good), want: "headers exceeded"},
+	}
+}
+
+// changing writes another text each time.
+func changing(format string) behaviour {
+	var n atomic.Int64
+	return func(c net.Conn, _ *http.Request, _ <-chan struct{}) { fmt.Fprintf(c, format, n.Add(1)) }
+}
+
+// plainly answers TLS as a server does that doesn't speak it.
+func plainly(c net.Conn) net.Conn {
+	_, _ = c.Read(make([]byte, 1024))
+	_, _ = c.Write([]byte("HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"))
+	return nil
+}
+
+// Whatever a server does, the pods stay, the log tells it once, nothing secret is told, and the next good answer is believed.
+func TestWays(t *testing.T) {
+	t.Parallel()
+	own, stranger := newAuthority(t, "own"), newAuthority(t, "stranger")
+	ca := file(t, t.TempDir(), "ca.pem", own.pem)
+	for _, w := range ways(t, own, stranger) {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			w.test(t, own, ca)
+		})
+	}
+}
+
+func (w way) test(t *testing.T, own *authority, ca string) {
+	good := ok(list(pod("web", "v1"), pod("db", "v1")))
+	s, scheme, speak := newServer(t, good), "http", plain
+	if w.tls {
+		scheme, speak = "https", own.speaks("127.0.0.1", time.Hour)
+	}
+	s.shake(speak)
+	r := run(t, Config{
+		URL: scheme + "://admin:hunter2@" + s.addr + "/pods?token=hunter2", Headers: http.Header{"X-Token": {"hunter2"}},
+		CAFile: ca,
+	})
+	first := r.expect("default/web=v1", "default/db=v1")
+
+	w.begin(s)
+	for range 3 {
+		fails := r.fails
+		if w.stall != nil || w.deaf {
+			fails = func(want string) error { return r.timesOut(s, want) }
+		}
+		err := fails(w.want)
+		if !strings.HasPrefix(err.Error(), "GET "+scheme+"://"+s.addr+"/pods?token=…: ") {
+			t.Errorf("the error doesn't name the URL: %v", err)
+		}
+		if len(err.Error()) > 400 {
+			t.Errorf("the error is long: %v", err)
+		}
+		if r.timer.wait < w.wait || w.wait == 0 && r.timer.wait > 22*time.Second {
+			t.Errorf("the next poll is after %v", r.timer.wait)
+		}
+	}
+	if n := r.log.count("level=WARN"); n != 1 || r.log.count("level=ERROR") != 0 {
+		t.Errorf("a lasting error gave %d lines:\n%s", n, r.log)
+	}
+	if r.serves() != 2 {
+		t.Errorf("%d pods are served, want 2", r.serves())
+	}
+
+	if w.refuse {
+		s.open()
+	}
+	s.behave(good)
+	s.shake(speak)
+	again := r.expect("default/web=v1", "default/db=v1")
+	if !slices.Equal(first.Origins, again.Origins) {
+		t.Error("what didn't change has other origins")
+	}
+	if n := r.log.count("Pods can be read again"); n != 1 {
+		t.Errorf("the recovery was told %d times", n)
+	}
+	s.behave(ok(list(pod("web", "v2"))))
+	r.expect("default/web=v2")
+	if r.serves() != 1 {
+		t.Errorf("%d pods are served, want 1", r.serves())
+	}
+	if strings.Contains(r.log.String(), "hunter2") {
+		t.Errorf("the log tells a secret:\n%s", r.log)
+	}
+}
+
+// begin has the server misbehave.
+func (w way) begin(s *server) {
+	told := func() { s.stalled <- struct{}{} }
+	switch {
+	case w.refuse:
+		s.close()
+	case w.deaf:
+		s.shake(func(c net.Conn) net.Conn {
+			_, _ = c.Read(make([]byte, 1))
+			told()
+			// Until the client closes the connection.
+			_, _ = io.Copy(io.Discard, c)
+			return nil
+		})
+	case w.shake != nil:
+		s.shake(w.shake)
+	case w.stall != nil:
+		s.behave(func(c net.Conn, _ *http.Request, gone <-chan struct{}) { w.stall(c, told, gone) })
+	default:
+		s.behave(w.act)
+	}
+}
+
+// A server that is well every other time tells the truth every time.
+func TestFlapping(t *testing.T) {
+	t.Parallel()
+	body := list(pod("web", "v1"))
+	s := newServer(t, ok(body))
+	r := run(t, Config{URL: "http://" + s.addr})
+	var origins []*manifest.Origin
+	for i := range 5 {
+		s.behave(ok(body))
+		set := r.expect("default/web=v1")
+		if i > 0 && !slices.Equal(origins, set.Origins) {
+			t.Error("what didn't change has other origins")
+		}
+		origins = set.Origins
+		s.behave(answering(500, ""))
+		r.fails("status 500")
+		if r.timer.wait > 2200*time.Millisecond {
+			t.Errorf("after a first failure, the next poll is after %v", r.timer.wait)
+		}
+	}
+	if failed, again := r.log.count("level=WARN"), r.log.count("again"); failed != 5 || again != 4 {
+		t.Errorf("%d failures and %d recoveries were told, want 5 and 4:\n%s", failed, again, r.log)
+	}
+	if r.serves() != 1 {
+		t.Errorf("%d pods are served", r.serves())
+	}
+}
