@@ -1,0 +1,116 @@
+package apitest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// page is where a list goes on: a continue token.
+type page struct {
+	Version uint64
+	After   string
+}
+
+// list is a list, or an error.
+func (s *Server) list(r Request) runtime.Object {
+	selected, status := selectionOf(r)
+	if status != nil {
+		return status
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := page{Version: s.version}
+	objects := s.state.list(r.Resource)
+	if r.Continue != "" {
+		var ok bool
+		if at, ok = parsePage(r.Continue); !ok {
+			return badRequest("continue key is not valid")
+		}
+		if objects, ok = s.snapshots[at.Version][r.Resource]; !ok {
+			return expired("The provided continue parameter is too old")
+		}
+	} else if status := s.checkVersion(r.ResourceVersion); status != nil {
+		return status
+	}
+	var found []Object
+	for _, o := range objects {
+		if key(o) > at.After && selected.matches(r.Resource, o) {
+			found = append(found, o)
+		}
+	}
+	meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(at.Version, 10)}
+	if r.Limit > 0 && len(found) > r.Limit {
+		if s.snapshots[at.Version] == nil {
+			s.snapshots[at.Version] = map[string][]Object{}
+		}
+		s.snapshots[at.Version][r.Resource] = objects
+		found = found[:r.Limit]
+		meta.Continue = page{at.Version, key(found[r.Limit-1])}.String()
+	}
+	return asList(r.Resource, meta, found)
+}
+
+// get is an object, or an error.
+func (s *Server) get(r Request) runtime.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects[r.Resource][r.Namespace+"/"+r.Name]; o != nil {
+		return o
+	}
+	return notFound(r)
+}
+
+// checkVersion says what is wrong with a version that shall not be older. The caller holds the lock.
+func (s *Server) checkVersion(text string) *metav1.Status {
+	if text == "" {
+		return nil
+	}
+	version, err := strconv.ParseUint(text, 10, 64)
+	switch {
+	case err != nil:
+		return badRequest("Invalid value: " + strconv.Quote(text) + ": resourceVersion isn't a number")
+	case version > s.version:
+		return tooLarge(version, s.version)
+	default:
+		return nil
+	}
+}
+
+func asList(resource string, meta metav1.ListMeta, objects []Object) runtime.Object {
+	switch resource {
+	case "pods":
+		return &v1.PodList{TypeMeta: listType("PodList"), ListMeta: meta, Items: items[v1.Pod](objects)}
+	case "configmaps":
+		return &v1.ConfigMapList{TypeMeta: listType("ConfigMapList"), ListMeta: meta, Items: items[v1.ConfigMap](objects)}
+	default:
+		return &v1.SecretList{TypeMeta: listType("SecretList"), ListMeta: meta, Items: items[v1.Secret](objects)}
+	}
+}
+
+func listType(kind string) metav1.TypeMeta { return metav1.TypeMeta{Kind: kind, APIVersion: "v1"} }
+
+func items[T any](objects []Object) []T {
+	out := make([]T, 0, len(objects))
+	for _, o := range objects {
+		if item, ok := any(o).(*T); ok {
+			out = append(out, *item)
+		}
+	}
+	return out
+}
+
+func (p page) String() string {
+	text, _ := json.Marshal(p) // a number and a string: it can't fail
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func parsePage(token string) (page, bool) {
+	var p page
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	return p, err == nil && json.Unmarshal(text, &p) == nil
+}

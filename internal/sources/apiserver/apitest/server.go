@@ -1,0 +1,130 @@
+package apitest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/podstream/podstream/internal/access/accesstest"
+)
+
+// Config configures a Server.
+type Config struct {
+	// CA makes the Server use TLS, with a certificate that it issues, and ask clients for one of its own. Nil: plain HTTP.
+	CA *accesstest.CA
+}
+
+// Server is one API server. Make it with New.
+type Server struct {
+	t   testing.TB
+	cfg Config
+	tls *tls.Config
+	// address is where it listens each time that it is started.
+	address string
+	network network
+
+	mu sync.Mutex
+	// changed is closed, and made anew, with each change that Await may wait for.
+	changed chan struct{}
+	http    *http.Server
+	served  sync.WaitGroup
+
+	state
+	watchList WatchListMode
+	admitted  map[string]bool
+	answer    func(Request) *Reply
+	watches   map[*watch]struct{}
+	log       []Request
+}
+
+// New starts a server on a free port of loopback, and closes it when the test ends.
+func New(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	s := &Server{t: t, cfg: cfg, changed: make(chan struct{}), state: newState(), watches: map[*watch]struct{}{}}
+	if cfg.CA != nil {
+		s.tls = serverTLS(t, cfg.CA)
+	}
+	s.address = "127.0.0.1:0"
+	s.Start()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func serverTLS(t testing.TB, ca *accesstest.CA) *tls.Config {
+	t.Helper()
+	pair, err := tls.X509KeyPair(ca.Issue(accesstest.Request{CommonName: "apiserver", Server: true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(ca.PEM)
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair},
+		ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients,
+	}
+}
+
+// Start listens, at the same address each time. The objects of before are there again.
+func (s *Server) Start() {
+	s.t.Helper()
+	listener, err := net.Listen("tcp", s.address)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.address = listener.Addr().String()
+	server := &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ErrorLog:          log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: time.Minute,
+		TLSConfig:         s.tls.Clone(),
+	}
+	s.mu.Lock()
+	s.http = server
+	s.mu.Unlock()
+	listener = &faultListener{Listener: listener, network: &s.network}
+	// Serve's error is that the server was closed, which Stop does.
+	s.served.Go(func() {
+		if s.tls != nil {
+			_ = server.ServeTLS(listener, "", "")
+			return
+		}
+		_ = server.Serve(listener)
+	})
+}
+
+// Stop ends all connections and refuses further ones, until Start. It returns when no request is being served.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	server := s.http
+	s.http = nil
+	s.mu.Unlock()
+	if server == nil {
+		return
+	}
+	s.network.drop()
+	if err := server.Close(); err != nil {
+		s.t.Logf("close the API server: %v", err)
+	}
+	s.network.drop()
+	s.served.Wait()
+}
+
+// URL is where clients find it.
+func (s *Server) URL() string {
+	if s.tls != nil {
+		return "https://" + s.address
+	}
+	return "http://" + s.address
+}
+
+// notify wakes those who Await. The caller holds the lock.
+func (s *Server) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}

@@ -1,0 +1,105 @@
+package apitest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/google/uuid"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Object is a *v1.Pod, *v1.ConfigMap or *v1.Secret.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// state is the objects, and how they came to be. The Server's lock guards it.
+type state struct {
+	version uint64
+	// oldest is the first version that can still be watched from.
+	oldest uint64
+	// objects are by resource and by namespace/name. They aren't changed once they are here.
+	objects   map[string]map[string]Object
+	events    []event
+	snapshots map[uint64]map[string][]Object
+}
+
+// event is one change of an object. An object that was created has no before. One that was deleted has, as after, its last
+// state with the version of its deletion.
+type event struct {
+	version       uint64
+	resource      string
+	before, after Object
+	deleted       bool
+}
+
+func newState() state {
+	return state{
+		version: 1, oldest: 1,
+		objects:   map[string]map[string]Object{"pods": {}, "configmaps": {}, "secrets": {}},
+		snapshots: map[uint64]map[string][]Object{},
+	}
+}
+
+// put stores a copy of the object, with the next version.
+func (s *state) put(resource string, o Object) event {
+	s.version++
+	stored, _ := o.DeepCopyObject().(Object)
+	stored.GetObjectKind().SetGroupVersionKind(kinds[resource])
+	stored.SetResourceVersion(strconv.FormatUint(s.version, 10))
+	before := s.objects[resource][key(o)]
+	if stored.GetUID() == "" {
+		stored.SetUID(types.UID(uuid.NewString()))
+		if before != nil {
+			stored.SetUID(before.GetUID())
+		}
+	}
+	s.objects[resource][key(o)] = stored
+	return s.record(event{resource: resource, before: before, after: stored})
+}
+
+func (s *state) remove(resource string, before Object) event {
+	s.version++
+	delete(s.objects[resource], key(before))
+	after, _ := before.DeepCopyObject().(Object)
+	after.SetResourceVersion(strconv.FormatUint(s.version, 10))
+	return s.record(event{resource: resource, before: before, after: after, deleted: true})
+}
+
+func (s *state) record(e event) event {
+	e.version = s.version
+	s.events = append(s.events, e)
+	return e
+}
+
+// compact forgets how things came to be.
+func (s *state) compact() {
+	s.oldest, s.events = s.version, nil
+	clear(s.snapshots)
+}
+
+// list is the objects of a resource in the order of their names.
+func (s *state) list(resource string) []Object {
+	return slices.SortedFunc(maps.Values(s.objects[resource]), func(a, b Object) int { return cmp.Compare(key(a), key(b)) })
+}
+
+func key(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }
+
+func resourceOf(o Object) string {
+	switch o.(type) {
+	case *v1.Pod:
+		return "pods"
+	case *v1.ConfigMap:
+		return "configmaps"
+	case *v1.Secret:
+		return "secrets"
+	default:
+		return ""
+	}
+}

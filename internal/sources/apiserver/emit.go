@@ -1,0 +1,95 @@
+package apiserver
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/manifest"
+)
+
+// emitter hands batches over as sets. One goroutine uses it.
+type emitter struct {
+	log     *slog.Logger
+	clock   clock.PassiveClock
+	address string
+	out     func(manifest.Set)
+
+	// origins are in the order of their names. A slice that was handed over isn't changed.
+	origins []*manifest.Origin
+	// failing is the Err of the last set; logged is the one that was logged, until the server is watched again.
+	failing, logged string
+}
+
+// emit hands over what the batch makes: a good set, or one with an Err, or one after the other.
+func (e *emitter) emit(b batch) {
+	if len(b.changed) > 0 {
+		before := e.origins
+		e.origins = merge(before, b.changed)
+		e.logHeld(before, b.changed)
+	}
+	now := e.clock.Now()
+	if b.good {
+		e.failing = ""
+		e.out(manifest.Set{Source: Name, ReadTime: now, Origins: e.origins})
+	}
+	if b.watched && e.logged != "" {
+		e.logged = ""
+		e.log.Info("the API server can be read again")
+	}
+	if b.err == nil {
+		return
+	}
+	err := away(e.address, b.err)
+	if e.failing == err.Error() {
+		return
+	}
+	e.failing = err.Error()
+	e.out(manifest.Set{Source: Name, ReadTime: now, Err: err})
+	if e.logged != e.failing {
+		e.logged = e.failing
+		e.log.Warn("the API server can't be read; its pods are kept", "err", b.err)
+	}
+}
+
+// merge is the origins with the changes, in a slice of its own.
+func merge(origins []*manifest.Origin, changed map[string]*v1.Pod) []*manifest.Origin {
+	merged := make([]*manifest.Origin, 0, len(origins)+len(changed))
+	rest := origins
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
+		at, found := find(rest, name)
+		merged = append(merged, rest[:at]...)
+		if rest = rest[at:]; found {
+			rest = rest[1:]
+		}
+		if pod := changed[name]; pod != nil {
+			merged = append(merged, manifest.Received(name, pod))
+		}
+	}
+	return append(merged, rest...)
+}
+
+func find(origins []*manifest.Origin, name string) (int, bool) {
+	return slices.BinarySearchFunc(origins, name, func(o *manifest.Origin, name string) int { return cmp.Compare(o.Name, name) })
+}
+
+// logHeld logs the pods that can't be taken, once for each reason.
+func (e *emitter) logHeld(before []*manifest.Origin, changed map[string]*v1.Pod) {
+	for name, pod := range changed {
+		at, found := find(e.origins, name)
+		if !found || !e.origins[at].Held {
+			continue
+		}
+		origin := e.origins[at]
+		if was, ok := find(before, name); ok && slices.Equal(before[was].Findings, origin.Findings) {
+			continue
+		}
+		for _, f := range origin.Findings {
+			e.log.Warn("a pod can't be taken", "pod", name, "uid", pod.UID, "reason", f.Redacted().Message)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+var (
+	// errListTimeout is why a list that takes too long is given up.
+	errListTimeout = fmt.Errorf("it hasn't answered for %v", listTimeout)
+	// errCut is a watch that client-go takes for one that ended at once, as its connection broke.
+	errCut = errors.New("it cut the connection")
+	// errUnfinished makes a reflector ask for a list.
+	errUnfinished = fmt.Errorf("%d streaming lists ended before they were complete", maxUnfinished)
+)
+
+// away is what is said of a server that can't be read: what failed, once for each reason. So it has no port of this side in it,
+// which is another one each time.
+func away(address string, err error) error {
+	if answered(err) {
+		return fmt.Errorf("the API server at %s answers: %w; its pods are kept", address, err)
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	var operation *net.OpError
+	if errors.As(err, &operation) {
+		err = operation.Err
+	}
+	return fmt.Errorf("the API server at %s can't be reached: %w; its pods are kept", address, err)
+}
+
+// answered tells whether the server was reached, and said no.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+// rereads tells whether the reflector, on its own, asks again at once in another way.
+func rereads(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+}
+
+// unreadableVersion tells whether the server can't make sense of what it was asked.
+func unreadableVersion(err error) bool {
+	return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
+}
+
+// isEmpty tells client-go's stand-in for a watch whose connection broke from a watch.
+func isEmpty(w watch.Interface) bool {
+	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
+}

@@ -1,0 +1,125 @@
+package apiserver
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/time/rate"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/sources"
+)
+
+// RunObjects follows the wanted objects, each by a watch of its own, until ctx ends, and then returns nil; it never returns
+// another error. It calls out, always from the same goroutine, with each object when it is first known and after each change,
+// and with nil when it is known not to exist. If wanted is closed, the last set stays wanted. It doesn't need Run.
+func (s *Source) RunObjects(
+	ctx context.Context, wanted <-chan []sources.ObjectKey, out func(sources.ObjectKey, *manifest.Object),
+) error {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &followers{
+		source: s, out: out,
+		byKey: map[sources.ObjectKey]*follower{}, starts: rate.NewLimiter(50, 100), news: newNews(),
+	}
+	defer s.server.closeIdle()
+	defer f.running.Wait()
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case keys, ok := <-wanted:
+			if !ok {
+				wanted = nil
+				continue
+			}
+			f.want(ctx, keys)
+		case <-f.news.signal:
+			f.tell(f.news.take())
+		}
+	}
+}
+
+// followers are the watches of one RunObjects, in whose goroutine all of it is used.
+type followers struct {
+	source *Source
+	out    func(sources.ObjectKey, *manifest.Object)
+	byKey  map[sources.ObjectKey]*follower
+	// starts bounds how fast watches begin.
+	starts  *rate.Limiter
+	news    *news
+	running sync.WaitGroup
+}
+
+// want follows these objects and no others.
+func (f *followers) want(ctx context.Context, keys []sources.ObjectKey) {
+	stay := make(map[sources.ObjectKey]bool, len(keys))
+	for _, key := range keys {
+		stay[key] = true
+	}
+	for key, follower := range f.byKey {
+		if !stay[key] {
+			follower.stop()
+			delete(f.byKey, key)
+		}
+	}
+	for key := range stay {
+		if f.byKey[key] != nil {
+			continue
+		}
+		resource, example := kindOf(key.Kind)
+		if example == nil {
+			f.source.cfg.Logger.Warn("an object of a kind that isn't known is wanted", "kind", key.Kind.String())
+			continue
+		}
+		following, stop := context.WithCancel(ctx)
+		follower := &follower{
+			key: key, stop: stop, news: f.news,
+			log: f.source.cfg.Logger.With("kind", key.Kind.String(), "object", key.Namespace+"/"+key.Name),
+		}
+		f.byKey[key] = follower
+		f.running.Go(func() {
+			defer stop()
+			if f.starts.Wait(following) != nil {
+				return // it isn't wanted any more
+			}
+			r := &reader{
+				server: f.source.server, resource: resource, namespace: key.Namespace,
+				selector: fields.OneTermEqualSelector("metadata.name", key.Name), observer: follower,
+			}
+			f.source.reflect(following, r, example, follower)
+		})
+	}
+}
+
+// tell passes on what is still wanted.
+func (f *followers) tell(values map[*follower]*manifest.Object) {
+	for from, object := range values {
+		if f.byKey[from.key] != from {
+			continue
+		}
+		f.out(from.key, object)
+		if object != nil && immutable(object) {
+			from.stop()
+		}
+	}
+}
+
+func kindOf(kind manifest.ObjectKind) (resource string, example runtime.Object) {
+	switch kind {
+	case manifest.ConfigMapKind:
+		return "configmaps", &v1.ConfigMap{}
+	case manifest.SecretKind:
+		return "secrets", &v1.Secret{}
+	default:
+		return "", nil
+	}
+}
+
+func immutable(o *manifest.Object) bool {
+	is := func(flag *bool) bool { return flag != nil && *flag }
+	return o.ConfigMap != nil && is(o.ConfigMap.Immutable) || o.Secret != nil && is(o.Secret.Immutable)
+}

@@ -1,0 +1,238 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/sources"
+	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
+)
+
+// following is a RunObjects that runs, and what it told.
+type following struct {
+	t      *testing.T
+	wanted chan []sources.ObjectKey
+
+	mu      sync.Mutex
+	changed chan struct{}
+	told    []told
+}
+
+type told struct {
+	key    sources.ObjectKey
+	object *manifest.Object
+}
+
+func follow(t *testing.T, server *apitest.Server, logger *slog.Logger) *following {
+	t.Helper()
+	s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), Logger: logger})
+	f := &following{t: t, wanted: make(chan []sources.ObjectKey), changed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.RunObjects(ctx, f.wanted, f.take); err != nil {
+			t.Errorf("RunObjects returned %v", err)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(5 * time.Second):
+			t.Error("RunObjects hasn't ended 5 s after its context")
+		}
+	})
+	return f
+}
+
+func (f *following) take(key sources.ObjectKey, o *manifest.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told = append(f.told, told{key, o})
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *following) all() ([]told, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.told[:len(f.told):len(f.told)], f.changed
+}
+
+// next waits for the n-th thing told, counted from 1.
+func (f *following) next(n int) told {
+	f.t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	for {
+		all, changed := f.all()
+		if len(all) >= n {
+			return all[n-1]
+		}
+		select {
+		case <-changed:
+		case <-deadline.C:
+			f.t.Fatalf("there was no %d-th thing told", n)
+		}
+	}
+}
+
+func configKey(name string) sources.ObjectKey {
+	return sources.ObjectKey{Kind: manifest.ConfigMapKind, Namespace: "ns", Name: name}
+}
+
+func secretKey(name string) sources.ObjectKey {
+	return sources.ObjectKey{Kind: manifest.SecretKind, Namespace: "ns", Name: name}
+}
+
+func newConfigMap(name, value string) *v1.ConfigMap {
+	return &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{"key": value}}
+}
+
+func newSecret(name, value string) *v1.Secret {
+	return &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string][]byte{"key": []byte(value)}}
+}
+
+func TestObjectLife(t *testing.T) {
+	for name, mode := range map[string]apitest.WatchListMode{
+		"streaming": apitest.WatchListServed, "list": apitest.WatchListWithoutProgress,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+			server.WatchList(mode)
+			server.Put(newConfigMap("c", "1"), newConfigMap("not wanted", "1"))
+			f := follow(t, server, nil)
+			f.wanted <- []sources.ObjectKey{configKey("c")}
+			first := f.next(1)
+			if first.key != configKey("c") || first.object.ConfigMap.Data["key"] != "1" || first.object.ConfigMap.Kind != "ConfigMap" {
+				t.Errorf("told %+v", first)
+			}
+			server.AwaitWatches("configmaps", 1)
+			if w := server.View().Watches[0]; w.Namespace != "ns" || w.FieldSelector != "metadata.name=c" {
+				t.Errorf("the watch is %+v", w)
+			}
+			server.Put(newConfigMap("c", "2"))
+			if second := f.next(2); second.object.ConfigMap.Data["key"] != "2" || second.object.Digest == first.object.Digest {
+				t.Errorf("told %+v", second.object.ConfigMap)
+			}
+			server.Delete(newConfigMap("c", ""))
+			if gone := f.next(3); gone.object != nil {
+				t.Errorf("told %+v of an object that is gone", gone.object)
+			}
+			f.wanted <- []sources.ObjectKey{configKey("c"), secretKey("s")}
+			if missing := f.next(4); missing.object != nil || missing.key != secretKey("s") {
+				t.Errorf("told %+v of a Secret that was never there", missing)
+			}
+			server.AwaitWatches("secrets", 1)
+			server.Put(newSecret("s", "later"))
+			if s := f.next(5); string(s.object.Secret.Data["key"]) != "later" {
+				t.Errorf("told %+v of a Secret that came later", s)
+			}
+			f.wanted <- nil
+			server.AwaitWatches("configmaps", 0)
+			server.AwaitWatches("secrets", 0)
+		})
+	}
+}
+
+func TestImmutableObjectIsReadOnce(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	yes := true
+	immutable := newSecret("s", "1")
+	immutable.Immutable = &yes
+	server.Put(immutable)
+	f := follow(t, server, nil)
+	f.wanted <- []sources.ObjectKey{secretKey("s")}
+	f.next(1)
+	server.AwaitWatches("secrets", 0)
+	// Wanted on: it isn't read again. Wanted anew: it is.
+	f.wanted <- []sources.ObjectKey{secretKey("s"), configKey("c")}
+	f.next(2)
+	f.wanted <- []sources.ObjectKey{configKey("c")}
+	f.wanted <- []sources.ObjectKey{secretKey("s"), configKey("c")}
+	if again := f.next(3); again.key != secretKey("s") || again.object == nil {
+		t.Errorf("told %+v", again)
+	}
+}
+
+func TestObjectsWhileTheServerIsAway(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.Put(newConfigMap("stays", "1"), newConfigMap("goes", "1"))
+	f := follow(t, server, nil)
+	f.wanted <- []sources.ObjectKey{configKey("stays"), configKey("goes")}
+	f.next(2)
+	server.AwaitWatches("configmaps", 2)
+	server.Stop()
+	f.wanted <- []sources.ObjectKey{configKey("stays"), configKey("goes"), configKey("new")}
+	server.Delete(newConfigMap("goes", ""))
+	server.Put(newConfigMap("new", "1"))
+	server.Compact()
+	if all, _ := f.all(); len(all) != 2 {
+		t.Errorf("told %+v while the server was away", all[2:])
+	}
+	server.Start()
+	f.next(4)
+	server.AwaitWatches("configmaps", 3)
+	all, _ := f.all()
+	for _, told := range all[2:] {
+		if told.key == configKey("stays") || (told.object == nil) != (told.key == configKey("goes")) {
+			t.Errorf("told %+v when it was back", told)
+		}
+	}
+}
+
+func TestForbiddenObjectIsLoggedOnce(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.Put(newSecret("s", "hidden"))
+	server.Answer(func(apitest.Request) *apitest.Reply {
+		return apitest.Fail(http.StatusForbidden, metav1.StatusReasonForbidden, "no relationship found between node and this object")
+	})
+	log := &logText{}
+	f := follow(t, server, slog.New(slog.NewTextHandler(log, nil)))
+	f.wanted <- []sources.ObjectKey{secretKey("s")}
+	server.Await("tries", func(v apitest.View) bool { return v.Answered(isList) >= 5 })
+	if all, _ := f.all(); len(all) > 0 {
+		t.Errorf("told %+v of an object that can't be read", all)
+	}
+	// Granted later, as a node's authorizer does once it knows of the pod.
+	server.Answer(nil)
+	f.next(1)
+	lines := log.lines()
+	if len(lines) != 1 || !strings.Contains(lines[0], "no relationship found") || !strings.Contains(lines[0], "ns/s") {
+		t.Errorf("the log is\n%s", strings.Join(lines, "\n"))
+	}
+	if bytes.Contains([]byte(strings.Join(lines, "")), []byte("hidden")) {
+		t.Error("the log has the secret's value")
+	}
+}
+
+func TestManyObjectsAtOnce(t *testing.T) {
+	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	f := follow(t, server, nil)
+	var keys []sources.ObjectKey
+	for i := range 60 {
+		name := fmt.Sprintf("c%02d", i)
+		server.Put(newConfigMap(name, "1"), newSecret(name, "1"))
+		keys = append(keys, configKey(name), secretKey(name))
+	}
+	f.wanted <- keys
+	f.next(len(keys))
+	server.AwaitWatches("configmaps", 60)
+	server.AwaitWatches("secrets", 60)
+	f.wanted <- keys[:1]
+	server.AwaitWatches("configmaps", 1)
+	server.AwaitWatches("secrets", 0)
+}

@@ -1,0 +1,226 @@
+package apiserver
+
+import (
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// pods is where the reflector puts what it reads, and Run takes it from. It keeps the pods, and what changed since Run last
+// took it.
+type pods struct {
+	mine func(*v1.Pod) bool
+	// signal says that there is something to take.
+	signal chan struct{}
+
+	mu    sync.Mutex
+	known map[string]*v1.Pod
+	// open: a watch was opened since the last list or failure. away: nothing was read since the last failure.
+	open, away bool
+	next       batch
+}
+
+// batch is what happened since the last one was taken.
+type batch struct {
+	// changed is by namespace/name; nil is a pod that is gone.
+	changed map[string]*v1.Pod
+	// good: the server was read, so that what is known is current. err: it can't be now, which is after it was good.
+	good bool
+	err  error
+	// watched: it was read by a watch.
+	watched bool
+}
+
+var (
+	_ cache.ReflectorBookmarkStore = (*pods)(nil)
+	_ cache.TransformingStore      = (*pods)(nil)
+)
+
+func newPods(mine func(*v1.Pod) bool) *pods {
+	return &pods{
+		mine: mine, signal: make(chan struct{}, 1), known: map[string]*v1.Pod{}, next: batch{changed: map[string]*v1.Pod{}},
+	}
+}
+
+// take is what happened since.
+func (p *pods) take() batch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := p.next
+	p.next = batch{changed: map[string]*v1.Pod{}}
+	return taken
+}
+
+// Add puts a pod.
+func (p *pods) Add(obj any) error { return p.put(obj) }
+
+// Update puts a pod.
+func (p *pods) Update(obj any) error { return p.put(obj) }
+
+// Delete takes a pod away.
+func (p *pods) Delete(obj any) error {
+	pod, err := asPod(obj)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.event(podKey(pod), nil)
+	return nil
+}
+
+// Replace puts all the pods that there are.
+func (p *pods) Replace(list []any, _ string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	gone := make(map[string]bool, len(p.known))
+	for key := range p.known {
+		gone[key] = true
+	}
+	for _, obj := range list {
+		pod, err := asPod(obj)
+		if err != nil || !p.mine(pod) {
+			continue
+		}
+		key := podKey(pod)
+		delete(gone, key)
+		// A server that was set back to an older state may give one version to two contents.
+		if was := p.known[key]; was == nil || !equality.Semantic.DeepEqual(was, pod) {
+			p.set(key, pod)
+		}
+	}
+	for key := range gone {
+		p.set(key, nil)
+	}
+	p.read(p.open)
+	return nil
+}
+
+// Bookmark says that all is current.
+func (p *pods) Bookmark(string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.read(true)
+	return nil
+}
+
+// Resync does nothing; a reflector without a period never calls it.
+func (p *pods) Resync() error { return nil }
+
+// Transformer spares the reflector what isn't kept, while it collects a streaming list.
+func (p *pods) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		pod, err := asPod(obj)
+		if err != nil {
+			return obj, nil //nolint:nilerr // the store itself refuses it
+		}
+		if !p.mine(pod) {
+			return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}, nil
+		}
+		return pod, nil
+	}
+}
+
+// listing is part of observer, as are opened and failed.
+func (p *pods) listing() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open = false
+}
+
+func (p *pods) opened(initial bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open = true
+	switch {
+	case initial:
+		// What there is comes yet, and the reflector calls Replace then.
+	case p.away:
+		p.read(true)
+	default:
+		p.next.watched = true
+		p.wake()
+	}
+}
+
+func (p *pods) failed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open, p.away = false, true
+	p.next.err = err
+	p.wake()
+}
+
+func (p *pods) put(obj any) error {
+	pod, err := asPod(obj)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := podKey(pod)
+	was := p.known[key]
+	switch {
+	case !p.mine(pod):
+		p.event(key, nil)
+	case was == nil || was.UID != pod.UID || was.ResourceVersion != pod.ResourceVersion:
+		p.event(key, pod)
+	}
+	return nil
+}
+
+// event is a change that a watch told of. Those of other nodes' pods change nothing, and nobody is woken for them. The caller
+// holds the lock, here and below.
+func (p *pods) event(key string, pod *v1.Pod) {
+	if p.set(key, pod) || p.away {
+		p.read(true)
+	}
+}
+
+// set notes a change, and tells whether it is one.
+func (p *pods) set(key string, pod *v1.Pod) bool {
+	if _, ok := p.known[key]; !ok && pod == nil {
+		return false
+	}
+	if pod == nil {
+		delete(p.known, key)
+	} else {
+		p.known[key] = pod
+	}
+	p.next.changed[key] = pod
+	return true
+}
+
+func (p *pods) read(watched bool) {
+	p.away = false
+	p.next.good, p.next.err = true, nil
+	p.next.watched = p.next.watched || watched
+	p.wake()
+}
+
+func (p *pods) wake() {
+	select {
+	case p.signal <- struct{}{}:
+	default:
+	}
+}
+
+// asPod takes a pod that was just read, and strips it of what nobody needs.
+func asPod(obj any) (*v1.Pod, error) {
+	pod, ok := obj.(*v1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("it is a %T, not a pod", obj)
+	}
+	if pod.Namespace == "" || pod.Name == "" || pod.UID == "" {
+		return nil, fmt.Errorf("pod %q of namespace %q has UID %q: one of them is missing", pod.Name, pod.Namespace, pod.UID)
+	}
+	pod.ManagedFields = nil
+	pod.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
+	return pod, nil
+}
+
+func podKey(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }

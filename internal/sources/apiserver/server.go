@@ -1,0 +1,125 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
+)
+
+// server is the API server, and the connections to it.
+type server struct {
+	// address is for people: scheme and host.
+	address   string
+	client    rest.Interface
+	transport http.RoundTripper
+}
+
+// codecs has the core types only; client-go's own scheme would link all of Kubernetes' API groups.
+var codecs = func() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
+	if err := v1.AddToScheme(scheme); err != nil {
+		panic(err) // two types of one name: a fault of this program
+	}
+	return serializer.NewCodecFactory(scheme)
+}()
+
+// clientConfig finds the client's configuration.
+func clientConfig(cfg Config) (*rest.Config, error) {
+	switch {
+	case cfg.RESTConfig != nil:
+		return rest.CopyConfig(cfg.RESTConfig), nil
+	case cfg.InCluster:
+		client, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("source api: the service account of this pod: %w", err)
+		}
+		return client, nil
+	case cfg.Kubeconfig != "":
+		client, err := readKubeconfig(cfg.Kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("source api: kubeconfig %s: %w", cfg.Kubeconfig, err)
+		}
+		return client, nil
+	default:
+		return nil, errors.New("source api: no kubeconfig")
+	}
+}
+
+func readKubeconfig(path string) (*rest.Config, error) {
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := clientcmd.ResolveLocalPaths(config); err != nil {
+		return nil, err
+	}
+	return clientcmd.NewDefaultClientConfig(*config, &clientcmd.ConfigOverrides{}).ClientConfig()
+}
+
+// connect makes the client, which has connections of its own.
+func connect(cfg *rest.Config) (*server, error) {
+	cfg.APIPath, cfg.GroupVersion = "/api", &v1.SchemeGroupVersion
+	cfg.NegotiatedSerializer = codecs.WithoutConversion()
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	// Watches aren't counted; lists are as many as the objects that pods refer to, at the start.
+	cfg.QPS, cfg.Burst = 100, 500
+	// A warning would be one for each request, of what nobody here can change.
+	cfg.WarningHandlerWithContext = rest.NoWarnings{}
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = "podstream-podconfigd"
+	}
+	if cfg.Dial == nil && cfg.Transport == nil {
+		cfg.Dial = (&net.Dialer{
+			Timeout:         10 * time.Second,
+			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3},
+		}).DialContext
+	}
+	if file := cfg.BearerTokenFile; file != "" {
+		// client-go's own way keeps a token for 50 s even if it is refused.
+		cfg.BearerToken, cfg.BearerTokenFile = "", ""
+		cfg.Wrap(transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(file)))
+	}
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("source api: the server's address: %w", err)
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("source api: credentials for %s: %w", base.Host, err)
+	}
+	restClient, err := rest.RESTClientForConfigAndClient(cfg, client)
+	if err != nil {
+		return nil, fmt.Errorf("source api: client for %s: %w", base.Host, err)
+	}
+	address := url.URL{Scheme: base.Scheme, Host: base.Host}
+	return &server{address: address.String(), client: restClient, transport: client.Transport}, nil
+}
+
+// closeIdle closes the connections that nobody uses.
+func (s *server) closeIdle() { utilnet.CloseIdleConnectionsFor(s.transport) }
+
+// get begins a request. It isn't repeated beneath: each failure is to be known.
+func (s *server) get(resource, namespace string, options *metav1.ListOptions) *rest.Request {
+	return s.client.Get().Resource(resource).Namespace(namespace).
+		VersionedParams(options, metav1.ParameterCodec).MaxRetries(0)
+}
+
+// list asks for a list, or a page of one.
+func (s *server) list(ctx context.Context, resource, namespace string, options *metav1.ListOptions) (runtime.Object, error) {
+	return s.get(resource, namespace, options).Do(ctx).Get()
+}

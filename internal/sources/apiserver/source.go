@@ -1,0 +1,152 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/sources"
+)
+
+const (
+	// Name is the source's name. There is only one of its kind.
+	Name = "api"
+	// AllNodes among Config.Nodes means the pods of every node.
+	AllNodes = "*"
+	// gather is how long after a set what comes waits for the next one.
+	gather = 5 * time.Millisecond
+	// watchBurst is how many watches a reflector may begin at once.
+	watchBurst = 10
+)
+
+// Config configures a Source. Exactly one of Kubeconfig, InCluster and RESTConfig is set.
+type Config struct {
+	// Kubeconfig is the path of a kubeconfig file. Its current context is used.
+	Kubeconfig string
+	// InCluster takes the service account of the pod that this runs in.
+	InCluster bool
+	// RESTConfig is the client's configuration itself. It is copied.
+	RESTConfig *rest.Config
+	// Node is the name of the node whose pods are read.
+	Node string
+	// Nodes are the nodes whose pods are read, if not only those of Node. AllNodes among them: of all.
+	Nodes []string
+	// Clock: nil means the system's.
+	Clock clock.WithTicker
+	// Logger is told when the server goes and comes back, and what can't be taken. Nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Source reads one API server. Make it with New.
+type Source struct {
+	cfg    Config
+	server *server
+	nodes  []string // nil: all
+	// backoff is between the tries of a reflector; tests have a shorter one.
+	backoff wait.Backoff
+	// pace is how often a reflector begins a watch, after the first watchBurst.
+	pace rate.Limit
+}
+
+var _ sources.ObjectSource = (*Source)(nil)
+
+// New makes a Source. It reads the kubeconfig and the files that it names, and connects to nothing yet.
+func New(cfg Config) (*Source, error) {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	s := &Source{cfg: cfg, backoff: wait.Backoff{
+		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 15 * time.Second, Steps: math.MaxInt32,
+	}, pace: rate.Every(time.Second)}
+	if !slices.Contains(cfg.Nodes, AllNodes) {
+		s.nodes = slices.Compact(slices.Sorted(slices.Values(cfg.Nodes)))
+		if len(s.nodes) == 0 {
+			s.nodes = []string{cfg.Node}
+		}
+		if slices.Contains(s.nodes, "") {
+			return nil, errors.New("source api: a node without a name")
+		}
+	}
+	client, err := clientConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if s.server, err = connect(client); err != nil {
+		return nil, err
+	}
+	s.cfg.Logger = cfg.Logger.With("source", Name, "server", s.server.address)
+	return s, nil
+}
+
+// selector is what the API server selects pods by.
+func (s *Source) selector() fields.Selector {
+	if len(s.nodes) == 1 {
+		return fields.OneTermEqualSelector("spec.nodeName", s.nodes[0])
+	}
+	return fields.OneTermNotEqualSelector("spec.nodeName", "")
+}
+
+// mine tells whether a pod is of a node that this source is for.
+func (s *Source) mine(pod *v1.Pod) bool {
+	if s.nodes == nil {
+		return pod.Spec.NodeName != ""
+	}
+	_, found := slices.BinarySearch(s.nodes, pod.Spec.NodeName)
+	return found
+}
+
+// Run reads the pods until ctx ends, and then returns nil; it never returns another error. It calls out, always from the same
+// goroutine, with the full set when it is first known, after each change and after each bookmark, and with a set that has an Err
+// when the server can't be read.
+func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	pods := newPods(s.mine)
+	var reflector sync.WaitGroup
+	reflector.Go(func() {
+		r := &reader{server: s.server, resource: "pods", selector: s.selector(), observer: pods}
+		s.reflect(ctx, r, &v1.Pod{}, pods)
+	})
+	defer s.server.closeIdle()
+	defer reflector.Wait()
+	defer cancel()
+
+	e := &emitter{log: s.cfg.Logger, clock: s.cfg.Clock, address: s.server.address, out: out}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pods.signal:
+		}
+		e.emit(pods.take())
+		timer := s.cfg.Clock.NewTimer(gather)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+// quietly makes client-go log to the Source's logger, as debug messages.
+func (s *Source) quietly(ctx context.Context) (context.Context, klog.Logger) {
+	logger := logr.FromSlogHandler(debugHandler{s.cfg.Logger.With("from", "client-go").Handler()})
+	return klog.NewContext(ctx, logger), logger
+}
