@@ -25,6 +25,9 @@
 // away before they write the new one, and that is one change, not two. A file that is renamed within the directory goes in
 // the same Set in which the new name comes. What is noticed at the same time goes out in one Set.
 //
+// A link that leads nowhere, found by a listing, is given a quiet period too: a mounted ConfigMap is switched to its new version before
+// the links to files that aren't in it go.
+//
 // A path that can't be read as a whole is a Set with an Err. It never means "no pods". When it comes back it is listed after
 // a quiet period, as it may still be filling. A directory that had manifests, and has none now on another file system, is
 // taken for one that was unmounted, and so for one that can't be read.

@@ -160,14 +160,14 @@ func TestEqualContentIsSilent(t *testing.T) {
 
 func TestOneChangeOfMany(t *testing.T) {
 	t.Parallel()
-	const files = 300
+	const files = 2500
 	dir := t.TempDir()
 	for i := range files {
-		write(t, filepath.Join(dir, fmt.Sprintf("%03d.yaml", i)), pod(fmt.Sprint("p", i), "v1"))
+		write(t, filepath.Join(dir, fmt.Sprintf("%04d.yaml", i)), pod(fmt.Sprint("p", i), "v1"))
 	}
 	r := run(t, Config{Path: dir})
 	before := r.next()
-	place(t, filepath.Join(dir, "123.yaml"), pod("p123", "v2"))
+	place(t, filepath.Join(dir, "0123.yaml"), pod("p123", "v2"))
 	after := r.next()
 	if len(before.Origins) != files || len(after.Origins) != files {
 		t.Fatalf("%d origins, then %d, want %d", len(before.Origins), len(after.Origins), files)

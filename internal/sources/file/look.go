@@ -168,6 +168,11 @@ func (l *loop) look(path string, s *sighting, now time.Time) outcome {
 		switch s.occasion {
 		case created, createdAfterRename, createdUnwritten:
 			return incomplete
+		case relisting:
+			// A link may dangle while a volume is being switched to its next version.
+			if e := l.entries.get(path); e == nil || e.print.problem == "" {
+				return incomplete
+			}
 		}
 		l.keep(&entry{path: path, print: fingerprint{problem: err.Error()}}, func() *manifest.Origin {
 			return manifest.Broken(path, err)

@@ -163,12 +163,15 @@ func (l *loop) next() time.Time {
 // batch takes the event, and with it all those that are there already.
 func (l *loop) batch(ev fsnotify.Event, ok bool) {
 	now := l.Clock.Now()
-	for range maxBatch {
+	for n := 1; ; n++ {
 		if !ok {
 			l.watchFailed(fsnotify.ErrClosed, true)
 			return
 		}
 		l.event(ev, now)
+		if n == maxBatch {
+			return
+		}
 		select {
 		case ev, ok = <-l.events():
 		default:
