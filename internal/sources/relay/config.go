@@ -1,0 +1,140 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/client"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// EveryNode as the only one of Config.Nodes relays the pods of all nodes.
+const EveryNode = "*"
+
+// Config configures a Source.
+type Config struct {
+	// Name is the source's name: "relay" or "relay:NAME". Empty: "relay".
+	Name string
+	// Endpoint is the upstream's address, unix:///path or tcp://host:port. It is required.
+	Endpoint string
+	// CertFile, KeyFile and CAFile are the certificates for an endpoint tcp://host:port, as client.TLS has them.
+	CertFile, KeyFile, CAFile string
+	// ID is this podconfigd's own id, and Node the name of its node. Both are required.
+	ID, Node string
+	// Nodes are those whose pods are relayed, by spec.nodeName; EveryNode alone: of all. Nil: those of Node.
+	Nodes []string
+	// Consumer is the name under which the upstream knows this relay. Empty: NAME@NODE on a Unix socket; over TLS the
+	// certificate's common name, as the upstream takes no other.
+	Consumer string
+	// Stored is called once, when Run begins: the pods that the local store has of this source. Nil: there are none.
+	Stored func() []Stored
+	// MaxPods and MaxBytes are how much is taken of the upstream: so many pods, which take so many bytes in protobuf, and as much
+	// again in objects. Zero: 20,000, and 256 MiB. More than that is an error, and what there was stays.
+	MaxPods, MaxBytes int
+	// Heartbeat is how often a quiet upstream shall give a sign of life; it is taken for dead after three times that. Zero: 5 s;
+	// less than 1 s is taken as 1 s.
+	Heartbeat time.Duration
+	// Patience is how long an upstream may leave something half said while it gives signs of life. Zero: 1 min.
+	Patience time.Duration
+	// Backoff is how long to wait before another try.
+	Backoff Backoff
+	// Clock times the pauses between tries. Nil: the system's.
+	Clock clock.WithTicker
+	// Logger is told when the upstream is lost, and when it is back. Nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Stored is one pod of the local store.
+type Stored struct {
+	// Origin is the name of the origin that it was stored with.
+	Origin string
+	// Pod is as it was served, with all annotations. It isn't changed.
+	Pod *v1.Pod
+	// SpecDigest and StatusDigest are as they were stored.
+	SpecDigest, StatusDigest string
+}
+
+// Backoff is the time between two tries: it doubles from Min to Max, and each is lengthened at random by up to half. After a
+// refusal, a loop, or nonsense, what helps is a person or time: then it goes from ten times Min to three times Max, and is
+// lengthened by up to all of it.
+type Backoff struct {
+	// Min and Max: zero means 100 ms and 10 s.
+	Min, Max time.Duration
+}
+
+func (cfg Config) withDefaults() (Config, error) {
+	if cfg.Name == "" {
+		cfg.Name = "relay"
+	}
+	switch {
+	case cfg.ID == "" || cfg.Node == "":
+		return cfg, errors.New("no id or no node of its own")
+	case !strings.HasPrefix(cfg.Endpoint, "unix:///") && !strings.HasPrefix(cfg.Endpoint, "tcp://"):
+		return cfg, fmt.Errorf("endpoint %q: want unix:///path or tcp://host:port", cfg.Endpoint)
+	}
+	switch {
+	case len(cfg.Nodes) == 0:
+		cfg.Nodes = []string{cfg.Node}
+	case slices.Contains(cfg.Nodes, EveryNode) && len(cfg.Nodes) > 1:
+		return cfg, fmt.Errorf("nodes %q: with %s stands no other", cfg.Nodes, EveryNode)
+	}
+	if cfg.Consumer == "" && strings.HasPrefix(cfg.Endpoint, "unix://") {
+		cfg.Consumer = cfg.Name + "@" + cfg.Node
+	}
+	if cfg.Stored == nil {
+		cfg.Stored = func() []Stored { return nil }
+	}
+	if cfg.MaxPods == 0 {
+		cfg.MaxPods = 20_000
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = 256 << 20
+	}
+	if cfg.Heartbeat == 0 {
+		cfg.Heartbeat = 5 * time.Second
+	}
+	cfg.Heartbeat = max(cfg.Heartbeat, time.Second)
+	if cfg.Patience == 0 {
+		cfg.Patience = time.Minute
+	}
+	if cfg.Backoff.Min == 0 {
+		cfg.Backoff.Min = 100 * time.Millisecond
+	}
+	if cfg.Backoff.Max == 0 {
+		cfg.Backoff.Max = 10 * time.Second
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	cfg.Logger = cfg.Logger.With("source", cfg.Name, "upstream", cfg.Endpoint)
+	return cfg, nil
+}
+
+// filter selects the pods that are relayed. Nil: all.
+func (cfg Config) filter() *podconfigv1.PodFilter {
+	if slices.Contains(cfg.Nodes, EveryNode) {
+		return nil
+	}
+	return &podconfigv1.PodFilter{Nodes: cfg.Nodes}
+}
+
+// silence is how long the upstream may say nothing.
+func (cfg Config) silence() time.Duration { return 3 * cfg.Heartbeat }
+
+// dial makes a connection, which is opened by the first call.
+func (cfg Config) dial() (*client.Client, error) {
+	return client.New(client.Config{
+		Endpoint: cfg.Endpoint, TLS: client.TLS{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile},
+		Consumer: cfg.Consumer, Logger: cfg.Logger,
+	})
+}

@@ -1,0 +1,212 @@
+package relay
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/manifest"
+)
+
+// TestOwnSocket: a podconfigd that is told to relay itself doesn't.
+func TestOwnSocket(t *testing.T) {
+	own := start(t, "own", socket(t), "", "file", "relay")
+	own.set("file", "a: web()")
+	own.up()
+	r := relay(t, own, Config{Endpoint: own.endpoint})
+	err := r.failed("loop: its pods come through own, which has the id of this podconfigd; not relayed")
+	if !errors.Is(err, errLoop) {
+		t.Errorf("the error is %v; want a loop", err)
+	}
+	if own.pods() != "web" || r.Path() != nil {
+		t.Errorf("the pods are %s and the path %v; want its own pod only, and no path", own.pods(), r.Path())
+	}
+}
+
+// TestLoopFoundLater: an upstream that begins to relay this podconfigd isn't relayed any more. Its own pods stay, as with any
+// upstream that isn't heard; the path is given up. When it has stopped it is relayed again.
+func TestLoopFoundLater(t *testing.T) {
+	up, own := start(t, "up", socket(t), "", "file"), start(t, "own", "", "", "file", "relay")
+	up.set("file", "a: web()")
+	up.up()
+	r := relay(t, own, Config{Endpoint: up.endpoint, Heartbeat: time.Second})
+	own.want("ADD relay: web")
+	back := &Source{}
+	back.path.Store(&hops{{Id: own.id, Node: own.node}})
+	up.mu.Lock()
+	up.relays = []*Source{back}
+	up.mu.Unlock()
+	r.failed("loop: its pods come through up, own")
+	if own.pods() != "web" || r.Path() != nil {
+		t.Errorf("the pods are %s and the path %v; want web and none", own.pods(), r.Path())
+	}
+	back.path.Store(nil)
+	r.good()
+	if n := own.hub.History().Number(); n != own.at {
+		t.Errorf("the last revision is %d; want none to be made by all this", n)
+	}
+	if len(r.Path()) != 1 {
+		t.Errorf("the path is %v; want the upstream", r.Path())
+	}
+}
+
+// TestNoPodLivesByItself: the upstream has a pod that came from here, and has been restarted: its path doesn't say so. The pod
+// isn't taken back, so that it goes when its real source is gone.
+func TestNoPodLivesByItself(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	own, up := start(t, "own", socket(t), "", "file", "relay"), start(t, "up", socket(t), path, "file", "relay")
+	own.set("file", "a: mine()")
+	own.up()
+	up.set("file", "b: theirs()")
+	there := relay(t, up, Config{Endpoint: own.endpoint})
+	up.want("ADD file: theirs")
+	up.want("ADD relay: mine")
+	// own's relay isn't ready, so neither is that of up.
+	there.stop()
+	up.kill()
+	up = start(t, "up", up.endpoint, path, "file", "relay")
+	up.set("file", "b: theirs()")
+	up.up()
+	r := relay(t, own, Config{Endpoint: up.endpoint})
+	own.want("ADD file: mine")
+	own.want("ADD relay: theirs")
+	set := r.good()
+	const held = "file default/theirs theirs, relay default/mine mine!, relay (not ready upstream)!"
+	if origins(set) != held {
+		t.Errorf("the origins are %s; want %s", origins(set), held)
+	}
+	if got := set.Origins[1].Findings[0].Message; got != "its way leads through this node and it isn't relayed back: own/file" {
+		t.Errorf("the finding is %q", got)
+	}
+	own.set("file", "")
+	own.want("REMOVE file: mine")
+	if own.pods() != "theirs" {
+		t.Errorf("the pods are %s; want no pod that only circulates", own.pods())
+	}
+	// When the upstream is sure that it has the pod, it is refused for good, and keeps nobody waiting.
+	up.set("relay", "file default/mine mine: mine(ann.podstream.io/relay-path=own/file)")
+	set = r.next("without held origins", func(s manifest.Set) bool { return s.Err == nil && len(s.Origins) == 2 })
+	if got := origins(set); got != "file default/theirs theirs, relay default/mine mine" || len(set.Origins[1].Pods) > 0 {
+		t.Errorf("the origins are %s; want none held, and mine without its pod", got)
+	}
+}
+
+// TestAnotherOfThisNode: a pod whose way leads through another podconfigd of the same node is taken once the path proves it.
+func TestAnotherOfThisNode(t *testing.T) {
+	up := start(t, "up", socket(t), "", "relay")
+	up.set("relay", "o: web(ann.podstream.io/relay-path=own-node/file)")
+	up.up()
+	r := relay(t, nil, Config{Endpoint: up.endpoint, Heartbeat: time.Second})
+	if set := r.good(); len(set.Origins) != 1 || len(set.Origins[0].Pods) != 0 {
+		t.Errorf("the origins are %s; want web without its pod", origins(set))
+	}
+	other := &Source{}
+	other.path.Store(&hops{{Id: "other-id", Node: "own-node"}})
+	up.mu.Lock()
+	up.relays = []*Source{other}
+	up.mu.Unlock()
+	set := r.good()
+	if len(set.Origins) != 1 || len(set.Origins[0].Pods) != 1 {
+		t.Fatalf("the origins are %s; want web with its pod", origins(set))
+	}
+	if got := set.Origins[0].Pods[0].Annotations[manifest.RelayPathAnnotation]; got != "up/relay,own-node/file" {
+		t.Errorf("the relay-path is %q", got)
+	}
+}
+
+// ring are podconfigds each of which relays the next, the last one the first.
+type ring struct {
+	t      *testing.T
+	nodes  []*podconfigd
+	relays []*sets
+}
+
+func newRing(t *testing.T, names ...string) *ring {
+	g := &ring{t: t}
+	for _, name := range names {
+		d := start(t, name, socket(t), "", "file", "relay")
+		d.set("file", "a: from-"+name+"()")
+		d.up()
+		g.nodes = append(g.nodes, d)
+	}
+	for i, d := range g.nodes {
+		g.relays = append(g.relays, relay(t, d, Config{
+			Endpoint: g.nodes[(i+1)%len(g.nodes)].endpoint, Heartbeat: time.Second, Backoff: Backoff{Min: 20 * time.Millisecond, Max: time.Second},
+		}))
+	}
+	return g
+}
+
+// settled waits until one of the ring refuses to relay, and the one that relays it, the one before, is in step, and so on to the
+// first: which knows all others. It returns the place of the one that refuses.
+func (g *ring) settled() (last int) {
+	g.t.Helper()
+	late := time.After(deadline)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		refused := 0
+		for i, r := range g.relays {
+			if errors.Is(r.last().Err, errLoop) {
+				refused, last = refused+1, i
+			}
+		}
+		if first := g.relays[(last+1)%len(g.relays)]; refused == 1 && len(first.Path()) == len(g.relays)-1 {
+			return last
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			g.t.Fatalf("the ring hasn't settled in %v", deadline)
+		}
+	}
+}
+
+// TestRing: of several that relay each other in a ring one refuses, and the others relay on. A pod whose source is gone doesn't
+// come back to where it was from. Who refuses keeps what it had until it can hear again: until the ring is opened.
+func TestRing(t *testing.T) {
+	for _, names := range [][]string{{"a", "b"}, {"a", "b", "c"}} {
+		t.Run(names[len(names)-1], func(t *testing.T) {
+			t.Parallel()
+			g := newRing(t, names...)
+			last := g.settled()
+			n := len(g.nodes)
+			first, before := (last+1)%n, (last+n-1)%n
+			g.nodes[first].set("file", "")
+			g.nodes[last].set("file", "a: more()")
+			if got := g.await(first, "more"); contains(got, "from-"+names[first]) {
+				t.Errorf("%s has the pods %s; want not its own, whose source is gone", names[first], got)
+			}
+			g.relays[last].forget()
+			g.nodes[before].unrelay(g.relays[before])
+			g.relays[last].good()
+			if got := g.nodes[last].pods(); contains(got, "from-"+names[first]) {
+				t.Errorf("the ring is open, and %s has the pods %s; want none whose source is gone", names[last], got)
+			}
+		})
+	}
+}
+
+// await waits until one of the ring has a pod, and returns all that it has.
+func (g *ring) await(at int, uid types.UID) string {
+	g.t.Helper()
+	late := time.After(deadline)
+	for h := g.nodes[at].hub.History(); ; {
+		_, _, more := h.Next(h.Number())
+		if h.State().Pod(uid) != nil {
+			return g.nodes[at].pods()
+		}
+		select {
+		case <-more:
+		case <-late:
+			g.t.Fatalf("%s hasn't got the pod %s in %v", g.nodes[at].node, uid, deadline)
+		}
+	}
+}
+
+func contains(pods, uid string) bool { return slices.Contains(strings.Fields(pods), uid) }

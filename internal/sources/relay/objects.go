@@ -1,0 +1,234 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/podstream/podstream/client/stream"
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/sources"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// noObjectsInterval is how often an upstream is asked for objects that has none to give, or not to this relay.
+const noObjectsInterval = time.Minute
+
+// RunObjects follows the objects that the relayed pods refer to, until ctx ends, and then returns nil. The upstream tells of all
+// of them; what isn't wanted yet is remembered. Of two of the upstream's sources with one key the first in its order of priority
+// that has the object counts. While the upstream is away, or doesn't give objects to this relay, nothing is told.
+func (s *Source) RunObjects(
+	ctx context.Context, wanted <-chan []sources.ObjectKey, out func(sources.ObjectKey, *manifest.Object),
+) error {
+	f := &objectFollower{
+		cfg: s.cfg, out: out, set: newObjectSet(s.cfg), pace: newPace(s.cfg),
+		told: map[sources.ObjectKey]string{}, unusable: map[string]bool{},
+		request: &podconfigv1.WatchObjectsRequest{
+			Consumer: s.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: s.cfg.filter(),
+			HeartbeatInterval: durationpb.New(s.cfg.Heartbeat),
+		},
+	}
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	// One stream after the other: stop ends the present one, and heard is what comes of it; due is when there is to be another.
+	heard, stop := f.open(ctx, &readers)
+	defer func() { stop() }()
+	var due <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case keys, ok := <-wanted:
+			if !ok {
+				wanted = nil
+				continue
+			}
+			f.want(keys)
+		case <-due:
+			heard, stop = f.open(ctx, &readers)
+		case news := <-heard:
+			if err := f.take(news); err != nil {
+				stop()
+				heard, due = nil, s.cfg.Clock.After(f.lost(err))
+			}
+		}
+	}
+}
+
+// objectNews is a unit, or how the stream ended.
+type objectNews struct {
+	unit *objectUnit
+	err  error
+}
+
+// objectFollower is the state of one RunObjects, all of it used by one goroutine.
+type objectFollower struct {
+	cfg     Config
+	out     func(sources.ObjectKey, *manifest.Object)
+	set     *objectSet
+	pace    *pace
+	request *podconfigv1.WatchObjectsRequest
+	// wanted are the keys that were asked for last, and told the digests of those that were told of; empty for one that doesn't
+	// exist.
+	wanted map[sources.ObjectKey]bool
+	told   map[sources.ObjectKey]string
+	// failed is why there is no stream, in words, and unusable what was logged of single objects.
+	failed   string
+	unusable map[string]bool
+}
+
+// open reads a stream in a goroutine of readers until stop is called.
+func (f *objectFollower) open(ctx context.Context, readers *sync.WaitGroup) (heard <-chan objectNews, stop func()) {
+	ctx, stop = context.WithCancel(ctx)
+	news, request := make(chan objectNews), f.set.request(f.request)
+	readers.Go(func() { readObjects(ctx, f.cfg, request, news) })
+	return news, stop
+}
+
+func (f *objectFollower) want(keys []sources.ObjectKey) {
+	f.wanted = make(map[sources.ObjectKey]bool, len(keys))
+	for _, key := range keys {
+		f.wanted[key] = true
+	}
+	for key := range f.told {
+		if !f.wanted[key] {
+			delete(f.told, key)
+		}
+	}
+	for _, key := range keys {
+		f.tell(key)
+	}
+}
+
+// tell hands a wanted object over, unless it is as it was told last.
+func (f *objectFollower) tell(key sources.ObjectKey) {
+	object, known := f.set.value(key)
+	if !known || !f.wanted[key] {
+		return
+	}
+	digest := ""
+	if object != nil {
+		digest = object.Digest
+	}
+	if last, told := f.told[key]; told && last == digest {
+		return
+	}
+	f.told[key] = digest
+	f.out(key, object)
+}
+
+// take takes what the stream brought. Its error says how the stream ends.
+func (f *objectFollower) take(news objectNews) error {
+	if news.err != nil {
+		return news.err
+	}
+	changed, unusable, err := f.set.apply(news.unit)
+	if err != nil {
+		return err
+	}
+	for _, err := range unusable {
+		if text := err.Error(); !f.unusable[text] && len(f.unusable) < f.cfg.MaxPods {
+			f.unusable[text] = true
+			f.cfg.Logger.Warn("an object can't be used; what it was before is kept", "error", err)
+		}
+	}
+	for key := range changed {
+		f.tell(key)
+	}
+	if news.unit.synced != nil {
+		f.pace.good()
+		if f.failed != "" {
+			f.failed = ""
+			f.cfg.Logger.Info("the upstream tells of objects again")
+		}
+	}
+	return nil
+}
+
+// lost logs why there is no stream, once for each reason, and tells when to try again.
+func (f *objectFollower) lost(err error) time.Duration {
+	pause := f.pace.after(err)
+	switch status.Code(err) {
+	case codes.Unimplemented, codes.PermissionDenied:
+		pause = noObjectsInterval
+	}
+	err = failure{f.cfg.Endpoint, err}
+	if err.Error() != f.failed {
+		f.failed = err.Error()
+		f.cfg.Logger.Warn("the upstream doesn't tell of ConfigMaps and Secrets now; they stay as they are", "error", err)
+	}
+	return pause
+}
+
+// readObjects is one connection and one stream. It hands units on until the stream ends, and then says how, unless ctx ended it.
+func readObjects(ctx context.Context, cfg Config, request *podconfigv1.WatchObjectsRequest, heard chan<- objectNews) {
+	hand := func(news objectNews) {
+		select {
+		case heard <- news:
+		case <-ctx.Done():
+		}
+	}
+	hand(objectNews{err: streamObjects(ctx, cfg, request, func(u *objectUnit) { hand(objectNews{unit: u}) })})
+}
+
+// streamObjects calls hand with each unit until the stream ends, and returns why it ended.
+func streamObjects(ctx context.Context, cfg Config, request *podconfigv1.WatchObjectsRequest, hand func(*objectUnit)) error {
+	c, err := cfg.dial()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	messages, err := c.API().WatchObjects(ctx, request)
+	if err != nil {
+		return err
+	}
+	watchdog := time.AfterFunc(cfg.silence(), func() { cancel(fmt.Errorf("%w for %v", stream.ErrSilent, cfg.silence())) })
+	defer watchdog.Stop()
+	rations, unit := newRation(cfg, "objects"), &objectUnit{}
+	for {
+		watchdog.Reset(cfg.silence())
+		m, err := messages.Recv()
+		watchdog.Stop()
+		switch {
+		case err == nil:
+		case context.Cause(ctx) != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, io.EOF):
+			return stream.ErrEnded
+		default:
+			return err
+		}
+		whole, err := unit.add(m, rations)
+		if err != nil {
+			return err
+		}
+		if whole {
+			hand(unit)
+			unit = &objectUnit{}
+		}
+	}
+}
+
+// add adds a message, and tells whether the unit is whole with it.
+func (u *objectUnit) add(m *podconfigv1.WatchObjectsResponse, r *ration) (whole bool, err error) {
+	if u.beat = m.GetHeartbeat(); u.beat != nil && m.GetCursor() == nil {
+		// Amid a unit it is a sign of life.
+		return len(u.updates) == 0, r.heartbeat()
+	}
+	if update := m.GetUpdate(); update != nil {
+		u.updates = append(u.updates, update)
+	}
+	u.synced, u.cursor = m.GetSynced(), m.GetCursor()
+	last := !m.GetContinued() && (u.cursor != nil || u.synced != nil)
+	return last, r.message(len(m.GetUpdate().GetObjects()), proto.Size(m), last, u.synced != nil)
+}

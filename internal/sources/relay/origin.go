@@ -1,0 +1,86 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/manifest"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// errNonsense: the upstream says what no podconfigd says. Nothing of it is taken.
+var errNonsense = errors.New("it says what can't be")
+
+// checkPod refuses a pod that can't be told from others: all else is a matter of that pod alone.
+func checkPod(p *podconfigv1.Pod) error {
+	ref := p.GetRef()
+	if uid := ref.GetUid(); uid == "" || len(uid) > maxWord ||
+		!isWord(p.GetSource()) || !isWord(ref.GetNamespace()) || !isWord(ref.GetName()) {
+		return fmt.Errorf("%w: a pod with the reference %.64q, %.64q, %.64q of the source %.64q", errNonsense,
+			ref.GetNamespace(), ref.GetName(), ref.GetUid(), p.GetSource())
+	}
+	return nil
+}
+
+// decode is the pod that a message has, if it is the one that the message names.
+func decode(p *podconfigv1.Pod) (*v1.Pod, error) {
+	encoded, ok := p.GetContent().(*podconfigv1.Pod_Protobuf)
+	switch {
+	case !ok:
+		return nil, errors.New("came in another encoding than protobuf, or in none")
+	case p.GetSpecDigest() == "" || p.GetStatusDigest() == "":
+		return nil, errors.New("came without its digests")
+	}
+	pod := &v1.Pod{}
+	if err := pod.Unmarshal(encoded.Protobuf); err != nil {
+		return nil, fmt.Errorf("can't be decoded: %w", err)
+	}
+	if ref := p.GetRef(); pod.Namespace != ref.GetNamespace() || pod.Name != ref.GetName() || string(pod.UID) != ref.GetUid() {
+		return nil, fmt.Errorf("is another pod inside: %.64q, %.64q, %.64q", pod.Namespace, pod.Name, string(pod.UID))
+	}
+	return pod, nil
+}
+
+// received is the origin of a decoded pod, with its relay-path in place of the annotations that the merge sets anew.
+func received(name string, p *podconfigv1.Pod, pod *v1.Pod, path hops) *manifest.Origin {
+	sofar := pod.Annotations[manifest.RelayPathAnnotation]
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	delete(pod.Annotations, manifest.SourceAnnotation)
+	delete(pod.Annotations, manifest.SeenAnnotation)
+	pod.Annotations[manifest.RelayPathAnnotation] = path.extended(p.GetSource(), sofar)
+	o := manifest.Received(name, pod)
+	for _, got := range o.Pods {
+		if got.SpecDigest != p.GetSpecDigest() || got.StatusDigest != p.GetStatusDigest() {
+			o.Findings = append(o.Findings, manifest.Finding{
+				Severity: manifest.Warning,
+				Message:  "it has other digests at the upstream, of another version: what this one doesn't know is left out",
+			})
+		}
+	}
+	return o
+}
+
+// notReady is the origin that stands for a source that isn't ready at the upstream; an empty one stands for all, if there are
+// none: of an upstream without sources nothing is certain.
+func notReady(source, node string) *manifest.Origin {
+	name := source + " (not ready upstream)"
+	message := fmt.Sprintf("source %s of the podconfigd on %s isn't ready; what it had before is kept", source, node)
+	if source == "" {
+		name = "(no sources upstream)"
+		message = fmt.Sprintf("the podconfigd on %s has no sources; what it had before is kept", node)
+	}
+	return &manifest.Origin{Name: name, Held: true, Findings: []manifest.Finding{{Severity: manifest.Warning, Message: message}}}
+}
+
+// cameThrough is the origin of a pod that may have come from here. It is held as long as its source at the upstream isn't ready:
+// the upstream may not have been told yet by which way it comes.
+func cameThrough(name, path string, held bool) *manifest.Origin {
+	return &manifest.Origin{Name: name, Held: held, Findings: []manifest.Finding{{
+		Severity: manifest.Warning,
+		Message:  fmt.Sprintf("its way leads through this node and it isn't relayed back: %.256s", path),
+	}}}
+}

@@ -1,0 +1,112 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+)
+
+// pace decides how long to wait before another try.
+type pace struct {
+	clock clock.WithTicker
+	cfg   Backoff
+	// quick is for what goes by soon, slow for what takes a person or time.
+	quick, slow wait.Backoff
+	// goodSince is when the present stream was in step first. Zero: it isn't.
+	goodSince time.Time
+}
+
+func newPace(cfg Config) *pace {
+	p := &pace{clock: cfg.Clock, cfg: cfg.Backoff}
+	p.quick, p.slow = p.newQuick(), p.newSlow()
+	return p
+}
+
+// manySteps is never used up: the cap comes before.
+const manySteps = 64
+
+func (p *pace) newQuick() wait.Backoff {
+	return wait.Backoff{Duration: p.cfg.Min, Factor: 2, Jitter: 0.5, Steps: manySteps, Cap: p.cfg.Max}
+}
+
+func (p *pace) newSlow() wait.Backoff {
+	return wait.Backoff{Duration: 10 * p.cfg.Min, Factor: 2, Jitter: 1, Steps: manySteps, Cap: max(3*p.cfg.Max, 10*p.cfg.Min)}
+}
+
+// good notes that the stream is in step.
+func (p *pace) good() {
+	p.quick = p.newQuick()
+	if p.goodSince.IsZero() {
+		p.goodSince = p.clock.Now()
+	}
+}
+
+// after is how long to wait after a stream that ended with err. What is refused again and again goes on waiting longer, though
+// each stream begins well.
+func (p *pace) after(err error) time.Duration {
+	lasted := !p.goodSince.IsZero() && p.clock.Since(p.goodSince) > p.slow.Cap
+	p.goodSince = time.Time{}
+	if lasted {
+		p.slow = p.newSlow()
+	}
+	if takesLong(err) {
+		return p.slow.Step()
+	}
+	return p.quick.Step()
+}
+
+// takesLong tells whether another try right away is of little use.
+func takesLong(err error) bool {
+	for _, slow := range []error{errLoop, errNonsense, errTooMuch, errUnfinished, errRedacted} {
+		if errors.Is(err, slow) {
+			return true
+		}
+	}
+	switch status.Code(err) {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.Unimplemented, codes.ResourceExhausted:
+		return true
+	default:
+		return false
+	}
+}
+
+// sleep waits, and tells whether ctx lasted as long.
+func sleep(ctx context.Context, c clock.WithTicker, d time.Duration) bool {
+	timer := c.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// maxReason is how many bytes of what the upstream says are shown.
+const maxReason = 512
+
+// failure is why the upstream can't be relayed now, in words that are worth showing.
+type failure struct {
+	endpoint string
+	err      error
+}
+
+func (f failure) Error() string {
+	text := f.err.Error()
+	if s, ok := status.FromError(f.err); ok {
+		text = fmt.Sprintf("%s: %s", s.Code(), s.Message())
+	}
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
+	return "podconfigd at " + f.endpoint + ": " + text
+}
+
+func (f failure) Unwrap() error { return f.err }

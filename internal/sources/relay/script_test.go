@@ -1,0 +1,154 @@
+package relay
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/internal/grpcserver"
+	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+type (
+	podStream    = grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse]
+	objectStream = grpc.ServerStreamingServer[podconfigv1.WatchObjectsResponse]
+	message      = podconfigv1.WatchPodUpdatesResponse
+	objects      = podconfigv1.WatchObjectsResponse
+)
+
+// script is an upstream that says what a test wants: the nth stream runs the nth function, and then waits for its end unless that
+// returns an error.
+type script struct {
+	podconfigv1.UnimplementedPodConfigServiceServer
+
+	pods    chan func(podStream) error
+	objects chan func(objectStream) error
+	// requests and wishes have what the streams were asked for.
+	requests chan *podconfigv1.WatchPodUpdatesRequest
+	wishes   chan *podconfigv1.WatchObjectsRequest
+	closing  chan struct{}
+}
+
+// scripted serves a script until the test ends.
+func scripted(t *testing.T) (s *script, endpoint string) {
+	t.Helper()
+	s = &script{
+		pods: make(chan func(podStream) error, 10), objects: make(chan func(objectStream) error, 10),
+		requests: make(chan *podconfigv1.WatchPodUpdatesRequest, 1000), wishes: make(chan *podconfigv1.WatchObjectsRequest, 1000),
+		closing: make(chan struct{}),
+	}
+	endpoint = socket(t)
+	listeners, err := grpcserver.Listen([]string{endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpcserver.New(grpcserver.Config{
+		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, s) }, Closing: func() { close(s.closing) },
+	})
+	inBackground(t, func(ctx context.Context) error { return server.Serve(ctx, listeners) })
+	return s, endpoint
+}
+
+func (s *script) WatchPodUpdates(req *podconfigv1.WatchPodUpdatesRequest, stream podStream) error {
+	s.requests <- req
+	return play(s, s.pods, stream)
+}
+
+func (s *script) WatchObjects(req *podconfigv1.WatchObjectsRequest, stream objectStream) error {
+	s.wishes <- req
+	return play(s, s.objects, stream)
+}
+
+func play[S grpc.ServerStream](s *script, scenes chan func(S) error, stream S) error {
+	select {
+	case scene := <-scenes:
+		if err := scene(stream); err != nil {
+			return err
+		}
+	case <-s.closing:
+		return status.Error(codes.Unavailable, "the script is over")
+	case <-stream.Context().Done():
+		return nil
+	}
+	select {
+	case <-s.closing:
+	case <-stream.Context().Done():
+	}
+	return status.Error(codes.Unavailable, "the script is over")
+}
+
+var errBroken = status.Error(codes.Unavailable, "broken")
+
+// saying sends messages and then ends with err; nil: it stays.
+func saying(err error, messages ...*message) func(podStream) error {
+	return func(s podStream) error {
+		for _, m := range messages {
+			// If the relay has gone already, that is seen by what it hands over.
+			_ = s.Send(m)
+		}
+		return err
+	}
+}
+
+// wirePod is a pod of the source file in mergetest's notation, as it comes.
+func wirePod(text string) *podconfigv1.Pod {
+	p := mergetest.Set("file", 0, "o: "+text).Origins[0].Pods[0]
+	data, err := p.Marshal()
+	if err != nil {
+		panic(err)
+	}
+	return &podconfigv1.Pod{
+		Ref:    &podconfigv1.PodRef{Uid: string(p.UID), Namespace: p.Namespace, Name: p.Name},
+		Source: "file", SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest, Content: &podconfigv1.Pod_Protobuf{Protobuf: data},
+	}
+}
+
+// op is an update of the source file; with a zero revision more follows.
+func op(revision uint64, op podconfigv1.PodOperation, pods ...*podconfigv1.Pod) *message {
+	m := &message{Event: &podconfigv1.WatchPodUpdatesResponse_Update{Update: &podconfigv1.PodUpdate{
+		Op: op, Source: "file", Pods: pods, SourceReady: true,
+	}}, Continued: revision == 0}
+	if revision > 0 {
+		m.Cursor = cursor(revision)
+	}
+	return m
+}
+
+func cursor(revision uint64) *podconfigv1.Cursor {
+	return &podconfigv1.Cursor{InstanceId: "life", Revision: revision, View: "v"}
+}
+
+const (
+	add = podconfigv1.PodOperation_POD_OPERATION_ADD
+	set = podconfigv1.PodOperation_POD_OPERATION_SET
+)
+
+func ready(names ...string) []*podconfigv1.SourceReadiness {
+	var out []*podconfigv1.SourceReadiness
+	for _, name := range names {
+		out = append(out, &podconfigv1.SourceReadiness{Name: strings.TrimPrefix(name, "-"), Ready: !strings.HasPrefix(name, "-")})
+	}
+	return out
+}
+
+func synced(revision uint64, path ...*podconfigv1.RelayHop) *message {
+	return &message{Event: &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{
+		Sources: ready("file"), Path: path,
+	}}, Cursor: cursor(revision)}
+}
+
+func heartbeat(path ...*podconfigv1.RelayHop) *message {
+	return &message{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{Sources: ready("file"), Path: path}}}
+}
+
+// changed is a pod after change.
+func changed(text string, change func(*podconfigv1.Pod)) *podconfigv1.Pod {
+	p := wirePod(text)
+	change(p)
+	return p
+}
