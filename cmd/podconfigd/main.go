@@ -2,6 +2,26 @@
 // one ordered gRPC stream.
 package main
 
-import "github.com/podstream/podstream/internal/podconfigd"
+import (
+	"context"
+	"io"
 
-func main() { podconfigd.Program().Main() }
+	"k8s.io/klog/v2"
+
+	"github.com/podstream/podstream/internal/podconfigd"
+)
+
+func main() {
+	program := podconfigd.Program()
+	serve := program.Serve
+	program.Serve = func(ctx context.Context, opts *podconfigd.Options, stderr io.Writer) error {
+		// client-go tells through klog what it doesn't return: a token or a certificate that can't be read again.
+		log, err := opts.Logger(stderr)
+		if err != nil {
+			return err
+		}
+		klog.SetSlogLogger(log.With("from", "client-go"))
+		return serve(ctx, opts, stderr)
+	}
+	program.Main()
+}

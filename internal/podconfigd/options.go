@@ -1,52 +1,51 @@
 package podconfigd
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/validation"
+	"github.com/spf13/pflag"
 
 	"github.com/podstream/podstream/internal/daemon"
-	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
 // about is what its help begins with.
 const about = "Podconfigd reads the pod manifests of this node, merges them, and publishes every change as one ordered gRPC stream."
 
-// Options are podconfigd's flags, understood.
+// Options are podconfigd's flags, understood, and what the configuration files said at the start.
 type Options struct {
 	daemon.Flags
-	node               string
-	files, extra       []merge.Source
-	strict             bool
-	fileCheckFrequency time.Duration
-	fileQuietPeriod    time.Duration
-	maxConsumers       int
-	tracing            daemon.Tracing
-}
+	node            string
+	sources         sourceconfig.Flags
+	config          kubeletconfig.Paths
+	fileQuietPeriod time.Duration
+	maxConsumers    int
+	tracing         daemon.Tracing
+	// extra are the sources of the extras, which come last in the order of priority.
+	extra []merge.Source
 
-// parseManifest reads a manifest that isn't there as the file sources would.
-func (o *Options) parseManifest(origin string, data []byte) *manifest.Origin {
-	return manifest.Parse(data, manifest.Options{Origin: origin, Node: o.node, Strict: o.strict})
+	// plan is made of the files whose digest is planOf.
+	plan   *sourceconfig.Plan
+	planOf digest
 }
 
 func parse(args []string, stdout io.Writer, extras []Extra) (*Options, error) {
 	opts := &Options{}
-	var paths []string
 	fs := opts.NewFlagSet("podconfigd", about, stdout)
-	fs.StringArrayVar(&paths, "pod-manifest-path", []string{"/etc/podstream/manifests"},
-		"`[name=]path` of a directory of pod manifests, or of one manifest; repeatable: the source is \"file\", with a name \"file:name\"; "+
-			"an empty value means that no manifests are read")
-	fs.DurationVar(&opts.fileCheckFrequency, "file-check-frequency", 20*time.Second, "`time` between full readings of the manifest paths")
+	opts.sources.AddFlags(fs)
+	fs.StringVar(&opts.config.Config, "config", "",
+		"`file` with a KubeletConfiguration, or with PodSources documents, or both; read again when it changes, and on SIGHUP")
+	fs.StringVar(&opts.config.Dir, "config-dir", "", "`directory` of drop-ins, *.conf, for --config; read again likewise")
+	check := fs.Bool("check-config", false, "print what would be read, or what is wrong with flags and configuration, and exit")
 	fs.DurationVar(&opts.fileQuietPeriod, "file-quiet-period", 100*time.Millisecond,
 		"`time` for which a file that is written in place must be quiet before it is read")
-	fs.BoolVar(&opts.strict, "strict-manifests", false, "refuse manifests with unknown or doubled fields instead of warning")
 	fs.IntVar(&opts.maxConsumers, "max-consumers", 10_000, "`number` of streams that are served at once")
 	opts.tracing.AddFlags(fs)
 	for _, e := range extras {
@@ -55,80 +54,105 @@ func parse(args []string, stdout io.Writer, extras []Extra) (*Options, error) {
 	if err := opts.Parse(fs, args); err != nil {
 		return nil, err
 	}
-	if err := opts.tracing.Check(); err != nil {
+	if err := opts.check(extras); err != nil {
 		return nil, err
 	}
-	if opts.fileCheckFrequency <= 0 || opts.fileQuietPeriod <= 0 {
-		return nil, fmt.Errorf("--file-check-frequency and --file-quiet-period must be more than zero")
-	}
-	if opts.maxConsumers <= 0 {
-		return nil, fmt.Errorf("--max-consumers must be more than zero")
-	}
-	var err error
-	if opts.node, err = opts.NodeName(); err != nil {
+	files, of, err := opts.readConfig()
+	if err != nil {
 		return nil, err
 	}
-	if opts.files, err = fileSources(paths); err != nil {
+	if opts.plan, err = opts.makePlan(files); err != nil {
 		return nil, err
+	}
+	opts.planOf = of
+	if !*check {
+		return opts, nil
+	}
+	if err := checkBuild(opts); err != nil {
+		return nil, err
+	}
+	if err := printPlan(stdout, opts); err != nil {
+		return nil, err
+	}
+	return nil, pflag.ErrHelp
+}
+
+// check understands what the flags alone tell.
+func (o *Options) check(extras []Extra) (err error) {
+	if err := errors.Join(o.tracing.Check(), o.sources.Check()); err != nil {
+		return err
+	}
+	if o.fileQuietPeriod <= 0 {
+		return fmt.Errorf("--file-quiet-period must be more than zero")
+	}
+	if o.maxConsumers <= 0 {
+		return fmt.Errorf("--max-consumers must be more than zero")
+	}
+	if o.node, err = o.NodeName(); err != nil {
+		return err
+	}
+	// Files are named in messages, and the working directory may change.
+	for flag, path := range map[string]*string{"--config": &o.config.Config, "--config-dir": &o.config.Dir} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
 	}
 	for _, e := range extras {
 		more, err := e.Sources()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		opts.extra = append(opts.extra, more...)
-	}
-	return opts, checkSources(opts.sources())
-}
-
-// sources are all sources, in order of priority.
-func (o *Options) sources() []merge.Source { return slices.Concat(o.files, o.extra) }
-
-// checkSources refuses what the merge can't work with. To have no source at all would be readiness without a word from
-// anybody, on which consumers remove whatever they run.
-func checkSources(sources []merge.Source) error {
-	if len(sources) == 0 {
-		return errors.New("there is no source of pods: --pod-manifest-path is empty, and nothing else is given")
-	}
-	seen := map[string]bool{}
-	for _, s := range sources {
-		if seen[s.Name] {
-			return fmt.Errorf("there are two sources of the name %s", s.Name)
-		}
-		seen[s.Name] = true
+		o.extra = append(o.extra, more...)
 	}
 	return nil
 }
 
-// fileSources understands the values of --pod-manifest-path.
-func fileSources(paths []string) ([]merge.Source, error) {
-	if len(paths) == 1 && paths[0] == "" {
-		return nil, nil
+// digest tells one reading of the configuration files from another.
+type digest [sha256.Size]byte
+
+// readConfig reads the configuration files. The digest is good also if there is an error: it then tells that error from others.
+func (o *Options) readConfig() ([]kubeletconfig.File, digest, error) {
+	files, err := kubeletconfig.Load(o.config)
+	hash := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(hash, "%q %d\n", f.Path, len(f.Data))
+		hash.Write(f.Data)
 	}
+	if err != nil {
+		fmt.Fprintf(hash, "error %v", err)
+	}
+	return files, digest(hash.Sum(nil)), err
+}
+
+// makePlan makes the plan of the files and the flags. One without any source is refused: that would be readiness without a word from
+// anybody, on which consumers remove whatever they run.
+func (o *Options) makePlan(files []kubeletconfig.File) (*sourceconfig.Plan, error) {
+	plan, err := sourceconfig.Make(sourceconfig.Input{Files: files, Flags: &o.sources})
+	if err != nil {
+		return nil, err
+	}
+	sources := o.mergeSources(plan)
+	if len(sources) == 0 {
+		return nil, errors.New("there is no source of pods: neither flags nor configuration name one")
+	}
+	seen := map[string]bool{}
+	for _, s := range sources {
+		if seen[s.Name] {
+			return nil, fmt.Errorf("there are two sources of the name %s", s.Name)
+		}
+		seen[s.Name] = true
+	}
+	return plan, nil
+}
+
+// mergeSources are all sources, those of the extras included, in order of priority.
+func (o *Options) mergeSources(plan *sourceconfig.Plan) []merge.Source {
 	var out []merge.Source
-	seen := map[string]string{}
-	for _, value := range paths {
-		src := merge.Source{Name: "file", Location: value}
-		// A path may hold an equals sign too; a name can't hold a slash.
-		if name, path, ok := strings.Cut(value, "="); ok && !strings.Contains(name, "/") {
-			if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
-				return nil, fmt.Errorf("--pod-manifest-path %s: name %q: %s", value, name, errs[0])
-			}
-			src = merge.Source{Name: "file:" + name, Location: path}
-		}
-		if src.Location == "" {
-			return nil, fmt.Errorf("--pod-manifest-path %q: the path is empty", value)
-		}
-		path, err := filepath.Abs(src.Location)
-		if err != nil {
-			return nil, fmt.Errorf("--pod-manifest-path %s: %w", value, err)
-		}
-		src.Location = path
-		if other, ok := seen[src.Name]; ok {
-			return nil, fmt.Errorf("--pod-manifest-path %s: source %s is %s already; give further ones a name, NAME=PATH", value, src.Name, other)
-		}
-		seen[src.Name] = path
-		out = append(out, src)
+	for _, s := range plan.Sources {
+		out = append(out, merge.Source{Name: s.Name, Location: s.Location})
 	}
-	return out, nil
+	return append(out, o.extra...)
 }

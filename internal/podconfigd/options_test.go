@@ -8,31 +8,10 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
-func TestFileSources(t *testing.T) {
-	got, err := fileSources([]string{"/etc/a", "extra=/etc/b", "other=/with=equals", "./c=d=/x"})
-	if err == nil {
-		t.Errorf("two paths without a name are taken: %v", got)
-	}
-	got, err = fileSources([]string{"/etc/a", "extra=/etc/b/", "other=/with=equals"})
-	want := []merge.Source{
-		{Name: "file", Location: "/etc/a"}, {Name: "file:extra", Location: "/etc/b"}, {Name: "file:other", Location: "/with=equals"},
-	}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("sources %v, %v; want %v", got, err, want)
-	}
-	if got, err = fileSources([]string{""}); err != nil || len(got) != 0 {
-		t.Errorf("an empty path alone gives the sources %v, %v; want none", got, err)
-	}
-	for _, bad := range [][]string{{"", "/etc/a"}, {"/etc/a", ""}, {"", ""}, {"name="}, {"Not_A_Name=/etc/a"}, {"a=/x", "a=/y"}} {
-		if got, err := fileSources(bad); err == nil {
-			t.Errorf("%q is taken: %v", bad, got)
-		}
-	}
-}
-
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"extra"}, {"--no-such-flag"}, {"--file-check-frequency=0s"}, {"--pod-manifest-path="},
+		{"--no-such=1", "--check-config"}, {"--config=/does/not/exist"}, {"--config-dir=/does/not/exist"},
 		{"--log-format=x"}, {"--listen=foo"}, {"--tracing-sampling-rate-per-million=-1"},
 	} {
 		if _, err := parse(args, t.Output(), nil); err == nil {
@@ -49,7 +28,7 @@ func TestParseRefuses(t *testing.T) {
 func TestParseDefault(t *testing.T) {
 	opts, err := parse(nil, t.Output(), nil)
 	want := []merge.Source{{Name: "file", Location: "/etc/podstream/manifests"}}
-	if err != nil || !slices.Equal(opts.sources(), want) {
+	if err != nil || !slices.Equal(opts.mergeSources(opts.plan), want) {
 		t.Errorf("options %+v, %v; want the sources %v", opts, err, want)
 	}
 }
@@ -59,11 +38,11 @@ func TestParseExtras(t *testing.T) {
 	a, b := newExtra("api"), newExtra("http")
 	opts, err := parse([]string{"--api=1", "--http=2", "--pod-manifest-path=/m"}, t.Output(), []Extra{a, b})
 	want := []merge.Source{{Name: "file", Location: "/m"}, {Name: "api", Location: "1"}, {Name: "http", Location: "2"}}
-	if err != nil || !slices.Equal(opts.sources(), want) {
+	if err != nil || !slices.Equal(opts.mergeSources(opts.plan), want) {
 		t.Fatalf("options %+v, %v; want the sources %v", opts, err, want)
 	}
 	opts, err = parse([]string{"--api=1", "--pod-manifest-path="}, t.Output(), []Extra{newExtra("api")})
-	if err != nil || !slices.Equal(opts.sources(), want[1:2]) {
+	if err != nil || !slices.Equal(opts.mergeSources(opts.plan), want[1:2]) {
 		t.Errorf("with an empty manifest path: options %+v, %v; want the sources %v", opts, err, want[1:2])
 	}
 	if _, err := parse([]string{"--file=1"}, t.Output(), []Extra{newExtra("file")}); err == nil || !strings.Contains(err.Error(), "file") {

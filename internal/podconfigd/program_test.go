@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,7 +22,15 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asDaemon in the environment makes the test's own binary podconfigd.
+const asDaemon = "PODCONFIGD_TEST_AS_DAEMON"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asDaemon) != "" {
+		Program().Main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // extra is an Extra of one source, which is told its sets by the test.
 type extra struct {

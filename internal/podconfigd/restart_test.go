@@ -27,31 +27,29 @@ type running struct {
 	stop func()
 }
 
-// launch runs podconfigd as it is shipped until stop is called, or the test ends.
+// launch runs podconfigd as it is shipped until stop is called, or the test ends. It reads the manifests in dir.
 func launch(t *testing.T, dir string, stderr io.Writer, args ...string) *running {
+	t.Helper()
+	return launchWith(t, dir, stderr, append([]string{"--pod-manifest-path", filepath.Join(dir, "manifests")}, args...)...)
+}
+
+// launchWith leaves it to the arguments which sources there are.
+func launchWith(t *testing.T, dir string, stderr io.Writer, args ...string) *running {
 	t.Helper()
 	socket := "unix://" + filepath.Join(dir, "s")
 	ctx, cancel := context.WithCancel(context.Background())
 	code := make(chan int, 1)
 	args = append([]string{
-		"--root-dir", filepath.Join(dir, "root"), "--listen", socket, "--pod-manifest-path", filepath.Join(dir, "manifests"),
-		"--hostname-override", "node",
+		"--root-dir", filepath.Join(dir, "root"), "--listen", socket, "--hostname-override", "node",
 	}, args...)
 	go func() { code <- Program().Run(ctx, args, t.Output(), stderr) }()
-	conn, err := grpc.NewClient(socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, MaxDelay: 5 * time.Millisecond}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &running{t: t, api: podconfigv1.NewPodConfigServiceClient(conn)}
+	r := &running{t: t, api: dial(t, dir)}
 	ended := false
 	r.stop = func() {
 		if ended {
 			return
 		}
 		ended = true
-		_ = conn.Close()
 		cancel()
 		if got := <-code; got != 0 {
 			t.Errorf("podconfigd ends with code %d; want 0", got)
@@ -59,6 +57,19 @@ func launch(t *testing.T, dir string, stderr io.Writer, args ...string) *running
 	}
 	t.Cleanup(r.stop)
 	return r
+}
+
+// dial connects to the podconfigd in dir, once it is there, until the test ends.
+func dial(t *testing.T, dir string) podconfigv1.PodConfigServiceClient {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "s"), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, MaxDelay: 5 * time.Millisecond}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return podconfigv1.NewPodConfigServiceClient(conn)
 }
 
 // shortDir is short enough for a socket.

@@ -3,9 +3,14 @@ package podconfigd
 import (
 	"context"
 	"io"
+	"log/slog"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
@@ -13,11 +18,13 @@ import (
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/mergesvc"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
+	"github.com/podstream/podstream/internal/mergesvc/objects"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	"github.com/podstream/podstream/internal/mergesvc/store"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
-	"github.com/podstream/podstream/internal/sources/file"
+	"github.com/podstream/podstream/internal/sources"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -30,6 +37,9 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	if err != nil {
 		return err
 	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	who, limits, err := opts.Access()
 	if err != nil {
 		return err
@@ -56,19 +66,27 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	counts := metrics.New()
 	var health healthOfStore
 	hub := mergesvc.NewHub(mergesvc.Config{
-		Sources: opts.sources(), Store: &store.Config{Path: filepath.Join(opts.RootDir, storeFile), Logger: log},
+		Sources: opts.mergeSources(opts.plan), Store: &store.Config{Path: filepath.Join(opts.RootDir, storeFile), Logger: log},
 		Durable: health.set, Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
+	objs := objects.New(objects.Config{History: hub.History(), Merge: hub.Apply, Logger: log})
+	own := &podconfigv1.RelayHop{Id: podconfigdID(opts.RootDir, log), Node: opts.node}
+	sup := newSupervisor(opts, own.GetId(), hub, objs, log)
 	svc := service.New(service.Config{
-		History: hub.History(), Sources: hub.Sources, Preview: hub.Preview, Parse: opts.parseManifest,
+		History: hub.History(), Objects: objs, Preview: hub.Preview, Parse: sup.parseManifest,
+		Sources: func() []merge.SourceState { return objs.WithFindings(hub.Sources()) },
+		Path:    func() []*podconfigv1.RelayHop { return sup.path(own) }, SourcePath: sup.sourcePath,
 		MaxConsumers: opts.maxConsumers, Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
 	registry := daemon.NewRegistry()
-	registry.MustRegister(hub, svc, counts)
+	reloads := newReloadMetrics()
+	registry.MustRegister(hub, svc, counts, reloads)
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
 		Closing:  svc.Close, Access: rules, Limits: limits, Logger: log, Metrics: registry,
-		Quiet:         []string{podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName},
+		Quiet: []string{
+			podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName, podconfigv1.PodConfigService_WatchObjects_FullMethodName,
+		},
 		ServerOptions: append(opts.tracing.ServerOptions(tracers), grpc.ForceServerCodecV2(wire.NewCodec())),
 	})
 	health.tell(func(good bool) { server.SetHealth(storeHealth, good) })
@@ -76,15 +94,19 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	stopHub := inBackground(context.WithoutCancel(ctx), hub.Run)
 	defer stopHub()
 	group, ctx := errgroup.WithContext(ctx)
-	for _, src := range opts.files {
-		source := file.New(file.Config{
-			Name: src.Name, Path: src.Location, Node: opts.node, Strict: opts.strict,
-			CheckFrequency: opts.fileCheckFrequency, QuietPeriod: opts.fileQuietPeriod, Logger: log,
-		})
-		group.Go(func() error { return source.Run(ctx, hub.Apply) })
-	}
+	watch := newConfigWatch(opts.config, log)
+	reload := &reloader{opts: opts, sup: sup, hup: hup, look: watch.look, metrics: reloads, log: log}
+	group.Go(func() error { return reload.run(ctx) })
+	group.Go(func() error {
+		watch.run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		objs.Run(ctx)
+		return nil
+	})
 	for _, extra := range extras {
-		group.Go(func() error { return extra.Run(ctx, Hub{Apply: hub.Apply, Published: published(hub)}) })
+		group.Go(func() error { return extra.Run(ctx, Hub{Apply: objs.Apply, Published: published(hub)}) })
 	}
 	group.Go(func() error {
 		svc.Run(ctx)
@@ -92,10 +114,35 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	})
 	group.Go(func() error { return server.Serve(ctx, listeners) })
 	group.Go(func() error { return daemon.ServeMetrics(ctx, opts.MetricsAddress, registry) })
-	log.Info("podconfigd is up", "node", opts.node, "sources", len(opts.sources()))
+	log.Info("podconfigd is up", "node", opts.node, "sources", len(opts.mergeSources(opts.plan)))
 	err = group.Wait()
 	log.Info("podconfigd is down")
 	return err
+}
+
+// newSupervisor makes the one that feeds both hubs.
+func newSupervisor(opts *Options, id string, hub *mergesvc.Hub, objs *objects.Hub, log *slog.Logger) *supervisor {
+	b := &builder{id: id, node: opts.node, fileQuietPeriod: opts.fileQuietPeriod, history: hub.History(), log: log}
+	s := &supervisor{
+		node: opts.node, build: b.build, configure: hub.Configure, configured: opts.mergeSources, apply: objs.Apply, forget: objs.Forget,
+		follow: func(ctx context.Context, source string, of sources.ObjectSource) error {
+			return objs.Follow(ctx, source, of.RunObjects)
+		},
+		log: log,
+	}
+	s.plan.Store(opts.plan)
+	return s
+}
+
+// podconfigdID is the id by which podconfigds that relay each other know this one. A disk that can't keep it doesn't keep podconfigd
+// from starting.
+func podconfigdID(rootDir string, log *slog.Logger) string {
+	id, err := daemon.ID(rootDir, "podconfigd-id")
+	if err != nil {
+		id = uuid.NewString()
+		log.Error("podconfigd has an id for this run only", "id", id, "err", err)
+	}
+	return id
 }
 
 // storeHealth is what the store is called in grpc.health.v1: NOT_SERVING while podconfigd serves from memory.

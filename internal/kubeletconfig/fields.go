@@ -1,0 +1,167 @@
+package kubeletconfig
+
+// owner says whom a field of a KubeletConfiguration concerns.
+type owner int
+
+const (
+	// podconfigd reads the field.
+	podconfigd owner = iota + 1
+	// podexecd is whom the field is for: how pods run, and what the node tells of them. Podconfigd passes over it.
+	podexecd
+	// nobody has a use for the field: it is about the kubelet as a process, its API client, or what Podstream does otherwise.
+	nobody
+)
+
+// owners has every field there is, in the order of the type; kind and apiVersion belong to the document.
+var owners = []struct {
+	field string
+	owner owner
+}{
+	{"enableServer", podexecd},
+	{"staticPodPath", podconfigd},
+	{"podLogsDir", podexecd},
+	{"syncFrequency", nobody},
+	{"fileCheckFrequency", podconfigd},
+	{"httpCheckFrequency", podconfigd},
+	{"staticPodURL", podconfigd},
+	{"staticPodURLHeader", podconfigd},
+	{"address", podexecd},
+	{"port", podexecd},
+	{"readOnlyPort", podexecd},
+	{"tlsCertFile", podexecd},
+	{"tlsPrivateKeyFile", podexecd},
+	{"tlsCipherSuites", podexecd},
+	{"tlsCurvePreferences", podexecd},
+	{"tlsMinVersion", podexecd},
+	{"rotateCertificates", nobody},
+	{"serverTLSBootstrap", nobody},
+	{"authentication", podexecd},
+	{"authorization", podexecd},
+	{"registryPullQPS", podexecd},
+	{"registryBurst", podexecd},
+	{"imagePullCredentialsVerificationPolicy", podexecd},
+	{"preloadedImagesVerificationAllowlist", podexecd},
+	{"eventRecordQPS", nobody},
+	{"eventBurst", nobody},
+	{"enableDebuggingHandlers", nobody},
+	{"enableContentionProfiling", nobody},
+	{"healthzPort", nobody},
+	{"healthzBindAddress", nobody},
+	{"oomScoreAdj", podexecd},
+	{"clusterDomain", podexecd},
+	{"clusterDNS", podexecd},
+	{"streamingConnectionIdleTimeout", podexecd},
+	{"nodeStatusUpdateFrequency", podexecd},
+	{"nodeStatusReportFrequency", podexecd},
+	{"nodeLeaseDurationSeconds", podexecd},
+	{"imageMinimumGCAge", podexecd},
+	{"imageMaximumGCAge", podexecd},
+	{"imageGCHighThresholdPercent", podexecd},
+	{"imageGCLowThresholdPercent", podexecd},
+	{"volumeStatsAggPeriod", nobody},
+	{"kubeletCgroups", podexecd},
+	{"systemCgroups", podexecd},
+	{"cgroupRoot", podexecd},
+	{"cgroupsPerQOS", podexecd},
+	{"cgroupDriver", podexecd},
+	{"cpuManagerPolicy", podexecd},
+	{"singleProcessOOMKill", podexecd},
+	{"cpuManagerPolicyOptions", podexecd},
+	{"cpuManagerReconcilePeriod", podexecd},
+	{"memoryManagerPolicy", podexecd},
+	{"topologyManagerPolicy", podexecd},
+	{"topologyManagerScope", podexecd},
+	{"topologyManagerPolicyOptions", podexecd},
+	{"qosReserved", podexecd},
+	{"runtimeRequestTimeout", podexecd},
+	{"hairpinMode", podexecd},
+	{"maxPods", podexecd},
+	{"podCIDR", podexecd},
+	{"podPidsLimit", podexecd},
+	{"resolvConf", podexecd},
+	{"runOnce", nobody},
+	{"cpuCFSQuota", podexecd},
+	{"cpuCFSQuotaPeriod", podexecd},
+	{"nodeStatusMaxImages", podexecd},
+	{"maxOpenFiles", podexecd},
+	{"contentType", nobody},
+	{"kubeAPIQPS", nobody},
+	{"kubeAPIBurst", nobody},
+	{"serializeImagePulls", podexecd},
+	{"maxParallelImagePulls", podexecd},
+	{"evictionHard", podexecd},
+	{"evictionSoft", podexecd},
+	{"evictionSoftGracePeriod", podexecd},
+	{"evictionPressureTransitionPeriod", podexecd},
+	{"evictionMaxPodGracePeriod", podexecd},
+	{"evictionMinimumReclaim", podexecd},
+	{"mergeDefaultEvictionSettings", podexecd},
+	{"podsPerCore", podexecd},
+	{"enableControllerAttachDetach", nobody},
+	{"protectKernelDefaults", podexecd},
+	{"makeIPTablesUtilChains", nobody},
+	{"iptablesMasqueradeBit", nobody},
+	{"iptablesDropBit", nobody},
+	{"featureGates", nobody},
+	{"failSwapOn", podexecd},
+	{"memorySwap", podexecd},
+	{"containerLogMaxSize", podexecd},
+	{"containerLogMaxFiles", podexecd},
+	{"containerLogMaxWorkers", podexecd},
+	{"containerLogMonitorInterval", podexecd},
+	{"configMapAndSecretChangeDetectionStrategy", nobody},
+	{"systemReserved", podexecd},
+	{"kubeReserved", podexecd},
+	{"reservedSystemCPUs", podexecd},
+	{"showHiddenMetricsForVersion", nobody},
+	{"systemReservedCgroup", podexecd},
+	{"kubeReservedCgroup", podexecd},
+	{"enforceNodeAllocatable", podexecd},
+	{"allowedUnsafeSysctls", podexecd},
+	{"defaultPodSysctls", podexecd},
+	{"volumePluginDir", nobody},
+	{"providerID", nobody},
+	{"kernelMemcgNotification", podexecd},
+	{"logging", nobody},
+	{"enableSystemLogHandler", nobody},
+	{"enableSystemLogQuery", nobody},
+	{"shutdownGracePeriod", podexecd},
+	{"shutdownGracePeriodCriticalPods", podexecd},
+	{"shutdownGracePeriodByPodPriority", podexecd},
+	{"crashLoopBackOff", podexecd},
+	{"reservedMemory", podexecd},
+	{"enableProfilingHandler", nobody},
+	{"enableDebugFlagsHandler", nobody},
+	{"seccompDefault", podexecd},
+	{"memoryThrottlingFactor", podexecd},
+	{"memoryReservationPolicy", podexecd},
+	{"registerWithTaints", podexecd},
+	{"registerNode", podexecd},
+	{"tracing", nobody},
+	{"localStorageCapacityIsolation", podexecd},
+	{"containerRuntimeEndpoint", podexecd},
+	{"imageServiceEndpoint", podexecd},
+	{"failCgroupV1", podexecd},
+	{"userNamespaces", podexecd},
+}
+
+// Ignored are the fields of the configuration that say something that no daemon of Podstream heeds.
+func (c *Config) Ignored() []string {
+	var ignored []string
+	for _, name := range c.Set() {
+		if ownerOf(name) == nobody {
+			ignored = append(ignored, name)
+		}
+	}
+	return ignored
+}
+
+// ownerOf is zero for what is no field, and for kind and apiVersion.
+func ownerOf(field string) owner {
+	for _, f := range owners {
+		if f.field == field {
+			return f.owner
+		}
+	}
+	return 0
+}

@@ -1,0 +1,157 @@
+package kubeletconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/kubelet/config/v1beta1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/podstream/podstream/internal/kubeletconfig/document"
+)
+
+// Kind and APIVersion are those of the documents that Merge takes.
+const Kind = "KubeletConfiguration"
+
+// APIVersion is the only version of Kind that there is.
+var APIVersion = v1beta1.SchemeGroupVersion.String()
+
+// Config is what the documents say together.
+type Config struct {
+	v1beta1.KubeletConfiguration
+	// Warnings are fields that aren't known, or are given twice, with file and line.
+	Warnings []string
+
+	from map[string]*document.Document
+	set  []string
+}
+
+// Merge makes one configuration of the documents of that kind; others are passed over. Paths that are podconfigd's are made
+// absolute: they are meant from the directory of their file. No document at all gives the zero Config.
+func Merge(docs []Document) (*Config, error) {
+	cfg := &Config{from: map[string]*document.Document{}}
+	merged := []byte("{}")
+	var mistakes []error
+	for _, d := range docs {
+		if d.APIVersion != APIVersion || d.Kind != Kind {
+			continue
+		}
+		if err := cfg.check(d); err != nil {
+			mistakes = append(mistakes, err)
+			continue
+		}
+		next, err := patch(merged, d)
+		if err != nil {
+			mistakes = append(mistakes, d.Mistake(nil, err.Error()))
+			continue
+		}
+		merged = next
+		for name := range d.Value() {
+			cfg.from[name] = d.Document
+		}
+	}
+	if err := errors.Join(mistakes...); err != nil {
+		return nil, err
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(merged, &cfg.KubeletConfiguration); err != nil {
+		return nil, fmt.Errorf("the configuration files don't go together: %w", err)
+	}
+	var values map[string]any
+	if err := json.Unmarshal(merged, &values); err != nil {
+		return nil, fmt.Errorf("the configuration files don't go together: %w", err)
+	}
+	cfg.set = fieldsSet(&cfg.KubeletConfiguration, values)
+	return cfg, nil
+}
+
+// check looks at one document by itself.
+func (c *Config) check(d Document) error {
+	var alone v1beta1.KubeletConfiguration
+	found := d.Decode(&alone)
+	wrong := found.Wrong
+	if d.DropIn {
+		wrong = append(wrong, found.Doubled...)
+	} else {
+		c.warn(found.Doubled)
+	}
+	c.warn(found.Unknown)
+	for name, value := range map[string]time.Duration{
+		"fileCheckFrequency": alone.FileCheckFrequency.Duration, "httpCheckFrequency": alone.HTTPCheckFrequency.Duration,
+	} {
+		if value < 0 {
+			wrong = append(wrong, d.Mistake(document.Field{name}, "it must not be less than zero"))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (c *Config) warn(findings []error) {
+	for _, f := range findings {
+		c.Warnings = append(c.Warnings, f.Error())
+	}
+}
+
+// patch merges a document into what came before it, by the rules of a JSON merge patch.
+func patch(before []byte, d Document) ([]byte, error) {
+	values := maps.Clone(d.Value())
+	if path, ok := values["staticPodPath"].(string); ok {
+		values["staticPodPath"] = d.Resolve(path)
+	}
+	data, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	return jsonpatch.MergePatch(before, data)
+}
+
+// Mistake complains about the value of a field, in the file that it was last given in.
+func (c *Config) Mistake(f document.Field, reason string) error {
+	if d := c.from[f[0]]; d != nil {
+		return d.Mistake(f, reason)
+	}
+	return fmt.Errorf("%s: %s", f, reason)
+}
+
+// Set are the fields that say something, in the order of the type. What is given its zero value by the letter, as tools do that
+// write out every field, isn't among them.
+func (c *Config) Set() []string { return c.set }
+
+func fieldsSet(cfg *v1beta1.KubeletConfiguration, values map[string]any) []string {
+	var set []string
+	v := reflect.ValueOf(cfg).Elem()
+	for f := range document.Fields(v.Type()) {
+		field := v.FieldByIndex(f.Index)
+		if ownerOf(f.Name) == 0 || field.IsZero() || f.Type.Kind() == reflect.Struct && isBlank(values[f.Name]) {
+			continue
+		}
+		set = append(set, f.Name)
+	}
+	return set
+}
+
+// isBlank tells whether a value is only zeros all the way down. False isn't one: where it is written, it mostly means something.
+func isBlank(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		return v == "" || v == "0" || v == "0s"
+	case float64:
+		return v == 0
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		for _, below := range v {
+			if !isBlank(below) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}

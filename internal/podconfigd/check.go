@@ -1,0 +1,92 @@
+package podconfigd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/podstream/podstream/internal/sourceconfig"
+)
+
+// checkBuild makes the readers of the plan, which connects nowhere, and lets them go again.
+func checkBuild(o *Options) error {
+	b := &builder{id: "none", node: o.node, fileQuietPeriod: o.fileQuietPeriod, log: slog.New(slog.DiscardHandler)}
+	var mistakes []error
+	for _, entry := range o.plan.Sources {
+		if _, err := b.build(entry); err != nil {
+			mistakes = append(mistakes, err)
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// printPlan prints what would run, for --check-config: a line a source, in order of priority. It shows no credentials.
+func printPlan(w io.Writer, o *Options) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PRIORITY\tSOURCE\tLOCATION\tSETTINGS")
+	for i, s := range o.plan.Sources {
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", i+1, s.Name, s.Location, strings.Join(settings(s), "; "))
+	}
+	for i, s := range o.extra {
+		fmt.Fprintf(table, "%d\t%s\t%s\t\n", len(o.plan.Sources)+i+1, s.Name, s.Location)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print the plan: %w", err)
+	}
+	fmt.Fprintf(w, "node: %s\n", o.node)
+	if len(o.plan.Ignored) > 0 {
+		fmt.Fprintf(w, "ignored: %s\n", strings.Join(o.plan.Ignored, ", "))
+	}
+	for _, warning := range o.plan.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", warning)
+	}
+	return nil
+}
+
+// settings are those of a source that matter to whoever looks for a mistake. Of headers only the names are told.
+func settings(s sourceconfig.Source) []string {
+	var out []string
+	every := func(d time.Duration, strict bool) {
+		out = append(out, "every "+d.String())
+		if strict {
+			out = append(out, "strict")
+		}
+	}
+	files := func(f sourceconfig.TLSFiles) {
+		for _, file := range []struct{ what, path string }{{"CA", f.CAFile}, {"certificate", f.CertFile}, {"key", f.KeyFile}} {
+			if file.path != "" {
+				out = append(out, file.what+" "+file.path)
+			}
+		}
+	}
+	nodes := func(names []string) {
+		if names != nil {
+			out = append(out, "nodes "+strings.Join(names, ","))
+		}
+	}
+	switch {
+	case s.File != nil:
+		every(s.File.CheckFrequency, s.File.Strict)
+	case s.HTTP != nil:
+		every(s.HTTP.CheckFrequency, s.HTTP.Strict)
+		if len(s.HTTP.Headers) > 0 {
+			out = append(out, "headers "+strings.Join(slices.Sorted(maps.Keys(s.HTTP.Headers)), ","))
+		}
+		files(s.HTTP.TLSFiles)
+	case s.Relay != nil:
+		files(s.Relay.TLSFiles)
+		nodes(s.Relay.Nodes)
+	case s.API != nil:
+		if s.API.Kubeconfig != "" {
+			out = append(out, "kubeconfig "+s.API.Kubeconfig)
+		}
+		nodes(s.API.Nodes)
+	}
+	return out
+}

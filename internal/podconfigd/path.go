@@ -1,0 +1,39 @@
+package podconfigd
+
+import (
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// pather is a source whose pods come through other podconfigds.
+type pather interface {
+	Path() []*podconfigv1.RelayHop
+}
+
+// sourcePath is the podconfigds that the pods of a source come through, the nearest first. Anybody may call it.
+func (s *supervisor) sourcePath(source string) []*podconfigv1.RelayHop {
+	s.mu.Lock()
+	r := s.running[source]
+	s.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	if p, ok := r.source.(pather); ok {
+		return p.Path()
+	}
+	return nil
+}
+
+// path is this podconfigd and then every one that a source's pods come through, each once. Anybody may call it.
+func (s *supervisor) path(own *podconfigv1.RelayHop) []*podconfigv1.RelayHop {
+	out := []*podconfigv1.RelayHop{own}
+	seen := map[string]bool{own.GetId(): true}
+	for _, entry := range s.plan.Load().Sources {
+		for _, hop := range s.sourcePath(entry.Name) {
+			if !seen[hop.GetId()] {
+				seen[hop.GetId()] = true
+				out = append(out, hop)
+			}
+		}
+	}
+	return out
+}

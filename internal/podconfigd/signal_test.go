@@ -1,0 +1,119 @@
+package podconfigd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestReloadSignal: SIGHUP has a process read also what the configuration only names: here the kubeconfig of an API server that is
+// away. Its metrics count it.
+func TestReloadSignal(t *testing.T) {
+	dir := shortDir(t)
+	kubeconfig := filepath.Join(dir, "kube.conf")
+	write := func(port int) {
+		put(t, kubeconfig, fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\n"+
+			"contexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {server: 'http://127.0.0.1:%d'}}]\nusers: [{name: u, user: {token: secret}}]\n", port))
+	}
+	write(1)
+	put(t, filepath.Join(dir, "config"), sourcesFile+"apiServer: {kubeconfig: kube.conf}\nfiles: [{path: manifests}]\n")
+	writeManifest(t, dir, "web", "one")
+	log, metricsAddress := newLog(), freeAddress(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "--root-dir", filepath.Join(dir, "root"), "--listen", "unix://"+filepath.Join(dir, "s"),
+		"--hostname-override", "node", "--config", filepath.Join(dir, "config"), "--metrics-address", metricsAddress)
+	cmd.Env, cmd.Stderr = append(os.Environ(), asDaemon+"=1"), log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Error(err)
+		}
+	}
+	defer func() {
+		signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("podconfigd ends with %v", err)
+		}
+		if strings.Contains(log.String(), "secret") {
+			t.Errorf("the log has a secret:\n%s", log)
+		}
+	}()
+	r := &running{t: t, api: dial(t, dir)}
+	s := r.watch(nil)
+	untilReady(t, s)
+	location := func() string {
+		for _, source := range r.sources() {
+			if source.GetName() == "api" {
+				return source.GetLocation()
+			}
+		}
+		return ""
+	}
+	if got := location(); got != "http://127.0.0.1:1" {
+		t.Fatalf("the API server is at %q", got)
+	}
+	write(2)
+	signal(syscall.SIGHUP)
+	log.await(t, "the configuration was read again", 1)
+	if got := location(); got != "http://127.0.0.1:2" {
+		t.Errorf("after SIGHUP the API server is at %q; want the kubeconfig's new one", got)
+	}
+	if err := os.Remove(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	signal(syscall.SIGHUP)
+	log.await(t, "config:3: apiServer.kubeconfig: ", 1)
+	if got := location(); got != "http://127.0.0.1:2" {
+		t.Errorf("after SIGHUP without the kubeconfig the API server is at %q; want it where it was", got)
+	}
+	text := scrape(t, metricsAddress)
+	for _, want := range []string{"podstream_config_reload_total 2\n", "podstream_config_reload_errors_total 1\n",
+		"podstream_config_reload_last_success_timestamp_seconds 1"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the metrics lack %q", want)
+		}
+	}
+	// All that was nothing to the consumer: the next it hears of is this.
+	writeManifest(t, dir, "db", "one")
+	if got := nextOps(t, s); got != "ADD file db-node" {
+		t.Errorf("after the reloads came %q; want nothing but what changed since", got)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func scrape(t *testing.T, address string) string {
+	t.Helper()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}

@@ -1,0 +1,133 @@
+package sourceconfig
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	httpsource "github.com/podstream/podstream/internal/sources/http"
+)
+
+// checker makes Sources of drafts, and collects what is wrong with them.
+type checker struct {
+	readFile func(path string) ([]byte, error)
+	plan     *Plan
+	every    map[Kind]time.Duration
+	mistakes []error
+}
+
+// source is the draft as a Source, which is good if there are no mistakes.
+func (c *checker) source(d draft) (Source, []error) {
+	c.mistakes = nil
+	if d.short != "" {
+		if problems := validation.IsDNS1123Label(d.short); len(problems) > 0 {
+			c.wrong(d, "name", fmt.Sprintf("%q can't be a source's name: %s", d.short, problems[0]))
+		}
+	}
+	s := Source{Name: d.name(), Kind: d.kind}
+	switch d.kind {
+	case File:
+		c.file(d, &s)
+	case HTTP:
+		c.http(d, &s)
+	case Relay:
+		c.relay(d, &s)
+	case API:
+		c.api(d, &s)
+	}
+	return s, c.mistakes
+}
+
+func (c *checker) wrong(d draft, field, reason string) {
+	c.mistakes = append(c.mistakes, d.at(field, reason))
+}
+
+func (c *checker) file(d draft, s *Source) {
+	if d.path == "" {
+		c.wrong(d, "path", "the path is empty")
+	}
+	s.Location = filepath.Clean(d.path)
+	s.File = &FileSettings{Path: s.Location, CheckFrequency: c.every[File], Strict: c.plan.Strict}
+}
+
+func (c *checker) http(d draft, s *Source) {
+	u, err := url.Parse(d.url)
+	switch {
+	case d.url == "":
+		c.wrong(d, "url", "the URL is empty")
+	case err != nil:
+		// The parser's own words may quote a password.
+		c.wrong(d, "url", "this isn't a URL")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
+		c.wrong(d, "url", "want http://host/path or https://host/path")
+	case u.Scheme == "http" && d.tls != TLSFiles{}:
+		c.wrong(d, "url", "certificates are of use only with https")
+	}
+	header, err := canonical(d.headers)
+	if err != nil {
+		c.wrong(d, "headers", err.Error())
+	}
+	c.tls(d)
+	s.Location = httpsource.Location(d.url)
+	s.HTTP = &HTTPSettings{URL: d.url, Headers: header, TLSFiles: d.tls, CheckFrequency: c.every[HTTP], Strict: c.plan.Strict}
+}
+
+func (c *checker) relay(d draft, s *Source) {
+	path, isUnix := strings.CutPrefix(d.address, "unix://")
+	hostPort, isTCP := strings.CutPrefix(d.address, "tcp://")
+	switch host, port, err := net.SplitHostPort(hostPort); {
+	case isUnix && !filepath.IsAbs(path), isTCP && (err != nil || host == "" || port == ""), !isUnix && !isTCP:
+		c.wrong(d, "address", "want unix:///path or tcp://host:port")
+	case isUnix && d.tls != TLSFiles{}:
+		c.wrong(d, "address", "certificates are of use only with tcp://host:port")
+	case isTCP && (d.tls.CertFile == "" || d.tls.KeyFile == ""):
+		c.wrong(d, "address", "TCP takes mutual TLS: give a certificate file and its key file")
+	}
+	c.tls(d)
+	s.Location = d.address
+	s.Relay = &RelaySettings{Address: d.address, TLSFiles: d.tls, Nodes: c.plan.Nodes}
+}
+
+// tls reads the certificates, as far as they are given.
+func (c *checker) tls(d draft) {
+	if path := d.tls.CAFile; path != "" {
+		data, err := c.readFile(path)
+		if err != nil {
+			c.wrong(d, "caFile", err.Error())
+		} else if !x509.NewCertPool().AppendCertsFromPEM(data) {
+			c.wrong(d, "caFile", path+" holds no certificate in PEM")
+		}
+	}
+	switch {
+	case d.tls.CertFile == "" && d.tls.KeyFile == "":
+	case d.tls.CertFile == "":
+		c.wrong(d, "keyFile", "there is a key without a certificate")
+	case d.tls.KeyFile == "":
+		c.wrong(d, "certFile", "there is a certificate without a key")
+	default:
+		c.pair(d)
+	}
+}
+
+func (c *checker) pair(d draft) {
+	cert, err := c.readFile(d.tls.CertFile)
+	if err != nil {
+		c.wrong(d, "certFile", err.Error())
+		return
+	}
+	key, err := c.readFile(d.tls.KeyFile)
+	if err != nil {
+		c.wrong(d, "keyFile", err.Error())
+		return
+	}
+	if _, err := tls.X509KeyPair(cert, key); err != nil {
+		c.wrong(d, "certFile", fmt.Sprintf("%s and %s: %v", d.tls.CertFile, d.tls.KeyFile, err))
+	}
+}

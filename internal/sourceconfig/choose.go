@@ -1,0 +1,127 @@
+package sourceconfig
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podstream/podstream/internal/kubeletconfig"
+	"github.com/podstream/podstream/internal/kubeletconfig/document"
+)
+
+// chosen is what counts, of all that is given.
+type chosen struct {
+	// drafts are by kind in the default order, within a kind as they are given.
+	drafts       []draft
+	nodes, order *list
+	strict       bool
+	every        map[Kind]time.Duration
+	warnings     []string
+}
+
+// choose lets flags win over files.
+func choose(f *Flags, kubelet *kubeletconfig.Config, written *collected) (*chosen, error) {
+	c := &chosen{nodes: written.nodes, order: written.order, every: map[Kind]time.Duration{
+		File: frequency(f, "file-check-frequency", f.fileCheckFrequency, kubelet.FileCheckFrequency.Duration),
+		HTTP: frequency(f, "http-check-frequency", f.httpCheckFrequency, kubelet.HTTPCheckFrequency.Duration),
+	}}
+	files, filesErr := chooseFiles(f, kubelet, written)
+	urls, urlsErr := c.chooseURLs(f, kubelet, written)
+	relays, relaysErr := chooseRelays(f, written)
+	api := written.drafts[API]
+	if f.given("kubeconfig", "in-cluster") {
+		api = f.apiDrafts()
+	}
+	c.drafts = slices.Concat(files, urls, relays, api)
+	if f.given("nodes") {
+		c.nodes = &list{f.nodes, flagPlace("nodes", strings.Join(f.nodes, ","), nil)}
+	}
+	if f.given("source-order") {
+		c.order = &list{f.order, flagPlace("source-order", strings.Join(f.order, ","), nil)}
+	}
+	switch {
+	case f.given("strict-manifests"):
+		c.strict = f.strict
+	case written.strict != nil:
+		c.strict = *written.strict
+	}
+	return c, errors.Join(f.Check(), filesErr, urlsErr, relaysErr)
+}
+
+func frequency(f *Flags, flag string, value, inFile time.Duration) time.Duration {
+	if f.given(flag) || inFile <= 0 {
+		return value
+	}
+	return inFile
+}
+
+func chooseFiles(f *Flags, kubelet *kubeletconfig.Config, written *collected) ([]draft, error) {
+	if f.given("pod-manifest-path") || !f.given(append(sourceFlags, "config", "config-dir")...) {
+		return f.fileDrafts()
+	}
+	var files []draft
+	if kubelet.StaticPodPath != "" {
+		files = append(files, draft{kind: File, path: kubelet.StaticPodPath, at: kubeletPlace(kubelet, "staticPodPath")})
+	}
+	return append(files, written.drafts[File]...), nil
+}
+
+func (c *chosen) chooseURLs(f *Flags, kubelet *kubeletconfig.Config, written *collected) ([]draft, error) {
+	headers, err := parseHeaders(f.urlHeaders)
+	if err != nil {
+		return nil, err
+	}
+	if f.given("manifest-url") {
+		urls, err := f.urlDrafts()
+		if err != nil {
+			return nil, err
+		}
+		for i := range urls {
+			urls[i].headers = headers.common
+		}
+		return urls, headers.giveNamed(urls)
+	}
+	var urls []draft
+	if kubelet.StaticPodURL != "" {
+		urls = append(urls, staticPodURL(f, kubelet, headers))
+	}
+	urls = append(urls, written.drafts[HTTP]...)
+	// Files may come to have that name.
+	if absent := headers.giveNamed(urls); absent != nil {
+		c.warnings = append(c.warnings, strings.Split(absent.Error(), "\n")...)
+	}
+	return urls, nil
+}
+
+func chooseRelays(f *Flags, written *collected) ([]draft, error) {
+	if f.given("relay-from") {
+		return f.relayDrafts()
+	}
+	return written.drafts[Relay], nil
+}
+
+// staticPodURL is the kubelet's own, with the flags that are for it.
+func staticPodURL(f *Flags, kubelet *kubeletconfig.Config, headers *headers) draft {
+	d := draft{
+		kind: HTTP, url: kubelet.StaticPodURL, headers: kubelet.StaticPodURLHeader, tls: f.urlTLS, at: kubeletPlace(kubelet, "staticPodURL"),
+	}
+	if len(headers.common) > 0 {
+		d.headers = headers.common
+	}
+	return d
+}
+
+// kubeletPlace is a field of the kubelet's configuration, with the others that make the source.
+func kubeletPlace(kubelet *kubeletconfig.Config, name string) place {
+	return func(field, reason string) error {
+		if field == "headers" {
+			return kubelet.Mistake(document.Field{"staticPodURLHeader"}, reason)
+		}
+		if flag, ok := urlFlags[field]; ok {
+			return fmt.Errorf("--%s: %s", flag, reason)
+		}
+		return kubelet.Mistake(document.Field{name}, reason)
+	}
+}

@@ -1,0 +1,180 @@
+package sourceconfig
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	httpsource "github.com/podstream/podstream/internal/sources/http"
+)
+
+// DefaultManifestPath is read if nothing says which sources there are.
+const DefaultManifestPath = "/etc/podstream/manifests"
+
+// defaultCheckFrequency is the kubelet's, for files and URLs.
+const defaultCheckFrequency = 20 * time.Second
+
+// Flags are the flags that say which sources there are. Add them to a set before it is parsed.
+type Flags struct {
+	fs *pflag.FlagSet
+
+	manifestPaths, manifestURLs, urlHeaders, relays []string
+	urlTLS, relayTLS                                TLSFiles
+	fileCheckFrequency, httpCheckFrequency          time.Duration
+	kubeconfig                                      string
+	inCluster, strict                               bool
+	nodes, order                                    []string
+}
+
+// sourceFlags are those that name sources: one of them is enough for the default path not to be read.
+var sourceFlags = []string{"pod-manifest-path", "manifest-url", "relay-from", "kubeconfig", "in-cluster"}
+
+// AddFlags adds the flags to fs, which tells later which of them were given.
+func (f *Flags) AddFlags(fs *pflag.FlagSet) {
+	f.fs = fs
+	fs.StringArrayVar(&f.manifestPaths, "pod-manifest-path", []string{DefaultManifestPath},
+		"`[name=]path` of a directory of pod manifests, or of one manifest; repeatable: the source is \"file\", with a name \"file:name\"; "+
+			"an empty value means that no manifests are read, and so does a configuration file or the flag of another source without this one")
+	fs.DurationVar(&f.fileCheckFrequency, "file-check-frequency", defaultCheckFrequency, "`time` between full readings of the manifest paths")
+	fs.StringArrayVar(&f.manifestURLs, "manifest-url", nil,
+		"`[name=]url` to get pods from; repeatable: the source is \"http\", with a name \"http:name\"")
+	fs.StringArrayVar(&f.urlHeaders, "manifest-url-header", nil,
+		"`[name=]key:value[,key:value]` of HTTP headers for the manifest URLs, or for the one of that name; repeatable")
+	fs.StringVar(&f.urlTLS.CAFile, "manifest-url-ca-file", "", "`file` of the CAs of the manifest URLs; default: the system's")
+	fs.StringVar(&f.urlTLS.CertFile, "manifest-url-cert-file", "", "`file` of the client certificate for the manifest URLs")
+	fs.StringVar(&f.urlTLS.KeyFile, "manifest-url-key-file", "", "`file` of the key of --manifest-url-cert-file")
+	fs.DurationVar(&f.httpCheckFrequency, "http-check-frequency", defaultCheckFrequency, "`time` between readings of the manifest URLs")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that tells how to reach the API server, the source \"api\"; empty: there is none")
+	fs.BoolVar(&f.inCluster, "in-cluster", false, "use the API server that podconfigd's own pod belongs to")
+	fs.StringArrayVar(&f.relays, "relay-from", nil,
+		"`[name=]address` of a podconfigd whose pods are taken over, unix:///path or tcp://host:port; repeatable: the source is \"relay\", "+
+			"with a name \"relay:name\"")
+	fs.StringVar(&f.relayTLS.CAFile, "relay-ca-file", "", "`file` of the CAs of the podconfigds of --relay-from")
+	fs.StringVar(&f.relayTLS.CertFile, "relay-cert-file", "", "`file` of the client certificate for --relay-from")
+	fs.StringVar(&f.relayTLS.KeyFile, "relay-key-file", "", "`file` of the key of --relay-cert-file")
+	fs.StringSliceVar(&f.nodes, "nodes", nil, "`names` of the nodes whose pods the API server and relays are asked for; \"*\" means all; "+
+		"default: this node")
+	fs.StringSliceVar(&f.order, "source-order", nil,
+		"kinds or names of `sources` in order of priority: of two pods with one name the first source's runs; default: file,http,relay,api")
+	fs.BoolVar(&f.strict, "strict-manifests", false, "refuse manifests with unknown or doubled fields instead of warning")
+}
+
+// given tells whether one of the flags was given.
+func (f *Flags) given(names ...string) bool { return slices.ContainsFunc(names, f.fs.Changed) }
+
+// Check says what is wrong with flags that stand for themselves.
+func (f *Flags) Check() error {
+	if f.fileCheckFrequency <= 0 || f.httpCheckFrequency <= 0 {
+		return errors.New("--file-check-frequency and --http-check-frequency must be more than zero")
+	}
+	if f.kubeconfig != "" && f.inCluster {
+		return errors.New("--kubeconfig and --in-cluster don't go together")
+	}
+	return nil
+}
+
+// flagPlace complains about a flag and its value, or about the flag that stands for a field.
+func flagPlace(flag, value string, fields map[string]string) place {
+	return func(field, reason string) error {
+		if other, ok := fields[field]; ok {
+			return fmt.Errorf("--%s: %s", other, reason)
+		}
+		return fmt.Errorf("--%s %s: %s", flag, value, reason)
+	}
+}
+
+// cutName parts NAME=VALUE. A path or URL may hold an equals sign too; a name can't hold what these begin with.
+func cutName(value string) (name, rest string, named bool) {
+	name, rest, named = strings.Cut(value, "=")
+	if !named || strings.ContainsAny(name, "/:") {
+		return "", value, false
+	}
+	return name, rest, true
+}
+
+// perValue makes a draft of each value of a flag; one empty value alone means none.
+func perValue(flag string, values []string, fields map[string]string, draftOf func(value string) draft) ([]draft, error) {
+	if len(values) == 1 && values[0] == "" {
+		return nil, nil
+	}
+	var out []draft
+	var mistakes []error
+	for _, value := range values {
+		name, rest, named := cutName(value)
+		d := draftOf(rest)
+		d.short = name
+		d.at = flagPlace(flag, shown(d, named), fields)
+		if named && name == "" {
+			mistakes = append(mistakes, d.at("", "the name is empty"))
+		}
+		out = append(out, d)
+	}
+	return out, errors.Join(mistakes...)
+}
+
+// shown is a flag's value without credentials.
+func shown(d draft, named bool) string {
+	value := d.path + d.address
+	if d.kind == HTTP {
+		value = httpsource.Location(d.url)
+	}
+	if named {
+		value = d.short + "=" + value
+	}
+	if value == "" {
+		value = `""`
+	}
+	return value
+}
+
+func (f *Flags) fileDrafts() ([]draft, error) {
+	drafts, err := perValue("pod-manifest-path", f.manifestPaths, nil, func(path string) draft {
+		return draft{kind: File, path: path}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range drafts {
+		if d.path == "" {
+			continue
+		}
+		if drafts[i].path, err = filepath.Abs(d.path); err != nil {
+			return nil, d.at("", err.Error())
+		}
+	}
+	return drafts, nil
+}
+
+func (f *Flags) urlDrafts() ([]draft, error) {
+	return perValue("manifest-url", f.manifestURLs, urlFlags, func(url string) draft {
+		return draft{kind: HTTP, url: url, tls: f.urlTLS}
+	})
+}
+
+func (f *Flags) relayDrafts() ([]draft, error) {
+	return perValue("relay-from", f.relays, relayFlags, func(address string) draft {
+		return draft{kind: Relay, address: address, tls: f.relayTLS}
+	})
+}
+
+func (f *Flags) apiDrafts() []draft {
+	d := draft{kind: API, kubeconfig: f.kubeconfig, inCluster: f.inCluster, at: flagPlace("kubeconfig", f.kubeconfig, nil)}
+	if d.kubeconfig == "" && !d.inCluster {
+		return nil
+	}
+	return []draft{d}
+}
+
+// Which flags stand for which fields of an entry.
+var (
+	urlFlags = map[string]string{
+		"caFile": "manifest-url-ca-file", "certFile": "manifest-url-cert-file", "keyFile": "manifest-url-key-file",
+		"headers": "manifest-url-header",
+	}
+	relayFlags = map[string]string{"caFile": "relay-ca-file", "certFile": "relay-cert-file", "keyFile": "relay-key-file"}
+)

@@ -1,0 +1,89 @@
+package sourceconfig
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	httpsource "github.com/podstream/podstream/internal/sources/http"
+)
+
+// inClusterLocation is the API server's Location if it is the one of podconfigd's own pod.
+const inClusterLocation = "in-cluster"
+
+func (c *checker) api(d draft, s *Source) {
+	s.API = &APISettings{Kubeconfig: d.kubeconfig, InCluster: d.inCluster, Nodes: c.plan.Nodes}
+	s.Location = inClusterLocation
+	if (d.kubeconfig == "") != d.inCluster {
+		c.wrong(d, "", "want either a kubeconfig, or inCluster: true")
+		return
+	}
+	if d.inCluster {
+		return
+	}
+	data, err := c.readFile(d.kubeconfig)
+	if err == nil {
+		s.Location, err = c.server(d.kubeconfig, data)
+	}
+	if err != nil {
+		c.wrong(d, "kubeconfig", err.Error())
+		return
+	}
+	sum := sha256.Sum256(data)
+	s.API.Digest = hex.EncodeToString(sum[:])
+}
+
+// server is the API server that a kubeconfig leads to. The files that it names must be there.
+func (c *checker) server(path string, data []byte) (string, error) {
+	cfg, err := clientcmd.Load(data)
+	if err != nil {
+		return "", fmt.Errorf("%s isn't a kubeconfig: %w", path, err)
+	}
+	current, ok := cfg.Contexts[cfg.CurrentContext]
+	if !ok || current == nil {
+		return "", fmt.Errorf("%s: there is no context of the name that current-context has, %q", path, cfg.CurrentContext)
+	}
+	cluster, ok := cfg.Clusters[current.Cluster]
+	if !ok || cluster == nil {
+		return "", fmt.Errorf("%s: context %s: there is no cluster %q", path, cfg.CurrentContext, current.Cluster)
+	}
+	user, ok := cfg.AuthInfos[current.AuthInfo]
+	if current.AuthInfo != "" && (!ok || user == nil) {
+		return "", fmt.Errorf("%s: context %s: there is no user %q", path, cfg.CurrentContext, current.AuthInfo)
+	}
+	server, err := url.Parse(cluster.Server)
+	if err != nil || server.Host == "" {
+		return "", fmt.Errorf("%s: cluster %s: server isn't a URL", path, current.Cluster)
+	}
+	if err := c.kubeconfigFiles(path, cluster, user); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return httpsource.Location(cluster.Server), nil
+}
+
+// kubeconfigFiles tries to read the files that a kubeconfig names, relative to its directory.
+func (c *checker) kubeconfigFiles(path string, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
+	files := []struct{ field, path string }{{"certificate-authority", cluster.CertificateAuthority}}
+	if user != nil {
+		files = append(files, []struct{ field, path string }{
+			{"client-certificate", user.ClientCertificate}, {"client-key", user.ClientKey}, {"tokenFile", user.TokenFile},
+		}...)
+	}
+	for _, f := range files {
+		if f.path == "" {
+			continue
+		}
+		if !filepath.IsAbs(f.path) {
+			f.path = filepath.Join(filepath.Dir(path), f.path)
+		}
+		if _, err := c.readFile(f.path); err != nil {
+			return fmt.Errorf("%s: %w", f.field, err)
+		}
+	}
+	return nil
+}

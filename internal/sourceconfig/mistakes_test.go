@@ -1,0 +1,91 @@
+package sourceconfig
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestMistakes: each is told with its place, and without credentials.
+func TestMistakes(t *testing.T) {
+	kube := map[string]string{
+		"/k/none.conf": "apiVersion: v1\nkind: Config\n", "/k/ca.conf": strings.Replace(kubeconfig("https://a", ""), "server:", "certificate-authority: ca.crt, server:", 1),
+		"/k/user.conf": strings.Replace(kubeconfig("https://a", ""), "user: u", "user: v", 1), "/k/junk.conf": "{", "/k/server.conf": kubeconfig("", ""),
+		"/pki/junk.pem": "junk",
+	}
+	for _, tc := range []struct {
+		in   inputs
+		want string
+	}{
+		{inputs{main: "apiVersion: v1\nkind: Pod\n"},
+			"/etc/p.yaml:2: kind: want KubeletConfiguration of kubelet.config.k8s.io/v1beta1, or PodSources of"},
+		{inputs{main: sourcesHead + "file: []\nfiles: [{path: /a, pth: /b}]\n"},
+			"/etc/p.yaml:3: file: there is no such field\n/etc/p.yaml:4: files[0].pth: there is no such field"},
+		{inputs{main: sourcesHead + "order: [api]\norder: [file]\n"}, "/etc/p.yaml:4: order: it is given already in line 3"},
+		{inputs{main: sourcesHead + "files:\n- {path: /a}\n- {path: /b}\n"},
+			"/etc/p.yaml:5: files[1].name: there is a source file already"},
+		{inputs{main: kubeletHead + "staticPodPath: /a\n---\n" + sourcesHead + "files: [{path: /a}]\n"},
+			"/etc/p.yaml:7: files[0].name: there is a source file already"},
+		{inputs{main: sourcesHead + "files:\n- name: Not A Name\n  path: /a\n"},
+			`/etc/p.yaml:4: files[0].name: "Not A Name" can't be a source's name`},
+		{inputs{main: sourcesHead + "files: [{name: a}]\n"}, "/etc/p.yaml:3: files[0].path: the path is empty"},
+		{inputs{main: kubeletHead + "staticPodURL: ftp://x/y\n"},
+			"/etc/p.yaml:3: staticPodURL: want http://host/path or https://host/path"},
+		{inputs{main: kubeletHead + "staticPodURL: http://x/\nstaticPodURLHeader: {'a b': [c]}\n"},
+			`/etc/p.yaml:4: staticPodURLHeader: "a b" can't be the name of a header`},
+		{inputs{main: sourcesHead + "urls: [{url: 'http://me:secret@h:x'}]\n"}, "/etc/p.yaml:3: urls[0].url: this isn't a URL"},
+		{inputs{main: sourcesHead + "urls: [{url: 'http://h', caFile: /pki/ca.pem}]\n"},
+			"urls[0].url: certificates are of use only with https"},
+		{inputs{main: sourcesHead + "urls:\n- url: https://h\n  caFile: x\n"},
+			"/etc/p.yaml:5: urls[0].caFile: open /etc/x: file does not exist"},
+		{inputs{also: kube, main: sourcesHead + "urls: [{url: 'https://h', caFile: /pki/junk.pem}]\n"},
+			"urls[0].caFile: /pki/junk.pem holds no certificate"},
+		{inputs{main: sourcesHead + "urls: [{url: 'https://h', certFile: /pki/cert.pem}]\n"},
+			"urls[0].certFile: there is a certificate without a key"},
+		{inputs{main: sourcesHead + "urls: [{url: 'https://h', keyFile: /pki/key.pem}]\n"},
+			"urls[0].keyFile: there is a key without a certificate"},
+		{inputs{main: sourcesHead + "urls: [{url: 'https://h', keyFile: /pki/key.pem, certFile: /pki/key.pem}]\n"},
+			"urls[0].certFile: /pki/key.pem and /pki/key.pem: tls"},
+		{inputs{main: sourcesHead + "urls: [{url: 'https://h', headers: {A: [\"secret\\n\"]}}]\n"},
+			"urls[0].headers: the value of A can't be that of a header"},
+		{inputs{main: sourcesHead + "relays: [{address: 'h:1'}]\n"}, "relays[0].address: want unix:///path or tcp://host:port"},
+		{inputs{main: sourcesHead + "relays: [{address: 'tcp://h:1'}]\n"}, "relays[0].address: TCP takes mutual TLS"},
+		{inputs{main: sourcesHead + "apiServer: {}\n"}, "/etc/p.yaml:3: apiServer: want either a kubeconfig, or inCluster: true"},
+		{inputs{main: sourcesHead + "apiServer:\n  kubeconfig: k\n"},
+			"/etc/p.yaml:4: apiServer.kubeconfig: open /etc/k: file does not exist"},
+		{inputs{also: kube, flags: []string{"--kubeconfig=/k/none.conf"}},
+			"--kubeconfig /k/none.conf: /k/none.conf: there is no context"},
+		{inputs{also: kube, flags: []string{"--kubeconfig=/k/junk.conf"}}, "--kubeconfig /k/junk.conf: /k/junk.conf isn't a kubeconfig"},
+		{inputs{also: kube, flags: []string{"--kubeconfig=/k/ca.conf"}}, "certificate-authority: open /k/ca.crt: file does not exist"},
+		{inputs{also: kube, flags: []string{"--kubeconfig=/k/user.conf"}}, `there is no user "v"`},
+		{inputs{also: kube, flags: []string{"--kubeconfig=/k/server.conf"}}, "server isn't a URL"},
+		{inputs{main: sourcesHead + "files: [{path: /a}]\norder:\n- api\n- disk\n"}, `/etc/p.yaml:4: order: "disk" is no source`},
+		{inputs{flags: []string{"--source-order=file,file"}}, "--source-order file,file: file is named twice"},
+		{inputs{flags: []string{"--nodes=a,*"}}, `--nodes a,*: "*" means all nodes, and stands alone`},
+		{inputs{main: sourcesHead + "nodes: [A_B]\n"}, `/etc/p.yaml:3: nodes: "A_B" can't be a node's name`},
+		{inputs{main: sourcesHead + "nodes: []\n"}, "/etc/p.yaml:3: nodes: there is none"},
+		{inputs{flags: []string{"--kubeconfig=/k", "--in-cluster"}}, "--kubeconfig and --in-cluster don't go together"},
+		{inputs{flags: []string{"--http-check-frequency=0s"}}, "must be more than zero"},
+		{inputs{flags: []string{"--pod-manifest-path=a=/x", "--pod-manifest-path=a=/y"}},
+			"--pod-manifest-path a=/y: there is a source file:a already"},
+		{inputs{flags: []string{"--pod-manifest-path=", "--pod-manifest-path=/y"}}, `--pod-manifest-path "": the path is empty`},
+		{inputs{flags: []string{"--pod-manifest-path=a="}}, "--pod-manifest-path a=: the path is empty"},
+		{inputs{flags: []string{"--manifest-url==http://h"}}, "--manifest-url =http://h: the name is empty"},
+		{inputs{flags: []string{"--manifest-url=w=ftp://me:secret@h/?k=secret"}}, "--manifest-url w=ftp://h/?k=…: want http"},
+		{inputs{flags: []string{"--manifest-url=https://h", "--manifest-url-ca-file=/x"}}, "--manifest-url-ca-file: open /x"},
+		{inputs{flags: []string{"--manifest-url=https://h", "--manifest-url-header=secret"}},
+			"--manifest-url-header: value 1: want [name=]key:value"},
+		{inputs{flags: []string{"--manifest-url=https://h", "--manifest-url-header=b=K:secret"}},
+			`--manifest-url-header: there is no manifest URL of the name "b"`},
+		{inputs{flags: []string{"--manifest-url=https://h", "--manifest-url-header=a b:secret"}},
+			`--manifest-url-header: "a b" can't be the name of a header`},
+		{inputs{flags: []string{"--relay-from=tcp://h:1", "--relay-cert-file=/x", "--relay-key-file=/pki/key.pem"}},
+			"--relay-cert-file: open /x"},
+	} {
+		plan, err := tc.in.plan(t)
+		if err == nil {
+			t.Errorf("%+v is taken: %v", tc.in, plan)
+		} else if !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v gives\n%v\nwant\n%s", tc.in, err, tc.want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package sourceconfig
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPlan(t *testing.T) {
+	kube := map[string]string{"/etc/kube.conf": kubeconfig("https://me:secret@api:6443", "tokenFile: token"), "/etc/token": "x"}
+	for _, tc := range []struct {
+		name string
+		in   inputs
+		want string
+	}{
+		{"nothing is given", inputs{}, "file /etc/podstream/manifests"},
+		{"a configuration without sources", inputs{main: kubeletHead}, ""},
+		{"another source's flag", inputs{flags: []string{"--manifest-url=http://h/p"}}, "http http://h/p"},
+		{"both flags", inputs{flags: []string{"--manifest-url=http://h/p", "--pod-manifest-path=/m"}}, "file /m\nhttp http://h/p"},
+		{"no manifests", inputs{flags: []string{"--pod-manifest-path="}}, ""},
+		{"names in flags", inputs{flags: []string{"--pod-manifest-path=a=/m", "--pod-manifest-path=/x=y", "--relay-from=up=unix:///s"}},
+			"file:a /m\nfile /x=y\nrelay:up unix:///s"},
+		{"the kubelet's fields", inputs{main: kubeletHead + `staticPodPath: manifests
+staticPodURL: https://me:secret@h/p?token=secret&a=b
+staticPodURLHeader: {x-a: [b]}
+fileCheckFrequency: 5s
+httpCheckFrequency: 6s
+`}, "file /etc/manifests 5s\nhttp https://h/p?token=…&a=… 6s map[X-A:[b]]"},
+		{"flags over the kubelet's fields", inputs{main: kubeletHead + "staticPodPath: m\nstaticPodURL: http://h/p\nfileCheckFrequency: 5s\n",
+			flags: []string{"--pod-manifest-path=/m", "--manifest-url=", "--file-check-frequency=20s"}}, "file /m"},
+		{"headers of a flag replace the kubelet's", inputs{main: kubeletHead + "staticPodURL: http://h/p\nstaticPodURLHeader: {A: [b]}\n",
+			flags: []string{"--manifest-url-header=C: d,C:e:f"}}, "http http://h/p map[C:[d e:f]]"},
+		{"headers of one URL", inputs{
+			flags: []string{"--manifest-url=http://h/p", "--manifest-url=b=http://i/p", "--manifest-url-header=A:x,B:y", "--manifest-url-header=b=a:z"},
+		}, "http http://h/p map[A:[x] B:[y]]\nhttp:b http://i/p map[A:[z] B:[y]]"},
+		{"PodSources", inputs{also: kube, main: kubeletHead + "staticPodPath: m\n---\n" + sourcesHead + `files: [{name: b, path: b}]
+urls: [{name: u, url: "https://h/p", headers: {a: [b]}, caFile: /pki/ca.pem}]
+relays: [{address: "tcp://r:1", caFile: ../pki/ca.pem, certFile: ../pki/cert.pem, keyFile: ../pki/key.pem}]
+apiServer: {kubeconfig: kube.conf}
+nodes: [b, a]
+`}, `file /etc/m
+file:b /etc/b
+http:u https://h/p map[A:[b]] /pki/ca.pem
+relay tcp://r:1 /pki/cert.pem a,b
+api https://api:6443 /etc/kube.conf a,b`},
+		{"drop-ins", inputs{main: sourcesHead + "files: [{name: a, path: /a}, {name: b, path: /b}]\napiServer: {inCluster: true}\n" +
+			"nodes: ['*']\n", dropIns: []string{
+			sourcesHead + "files: [{name: c, path: /c}, {name: a, path: x}]\n", kubeletHead + "staticPodPath: other\n", sourcesHead + "nodes: [n1]\n",
+		}}, "file /etc/p.d/other\nfile:a /etc/p.d/x\nfile:b /b\nfile:c /c\napi in-cluster  n1"},
+		{"flags over PodSources", inputs{main: sourcesHead + "files: [{path: /a}]\nrelays: [{address: 'unix:///s'}]\n" +
+			"apiServer: {inCluster: true}\nnodes: [x]\n",
+			flags: []string{"--relay-from=up=unix:///t", "--kubeconfig=", "--nodes=*"}}, "file /a\nrelay:up unix:///t  *"},
+		{"order by kind and name", inputs{main: sourcesHead + "files: [{path: /a}, {name: b, path: /b}, {name: c, path: /c}]\n" +
+			"urls: [{url: 'http://h/'}]\napiServer: {inCluster: true}\norder: [api, 'file:c', http]\n"}, "api in-cluster\nfile:c /c\nhttp http://h/\nfile /a\nfile:b /b"},
+		{"a kind stands for all that aren't named", inputs{main: sourcesHead + "files: [{path: /a}, {name: b, path: /b}, {name: c, path: /c}]\n",
+			flags: []string{"--source-order=file:c,file"}}, "file:c /c\nfile /a\nfile:b /b"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan, err := tc.in.plan(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := plan.text(); got != tc.want {
+				t.Errorf("the plan is\n%s\nwant\n%s", got, tc.want)
+			}
+			if strings.Contains(plan.text(), "secret") {
+				t.Error("a location has credentials")
+			}
+		})
+	}
+}
+
+// TestFingerprint: it is another one if anything that the source is made with is, and else the same.
+func TestFingerprint(t *testing.T) {
+	base := "files: [{path: /a}]\nurls: [{url: 'https://h', headers: {A: [b, c]}}]\napiServer: {kubeconfig: /k}\n"
+	of := func(text string, server string, flags ...string) map[string]string {
+		plan, err := inputs{main: sourcesHead + text, flags: flags, also: map[string]string{"/k": kubeconfig(server, "")}}.plan(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]string{}
+		for _, s := range plan.Sources {
+			out[s.Name] = s.Fingerprint
+		}
+		return out
+	}
+	before := of(base, "https://a")
+	for name, tc := range map[string]struct {
+		after   map[string]string
+		changed []string
+	}{
+		"nothing":               {of(base+"# said otherwise\norder: [api]\n", "https://a"), nil},
+		"a path":                {of(strings.Replace(base, "/a", "/b", 1), "https://a"), []string{"file"}},
+		"a header":              {of(strings.Replace(base, "b, c", "b", 1), "https://a"), []string{"http"}},
+		"credentials of a URL":  {of(strings.Replace(base, "https://h", "https://u:p@h", 1), "https://a"), []string{"http"}},
+		"the kubeconfig's text": {of(base, "https://b"), []string{"api"}},
+		"the nodes":             {of(base+"nodes: [x]\n", "https://a"), []string{"api"}},
+		"strictness":            {of(base+"strictManifests: true\n", "https://a"), []string{"file", "http"}},
+		"a flag":                {of(base, "https://a", "--file-check-frequency=1s"), []string{"file"}},
+	} {
+		var changed []string
+		for _, source := range []string{"file", "http", "api"} {
+			if tc.after[source] != before[source] {
+				changed = append(changed, source)
+			}
+		}
+		if !slices.Equal(changed, tc.changed) {
+			t.Errorf("%s: the fingerprints of %v changed; want %v", name, changed, tc.changed)
+		}
+	}
+}
+
+// TestWarnings: names that are waited for are no mistake, as files come and go.
+func TestWarnings(t *testing.T) {
+	plan, err := inputs{
+		main:  kubeletHead + "staticPodPath: /m\nfeatureGates: {A: true}\nnew: 1\nmaxPods: 5\n",
+		flags: []string{"--manifest-url-header=web=K:v", "--source-order=http:web,file"},
+	}.plan(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"/etc/p.yaml:5: new: there is no such field", `--manifest-url-header: there is no manifest URL of the name "web"`,
+		"--source-order http:web,file: there is no source http:web",
+	}
+	if !slices.Equal(plan.Warnings, want) || !slices.Equal(plan.Ignored, []string{"featureGates"}) {
+		t.Errorf("warnings %q, ignored %q; want %q, and featureGates", plan.Warnings, plan.Ignored, want)
+	}
+}

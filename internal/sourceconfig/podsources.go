@@ -1,0 +1,191 @@
+package sourceconfig
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/podstream/podstream/internal/kubeletconfig"
+	"github.com/podstream/podstream/internal/kubeletconfig/document"
+)
+
+// The kind of document that tells of sources.
+const (
+	apiVersion = "podstream.io/v1alpha1"
+	kind       = "PodSources"
+)
+
+// podSources is a document as it is written.
+type podSources struct {
+	APIVersion      string      `json:"apiVersion"`
+	Kind            string      `json:"kind"`
+	Files           []fileEntry `json:"files"`
+	URLs            []urlEntry  `json:"urls"`
+	Relays          []relay     `json:"relays"`
+	APIServer       *apiServer  `json:"apiServer"`
+	Nodes           []string    `json:"nodes"`
+	Order           []string    `json:"order"`
+	StrictManifests *bool       `json:"strictManifests"`
+}
+
+type fileEntry struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+type urlEntry struct {
+	Name     string              `json:"name"`
+	URL      string              `json:"url"`
+	Headers  map[string][]string `json:"headers"`
+	CAFile   string              `json:"caFile"`
+	CertFile string              `json:"certFile"`
+	KeyFile  string              `json:"keyFile"`
+}
+
+type relay struct {
+	Name     string `json:"name"`
+	Address  string `json:"address"`
+	CAFile   string `json:"caFile"`
+	CertFile string `json:"certFile"`
+	KeyFile  string `json:"keyFile"`
+}
+
+type apiServer struct {
+	Kubeconfig string `json:"kubeconfig"`
+	InCluster  bool   `json:"inCluster"`
+}
+
+// place makes an error about a field of what was given: file and line, or the flag. Without a field it is about the whole.
+type place func(field, reason string) error
+
+// draft is a source as it was given, before anything is checked.
+type draft struct {
+	kind Kind
+	// short is the name without the kind; it may be empty.
+	short string
+	at    place
+	// from is the file that it stands in.
+	from string
+
+	// path, url, address and kubeconfig are where the source is, as its kind says.
+	path, url, address, kubeconfig string
+	inCluster                      bool
+	headers                        map[string][]string
+	tls                            TLSFiles
+}
+
+func (d draft) name() string {
+	if d.short == "" {
+		return string(d.kind)
+	}
+	return string(d.kind) + ":" + d.short
+}
+
+// list is a list of names, and where it stands. A nil list isn't given.
+type list struct {
+	values []string
+	at     place
+}
+
+// collected is what all documents of the kind say together.
+type collected struct {
+	drafts       map[Kind][]draft
+	nodes, order *list
+	strict       *bool
+}
+
+// decode reads the documents of kind PodSources, and refuses those of kinds that nobody reads.
+func decode(docs []kubeletconfig.Document) (*collected, error) {
+	c := &collected{drafts: map[Kind][]draft{}}
+	var mistakes []error
+	for _, d := range docs {
+		switch {
+		case d.APIVersion == apiVersion && d.Kind == kind:
+			mistakes = append(mistakes, c.add(d.Document))
+		case d.APIVersion == kubeletconfig.APIVersion && d.Kind == kubeletconfig.Kind:
+		default:
+			mistakes = append(mistakes, d.Mistake(document.Field{"kind"}, fmt.Sprintf("want %s of %s, or %s of %s, not %s of %s",
+				kubeletconfig.Kind, kubeletconfig.APIVersion, kind, apiVersion, d.Kind, d.APIVersion)))
+		}
+	}
+	return c, errors.Join(mistakes...)
+}
+
+// add takes one document.
+func (c *collected) add(d *document.Document) error {
+	var in podSources
+	found := d.Decode(&in)
+	mistakes := append(append(found.Wrong, found.Unknown...), found.Doubled...)
+	if len(mistakes) > 0 {
+		return errors.Join(mistakes...)
+	}
+	for _, entry := range in.drafts(d) {
+		entry.from = d.File
+		mistakes = append(mistakes, c.put(entry))
+	}
+	if in.Nodes != nil {
+		c.nodes = &list{in.Nodes, placeOf(d, "nodes")}
+	}
+	if in.Order != nil {
+		c.order = &list{in.Order, placeOf(d, "order")}
+	}
+	if in.StrictManifests != nil {
+		c.strict = in.StrictManifests
+	}
+	return errors.Join(mistakes...)
+}
+
+// drafts are the sources that a document tells of.
+func (in *podSources) drafts(d *document.Document) []draft {
+	var out []draft
+	for i, f := range in.Files {
+		out = append(out, draft{
+			kind: File, short: f.Name, path: d.Resolve(f.Path), at: placeOf(d, "files", document.Index(i)),
+		})
+	}
+	for i, u := range in.URLs {
+		out = append(out, draft{
+			kind: HTTP, short: u.Name, url: u.URL, headers: u.Headers, tls: resolve(d, u.CAFile, u.CertFile, u.KeyFile),
+			at: placeOf(d, "urls", document.Index(i)),
+		})
+	}
+	for i, r := range in.Relays {
+		out = append(out, draft{
+			kind: Relay, short: r.Name, address: r.Address, tls: resolve(d, r.CAFile, r.CertFile, r.KeyFile),
+			at: placeOf(d, "relays", document.Index(i)),
+		})
+	}
+	if a := in.APIServer; a != nil {
+		out = append(out, draft{kind: API, kubeconfig: d.Resolve(a.Kubeconfig), inCluster: a.InCluster, at: placeOf(d, "apiServer")})
+	}
+	return out
+}
+
+// put adds an entry, in place of one of the same name from another file.
+func (c *collected) put(entry draft) error {
+	for i, old := range c.drafts[entry.kind] {
+		switch {
+		case old.short != entry.short:
+		case old.from == entry.from:
+			return entry.at("name", fmt.Sprintf("there is a source %s already; give each a name of its own", entry.name()))
+		default:
+			c.drafts[entry.kind][i] = entry
+			return nil
+		}
+	}
+	c.drafts[entry.kind] = append(c.drafts[entry.kind], entry)
+	return nil
+}
+
+func placeOf(d *document.Document, at ...string) place {
+	return func(field, reason string) error {
+		f := document.Field(at)
+		if field != "" {
+			f = f.With(field)
+		}
+		return d.Mistake(f, reason)
+	}
+}
+
+func resolve(d *document.Document, caFile, certFile, keyFile string) TLSFiles {
+	return TLSFiles{CAFile: d.Resolve(caFile), CertFile: d.Resolve(certFile), KeyFile: d.Resolve(keyFile)}
+}
