@@ -77,6 +77,10 @@ robustness: ## Check the stream's ten promises under random load and kill -9, fo
 fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all
 	@hack/fuzz.sh $(FUZZTIME)
 
+.PHONY: test-cluster
+test-cluster: ## Test the source api against a real kube-apiserver, on a current and an old etcd; the first build takes minutes
+	@hack/test-cluster.sh
+
 .PHONY: differential
 differential: ## Compare the merge with upstream's on random sequences (SEQUENCES=1000 SEED=0); the first build takes minutes
 	@hack/differential.sh test

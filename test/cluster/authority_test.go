@@ -1,0 +1,132 @@
+package cluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// loopback is where everything listens.
+const loopback = "127.0.0.1"
+
+// certificateLife is that of certificates that are no part of the test.
+const certificateLife = 24 * time.Hour
+
+// authority signs the certificates of the server and its clients.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	// file is the certificate, for those who check others.
+	file string
+}
+
+func newAuthority(dir string) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "cluster-ca"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(certificateLife),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	a := &authority{cert: cert, key: key, file: filepath.Join(dir, "ca.pem")}
+	return a, os.WriteFile(a.file, encode("CERTIFICATE", der), 0o600)
+}
+
+// issue makes a certificate and its key in one PEM text, as the kubelet keeps its own. It is good for this machine as a server,
+// and anywhere as a client.
+func (a *authority) issue(name, group string, notAfter time.Time) ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name, Organization: []string{group}},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter,
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.ParseIP(loopback)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return nil, err
+	}
+	private, err := encodeKey(key)
+	return append(encode("CERTIFICATE", der), private...), err
+}
+
+// newKeyPair writes a key that signs service accounts' tokens and the public one that checks them.
+func newKeyPair(private, public string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	text, err := encodeKey(key)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(private, text, 0o600); err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(public, encode("PUBLIC KEY", der), 0o600)
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	return encode("PRIVATE KEY", der), err
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// replaceFile renames the content into place, as whoever rotates credentials has to.
+func replaceFile(path string, content []byte) error {
+	temp := path + ".new"
+	if err := os.WriteFile(temp, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+// writeKubeconfig writes one for the server, with the credentials of a file.
+func (a *authority) writeKubeconfig(path, server, credentials string) error {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: server, CertificateAuthority: a.file}
+	config.AuthInfos["node"] = &clientcmdapi.AuthInfo{ClientCertificate: credentials, ClientKey: credentials}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "node"}
+	config.CurrentContext = "test"
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

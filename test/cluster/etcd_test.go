@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// etcd is the server's store: one member, on loopback.
+type etcd struct {
+	process *process
+	url     string
+	http    http.Client
+	version *version.Version
+}
+
+func startEtcd(ctx context.Context, dir, program string) (*etcd, error) {
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	url := func(port int) string { return "http://" + net.JoinHostPort(loopback, strconv.Itoa(port)) }
+	e := &etcd{url: url(ports[0]), http: http.Client{Transport: &http.Transport{}}}
+	e.process, err = startProcess("etcd", filepath.Join(dir, "etcd.log"), program, "--name=test",
+		"--data-dir="+filepath.Join(dir, "etcd"),
+		"--listen-client-urls="+e.url, "--advertise-client-urls="+e.url,
+		"--listen-peer-urls="+url(ports[1]), "--initial-advertise-peer-urls="+url(ports[1]), "--initial-cluster=test="+url(ports[1]),
+		"--logger=zap", "--log-level=warn")
+	if err != nil {
+		return nil, err
+	}
+	if err := until(ctx, e.process, "etcd serves", func(ctx context.Context) error {
+		var answer struct {
+			Server string `json:"etcdserver"`
+		}
+		err := e.call(ctx, http.MethodGet, "/version", nil, &answer)
+		if err != nil {
+			return err
+		}
+		e.version, err = version.ParseSemantic(answer.Server)
+		return err
+	}); err != nil {
+		e.stop()
+		return nil, err
+	}
+	return e, nil
+}
+
+// stop ends it. How it ends is of no account: etcd dies of its own SIGTERM.
+func (e *etcd) stop() {
+	_ = e.process.stop()
+	e.http.CloseIdleConnections()
+}
+
+// tellsProgress is whether the API server trusts this etcd to say how far a watch is, without which it serves no WatchList.
+func (e *etcd) tellsProgress() bool {
+	first := "3.5.13"
+	if e.version.LessThan(version.MustParseSemantic("3.5.0")) {
+		first = "3.4.31"
+	}
+	return e.version.AtLeast(version.MustParseSemantic(first))
+}
+
+// revision is the store's: what Kubernetes calls the resource version of the newest change.
+func (e *etcd) revision(ctx context.Context) (int64, error) {
+	var answer struct {
+		Header struct {
+			Revision int64 `json:"revision,string"`
+		} `json:"header"`
+	}
+	err := e.call(ctx, http.MethodPost, "/v3/kv/range", map[string]any{"key": "AA=="}, &answer)
+	return answer.Header.Revision, err
+}
+
+// compact forgets all versions before the current one, so that nobody can watch from an older one.
+func (e *etcd) compact(ctx context.Context) error {
+	revision, err := e.revision(ctx)
+	if err != nil {
+		return err
+	}
+	return e.call(ctx, http.MethodPost, "/v3/kv/compaction", map[string]any{"revision": revision, "physical": true}, &struct{}{})
+}
+
+// call speaks the JSON form of etcd's API, which saves a client.
+func (e *etcd) call(ctx context.Context, method, path string, question, answer any) error {
+	body, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, e.url+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := e.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("etcd %s: %w", path, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("etcd %s: %w", path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd %s: %s: %s", path, resp.Status, text)
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// freePorts are some that nobody listens on now.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // only when all are found, so that they differ
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}

@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// namespace has all pods.
+const namespace = metav1.NamespaceDefault
+
+// node is a podconfigd with the credentials of its node's kubelet, or of a role of its own.
+type node struct {
+	// name is the node's; user and group are who it is to the API server.
+	name, user, group string
+	// dir has all that it has, credentials is the file of its certificate and key.
+	dir, credentials string
+	// args are further arguments.
+	args   []string
+	daemon *process
+	config podconfigv1.PodConfigServiceClient
+}
+
+// newNode starts podconfigd as a new node.
+func newNode(t *testing.T, name string) *node {
+	t.Helper()
+	n := &node{name: name, user: "system:node:" + name, group: "system:nodes"}
+	n.launch(t, time.Now().Add(certificateLife))
+	return n
+}
+
+// launch starts it for the first time, with a certificate that expires then. It ends with the test.
+func (n *node) launch(t *testing.T, notAfter time.Time) {
+	t.Helper()
+	plane.client(t)                          // the server has to be there
+	n.dir = get(os.MkdirTemp("", "node"))(t) // short, as it holds a socket
+	t.Cleanup(func() { _ = os.RemoveAll(n.dir) })
+	n.credentials = n.path("node.pem")
+	n.rotate(t, notAfter)
+	must(t, plane.authority.writeKubeconfig(n.path("kubeconfig"), plane.url, n.credentials))
+	conn := get(grpc.NewClient("unix://"+n.path("socket"), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: pollInterval, MaxDelay: pollInterval}})))(t)
+	t.Cleanup(func() { _ = conn.Close() })
+	n.config = podconfigv1.NewPodConfigServiceClient(conn)
+	n.start(t)
+	t.Cleanup(func() {
+		if err := n.daemon.stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the output of podconfigd ends with:\n%s", n.daemon.tail())
+		}
+	})
+}
+
+func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
+
+// rotate puts a new certificate in the place of the old one.
+func (n *node) rotate(t *testing.T, notAfter time.Time) {
+	t.Helper()
+	credentials := get(plane.authority.issue(n.user, n.group, notAfter))(t)
+	must(t, replaceFile(n.credentials, credentials))
+}
+
+// start starts podconfigd, for the first time or after its end.
+func (n *node) start(t *testing.T) {
+	t.Helper()
+	args := append([]string{"--root-dir=" + n.path("root"), "--listen=unix://" + n.path("socket"), "--hostname-override=" + n.name,
+		"--pod-manifest-path=", "--kubeconfig=" + n.path("kubeconfig")}, n.args...)
+	n.daemon = get(startProcess("podconfigd", n.path("log"), podconfigd, args...))(t)
+}
+
+// create makes a pod on the node, as the scheduler would have placed it.
+func (n *node) create(t *testing.T, client kubernetes.Interface, name string, with ...func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	return createOn(t, n.name, client, name, with...)
+}
+
+func createOn(t *testing.T, node string, client kubernetes.Interface, name string, with ...func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"version": "1"}},
+		Spec: corev1.PodSpec{
+			NodeName:                     node,
+			AutomountServiceAccountToken: new(false),
+			Containers:                   []corev1.Container{{Name: "main", Image: "registry.invalid/main:1"}},
+		},
+	}
+	for _, f := range with {
+		f(pod)
+	}
+	return get(client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+}
+
+// bind places a pod that was created without a node, as the scheduler does.
+func bind(t *testing.T, client kubernetes.Interface, name, node string) {
+	t.Helper()
+	must(t, client.CoreV1().Pods(namespace).Bind(t.Context(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
+	}, metav1.CreateOptions{}))
+}
+
+// relabel changes the pod's label "version".
+func relabel(t *testing.T, client kubernetes.Interface, name, version string) {
+	t.Helper()
+	pods := client.CoreV1().Pods(namespace)
+	pod := get(pods.Get(t.Context(), name, metav1.GetOptions{}))(t)
+	pod.Labels["version"] = version
+	get(pods.Update(t.Context(), pod, metav1.UpdateOptions{}))(t)
+}
+
+// remove deletes the pod with its grace period; vanish makes it go at once, as the kubelet does when its containers have ended.
+func remove(t *testing.T, client kubernetes.Interface, name string) {
+	t.Helper()
+	must(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
+}
+
+func vanish(t *testing.T, client kubernetes.Interface, name string) {
+	t.Helper()
+	must(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+}
+
+// source is what podconfigd says of its source api.
+func (n *node) source(ctx context.Context) (*podconfigv1.Source, error) {
+	resp, err := n.config.ListSources(ctx, &podconfigv1.ListSourcesRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, err
+	}
+	if len(resp.GetSources()) != 1 || resp.GetSources()[0].GetName() != "api" {
+		return nil, fmt.Errorf("the sources are %v; want api alone", resp.GetSources())
+	}
+	return resp.GetSources()[0], nil
+}
+
+// awaitSource waits until the source has an error, or has none any more, and has the given number of pods.
+func (n *node) awaitSource(t *testing.T, failing bool, pods int) {
+	t.Helper()
+	must(t, until(t.Context(), n.daemon, fmt.Sprintf("the source fails is %t, with %d pods", failing, pods), func(ctx context.Context) error {
+		s, err := n.source(ctx)
+		if err != nil {
+			return err
+		}
+		if (s.GetLastError() != "") != failing || int(s.GetPodCount()) != pods {
+			return fmt.Errorf("%w: %v", errNotYet, s)
+		}
+		return nil
+	}))
+}
+
+// pod looks one up.
+func (n *node) pod(t *testing.T, name string) *podconfigv1.Pod {
+	t.Helper()
+	return get(n.config.GetPod(t.Context(), &podconfigv1.GetPodRequest{
+		Ref: &podconfigv1.PodRef{Namespace: namespace, Name: name}, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF,
+	}))(t).GetPod()
+}
