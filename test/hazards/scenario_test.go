@@ -1,0 +1,279 @@
+package hazards
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// patience bounds every wait; the machine may be slow and busy.
+const patience = 45 * time.Second
+
+// nodeName is the node's name, and so the suffix of its static pods.
+const nodeName = "n"
+
+// commands are what a scenario is made of. $DIR is the scenario's directory and $URL its HTTP server; all paths are in $DIR. In the
+// content of a file, a line "pod NAME VERSION [ARG ...]" stands for a small manifest: its container's image has that version as its
+// tag, and runs the simulated program with the ARGs (none: it sleeps).
+//
+// What is expected may have "..." where it doesn't matter what stands there. Pods are shown as SOURCE NAMESPACE/NAME, a letter and
+// number that stand for the UID, and the version.
+var commands = map[string]func(*scenario, *datadriven.TestData) string{
+	// Files. write writes in place, place by a rename within the directory; begin, continue and end are a slow writer's.
+	"write": write, "place": place, "begin": begin, "continue": carryOn, "end": end,
+	"remove": remove, "rename": rename, "mkdir": mkdir,
+	// symlink TARGET PATH makes a link, or switches it in one step.
+	"symlink": symlink,
+	// serve PATH [status=N] [etag=E] [type=T] has $URL/PATH answer so from now on; requests tells how it was last asked.
+	"serve": serve, "requests": requests,
+	// The API server, whose kubeconfig is $KUBECONFIG: api up|down has it come and go, api-pod NAME VERSION puts a pod of this node there.
+	"api": api, "api-pod": putAPIPod, "api-delete": deleteAPIPod,
+	// Daemons. start takes flags, one a line, in place of the manifest path $DIR/manifests; without any, those of the last start. It
+	// returns when every source has been read, and has the consumer of ops go on. kill is kill -9; reboot kills
+	// both, and the runtime with all that runs.
+	"start": start, "stop": stop, "kill": kill, "reboot": reboot,
+	// ops are the revisions that came since the last ops, one a line; quiet says that none come.
+	"ops": ops, "quiet": quiet,
+	// fresh [mode=M] is what a new consumer gets at first.
+	"fresh": fresh,
+	// What podconfigd tells of itself: ListPods, ListSources, DiffManifests of content at a path.
+	"pods": pods, "sources": sources, "diff": diff,
+	// objects is what a new consumer of WatchObjects gets at first.
+	"objects": objects,
+	// stall NAME is a consumer that reads the initial state and then stops; resume NAME has it read the rest. churn PATH times=N
+	// kib=N makes so many changes, each when the one before has come; consumers NAME is the state of that consumer.
+	"stall": stall, "resume": resume, "churn": churn, "consumers": consumers,
+	// crowd DIRECTORY pods=N kib=N writes so many manifests of that size; list and snapshot mode=M read all of them, as a client does
+	// that knows of no limit but gRPC's own.
+	"crowd": crowd, "list": list, "snapshot": snapshot,
+	// What podexecd tells of the pods that it works on, with a number for each container's ID; and what the runtime has.
+	"running": running, "containers": containers,
+}
+
+// TestHazards runs all scenarios.
+func TestHazards(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			s := newScenario(t)
+			datadriven.RunTest(t, file, func(_ *testing.T, d *datadriven.TestData) string { return s.run(d) })
+		})
+	}
+}
+
+// scenario is the world of one file.
+type scenario struct {
+	t    testing.TB
+	dir  string
+	node *devnode.Node
+	// daemons are those that were started, by name.
+	daemons map[string]*devnode.Process
+	config  podconfigv1.PodConfigServiceClient
+	exec    podexecv1.PodExecServiceClient
+	viewer  *viewer
+	writers map[string]*writer
+	stalled map[string]*stalled
+	web     *web
+	api     *apitest.Server
+	// kubeconfig is the path of one for api.
+	kubeconfig string
+	// uids are the pods', which the viewer names as well; ids are the containers'.
+	uids names
+	ids  names
+}
+
+func newScenario(t testing.TB) *scenario {
+	t.Helper()
+	s := &scenario{
+		t: t, dir: t.TempDir(), daemons: map[string]*devnode.Process{}, writers: map[string]*writer{}, stalled: map[string]*stalled{},
+		uids: names{kind: "u", known: map[string]string{}}, ids: names{kind: "c", known: map[string]string{}},
+	}
+	node, err := devnode.Start(t.Context(), devnode.Config{Dir: t.TempDir(), Runtime: devnode.Sim, BinDir: binDir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.node = node
+	t.Cleanup(func() {
+		for _, name := range []string{podconfigd, podexecd} {
+			if p := s.daemons[name]; p != nil && t.Failed() {
+				t.Logf("%s ends with:\n%s", name, p.LogTail())
+			}
+		}
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.web = newWeb(t)
+	s.api = apitest.New(t, apitest.Config{})
+	s.kubeconfig = s.api.Kubeconfig(apitest.Identity{})
+	s.config = podconfigv1.NewPodConfigServiceClient(dial(t, s.endpoint(podconfigd)))
+	s.exec = podexecv1.NewPodExecServiceClient(dial(t, s.endpoint(podexecd)))
+	s.viewer = newViewer(t, s.config, &s.uids)
+	s.check(mkdirAll(s.path("manifests")))
+	return s
+}
+
+// run runs one command. What it returns is d.Expected if that matches.
+func (s *scenario) run(d *datadriven.TestData) string {
+	s.t.Helper()
+	command, ok := commands[d.Cmd]
+	if !ok {
+		d.Fatalf(s.t, "the command %q isn't known", d.Cmd)
+	}
+	d.Input = s.expand(d.Input)
+	for i := range d.CmdArgs {
+		d.CmdArgs[i].Key = s.expand(d.CmdArgs[i].Key)
+	}
+	got := command(s, d)
+	if !d.Rewrite && matches(d.Expected, got) {
+		return d.Expected
+	}
+	return got
+}
+
+func (s *scenario) check(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scenario) path(elements ...string) string {
+	return filepath.Join(append([]string{s.dir}, elements...)...)
+}
+
+// arg is the nth argument of a command, which it must have.
+func (s *scenario) arg(d *datadriven.TestData, n int) string {
+	s.t.Helper()
+	if n >= len(d.CmdArgs) {
+		d.Fatalf(s.t, "%s takes %d arguments", d.Cmd, n+1)
+	}
+	return d.CmdArgs[n].Key
+}
+
+// mode is the notification mode that the command gives, as mode=NAME. Without one it is the usual one.
+func (s *scenario) mode(d *datadriven.TestData) podconfigv1.NotificationMode {
+	var name string
+	if !d.MaybeScanArgs(s.t, "mode", &name) {
+		return podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
+	}
+	mode, ok := podconfigv1.NotificationMode_value["NOTIFICATION_MODE_"+name]
+	if !ok {
+		d.Fatalf(s.t, "the mode %q isn't known", name)
+	}
+	return podconfigv1.NotificationMode(mode)
+}
+
+func (s *scenario) expand(text string) string {
+	return strings.NewReplacer("$DIR", s.dir, "$URL", s.web.URL, "$KUBECONFIG", s.kubeconfig).Replace(text)
+}
+
+// shorten is the reverse of expand.
+func (s *scenario) shorten(text string) string {
+	return strings.NewReplacer(s.dir, "$DIR", s.web.URL, "$URL", s.api.URL(), "$API").Replace(text)
+}
+
+// until asks again and again until the answer is what is expected. The last answer is returned.
+func (s *scenario) until(d *datadriven.TestData, ask func() (string, error)) string {
+	s.t.Helper()
+	if d.Rewrite {
+		s.settle()
+	}
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		before := s.ids.copy()
+		got, err := ask()
+		if err != nil {
+			got = fmt.Sprintf("error: %v\n", err)
+		}
+		got = s.shorten(got)
+		if d.Rewrite || matches(d.Expected, got) {
+			return got
+		}
+		// Which container is the first to show may be chance; the names are those in the answer that counts.
+		s.ids.restore(before)
+		select {
+		case <-poll.C:
+		case <-deadline.C:
+			return got
+		}
+	}
+}
+
+// matches compares line by line; "..." stands for anything.
+func matches(want, got string) bool {
+	w, g := lines(want), lines(got)
+	if len(w) != len(g) {
+		return false
+	}
+	for i := range w {
+		if !matchesLine(w[i], g[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func matchesLine(want, got string) bool {
+	parts := strings.Split(want, "...")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(got)
+}
+
+// lines are those of the text, without the last newline.
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+// names gives short names to what is called otherwise in each run, in the order in which it first shows. It is safe for concurrent
+// use.
+type names struct {
+	kind  string
+	mu    sync.Mutex
+	known map[string]string
+}
+
+func (n *names) of(id string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known[id] == "" {
+		n.known[id] = fmt.Sprint(n.kind, len(n.known)+1)
+	}
+	return n.known[id]
+}
+
+func (n *names) copy() map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.known)
+}
+
+func (n *names) restore(known map[string]string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known = known
+}
