@@ -17,6 +17,8 @@ func TestConsumersSeeOneSequence(t *testing.T) {
 	}
 	var streams []*stream
 	const rounds = 12
+	// The source's becoming ready is an op without pods.
+	r.awaitRevision(1)
 	for i := range rounds {
 		if i%4 == 0 {
 			s := r.watch(&podconfigv1.WatchPodUpdatesRequest{Consumer: fmt.Sprintf("c%d", i), Format: formats[i/4]})
