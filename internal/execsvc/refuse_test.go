@@ -29,6 +29,18 @@ func TestUnsupportedPodIsRefused(t *testing.T) {
 	}
 }
 
+// The worker is told that the pod was refused, and so offers it again.
+func TestRefusalIsTold(t *testing.T) {
+	l := newNode(t).start()
+	res, err := l.SyncPod(t.Context(), withConfigMap(newPod("b", "web", "file")))
+	if !res.Refused || err != nil {
+		t.Errorf("%+v, %v; want it refused, without an error", res, err)
+	}
+	if res, err = l.SyncPod(t.Context(), newPod("b", "web", "file")); res.Refused || err != nil {
+		t.Errorf("%+v, %v; want it to run", res, err)
+	}
+}
+
 // A running pod that is changed into one that can't be run goes on as it was; its error says so until it is changed back.
 func TestRunningPodOutlivesUnsupportedUpdate(t *testing.T) {
 	n := newNode(t)

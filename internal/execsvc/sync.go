@@ -26,7 +26,7 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 		return worker.Result{}, err
 	}
 	if verdict := admit.Check(pod); len(verdict.Refused) > 0 {
-		return worker.Result{}, a.refuse(pod, has, verdict)
+		return worker.Result{Refused: true}, a.refuse(pod, has, verdict)
 	} else if _, seen := a.statuses.Get(pod.UID); !seen && len(verdict.Ignored) > 0 {
 		a.log.Warn("pod sets fields that this version doesn't act upon; it runs without them",
 			"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "fields", verdict.Ignored)

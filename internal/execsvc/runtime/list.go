@@ -17,12 +17,21 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
-// List is all pods of this agent that the runtime has, in no order, as far as two calls can tell.
+// List is all pods of this agent that the runtime has, in no order, as far as lists can tell. Each list is one call, unless the
+// answer is too large for one message: then it comes in parts.
 func (r *Runtime) List(ctx context.Context) ([]*Pod, error) {
-	pods, err := r.list(ctx, &runtimeapi.PodSandboxFilter{}, &runtimeapi.ContainerFilter{})
+	readAt := r.cfg.Clock.Now()
+	sandboxes, err := inParts(ctx, r, "sandboxes", r.allSandboxes, r.sandboxesByState)
 	if err != nil {
 		return nil, err
 	}
+	containers, err := inParts(ctx, r, "containers", r.allContainers, func(ctx context.Context) ([]*runtimeapi.Container, error) {
+		return r.containersBySandbox(ctx, sandboxes)
+	})
+	if err != nil {
+		return nil, err
+	}
+	pods := r.assemble(readAt, sandboxes, containers)
 	r.forgetExited(pods)
 	return pods, nil
 }
@@ -31,10 +40,15 @@ func (r *Runtime) List(ctx context.Context) ([]*Pod, error) {
 func (r *Runtime) Status(ctx context.Context, uid types.UID) (*Pod, error) {
 	selector := map[string]string{criconfig.PodUIDLabel: string(uid)}
 	readAt := r.cfg.Clock.Now()
-	pods, err := r.list(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: selector}, &runtimeapi.ContainerFilter{LabelSelector: selector})
+	sandboxes, err := r.cfg.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: selector})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list the pod's sandboxes: %w", err)
 	}
+	containers, err := r.cfg.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the pod's containers: %w", err)
+	}
+	pods := r.assemble(readAt, sandboxes, containers)
 	if len(pods) == 0 {
 		return &Pod{UID: uid, ReadAt: readAt}, nil
 	}
@@ -58,16 +72,13 @@ func (r *Runtime) Status(ctx context.Context, uid types.UID) (*Pod, error) {
 	return pod, nil
 }
 
-func (r *Runtime) list(ctx context.Context, sf *runtimeapi.PodSandboxFilter, cf *runtimeapi.ContainerFilter) ([]*Pod, error) {
-	readAt := r.cfg.Clock.Now()
-	sandboxes, err := r.cfg.Runtime.ListPodSandbox(ctx, sf)
-	if err != nil {
-		return nil, fmt.Errorf("list sandboxes: %w", err)
-	}
-	containers, err := r.cfg.Runtime.ListContainers(ctx, cf)
-	if err != nil {
-		return nil, fmt.Errorf("list containers: %w", err)
-	}
+// mine tells whether what bears these annotations was made by this agent.
+func (r *Runtime) mine(annotations map[string]string) bool {
+	return annotations[criconfig.AgentAnnotation] == r.cfg.Agent
+}
+
+// assemble makes pods of what was listed. What isn't this agent's is left out.
+func (r *Runtime) assemble(readAt time.Time, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []*Pod {
 	byUID := map[types.UID]*Pod{}
 	pod := func(labels map[string]string) *Pod {
 		uid := types.UID(labels[criconfig.PodUIDLabel])
@@ -77,7 +88,7 @@ func (r *Runtime) list(ctx context.Context, sf *runtimeapi.PodSandboxFilter, cf 
 		return byUID[uid]
 	}
 	for _, s := range sandboxes {
-		if s.GetAnnotations()[criconfig.AgentAnnotation] != r.cfg.Agent {
+		if !r.mine(s.GetAnnotations()) {
 			continue
 		}
 		p := pod(s.GetLabels())
@@ -88,7 +99,7 @@ func (r *Runtime) list(ctx context.Context, sf *runtimeapi.PodSandboxFilter, cf 
 		})
 	}
 	for _, c := range containers {
-		if c.GetAnnotations()[criconfig.AgentAnnotation] != r.cfg.Agent {
+		if !r.mine(c.GetAnnotations()) {
 			continue
 		}
 		p := pod(c.GetLabels())
@@ -106,7 +117,7 @@ func (r *Runtime) list(ctx context.Context, sf *runtimeapi.PodSandboxFilter, cf 
 		})
 		out = append(out, p)
 	}
-	return out, nil
+	return out
 }
 
 // graceOf is the grace period that was recorded with the container: that of the deletion, or else the pod's own.

@@ -36,7 +36,7 @@ func (w *Workers) end(uid types.UID, k *worker) bool {
 		delete(w.workers, uid)
 		return false
 	}
-	k.machine, k.err = m, nil
+	k.machine, k.err, k.refusals = m, nil, refusals{}
 	name := fullName(m.pod)
 	w.queues[name] = append(w.queues[name], uid)
 	k.signal(false)

@@ -7,12 +7,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Result is what came of a SyncPod. After an error only RetryAfter counts.
+// Result is what came of a SyncPod. After an error only Refused and RetryAfter count.
 type Result struct {
 	// Terminal is set if the pod has run to its end and must not be restarted.
 	Terminal bool
 	// Again is set if there is more to do at once.
 	Again bool
+	// Refused is set if the pod can't run here as it is. It is offered again after growing pauses, as what it lacks may come; a
+	// changed manifest begins anew.
+	Refused bool
 	// RetryAfter is when the earliest backoff ends; after an error it counts only if it is less than Config.Retry. Zero: nothing
 	// waits for one.
 	RetryAfter time.Duration

@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 )
 
@@ -19,6 +18,9 @@ type Config struct {
 	Resync time.Duration
 	// Retry is the pause after a failure. Zero means 10 s.
 	Retry time.Duration
+	// RefusedFirst and RefusedLongest bound the pause before a pod that was refused is offered again. Zero means 10 s and 5 min, as
+	// for a crashing container.
+	RefusedFirst, RefusedLongest time.Duration
 	// Clock is for the pauses. Nil means the real one.
 	Clock clock.WithTicker
 	// Logger gets a line for each change of state and each new failure. Nil discards.
@@ -45,6 +47,7 @@ type worker struct {
 	// interrupt ends the step under way. Nil between steps.
 	interrupt context.CancelFunc
 	err       error
+	refusals  refusals
 }
 
 // New returns Workers without pods.
@@ -54,6 +57,12 @@ func New(cfg Config) *Workers {
 	}
 	if cfg.Retry == 0 {
 		cfg.Retry = 10 * time.Second
+	}
+	if cfg.RefusedFirst == 0 {
+		cfg.RefusedFirst = 10 * time.Second
+	}
+	if cfg.RefusedLongest == 0 {
+		cfg.RefusedLongest = 5 * time.Minute
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -71,6 +80,9 @@ func (w *Workers) Update(pod *v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if k := w.workers[pod.UID]; k != nil {
+		if !sameManifest(k.machine.pod, pod) {
+			k.refusals = refusals{}
+		}
 		k.change(func(m *machine) { m.update(pod) })
 		return
 	}
@@ -212,6 +224,8 @@ func (w *Workers) steps(uid types.UID, k *worker) (pause time.Duration, alive bo
 		switch {
 		case outdated || changed || err == nil && res.Again:
 			// Go on with whatever is next.
+		case res.Refused:
+			return w.refused(k, err), true
 		case err != nil:
 			return w.retry(res), true
 		case res.RetryAfter > 0:
@@ -244,7 +258,7 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 	defer w.mu.Unlock()
 	k.interrupt()
 	k.interrupt = nil
-	log := w.cfg.Logger.With("pod", k.machine.pod.Namespace+"/"+k.machine.pod.Name, "uid", k.machine.pod.UID)
+	log := w.logOf(k)
 	if outdated && err != nil {
 		// It failed because it was told to stop.
 		return false
@@ -256,6 +270,9 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 		}
 		k.err = err
 		return false
+	}
+	if s == stepSync && !res.Refused {
+		k.refusals = refusals{}
 	}
 	if res.RetryAfter == 0 {
 		if k.err != nil {
@@ -274,12 +291,7 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 	return before != k.machine.state || purged != k.machine.purged
 }
 
-// retry is the pause after a failure: what failed isn't made to wait for the long backoff of something else.
-func (w *Workers) retry(res Result) time.Duration {
-	if res.RetryAfter > 0 {
-		return min(res.RetryAfter, w.cfg.Retry)
-	}
-	return w.cfg.Retry
+// logOf is the log for one pod. The caller holds mu.
+func (w *Workers) logOf(k *worker) *slog.Logger {
+	return w.cfg.Logger.With("pod", k.machine.pod.Namespace+"/"+k.machine.pod.Name, "uid", k.machine.pod.UID)
 }
-
-func (w *Workers) resync() time.Duration { return wait.Jitter(w.cfg.Resync, 0.5) }

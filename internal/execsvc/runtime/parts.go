@@ -1,0 +1,87 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// inParts is the whole of something, read at once if that fits into one message. What didn't fit isn't asked for at once again until
+// a pause is over, which grows as long as it still doesn't fit.
+func inParts[T any](ctx context.Context, r *Runtime, what string, whole, parts func(context.Context) ([]T, error)) ([]T, error) {
+	// Pulls have their pauses by image, so the name can't be one of theirs.
+	key := "list of all " + what
+	now := r.cfg.Clock.Now()
+	if r.pulls.IsInBackOffSinceUpdate(key, now) {
+		return parts(ctx)
+	}
+	out, err := whole(ctx)
+	switch {
+	case err == nil:
+		r.pulls.DeleteEntry(key)
+		return out, nil
+	case status.Code(err) != codes.ResourceExhausted:
+		return nil, fmt.Errorf("list %s: %w", what, err)
+	}
+	if r.pulls.Get(key) == 0 {
+		r.log.Warn("the runtime's list is too large for one message; it is read in parts, which takes longer", "list", what, "error", err)
+	}
+	r.pulls.Next(key, now)
+	return parts(ctx)
+}
+
+func (r *Runtime) allSandboxes(ctx context.Context) ([]*runtimeapi.PodSandbox, error) {
+	return r.cfg.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{})
+}
+
+func (r *Runtime) allContainers(ctx context.Context) ([]*runtimeapi.Container, error) {
+	return r.cfg.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{})
+}
+
+// sandboxesByState asks for the ready ones first: a sandbox that stops being ready meanwhile is in both answers, and never in none.
+func (r *Runtime) sandboxesByState(ctx context.Context) ([]*runtimeapi.PodSandbox, error) {
+	var out []*runtimeapi.PodSandbox
+	for _, state := range []runtimeapi.PodSandboxState{
+		runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY,
+	} {
+		some, err := r.cfg.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{State: &runtimeapi.PodSandboxStateValue{State: state}})
+		if status.Code(err) == codes.ResourceExhausted {
+			return nil, fmt.Errorf("list sandboxes: those in state %s alone are too many, or their labels and annotations too long,"+
+				" for one message of the runtime: %w", state, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list sandboxes in state %s: %w", state, err)
+		}
+		listed := map[string]bool{}
+		for _, s := range some {
+			listed[s.GetId()] = true
+		}
+		out = slices.DeleteFunc(out, func(s *runtimeapi.PodSandbox) bool { return listed[s.GetId()] })
+		out = append(out, some...)
+	}
+	return out, nil
+}
+
+// containersBySandbox asks for the containers of each sandbox of this agent.
+func (r *Runtime) containersBySandbox(ctx context.Context, sandboxes []*runtimeapi.PodSandbox) ([]*runtimeapi.Container, error) {
+	var out []*runtimeapi.Container
+	for _, s := range sandboxes {
+		if !r.mine(s.GetAnnotations()) {
+			continue
+		}
+		some, err := r.cfg.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{PodSandboxId: s.GetId()})
+		if status.Code(err) == codes.NotFound {
+			// It went after it was listed, and its containers with it.
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list containers of sandbox %s: %w", s.GetId(), err)
+		}
+		out = append(out, some...)
+	}
+	return out, nil
+}

@@ -1,0 +1,54 @@
+package worker
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+func (w *Workers) resync() time.Duration { return wait.Jitter(w.cfg.Resync, 0.5) }
+
+// retry is the pause after a failure: what failed isn't made to wait for the long backoff of something else.
+func (w *Workers) retry(res Result) time.Duration {
+	if res.RetryAfter > 0 {
+		return min(res.RetryAfter, w.cfg.Retry)
+	}
+	return w.cfg.Retry
+}
+
+// refused is the pause before the pod is offered again. err is the step's.
+func (w *Workers) refused(k *worker, err error) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := k.refusals == refusals{}
+	pause := k.refusals.next(w.cfg.Clock.Now(), w.cfg.RefusedFirst, w.cfg.RefusedLongest)
+	if first && err == nil {
+		w.logOf(k).Info("pod was refused; it is offered again after growing pauses", "retry_in", pause, "at_most", w.cfg.RefusedLongest)
+	}
+	return pause
+}
+
+// refusals are the pauses of a pod that is refused again and again. The zero value: it wasn't refused yet.
+type refusals struct {
+	// pause is the last one, which ends at until.
+	pause time.Duration
+	until time.Time
+}
+
+// next is when to offer the pod again that was just refused: after first, and then after twice the last pause, up to longest. A pod that
+// was looked at before its time, because something else happened, waits for the rest of it.
+func (r *refusals) next(now time.Time, first, longest time.Duration) time.Duration {
+	if !now.Before(r.until) {
+		r.pause = min(max(2*r.pause, first), longest)
+		r.until = now.Add(r.pause)
+	}
+	return r.until.Sub(now)
+}
+
+// sameManifest tells whether an update brings nothing that a refusal could hang on: a status, say, or the same pod once more.
+func sameManifest(a, b *v1.Pod) bool {
+	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
+		equality.Semantic.DeepEqual(a.Annotations, b.Annotations)
+}

@@ -1,0 +1,125 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+var refused = Result{Refused: true}
+
+// refuse makes the syncs of a pod be refused, with an error or without.
+func (h *harness) refuse(call string, err error) {
+	h.plan(call, func(context.Context) (Result, error) { return refused, err })
+}
+
+func TestNextRefusal(t *testing.T) {
+	var r refusals
+	now := time.Unix(1000, 0)
+	for i, c := range []struct{ after, want time.Duration }{
+		{0, 10}, {10, 20}, {20, 40}, {40, 80}, {80, 160}, {160, 300}, {300, 300},
+		// Looked at before its time, it waits for the rest; a late look is one like any other.
+		{100, 200}, {199, 1}, {1, 300}, {5000, 300},
+	} {
+		now = now.Add(c.after * time.Second)
+		if got := r.next(now, 10*time.Second, 5*time.Minute); got != c.want*time.Second {
+			t.Fatalf("%d: pause %v; want %v", i, got, c.want*time.Second)
+		}
+	}
+}
+
+// What was refused is offered again: nobody tells a worker that what a pod lacked has come.
+func TestRefusedIsOfferedAgain(t *testing.T) {
+	for name, err := range map[string]error{"not started": nil, "going on as it was": errors.New("not so")} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(h *harness) {
+				h.refuse("sync a", err)
+				h.Update(newPod("a", "web"))
+				h.want("sync a")
+				for _, seconds := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+					h.wantPause(seconds*time.Second, "sync a")
+				}
+				if got, _ := h.Get("a"); got.State != Syncing || !errors.Is(got.Err, err) {
+					t.Errorf("state %v, error %v", got.State, got.Err)
+				}
+				if n := strings.Count(h.log.String(), "\n"); n != 1 {
+					t.Errorf("%d lines of log; want one for all tries: %s", n, h.log)
+				}
+				h.fail("sync a", nil)
+				h.wantPause(300*time.Second, "sync a")
+				// It was accepted: the next refusal is a first one.
+				h.refuse("sync a", err)
+				h.Sync("a")
+				h.want("sync a")
+				h.wantPause(10*time.Second, "sync a")
+			})
+		})
+	}
+}
+
+// Whatever wakes the worker between has the pod looked at, and neither shortens nor lengthens the pauses.
+func TestRefusedIsLookedAtBetween(t *testing.T) {
+	run(t, func(h *harness) {
+		h.refuse("sync a", nil)
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		h.wantPause(10*time.Second, "sync a")
+		h.clock.Step(5 * time.Second)
+		h.Sync("a")
+		h.want("sync a")
+		same := newPod("a", "web")
+		same.ResourceVersion, same.Status.Phase = "2", v1.PodFailed
+		h.Update(same)
+		h.want("sync a")
+		h.wantPause(15*time.Second, "sync a")
+		h.wantPause(40*time.Second, "sync a")
+	})
+}
+
+func TestChangedManifestIsOfferedAnew(t *testing.T) {
+	for name, change := range map[string]func(*v1.Pod){
+		"spec":        func(p *v1.Pod) { p.Spec.HostNetwork = true },
+		"labels":      func(p *v1.Pod) { p.Labels = map[string]string{"app": "web"} },
+		"annotations": func(p *v1.Pod) { p.Annotations = map[string]string{"a": "b"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(h *harness) {
+				h.refuse("sync a", nil)
+				h.Update(newPod("a", "web"))
+				h.want("sync a")
+				h.wantPause(10*time.Second, "sync a")
+				h.wantPause(20*time.Second, "sync a")
+				pod := newPod("a", "web")
+				change(pod)
+				h.Update(pod)
+				h.want("sync a")
+				h.wantPause(10*time.Second, "sync a")
+				h.wantPause(20*time.Second, "sync a")
+				if n := strings.Count(h.log.String(), "\n"); n != 2 {
+					t.Errorf("%d lines of log; want one for each manifest: %s", n, h.log)
+				}
+			})
+		})
+	}
+}
+
+// A refused pod that isn't desired any more goes at once, and its next incarnation starts from the beginning.
+func TestRefusedIsRemoved(t *testing.T) {
+	run(t, func(h *harness) {
+		h.refuse("sync a", nil)
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		h.wantPause(10*time.Second, "sync a")
+		release := h.block("terminate a 30")
+		h.Remove(newPod("a", "web"), 30)
+		h.want("terminate a 30")
+		h.Update(newPod("a", "web"))
+		release()
+		h.want("clean up a", "purge a", "sync a")
+		h.wantPause(10*time.Second, "sync a")
+	})
+}
