@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/podstream/podstream/client/stream"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -25,15 +26,13 @@ type ObjectOptions struct {
 	Filter *podconfigv1.PodFilter
 }
 
-// maxKnownObjects is how many podconfigd takes.
-const maxKnownObjects = 20_000
-
 // WatchObjects delivers the ConfigMaps and Secrets that the consumer's pods refer to, and every change to them, until ctx ends, handle
 // fails or the Client is closed, and returns that error. It subscribes again and resumes as Watch does, and like Watch returns
 // INVALID_ARGUMENT; a podconfigd that doesn't know the call is asked again and again too, as it may be upgraded.
 func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle func(context.Context, ObjectEvent) error) error {
 	w := &objectWatcher{
-		watcher: watcher{client: c, backoff: newBackoff()}, handle: handle, held: newHeldObjects(opts.ResumeAfter, opts.Known),
+		watcher: watcher{client: c, backoff: newBackoff()}, handle: handle,
+		held: stream.NewHeldObjects(opts.ResumeAfter, knownObjects(opts.Known)),
 		request: &podconfigv1.WatchObjectsRequest{
 			Consumer: c.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: opts.Filter,
 			HeartbeatInterval: durationpb.New(c.cfg.Heartbeat),
@@ -51,9 +50,8 @@ func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle fu
 			return ErrClosed
 		case status.Code(err) == codes.InvalidArgument:
 			return fmt.Errorf("subscribe to the objects of podconfigd at %s: %w", c.cfg.Endpoint, err)
-		case errors.Is(err, errUnknownObjectOp):
-			// A SET is the least that every version understands.
-			w.anew = true
+		case errors.Is(err, stream.ErrUnknownOp):
+			w.held.Anew()
 		}
 		pause := w.backoff.Step()
 		w.complain(err, pause)
@@ -76,47 +74,53 @@ type objectWatcher struct {
 	watcher // its backoff and its complaints
 	handle  func(context.Context, ObjectEvent) error
 	request *podconfigv1.WatchObjectsRequest // what is the same for every stream
-	held    *heldObjects
-	// anew makes the next stream begin with everything, whatever is held.
-	anew bool
+	held    *stream.HeldObjects
 }
 
 // session is one stream: it delivers events until the stream breaks.
 func (w *objectWatcher) session(ctx context.Context) error {
-	request := w.held.begin(w.request, w.anew)
-	w.anew = false
-	s, err := openObjects(ctx, w.client.api, request, 3*w.client.cfg.Heartbeat)
+	s, err := stream.OpenObjects(ctx, stream.ObjectConfig{
+		API: w.client.api, Request: w.held.Begin(w.request), Silence: 3 * w.client.cfg.Heartbeat,
+	})
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	for {
-		u, err := s.next()
+		revision, err := s.Next()
 		if err != nil {
 			return err
 		}
-		if u.synced {
+		if revision.Synced != nil {
 			w.backoff, w.complaint = newBackoff(), ""
 			w.client.cfg.Logger.Info("in step with the objects of podconfigd", "endpoint", w.client.cfg.Endpoint,
-				"revision", u.cursor.GetRevision())
+				"revision", revision.Cursor.GetRevision())
 		}
-		if err := w.deliver(ctx, u); err != nil {
+		if err := w.deliver(ctx, revision); err != nil {
 			return err
 		}
 	}
 }
 
-// deliver hands a unit to the consumer, and remembers it as applied if the consumer took it.
-func (w *objectWatcher) deliver(ctx context.Context, u *objectUnit) error {
-	event, after, err := w.held.interpret(u)
+// deliver hands a revision to the consumer, and remembers it as applied if the consumer took it.
+func (w *objectWatcher) deliver(ctx context.Context, r *stream.ObjectRevision) error {
+	outcome := w.held.Interpret(r)
+	event, err := objectEvent(outcome.Ops)
 	if err != nil {
 		return err
+	}
+	event.Synced = r.Synced != nil
+	if event.Synced || outcome.SourcesChanged {
+		event.Sources = decodeSources(r.Sources())
+	}
+	if event.Synced || outcome.Moved {
+		event.Cursor = outcome.Cursor
 	}
 	if !event.empty() {
 		if err := w.handle(ctx, event); err != nil {
 			return handlerError{err}
 		}
 	}
-	w.held = after
+	w.held.Apply(outcome)
 	return nil
 }

@@ -65,7 +65,37 @@ func (r ObjectRef) message() *podconfigv1.ObjectRef {
 	return &podconfigv1.ObjectRef{Kind: r.Kind, Source: r.Source, Namespace: r.Namespace, Name: r.Name}
 }
 
-// decodeObject decodes what a PUT or SET brings.
+func knownObjects(objects []Object) []*podconfigv1.KnownObject {
+	var out []*podconfigv1.KnownObject
+	for _, o := range objects {
+		out = append(out, &podconfigv1.KnownObject{Ref: o.message(), Digest: o.Digest})
+	}
+	return out
+}
+
+// objectEvent is what ops come to.
+func objectEvent(ops []*podconfigv1.ObjectUpdate) (ObjectEvent, error) {
+	var e ObjectEvent
+	for _, u := range ops {
+		for _, m := range u.GetObjects() {
+			switch u.GetOp() {
+			case podconfigv1.ObjectOperation_OBJECT_OPERATION_REMOVE:
+				e.Removed = append(e.Removed, objectRef(m.GetRef()))
+			case podconfigv1.ObjectOperation_OBJECT_OPERATION_MISSING:
+				e.Missing = append(e.Missing, objectRef(m.GetRef()))
+			default:
+				o, err := decodeObject(m)
+				if err != nil {
+					return ObjectEvent{}, err
+				}
+				e.Put = append(e.Put, o)
+			}
+		}
+	}
+	return e, nil
+}
+
+// decodeObject decodes what a PUT brings.
 func decodeObject(m *podconfigv1.Object) (Object, error) {
 	o := Object{ObjectRef: objectRef(m.GetRef()), Digest: m.GetDigest()}
 	var err error

@@ -20,8 +20,10 @@
 //		}
 //	}
 //
+// ObjectStream and HeldObjects are the same for the ConfigMaps and Secrets that the pods refer to.
+//
 // Package client does this with retries and with decoded pods, and podctl watch to print what comes; whoever writes a proxy, a
 // recorder or a consumer with another idea of retrying uses this package itself.
 //
-// It starts no goroutines and never retries, logs, or decodes a pod.
+// It starts no goroutines and never retries, logs, or decodes a pod or an object.
 package stream

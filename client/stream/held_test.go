@@ -153,50 +153,30 @@ func TestInterpret(t *testing.T) {
 			[]string{"REMOVE file: f1", "ADD api: f1"}, "api/f1 file/f2"},
 		{"a pod that moved to another source by REMOVE and SET", []*Revision{ops(update(opAdd, "file", true, "p/a/x")),
 			ops(update(opRemove, "file", true, "p"), setOf(true, pods("api", "p/a/x")))}, []string{"REMOVE file: p", "ADD api: p"}, "api/p"},
-
-		{"pods of a source that is gone stay until all are ready", []*Revision{ops(file), newStream, synced("http", "-api")}, nil,
-			"file/f1 file/f2 file/f3"},
-		{"and go then", []*Revision{ops(file), newStream, synced("http", "-api"), heartbeat("http", "api")},
-			[]string{"REMOVE file: f1 f2 f3"}, ""},
-		{"a source that comes holds them back", []*Revision{ops(file), newStream, synced("http", "-api"), heartbeat("http", "api", "-relay")},
-			nil, "file/f1 file/f2 file/f3"},
-		{"and removes nothing of the others", []*Revision{ops(file, api), synced("file", "api"), heartbeat("file", "-relay", "api")},
-			nil, "api/a1 file/f1 file/f2 file/f3"},
-		{"until it is ready, or gone", []*Revision{ops(file), newStream, synced("http", "-relay"), heartbeat("http")},
-			[]string{"REMOVE file: f1 f2 f3"}, ""},
-		{"a source goes after the REMOVEs of its pods", []*Revision{ops(file, api), synced("file", "api"),
-			ops(update(opRemove, "api", false, "a1")), heartbeat("file")}, nil, "file/f1 file/f2 file/f3"},
-		{"and without them", []*Revision{ops(file, api), synced("file", "api"), heartbeat("file")},
-			[]string{"REMOVE api: a1"}, "file/f1 file/f2 file/f3"},
-		{"if it goes and all the others are ready", []*Revision{ops(file, api), synced("file", "api"), heartbeat("file", "-http")},
-			nil, "api/a1 file/f1 file/f2 file/f3"},
-		{"what was absent of a source that went waits for all, too", []*Revision{ops(restored, api), synced("-file", "api", "-http"),
-			ops(setOf(false, api.Pods)), heartbeat("api", "-http"), ops(update(opAdd, "http", true)), heartbeat("api", "http")},
-			[]string{"REMOVE file: f1 f2"}, "api/a1"},
-		{"a source that comes back isn't ready", []*Revision{ops(file, api), synced("file", "api"), ops(update(opRemove, "file", false, "f1", "f2", "f3")),
-			heartbeat("api"), heartbeat("-file", "api"), ops(restored), ops(setOf(false, pods("file", "f1/a/x"), api.Pods))},
-			nil, "api/a1 file/f1 file/f2"},
-		{"without any source nothing is certain", []*Revision{ops(file), synced("file"), heartbeat()}, nil, "file/f1 file/f2 file/f3"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			h := NewHeld(nil, nil)
-			var got []string
-			for _, r := range tc.revisions {
-				if r == newStream {
-					h.Begin(nil)
-					continue
-				}
-				o := h.Interpret(r)
-				h.Apply(o)
-				got = lines(o.Ops)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("the consumer is given (-want +got):\n%s", diff)
-			}
-			if held := strings.Join(heldPods(h), " "); held != tc.held {
-				t.Errorf("in the end it holds %q; want %q", held, tc.held)
-			}
-		})
+		t.Run(tc.name, func(t *testing.T) { wantInterpreted(t, tc.revisions, tc.want, tc.held) })
+	}
+}
+
+// wantInterpreted compares what a consumer is given for the last of the revisions, and what it holds in the end.
+func wantInterpreted(t *testing.T, revisions []*Revision, want []string, held string) {
+	t.Helper()
+	h := NewHeld(nil, nil)
+	var got []string
+	for _, r := range revisions {
+		if r == newStream {
+			h.Begin(nil)
+			continue
+		}
+		o := h.Interpret(r)
+		h.Apply(o)
+		got = lines(o.Ops)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the consumer is given (-want +got):\n%s", diff)
+	}
+	if got := strings.Join(heldPods(h), " "); got != held {
+		t.Errorf("in the end it holds %q; want %q", got, held)
 	}
 }
 

@@ -63,7 +63,7 @@ func (h *Held) Interpret(r *Revision) Outcome {
 			i.put(u)
 		}
 	}
-	o.Ops = append(i.settle(r), o.Ops...)
+	o.Ops = append(i.settle(), o.Ops...)
 	return *o
 }
 
@@ -197,22 +197,20 @@ func (i *interpreter) tellReady(u *podconfigv1.PodUpdate, synced bool) {
 	}
 }
 
-// settle returns the REMOVEs that have become certain: of pods that were absent from a SET, once their source is ready; and of
-// pods whose source isn't configured any more, once all that are have been said to be ready.
-func (i *interpreter) settle(r *Revision) []*podconfigv1.PodUpdate {
-	ready := i.outcome.ready
+// settle returns the REMOVEs that have become certain: of pods that were absent from a SET, once their source is ready or, if it isn't
+// configured, once all are that the stream has told of.
+//
+// Of a pod that no SET left out nothing is certain without a word of podconfigd's, whatever the list of sources says. Where the filter
+// or the caller's role hides sources, the list may lack the one for which podconfigd waits before it gives the pod up: it serves the
+// pod till then, and tells when it is gone, as it does of each pod that the request named.
+func (i *interpreter) settle() []*podconfigv1.PodUpdate {
+	ready, sources := i.outcome.ready, i.outcome.sources
+	all := len(sources) > 0 && !slices.ContainsFunc(sources, func(name string) bool { return !ready[name] })
 	gone := map[podKey]bool{}
 	for key := range i.outcome.absent {
-		if ready[key.source] {
+		if ready[key.source] || all && !slices.Contains(sources, key.source) {
 			gone[key] = true
 		}
-	}
-	if len(r.Sources()) > 0 && allReady(ready) {
-		i.each(func(key podKey, _ *podconfigv1.KnownPod) {
-			if _, configured := ready[key.source]; !configured {
-				gone[key] = true
-			}
-		})
 	}
 	bySource := map[string][]*podconfigv1.Pod{}
 	for key := range gone {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,7 +17,8 @@ var (
 	ErrEnded = errors.New("the stream was ended")
 	// ErrSilent: nothing came for longer than Config.Silence.
 	ErrSilent = errors.New("no sign of life")
-	// ErrUnknownOp: podconfigd is newer than this package. The contract asks to subscribe again in NOTIFICATION_MODE_SNAPSHOT.
+	// ErrUnknownOp: podconfigd is newer than this package. The contract asks to subscribe again in NOTIFICATION_MODE_SNAPSHOT; to
+	// objects, with HeldObjects.Anew.
 	ErrUnknownOp = errors.New("an operation came that this version doesn't know")
 )
 
@@ -34,11 +34,7 @@ type Config struct {
 
 // Stream is one subscription. It is not safe for concurrent use.
 type Stream struct {
-	messages grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse]
-	ctx      context.Context //nolint:containedctx // It says why the stream was given up.
-	cancel   context.CancelCauseFunc
-	silence  time.Duration
-	watchdog *time.Timer // nil without Config.Silence
+	messages *subscription[podconfigv1.WatchPodUpdatesResponse]
 	pending  Revision
 }
 
@@ -47,33 +43,24 @@ func Open(ctx context.Context, cfg Config) (*Stream, error) {
 	if cfg.Request == nil {
 		cfg.Request = &podconfigv1.WatchPodUpdatesRequest{}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	messages, err := cfg.API.WatchPodUpdates(ctx, cfg.Request)
+	call := func(ctx context.Context) (grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse], error) {
+		return cfg.API.WatchPodUpdates(ctx, cfg.Request)
+	}
+	messages, err := subscribe(ctx, cfg.Silence, call)
 	if err != nil {
-		cancel(nil)
 		return nil, err
 	}
-	s := &Stream{messages: messages, ctx: ctx, cancel: cancel, silence: cfg.Silence}
-	if cfg.Silence > 0 {
-		s.watchdog = time.AfterFunc(cfg.Silence, func() { cancel(fmt.Errorf("%w for %v", ErrSilent, cfg.Silence)) })
-		s.watchdog.Stop()
-	}
-	return s, nil
+	return &Stream{messages: messages}, nil
 }
 
 // Close ends the subscription.
-func (s *Stream) Close() {
-	if s.watchdog != nil {
-		s.watchdog.Stop()
-	}
-	s.cancel(nil)
-}
+func (s *Stream) Close() { s.messages.close() }
 
 // Next waits for the next whole revision, the end of the initial state, or a heartbeat. Its error says how the Stream ended: with
 // one of this package, with the context's, or with gRPC's; what had come of a revision by then is dropped. Call no Next after it.
 func (s *Stream) Next() (*Revision, error) {
 	for {
-		msg, err := s.receive()
+		msg, err := s.messages.receive()
 		if err != nil {
 			return nil, err
 		}
@@ -101,24 +88,6 @@ func (s *Stream) Next() (*Revision, error) {
 		s.pending = Revision{}
 		return &revision, nil
 	}
-}
-
-// receive waits for a message. Only podconfigd's silence is counted, not the time that the consumer takes between two calls.
-func (s *Stream) receive() (*podconfigv1.WatchPodUpdatesResponse, error) {
-	if s.watchdog != nil {
-		s.watchdog.Reset(s.silence)
-		defer s.watchdog.Stop()
-	}
-	msg, err := s.messages.Recv()
-	switch {
-	case err == nil:
-		return msg, nil
-	case context.Cause(s.ctx) != nil:
-		return nil, context.Cause(s.ctx)
-	case errors.Is(err, io.EOF):
-		return nil, ErrEnded
-	}
-	return nil, err
 }
 
 func known(op podconfigv1.PodOperation) bool {

@@ -18,9 +18,9 @@ func (t *tool) consumersCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "consumers",
 		Short: "Show who watches podconfigd, how far each is, and what it couldn't apply",
-		Long: `Consumers shows the subscribers of podconfigd. LAG counts the revisions that a consumer hasn't been sent yet, and tells
-since when the oldest of them waits. LAST-REPORT is the consumer's own word on the last revision that it applied or rejected,
-and the pods that it had to refuse.`,
+		Long: `Consumers shows the subscribers of podconfigd: those of the pods, and those of the objects that the pods refer to. LAG counts
+the revisions that a consumer hasn't been sent yet, and tells since when the oldest of them waits. LAST-REPORT is the consumer's
+own word on the last revision of the pods that it applied or rejected, and the pods that it had to refuse.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.runConsumers(cmd.Context()) },
 	}
@@ -51,16 +51,19 @@ func (t *tool) printConsumers(consumers []*podconfigv1.Consumer) error {
 		return nil
 	}
 	now, wide := t.Clock.Now(), t.output == outputWide
-	header := []string{"NAME", "IDENTITY", "STATE", "MODE", "FORMAT", "REVISION", "LAG", "CONNECTED", "LAST-REPORT"}
+	header := []string{"NAME", "IDENTITY", "WATCHES", "STATE", "MODE", "FORMAT", "REVISION", "LAG", "CONNECTED", "LAST-REPORT"}
 	if wide {
 		header = append(header, "PEER", "FILTER", "PARKED")
 	}
 	overview := newTable(t.Stdout, header...)
 	for _, c := range consumers {
+		watches, mode := "PODS", enumWord(c.GetMode(), "NOTIFICATION_MODE_", "INCREMENTAL")
+		if c.GetObjects() {
+			watches, mode = "OBJECTS", ""
+		}
 		cells := []string{
-			c.GetName(), c.GetIdentity(),
-			enumWord(c.GetState(), "CONSUMER_STATE_", ""),
-			enumWord(c.GetMode(), "NOTIFICATION_MODE_", "INCREMENTAL"),
+			c.GetName(), c.GetIdentity(), watches,
+			enumWord(c.GetState(), "CONSUMER_STATE_", ""), mode,
 			enumWord(c.GetFormat(), "POD_FORMAT_", "JSON"),
 			revisionText(c.GetCursor()), lagText(now, c), ago(now, c.GetConnectedTime()), reportText(c.GetLastReport(), wide),
 		}

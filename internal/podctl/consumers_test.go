@@ -29,6 +29,10 @@ func exampleConsumers() []*podconfigv1.Consumer {
 			},
 		},
 		{
+			Name: "podexecd", Identity: "uid:0", Peer: "@", State: podconfigv1.ConsumerState_CONSUMER_STATE_LIVE, Cursor: cursor(3),
+			Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, ConnectedTime: timestamppb.New(noon.Add(-3 * time.Hour)), Objects: true,
+		},
+		{
 			Name: "shipper", Identity: "node1", Peer: "192.0.2.7:4711", State: podconfigv1.ConsumerState_CONSUMER_STATE_PARKED, Cursor: cursor(5),
 			LagRevisions: 12, LaggingSince: timestamppb.New(noon.Add(-40 * time.Second)), ParkedCount: 2,
 			Mode: podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT_AND_UPDATES, Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE,

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -55,23 +53,11 @@ type objectLister struct {
 	request *podconfigv1.WatchObjectsRequest // what is the same for every subscription
 	printer *objectPrinter
 
-	// cursor and held are what the next subscription goes on from.
-	cursor *podconfigv1.Cursor
-	held   map[objectName]string
+	held *stream.HeldObjects
 	// live is set once the current stream has brought something; connected, once any has.
 	live, connected bool
 	// broken is set from a reported break until the next stream is live.
 	broken bool
-}
-
-// objectName is an ObjectRef as a key.
-type objectName struct {
-	kind                    podconfigv1.ObjectKind
-	source, namespace, name string
-}
-
-func nameOf(r *podconfigv1.ObjectRef) objectName {
-	return objectName{r.GetKind(), r.GetSource(), r.GetNamespace(), r.GetName()}
 }
 
 func (t *tool) newObjectLister(o objectOptions) *objectLister {
@@ -85,7 +71,7 @@ func (t *tool) newObjectLister(o objectOptions) *objectLister {
 		request.HeartbeatInterval = durationpb.New(o.life.interval)
 	}
 	return &objectLister{
-		tool: t, options: o, request: request, printer: t.newObjectPrinter(o.follow), held: map[objectName]string{},
+		tool: t, options: o, request: request, printer: t.newObjectPrinter(o.follow), held: stream.NewHeldObjects(nil, nil),
 	}
 }
 
@@ -105,16 +91,18 @@ func (l *objectLister) run(ctx context.Context) error {
 		var own ownError
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // The user has ended it: that is no failure.
+			return nil // The user has ended it: that is no failure.
 		case errors.As(err, &own):
 			return own.error
+		case l.connected && errors.Is(err, stream.ErrUnknownOp):
+			l.held.Anew()
 		case !l.connected || hopeless(err):
 			return err
 		}
 		if l.live {
 			backoff = l.newBackoff()
 			l.broken = true
-			l.tool.note("%v; reconnecting, to go on after revision %d", err, l.cursor.GetRevision())
+			l.tool.note("%v; reconnecting, to go on after revision %d", err, l.held.Cursor().GetRevision())
 		}
 		timer := l.tool.Clock.NewTimer(backoff.Step())
 		select {
@@ -138,77 +126,54 @@ func (l *objectLister) subscribe(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	l.live = false
-	l.request.ResumeAfter, l.request.KnownObjects = l.cursor, nil
-	for name, digest := range l.held {
-		l.request.KnownObjects = append(l.request.KnownObjects, &podconfigv1.KnownObject{Digest: digest, Ref: &podconfigv1.ObjectRef{
-			Kind: name.kind, Source: name.source, Namespace: name.namespace, Name: name.name,
-		}})
+	err = l.followStream(ctx, stream.ObjectConfig{
+		API: podconfigv1.NewPodConfigServiceClient(conn), Request: l.held.Begin(l.request), Silence: l.tool.patience(l.options.life),
+	})
+	switch {
+	case errors.As(err, new(ownError)), errors.Is(err, errListed):
+		return err
+	case errors.Is(err, stream.ErrEnded), errors.Is(err, stream.ErrSilent), errors.Is(err, stream.ErrUnknownOp):
+		return fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, err)
 	}
-	messages, err := podconfigv1.NewPodConfigServiceClient(conn).WatchObjects(ctx, l.request)
+	return conn.explain(err)
+}
+
+// followStream prints what comes until the stream ends, or the list is complete.
+func (l *objectLister) followStream(ctx context.Context, cfg stream.ObjectConfig) error {
+	s, err := stream.OpenObjects(ctx, cfg)
 	if err != nil {
-		return conn.explain(err)
+		return err
 	}
-	alive := func() {}
-	if patience := l.tool.patience(l.options.life); patience > 0 {
-		watchdog := time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w for %v", stream.ErrSilent, patience)) })
-		defer watchdog.Stop()
-		alive = func() { watchdog.Reset(patience) }
-	}
-	var pending []*podconfigv1.WatchObjectsResponse
+	defer s.Close()
 	for {
-		m, err := messages.Recv()
-		alive()
-		switch cause := context.Cause(ctx); {
-		case err == nil:
-		case errors.Is(cause, stream.ErrSilent):
-			return fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, cause)
-		case errors.Is(err, io.EOF):
-			return fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, stream.ErrEnded)
-		default:
-			return conn.explain(err)
+		revision, err := s.Next()
+		if err != nil {
+			return err
 		}
 		l.arrived()
-		if pending = append(pending, m); m.GetCursor() == nil {
-			if m.GetHeartbeat() != nil && len(pending) == 1 {
-				pending = nil
-			}
-			continue
-		}
-		if err := l.take(pending); err != nil {
+		outcome := l.held.Interpret(revision)
+		if err := l.print(outcome.Ops); err != nil {
 			return ownError{err}
 		}
-		l.cursor, pending = m.GetCursor(), nil
-		if m.GetSynced() != nil && !l.options.follow {
-			l.tellUnready(m.GetSynced())
+		l.held.Apply(outcome)
+		if revision.Synced != nil && !l.options.follow {
+			l.tellUnready(revision.Synced)
 			return errListed
 		}
 	}
 }
 
-// take prints a unit and keeps what is held after it.
-func (l *objectLister) take(unit []*podconfigv1.WatchObjectsResponse) error {
-	for _, m := range unit {
-		for _, o := range m.GetUpdate().GetObjects() {
-			l.hold(m.GetUpdate().GetOp(), o)
-			if err := l.printer.object(m.GetUpdate().GetOp(), o); err != nil {
+// print prints the ops of a revision.
+func (l *objectLister) print(ops []*podconfigv1.ObjectUpdate) error {
+	for _, u := range ops {
+		for _, o := range u.GetObjects() {
+			if err := l.printer.object(u.GetOp(), o); err != nil {
 				return err
 			}
 		}
 	}
 	return l.printer.end()
-}
-
-// hold keeps what an op leaves.
-func (l *objectLister) hold(op podconfigv1.ObjectOperation, o *podconfigv1.Object) {
-	if op == podconfigv1.ObjectOperation_OBJECT_OPERATION_REMOVE {
-		delete(l.held, nameOf(o.GetRef()))
-		return
-	}
-	// A missing one has no digest, which says just that.
-	l.held[nameOf(o.GetRef())] = o.GetDigest()
 }
 
 // arrived notes that the stream has brought something.
@@ -227,7 +192,7 @@ func (l *objectLister) tellUnready(synced *podconfigv1.Synced) {
 			l.tool.note("source %s can't tell all of its pods or objects yet: there may be more", s.GetName())
 		}
 	}
-	if len(l.held) == 0 {
+	if len(l.held.Known()) == 0 {
 		l.tool.note("no pod refers to a ConfigMap or Secret that podconfigd knows")
 	}
 }

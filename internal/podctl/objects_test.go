@@ -160,6 +160,46 @@ func TestObjectsWatch(t *testing.T) {
 	}
 }
 
+// TestObjectsWatchSet: what a SET changes is printed, and no more: what it doesn't have is removed once its source is ready.
+func TestObjectsWatchSet(t *testing.T) {
+	n := newNode(t)
+	heartbeat := &podconfigv1.WatchObjectsResponse{Event: &podconfigv1.WatchObjectsResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{
+		Sources: syncedObjects(true).GetSynced().GetSources(),
+	}}}
+	ofAPI := anObject(aSecret, "of-api", "d4e5", false)
+	ofAPI.Ref.Source = "api"
+	f := &objectPodconfigd{scripts: [][]*podconfigv1.WatchObjectsResponse{
+		append(exampleObjects(false), saidObjects(podconfigv1.ObjectOperation_OBJECT_OPERATION_PUT, 4, ofAPI)),
+		{saidObjects(podconfigv1.ObjectOperation_OBJECT_OPERATION_SET, 0, anObject(aConfigMap, "conf", "a1b2", false)),
+			saidObjects(podconfigv1.ObjectOperation_OBJECT_OPERATION_MISSING, 0, anObject(aSecret, "pass", "", false)),
+			syncedObjects(false), heartbeat,
+			saidObjects(podconfigv1.ObjectOperation_OBJECT_OPERATION_PUT, 7, anObject(aSecret, "the-last", "a7b8", false))},
+	}}
+	n.objects(f)
+	interrupt := n.start("objects", "--watch")
+	n.stdout.await(t, "the-last")
+	if code := interrupt(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	n.golden("objects-watch-set.table", n.stdout.String())
+}
+
+// TestObjectsWatchUnknown: after an operation that isn't known everything is asked for anew.
+func TestObjectsWatchUnknown(t *testing.T) {
+	n := newNode(t)
+	f := &objectPodconfigd{scripts: [][]*podconfigv1.WatchObjectsResponse{
+		append(exampleObjects(false), saidObjects(99, 4, anObject(aSecret, "pass", "e5f6", false))),
+		{saidObjects(podconfigv1.ObjectOperation_OBJECT_OPERATION_SET, 0, anObject(aSecret, "pass", "e5f6", false)), syncedObjects(true)},
+	}}
+	n.objects(f)
+	interrupt := n.start("objects", "--watch")
+	n.stdout.await(t, "e5f6")
+	interrupt()
+	if req := f.requests[1]; req.GetResumeAfter() != nil || len(req.GetKnownObjects()) > 0 || !strings.Contains(n.stderr.String(), "doesn't know: 99") {
+		t.Errorf("the second request is %v, and stderr\n%s", req, n.stderr)
+	}
+}
+
 func TestObjectsRefused(t *testing.T) {
 	for _, args := range [][]string{{"objects"}, {"objects", "--watch"}} {
 		n := newNode(t)

@@ -10,7 +10,11 @@
 // So a reader is a position and nothing else, and what a view saw at any revision in the ring can be told from the index alone.
 // The index is one by node: a step from one revision to the next costs a reader what the revision changed on its own nodes, a whole
 // state what is on its nodes, and neither what there is elsewhere. A reader without a choice of nodes pays for all of them. A pod costs
-// what it refers to when it comes, goes, or is updated; a value, the place it is kept in.
+// what it refers to when it comes, goes, or is updated; a value, the place it is kept in; what is wanted of a source that is asked, what
+// is new of it.
+//
+// What was told of an object stands, as long as a pod refers to it, until something else is known of it: a source that can't tell any
+// more takes nothing back.
 //
 // There is one lock, mu. Under it the Hub reads the pods' history, whose lock comes after it, and asks a reader's Scope whether it
 // matches a pod; it sends nothing, logs nothing and merges nothing under it. Run and the feeder of each Follow are the package's only

@@ -25,6 +25,9 @@ type Config struct {
 	// Bytes is how much memory the values may take, roughly, that are kept only for those revisions. The newest revision is kept in
 	// any case. Zero means 64 MiB.
 	Bytes int
+	// SourceObjects is how many objects the sets of one source may have, and SourceBytes how large they may be together. What is over
+	// that isn't used, as a finding tells. Zero means 20,000, and 256 MiB.
+	SourceObjects, SourceBytes int
 	// Logger gets a line when an object that is referred to changes or is missing, and for each object that is there twice. Nil discards.
 	Logger *slog.Logger
 	// Clock tells the time. Nil means the real one.
@@ -64,6 +67,12 @@ func New(cfg Config) *Hub {
 	}
 	if cfg.Bytes == 0 {
 		cfg.Bytes = 64 << 20
+	}
+	if cfg.SourceObjects == 0 {
+		cfg.SourceObjects = 20_000
+	}
+	if cfg.SourceBytes == 0 {
+		cfg.SourceBytes = 256 << 20
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -111,22 +120,28 @@ func (h *Hub) Advance() (more <-chan struct{}) {
 	if rev == nil && kept {
 		return more
 	}
+	more, told := h.lockedAdvance()
+	h.tell(told)
+	return more
+}
+
+func (h *Hub) lockedAdvance() (more <-chan struct{}, told []line) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.advance()
 }
 
 // advance does so for a caller that holds mu.
-func (h *Hub) advance() (more <-chan struct{}) {
+func (h *Hub) advance() (more <-chan struct{}, told []line) {
 	for {
 		rev, kept, more := h.cfg.History.Next(h.podRevision)
 		switch {
 		case !kept:
-			h.resync()
+			told = append(told, h.resync()...)
 		case rev == nil:
-			return more
+			return more, told
 		default:
-			h.follow(rev)
+			told = append(told, h.follow(rev)...)
 		}
 	}
 }
@@ -135,7 +150,7 @@ func (h *Hub) advance() (more <-chan struct{}) {
 func (h *Hub) source(name string) *source {
 	s := h.sources[name]
 	if s == nil {
-		s = newSource(name)
+		s = newSource(name, h.cfg.SourceObjects, h.cfg.SourceBytes)
 		h.sources[name] = s
 	}
 	return s

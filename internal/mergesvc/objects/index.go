@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
@@ -15,14 +16,17 @@ type entry struct {
 	values []version
 	// places are where the pods are that refer to it, by node.
 	places map[string]*place
-	// live counts the pods that do so now.
+	// live counts the pods that do so now; left is the revision with which the last one ceased to.
 	live int
+	left uint64
 }
 
 // version is a value, and the revision from which on it holds.
 type version struct {
 	from uint64
 	Value
+	// charged is the revision whose size has it; zero if none does.
+	charged uint64
 }
 
 // place is an object on one node.
@@ -48,6 +52,9 @@ func (e *entry) at(number uint64) Value {
 	}
 	return Value{}
 }
+
+// state is what is known now.
+func (e *entry) state() State { return e.values[len(e.values)-1].State }
 
 // visible tells whether a pod of the scope refers to the object after a revision.
 func (e *entry) visible(number uint64, s Scope) bool {
@@ -85,6 +92,8 @@ type revisionOf struct {
 	places map[string][]*entry
 	// size is what is kept only for it.
 	size int
+	// begun are the objects that pods refer to which none referred to before.
+	begun []*entry
 	// dirty are the sources that other objects are wanted of.
 	dirty []*source
 }
@@ -103,6 +112,10 @@ func (h *Hub) refer(r *revisionOf, ref Ref, node string, who *referrer) {
 		e.values = []version{{from: r.number, Value: s.value(ref)}}
 		s.entries[ref.ObjectKey] = e
 	}
+	// A pod that changes goes and comes back within one revision.
+	if e.live == 0 && e.left != r.number {
+		r.begun = append(r.begun, e)
+	}
 	p := e.places[node]
 	if p == nil {
 		p = &place{}
@@ -115,7 +128,7 @@ func (h *Hub) refer(r *revisionOf, ref Ref, node string, who *referrer) {
 	p.records = append(p.records, record{who: who, from: r.number})
 	r.touch(node, e)
 	if e.live++; e.live == 1 {
-		r.want(s)
+		r.want(s, ref.ObjectKey)
 	}
 }
 
@@ -128,7 +141,10 @@ func (h *Hub) unrefer(r *revisionOf, ref Ref, node string, who *referrer) {
 	records[i].to = r.number
 	r.touch(node, e)
 	if e.live--; e.live == 0 {
-		r.want(s)
+		e.left = r.number
+		// From now on only the ring needs what it was.
+		h.charge(r, &e.values[len(e.values)-1])
+		r.want(s, ref.ObjectKey)
 	}
 }
 
@@ -138,33 +154,59 @@ func (r *revisionOf) touch(node string, e *entry) {
 	r.size += overhead
 }
 
-func (r *revisionOf) want(s *source) {
+// want notes that another object is wanted of a source, or one less.
+func (r *revisionOf) want(s *source, key manifest.ObjectKey) {
+	s.turn(key)
 	if !slices.Contains(r.dirty, s) {
 		r.dirty = append(r.dirty, s)
 	}
 }
 
-// put gives an object another value. Of one that nobody refers to now it makes no revision, as nobody sees it.
-func (r *revisionOf) put(e *entry, v Value) {
+// put gives an object another value. Of one that nobody refers to now it makes no revision, as nobody sees it. While somebody does, a
+// value stands until another one is known: that its source can't tell any more is no news, and changes nothing for who has it.
+func (h *Hub) put(r *revisionOf, e *entry, v Value) {
 	last := &e.values[len(e.values)-1]
-	if last.Value.Equal(v) {
+	if last.Value.Equal(v) || e.live > 0 && v.State == Unknown {
 		return
 	}
-	if last.State == Present {
-		r.size += last.Object.size()
-	}
-	if last.from == r.number {
+	if last.from == r.number || e.live == 0 && last.from >= e.left {
+		// Nobody has seen it.
+		h.discharge(r, last)
 		last.Value = v
 	} else {
+		if e.live > 0 {
+			h.charge(r, last)
+		}
 		e.values = append(e.values, version{from: r.number, Value: v})
 	}
-	// That something isn't known any more is told to nobody.
-	if e.live > 0 && v.State != Unknown {
+	if e.live > 0 {
 		r.values = append(r.values, e)
 		for node := range e.places {
 			r.touch(node, e)
 		}
 	}
+}
+
+// charge counts the memory of a version to the revision that is the last to need it.
+func (h *Hub) charge(r *revisionOf, v *version) {
+	h.discharge(r, v)
+	if v.State == Present {
+		r.size += v.Object.size()
+		v.charged = r.number
+	}
+}
+
+// discharge takes it back.
+func (h *Hub) discharge(r *revisionOf, v *version) {
+	switch {
+	case v.charged <= h.floor:
+	case v.charged == r.number:
+		r.size -= v.Object.size()
+	default:
+		h.recent[v.charged-h.floor-1].size -= v.Object.size()
+		h.bytes -= v.Object.size()
+	}
+	v.charged = 0
 }
 
 // commit publishes the revision, if it has anything, and forgets what has become too old.

@@ -43,10 +43,15 @@ func (o *Object) Digest() string { return o.content.Digest }
 // size is what the object takes in memory, nearly: as a value and in an encoding or two.
 func (o *Object) size() int {
 	const overhead = 1 << 10
-	if o.content.Secret != nil {
-		return overhead + 3*o.content.Secret.Size()
+	return overhead + 3*sizeOf(o.content)
+}
+
+// sizeOf is an object's size in bytes.
+func sizeOf(o *manifest.Object) int {
+	if o.Secret != nil {
+		return o.Secret.Size()
 	}
-	return overhead + 3*o.content.ConfigMap.Size()
+	return o.ConfigMap.Size()
 }
 
 // Encode is the object as the bytes of a podconfig.v1.Object. They are shared: callers must not change them.

@@ -20,7 +20,7 @@ type pod struct {
 }
 
 // resync takes in the current pods as a whole: at first, and when the history has forgotten what is next. The caller holds mu.
-func (h *Hub) resync() {
+func (h *Hub) resync() []line {
 	st := h.cfg.History.State()
 	h.podRevision = st.Number
 	r := h.open()
@@ -34,10 +34,11 @@ func (h *Hub) resync() {
 		h.dropPod(r, uid)
 	}
 	h.commit(r)
+	return r.told()
 }
 
 // follow takes in one revision of the pods. The caller holds mu.
-func (h *Hub) follow(rev *revision.Revision) {
+func (h *Hub) follow(rev *revision.Revision) []line {
 	h.podRevision = rev.Number
 	r := h.open()
 	r.ready = rev.BecameReady || rev.Sources != nil
@@ -57,6 +58,7 @@ func (h *Hub) follow(rev *revision.Revision) {
 		h.refreshPod(p)
 	}
 	h.commit(r)
+	return r.told()
 }
 
 // refreshPod takes a version of a pod that differs in nothing that matters here, so that the one before needn't be kept.

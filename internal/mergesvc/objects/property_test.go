@@ -24,12 +24,15 @@ type reader struct {
 
 // model is what has been put in.
 type model struct {
-	pods    map[string][]*manifest.Pod
-	files   map[string]string
-	told    map[string]string
-	wanted  map[string]bool
-	read    bool
-	readers []*reader
+	pods   map[string][]*manifest.Pod
+	files  map[string]string
+	told   map[string]string
+	wanted map[string]bool
+	// complete is set while what the files don't define doesn't exist; kept is what was last known of the objects of files that pods
+	// refer to.
+	complete bool
+	kept     map[string]string
+	readers  []*reader
 }
 
 // snapshot is what a scope has to see, from the model alone.
@@ -58,10 +61,26 @@ func (m *model) value(source, name string) string {
 	if value, ok := m.files[name]; ok {
 		return "=" + value
 	}
-	if m.read {
+	if m.complete {
 		return "-"
 	}
+	if value, ok := m.kept[name]; ok {
+		return value
+	}
 	return "?"
+}
+
+// keep remembers what is known of the objects that files' pods refer to, as long as they do.
+func (m *model) keep() {
+	kept := map[string]string{}
+	for _, p := range m.pods["file"] {
+		for _, ref := range p.Spec.ImagePullSecrets {
+			if value := m.value("file", ref.Name); value != "?" {
+				kept[ref.Name] = value
+			}
+		}
+	}
+	m.kept = kept
 }
 
 // TestHistoryProperty: whatever pods and objects do, each scope sees what the model has; whoever follows revision by revision, however
@@ -70,6 +89,7 @@ func TestHistoryProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		_, h := newHubs(Config{Revisions: 6})
 		m := &model{pods: map[string][]*manifest.Pod{}, files: map[string]string{}, told: map[string]string{}, wanted: map[string]bool{}}
+		api := &feeder{hub: h, source: "api"}
 		label := func(l string) func(*revision.Pod) bool {
 			return func(p *revision.Pod) bool { return p.Object.Labels["l"] == l }
 		}
@@ -95,7 +115,7 @@ func TestHistoryProperty(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"file": func(t *rapid.T) {
-				m.pods["file"], m.read = pods("file"), true
+				m.pods["file"], m.complete = pods("file"), rapid.Bool().Draw(t, "complete")
 				m.files = map[string]string{}
 				var objects []*manifest.Object
 				for _, name := range secrets {
@@ -104,21 +124,29 @@ func TestHistoryProperty(t *testing.T) {
 						objects = append(objects, secret(name, value))
 					}
 				}
-				h.Apply(set("file", m.pods["file"], objects...))
+				s := set("file", m.pods["file"], objects...)
+				if !m.complete {
+					s.Origins = append(s.Origins, &manifest.Origin{Name: "broken", Held: true, ObjectsUnknown: true})
+				}
+				h.Apply(s)
+				m.keep()
+			},
+			"forget": func(*rapid.T) {
+				h.Forget("file")
+				m.files, m.complete = map[string]string{}, false
 			},
 			"api": func(t *rapid.T) {
 				m.pods["api"] = pods("api")
 				h.Apply(set("api", m.pods["api"]))
 				// The source takes what it is offered at once, and then knows of nothing else.
 				h.Advance()
-				keys, _ := h.offer("api")
-				h.take("api")
-				if again, _ := h.offer("api"); len(again) != len(keys) {
-					h.take("api")
-					keys = again
+				api.offer()
+				api.take()
+				if again := api.keys; api.offer() != nil && len(again) != len(api.keys) {
+					api.take()
 				}
 				m.wanted = map[string]bool{}
-				for _, k := range keys {
+				for _, k := range api.keys {
 					m.wanted[k.Name] = true
 				}
 				maps.DeleteFunc(m.told, func(name, _ string) bool { return !m.wanted[name] })
@@ -210,12 +238,14 @@ func (r *reader) follow(t *rapid.T, h *Hub) {
 			if c.Op == Put {
 				value = "=" + string(c.Object.content.Secret.Data["v"])
 			}
-			_, held := r.held[c.Ref]
+			before, held := r.held[c.Ref]
 			switch {
-			case c.Op == Remove && !held && !c.Untold:
-				t.Fatalf("%s is told to remove %v, which it was never told of", r.name, c.Ref)
+			case c.Op == Remove && held == c.Untold:
+				t.Fatalf("%s is told to remove %v: untold %v, though held %v", r.name, c.Ref, c.Untold, held)
 			case c.Op == Remove:
 				delete(r.held, c.Ref)
+			case held && before == value:
+				t.Fatalf("%s is told of %v%s again", r.name, c.Ref, value)
 			default:
 				r.held[c.Ref] = value
 			}

@@ -67,6 +67,16 @@ func (h *Hub) Next(number uint64, s Scope) (d Delta, kept bool, more <-chan stru
 	return d, true, h.appended
 }
 
+// WaitingSince is when the revision after number was published, or the oldest one that is kept. Zero if there is none.
+func (h *Hub) WaitingSince(number uint64) time.Time {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if number >= h.number || len(h.recent) == 0 {
+		return time.Time{}
+	}
+	return h.recent[max(number, h.floor)-h.floor].published
+}
+
 // podsAt is the revision of the pods' history that belongs to a revision in the ring.
 func (h *Hub) podsAt(number uint64) uint64 {
 	if number == h.floor {

@@ -22,11 +22,11 @@ func (r Ref) Compare(other Ref) int {
 type State int
 
 const (
-	// Unknown: its source can't tell yet, or can't tell any more.
+	// Unknown means that its source can't tell yet, or can't tell any more.
 	Unknown State = iota
-	// Missing: it doesn't exist.
+	// Missing means that it doesn't exist.
 	Missing
-	// Present: it exists.
+	// Present means that it exists.
 	Present
 )
 

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/podstream/podstream/internal/manifest"
@@ -33,12 +34,12 @@ func (h *Hub) applySet(set manifest.Set) (changed bool, told []line) {
 	if s.asked {
 		return false, nil
 	}
-	before := s.shadowed
+	before := s.unused
 	if !s.replace(set.Origins) {
 		return false, nil
 	}
 	told = h.settleLocked(s, false)
-	for _, f := range s.shadowed {
+	for _, f := range s.unused {
 		if !slices.ContainsFunc(before, func(old merge.Finding) bool { return old.Origin == f.Origin && old.Finding == f.Finding }) {
 			told = append(told, line{source: s.name, finding: f})
 		}
@@ -51,15 +52,16 @@ func (h *Hub) settle(name string, gone bool) []line {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// First the pods that don't need any more what is gone.
-	h.advance()
-	return h.settleLocked(h.source(name), gone)
+	_, told := h.advance()
+	return append(told, h.settleLocked(h.source(name), gone)...)
 }
 
 func (h *Hub) settleLocked(s *source, gone bool) []line {
 	r := h.open()
 	for _, e := range s.sorted() {
-		if v := s.value(e.ref); v.State == Present || gone {
-			r.put(e, v)
+		// Pods that come must not find what an object was before that none referred to.
+		if v := s.value(e.ref); v.State == Present || gone || e.live == 0 {
+			h.put(r, e, v)
 		}
 	}
 	h.commit(r)
@@ -68,35 +70,34 @@ func (h *Hub) settleLocked(s *source, gone bool) []line {
 
 // sorted are the source's entries, in the order of their references.
 func (s *source) sorted() []*entry {
-	all := make([]*entry, 0, len(s.entries))
-	for _, e := range s.entries {
-		all = append(all, e)
-	}
-	slices.SortFunc(all, func(a, b *entry) int { return a.ref.Compare(b.ref) })
-	return all
+	return slices.SortedFunc(maps.Values(s.entries), func(a, b *entry) int { return a.ref.Compare(b.ref) })
 }
 
-// Forget drops what a source has said: it isn't configured any more. Its objects aren't known from then on, to whose pods are still
-// there.
-func (h *Hub) Forget(name string) {
+// Forget drops what a source has said: it isn't configured any more. To pods that are still there its objects stay what they were.
+func (h *Hub) Forget(name string) { h.tell(h.forgetSource(name)) }
+
+func (h *Hub) forgetSource(name string) (told []line) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.sources[name]
 	if s == nil {
-		return
+		return nil
 	}
-	s.origins, s.byName, s.defined, s.shadowed, s.complete = nil, nil, nil, nil, false
+	// First the pods that went with it: only as long as it is known what their objects were, it can be told that they aren't needed.
+	_, told = h.advance()
+	s.origins, s.byName, s.defined, s.unused, s.complete = nil, nil, nil, nil, false
 	clear(s.told)
 	r := h.open()
 	// It isn't ready any more.
 	r.ready = true
 	for _, e := range s.entries {
-		r.put(e, Value{})
+		h.put(r, e, Value{})
 	}
 	h.commit(r)
-	if len(s.entries) == 0 && s.given == nil && s.offered == nil {
+	if len(s.entries) == 0 && s.phases == nil {
 		delete(h.sources, name)
 	}
+	return told
 }
 
 // WithFindings adds to the states of the sources which of their objects aren't used. It changes none of what it is given.
@@ -105,8 +106,8 @@ func (h *Hub) WithFindings(states []merge.SourceState) []merge.SourceState {
 	defer h.mu.RUnlock()
 	out := slices.Clone(states)
 	for i := range out {
-		if s := h.sources[out[i].Name]; s != nil && len(s.shadowed) > 0 {
-			out[i].Findings = slices.Concat(out[i].Findings, s.shadowed)
+		if s := h.sources[out[i].Name]; s != nil && len(s.unused) > 0 {
+			out[i].Findings = slices.Concat(out[i].Findings, s.unused)
 		}
 	}
 	return out
@@ -116,6 +117,8 @@ func (h *Hub) WithFindings(states []merge.SourceState) []merge.SourceState {
 type line struct {
 	ref   Ref
 	state State
+	// begun is set if not the object is new, but that pods refer to it.
+	begun bool
 	// source and finding are set instead for an object that isn't used.
 	source  string
 	finding merge.Finding
@@ -125,7 +128,12 @@ type line struct {
 func (r *revisionOf) told() []line {
 	var out []line
 	for _, e := range r.values {
-		out = append(out, line{ref: e.ref, state: e.values[len(e.values)-1].State})
+		out = append(out, line{ref: e.ref, state: e.state()})
+	}
+	for _, e := range r.begun {
+		if e.state() == Missing {
+			out = append(out, line{ref: e.ref, begun: true})
+		}
 	}
 	return out
 }
@@ -133,11 +141,15 @@ func (r *revisionOf) told() []line {
 // tell logs. The caller doesn't hold mu.
 func (h *Hub) tell(lines []line) {
 	for _, l := range lines {
-		if l.source != "" {
+		switch {
+		case l.source != "":
 			h.log.Warn("object isn't used", "source", l.source, "origin", l.finding.Origin, "document", l.finding.Document,
 				"reason", l.finding.Message)
-			continue
+		case l.begun:
+			h.log.Info("pods refer to an object that doesn't exist", "object", l.ref.ObjectKey.String(), "source", l.ref.Source)
+		default:
+			h.log.Info("object that pods refer to has changed", "object", l.ref.ObjectKey.String(), "source", l.ref.Source,
+				"state", l.state.String())
 		}
-		h.log.Info("object that pods refer to has changed", "object", l.ref.ObjectKey.String(), "source", l.ref.Source, "state", l.state.String())
 	}
 }

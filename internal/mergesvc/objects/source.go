@@ -1,8 +1,6 @@
 package objects
 
 import (
-	"fmt"
-
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
@@ -17,18 +15,21 @@ type source struct {
 	origins []*origin
 	byName  map[string]*origin
 	defined map[manifest.ObjectKey]*manifest.Object
-	// complete is set if what isn't defined doesn't exist: the source was read, and no origin is held that was never good.
+	// complete is set if what isn't defined doesn't exist: the source was read, and of each origin its objects are known, or were.
 	complete bool
-	// shadowed are the objects that another origin or document defines before.
-	shadowed []merge.Finding
+	// unused tells of the objects that another origin or document defines before, and of those that are too many.
+	unused []merge.Finding
+	// maxObjects and maxBytes are how many objects count, and of which size together.
+	maxObjects, maxBytes int
 
 	// Of a source that is asked.
 	asked bool
 	// told is what it has said of the objects that it was given to follow.
 	told map[manifest.ObjectKey]Value
-	// given are those that it follows, and offered those that it is being given. Dropped are those that it follows still and is to
-	// leave: what it tells of these grows old, so it has to have left them before it is given them again.
-	given, offered, dropped map[manifest.ObjectKey]bool
+	// phases are how far it is with each object; nil while nobody follows it. Turned are the objects that pods have begun or ceased to
+	// refer to since it was last offered any, and moving those whose phase ends when it takes the offer.
+	phases         map[manifest.ObjectKey]phase
+	turned, moving map[manifest.ObjectKey]bool
 	// changed gets a value when other objects may be wanted.
 	changed chan struct{}
 }
@@ -36,16 +37,37 @@ type source struct {
 // origin is one origin's objects: those that it was last given, and those kept from before while it is held.
 type origin struct {
 	given  *manifest.Origin
-	offers []*manifest.Object
-	// wasGood is set once the origin could be used in full.
-	wasGood bool
+	offers []offer
+	// size is that of all of them.
+	size int
+	// known is set once the origin's objects were all known.
+	known bool
 }
 
-func newSource(name string) *source {
+// offer is an object that may count, with its size in bytes.
+type offer struct {
+	*manifest.Object
+	size int
+}
+
+func newSource(name string, maxObjects, maxBytes int) *source {
 	return &source{
 		name: name, asked: asks(name), entries: map[manifest.ObjectKey]*entry{}, told: map[manifest.ObjectKey]Value{},
-		dropped: map[manifest.ObjectKey]bool{}, changed: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), maxObjects: maxObjects, maxBytes: maxBytes,
 	}
+}
+
+// turn notes that pods have begun or ceased to refer to an object.
+func (s *source) turn(key manifest.ObjectKey) {
+	if s.turned != nil {
+		s.turned[key] = true
+	}
+}
+
+// wants tells whether pods refer to an object now.
+func (s *source) wants(key manifest.ObjectKey) bool {
+	e := s.entries[key]
+	return e != nil && e.live > 0
 }
 
 // wake tells the feeder that other objects may be wanted.
@@ -58,7 +80,7 @@ func (s *source) wake() {
 
 // follows tells whether what the source says of an object counts.
 func (s *source) follows(key manifest.ObjectKey) bool {
-	return (s.given[key] || s.offered[key]) && !s.dropped[key]
+	return s.phases[key] == offered || s.phases[key] == given
 }
 
 // value is what is known of an object now.
@@ -95,7 +117,7 @@ func (s *source) replace(given []*manifest.Origin) (changed bool) {
 			changed = changed || len(next[i].offers) > 0 || old != nil && len(old.offers) > 0
 		}
 		changed = changed || s.origins[i].given.Name != g.Name
-		complete = complete && next[i].wasGood
+		complete = complete && next[i].known
 		byName[g.Name] = next[i]
 	}
 	s.origins, s.byName = next, byName
@@ -120,7 +142,7 @@ func (s *source) replaceInPlace(given []*manifest.Origin) (changed, ok bool) {
 			changed = changed || len(o.offers) > 0 || len(old.offers) > 0
 			s.origins[i], s.byName[g.Name] = o, o
 		}
-		complete = complete && s.origins[i].wasGood
+		complete = complete && s.origins[i].known
 	}
 	return s.replaced(changed, complete), true
 }
@@ -137,50 +159,26 @@ func (s *source) replaced(changed, complete bool) bool {
 
 // newOrigin is what an origin has now: what it was given and, while it is held, what it had before and doesn't define anew.
 func newOrigin(given *manifest.Origin, old *origin) *origin {
-	o := &origin{given: given, offers: given.Objects, wasGood: !given.Held || old != nil && old.wasGood}
+	o := &origin{given: given, known: !given.ObjectsUnknown || old != nil && old.known}
+	for _, object := range given.Objects {
+		o.add(offer{object, sizeOf(object)})
+	}
 	if !given.Held || old == nil || len(old.offers) == 0 {
 		return o
 	}
 	fresh := map[manifest.ObjectKey]bool{}
-	for _, object := range given.Objects {
+	for _, object := range o.offers {
 		fresh[object.Key()] = true
 	}
-	o.offers = append([]*manifest.Object(nil), given.Objects...)
 	for _, object := range old.offers {
 		if !fresh[object.Key()] {
-			o.offers = append(o.offers, object)
+			o.add(object)
 		}
 	}
 	return o
 }
 
-// define decides which objects count: of two with one name the first.
-func (s *source) define() {
-	s.defined, s.shadowed = nil, nil
-	var from map[manifest.ObjectKey]string
-	for _, o := range s.origins {
-		for _, object := range o.offers {
-			key := object.Key()
-			if first, ok := from[key]; ok {
-				s.shadowed = append(s.shadowed, shadowed(key, o.given.Name, object.Document, first))
-				continue
-			}
-			if s.defined == nil {
-				s.defined, from = map[manifest.ObjectKey]*manifest.Object{}, map[manifest.ObjectKey]string{}
-			}
-			s.defined[key], from[key] = object, o.given.Name
-		}
-	}
-}
-
-func shadowed(key manifest.ObjectKey, origin string, document int, first string) merge.Finding {
-	f := manifest.Finding{
-		Severity: manifest.Warning, Document: document,
-		Message:  fmt.Sprintf("%s isn't used: %s has one too, and comes first", key, first),
-		Unquoted: "isn't used: another one of that kind and name comes first",
-	}
-	if first == origin {
-		f.Message = fmt.Sprintf("%s isn't used: an earlier document has one too", key)
-	}
-	return merge.Finding{Finding: f, Origin: origin}
+func (o *origin) add(object offer) {
+	o.offers = append(o.offers, object)
+	o.size += object.size
 }

@@ -24,8 +24,10 @@ func (w *watch) begin() error {
 		// Whatever it takes from here, exact history or a coalesced catch-up, follow finds out.
 		// What is published meanwhile can wait: a consumer that is always behind must get to its synced, too.
 		how, w.pending, w.told = metrics.Exact, w.undecided(st, at, known), at
-		// If they aren't known any more, it has to be caught up first.
-		w.sources, _ = w.history.SourcesAt(at)
+		// If nobody knows them any more it is caught up first, and that tells.
+		if sources, known := w.history.SourcesAt(at); known {
+			w.sources = sources
+		}
 		w.at.Store(at)
 		for w.at.Load() < st.Number {
 			if _, _, err := w.follow(); err != nil {
@@ -61,10 +63,9 @@ func (w *watch) begin() error {
 	}
 	w.log.Info("consumer is synced", "how", how, "revision", w.at.Load(), "pods", len(st.Pods))
 	cursor := w.cursorAt(st.Instance, w.at.Load())
+	w.said = said{path: w.server.cfg.Path(), temporary: st.Temporary, at: w.server.clock.Now()}
 	err := w.out.message(&podconfigv1.WatchPodUpdatesResponse{
-		Event: &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{
-			Sources: w.readiness(), Path: w.server.cfg.Path(),
-		}},
+		Event:  &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{Sources: w.readiness(), Path: w.said.path}},
 		Cursor: cursor,
 	})
 	w.arrived(cursor)

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,15 +62,15 @@ func TestSourcesChange(t *testing.T) {
 
 	n.configure("api", "http")
 	u := all.want("REMOVE file: web", "ADD api: u1")
-	if first := u.messages[0].GetUpdate(); first.GetSourceReady() || first.GetObservedTime() == nil {
-		t.Errorf("the REMOVE says source_ready=%v, observed at %v; want a source that isn't ready, at some time", first.GetSourceReady(), first.GetObservedTime())
+	if first := u.messages[0].GetUpdate(); !first.GetSourceReady() || first.GetObservedTime() == nil {
+		t.Errorf("the REMOVE says source_ready=%v, observed at %v; want a source that was ready, at some time", first.GetSourceReady(), first.GetObservedTime())
 	}
 	all.wantList(3, false, "api!", "http")
 	updates.want("REMOVE file: web", "SET : job u1")
 	updates.wantList(3, false, "api!", "http")
 	some.wantList(3, true, "api!", "http")
+	// What it sees of the sources is as before.
 	apis.want("ADD api: u1")
-	apis.wantList(3, false, "api!")
 
 	n.configure("late", "http", "api")
 	all.wantList(4, true, "late", "http", "api!")
@@ -86,15 +87,9 @@ func TestSourcesChange(t *testing.T) {
 	some.wantList(5, false, "http")
 	apis.want("REMOVE api: u1 job")
 	apis.wantList(5, false)
-	if m := updates.resumed(n, u.cursor); m == nil {
-		t.Error("a cursor of before isn't good any more")
-	}
-}
-
-// resumed is the first message of a stream of the same kind from that cursor.
-func (s *stream) resumed(n *node, cursor *podconfigv1.Cursor) *podconfigv1.WatchPodUpdatesResponse {
-	s.t.Helper()
-	return n.watch(reference(cursor)).next()
+	resumed := n.watch(reference(u.cursor))
+	resumed.want("REMOVE api: u1 job")
+	resumed.want("synced")
 }
 
 // TestResumeOverOtherSources: who was away while sources changed gets the revisions, and synced tells which sources there are now.
@@ -133,8 +128,9 @@ func TestResumeOverOtherSources(t *testing.T) {
 func TestFellBehindOverOtherSources(t *testing.T) {
 	n := start(t, options{revisions: 1})
 	n.set("file", "a: web()")
+	n.set("api", "x: job()")
 	slow := n.gated(reference(nil))
-	for _, what := range []string{"the ADD", "synced"} {
+	for _, what := range []string{"file's ADD", "api's ADD", "synced"} {
 		if m := slow.waits(); m.GetHeartbeat() != nil {
 			t.Fatalf("the first message is %v; want %s", m, what)
 		}
@@ -146,12 +142,15 @@ func TestFellBehindOverOtherSources(t *testing.T) {
 	n.configure("http", "file")
 	n.set("file", "a: web(image=3)")
 	slow.take()
-	if m := slow.waits(); m.GetUpdate() == nil || m.GetUpdate().GetObservedTime() != nil {
-		t.Fatalf("it is caught up by %v; want an op of a catch-up", m)
+	for _, op := range []podconfigv1.PodOperation{podconfigv1.PodOperation_POD_OPERATION_REMOVE, podconfigv1.PodOperation_POD_OPERATION_UPDATE} {
+		m := slow.waits().GetUpdate()
+		if m.GetOp() != op || m.GetObservedTime() != nil || !m.GetSourceReady() {
+			t.Fatalf("it is caught up by %v; want %v of a catch-up, by a source that is ready or was when it went", m, op)
+		}
+		slow.take()
 	}
-	slow.take()
 	h := slow.waits().GetHeartbeat()
-	if h.GetRevision() != 5 || len(h.GetSources()) != 2 || h.GetSources()[0].GetName() != "http" {
+	if h.GetRevision() != 6 || len(h.GetSources()) != 2 || h.GetSources()[0].GetName() != "http" {
 		t.Errorf("the catch-up is followed by %v; want a heartbeat with http and file", h)
 	}
 	slow.take()
@@ -216,20 +215,15 @@ func TestConflictIsListed(t *testing.T) {
 	}
 }
 
-// TestPath: synced and every heartbeat have the path of their time, and a source that is a relay has its own.
+// TestPath: synced and every heartbeat have the path of their time; a stream that wakes tells of another one at once, however busy it
+// is. A source that is a relay has its own.
 func TestPath(t *testing.T) {
-	paths := make(chan []*podconfigv1.RelayHop, 1)
 	hop := func(id string) *podconfigv1.RelayHop { return &podconfigv1.RelayHop{Id: id, Node: "node-" + id} }
-	path := []*podconfigv1.RelayHop{hop("own")}
+	var path atomic.Pointer[[]*podconfigv1.RelayHop]
+	path.Store(&[]*podconfigv1.RelayHop{hop("own")})
 	c := newArmedClock()
 	n := start(t, options{clock: c, service: func(cfg *service.Config) {
-		cfg.Path = func() []*podconfigv1.RelayHop {
-			select {
-			case path = <-paths:
-			default:
-			}
-			return path
-		}
+		cfg.Path = func() []*podconfigv1.RelayHop { return *path.Load() }
 		cfg.SourcePath = func(source string) []*podconfigv1.RelayHop {
 			if source == "api" {
 				return []*podconfigv1.RelayHop{hop("up")}
@@ -249,11 +243,22 @@ func TestPath(t *testing.T) {
 		t.Errorf("synced has the path %q; want only its own", got)
 	}
 	<-c.armed
-	paths <- []*podconfigv1.RelayHop{hop("own"), hop("up")}
+	path.Store(&[]*podconfigv1.RelayHop{hop("own"), hop("up")})
 	c.Step(30 * time.Second)
 	if got := words(s.next().GetHeartbeat().GetPath()); got != "own@node-own up@node-up " {
 		t.Errorf("a heartbeat later has the path %q; want the new one", got)
 	}
+	<-c.armed
+	path.Store(&[]*podconfigv1.RelayHop{hop("own"), hop("up2")})
+	n.set("api", "x: web()")
+	s.want("ADD api: web")
+	if h := s.next().GetHeartbeat(); words(h.GetPath()) != "own@node-own up2@node-up2 " || h.GetRevision() != 1 {
+		t.Errorf("after the revision comes %v; want a heartbeat with the new path", h)
+	}
+	n.set("api", "x: web(image=2)")
+	s.want("UPDATE api: web")
+	n.set("file", "")
+	s.want("ADD file:")
 	sources := n.sources()
 	if got := words(sources["api"].GetPath()) + "and " + words(sources["file"].GetPath()); got != "up@node-up and " {
 		t.Errorf("the sources have the paths %q; want that of api only", got)
@@ -266,7 +271,28 @@ func TestScopedListOfSources(t *testing.T) {
 	s := n.as(access.Caller{Identity: "tenant", Role: access.Consumer, Sources: []string{"api"}}).watch(reference(nil))
 	s.want("synced")
 	n.configure("api")
-	s.wantList(1, true, "api")
 	n.configure("secret", "api")
-	s.wantList(2, true, "api")
+	n.set("api", "x: job()")
+	s.want("ADD api: job")
+	n.configure("secret")
+	s.want("REMOVE api: job")
+	s.wantList(4, false)
+}
+
+// TestWordOfASourceThatGoes: of a source that was ready the REMOVEs say so, to who follows and who resumes; of one that wasn't they
+// don't.
+func TestWordOfASourceThatGoes(t *testing.T) {
+	for text, ready := range map[string]bool{"a: web()": true, "a: web()\nb: [held]": false} {
+		n := start(t, options{})
+		n.set("file", text)
+		s := n.watch(reference(nil))
+		s.want("ADD file: web")
+		at := s.want("synced").cursor
+		n.configure("api")
+		for who, s := range map[string]*stream{"follows": s, "resumes": n.watch(reference(at))} {
+			if m := s.want("REMOVE file: web").messages[0].GetUpdate(); m.GetSourceReady() != ready {
+				t.Errorf("who %s is told %v; want source_ready=%v", who, m, ready)
+			}
+		}
+	}
 }

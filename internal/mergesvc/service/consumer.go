@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/podstream/podstream/internal/mergesvc/history"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -14,6 +13,8 @@ import (
 type consumer struct {
 	*subscription
 	connected time.Time
+	// course is the history that it follows.
+	course course
 
 	// at is the revision that it has been sent.
 	at atomic.Uint64
@@ -26,7 +27,15 @@ type consumer struct {
 	parks   atomic.Uint64
 }
 
-// state is what the stream is doing.
+// course is a history that consumers follow: that of pods, or that of objects.
+type course interface {
+	// Number is the last revision.
+	Number() uint64
+	// WaitingSince is when the revision after one was published, or the oldest one that is kept. Zero if there is none.
+	WaitingSince(number uint64) time.Time
+}
+
+// state is what the stream is doing, if number is the last revision of its course.
 func (c *consumer) state(number uint64) podconfigv1.ConsumerState {
 	switch {
 	case c.parked.Load():
@@ -53,16 +62,19 @@ func (c *consumer) park(before time.Time) bool {
 	return true
 }
 
-func (c *consumer) message(h *history.History) *podconfigv1.Consumer {
-	number, at := h.Number(), c.at.Load()
+func (c *consumer) message() *podconfigv1.Consumer {
+	number, at := c.course.Number(), c.at.Load()
 	m := &podconfigv1.Consumer{
 		Name: c.name, Peer: c.caller.Peer, Identity: c.caller.Identity, State: c.state(number), Cursor: c.cursor.Load(),
-		Mode: c.view.Mode(), Format: c.encoding.Format, Filter: c.filter, ConnectedTime: timestamppb.New(c.connected),
-		ParkedCount: c.parks.Load(),
+		Format: c.encoding.Format, Filter: c.filter, ConnectedTime: timestamppb.New(c.connected),
+		ParkedCount: c.parks.Load(), Objects: c.ofObjects,
+	}
+	if !c.ofObjects {
+		m.Mode = c.view.Mode()
 	}
 	if number > at {
 		m.LagRevisions = number - at
-		if since := h.WaitingSince(at); !since.IsZero() {
+		if since := c.course.WaitingSince(at); !since.IsZero() {
 			m.LaggingSince = timestamppb.New(since)
 		}
 	}

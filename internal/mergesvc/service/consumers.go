@@ -17,7 +17,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/access"
-	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -27,7 +26,6 @@ const maxReporters = 1024
 
 // consumers are the open streams, and what consumers last reported.
 type consumers struct {
-	history   *history.History
 	log       *slog.Logger
 	clock     clock.WithTicker
 	metrics   *metrics.Metrics
@@ -52,7 +50,7 @@ type report struct {
 
 func newConsumers(cfg Config) *consumers {
 	return &consumers{
-		history: cfg.History, log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics, limit: cfg.MaxConsumers, parkAfter: cfg.ParkAfter,
+		log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics, limit: cfg.MaxConsumers, parkAfter: cfg.ParkAfter,
 		open: map[*consumer]bool{}, holders: map[string]map[string]int{}, reports: map[who]*report{},
 	}
 }
@@ -72,8 +70,8 @@ func consumerName(wanted string, caller access.Caller) (string, error) {
 	}
 }
 
-// add enters a stream, unless there are too many or its name is another caller's.
-func (cs *consumers) add(sub *subscription) (*consumer, error) {
+// add enters a stream that follows a history, unless there are too many or its name is another caller's.
+func (cs *consumers) add(sub *subscription, follows course) (*consumer, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if len(cs.open) >= cs.limit {
@@ -83,7 +81,7 @@ func (cs *consumers) add(sub *subscription) (*consumer, error) {
 	if err := cs.owns(sub.name, sub.caller); err != nil {
 		return nil, err
 	}
-	c := &consumer{subscription: sub, connected: cs.clock.Now()}
+	c := &consumer{subscription: sub, connected: cs.clock.Now(), course: follows}
 	cs.open[c] = true
 	if cs.holders[c.name] == nil {
 		cs.holders[c.name] = map[string]int{}
@@ -149,7 +147,6 @@ func (s *Server) Run(ctx context.Context) {
 			return
 		case <-ticker.C():
 			s.consumers.sweep()
-			s.objectConsumers.sweep()
 		}
 	}
 }
@@ -162,9 +159,9 @@ func (s *Server) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector: the gauges of the open streams.
 func (s *Server) Collect(ch chan<- prometheus.Metric) {
-	number, slowest := s.history.Number(), uint64(0)
-	counts := map[podconfigv1.ConsumerState]int{}
+	slowest, counts := uint64(0), map[podconfigv1.ConsumerState]int{}
 	for _, c := range s.consumers.all() {
+		number := c.course.Number()
 		counts[c.state(number)]++
 		if at := c.at.Load(); at < number {
 			slowest = max(slowest, number-at)

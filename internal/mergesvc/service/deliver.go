@@ -116,7 +116,7 @@ func (w *watch) share(rev *revision.Revision) *shared {
 func (w *watch) unitOf(rev *revision.Revision) wire.Unit {
 	return wire.Unit{
 		Number: rev.Number, Changes: rev.Changes, Observed: rev.Observed, Trace: rev.Trace, Sources: w.sources.After(rev),
-		Cursor: w.cursorAt(rev.Instance, rev.Number),
+		Before: w.sources, Cursor: w.cursorAt(rev.Instance, rev.Number),
 	}
 }
 

@@ -71,6 +71,13 @@ func TestG6FullDisk(t *testing.T) {
 	free := disktest.FillUp(t, filepath.Dir(path))
 	n.set("file", "a: web()\nb: large(pad=200)")
 	large := live.want("ADD file: large")
+	hears := func(want podconfigv1.StoreState) {
+		t.Helper()
+		if h := live.next().GetHeartbeat(); h.GetStoreState() != want {
+			t.Errorf("a busy consumer hears %v; want %v at once", h, want)
+		}
+	}
+	hears(podconfigv1.StoreState_STORE_STATE_TEMPORARY)
 	if large.cursor.GetInstanceId() == durable.GetInstanceId() || large.cursor.GetRevision() != 2 {
 		t.Errorf("what can't be stored has cursor %v; want revision 2 of a temporary instance", large.cursor)
 	}
@@ -127,6 +134,7 @@ func TestG6FullDisk(t *testing.T) {
 	if last.GetInstanceId() != durable.GetInstanceId() || last.GetRevision() != 4 {
 		t.Errorf("what is stored again has cursor %v; want revision 4 of %s", last, durable.GetInstanceId())
 	}
+	hears(podconfigv1.StoreState_STORE_STATE_DURABLE)
 	end := start(t, stored(killed(t, path), "file"))
 	s = end.watch(reference(last))
 	s.want("synced")

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/podstream/podstream/internal/mergesvc/merge"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -38,7 +40,8 @@ func (t armedTimer) Reset(d time.Duration) bool {
 	return active
 }
 
-// TestHeartbeat: a quiet stream gives a sign of life once an interval, at the consumer's own revision; a busy one needs none.
+// TestHeartbeat: a stream gives a sign of life once an interval, at the consumer's own revision: whether it is quiet or busy, as what
+// heartbeats tell no revision does.
 func TestHeartbeat(t *testing.T) {
 	c := newArmedClock()
 	n := start(t, options{clock: c})
@@ -73,16 +76,56 @@ func TestHeartbeat(t *testing.T) {
 	beat(0, "")
 	n.set("api", "x: web()")
 	s.want("ADD api: web")
-	// What was sent counts as a sign of life: the interval starts anew.
 	c.Step(4 * time.Second)
 	n.set("file", "")
 	s.want("ADD file:")
-	c.Step(4 * time.Second)
+	c.Step(500 * time.Millisecond)
 	n.set("api", "")
 	s.want("REMOVE api: web")
-	// The timer has run out, and was set again for what was left.
+	c.Step(500 * time.Millisecond)
+	if h := s.next().GetHeartbeat(); h.GetRevision() != 3 {
+		t.Fatalf("5 s after the last one came %v; want a heartbeat at revision 3", h)
+	}
 	<-c.armed
-	beat(3, "file api ")
+	// One that is on time by chance, with a revision, keeps the timer's away.
+	c.Step(3 * time.Second)
+	n.hub.Configure([]merge.Source{{Name: "api"}, {Name: "file"}})
+	if h := s.next().GetHeartbeat(); h.GetRevision() != 4 || h.GetSources()[0].GetName() != "api" {
+		t.Fatalf("with other sources came %v; want a heartbeat at revision 4", h)
+	}
+	c.Step(2 * time.Second)
+	if got := <-c.armed; got != 3*time.Second {
+		t.Errorf("the next heartbeat is due in %v; want 3 s, after 5 in all", got)
+	}
+}
+
+// TestHeartbeatOfAStreamThatIsBehind: one that never catches up hears what heartbeats tell nevertheless.
+func TestHeartbeatOfAStreamThatIsBehind(t *testing.T) {
+	c := newArmedClock()
+	n := start(t, options{clock: c})
+	req := reference(nil)
+	req.HeartbeatInterval = durationpb.New(5 * time.Second)
+	slow := n.gated(req)
+	if m := slow.waits(); m.GetSynced() == nil {
+		t.Fatalf("the first message is %v; want synced", m)
+	}
+	slow.take()
+	<-c.armed
+	n.set("file", "a: web(image=0)")
+	beats := 0
+	for i := range 10 {
+		// While a message is under way the next revision comes, so that the stream never waits.
+		m := slow.waits()
+		n.set("file", fmt.Sprintf("a: web(image=%d)", i+1))
+		c.Step(time.Second)
+		if h := m.GetHeartbeat(); h != nil {
+			beats++
+		}
+		slow.take()
+	}
+	if beats == 0 || beats > 2 {
+		t.Errorf("in 10 s it was sent %d heartbeats; want one in 5 s", beats)
+	}
 }
 
 // TestHeartbeatInterval: zero and unset mean 30 s, less than a second is a second.

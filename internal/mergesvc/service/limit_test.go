@@ -3,6 +3,7 @@ package service_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -93,16 +94,18 @@ func TestStockClient(t *testing.T) {
 // TestStockClientDiff: a diff that is too large is an error that says what to do, and the largest one that isn't reaches a stock
 // client, with findings without end.
 func TestStockClientDiff(t *testing.T) {
-	preview := merge.Preview{}
-	n := start(t, options{service: func(c *service.Config) {
-		c.Parse = parse
-		c.Preview = func(string, []*manifest.Origin, []string) (merge.Preview, error) { return preview, nil }
-	}})
+	var findings []merge.Finding
 	for range 9000 {
-		preview.Findings = append(preview.Findings, merge.Finding{
+		findings = append(findings, merge.Finding{
 			Origin: "/etc/odd", Finding: manifest.Finding{Severity: manifest.Error, Message: strings.Repeat("odd ", 40)},
 		})
 	}
+	// The server looks at it in a goroutine of its own.
+	var preview atomic.Pointer[merge.Preview]
+	n := start(t, options{service: func(c *service.Config) {
+		c.Parse = parse
+		c.Preview = func(string, []*manifest.Origin, []string) (merge.Preview, error) { return *preview.Load(), nil }
+	}})
 	ask := func(kib int) (*podconfigv1.DiffManifestsResponse, error) {
 		origins, err := mergetest.Origins(strings.Repeat(fmt.Sprintf("a: web(pad=%d)\n", kib/5), 5))
 		if err != nil {
@@ -112,7 +115,7 @@ func TestStockClientDiff(t *testing.T) {
 		for _, o := range origins {
 			added.Pods = append(added.Pods, &revision.Pod{Object: o.Pods[0].Pod, Source: "file"})
 		}
-		preview.Changes = []revision.Change{added}
+		preview.Store(&merge.Preview{Findings: findings, Changes: []revision.Change{added}})
 		return n.api.DiffManifests(t.Context(), &podconfigv1.DiffManifestsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
 	}
 	resp, err := ask(3<<10 - 20)

@@ -3,12 +3,10 @@ package service
 import (
 	"context"
 	"log/slog"
-	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
@@ -16,8 +14,12 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// maxKnownObjects is more than the pods of any node refer to.
-const maxKnownObjects = 20_000
+const (
+	// maxKnownObjects is more than the pods of any node refer to.
+	maxKnownObjects = 20_000
+	// maxFilterNodes is more than a cluster has. Each is looked up at each revision.
+	maxFilterNodes = 10_000
+)
 
 // objectWatch is one stream of WatchObjects. Like a watch it is a position, here in the objects' own history.
 type objectWatch struct {
@@ -33,8 +35,9 @@ type objectWatch struct {
 	told uint64
 	// pending are known objects that nobody can tell of yet.
 	pending undecidedObjects
-	// sources is the readiness that the consumer was told last.
+	// sources is the readiness that the consumer was told last, and unknown what keeps those that aren't ready from it.
 	sources []*podconfigv1.SourceReadiness
+	unknown unknownObjects
 }
 
 // knownObject is one that the consumer holds. An empty digest: it knows that there is none.
@@ -54,11 +57,11 @@ func (s *Server) WatchObjects(
 	if s.cfg.Objects == nil {
 		return status.Error(codes.Unimplemented, "this podconfigd has no objects beside pods")
 	}
-	c, err := s.objectConsumers.add(sub)
+	c, err := s.consumers.add(sub, s.cfg.Objects)
 	if err != nil {
 		return err
 	}
-	defer s.objectConsumers.remove(c)
+	defer s.consumers.remove(c)
 	w := &objectWatch{
 		consumer: c, server: s, objects: s.cfg.Objects, known: known,
 		scope: objects.Scope{Nodes: nodesOf(sub.caller.Nodes, req.GetFilter().GetNodes()), Match: sub.view.Matches},
@@ -89,6 +92,10 @@ func newObjectSubscription(ctx context.Context, req *podconfigv1.WatchObjectsReq
 	if err != nil {
 		return nil, nil, err
 	}
+	sub.ofObjects = true
+	if n := len(req.GetFilter().GetNodes()); n > maxFilterNodes {
+		return nil, nil, status.Errorf(codes.InvalidArgument, "filter.nodes: %d are more than the %d that are taken", n, maxFilterNodes)
+	}
 	if n := len(req.GetKnownObjects()); n > maxKnownObjects {
 		return nil, nil, status.Errorf(codes.ResourceExhausted,
 			"known_objects: %d are more than the %d that are taken; send resume_after without them, and diff the SET that comes "+
@@ -115,10 +122,16 @@ func nodesOf(scope, filter []string) []string {
 	case len(filter) == 0:
 		filter = scope
 	}
+	inScope := make(map[string]bool, len(scope))
+	for _, node := range scope {
+		inScope[node] = true
+	}
 	both := []string{}
 	for _, node := range filter {
-		if slices.Contains(scope, node) && !slices.Contains(both, node) {
+		if inScope[node] {
 			both = append(both, node)
+			// Once is enough.
+			delete(inScope, node)
 		}
 	}
 	return both
@@ -178,15 +191,26 @@ func (w *objectWatch) follow() (sent bool, more <-chan struct{}, err error) {
 	if d.Ready {
 		changes = append(w.decide(d.Pods), changes...)
 	}
+	sources, news := w.readinessAfter(d)
 	if len(changes) > 0 {
-		cursor := w.cursor()
-		if err := w.send(operations(changes), cursor); err != nil {
+		var cursor *podconfigv1.Cursor
+		if !news {
+			cursor = w.cursor()
+		}
+		delivered, err := w.send(operations(changes), cursor)
+		if err != nil {
 			return false, nil, err
 		}
-		w.server.metrics.DeliverySeconds.Observe(w.out.last.Sub(d.Published).Seconds())
-		w.arrived(cursor)
+		if delivered {
+			w.server.metrics.DeliverySeconds.Observe(w.out.last.Sub(d.Published).Seconds())
+		}
 	}
-	return true, nil, w.tellReadiness(d)
+	if news {
+		// In one unit with the ops: what the consumer makes of the readiness must not be lost where its cursor says that it has it.
+		w.sources = sources
+		err = w.beat()
+	}
+	return true, nil, err
 }
 
 // fellBehind tells a consumer all that there is, as nobody knows any more what it missed.
@@ -196,7 +220,7 @@ func (w *objectWatch) fellBehind() error {
 	w.log.Info("consumer of objects fell behind and is caught up", "from", from, "revision", now.Number, "how", metrics.Set)
 	w.server.metrics.Catchups.WithLabelValues(metrics.Set).Inc()
 	// Of what isn't in the SET the consumer judges by the readiness of its source: nothing is open here any more.
-	w.pending, w.sources = nil, nil
+	w.pending, w.sources, w.unknown = nil, nil, nil
 	if err := w.sendSet(now); err != nil || !w.synced.Load() {
 		return err
 	}
@@ -213,54 +237,11 @@ func (w *objectWatch) beat() error {
 	if at > w.told {
 		resp.Cursor = w.cursor()
 	}
-	if err := w.out.send(resp); err != nil {
+	if err := w.out.send(resp); err != nil || resp.Cursor == nil {
 		return err
 	}
-	if resp.Cursor != nil {
-		w.arrived(resp.Cursor)
-	}
+	w.arrived(resp.Cursor)
 	return nil
-}
-
-// tellReadiness sends a heartbeat at once if the revision has changed which sources are ready, or configured.
-func (w *objectWatch) tellReadiness(d objects.Delta) error {
-	unready := slices.ContainsFunc(w.sources, func(s *podconfigv1.SourceReadiness) bool { return !s.GetReady() })
-	if !w.synced.Load() || !unready && !d.Ready {
-		return nil
-	}
-	now, ok := w.objects.At(d.Number, w.scope)
-	if !ok {
-		return nil
-	}
-	sources := w.readiness(now)
-	equal := func(a, b *podconfigv1.SourceReadiness) bool { return proto.Equal(a, b) }
-	if slices.EqualFunc(sources, w.sources, equal) {
-		return nil
-	}
-	w.sources = sources
-	return w.beat()
-}
-
-// readiness is that of the sources that the consumer sees: one is ready if its pods are known, and all objects that they refer to;
-// once it is, further objects that pods begin to refer to don't make it unready again.
-func (w *objectWatch) readiness(now objects.Snapshot) []*podconfigv1.SourceReadiness {
-	unknown := map[string]bool{}
-	for _, item := range now.Items {
-		if item.State == objects.Unknown {
-			unknown[item.Ref.Source] = true
-		}
-	}
-	for _, told := range w.sources {
-		if told.GetReady() {
-			delete(unknown, told.GetName())
-		}
-	}
-	sources, _ := w.server.history.SourcesAt(now.Pods)
-	var out []*podconfigv1.SourceReadiness
-	for _, src := range w.view.Sources(sources) {
-		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(now.Pods) && !unknown[src.Name]})
-	}
-	return out
 }
 
 // cursor is the consumer's place.

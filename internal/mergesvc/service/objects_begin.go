@@ -18,8 +18,13 @@ func (w *objectWatch) begin() error {
 	at, placed := w.placed()
 	switch {
 	case placed:
-		how, w.pending, w.told = metrics.Exact, w.undecided(at, known), at.Number
+		how, w.told = metrics.Exact, at.Number
 		w.at.Store(at.Number)
+		// What a SET left open and was decided where the consumer is, if it hasn't heard it: a unit of its own, as what comes may need
+		// the same objects again.
+		if _, err := w.send(operations(w.undecided(at, known)), w.cursor()); err != nil {
+			return err
+		}
 		for w.at.Load() < now.Number {
 			if _, _, err := w.follow(); err != nil {
 				return err
@@ -32,7 +37,7 @@ func (w *objectWatch) begin() error {
 	case len(known) > 0:
 		how = metrics.Known
 		w.at.Store(now.Number)
-		if err := w.send(operations(w.difference(now, known)), nil); err != nil {
+		if _, err := w.send(operations(w.difference(now, known)), nil); err != nil {
 			return err
 		}
 	default:
@@ -82,7 +87,8 @@ func (w *objectWatch) sendSet(now objects.Snapshot) error {
 	if len(missing.changes) > 0 {
 		ops = append(ops, missing)
 	}
-	return w.send(ops, nil)
+	_, err := w.send(ops, nil)
+	return err
 }
 
 // sendSynced ends a catch-up.
@@ -121,7 +127,7 @@ func (w *objectWatch) difference(now objects.Snapshot, known []knownObject) []ob
 	}
 	var gone []objects.Change
 	for _, ref := range slices.SortedFunc(maps.Keys(held), objects.Ref.Compare) {
-		if w.view.Sees(ref.Source) && !w.podsKnown(ref.Source, now.Pods) {
+		if w.mayNeed(ref, now.Pods) {
 			w.pending[ref] = held[ref]
 			continue
 		}
@@ -130,20 +136,30 @@ func (w *objectWatch) difference(now objects.Snapshot, known []knownObject) []ob
 	return objects.InOrder(append(gone, out...))
 }
 
-// undecided are the known objects that were open where the consumer's cursor is.
-func (w *objectWatch) undecided(at objects.Snapshot, known []knownObject) undecidedObjects {
+// undecided notes which of the known objects were open where the consumer's cursor is, and returns the REMOVEs of those that weren't
+// needed there.
+func (w *objectWatch) undecided(at objects.Snapshot, known []knownObject) []objects.Change {
+	w.pending = undecidedObjects{}
 	items := make(map[objects.Ref]objects.Item, len(at.Items))
 	for _, item := range at.Items {
 		items[item.Ref] = item
 	}
-	open := undecidedObjects{}
+	var gone []objects.Change
 	for _, k := range known {
-		item, visible := items[k.ref]
-		if visible && item.State == objects.Unknown || !visible && !w.podsKnown(k.ref.Source, at.Pods) {
-			open[k.ref] = k.digest
+		switch item, visible := items[k.ref]; {
+		case visible && item.State == objects.Unknown, !visible && w.mayNeed(k.ref, at.Pods):
+			w.pending[k.ref] = k.digest
+		case !visible:
+			gone = append(gone, objects.Change{Op: objects.Remove, Ref: k.ref})
 		}
 	}
-	return open
+	slices.SortFunc(gone, func(a, b objects.Change) int { return a.Ref.Compare(b.Ref) })
+	return slices.CompactFunc(gone, func(a, b objects.Change) bool { return a.Ref == b.Ref })
+}
+
+// mayNeed tells whether a pod that isn't known yet may refer to an object, after a revision of the pods' history.
+func (w *objectWatch) mayNeed(ref objects.Ref, pods uint64) bool {
+	return w.view.Sees(ref.Source) && !w.podsKnown(ref.Source, pods)
 }
 
 // podsKnown tells whether all pods of a source are known after a revision of their history: what none of them refers to isn't needed.

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"iter"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
@@ -45,47 +47,61 @@ func operations(changes []objects.Change) []operation {
 }
 
 // send sends operations as one unit, in messages of wire.FragmentSize at most unless one object alone is larger. The last one bears the
-// cursor; without one, more follow.
-func (w *objectWatch) send(ops []operation, cursor *podconfigv1.Cursor) error {
+// cursor; without one, more follow. It tells whether there was anything to send: an object that can't be encoded is left out.
+func (w *objectWatch) send(ops []operation, cursor *podconfigv1.Cursor) (sent bool, err error) {
 	var tail []byte
 	if cursor != nil {
 		data, err := proto.Marshal(cursor)
 		if err != nil {
-			return status.Error(codes.Internal, err.Error())
+			return false, status.Error(codes.Internal, err.Error())
 		}
 		tail = protowire.AppendBytes(protowire.AppendTag(nil, objectsCursor, protowire.BytesType), data)
 	}
 	var waiting *objectMessage
-	next := func(m *objectMessage) error {
-		last := waiting
-		if waiting = m; last == nil {
-			return nil
-		}
-		return w.out.frame(last.frame(nil))
-	}
 	for _, o := range ops {
+		for m := range w.messages(o) {
+			if waiting != nil {
+				if err := w.out.frame(waiting.frame(nil)); err != nil {
+					return false, err
+				}
+			}
+			waiting = m
+		}
+	}
+	if waiting == nil {
+		return false, nil
+	}
+	if err := w.out.frame(waiting.frame(tail)); err != nil {
+		return false, err
+	}
+	if cursor != nil {
+		w.arrived(cursor)
+	}
+	return true, nil
+}
+
+// messages are those of one op. A SET has at least one, as it says that there is nothing else.
+func (w *objectWatch) messages(o operation) iter.Seq[*objectMessage] {
+	return func(yield func(*objectMessage) bool) {
 		m := &objectMessage{op: o.op}
 		for _, c := range o.changes {
 			data, err := w.encode(c)
 			if err != nil {
-				return status.Error(codes.Internal, err.Error())
+				w.log.Error("object can't be encoded and isn't sent", "object", c.Ref.ObjectKey.String(), "source", c.Ref.Source, "error", err)
+				continue
 			}
 			if m.size > 0 && m.size+len(data) > wire.FragmentSize {
-				if err := next(m); err != nil {
-					return err
+				if !yield(m) {
+					return
 				}
 				m = &objectMessage{op: o.op}
 			}
 			m.objects, m.size = append(m.objects, data), m.size+len(data)
 		}
-		if err := next(m); err != nil {
-			return err
+		if len(m.objects) > 0 || o.op == podconfigv1.ObjectOperation_OBJECT_OPERATION_SET {
+			yield(m)
 		}
 	}
-	if waiting == nil {
-		return nil
-	}
-	return w.out.frame(waiting.frame(tail))
 }
 
 // encode is the object of a change in the consumer's format: the bytes that all consumers share, or the reference alone.

@@ -37,6 +37,7 @@ func TestObjectsScope(t *testing.T) {
 		{"a source", nil, []string{"api"}, nil, []string{"SET api:cm/api=1", "synced api"}},
 		{"both", []string{"n2"}, []string{"file"}, nil, []string{"SET cm/shared=1 cm/two=1", "synced file"}},
 		{"a name", nil, nil, &podconfigv1.PodFilter{Names: []string{"p2"}}, []string{"SET cm/shared=1 cm/two=1", "synced file api"}},
+		{"a node twice", []string{"n1", "n2"}, nil, nodes("n2", "n3", "n2"), []string{"SET cm/shared=1 cm/two=1", "synced file api"}},
 		{"nothing", []string{"n3"}, nil, nil, []string{"SET", "synced file api"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -95,6 +96,7 @@ func TestObjectsRefused(t *testing.T) {
 		{"a kind that isn't known", consumer, resumed(nil, &podconfigv1.KnownObject{Ref: &podconfigv1.ObjectRef{Kind: 9, Name: "a"}}), codes.InvalidArgument},
 		{"a format that isn't known", consumer, &podconfigv1.WatchObjectsRequest{Format: 9}, codes.InvalidArgument},
 		{"a selector", consumer, &podconfigv1.WatchObjectsRequest{Filter: &podconfigv1.PodFilter{LabelSelector: "=x"}}, codes.InvalidArgument},
+		{"too many nodes", consumer, &podconfigv1.WatchObjectsRequest{Filter: &podconfigv1.PodFilter{Nodes: make([]string, 10_001)}}, codes.InvalidArgument},
 		{"a heartbeat", consumer, &podconfigv1.WatchObjectsRequest{HeartbeatInterval: durationpb.New(-time.Second)}, codes.InvalidArgument},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -26,8 +26,7 @@ func TestObjectsLife(t *testing.T) {
 
 	// The pod is there before one of its objects.
 	n.apply("file", from("a", web, object("cm/a", "1")))
-	s.want("PUT cm/a=1", "MISSING secret/b")
-	s.want("heartbeat file api?")
+	s.want("PUT cm/a=1", "MISSING secret/b", "heartbeat file api?")
 	n.apply("file", from("a", web, object("cm/a", "1")), from("b", object("secret/b", "x")))
 	s.want("PUT secret/b=x")
 	// Edited, in two origins at once: one revision.
@@ -52,17 +51,16 @@ func TestObjectsHeld(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	web := user("web", "n1", "cm/a", "cm/b", "cm/c")
 	broken := from("a", web, object("cm/b", "2"))
-	broken.Held = true
+	broken.Held, broken.ObjectsUnknown = true, true
 	n.apply("file", broken)
 	// What cm/a and cm/c may be the broken file knows alone.
 	s := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
 	s.want("SET cm/b=2", "synced file? api?")
 	n.apply("file", from("a", web, object("cm/a", "1"), object("cm/b", "2")))
 	s.want("PUT cm/a=1")
-	s.want("MISSING cm/c")
-	s.want("heartbeat file api?")
+	s.want("MISSING cm/c", "heartbeat file api?")
 	again := from("a", web, object("cm/b", "3"))
-	again.Held = true
+	again.Held, again.ObjectsUnknown = true, true
 	n.apply("file", again)
 	s.want("PUT cm/b=3")
 	n.apply("file", again, from("c", object("cm/c", "1")))
@@ -85,8 +83,7 @@ func TestObjectsOfAPI(t *testing.T) {
 	api.tell("cm/a", "1")
 	s.want("PUT api:cm/a=1")
 	api.miss("cm/unasked")
-	s.want("MISSING api:cm/unasked")
-	s.want("heartbeat file api")
+	s.want("MISSING api:cm/unasked", "heartbeat file api")
 	api.tell("cm/a", "1")
 	api.tell("cm/a", "2")
 	s.want("PUT api:cm/a=2")
@@ -211,9 +208,8 @@ func TestObjectsSecretsStayOutOfTheLog(t *testing.T) {
 	s.unit()
 	secret, later := object("secret/s", "hunter2"), object("secret/s", "correct-horse")
 	n.apply("file", from("a", user("web", "n1", "secret/s"), secret), from("b", secret))
-	s.want("PUT secret/s=hunter2")
+	s.want("PUT secret/s=hunter2", "heartbeat file api?")
 	n.apply("file", from("a", user("web", "n1", "secret/s"), later))
-	s.want("heartbeat file api?")
 	s.want("PUT secret/s=correct-horse")
 	n.stop()
 	text := log.String()

@@ -126,6 +126,13 @@ func (s *Server) ListConsumers(ctx context.Context, _ *podconfigv1.ListConsumers
 // inspector not what consumers say of pods in their own words, which may quote anything.
 func (cs *consumers) list(caller access.Caller) []*podconfigv1.Consumer {
 	out := cs.messages()
+	// Those of pods first.
+	kind := func(c *podconfigv1.Consumer) int {
+		if c.GetObjects() {
+			return 1
+		}
+		return 0
+	}
 	if len(caller.Nodes) > 0 || len(caller.Sources) > 0 {
 		out = slices.DeleteFunc(out, func(c *podconfigv1.Consumer) bool { return c.GetIdentity() != caller.Identity })
 	}
@@ -135,7 +142,7 @@ func (cs *consumers) list(caller access.Caller) []*podconfigv1.Consumer {
 		}
 	}
 	slices.SortFunc(out, func(a, b *podconfigv1.Consumer) int {
-		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()),
+		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(kind(a), kind(b)),
 			a.GetConnectedTime().AsTime().Compare(b.GetConnectedTime().AsTime()))
 	})
 	return fitting(out)
@@ -147,13 +154,17 @@ func (cs *consumers) messages() []*podconfigv1.Consumer {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for c := range cs.open {
-		m := c.message(cs.history)
+		m := c.message()
+		out = append(out, m)
+		// Reports are of revisions of pods.
+		if c.ofObjects {
+			continue
+		}
 		w := who{c.name, c.caller.Identity}
 		connected[w] = true
 		if r := cs.reports[w]; r != nil {
 			m.LastReport = r.ReportAppliedRequest
 		}
-		out = append(out, m)
 	}
 	for w, r := range cs.reports {
 		if !connected[w] {

@@ -33,7 +33,7 @@ type Config struct {
 	Parse   func(origin string, data []byte) *manifest.Origin
 	// Objects has the ConfigMaps and Secrets for WatchObjects. If nil, it answers UNIMPLEMENTED.
 	Objects *objects.Hub
-	// MaxConsumers is how many streams of pods are served at once, and how many of objects beside them. Zero means 10,000.
+	// MaxConsumers is how many streams are served at once, those of pods and those of objects together. Zero means 10,000.
 	MaxConsumers int
 	// ParkAfter is after how long a consumer that doesn't read counts as parked. Zero means 5 s.
 	ParkAfter time.Duration
@@ -57,9 +57,7 @@ type Server struct {
 	clock     clock.WithTicker
 	metrics   *metrics.Metrics
 	consumers *consumers
-	// objectConsumers are the streams of WatchObjects.
-	objectConsumers *consumers
-	lists           lists
+	lists     lists
 
 	// closing ends when the server closes.
 	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
@@ -94,7 +92,7 @@ func New(cfg Config) *Server {
 	}
 	s := &Server{
 		cfg: cfg, history: cfg.History, log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics,
-		consumers: newConsumers(cfg), objectConsumers: newConsumers(cfg),
+		consumers: newConsumers(cfg),
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s

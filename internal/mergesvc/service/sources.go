@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -68,20 +69,25 @@ func (s *Server) podsInScope(caller access.Caller, v *view.View) map[string]int 
 	return counts
 }
 
+// sourceMessage is a source as a message. A source's errors and paths may have bytes in them that aren't text, which no message can
+// carry: they must not keep the others from being listed.
 func sourceMessage(src merge.SourceState, limit int) *podconfigv1.Source {
 	m := &podconfigv1.Source{
-		Name: src.Name, Location: src.Location, Ready: src.Ready, ReadyRevision: src.ReadyRevision,
+		Name: src.Name, Location: asText(src.Location), Ready: src.Ready, ReadyRevision: src.ReadyRevision,
 		PodCount: int32(src.Pods), //nolint:gosec // A node has nowhere near 2^31 pods.
 	}
 	if !src.LastRead.IsZero() {
 		m.LastReadTime = timestamppb.New(src.LastRead)
 	}
 	if err := cmp.Or(src.LastErr, src.Unready); err != nil {
-		m.LastError = err.Error()
+		m.LastError = asText(err.Error())
 	}
 	m.Findings = findingMessages(src.Findings, limit)
 	return m
 }
+
+// asText is a text with its bytes that aren't UTF-8 replaced.
+func asText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // findingsFor are a source's findings as the view's caller may know them: without pods that are out of its scope, and without what
 // is quoted of manifests if it gets pods redacted.
@@ -126,8 +132,8 @@ func findingMessages(findings []merge.Finding, limit int) []*podconfigv1.Finding
 			})
 		}
 		finding := &podconfigv1.Finding{
-			Severity: severities[f.Severity], Origin: f.Origin, Document: int32(f.Document), //nolint:gosec // Bounded by the manifest's size.
-			Field: f.Field, Message: f.Message,
+			Severity: severities[f.Severity], Origin: asText(f.Origin), Document: int32(f.Document), //nolint:gosec // Bounded by the manifest's size.
+			Field: asText(f.Field), Message: asText(f.Message),
 		}
 		size += proto.Size(finding)
 		for _, p := range f.Kept {

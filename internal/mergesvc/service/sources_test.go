@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -124,6 +125,24 @@ func TestDiffManifestsReadiness(t *testing.T) {
 	n.set("api", "x: a-node(uid=waits)")
 	if resp := n.diff("/etc/manifests/0.yaml", ""); !resp.GetUpdates()[1].GetSourceReady() {
 		t.Error("api's op says that it isn't ready; want ready now")
+	}
+}
+
+// TestSourcesThatArentText: bytes that no message can carry keep no source from being listed.
+func TestSourcesThatArentText(t *testing.T) {
+	n := start(t, options{})
+	n.set("api", "x: a()")
+	origin := &manifest.Origin{Name: "/etc/\xff.yaml", Held: true, Findings: []manifest.Finding{
+		{Severity: manifest.Error, Field: "spec.\xfe", Message: "bad \xfd"},
+	}}
+	n.hub.Apply(manifest.Set{Source: "file", Origins: []*manifest.Origin{origin}})
+	n.hub.Apply(manifest.Set{Source: "file", Err: errors.New("no \xff\xfe here")})
+	file := n.sources()["file"]
+	if file.GetLastError() != "no \ufffd here" {
+		t.Errorf("the error is %q", file.GetLastError())
+	}
+	if f := file.GetFindings(); len(f) != 1 || f[0].GetOrigin() != "/etc/\ufffd.yaml" || f[0].GetField() != "spec.\ufffd" || f[0].GetMessage() != "bad \ufffd" {
+		t.Errorf("the findings are %v", f)
 	}
 }
 

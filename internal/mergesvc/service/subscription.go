@@ -37,6 +37,8 @@ type subscription struct {
 	// known are the known_pods; nil once the stream has begun.
 	known     []catchup.Known
 	heartbeat time.Duration
+	// ofObjects is set if it is made of a WatchObjectsRequest.
+	ofObjects bool
 }
 
 func newSubscription(ctx context.Context, req *podconfigv1.WatchPodUpdatesRequest) (*subscription, error) {

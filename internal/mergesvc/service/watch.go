@@ -32,8 +32,10 @@ type watch struct {
 	everything bool
 	// told is the revision of the last cursor that was sent.
 	told uint64
-	// sources are those of the consumer's revision, or of a later one before others are configured.
+	// sources are those of the consumer's revision, or of a later one before others are configured. Nil: nobody knows.
 	sources history.Sources
+	// said is what the consumer was told last beside the revisions.
+	said said
 	// behind is how it was caught up last, if what it had missed wasn't kept.
 	behind string
 	// prepared is set once prepare has told what it tells.
@@ -50,7 +52,7 @@ func (s *Server) WatchPodUpdates(
 	if err != nil {
 		return err
 	}
-	c, err := s.consumers.add(sub)
+	c, err := s.consumers.add(sub, s.history)
 	if err != nil {
 		return err
 	}
@@ -79,22 +81,27 @@ func (w *watch) run(ctx context.Context) error {
 	defer heartbeat.Stop()
 	for {
 		sent, more, err := w.follow()
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case sent && w.server.isClosing():
+			// A closing server must not wait for a consumer that is always behind.
+			return goingDown()
+		case sent && w.out.last.Sub(w.said.at) >= interval, !sent && w.news():
+			// Neither does what the revisions don't tell wait until the stream is quiet.
+			if err := w.beat(); err != nil {
+				return err
+			}
 		}
 		if sent {
-			// A closing server must not wait for a consumer that is always behind.
-			if w.server.isClosing() {
-				return goingDown()
-			}
 			continue
 		}
 		select {
 		case <-more:
 		case <-heartbeat.C():
-			// Reset only here: a stream that is busy doesn't touch its timer.
-			if quiet := clock.Since(w.out.last); quiet < interval {
-				heartbeat.Reset(interval - quiet)
+			// Reset only here: a heartbeat at another time doesn't touch the timer.
+			if since := clock.Since(w.said.at); since < interval {
+				heartbeat.Reset(interval - since)
 				continue
 			}
 			if err := w.beat(); err != nil {
@@ -144,14 +151,19 @@ func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 		return false, nil, err
 	}
 	w.at.Store(rev.Number)
-	w.sources = w.sources.After(rev)
-	if rev.Sources != nil && (w.synced.Load() || w.prepared) {
-		// The consumer was told which sources are configured, and must not go by that any longer.
-		if err := w.beat(); err != nil {
-			return false, nil, err
-		}
+	before := w.sources
+	w.sources = before.After(rev)
+	return true, nil, w.configured(before)
+}
+
+// configured tells the consumer which sources are configured now, if those that it may know of are others than before: it was told of
+// these, and must not go by that any longer.
+func (w *watch) configured(before history.Sources) error {
+	same := func(a, b history.Source) bool { return a.Name == b.Name && a.Added == b.Added }
+	if !w.synced.Load() && !w.prepared || slices.EqualFunc(w.view.Sources(before), w.view.Sources(w.sources), same) {
+		return nil
 	}
-	return true, nil, nil
+	return w.beat()
 }
 
 // fellBehind catches up a consumer that is at a revision after which not all are kept.
@@ -173,16 +185,17 @@ func (w *watch) fellBehind(at uint64) error {
 		w.server.metrics.Parked.WithLabelValues(metrics.FellBehind).Inc()
 	}
 	w.log.Info("consumer fell behind the history and is caught up", "from", at, "revision", st.Number, "how", how)
-	if err := w.jump(st, changes); err != nil || st.SourcesSince <= at || !w.synced.Load() {
+	before := w.sources
+	if err := w.jump(st, changes); err != nil || !w.synced.Load() {
 		return err
 	}
-	return w.beat()
+	return w.configured(before)
 }
 
 // jump takes the consumer to the given state at once. From a SET it can't tell what to remove before synced tells it which
 // sources are ready: so they are one unit, or a stream that breaks in between would leave it with a cursor past the removals.
 func (w *watch) jump(st *history.State, changes []revision.Change) error {
-	u := wire.Unit{Number: st.Number, Changes: changes, Sources: st.Sources}
+	u := wire.Unit{Number: st.Number, Changes: changes, Sources: st.Sources, Before: w.sources}
 	isSet := func(c revision.Change) bool { return c.Op == revision.SET }
 	if w.synced.Load() || !slices.ContainsFunc(changes, isSet) {
 		u.Cursor = w.cursorAt(st.Instance, st.Number)
@@ -201,37 +214,3 @@ func (w *watch) jump(st *history.State, changes []revision.Change) error {
 // errLeft is returned by deliver if the state at the revision is needed, and it has left the history in this moment: that of a later
 // one must not be told under its cursor.
 var errLeft = errors.New("the revision has left the history")
-
-// beat sends a heartbeat. It bears a cursor if revisions have gone by that held nothing for this view: so a consumer's cursor
-// doesn't grow old while nothing happens to it.
-func (w *watch) beat() error {
-	at, life := w.at.Load(), w.history.Life()
-	m := &podconfigv1.Heartbeat{
-		Revision: at, Sources: w.readiness(), StoreState: podconfigv1.StoreState_STORE_STATE_DURABLE, Path: w.server.cfg.Path(),
-	}
-	if life.Temporary {
-		m.StoreState = podconfigv1.StoreState_STORE_STATE_TEMPORARY
-	}
-	resp := &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: m}}
-	// Also if another life counts now: after trouble with the store, so that the consumer's cursor is one that will last.
-	if at > w.told || w.cursor.Load().GetInstanceId() != life.Instance {
-		resp.Cursor = w.cursorAt(life.Instance, at)
-	}
-	if err := w.out.message(resp); err != nil {
-		return err
-	}
-	if resp.Cursor != nil {
-		w.arrived(resp.Cursor)
-	}
-	return nil
-}
-
-// readiness is that of the sources that the consumer sees, at its revision.
-func (w *watch) readiness() []*podconfigv1.SourceReadiness {
-	at := w.at.Load()
-	var out []*podconfigv1.SourceReadiness
-	for _, src := range w.view.Sources(w.sources) {
-		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(at)})
-	}
-	return out
-}

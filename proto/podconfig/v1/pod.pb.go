@@ -155,8 +155,8 @@ type Pod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ref   *PodRef                `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// The source that the pod comes from, in the kubelet's words: "file", "http", "api"; a further one of a kind is "file:NAME". A pod
-	// from another podconfigd has the source "relay" or "relay:NAME", and the annotation podstream.io/relay-path: NODE/SOURCE for
-	// each podconfigd that it came through, the nearest first, with commas between.
+	// from another podconfigd has the source "relay" or "relay:NAME", and the annotation podstream.io/relay-path: NODE(ID)/SOURCE for
+	// each podconfigd that it came through, the nearest first, with commas between. ID is the first 8 characters of its RelayHop.id.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	// True if the pod is known only from podconfigd's store: its source hasn't spoken since podconfigd started.
 	Stale bool `protobuf:"varint,3,opt,name=stale,proto3" json:"stale,omitempty"`

@@ -931,10 +931,10 @@ func (x *ListConsumersResponse) GetConsumers() []*Consumer {
 	return nil
 }
 
-// Consumer is one subscriber of WatchPodUpdates.
+// Consumer is one subscriber of WatchPodUpdates or WatchObjects.
 type Consumer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// WatchPodUpdatesRequest.consumer.
+	// As it stands in its request.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The peer's address.
 	Peer  string        `protobuf:"bytes,2,opt,name=peer,proto3" json:"peer,omitempty"`
@@ -955,7 +955,10 @@ type Consumer struct {
 	// The filter that it asked for, without the scope of its role.
 	Filter *PodFilter `protobuf:"bytes,12,opt,name=filter,proto3" json:"filter,omitempty"`
 	// How often it has been parked on this stream.
-	ParkedCount   uint64 `protobuf:"varint,13,opt,name=parked_count,json=parkedCount,proto3" json:"parked_count,omitempty"`
+	ParkedCount uint64 `protobuf:"varint,13,opt,name=parked_count,json=parkedCount,proto3" json:"parked_count,omitempty"`
+	// It follows WatchObjects rather than WatchPodUpdates: its cursor and lag are of the objects' own history, and it has no mode and
+	// no report.
+	Objects       bool `protobuf:"varint,14,opt,name=objects,proto3" json:"objects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1079,6 +1082,13 @@ func (x *Consumer) GetParkedCount() uint64 {
 		return x.ParkedCount
 	}
 	return 0
+}
+
+func (x *Consumer) GetObjects() bool {
+	if x != nil {
+		return x.Objects
+	}
+	return false
 }
 
 type ReportAppliedRequest struct {
@@ -1379,7 +1389,7 @@ type WatchObjectsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in WatchPodUpdatesRequest.
 	Consumer string `protobuf:"bytes,1,opt,name=consumer,proto3" json:"consumer,omitempty"`
-	// Which pods' objects. Unset: those of all pods that the consumer may see.
+	// Which pods' objects. Unset: those of all pods that the consumer may see. At most 10000 nodes, or the answer is INVALID_ARGUMENT.
 	Filter *PodFilter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Resume after this place. Unset: start with the current state. Objects are never written to podconfigd's disk: a restart is
 	// another instance_id, whose cursors are caught up from known_objects.
@@ -1477,7 +1487,8 @@ type WatchObjectsResponse struct {
 	Event isWatchObjectsResponse_Event `protobuf_oneof:"event"`
 	// As in WatchPodUpdatesResponse.
 	Continued bool `protobuf:"varint,4,opt,name=continued,proto3" json:"continued,omitempty"`
-	// As in WatchPodUpdatesResponse: the place is one in the objects' own history, not in that of pods.
+	// As in WatchPodUpdatesResponse: the place is one in the objects' own history, not in that of pods. A heartbeat may close a unit of
+	// several messages: it tells the readiness that came with them, and bears their cursor.
 	Cursor        *Cursor `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1973,7 +1984,7 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"\tkept_pods\x18\x06 \x03(\v2\x14.podconfig.v1.PodRefR\bkeptPods\"\x16\n" +
 	"\x14ListConsumersRequest\"M\n" +
 	"\x15ListConsumersResponse\x124\n" +
-	"\tconsumers\x18\x01 \x03(\v2\x16.podconfig.v1.ConsumerR\tconsumers\"\xd6\x04\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x16.podconfig.v1.ConsumerR\tconsumers\"\xf0\x04\n" +
 	"\bConsumer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x121\n" +
@@ -1989,7 +2000,8 @@ const file_podconfig_v1_podconfig_proto_rawDesc = "" +
 	"lastReport\x12\x1a\n" +
 	"\bidentity\x18\v \x01(\tR\bidentity\x12/\n" +
 	"\x06filter\x18\f \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12!\n" +
-	"\fparked_count\x18\r \x01(\x04R\vparkedCount\"\xc6\x01\n" +
+	"\fparked_count\x18\r \x01(\x04R\vparkedCount\x12\x18\n" +
+	"\aobjects\x18\x0e \x01(\bR\aobjects\"\xc6\x01\n" +
 	"\x14ReportAppliedRequest\x12\x1a\n" +
 	"\bconsumer\x18\x01 \x01(\tR\bconsumer\x12,\n" +
 	"\x06cursor\x18\x02 \x01(\v2\x14.podconfig.v1.CursorR\x06cursor\x124\n" +

@@ -64,8 +64,8 @@ const (
 // consumer gets each source's pods as ADD (RESTORE for those that are stale: their source hasn't spoken), then `synced`.
 //
 // A consumer's duties: ADD of a pod it holds is an update. RESTORE adds, unless the pod is being deleted or known to be
-// terminal. SET is compared by source and UID; what is absent is removed only for ready sources. Pods of a source that is no
-// longer configured are removed once all configured ones are ready.
+// terminal. SET is compared by source and UID; what is absent is removed only for ready sources, and of a
+// source that isn't configured any more once all configured ones are ready.
 //
 // Who may call: on a Unix socket root, podconfigd's own user and the listed uids; over TCP, clients whose certificate has a role.
 // A consumer gets whole pods of its scope. An inspector gets them without what may be secret (values of environment variables,
@@ -232,8 +232,8 @@ func (c *podConfigServiceClient) DiffManifests(ctx context.Context, in *DiffMani
 // consumer gets each source's pods as ADD (RESTORE for those that are stale: their source hasn't spoken), then `synced`.
 //
 // A consumer's duties: ADD of a pod it holds is an update. RESTORE adds, unless the pod is being deleted or known to be
-// terminal. SET is compared by source and UID; what is absent is removed only for ready sources. Pods of a source that is no
-// longer configured are removed once all configured ones are ready.
+// terminal. SET is compared by source and UID; what is absent is removed only for ready sources, and of a
+// source that isn't configured any more once all configured ones are ready.
 //
 // Who may call: on a Unix socket root, podconfigd's own user and the listed uids; over TCP, clients whose certificate has a role.
 // A consumer gets whole pods of its scope. An inspector gets them without what may be secret (values of environment variables,

@@ -383,7 +383,8 @@ type WatchPodUpdatesRequest struct {
 	// it can, this alone settles the pods of sources that weren't ready at the cursor, which no revision may ever name. Of a source
 	// that isn't ready nothing is removed. At most 20000, or the answer is RESOURCE_EXHAUSTED. Empty: the consumer holds nothing.
 	KnownPods []*KnownPod `protobuf:"bytes,6,rep,name=known_pods,json=knownPods,proto3" json:"known_pods,omitempty"`
-	// How often to send a heartbeat while there is nothing else to send. Zero or unset: 30 s. Less than 1 s is taken as 1 s.
+	// How often to send a heartbeat. Zero or unset: 30 s. Less than 1 s is taken as 1 s. When the sources or the path change, one is sent
+	// at once.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,7,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -580,7 +581,7 @@ type WatchPodUpdatesResponse_Synced struct {
 }
 
 type WatchPodUpdatesResponse_Heartbeat struct {
-	// Nothing to send; the stream lives. Ordered with the rest: all that came before its revision has been sent.
+	// The stream lives. Ordered with the rest: all that came before its revision has been sent.
 	Heartbeat *Heartbeat `protobuf:"bytes,3,opt,name=heartbeat,proto3,oneof"`
 }
 
@@ -594,13 +595,14 @@ func (*WatchPodUpdatesResponse_Heartbeat) isWatchPodUpdatesResponse_Event() {}
 type PodUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Op    PodOperation           `protobuf:"varint,1,opt,name=op,proto3,enum=podconfig.v1.PodOperation" json:"op,omitempty"`
-	// The source of the pods; of a SET, the source that caused it: empty if a change of the configured sources did. Where one source's change frees a name for another's pod, the
-	// ops of one revision have different sources.
+	// The source of the pods; of a SET, the source that caused it: empty if a change of the configured sources did. Where one source's
+	// change frees a name for another's pod, the ops of one revision have different sources.
 	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	// In the order of the source; sorted by namespace and name in a catch-up. Empty in the ADD that says that the source became
 	// ready, and in a SET if there are no pods at all.
 	Pods []*Pod `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
-	// True if the source is ready: its pods are complete, and what is missing is gone.
+	// True if the source is ready: its pods are complete, and what is missing is gone. In the REMOVEs of a source that isn't configured any
+	// more: whether it was.
 	SourceReady bool `protobuf:"varint,4,opt,name=source_ready,json=sourceReady,proto3" json:"source_ready,omitempty"`
 	// When podconfigd read the change from the source, or its configuration changed. Unset in a catch-up.
 	ObservedTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=observed_time,json=observedTime,proto3" json:"observed_time,omitempty"`
@@ -899,7 +901,7 @@ func (x *Synced) GetPath() []*RelayHop {
 	return nil
 }
 
-// Heartbeat tells a quiet consumer where podconfigd is.
+// Heartbeat tells a consumer where podconfigd is.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The current revision: the consumer's own, as everything before it has been sent.

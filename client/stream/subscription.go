@@ -1,0 +1,63 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// subscription is a call that streams messages, with an eye on its silence.
+type subscription[M any] struct {
+	messages grpc.ServerStreamingClient[M]
+	ctx      context.Context //nolint:containedctx // It says why the stream was given up.
+	cancel   context.CancelCauseFunc
+	silence  time.Duration
+	watchdog *time.Timer // nil if silence is zero
+}
+
+// subscribe makes the call. ctx ends the subscription.
+func subscribe[M any](
+	ctx context.Context, silence time.Duration, call func(context.Context) (grpc.ServerStreamingClient[M], error),
+) (*subscription[M], error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	messages, err := call(ctx)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	s := &subscription[M]{messages: messages, ctx: ctx, cancel: cancel, silence: silence}
+	if silence > 0 {
+		s.watchdog = time.AfterFunc(silence, func() { cancel(fmt.Errorf("%w for %v", ErrSilent, silence)) })
+		s.watchdog.Stop()
+	}
+	return s, nil
+}
+
+func (s *subscription[M]) close() {
+	if s.watchdog != nil {
+		s.watchdog.Stop()
+	}
+	s.cancel(nil)
+}
+
+// receive waits for a message. Only podconfigd's silence is counted, not the time that the consumer takes between two calls.
+func (s *subscription[M]) receive() (*M, error) {
+	if s.watchdog != nil {
+		s.watchdog.Reset(s.silence)
+		defer s.watchdog.Stop()
+	}
+	msg, err := s.messages.Recv()
+	switch {
+	case err == nil:
+		return msg, nil
+	case context.Cause(s.ctx) != nil:
+		return nil, context.Cause(s.ctx)
+	case errors.Is(err, io.EOF):
+		return nil, ErrEnded
+	}
+	return nil, err
+}

@@ -1,0 +1,90 @@
+package service_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
+	"github.com/podstream/podstream/internal/mergesvc/service"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// TestObjectsOfForgottenSource: when a source is taken out, its objects go with its pods.
+func TestObjectsOfForgottenSource(t *testing.T) {
+	n := startObjects(t, 0, options{})
+	n.apply("api")
+	n.apply("file", from("a", user("web", "n1", "cm/a", "cm/b"), object("cm/a", "1")))
+	s := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
+	s.want("SET cm/a=1", "MISSING cm/b", "synced file api")
+	n.hub.Configure([]merge.Source{{Name: "api"}})
+	n.objects.Forget("file")
+	s.want("REMOVE cm/a cm/b", "heartbeat api")
+}
+
+// TestObjectsDoubtful: an object that was told and of which nothing can be said any more is removed with its pod.
+func TestObjectsDoubtful(t *testing.T) {
+	n := startObjects(t, 0, options{})
+	n.apply("api")
+	web := from("a", user("web", "n1", "cm/x"), object("cm/x", "1"))
+	n.apply("file", web)
+	s := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
+	s.want("SET cm/x=1", "synced file api")
+	broken := &manifest.Origin{Name: "b", Held: true, ObjectsUnknown: true}
+	n.apply("file", from("a", user("web", "n1", "cm/x")), broken)
+	// A revision goes by.
+	n.apply("file", from("a", user("web", "n1", "cm/x")), broken, from("c", user("db", "n1", "cm/y"), object("cm/y", "1")))
+	s.want("PUT cm/y=1")
+	n.apply("file", broken, from("c", user("db", "n1", "cm/y"), object("cm/y", "1")))
+	s.want("REMOVE cm/x")
+}
+
+// TestObjectsReadinessWithItsCursor: which sources have become ready comes in one unit with what they became ready with. A consumer
+// that resumes there, and holds what a SET left open, is told what isn't needed.
+func TestObjectsReadinessWithItsCursor(t *testing.T) {
+	n := startObjects(t, 0, options{})
+	s := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
+	set := s.want("SET", "synced file? api?")
+	n.apply("file", from("a", user("web", "n1", "cm/new"), object("cm/new", "1")))
+	ready := s.want("PUT cm/new=1", "heartbeat file api?")
+	held := heldObjects("cm/old=1", "api:cm/open=1", "cm/new=1")
+	again := n.watchObjects(resumed(ready.cursor, held...))
+	for _, want := range []string{"REMOVE cm/old", "synced file api?"} {
+		if got := again.want(want); !proto.Equal(got.cursor, ready.cursor) {
+			t.Errorf("the cursor is %v; want %v", got.cursor, ready.cursor)
+		}
+	}
+	// From before, it is still open, and told with the revision that decides.
+	n.watchObjects(resumed(set.cursor, held[:2]...)).want("REMOVE cm/old", "PUT cm/new=1")
+	// One that nobody needs there, and somebody does later, goes and comes in two units.
+	n.apply("file", from("a", user("web", "n1", "cm/new", "cm/old"), object("cm/new", "1"), object("cm/old", "2")))
+	again = n.watchObjects(resumed(ready.cursor, held...))
+	again.want("REMOVE cm/old")
+	again.want("PUT cm/old=2")
+}
+
+// TestObjectsUnencodable: an object that a format can't have is left out, and harms neither the others nor the stream.
+func TestObjectsUnencodable(t *testing.T) {
+	log := &logBuffer{}
+	n := startObjects(t, 0, options{service: func(c *service.Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }})
+	n.apply("api")
+	bad := &manifest.Object{Digest: "sha256:bad", Secret: &v1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "bad", ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1("{")}},
+	}}}
+	n.apply("file", from("a", user("web", "n1", "secret/bad", "cm/a"), bad, object("cm/a", "1")))
+	s := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
+	s.want("SET cm/a=1", "synced file api")
+	n.apply("file", from("a", user("web", "n1", "secret/bad", "cm/a"), object("secret/bad", "1"), object("cm/a", "1")))
+	s.want("PUT secret/bad=1")
+	n.apply("file", from("a", user("web", "n1", "secret/bad", "cm/a"), bad, object("cm/a", "1")))
+	n.apply("file", from("a", user("web", "n1", "secret/bad", "cm/a"), bad, object("cm/a", "2")))
+	s.want("PUT cm/a=2")
+	if text := log.String(); !strings.Contains(text, "object can't be encoded and isn't sent") {
+		t.Errorf("the log is\n%s\nwant a line on the object", text)
+	}
+}
