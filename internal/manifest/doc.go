@@ -13,7 +13,8 @@
 //	adopt.go      the pod becomes this node's: name suffix, namespace, nodeName, annotations, toleration
 //	defaults.go   what the API server would have filled in
 //	validate*.go  what the API server would have refused; static.go what a pod without an API server can't use
-//	report.go     what is wrong is told, in the two wordings of wording.go: with what it quotes of the manifest, and without
+//	report.go     what is wrong is told, in the two wordings of wording.go: with what it quotes of the manifest, and without;
+//	              discreet.go tells of which documents everybody gets the second one; syntax.go has what a parser may say in it
 //	size.go       what a pod may have in every format
 //	object*.go    the way of a ConfigMap or Secret, by validate_object.go; references.go tells which of them a pod refers to
 //	digest.go     what the merge compares; canonical.go is the form of JSON that it is taken of

@@ -115,7 +115,7 @@ func checkJSON(data []byte, line int) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		offset := min(max(int(syntax.Offset)-1, 0), len(data)-1)
-		return problemf("line %d: this isn't valid JSON: %v", lineAt(data, offset, line), err)
+		return problemf("line %d: this isn't valid JSON: %v", lineAt(data, offset, line), jsonProblem(syntax))
 	}
 	if err != nil {
 		return problemf("this isn't valid JSON: %v", err)

@@ -29,6 +29,9 @@ type Item struct {
 
 // ParseItems is Parse with one origin for each object, so that each is held by itself. The names are unique. An item of former
 // whose text and name didn't change is the same as before, as pointer. No items at all means that there is a list, and it is empty.
+//
+// A document that is surely an object of a kind which isn't read, as a Service among the pods, holds nothing: it is Ignored (for
+// Options.Strict it is an error). A response with nothing but such documents is an error as a whole.
 func ParseItems(data []byte, opts Options, former []Item) []Item {
 	p := &itemParser{opts: opts, former: make(map[string]Item, len(former)), names: map[string]int{}}
 	p.whole = &parser{opts: opts, origin: &Origin{Name: opts.Origin}}
@@ -49,8 +52,11 @@ func ParseItems(data []byte, opts Options, former []Item) []Item {
 			break
 		}
 	}
-	if documents == 0 {
+	switch {
+	case documents == 0:
 		p.whole.report(0).errorf("", "the response is empty: it has no document; send a v1 PodList with \"items\": [] if all pods are to go")
+	case documents == p.foreign:
+		p.whole.report(0).errorf("", "it has no Pod, ConfigMap or Secret (v1): send a v1 PodList with \"items\": [] if all pods are to go")
 	}
 	return p.finish()
 }
@@ -65,6 +71,8 @@ type itemParser struct {
 	names map[string]int
 	// nameless is how many items are, those included that were left out.
 	nameless int
+	// foreign is how many documents are objects of kinds that aren't read.
+	foreign int
 	// whole is for what concerns no single item.
 	whole *parser
 }
@@ -87,7 +95,12 @@ func (p *itemParser) document(d *document, number int) bool {
 		// The findings tell lines.
 		fmt.Fprintf(hash, "\nline %d", d.line)
 	}
-	return p.add([sha256.Size]byte(hash.Sum(nil)), identity(tree), func(q *parser, r *report) { q.document(d, r) })
+	sum := [sha256.Size]byte(hash.Sum(nil))
+	if name := foreignIdentity(tree, doubled); name != "" {
+		p.foreign++
+		return p.add(sum, name, func(q *parser, r *report) { q.foreign(d, tree, r) })
+	}
+	return p.add(sum, identity(tree), func(q *parser, r *report) { q.document(d, r) })
 }
 
 // isList tells whether the items of a document can be read one by one.
@@ -114,13 +127,10 @@ func (p *itemParser) list(tree map[string]any, doubled []doubledKey, d *document
 		for _, d := range own {
 			fmt.Fprintf(hash, "\n%s %d", d.path, d.line)
 		}
-		object, err := checkItem(item)
+		// What isn't a pod has no identity.
+		object, _ := checkItem(item)
 		ok := p.add([sha256.Size]byte(hash.Sum(nil)), podIdentity(object), func(q *parser, r *report) {
-			if err != nil {
-				r.reject("", err)
-				return
-			}
-			q.pod(object, own, r)
+			q.item(item, own, len(doubled) >= maxDoubled, r)
 		})
 		if !ok {
 			return false

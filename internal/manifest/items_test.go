@@ -20,10 +20,22 @@ func items(t *testing.T, all []Item) []string {
 		if item.Origin.Held {
 			line += " held"
 		}
+		if slices.ContainsFunc(item.Origin.Findings, func(f Finding) bool { return f.Severity == Ignored }) {
+			line += " ignored"
+		}
 		if item.Nameless {
 			line += " nameless"
 		}
 		lines = append(lines, line)
+	}
+	return lines
+}
+
+// namelessItems are so many of them, as items shows them.
+func namelessItems(n int) []string {
+	var lines []string
+	for i := range n {
+		lines = append(lines, fmt.Sprintf("#item %d held nameless", i+1))
 	}
 	return lines
 }
@@ -42,7 +54,14 @@ func checkItemOrigin(t *testing.T, item Item) {
 }
 
 func TestParseItems(t *testing.T) {
-	const spec = `"spec":{"containers":[{"name":"main","image":"nginx"}]}`
+	const (
+		spec    = `"spec":{"containers":[{"name":"main","image":"nginx"}]}`
+		service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n"
+		role    = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'system:web'}\n"
+	)
+	document := func(apiVersion, kind, name string) string {
+		return "---\napiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata: {name: " + name + "}\n"
+	}
 	podItem := func(meta string) string { return `{"metadata":{` + meta + `},` + spec + `}` }
 	list := func(items ...string) string {
 		return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
@@ -68,7 +87,16 @@ func TestParseItems(t *testing.T) {
 		{"bad ones", list(`{"metadata":{"name":"a"}}`, `null`, `{"kind":"Job","metadata":{"name":"a"}}`, podItem(`"name":"A"`),
 			podItem(`"name":"a","namespace":"a.b"`), podItem(`"name":"b"`)), false, []string{"#default/a held", "#item 2 held nameless",
 			"#item 3 held nameless", "#item 4 held nameless", "#item 5 held nameless", "#default/b pod"}},
-		{"another kind", strings.Replace(smallPod, "kind: Pod", "kind: Service", 1), false, []string{"#item 1 held nameless"}},
+		{"another kind", smallPod + service, false, []string{"#default/web pod", "#Service default/web ignored"}},
+		{"another kind, strictly", smallPod + service, true, []string{"#default/web pod", "#Service default/web held"}},
+		{"other kinds only", service + role, false,
+			[]string{"#Service default/web ignored", "#ClusterRole default/system:web ignored", " held nameless"}},
+		{"other kinds beside an empty list", list() + "\n" + service, false, []string{"#Service default/web ignored"}},
+		{"what may be misspelt", document("v1", "pod", "a") + document("v1", "Podd", "a") + document("v1", "Services", "a") +
+			document("apps/v1", "Pod", "a") + document("v2", "Service", "a") + document("apps/v1", "PodList", "a") + document("v1", "List", "a") +
+			document("/v1", "Role", "a") + document("x/v1", "a role", "a") + document("v1", "Service", "a b") + document("v1", "Status", "a"),
+			false, namelessItems(11)},
+		{"two documents without a separator", smallPod + strings.TrimPrefix(service, "---\n"), false, []string{"#item 1 held nameless"}},
 		{"no list after all", `{"apiVersion":"v1","kind":"PodList","items":{}}`, false, []string{"#item 1 held nameless"}},
 		{"nothing", "# nothing\n---\n", false, []string{" held nameless"}},
 		{"a broken document", smallPod + "---\n}{\n", false, []string{"#default/web pod", "#item 2 held nameless"}},

@@ -3,6 +3,7 @@ package manifest
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,15 @@ type ObjectKey struct {
 	Namespace, Name string
 }
 
+// meansObject tells whether a document of that kind, as somebody wrote it, may be meant to define objects. An empty one can't be read.
+func meansObject(kind string) bool {
+	switch strings.TrimSuffix(strings.ToLower(kind), "list") {
+	case "", "configmap", "secret":
+		return true
+	}
+	return false
+}
+
 // Compare orders keys by kind, namespace and name.
 func (k ObjectKey) Compare(other ObjectKey) int {
 	return cmp.Or(cmp.Compare(k.Kind, other.Kind), cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name))
@@ -65,16 +75,28 @@ func (o *Object) Meta() *metav1.ObjectMeta {
 	return &o.ConfigMap.ObjectMeta
 }
 
-// NewConfigMap is the object of a ConfigMap, which nobody changes any more. It fails on one that is too large to be sent.
+// NewConfigMap is the object of a ConfigMap, which nobody changes any more. It fails on one that is too large to be sent. What it keeps
+// has no managedFields: they mean nothing to a node, and are the one part of an object that may not be fit to be sent as JSON.
 func NewConfigMap(c *v1.ConfigMap) (*Object, error) {
+	if c.ManagedFields != nil {
+		// The caller's may be shared.
+		bare := *c
+		bare.ManagedFields = nil
+		c = &bare
+	}
 	if err := checkObjectSize(c, c.Size()); err != nil {
 		return nil, err
 	}
 	return newObject(&Object{ConfigMap: c}, &digestedObject{BinaryData: asAny(c.BinaryData), Data: asAny(c.Data), Immutable: c.Immutable})
 }
 
-// NewSecret is the object of a Secret, which nobody changes any more. It fails on one that is too large to be sent.
+// NewSecret is NewConfigMap of a Secret.
 func NewSecret(s *v1.Secret) (*Object, error) {
+	if s.ManagedFields != nil {
+		bare := *s
+		bare.ManagedFields = nil
+		s = &bare
+	}
 	if err := checkObjectSize(s, s.Size()); err != nil {
 		return nil, err
 	}

@@ -4,19 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"regexp"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
-
-// secretKind is how a Secret names its kind, in YAML or JSON.
-var secretKind = regexp.MustCompile(`kind["']?\s*:\s*(?:[!&]\S*\s+)*["']?Secret\b`)
-
-// looksSecret tells whether a document that nobody can read may be a Secret.
-func looksSecret(data []byte) bool { return secretKind.Match(data) }
 
 // configMap turns one document into a ConfigMap of the origin, unless there is an Error finding.
 func (p *parser) configMap(tree map[string]any, doubled []doubledKey, r *report) {
@@ -30,7 +23,7 @@ func (p *parser) configMap(tree map[string]any, doubled []doubledKey, r *report)
 	})
 }
 
-// secret turns one document into a Secret of the origin, unless there is an Error finding. No finding quotes what is in it.
+// secret turns one document into a Secret of the origin, unless there is an Error finding. Its report is discreet.
 func (p *parser) secret(tree map[string]any, doubled []doubledKey, r *report) {
 	s := &v1.Secret{}
 	if !p.decodeObject(tree, doubled, s, SecretKind, r) {

@@ -94,8 +94,8 @@ func (p *parser) place() word {
 
 // document turns one document into its pod, or pods if it is a list.
 func (p *parser) document(d *document, r *report) {
-	// What can't be read at all may be a Secret all the same.
-	r.discreet = looksSecret(d.data)
+	// What can't be read may be a Secret all the same.
+	r.discreet = true
 	if d.err != nil {
 		r.reject("", d.err)
 		return
@@ -110,7 +110,7 @@ func (p *parser) document(d *document, r *report) {
 		r.strict(p.opts.Strict, "", problemf("%d keys are set twice", len(doubled)+d.moreDoubled), "the last one of each counts")
 	}
 	apiVersion, kind, err := typeOf(tree)
-	r.discreet = kind == SecretKind.String() || err != nil && r.discreet
+	r.tree, r.discreet, r.objectless = tree, isDiscreet(kind, doubled), !meansObject(kind)
 	switch {
 	case err != nil:
 		r.reject("", err)
@@ -123,9 +123,9 @@ func (p *parser) document(d *document, r *report) {
 	case apiVersion == "v1" && kind == "PodList" && p.opts.OriginKind == URLKind:
 		p.list(tree, doubled, r)
 	case apiVersion == "v1" && slices.Contains([]string{"PodList", "List", "ConfigMapList", "SecretList"}, kind):
-		r.errorf("kind", "kind %s (v1) isn't read from a %s: write each of its items as a document of its own", word(kind), p.place())
+		r.errorf("kind", "kind %s isn't read from a %s: write each of its items as a document of its own", kindText(apiVersion, kind), p.place())
 	default:
-		r.errorf("kind", "kind %s can't run on a node: only v1 Pod, ConfigMap and Secret documents are read", kind+" ("+apiVersion+")")
+		r.errorf("kind", "kind %s can't run on a node: only v1 Pod, ConfigMap and Secret documents are read", kindText(apiVersion, kind))
 	}
 }
 
@@ -148,13 +148,21 @@ func (p *parser) list(tree map[string]any, doubled []doubledKey, r *report) {
 	for i, item := range items {
 		prefix := fmt.Sprintf("items[%d]", i)
 		r := r.within(prefix)
-		if object, err := checkItem(item); err != nil {
-			r.reject("", err)
-		} else {
-			p.pod(object, below(doubled, prefix+"."), r)
-		}
+		p.item(item, below(doubled, prefix+"."), len(doubled) >= maxDoubled, r)
 		r.close()
 	}
+}
+
+// item turns an item of a list into a Pod. It needs no kind. unsure is set if not all keys of it that are doubled may be known.
+func (p *parser) item(item any, doubled []doubledKey, unsure bool, r *report) {
+	object, err := checkItem(item)
+	r.tree, r.discreet = object, err != nil || unsure || !looksPod(object) || isDiscreet("Pod", doubled)
+	r.objectless = err == nil
+	if err != nil {
+		r.reject("", err)
+		return
+	}
+	p.pod(object, doubled, r)
 }
 
 // pod turns one object into a Pod of the origin, unless there is an Error finding.

@@ -82,6 +82,16 @@ spec:
 status: {phase: Running}
 `
 
+// richConfigMap has a value in every corner of a ConfigMap.
+const richConfigMap = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: conf, namespace: prod, labels: {app: web}, annotations: {note: text}}
+data: {a: text, both: x}
+binaryData: {b: AAE=, both: AAE=}
+immutable: true
+`
+
 // yamlForms are ways in which a secret gets into the place of a key or a value of YAML.
 var yamlForms = []string{
 	"hunter2", `"hunter2"`, "PASSWORD=hunter2", "*hunter2", "&hunter2 x", "!hunter2 x", "!!int hunter2", "!!float hunter2",
@@ -115,10 +125,16 @@ func TestRedactedQuotesNothing(t *testing.T) {
 	strict := fileOptions
 	strict.Strict = true
 	list := Options{Origin: "https://config.example/pods", OriginKind: URLKind, Node: "node1"}
-	for i, text := range marked(t, yamlForms, 10, false) {
+	for i, text := range marked(t, richPod, yamlForms, 10, false) {
 		check(text, []Options{fileOptions, strict}[i%2])
 	}
-	for i, text := range marked(t, jsonForms, 6, true) {
+	for i, text := range marked(t, richConfigMap, yamlForms, 1, false) {
+		check(text, []Options{fileOptions, strict}[i%2])
+	}
+	for i, text := range marked(t, richConfigMap, jsonForms, 1, true) {
+		check(text, []Options{fileOptions, strict}[i%2])
+	}
+	for i, text := range marked(t, richPod, jsonForms, 6, true) {
 		check(text, []Options{fileOptions, strict}[i%2])
 		check(`{"apiVersion": "v1", "kind": "PodList", "items": [`+text+`]}`, list)
 	}
@@ -130,13 +146,13 @@ func TestRedactedQuotesNothing(t *testing.T) {
 	}
 }
 
-// marked are copies of richPod, each with a key or a value replaced by one of the forms, or with a field more in one of its objects.
+// marked are copies of a manifest, each with a key or a value replaced by one of the forms, or with a field more in one of its objects.
 // Each place gets one in step of the forms, the next place the ones after those.
-func marked(t *testing.T, forms []string, step int, asJSON bool) []string {
+func marked(t *testing.T, manifest string, forms []string, step int, asJSON bool) []string {
 	t.Helper()
 	const place = "PLACEHOLDER"
 	var root yamlv3.Node
-	if err := yamlv3.Unmarshal([]byte(richPod), &root); err != nil {
+	if err := yamlv3.Unmarshal([]byte(manifest), &root); err != nil {
 		t.Fatal(err)
 	}
 	var out []string
@@ -181,9 +197,9 @@ func marked(t *testing.T, forms []string, step int, asJSON bool) []string {
 func TestRedacted(t *testing.T) {
 	pod := func(spec string) string { return smallPod + spec }
 	for _, tc := range []struct{ name, text, field, message string }{
-		{"an alias", pod("    env: [{name: A, value: *hunter2}]\n"), "", "this isn't valid YAML: (redacted)"},
-		{"YAML", pod("    env: [{name: A, value: 'hunter2}]\n"), "", "this isn't valid YAML: near line 9: (redacted)"},
-		{"JSON", "{\n\"hunter2\": x]", "", "line 2: this isn't valid JSON: (redacted)"},
+		{"an alias", pod("    env: [{name: A, value: *hunter2}]\n"), "", "this isn't valid YAML: unknown anchor '(redacted)' referenced"},
+		{"YAML", pod("    env: [{name: A, value: 'hunter2}]\n"), "", "this isn't valid YAML: near line 9: found unexpected end of stream"},
+		{"JSON", "{\n\"hunter2\": x]", "", "line 2: this isn't valid JSON: invalid character (redacted) looking for beginning of value"},
 		{"an env name", pod("    env: [{name: A=hunter2}]\n"), "spec.containers[0].env[0].name",
 			"Invalid value: a valid environment variable name must consist only of printable ASCII characters other than '='"},
 		{"an unknown field", pod("    hunter2: x\n"), "spec.containers[0]", "one of its members: isn't a field of v1.Pod: it is ignored"},

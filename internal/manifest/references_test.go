@@ -78,7 +78,7 @@ func TestObjectSizes(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("apiVersion: v1\nkind: " + kind + "\nmetadata: {name: a}\n" + field + ":\n")
 		for i := range keys {
-			b.WriteString(fmt.Sprintf("  k%s%d: \"%s\"\n", pad, i, values))
+			fmt.Fprintf(&b, "  k%s%d: \"%s\"\n", pad, i, values)
 		}
 		return b.String()
 	}

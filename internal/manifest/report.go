@@ -25,6 +25,10 @@ type report struct {
 	prefix string
 	// discreet leaves out what the findings quote of the document, for everybody.
 	discreet bool
+	// tree is the document, or the item; nil if it can't be read.
+	tree map[string]any
+	// objectless is set once the document, or the item, is known to define no ConfigMap or Secret.
+	objectless bool
 	// failed is set once there is an error.
 	failed bool
 	// counts has how many findings there were of each severity, those that were left out included.
@@ -37,7 +41,7 @@ func (p *parser) report(document int) *report {
 
 // within is a report of its own for a part of the document.
 func (r *report) within(prefix string) *report {
-	return &report{parser: r.parser, document: r.document, prefix: prefix, discreet: r.discreet}
+	return &report{parser: r.parser, document: r.document, prefix: prefix, discreet: r.discreet, objectless: r.objectless}
 }
 
 // errorf reports an error in the wordings of problemf.
@@ -49,6 +53,7 @@ func (r *report) errorf(field, format string, args ...any) {
 func (r *report) reject(field string, err error) {
 	r.failed = true
 	r.parser.origin.Held = true
+	r.parser.origin.ObjectsUnknown = r.parser.origin.ObjectsUnknown || !r.objectless
 	r.add(Error, field, asProblem(err))
 }
 
@@ -75,6 +80,9 @@ func (r *report) add(severity Severity, field string, what *problem) {
 	switch {
 	case r.discreet:
 		f.Message = oneLine(what.unquoted)
+		if shown := discreetPath(field, r.tree); shown != field {
+			f = f.below(r.path(shown))
+		}
 	case what.unquoted != what.Error():
 		f.Unquoted = oneLine(what.unquoted)
 	}

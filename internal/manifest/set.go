@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -33,6 +34,12 @@ type Origin struct {
 	// Held is set if the origin is there but some of it, or all, can't be used now. Pods are to be added and updated, and
 	// those that the origin had before are kept.
 	Held bool
+	// ObjectsUnknown is set if Held is and what can't be used may define objects: it is, or may be, a ConfigMap, a Secret or a list.
+	// If it isn't set, Objects are all that the origin defines.
+	ObjectsUnknown bool
+	// Unready keeps the source from becoming ready as long as it has this origin, whatever is known of what the source had before:
+	// it stands for pods that nobody can name yet.
+	Unready bool
 	// Findings are the reasons for Held, and warnings.
 	Findings []Finding
 }
@@ -87,7 +94,16 @@ func (f Finding) Redacted() Finding {
 		f.Message, f.Unquoted = f.Unquoted, ""
 	}
 	if known := knownPath(f.Field); known != f.Field {
-		f.Field, f.Message = known, "one of its members: "+f.Message
+		f = f.below(known)
+	}
+	return f
+}
+
+// below is the finding told of a field that is above its own.
+func (f Finding) below(field string) Finding {
+	const member = "one of its members: "
+	if f.Field = field; !strings.HasPrefix(f.Message, member) {
+		f.Message = member + f.Message
 	}
 	return f
 }

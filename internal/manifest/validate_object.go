@@ -55,7 +55,8 @@ func validateSecret(s *v1.Secret) field.ErrorList {
 	switch s.Type {
 	case v1.SecretTypeServiceAccountToken:
 		if s.Annotations[v1.ServiceAccountNameKey] == "" {
-			errs = append(errs, field.Required(field.NewPath("metadata", "annotations").Key(v1.ServiceAccountNameKey), ""))
+			errs = append(errs, field.Required(field.NewPath("metadata", "annotations"),
+				fmt.Sprintf("a Secret of type %s has the annotation %s", s.Type, v1.ServiceAccountNameKey)))
 		}
 	case v1.SecretTypeDockercfg:
 		needJSON(v1.DockerConfigKey)

@@ -201,5 +201,5 @@ func shiftLines(err error, by int) *problem {
 		return "near line " + strconv.Itoa(n+by)
 	})
 	place := firstLine.FindString(text)
-	return problemf("%s%s", word(place), text[len(place):])
+	return problemf("%s%s", word(place), yamlText(text[len(place):]))
 }

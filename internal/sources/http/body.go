@@ -14,40 +14,70 @@ import (
 )
 
 // readBody reads the whole body of an answer, decompressed. It fails if the body is cut off or too large, or can't be one of pods.
-func readBody(resp *http.Response) ([]byte, error) {
+func readBody(resp *http.Response) (body, error) {
 	if resp.ContentLength > manifest.MaxSize {
-		return nil, errTooLarge
+		return body{}, errTooLarge
+	}
+	zipped, err := isZipped(resp.Header)
+	if err != nil {
+		return body{}, err
 	}
 	var r io.Reader = &capped{resp.Body, manifest.MaxSize}
-	encoding := strings.ToLower(strings.Join(resp.Header.Values("Content-Encoding"), ","))
-	switch encoding {
-	case "", "identity":
-	case "gzip", "x-gzip":
+	if zipped {
 		z, err := gzip.NewReader(r)
 		if errors.Is(err, io.EOF) {
-			return nil, errEmpty
+			return body{}, errEmpty
 		}
 		if err != nil {
-			return nil, err
+			return body{}, err
 		}
 		r = &capped{z, manifest.MaxSize}
-	default:
-		return nil, fault("the body has an encoding other than gzip")
 	}
-	body, err := io.ReadAll(r)
+	text, err := io.ReadAll(r)
 	if err != nil {
-		return nil, err
+		return body{}, err
 	}
-	text := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff")))
-	switch mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
-	case len(text) == 0:
-		return nil, errEmpty
-	case mediaType == "text/html", mediaType == "application/xhtml+xml", text[0] == '<':
-		return nil, errHTML
-	case endless(resp) && !strings.HasSuffix(encoding, "gzip") && !json.Valid(text):
-		return nil, errEndless
+	visible := bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff")))
+	switch {
+	case len(visible) == 0:
+		return body{}, errEmpty
+	case visible[0] == '<':
+		return body{}, errHTML
 	}
-	return body, nil
+	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return body{
+		text: text, isJSON: json.Valid(visible), endless: !zipped && endless(resp),
+		html: mediaType == "text/html" || mediaType == "application/xhtml+xml",
+	}, nil
+}
+
+// body is what an answer has to say.
+type body struct {
+	text []byte
+	// isJSON is set if the text is one value of JSON, and so is whole.
+	isJSON bool
+	// endless is set if nothing tells how long the text is.
+	endless bool
+	// html is set if the server says that it is HTML.
+	html bool
+}
+
+// isZipped tells whether a body is compressed. What some stores and proxies name beside gzip leaves the body as it is.
+func isZipped(h http.Header) (bool, error) {
+	zipped := false
+	for encoding := range strings.SplitSeq(strings.Join(h.Values("Content-Encoding"), ","), ",") {
+		switch strings.ToLower(strings.TrimSpace(encoding)) {
+		case "", "identity", "utf-8", "utf8", "aws-chunked":
+		case "gzip", "x-gzip":
+			if zipped {
+				return false, errEncoding
+			}
+			zipped = true
+		default:
+			return false, errEncoding
+		}
+	}
+	return zipped, nil
 }
 
 // endless tells whether nothing but the end of the connection shows where the body ends.

@@ -12,6 +12,9 @@ import (
 // Why an origin is held whose item isn't at fault.
 const (
 	whyMissing = "it isn't in the response any more, unless it is one of the items that can't be read: it stays until they can"
+	whyCut     = "it isn't in the response any more, which may be cut off, as its last item can't be used: it stays until that can"
+	whyPending = "it isn't in the response any more, which is YAML and may be cut off: it goes when the next answer says the same"
+	whyYAML    = "this is YAML, and may be cut off: what it leaves out or changes counts when the next answer says the same"
 	whyStrict  = "it stays as it was: with strict reading, a response with an item that can't be used isn't used at all"
 	whyUnused  = "with strict reading, one item that can't be used holds all of them: nothing of this response is used until it can"
 )
@@ -21,9 +24,11 @@ type content struct {
 	opts manifest.Options
 	// items are handed over. base is what they were before anything was held for another item's sake.
 	items, base []manifest.Item
-	// sum is that of the body, of which all was good if good.
+	// sum is that of the body, of which all was good, and counts, if good.
 	sum  [sha256.Size]byte
 	good bool
+	// pending is what the last body says if that doesn't count, or not in full, until the next one says the same. Zero: it counts.
+	pending [sha256.Size]byte
 }
 
 // newContent is the content before the first body. known are the names of the origins that the source had in an earlier life.
@@ -33,7 +38,9 @@ func newContent(opts manifest.Options, known []string) *content {
 	if opts.Strict {
 		why = whyStrict
 	}
-	for _, name := range known {
+	known = slices.Clone(known)
+	slices.Sort(known)
+	for _, name := range slices.Compact(known) {
 		c.base = append(c.base, manifest.Item{Origin: held(name, why)})
 	}
 	return c
@@ -48,25 +55,43 @@ func (c *content) origins() []*manifest.Origin {
 	return origins
 }
 
+func (c *content) isPending() bool { return c.pending != [sha256.Size]byte{} }
+
 // take is the content after a body. It fails if nothing of the body can be used.
-func (c *content) take(body []byte) (*content, error) {
-	sum := sha256.Sum256(body)
-	if sum == c.sum {
+func (c *content) take(b body) (*content, error) {
+	sum := sha256.Sum256(b.text)
+	if sum == c.sum && !c.isPending() {
 		return c, nil
 	}
-	items := manifest.ParseItems(body, c.opts, c.items)
+	items := manifest.ParseItems(b.text, c.opts, c.items)
 	if err := unusable(items); err != nil {
+		if b.html {
+			err = errHTML
+		}
 		return c, err
+	}
+	says := saying(items...)
+	sure := b.isJSON || says == c.pending
+	if b.endless && !sure {
+		next := *c
+		next.pending = says
+		return &next, errEndless
 	}
 	next := &content{opts: c.opts, sum: sum}
 	next.good = !slices.ContainsFunc(items, func(i manifest.Item) bool { return i.Origin.Held })
 	switch {
 	case next.good:
-		next.items, next.base = items, items
+		next.items = items
 	case c.opts.Strict:
 		next.items, next.base = c.unchanged(items), c.base
+		return next, nil
 	default:
-		next.items = c.mixed(items)
+		next.items = c.mixed(items, b.isJSON)
+	}
+	if !sure {
+		next.items = c.withhold(next, says)
+	}
+	if next.base == nil {
 		next.base = next.items
 	}
 	return next, nil
@@ -76,7 +101,7 @@ func (c *content) take(body []byte) (*content, error) {
 func unusable(items []manifest.Item) error {
 	var first *manifest.Item
 	for i, item := range items {
-		if !item.Origin.Held && len(item.Origin.Pods)+len(item.Origin.Objects) > 0 {
+		if !item.Origin.Held && hasContent(item.Origin) {
 			return nil
 		}
 		if item.Nameless && first == nil {
@@ -99,24 +124,40 @@ func unusable(items []manifest.Item) error {
 }
 
 // mixed is what a body gives of which some items are bad: these are held, and while one may be any object, so is what is missing.
-func (c *content) mixed(items []manifest.Item) []manifest.Item {
-	c.keepObjects(items)
-	if !slices.ContainsFunc(items, func(i manifest.Item) bool { return i.Nameless }) {
+// The same holds while the last item of YAML is bad, as others may have stood behind it.
+func (c *content) mixed(items []manifest.Item, isJSON bool) []manifest.Item {
+	var why string
+	switch {
+	case slices.ContainsFunc(items, func(i manifest.Item) bool { return i.Nameless }):
+		why = whyMissing
+	case !isJSON && c.endsBadly(items):
+		why = whyCut
+	default:
 		return items
 	}
 	there := byName(items)
 	mixed := slices.Clone(items)
 	for _, old := range c.base {
-		if _, ok := there[old.Origin.Name]; !ok && !old.Nameless && !isEmpty(old.Origin) {
-			mixed = append(mixed, missing(old))
+		if _, ok := there[old.Origin.Name]; !ok && c.isHoldable(old) {
+			mixed = append(mixed, missing(old, why))
 		}
 	}
 	return mixed
 }
 
+// endsBadly tells whether the last item can't be used.
+func (c *content) endsBadly(items []manifest.Item) bool {
+	for _, item := range slices.Backward(items) {
+		// What concerns the response as a whole comes last of all.
+		if item.Origin.Name != c.opts.Origin {
+			return item.Origin.Held
+		}
+	}
+	return false
+}
+
 // unchanged is what a strict reader has of a body with a bad item: all as in the base, with the findings of what is bad.
 func (c *content) unchanged(items []manifest.Item) []manifest.Item {
-	c.keepObjects(items)
 	there, known := byName(items), byName(c.base)
 	all := slices.Clone(c.base)
 	for i, old := range all {
@@ -129,55 +170,5 @@ func (c *content) unchanged(items []manifest.Item) []manifest.Item {
 			all = append(all, item)
 		}
 	}
-	if _, ok := byName(all)[c.opts.Origin]; ok {
-		return all
-	}
-	note, ok := byName(c.items)[c.opts.Origin]
-	if !ok || !isHeldFor(note.Origin, whyUnused) {
-		note = manifest.Item{Origin: held(c.opts.Origin, whyUnused)}
-	}
-	return append(all, note)
-}
-
-// keepObjects gives the items that are held the objects that they had. (The pods that they had are kept by the merge, which knows
-// those of earlier lives as well.)
-func (c *content) keepObjects(items []manifest.Item) {
-	former := byName(c.items)
-	for _, item := range items {
-		// One that is the same as before was handed over, and has them.
-		if old := former[item.Origin.Name].Origin; old != nil && old != item.Origin && item.Origin.Held && len(item.Origin.Objects) == 0 {
-			item.Origin.Objects = old.Objects
-		}
-	}
-}
-
-// missing holds the origin of an item that may be there or not.
-func missing(old manifest.Item) manifest.Item {
-	if isHeldFor(old.Origin, whyMissing) {
-		return old
-	}
-	o := held(old.Origin.Name, whyMissing)
-	o.Objects = old.Origin.Objects
-	return manifest.Item{Origin: o}
-}
-
-// held is an origin with nothing but the reason why it is held.
-func held(name, why string) *manifest.Origin {
-	return &manifest.Origin{Name: name, Held: true, Findings: []manifest.Finding{{Severity: manifest.Error, Message: why}}}
-}
-
-// isHeldFor tells whether this is why an origin is held.
-func isHeldFor(o *manifest.Origin, why string) bool {
-	return o.Held && len(o.Findings) == 1 && o.Findings[0].Message == why
-}
-
-// isEmpty tells whether there is nothing to hold: an origin of warnings.
-func isEmpty(o *manifest.Origin) bool { return !o.Held && len(o.Pods)+len(o.Objects) == 0 }
-
-func byName(items []manifest.Item) map[string]manifest.Item {
-	m := make(map[string]manifest.Item, len(items))
-	for _, item := range items {
-		m[item.Origin.Name] = item
-	}
-	return m
+	return c.noted(all, whyUnused)
 }

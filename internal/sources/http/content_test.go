@@ -42,6 +42,16 @@ func (g giving) body(body string, serves int, want ...string) manifest.Set {
 	return set
 }
 
+// settled is body for YAML that takes something away: it counts when the second answer says the same.
+func (g giving) settled(body string, serves int, want ...string) manifest.Set {
+	g.t.Helper()
+	g.server.behave(ok(body))
+	if set, _ := g.poll(); set.Err != nil || !slices.Contains(show(set), "whole held") || g.timer.wait != secondLook {
+		g.t.Fatalf("after one answer the set is %q, error %v, and the next poll is after %v", show(set), set.Err, g.timer.wait)
+	}
+	return g.body(body, serves, want...)
+}
+
 // same tells whether the origins at these places are the same pointers.
 func same(a, b manifest.Set, places ...int) bool {
 	return !slices.ContainsFunc(places, func(i int) bool { return a.Origins[i] != b.Origins[i] })
@@ -66,8 +76,13 @@ func TestBodies(t *testing.T) {
 	}
 	many := "# comment\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: prod}\nspec:\n  containers: [{name: a, image: v3}]\n---\n" +
 		list(pod("db", "v2")) + "\n---\n" + configMap
-	four := g.body(many, 2, "prod/web=v3", "default/db=v2", "ConfigMap default/settings object")
-	if five := g.body(strings.Replace(many, "v2", "v4", 1), 2, "prod/web=v3", "default/db=v4", "ConfigMap default/settings object"); !same(four, five, 0, 2) {
+	four := g.settled(many, 2, "prod/web=v3", "default/db=v2", "ConfigMap default/settings object")
+	key := manifest.ObjectKey{Kind: manifest.ConfigMapKind, Namespace: "default", Name: "settings"}
+	if got := four.Origins[2].Name; got != ObjectOrigin("http://me:secret@"+g.server.addr+"#x", key) {
+		t.Errorf("the ConfigMap's origin is %s", got)
+	}
+	five := g.settled(strings.Replace(many, "v2", "v4", 1), 2, "prod/web=v3", "default/db=v4", "ConfigMap default/settings object")
+	if !same(four, five, 0, 2) {
 		t.Error("documents that didn't change have other origins")
 	}
 	// Two of one name: the first has it.
@@ -103,16 +118,16 @@ func TestBadItem(t *testing.T) {
 	g.body(list(bad), 1, "default/web held")
 	// An object that can't be used any more is what it was.
 	g.body(list(pod("web", "v1"))+"\n---\n"+configMap, 1, "default/web=v1", "ConfigMap default/settings object")
-	g.body(list(pod("web", "v1"))+"\n---\n"+strings.Replace(configMap, "{a: b}", "none", 1), 1, "default/web=v1", "ConfigMap default/settings object held")
+	g.settled(list(pod("web", "v1"))+"\n---\n"+strings.Replace(configMap, "{a: b}", "none", 1), 1, "default/web=v1", "ConfigMap default/settings held")
 }
 
 // While there is an item that may be any, nothing is missing for sure.
 func TestNamelessItem(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
-	g.body(list(pod("web", "v1"), pod("db", "v1"))+"\n---\n"+configMap, 2, "default/web=v1", "default/db=v1", "ConfigMap default/settings object")
+	g.settled(list(pod("web", "v1"), pod("db", "v1"))+"\n---\n"+configMap, 2, "default/web=v1", "default/db=v1", "ConfigMap default/settings object")
 	body := list(pod("db", "v2"), nameless, pod("new", "v1"))
-	held := g.body(body, 3, "default/db=v2", "item 2 held", "default/new=v1", "default/web held", "ConfigMap default/settings object held")
+	held := g.body(body, 3, "default/db=v2", "item 2 held", "default/new=v1", "default/web held", "ConfigMap default/settings held")
 	if o := held.Origins[3]; !isHeldFor(o, whyMissing) {
 		t.Errorf("the missing one's findings are %+v", o.Findings)
 	}
@@ -124,18 +139,18 @@ func TestNamelessItem(t *testing.T) {
 		t.Error("the same body has other origins")
 	}
 	next := g.body(list(pod("db", "v3"), nameless), 3, "default/db=v3", "item 2 held", "default/new held", "default/web held",
-		"ConfigMap default/settings object held")
+		"ConfigMap default/settings held")
 	if !slices.Equal(next.Origins[3:], held.Origins[3:]) {
 		t.Error("what is missing as before has other origins")
 	}
 	// Even a broken document doesn't hide the good ones.
 	g.body(pod("db", "v3")+"\n---\n}{\n", 3, "default/db=v3", "item 2 held", "default/new held", "default/web held",
-		"ConfigMap default/settings object held")
+		"ConfigMap default/settings held")
 	g.body(list(pod("db", "v3"), bad, nameless), 3, "default/db=v3", "default/web held", "item 3 held", "default/new held",
-		"ConfigMap default/settings object held")
+		"ConfigMap default/settings held")
 	// What was a bad item's, and is missing now, says so.
 	set := g.body(list(pod("db", "v3"), nameless), 3, "default/db=v3", "item 2 held", "default/web held", "default/new held",
-		"ConfigMap default/settings object held")
+		"ConfigMap default/settings held")
 	if !isHeldFor(set.Origins[2], whyMissing) {
 		t.Errorf("the findings are %+v", set.Origins[2].Findings)
 	}
@@ -168,6 +183,14 @@ func TestStrict(t *testing.T) {
 	g.body(list(pod("web", "v3")), 1, "default/web=v3")
 }
 
+// What is known is asked for when Run begins: until then somebody else may read the same URL.
+func TestKnownIsAskedLate(t *testing.T) {
+	t.Parallel()
+	if _, err := New(Config{URL: "http://127.0.0.1", Known: func() []string { t.Error("Known is called before Run"); return nil }}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // What an earlier life had is held as well, for as long as nobody can tell that it is gone.
 func TestKnown(t *testing.T) {
 	t.Parallel()
@@ -176,14 +199,16 @@ func TestKnown(t *testing.T) {
 		serves int
 		want   []string
 	}{
-		"mixed":  {false, 2, []string{"default/db=v1", "item 2 held", "default/web held"}},
-		"strict": {true, 1, []string{"default/web held", "item 2 held", "whole held"}},
+		"mixed":  {false, 2, []string{"default/db=v1", "item 2 held", "ConfigMap default/settings held", "default/web held"}},
+		"strict": {true, 1, []string{"ConfigMap default/settings held", "default/web held", "item 2 held", "whole held"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newServer(t, ok(list(pod("db", "v1"), nameless)))
 			url := "http://" + s.addr
-			r := run(t, Config{URL: url, Known: []string{url + "#default/web"}, Strict: c.strict})
+			r := run(t, Config{URL: url, Known: func() []string {
+				return []string{url + "#default/web", url + "#ConfigMap default/settings", url + "#default/web"}
+			}, Strict: c.strict})
 			o := manifest.Parse([]byte(pod("web", "v0")), manifest.Options{Origin: url, OriginKind: manifest.URLKind, Node: "node"})
 			stored := &revision.Pod{
 				Object: o.Pods[0].Pod, Source: "http", Origin: url + "#default/web",
@@ -217,4 +242,57 @@ func TestManyFindings(t *testing.T) {
 	if n := g.log.count("level=WARN"); n != maxLogged+1 || g.log.count("items=150") != 1 {
 		t.Errorf("%d lines were logged", n)
 	}
+
+	// What can't be used comes before warnings.
+	g, items, want = give(t, Config{}), nil, nil
+	for i := range maxLogged {
+		name := fmt.Sprint("p", i)
+		items = append(items, strings.Replace(pod(name, "v1"), `"spec"`, `"specs":{},"spec"`, 1))
+		want = append(want, "default/"+name+"=v1")
+	}
+	g.body(list(append(items, bad)...), maxLogged, append(want, "default/web held")...)
+	if g.log.count("level=WARN", "#default/web") != 1 {
+		t.Errorf("the log has\n%s", g.log)
+	}
+}
+
+// After a restart a strict reader tells which item is bad, and of all others in one line.
+func TestStrictLogAfterRestart(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, ok(list(pod("p1", "v2"), nameless)))
+	known := func() []string {
+		var names []string
+		for i := range 60 {
+			names = append(names, fmt.Sprintf("http://%s#default/p%d", s.addr, i))
+		}
+		return names
+	}
+	r := run(t, Config{URL: "http://" + s.addr, Known: known, Strict: true})
+	r.poll()
+	if r.log.count("level=WARN") != 4 || r.log.count("#item 2") != 2 || r.log.count("items=60") != 1 {
+		t.Errorf("the log has\n%s", r.log)
+	}
+	s.behave(ok(list(pod("p1", "v2"))))
+	r.expect("default/p1=v2")
+	if n := r.log.count("can be used again"); n > 1 {
+		t.Errorf("%d lines tell of items that were never bad:\n%s", n, r.log)
+	}
+}
+
+// What isn't a pod or an object of one holds nothing, but to a strict reader.
+func TestOtherKinds(t *testing.T) {
+	t.Parallel()
+	const service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n"
+	g := give(t, Config{})
+	g.settled(documents("web", "v1", "db", "v1")+service, 2, "default/web=v1", "default/db=v1", "Service default/web")
+	if !g.merger.Sources()[0].Ready || g.log.count("level=WARN") != 0 || g.log.count("Manifest is ignored", "Service") != 1 {
+		t.Errorf("the source isn't ready, or the log has\n%s", g.log)
+	}
+	g.settled(documents("web", "v1")+service, 1, "default/web=v1", "Service default/web")
+	g.server.behave(ok(service))
+	g.fails("it has no Pod, ConfigMap or Secret")
+	g.settled(service+"---\n"+list(), 0, "Service default/web")
+
+	strict := give(t, Config{Strict: true})
+	strict.body(documents("web", "v1")+service, 0, "Service default/web held", "whole held")
 }

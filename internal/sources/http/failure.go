@@ -11,15 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 )
-
-// maxForeignText is the most bytes of an error's text that this package didn't write itself: a server may have a part in it.
-const maxForeignText = 200
 
 // fault is an error in this package's own words: everybody may see it, and it is the same each time.
 type fault string
@@ -32,10 +27,11 @@ const (
 	errTooLarge fault = "the body is larger than 10 MiB"
 	errEmpty    fault = "the body is empty: to have no pods, send a v1 PodList with \"items\": []"
 	errHTML     fault = "this is an HTML page: is it a login or error page, or the wrong URL?"
-	errEndless  fault = "the answer doesn't tell how long it is, so nobody knows whether the body is whole: " +
-		"it needs a Content-Length or chunked encoding"
-	errCutOff  fault = "the connection was cut before the answer was complete"
-	errBadGzip fault = "the body's gzip encoding is broken"
+	errEndless  fault = "the answer doesn't tell how long it is, and YAML doesn't show whether it is whole: it is read when two answers " +
+		"in a row say the same, or with a Content-Length or chunked encoding"
+	errEncoding fault = "the body has an encoding other than gzip"
+	errCutOff   fault = "the connection was cut before the answer was complete"
+	errBadGzip  fault = "the body's gzip encoding is broken"
 )
 
 // statusError is an answer with a status that isn't good.
@@ -56,6 +52,25 @@ func (e *statusError) Error() string {
 	return strings.TrimSpace(text)
 }
 
+// elsewhere is an error at a host that a server has led to. Which one is the server's to choose, and may be another one each time.
+type elsewhere struct {
+	// host is fit for everybody.
+	host string
+	err  error
+}
+
+func (e *elsewhere) Error() string { return "redirected to " + e.host + ": " + e.err.Error() }
+func (e *elsewhere) Unwrap() error { return e.err }
+
+// problem is the text by which an error is told from the one before.
+func problem(err error) string {
+	var e *elsewhere
+	if errors.As(err, &e) {
+		return "elsewhere: " + e.err.Error()
+	}
+	return err.Error()
+}
+
 func retryAfter(err error) time.Duration {
 	var status *statusError
 	if errors.As(err, &status) {
@@ -64,14 +79,12 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// address is what differs from one connection to the next in the texts of package net.
-var address = regexp.MustCompile(`\S+:\d+->`)
-
 // explain is what went wrong with a request in words that are the same each time it happens, so that a lasting error is told once: no
-// addresses of this end, no times of day. ctx is that of the request.
-func (f *fetcher) explain(ctx context.Context, err error) error {
+// addresses of this end, no times of day. ctx is that of the request, and at what was asked for at last.
+func (f *fetcher) explain(ctx context.Context, at *url.URL, err error) error {
 	var (
 		own         fault
+		foreign     *elsewhere
 		wrapped     *url.Error
 		dns         *net.DNSError
 		certificate x509.CertificateInvalidError
@@ -79,6 +92,8 @@ func (f *fetcher) explain(ctx context.Context, err error) error {
 		corrupt     flate.CorruptInputError
 	)
 	switch {
+	case errors.As(err, &foreign):
+		return foreign
 	case errors.As(err, &own):
 		return own
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded) || isTimeout(err):
@@ -88,7 +103,7 @@ func (f *fetcher) explain(ctx context.Context, err error) error {
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt):
 		return errBadGzip
 	case errors.As(err, &dns):
-		return explainDNS(dns)
+		return f.explainDNS(at, dns)
 	case errors.As(err, &certificate) && certificate.Reason == x509.Expired:
 		return faultf("the server's certificate is valid from %s to %s only",
 			certificate.Cert.NotBefore.UTC().Format(time.RFC3339), certificate.Cert.NotAfter.UTC().Format(time.RFC3339))
@@ -98,7 +113,12 @@ func (f *fetcher) explain(ctx context.Context, err error) error {
 		// Its own text has the URL, with the values of the query.
 		err = wrapped.Err
 	}
-	return fault(f.secrets.clean(err.Error()))
+	text := err.Error()
+	if name := at.Hostname(); at.Host != f.url.Host && len(name) >= 4 {
+		// elsewhere tells it.
+		text = strings.ReplaceAll(text, name, hiddenValue)
+	}
+	return fault(f.secrets.clean(text))
 }
 
 func isTimeout(err error) bool {
@@ -106,51 +126,17 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-func explainDNS(err *net.DNSError) error {
+func (f *fetcher) explainDNS(at *url.URL, err *net.DNSError) error {
+	name := ""
+	if at.Host == f.url.Host {
+		name = " " + f.secrets.host(err.Name)
+	}
 	switch {
 	case err.IsNotFound:
-		return faultf("no such host: %s", err.Name)
+		return faultf("no such host%s", name)
 	case err.IsTimeout:
-		return faultf("the name servers don't answer for %s", err.Name)
+		return faultf("the name servers don't answer for the host%s", name)
 	default:
-		return faultf("the name %s can't be resolved", err.Name)
+		return faultf("the host%s can't be resolved", name)
 	}
-}
-
-// secrets takes out of texts what nobody may see.
-type secrets struct{ replacer *strings.Replacer }
-
-// newSecrets hides the values, and each of their words: what follows "Bearer", say. What is shorter than 4 bytes is left.
-func newSecrets(values ...string) secrets {
-	var pairs []string
-	for _, value := range values {
-		for _, secret := range append([]string{value}, strings.Fields(value)...) {
-			if len(secret) >= 4 {
-				pairs = append(pairs, secret, hiddenValue)
-			}
-		}
-	}
-	return secrets{strings.NewReplacer(pairs...)}
-}
-
-// userinfo is that of a URL, as in the complaint about a proxy's.
-var userinfo = regexp.MustCompile(`//[^/\s]*@`)
-
-// quoted is what a text quotes: mostly what the server sent, which may be another thing each time.
-var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)
-
-// clean makes an error's text fit for everybody: no secrets, nothing quoted, one line, and not too long.
-func (s secrets) clean(text string) string {
-	text = quoted.ReplaceAllString(text, hiddenValue)
-	text = address.ReplaceAllString(userinfo.ReplaceAllString(text, "//"), "")
-	text = strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return ' '
-		}
-		return c
-	}, strings.ToValidUTF8(s.replacer.Replace(text), "?"))
-	if len(text) > maxForeignText {
-		text = strings.ToValidUTF8(text[:maxForeignText], "") + hiddenValue
-	}
-	return text
 }

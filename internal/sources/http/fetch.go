@@ -38,7 +38,7 @@ type fetcher struct {
 type answer struct {
 	// unchanged is set of a 304.
 	unchanged bool
-	body      []byte
+	body      body
 	validator validator
 }
 
@@ -61,30 +61,44 @@ func (f *fetcher) ask(ctx context.Context, last validator) (answer, error) {
 	}
 	ctx, end := f.limit(ctx)
 	defer end()
-	req := (&http.Request{Method: http.MethodGet, URL: f.url, Host: f.header.Get("Host")}).WithContext(ctx)
+	req := (&http.Request{Method: http.MethodGet, URL: f.url, Host: f.header.Get("Host")}).WithContext(asOwn(ctx, true))
 	req.Header = f.headers(true, last)
+	at := f.url
 	client := &http.Client{
 		Transport: f.transport(ctx, config),
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
-			return f.redirect(req, via, last)
+			if err := f.redirect(req, via, last); err != nil {
+				return err
+			}
+			at = req.URL
+			return nil
 		},
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return answer{}, f.explain(ctx, err)
+		return answer{}, f.located(at, f.explain(ctx, at, err))
 	}
 	defer resp.Body.Close()
 	switch {
-	case resp.StatusCode == http.StatusNotModified && last != validator{}:
+	case resp.StatusCode == http.StatusNotModified && last != "":
 		return answer{unchanged: true}, nil
 	case resp.StatusCode != http.StatusOK:
-		return answer{}, f.refusal(resp)
+		return answer{}, f.located(at, f.refusal(resp))
 	}
 	body, err := readBody(resp)
 	if err != nil {
-		return answer{}, fmt.Errorf("%w: %w", errBody, f.explain(ctx, err))
+		return answer{}, f.located(at, fmt.Errorf("%w: %w", errBody, f.explain(ctx, at, err)))
 	}
 	return answer{body: body, validator: validatorOf(resp.Header)}, nil
+}
+
+// located is an error with the host where it happened, if that isn't the configured one.
+func (f *fetcher) located(at *url.URL, err error) error {
+	var told *elsewhere
+	if at.Host == f.url.Host || errors.As(err, &told) {
+		return err
+	}
+	return &elsewhere{host: f.secrets.host(at.Host), err: err}
 }
 
 // limit is a context that ends after the timeout, or when end is called. Either closes the request's connections.
@@ -112,9 +126,6 @@ func (f *fetcher) refusal(resp *http.Response) error {
 	if status.code == http.StatusTooManyRequests || status.code == http.StatusServiceUnavailable {
 		status.retryAfter = retryAfterHeader(resp.Header, f.clock.Now())
 	}
-	if host := resp.Request.URL.Host; host != f.url.Host {
-		return fmt.Errorf("redirected to %s: %w", host, status)
-	}
 	return status
 }
 
@@ -140,7 +151,7 @@ func (f *fetcher) redirect(req *http.Request, via []*http.Request, last validato
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
 		return fault("redirected to a URL that is neither http nor https")
 	case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme == "http":
-		return faultf("redirected from https to http://%s, which isn't followed", req.URL.Host)
+		return &elsewhere{host: f.secrets.host(req.URL.Host), err: fault("this leads from https to http, which isn't followed")}
 	}
 	own := sameHost(f.url, req.URL)
 	for _, r := range via {
@@ -149,6 +160,7 @@ func (f *fetcher) redirect(req *http.Request, via []*http.Request, last validato
 	}
 	// This drops the Referer as well, which would have the query.
 	req.Header = f.headers(own, last)
+	*req = *req.WithContext(asOwn(req.Context(), own))
 	return nil
 }
 
@@ -173,18 +185,22 @@ func (f *fetcher) transport(ctx context.Context, config *tls.Config) http.RoundT
 	}
 	other := own.Clone()
 	other.TLSClientConfig.Certificates = nil
-	return &byHost{url: f.url, own: own, other: other}
+	return &byHost{own: own, other: other}
 }
 
-// byHost keeps the client certificate for the own host.
-type byHost struct {
-	url        *url.URL
-	own, other *http.Transport
+// ownKey is the key of a request's context for whether the request may have the credentials.
+type ownKey struct{}
+
+func asOwn(ctx context.Context, own bool) context.Context {
+	return context.WithValue(ctx, ownKey{}, own)
 }
+
+// byHost keeps the client certificate for requests that may have the credentials.
+type byHost struct{ own, other *http.Transport }
 
 // RoundTrip is part of http.RoundTripper.
 func (t *byHost) RoundTrip(req *http.Request) (*http.Response, error) {
-	if sameHost(t.url, req.URL) {
+	if own, _ := req.Context().Value(ownKey{}).(bool); own {
 		return t.own.RoundTrip(req)
 	}
 	return t.other.RoundTrip(req)

@@ -10,8 +10,9 @@ import (
 // maxLogged is how many findings one reading puts into the log. One item has fewer.
 const maxLogged = 50
 
-// logFindings writes the findings of the items that didn't have them before, one line for each, and which items are well again. What
-// a finding quotes of the body may be a secret, and stays out of the log; `podctl sources` shows it to those who may see it.
+// logFindings writes the findings of the items that didn't have them before, one line for each and the errors first, and which items
+// are well again. What a finding quotes of the body may be a secret, and stays out of the log; `podctl sources` shows it to those who
+// may see it. Items that are held for others are told of in one line, and not at all if the next answer will tell.
 func logFindings(log *slog.Logger, before, now []manifest.Item) {
 	former, there := byName(before), byName(now)
 	logged, left := 0, 0
@@ -22,12 +23,13 @@ func logFindings(log *slog.Logger, before, now []manifest.Item) {
 		}
 		return logged <= maxLogged
 	}
-	for _, item := range now {
+	for _, item := range badFirst(now) {
 		var old manifest.Origin
 		if o := former[item.Origin.Name].Origin; o != nil {
 			old = *o
 		}
-		if !slices.Equal(old.Findings, item.Origin.Findings) && !isHeldFor(item.Origin, whyMissing) && room(len(item.Origin.Findings)) {
+		told := item.Origin.Held && !isBad(item.Origin) || slices.Equal(old.Findings, item.Origin.Findings)
+		if !told && room(len(item.Origin.Findings)) {
 			logItem(log, item.Origin)
 		}
 		if isBad(&old) && !item.Origin.Held && room(1) {
@@ -42,7 +44,10 @@ func logFindings(log *slog.Logger, before, now []manifest.Item) {
 	if left > 0 {
 		log.Warn("More items have changed findings", "items", left)
 	}
-	switch n, old := countMissing(now), countMissing(before); {
+	if n := count(now, whyStrict); n > 0 && n != count(before, whyStrict) {
+		log.Warn("Items stay as they were, as another one can't be used", "items", n)
+	}
+	switch n, old := count(now, whyMissing, whyCut), count(before, whyMissing, whyCut); {
 	case n > 0 && n != old:
 		log.Warn("Items that can't be read may be those that are missing; these stay as they were", "missing", n)
 	case n == 0 && old > 0:
@@ -54,21 +59,36 @@ func logItem(log *slog.Logger, o *manifest.Origin) {
 	for _, f := range o.Findings {
 		f = f.Redacted()
 		attrs := []any{"item", o.Name, "field", f.Field, "reason", f.Message}
-		if f.Severity == manifest.Error {
+		switch f.Severity {
+		case manifest.Error:
 			log.Warn("Manifest can't be used", append(attrs, "kept", "last good version stays")...)
-		} else {
+		case manifest.Ignored:
+			log.Info("Manifest is ignored", attrs...)
+		default:
 			log.Info("Manifest has a warning", attrs...)
 		}
 	}
 }
 
-// isBad tells whether an origin is held for what stands in it.
-func isBad(o *manifest.Origin) bool { return o.Held && !isHeldFor(o, whyMissing) }
+// badFirst is the items with those in front that can't be used.
+func badFirst(items []manifest.Item) []manifest.Item {
+	return slices.SortedStableFunc(slices.Values(items), func(a, b manifest.Item) int {
+		switch isBadA, isBadB := isBad(a.Origin), isBad(b.Origin); {
+		case isBadA == isBadB:
+			return 0
+		case isBadA:
+			return -1
+		default:
+			return 1
+		}
+	})
+}
 
-func countMissing(items []manifest.Item) int {
+// count is how many items are held for one of these reasons.
+func count(items []manifest.Item, why ...string) int {
 	n := 0
 	for _, item := range items {
-		if isHeldFor(item.Origin, whyMissing) {
+		if slices.ContainsFunc(why, func(why string) bool { return isHeldFor(item.Origin, why) }) {
 			n++
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+
+	"github.com/podstream/podstream/internal/manifest"
 )
 
 // hiddenValue stands for what isn't shown of a URL.
@@ -17,6 +19,11 @@ func Location(raw string) string {
 		return "(invalid URL)"
 	}
 	return locationOf(u)
+}
+
+// ObjectOrigin is the name of the origin of an object at a URL.
+func ObjectOrigin(raw string, key manifest.ObjectKey) string {
+	return Location(raw) + "#" + key.String()
 }
 
 func locationOf(u *url.URL) string {

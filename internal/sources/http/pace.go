@@ -11,6 +11,8 @@ const (
 	maxRetryAfter = 5 * time.Minute
 	// leastWait is the least time between the end of a request and the next one, unless CheckFrequency is less.
 	leastWait = time.Second
+	// secondLook is the time until what an answer says is asked for again before it counts.
+	secondLook = time.Second
 	// jitter is by which part a wait may be longer or shorter.
 	jitter = 0.1
 )
@@ -31,17 +33,18 @@ func (p *pace) next(took time.Duration, err error) time.Duration {
 		return p.spread(p.every, took)
 	}
 	p.failures++
-	if wait := retryAfter(err); wait > 0 {
-		// Never before its time.
-		wait += time.Duration(float64(wait) * jitter * p.random())
-		return min(wait, maxRetryAfter)
-	}
 	wait := p.every
 	// Beyond 2^20 s every CheckFrequency is the shorter one.
 	if p.failures <= 20 {
 		wait = min(wait, time.Second<<p.failures)
 	}
-	return p.spread(wait, took)
+	wait = p.spread(wait, took)
+	if asked := retryAfter(err); asked > 0 {
+		// Never before its time.
+		asked += time.Duration(float64(asked) * jitter * p.random())
+		wait = max(wait, min(asked, maxRetryAfter))
+	}
+	return wait
 }
 
 // spread counts the wait from the beginning of the request.

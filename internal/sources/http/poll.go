@@ -16,6 +16,9 @@ type poller struct {
 	validator validator
 	// conditional counts the requests in a row that were.
 	conditional int
+	// soon is set if the last answer counts only when another one, which is due soon, says the same. If that differs too, it isn't
+	// set again at once, and restless is set once the log knows.
+	soon, restless bool
 	// problem is the error that the log knows of. Empty: there is none.
 	problem string
 }
@@ -25,8 +28,8 @@ func (p *poller) poll(ctx context.Context) error {
 	err := p.read(ctx)
 	switch {
 	case ctx.Err() != nil:
-	case err != nil && err.Error() != p.problem:
-		p.problem = err.Error()
+	case err != nil && problem(err) != p.problem:
+		p.problem = problem(err)
 		p.log.Warn("Pods can't be read; those known stay", "err", err)
 	case err == nil && p.problem != "":
 		p.problem = ""
@@ -36,33 +39,43 @@ func (p *poller) poll(ctx context.Context) error {
 }
 
 func (p *poller) read(ctx context.Context) error {
+	second := p.soon
+	p.soon = false
 	answer, err := p.fetcher.fetch(ctx, p.condition())
 	switch {
 	case errors.Is(err, errBody):
-		p.validator = validator{}
+		p.validator = ""
 		return err
 	case err != nil:
 		return err
 	case answer.unchanged:
 		return nil
 	}
-	p.validator = validator{}
+	p.validator = ""
 	next, err := p.content.take(answer.body)
+	logFindings(p.log, p.content.items, next.items)
+	p.soon = next != p.content && next.isPending() && !second
+	p.content = next
 	if err != nil {
 		return fmt.Errorf("GET %s: %w", p.fetcher.location, err)
 	}
-	logFindings(p.log, p.content.items, next.items)
-	if p.content = next; next.good {
-		p.validator = answer.validator
+	switch {
+	case next.good:
+		p.validator, p.restless = answer.validator, false
+	case !next.isPending():
+		p.restless = false
+	case second && !p.restless:
+		p.restless = true
+		p.log.Warn("Each answer says something else; what one of them leaves out or changes stays until two in a row say the same")
 	}
 	return nil
 }
 
 // condition is the validator for the next request.
 func (p *poller) condition() validator {
-	if p.validator == (validator{}) || p.conditional == maxConditional {
+	if p.validator == "" || p.conditional == maxConditional {
 		p.conditional = 0
-		return validator{}
+		return ""
 	}
 	p.conditional++
 	return p.validator

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 )
@@ -73,6 +74,8 @@ func TestPace(t *testing.T) {
 		{"asked often", time.Second, middle, 0, 0, failed, time.Second},
 		{"told when", 20 * time.Second, 0, 3, 0, busy, 90 * time.Second},
 		{"told when, late", 20 * time.Second, middle, 3, 5 * time.Second, busy, 94500 * time.Millisecond},
+		{"told when, sooner than the backoff", 20 * time.Second, middle, 2, 0, &statusError{retryAfter: time.Second}, 8 * time.Second},
+		{"told when, asked rarely", time.Hour, middle, 20, 0, busy, time.Hour},
 		{"told when, at most", 20 * time.Second, middle, 0, 0, &statusError{retryAfter: maxRetryAfter}, maxRetryAfter},
 	} {
 		p := pace{every: c.every, random: func() float64 { return c.random }, failures: c.failures}
@@ -121,6 +124,14 @@ func TestClean(t *testing.T) {
 	} {
 		if got := s.clean(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"config.example:80": "config.example:80", "\xff\xfe.example": "?.example", "a\x1b[31m\u2028b": "a?[31m?b", "hunter2-token.example": "….example",
+		strings.Repeat("ä", 100): strings.Repeat("ä", 48) + hiddenValue,
+	} {
+		if got := s.host(name); got != want {
+			t.Errorf("host %q: %q, want %q", name, got, want)
 		}
 	}
 	long := make([]byte, 10000)

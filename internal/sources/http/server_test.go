@@ -25,7 +25,10 @@ type server struct {
 	// handshake makes what is spoken over a connection. Nil in place of a connection: nothing.
 	handshake func(net.Conn) net.Conn
 	act       behaviour
-	requests  []*http.Request
+	// behaves is closed once it is known how. Requests wait for that.
+	behaves  chan struct{}
+	known    sync.Once
+	requests []*http.Request
 	// stalled is told of each request that never comes to an end.
 	stalled chan struct{}
 	conns   map[net.Conn]bool
@@ -34,7 +37,15 @@ type server struct {
 
 func newServer(t testing.TB, act behaviour) *server {
 	t.Helper()
-	s := &server{t: t, act: act, conns: map[net.Conn]bool{}, handshake: plain, addr: "127.0.0.1:0", stalled: make(chan struct{}, 1)}
+	return newServerAt(t, "127.0.0.1:0", act)
+}
+
+func newServerAt(t testing.TB, addr string, act behaviour) *server {
+	t.Helper()
+	s := &server{t: t, act: act, conns: map[net.Conn]bool{}, handshake: plain, addr: addr, stalled: make(chan struct{}, 1), behaves: make(chan struct{})}
+	if act != nil {
+		s.behave(act)
+	}
 	s.open()
 	t.Cleanup(s.close)
 	return s
@@ -65,6 +76,7 @@ func (s *server) open() {
 
 // close ends all that is under way.
 func (s *server) close() {
+	s.known.Do(func() { close(s.behaves) })
 	s.mu.Lock()
 	s.ln.Close()
 	for c := range s.conns {
@@ -77,7 +89,6 @@ func (s *server) close() {
 func (s *server) serve(c net.Conn) {
 	s.mu.Lock()
 	s.conns[c] = true
-	handshake, act := s.handshake, s.act
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -85,8 +96,12 @@ func (s *server) serve(c net.Conn) {
 		s.mu.Unlock()
 		_ = c.Close()
 	}()
+	<-s.behaves
+	s.mu.Lock()
+	handshake, act := s.handshake, s.act
+	s.mu.Unlock()
 	conn := handshake(c)
-	if conn == nil {
+	if conn == nil || act == nil {
 		return
 	}
 	defer func() { _ = conn.Close() }()
@@ -112,12 +127,14 @@ func (s *server) behave(act behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.act = act
+	s.known.Do(func() { close(s.behaves) })
 }
 
 func (s *server) shake(handshake func(net.Conn) net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handshake = handshake
+	s.known.Do(func() { close(s.behaves) })
 }
 
 // last is the last request.
@@ -129,12 +146,6 @@ func (s *server) last() *http.Request {
 		s.t.Fatal("there was no request")
 	}
 	return s.requests[len(s.requests)-1]
-}
-
-func (s *server) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.requests)
 }
 
 // raw writes a text.

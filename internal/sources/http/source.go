@@ -35,9 +35,10 @@ type Config struct {
 	Node string
 	// Strict refuses manifests with unknown fields, and a whole body for one bad item.
 	Strict bool
-	// Known are the origins of the pods that an earlier life of podconfigd has stored of this source. While the first body has an item
-	// whose name can't be read, or a bad one for a strict reader, they are held. Nil: none, as if there were no earlier life.
-	Known []string
+	// Known are the origins of the pods and objects that are known of this source already, by an earlier life of podconfigd or a
+	// Source that this one takes the place of. They are held while it isn't sure what the first body has. It is called once, when Run
+	// begins. Nil: there are none.
+	Known func() []string
 	// CheckFrequency is how often the URL is asked. Zero: 20 s.
 	CheckFrequency time.Duration
 	// Timeout is how long a request may take, until the last byte of the answer. Zero: 10 s.
@@ -124,8 +125,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 		start := s.cfg.Clock.Now()
 		err := p.poll(ctx)
 		if ctx.Err() != nil {
-			// What was cut short tells nothing about the source.
-			return nil
+			return nil //nolint:nilerr // What was cut short tells nothing about the source.
 		}
 		now := s.cfg.Clock.Now()
 		set := manifest.Set{Source: s.cfg.Name, ReadTime: now, Err: err}
@@ -133,7 +133,11 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 			set.Origins = p.content.origins()
 		}
 		out(set)
-		timer := s.cfg.Clock.NewTimer(pace.next(now.Sub(start), err))
+		wait := pace.next(now.Sub(start), err)
+		if p.soon {
+			wait = secondLook
+		}
+		timer := s.cfg.Clock.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -156,6 +160,10 @@ func (s *Source) newPoller() *poller {
 		password, _ := u.User.Password()
 		hidden = append(hidden, u.User.Username(), password)
 	}
+	var known []string
+	if s.cfg.Known != nil {
+		known = s.cfg.Known()
+	}
 	return &poller{
 		log: s.cfg.Logger,
 		fetcher: &fetcher{
@@ -165,6 +173,6 @@ func (s *Source) newPoller() *poller {
 		},
 		content: newContent(manifest.Options{
 			Origin: s.location, OriginKind: manifest.URLKind, Node: s.cfg.Node, Strict: s.cfg.Strict,
-		}, s.cfg.Known),
+		}, known),
 	}
 }

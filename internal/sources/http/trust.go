@@ -35,7 +35,7 @@ func (t *trust) load() (*tls.Config, error) {
 	contents, err := t.read()
 	sum := sha256.Sum256(bytes.Join(contents, []byte{0}))
 	if err == nil && t.config != nil && sum == t.sum {
-		t.recover("TLS files are as before again")
+		t.recover("they are as before again")
 		return t.config, nil
 	}
 	var config *tls.Config
@@ -58,10 +58,10 @@ func (t *trust) load() (*tls.Config, error) {
 	return t.config, nil
 }
 
-func (t *trust) recover(message string) {
+func (t *trust) recover(how string) {
 	if t.problem != "" {
 		t.problem = ""
-		t.log.Info(message)
+		t.log.Info("TLS files can be used again", "how", how)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -96,5 +97,34 @@ func TestCertificateStaysAtHome(t *testing.T) {
 	r.expect()
 	if first, second := <-peers, <-peers; first != "client" || second != "" {
 		t.Errorf("the own host saw %q, the other one %q", first, second)
+	}
+}
+
+// A redirect by way of another host gets neither the headers nor the certificate on the own one.
+func TestCertificateByAnotherHost(t *testing.T) {
+	t.Parallel()
+	asks := func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }
+	ca, dir := newAuthority(t, "ca"), t.TempDir()
+	cert, key := ca.issue("client", time.Hour)
+	other, own := newServer(t, nil), newServer(t, nil)
+	peers := make(chan string, 2)
+	own.behave(func(c net.Conn, req *http.Request, gone <-chan struct{}) {
+		peers <- req.URL.Path + " " + peer(c) + req.Header.Get("X-Token")
+		if req.URL.Path == "/back" {
+			ok(list(pod("web", "v1")))(c, req, gone)
+			return
+		}
+		answering(302, "", "Location: https://"+other.addr)(c, req, gone)
+	})
+	other.behave(answering(302, "", "Location: https://"+own.addr+"/back"))
+	own.shake(ca.speaks("127.0.0.1", time.Hour, asks))
+	other.shake(ca.speaks("127.0.0.1", time.Hour, asks))
+	r := run(t, Config{
+		URL: "https://" + own.addr + "/first", CAFile: file(t, dir, "ca.pem", ca.pem), Headers: http.Header{"X-Token": {"token"}},
+		CertFile: file(t, dir, "client.pem", cert), KeyFile: file(t, dir, "key.pem", key),
+	})
+	r.expect("default/web=v1")
+	if first, back := <-peers, <-peers; !strings.HasPrefix(first, "/first client") || !strings.HasSuffix(first, "token") || back != "/back " {
+		t.Errorf("the requests were %q and %q", first, back)
 	}
 }

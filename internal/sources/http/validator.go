@@ -9,21 +9,16 @@ const (
 	maxConditional = 9
 )
 
-// validator is by what a server tells that a body is still the one that it sent. The zero one stands for no body.
-type validator struct {
-	// etag is an ETag, modified the value of Last-Modified, which is used only where there is no ETag.
-	etag, modified string
-}
+// validator is the ETag by which a server tells that a body is still the one that it sent. The empty one stands for no body.
+// Last-Modified isn't one: a second change within a second doesn't move it, and one back to an older file moves it back.
+type validator string
 
 func validatorOf(h http.Header) validator {
-	v := validator{etag: h.Get("ETag")}
-	if v.etag == "" {
-		v.modified = h.Get("Last-Modified")
+	etag := h.Get("ETag")
+	if len(etag) > maxValidator {
+		return ""
 	}
-	if len(v.etag) > maxValidator || len(v.modified) > maxValidator {
-		return validator{}
-	}
-	return v
+	return validator(etag)
 }
 
 // setOn makes a request conditional, if there is a body to be told of.
@@ -31,10 +26,7 @@ func (v validator) setOn(h http.Header) {
 	for _, name := range []string{"If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range", "Range"} {
 		h.Del(name)
 	}
-	switch {
-	case v.etag != "":
-		h.Set("If-None-Match", v.etag)
-	case v.modified != "":
-		h.Set("If-Modified-Since", v.modified)
+	if v != "" {
+		h.Set("If-None-Match", string(v))
 	}
 }

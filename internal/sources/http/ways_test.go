@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/podstream/podstream/internal/manifest"
 )
@@ -77,11 +78,17 @@ func ways(t *testing.T, own, stranger *authority) []way {
 		{name: "short Content-Length", act: raw(head(200, fmt.Sprint("Content-Length: ", len(good)/2)) + good), want: "this isn't valid"},
 		{name: "chunked cut off", act: raw(head(200, chunked) + fmt.Sprintf("%x\r\n%s\r\n", len(good), good)), want: "cut before the answer was complete"},
 		{name: "broken chunks", act: raw(head(200, chunked) + "nonsense\r\n" + good), want: "read the body"},
-		{name: "no length, cut off", act: raw(head(200) + good[:len(good)/2]), want: "doesn't tell how long it is"},
+		{name: "no length, cut off", act: raw(head(200) + good[:len(good)/2]), want: "this isn't valid"},
+		{name: "no length, YAML that is another each time", act: changing(head(200) + "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n" +
+			"spec: {containers: [{name: main, image: v%d}]}\n"), want: "doesn't tell how long it is"},
 		{name: "two lengths", act: raw(head(200, "Content-Length: 5", "Content-Length: 6") + good), want: "Content-Length"},
 
 		{name: "redirect loop", act: answering(302, "", "Location: /again"), want: "more than 10 redirects"},
-		{name: "redirect downgrade", tls: true, act: answering(301, "", "Location: http://127.0.0.1:1/"), want: "redirected from https to http://127.0.0.1:1"},
+		{name: "redirect downgrade", tls: true, act: answering(301, "", "Location: http://127.0.0.1:1/"), want: "redirected to 127.0.0.1:1: this leads from https to http"},
+		{name: "redirect to a host that isn't text", act: answering(302, "", "Location: http://%ff%fe.invalid/"), want: "redirected to "},
+		{name: "redirect to a long host", act: answering(302, "", "Location: http://"+strings.Repeat("a", 100000)+"/"), want: "redirected to aaa"},
+		{name: "redirect downgrade to another host each time", tls: true, act: hosts(301), want: "this leads from https to http"},
+		{name: "redirect to another host each time", act: hosts(302), want: "redirected to "},
 		{name: "redirect to another scheme", act: answering(302, "", "Location: file:///etc/passwd"), want: "neither http nor https"},
 		{name: "redirect to nowhere", act: answering(302, ""), want: "status 302 Found"},
 
@@ -108,13 +115,14 @@ func ways(t *testing.T, own, stranger *authority) []way {
 		{name: "cut gzip", act: ok(zipped[:len(zipped)-9], "Content-Encoding: gzip"), want: "cut before the answer was complete"},
 		{name: "empty gzip", act: ok("", "Content-Encoding: gzip"), want: "the body is empty"},
 		{name: "another encoding", act: ok(good, "Content-Encoding: br"), want: "encoding other than gzip"},
+		{name: "twice compressed", act: ok(gzipped(t, zipped), "Content-Encoding: gzip, gzip"), want: "encoding other than gzip"},
 
-		{name: "HTML by its type", act: ok(good, "Content-Type: text/html; charset=utf-8"), want: "this is an HTML page"},
+		{name: "HTML by its type", act: ok("Please log in", "Content-Type: text/html; charset=utf-8"), want: "this is an HTML page"},
 		{name: "HTML by its look", act: ok("\n <!DOCTYPE html><html><title>hunter2"), want: "this is an HTML page"},
 		{name: "empty", act: ok(""), want: "the body is empty"},
 		{name: "white space", act: ok(" \r\n\t\n"), want: "the body is empty"},
 		{name: "comments", act: ok("# nothing\n---\nnull\n"), want: "it has no document"},
-		{name: "wrong kind", act: ok(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}`), want: "nothing in the body can be used: kind"},
+		{name: "wrong kind", act: ok(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}`), want: "nothing in the body can be used: it has no Pod"},
 		{name: "a list without items", act: ok(`{"apiVersion":"v1","kind":"PodList"}`), want: "items: is missing"},
 		{name: "a Status", act: ok(`{"apiVersion":"v1","kind":"Status","status":"Failure","message":"hunter2"}`), want: "nothing in the body can be used"},
 		{name: "binary garbage", act: ok("\x7fELF\x02\x00\x00\xff\xfe"), want: "NUL byte"},
@@ -147,6 +155,11 @@ func changing(format string) behaviour {
 	return func(c net.Conn, _ *http.Request, _ <-chan struct{}) { fmt.Fprintf(c, format, n.Add(1)) }
 }
 
+// hosts redirects to another host each time.
+func hosts(status int) behaviour {
+	return changing(head(status, "Location: http://host-%d.invalid/", "Content-Length: 0"))
+}
+
 // plainly answers TLS as a server does that doesn't speak it.
 func plainly(c net.Conn) net.Conn {
 	_, _ = c.Read(make([]byte, 1024))
@@ -170,6 +183,10 @@ func TestWays(t *testing.T) {
 func (w way) test(t *testing.T, own *authority, ca string) {
 	good := ok(list(pod("web", "v1"), pod("db", "v1")))
 	s, scheme, speak := newServer(t, good), "http", plain
+	if w.refuse {
+		// Nobody else listens or connects from there, so the port is free while it is closed.
+		s = newServerAt(t, "127.0.0.2:0", good)
+	}
 	if w.tls {
 		scheme, speak = "https", own.speaks("127.0.0.1", time.Hour)
 	}
@@ -190,8 +207,8 @@ func (w way) test(t *testing.T, own *authority, ca string) {
 		if !strings.HasPrefix(err.Error(), "GET "+scheme+"://"+s.addr+"/pods?token=…: ") {
 			t.Errorf("the error doesn't name the URL: %v", err)
 		}
-		if len(err.Error()) > 400 {
-			t.Errorf("the error is long: %v", err)
+		if len(err.Error()) > 400 || !utf8.ValidString(err.Error()) {
+			t.Errorf("the error is long, or no text: %v", err)
 		}
 		if r.timer.wait < w.wait || w.wait == 0 && r.timer.wait > 22*time.Second {
 			t.Errorf("the next poll is after %v", r.timer.wait)

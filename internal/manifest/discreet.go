@@ -1,0 +1,93 @@
+package manifest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// isDiscreet tells whether nobody may be told what stands in a document: unless it is surely a Pod or a ConfigMap, it may be a Secret,
+// or what somebody meant to be one. One that has two kinds may be two documents without the separator between them.
+func isDiscreet(kind string, doubled []doubledKey) bool {
+	if kind != "Pod" && kind != ConfigMapKind.String() {
+		return true
+	}
+	// Which keys are doubled beyond maxDoubled isn't known.
+	return len(doubled) >= maxDoubled || slices.ContainsFunc(doubled, func(d doubledKey) bool { return d.path == "kind" })
+}
+
+// looksPod tells whether an item, which needs no kind, has what a Pod has and a Secret hasn't.
+func looksPod(item map[string]any) bool {
+	_, spec := item["spec"]
+	_, data := item["data"]
+	_, text := item["stringData"]
+	return spec && !data && !text
+}
+
+// otherKinds are those that people put beside pods most often. They can be named whatever else stands in the document.
+var otherKinds = []string{
+	"ConfigMapList (v1)", "CronJob (batch/v1)", "DaemonSet (apps/v1)", "Deployment (apps/v1)", "Ingress (networking.k8s.io/v1)",
+	"Job (batch/v1)", "List (v1)", "Namespace (v1)", "PersistentVolume (v1)", "PersistentVolumeClaim (v1)", "PodList (v1)",
+	"ReplicaSet (apps/v1)", "SecretList (v1)", "Service (v1)", "ServiceAccount (v1)", "StatefulSet (apps/v1)",
+}
+
+// kindText is a document's type in a message: hidden from the unquoted wording, unless it is one of otherKinds.
+func kindText(apiVersion, kind string) any {
+	text := kind + " (" + apiVersion + ")"
+	if slices.Contains(otherKinds, text) {
+		return word(text)
+	}
+	return text
+}
+
+// discreetPath is as much of a field's path as everybody may see of a discreet document: what knownPath knows, and one name behind it
+// that the document gives there, if it is fit to be a key of a Secret. Another name is more likely a value in a wrong place, and what
+// lies below a key is its value.
+func discreetPath(path string, tree map[string]any) string {
+	known := knownPath(path)
+	rest := path[len(known):]
+	if key, ok := strings.CutPrefix(rest, "["); ok {
+		// The way in which validation names a key. It may be one that isn't there, and should be.
+		if key, ok = strings.CutSuffix(key, "]"); ok && isDataKey(key) {
+			return path
+		}
+		return known
+	}
+	object, _ := lookUp(tree, known).(map[string]any)
+	rest = strings.TrimPrefix(rest, ".")
+	longest := ""
+	for key := range object {
+		// A key may have dots itself.
+		below, ok := strings.CutPrefix(rest, key)
+		if ok && (below == "" || below[0] == '.' || below[0] == '[') && len(key) > len(longest) && isDataKey(key) {
+			longest = key
+		}
+	}
+	if longest == "" {
+		return known
+	}
+	return strings.TrimPrefix(known+"."+longest, ".")
+}
+
+func isDataKey(key string) bool { return len(validation.IsConfigMapKey(key)) == 0 }
+
+// lookUp is the value that a path of known names and indexes leads to, or nil.
+func lookUp(value any, path string) any {
+	for _, name := range strings.FieldsFunc(path, func(c rune) bool { return strings.ContainsRune(".[]", c) }) {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i >= len(v) {
+				return nil
+			}
+			value = v[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}
