@@ -114,17 +114,12 @@ export class Holdings {
     }
   }
 
-  /** Removes what is missing of ready sources, and once all are ready the pods of those that aren't configured any more. */
+  /** Removes what a SET didn't have: of ready sources, and once all are ready of those that aren't configured any more. */
   #removeCertain(out) {
+    const allReady = this.#configured && [...this.#configured].every((source) => this.#ready.get(source));
     for (const key of this.#missing) {
-      if (this.#ready.get(this.#pods.get(key).source)) this.#remove(key, out);
-    }
-    if (!this.#configured) return;
-    for (const source of this.#configured) {
-      if (!this.#ready.get(source)) return;
-    }
-    for (const [key, pod] of this.#pods) {
-      if (!this.#configured.has(pod.source)) this.#remove(key, out);
+      const source = this.#pods.get(key).source;
+      if (this.#ready.get(source) || (allReady && !this.#configured.has(source))) this.#remove(key, out);
     }
   }
 

@@ -193,21 +193,21 @@ func TestReadinessIsOfOneStream(t *testing.T) {
 	w.end(syscall.SIGTERM)
 }
 
-// TestSourceGone: the pods of a source that isn't configured any more stay until all that are configured are ready.
+// TestSourceGone: the pods of a source that isn't configured any more, which a SET left out, stay until all that are configured are ready.
 func TestSourceGone(t *testing.T) {
 	w := watch(t, newScript(
 		func(s serverStream) error {
 			return send(s, errBroken, at(1, op(add, "file:old", pod("file:old", "one"))), synced(1, "file:old"))
 		},
 		func(s serverStream) error {
-			return send(s, nil, syncedNotReady(1, "file", "api"), heartbeat("file", "api"))
+			return send(s, nil, at(2, op(set, "file")), syncedNotReady(2, "file", "api"), heartbeat("file", "api"))
 		},
 	))
 	w.wantLines(
 		`{"revision":1,"op":"ADD","source":"file:old","pod":"default/one","uid":"one"}`,
 		`{"synced":["file:old"]}`,
 		`{"synced":["file"]}`,
-		`{"revision":1,"op":"REMOVE","source":"file:old","pod":"default/one","uid":"one"}`,
+		`{"revision":2,"op":"REMOVE","source":"file:old","pod":"default/one","uid":"one"}`,
 	)
 	w.end(syscall.SIGTERM)
 }

@@ -10,11 +10,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/disktest"
+	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
 // configure makes these the sources; "NAME@LOCATION" has a location.
@@ -117,6 +121,52 @@ func TestConfigureWithoutStore(t *testing.T) {
 	}
 }
 
+// TestMarksWithoutStore: that a source which isn't configured any more was ready once is known over trouble with the store, whether it
+// waits still or was taken over meanwhile; but not if it was given up.
+func TestMarksWithoutStore(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		did   func(*daemon)
+		ready string
+	}{
+		{"it waits", func(d *daemon) { d.set("file", "a: web(pad=200)") }, "file api http!"},
+		{"it is taken over", func(d *daemon) { d.configure("file", "api", "http") }, "file api http!"},
+		{"it is taken over and removed", func(d *daemon) {
+			d.configure("file", "api", "http")
+			d.configure("file", "api")
+		}, "file api http"},
+		{"it is given up", func(d *daemon) {
+			d.set("file", "a: web(pad=200)")
+			d.set("api", "")
+		}, "file api http"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := disktest.Small(t)
+			path := filepath.Join(dir, "podconfigd.db")
+			before := run(t, path)
+			before.set("file", "a: web()")
+			before.configure("file", "api", "http")
+			before.set("http", "x: job()")
+			before.stop()
+			d := run(t, path)
+			free := disktest.FillUp(t, dir)
+			// What can't be stored for sure.
+			d.set("file", "a: web() big(pad=200)")
+			d.wantDurable("on a full disk", false)
+			tc.did(d)
+			free()
+			d.clock.tick()
+			d.wantDurable("once there is room", true)
+			after := run(t, killed(t, path))
+			after.configure("file", "api", "http")
+			after.set("http", "y: [held]")
+			if got := after.sources(); got != tc.ready {
+				t.Errorf("after a restart, with an origin of http that can't be used, the sources are %s; want %s", got, tc.ready)
+			}
+		})
+	}
+}
+
 // TestConfigureLog: one line for each source that came or went, none for one that stayed.
 func TestConfigureLog(t *testing.T) {
 	d := run(t, newStore(t))
@@ -142,28 +192,95 @@ func TestConfigureLog(t *testing.T) {
 	}
 }
 
-// TestConfigureWhileSourcesSpeak: sets that come at the same time are merged or ignored, and no revision is lost.
+// TestConfigureWhileSourcesSpeak: sets that come at the same time are merged or ignored, and no revision is lost: who applies them all
+// has the pods of the end. Once each source has spoken again, all is as if nothing else had ever been.
 func TestConfigureWhileSourcesSpeak(t *testing.T) {
-	h := mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "file"}, {Name: "api"}}})
+	both := []merge.Source{{Name: "file"}, {Name: "api"}}
+	h := mergesvc.NewHub(mergesvc.Config{Sources: both})
 	var writers sync.WaitGroup
 	for _, source := range []string{"file", "api"} {
 		writers.Go(func() {
 			for i := range 100 {
-				h.Apply(mergetest.Set(source, int64(i), fmt.Sprintf("x: web(uid=%s,image=%d)", source, i)))
+				h.Apply(mergetest.Set(source, int64(i), fmt.Sprintf("x: web(uid=%s,image=%d)\ny: %s(image=%d)", source, i, source, i)))
 			}
 		})
 	}
 	for range 50 {
 		h.Configure([]merge.Source{{Name: "api"}})
-		h.Configure([]merge.Source{{Name: "file"}, {Name: "api"}})
+		h.Configure(both)
 	}
 	writers.Wait()
-	if h.History().Number() < 100 {
-		t.Errorf("there are %d revisions; want those of 100 configurations at least", h.History().Number())
-	}
-	for number := range h.History().Number() {
-		if rev, kept, _ := h.History().Next(number); !kept || rev.Number != number+1 {
-			t.Fatalf("after revision %d comes %v; want the next one", number, rev)
+	fresh := merge.New(both, merge.Stored{})
+	want := mergetest.At(&history.State{})
+	for _, source := range []string{"api", "file"} {
+		last := mergetest.Set(source, 1000, fmt.Sprintf("x: web(uid=%s)\nz: last-%s()", source, source))
+		h.Apply(last)
+		if err := want.Apply(fresh.Apply(last).Changes); err != nil {
+			t.Fatal(err)
 		}
 	}
+
+	consumer := mergetest.At(&history.State{})
+	for number := range h.History().Number() {
+		rev, kept, _ := h.History().Next(number)
+		if !kept || rev.Number != number+1 {
+			t.Fatalf("after revision %d comes %v; want the next one", number, rev)
+		}
+		if err := consumer.Apply(rev.Changes); err != nil {
+			t.Fatalf("who applied all revisions can't apply %d: %v", rev.Number, err)
+		}
+	}
+	if diff := cmp.Diff(contents(want.Pods), contents(consumer.Pods)); diff != "" {
+		t.Errorf("pods of who applied all revisions (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(contents(want.Pods), contents(mergetest.At(h.History().State()).Pods)); diff != "" {
+		t.Errorf("pods of the state (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(outlines(fresh.Sources()), outlines(h.Sources())); diff != "" {
+		t.Errorf("sources (-want +got):\n%s", diff)
+	}
+}
+
+// contents are the pods by UID: of which source, and with which digests.
+func contents(pods map[types.UID]*revision.Pod) map[types.UID]string {
+	out := map[types.UID]string{}
+	for uid, p := range pods {
+		out[uid] = fmt.Sprint(p, " of ", p.Source, " in ", p.Origin, " ", p.SpecDigest, " ", p.StatusDigest)
+	}
+	return out
+}
+
+// outlines are the sources without what depends on how often they changed.
+func outlines(sources []merge.SourceState) []string {
+	var out []string
+	for _, s := range sources {
+		out = append(out, fmt.Sprintf("%s ready=%v pods=%d findings=%v", s.Name, s.Ready, s.Pods, s.Findings))
+	}
+	return out
+}
+
+// TestPreviewBesideConfigure: a preview that is under way while sources are told to be elsewhere and change places reads none of what
+// changes. The race detector is what finds it out.
+func TestPreviewBesideConfigure(t *testing.T) {
+	h := mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "file"}, {Name: "api"}}})
+	h.Apply(mergetest.Set("api", 1, "x: web(uid=u1)"))
+	h.Apply(mergetest.Set("file", 1, "a: web() db()"))
+	origin := mergetest.Set("api", 2, "x: web(uid=u1) job()").Origins[0]
+	var previews sync.WaitGroup
+	previews.Go(func() {
+		for range 100 {
+			preview, err := h.Preview("api", []*manifest.Origin{origin}, nil)
+			if err != nil || len(preview.Changes) == 0 || len(preview.Changes[0].Pods) == 0 {
+				t.Errorf("the preview is %v, %v; want an ADD at least", preview.Changes, err)
+				return
+			}
+		}
+	})
+	for i := range 100 {
+		at := fmt.Sprint("/", i)
+		h.Configure([]merge.Source{{Name: "file", Location: at}, {Name: "api", Location: at}})
+		h.Configure([]merge.Source{{Name: "file", Location: at + "/elsewhere"}, {Name: "api", Location: at + "/elsewhere"}})
+		h.Configure([]merge.Source{{Name: "api", Location: at}, {Name: "file", Location: at}})
+	}
+	previews.Wait()
 }

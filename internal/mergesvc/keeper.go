@@ -24,13 +24,15 @@ type keeper struct {
 	stored string
 	// temporary is the instance for the times without a store: one for the whole process, as numbers go on.
 	temporary string
+	// forgotten are the sources that revisions since there is no store have forgotten: what it says of them is void.
+	forgotten map[string]bool
 	// lastErr keeps the log from telling the same every few seconds.
 	lastErr string
 }
 
 // openKeeper opens the store and returns what is in it, and the life that the process begins with.
 func openKeeper(cfg Config) (*keeper, *store.Contents, history.Life) {
-	k := &keeper{cfg: cfg.Store, log: cfg.Logger, metrics: cfg.Metrics, temporary: uuid.NewString()}
+	k := &keeper{cfg: cfg.Store, log: cfg.Logger, metrics: cfg.Metrics, temporary: uuid.NewString(), forgotten: map[string]bool{}}
 	temporary := k.temporaryLife()
 	if cfg.Store == nil {
 		return k, &store.Contents{}, temporary
@@ -55,7 +57,11 @@ func (k *keeper) temporaryLife() history.Life {
 
 // commit stores revisions. If it can't, they are to be published under the life that it returns.
 func (k *keeper) commit(revs []*revision.Revision) (life history.Life, changed bool) {
-	if k.store == nil || failpoint.Active(failpoint.SkipCommit) {
+	if failpoint.Active(failpoint.SkipCommit) {
+		return history.Life{}, false
+	}
+	if k.store == nil {
+		k.forget(revs)
 		return history.Life{}, false
 	}
 	start := time.Now()
@@ -68,7 +74,17 @@ func (k *keeper) commit(revs []*revision.Revision) (life history.Life, changed b
 	// It is opened anew before it is trusted again; what closing has to say of it is known already.
 	_ = k.store.Close()
 	k.store = nil
+	k.forget(revs)
 	return k.temporaryLife(), true
+}
+
+// forget notes what revisions that aren't stored have forgotten.
+func (k *keeper) forget(revs []*revision.Revision) {
+	for _, rev := range revs {
+		for _, name := range rev.Forgotten {
+			k.forgotten[name] = true
+		}
+	}
 }
 
 // restore tries to use the store again: it then holds the given state, and later revisions.
@@ -90,12 +106,18 @@ func (k *keeper) restore(st *history.State) (life history.Life, ok bool) {
 	if contents.Instance != k.stored || contents.Number > st.Number {
 		next.Instance = uuid.NewString()
 	}
+	if next.Instance == contents.Instance {
+		// What the store knew of a source is as complete as it was until the source speaks or goes: one that isn't configured any more
+		// may still wait for the others.
+		for name, n := range contents.ReadySources {
+			if !k.forgotten[name] {
+				next.ReadySources[name] = n
+			}
+		}
+	}
 	for _, s := range st.Sources {
 		if s.ReadyRevision > 0 {
 			next.ReadySources[s.Name] = s.ReadyRevision
-		} else if n, was := contents.ReadySources[s.Name]; was && s.Added == 0 && next.Instance == contents.Instance {
-			// It is there since the start and hasn't spoken; what the store knew of it is as complete as it was.
-			next.ReadySources[s.Name] = n
 		}
 	}
 	if err := opened.Replace(next); err != nil {
@@ -104,6 +126,7 @@ func (k *keeper) restore(st *history.State) (life history.Life, ok bool) {
 		return history.Life{}, false
 	}
 	k.store, k.stored, k.lastErr = opened, next.Instance, ""
+	clear(k.forgotten)
 	k.log.Info("the store can be written again: every revision is on disk before it is sent", "instance", next.Instance, "revision", st.Number)
 	return history.Life{Instance: next.Instance}, true
 }

@@ -31,15 +31,19 @@ func (h *Hub) logRevision(rev *revision.Revision) {
 
 // logConfigured writes one line for each source that went or came.
 func (h *Hub) logConfigured(before, after []merge.SourceState) {
-	tell := func(what string, list, others []merge.SourceState) {
-		for _, s := range list {
-			if !slices.ContainsFunc(others, func(o merge.SourceState) bool { return o.Name == s.Name }) {
-				h.log.Info(what, "source", s.Name, "location", s.Location, "pods", s.Pods)
-			}
-		}
+	for _, s := range without(before, after) {
+		h.log.Info("source removed", "source", s.Name, "location", s.Location, "pods", s.Pods)
 	}
-	tell("source removed", before, after)
-	tell("source added", after, before)
+	for _, s := range without(after, before) {
+		h.log.Info("source added", "source", s.Name, "location", s.Location, "pods", s.Pods)
+	}
+}
+
+// without are the sources of list that aren't among others.
+func without(list, others []merge.SourceState) []merge.SourceState {
+	return slices.DeleteFunc(slices.Clone(list), func(s merge.SourceState) bool {
+		return slices.ContainsFunc(others, func(o merge.SourceState) bool { return o.Name == s.Name })
+	})
 }
 
 // logConflicts writes one line for each conflict that is new, and one when none is left.

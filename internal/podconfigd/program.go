@@ -26,6 +26,9 @@ type Extra interface {
 type Hub struct {
 	// Apply merges a set. What it changes is published when Apply returns.
 	Apply func(manifest.Set)
+	// Configure makes these the configured sources, in order of priority. What it changes is published when Configure returns. The next
+	// reload makes those of the configuration and of the Extras the configured ones again.
+	Configure func([]merge.Source)
 	// Published is the revision that was published last, and the instance that counts it.
 	Published func() (instance string, revision uint64)
 }

@@ -47,7 +47,7 @@ func (i *injected) Sources() ([]merge.Source, error) {
 	return out, nil
 }
 
-// Run takes sets until ctx ends.
+// Run takes requests until ctx ends.
 func (i *injected) Run(ctx context.Context, hub podconfigd.Hub) error {
-	return inject.New(i.cfg).Run(ctx, hub.Apply, hub.Published)
+	return inject.New(i.cfg).Run(ctx, inject.Hub{Apply: hub.Apply, Configure: hub.Configure, Published: hub.Published})
 }

@@ -115,7 +115,7 @@ func New(cfg Config) *History {
 	for _, name := range cfg.Sources {
 		sources = append(sources, Source{Name: name})
 	}
-	h.eras = eras{{sources: sources}}
+	h.eras = eras{{from: cfg.Start.Number, sources: sources}}
 	h.trimTombstones()
 	h.cfg.Start = Start{}
 	return h
@@ -238,7 +238,7 @@ func (h *History) Sources() Sources {
 }
 
 // SourcesAt is the readiness of the sources that were configured after revision number, then or later. It is false if nobody knows any
-// more which those were, as the revisions since aren't kept: then it tells of the oldest that are known.
+// more which those were, as the revisions since aren't kept or were an earlier process's: then it tells of the oldest that are known.
 func (h *History) SourcesAt(number uint64) (sources Sources, known bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -61,6 +61,20 @@ func TestSourcesAt(t *testing.T) {
 	check(math.MaxUint64, "file=true+0 api=true+5 ", true)
 }
 
+// TestSourcesAtStart: which sources an earlier process had configured nobody knows; at its last revision they are this one's.
+func TestSourcesAtStart(t *testing.T) {
+	p := newPublisher(history.Config{Start: history.Start{Instance: "life", Number: 7}})
+	for number, want := range map[uint64]bool{0: false, 6: false, 7: true, 8: true} {
+		sources, known := p.SourcesAt(number)
+		if known != want || len(sources) != 2 || sources.Configured("http") || sources.AllReadyAt(number) {
+			t.Errorf("at revision %d the sources are %v (known: %v); want file and api, not ready (%v)", number, sources, known, want)
+		}
+	}
+	if st := p.State(); st.SourcesSince != 7 {
+		t.Errorf("the sources are those since revision %d; want 7", st.SourcesSince)
+	}
+}
+
 // TestConfigureNothing: to have no sources is a state like any other.
 func TestConfigureNothing(t *testing.T) {
 	p := newPublisher(history.Config{})

@@ -20,7 +20,7 @@ type State struct {
 	Pods []*revision.Pod
 	// Sources are those that were configured then.
 	Sources
-	// SourcesSince is the revision since which just these are; zero for the start.
+	// SourcesSince is the revision since which just these are: that of the start, or one that configured others.
 	SourcesSince uint64
 	// Tombstones are the removed pods that are remembered, in order of removal; all removals after Horizon are among them.
 	Tombstones []Tombstone

@@ -84,30 +84,32 @@ func (m *Merger) Conflicts() []string {
 	return out
 }
 
-// arbitrate looks at all offered pods and lets each name and UID go to the first that claims it, in order of priority.
-func (m *Merger) arbitrate() touchedPods {
-	var touched touchedPods
-	names, uids := map[string]*candidate{}, map[types.UID]*candidate{}
+// arbitrate looks at all offered pods and lets each name and UID go to the first that claims it, in order of priority. speaker is the
+// source whose set is merged; nil if there is none.
+//
+// A pod that only the store knows, and that lost its place, gets what nobody else claims: its source may have dropped it long since,
+// so it displaces no pod that another source has now. Once its source has spoken its priority counts.
+func (m *Merger) arbitrate(speaker *source) touchedPods {
+	a := arbiter{names: map[string]*candidate{}, uids: map[types.UID]*candidate{}}
 	for _, s := range m.sources {
 		s.conflicts = nil
-		for _, o := range s.origins {
-			for _, c := range o.offers {
-				if w := uids[c.pod.UID]; w != nil {
-					s.conflicts = append(s.conflicts, conflict{waits: c, winner: w, sameUID: true})
-					continue
-				}
-				if w := names[fullName(c.pod)]; w != nil && !isMirror(c) {
-					s.conflicts = append(s.conflicts, conflict{waits: c, winner: w})
-					continue
-				}
-				uids[c.pod.UID] = c
-				if !isMirror(c) {
-					names[fullName(c.pod)] = c
-				}
-				touched.want(c)
+		s.each(func(c *candidate) {
+			if s.heard(speaker) || continues(c, m.served[c.pod.UID]) {
+				a.claim(s, c)
 			}
-		}
+		})
 	}
+	for _, s := range m.sources {
+		if s.heard(speaker) {
+			continue
+		}
+		s.each(func(c *candidate) {
+			if !continues(c, m.served[c.pod.UID]) {
+				a.claim(s, c)
+			}
+		})
+	}
+	touched := a.touched
 	for uid, p := range m.served {
 		if !continues(touched.wanted[uid], p) {
 			touched.removed = append(touched.removed, uid)
@@ -117,4 +119,28 @@ func (m *Merger) arbitrate() touchedPods {
 		return strings.Compare(m.served[a].FullName(), m.served[b].FullName())
 	})
 	return touched
+}
+
+// arbiter gives names and UIDs to those that claim them, one after the other.
+type arbiter struct {
+	names   map[string]*candidate
+	uids    map[types.UID]*candidate
+	touched touchedPods
+}
+
+// claim lets the source's candidate be served, or notes for whom it waits.
+func (a *arbiter) claim(s *source, c *candidate) {
+	if w := a.uids[c.pod.UID]; w != nil {
+		s.conflicts = append(s.conflicts, conflict{waits: c, winner: w, sameUID: true})
+		return
+	}
+	if w := a.names[fullName(c.pod)]; w != nil && !isMirror(c) {
+		s.conflicts = append(s.conflicts, conflict{waits: c, winner: w})
+		return
+	}
+	a.uids[c.pod.UID] = c
+	if !isMirror(c) {
+		a.names[fullName(c.pod)] = c
+	}
+	a.touched.want(c)
 }

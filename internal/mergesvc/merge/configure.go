@@ -13,8 +13,8 @@ import (
 //
 // The pods of a source that went are removed at once, whoever else is ready: unlike a source that is missing after a restart, it
 // was taken away by somebody who saw what it had. A pod that waited for their names or UIDs is added in the same revision, and
-// one that loses its place to a source that stands before it now is removed. A new source has to speak before it is ready; of a
-// former one, which only the store knew, the stored pods are its own again.
+// one that loses its place to a source that stands before it now is removed: but only to one that has spoken. A new source has to
+// speak before it is ready; of a former one, which only the store knew, the stored pods are its own again.
 //
 // Whoever reads a source that went has stopped before: a set that comes later is ignored, unless the name is configured again.
 func (m *Merger) Configure(sources []Source) *revision.Revision {
@@ -25,25 +25,26 @@ func (m *Merger) Configure(sources []Source) *revision.Revision {
 	}
 	if slices.Equal(before, names) {
 		for i, s := range sources {
-			m.sources[i].Source = s
+			m.sources[i].Location = s.Location
 		}
 		return nil
 	}
-	old, contended := m.sources, m.claims.contended()
+	contended := m.claims.contended()
 	touched := m.replaceSources(sources)
-	m.dropFormer(&touched)
+	former := m.dropFormer(&touched)
 	if contended || m.claims.contended() {
-		touched = m.arbitrate()
+		touched = m.arbitrate(nil)
 	}
 	m.number++
 	var ops revision.Ops
 	settled := m.update(&ops, touched, m.number, nil, time.Time{})
 	rev := &revision.Revision{Number: m.number, Sources: names, Changes: ops.Changes(nil), Settled: settled}
-	for _, s := range old {
-		if !slices.Contains(m.sources, s) {
-			rev.Forgotten = append(rev.Forgotten, s.Name)
+	for _, name := range before {
+		if !slices.Contains(names, name) {
+			rev.Forgotten = append(rev.Forgotten, name)
 		}
 	}
+	rev.Forgotten = append(rev.Forgotten, former...)
 	for _, s := range m.sources {
 		if !s.former && !s.restored && !slices.Contains(before, s.Name) {
 			rev.Forgotten = append(rev.Forgotten, s.Name)
@@ -75,7 +76,7 @@ func (m *Merger) replaceSources(sources []Source) touchedPods {
 			m.sources = append(m.sources, &source{Source: s, byName: map[string]*origin{}})
 			continue
 		}
-		old[i].Source, old[i].former = s, false
+		old[i].Location, old[i].former = s.Location, false
 		m.sources = append(m.sources, old[i])
 	}
 	for _, s := range old {

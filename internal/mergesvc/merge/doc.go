@@ -11,5 +11,6 @@
 //
 // The rules are those of the kubelet's podStorage (pkg/kubelet/config), with these differences: an origin that can't be used
 // now is held, its last good pods stay; of two pods that claim one name or UID the one of the earlier source, then of the
-// earlier origin, is served, and the other waits; a pod that gets another name or source under its UID is another pod.
+// earlier origin, is served, and the other waits, as a stored pod that lost its place does until its source has spoken or the place is
+// free; a pod that gets another name or source under its UID is another pod.
 package merge

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -46,8 +47,13 @@ func New(sources []Source, stored Stored) *Merger {
 	for _, s := range sources {
 		m.sources = append(m.sources, &source{Source: s, byName: map[string]*origin{}, restored: stored.Complete[s.Name]})
 	}
+	for _, name := range slices.Sorted(maps.Keys(stored.Complete)) {
+		if stored.Complete[name] && m.source(name) == nil {
+			m.addFormer(name, true)
+		}
+	}
 	for _, p := range stored.Pods {
-		m.restore(p, stored.Complete[p.Source])
+		m.restore(p)
 	}
 	return m
 }
@@ -76,17 +82,18 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 	touched := src.replace(set.Origins, &m.claims)
 	becameReady := !src.ready && src.complete()
 	src.ready = src.ready || becameReady
+	var forgotten []string
 	if becameReady {
-		m.dropFormer(&touched)
+		forgotten = m.dropFormer(&touched)
 	}
 	if contended || m.claims.contended() {
-		touched = m.arbitrate()
+		touched = m.arbitrate(src)
 	}
 	rev := m.diff(src, touched, set.ReadTime, becameReady)
 	if rev == nil {
 		return nil
 	}
-	m.number = rev.Number
+	m.number, rev.Forgotten = rev.Number, forgotten
 	if becameReady {
 		src.readyRevision = rev.Number
 	}
@@ -169,7 +176,7 @@ func (m *Merger) appear(c *candidate, number uint64, speaker *source, read time.
 		read = src.lastRead
 	}
 	p := newPod(c, read, number)
-	if p.Stale = src != speaker && !src.spoken; !p.Stale {
+	if p.Stale = !src.heard(speaker); !p.Stale {
 		return p, revision.ADD
 	}
 	p.Object.Annotations[manifest.SeenAnnotation] = c.pod.Annotations[manifest.SeenAnnotation]
@@ -177,9 +184,9 @@ func (m *Merger) appear(c *candidate, number uint64, speaker *source, read time.
 }
 
 // continues tells whether c is a version of the served pod: under one UID, a pod of another source or with another name is
-// another pod. c may be nil.
+// another pod. Both may be nil.
 func continues(c *candidate, served *revision.Pod) bool {
-	return c != nil && c.source.Name == served.Source &&
+	return c != nil && served != nil && c.source.Name == served.Source &&
 		c.pod.Name == served.Object.Name && c.pod.Namespace == served.Object.Namespace
 }
 

@@ -38,7 +38,8 @@ func (m *Merger) Clone() *Merger {
 		served: maps.Clone(m.served), number: m.number,
 	}
 	for _, s := range m.sources {
-		// Origins and candidates never change once they are made.
+		// Origins and candidates never change once they are made. A candidate leads to the Merger's own source still: whoever works
+		// with the clone reads no more of that than its name, which never changes either.
 		clone := *s
 		clone.origins, clone.byName, clone.conflicts = slices.Clone(s.origins), maps.Clone(s.byName), slices.Clone(s.conflicts)
 		out.sources = append(out.sources, &clone)

@@ -141,11 +141,11 @@ func printRevision(rev *revision.Revision) string {
 	var b strings.Builder
 	if rev.Sources != nil {
 		fmt.Fprintf(&b, "revision %d: the sources are %v", rev.Number, rev.Sources)
-		if len(rev.Forgotten) > 0 {
-			fmt.Fprintf(&b, ", forgotten is %v", rev.Forgotten)
-		}
 	} else {
 		fmt.Fprintf(&b, "revision %d by %s, observed at %ds", rev.Number, rev.Source, rev.Observed.Unix())
+	}
+	if len(rev.Forgotten) > 0 {
+		fmt.Fprintf(&b, ", forgotten is %v", rev.Forgotten)
 	}
 	if rev.BecameReady {
 		b.WriteString(", became ready")

@@ -36,21 +36,31 @@ type origin struct {
 	wasGood bool
 }
 
-// complete tells whether all pods of the source are known: no origin is held that was never good. What such an origin had in an
-// earlier life may be running still, and must not be taken for gone, unless the store tells.
+// complete tells whether all pods of the source are known: no origin is held that was never good, and none says that it isn't. What
+// an origin had in an earlier life that was never good may be running still, and must not be taken for gone, unless the store tells.
 func (s *source) complete() bool { return s.unknown() == nil }
 
-// unknown is the first origin of which nobody knows what it had, or nil.
+// unknown is the first origin of which nobody knows what it had or has, or nil.
 func (s *source) unknown() *origin {
-	if s.restored {
-		return nil
-	}
 	for _, o := range s.origins {
-		if !o.wasGood {
+		if o.given.Unready || !o.wasGood && !s.restored {
 			return o
 		}
 	}
 	return nil
+}
+
+// heard tells whether the source has spoken, or does now, as it is the speaker: what it offers is its own word then, and not the
+// store's. speaker may be nil.
+func (s *source) heard(speaker *source) bool { return s.spoken || s == speaker }
+
+// each calls f with every pod that the source offers, in order.
+func (s *source) each(f func(*candidate)) {
+	for _, o := range s.origins {
+		for _, c := range o.offers {
+			f(c)
+		}
+	}
 }
 
 // candidate is one pod that one origin offers.

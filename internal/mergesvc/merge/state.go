@@ -64,11 +64,16 @@ func (m *Merger) Sources() []SourceState {
 
 // unready is why the source isn't ready though it could be read.
 func (s *source) unready() error {
-	if o := s.unknown(); o != nil && !s.ready {
+	o := s.unknown()
+	switch {
+	case o == nil || s.ready:
+		return nil
+	case o.given.Unready:
+		return fmt.Errorf("not ready: %s; pods left from before aren't removed until it is", o.given.Name)
+	default:
 		return fmt.Errorf("not ready: %s can't be used, and the pods that it had before podconfigd started aren't known; "+
 			"pods left from before aren't removed until it is mended or gone", o.given.Name)
 	}
-	return nil
 }
 
 func (s *source) findings() []Finding {

@@ -8,13 +8,19 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// restore makes a stored pod look as if its origin had just been given with it, and serves it as stale. complete tells whether all
-// pods of its source are stored.
-func (m *Merger) restore(stored *revision.Pod, complete bool) {
+// addFormer adds a source that only the store knows, even if it has no pods: that it was ready is forgotten with it. complete tells
+// whether all its pods are stored.
+func (m *Merger) addFormer(name string, complete bool) *source {
+	src := &source{Source: Source{Name: name}, former: true, restored: complete, byName: map[string]*origin{}}
+	m.sources = append(m.sources, src)
+	return src
+}
+
+// restore makes a stored pod look as if its origin had just been given with it, and serves it as stale.
+func (m *Merger) restore(stored *revision.Pod) {
 	src := m.source(stored.Source)
 	if src == nil {
-		src = &source{Source: Source{Name: stored.Source}, former: true, restored: complete, byName: map[string]*origin{}}
-		m.sources = append(m.sources, src)
+		src = m.addFormer(stored.Source, false)
 	}
 	o := src.byName[stored.Origin]
 	if o == nil {
@@ -31,18 +37,20 @@ func (m *Merger) restore(stored *revision.Pod, complete bool) {
 	m.served[p.UID()] = p
 }
 
-// dropFormer gives up the pods of sources that aren't configured any more, once every configured one is ready: until then one
-// of those may turn out to have them.
-func (m *Merger) dropFormer(touched *touchedPods) {
+// dropFormer gives up the sources that aren't configured any more, with their pods, once every configured one is ready, and returns
+// their names: until then one of those may turn out to have the pods.
+func (m *Merger) dropFormer(touched *touchedPods) (names []string) {
 	if slices.ContainsFunc(m.sources, func(s *source) bool { return !s.former && !s.ready }) {
-		return
+		return nil
 	}
 	for _, s := range m.sources {
 		if s.former {
 			m.drop(s, touched)
+			names = append(names, s.Name)
 		}
 	}
 	m.sources = slices.DeleteFunc(m.sources, func(s *source) bool { return s.former })
+	return names
 }
 
 // spokenFor are the stale pods of a source that has spoken, as they are from now on.

@@ -15,7 +15,7 @@ import (
 
 // Origins reads the notation, one origin a line:
 //
-//	ORIGIN: POD(KEY=VALUE,…) POD(…) [held] [error: MESSAGE] [warning: MESSAGE] [ignored: MESSAGE]
+//	ORIGIN: POD(KEY=VALUE,…) POD(…) [held] [unready] [error: MESSAGE] [warning: MESSAGE] [ignored: MESSAGE]
 //
 // POD is the pod's name. The keys are uid (default: the name), ns (default: default), image, phase, node, rv (the
 // resourceVersion), deleting (the grace period in seconds; sets a deletionTimestamp), mirror and hash (those annotations of
@@ -89,8 +89,12 @@ func origin(line string) (*manifest.Origin, error) {
 }
 
 func addTag(o *manifest.Origin, tag string) error {
-	if tag == "held" {
+	switch tag {
+	case "held":
 		o.Held = true
+		return nil
+	case "unready":
+		o.Unready = true
 		return nil
 	}
 	kind, message, _ := strings.Cut(tag, ": ")

@@ -46,8 +46,8 @@ type Revision struct {
 	// Sources are the configured sources from this revision on, in order of priority. Nil: as before. Not nil: that is what made
 	// the revision; there may be no ops.
 	Sources []string
-	// Forgotten are the sources of which it is void that they were ready once: those that go with this revision, and those of Sources
-	// that begin anew.
+	// Forgotten are the sources of which it is void that they were ready once: those that go with this revision, former ones that only
+	// the store knew among them, and those of Sources that begin anew.
 	Forgotten []string
 	// Published is when it was published. Set by whoever publishes it.
 	Published time.Time

@@ -40,6 +40,10 @@ type Unit struct {
 	Trace    revision.Trace
 	// Sources are those at Number or at a later revision.
 	Sources history.Sources
+	// Before are those that the consumer has been told of. A source that was ready and isn't configured any more is said to be ready
+	// still by the REMOVEs of its pods: they are complete, and a consumer that doesn't follow the list of sources must not wait for it
+	// ever after. Nil: they are Sources.
+	Before history.Sources
 	// Cursor stands on the last message. Nil leaves it to the synced that follows at once.
 	Cursor *podconfigv1.Cursor
 }
@@ -117,7 +121,7 @@ func encode(p *revision.Pod, op revision.Op, e revision.Encoding) ([]byte, error
 
 func updateHeader(u Unit, c revision.Change) *podconfigv1.PodUpdate {
 	m := &podconfigv1.PodUpdate{
-		Op: podconfigv1.PodOperation(c.Op), Source: c.Source, SourceReady: u.Sources.ReadyAt(c.Source, u.Number),
+		Op: podconfigv1.PodOperation(c.Op), Source: c.Source, SourceReady: u.ready(c.Source),
 	}
 	if !u.Observed.IsZero() {
 		m.ObservedTime = timestamppb.New(u.Observed)
@@ -126,6 +130,14 @@ func updateHeader(u Unit, c revision.Change) *podconfigv1.PodUpdate {
 		m.TraceContext = &podconfigv1.TraceContext{Traceparent: u.Trace.Parent, Tracestate: u.Trace.State}
 	}
 	return m
+}
+
+// ready is what the unit says of a source.
+func (u Unit) ready(source string) bool {
+	if u.Sources.Configured(source) {
+		return u.Sources.ReadyAt(source, u.Number)
+	}
+	return u.Before.ReadyAt(source, u.Number)
 }
 
 // frame puts the message together. With a cursor it is the last one of its unit; without, more follow.

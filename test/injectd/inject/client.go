@@ -13,13 +13,14 @@ import (
 	"time"
 )
 
-// ErrRefused is in the error of Apply if the request wasn't understood. Nothing was applied, and the Client can be used again.
-var ErrRefused = errors.New("the set was refused")
+// ErrRefused is in the error of Apply and Configure if the request wasn't understood. Nothing was applied, and the Client can be used
+// again.
+var ErrRefused = errors.New("the request was refused")
 
 // retry is the time between two attempts to connect.
 const retry = 5 * time.Millisecond
 
-// Client is a connection to a Source. It is safe for concurrent use; one set follows the other.
+// Client is a connection to a Source. It is safe for concurrent use; one request follows the other.
 type Client struct {
 	conn net.Conn
 
@@ -52,24 +53,42 @@ func Dial(ctx context.Context, address string) (*Client, error) {
 // Apply has the set merged, and returns once what it changed is published. Its error wraps ErrRefused if the set wasn't
 // understood; after any other one the connection is lost, and the set was applied or not.
 func (c *Client) Apply(set Set) (Published, error) {
+	published, err := c.ask(set)
+	if err != nil {
+		return Published{}, fmt.Errorf("apply a set of source %s: %w", set.Source, err)
+	}
+	return published, nil
+}
+
+// Configure makes these of the injected sources the configured ones, in order of priority, and returns once that is published. Its
+// errors are as those of Apply.
+func (c *Client) Configure(sources []string) (Published, error) {
+	published, err := c.ask(configuration{Configure: append([]string{}, sources...)})
+	if err != nil {
+		return Published{}, fmt.Errorf("configure the sources %v: %w", sources, err)
+	}
+	return published, nil
+}
+
+func (c *Client) ask(request any) (Published, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var answer struct {
 		Published
 		failure
 	}
-	err := c.out.Encode(set)
+	err := c.out.Encode(request)
 	if err == nil {
 		err = c.in.Decode(&answer)
 	}
 	if err != nil {
-		return Published{}, fmt.Errorf("apply a set of source %s: %w", set.Source, err)
+		return Published{}, err
 	}
 	if answer.Error != "" {
-		return Published{}, fmt.Errorf("apply a set of source %s: %w: %s", set.Source, ErrRefused, answer.Error)
+		return Published{}, fmt.Errorf("%w: %s", ErrRefused, answer.Error)
 	}
 	return answer.Published, nil
 }
 
-// Close ends the connection; an Apply under way fails.
+// Close ends the connection; a request under way fails.
 func (c *Client) Close() error { return c.conn.Close() }

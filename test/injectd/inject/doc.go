@@ -2,11 +2,15 @@
 // timestamps among them, held origins, and sources that can't be read.
 //
 // A Source runs within podconfigd (the program injectd) and takes sets from a Unix socket; a Client, in the test, sends them.
-// Each line is one JSON object. The request is a manifest.Set, the full set of one source:
+// Each line is one JSON object. The request is either a manifest.Set, the full set of one source:
 //
 //	{"source":"api","error":"","origins":[{"name":"default/web","held":false,"pods":[{"metadata":{…},"spec":{…},"status":{…}}]}]}
 //
-// The answer comes once the set has been merged and published, and tells how far podconfigd is; or it tells why the request
+// or which of the injected sources are configured from now on, in order of priority; podconfigd has no others then:
+//
+//	{"configure":["api","file:a"]}
+//
+// The answer comes once the set has been merged, or the sources configured, and that is published; it tells how far podconfigd is. Or it tells why the request
 // can't be understood, and then nothing has been applied:
 //
 //	{"instance":"6fb1…","revision":7}

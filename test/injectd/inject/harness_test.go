@@ -34,8 +34,13 @@ func startHub(t *testing.T, names ...string) (string, *mergesvc.Hub) {
 		sources = append(sources, merge.Source{Name: name})
 	}
 	h := mergesvc.NewHub(mergesvc.Config{Sources: sources})
-	path := startSource(t, h.Apply, published(h.History()), names...)
+	path := startSource(t, inject.Hub{Apply: h.Apply, Configure: h.Configure, Published: published(h.History())}, names...)
 	return path, h
+}
+
+// nowhere is a hub that doesn't merge what it is given, and whose sources can't be changed.
+func nowhere(apply func(manifest.Set)) inject.Hub {
+	return inject.Hub{Apply: apply, Published: func() (string, uint64) { return "i", 1 }}
 }
 
 func published(h *history.History) func() (string, uint64) {
@@ -46,13 +51,13 @@ func published(h *history.History) func() (string, uint64) {
 }
 
 // startSource runs a Source until the test ends.
-func startSource(t *testing.T, apply func(manifest.Set), published func() (string, uint64), names ...string) string {
+func startSource(t *testing.T, hub inject.Hub, names ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "i.sock")
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- inject.New(inject.Config{Sources: names, Listen: "unix://" + path}).Run(ctx, apply, published)
+		ended <- inject.New(inject.Config{Sources: names, Listen: "unix://" + path}).Run(ctx, hub)
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -62,6 +62,35 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestConfigure: the answer tells the revision that other sources made; the same ones again make none. Sets of a source that isn't
+// configured now are taken, and change nothing.
+func TestConfigure(t *testing.T) {
+	path, h := startHub(t, "file:a", "api")
+	c := dial(t, path)
+	configure := func(want uint64, sources ...string) {
+		t.Helper()
+		if p, err := c.Configure(sources); err != nil || p.Revision != want {
+			t.Errorf("to configure %v gives revision %d, %v; want %d", sources, p.Revision, err, want)
+		}
+	}
+	apply(t, c, set("file:a", "web"))
+	configure(1, "file:a", "api")
+	configure(2, "api")
+	if got := apply(t, c, set("file:a", "web")); got.Revision != 2 {
+		t.Errorf("a set of a source that went makes revision %d; want none after 2", got.Revision)
+	}
+	configure(3, "api", "file:a")
+	apply(t, c, set("file:a", "web"))
+	configure(5)
+	want := []string{"1 ADD file:a: web", "2 REMOVE file:a: web", "4 ADD file:a: web", "5 REMOVE file:a: web"}
+	if diff := cmp.Diff(want, ops(t, h)); diff != "" {
+		t.Errorf("ops (-want +got):\n%s", diff)
+	}
+	if got := h.Sources(); len(got) != 0 {
+		t.Errorf("the sources are %v; want none", got)
+	}
+}
+
 // TestHeldOrigin: what a held origin had stays, what it has now is added, and ListSources gets a reason.
 func TestHeldOrigin(t *testing.T) {
 	path, h := startHub(t, "api")
@@ -101,7 +130,7 @@ func TestDigests(t *testing.T) {
 // sent that, and also after the source couldn't be read; and only then.
 func TestOriginsKeepTheirPointers(t *testing.T) {
 	var sets []manifest.Set // of one source: applied one after another
-	path := startSource(t, func(s manifest.Set) { sets = append(sets, s) }, func() (string, uint64) { return "i", 1 }, "api")
+	path := startSource(t, nowhere(func(s manifest.Set) { sets = append(sets, s) }), "api")
 	c, other := dial(t, path), dial(t, path)
 	changed := set("api", "web", "db")
 	changed.Origins[1].Held = true

@@ -10,10 +10,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
 // Config says what a Source injects.
@@ -39,15 +41,20 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// hub is where sets go, and what they lead to.
-type hub struct {
-	apply     func(manifest.Set)
-	published func() (instance string, revision uint64)
+// Hub is where requests go, and what they lead to.
+type Hub struct {
+	// Apply merges a set, and returns when what it changes is published.
+	Apply func(manifest.Set)
+	// Configure makes these the configured sources, in order of priority, and returns when that is published. Nil: they can't be
+	// changed, and requests to do so are refused.
+	Configure func([]merge.Source)
+	// Published is the revision that was published last, and the instance that counts it.
+	Published func() (instance string, revision uint64)
 }
 
-// Run takes sets until ctx ends, and then returns nil. It hands each to apply, and answers with what published tells after
+// Run takes requests until ctx ends, and then returns nil. It hands each to the hub, and answers with what is published after
 // that. A socket that a killed process left at its path is replaced.
-func (s *Source) Run(ctx context.Context, apply func(manifest.Set), published func() (instance string, revision uint64)) error {
+func (s *Source) Run(ctx context.Context, hub Hub) error {
 	l, err := listen(s.cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("inject at %s: %w", s.cfg.Listen, err)
@@ -62,7 +69,7 @@ func (s *Source) Run(ctx context.Context, apply func(manifest.Set), published fu
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
-			connections.Go(func() { s.serve(ctx, conn, hub{apply, published}) })
+			connections.Go(func() { s.serve(ctx, conn, hub) })
 		case ctx.Err() != nil:
 			return nil
 		default:
@@ -86,7 +93,7 @@ func listen(address string) (net.Listener, error) {
 }
 
 // serve answers the requests of one connection until that ends or ctx does.
-func (s *Source) serve(ctx context.Context, conn net.Conn, to hub) {
+func (s *Source) serve(ctx context.Context, conn net.Conn, to Hub) {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
@@ -98,7 +105,7 @@ func (s *Source) serve(ctx context.Context, conn net.Conn, to hub) {
 		}
 		var answer any
 		if err == nil {
-			answer, err = s.inject(line, to)
+			answer, err = s.take(line, to)
 		}
 		if err != nil {
 			answer = failure{Error: err.Error()}
@@ -109,15 +116,34 @@ func (s *Source) serve(ctx context.Context, conn net.Conn, to hub) {
 	}
 }
 
-// inject applies the set of one request.
-func (s *Source) inject(line []byte, to hub) (Published, error) {
+// take does what one request says.
+func (s *Source) take(line []byte, to Hub) (Published, error) {
 	var req request
-	if err := decode(line, &req); err != nil {
+	err := decode(line, &req)
+	switch {
+	case err != nil:
+	case req.Configure != nil:
+		err = s.configure(req, to)
+	default:
+		return s.inject(req, to)
+	}
+	if err != nil {
 		return Published{}, err
 	}
+	return to.now(), nil
+}
+
+func (h Hub) now() Published {
+	var p Published
+	p.Instance, p.Revision = h.Published()
+	return p
+}
+
+// inject applies a set. The answer is that of this set: none of its source comes in between.
+func (s *Source) inject(req request, to Hub) (Published, error) {
 	f := s.feeds[req.Source]
 	if f == nil {
-		return Published{}, fmt.Errorf("source %q isn't injected: these are %v", req.Source, s.cfg.Sources)
+		return Published{}, s.unknown(req.Source)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,8 +151,32 @@ func (s *Source) inject(line []byte, to hub) (Published, error) {
 	if err != nil {
 		return Published{}, err
 	}
-	to.apply(set)
-	var p Published
-	p.Instance, p.Revision = to.published()
-	return p, nil
+	to.Apply(set)
+	return to.now(), nil
+}
+
+// configure makes other sources the configured ones.
+func (s *Source) configure(req request, to Hub) error {
+	if to.Configure == nil {
+		return errors.New("the sources can't be changed here")
+	}
+	if req.Source != "" || req.Error != "" || req.Origins != nil {
+		return errors.New("a request to configure sources is no set")
+	}
+	var sources []merge.Source
+	for i, name := range req.Configure {
+		if s.feeds[name] == nil {
+			return s.unknown(name)
+		}
+		if slices.Contains(req.Configure[:i], name) {
+			return fmt.Errorf("source %q is there twice", name)
+		}
+		sources = append(sources, merge.Source{Name: name, Location: s.cfg.Listen})
+	}
+	to.Configure(sources)
+	return nil
+}
+
+func (s *Source) unknown(name string) error {
+	return fmt.Errorf("source %q isn't injected: these are %v", name, s.cfg.Sources)
 }

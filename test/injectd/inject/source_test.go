@@ -31,6 +31,10 @@ func TestBadRequests(t *testing.T) {
 		{`{"source":"api","origin":[]}`, `unknown field "origin"`},
 		{`{"source":"api","source":"file:a"}`, `duplicate field "source"`},
 		{`{"source":"api","error":"down","origins":[{"name":"a"}]}`, "has no origins"},
+		{`{"configure":["api","http"]}`, `source "http" isn't injected`},
+		{`{"configure":["api","api"]}`, `source "api" is there twice`},
+		{`{"configure":["api"],"source":"api"}`, "is no set"},
+		{`{"configure":"api"}`, "cannot unmarshal string"},
 		{`{"source":"api","origins":[7]}`, "origins[0]: "},
 		{`{"source":"api","origins":[null]}`, "origins[0]: has no name"},
 		{`{"source":"api","origins":[{"name":"a"},{"pods":[]}]}`, "origins[1]: has no name"},
@@ -80,10 +84,18 @@ func TestApplyRefused(t *testing.T) {
 	}
 }
 
+// TestConfigureRefused: where the sources can't be changed a request to do so is refused.
+func TestConfigureRefused(t *testing.T) {
+	c := dial(t, startSource(t, nowhere(func(manifest.Set) {}), "api"))
+	if _, err := c.Configure([]string{"api"}); !errors.Is(err, inject.ErrRefused) || !strings.Contains(err.Error(), "can't be changed") {
+		t.Errorf("Configure gives %v; want ErrRefused with the reason", err)
+	}
+}
+
 // TestHalfALine: what a client that dies has written so far is not a set.
 func TestHalfALine(t *testing.T) {
 	applied := make(chan manifest.Set, 1)
-	path := startSource(t, func(s manifest.Set) { applied <- s }, func() (string, uint64) { return "i", 1 }, "api")
+	path := startSource(t, nowhere(func(s manifest.Set) { applied <- s }), "api")
 	c := dialRaw(t, path)
 	if _, err := c.conn.Write([]byte(`{"source":"api"}`)); err != nil {
 		t.Fatal(err)
@@ -106,7 +118,7 @@ func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	source := inject.New(inject.Config{Sources: []string{"api"}, Listen: "unix://" + path})
-	go func() { ended <- source.Run(ctx, func(manifest.Set) {}, func() (string, uint64) { return "i", 1 }) }()
+	go func() { ended <- source.Run(ctx, nowhere(func(manifest.Set) {})) }()
 	c := dial(t, path)
 	apply(t, c, set("api"))
 	cancel()
@@ -136,7 +148,7 @@ func TestListen(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	source := inject.New(inject.Config{Sources: []string{"api"}, Listen: "unix://" + left})
-	go func() { ended <- source.Run(ctx, func(manifest.Set) {}, func() (string, uint64) { return "i", 1 }) }()
+	go func() { ended <- source.Run(ctx, nowhere(func(manifest.Set) {})) }()
 	apply(t, dial(t, left), set("api"))
 	cancel()
 	if err := <-ended; err != nil {
@@ -148,7 +160,7 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, address := range []string{"", "unix://relative", "tcp://127.0.0.1:0", file, "unix://" + file} {
-		err := inject.New(inject.Config{Listen: address}).Run(t.Context(), nil, nil)
+		err := inject.New(inject.Config{Listen: address}).Run(t.Context(), inject.Hub{})
 		if err == nil || !strings.Contains(err.Error(), "inject at "+address) {
 			t.Errorf("Run at %q returns %v; want an error that names the address", address, err)
 		}

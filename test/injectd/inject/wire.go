@@ -39,11 +39,18 @@ type Published struct {
 	Revision uint64 `json:"revision"`
 }
 
-// request is a Set whose origins are as they came.
+// request is a Set whose origins are as they came, or the sources to configure.
 type request struct {
 	Source  string            `json:"source"`
 	Error   string            `json:"error"`
 	Origins []json.RawMessage `json:"origins"`
+	// Configure is nil in a Set.
+	Configure []string `json:"configure"`
+}
+
+// configuration is the request of Client.Configure.
+type configuration struct {
+	Configure []string `json:"configure"`
 }
 
 // failure is the answer to a request that can't be understood.
