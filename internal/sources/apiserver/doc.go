@@ -18,20 +18,24 @@
 //
 // Initial state comes by a streaming list where the server has it (WatchList), else by a list in pages of 500: a server that
 // refuses the stream (400, 422, or 500 where its etcd is too old) is asked for the list at once, and one whose stream ends
-// three times before it is complete as well. A list takes the server's cache as it is (resourceVersion=0), as the kubelet
-// does; a streaming list is consistent. After 410 Gone the state is read anew, and what was deleted meanwhile is gone.
+// three times before it is complete as well. So is one that begins a stream and then, before it is complete, says nothing for 30 s,
+// or takes more than 5 min: that is a Set with an Err, and for the next 10 min lists are asked for only. The first reading is
+// consistent, by list as by stream, where the kubelet's takes the server's cache as it is (resourceVersion=0): a replica that lags
+// behind would have pods removed that are only missing in its cache. Later ones may come from a cache, and are never older than what
+// was read before. After 410 Gone the state is read anew, and what was deleted meanwhile is gone.
 //
 // # When the server is away
 //
-// The first request that fails makes a Set with an Err, and the next good reading ends it; a Set follows if the reason changes.
-// Pods are kept meanwhile. Retries begin after 0.8 to 1.6 s and double up to 15 to 30 s; after two minutes without one
-// they begin anew. Where the server names a time (Retry-After) no request is made before it, up to a minute. More than ten
-// watches at once are begun at one a second.
+// The first request that fails makes a Set with an Err, and the next good reading ends it; a Set follows if the reason changes
+// (package reason tells that). Pods are kept meanwhile. Retries begin after 0.8 to 1.6 s and double up to 15 to 30 s; after two
+// minutes without one they begin anew. Where the server names a time (Retry-After) no request is made before it, up to a minute.
+// More than ten watches at once are begun at one a second.
 //
 // A connection that has died silently is noticed within 45 s: by HTTP/2 pings (30 s without a frame, then 15 s for the answer;
 // HTTP2_READ_IDLE_TIMEOUT_SECONDS and HTTP2_PING_TIMEOUT_SECONDS change that), and by TCP keep-alive (15 s, then 3 probes 10 s
-// apart) where there is no HTTP/2. If no new one can be made within 10 s, or 20 s with TLS, that is a Set with an Err. A server that keeps the connection and says nothing is asked anew when its watch should have
-// ended (5 to 10 min, and half a minute more), and when a list has taken 5 min.
+// apart) where there is no HTTP/2. If no new one can be made within 10 s, or 20 s with TLS, that is a Set with an Err. A server
+// that keeps the connection and says nothing is asked anew when its watch should have ended (5 to 10 min, and half a minute more),
+// and when a list has taken 5 min.
 //
 // A token file is read each minute, and at once after a 401; client certificates when a connection is made, which they are anew
 // after a 401, and every 5 min.
@@ -40,7 +44,9 @@
 //
 // RunObjects has a reflector and a goroutine for each wanted object, which selects it by name, as the kubelet's manager does
 // (pkg/kubelet/util/manager): the node authorizer grants no more. The first hundred begin at once, further ones at 50 a second.
-// One that is immutable isn't watched once it was read. All callers are called from RunObjects' own goroutine.
+// One that is immutable isn't watched once it was read, and stays told as it is. If it is deleted and made anew under its name, that
+// is seen when it has ceased to be wanted and is wanted again; the kubelet reads it again no sooner. All callers are called from
+// RunObjects' own goroutine.
 //
 // All goroutines have ended when Run and RunObjects return, but for a request that was just cancelled and for the one in which
 // client-go looks after certificate files: that one ends when the Source is garbage. What client-go logs goes to the Source's

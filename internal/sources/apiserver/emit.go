@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/sources/reason"
 )
 
 // emitter hands batches over as sets. One goroutine uses it.
@@ -21,7 +22,7 @@ type emitter struct {
 
 	// origins are in the order of their names. A slice that was handed over isn't changed.
 	origins []*manifest.Origin
-	// failing is the Err of the last set; logged is the one that was logged, until the server is watched again.
+	// failing is the reason for the Err of the last set; logged is the one that was logged, until the server is watched again.
 	failing, logged string
 }
 
@@ -45,10 +46,11 @@ func (e *emitter) emit(b batch) {
 		return
 	}
 	err := away(e.address, b.err)
-	if e.failing == err.Error() {
+	why := reason.Of(err)
+	if e.failing == why {
 		return
 	}
-	e.failing = err.Error()
+	e.failing = why
 	e.out(manifest.Set{Source: Name, ReadTime: now, Err: err})
 	if e.logged != e.failing {
 		e.logged = e.failing

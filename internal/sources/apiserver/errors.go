@@ -18,11 +18,10 @@ var (
 	// errCut is a watch that client-go takes for one that ended at once, as its connection broke.
 	errCut = errors.New("it cut the connection")
 	// errUnfinished makes a reflector ask for a list.
-	errUnfinished = fmt.Errorf("%d streaming lists ended before they were complete", maxUnfinished)
+	errUnfinished = errors.New("streaming lists aren't completed; a list is asked for")
 )
 
-// away is what is said of a server that can't be read: what failed, once for each reason. So it has no port of this side in it,
-// which is another one each time.
+// away is what is said of a server that can't be read: what failed.
 func away(address string, err error) error {
 	if answered(err) {
 		return fmt.Errorf("the API server at %s answers: %w; its pods are kept", address, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
+	"github.com/podstream/podstream/internal/sources/reason"
 )
 
 // follower is where the reflector of one object puts it. One goroutine at a time uses it, but for stop.
@@ -27,6 +28,8 @@ type follower struct {
 	version string
 	// refused is the reason that was logged.
 	refused string
+	// done: it isn't followed any more, and nothing more is told of it. RunObjects' goroutine alone uses it.
+	done bool
 }
 
 var _ cache.ReflectorStore = (*follower)(nil)
@@ -69,7 +72,7 @@ func (f *follower) failed(err error) {
 	if !apierrors.IsForbidden(err) {
 		return
 	}
-	f.refuse("an object can't be read", err)
+	f.refuse("it can't be read", err)
 }
 
 func (f *follower) put(obj any) error {
@@ -85,7 +88,7 @@ func (f *follower) put(obj any) error {
 	object, err := asObject(obj)
 	if err != nil {
 		// Nothing is told of it. What was told stands.
-		f.refuse("an object can't be taken", err)
+		f.refuse("it can't be taken", err)
 		return nil
 	}
 	f.tell(version, object)
@@ -100,12 +103,13 @@ func (f *follower) tell(version string, object *manifest.Object) {
 	f.news.put(f, object)
 }
 
-func (f *follower) refuse(message string, err error) {
-	if f.refused == err.Error() {
+func (f *follower) refuse(what string, err error) {
+	why := reason.Of(err)
+	if f.refused == why {
 		return
 	}
-	f.refused = err.Error()
-	f.log.Warn(message, "err", err)
+	f.refused = why
+	f.log.Warn("object isn't followed now", "why", what, "err", err)
 }
 
 func (f *follower) is(meta metav1.Object) bool {

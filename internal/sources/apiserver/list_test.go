@@ -1,16 +1,24 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kwatch "k8s.io/apimachinery/pkg/watch"
 
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
-func isList(r apitest.Request) bool      { return r.Verb == "list" }
-func isStream(r apitest.Request) bool    { return r.InitialEvents }
-func isOpenWatch(r apitest.Request) bool { return r.Verb == "watch" && r.Code == 200 }
+func isList(r apitest.Request) bool   { return r.Verb == "list" }
+func isStream(r apitest.Request) bool { return r.InitialEvents }
 
 func TestInitialList(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -133,5 +141,136 @@ func TestStreamThatNeverEndsWellGivesWayToAList(t *testing.T) {
 	}
 	if sets, _ := r.all(); len(sets[0].Origins) != 1 || sets[0].Origins[0].Name != "ns/a" {
 		t.Errorf("the first set is %s", describe(sets[0]))
+	}
+}
+
+// TestStreamThatFallsSilentGivesWayToAList: a server, or a proxy before it, that takes a streaming list and never completes it is
+// told of and read by a list at once; other streams aren't tried for a while.
+func TestStreamThatFallsSilentGivesWayToAList(t *testing.T) {
+	for name, mode := range map[string]apitest.WatchListMode{
+		"it never ends": apitest.WatchListEndless, "it isn't answered": apitest.WatchListUnanswered,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := apitest.New(t, apitest.Config{})
+			server.WatchList(mode)
+			server.Put(newPod("a"))
+			log := &logText{}
+			source := newSource(t, Config{
+				RESTConfig: server.RESTConfig(apitest.Identity{}), Logger: slog.New(slog.NewTextHandler(log, nil)),
+			})
+			source.silence = 50 * time.Millisecond
+			r := start(t, source)
+			failed, at := r.awaitErr(0)
+			if !strings.Contains(failed.Err.Error(), "has said nothing for 50ms") {
+				t.Errorf("the error is %q", failed.Err)
+			}
+			_, at = r.awaitPods(at, "ns/a")
+			if at != 2 {
+				t.Errorf("the pods came in set %d; want one error before it", at)
+			}
+			server.Await("a watch after the list", func(v apitest.View) bool {
+				return v.Count(func(r apitest.Request) bool { return !r.InitialEvents }, "pods") == 1
+			})
+			server.Stop()
+			server.Put(newPod("b"))
+			server.Compact()
+			server.Start()
+			r.awaitPods(at, "ns/a", "ns/b")
+			if n := server.View().Answered(isStream); n != 1 {
+				t.Errorf("a streaming list was asked for %d times", n)
+			}
+			r.stop()
+			if n := strings.Count(strings.Join(log.lines(), "\n"), "has said nothing"); n != 1 {
+				t.Errorf("the log is\n%s", strings.Join(log.lines(), "\n"))
+			}
+		})
+	}
+}
+
+// TestPatience: a streaming list may take long as long as it goes on, though not longer than a list; once it is complete it may be
+// as quiet as it likes.
+func TestPatience(t *testing.T) {
+	complete := newPod("")
+	complete.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	for _, tc := range []struct {
+		name string
+		// every is the time between two of so many events, after which it is complete or says nothing.
+		every    time.Duration
+		events   int
+		complete bool
+		// after is when it is given up. Zero: it isn't.
+		after time.Duration
+		want  string
+	}{
+		{"nothing comes", 0, 0, false, 30 * time.Second, "has said nothing for 30s"},
+		{"it goes on and falls silent", 20 * time.Second, 6, false, 150 * time.Second, "has said nothing for 30s"},
+		{"it goes on without an end", 20 * time.Second, 14, false, listTimeout, "hasn't answered for 5m0s"},
+		{"it goes on and is complete", 20 * time.Second, 14, true, 0, ""},
+		{"it is complete at once", 0, 0, true, 0, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner, begun := kwatch.NewRaceFreeFake(), time.Now()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var gaveUp error
+				var after time.Duration
+				p := newPatience(initialSilence, func(err error) {
+					gaveUp, after = err, time.Since(begun)
+					cancel()
+				})
+				list := &streamingList{boundedWatch{inner, cancel}, make(chan kwatch.Event)}
+				go list.forward(ctx, p)
+				for range tc.events {
+					time.Sleep(tc.every)
+					inner.Add(newPod("a"))
+					<-list.ResultChan()
+				}
+				if tc.complete {
+					inner.Action(kwatch.Bookmark, complete)
+					<-list.ResultChan()
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if after != tc.after || tc.want != "" && (gaveUp == nil || !strings.Contains(gaveUp.Error(), tc.want)) {
+					t.Errorf("it is given up after %v, with %v; want %v, %q", after, gaveUp, tc.after, tc.want)
+				}
+				if tc.complete {
+					inner.Modify(newPod("a"))
+					if event := <-list.ResultChan(); event.Type != kwatch.Modified {
+						t.Errorf("after an hour comes %v", event)
+					}
+				}
+				list.Stop()
+			})
+		})
+	}
+}
+
+// TestReplicaThatLags: what a replica has in its cache may be older than what the store has; a pod that is missing there only mustn't
+// be removed. Later lists are of the version that was seen, or newer.
+func TestReplicaThatLags(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.WatchList(apitest.WatchListForbidden)
+	server.Put(newPod("gone"))
+	server.Lag()
+	server.Delete(newPod("gone"))
+	server.Put(newPod("here"))
+	r := read(t, server)
+	set, at := r.await("a set", 0, func(manifest.Set) bool { return true })
+	if set.Err != nil || !slices.Equal(originNames(set), []string{"ns/here"}) {
+		t.Fatalf("the first set is %s", describe(set))
+	}
+	server.AwaitWatches("pods", 1)
+	server.Stop()
+	server.Put(newPod("new"))
+	server.Compact()
+	server.Start()
+	r.awaitPods(at, "ns/here", "ns/new")
+	sets, _ := r.all()
+	for _, set := range sets {
+		if set.Err == nil && slices.Contains(originNames(set), "ns/gone") {
+			t.Errorf("a set has the pod that is gone: %s", describe(set))
+		}
 	}
 }

@@ -2,11 +2,21 @@ package apiserver
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
@@ -35,9 +45,16 @@ func TestAnOutageIsLoggedTwice(t *testing.T) {
 	r := start(t, s)
 	_, at := r.awaitPods(0)
 	server.AwaitWatches("pods", 1)
-	server.Stop()
+	server.Answer(func(apitest.Request) *apitest.Reply {
+		return apitest.Fail(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "not now")
+	})
+	server.EndWatches()
 	_, at = r.awaitErr(at)
-	server.Start()
+	server.Await("tries", func(v apitest.View) bool {
+		return v.Answered(func(r apitest.Request) bool { return r.Code == 503 }) >= 4
+	})
+	server.Answer(nil)
+	server.AwaitWatches("pods", 1)
 	server.Put(newPod("a"))
 	r.awaitPods(at, "ns/a")
 	r.stop()
@@ -45,6 +62,34 @@ func TestAnOutageIsLoggedTwice(t *testing.T) {
 	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], server.URL()) ||
 		!strings.Contains(lines[1], "can be read again") {
 		t.Errorf("the log is\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// TestOneReasonIsToldOnce: an error whose text has the time of day is told when it begins, and again only once the server could be
+// read meanwhile; another certificate is another reason.
+func TestOneReasonIsToldOnce(t *testing.T) {
+	log := &logText{}
+	var errs []string
+	e := &emitter{
+		log: slog.New(slog.NewTextHandler(log, nil)), clock: clock.RealClock{}, address: "https://x",
+		out: func(s manifest.Set) { errs = append(errs, fmt.Sprint(s.Err)) },
+	}
+	expired := func(at, now int64) batch {
+		return batch{err: &url.Error{Op: "Get", URL: "https://x/api", Err: &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{
+			Cert: &x509.Certificate{}, Reason: x509.Expired,
+			Detail: fmt.Sprintf("current time %s is after %s", time.Unix(now, 0).Format(time.RFC3339), time.Unix(at, 0).Format(time.RFC3339)),
+		}}}}
+	}
+	e.emit(expired(0, 1000))
+	e.emit(expired(0, 1001))
+	e.emit(expired(500, 1002))
+	e.emit(batch{good: true, watched: true})
+	e.emit(expired(500, 1003))
+	if len(errs) != 4 || errs[2] != "<nil>" || errs[0] == errs[1] || !strings.Contains(errs[0], time.Unix(1000, 0).Format(time.RFC3339)) {
+		t.Errorf("the sets have the errors\n%s", strings.Join(errs, "\n"))
+	}
+	if n := strings.Count(strings.Join(log.lines(), "\n"), "level=WARN"); n != 3 {
+		t.Errorf("there are %d warnings:\n%s", n, strings.Join(log.lines(), "\n"))
 	}
 }
 

@@ -98,13 +98,15 @@ func (f *followers) want(ctx context.Context, keys []sources.ObjectKey) {
 // tell passes on what is still wanted.
 func (f *followers) tell(values map[*follower]*manifest.Object) {
 	for from, object := range values {
-		if f.byKey[from.key] != from {
+		if f.byKey[from.key] != from || from.done {
 			continue
 		}
-		f.out(from.key, object)
 		if object != nil && immutable(object) {
+			// It is done before it is told: what comes of its watch meanwhile, and then no more, isn't the last word.
+			from.done = true
 			from.stop()
 		}
+		f.out(from.key, object)
 	}
 }
 

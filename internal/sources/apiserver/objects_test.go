@@ -168,6 +168,30 @@ func TestImmutableObjectIsReadOnce(t *testing.T) {
 	}
 }
 
+// TestImmutableObjectIsToldOnce: that it is deleted while it is being told would be the last that is heard of it, and stand for ever.
+func TestImmutableObjectIsToldOnce(t *testing.T) {
+	yes := true
+	secret := newSecret("s", "1")
+	secret.Immutable = &yes
+	object, err := asObject(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	s := &follower{key: secretKey("s"), stop: func() { stopped = true }, news: newNews()}
+	var got []*manifest.Object
+	f := &followers{byKey: map[sources.ObjectKey]*follower{s.key: s}, news: s.news, out: func(_ sources.ObjectKey, o *manifest.Object) {
+		got = append(got, o)
+		s.tell("", nil)
+	}}
+	s.tell("u 1", object)
+	f.tell(f.news.take())
+	f.tell(f.news.take())
+	if len(got) != 1 || got[0] != object || !stopped {
+		t.Errorf("told %v, and stopped %v; want the object alone", got, stopped)
+	}
+}
+
 func TestObjectsWhileTheServerIsAway(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Put(newConfigMap("stays", "1"), newConfigMap("goes", "1"))

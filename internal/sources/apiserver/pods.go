@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/podstream/podstream/internal/manifest"
 )
 
 // pods is where the reflector puts what it reads, and Run takes it from. It keeps the pods, and what changed since Run last
@@ -219,6 +221,8 @@ func asPod(obj any) (*v1.Pod, error) {
 		return nil, fmt.Errorf("pod %q of namespace %q has UID %q: one of them is missing", pod.Name, pod.Namespace, pod.UID)
 	}
 	pod.ManagedFields = nil
+	// Only a relay may say by which way a pod came.
+	delete(pod.Annotations, manifest.RelayPathAnnotation)
 	pod.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
 	return pod, nil
 }

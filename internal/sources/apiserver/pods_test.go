@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -150,26 +151,68 @@ func TestManyNodesTakeOneWatch(t *testing.T) {
 	}
 }
 
-func TestFloodComesInFewSets(t *testing.T) {
+// TestFloodComesInOneSet: what comes while a set is being taken comes in the next one, however much it is.
+func TestFloodComesInOneSet(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
-	r := read(t, server)
-	_, at := r.awaitPods(0)
+	sets, taken := make(chan manifest.Set), make(chan struct{})
+	s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{})})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Run(ctx, func(set manifest.Set) {
+			select {
+			case sets <- set:
+			case <-ctx.Done():
+			}
+			select {
+			case <-taken:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+	}()
+	<-sets
 	server.AwaitWatches("pods", 1)
-	const events = 2000
 	var names []string
-	for i := range events {
+	for i := range 2000 {
 		server.Put(newPod(fmt.Sprintf("p%04d", i%500)))
 	}
 	for i := range 500 {
 		names = append(names, fmt.Sprintf("ns/p%04d", i))
 	}
-	slices.Sort(names)
-	last := apitest.Get(server, newPod("p0499")).ResourceVersion
-	_, n := r.await("all pods", at, func(s manifest.Set) bool {
-		return slices.Equal(originNames(s), names) && podOf(t, s, "ns/p0499").ResourceVersion == last
+	last := server.Version()
+	// A reflector that goes on from the last version has read all before it.
+	server.EndWatches()
+	server.Await("the next watch", func(v apitest.View) bool {
+		return v.Count(func(r apitest.Request) bool { return r.ResourceVersion == last }, "pods") == 1
 	})
-	if n-at > events/10 {
-		t.Errorf("%d events came in %d sets", events, n-at)
+	taken <- struct{}{}
+	set := <-sets
+	if !slices.Equal(originNames(set), names) || podOf(t, set, "ns/p0499").ResourceVersion != last {
+		t.Errorf("the set after the flood has %d pods: %s", len(set.Origins), describe(set))
 	}
-	t.Logf("%d events came in %d sets", events, n-at)
+}
+
+// TestRelayPathIsNotBelieved: anybody who may make a pod could else say that it came from another podconfigd.
+func TestRelayPathIsNotBelieved(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	pod := newPod("a")
+	pod.Annotations = map[string]string{manifest.RelayPathAnnotation: "n1(1234abcd)/file", "note": "kept"}
+	server.Put(pod)
+	r := read(t, server)
+	set, at := r.awaitPods(0, "ns/a")
+	server.AwaitWatches("pods", 1)
+	pod.Name = "b"
+	server.Put(pod)
+	next, _ := r.awaitPods(at, "ns/a", "ns/b")
+	for _, got := range []*manifest.Pod{podOf(t, set, "ns/a"), podOf(t, next, "ns/b")} {
+		if fmt.Sprint(got.Annotations) != "map[note:kept]" {
+			t.Errorf("the annotations of %s are %v", got.Name, got.Annotations)
+		}
+	}
 }

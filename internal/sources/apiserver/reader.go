@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -17,7 +18,8 @@ import (
 const (
 	// listTimeout is how long one list, or page, may take.
 	listTimeout = 5 * time.Minute
-	// watchGrace is how long after its own time a watch may last.
+	// maxWatch is how long a watch may last for which the reflector names no time, and watchGrace how long after its time any may.
+	maxWatch   = 10 * time.Minute
 	watchGrace = 30 * time.Second
 	// maxRetryAfter is the longest that a server is left alone because it asks for it.
 	maxRetryAfter = time.Minute
@@ -45,12 +47,17 @@ type reader struct {
 
 	// pace bounds how often watches begin: a reflector begins one at once if the last one ended well, however soon.
 	pace *rate.Limiter
+	// silence is how long a streaming list that isn't complete yet may say nothing.
+	silence time.Duration
 	// reconnect: the next request needs a connection of its own.
 	reconnect bool
 	// notBefore is when the server wants to be asked again.
 	notBefore time.Time
 	// unfinished is how many streaming lists were begun since the last other request.
 	unfinished int
+	// givenUp is set when a streaming list was, by the timer that does so. listsUntil is for how long no other is tried then.
+	givenUp    atomic.Bool
+	listsUntil time.Time
 }
 
 // list is a reflector's ListWithContextFunc.
@@ -63,10 +70,19 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
 	defer cancel()
 	options.FieldSelector = r.selector.String()
-	list, err := r.server.list(ctx, r.resource, r.namespace, &options)
-	if unreadableVersion(err) && options.ResourceVersion != "" && options.ResourceVersion != "0" {
-		// The version came from a watch that said nonsense. A reflector would ask for it for ever.
+	switch {
+	case options.ResourceVersion == "0":
+		// A reflector's first list takes what the server has in its cache, however old. A pod that is only missing there would be
+		// removed.
 		options.ResourceVersion = ""
+	case options.ResourceVersion != "" && options.Continue == "":
+		// Without it a list in pages is of that very version, which is the first to be too old.
+		options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+	}
+	list, err := r.server.list(ctx, r.resource, r.namespace, &options)
+	if unreadableVersion(err) && options.ResourceVersion != "" {
+		// The version came from a watch that said nonsense. A reflector would ask for it for ever.
+		options.ResourceVersion, options.ResourceVersionMatch = "", ""
 		list, err = r.server.list(ctx, r.resource, r.namespace, &options)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errListTimeout) {
@@ -83,7 +99,7 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	initial := options.SendInitialEvents != nil && *options.SendInitialEvents
 	if !initial {
 		r.unfinished = 0
-	} else if r.unfinished >= maxUnfinished {
+	} else if !r.mayStream() {
 		return nil, errUnfinished
 	}
 	if err := r.wait(ctx); err != nil {
@@ -94,19 +110,61 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	}
 	options.FieldSelector = r.selector.String()
 	options.Watch = true
-	bounded, cancel := context.WithCancel(ctx)
+	lasts := maxWatch
 	if options.TimeoutSeconds != nil {
-		bounded, cancel = context.WithTimeout(ctx, time.Duration(*options.TimeoutSeconds)*time.Second+watchGrace)
+		lasts = time.Duration(*options.TimeoutSeconds) * time.Second
 	}
-	w, err := r.server.get(r.resource, r.namespace, &options).Watch(bounded)
-	if err == nil && isEmpty(w) {
-		err = errCut
+	bounded, cancel := context.WithTimeout(ctx, lasts+watchGrace)
+	if initial {
+		return r.stream(ctx, bounded, cancel, options)
 	}
+	w, err := r.open(bounded, options)
 	if err != nil {
 		cancel()
+		if !rereads(err) {
+			r.fail(ctx, err)
+		}
+		return nil, err
+	}
+	r.observer.opened(false)
+	return &boundedWatch{w, cancel}, nil
+}
+
+func (r *reader) open(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	w, err := r.server.get(r.resource, r.namespace, &options).Watch(ctx)
+	if err == nil && isEmpty(w) {
+		return nil, errCut
+	}
+	return w, err
+}
+
+// mayStream tells whether a streaming list may be tried. Where it may not, the reflector asks for a list at once.
+func (r *reader) mayStream() bool {
+	if r.givenUp.Swap(false) {
+		r.listsUntil = r.clock.Now().Add(listsOnly)
+	}
+	return r.unfinished < maxUnfinished && !r.clock.Now().Before(r.listsUntil)
+}
+
+// stream begins a streaming list, with bounded, which cancel ends. One that isn't completed in time is a failure.
+func (r *reader) stream(
+	ctx, bounded context.Context, cancel context.CancelFunc, options metav1.ListOptions,
+) (watch.Interface, error) {
+	p := newPatience(r.silence, func(err error) {
+		r.givenUp.Store(true)
+		if ctx.Err() == nil {
+			r.observer.failed(err)
+		}
+		// Only now the reflector learns of it, so that what it reads next is told after the failure.
+		cancel()
+	})
+	w, err := r.open(bounded, options)
+	if err != nil {
+		p.stop()
+		cancel()
 		switch {
-		case rereads(err):
-		case initial && answered(err) && !apierrors.IsTooManyRequests(err):
+		case rereads(err) || r.givenUp.Load():
+		case answered(err) && !apierrors.IsTooManyRequests(err):
 			// The reflector asks for a list instead: that tells whether the server can be read.
 			r.heed(err)
 		default:
@@ -114,11 +172,11 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 		}
 		return nil, err
 	}
-	if initial {
-		r.unfinished++
-	}
-	r.observer.opened(initial)
-	return &boundedWatch{w, cancel}, nil
+	r.unfinished++
+	r.observer.opened(true)
+	list := &streamingList{boundedWatch{w, cancel}, make(chan watch.Event)}
+	go list.forward(bounded, p)
+	return list, nil
 }
 
 // wait waits until the server may be asked again.

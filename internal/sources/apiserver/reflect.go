@@ -15,7 +15,7 @@ import (
 func (s *Source) reflect(ctx context.Context, r *reader, example runtime.Object, store cache.ReflectorStore) {
 	ctx, logger := s.quietly(ctx)
 	backoff := s.backoff
-	r.clock, r.pace = s.cfg.Clock, rate.NewLimiter(s.pace, watchBurst)
+	r.clock, r.pace, r.silence = s.cfg.Clock, rate.NewLimiter(s.pace, watchBurst), s.silence
 	reflector := cache.NewReflectorWithOptions(
 		&cache.ListWatch{ListWithContextFunc: r.list, WatchFuncWithContext: r.watch}, example, store,
 		cache.ReflectorOptions{

@@ -60,6 +60,8 @@ type Source struct {
 	backoff wait.Backoff
 	// pace is how often a reflector begins a watch, after the first watchBurst.
 	pace rate.Limit
+	// silence is how long a streaming list that isn't complete yet may say nothing; tests have a shorter one.
+	silence time.Duration
 }
 
 var _ sources.ObjectSource = (*Source)(nil)
@@ -74,7 +76,7 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{cfg: cfg, backoff: wait.Backoff{
 		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 15 * time.Second, Steps: math.MaxInt32,
-	}, pace: rate.Every(time.Second)}
+	}, pace: rate.Every(time.Second), silence: initialSilence}
 	if !slices.Contains(cfg.Nodes, AllNodes) {
 		s.nodes = slices.Compact(slices.Sorted(slices.Values(cfg.Nodes)))
 		if len(s.nodes) == 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	objecthub "github.com/podstream/podstream/internal/mergesvc/objects"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	"github.com/podstream/podstream/internal/mergesvc/store"
@@ -44,8 +45,11 @@ type podconfigd struct {
 	// relays are the sources whose paths its own path has.
 	mu     sync.Mutex
 	relays []*Source
-	// requests has what was asked of it.
+	// requests and wishes have what was asked of it.
 	requests chan *podconfigv1.WatchPodUpdatesRequest
+	wishes   chan *podconfigv1.WatchObjectsRequest
+	// objects are nil unless it serves them.
+	objects *objecthub.Hub
 	// down stops its service, and kill all of it; both wait for the end.
 	down, kill func()
 	// at is the last revision that a test has seen.
@@ -70,6 +74,7 @@ func start(t *testing.T, node, endpoint, path string, names ...string) *podconfi
 	t.Helper()
 	d := &podconfigd{
 		t: t, id: "id-" + node, node: node, endpoint: endpoint, requests: make(chan *podconfigv1.WatchPodUpdatesRequest, 1000),
+		wishes: make(chan *podconfigv1.WatchObjectsRequest, 1000),
 	}
 	cfg := mergesvc.Config{}
 	for _, name := range names {
@@ -99,7 +104,7 @@ func (d *podconfigd) up() { d.upFor(nil) }
 // upFor serves those who may call; nil: who may by default.
 func (d *podconfigd) upFor(rules *access.Access) {
 	d.t.Helper()
-	svc := service.New(service.Config{History: d.hub.History(), Sources: d.hub.Sources})
+	svc := service.New(service.Config{History: d.hub.History(), Sources: d.hub.Sources, Path: d.path, Objects: d.objects})
 	listeners, err := grpcserver.ListenFor(rules, []string{d.endpoint})
 	if err != nil {
 		d.t.Fatal(err)
@@ -108,7 +113,7 @@ func (d *podconfigd) upFor(rules *access.Access) {
 		d.endpoint = "tcp://" + listeners[0].Addr().String()
 	}
 	server := grpcserver.New(grpcserver.Config{
-		Register:      func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, hopping{svc, d}) },
+		Register:      func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, noting{svc, d}) },
 		Closing:       svc.Close,
 		Access:        rules,
 		ServerOptions: []grpc.ServerOption{grpc.ForceServerCodecV2(wire.NewCodec())},
@@ -122,32 +127,24 @@ func (d *podconfigd) upFor(rules *access.Access) {
 	})
 }
 
-// hopping is the service with the podconfigd's path in synced and heartbeats.
-type hopping struct {
+// noting is the service, which notes what it is asked for.
+type noting struct {
 	*service.Server
 	d *podconfigd
 }
 
-func (h hopping) WatchPodUpdates(req *podconfigv1.WatchPodUpdatesRequest, s grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse]) error {
-	h.d.requests <- req
-	return h.Server.WatchPodUpdates(req, hoppingStream{s, h.d})
+func (n noting) WatchPodUpdates(
+	req *podconfigv1.WatchPodUpdatesRequest, s grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
+) error {
+	n.d.requests <- req
+	return n.Server.WatchPodUpdates(req, s)
 }
 
-type hoppingStream struct {
-	grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse]
-	d *podconfigd
-}
-
-func (s hoppingStream) SendMsg(m any) error {
-	if r, ok := m.(*podconfigv1.WatchPodUpdatesResponse); ok {
-		if r.GetSynced() != nil {
-			r.GetSynced().Path = s.d.path()
-		}
-		if r.GetHeartbeat() != nil {
-			r.GetHeartbeat().Path = s.d.path()
-		}
-	}
-	return s.ServerStreamingServer.SendMsg(m)
+func (n noting) WatchObjects(
+	req *podconfigv1.WatchObjectsRequest, s grpc.ServerStreamingServer[podconfigv1.WatchObjectsResponse],
+) error {
+	n.d.wishes <- req
+	return n.Server.WatchObjects(req, s)
 }
 
 func (d *podconfigd) path() []*podconfigv1.RelayHop {

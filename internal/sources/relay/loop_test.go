@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
 // TestOwnSocket: a podconfigd that is told to relay itself doesn't.
@@ -56,66 +57,97 @@ func TestLoopFoundLater(t *testing.T) {
 }
 
 // TestNoPodLivesByItself: the upstream has a pod that came from here, and has been restarted: its path doesn't say so. The pod
-// isn't taken back, so that it goes when its real source is gone.
+// isn't taken back, so that it goes when its real source is gone. That two podconfigds call their nodes the same makes no difference.
 func TestNoPodLivesByItself(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "db")
-	own, up := start(t, "own", socket(t), "", "file", "relay"), start(t, "up", socket(t), path, "file", "relay")
-	own.set("file", "a: mine()")
-	own.up()
-	up.set("file", "b: theirs()")
-	there := relay(t, up, Config{Endpoint: own.endpoint})
-	up.want("ADD file: theirs")
-	up.want("ADD relay: mine")
-	// own's relay isn't ready, so neither is that of up.
-	there.stop()
-	up.kill()
-	up = start(t, "up", up.endpoint, path, "file", "relay")
-	up.set("file", "b: theirs()")
-	up.up()
-	r := relay(t, own, Config{Endpoint: up.endpoint})
-	own.want("ADD file: mine")
-	own.want("ADD relay: theirs")
-	set := r.good()
-	const held = "file default/theirs theirs, relay default/mine mine!, relay (not ready upstream)!"
-	if origins(set) != held {
-		t.Errorf("the origins are %s; want %s", origins(set), held)
-	}
-	if got := set.Origins[1].Findings[0].Message; got != "its way leads through this node and it isn't relayed back: own/file" {
-		t.Errorf("the finding is %q", got)
-	}
-	own.set("file", "")
-	own.want("REMOVE file: mine")
-	if own.pods() != "theirs" {
-		t.Errorf("the pods are %s; want no pod that only circulates", own.pods())
-	}
-	// When the upstream is sure that it has the pod, it is refused for good, and keeps nobody waiting.
-	up.set("relay", "file default/mine mine: mine(ann.podstream.io/relay-path=own/file)")
-	set = r.next("without held origins", func(s manifest.Set) bool { return s.Err == nil && len(s.Origins) == 2 })
-	if got := origins(set); got != "file default/theirs theirs, relay default/mine mine" || len(set.Origins[1].Pods) > 0 {
-		t.Errorf("the origins are %s; want none held, and mine without its pod", got)
+	for name, nodes := range map[string][2]string{"two nodes": {"own", "up"}, "nodes of one name": {"n", "n"}} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "db")
+			own, up := start(t, nodes[0], socket(t), "", "file", "relay"), start(t, nodes[1], socket(t), path, "file", "relay")
+			own.id, up.id = "id-own", "id-up"
+			own.set("file", "a: mine()")
+			own.up()
+			up.set("file", "b: theirs()")
+			there := relay(t, up, Config{Endpoint: own.endpoint})
+			up.want("ADD file: theirs")
+			up.want("ADD relay: mine")
+			// own's relay isn't ready, so neither is that of up.
+			there.stop()
+			up.kill()
+			up = start(t, nodes[1], up.endpoint, path, "file", "relay")
+			up.id = "id-up"
+			up.set("file", "b: theirs()")
+			up.up()
+			r := relay(t, own, Config{Endpoint: up.endpoint})
+			own.want("ADD file: mine")
+			own.want("ADD relay: theirs")
+			set := r.good()
+			const held = "file default/theirs theirs, relay default/mine mine!, relay (not ready upstream)!"
+			if origins(set) != held {
+				t.Errorf("the origins are %s; want %s", origins(set), held)
+			}
+			way := nodes[0] + "(id-own)/file"
+			if got := set.Origins[1].Findings[0].Message; got != "its way leads through this podconfigd and it isn't relayed back: "+way {
+				t.Errorf("the finding is %q", got)
+			}
+			own.set("file", "")
+			own.want("REMOVE file: mine")
+			if own.pods() != "theirs" {
+				t.Errorf("the pods are %s; want no pod that only circulates", own.pods())
+			}
+			// When the upstream is sure that it has the pod, it is refused for good, and keeps nobody waiting.
+			up.hub.Apply(came(mergetest.Set("relay", 10, "file default/mine mine: mine()"), way))
+			set = r.next("without held origins", func(s manifest.Set) bool { return s.Err == nil && len(s.Origins) == 2 })
+			if got := origins(set); got != "file default/theirs theirs, relay default/mine mine" || len(set.Origins[1].Pods) > 0 {
+				t.Errorf("the origins are %s; want none held, and mine without its pod", got)
+			}
+		})
 	}
 }
 
-// TestAnotherOfThisNode: a pod whose way leads through another podconfigd of the same node is taken once the path proves it.
+// came is a set whose pods came by that way.
+func came(set manifest.Set, way string) manifest.Set {
+	for _, o := range set.Origins {
+		for _, p := range o.Pods {
+			p.Annotations[manifest.RelayPathAnnotation] = way
+		}
+	}
+	return set
+}
+
+// TestAnotherOfThisNode: a pod whose way leads through another podconfigd of the same node is taken; its id tells the two apart.
 func TestAnotherOfThisNode(t *testing.T) {
 	up := start(t, "up", socket(t), "", "relay")
-	up.set("relay", "o: web(ann.podstream.io/relay-path=own-node/file)")
+	up.hub.Apply(came(mergetest.Set("relay", 1, "o: web()"), "own-node(other-id)/file"))
 	up.up()
-	r := relay(t, nil, Config{Endpoint: up.endpoint, Heartbeat: time.Second})
-	if set := r.good(); len(set.Origins) != 1 || len(set.Origins[0].Pods) != 0 {
-		t.Errorf("the origins are %s; want web without its pod", origins(set))
-	}
-	other := &Source{}
-	other.path.Store(&hops{{Id: "other-id", Node: "own-node"}})
-	up.mu.Lock()
-	up.relays = []*Source{other}
-	up.mu.Unlock()
-	set := r.good()
+	set := relay(t, nil, Config{Endpoint: up.endpoint}).good()
 	if len(set.Origins) != 1 || len(set.Origins[0].Pods) != 1 {
 		t.Fatalf("the origins are %s; want web with its pod", origins(set))
 	}
-	if got := set.Origins[0].Pods[0].Annotations[manifest.RelayPathAnnotation]; got != "up/relay,own-node/file" {
+	if got := set.Origins[0].Pods[0].Annotations[manifest.RelayPathAnnotation]; got != "up(id-up)/relay,own-node(other-id)/file" {
 		t.Errorf("the relay-path is %q", got)
+	}
+}
+
+// TestPasses: only the id tells whether a way leads through a podconfigd.
+func TestPasses(t *testing.T) {
+	const id = "0f3e77aa-1111-2222-3333-444444444444"
+	for path, want := range map[string]bool{
+		"":                                  false,
+		"n(0f3e77aa)/file":                  true,
+		"other(0f3e77aa)/file":              true,
+		"a(11111111)/relay, n(0f3e77aa)/x":  true,
+		"n(0f3e77ab)/file":                  false,
+		"n/file":                            false,
+		"0f3e77aa/file":                     false,
+		"n/(0f3e77aa)":                      false,
+		"n(x)(0f3e77aa)/file":               true,
+		"n(0f3e77aa)x/file":                 false,
+		"n(0f3e77aa-1111)/file":             false,
+		"unknown/file,n(0f3e77aa)/relay:db": true,
+	} {
+		if got := passes(path, id); got != want {
+			t.Errorf("%q leads through %s: %v; want %v", path, id, got, want)
+		}
 	}
 }
 

@@ -27,11 +27,13 @@ type mirror struct {
 	// fresh are the entries without an origin, and those whose origin may become another one without a word about the pod.
 	fresh map[*entry]bool
 	// order are the pods as they are handed over. Nil: it has to be made anew.
-	order []podKey
-	// unready are the origins that stand for sources, by source and node.
+	order []*entry
+	// unready are the origins that stood for sources in the last handing over, by source and node.
 	unready map[[2]string]*manifest.Origin
-	// removed are the origins that went since the last handing over, and remade those of them that came again.
-	removed, remade map[string]bool
+	// removed are the origins that went since the last handing over, by what they say of the pod, and remade are those of them whose
+	// pods came again, be it from another source, and the origins that these have now.
+	removed map[string][]string
+	remade  map[string]bool
 }
 
 // podKey names a pod of the upstream. A UID may pass from one source to another within a revision.
@@ -39,22 +41,35 @@ type podKey struct{ source, uid string }
 
 func keyOf(p *podconfigv1.Pod) podKey { return podKey{p.GetSource(), p.GetRef().GetUid()} }
 
-// entry is one version of a pod. Only its origin changes.
+// entry is one version of a pod. Only what was made of its message, and its place, change.
 type entry struct {
 	source, name string
 	// spec and status are the digests at the upstream.
 	spec, status string
 	size         int
-	// message is kept until the origin is made of it for good.
+	// message is kept until it is read. broken: there is no pod in it. way is the relay-path of one that came through here.
 	message *podconfigv1.Pod
+	broken  bool
+	way     string
 	origin  *manifest.Origin
+	// place is the entry's index in the mirror's order, while that stands.
+	place int
+}
+
+// stored are the origins of all pods before anything was handed over.
+func (m *mirror) stored() []*manifest.Origin {
+	var out []*manifest.Origin
+	for _, e := range m.pods {
+		out = append(out, e.origin)
+	}
+	return out
 }
 
 // newMirror returns what an earlier life has left.
 func newMirror(cfg Config, stored []Stored) *mirror {
 	m := &mirror{
 		cfg: cfg, pods: map[podKey]*entry{}, fresh: map[*entry]bool{}, unready: map[[2]string]*manifest.Origin{},
-		removed: map[string]bool{}, remade: map[string]bool{},
+		removed: map[string][]string{}, remade: map[string]bool{},
 	}
 	var known []*podconfigv1.KnownPod
 	for _, s := range stored {
@@ -87,13 +102,41 @@ func (m *mirror) request(
 ) *podconfigv1.WatchPodUpdatesRequest {
 	base = proto.CloneOf(base)
 	base.Mode = mode
-	return m.held.Begin(base)
+	return m.again(m.held.Begin(base))
+}
+
+// again asks for the pods that came broken once more: without digests they aren't taken for held, and with a cursor nobody looks at
+// what is.
+func (m *mirror) again(request *podconfigv1.WatchPodUpdatesRequest) *podconfigv1.WatchPodUpdatesRequest {
+	broken := false
+	for _, e := range m.pods {
+		broken = broken || e.broken
+	}
+	switch {
+	case !broken:
+	case len(request.GetKnownPods()) == 0:
+		// They are too many to name: a SET has all of them.
+		request.ResumeAfter = &podconfigv1.Cursor{}
+	default:
+		request.ResumeAfter = nil
+		for i, k := range request.GetKnownPods() {
+			if e := m.pods[podKey{k.GetSource(), k.GetUid()}]; e != nil && e.broken {
+				k = proto.CloneOf(k)
+				k.SpecDigest, k.StatusDigest = "", ""
+				request.KnownPods[i] = k
+			}
+		}
+	}
+	return request
 }
 
 // apply takes a revision, or refuses it as a whole.
 func (m *mirror) apply(r *stream.Revision) error {
 	path, told := pathOf(r)
 	if err := path.check(m.cfg.ID); err != nil {
+		return err
+	}
+	if err := m.checkSources(r, told); err != nil {
 		return err
 	}
 	for _, u := range r.Updates {
@@ -107,7 +150,7 @@ func (m *mirror) apply(r *stream.Revision) error {
 		}
 	}
 	outcome := m.held.Interpret(r)
-	c := change{mirror: m, next: map[podKey]*entry{}, removed: maps.Clone(m.removed), remade: maps.Clone(m.remade)}
+	c := m.change()
 	for _, u := range outcome.Ops {
 		for _, p := range u.GetPods() {
 			switch {
@@ -129,14 +172,6 @@ func (m *mirror) apply(r *stream.Revision) error {
 	return nil
 }
 
-// pathOf is the path that a revision tells, if it does: then it tells all sources, too.
-func pathOf(r *stream.Revision) (path hops, told bool) {
-	if r.Synced != nil {
-		return r.Synced.GetPath(), true
-	}
-	return r.Heartbeat.GetPath(), r.Heartbeat != nil
-}
-
 // rank takes the upstream's order of priority.
 func (m *mirror) rank(sources []*podconfigv1.SourceReadiness) {
 	var names []string
@@ -148,76 +183,6 @@ func (m *mirror) rank(sources []*podconfigv1.SourceReadiness) {
 	}
 }
 
-// change is what one revision does to a mirror.
-type change struct {
-	*mirror
-	// next are the entries after it; nil for one that is gone.
-	next            map[podKey]*entry
-	removed, remade map[string]bool
-}
-
-func (c *change) current(key podKey) *entry {
-	if e, touched := c.next[key]; touched {
-		return e
-	}
-	return c.pods[key]
-}
-
-func (c *change) remove(key podKey) {
-	if old := c.current(key); old != nil {
-		c.removed[old.name] = true
-		c.next[key] = nil
-	}
-}
-
-func (c *change) put(p *podconfigv1.Pod) {
-	ref := p.GetRef()
-	e := &entry{
-		source: p.GetSource(), name: originName(p.GetSource(), ref.GetNamespace(), ref.GetName(), ref.GetUid()),
-		spec: p.GetSpecDigest(), status: p.GetStatusDigest(), size: proto.Size(p), message: p,
-	}
-	if c.removed[e.name] {
-		c.remade[e.name] = true
-	}
-	if old := c.current(keyOf(p)); old == nil || !old.says(e) {
-		c.next[keyOf(p)] = e
-	}
-}
-
-// says tells whether a good origin was made of a message that says the same.
-func (e *entry) says(o *entry) bool {
-	return e.message == nil && len(e.origin.Pods) > 0 && e.name == o.name && e.spec == o.spec && e.status == o.status
-}
-
-// commit makes it so, unless it is too much.
-func (c *change) commit() error {
-	m, pods, bytes := c.mirror, len(c.pods), c.bytes
-	for key, e := range c.next {
-		if old := m.pods[key]; old != nil {
-			pods, bytes = pods-1, bytes-old.size
-		}
-		if e != nil {
-			pods, bytes = pods+1, bytes+e.size
-		}
-	}
-	if err := m.cfg.tooMuch("pods", pods, m.cfg.MaxPods, bytes); err != nil && (pods > len(m.pods) || bytes > m.bytes) {
-		return err
-	}
-	for key, e := range c.next {
-		old := m.pods[key]
-		if old == nil || e == nil || old.name != e.name {
-			m.order = nil
-		}
-		delete(m.fresh, old)
-		delete(m.pods, key)
-		if e != nil {
-			m.pods[key], m.fresh[e] = e, true
-		}
-	}
-	m.bytes, m.removed, m.remade = bytes, c.removed, c.remade
-	return nil
-}
-
 // tooMuch refuses more than is configured.
 func (cfg Config) tooMuch(what string, count, limit, bytes int) error {
 	if count > limit || bytes > cfg.MaxBytes {
@@ -227,8 +192,8 @@ func (cfg Config) tooMuch(what string, count, limit, bytes int) error {
 	return nil
 }
 
-// origins are all that is to be handed over. What didn't change since the last call is the same pointer. Without the origins that
-// were remade since then, those of the last call are to be handed over before.
+// origins are all that is to be handed over. What didn't change since the last call is the same pointer. If one of the
+// remade was there at the last call, all the others are to be handed over before.
 func (m *mirror) origins() (now []*manifest.Origin, remade map[string]bool) {
 	ready := m.held.Ready()
 	for e := range m.fresh {
@@ -236,58 +201,74 @@ func (m *mirror) origins() (now []*manifest.Origin, remade map[string]bool) {
 	}
 	if m.order == nil {
 		m.order = m.sorted()
-	}
-	now = make([]*manifest.Origin, 0, len(m.order)+len(m.sources))
-	for _, key := range m.order {
-		now = append(now, m.pods[key].origin)
-	}
-	for _, s := range m.sources {
-		if !ready[s] {
-			now = append(now, m.unreadyOrigin(s))
+		for i, e := range m.order {
+			e.place = i
 		}
 	}
-	if len(m.sources) == 0 {
-		now = append(now, m.unreadyOrigin(""))
+	now = make([]*manifest.Origin, 0, len(m.order)+len(m.sources))
+	for _, e := range m.order {
+		now = append(now, e.origin)
 	}
+	now = append(now, m.unreadyOrigins(ready)...)
 	remade = m.remade
-	m.removed, m.remade = map[string]bool{}, map[string]bool{}
+	m.removed, m.remade = map[string][]string{}, map[string]bool{}
 	return now, remade
 }
 
-func (m *mirror) sorted() []podKey {
+func (m *mirror) sorted() []*entry {
 	rank := make(map[string]int, len(m.sources))
 	for i, s := range m.sources {
 		rank[s] = i - len(m.sources)
 	}
 	// What is held of a source that isn't configured has rank zero: last.
-	return slices.SortedFunc(maps.Keys(m.pods), func(a, b podKey) int {
-		return cmp.Or(cmp.Compare(rank[a.source], rank[b.source]), cmp.Compare(m.pods[a].name, m.pods[b].name))
+	return slices.SortedFunc(maps.Values(m.pods), func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(rank[a.source], rank[b.source]), cmp.Compare(a.name, b.name))
 	})
 }
 
-func (m *mirror) unreadyOrigin(source string) *manifest.Origin {
-	key := [2]string{source, m.path.node()}
-	if m.unready[key] == nil {
-		m.unready[key] = notReady(source, m.path.node())
+// unreadyOrigins stand for the sources that aren't ready.
+func (m *mirror) unreadyOrigins(ready map[string]bool) []*manifest.Origin {
+	sources := slices.DeleteFunc(slices.Clone(m.sources), func(s string) bool { return ready[s] })
+	if len(m.sources) == 0 {
+		sources = []string{""}
 	}
-	return m.unready[key]
+	var out []*manifest.Origin
+	next := make(map[[2]string]*manifest.Origin, len(sources))
+	for _, s := range sources {
+		key := [2]string{s, m.path.node()}
+		if next[key] = m.unready[key]; next[key] == nil {
+			next[key] = notReady(s, m.path.node())
+		}
+		out = append(out, next[key])
+	}
+	m.unready = next
+	return out
 }
 
-// make makes an entry's origin.
+// make makes an entry's origin. Only one that came through here may become another one later.
 func (m *mirror) make(e *entry, ready bool) {
-	pod, err := decode(e.message)
-	if err != nil {
-		e.origin, e.message = manifest.Broken(e.name, err), nil
+	if e.message != nil {
+		m.read(e)
+	}
+	if e.way == "" {
 		delete(m.fresh, e)
+	} else if e.origin == nil || e.origin.Held == ready {
+		e.origin = cameThrough(e.name, e.way, !ready)
+	}
+}
+
+// read reads an entry's message, once.
+func (m *mirror) read(e *entry) {
+	p := e.message
+	e.message = nil
+	pod, err := decode(p)
+	if err != nil {
+		e.origin, e.broken = manifest.Broken(e.name, err), true
 		return
 	}
-	sofar := pod.Annotations[manifest.RelayPathAnnotation]
-	if passes(sofar, m.cfg.Node) && !m.path.haveOther(m.cfg.Node, m.cfg.ID) {
-		if e.origin == nil || e.origin.Held == ready {
-			e.origin = cameThrough(e.name, sofar, !ready)
-		}
+	if sofar := pod.Annotations[manifest.RelayPathAnnotation]; passes(sofar, m.cfg.ID) {
+		e.way = sofar
 		return
 	}
-	e.origin, e.message = received(e.name, e.message, pod, m.path), nil
-	delete(m.fresh, e)
+	e.origin = received(e.name, p, pod, m.path)
 }

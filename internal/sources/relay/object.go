@@ -6,18 +6,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/client/stream"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// checkObjects refuses ops that aren't known, and objects that can't be told from others.
-func checkObjects(u *objectUnit) error {
-	for _, update := range u.updates {
-		op := update.GetOp()
-		if _, known := podconfigv1.ObjectOperation_name[int32(op)]; !known || op == 0 {
-			return fmt.Errorf("%w: the operation %d on objects, which this version doesn't know", errNonsense, op)
-		}
+// checkObjects refuses objects that can't be told from others.
+func checkObjects(r *stream.ObjectRevision) error {
+	for _, update := range r.Updates {
 		for _, o := range update.GetObjects() {
 			ref := o.GetRef()
 			if _, known := podconfigv1.ObjectKind_name[int32(ref.GetKind())]; !known || ref.GetKind() == 0 ||

@@ -3,11 +3,10 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -16,6 +15,7 @@ import (
 	"github.com/podstream/podstream/client/stream"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
+	"github.com/podstream/podstream/internal/sources/reason"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -40,6 +40,7 @@ func (s *Source) RunObjects(
 	defer readers.Wait()
 	// One stream after the other: stop ends the present one, and heard is what comes of it; due is when there is to be another.
 	heard, stop := f.open(ctx, &readers)
+	//nolint:gocritic // It is the stop of then that is called, not the one of now.
 	defer func() { stop() }()
 	var due <-chan time.Time
 	for {
@@ -63,10 +64,10 @@ func (s *Source) RunObjects(
 	}
 }
 
-// objectNews is a unit, or how the stream ended.
+// objectNews is a revision, or how the stream ended.
 type objectNews struct {
-	unit *objectUnit
-	err  error
+	revision *stream.ObjectRevision
+	err      error
 }
 
 // objectFollower is the state of one RunObjects, all of it used by one goroutine.
@@ -88,7 +89,7 @@ type objectFollower struct {
 // open reads a stream in a goroutine of readers until stop is called.
 func (f *objectFollower) open(ctx context.Context, readers *sync.WaitGroup) (heard <-chan objectNews, stop func()) {
 	ctx, stop = context.WithCancel(ctx)
-	news, request := make(chan objectNews), f.set.request(f.request)
+	news, request := make(chan objectNews), f.set.held.Begin(f.request)
 	readers.Go(func() { readObjects(ctx, f.cfg, request, news) })
 	return news, stop
 }
@@ -130,7 +131,7 @@ func (f *objectFollower) take(news objectNews) error {
 	if news.err != nil {
 		return news.err
 	}
-	changed, unusable, err := f.set.apply(news.unit)
+	changed, unusable, err := f.set.apply(news.revision)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (f *objectFollower) take(news objectNews) error {
 	for key := range changed {
 		f.tell(key)
 	}
-	if news.unit.synced != nil {
+	if news.revision.Synced != nil {
 		f.pace.good()
 		if f.failed != "" {
 			f.failed = ""
@@ -155,20 +156,23 @@ func (f *objectFollower) take(news objectNews) error {
 
 // lost logs why there is no stream, once for each reason, and tells when to try again.
 func (f *objectFollower) lost(err error) time.Duration {
+	if errors.Is(err, stream.ErrUnknownOp) {
+		f.set.held.Anew()
+	}
 	pause := f.pace.after(err)
 	switch status.Code(err) {
 	case codes.Unimplemented, codes.PermissionDenied:
 		pause = noObjectsInterval
 	}
 	err = failure{f.cfg.Endpoint, err}
-	if err.Error() != f.failed {
-		f.failed = err.Error()
+	if why := reason.Of(err); why != f.failed {
+		f.failed = why
 		f.cfg.Logger.Warn("the upstream doesn't tell of ConfigMaps and Secrets now; they stay as they are", "error", err)
 	}
 	return pause
 }
 
-// readObjects is one connection and one stream. It hands units on until the stream ends, and then says how, unless ctx ended it.
+// readObjects is one connection and one stream. It hands revisions on until the stream ends, and then says how, unless ctx ended it.
 func readObjects(ctx context.Context, cfg Config, request *podconfigv1.WatchObjectsRequest, heard chan<- objectNews) {
 	hand := func(news objectNews) {
 		select {
@@ -176,59 +180,68 @@ func readObjects(ctx context.Context, cfg Config, request *podconfigv1.WatchObje
 		case <-ctx.Done():
 		}
 	}
-	hand(objectNews{err: streamObjects(ctx, cfg, request, func(u *objectUnit) { hand(objectNews{unit: u}) })})
+	hand(objectNews{err: streamObjects(ctx, cfg, request, func(r *stream.ObjectRevision) { hand(objectNews{revision: r}) })})
 }
 
-// streamObjects calls hand with each unit until the stream ends, and returns why it ended.
-func streamObjects(ctx context.Context, cfg Config, request *podconfigv1.WatchObjectsRequest, hand func(*objectUnit)) error {
+// streamObjects calls hand with each revision until the stream ends, and returns why it ended.
+func streamObjects(ctx context.Context, cfg Config, request *podconfigv1.WatchObjectsRequest, hand func(*stream.ObjectRevision)) error {
 	c, err := cfg.dial()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	messages, err := c.API().WatchObjects(ctx, request)
+	s, err := stream.OpenObjects(ctx, stream.ObjectConfig{
+		API: guardedObjects{c.API(), cfg}, Request: request, Silence: cfg.silence(),
+	})
 	if err != nil {
 		return err
 	}
-	watchdog := time.AfterFunc(cfg.silence(), func() { cancel(fmt.Errorf("%w for %v", stream.ErrSilent, cfg.silence())) })
-	defer watchdog.Stop()
-	rations, unit := newRation(cfg, "objects"), &objectUnit{}
+	defer s.Close()
 	for {
-		watchdog.Reset(cfg.silence())
-		m, err := messages.Recv()
-		watchdog.Stop()
-		switch {
-		case err == nil:
-		case context.Cause(ctx) != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, io.EOF):
-			return stream.ErrEnded
-		default:
-			return err
-		}
-		whole, err := unit.add(m, rations)
+		revision, err := s.Next()
 		if err != nil {
 			return err
 		}
-		if whole {
-			hand(unit)
-			unit = &objectUnit{}
-		}
+		hand(revision)
 	}
 }
 
-// add adds a message, and tells whether the unit is whole with it.
-func (u *objectUnit) add(m *podconfigv1.WatchObjectsResponse, r *ration) (whole bool, err error) {
-	if u.beat = m.GetHeartbeat(); u.beat != nil && m.GetCursor() == nil {
-		// Amid a unit it is a sign of life.
-		return len(u.updates) == 0, r.heartbeat()
+// guardedObjects is guarded for streams of objects.
+type guardedObjects struct {
+	podconfigv1.PodConfigServiceClient
+	cfg Config
+}
+
+// WatchObjects is part of podconfig.v1.PodConfigService.
+func (g guardedObjects) WatchObjects(
+	ctx context.Context, req *podconfigv1.WatchObjectsRequest, opts ...grpc.CallOption,
+) (grpc.ServerStreamingClient[podconfigv1.WatchObjectsResponse], error) {
+	messages, err := g.PodConfigServiceClient.WatchObjects(ctx, req, opts...)
+	if err != nil {
+		return nil, err
 	}
-	if update := m.GetUpdate(); update != nil {
-		u.updates = append(u.updates, update)
+	return &guardedObjectStream{messages, newRation(g.cfg, "objects")}, nil
+}
+
+type guardedObjectStream struct {
+	grpc.ServerStreamingClient[podconfigv1.WatchObjectsResponse]
+	ration *ration
+}
+
+// Recv is part of grpc.ServerStreamingClient.
+func (s *guardedObjectStream) Recv() (*podconfigv1.WatchObjectsResponse, error) {
+	m, err := s.ServerStreamingClient.Recv()
+	if err != nil {
+		return nil, err
 	}
-	u.synced, u.cursor = m.GetSynced(), m.GetCursor()
-	last := !m.GetContinued() && (u.cursor != nil || u.synced != nil)
-	return last, r.message(len(m.GetUpdate().GetObjects()), proto.Size(m), last, u.synced != nil)
+	if m.GetHeartbeat() != nil && m.GetCursor() == nil {
+		err = s.ration.heartbeat()
+	} else {
+		last := !m.GetContinued() && (m.GetCursor() != nil || m.GetSynced() != nil)
+		err = s.ration.message(len(m.GetUpdate().GetObjects()), proto.Size(m), last, m.GetSynced() != nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }

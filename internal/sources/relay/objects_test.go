@@ -77,7 +77,7 @@ func TestObjectsOfTwoSources(t *testing.T) {
 }
 
 // TestObjectsResume: the next stream goes on at the cursor, and says what is held. A SET takes away what it doesn't have, of
-// sources that are ready; the cursor counts when it is complete.
+// sources that are ready, whenever that is told.
 func TestObjectsResume(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.objects <- telling(errBroken, objectOp(1, put, "file/c1=1", "api/c2=2"), objectOp(0, missing, "file/c3"), objectsSynced(2, "file", "api"),
@@ -91,7 +91,8 @@ func TestObjectsResume(t *testing.T) {
 	if req := <-s.wishes; req.GetResumeAfter() != nil || len(req.GetKnownObjects()) > 0 {
 		t.Errorf("the first stream is asked for with %v", req)
 	}
-	for _, want := range []struct{ revision, known uint64 }{{2, 3}, {2, 4}} {
+	// What the SET didn't have is open when the second stream breaks, so it isn't named.
+	for _, want := range []struct{ revision, known uint64 }{{2, 3}, {3, 1}} {
 		req := <-s.wishes
 		digests := 0
 		for _, k := range req.GetKnownObjects() {
@@ -108,6 +109,39 @@ func TestObjectsResume(t *testing.T) {
 	// c1 is gone, which is told to nobody: it isn't referred to. c2 is of a source that isn't ready.
 	f.want("c1", "c2", "c3", "c4")
 	f.tells("c2=2", "c3 is missing")
+}
+
+// TestObjectsSetOpen: what a SET doesn't have of a source that isn't ready is gone when that is.
+func TestObjectsSetOpen(t *testing.T) {
+	s, endpoint := scripted(t)
+	s.objects <- telling(errBroken, objectOp(1, put, "api/c1=1", "file/c2=2"), objectsSynced(2, "file", "api"))
+	next := make(chan *objects)
+	s.objects <- func(stream objectStream) error {
+		for m := range next {
+			_ = stream.Send(m)
+		}
+		return nil
+	}
+	f := follow(t, endpoint, nil)
+	f.want("c1", "c2", "c3", "c4")
+	f.tells("c1=1", "c2=2")
+	for _, m := range []*objects{objectOp(0, setAll, "file/c2=2"), objectsSynced(3, "file", "-api"), objectOp(4, put, "file/c3=3")} {
+		next <- m
+	}
+	f.tells("c3=3")
+	f.want("c4")
+	// It is told anew to who wants it anew.
+	f.want("c1", "c4")
+	f.tells("c1=1")
+	beat := &objects{Event: &podconfigv1.WatchObjectsResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{Sources: ready("file", "api")}}}
+	next <- beat
+	next <- objectOp(5, put, "file/c4=4")
+	f.tells("c4=4")
+	f.want("c4")
+	f.want("c1")
+	// Taken only when all else is done.
+	f.want()
+	close(next)
 }
 
 // TestBadObjects: one that can't be used stays as it was. Nonsense, a loop, and too much end the stream, with nothing taken.
@@ -131,7 +165,7 @@ func TestBadObjects(t *testing.T) {
 		{"no name", bad(func(o *podconfigv1.Object) { o.Ref.Name = "" }), "an object with the reference"},
 		{"no kind", bad(func(o *podconfigv1.Object) { o.Ref.Kind = 0 }), "an object with the reference"},
 		{"no source", bad(func(o *podconfigv1.Object) { o.Ref.Source = "" }), "an object with the reference"},
-		{"an operation that isn't known", objectOp(2, 99, "file/c=2"), "the operation 99"},
+		{"an operation that isn't known", objectOp(2, 99, "file/c=2"), "an operation came that this version doesn't know: 99"},
 		{"too many", objectOp(2, put, "file/c=2", "file/c2=", "file/c3=", "file/c4=", "file/c5=", "file/c6="), "it has too much: 6 objects"},
 		{"too large", objectOp(2, put, "file/c="+strings.Repeat("x", 64<<10)), "it has too much"},
 		{"a loop", loop, "loop: its pods"},

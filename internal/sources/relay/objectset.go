@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/podstream/podstream/client/stream"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -13,15 +14,14 @@ import (
 
 // objectSet is what the upstream told of objects, wanted or not. It is a value without I/O.
 type objectSet struct {
-	cfg    Config
-	cursor *podconfigv1.Cursor
+	cfg Config
+	// held is what the upstream is told to be held. An object that can't be used is, too: to get it again helps nobody.
+	held *stream.HeldObjects
 	// objects are by key, and then by the upstream's source.
 	objects      map[sources.ObjectKey]map[string]*heldObject
 	count, bytes int
 	// sources are the upstream's, in order of priority.
 	sources []string
-	// seen is what a SET of the present stream had, until synced tells what that means. Nil: there was none.
-	seen map[objectID]bool
 }
 
 // objectID is an object with the upstream's source.
@@ -38,98 +38,43 @@ type heldObject struct {
 	size   int
 }
 
-// objectUnit is what came up to a cursor.
-type objectUnit struct {
-	updates []*podconfigv1.ObjectUpdate
-	synced  *podconfigv1.Synced
-	beat    *podconfigv1.Heartbeat
-	cursor  *podconfigv1.Cursor
-}
-
-// path is the path that the unit tells, if it does: then it tells all sources, too.
-func (u *objectUnit) path() (path hops, told bool) {
-	if u.synced != nil {
-		return u.synced.GetPath(), true
-	}
-	return u.beat.GetPath(), u.beat != nil
-}
-
-// readiness is that of all sources, in order of priority.
-func (u *objectUnit) readiness() []*podconfigv1.SourceReadiness {
-	if u.synced != nil {
-		return u.synced.GetSources()
-	}
-	return u.beat.GetSources()
-}
-
 func newObjectSet(cfg Config) *objectSet {
-	return &objectSet{cfg: cfg, objects: map[sources.ObjectKey]map[string]*heldObject{}}
+	return &objectSet{cfg: cfg, held: stream.NewHeldObjects(nil, nil), objects: map[sources.ObjectKey]map[string]*heldObject{}}
 }
 
-// maxKnownBytes is how much a request says of what is held: gRPC refuses one of more than 4 MiB.
-const maxKnownBytes = 3 << 20
-
-// request is what to ask the upstream for, so that it goes on where it was. If it can't name all that is held, it has a cursor
-// that nobody honours, so that a SET comes.
-func (s *objectSet) request(base *podconfigv1.WatchObjectsRequest) *podconfigv1.WatchObjectsRequest {
-	s.seen = nil
-	request := proto.CloneOf(base)
-	request.ResumeAfter = s.cursor
-	for key, bySource := range s.objects {
-		for source, o := range bySource {
-			request.KnownObjects = append(request.KnownObjects, &podconfigv1.KnownObject{Digest: o.digest, Ref: &podconfigv1.ObjectRef{
-				Kind: podconfigv1.ObjectKind(key.Kind), Namespace: key.Namespace, Name: key.Name, Source: source,
-			}})
-		}
-	}
-	if proto.Size(request) > maxKnownBytes {
-		request.KnownObjects, request.ResumeAfter = nil, &podconfigv1.Cursor{}
-	}
-	return request
-}
-
-// apply takes a unit, and tells which keys it may have changed and which objects can't be used: those stay as they were. It
-// fails, and then nothing has changed, if the unit as a whole can't be taken.
-func (s *objectSet) apply(u *objectUnit) (changed map[sources.ObjectKey]bool, unusable []error, err error) {
-	path, told := u.path()
-	if err := path.check(s.cfg.ID); err != nil {
+// apply takes a revision, and tells which keys it may have changed and which objects can't be used: those stay as they were. It
+// fails, and then nothing has changed, if the revision as a whole can't be taken.
+func (s *objectSet) apply(r *stream.ObjectRevision) (changed map[sources.ObjectKey]bool, unusable []error, err error) {
+	if err := hops(r.Path()).check(s.cfg.ID); err != nil {
 		return nil, nil, err
 	}
-	if err := checkObjects(u); err != nil {
+	if err := checkObjects(r); err != nil {
 		return nil, nil, err
 	}
-	if err := s.fits(u); err != nil {
+	outcome := s.held.Interpret(r)
+	if err := s.fits(outcome.Ops); err != nil {
 		return nil, nil, err
 	}
 	changed = map[sources.ObjectKey]bool{}
-	for _, update := range u.updates {
-		if update.GetOp() == podconfigv1.ObjectOperation_OBJECT_OPERATION_SET && s.seen == nil {
-			s.seen = map[objectID]bool{}
-		}
+	for _, update := range outcome.Ops {
 		for _, o := range update.GetObjects() {
 			if err := s.take(update.GetOp(), o, changed); err != nil {
 				unusable = append(unusable, err)
 			}
 		}
 	}
-	if told {
-		s.rank(u.readiness(), changed)
+	if outcome.SourcesChanged {
+		s.rank(r.Sources(), changed)
 	}
-	if u.synced != nil {
-		s.settle(u.synced.GetSources(), changed)
-	}
-	// What a SET doesn't have is known with synced only: a stream that breaks before has to tell it again.
-	if u.cursor != nil && s.seen == nil {
-		s.cursor = u.cursor
-	}
+	s.held.Apply(outcome)
 	return changed, unusable, nil
 }
 
-// fits refuses a unit with which there would be too much. What only synced tells to be gone counts still.
-func (s *objectSet) fits(u *objectUnit) error {
+// fits refuses ops with which there would be too much.
+func (s *objectSet) fits(ops []*podconfigv1.ObjectUpdate) error {
 	count, bytes := s.count, s.bytes
 	sizes := map[objectID]int{}
-	for _, update := range u.updates {
+	for _, update := range ops {
 		for _, o := range update.GetObjects() {
 			id := idOf(o.GetRef())
 			size, met := sizes[id]
@@ -154,9 +99,6 @@ func (s *objectSet) fits(u *objectUnit) error {
 // take is one object of an op. It fails if the object can't be used.
 func (s *objectSet) take(op podconfigv1.ObjectOperation, m *podconfigv1.Object, changed map[sources.ObjectKey]bool) error {
 	id := idOf(m.GetRef())
-	if s.seen != nil {
-		s.seen[id] = true
-	}
 	old := s.objects[id.ObjectKey][id.source]
 	switch op {
 	case podconfigv1.ObjectOperation_OBJECT_OPERATION_REMOVE:
@@ -215,25 +157,6 @@ func (s *objectSet) rank(list []*podconfigv1.SourceReadiness, changed map[source
 			changed[key] = true
 		}
 	}
-}
-
-// settle drops what a SET didn't have, of sources that are ready.
-func (s *objectSet) settle(list []*podconfigv1.SourceReadiness, changed map[sources.ObjectKey]bool) {
-	if s.seen == nil {
-		return
-	}
-	ready := map[string]bool{}
-	for _, r := range list {
-		ready[r.GetName()] = r.GetReady()
-	}
-	for key, bySource := range s.objects {
-		for source := range bySource {
-			if id := (objectID{key, source}); ready[source] && !s.seen[id] {
-				s.put(id, nil, changed)
-			}
-		}
-	}
-	s.seen = nil
 }
 
 // value is what is to be told of a key: of several sources the first has it that has the object at all. Not known: nothing.

@@ -64,8 +64,8 @@ func received(name string, p *podconfigv1.Pod, pod *v1.Pod, path hops) *manifest
 	return o
 }
 
-// notReady is the origin that stands for a source that isn't ready at the upstream; an empty one stands for all, if there are
-// none: of an upstream without sources nothing is certain.
+// notReady is the origin that stands for a source that isn't ready at the upstream, and keeps this one from it; an empty one stands
+// for all, if there are none: of an upstream without sources nothing is certain.
 func notReady(source, node string) *manifest.Origin {
 	name := source + " (not ready upstream)"
 	message := fmt.Sprintf("source %s of the podconfigd on %s isn't ready; what it had before is kept", source, node)
@@ -73,14 +73,16 @@ func notReady(source, node string) *manifest.Origin {
 		name = "(no sources upstream)"
 		message = fmt.Sprintf("the podconfigd on %s has no sources; what it had before is kept", node)
 	}
-	return &manifest.Origin{Name: name, Held: true, Findings: []manifest.Finding{{Severity: manifest.Warning, Message: message}}}
+	return &manifest.Origin{
+		Name: name, Held: true, Unready: true, Findings: []manifest.Finding{{Severity: manifest.Warning, Message: message}},
+	}
 }
 
-// cameThrough is the origin of a pod that may have come from here. It is held as long as its source at the upstream isn't ready:
-// the upstream may not have been told yet by which way it comes.
+// cameThrough is the origin of a pod that came from here. It is held as long as its source at the upstream isn't ready: the upstream
+// may not have been told yet by which way it comes.
 func cameThrough(name, path string, held bool) *manifest.Origin {
 	return &manifest.Origin{Name: name, Held: held, Findings: []manifest.Finding{{
 		Severity: manifest.Warning,
-		Message:  fmt.Sprintf("its way leads through this node and it isn't relayed back: %.256s", path),
+		Message:  fmt.Sprintf("its way leads through this podconfigd and it isn't relayed back: %.256s", path),
 	}}}
 }

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/client/stream"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -16,6 +17,10 @@ const (
 	maxHops = 64
 	// maxWord is the most bytes that a name in a path, or of a source, may have.
 	maxWord = 253
+	// maxSources is how many sources an upstream may have.
+	maxSources = 256
+	// idLength is how much of a podconfigd's id stands in a relay-path.
+	idLength = 8
 	// unknownNode stands in a relay-path for an upstream of a version that doesn't tell its node.
 	unknownNode = "unknown"
 )
@@ -48,6 +53,14 @@ func (h hops) check(ownID string) error {
 		errLoop, strings.Join(nodes, ", "))
 }
 
+// pathOf is the path that a revision tells, if it does: then it tells all sources, too.
+func pathOf(r *stream.Revision) (path hops, told bool) {
+	if r.Synced != nil {
+		return r.Synced.GetPath(), true
+	}
+	return r.Heartbeat.GetPath(), r.Heartbeat != nil
+}
+
 // node is the upstream's.
 func (h hops) node() string {
 	if len(h) == 0 {
@@ -56,28 +69,65 @@ func (h hops) node() string {
 	return h[0].GetNode()
 }
 
-// haveOther tells whether there is a podconfigd of that node other than the one with that id.
-func (h hops) haveOther(node, id string) bool {
-	return slices.ContainsFunc(h, func(hop *podconfigv1.RelayHop) bool { return hop.GetNode() == node && hop.GetId() != id })
-}
-
 // extended is the relay-path of a pod that comes from the upstream's source and bears the path so far.
 func (h hops) extended(source, sofar string) string {
 	here := h.node() + "/" + source
+	if len(h) > 0 {
+		here = h.node() + "(" + short(h[0].GetId()) + ")/" + source
+	}
 	if sofar == "" {
 		return here
 	}
 	return here + "," + sofar
 }
 
-// passes tells whether a relay-path leads through the node.
-func passes(path, node string) bool {
+// short is what stands for an id in a relay-path.
+func short(id string) string { return id[:min(len(id), idLength)] }
+
+// passes tells whether a relay-path leads through the podconfigd with that id.
+func passes(path, id string) bool {
 	for hop := range strings.SplitSeq(path, ",") {
-		if at, _, _ := strings.Cut(strings.TrimSpace(hop), "/"); at == node {
+		at, _, _ := strings.Cut(strings.TrimSpace(hop), "/")
+		if begin := strings.LastIndexByte(at, '('); begin >= 0 && at[begin:] == "("+short(id)+")" {
 			return true
 		}
 	}
 	return false
+}
+
+// checkSources refuses names that can't be, and more of them than are followed: be it that ops tell of them one after the other.
+func (m *mirror) checkSources(r *stream.Revision, told bool) error {
+	if told {
+		return checkSources(r.Sources())
+	}
+	known := m.held.Ready()
+	for _, u := range r.Updates {
+		if name := u.GetSource(); name != "" && !isWord(name) {
+			return fmt.Errorf("%w: an operation of the source %.64q", errNonsense, name)
+		}
+		known[u.GetSource()] = true
+	}
+	// Between two lists of sources some may have gone and others come.
+	if len(known) > 2*maxSources {
+		return fmt.Errorf("%w: operations of %d sources; at most %d are followed", errNonsense, len(known), maxSources)
+	}
+	return nil
+}
+
+// checkSources refuses a list of sources that can't be one.
+func checkSources(sources []*podconfigv1.SourceReadiness) error {
+	if len(sources) > maxSources {
+		return fmt.Errorf("%w: %d sources; at most %d are followed", errNonsense, len(sources), maxSources)
+	}
+	seen := make(map[string]bool, len(sources))
+	for _, s := range sources {
+		name := s.GetName()
+		if !isWord(name) || seen[name] {
+			return fmt.Errorf("%w: a list of sources with %.64q, which is no name or stands there twice", errNonsense, name)
+		}
+		seen[name] = true
+	}
+	return nil
 }
 
 // isWord tells whether a text can stand in a relay-path and in the name of an origin, where commas, slashes and spaces mean

@@ -12,7 +12,8 @@ import (
 // maxQueued is how many bytes of revisions may wait before no more are read.
 const maxQueued = 4 << 20
 
-// queue takes revisions from who reads the stream to who applies them, who gets all that wait at once.
+// queue takes revisions from who reads the stream to who applies them, who gets all that wait at once. Of heartbeats that nothing
+// stands between only the last one waits: it says all that those before it said.
 type queue struct {
 	// more has a token if something waits, and room one when all was taken.
 	more, room chan struct{}
@@ -53,13 +54,29 @@ func (q *queue) put(r *stream.Revision, err error) (full bool) {
 	if err != nil {
 		q.end = err
 	} else {
-		q.waits = append(q.waits, r)
-		for _, u := range r.Updates {
-			q.bytes += proto.Size(u)
+		if last := len(q.waits) - 1; last >= 0 && isBeat(r) && isBeat(q.waits[last]) {
+			q.bytes -= sizeOf(q.waits[last])
+			q.waits = q.waits[:last]
 		}
+		q.waits = append(q.waits, r)
+		q.bytes += sizeOf(r)
 	}
 	token(q.more)
 	return q.bytes > maxQueued
+}
+
+// isBeat tells whether a revision is nothing but a heartbeat.
+func isBeat(r *stream.Revision) bool {
+	return r.Heartbeat != nil && r.Synced == nil && len(r.Updates) == 0
+}
+
+// sizeOf is how many bytes a revision came in.
+func sizeOf(r *stream.Revision) int {
+	n := proto.Size(r.Synced) + proto.Size(r.Heartbeat) + proto.Size(r.Cursor)
+	for _, u := range r.Updates {
+		n += proto.Size(u)
+	}
+	return n
 }
 
 func (q *queue) isFull() bool {

@@ -37,8 +37,8 @@ func TestOpsAreTheUpstreams(t *testing.T) {
 		}
 	}
 	db := own.hub.History().State().Pod("db").Object
-	if got := db.Annotations[manifest.RelayPathAnnotation]; got != "up/api" {
-		t.Errorf("the relay-path is %q; want up/api", got)
+	if got := db.Annotations[manifest.RelayPathAnnotation]; got != "up(id-up)/api" {
+		t.Errorf("the relay-path is %q; want up(id-up)/api", got)
 	}
 	if got := db.Annotations[manifest.SourceAnnotation]; got != "relay" {
 		t.Errorf("the pod's source is %q; want relay", got)
@@ -57,8 +57,8 @@ func TestChain(t *testing.T) {
 	last := relay(t, third, Config{Endpoint: second.endpoint})
 	third.want("ADD relay: web")
 	p, there := third.hub.History().State().Pod("web"), first.hub.History().State().Pod("web")
-	if got := p.Object.Annotations[manifest.RelayPathAnnotation]; got != "second/relay:x,first/file" {
-		t.Errorf("the relay-path is %q; want second/relay:x,first/file", got)
+	if got := p.Object.Annotations[manifest.RelayPathAnnotation]; got != "second(id-secon)/relay:x,first(id-first)/file" {
+		t.Errorf("the relay-path is %q; want second(id-secon)/relay:x,first(id-first)/file", got)
 	}
 	if p.Object.Annotations[manifest.MirrorAnnotation] != "m" || p.SpecDigest != there.SpecDigest {
 		t.Errorf("the pod came as %v with %s; want its mirror annotation and %s", p.Object.Annotations, p.SpecDigest, there.SpecDigest)

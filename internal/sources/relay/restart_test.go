@@ -144,6 +144,33 @@ func TestRestart(t *testing.T) {
 	own.want("REMOVE relay: gone\nADD relay: new\nUPDATE relay: web\nRECONCILE relay: db")
 }
 
+// TestRestartBesideAnUnreadyUpstream: after a restart too a relay isn't ready before its upstream is, though its store knows all that
+// it had. Its pods are served meanwhile, and none is removed.
+func TestRestartBesideAnUnreadyUpstream(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	up, own := start(t, "up", socket(t), "", "file", "api"), start(t, "own", "", path, "relay")
+	up.set("file", "a: web()")
+	up.set("api", "d: kept()")
+	up.up()
+	r := relay(t, own, Config{Endpoint: up.endpoint})
+	own.want("ADD relay: web kept")
+	r.stop()
+	own.kill()
+	up.kill()
+	up = start(t, "up", up.endpoint, "", "file", "api")
+	up.set("file", "a: web()")
+	up.up()
+	own = start(t, "own", "", path, "relay")
+	relay(t, own, Config{Endpoint: up.endpoint, Stored: func() []Stored { return own.stored("relay") }})
+	if rev := own.want("settled"); rev.BecameReady || own.ready("relay") || own.pods() != "kept web" {
+		t.Errorf("the relay is ready, or its pods are %s; want it to wait for api, with kept and web", own.pods())
+	}
+	up.set("api", "")
+	if rev := own.want("REMOVE relay: kept\nADD relay:"); !rev.BecameReady {
+		t.Error("the relay isn't ready; want it to be when api is")
+	}
+}
+
 // TestStoredElsewhere: a stored pod of an origin that isn't a relay's is found in its new one, or gone when all sources are
 // ready.
 func TestStoredElsewhere(t *testing.T) {
@@ -155,12 +182,12 @@ func TestStoredElsewhere(t *testing.T) {
 	up.set("file", "a: web()")
 	up.up()
 	relay(t, own, Config{Endpoint: up.endpoint, Stored: func() []Stored { return own.stored("relay") }})
-	own.want("ADD relay:")
+	own.want("settled")
 	if own.pods() != "db web" {
 		t.Errorf("the pods are %s; want both, as api hasn't spoken", own.pods())
 	}
 	up.set("api", "")
-	own.want("REMOVE relay: db")
+	own.want("REMOVE relay: db\nADD relay:")
 	if got := own.hub.History().State().Pod("web").Origin; got != "file default/web web" {
 		t.Errorf("web is of the origin %q", got)
 	}

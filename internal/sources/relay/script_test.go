@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -31,6 +32,8 @@ type script struct {
 	// requests and wishes have what the streams were asked for.
 	requests chan *podconfigv1.WatchPodUpdatesRequest
 	wishes   chan *podconfigv1.WatchObjectsRequest
+	// reported are the answers to the next words of the relay that it heard; with none they are good.
+	reported chan error
 	closing  chan struct{}
 }
 
@@ -40,7 +43,7 @@ func scripted(t *testing.T) (s *script, endpoint string) {
 	s = &script{
 		pods: make(chan func(podStream) error, 10), objects: make(chan func(objectStream) error, 10),
 		requests: make(chan *podconfigv1.WatchPodUpdatesRequest, 1000), wishes: make(chan *podconfigv1.WatchObjectsRequest, 1000),
-		closing: make(chan struct{}),
+		reported: make(chan error, 10), closing: make(chan struct{}),
 	}
 	endpoint = socket(t)
 	listeners, err := grpcserver.Listen([]string{endpoint})
@@ -62,6 +65,15 @@ func (s *script) WatchPodUpdates(req *podconfigv1.WatchPodUpdatesRequest, stream
 func (s *script) WatchObjects(req *podconfigv1.WatchObjectsRequest, stream objectStream) error {
 	s.wishes <- req
 	return play(s, s.objects, stream)
+}
+
+func (s *script) ReportApplied(context.Context, *podconfigv1.ReportAppliedRequest) (*podconfigv1.ReportAppliedResponse, error) {
+	select {
+	case err := <-s.reported:
+		return nil, err
+	default:
+		return &podconfigv1.ReportAppliedResponse{}, nil
+	}
 }
 
 func play[S grpc.ServerStream](s *script, scenes chan func(S) error, stream S) error {
@@ -151,4 +163,34 @@ func changed(text string, change func(*podconfigv1.Pod)) *podconfigv1.Pod {
 	p := wirePod(text)
 	change(p)
 	return p
+}
+
+// beatOf is a heartbeat of ready sources, and opOf a revision in which one becomes ready.
+func beatOf(names ...string) *message {
+	m := heartbeat()
+	m.GetHeartbeat().Sources = ready(names...)
+	return m
+}
+
+func opOf(source string) *message {
+	m := op(2, add)
+	m.GetUpdate().Source = source
+	return m
+}
+
+func opsOf(sources ...string) []*message {
+	var out []*message
+	for _, s := range sources {
+		out = append(out, opOf(s))
+	}
+	return out
+}
+
+// many are so many names.
+func many(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("s%d", i)
+	}
+	return out
 }

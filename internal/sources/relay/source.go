@@ -18,6 +18,7 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
+	"github.com/podstream/podstream/internal/sources/reason"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -68,10 +69,11 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 			HeartbeatInterval: durationpb.New(s.cfg.Heartbeat),
 		},
 	}
+	f.sent = f.mirror.stored()
 	for {
 		err := f.follow(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // What was cut short tells nothing about the upstream.
 		}
 		f.lost(err)
 		if !sleep(ctx, s.cfg.Clock, f.pace.after(err)) {
@@ -89,7 +91,7 @@ type follower struct {
 	request *podconfigv1.WatchPodUpdatesRequest
 	mode    podconfigv1.NotificationMode
 
-	// What was last handed over; failed is the error in words.
+	// What was last handed over, at first by an earlier life; failed is the reason of the error.
 	sent   []*manifest.Origin
 	sentAt time.Time
 	failed string
@@ -155,7 +157,8 @@ func (f *follower) apply(ctx context.Context, c *client.Client, revisions []*str
 	return refused
 }
 
-// report tells the upstream that it was heard. That is a consumer's right: who hasn't got it is shown redacted pods.
+// report tells the upstream that it was heard. That is a consumer's right: who hasn't got it is shown redacted pods. So nothing is
+// handed over of an upstream that doesn't take it, whatever the reason.
 func (f *follower) report(ctx context.Context, c *client.Client, cursor *podconfigv1.Cursor) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
@@ -163,8 +166,7 @@ func (f *follower) report(ctx context.Context, c *client.Client, cursor *podconf
 	if status.Code(err) == codes.PermissionDenied {
 		return errRedacted
 	}
-	// Whether the stream works, the stream tells.
-	return nil
+	return err
 }
 
 // hand hands over all that there is, if that isn't what was handed over before.
@@ -174,9 +176,10 @@ func (f *follower) hand() {
 	if f.failed == "" && slices.Equal(origins, f.sent) && !f.sentAt.IsZero() && now.Sub(f.sentAt) < confirmInterval {
 		return
 	}
-	before := slices.DeleteFunc(slices.Clone(f.sent), func(o *manifest.Origin) bool { return remade[o.Name] })
-	if len(before) < len(f.sent) {
-		f.out(manifest.Set{Source: f.cfg.Name, ReadTime: now, Origins: before})
+	again := func(o *manifest.Origin) bool { return remade[o.Name] }
+	if len(remade) > 0 && slices.ContainsFunc(f.sent, again) {
+		// All but those: a set that lacks more than what is gone would say of the rest that it is gone, too.
+		f.out(manifest.Set{Source: f.cfg.Name, ReadTime: now, Origins: slices.DeleteFunc(slices.Clone(origins), again)})
 	}
 	if f.failed != "" || f.sentAt.IsZero() {
 		f.cfg.Logger.Info("in step with the upstream", "node", f.mirror.path.node(), "pods", len(f.mirror.pods))
@@ -194,11 +197,12 @@ func (f *follower) lost(err error) {
 	if errors.Is(err, errLoop) {
 		f.path.Store(nil)
 	}
-	err = failure{f.cfg.Endpoint, err}
-	if err.Error() == f.failed {
+	why := reason.Of(err)
+	if why == f.failed {
 		return
 	}
-	f.failed = err.Error()
+	f.failed = why
+	err = failure{f.cfg.Endpoint, err}
 	f.cfg.Logger.Warn("the upstream isn't relayed now; its pods stay as they are", "error", err)
 	f.out(manifest.Set{Source: f.cfg.Name, ReadTime: f.cfg.Clock.Now(), Err: err})
 }

@@ -114,6 +114,12 @@ func TestNonsense(t *testing.T) {
 		{"no source", []*message{op(2, add, changed("web()", func(p *podconfigv1.Pod) { p.Source = "" }))}, "a pod with the reference"},
 		{"a source with a space", []*message{op(2, add, changed("web()", func(p *podconfigv1.Pod) { p.Source = "a b" }))}, "a pod with the reference"},
 		{"a node with a comma", []*message{heartbeat(hop("i", "a,b"))}, "a path with the hop"},
+		{"a source without a name", []*message{beatOf("file", "")}, "a list of sources with"},
+		{"a source that isn't a word", []*message{beatOf("a b")}, "a list of sources with"},
+		{"a source twice", []*message{beatOf("file", "api", "file")}, "a list of sources with"},
+		{"more sources than are followed", []*message{beatOf(many(maxSources + 1)...)}, "257 sources"},
+		{"an operation of a source that isn't a word", []*message{opOf("a\nb")}, "an operation of the source"},
+		{"operations of ever more sources", opsOf(many(2*maxSources + 1)...), "operations of 513 sources"},
 		{"a hop without an id", []*message{heartbeat(hop("", "a"))}, "a path with the hop"},
 		{"a path without end", []*message{heartbeat(long...)}, "a path of 65 podconfigds"},
 		{"an operation that isn't known", []*message{op(2, 99, wirePod("web()"))}, "an operation came that this version doesn't know: 99"},
@@ -168,57 +174,6 @@ func TestUnknownOp(t *testing.T) {
 		if got := (<-s.requests).GetMode(); got != want {
 			t.Errorf("stream %d is asked for with %s; want %s", i, got, want)
 		}
-	}
-}
-
-// TestNeverInStep: an upstream that never says that its state is complete, and one that says nothing, have nothing handed over of
-// them.
-func TestNeverInStep(t *testing.T) {
-	s, endpoint := scripted(t)
-	s.pods <- saying(nil, op(1, add, wirePod("web()")), heartbeat())
-	r := relay(t, nil, Config{Endpoint: endpoint, Patience: time.Nanosecond, Heartbeat: 10 * time.Millisecond})
-	r.failed("it doesn't finish what it says")
-	s.pods <- saying(nil)
-	r.failed("no sign of life for 30ms")
-	s.pods <- saying(nil, synced(1))
-	if got := origins(r.good()); got != "file default/web web" {
-		t.Errorf("the origins are %s; want web, which came with the first stream", got)
-	}
-	r.stop()
-	for _, set := range r.all {
-		if set.Err == nil && len(set.Origins) == 0 {
-			t.Error("a set without pods was handed over before the state was complete")
-		}
-	}
-}
-
-// TestNoSources: of an upstream that tells of no source nothing is certain, so the relay isn't ready.
-func TestNoSources(t *testing.T) {
-	s, endpoint := scripted(t)
-	none := synced(2)
-	none.GetSynced().Sources = nil
-	s.pods <- saying(errBroken, op(1, add, wirePod("web()")), synced(1))
-	s.pods <- saying(nil, none)
-	r := relay(t, nil, Config{Endpoint: endpoint})
-	r.good()
-	if got := origins(r.good()); got != "file default/web web, (no sources upstream)!" {
-		t.Errorf("the origins are %s; want what there was, and the word that it isn't ready", got)
-	}
-}
-
-// TestBacklog: an upstream that sends much while little is taken waits, and doesn't keep a stream from ending.
-func TestBacklog(t *testing.T) {
-	s, endpoint := scripted(t)
-	says := []*message{synced(1), op(2, add, changed("web()", func(p *podconfigv1.Pod) { p.Source = "" }))}
-	for i := range uint64(10) {
-		says = append(says, op(3+i, add, wirePod("web(pad=1400)")))
-	}
-	s.pods <- saying(nil, says...)
-	s.pods <- saying(nil, op(2, add, wirePod("web()")), synced(2))
-	r := relay(t, nil, Config{Endpoint: endpoint})
-	r.failed("a pod with the reference")
-	if got := origins(r.good()); got != "file default/web web" {
-		t.Errorf("the origins are %s; want those of the next stream", got)
 	}
 }
 

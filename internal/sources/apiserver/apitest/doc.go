@@ -14,7 +14,7 @@
 //     type (Secrets); labelSelector. An object that comes to match a watch's selectors is ADDED there, one that ceases to is
 //     DELETED.
 //   - Lists in pages (limit, continue) of one consistent snapshot, also for resourceVersion=0, as of a server without a watch
-//     cache. A continue token of before Compact is 410 Expired.
+//     cache, unless Lag gives it an old one. A continue token of before Compact is 410 Expired.
 //   - Watches from a resourceVersion, or with synthetic ADDED events if it is empty or 0; one of before Compact gets an ERROR
 //     event, 410 Expired; timeoutSeconds; bookmarks, if allowWatchBookmarks, each time that Bookmark is called.
 //   - Streaming lists (sendInitialEvents with resourceVersionMatch=NotOlderThan), ended by the bookmark with the annotation

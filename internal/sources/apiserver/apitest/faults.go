@@ -57,5 +57,12 @@ func (s *Server) Silence(on bool) { s.network.silence(on) }
 // them. New ones work.
 func (s *Server) Mute() { s.network.mute() }
 
+// Lag makes the server answer resourceVersion=0 from now on with what it has now, as a replica whose cache doesn't come after.
+func (s *Server) Lag() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lag()
+}
+
 // Slow makes the server send at most so many bytes at once, with a pause after each. Zero ends it.
 func (s *Server) Slow(size int, pause time.Duration) { s.network.slow(size, pause) }

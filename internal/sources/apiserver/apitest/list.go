@@ -24,8 +24,12 @@ func (s *Server) list(r Request) runtime.Object {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	cached := r.ResourceVersion == "0"
 	at := page{Version: s.version}
-	objects := s.state.list(r.Resource)
+	if cached {
+		at.Version = s.cachedVersion()
+	}
+	objects := s.state.list(r.Resource, cached)
 	if r.Continue != "" {
 		var ok bool
 		if at, ok = parsePage(r.Continue); !ok {

@@ -28,6 +28,14 @@ type state struct {
 	objects   map[string]map[string]Object
 	events    []event
 	snapshots map[uint64]map[string][]Object
+	// cache is what resourceVersion=0 is answered with. Nil: the current objects.
+	cache *cache
+}
+
+// cache is the objects as they were at a version.
+type cache struct {
+	version uint64
+	objects map[string]map[string]Object
 }
 
 // event is one change of an object. An object that was created has no before. One that was deleted has, as after, its last
@@ -84,9 +92,29 @@ func (s *state) compact() {
 	clear(s.snapshots)
 }
 
-// list is the objects of a resource in the order of their names.
-func (s *state) list(resource string) []Object {
-	return slices.SortedFunc(maps.Values(s.objects[resource]), func(a, b Object) int { return cmp.Compare(key(a), key(b)) })
+// lag keeps the cache as it is now.
+func (s *state) lag() {
+	s.cache = &cache{version: s.version, objects: map[string]map[string]Object{}}
+	for resource, objects := range s.objects {
+		s.cache.objects[resource] = maps.Clone(objects)
+	}
+}
+
+// list is the objects of a resource in the order of their names, as they are or as the cache has them.
+func (s *state) list(resource string, cached bool) []Object {
+	objects := s.objects[resource]
+	if cached && s.cache != nil {
+		objects = s.cache.objects[resource]
+	}
+	return slices.SortedFunc(maps.Values(objects), func(a, b Object) int { return cmp.Compare(key(a), key(b)) })
+}
+
+// cachedVersion is the one of the cache.
+func (s *state) cachedVersion() uint64 {
+	if s.cache != nil {
+		return s.cache.version
+	}
+	return s.version
 }
 
 func key(o metav1.Object) string { return o.GetNamespace() + "/" + o.GetName() }

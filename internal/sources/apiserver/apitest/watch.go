@@ -25,7 +25,9 @@ type watch struct {
 	Request
 	selection selection
 	bookmarks bool
-	signal    chan struct{}
+	// unanswered: not even the header is sent.
+	unanswered bool
+	signal     chan struct{}
 
 	mu    sync.Mutex
 	queue []frame
@@ -62,6 +64,10 @@ func (s *Server) serveWatch(rw http.ResponseWriter, r *http.Request, enc encodin
 		return
 	}
 	defer s.shut(w)
+	if w.unanswered {
+		<-r.Context().Done()
+		return
+	}
 	rw.Header().Set("Content-Type", enc.contentType(true))
 	flush := http.NewResponseController(rw).Flush
 	if flush() != nil {
@@ -125,7 +131,10 @@ func (s *Server) open(req Request) (*watch, *metav1.Status) {
 		return nil, status
 	}
 	req.Code = http.StatusOK
-	w := &watch{Request: req, selection: selected, bookmarks: req.allowBookmarks, signal: make(chan struct{}, 1)}
+	w := &watch{
+		Request: req, selection: selected, bookmarks: req.allowBookmarks, signal: make(chan struct{}, 1),
+		unanswered: req.InitialEvents && s.watchList == WatchListUnanswered,
+	}
 	s.begin(w)
 	s.watches[w] = struct{}{}
 	s.log = append(s.log, req)
@@ -135,8 +144,11 @@ func (s *Server) open(req Request) (*watch, *metav1.Status) {
 
 // begin queues what was before the watch. The caller holds the lock, here and below.
 func (s *Server) begin(w *watch) {
+	if w.InitialEvents && s.watchList == WatchListEndless {
+		return
+	}
 	if w.InitialEvents || w.ResourceVersion == "" || w.ResourceVersion == "0" {
-		for _, o := range s.state.list(w.Resource) {
+		for _, o := range s.state.list(w.Resource, !w.InitialEvents && w.ResourceVersion == "0") {
 			if w.selection.matches(w.Resource, o) {
 				w.push(frame{kind: kwatch.Added, object: o})
 			}

@@ -19,6 +19,11 @@ const (
 	WatchListWithoutProgress
 	// WatchListForbidden is one that has them switched off, or doesn't know them: 422.
 	WatchListForbidden
+	// WatchListEndless is one that begins them and never comes to their end: of what there is nothing is sent, of what changes
+	// everything.
+	WatchListEndless
+	// WatchListUnanswered is one that takes the request, and doesn't answer it.
+	WatchListUnanswered
 )
 
 // WatchList switches streaming lists on or off. New servers have them.
