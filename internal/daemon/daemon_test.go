@@ -151,7 +151,7 @@ func TestServeMetrics(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- serveMetrics(ctx, l, NewRegistry()) }()
+	go func() { ended <- ServeMetricsOn(ctx, l, NewRegistry()) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + l.Addr().String() + "/metrics")
 	if err != nil {

@@ -22,18 +22,31 @@ func NewRegistry() *prometheus.Registry {
 
 // ServeMetrics serves the registry at /metrics until ctx ends, to whoever asks. With an empty address it does nothing until then.
 func ServeMetrics(ctx context.Context, address string, registry *prometheus.Registry) error {
+	l, err := ListenMetrics(address)
+	if err != nil {
+		return err
+	}
+	return ServeMetricsOn(ctx, l, registry)
+}
+
+// ListenMetrics listens at --metrics-address; its port may be 0, for any. Without an address it returns nil.
+func ListenMetrics(address string) (net.Listener, error) {
 	if address == "" {
-		<-ctx.Done()
-		return nil
+		return nil, nil
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("--metrics-address: %w", err)
+		return nil, fmt.Errorf("--metrics-address: %w", err)
 	}
-	return serveMetrics(ctx, l, registry)
+	return l, nil
 }
 
-func serveMetrics(ctx context.Context, l net.Listener, registry *prometheus.Registry) error {
+// ServeMetricsOn is ServeMetrics on a listener, which it closes. Nil: it does nothing until ctx ends.
+func ServeMetricsOn(ctx context.Context, l net.Listener, registry *prometheus.Registry) error {
+	if l == nil {
+		<-ctx.Done()
+		return nil
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	// Anybody who reaches the address may connect: none of them keeps a connection for nothing.

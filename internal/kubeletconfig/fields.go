@@ -146,14 +146,19 @@ var owners = []struct {
 }
 
 // Ignored are the fields of the configuration that say something that no daemon of Podstream heeds.
-func (c *Config) Ignored() []string {
-	var ignored []string
+func (c *Config) Ignored() []string { return c.of(nobody) }
+
+// Podexecd are the fields that say something that is podexecd's to heed.
+func (c *Config) Podexecd() []string { return c.of(podexecd) }
+
+func (c *Config) of(who owner) []string {
+	var fields []string
 	for _, name := range c.Set() {
-		if ownerOf(name) == nobody {
-			ignored = append(ignored, name)
+		if ownerOf(name) == who {
+			fields = append(fields, name)
 		}
 	}
-	return ignored
+	return fields
 }
 
 // ownerOf is zero for what is no field, and for kind and apiVersion.

@@ -3,9 +3,7 @@ package kubeletconfig
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -36,7 +34,7 @@ type File struct {
 func Load(paths Paths) ([]File, error) {
 	var files []File
 	if paths.Config != "" {
-		data, err := readFile(paths.Config)
+		data, err := ReadFile(paths.Config, document.MaxSize)
 		if err != nil {
 			return nil, fmt.Errorf("--config: %w", err)
 		}
@@ -56,7 +54,7 @@ func Load(paths Paths) ([]File, error) {
 			return nil
 		}
 		path = filepath.Clean(path)
-		data, err := readFile(path)
+		data, err := ReadFile(path, document.MaxSize)
 		if err != nil {
 			return err
 		}
@@ -67,27 +65,6 @@ func Load(paths Paths) ([]File, error) {
 		return nil, fmt.Errorf("--config-dir: %w", err)
 	}
 	return files, nil
-}
-
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	// A pipe would block, and a device never end.
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s isn't a file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, document.MaxSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return data, nil
 }
 
 // Parse reads the documents of the files, in order. Each file must have at least one.

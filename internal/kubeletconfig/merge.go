@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/kubelet/config/v1beta1"
 	kjson "sigs.k8s.io/json"
@@ -20,6 +22,9 @@ const Kind = "KubeletConfiguration"
 
 // APIVersion is the only version of Kind that there is.
 var APIVersion = v1beta1.SchemeGroupVersion.String()
+
+// errTogether: each document is good by itself. What the decoder says isn't told, as it may quote what shall stay secret.
+var errTogether = errors.New("the configuration files don't go together")
 
 // Config is what the documents say together.
 type Config struct {
@@ -47,7 +52,7 @@ func Merge(docs []Document) (*Config, error) {
 		}
 		next, err := patch(merged, d)
 		if err != nil {
-			mistakes = append(mistakes, d.Mistake(nil, err.Error()))
+			mistakes = append(mistakes, d.Mistake(nil, "it can't be merged into the files before it"))
 			continue
 		}
 		merged = next
@@ -59,11 +64,11 @@ func Merge(docs []Document) (*Config, error) {
 		return nil, err
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(merged, &cfg.KubeletConfiguration); err != nil {
-		return nil, fmt.Errorf("the configuration files don't go together: %w", err)
+		return nil, errTogether
 	}
 	var values map[string]any
 	if err := json.Unmarshal(merged, &values); err != nil {
-		return nil, fmt.Errorf("the configuration files don't go together: %w", err)
+		return nil, errTogether
 	}
 	cfg.set = fieldsSet(&cfg.KubeletConfiguration, values)
 	return cfg, nil
@@ -80,14 +85,27 @@ func (c *Config) check(d Document) error {
 		c.warn(found.Doubled)
 	}
 	c.warn(found.Unknown)
-	for name, value := range map[string]time.Duration{
-		"fileCheckFrequency": alone.FileCheckFrequency.Duration, "httpCheckFrequency": alone.HTTPCheckFrequency.Duration,
-	} {
-		if value < 0 {
-			wrong = append(wrong, d.Mistake(document.Field{name}, "it must not be less than zero"))
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{{"fileCheckFrequency", alone.FileCheckFrequency.Duration}, {"httpCheckFrequency", alone.HTTPCheckFrequency.Duration}} {
+		if f.value < 0 {
+			wrong = append(wrong, d.Mistake(document.Field{f.name}, "it must not be less than zero"))
 		}
 	}
-	return errors.Join(wrong...)
+	return errors.Join(append(wrong, headersWithoutValue(d)...)...)
+}
+
+// headersWithoutValue finds headers of staticPodURLHeader that are null, as one is that was written without the space behind its colon.
+// In a drop-in null takes back what came before, which can only be under a good name.
+func headersWithoutValue(d Document) (mistakes []error) {
+	headers, _ := d.Value()["staticPodURLHeader"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if headers[name] == nil && (!d.DropIn || !httpguts.ValidHeaderFieldName(name)) {
+			mistakes = append(mistakes, d.MistakeIn(document.Field{"staticPodURLHeader"}, name, "a header has no value; want Name: [value]"))
+		}
+	}
+	return document.Few(mistakes)
 }
 
 func (c *Config) warn(findings []error) {
@@ -113,6 +131,14 @@ func patch(before []byte, d Document) ([]byte, error) {
 func (c *Config) Mistake(f document.Field, reason string) error {
 	if d := c.from[f[0]]; d != nil {
 		return d.Mistake(f, reason)
+	}
+	return fmt.Errorf("%s: %s", f, reason)
+}
+
+// MistakeIn complains about a key of a field that is a mapping, without showing it, in the file that the field was last given in.
+func (c *Config) MistakeIn(f document.Field, key, reason string) error {
+	if d := c.from[f[0]]; d != nil {
+		return d.MistakeIn(f, key, reason)
 	}
 	return fmt.Errorf("%s: %s", f, reason)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
 )
 
@@ -106,7 +108,8 @@ func TestMistakes(t *testing.T) {
 		"/etc/kubelet.yaml:3: rotateCertificates: want true or false, not a string":              {head + "rotateCertificates: 'no'"},
 		"/etc/kubelet.yaml:3: port: want a whole number, not a number 1.5":                       {head + "port: 1.5"},
 		"/etc/kubelet.yaml:3: fileCheckFrequency: it must not be less than zero":                 {head + "fileCheckFrequency: -1s"},
-		`/etc/kubelet.yaml:3: fileCheckFrequency: time: invalid duration "soon"`:                 {head + "fileCheckFrequency: soon"},
+		"/etc/kubelet.yaml:3: fileCheckFrequency: want a time with its unit":                     {head + "fileCheckFrequency: soon"},
+		"/etc/kubelet.yaml:4: staticPodURLHeader: a header has no value":                         {head + "staticPodURLHeader:\n  A:"},
 		"/etc/kubelet.yaml:4: this isn't valid YAML: mapping values are not allowed":             {head + "a: b\nc: d: e"},
 		"/etc/kubelet.yaml:3: there are bytes that aren't UTF-8 text":                            {head + "staticPodPath: \xff"},
 		"/etc/kubelet.d/a.conf:4: staticPodPath: it is given already in line 3":                  {head, head + "staticPodPath: a\nstaticPodPath: b"},
@@ -169,12 +172,55 @@ func TestLoad(t *testing.T) {
 		t.Errorf("without paths: %v, %v; want nothing", files, err)
 	}
 	for flag, paths := range map[string]Paths{
-		"--config":     {Config: filepath.Join(dir, "missing")},
-		"--config-dir": {Dir: filepath.Join(dir, "missing")},
-		"isn't a file": {Config: dir},
+		"--config":             {Config: filepath.Join(dir, "missing")},
+		"--config-dir":         {Dir: filepath.Join(dir, "missing")},
+		"isn't a regular file": {Config: dir},
 	} {
 		if _, err := Load(paths); err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%+v gives %v; want an error with %q", paths, err, flag)
 		}
+	}
+}
+
+// TestHeadersTakenBack: in a drop-in null takes a header back, if that is what it can mean.
+func TestHeadersTakenBack(t *testing.T) {
+	cfg, err := merge(t, head+"staticPodURLHeader: {A: [b]}\n", head+"staticPodURLHeader: {A: null}\n")
+	if err != nil || len(cfg.StaticPodURLHeader) > 0 {
+		t.Errorf("with a header taken back: %v, %v; want none", cfg, err)
+	}
+	_, err = merge(t, head, head+"staticPodURLHeader: {Authorization:Bearer TOPSECRET}\n")
+	if err == nil || err.Error() != "/etc/kubelet.d/a.conf:3: staticPodURLHeader: a header has no value; want Name: [value]" {
+		t.Errorf("a header without the space behind its colon gives %v; want an error without its text", err)
+	}
+}
+
+// TestReadFile: what isn't a regular file is an error at once, and so is a large one.
+func TestReadFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{pipe: "isn't a regular file", "/dev/zero": "isn't a regular file", file: "has more than 4 bytes"} {
+		if _, err := ReadFile(path, 4); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gives %v; want that it %s", path, err, want)
+		}
+	}
+	if data, err := ReadFile(file, 5); err != nil || string(data) != "12345" {
+		t.Errorf("a small file gives %q, %v; want its text", data, err)
+	}
+}
+
+// TestPodexecd: what is podexecd's is told apart from what nobody heeds.
+func TestPodexecd(t *testing.T) {
+	cfg, err := merge(t, head+"staticPodPath: /m\nmaxPods: 5\nfeatureGates: {A: true}\nclusterDomain: x\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cfg.Podexecd(); !slices.Equal(got, []string{"clusterDomain", "maxPods"}) {
+		t.Errorf("podexecd's are %q; want clusterDomain and maxPods", got)
 	}
 }

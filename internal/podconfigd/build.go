@@ -1,10 +1,15 @@
 package podconfigd
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/sourceconfig"
@@ -37,7 +42,8 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 	case sourceconfig.HTTP:
 		return http.New(http.Config{
 			Name: s.Name, URL: s.HTTP.URL, Headers: s.HTTP.Headers, CAFile: s.HTTP.CAFile, CertFile: s.HTTP.CertFile, KeyFile: s.HTTP.KeyFile,
-			Node: b.node, Strict: s.HTTP.Strict, Known: b.origins(s.Name), CheckFrequency: s.HTTP.CheckFrequency, Logger: b.log,
+			Node: b.node, Strict: s.HTTP.Strict, CheckFrequency: s.HTTP.CheckFrequency,
+			Known: func() []string { return b.origins(s) }, Logger: b.log,
 		})
 	case sourceconfig.Relay:
 		return relay.New(relay.Config{
@@ -45,12 +51,36 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 			ID: b.id, Node: b.node, Nodes: s.Relay.Nodes, Stored: func() []relay.Stored { return b.stored(s.Name) }, Logger: b.log,
 		})
 	case sourceconfig.API:
-		return apiserver.New(apiserver.Config{
-			Kubeconfig: s.API.Kubeconfig, InCluster: s.API.InCluster, Node: b.node, Nodes: s.API.Nodes, Logger: b.log,
-		})
+		cfg := apiserver.Config{InCluster: s.API.InCluster, Node: b.node, Nodes: s.API.Nodes, Logger: b.log}
+		if !s.API.InCluster {
+			var err error
+			if cfg.RESTConfig, err = restConfig(s.API.Kubeconfig, s.API.Data); err != nil {
+				return nil, fmt.Errorf("source %s: kubeconfig %s: %w", s.Name, s.API.Kubeconfig, err)
+			}
+		}
+		return apiserver.New(cfg)
 	default:
 		return nil, fmt.Errorf("source %s: there is no reader of the kind %q", s.Name, s.Kind)
 	}
+}
+
+// restConfig is what a kubeconfig says, which is at the path and has been read and checked already: the plan goes by the same bytes. The
+// files that it names are read by the client, and again when they change.
+func restConfig(path string, data []byte) (*rest.Config, error) {
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, errors.New("it isn't a kubeconfig")
+	}
+	for _, cluster := range config.Clusters {
+		cluster.LocationOfOrigin = path
+	}
+	for _, user := range config.AuthInfos {
+		user.LocationOfOrigin = path
+	}
+	if err := clientcmd.ResolveLocalPaths(config); err != nil {
+		return nil, err
+	}
+	return clientcmd.NewDefaultClientConfig(*config, &clientcmd.ConfigOverrides{}).ClientConfig()
 }
 
 // pods are those that are known of a source.
@@ -67,11 +97,14 @@ func (b *builder) pods(source string) []*revision.Pod {
 	return out
 }
 
-// origins are those of the pods that are known of a source.
-func (b *builder) origins(source string) []string {
+// origins are those of the pods that are known of a URL, and those that the objects have which these refer to.
+func (b *builder) origins(s sourceconfig.Source) []string {
 	var out []string
-	for _, p := range b.pods(source) {
+	for _, p := range b.pods(s.Name) {
 		out = append(out, p.Origin)
+		for _, key := range manifest.References(p.Object) {
+			out = append(out, http.ObjectOrigin(s.HTTP.URL, key))
+		}
 	}
 	return out
 }

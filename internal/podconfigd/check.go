@@ -11,19 +11,37 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
-// checkBuild makes the readers of the plan, which connects nowhere, and lets them go again.
-func checkBuild(o *Options) error {
+// checkStart finds what would keep podconfigd from starting: files that say who may call, and sources that can't be made as they are
+// configured. A source whose files are missing or no good starts without its pods; with all set it is told too. Nothing is connected.
+func (o *Options) checkStart(all bool) error {
 	b := &builder{id: "none", node: o.node, fileQuietPeriod: o.fileQuietPeriod, log: slog.New(slog.DiscardHandler)}
-	var mistakes []error
+	mistakes := []error{o.checkAccess()}
 	for _, entry := range o.plan.Sources {
-		if _, err := b.build(entry); err != nil {
-			mistakes = append(mistakes, err)
+		// What only its files can be wrong with has been read already.
+		fromFile := entry.API != nil && entry.API.Kubeconfig != ""
+		switch {
+		case entry.Problem != nil && all:
+			mistakes = append(mistakes, entry.Problem)
+		case entry.Problem != nil || fromFile && !all:
+		default:
+			if _, err := b.build(entry); err != nil && (all || !lacksFile(entry, err)) {
+				mistakes = append(mistakes, err)
+			}
 		}
 	}
 	return errors.Join(mistakes...)
+}
+
+func (o *Options) checkAccess() error {
+	who, _, err := o.Access()
+	if err == nil {
+		_, err = access.New(who)
+	}
+	return err
 }
 
 // printPlan prints what would run, for --check-config: a line a source, in order of priority. It shows no credentials.
@@ -42,6 +60,9 @@ func printPlan(w io.Writer, o *Options) error {
 	fmt.Fprintf(w, "node: %s\n", o.node)
 	if len(o.plan.Ignored) > 0 {
 		fmt.Fprintf(w, "ignored: %s\n", strings.Join(o.plan.Ignored, ", "))
+	}
+	if len(o.plan.Podexecd) > 0 {
+		fmt.Fprintf(w, "podexecd's, which doesn't read this file yet: %s\n", strings.Join(o.plan.Podexecd, ", "))
 	}
 	for _, warning := range o.plan.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", warning)

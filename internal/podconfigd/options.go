@@ -1,11 +1,13 @@
 package podconfigd
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -27,17 +29,27 @@ type Options struct {
 	config          kubeletconfig.Paths
 	fileQuietPeriod time.Duration
 	maxConsumers    int
-	tracing         daemon.Tracing
+	// pollTime is as the constant; tests have a shorter one.
+	pollTime time.Duration
+	tracing  daemon.Tracing
 	// extra are the sources of the extras, which come last in the order of priority.
 	extra []merge.Source
 
-	// plan is made of the files whose digest is planOf.
-	plan   *sourceconfig.Plan
-	planOf digest
+	// plan is made of what was read.
+	plan *sourceconfig.Plan
+	read *reading
+	// hup gets SIGHUP from before the files are read: until then the signal kills. Whoever has the Options stops it.
+	hup chan os.Signal
 }
 
-func parse(args []string, stdout io.Writer, extras []Extra) (*Options, error) {
-	opts := &Options{}
+func parse(args []string, stdout io.Writer, extras []Extra) (_ *Options, err error) {
+	opts := &Options{hup: make(chan os.Signal, 1), pollTime: pollTime}
+	signal.Notify(opts.hup, syscall.SIGHUP)
+	defer func() {
+		if err != nil {
+			signal.Stop(opts.hup)
+		}
+	}()
 	fs := opts.NewFlagSet("podconfigd", about, stdout)
 	opts.sources.AddFlags(fs)
 	fs.StringVar(&opts.config.Config, "config", "",
@@ -57,19 +69,15 @@ func parse(args []string, stdout io.Writer, extras []Extra) (*Options, error) {
 	if err := opts.check(extras); err != nil {
 		return nil, err
 	}
-	files, of, err := opts.readConfig()
-	if err != nil {
+	opts.read = opts.reread(nil)
+	if opts.plan, err = opts.makePlan(opts.read); err != nil {
 		return nil, err
 	}
-	if opts.plan, err = opts.makePlan(files); err != nil {
+	if err := opts.checkStart(*check); err != nil {
 		return nil, err
 	}
-	opts.planOf = of
 	if !*check {
 		return opts, nil
-	}
-	if err := checkBuild(opts); err != nil {
-		return nil, err
 	}
 	if err := printPlan(stdout, opts); err != nil {
 		return nil, err
@@ -108,44 +116,6 @@ func (o *Options) check(extras []Extra) (err error) {
 		o.extra = append(o.extra, more...)
 	}
 	return nil
-}
-
-// digest tells one reading of the configuration files from another.
-type digest [sha256.Size]byte
-
-// readConfig reads the configuration files. The digest is good also if there is an error: it then tells that error from others.
-func (o *Options) readConfig() ([]kubeletconfig.File, digest, error) {
-	files, err := kubeletconfig.Load(o.config)
-	hash := sha256.New()
-	for _, f := range files {
-		fmt.Fprintf(hash, "%q %d\n", f.Path, len(f.Data))
-		hash.Write(f.Data)
-	}
-	if err != nil {
-		fmt.Fprintf(hash, "error %v", err)
-	}
-	return files, digest(hash.Sum(nil)), err
-}
-
-// makePlan makes the plan of the files and the flags. One without any source is refused: that would be readiness without a word from
-// anybody, on which consumers remove whatever they run.
-func (o *Options) makePlan(files []kubeletconfig.File) (*sourceconfig.Plan, error) {
-	plan, err := sourceconfig.Make(sourceconfig.Input{Files: files, Flags: &o.sources})
-	if err != nil {
-		return nil, err
-	}
-	sources := o.mergeSources(plan)
-	if len(sources) == 0 {
-		return nil, errors.New("there is no source of pods: neither flags nor configuration name one")
-	}
-	seen := map[string]bool{}
-	for _, s := range sources {
-		if seen[s.Name] {
-			return nil, fmt.Errorf("there are two sources of the name %s", s.Name)
-		}
-		seen[s.Name] = true
-	}
-	return plan, nil
 }
 
 // mergeSources are all sources, those of the extras included, in order of priority.

@@ -9,14 +9,19 @@ import (
 )
 
 func TestParseRefuses(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for _, args := range [][]string{
 		{"extra"}, {"--no-such-flag"}, {"--file-check-frequency=0s"}, {"--pod-manifest-path="},
 		{"--no-such=1", "--check-config"}, {"--config=/does/not/exist"}, {"--config-dir=/does/not/exist"},
-		{"--log-format=x"}, {"--listen=foo"}, {"--tracing-sampling-rate-per-million=-1"},
+		{"--log-format=x"}, {"--listen=foo"}, {"--tracing-sampling-rate-per-million=-1"}, {"--in-cluster"}, {"--access-file=/does/not/exist"},
 	} {
 		if _, err := parse(args, t.Output(), nil); err == nil {
 			t.Errorf("podconfigd takes %v", args)
 		}
+	}
+	// A source that lacks a file is another matter.
+	if opts, err := parse([]string{"--kubeconfig=/does/not/exist"}, t.Output(), nil); err != nil || opts.plan.Problems() == nil {
+		t.Errorf("--kubeconfig of a missing file gives %+v, %v; want options that tell of it", opts, err)
 	}
 	// An empty override is none.
 	if opts, err := parse([]string{"--hostname-override="}, t.Output(), nil); err != nil || opts.node == "" {

@@ -101,9 +101,7 @@ func writeManifest(t *testing.T, dir, name, image string) {
 // watch is a stream of references after the cursor, which may be nil.
 func (r *running) watch(cursor *podconfigv1.Cursor) podconfigv1.PodConfigService_WatchPodUpdatesClient {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	r.t.Cleanup(cancel)
-	s, err := r.api.WatchPodUpdates(ctx, &podconfigv1.WatchPodUpdatesRequest{
+	s, err := r.api.WatchPodUpdates(r.t.Context(), &podconfigv1.WatchPodUpdatesRequest{
 		Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE, ResumeAfter: cursor,
 	})
 	if err != nil {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"os"
 	"os/signal"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
@@ -33,13 +31,11 @@ const storeFile = "podconfigd.db"
 
 // serve wires the sources to the hub and the hub to the service, and runs them until ctx ends.
 func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra) error {
+	defer signal.Stop(opts.hup)
 	log, err := opts.Logger(stderr)
 	if err != nil {
 		return err
 	}
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
 	who, limits, err := opts.Access()
 	if err != nil {
 		return err
@@ -57,6 +53,14 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	listeners, err := grpcserver.ListenFor(rules, opts.Listen)
 	if err != nil {
 		return err
+	}
+	page, err := daemon.ListenMetrics(opts.MetricsAddress)
+	if err != nil {
+		return err
+	}
+	if page != nil {
+		defer func() { _ = page.Close() }() // Who serves it closes it too.
+		log.Info("metrics are served", "address", page.Addr().String())
 	}
 	tracers, flush, err := opts.tracing.Provider(ctx, "podconfigd")
 	if err != nil {
@@ -94,8 +98,11 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	stopHub := inBackground(context.WithoutCancel(ctx), hub.Run)
 	defer stopHub()
 	group, ctx := errgroup.WithContext(ctx)
-	watch := newConfigWatch(opts.config, log)
-	reload := &reloader{opts: opts, sup: sup, hup: hup, look: watch.look, metrics: reloads, log: log}
+	watch := newConfigWatch(opts.config, opts.pollTime, log)
+	reload := &reloader{
+		opts: opts, sup: sup, hup: opts.hup, look: watch.look, poll: watch.poll, metrics: reloads, log: log,
+		settling: settling{settle: settleTime, limit: restlessTime},
+	}
 	group.Go(func() error { return reload.run(ctx) })
 	group.Go(func() error {
 		watch.run(ctx)
@@ -106,15 +113,16 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		return nil
 	})
 	for _, extra := range extras {
-		group.Go(func() error { return extra.Run(ctx, Hub{Apply: objs.Apply, Published: published(hub)}) })
+		group.Go(func() error {
+			return extra.Run(ctx, Hub{Apply: objs.Apply, Configure: hub.Configure, Published: published(hub)})
+		})
 	}
 	group.Go(func() error {
 		svc.Run(ctx)
 		return nil
 	})
 	group.Go(func() error { return server.Serve(ctx, listeners) })
-	group.Go(func() error { return daemon.ServeMetrics(ctx, opts.MetricsAddress, registry) })
-	log.Info("podconfigd is up", "node", opts.node, "sources", len(opts.mergeSources(opts.plan)))
+	group.Go(func() error { return daemon.ServeMetricsOn(ctx, page, registry) })
 	err = group.Wait()
 	log.Info("podconfigd is down")
 	return err

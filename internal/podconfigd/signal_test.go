@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
 // TestReloadSignal: SIGHUP has a process read also what the configuration only names: here the kubeconfig of an API server that is
@@ -20,17 +22,16 @@ func TestReloadSignal(t *testing.T) {
 	dir := shortDir(t)
 	kubeconfig := filepath.Join(dir, "kube.conf")
 	write := func(port int) {
-		put(t, kubeconfig, fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\n"+
-			"contexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {server: 'http://127.0.0.1:%d'}}]\nusers: [{name: u, user: {token: secret}}]\n", port))
+		put(t, kubeconfig, strings.Replace(kubeconfigText, "SERVER", fmt.Sprintf("http://127.0.0.1:%d", port), 1))
 	}
 	write(1)
 	put(t, filepath.Join(dir, "config"), sourcesFile+"apiServer: {kubeconfig: kube.conf}\nfiles: [{path: manifests}]\n")
 	writeManifest(t, dir, "web", "one")
-	log, metricsAddress := newLog(), freeAddress(t)
+	log := newLog()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "--root-dir", filepath.Join(dir, "root"), "--listen", "unix://"+filepath.Join(dir, "s"),
-		"--hostname-override", "node", "--config", filepath.Join(dir, "config"), "--metrics-address", metricsAddress)
+		"--hostname-override", "node", "--config", filepath.Join(dir, "config"), "--metrics-address", "127.0.0.1:0")
 	cmd.Env, cmd.Stderr = append(os.Environ(), asDaemon+"=1"), log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -78,8 +79,11 @@ func TestReloadSignal(t *testing.T) {
 	if got := location(); got != "http://127.0.0.1:2" {
 		t.Errorf("after SIGHUP without the kubeconfig the API server is at %q; want it where it was", got)
 	}
-	text := scrape(t, metricsAddress)
-	for _, want := range []string{"podstream_config_reload_total 2\n", "podstream_config_reload_errors_total 1\n",
+	put(t, filepath.Join(dir, "config"), "nonsense")
+	signal(syscall.SIGHUP)
+	log.await(t, "the configuration is no good", 1)
+	text := scrape(t, metricsAddress.FindStringSubmatch(log.String())[1])
+	for _, want := range []string{"podstream_config_reload_total 3\n", "podstream_config_reload_errors_total 1\n",
 		"podstream_config_reload_last_success_timestamp_seconds 1"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the metrics lack %q", want)
@@ -92,15 +96,7 @@ func TestReloadSignal(t *testing.T) {
 	}
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
+var metricsAddress = regexp.MustCompile(`msg="metrics are served" address=(\S+)`)
 
 func scrape(t *testing.T, address string) string {
 	t.Helper()
@@ -116,4 +112,28 @@ func scrape(t *testing.T, address string) string {
 		t.Fatal(err)
 	}
 	return text.String()
+}
+
+// hangup is an Extra that sends SIGHUP to its own process while the flags are parsed.
+type hangup struct{ *extra }
+
+func (h hangup) Sources() ([]merge.Source, error) {
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		return nil, err
+	}
+	return h.extra.Sources()
+}
+
+// TestSignalAtStart: SIGHUP doesn't kill a podconfigd that hasn't read its files yet; it is heeded once it has.
+func TestSignalAtStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	log, dir, ended := newLog(), shortDir(t), make(chan int, 1)
+	args := []string{"--root-dir", filepath.Join(dir, "root"), "--listen", "unix://" + filepath.Join(dir, "s"), "--api=here", "--pod-manifest-path="}
+	go func() { ended <- Program(hangup{newExtra("api")}).Run(ctx, args, t.Output(), log) }()
+	log.await(t, "told to read the configuration again", 1)
+	cancel()
+	if code := <-ended; code != 0 {
+		t.Errorf("podconfigd ends with code %d; want 0", code)
+	}
 }

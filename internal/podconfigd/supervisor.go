@@ -1,20 +1,26 @@
 package podconfigd
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/sourceconfig"
 	"github.com/podstream/podstream/internal/sources"
+)
+
+const (
+	// endPatience is how long a source may take to end; what hangs for longer is left behind.
+	endPatience = 10 * time.Second
+	// handoverPatience is how long sources that went stay for those that came.
+	handoverPatience = 30 * time.Second
 )
 
 // supervisor runs the sources that a plan names, each in a goroutine of its own, and goes from one plan to the next: whatever is the
@@ -31,36 +37,24 @@ type supervisor struct {
 	// follow has the objects of a source followed until ctx ends; forget drops what is known of the objects of one that went.
 	follow func(ctx context.Context, source string, objects sources.ObjectSource) error
 	forget func(source string)
-	log    *slog.Logger
+	// endPatience is as the constant, which zero means.
+	endPatience time.Duration
+	log         *slog.Logger
 
 	// plan is the one in force. Anybody may load it.
 	plan atomic.Pointer[sourceconfig.Plan]
-	// failed gets the error of a source of the first plan that ended by itself.
-	failed chan error
+	// listed are the sources that the Hub has.
+	listed   []merge.Source
+	handover handover
+	// expired comes when expire has to be called, wake when attend has.
+	expired *time.Timer
+	wake    chan struct{}
+	// told is what was logged last of each source that can't be read.
+	told map[string]string
 
 	// mu guards running, which others look at.
 	mu      sync.Mutex
 	running map[string]*reader
-}
-
-// reader is a source that runs, or has ended by itself.
-type reader struct {
-	entry  sourceconfig.Source
-	source sources.Source
-	stop   context.CancelFunc
-	// ended is closed when the goroutine has ended; err is what it ended with.
-	ended chan struct{}
-	err   error
-}
-
-// broken tells whether the source has ended by itself, so that a reload tries it anew.
-func (r *reader) broken() bool {
-	select {
-	case <-r.ended:
-		return r.err != nil
-	default:
-		return false
-	}
 }
 
 // parseManifest reads a manifest that isn't there as the file sources of the plan in force would. Anybody may call it.
@@ -68,19 +62,24 @@ func (s *supervisor) parseManifest(origin string, data []byte) *manifest.Origin 
 	return manifest.Parse(data, manifest.Options{Origin: origin, Node: s.node, Strict: s.plan.Load().Strict})
 }
 
-// start runs the sources of the first plan, which the Hub has been made with. If one of them ends with an error, that comes on failed.
+// start runs the sources of the first plan, which the Hub has been made with.
 func (s *supervisor) start(ctx context.Context, plan *sourceconfig.Plan) error {
-	begin, err := s.buildAll(plan.Sources)
-	if err != nil {
-		return err
-	}
-	s.failed = make(chan error, len(begin))
+	s.wake, s.told = make(chan struct{}, 1), map[string]string{}
+	s.expired = time.NewTimer(0)
+	s.expired.Stop()
+	s.endPatience, s.handover.patience = cmp.Or(s.endPatience, endPatience), cmp.Or(s.handover.patience, handoverPatience)
 	s.mu.Lock()
 	s.running = map[string]*reader{}
 	s.mu.Unlock()
+	begin, err := s.makeAll(plan.Sources)
+	if err != nil {
+		return err
+	}
 	s.plan.Store(plan)
+	s.listed = s.configured(plan)
 	for _, r := range begin {
-		s.begin(ctx, r, func(err error) { s.failed <- err })
+		r.first = true
+		s.begin(ctx, r)
 	}
 	return nil
 }
@@ -89,94 +88,200 @@ func (s *supervisor) start(ctx context.Context, plan *sourceconfig.Plan) error {
 //
 // A source that goes is stopped before the Hub is told, so that its last set isn't one of a source that is no longer configured; one
 // that comes is started after that, so that its first set isn't. One whose settings changed stays configured: its pods stay until
-// its new reader has read it well.
+// its new reader has read it well. Where some go and others come, the pods of those that go stay for the time of a handover.
 func (s *supervisor) change(ctx context.Context, next *sourceconfig.Plan) error {
 	keep := map[string]bool{}
 	var fresh []sourceconfig.Source
-	for _, entry := range next.Sources {
+	for i, entry := range next.Sources {
 		old := s.running[entry.Name]
-		if old != nil && old.entry.Fingerprint == entry.Fingerprint && !old.broken() {
-			keep[entry.Name] = true
-		} else {
+		if old == nil || !old.fits(entry) {
 			fresh = append(fresh, entry)
+			continue
+		}
+		keep[entry.Name] = true
+		if entry.Fingerprint != old.entry.Fingerprint {
+			next.Sources[i].Location = old.entry.Location
+			s.complain(entry.Name, "it goes on with what its files held before", entry.Problem)
 		}
 	}
-	begin, err := s.buildAll(fresh)
+	begin, err := s.makeAll(fresh)
 	if err != nil {
 		return err
 	}
-	gone := s.end(func(name string) bool { return !keep[name] })
+	s.end(func(name string) bool { return !keep[name] })
+	gone := s.handover.change(s.plan.Load().Sources, next.Sources, time.Now())
 	s.plan.Store(next)
-	s.configure(s.configured(next))
-	for _, name := range gone {
-		if !slices.ContainsFunc(next.Sources, func(entry sourceconfig.Source) bool { return entry.Name == name }) {
-			s.forget(name)
-		}
-	}
+	s.list(gone)
 	for _, r := range begin {
-		s.begin(ctx, r, func(err error) {
-			s.log.Error("source has ended; it is tried again when the configuration is read next", "source", r.entry.Name, "err", err)
-			s.apply(manifest.Set{Source: r.entry.Name, ReadTime: time.Now(), Err: err})
-		})
+		s.begin(ctx, r)
 	}
 	return nil
 }
 
-// buildAll makes all readers, or none.
-func (s *supervisor) buildAll(entries []sourceconfig.Source) ([]*reader, error) {
+// list tells the Hub which sources there are, in order of priority: those of the plan, and then those that leave.
+func (s *supervisor) list(gone []string) {
+	now := append(s.configured(s.plan.Load()), s.handover.sources()...)
+	if !slices.Equal(now, s.listed) {
+		s.listed = now
+		s.configure(now)
+	}
+	for _, name := range gone {
+		s.forget(name)
+		delete(s.told, name)
+	}
+	if at, ok := s.handover.next(); ok {
+		s.expired.Reset(time.Until(at))
+	} else {
+		s.expired.Stop()
+	}
+}
+
+// attend looks at what the readers have done since it was called last. It returns the error of a source that podconfigd began with and
+// that has ended without having handed over a single set: it can't work. Any other that ends keeps its pods, and is tried again.
+func (s *supervisor) attend() error {
+	var gone []string
+	for name, r := range s.running {
+		if r.good.Load() {
+			delete(s.told, name)
+			gone = append(gone, s.handover.heard(name)...)
+		}
+		err := r.failure()
+		if err == nil {
+			continue
+		}
+		if r.first && !r.spoke.Load() {
+			return err
+		}
+		s.fail(r, "it has ended", err)
+	}
+	if len(gone) > 0 {
+		s.list(gone)
+	}
+	return nil
+}
+
+// expire ends the time of the sources that have stayed for those that came.
+func (s *supervisor) expire() {
+	var silent []string
+	for _, entry := range s.plan.Load().Sources {
+		if s.handover.awaited[entry.Name] {
+			silent = append(silent, entry.Name)
+		}
+	}
+	gone := s.handover.expire(time.Now())
+	if len(gone) > 0 {
+		s.log.Warn("sources that aren't configured any more go, with their pods, before those that came could be read",
+			"gone", strings.Join(gone, ","), "unread", strings.Join(silent, ","))
+	}
+	s.list(gone)
+}
+
+// incomplete tells whether there are sources that don't read.
+func (s *supervisor) incomplete() bool {
+	for _, r := range s.running {
+		if r.broken() {
+			return true
+		}
+	}
+	return false
+}
+
+// makeAll makes all readers, or none.
+func (s *supervisor) makeAll(entries []sourceconfig.Source) ([]*reader, error) {
 	var out []*reader
 	for _, entry := range entries {
-		source, err := s.build(entry)
+		r, err := makeReader(entry, s.build)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, &reader{entry: entry, source: source, ended: make(chan struct{})})
+		out = append(out, r)
 	}
 	return out, nil
 }
 
-// begin runs a reader. failed is called, before it counts as ended, if it ends with an error.
-func (s *supervisor) begin(ctx context.Context, r *reader, failed func(error)) {
-	ctx, r.stop = context.WithCancel(ctx)
+// begin runs a reader, or tells why it couldn't be made.
+func (s *supervisor) begin(ctx context.Context, r *reader) {
 	s.mu.Lock()
 	s.running[r.entry.Name] = r
 	s.mu.Unlock()
+	if r.source == nil {
+		s.fail(r, "it can't be read yet", r.err)
+		return
+	}
+	ctx, r.stop = context.WithCancel(ctx)
 	go func() {
+		defer s.rouse()
 		defer close(r.ended)
-		if err := s.read(ctx, r); err != nil && ctx.Err() == nil {
+		out := func(set manifest.Set) {
+			s.apply(set)
+			r.spoke.Store(true)
+			if set.Err == nil && !r.good.Swap(true) {
+				s.rouse()
+			}
+		}
+		if err := r.run(ctx, out, s.follow); err != nil && ctx.Err() == nil {
 			r.err = err
-			failed(fmt.Errorf("source %s: %w", r.entry.Name, r.err))
 		}
 	}()
 }
 
-// read reads a source, and its objects if it has to be asked for them.
-func (s *supervisor) read(ctx context.Context, r *reader) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return r.source.Run(ctx, s.apply) })
-	if objects, ok := r.source.(sources.ObjectSource); ok {
-		group.Go(func() error { return s.follow(ctx, r.entry.Name, objects) })
+// rouse has attend called. Anybody may call it.
+func (s *supervisor) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
-	return group.Wait()
 }
 
-// end stops the readers that it shall, and returns their names when they have ended.
-func (s *supervisor) end(which func(name string) bool) (names []string) {
+// fail shows in the source's state why it isn't read.
+func (s *supervisor) fail(r *reader, what string, err error) {
+	s.complain(r.entry.Name, what, err)
+	s.apply(manifest.Set{Source: r.entry.Name, ReadTime: time.Now(), Err: err})
+}
+
+// complain logs an error of a source unless it is the one that was logged last, and the source has given no good set since.
+func (s *supervisor) complain(source, what string, err error) {
+	if s.told[source] != err.Error() {
+		s.told[source] = err.Error()
+		s.log.Error("source is in trouble; it is tried again now and then", "source", source, "what", what, "err", err)
+	}
+}
+
+// end stops the readers that it shall, and returns when they have ended. One that doesn't is left behind; from now on nothing of
+// what it says is heard.
+func (s *supervisor) end(which func(name string) bool) {
 	s.mu.Lock()
 	var ending []*reader
 	for name, r := range s.running {
 		if which(name) {
 			r.stop()
-			ending, names = append(ending, r), append(names, name)
+			ending = append(ending, r)
 			delete(s.running, name)
 		}
 	}
 	s.mu.Unlock()
+	patience := time.NewTimer(s.endPatience)
+	defer patience.Stop()
+	late := false
 	for _, r := range ending {
-		<-r.ended
+		if !late {
+			select {
+			case <-r.ended:
+			case <-patience.C:
+				late = true
+			}
+		}
+		select {
+		case <-r.ended:
+		default:
+			s.log.Error("source doesn't end; it is left behind", "source", r.entry.Name, "after", s.endPatience)
+		}
+		r.silence()
 	}
-	return names
 }
 
 // stop ends all readers.
-func (s *supervisor) stop() { s.end(func(string) bool { return true }) }
+func (s *supervisor) stop() {
+	s.end(func(string) bool { return true })
+	s.expired.Stop()
+}

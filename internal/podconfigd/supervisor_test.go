@@ -22,16 +22,16 @@ type stage struct {
 	t *testing.T
 	// lines gets a line for all that happens.
 	lines chan string
-	// refuse is the name of a source that can't be built.
-	refuse string
+	// refuse are the errors of sources that can't be built, by name.
+	refuse map[string]error
 
 	mu sync.Mutex
-	// fail has a channel for each fingerprint, which ends its reader with what comes.
-	fail map[string]chan error
+	// made are the sources by fingerprint.
+	made map[string]*fakeSource
 }
 
 func newStage(t *testing.T) *stage {
-	st := &stage{t: t, lines: make(chan string, 100), fail: map[string]chan error{}}
+	st := &stage{t: t, lines: make(chan string, 100), refuse: map[string]error{}, made: map[string]*fakeSource{}}
 	st.supervisor = &supervisor{
 		build: st.build, log: discard(), configured: (&Options{extra: []merge.Source{{Name: "extra"}}}).mergeSources,
 		configure: func(list []merge.Source) {
@@ -55,35 +55,54 @@ func newStage(t *testing.T) *stage {
 }
 
 func (st *stage) build(entry sourceconfig.Source) (sources.Source, error) {
-	if entry.Name == st.refuse {
-		return nil, errors.New("source c: refused")
+	if err := st.refuse[entry.Name]; err != nil {
+		return nil, err
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	fail := make(chan error)
-	st.fail[entry.Fingerprint] = fail
-	return &fakeSource{stage: st, entry: entry, fail: fail}, nil
+	f := &fakeSource{stage: st, entry: entry, fail: make(chan error), give: make(chan error)}
+	st.made[entry.Fingerprint] = f
+	return f, nil
+}
+
+// of is the source of a fingerprint.
+func (st *stage) of(fingerprint string) *fakeSource {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.made[fingerprint]
 }
 
 // fakeSource is a source with a path, named by the fingerprint.
 type fakeSource struct {
 	stage *stage
 	entry sourceconfig.Source
-	fail  chan error
+	// fail ends it with an error, and give has it hand over a set with an error or nil.
+	fail, give chan error
+	// hang, if there is one, keeps it from ending until it is closed; then it hands over one more set.
+	hang chan struct{}
 }
 
 func (f *fakeSource) Path() []*podconfigv1.RelayHop {
 	return []*podconfigv1.RelayHop{{Id: f.entry.Fingerprint}, {Id: "far"}}
 }
 
-func (f *fakeSource) Run(ctx context.Context, _ func(manifest.Set)) error {
+func (f *fakeSource) Run(ctx context.Context, out func(manifest.Set)) error {
 	f.stage.lines <- "start " + f.entry.Fingerprint
-	select {
-	case <-ctx.Done():
-		f.stage.lines <- "end " + f.entry.Fingerprint
-		return nil
-	case err := <-f.fail:
-		return err
+	for {
+		select {
+		case <-ctx.Done():
+			f.stage.lines <- "end " + f.entry.Fingerprint
+			if f.hang != nil {
+				<-f.hang
+				out(manifest.Set{Source: f.entry.Name, Err: errors.New("late")})
+				f.stage.lines <- "late " + f.entry.Fingerprint
+			}
+			return nil
+		case err := <-f.give:
+			out(manifest.Set{Source: f.entry.Name, Err: err})
+		case err := <-f.fail:
+			return err
+		}
 	}
 }
 
@@ -126,70 +145,50 @@ func (st *stage) mustChange(fingerprints ...string) {
 	}
 }
 
+// gives has a source hand over a good set, and the supervisor attend to it.
+func (st *stage) gives(fingerprint string) {
+	st.t.Helper()
+	st.of(fingerprint).give <- nil
+	name, _, _ := strings.Cut(fingerprint, "-")
+	if line := <-st.lines; line != "apply "+name+" <nil>" {
+		st.t.Fatalf("there happened %q; want a set of %s", line, name)
+	}
+	<-st.wake
+	if err := st.attend(); err != nil {
+		st.t.Fatal(err)
+	}
+}
+
+func (st *stage) mustStart(fingerprints ...string) {
+	st.t.Helper()
+	var lines []string
+	for _, f := range fingerprints {
+		lines = append(lines, "start "+f)
+	}
+	if err := st.start(st.t.Context(), planOf(fingerprints...)); err != nil {
+		st.t.Fatal(err)
+	}
+	st.expect(strings.Join(lines, ", "))
+}
+
 // TestSupervisorChange: what goes has ended before the Hub is told, what comes starts after, and what is the same notices nothing.
 func TestSupervisorChange(t *testing.T) {
 	st := newStage(t)
-	if err := st.start(t.Context(), planOf("a-1", "b-1", "c-1")); err != nil {
-		t.Fatal(err)
-	}
-	st.expect("start a-1, start b-1, start c-1")
+	st.mustStart("a-1", "b-1", "c-1")
+	st.mustChange("a-1", "b-2")
+	st.expect("end b-1, end c-1", "configure a b extra", "forget c", "start b-2")
 	st.mustChange("d-1", "a-1", "b-2")
-	st.expect("end b-1, end c-1", "configure d a b extra", "forget c", "start d-1, start b-2")
+	st.expect("configure d a b extra", "start d-1")
 	st.mustChange("a-1", "b-2", "d-1")
 	st.expect("configure a b d extra")
 	st.mustChange()
 	st.expect("end a-1, end b-2, end d-1", "configure extra", "forget a, forget b, forget d")
 }
 
-// TestSupervisorRefuses: of a plan with one source that can't be made, nothing comes into force.
-func TestSupervisorRefuses(t *testing.T) {
-	st := newStage(t)
-	first := planOf("a-1", "b-1")
-	if err := st.start(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
-	st.expect("start a-1, start b-1")
-	st.refuse = "c"
-	if err := st.change(t.Context(), planOf("a-2", "c-1")); err == nil || !strings.Contains(err.Error(), "source c: refused") {
-		t.Errorf("a source that can't be made gives %v; want an error that names it", err)
-	}
-	st.expect()
-	if st.plan.Load() != first {
-		t.Error("another plan is in force")
-	}
-	st.mustChange("b-1")
-	st.expect("end a-1", "configure b extra", "forget a")
-}
-
-// TestSupervisorFailure: at the start a source that can't work is told to whoever runs the supervisor; later it is only seen in the
-// source's state, and each reload tries it anew.
-func TestSupervisorFailure(t *testing.T) {
-	st := newStage(t)
-	if err := st.start(t.Context(), planOf("a-1", "b-1")); err != nil {
-		t.Fatal(err)
-	}
-	st.expect("start a-1, start b-1")
-	st.fail["a-1"] <- errors.New("hopeless")
-	if err := <-st.failed; err == nil || err.Error() != "source a: hopeless" {
-		t.Errorf("a source that ends gives %v; want its error", err)
-	}
-	st.mustChange("b-1", "c-1")
-	st.expect("configure b c extra", "forget a", "start c-1")
-	st.fail["c-1"] <- errors.New("hopeless")
-	st.expect("apply c source c: hopeless")
-	ended := st.running["c"].ended
-	<-ended
-	st.mustChange("b-1", "c-1")
-	st.expect("configure b c extra", "start c-1")
-}
-
 // TestSupervisorPath: the own hop, then those of all sources, each once.
 func TestSupervisorPath(t *testing.T) {
 	st := newStage(t)
-	if err := st.start(t.Context(), planOf("a-1", "b-1")); err != nil {
-		t.Fatal(err)
-	}
-	st.expect("start a-1, start b-1")
+	st.mustStart("a-1", "b-1")
 	ids := func(hops []*podconfigv1.RelayHop) (out []string) {
 		for _, h := range hops {
 			out = append(out, h.GetId())

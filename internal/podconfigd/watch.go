@@ -14,66 +14,75 @@ import (
 )
 
 const (
-	// settleTime is how long the configuration files must have been left alone before they are read: several that belong together
-	// are changed one after the other.
+	// gatherTime is how long events are gathered before the files are looked at: few come alone.
+	gatherTime = 100 * time.Millisecond
+	// settleTime is how long the configuration files must stay the same before they are used: several that belong together are
+	// changed one after the other.
 	settleTime = 500 * time.Millisecond
-	// pollTime is how often they are looked at whatever inotify says: it doesn't tell of files behind symbolic links.
+	// pollTime is how often they are looked at whatever inotify says: it doesn't tell of files behind symbolic links, nor of those
+	// that the configuration only names.
 	pollTime = 20 * time.Second
+	// restlessTime is how long they may change before somebody is told that they aren't used meanwhile.
+	restlessTime = 5 * time.Minute
 )
 
 // configWatch calls for a look at the configuration files when they may have changed.
 type configWatch struct {
 	paths kubeletconfig.Paths
-	// look has room for one call.
-	look         chan struct{}
-	settle, poll time.Duration
-	log          *slog.Logger
+	// look is called when there were events, poll now and then. Each has room for one call.
+	look, poll    chan struct{}
+	gather, every time.Duration
+	log           *slog.Logger
 }
 
-func newConfigWatch(paths kubeletconfig.Paths, log *slog.Logger) *configWatch {
-	return &configWatch{paths: paths, look: make(chan struct{}, 1), settle: settleTime, poll: pollTime, log: log}
-}
-
-// run watches until ctx ends. Without files it only waits.
-func (w *configWatch) run(ctx context.Context) {
-	if w.paths.Config == "" && w.paths.Dir == "" {
-		<-ctx.Done()
-		return
+func newConfigWatch(paths kubeletconfig.Paths, every time.Duration, log *slog.Logger) *configWatch {
+	return &configWatch{
+		paths: paths, look: make(chan struct{}, 1), poll: make(chan struct{}, 1), gather: gatherTime, every: every, log: log,
 	}
+}
+
+// run watches until ctx ends. Without files of its own the configuration is only polled: flags may name some.
+func (w *configWatch) run(ctx context.Context) {
 	var events <-chan fsnotify.Event
 	var problems <-chan error
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		w.log.Warn("the configuration isn't watched but looked at now and then", "every", w.poll, "err", err)
-	} else {
-		defer func() { _ = watcher.Close() }()
-		events, problems = watcher.Events, watcher.Errors
+	var watcher *fsnotify.Watcher
+	if w.paths != (kubeletconfig.Paths{}) {
+		var err error
+		if watcher, err = fsnotify.NewWatcher(); err != nil {
+			w.log.Warn("the configuration isn't watched but looked at now and then", "every", w.every, "err", err)
+		} else {
+			defer func() { _ = watcher.Close() }()
+			events, problems = watcher.Events, watcher.Errors
+		}
 	}
-	poll := time.NewTicker(w.poll)
+	poll := time.NewTicker(w.every)
 	defer poll.Stop()
-	settled := time.NewTimer(0)
-	defer settled.Stop()
+	gathered := time.NewTimer(0)
+	defer gathered.Stop()
 	for {
+		call := w.look
 		select {
 		case <-ctx.Done():
 			return
 		case e := <-events:
 			if w.concerns(e.Name) {
-				settled.Reset(w.settle)
+				gathered.Reset(w.gather)
 			}
 			continue
-		case <-problems:
+		case err := <-problems:
+			w.log.Debug("events of the configuration's files were lost", "err", err)
 			// Events were lost, or a watch: look for oneself.
-			settled.Reset(w.settle)
+			gathered.Reset(w.gather)
 			continue
-		case <-settled.C:
+		case <-gathered.C:
 		case <-poll.C:
+			call = w.poll
 		}
 		if watcher != nil {
 			w.addAll(watcher)
 		}
 		select {
-		case w.look <- struct{}{}:
+		case call <- struct{}{}:
 		default:
 		}
 	}

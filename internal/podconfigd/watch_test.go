@@ -26,7 +26,7 @@ func watchConfig(t *testing.T, w *configWatch) {
 
 // TestWatchConcerns: only a change of the configuration is looked at.
 func TestWatchConcerns(t *testing.T) {
-	w := newConfigWatch(kubeletconfig.Paths{Config: "/etc/p/config", Dir: "/etc/p/conf.d"}, discard())
+	w := newConfigWatch(kubeletconfig.Paths{Config: "/etc/p/config", Dir: "/etc/p/conf.d"}, time.Hour, discard())
 	for path, want := range map[string]bool{
 		"config": true, "..data": true, "conf.d": true, "conf.d/x.conf": true, "conf.d/a/b": true, "other": false, "conf.d.bak": false,
 	} {
@@ -63,8 +63,8 @@ func TestWatchEvents(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w := newConfigWatch(kubeletconfig.Paths{Config: filepath.Join(dir, "config"), Dir: filepath.Join(dir, "conf.d")}, discard())
-			w.settle, w.poll = time.Millisecond, time.Hour
+			w := newConfigWatch(kubeletconfig.Paths{Config: filepath.Join(dir, "config"), Dir: filepath.Join(dir, "conf.d")}, time.Hour, discard())
+			w.gather = time.Millisecond
 			watchConfig(t, w)
 			if err := tc.then(path); err != nil {
 				t.Fatal(err)
@@ -80,11 +80,13 @@ func TestWatchEvents(t *testing.T) {
 	}
 }
 
-// TestWatchPoll: files that no event tells of are looked at now and then.
+// TestWatchPoll: files that no event tells of are polled, also if there are only those that flags name.
 func TestWatchPoll(t *testing.T) {
-	w := newConfigWatch(kubeletconfig.Paths{Config: "/does/not/exist"}, discard())
-	w.settle, w.poll = time.Hour, time.Millisecond
-	watchConfig(t, w)
-	<-w.look
-	<-w.look
+	for _, paths := range []kubeletconfig.Paths{{Config: "/does/not/exist"}, {}} {
+		w := newConfigWatch(paths, time.Millisecond, discard())
+		w.gather = time.Hour
+		watchConfig(t, w)
+		<-w.poll
+		<-w.poll
+	}
 }

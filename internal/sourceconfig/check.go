@@ -3,6 +3,7 @@ package sourceconfig
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -20,12 +21,13 @@ type checker struct {
 	readFile func(path string) ([]byte, error)
 	plan     *Plan
 	every    map[Kind]time.Duration
-	mistakes []error
+	// mistakes are in what was given, problems in the files that it names.
+	mistakes, problems []error
 }
 
 // source is the draft as a Source, which is good if there are no mistakes.
 func (c *checker) source(d draft) (Source, []error) {
-	c.mistakes = nil
+	c.mistakes, c.problems = nil, nil
 	if d.short != "" {
 		if problems := validation.IsDNS1123Label(d.short); len(problems) > 0 {
 			c.wrong(d, "name", fmt.Sprintf("%q can't be a source's name: %s", d.short, problems[0]))
@@ -42,11 +44,17 @@ func (c *checker) source(d draft) (Source, []error) {
 	case API:
 		c.api(d, &s)
 	}
+	s.Problem = errors.Join(c.problems...)
 	return s, c.mistakes
 }
 
 func (c *checker) wrong(d draft, field, reason string) {
 	c.mistakes = append(c.mistakes, d.at(field, reason))
+}
+
+// unusable notes that a file can't be used.
+func (c *checker) unusable(d draft, field, reason string) {
+	c.problems = append(c.problems, d.at(field, reason))
 }
 
 func (c *checker) file(d draft, s *Source) {
@@ -70,10 +78,8 @@ func (c *checker) http(d draft, s *Source) {
 	case u.Scheme == "http" && d.tls != TLSFiles{}:
 		c.wrong(d, "url", "certificates are of use only with https")
 	}
-	header, err := canonical(d.headers)
-	if err != nil {
-		c.wrong(d, "headers", err.Error())
-	}
+	header, wrong := canonical(d)
+	c.mistakes = append(c.mistakes, wrong...)
 	c.tls(d)
 	s.Location = httpsource.Location(d.url)
 	s.HTTP = &HTTPSettings{URL: d.url, Headers: header, TLSFiles: d.tls, CheckFrequency: c.every[HTTP], Strict: c.plan.Strict}
@@ -100,9 +106,9 @@ func (c *checker) tls(d draft) {
 	if path := d.tls.CAFile; path != "" {
 		data, err := c.readFile(path)
 		if err != nil {
-			c.wrong(d, "caFile", err.Error())
+			c.unusable(d, "caFile", err.Error())
 		} else if !x509.NewCertPool().AppendCertsFromPEM(data) {
-			c.wrong(d, "caFile", path+" holds no certificate in PEM")
+			c.unusable(d, "caFile", path+" holds no certificate in PEM")
 		}
 	}
 	switch {
@@ -119,15 +125,15 @@ func (c *checker) tls(d draft) {
 func (c *checker) pair(d draft) {
 	cert, err := c.readFile(d.tls.CertFile)
 	if err != nil {
-		c.wrong(d, "certFile", err.Error())
+		c.unusable(d, "certFile", err.Error())
 		return
 	}
 	key, err := c.readFile(d.tls.KeyFile)
 	if err != nil {
-		c.wrong(d, "keyFile", err.Error())
+		c.unusable(d, "keyFile", err.Error())
 		return
 	}
 	if _, err := tls.X509KeyPair(cert, key); err != nil {
-		c.wrong(d, "certFile", fmt.Sprintf("%s and %s: %v", d.tls.CertFile, d.tls.KeyFile, err))
+		c.unusable(d, "certFile", fmt.Sprintf("%s and %s: %v", d.tls.CertFile, d.tls.KeyFile, err))
 	}
 }

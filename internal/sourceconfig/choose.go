@@ -29,7 +29,7 @@ func choose(f *Flags, kubelet *kubeletconfig.Config, written *collected) (*chose
 	}}
 	files, filesErr := chooseFiles(f, kubelet, written)
 	urls, urlsErr := c.chooseURLs(f, kubelet, written)
-	relays, relaysErr := chooseRelays(f, written)
+	relays, relaysErr := c.chooseRelays(f, written)
 	api := written.drafts[API]
 	if f.given("kubeconfig", "in-cluster") {
 		api = f.apiDrafts()
@@ -73,21 +73,27 @@ func (c *chosen) chooseURLs(f *Flags, kubelet *kubeletconfig.Config, written *co
 	if err != nil {
 		return nil, err
 	}
-	if f.given("manifest-url") {
-		urls, err := f.urlDrafts()
-		if err != nil {
+	// own are those that the flags of URLs are for.
+	var own []draft
+	switch {
+	case f.given("manifest-url"):
+		if own, err = f.urlDrafts(); err != nil {
 			return nil, err
 		}
-		for i := range urls {
-			urls[i].headers = headers.common
+		for i := range own {
+			own[i].headers = headers.common
 		}
-		return urls, headers.giveNamed(urls)
+	case kubelet.StaticPodURL != "":
+		own = []draft{staticPodURL(f, kubelet, headers)}
 	}
-	var urls []draft
-	if kubelet.StaticPodURL != "" {
-		urls = append(urls, staticPodURL(f, kubelet, headers))
+	c.warnings = append(c.warnings, f.idle("manifest-url", "URL", own)...)
+	if len(own) == 0 && len(headers.common) > 0 {
+		c.warnings = append(c.warnings, "--manifest-url-header: there is no URL that it is for")
 	}
-	urls = append(urls, written.drafts[HTTP]...)
+	if f.given("manifest-url") {
+		return own, headers.giveNamed(own)
+	}
+	urls := slices.Concat(own, written.drafts[HTTP])
 	// Files may come to have that name.
 	if absent := headers.giveNamed(urls); absent != nil {
 		c.warnings = append(c.warnings, strings.Split(absent.Error(), "\n")...)
@@ -95,9 +101,13 @@ func (c *chosen) chooseURLs(f *Flags, kubelet *kubeletconfig.Config, written *co
 	return urls, nil
 }
 
-func chooseRelays(f *Flags, written *collected) ([]draft, error) {
+func (c *chosen) chooseRelays(f *Flags, written *collected) (relays []draft, err error) {
 	if f.given("relay-from") {
-		return f.relayDrafts()
+		relays, err = f.relayDrafts()
+	}
+	c.warnings = append(c.warnings, f.idle("relay", "relay", relays)...)
+	if f.given("relay-from") {
+		return relays, err
 	}
 	return written.drafts[Relay], nil
 }
@@ -105,7 +115,11 @@ func chooseRelays(f *Flags, written *collected) ([]draft, error) {
 // staticPodURL is the kubelet's own, with the flags that are for it.
 func staticPodURL(f *Flags, kubelet *kubeletconfig.Config, headers *headers) draft {
 	d := draft{
-		kind: HTTP, url: kubelet.StaticPodURL, headers: kubelet.StaticPodURLHeader, tls: f.urlTLS, at: kubeletPlace(kubelet, "staticPodURL"),
+		kind: HTTP, url: kubelet.StaticPodURL, headers: kubelet.StaticPodURLHeader, tls: f.tlsFor(kubelet.StaticPodURL),
+		at: kubeletPlace(kubelet, "staticPodURL"),
+		atHeader: func(name, reason string) error {
+			return kubelet.MistakeIn(document.Field{"staticPodURLHeader"}, name, reason)
+		},
 	}
 	if len(headers.common) > 0 {
 		d.headers = headers.common
@@ -116,9 +130,6 @@ func staticPodURL(f *Flags, kubelet *kubeletconfig.Config, headers *headers) dra
 // kubeletPlace is a field of the kubelet's configuration, with the others that make the source.
 func kubeletPlace(kubelet *kubeletconfig.Config, name string) place {
 	return func(field, reason string) error {
-		if field == "headers" {
-			return kubelet.Mistake(document.Field{"staticPodURLHeader"}, reason)
-		}
 		if flag, ok := urlFlags[field]; ok {
 			return fmt.Errorf("--%s: %s", flag, reason)
 		}

@@ -2,8 +2,9 @@
 // documents of kind PodSources become one Plan.
 //
 // Podconfigd calls it at start and at every reload, and compares the Plans. It is pure but for the files that the configuration
-// names, certificates and kubeconfigs, which it reads to tell of mistakes before anything runs; it runs no goroutines, connects
-// nowhere, and never puts a credential into an error, a Location or a Fingerprint's text.
+// names, certificates and kubeconfigs: one that can't be used is the Problem of its Source, and no mistake of the configuration. It runs
+// no goroutines, connects nowhere, and never puts a credential into an error, a Location or a Fingerprint's text; so it shows no name of a
+// header that can't be one, nor what a parser quotes.
 //
 // A PodSources document stands in the file of --config, beside a KubeletConfiguration perhaps, or in a drop-in of --config-dir:
 //
@@ -24,7 +25,8 @@
 // Flags win, each over what means the same: --pod-manifest-path over staticPodPath and files, --manifest-url over staticPodURL and
 // urls, --relay-from over relays, --kubeconfig and --in-cluster over apiServer; an empty value means none at all. What
 // --manifest-url-header and --manifest-url-*-file say is for the URLs of --manifest-url and of staticPodURL; the entries of urls have
-// their own, but for headers that are given by name.
+// their own, but for headers that are given by name. Certificates of flags go to the URLs that are https, and to the relays that are tcp;
+// what is given for nothing is warned of.
 //
 // In order of priority are first what `order` names, then the rest by kind: file, http, relay, api; within a kind they are as they
 // are written.

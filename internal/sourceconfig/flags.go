@@ -3,6 +3,7 @@ package sourceconfig
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 		"`[name=]url` to get pods from; repeatable: the source is \"http\", with a name \"http:name\"")
 	fs.StringArrayVar(&f.urlHeaders, "manifest-url-header", nil,
 		"`[name=]key:value[,key:value]` of HTTP headers for the manifest URLs, or for the one of that name; repeatable")
-	fs.StringVar(&f.urlTLS.CAFile, "manifest-url-ca-file", "", "`file` of the CAs of the manifest URLs; default: the system's")
+	fs.StringVar(&f.urlTLS.CAFile, "manifest-url-ca-file", "", "`file` of the CAs of those manifest URLs that are https; default: the system's")
 	fs.StringVar(&f.urlTLS.CertFile, "manifest-url-cert-file", "", "`file` of the client certificate for the manifest URLs")
 	fs.StringVar(&f.urlTLS.KeyFile, "manifest-url-key-file", "", "`file` of the key of --manifest-url-cert-file")
 	fs.DurationVar(&f.httpCheckFrequency, "http-check-frequency", defaultCheckFrequency, "`time` between readings of the manifest URLs")
@@ -151,15 +152,41 @@ func (f *Flags) fileDrafts() ([]draft, error) {
 }
 
 func (f *Flags) urlDrafts() ([]draft, error) {
-	return perValue("manifest-url", f.manifestURLs, urlFlags, func(url string) draft {
-		return draft{kind: HTTP, url: url, tls: f.urlTLS}
+	return perValue("manifest-url", f.manifestURLs, urlFlags, func(value string) draft {
+		return draft{kind: HTTP, url: value, tls: f.tlsFor(value)}
 	})
+}
+
+// tlsFor are the certificates of the flags, which several URLs share, for those of them that they are of use to.
+func (f *Flags) tlsFor(rawURL string) TLSFiles {
+	if u, err := url.Parse(rawURL); err == nil && u.Scheme == "https" {
+		return f.urlTLS
+	}
+	return TLSFiles{}
 }
 
 func (f *Flags) relayDrafts() ([]draft, error) {
 	return perValue("relay-from", f.relays, relayFlags, func(address string) draft {
-		return draft{kind: Relay, address: address, tls: f.relayTLS}
+		d := draft{kind: Relay, address: address}
+		if !strings.HasPrefix(address, "unix://") {
+			d.tls = f.relayTLS
+		}
+		return d
 	})
+}
+
+// idle warns of those flags of certificates that none of the drafts has a use for.
+func (f *Flags) idle(prefix, what string, drafts []draft) (warnings []string) {
+	if slices.ContainsFunc(drafts, func(d draft) bool { return d.tls != TLSFiles{} }) {
+		return nil
+	}
+	for _, file := range []string{"ca", "cert", "key"} {
+		flag := prefix + "-" + file + "-file"
+		if value := f.fs.Lookup(flag).Value.String(); value != "" {
+			warnings = append(warnings, fmt.Sprintf("--%s: there is no %s that it is for", flag, what))
+		}
+	}
+	return warnings
 }
 
 func (f *Flags) apiDrafts() []draft {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // headers are the values of --manifest-url-header.
@@ -18,14 +19,25 @@ type headers struct {
 	named  map[string]map[string][]string
 }
 
-// parseHeaders understands [NAME=]KEY:VALUE[,KEY:VALUE]. No value is ever quoted in an error.
+const (
+	// What is no name of a header may be a token at the wrong place.
+	badHeaderName  = "this can't be the name of a header (it isn't shown, as it may be a credential)"
+	badHeaderValue = "the value of %s can't be that of a header"
+	noHeaderValue  = "a header has no value; want Name: [value]"
+)
+
+// parseHeaders understands [NAME=]KEY:VALUE[,KEY:VALUE]. An error quotes no value, and no name that isn't good: it counts.
 func parseHeaders(values []string) (*headers, error) {
 	h := &headers{common: map[string][]string{}, named: map[string]map[string][]string{}}
 	for i, value := range values {
+		wrong := func(reason string) error { return fmt.Errorf("--manifest-url-header: value %d: %s", i+1, reason) }
 		into := h.common
 		key, _, _ := strings.Cut(value, ":")
 		// The name of a header can't hold an equals sign.
 		if name, _, ok := strings.Cut(key, "="); ok {
+			if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+				return nil, wrong("what stands before the equals sign can't be the name of a source")
+			}
 			value = value[len(name)+1:]
 			if into = h.named[name]; into == nil {
 				into = map[string][]string{}
@@ -34,13 +46,17 @@ func parseHeaders(values []string) (*headers, error) {
 		}
 		for pair := range strings.SplitSeq(value, ",") {
 			key, text, ok := strings.Cut(pair, ":")
+			key, text = strings.TrimSpace(key), strings.TrimSpace(text)
 			switch {
 			case pair == "":
 			case !ok:
-				return nil, fmt.Errorf("--manifest-url-header: value %d: want [name=]key:value, with commas between several", i+1)
+				return nil, wrong("want [name=]key:value, with commas between several")
+			case !httpguts.ValidHeaderFieldName(key):
+				return nil, wrong(badHeaderName)
+			case !httpguts.ValidHeaderFieldValue(text):
+				return nil, wrong(fmt.Sprintf(badHeaderValue, key))
 			default:
-				key = strings.TrimSpace(key)
-				into[key] = append(into[key], strings.TrimSpace(text))
+				into[key] = append(into[key], text)
 			}
 		}
 	}
@@ -68,22 +84,32 @@ func (h *headers) giveNamed(urls []draft) error {
 	return errors.Join(absent...)
 }
 
-// canonical are the headers under their canonical names; two ways to write one name add up.
-func canonical(given map[string][]string) (http.Header, error) {
-	if len(given) == 0 {
+// canonical are a draft's headers under their canonical names; two ways to write one name add up. Its errors show no name that isn't
+// good, and tell where it stands.
+func canonical(d draft) (http.Header, []error) {
+	if len(d.headers) == 0 {
 		return nil, nil
 	}
 	out := http.Header{}
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		if !httpguts.ValidHeaderFieldName(key) {
-			return nil, fmt.Errorf("%q can't be the name of a header", key)
-		}
-		for _, value := range given[key] {
-			if !httpguts.ValidHeaderFieldValue(value) {
-				return nil, fmt.Errorf("the value of %s can't be that of a header", key)
+	var mistakes []error
+	for _, key := range slices.Sorted(maps.Keys(d.headers)) {
+		wrong := func(reason string) {
+			if d.atHeader != nil {
+				mistakes = append(mistakes, d.atHeader(key, reason))
+			} else {
+				mistakes = append(mistakes, d.at("headers", reason))
 			}
-			out.Add(key, value)
+		}
+		switch values := d.headers[key]; {
+		case values == nil:
+			wrong(noHeaderValue)
+		case !httpguts.ValidHeaderFieldName(key):
+			wrong(badHeaderName)
+		case !slices.ContainsFunc(values, func(value string) bool { return !httpguts.ValidHeaderFieldValue(value) }):
+			out[http.CanonicalHeaderKey(key)] = append(out[http.CanonicalHeaderKey(key)], values...)
+		default:
+			wrong(fmt.Sprintf(badHeaderValue, key))
 		}
 	}
-	return out, nil
+	return out, mistakes
 }

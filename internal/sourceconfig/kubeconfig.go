@@ -3,13 +3,16 @@ package sourceconfig
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/podstream/podstream/internal/kubeletconfig/document"
 	httpsource "github.com/podstream/podstream/internal/sources/http"
 )
 
@@ -31,18 +34,20 @@ func (c *checker) api(d draft, s *Source) {
 		s.Location, err = c.server(d.kubeconfig, data)
 	}
 	if err != nil {
-		c.wrong(d, "kubeconfig", err.Error())
+		// Which server it is isn't known.
+		s.Location = d.kubeconfig
+		c.unusable(d, "kubeconfig", err.Error())
 		return
 	}
 	sum := sha256.Sum256(data)
-	s.API.Digest = hex.EncodeToString(sum[:])
+	s.API.Data, s.API.Digest = data, hex.EncodeToString(sum[:])
 }
 
-// server is the API server that a kubeconfig leads to. The files that it names must be there.
+// server is the API server that a kubeconfig leads to. The files that it names must be there. No error quotes what may be a credential.
 func (c *checker) server(path string, data []byte) (string, error) {
 	cfg, err := clientcmd.Load(data)
 	if err != nil {
-		return "", fmt.Errorf("%s isn't a kubeconfig: %w", path, err)
+		return "", notKubeconfig(path, data)
 	}
 	current, ok := cfg.Contexts[cfg.CurrentContext]
 	if !ok || current == nil {
@@ -56,14 +61,29 @@ func (c *checker) server(path string, data []byte) (string, error) {
 	if current.AuthInfo != "" && (!ok || user == nil) {
 		return "", fmt.Errorf("%s: context %s: there is no user %q", path, cfg.CurrentContext, current.AuthInfo)
 	}
-	server, err := url.Parse(cluster.Server)
-	if err != nil || server.Host == "" {
+	if !isURL(cluster.Server, "http", "https") {
 		return "", fmt.Errorf("%s: cluster %s: server isn't a URL", path, current.Cluster)
+	}
+	if cluster.ProxyURL != "" && !isURL(cluster.ProxyURL, "http", "https", "socks5") {
+		return "", fmt.Errorf("%s: cluster %s: proxy-url isn't a URL", path, current.Cluster)
 	}
 	if err := c.kubeconfigFiles(path, cluster, user); err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	return httpsource.Location(cluster.Server), nil
+}
+
+// notKubeconfig says why. The decoder's own words quote the file.
+func notKubeconfig(path string, data []byte) error {
+	if err := document.Syntax(path, data); err != nil {
+		return err
+	}
+	return errors.New(path + " isn't a kubeconfig")
+}
+
+func isURL(raw string, schemes ...string) bool {
+	u, err := url.Parse(raw)
+	return err == nil && u.Host != "" && slices.Contains(schemes, u.Scheme)
 }
 
 // kubeconfigFiles tries to read the files that a kubeconfig names, relative to its directory.

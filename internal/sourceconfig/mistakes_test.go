@@ -1,17 +1,13 @@
 package sourceconfig
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestMistakes: each is told with its place, and without credentials.
 func TestMistakes(t *testing.T) {
-	kube := map[string]string{
-		"/k/none.conf": "apiVersion: v1\nkind: Config\n", "/k/ca.conf": strings.Replace(kubeconfig("https://a", ""), "server:", "certificate-authority: ca.crt, server:", 1),
-		"/k/user.conf": strings.Replace(kubeconfig("https://a", ""), "user: u", "user: v", 1), "/k/junk.conf": "{", "/k/server.conf": kubeconfig("", ""),
-		"/pki/junk.pem": "junk",
-	}
 	for _, tc := range []struct {
 		in   inputs
 		want string
@@ -31,33 +27,19 @@ func TestMistakes(t *testing.T) {
 		{inputs{main: kubeletHead + "staticPodURL: ftp://x/y\n"},
 			"/etc/p.yaml:3: staticPodURL: want http://host/path or https://host/path"},
 		{inputs{main: kubeletHead + "staticPodURL: http://x/\nstaticPodURLHeader: {'a b': [c]}\n"},
-			`/etc/p.yaml:4: staticPodURLHeader: "a b" can't be the name of a header`},
+			"/etc/p.yaml:4: staticPodURLHeader: this can't be the name of a header"},
 		{inputs{main: sourcesHead + "urls: [{url: 'http://me:secret@h:x'}]\n"}, "/etc/p.yaml:3: urls[0].url: this isn't a URL"},
 		{inputs{main: sourcesHead + "urls: [{url: 'http://h', caFile: /pki/ca.pem}]\n"},
 			"urls[0].url: certificates are of use only with https"},
-		{inputs{main: sourcesHead + "urls:\n- url: https://h\n  caFile: x\n"},
-			"/etc/p.yaml:5: urls[0].caFile: open /etc/x: file does not exist"},
-		{inputs{also: kube, main: sourcesHead + "urls: [{url: 'https://h', caFile: /pki/junk.pem}]\n"},
-			"urls[0].caFile: /pki/junk.pem holds no certificate"},
 		{inputs{main: sourcesHead + "urls: [{url: 'https://h', certFile: /pki/cert.pem}]\n"},
 			"urls[0].certFile: there is a certificate without a key"},
 		{inputs{main: sourcesHead + "urls: [{url: 'https://h', keyFile: /pki/key.pem}]\n"},
 			"urls[0].keyFile: there is a key without a certificate"},
-		{inputs{main: sourcesHead + "urls: [{url: 'https://h', keyFile: /pki/key.pem, certFile: /pki/key.pem}]\n"},
-			"urls[0].certFile: /pki/key.pem and /pki/key.pem: tls"},
 		{inputs{main: sourcesHead + "urls: [{url: 'https://h', headers: {A: [\"secret\\n\"]}}]\n"},
 			"urls[0].headers: the value of A can't be that of a header"},
 		{inputs{main: sourcesHead + "relays: [{address: 'h:1'}]\n"}, "relays[0].address: want unix:///path or tcp://host:port"},
 		{inputs{main: sourcesHead + "relays: [{address: 'tcp://h:1'}]\n"}, "relays[0].address: TCP takes mutual TLS"},
 		{inputs{main: sourcesHead + "apiServer: {}\n"}, "/etc/p.yaml:3: apiServer: want either a kubeconfig, or inCluster: true"},
-		{inputs{main: sourcesHead + "apiServer:\n  kubeconfig: k\n"},
-			"/etc/p.yaml:4: apiServer.kubeconfig: open /etc/k: file does not exist"},
-		{inputs{also: kube, flags: []string{"--kubeconfig=/k/none.conf"}},
-			"--kubeconfig /k/none.conf: /k/none.conf: there is no context"},
-		{inputs{also: kube, flags: []string{"--kubeconfig=/k/junk.conf"}}, "--kubeconfig /k/junk.conf: /k/junk.conf isn't a kubeconfig"},
-		{inputs{also: kube, flags: []string{"--kubeconfig=/k/ca.conf"}}, "certificate-authority: open /k/ca.crt: file does not exist"},
-		{inputs{also: kube, flags: []string{"--kubeconfig=/k/user.conf"}}, `there is no user "v"`},
-		{inputs{also: kube, flags: []string{"--kubeconfig=/k/server.conf"}}, "server isn't a URL"},
 		{inputs{main: sourcesHead + "files: [{path: /a}]\norder:\n- api\n- disk\n"}, `/etc/p.yaml:4: order: "disk" is no source`},
 		{inputs{flags: []string{"--source-order=file,file"}}, "--source-order file,file: file is named twice"},
 		{inputs{flags: []string{"--nodes=a,*"}}, `--nodes a,*: "*" means all nodes, and stands alone`},
@@ -71,15 +53,28 @@ func TestMistakes(t *testing.T) {
 		{inputs{flags: []string{"--pod-manifest-path=a="}}, "--pod-manifest-path a=: the path is empty"},
 		{inputs{flags: []string{"--manifest-url==http://h"}}, "--manifest-url =http://h: the name is empty"},
 		{inputs{flags: []string{"--manifest-url=w=ftp://me:secret@h/?k=secret"}}, "--manifest-url w=ftp://h/?k=…: want http"},
-		{inputs{flags: []string{"--manifest-url=https://h", "--manifest-url-ca-file=/x"}}, "--manifest-url-ca-file: open /x"},
 		{inputs{flags: []string{"--manifest-url=https://h", "--manifest-url-header=secret"}},
 			"--manifest-url-header: value 1: want [name=]key:value"},
 		{inputs{flags: []string{"--manifest-url=https://h", "--manifest-url-header=b=K:secret"}},
 			`--manifest-url-header: there is no manifest URL of the name "b"`},
 		{inputs{flags: []string{"--manifest-url=https://h", "--manifest-url-header=a b:secret"}},
-			`--manifest-url-header: "a b" can't be the name of a header`},
-		{inputs{flags: []string{"--relay-from=tcp://h:1", "--relay-cert-file=/x", "--relay-key-file=/pki/key.pem"}},
-			"--relay-cert-file: open /x"},
+			"--manifest-url-header: value 1: this can't be the name of a header"},
+		{inputs{flags: []string{"--manifest-url-header=Authorization Bearer secret:x"}}, "--manifest-url-header: value 1: this can't be the name"},
+		{inputs{flags: []string{"--manifest-url-header=Bearer secret=:x"}}, "--manifest-url-header: value 1: what stands before the equals sign"},
+		{inputs{flags: []string{"--manifest-url-header=A:b", "--manifest-url-header=A:secret\x00"}},
+			"--manifest-url-header: value 2: the value of A can't be that of a header"},
+		{inputs{main: sourcesHead + "urls:\n- url: https://h\n  headers:\n    'Authorization: Bearer secret': [x]\n"},
+			"/etc/p.yaml:6: urls[0].headers: this can't be the name of a header"},
+		{inputs{main: sourcesHead + "urls: [{url: 'https://h', headers: {Authorization:Bearer secret}}]\n"},
+			"/etc/p.yaml:3: urls[0].headers: a header has no value"},
+		{inputs{main: sourcesHead + "urls: [{url: 'https://h', headers: {'Authorization: Bearer secret'}}]\n"},
+			"/etc/p.yaml:3: urls[0].headers: a header has no value"},
+		{inputs{main: sourcesHead + "urls: [{url: 'https://h', headers: {'Authorization: Bearer secret': x}}]\n"},
+			"/etc/p.yaml:3: urls[0].headers.…: want a list"},
+		{inputs{main: sourcesHead + "urls: [{url: 'https://h', Authorization: Bearer, headers: {A: [*secret]}}]\n"},
+			"/etc/p.yaml: this isn't valid YAML: an alias refers"},
+		{inputs{main: sourcesHead + "files: [" + strings.Repeat("{name: x, path: /x}, ", 300) + "]\n"}, "and 199 more"},
+		{inputs{flags: slices.Repeat([]string{"--pod-manifest-path=/m"}, 257)}, "there are 257 sources; at most 256 can be read"},
 	} {
 		plan, err := tc.in.plan(t)
 		if err == nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/podstream/podstream/internal/kubeletconfig/document"
 )
 
 // prioritize puts the sources, which are in the default order, into the one that is asked for. An entry is a source's name, or a
@@ -16,8 +18,18 @@ func prioritize(sources []Source, order *list) (out []Source, warnings []string,
 	if order == nil {
 		return sources, nil, nil
 	}
-	var mistakes []error
-	seen := map[string]bool{}
+	ofKind, ofName, asked := map[Kind][]Source{}, map[string]Source{}, map[string]bool{}
+	for _, s := range sources {
+		ofKind[s.Kind], ofName[s.Name] = append(ofKind[s.Kind], s), s
+	}
+	for _, entry := range order.values {
+		asked[entry] = true
+	}
+	var mistakes, absent []error
+	seen, placed := map[string]bool{}, map[string]bool{}
+	place := func(s Source) {
+		out, placed[s.Name] = append(out, s), true
+	}
 	for _, entry := range order.values {
 		kind, name, _ := strings.Cut(entry, ":")
 		isKind := slices.Contains(kinds, Kind(entry))
@@ -31,22 +43,29 @@ func prioritize(sources []Source, order *list) (out []Source, warnings []string,
 			continue
 		}
 		seen[entry] = true
-		found := isKind
-		for _, s := range sources {
-			if s.Name == entry || isKind && s.Kind == Kind(entry) && !slices.Contains(order.values, s.Name) {
-				out, found = append(out, s), true
+		s, known := ofName[entry]
+		switch {
+		case isKind:
+			for _, s := range ofKind[Kind(entry)] {
+				if s.Name == entry || !asked[s.Name] {
+					place(s)
+				}
 			}
-		}
-		if !found {
-			warnings = append(warnings, order.at("", "there is no source "+entry).Error())
+		case known:
+			place(s)
+		default:
+			absent = append(absent, order.at("", "there is no source "+entry))
 		}
 	}
 	for _, s := range sources {
-		if !slices.ContainsFunc(out, func(o Source) bool { return o.Name == s.Name }) {
+		if !placed[s.Name] {
 			out = append(out, s)
 		}
 	}
-	return out, warnings, errors.Join(mistakes...)
+	for _, err := range document.Few(absent) {
+		warnings = append(warnings, err.Error())
+	}
+	return out, warnings, errors.Join(document.Few(mistakes)...)
 }
 
 // checkNodes refuses names that no node can have.
@@ -68,5 +87,5 @@ func checkNodes(nodes *list) ([]string, error) {
 			mistakes = append(mistakes, nodes.at("", fmt.Sprintf("%q can't be a node's name: %s", name, problems[0])))
 		}
 	}
-	return slices.Compact(slices.Sorted(slices.Values(nodes.values))), errors.Join(mistakes...)
+	return slices.Compact(slices.Sorted(slices.Values(nodes.values))), errors.Join(document.Few(mistakes)...)
 }

@@ -123,7 +123,39 @@ func TestWarnings(t *testing.T) {
 		"/etc/p.yaml:5: new: there is no such field", `--manifest-url-header: there is no manifest URL of the name "web"`,
 		"--source-order http:web,file: there is no source http:web",
 	}
-	if !slices.Equal(plan.Warnings, want) || !slices.Equal(plan.Ignored, []string{"featureGates"}) {
-		t.Errorf("warnings %q, ignored %q; want %q, and featureGates", plan.Warnings, plan.Ignored, want)
+	if !slices.Equal(plan.Warnings, want) || !slices.Equal(plan.Ignored, []string{"featureGates"}) || !slices.Equal(plan.Podexecd, []string{"maxPods"}) {
+		t.Errorf("warnings %q, ignored %q, podexecd's %q; want %q, featureGates and maxPods", plan.Warnings, plan.Ignored, plan.Podexecd, want)
+	}
+}
+
+// TestIdleFlags: flags for URLs and relays that are of use to none are told; those of certificates go to the ones that they are of use to.
+func TestIdleFlags(t *testing.T) {
+	tls := []string{"--manifest-url-ca-file=/pki/ca.pem", "--manifest-url-header=A:b"}
+	const idle = "--manifest-url-ca-file: there is no URL that it is for"
+	for name, tc := range map[string]struct {
+		in   inputs
+		want []string
+	}{
+		"no URL": {inputs{flags: append(tls, "--pod-manifest-path=/m")}, []string{idle, "--manifest-url-header: there is no URL that it is for"}},
+		"the URLs of PodSources": {inputs{flags: tls, main: sourcesHead + "urls: [{url: 'https://h'}]\n"},
+			[]string{idle, "--manifest-url-header: there is no URL that it is for"}},
+		"one without TLS": {inputs{flags: append(tls, "--manifest-url=http://h")}, []string{idle}},
+		"one with":        {inputs{flags: append(tls, "--manifest-url=http://h", "--manifest-url=b=https://h")}, nil},
+		"the kubelet's":   {inputs{flags: tls, main: kubeletHead + "staticPodURL: https://h\n"}, nil},
+		"a relay without TLS": {inputs{flags: []string{"--relay-ca-file=/pki/ca.pem", "--relay-from=unix:///s"}},
+			[]string{"--relay-ca-file: there is no relay that it is for"}},
+		"one relay with": {inputs{flags: []string{"--relay-ca-file=/pki/ca.pem", "--relay-cert-file=/pki/cert.pem", "--relay-key-file=/pki/key.pem",
+			"--relay-from=unix:///s", "--relay-from=b=tcp://h:1"}}, nil},
+	} {
+		plan, err := tc.in.plan(t)
+		if err != nil || !slices.Equal(plan.Warnings, tc.want) {
+			t.Errorf("%s: the warnings are %q, %v; want %q", name, plan.Warnings, err, tc.want)
+			continue
+		}
+		for _, s := range plan.Sources {
+			if s.HTTP != nil && strings.HasPrefix(s.Location, "http:") && s.HTTP.CAFile != "" {
+				t.Errorf("%s: %s has certificates, and no use for them", name, s.Location)
+			}
+		}
 	}
 }

@@ -3,6 +3,7 @@ package sourceconfig
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
@@ -63,6 +64,8 @@ type draft struct {
 	// short is the name without the kind; it may be empty.
 	short string
 	at    place
+	// atHeader makes an error about a header in that header's place, without its name. Nil: at is as exact.
+	atHeader func(name, reason string) error
 	// from is the file that it stands in.
 	from string
 
@@ -91,11 +94,13 @@ type collected struct {
 	drafts       map[Kind][]draft
 	nodes, order *list
 	strict       *bool
+	// places are where the sources of each name are among the drafts of their kind.
+	places map[string]int
 }
 
 // decode reads the documents of kind PodSources, and refuses those of kinds that nobody reads.
 func decode(docs []kubeletconfig.Document) (*collected, error) {
-	c := &collected{drafts: map[Kind][]draft{}}
+	c := &collected{drafts: map[Kind][]draft{}, places: map[string]int{}}
 	var mistakes []error
 	for _, d := range docs {
 		switch {
@@ -131,7 +136,7 @@ func (c *collected) add(d *document.Document) error {
 	if in.StrictManifests != nil {
 		c.strict = in.StrictManifests
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(document.Few(slices.DeleteFunc(mistakes, func(err error) bool { return err == nil }))...)
 }
 
 // drafts are the sources that a document tells of.
@@ -146,6 +151,9 @@ func (in *podSources) drafts(d *document.Document) []draft {
 		out = append(out, draft{
 			kind: HTTP, short: u.Name, url: u.URL, headers: u.Headers, tls: resolve(d, u.CAFile, u.CertFile, u.KeyFile),
 			at: placeOf(d, "urls", document.Index(i)),
+			atHeader: func(name, reason string) error {
+				return d.MistakeIn(document.Field{"urls", document.Index(i), "headers"}, name, reason)
+			},
 		})
 	}
 	for i, r := range in.Relays {
@@ -162,17 +170,16 @@ func (in *podSources) drafts(d *document.Document) []draft {
 
 // put adds an entry, in place of one of the same name from another file.
 func (c *collected) put(entry draft) error {
-	for i, old := range c.drafts[entry.kind] {
-		switch {
-		case old.short != entry.short:
-		case old.from == entry.from:
-			return entry.at("name", fmt.Sprintf("there is a source %s already; give each a name of its own", entry.name()))
-		default:
-			c.drafts[entry.kind][i] = entry
-			return nil
-		}
+	i, ok := c.places[entry.name()]
+	switch {
+	case !ok:
+		c.places[entry.name()] = len(c.drafts[entry.kind])
+		c.drafts[entry.kind] = append(c.drafts[entry.kind], entry)
+	case c.drafts[entry.kind][i].from == entry.from:
+		return entry.at("name", fmt.Sprintf("there is a source %s already; give each a name of its own", entry.name()))
+	default:
+		c.drafts[entry.kind][i] = entry
 	}
-	c.drafts[entry.kind] = append(c.drafts[entry.kind], entry)
 	return nil
 }
 

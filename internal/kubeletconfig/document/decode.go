@@ -10,10 +10,22 @@ import (
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 )
 
-// Findings are what is wrong with a document, as a value of its type.
+// maxFindings is how many findings of one sort are told of a document.
+const maxFindings = 100
+
+// Few are the first of many mistakes, and how many more there are.
+func Few(mistakes []error) []error {
+	if len(mistakes) <= maxFindings {
+		return mistakes
+	}
+	return append(slices.Clip(mistakes[:maxFindings]), fmt.Errorf("and %d more", len(mistakes)-maxFindings))
+}
+
+// Findings are what is wrong with a document, as a value of its type: of each sort the first hundred, and how many more there are.
 type Findings struct {
 	// Wrong are values that their fields can't take.
 	Wrong []error
@@ -28,24 +40,48 @@ type Findings struct {
 func (d *Document) Decode(into any) Findings {
 	c := check{doc: d}
 	c.value(d.value, reflect.TypeOf(into).Elem(), nil)
-	c.doubled(d.root, nil)
-	if len(c.Wrong) > 0 {
-		return c.Findings
+	c.repeats(d.root, nil)
+	found := Findings{Wrong: c.wrong.list(d.File), Unknown: c.unknown.list(d.File), Doubled: c.doubled.list(d.File)}
+	if len(found.Wrong) > 0 {
+		return found
 	}
 	data, err := json.Marshal(d.value)
 	if err == nil {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 	}
 	if err != nil {
-		c.Wrong = append(c.Wrong, d.Mistake(nil, err.Error()))
+		// The check has missed something; what the decoder says may quote it.
+		found.Wrong = append(found.Wrong, d.Mistake(nil, "its values don't fit its kind"))
 	}
-	return c.Findings
+	return found
 }
 
 // check compares a document with a type, so that each finding has its line: what json.Unmarshal says has none.
 type check struct {
-	Findings
-	doc *Document
+	doc                     *Document
+	wrong, unknown, doubled tally
+}
+
+// tally is the findings of one sort.
+type tally struct {
+	found []error
+	more  int
+}
+
+// add takes the finding that finding makes, if there is room.
+func (t *tally) add(finding func() *FieldError) {
+	if len(t.found) == maxFindings {
+		t.more++
+		return
+	}
+	t.found = append(t.found, finding())
+}
+
+func (t *tally) list(file string) []error {
+	if t.more == 0 {
+		return t.found
+	}
+	return append(t.found, &FieldError{File: file, Reason: fmt.Sprintf("and %d more", t.more)})
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -68,7 +104,7 @@ func (c *check) value(v any, t reflect.Type, at Field) {
 			c.value(element, t.Elem(), at.With(Index(i)))
 		}
 	case t.Kind() == reflect.Slice:
-		c.wrong(at, "want a list")
+		c.mistake(at, "want a list")
 	default:
 		c.leaf(v, t, at)
 	}
@@ -77,14 +113,14 @@ func (c *check) value(v any, t reflect.Type, at Field) {
 func (c *check) mapping(v any, at Field, typeOf func(name string) (reflect.Type, bool)) {
 	values, ok := v.(map[string]any)
 	if !ok {
-		c.wrong(at, "want a mapping")
+		c.mistake(at, "want a mapping")
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if t, ok := typeOf(name); ok {
 			c.value(values[name], t, at.With(name))
 		} else {
-			c.Unknown = append(c.Unknown, c.doc.Mistake(at.With(name), "there is no such field"))
+			c.unknown.add(func() *FieldError { return c.doc.Mistake(at.With(name), "there is no such field") })
 		}
 	}
 }
@@ -98,18 +134,20 @@ func (c *check) leaf(v any, t reflect.Type, at Field) {
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &mismatch):
-		c.wrong(at, fmt.Sprintf("want %s, not a %s", typeName(t), mismatch.Value))
+		c.mistake(at, fmt.Sprintf("want %s, not a %s", typeName(t), mismatch.Value))
+	case err != nil && t == reflect.TypeFor[metav1.Duration]():
+		c.mistake(at, "want a time with its unit, such as 20s or 1m30s")
 	case err != nil:
-		c.wrong(at, err.Error())
+		c.mistake(at, "it can't have this value")
 	}
 }
 
-func (c *check) wrong(at Field, reason string) {
-	c.Wrong = append(c.Wrong, c.doc.Mistake(at, reason))
+func (c *check) mistake(at Field, reason string) {
+	c.wrong.add(func() *FieldError { return c.doc.Mistake(at, reason) })
 }
 
-// doubled finds the keys that a mapping has more than once.
-func (c *check) doubled(n *yamlv3.Node, at Field) {
+// repeats finds the keys that a mapping has more than once.
+func (c *check) repeats(n *yamlv3.Node, at Field) {
 	switch n.Kind {
 	case yamlv3.MappingNode:
 		first := map[string]int{}
@@ -117,16 +155,18 @@ func (c *check) doubled(n *yamlv3.Node, at Field) {
 			key := n.Content[i]
 			field := at.With(key.Value)
 			if line, ok := first[key.Value]; ok && key.Kind == yamlv3.ScalarNode && key.Tag != "!!merge" {
-				c.Doubled = append(c.Doubled, &FieldError{
-					File: c.doc.File, Line: key.Line, Field: field.String(), Reason: fmt.Sprintf("it is given already in line %d", line),
+				c.doubled.add(func() *FieldError {
+					return &FieldError{
+						File: c.doc.File, Line: key.Line, Field: field.String(), Reason: fmt.Sprintf("it is given already in line %d", line),
+					}
 				})
 			}
 			first[key.Value] = key.Line
-			c.doubled(n.Content[i+1], field)
+			c.repeats(n.Content[i+1], field)
 		}
 	case yamlv3.SequenceNode:
 		for i, element := range n.Content {
-			c.doubled(element, at.With(Index(i)))
+			c.repeats(element, at.With(Index(i)))
 		}
 	}
 }

@@ -20,7 +20,7 @@ const (
 	maxDocuments = 64
 )
 
-// Document is one document of a file: a mapping with apiVersion and kind.
+// Document is one document of a file: a mapping with apiVersion and kind. It is for one goroutine.
 type Document struct {
 	// File is the path of the file.
 	File string
@@ -29,6 +29,8 @@ type Document struct {
 
 	root  *yamlv3.Node
 	value map[string]any
+	// keys is what keysOf has made.
+	keys map[*yamlv3.Node]map[string]int
 }
 
 // Parse reads the documents of a file, with values as the kubelet reads them (YAML 1.1). Empty ones are left out. Its errors are
@@ -81,7 +83,7 @@ func parseOne(file string, text []byte) (*Document, error) {
 	// Numbers stay as they are written.
 	decoder.UseNumber()
 	if err := decoder.Decode(&d.value); err != nil {
-		return nil, d.Mistake(nil, err.Error())
+		return nil, d.Mistake(nil, "its values can't be read")
 	}
 	var mistakes [2]error
 	d.APIVersion, mistakes[0] = d.head("apiVersion")
@@ -144,7 +146,9 @@ func split(data []byte) [][]byte {
 	part, line := []byte(nil), 0
 	for text := range bytes.Lines(bytes.TrimPrefix(data, []byte("\ufeff"))) {
 		if isMarker(text) {
-			parts = append(parts, part)
+			if !isPreamble(part) {
+				parts = append(parts, part)
+			}
 			if len(parts) > maxDocuments {
 				return parts
 			}
@@ -154,7 +158,25 @@ func split(data []byte) [][]byte {
 		part = append(part, text...)
 		line++
 	}
+	if isPreamble(part) {
+		return parts
+	}
 	return append(parts, part)
+}
+
+// isPreamble tells whether a part has directives (%YAML, %TAG) and else only comments. Directives belong to the document behind them,
+// and say nothing that Parse doesn't assume.
+func isPreamble(part []byte) bool {
+	directives := false
+	for line := range bytes.Lines(part) {
+		switch text := bytes.TrimSpace(line); {
+		case line[0] == '%':
+			directives = true
+		case len(text) > 0 && text[0] != '#':
+			return false
+		}
+	}
+	return directives
 }
 
 func isMarker(line []byte) bool {

@@ -3,6 +3,7 @@ package document
 import (
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -23,7 +24,7 @@ func walkFields(t reflect.Type, index []int, yield func(StructField) bool) bool 
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		here := append(index[:len(index):len(index)], i)
+		here := slices.Concat(index, []int{i})
 		switch {
 		case f.Anonymous && name == "":
 			if !walkFields(f.Type, here, yield) {

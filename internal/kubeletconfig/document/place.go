@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -19,12 +18,22 @@ func Index(i int) string { return "[" + strconv.Itoa(i) + "]" }
 // With is the field that is reached from f by more elements.
 func (f Field) With(more ...string) Field { return append(f[:len(f):len(f)], more...) }
 
-// String is the field as people write it: files[0].path.
+// plainName is what the names of fields look like. A key that doesn't may be a value at the wrong place: a header written
+// "Authorization:Bearer …", without the space, is all key.
+var plainName = regexp.MustCompile(`^([A-Za-z0-9._-]{1,64}|\[[0-9]+\])$`)
+
+// hidden stands for a name that isn't shown.
+const hidden = "…"
+
+// String is the field as people write it: files[0].path. Names that no field has by their looks aren't shown.
 func (f Field) String() string {
 	var out strings.Builder
 	for i, name := range f {
 		if i > 0 && !strings.HasPrefix(name, "[") {
 			out.WriteByte('.')
+		}
+		if !plainName.MatchString(name) {
+			name = hidden
 		}
 		out.WriteString(name)
 	}
@@ -60,11 +69,16 @@ func (d *Document) Mistake(f Field, reason string) *FieldError {
 	return &FieldError{File: d.File, Line: d.Line(f), Field: f.String(), Reason: reason}
 }
 
+// MistakeIn complains about a key of the mapping f, in that key's line, and doesn't show it: it may be no name but a secret.
+func (d *Document) MistakeIn(f Field, key, reason string) *FieldError {
+	return &FieldError{File: d.File, Line: d.Line(f.With(key)), Field: f.String(), Reason: reason}
+}
+
 // Line is where the field begins, or the nearest one around it that there is.
 func (d *Document) Line(f Field) int {
 	line, node := d.root.Line, d.root
 	for _, name := range f {
-		key, value := child(node, name)
+		key, value := d.child(node, name)
 		if value == nil {
 			break
 		}
@@ -75,16 +89,14 @@ func (d *Document) Line(f Field) int {
 
 // child is the key (in a list: the value) and the value of a name below a node; nil if there is none. The last one counts of those
 // that are doubled.
-func child(n *yamlv3.Node, name string) (key, value *yamlv3.Node) {
+func (d *Document) child(n *yamlv3.Node, name string) (key, value *yamlv3.Node) {
 	if n.Kind == yamlv3.AliasNode {
 		n = n.Alias
 	}
 	switch n.Kind {
 	case yamlv3.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == name {
-				key, value = n.Content[i], n.Content[i+1]
-			}
+		if i, ok := d.keysOf(n)[name]; ok {
+			return n.Content[i], n.Content[i+1]
 		}
 	case yamlv3.SequenceNode:
 		i, err := strconv.Atoi(strings.Trim(name, "[]"))
@@ -92,27 +104,21 @@ func child(n *yamlv3.Node, name string) (key, value *yamlv3.Node) {
 			return n.Content[i], n.Content[i]
 		}
 	}
-	return key, value
+	return nil, nil
 }
 
-var (
-	parserLine = regexp.MustCompile(`^line (\d+): `)
-	// lineBefore are the errors for which the parser counts lines from zero.
-	lineBefore = regexp.MustCompile(`^did not find expected (node content|key|'-'|',' or|<)|^found a tab character`)
-)
-
-// syntaxMistake is a parser's error about a text, whose lines are those of the file.
-func syntaxMistake(file string, text []byte, err error) *FieldError {
-	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
-	m := &FieldError{File: file}
-	if place := parserLine.FindStringSubmatch(reason); place != nil {
-		reason = reason[len(place[0]):]
-		m.Line, _ = strconv.Atoi(place[1])
-		if lineBefore.MatchString(reason) {
-			m.Line++
-		}
-		m.Line = min(m.Line, max(1, bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n"))+1))
+// keysOf says where the keys of a mapping are in its Content. It is made once a mapping: there may be a complaint about each key.
+func (d *Document) keysOf(n *yamlv3.Node) map[string]int {
+	if keys, ok := d.keys[n]; ok {
+		return keys
 	}
-	m.Reason = "this isn't valid YAML: " + reason
-	return m
+	keys := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		keys[n.Content[i].Value] = i
+	}
+	if d.keys == nil {
+		d.keys = map[*yamlv3.Node]map[string]int{}
+	}
+	d.keys[n] = keys
+	return keys
 }
