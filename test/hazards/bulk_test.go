@@ -25,6 +25,14 @@ func padded(name, version string, kib int) string {
 		name, version, strings.Repeat("x", kib<<10))
 }
 
+// ported is a manifest with so many ports. They stand in the runtime's list of containers, as an annotation of 100 bytes for each.
+func ported(name string, ports int) string {
+	port := `{"hostIP": "2001:0db8:0000:0000:0000:0000:0000:0001", "containerPort": 80, "protocol": "TCP"}`
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q}, "spec": {"containers": [`+
+		`{"name": "main", "image": "localhost/sample:v1", "args": ["sleep"], "ports": [%s]}]}}`,
+		name, strings.TrimSuffix(strings.Repeat(port+",", ports), ","))
+}
+
 // stalled is a consumer that has read the initial state, and nothing since.
 type stalled struct {
 	stream *stream.Stream
@@ -34,7 +42,7 @@ type stalled struct {
 }
 
 // next reads one revision.
-func (c *stalled) next(n *names) (*stream.Revision, error) {
+func (c *stalled) next() (*stream.Revision, error) {
 	r, err := c.stream.Next()
 	if err != nil {
 		return nil, err
@@ -46,7 +54,7 @@ func (c *stalled) next(n *names) (*stream.Revision, error) {
 				delete(c.versions, name)
 				continue
 			}
-			shown, err := n.pod(p)
+			shown, err := showPod(p)
 			if err != nil {
 				return nil, err
 			}
@@ -70,7 +78,7 @@ func stall(s *scenario, d *datadriven.TestData) string {
 	c := &stalled{stream: st, held: stream.NewHeld(nil, nil), versions: map[string]string{}}
 	s.stalled[name] = c
 	for {
-		r, err := c.next(&s.uids)
+		r, err := c.next()
 		s.check(err)
 		if r.Synced != nil {
 			return ""
@@ -84,7 +92,7 @@ func resume(s *scenario, d *datadriven.TestData) string {
 	s.check(err)
 	told := 0
 	for c.held.Cursor().GetRevision() < list.GetRevision() {
-		r, err := c.next(&s.uids)
+		r, err := c.next()
 		s.check(err)
 		if len(r.Updates) > 0 {
 			told++
@@ -148,6 +156,18 @@ func crowd(s *scenario, d *datadriven.TestData) string {
 			list = append(list, padded(fmt.Sprintf("p%d", i), "v1", kib))
 		}
 		s.check(os.WriteFile(s.path(s.arg(d, 0), fmt.Sprintf("%05d.yaml", first)), []byte(strings.Join(list, "\n---\n")), 0o644))
+	}
+	return ""
+}
+
+// portedCrowd puts each pod into a file of its own, named after it.
+func portedCrowd(s *scenario, d *datadriven.TestData) string {
+	var count, ports int
+	d.ScanArgs(s.t, "pods", &count)
+	d.ScanArgs(s.t, "ports", &ports)
+	for i := range count {
+		name := fmt.Sprintf("p%02d", i)
+		s.check(os.WriteFile(s.path(s.arg(d, 0), name+".json"), []byte(ported(name, ports)), 0o644))
 	}
 	return ""
 }

@@ -3,7 +3,6 @@ package hazards
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/cockroachdb/datadriven"
@@ -22,31 +21,30 @@ func running(s *scenario, d *datadriven.TestData) string {
 		}
 		var out []string
 		for _, p := range resp.GetPods() {
-			line, err := s.observed(p)
+			line, err := observed(p)
 			if err != nil {
 				return "", err
 			}
 			out = append(out, line)
 		}
-		slices.Sort(out)
-		return unlines(out), nil
+		return unlines(s.names.sorted(out)), nil
 	})
 }
 
 // observed shows SOURCE NAMESPACE/NAME UID PHASE, what each container is, what its worker is at if it isn't syncing, and why the pod
 // isn't further.
-func (s *scenario) observed(p *podexecv1.ObservedPod) (string, error) {
+func observed(p *podexecv1.ObservedPod) (string, error) {
 	var status v1.PodStatus
 	if err := status.Unmarshal(p.GetProtobuf()); err != nil {
 		return "", err
 	}
 	text := fmt.Sprintf("%s %s/%s %s %s", p.GetSource(), p.GetRef().GetNamespace(), p.GetRef().GetName(),
-		s.uids.of(p.GetRef().GetUid()), cmp.Or(p.GetPhase(), "Unknown"))
+		mark("u", p.GetRef().GetUid()), cmp.Or(p.GetPhase(), "Unknown"))
 	for _, c := range status.ContainerStatuses {
 		_, id, _ := strings.Cut(c.ContainerID, "://")
 		switch {
 		case c.State.Running != nil:
-			text += fmt.Sprintf(" %s=%s", c.Name, s.ids.of(id))
+			text += fmt.Sprintf(" %s=%s", c.Name, mark("c", id))
 		case c.State.Waiting != nil:
 			text += fmt.Sprintf(" %s=%s", c.Name, c.State.Waiting.Reason)
 		case c.State.Terminated != nil:
@@ -79,10 +77,23 @@ func containers(s *scenario, d *datadriven.TestData) string {
 		for _, c := range resp.GetContainers() {
 			labels := c.GetLabels()
 			state := strings.ToLower(strings.TrimPrefix(c.GetState().String(), "CONTAINER_"))
-			out = append(out, fmt.Sprintf("%s %s %s %s", labels["io.kubernetes.pod.name"], s.uids.of(labels["io.kubernetes.pod.uid"]),
-				s.ids.of(c.GetId()), state))
+			out = append(out, fmt.Sprintf("%s %s %s %s", labels["io.kubernetes.pod.name"], mark("u", labels["io.kubernetes.pod.uid"]),
+				mark("c", c.GetId()), state))
 		}
-		slices.Sort(out)
-		return unlines(out), nil
+		return unlines(s.names.sorted(out)), nil
 	})
+}
+
+// finish has the runtime kill the container.
+func finish(s *scenario, d *datadriven.TestData) string {
+	cri := runtimeapi.NewRuntimeServiceClient(dial(s.t, s.node.Endpoint()))
+	for m, name := range s.names {
+		if id, ok := strings.CutPrefix(m, "\x01c"); ok && name == s.arg(d, 0) {
+			_, err := cri.StopContainer(s.t.Context(), &runtimeapi.StopContainerRequest{ContainerId: strings.TrimSuffix(id, "\x02")})
+			s.check(err)
+			return ""
+		}
+	}
+	d.Fatalf(s.t, "there is no container %s", s.arg(d, 0))
+	return ""
 }

@@ -2,11 +2,9 @@ package hazards
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -58,8 +56,12 @@ var commands = map[string]func(*scenario, *datadriven.TestData) string{
 	// crowd DIRECTORY pods=N kib=N writes so many manifests of that size; list and snapshot mode=M read all of them, as a client does
 	// that knows of no limit but gRPC's own.
 	"crowd": crowd, "list": list, "snapshot": snapshot,
+	// ported-crowd DIRECTORY pods=N ports=N writes so many manifests, each with a container of so many ports.
+	"ported-crowd": portedCrowd,
 	// What podexecd tells of the pods that it works on, with a number for each container's ID; and what the runtime has.
 	"running": running, "containers": containers,
+	// finish NAME ends the container that has that name, as if its program had come to its end at last.
+	"finish": finish,
 }
 
 // TestHazards runs all scenarios.
@@ -93,16 +95,15 @@ type scenario struct {
 	api     *apitest.Server
 	// kubeconfig is the path of one for api.
 	kubeconfig string
-	// uids are the pods', which the viewer names as well; ids are the containers'.
-	uids names
-	ids  names
+	// names are those of the pods' UIDs and the containers' IDs.
+	names names
 }
 
 func newScenario(t testing.TB) *scenario {
 	t.Helper()
 	s := &scenario{
 		t: t, dir: t.TempDir(), daemons: map[string]*devnode.Process{}, writers: map[string]*writer{}, stalled: map[string]*stalled{},
-		uids: names{kind: "u", known: map[string]string{}}, ids: names{kind: "c", known: map[string]string{}},
+		names: names{},
 	}
 	node, err := devnode.Start(t.Context(), devnode.Config{Dir: t.TempDir(), Runtime: devnode.Sim, BinDir: binDir})
 	if err != nil {
@@ -124,7 +125,7 @@ func newScenario(t testing.TB) *scenario {
 	s.kubeconfig = s.api.Kubeconfig(apitest.Identity{})
 	s.config = podconfigv1.NewPodConfigServiceClient(dial(t, s.endpoint(podconfigd)))
 	s.exec = podexecv1.NewPodExecServiceClient(dial(t, s.endpoint(podexecd)))
-	s.viewer = newViewer(t, s.config, &s.uids)
+	s.viewer = newViewer(t, s.config, &s.names)
 	s.check(mkdirAll(s.path("manifests")))
 	return s
 }
@@ -140,7 +141,8 @@ func (s *scenario) run(d *datadriven.TestData) string {
 	for i := range d.CmdArgs {
 		d.CmdArgs[i].Key = s.expand(d.CmdArgs[i].Key)
 	}
-	got := command(s, d)
+	got, names := s.names.show(command(s, d))
+	s.names = names
 	if !d.Rewrite && matches(d.Expected, got) {
 		return d.Expected
 	}
@@ -200,17 +202,14 @@ func (s *scenario) until(d *datadriven.TestData, ask func() (string, error)) str
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		before := s.ids.copy()
 		got, err := ask()
 		if err != nil {
 			got = fmt.Sprintf("error: %v\n", err)
 		}
 		got = s.shorten(got)
-		if d.Rewrite || matches(d.Expected, got) {
+		if shown, _ := s.names.show(got); d.Rewrite || matches(d.Expected, shown) {
 			return got
 		}
-		// Which container is the first to show may be chance; the names are those in the answer that counts.
-		s.ids.restore(before)
 		select {
 		case <-poll.C:
 		case <-deadline.C:
@@ -247,33 +246,4 @@ func lines(text string) []string {
 		return nil
 	}
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-}
-
-// names gives short names to what is called otherwise in each run, in the order in which it first shows. It is safe for concurrent
-// use.
-type names struct {
-	kind  string
-	mu    sync.Mutex
-	known map[string]string
-}
-
-func (n *names) of(id string) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.known[id] == "" {
-		n.known[id] = fmt.Sprint(n.kind, len(n.known)+1)
-	}
-	return n.known[id]
-}
-
-func (n *names) copy() map[string]string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return maps.Clone(n.known)
-}
-
-func (n *names) restore(known map[string]string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.known = known
 }

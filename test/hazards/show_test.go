@@ -2,7 +2,6 @@ package hazards
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/cockroachdb/datadriven"
@@ -12,11 +11,11 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// revision shows one revision on one line. Empty: there is nothing in it to show.
-func (n *names) revision(r *stream.Revision) (string, error) {
+// revisionLine shows one revision on one line. Empty: there is nothing in it to show.
+func revisionLine(r *stream.Revision) (string, error) {
 	var parts []string
 	for _, u := range r.Updates {
-		text, err := n.update(u)
+		text, err := updateText(u)
 		if err != nil {
 			return "", err
 		}
@@ -39,14 +38,14 @@ func readiness(ready bool) string {
 	return "=unready"
 }
 
-// update shows one op: its pods, or that a source is ready.
-func (n *names) update(u *podconfigv1.PodUpdate) (string, error) {
+// updateText shows one op: its pods, or that a source is ready.
+func updateText(u *podconfigv1.PodUpdate) (string, error) {
 	text := strings.TrimPrefix(u.GetOp().String(), "POD_OPERATION_")
 	if len(u.GetPods()) == 0 {
 		return text + " " + u.GetSource() + readiness(u.GetSourceReady()), nil
 	}
 	for i, p := range u.GetPods() {
-		shown, err := n.pod(p)
+		shown, err := showPod(p)
 		if err != nil {
 			return "", err
 		}
@@ -58,9 +57,9 @@ func (n *names) update(u *podconfigv1.PodUpdate) (string, error) {
 	return text, nil
 }
 
-// pod shows SOURCE NAMESPACE/NAME UID and, if the pod itself is there, its version.
-func (n *names) pod(p *podconfigv1.Pod) (string, error) {
-	text := fmt.Sprintf("%s %s/%s %s", p.GetSource(), p.GetRef().GetNamespace(), p.GetRef().GetName(), n.of(p.GetRef().GetUid()))
+// showPod shows SOURCE NAMESPACE/NAME UID and, if the pod itself is there, its version.
+func showPod(p *podconfigv1.Pod) (string, error) {
+	text := fmt.Sprintf("%s %s/%s %s", p.GetSource(), p.GetRef().GetNamespace(), p.GetRef().GetName(), mark("u", p.GetRef().GetUid()))
 	if p.GetProtobuf() != nil {
 		var pod v1.Pod
 		if err := pod.Unmarshal(p.GetProtobuf()); err != nil {
@@ -89,15 +88,14 @@ func pods(s *scenario, d *datadriven.TestData) string {
 				return "", err
 			}
 			for _, p := range resp.GetPods() {
-				line, err := s.uids.pod(p)
+				line, err := showPod(p)
 				if err != nil {
 					return "", err
 				}
 				out = append(out, line)
 			}
 			if token = resp.GetNextPageToken(); token == "" {
-				slices.Sort(out)
-				return unlines(out), nil
+				return unlines(s.names.sorted(out)), nil
 			}
 		}
 	})

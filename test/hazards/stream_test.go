@@ -18,8 +18,9 @@ import (
 
 // viewer is the consumer whose stream the ops are taken from. It goes on where it was when podconfigd is started again.
 type viewer struct {
-	t     testing.TB
-	api   podconfigv1.PodConfigServiceClient
+	t   testing.TB
+	api podconfigv1.PodConfigServiceClient
+	// names are the scenario's. Only its own goroutine uses them.
 	names *names
 	held  *stream.Held
 	// end ends the stream that is open, and waits for its goroutine. Nil: there is none.
@@ -81,7 +82,7 @@ func (v *viewer) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		line, err := v.names.revision(r)
+		line, err := revisionLine(r)
 		if err != nil {
 			return err
 		}
@@ -141,14 +142,11 @@ func (v *viewer) take(want []string) []string {
 	return taken
 }
 
-// differs tells whether what has come isn't what is wanted, whatever may come. The caller holds mu.
+// differs tells whether what has come isn't what is wanted, whatever may come. The caller is the scenario's goroutine, and holds mu.
 func (v *viewer) differs(want []string) bool {
-	for i, line := range v.lines[:min(len(want), len(v.lines))] {
-		if !matchesLine(want[i], line) {
-			return true
-		}
-	}
-	return false
+	n := min(len(want), len(v.lines))
+	shown, _ := v.names.show(unlines(v.lines[:n]))
+	return !matches(unlines(want[:n]), shown)
 }
 
 func ops(s *scenario, d *datadriven.TestData) string {
@@ -202,7 +200,7 @@ func fresh(s *scenario, d *datadriven.TestData) string {
 	for {
 		r, err := st.Next()
 		s.check(err)
-		line, err := s.uids.revision(r)
+		line, err := revisionLine(r)
 		s.check(err)
 		if line != "" {
 			out = append(out, line)

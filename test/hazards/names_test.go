@@ -1,0 +1,58 @@
+package hazards
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mark stands in a text for an id that is another one in each run: a kind, which is one letter, and the id.
+func mark(kind, id string) string { return "\x01" + kind + id + "\x02" }
+
+var marked = regexp.MustCompile("\x01[^\x02]+\x02")
+
+// names are the short names that marks are shown by: the kind, and a number in the order in which the commands' answers have them. What
+// is never part of an answer, because it came too early or nobody asked, has no name. They are immutable.
+type names map[string]string
+
+// show is a text with names for its marks, and the names with those that are new.
+func (n names) show(text string) (string, names) {
+	next := maps.Clone(n)
+	text = marked.ReplaceAllStringFunc(text, func(m string) string {
+		if _, ok := next[m]; !ok {
+			number := 1
+			for other := range next {
+				if other[1] == m[1] {
+					number++
+				}
+			}
+			next[m] = fmt.Sprint(m[1:2], number)
+		}
+		return next[m]
+	})
+	return text, next
+}
+
+// sorted is the lines in the order of what they show, without regard to names that are still to be given.
+func (n names) sorted(lines []string) []string {
+	key := func(line string) string {
+		return marked.ReplaceAllStringFunc(line, func(m string) string { return n[m] })
+	}
+	return slices.SortedStableFunc(slices.Values(lines), func(a, b string) int { return strings.Compare(key(a), key(b)) })
+}
+
+// An answer that isn't the one that is waited for gives no names.
+func TestNamesAreTentative(t *testing.T) {
+	first, _ := names{}.show(mark("u", "x") + mark("c", "z"))
+	second, after := names{}.show(mark("u", "y") + " " + mark("u", "x") + " " + mark("u", "y") + " " + mark("c", "z"))
+	if first != "u1c1" || second != "u1 u2 u1 c1" {
+		t.Errorf("the texts are %q and %q", first, second)
+	}
+	lines := after.sorted([]string{"b " + mark("u", "new"), "a " + mark("u", "x"), "a " + mark("u", "y")})
+	if got, _ := after.show(strings.Join(lines, ",")); got != "a u1,a u2,b u3" {
+		t.Errorf("the lines are %q", got)
+	}
+}
