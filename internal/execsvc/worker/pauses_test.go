@@ -17,17 +17,19 @@ func (h *harness) refuse(call string, err error) {
 	h.plan(call, func(context.Context) (Result, error) { return refused, err })
 }
 
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
 func TestNextRefusal(t *testing.T) {
 	var r refusals
 	now := time.Unix(1000, 0)
-	for i, c := range []struct{ after, want time.Duration }{
+	for i, c := range []struct{ after, want int }{
 		{0, 10}, {10, 20}, {20, 40}, {40, 80}, {80, 160}, {160, 300}, {300, 300},
 		// Looked at before its time, it waits for the rest; a late look is one like any other.
 		{100, 200}, {199, 1}, {1, 300}, {5000, 300},
 	} {
-		now = now.Add(c.after * time.Second)
-		if got := r.next(now, 10*time.Second, 5*time.Minute); got != c.want*time.Second {
-			t.Fatalf("%d: pause %v; want %v", i, got, c.want*time.Second)
+		now = now.Add(seconds(c.after))
+		if got := r.next(now, 10*time.Second, 5*time.Minute); got != seconds(c.want) {
+			t.Fatalf("%d: pause %v; want %v", i, got, seconds(c.want))
 		}
 	}
 }
@@ -40,8 +42,8 @@ func TestRefusedIsOfferedAgain(t *testing.T) {
 				h.refuse("sync a", err)
 				h.Update(newPod("a", "web"))
 				h.want("sync a")
-				for _, seconds := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
-					h.wantPause(seconds*time.Second, "sync a")
+				for _, pause := range []int{10, 20, 40, 80, 160, 300, 300} {
+					h.wantPause(seconds(pause), "sync a")
 				}
 				if got, _ := h.Get("a"); got.State != Syncing || !errors.Is(got.Err, err) {
 					t.Errorf("state %v, error %v", got.State, got.Err)
