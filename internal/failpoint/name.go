@@ -27,10 +27,22 @@ const (
 	DropLeave Name = "drop-leave"
 )
 
-// Names are all faults, in the order of the promises that they break.
+// The faults of a relay. They break no promise of the podconfigd that has it: what it serves isn't what its upstream has.
+const (
+	// RelayDropRemove doesn't tell that the upstream has removed a pod.
+	RelayDropRemove Name = "relay-drop-remove"
+	// RelayForgetHeld forgets the relayed pods with the stream that they came on, so that one which the upstream can't name yet on
+	// the next stream is taken for gone.
+	RelayForgetHeld Name = "relay-forget-held"
+)
+
+// Names are the faults that break a promise, in the order of the promises.
 func Names() []Name {
 	return []Name{
 		ReorderRevisions, SkipRevision, ResendCovered, EarlyCursor, EmitUnchanged,
 		SkipCommit, ForgetTombstones, SendUnderLock, EarlyReady, DropLeave,
 	}
 }
+
+// RelayNames are the faults of a relay.
+func RelayNames() []Name { return []Name{RelayDropRemove, RelayForgetHeld} }

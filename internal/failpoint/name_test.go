@@ -1,6 +1,7 @@
 package failpoint_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/podstream/podstream/internal/failpoint"
@@ -9,13 +10,14 @@ import (
 // TestNothingIsActive: no fault is on that nobody switched on, in any build.
 func TestNothingIsActive(t *testing.T) {
 	seen := map[failpoint.Name]bool{}
-	for _, n := range failpoint.Names() {
+	for _, n := range slices.Concat(failpoint.Names(), failpoint.RelayNames()) {
 		if failpoint.Active(n) {
 			t.Errorf("fault %s is active; want none", n)
 		}
 		seen[n] = true
 	}
-	if len(seen) != 10 {
-		t.Errorf("there are %d faults; want one for each of the ten promises", len(seen))
+	if want := 10 + len(failpoint.RelayNames()); len(seen) != want || len(failpoint.Names()) != 10 {
+		t.Errorf("there are %d faults of different names, %d of them of promises; want %d, and one for each of the ten promises",
+			len(seen), len(failpoint.Names()), want)
 	}
 }
