@@ -71,7 +71,7 @@ endif
 
 .PHONY: robustness
 robustness: ## Check the stream's ten promises under random load and kill -9, for ROBUSTNESS_TIME=10m
-	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) go test -count=1 -timeout=0 -run='TestSimulation|TestProcess' -v ./test/robustness
+	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) go test -count=1 -timeout=0 -run='TestSimulation|TestProcess|TestRelayChain' -v ./test/robustness
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all

@@ -32,7 +32,7 @@ func configured(t *testing.T) *robustness.History {
 		SYNCED file api #0
 		ADD file! @1 web(uid=u1) #1
 		ADD api! @2 job(uid=j1) #2
-		REMOVE file @3 web(uid=u1) +
+		REMOVE file! @3 web(uid=u1) +
 		ADD api! @3 web(uid=w1) #3
 		HEARTBEAT 3 api! http
 		HEARTBEAT 4 http file api! #4
@@ -44,7 +44,7 @@ func configured(t *testing.T) *robustness.History {
 	s.reads(c, 1, req, `
 		ADD file! web(uid=u1) #2
 		SYNCED file! #2
-		REMOVE file @3 web(uid=u1) #3
+		REMOVE file! @3 web(uid=u1) #3
 		HEARTBEAT 3
 		HEARTBEAT 4 file #4
 		ADD file! @6 #5`)
@@ -67,6 +67,9 @@ func TestConfigured(t *testing.T) {
 		}},
 		{"a source that is back is ready at once", "Ready", "ready=true", func(d damage) {
 			d.message(0, 0, 6).GetHeartbeat().GetSources()[1].Ready = true
+		}},
+		{"the REMOVEs of a source that went deny that it was ready", "Ready", "source_ready=false; want true", func(d damage) {
+			d.message(0, 0, 3).GetUpdate().SourceReady = false
 		}},
 		{"a pod of the source that went stays", "Reliable", "holds u1", func(d damage) {
 			d.drop(0, 0, 3, 4)

@@ -1,5 +1,6 @@
 // Package robustness checks what podconfigd promises its consumers (G1 to G10 in podconfig.proto) over long random histories:
-// sources that change, fail and hold, consumers that stall, drop, resume and filter, and a daemon that is killed.
+// sources that change, fail and hold, that come, go and change places, consumers that stall, drop, resume and filter, and a
+// daemon that is killed.
 //
 // A simulation (in the tests of this package) drives a daemon and writes down all that was done and all that was received, as
 // a History. NewRun lays beside it what should be true after each step, worked out by an oracle (model.go) that looks at

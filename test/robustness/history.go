@@ -20,10 +20,12 @@ type History struct {
 	Revisions int
 }
 
-// Step is one thing that was done to the daemon: either Start or Set is there.
+// Step is one thing that was done to the daemon: one of Start, Set and Configure is there.
 type Step struct {
 	// Start is set if the daemon was started.
 	Start *Start
+	// Configure are the sources, in order of priority, that it was told to have from then on. Nil: it wasn't told.
+	Configure []string
 	// Set is what a source handed over. If its ReadTime isn't known it is zero, and nothing that follows from it is checked.
 	Set *manifest.Set
 	// Instance and Revision are what the daemon was at after the step.

@@ -10,7 +10,7 @@ import (
 func Isolated(r *Run) error {
 	patience := r.History.patience()
 	for i, step := range r.History.Steps {
-		if step.Set == nil || step.Killed {
+		if step.Set == nil && step.Configure == nil || step.Killed {
 			continue
 		}
 		if step.Ended.IsZero() {
@@ -21,7 +21,7 @@ func Isolated(r *Run) error {
 		}
 	}
 	for _, p := range r.passages {
-		if p.kind != exact || p.moment == nil || p.moment.step.Set == nil {
+		if p.kind != exact || p.moment == nil || p.moment.step.Start != nil {
 			continue
 		}
 		// The consumer may have begun to wait only after the revision was there.

@@ -68,12 +68,8 @@ func (l *local) start(sources []string, kept bool) (at, error) {
 		}
 	}
 	l.file = file
-	var configured []merge.Source
-	for _, name := range sources {
-		configured = append(configured, merge.Source{Name: name})
-	}
 	l.hub = mergesvc.NewHub(mergesvc.Config{
-		Sources: configured, Revisions: localRevisions, Tombstones: localTombstones,
+		Sources: sourcesOf(sources), Revisions: localRevisions, Tombstones: localTombstones,
 		Store: &store.Config{Path: file, Tombstones: localTombstones, NoSync: true},
 	})
 	svc := service.New(service.Config{History: l.hub.History(), Sources: l.hub.Sources, Clock: l.clock})
@@ -130,24 +126,51 @@ func (l *local) apply(set manifest.Set) (at, error) {
 	return l.at(), nil
 }
 
+// configure is part of daemon.
+func (l *local) configure(sources []string) (at, bool, error) {
+	l.hub.Configure(sourcesOf(sources))
+	return l.at(), true, nil
+}
+
+func sourcesOf(names []string) []merge.Source {
+	var out []merge.Source
+	for _, name := range names {
+		out = append(out, merge.Source{Name: name})
+	}
+	return out
+}
+
 func (l *local) at() at {
 	st := l.hub.History().Life()
 	return at{instance: st.Instance, revision: l.hub.History().Number(), temporary: st.Temporary}
 }
 
-// kill is part of daemon. The set is lost, or committed and seen by nobody, or published.
+// kill is part of daemon.
 func (l *local) kill(set *manifest.Set, c chance) (at, bool, error) {
+	if set == nil {
+		return l.killAt(nil, c)
+	}
+	return l.killAt(func() { l.hub.Apply(*set) }, c)
+}
+
+// killConfiguring is part of reconfigurable.
+func (l *local) killConfiguring(sources []string, c chance) (at, bool, error) {
+	return l.killAt(func() { l.hub.Configure(sourcesOf(sources)) }, c)
+}
+
+// killAt kills it at some work, which is lost, or committed and seen by nobody, or published. Nil: at none.
+func (l *local) killAt(work func(), c chance) (at, bool, error) {
 	when := 0
-	if set != nil {
+	if work != nil {
 		when = c.intn(3, "killed when")
 	}
 	if when == 2 {
-		l.hub.Apply(*set)
+		work()
 	}
 	l.server.Stop()
 	_ = l.conn.Close()
 	if when == 1 {
-		l.hub.Apply(*set)
+		work()
 	}
 	// No commit is under way. What the abandoned store still does to its file doesn't matter any more.
 	after := l.file + ".after"

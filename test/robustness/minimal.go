@@ -76,8 +76,7 @@ func needless(p *passage, c change) string {
 	if p.moment == nil {
 		return ""
 	}
-	// What was ready in an earlier life, which has no moment here, had to become so again.
-	if from := p.life.moments[p.from]; p.placed && from != nil && from.state.Ready(c.update.GetSource()) {
+	if p.placed && p.life.stayedReady(c.update.GetSource(), p.from, p.to()) {
 		return "the source was ready before"
 	}
 	if !p.moment.state.Ready(c.update.GetSource()) {

@@ -55,6 +55,11 @@ func newModel(sources []string, stored *State) *model {
 		return m
 	}
 	m.complete = maps.Clone(stored.Complete)
+	for _, name := range slices.Sorted(maps.Keys(stored.Complete)) {
+		if !slices.Contains(m.sources, name) {
+			m.sources = append(m.sources, name)
+		}
+	}
 	for _, uid := range slices.Sorted(maps.Keys(stored.Pods)) {
 		p := *stored.Pods[uid]
 		p.Stale = true
@@ -141,11 +146,7 @@ func (m *model) configure(sources []string, number uint64) effect {
 		}
 	}
 	m.sources, m.configured = append(slices.Clone(sources), former...), sources
-	if m.dropFormer(); len(m.sources) == len(sources) {
-		for _, name := range former {
-			delete(m.complete, name)
-		}
-	}
+	m.dropFormer()
 	m.serve(m.arbitrate(), func(source string) time.Time { return m.read[source] }, number)
 	return visible
 }
@@ -201,15 +202,31 @@ func (m *model) dropFormer() {
 	for _, name := range m.sources[len(m.configured):] {
 		delete(m.offers, name)
 		delete(m.good, name)
+		delete(m.complete, name)
 	}
 	m.sources = slices.Clone(m.configured)
 }
 
-// arbitrate gives each UID, and each full name but those of mirror pods, to the first that wants it.
+// arbitrate gives each UID, and each full name but those of mirror pods, to the first that wants it. What only the store knows, and what
+// isn't served, takes what is left.
 func (m *model) arbitrate() map[string]*Pod {
 	wanted, names := map[string]*Pod{}, map[string]bool{}
+	lost := func(p *Pod) bool {
+		served := m.served[p.UID]
+		return m.stale(p) && (served == nil || !p.continues(served))
+	}
+	m.claim(wanted, names, func(p *Pod) bool { return !lost(p) })
+	m.claim(wanted, names, lost)
+	return wanted
+}
+
+// claim lets those of the offers that it is about have what nobody has yet.
+func (m *model) claim(wanted map[string]*Pod, names map[string]bool, about func(*Pod) bool) {
 	for _, source := range m.sources {
 		for _, o := range m.offers[source] {
+			if !about(o.pod) {
+				continue
+			}
 			name := o.pod.Namespace + "/" + o.pod.Name
 			if wanted[o.pod.UID] != nil || names[name] && !o.pod.Mirror {
 				continue
@@ -220,7 +237,6 @@ func (m *model) arbitrate() map[string]*Pod {
 			}
 		}
 	}
-	return wanted
 }
 
 // serve makes the wanted pods those that are served. seen is when a new pod of that source was.

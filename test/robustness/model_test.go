@@ -23,11 +23,7 @@ type merger struct {
 
 func newMerger(sources []string, stored merge.Stored) *merger {
 	m := &merger{stored: stored, pods: map[string]*revision.Pod{}}
-	var configured []merge.Source
-	for _, name := range sources {
-		configured = append(configured, merge.Source{Name: name})
-	}
-	m.Merger = merge.New(configured, stored)
+	m.Merger = merge.New(sourcesOf(sources), stored)
 	for _, p := range stored.Pods {
 		stale := clonePod(p)
 		stale.Stale = true
@@ -57,14 +53,17 @@ func (m *merger) fold(rev *revision.Revision) {
 	for _, p := range rev.Settled {
 		m.pods[string(p.UID())] = p
 	}
-	if rev.BecameReady {
-		complete := maps.Clone(m.stored.Complete)
-		if complete == nil {
-			complete = map[string]bool{}
-		}
-		complete[rev.Source] = true
-		m.stored.Complete = complete
+	complete := maps.Clone(m.stored.Complete)
+	if complete == nil {
+		complete = map[string]bool{}
 	}
+	for _, name := range rev.Forgotten {
+		delete(complete, name)
+	}
+	if rev.BecameReady {
+		complete[rev.Source] = true
+	}
+	m.stored.Complete = complete
 }
 
 // restart is a merge that knows what a store would have kept of this one.
@@ -115,20 +114,28 @@ func TestOracleAgreesWithMerge(t *testing.T) {
 				sources = all[rapid.IntRange(0, 1).Draw(t, "first source"):rapid.IntRange(2, 3).Draw(t, "last source")]
 				product, oracle = product.restart(sources), newModel(sources, stored)
 			}
-			set := random.Draw(t)
-			if !slices.Contains(sources, set.Source) {
-				continue
+			var step Step
+			var did effect
+			var rev *revision.Revision
+			if rapid.IntRange(0, 4).Draw(t, "configure") == 0 {
+				sources = rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, len(all), rapid.ID).Draw(t, "sources")
+				step.Configure = sources
+				did, rev = oracle.configure(sources, number+1), product.Configure(sourcesOf(sources))
+			} else {
+				set := random.Draw(t)
+				step.Set = &set
+				did, rev = oracle.apply(set, number+1), product.Apply(set)
 			}
-			did, rev := oracle.apply(set, number+1), product.Apply(set)
-			if (did == visible) != (rev != nil && len(rev.Changes) > 0) || did == silent && rev != nil {
-				t.Fatalf("step %d, %v: the oracle says %d, the merge makes %v", i, Step{Set: &set}, did, rev)
+			told := rev != nil && (len(rev.Changes) > 0 || rev.Sources != nil)
+			if (did == visible) != told || did == silent && rev != nil {
+				t.Fatalf("step %d, %v: the oracle says %d, the merge makes %v", i, step, did, rev)
 			}
 			if rev != nil {
 				product.fold(rev)
 				number, stored = rev.Number, oracle.state()
 			}
 			if diff := cmp.Diff(oracle.state().describe(), product.describe()); diff != "" {
-				t.Fatalf("step %d, %v (-oracle +merge):\n%s", i, Step{Set: &set}, diff)
+				t.Fatalf("step %d, %v (-oracle +merge):\n%s", i, step, diff)
 			}
 		}
 	})

@@ -145,27 +145,50 @@ func (p *process) apply(set manifest.Set) (at, error) {
 	return at{instance: published.Instance, revision: published.Revision}, err
 }
 
+// configure is part of daemon.
+func (p *process) configure(sources []string) (at, bool, error) {
+	published, err := p.inject.Configure(sources)
+	if errors.Is(err, inject.ErrRefused) {
+		return at{}, false, nil
+	}
+	return at{instance: published.Instance, revision: published.Revision}, true, err
+}
+
 // kill is part of daemon.
 func (p *process) kill(set *manifest.Set, c chance) (at, bool, error) {
+	if set == nil {
+		return at{}, false, errors.Join(p.process.Kill(), p.disconnect())
+	}
+	return p.killAt(func() (at, error) { return p.apply(*set) }, c)
+}
+
+// killConfiguring is part of reconfigurable.
+func (p *process) killConfiguring(sources []string, c chance) (at, bool, error) {
+	return p.killAt(func() (at, error) {
+		now, ok, err := p.configure(sources)
+		if !ok && err == nil {
+			err = errors.ErrUnsupported
+		}
+		return now, err
+	}, c)
+}
+
+// killAt kills it at some work, which then fails or doesn't.
+func (p *process) killAt(work func() (at, error), c chance) (at, bool, error) {
 	type answer struct {
 		at  at
 		err error
 	}
 	answers := make(chan answer, 1)
-	if set != nil {
-		go func() {
-			now, err := p.apply(*set)
-			answers <- answer{now, err}
-		}()
-		// Somewhere between the first byte of the set and a while after its answer.
-		time.Sleep(time.Duration(c.intn(8000, "killed after")) * time.Microsecond)
-	}
+	go func() {
+		now, err := work()
+		answers <- answer{now, err}
+	}()
+	// Somewhere between the first byte of the request and a while after its answer.
+	time.Sleep(time.Duration(c.intn(8000, "killed after")) * time.Microsecond)
 	err := p.process.Kill()
-	var last answer
-	if set != nil {
-		last = <-answers
-	}
-	return last.at, set != nil && last.err == nil, errors.Join(err, p.disconnect())
+	last := <-answers
+	return last.at, last.err == nil, errors.Join(err, p.disconnect())
 }
 
 func (p *process) disconnect() error {
@@ -223,6 +246,10 @@ func learnReadTimes(h *History) {
 		switch {
 		case step.Start != nil:
 			life, last = life+1, step.Revision
+		case step.Configure != nil:
+			if !step.Killed {
+				last = step.Revision
+			}
 		case step.Killed:
 			step.Set.ReadTime = told[revision{life, last + 1}]
 		default:

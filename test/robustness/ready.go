@@ -6,13 +6,21 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Ready (G9): each source's readiness is told apart and has its revision; a source that isn't ready removes nothing.
+// Ready (G9): each source's readiness is told apart and has its revision; a source that isn't ready removes nothing. Which sources
+// there are is told before anything else that comes after they changed.
 func Ready(r *Run) error {
+	told := map[*Stream]*State{}
 	for _, p := range r.passages {
 		if p.moment == nil {
 			continue
 		}
 		state := p.moment.state
+		if err := p.listed(told[p.stream]); err != nil {
+			return err
+		}
+		if p.lists() {
+			told[p.stream] = state
+		}
 		for _, m := range p.unit.messages {
 			if err := p.list(m.Message, state); err != nil {
 				return err
@@ -25,6 +33,33 @@ func Ready(r *Run) error {
 			if what := r.unready(p, c); what != "" {
 				return p.broken("revision %d: %s of %s: %s", p.to(), opName(c.op), c.pod.GetRef().GetUid(), what)
 			}
+		}
+	}
+	return nil
+}
+
+// lists tells whether the unit names all sources, after its ops.
+func (p *passage) lists() bool {
+	return p.unit.synced() || p.unit.messages[len(p.unit.messages)-1].Message.GetHeartbeat() != nil
+}
+
+// listed checks that no op comes while the consumer has been told of other sources than there are, or of one that is back as if it had
+// stayed. told is the state at which it was; nil: it wasn't yet.
+func (p *passage) listed(told *State) error {
+	before := p.life.moments[p.from]
+	if p.kind == exact {
+		before = p.life.moments[p.to()-1]
+	}
+	if told == nil || before == nil || p.kind == mark {
+		return nil
+	}
+	names, now := p.view.sources(told), p.view.sources(before.state)
+	if !slices.Equal(names, now) {
+		return p.broken("after revision %d the sources are %v; the consumer was told %v and nothing since", before.number, now, names)
+	}
+	for _, name := range names {
+		if told.Ready(name) && !before.state.Ready(name) {
+			return p.broken("after revision %d source %s isn't ready; the consumer was told that it is and nothing since", before.number, name)
 		}
 	}
 	return nil
@@ -63,9 +98,9 @@ func (p *passage) list(m *podconfigv1.WatchPodUpdatesResponse, state *State) err
 func (p *passage) told(state *State) error {
 	said := map[string]bool{}
 	for _, u := range p.unit.updates() {
-		if u.GetSourceReady() != state.Ready(u.GetSource()) {
+		if want := p.ready(u, state); u.GetSourceReady() != want {
 			return p.broken("revision %d: %s of %s says source_ready=%v; want %v",
-				p.to(), opName(u.GetOp()), u.GetSource(), u.GetSourceReady(), state.Ready(u.GetSource()))
+				p.to(), opName(u.GetOp()), u.GetSource(), u.GetSourceReady(), want)
 		}
 		switch u.GetOp() {
 		case podconfigv1.PodOperation_POD_OPERATION_REMOVE, podconfigv1.PodOperation_POD_OPERATION_RECONCILE:
@@ -86,6 +121,18 @@ func (p *passage) told(state *State) error {
 		}
 	}
 	return nil
+}
+
+// ready is what an op should say of its source. The REMOVEs of one that goes say what was true before; a catch-up can't always tell.
+func (p *passage) ready(u *podconfigv1.PodUpdate, state *State) bool {
+	if u.GetOp() != podconfigv1.PodOperation_POD_OPERATION_REMOVE || state.configured(u.GetSource()) {
+		return state.Ready(u.GetSource())
+	}
+	before := p.life.moments[p.to()-1]
+	if p.kind != exact || before == nil {
+		return u.GetSourceReady()
+	}
+	return before.state.Ready(u.GetSource())
 }
 
 // unready says what an op does that the readiness of its source forbids, or nothing.

@@ -116,6 +116,8 @@ func (s Step) String() string {
 	switch {
 	case s.Start != nil:
 		fmt.Fprintf(&b, "start with %v, store kept=%v", s.Start.Sources, s.Start.Kept)
+	case s.Configure != nil:
+		fmt.Fprintf(&b, "configure %v", s.Configure)
 	case s.Set != nil:
 		fmt.Fprintf(&b, "set of %s read in second %d:", s.Set.Source, s.Set.ReadTime.Unix())
 		if s.Set.Err != nil {

@@ -68,6 +68,9 @@ func NewRun(h *History) *Run {
 		if step.Set != nil && oracle != nil {
 			oracle = r.set(i, step, oracle)
 		}
+		if step.Configure != nil && oracle != nil {
+			oracle = r.configure(i, step, oracle)
+		}
 	}
 	for _, c := range h.Consumers {
 		r.follow(c)
@@ -113,17 +116,29 @@ func (r *Run) stateAt(l *life, number uint64) *State {
 	}
 }
 
-// set lets the oracle take a set, and returns it as it is afterwards. A step that was killed leaves it as it is: the revision
-// that it may have made is noted, and the next start tells.
+// set lets the oracle take a set, and returns it as it is afterwards.
 func (r *Run) set(i int, step *Step, oracle *model) *model {
+	l := r.lives[len(r.lives)-1]
+	l.spoke[step.Set.Source] = l.spoke[step.Set.Source] || step.Set.Err == nil
+	return r.take(i, step, oracle, func(m *model) effect { return m.apply(*step.Set, l.last+1) })
+}
+
+// configure lets the oracle have other sources, and returns it as it is afterwards.
+func (r *Run) configure(i int, step *Step, oracle *model) *model {
+	l := r.lives[len(r.lives)-1]
+	return r.take(i, step, oracle, func(m *model) effect { return m.configure(step.Configure, l.last+1) })
+}
+
+// take lets the oracle do a step, and returns it as it is afterwards. A step that was killed leaves it as it is: the revision
+// that it may have made is noted, and the next start tells.
+func (r *Run) take(i int, step *Step, oracle *model, do func(*model) effect) *model {
 	l := r.lives[len(r.lives)-1]
 	next := oracle
 	open := step.Killed || step.Ended.IsZero()
 	if open {
 		next = oracle.clone()
 	}
-	did := next.apply(*step.Set, l.last+1)
-	l.spoke[step.Set.Source] = l.spoke[step.Set.Source] || step.Set.Err == nil
+	did := do(next)
 	if open {
 		if did != silent {
 			l.moments[l.last+1] = &moment{number: l.last + 1, step: step, state: next.state()}
@@ -169,4 +184,15 @@ func (l *life) untold(v *view, from, to uint64, except map[string]bool) (uint64,
 		}
 	}
 	return 0, ""
+}
+
+// stayedReady tells whether the source was ready at revision from and at all up to the last one but to. What was ready in an earlier
+// life, which has no moments here, or went in between, had to become so again.
+func (l *life) stayedReady(source string, from, to uint64) bool {
+	for n := from; n == from || n < to; n++ {
+		if m := l.moments[n]; m == nil || !m.state.Ready(source) {
+			return false
+		}
+	}
+	return true
 }

@@ -111,8 +111,8 @@ func (s *simulation) change() error {
 	return nil
 }
 
-// configure removes, adds or reorders sources while the daemon runs; sometimes it tells of the same ones again.
-func (s *simulation) configure() error {
+// otherSources are those that the daemon has now but for one that is removed, added or moved; sometimes the same ones.
+func (s *simulation) otherSources() []string {
 	sources := slices.Clone(s.sources)
 	switch change := s.intn(4, "configure"); {
 	case change == 0 && len(sources) > 1:
@@ -129,6 +129,12 @@ func (s *simulation) configure() error {
 			}
 		}
 	}
+	return sources
+}
+
+// configure gives the daemon other sources while it runs.
+func (s *simulation) configure() error {
+	sources := s.otherSources()
 	step := Step{Configure: sources, Begun: time.Now()}
 	now, ok, err := s.daemon.configure(sources)
 	if err != nil {
@@ -180,42 +186,6 @@ func (s *simulation) calm(c *consumer) {
 
 func (s *simulation) await(c *consumer, done func(*stream, uint64) bool) {
 	s.stuck = s.stuck || !c.stream.await(done, s.now.revision, s.daemon.hurry, s.patience)
-}
-
-// restart kills the daemon, perhaps while it works on a set, and starts it again: with other sources perhaps, and perhaps without
-// its store.
-func (s *simulation) restart() error {
-	var set *manifest.Set
-	if s.intn(3, "killed at work") > 0 {
-		next := s.feeds.set(s.sources)
-		set = &next
-	}
-	for _, c := range s.consumers {
-		s.calm(c)
-	}
-	for _, c := range s.consumers {
-		if c.stream != nil {
-			c.stream.leave()
-		}
-	}
-	step := Step{Set: set, Begun: time.Now()}
-	published, answered, err := s.daemon.kill(set, s)
-	if err != nil {
-		return fmt.Errorf("kill the daemon: %w", err)
-	}
-	if set != nil {
-		step.Killed = !answered
-		s.record(step, published)
-	}
-	for _, c := range s.consumers {
-		if c.stream != nil {
-			c.drop()
-		}
-	}
-	if oneIn(s, 4, "other sources") {
-		s.sources = pick(s, "sources", allSources, allSources[:2], allSources[1:], allSources[1:2])
-	}
-	return s.start(!oneIn(s, 6, "store is lost"))
 }
 
 // finish has every consumer that has a stream read to its end, and ends it.

@@ -57,6 +57,17 @@ func (v *view) varies() bool {
 // sees tells whether pods of that source may be in the view.
 func (v *view) sees(source string) bool { return has(v.filter.GetSources(), source) }
 
+// sources are the names of the state's sources that may be seen, in order of priority.
+func (v *view) sources(s *State) []string {
+	var names []string
+	for _, src := range s.Sources {
+		if v.sees(src.Name) {
+			names = append(names, src.Name)
+		}
+	}
+	return names
+}
+
 // matches tells whether that version of the pod is in the view.
 func (v *view) matches(p *Pod) bool {
 	f := v.filter
