@@ -1,6 +1,8 @@
 package catchup
 
 import (
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,7 +38,7 @@ func FromKnown(st *history.State, known []Known, v *view.View) (changes []revisi
 	}
 	taken := map[podName]bool{}
 	for _, p := range st.Pods {
-		if !p.Stale {
+		if !p.Stale && namesOnce(p.Source) {
 			taken[nameOf(p)] = true
 		}
 		k, ok := held[p.UID()]
@@ -135,8 +137,14 @@ func (k Known) hasSpec(p *revision.Pod, v *view.View) bool {
 	return k.SpecDigest != "" && k.SpecDigest == spec
 }
 
-// podName is the full name within a source, where it is unique: a pod that bears it has taken the place of any other.
+// podName is the full name within a source. Where it is unique, a pod that bears it has taken the place of any other.
 type podName struct{ source, namespace, name string }
+
+// namesOnce tells whether no two pods of the source bear one name. A relay may have a static pod and its mirror pod.
+func namesOnce(source string) bool {
+	kind, _, _ := strings.Cut(source, ":")
+	return kind != "relay"
+}
 
 func nameOf(p *revision.Pod) podName { return podName{p.Source, p.Object.Namespace, p.Object.Name} }
 

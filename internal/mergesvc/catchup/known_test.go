@@ -53,6 +53,21 @@ func TestFromKnown(t *testing.T) {
 	}
 }
 
+// TestFromKnownMirror: a relay that isn't ready has a mirror pod, and not yet the static pod of its name, which the consumer holds: that
+// isn't taken for replaced. Of a file it is.
+func TestFromKnownMirror(t *testing.T) {
+	for source, want := range map[string][]string{"relay": nil, "relay:site": nil, "file": {"REMOVE file: s"}} {
+		l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{source}})
+		l.set(source, "x: web(uid=m,mirror=s)\ny: [unready]")
+		held := l.State().Pods[0]
+		got, _ := catchup.FromKnown(l.State(), []catchup.Known{
+			{UID: "m", Source: source, Namespace: "default", Name: "web", SpecDigest: held.SpecDigest, StatusDigest: held.StatusDigest},
+			{UID: "s", Source: source, Namespace: "default", Name: "web"},
+		}, everything)
+		wantWords(t, "the difference of "+source, got, want...)
+	}
+}
+
 // TestSettle: file speaks after the consumer came, which says that it holds pods of file, and one of http, that is configured
 // no longer.
 func TestSettle(t *testing.T) {

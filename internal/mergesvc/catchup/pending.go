@@ -225,7 +225,7 @@ func (p *Pending) told(j judge, set revision.Change) {
 
 // replaced removes the pending pods whose name the pod has taken, and whose UID nobody has. The pod's own UID is open no longer.
 func (p *Pending) replaced(j judge, pod *revision.Pod) {
-	if pod.Stale {
+	if pod.Stale || !namesOnce(pod.Source) {
 		return
 	}
 	name := nameOf(pod)
