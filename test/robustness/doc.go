@@ -18,9 +18,13 @@
 // TestSimulation (fast_test.go) drives the parts of podconfigd in this process, hundreds of short lives a second, and shrinks what
 // fails; to kill is to abandon them and to go on with the store's file as it was at that moment. TestProcess (process_test.go)
 // drives injectd, a podconfigd with sources that tests feed, and kills it with SIGKILL. TestFaults (faults_test.go, with the tag
-// failpoints) plants a fault for each promise, and its checker must notice. As long as one likes:
+// failpoints) plants a fault for each promise, and its checker must notice.
 //
-//	ROBUSTNESS_TIME=1h go test -count=1 -timeout=0 -run='TestSimulation|TestProcess' -v ./test/robustness
+// TestRelayChain (relay*.go) has injectd, a podconfigd that relays it and another that relays that one, kills each, and holds the last
+// one's consumers to the same promises; NewRelayRun learns the end's revisions from a witness, and Relayed compares each pod's versions
+// with the first one's oracle. TestRelayFaults plants faults in the relay. As long as one likes:
+//
+//	ROBUSTNESS_TIME=1h go test -count=1 -timeout=0 -run='TestSimulation|TestProcess|TestRelayChain' -v ./test/robustness
 //
 // Consumers do what podconfig.proto bids them, and name what they hold whenever pods were left open before; they also come back
 // with older cursors, with none, and with such as nobody ever sent.
