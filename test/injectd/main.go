@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -37,17 +38,23 @@ func (i *injected) Sources() ([]merge.Source, error) {
 	if len(i.cfg.Sources) == 0 || i.cfg.Listen == "" {
 		return nil, errors.New("--inject-source and --inject-listen must be given")
 	}
+	if slices.Contains(i.cfg.Sources, "") {
+		return nil, errors.New("--inject-source: the name is empty")
+	}
+	return i.named(i.cfg.Sources), nil
+}
+
+// named are the injected sources of these names.
+func (i *injected) named(names []string) []merge.Source {
 	var out []merge.Source
-	for _, name := range i.cfg.Sources {
-		if name == "" {
-			return nil, errors.New("--inject-source: the name is empty")
-		}
+	for _, name := range names {
 		out = append(out, merge.Source{Name: name, Location: i.cfg.Listen})
 	}
-	return out, nil
+	return out
 }
 
 // Run takes requests until ctx ends.
 func (i *injected) Run(ctx context.Context, hub podconfigd.Hub) error {
-	return inject.New(i.cfg).Run(ctx, inject.Hub{Apply: hub.Apply, Configure: hub.Configure, Published: hub.Published})
+	configure := func(names []string) { hub.Configure(i.named(names)) }
+	return inject.New(i.cfg).Run(ctx, inject.Hub{Apply: hub.Apply, Configure: configure, Published: hub.Published})
 }

@@ -28,6 +28,7 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/sources/apiserver", module + "internal/mergesvc/", "a source hands its set on and knows no more"},
 	{"internal/sources/relay", module + "internal/mergesvc/", "a relay is a consumer of another podconfigd's streams"},
 	{"internal/mergesvc/service", module + "internal/sources/", "the merge doesn't know where sets come from"},
+	{"test/injectd/inject", module + "internal/mergesvc/", "test/differential uses it beside another version of Kubernetes"},
 	{"internal/mergesvc/history", module + "internal/mergesvc/merge", "the history knows revisions, not how they are made"},
 	{"internal/execsvc/criconfig", module + "internal/", "translation is pure"},
 	{"internal/execsvc/volume", module + "internal/execsvc/runtime", "volumes are mounts, not containers"},

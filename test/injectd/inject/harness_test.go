@@ -29,12 +29,15 @@ const patience = time.Minute
 // startHub runs a Source of the given names before a hub, and returns the path of its socket.
 func startHub(t *testing.T, names ...string) (string, *mergesvc.Hub) {
 	t.Helper()
-	var sources []merge.Source
-	for _, name := range names {
-		sources = append(sources, merge.Source{Name: name})
+	named := func(names []string) (sources []merge.Source) {
+		for _, name := range names {
+			sources = append(sources, merge.Source{Name: name})
+		}
+		return sources
 	}
-	h := mergesvc.NewHub(mergesvc.Config{Sources: sources})
-	path := startSource(t, inject.Hub{Apply: h.Apply, Configure: h.Configure, Published: published(h.History())}, names...)
+	h := mergesvc.NewHub(mergesvc.Config{Sources: named(names)})
+	configure := func(names []string) { h.Configure(named(names)) }
+	path := startSource(t, inject.Hub{Apply: h.Apply, Configure: configure, Published: published(h.History())}, names...)
 	return path, h
 }
 

@@ -15,7 +15,6 @@ import (
 	"sync"
 
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
 // Config says what a Source injects.
@@ -45,9 +44,9 @@ func New(cfg Config) *Source {
 type Hub struct {
 	// Apply merges a set, and returns when what it changes is published.
 	Apply func(manifest.Set)
-	// Configure makes these the configured sources, in order of priority, and returns when that is published. Nil: they can't be
+	// Configure makes the sources of these names the configured ones, in order of priority, and returns when that is published. Nil: they can't be
 	// changed, and requests to do so are refused.
-	Configure func([]merge.Source)
+	Configure func(names []string)
 	// Published is the revision that was published last, and the instance that counts it.
 	Published func() (instance string, revision uint64)
 }
@@ -163,7 +162,6 @@ func (s *Source) configure(req request, to Hub) error {
 	if req.Source != "" || req.Error != "" || req.Origins != nil {
 		return errors.New("a request to configure sources is no set")
 	}
-	var sources []merge.Source
 	for i, name := range req.Configure {
 		if s.feeds[name] == nil {
 			return s.unknown(name)
@@ -171,9 +169,8 @@ func (s *Source) configure(req request, to Hub) error {
 		if slices.Contains(req.Configure[:i], name) {
 			return fmt.Errorf("source %q is there twice", name)
 		}
-		sources = append(sources, merge.Source{Name: name, Location: s.cfg.Listen})
 	}
-	to.Configure(sources)
+	to.Configure(req.Configure)
 	return nil
 }
 
