@@ -63,7 +63,7 @@ func launchWith(t *testing.T, dir string, stderr io.Writer, args ...string) *run
 func dial(t *testing.T, dir string) podconfigv1.PodConfigServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "s"), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)), grpc.WithDefaultServiceConfig(tryAgain),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, MaxDelay: 5 * time.Millisecond}}))
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +71,10 @@ func dial(t *testing.T, dir string) podconfigv1.PodConfigServiceClient {
 	t.Cleanup(func() { _ = conn.Close() })
 	return podconfigv1.NewPodConfigServiceClient(conn)
 }
+
+// tryAgain has a call whose connection breaks before the first answer made again, as every consumer does.
+const tryAgain = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.01s", "maxBackoff": "0.1s",
+	"backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
 
 // shortDir is short enough for a socket.
 func shortDir(t *testing.T) string {
