@@ -50,7 +50,8 @@ func TestG8MemoryBound(t *testing.T) {
 	if late.PeakRSS > bound && !raceDetector {
 		t.Errorf("peak RSS is %d MiB; want %d MiB at most", late.PeakRSS/mib, bound/mib)
 	}
-	if float64(late.InUse) > 1.1*float64(early.InUse) {
+	// What is in use when one looks varies by a tenth. A version of a pod that were kept for each op would be 160 MiB more.
+	if float64(late.InUse) > 1.3*float64(early.InUse) {
 		t.Errorf("%.1f MiB are in use after %d ops, and %.1f MiB after a fifth of them; want no growth",
 			float64(late.InUse)/mib, ops, float64(early.InUse)/mib)
 	}
