@@ -59,6 +59,24 @@ func (r *ration) heartbeat() error {
 	return nil
 }
 
+// streamed is a message of a stream of pods or of objects.
+type streamed interface {
+	proto.Message
+	GetContinued() bool
+	GetCursor() *podconfigv1.Cursor
+	GetSynced() *podconfigv1.Synced
+	GetHeartbeat() *podconfigv1.Heartbeat
+}
+
+// admit counts a message with so many pods or objects.
+func (r *ration) admit(m streamed, items int) error {
+	if m.GetHeartbeat() != nil && m.GetCursor() == nil {
+		return r.heartbeat()
+	}
+	last := !m.GetContinued() && (m.GetCursor() != nil || m.GetSynced() != nil)
+	return r.message(items, proto.Size(m), last, m.GetSynced() != nil)
+}
+
 // guarded is the service with a ration for each stream of pods: package stream collects whatever comes before a revision's end.
 type guarded struct {
 	podconfigv1.PodConfigServiceClient
@@ -87,13 +105,7 @@ func (s *guardedStream) Recv() (*podconfigv1.WatchPodUpdatesResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.GetHeartbeat() != nil && m.GetCursor() == nil {
-		err = s.ration.heartbeat()
-	} else {
-		last := !m.GetContinued() && (m.GetCursor() != nil || m.GetSynced() != nil)
-		err = s.ration.message(len(m.GetUpdate().GetPods()), proto.Size(m), last, m.GetSynced() != nil)
-	}
-	if err != nil {
+	if err := s.ration.admit(m, len(m.GetUpdate().GetPods())); err != nil {
 		return nil, err
 	}
 	return m, nil

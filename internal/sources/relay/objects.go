@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/podstream/podstream/client/stream"
@@ -234,13 +233,7 @@ func (s *guardedObjectStream) Recv() (*podconfigv1.WatchObjectsResponse, error) 
 	if err != nil {
 		return nil, err
 	}
-	if m.GetHeartbeat() != nil && m.GetCursor() == nil {
-		err = s.ration.heartbeat()
-	} else {
-		last := !m.GetContinued() && (m.GetCursor() != nil || m.GetSynced() != nil)
-		err = s.ration.message(len(m.GetUpdate().GetObjects()), proto.Size(m), last, m.GetSynced() != nil)
-	}
-	if err != nil {
+	if err := s.ration.admit(m, len(m.GetUpdate().GetObjects())); err != nil {
 		return nil, err
 	}
 	return m, nil
