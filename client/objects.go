@@ -3,11 +3,7 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/podstream/podstream/client/stream"
@@ -38,35 +34,12 @@ func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle fu
 			HeartbeatInterval: durationpb.New(c.cfg.Heartbeat),
 		},
 	}
-	for {
-		err := w.session(ctx)
-		var own handlerError
-		switch {
-		case errors.As(err, &own):
-			return own.error
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case c.isClosed():
-			return ErrClosed
-		case status.Code(err) == codes.InvalidArgument:
-			return fmt.Errorf("subscribe to the objects of podconfigd at %s: %w", c.cfg.Endpoint, err)
-		case errors.Is(err, stream.ErrUnknownOp):
+	broke := func(err error) {
+		if errors.Is(err, stream.ErrUnknownOp) {
 			w.held.Anew()
 		}
-		pause := w.backoff.Step()
-		w.complain(err, pause)
-		if c.cfg.OnBreak != nil {
-			c.cfg.OnBreak(err)
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.closed:
-			return ErrClosed
-		}
-		c.conn.ResetConnectBackoff()
 	}
+	return w.persist(ctx, "the objects of podconfigd", w.session, broke, func() {})
 }
 
 // objectWatcher is one consumer of objects, across its streams.

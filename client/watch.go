@@ -40,8 +40,20 @@ func (e handlerError) Unwrap() error { return e.error }
 // change while it runs. It does return INVALID_ARGUMENT, which no second try would mend.
 func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(context.Context, Event) error) error {
 	w := c.newWatcher(opts, handle)
+	return w.persist(ctx, "podconfigd", w.session, w.chooseMode, func() {
+		if !c.connected() {
+			// That the connection is gone may show later than that the stream is.
+			w.request.Mode = wantedMode
+		}
+	})
+}
+
+// persist runs one session after the other until ctx ends, the consumer's own function fails, the Client is closed, or podconfigd
+// can't understand what is asked of it, and returns that error. broke is told why each session ended, and again is called before the next.
+func (w *watcher) persist(ctx context.Context, what string, session func(context.Context) error, broke func(error), again func()) error {
+	c := w.client
 	for {
-		err := w.session(ctx)
+		err := session(ctx)
 		var own handlerError
 		switch {
 		case errors.As(err, &own):
@@ -51,9 +63,9 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 		case c.isClosed():
 			return ErrClosed
 		case status.Code(err) == codes.InvalidArgument:
-			return fmt.Errorf("subscribe to podconfigd at %s: %w", c.cfg.Endpoint, err)
+			return fmt.Errorf("subscribe to %s at %s: %w", what, c.cfg.Endpoint, err)
 		}
-		w.chooseMode(err)
+		broke(err)
 		pause := w.backoff.Step()
 		w.complain(err, pause)
 		if c.cfg.OnBreak != nil {
@@ -66,10 +78,7 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 		case <-c.closed:
 			return ErrClosed
 		}
-		if !c.connected() {
-			// That the connection is gone may show later than that the stream is.
-			w.request.Mode = wantedMode
-		}
+		again()
 		c.conn.ResetConnectBackoff()
 	}
 }
