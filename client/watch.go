@@ -48,6 +48,21 @@ func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(conte
 	})
 }
 
+// wantedMode is the mode in which each podconfigd is asked first.
+const wantedMode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
+
+// watcher is one consumer, across its streams.
+type watcher struct {
+	client  *Client
+	handle  func(context.Context, Event) error
+	request *podconfigv1.WatchPodUpdatesRequest // what is the same for every stream, but for the mode
+	held    *stream.Held
+	backoff wait.Backoff
+	// complaint is the last error that was logged, and when.
+	complaint   string
+	complaintAt time.Time
+}
+
 // persist runs one session after the other until ctx ends, the consumer's own function fails, the Client is closed, or podconfigd
 // can't understand what is asked of it, and returns that error. broke is told why each session ended, and again is called before the next.
 func (w *watcher) persist(ctx context.Context, what string, session func(context.Context) error, broke func(error), again func()) error {
@@ -81,21 +96,6 @@ func (w *watcher) persist(ctx context.Context, what string, session func(context
 		again()
 		c.conn.ResetConnectBackoff()
 	}
-}
-
-// wantedMode is the mode in which each podconfigd is asked first.
-const wantedMode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
-
-// watcher is one consumer, across its streams.
-type watcher struct {
-	client  *Client
-	handle  func(context.Context, Event) error
-	request *podconfigv1.WatchPodUpdatesRequest // what is the same for every stream, but for the mode
-	held    *stream.Held
-	backoff wait.Backoff
-	// complaint is the last error that was logged, and when.
-	complaint   string
-	complaintAt time.Time
 }
 
 // chooseMode decides, by how the last stream broke, in which mode the next one is asked for.
