@@ -3,13 +3,13 @@ package execsvc
 import (
 	"context"
 	"fmt"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
-	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 // orphanGrace is the grace period in seconds of a pod of which nothing is recorded, as in the kubelet.
@@ -112,7 +112,7 @@ func (a *Agent) HandlePodCleanups(context.Context) error {
 
 // removeLeftover ends a pod that runs and isn't desired: it was removed while this agent was down. It gets the grace period
 // that was recorded when it was made.
-func (a *Agent) removeLeftover(has *runtime.Pod) {
+func (a *Agent) removeLeftover(has *observed.Pod) {
 	grace := int64(orphanGrace)
 	for _, c := range has.Containers {
 		if c.GracePeriod != nil {
@@ -127,7 +127,7 @@ func (a *Agent) removeLeftover(has *runtime.Pod) {
 }
 
 // skeleton is what is known of a pod that was only found running.
-func skeleton(has *runtime.Pod) *v1.Pod {
+func skeleton(has *observed.Pod) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		UID: has.UID, Namespace: has.Namespace, Name: has.Name, Annotations: map[string]string{sourceAnnotation: has.Source},
 	}}
@@ -146,7 +146,7 @@ func (a *Agent) removeLeftoverDirectories(there map[types.UID]bool) error {
 	for _, uid := range uids {
 		if !there[uid] && !a.known(uid) && a.pleg.Get(uid) == nil {
 			a.log.Info("removing the directory of a pod that is gone", "uid", uid)
-			a.workers.Remove(skeleton(&runtime.Pod{UID: uid}), orphanGrace)
+			a.workers.Remove(skeleton(&observed.Pod{UID: uid}), orphanGrace)
 		}
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/podstream/podstream/internal/execsvc/actions"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"slices"
 	"strings"
 
@@ -60,9 +62,9 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 
 // moreToStart tells whether something happened while the pod was synced that no event will tell of, as the second reading has
 // seen it already: a container that ended at once, say.
-func moreToStart(pod *v1.Pod, has *runtime.Pod, res runtime.SyncResult) bool {
-	next := runtime.ComputeActions(pod, has)
-	return slices.ContainsFunc(next.Start, func(s runtime.Start) bool {
+func moreToStart(pod *v1.Pod, has *observed.Pod, res runtime.SyncResult) bool {
+	next := actions.Compute(pod, has)
+	return slices.ContainsFunc(next.Start, func(s actions.Start) bool {
 		_, waits := res.Waiting[s.Container.Name]
 		return !waits
 	})
@@ -126,7 +128,7 @@ func (a *Agent) PurgePod(ctx context.Context, pod *v1.Pod) error {
 }
 
 // observe makes the pod's status from what the runtime has, and keeps it.
-func (a *Agent) observe(pod *v1.Pod, has *runtime.Pod, waiting map[string]runtime.Waiting) *v1.PodStatus {
+func (a *Agent) observe(pod *v1.Pod, has *observed.Pod, waiting map[string]runtime.Waiting) *v1.PodStatus {
 	in := a.input(pod)
 	in.Runtime, in.Waiting = has, waiting
 	return a.keep(pod, in)
@@ -147,7 +149,7 @@ func (a *Agent) keep(pod *v1.Pod, in status.Input) *v1.PodStatus {
 
 // refuse marks a pod failed that this version can't run as it was meant. A pod that has been started before, and was changed
 // into such a one, goes on as it is; the error says so.
-func (a *Agent) refuse(pod *v1.Pod, has *runtime.Pod, verdict admit.Verdict) error {
+func (a *Agent) refuse(pod *v1.Pod, has *observed.Pod, verdict admit.Verdict) error {
 	var messages []string
 	for _, r := range verdict.Refused {
 		messages = append(messages, r.Message)

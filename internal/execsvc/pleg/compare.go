@@ -1,14 +1,13 @@
 package pleg
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 // Compare tells what happened between two readings of one pod; either may be nil. A sandbox counts as a container that runs
 // while it is ready, as in the kubelet.
-func Compare(old, now *runtime.Pod) []Event {
+func Compare(old, now *observed.Pod) []Event {
 	before, after := states(old), states(now)
 	uid := types.UID("")
 	if now != nil {
@@ -28,7 +27,7 @@ func Compare(old, now *runtime.Pod) []Event {
 		if _, there := find(after, s.id); there {
 			continue
 		}
-		if s.state != runtime.Exited {
+		if s.state != observed.Exited {
 			events = append(events, Event{UID: uid, Type: ContainerDied, ID: s.id})
 		}
 		events = append(events, Event{UID: uid, Type: ContainerRemoved, ID: s.id})
@@ -37,11 +36,11 @@ func Compare(old, now *runtime.Pod) []Event {
 }
 
 // arrival is the event of a container that is now in that state.
-func arrival(s runtime.State) EventType {
+func arrival(s observed.State) EventType {
 	switch s {
-	case runtime.Running:
+	case observed.Running:
 		return ContainerStarted
-	case runtime.Exited:
+	case observed.Exited:
 		return ContainerDied
 	default:
 		return ContainerChanged
@@ -50,10 +49,10 @@ func arrival(s runtime.State) EventType {
 
 type idState struct {
 	id    string
-	state runtime.State
+	state observed.State
 }
 
-func states(p *runtime.Pod) []idState {
+func states(p *observed.Pod) []idState {
 	if p == nil {
 		return nil
 	}
@@ -62,9 +61,9 @@ func states(p *runtime.Pod) []idState {
 		out = append(out, idState{c.ID, c.State})
 	}
 	for _, s := range p.Sandboxes {
-		state := runtime.Exited
+		state := observed.Exited
 		if s.Ready {
-			state = runtime.Running
+			state = observed.Running
 		}
 		out = append(out, idState{s.ID, state})
 	}
@@ -72,7 +71,7 @@ func states(p *runtime.Pod) []idState {
 }
 
 // find is linear: a pod has few containers.
-func find(list []idState, id string) (runtime.State, bool) {
+func find(list []idState, id string) (observed.State, bool) {
 	for _, s := range list {
 		if s.id == id {
 			return s.state, true

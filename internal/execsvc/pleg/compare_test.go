@@ -1,50 +1,49 @@
 package pleg
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 // podWith is a pod with one container c, in that state, and no sandbox.
-func podWith(state runtime.State) *runtime.Pod {
-	return &runtime.Pod{UID: "u", Containers: []runtime.Container{{ID: "c", State: state}}}
+func podWith(state observed.State) *observed.Pod {
+	return &observed.Pod{UID: "u", Containers: []observed.Container{{ID: "c", State: state}}}
 }
 
 // sandboxed is a pod with one sandbox s and no containers.
-func sandboxed(ready bool) *runtime.Pod {
-	return &runtime.Pod{UID: "u", Sandboxes: []runtime.Sandbox{{ID: "s", Ready: ready}}}
+func sandboxed(ready bool) *observed.Pod {
+	return &observed.Pod{UID: "u", Sandboxes: []observed.Sandbox{{ID: "s", Ready: ready}}}
 }
 
 func TestCompare(t *testing.T) {
 	event := func(typ EventType, id string) Event { return Event{UID: "u", Type: typ, ID: id} }
-	both := &runtime.Pod{
+	both := &observed.Pod{
 		UID:        "u",
-		Sandboxes:  []runtime.Sandbox{{ID: "s", Ready: true}},
-		Containers: []runtime.Container{{ID: "c", State: runtime.Running}, {ID: "d", State: runtime.Exited}},
+		Sandboxes:  []observed.Sandbox{{ID: "s", Ready: true}},
+		Containers: []observed.Container{{ID: "c", State: observed.Running}, {ID: "d", State: observed.Exited}},
 	}
 	tests := []struct {
 		name     string
-		old, now *runtime.Pod
+		old, now *observed.Pod
 		want     []Event
 	}{
 		{"nothing, ever", nil, nil, nil},
-		{"new, created", nil, podWith(runtime.Created), []Event{event(ContainerChanged, "c")}},
-		{"new, running", nil, podWith(runtime.Running), []Event{event(ContainerStarted, "c")}},
-		{"new, exited", nil, podWith(runtime.Exited), []Event{event(ContainerDied, "c")}},
-		{"new, unknown", nil, podWith(runtime.Unknown), []Event{event(ContainerChanged, "c")}},
-		{"created as before", podWith(runtime.Created), podWith(runtime.Created), nil},
-		{"running as before", podWith(runtime.Running), podWith(runtime.Running), nil},
-		{"unknown as before", podWith(runtime.Unknown), podWith(runtime.Unknown), nil},
-		{"started", podWith(runtime.Created), podWith(runtime.Running), []Event{event(ContainerStarted, "c")}},
-		{"died", podWith(runtime.Running), podWith(runtime.Exited), []Event{event(ContainerDied, "c")}},
-		{"lost", podWith(runtime.Running), podWith(runtime.Unknown), []Event{event(ContainerChanged, "c")}},
-		{"found again", podWith(runtime.Unknown), podWith(runtime.Running), []Event{event(ContainerStarted, "c")}},
-		{"removed when it had ended", podWith(runtime.Exited), nil, []Event{event(ContainerRemoved, "c")}},
-		{"removed while it ran", podWith(runtime.Running), nil, []Event{event(ContainerDied, "c"), event(ContainerRemoved, "c")}},
-		{"removed, and the pod is there", podWith(runtime.Exited), sandboxed(true),
+		{"new, created", nil, podWith(observed.Created), []Event{event(ContainerChanged, "c")}},
+		{"new, running", nil, podWith(observed.Running), []Event{event(ContainerStarted, "c")}},
+		{"new, exited", nil, podWith(observed.Exited), []Event{event(ContainerDied, "c")}},
+		{"new, unknown", nil, podWith(observed.Unknown), []Event{event(ContainerChanged, "c")}},
+		{"created as before", podWith(observed.Created), podWith(observed.Created), nil},
+		{"running as before", podWith(observed.Running), podWith(observed.Running), nil},
+		{"unknown as before", podWith(observed.Unknown), podWith(observed.Unknown), nil},
+		{"started", podWith(observed.Created), podWith(observed.Running), []Event{event(ContainerStarted, "c")}},
+		{"died", podWith(observed.Running), podWith(observed.Exited), []Event{event(ContainerDied, "c")}},
+		{"lost", podWith(observed.Running), podWith(observed.Unknown), []Event{event(ContainerChanged, "c")}},
+		{"found again", podWith(observed.Unknown), podWith(observed.Running), []Event{event(ContainerStarted, "c")}},
+		{"removed when it had ended", podWith(observed.Exited), nil, []Event{event(ContainerRemoved, "c")}},
+		{"removed while it ran", podWith(observed.Running), nil, []Event{event(ContainerDied, "c"), event(ContainerRemoved, "c")}},
+		{"removed, and the pod is there", podWith(observed.Exited), sandboxed(true),
 			[]Event{event(ContainerStarted, "s"), event(ContainerRemoved, "c")}},
 		{"sandbox ready", nil, sandboxed(true), []Event{event(ContainerStarted, "s")}},
 		{"sandbox as before", sandboxed(true), sandboxed(true), nil},
@@ -64,8 +63,8 @@ func TestCompare(t *testing.T) {
 
 // A container that was replaced between two readings is told of whole, however fast that went.
 func TestCompareReplaced(t *testing.T) {
-	old := podWith(runtime.Running)
-	now := &runtime.Pod{UID: "u", Containers: []runtime.Container{{ID: "c2", State: runtime.Running}}}
+	old := podWith(observed.Running)
+	now := &observed.Pod{UID: "u", Containers: []observed.Container{{ID: "c2", State: observed.Running}}}
 	want := []Event{
 		{UID: "u", Type: ContainerStarted, ID: "c2"}, {UID: "u", Type: ContainerDied, ID: "c"}, {UID: "u", Type: ContainerRemoved, ID: "c"},
 	}

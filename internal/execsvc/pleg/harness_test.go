@@ -3,6 +3,7 @@ package pleg
 import (
 	"bytes"
 	"context"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"log/slog"
 	"sync"
 	"testing"
@@ -13,8 +14,6 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
-
-	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +23,7 @@ type fakeLister struct {
 	clock *testingclock.FakeClock
 
 	mu   sync.Mutex
-	pods []*runtime.Pod
+	pods []*observed.Pod
 	err  error
 	// hold, if set, keeps a List under way, after it has read, until it is closed.
 	hold chan struct{}
@@ -33,7 +32,7 @@ type fakeLister struct {
 }
 
 // set is what the runtime has from now on.
-func (f *fakeLister) set(pods ...*runtime.Pod) {
+func (f *fakeLister) set(pods ...*observed.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.pods, f.err = pods, nil
@@ -45,10 +44,10 @@ func (f *fakeLister) fail(err error) {
 	f.err = err
 }
 
-func (f *fakeLister) List(ctx context.Context) ([]*runtime.Pod, error) {
+func (f *fakeLister) List(ctx context.Context) ([]*observed.Pod, error) {
 	f.mu.Lock()
 	f.lists++
-	var out []*runtime.Pod
+	var out []*observed.Pod
 	for _, p := range f.pods {
 		out = append(out, f.read(p))
 	}
@@ -64,7 +63,7 @@ func (f *fakeLister) List(ctx context.Context) ([]*runtime.Pod, error) {
 	return out, err
 }
 
-func (f *fakeLister) Status(_ context.Context, uid types.UID) (*runtime.Pod, error) {
+func (f *fakeLister) Status(_ context.Context, uid types.UID) (*observed.Pod, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range f.pods {
@@ -72,10 +71,10 @@ func (f *fakeLister) Status(_ context.Context, uid types.UID) (*runtime.Pod, err
 			return f.read(p), f.err
 		}
 	}
-	return f.read(&runtime.Pod{UID: uid}), f.err
+	return f.read(&observed.Pod{UID: uid}), f.err
 }
 
-func (f *fakeLister) read(p *runtime.Pod) *runtime.Pod {
+func (f *fakeLister) read(p *observed.Pod) *observed.Pod {
 	out := *p
 	out.ReadAt = f.clock.Now()
 	return &out
@@ -90,7 +89,7 @@ type harness struct {
 }
 
 // run runs a test in a bubble in which a PLEG runs, once it has relisted for the first time.
-func run(t *testing.T, pods []*runtime.Pod, test func(h *harness)) {
+func run(t *testing.T, pods []*observed.Pod, test func(h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		clock := testingclock.NewFakeClock(time.Unix(1000, 0))
@@ -145,4 +144,4 @@ func (h *harness) wantPods(want podStates) {
 	}
 }
 
-type podStates = map[types.UID]runtime.State
+type podStates = map[types.UID]observed.State

@@ -2,14 +2,13 @@ package pleg
 
 import (
 	"context"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"log/slog"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-
-	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 // EventType is what happened to a pod's container; the names are the kubelet's.
@@ -33,8 +32,8 @@ type Event struct {
 
 // Lister is the part of the runtime that is read.
 type Lister interface {
-	List(ctx context.Context) ([]*runtime.Pod, error)
-	Status(ctx context.Context, uid types.UID) (*runtime.Pod, error)
+	List(ctx context.Context) ([]*observed.Pod, error)
+	Status(ctx context.Context, uid types.UID) (*observed.Pod, error)
 }
 
 // Config says what to read and how often.
@@ -56,7 +55,7 @@ type PLEG struct {
 	mu sync.Mutex
 	// pods are the last readings. One that Refresh found gone stays, empty, until a relist that began later: a relist under way
 	// may still have seen it.
-	pods map[types.UID]*runtime.Pod
+	pods map[types.UID]*observed.Pod
 	// events wait to be taken.
 	events []Event
 	// listed is set after the first relist that went well; lastErr is what the last one failed with.
@@ -75,7 +74,7 @@ func New(cfg Config) *PLEG {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &PLEG{cfg: cfg, ready: make(chan struct{}, 1), pods: map[types.UID]*runtime.Pod{}}
+	return &PLEG{cfg: cfg, ready: make(chan struct{}, 1), pods: map[types.UID]*observed.Pod{}}
 }
 
 // Run relists until ctx ends, the first time at once.
@@ -106,10 +105,10 @@ func (p *PLEG) Take() []Event {
 
 // Pods is the last reading of every pod that the runtime has. current is false until the runtime has been read once, and while
 // it can't be.
-func (p *PLEG) Pods() (pods []*runtime.Pod, current bool) {
+func (p *PLEG) Pods() (pods []*observed.Pod, current bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := make([]*runtime.Pod, 0, len(p.pods))
+	out := make([]*observed.Pod, 0, len(p.pods))
 	for _, pod := range p.pods {
 		if len(pod.Sandboxes) > 0 || len(pod.Containers) > 0 {
 			out = append(out, pod)
@@ -119,7 +118,7 @@ func (p *PLEG) Pods() (pods []*runtime.Pod, current bool) {
 }
 
 // Get is the last reading of one pod, or nil if the runtime doesn't have it.
-func (p *PLEG) Get(uid types.UID) *runtime.Pod {
+func (p *PLEG) Get(uid types.UID) *observed.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pods[uid]
@@ -133,7 +132,7 @@ func (p *PLEG) Health() error {
 }
 
 // Refresh reads one pod in full, now.
-func (p *PLEG) Refresh(ctx context.Context, uid types.UID) (*runtime.Pod, error) {
+func (p *PLEG) Refresh(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	pod, err := p.cfg.Runtime.Status(ctx, uid)
 	if err != nil {
 		return nil, err
@@ -178,7 +177,7 @@ func (p *PLEG) relist(ctx context.Context) {
 
 // take puts a full reading in place of the last, and notes what changed. A pod that was read again after this reading began
 // keeps its newer state.
-func (p *PLEG) take(pods []*runtime.Pod, began time.Time) {
+func (p *PLEG) take(pods []*observed.Pod, began time.Time) {
 	there := make(map[types.UID]bool, len(pods))
 	for _, pod := range pods {
 		there[pod.UID] = true

@@ -2,12 +2,11 @@ package pleg
 
 import (
 	"errors"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 // A loop that waits for the first list must not wait for ever on a node where nothing runs.
@@ -41,23 +40,23 @@ func TestNotReadyBeforeTheRuntimeAnswers(t *testing.T) {
 }
 
 func TestRelist(t *testing.T) {
-	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
 		h.relist()
 		h.want()
-		h.lister.set(podWith(runtime.Exited))
+		h.lister.set(podWith(observed.Exited))
 		h.clock.Step(999 * time.Millisecond)
 		synctest.Wait()
 		h.want()
 		h.clock.Step(time.Millisecond)
 		synctest.Wait()
 		h.want(Event{UID: "u", Type: ContainerDied, ID: "c"})
-		h.wantPods(podStates{"u": runtime.Exited})
+		h.wantPods(podStates{"u": observed.Exited})
 	})
 }
 
 func TestPodVanishes(t *testing.T) {
-	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
 		h.lister.set()
 		h.relist()
@@ -75,9 +74,9 @@ func TestNoEventIsLostWhenNobodyTakes(t *testing.T) {
 		const rounds = 5000
 		var want []Event
 		for range rounds / 2 {
-			h.lister.set(podWith(runtime.Running))
+			h.lister.set(podWith(observed.Running))
 			h.PLEG.relist(h.t.Context())
-			h.lister.set(podWith(runtime.Exited))
+			h.lister.set(podWith(observed.Exited))
 			h.PLEG.relist(h.t.Context())
 			want = append(want, Event{UID: "u", Type: ContainerStarted, ID: "c"}, Event{UID: "u", Type: ContainerDied, ID: "c"})
 		}
@@ -87,7 +86,7 @@ func TestNoEventIsLostWhenNobodyTakes(t *testing.T) {
 
 // What a loop didn't take is announced again by the next relist, whatever became of the first announcement.
 func TestEventsAreAnnouncedAgain(t *testing.T) {
-	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		if !h.isReady() {
 			t.Fatal("not ready")
 		}
@@ -97,50 +96,50 @@ func TestEventsAreAnnouncedAgain(t *testing.T) {
 }
 
 func TestRefreshTellsItsCallerOnly(t *testing.T) {
-	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
-		h.lister.set(podWith(runtime.Exited))
+		h.lister.set(podWith(observed.Exited))
 		pod, err := h.Refresh(h.t.Context(), "u")
-		if err != nil || pod.Containers[0].State != runtime.Exited {
+		if err != nil || pod.Containers[0].State != observed.Exited {
 			t.Fatalf("Refresh: %v, %v", pod, err)
 		}
-		h.wantPods(podStates{"u": runtime.Exited})
+		h.wantPods(podStates{"u": observed.Exited})
 		h.relist()
 		h.want()
 	})
 }
 
 func TestRefreshFails(t *testing.T) {
-	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		failure := errors.New("no")
 		h.lister.fail(failure)
 		if _, err := h.Refresh(h.t.Context(), "u"); !errors.Is(err, failure) {
 			t.Errorf("Refresh: %v; want %v", err, failure)
 		}
-		h.wantPods(podStates{"u": runtime.Running})
+		h.wantPods(podStates{"u": observed.Running})
 	})
 }
 
 // A relist that began before a Refresh and ends after it has the older picture.
 func TestRefreshWinsAgainstRelistUnderWay(t *testing.T) {
-	gone := &runtime.Pod{UID: "u"}
+	gone := &observed.Pod{UID: "u"}
 	tests := []struct {
 		name          string
-		before, after *runtime.Pod
+		before, after *observed.Pod
 		wantPods      podStates
 	}{
-		{name: "changed", before: podWith(runtime.Running), after: podWith(runtime.Exited), wantPods: podStates{"u": runtime.Exited}},
-		{name: "came", before: nil, after: podWith(runtime.Running), wantPods: podStates{"u": runtime.Running}},
-		{name: "went", before: podWith(runtime.Exited), after: nil, wantPods: podStates{}},
-		{name: "went, empty", before: podWith(runtime.Exited), after: gone, wantPods: podStates{}},
+		{name: "changed", before: podWith(observed.Running), after: podWith(observed.Exited), wantPods: podStates{"u": observed.Exited}},
+		{name: "came", before: nil, after: podWith(observed.Running), wantPods: podStates{"u": observed.Running}},
+		{name: "went", before: podWith(observed.Exited), after: nil, wantPods: podStates{}},
+		{name: "went, empty", before: podWith(observed.Exited), after: gone, wantPods: podStates{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			has := func(p *runtime.Pod) []*runtime.Pod {
+			has := func(p *observed.Pod) []*observed.Pod {
 				if p == nil {
 					return nil
 				}
-				return []*runtime.Pod{p}
+				return []*observed.Pod{p}
 			}
 			run(t, has(tt.before), func(h *harness) {
 				h.isReady()
@@ -169,7 +168,7 @@ func TestRefreshWinsAgainstRelistUnderWay(t *testing.T) {
 }
 
 func TestRuntimeErrors(t *testing.T) {
-	run(t, []*runtime.Pod{podWith(runtime.Running)}, func(h *harness) {
+	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
 		failure := errors.New("connection refused")
 		h.lister.fail(failure)
@@ -181,11 +180,11 @@ func TestRuntimeErrors(t *testing.T) {
 		}
 		// What was known stays: a runtime that doesn't answer isn't one that has nothing.
 		h.want()
-		h.wantPods(podStates{"u": runtime.Running})
+		h.wantPods(podStates{"u": observed.Running})
 		if n := strings.Count(h.log.String(), "\n"); n != 1 || !strings.Contains(h.log.String(), "level=ERROR") {
 			t.Errorf("log %q; want one error", h.log)
 		}
-		h.lister.set(podWith(runtime.Exited))
+		h.lister.set(podWith(observed.Exited))
 		h.relist()
 		h.relist()
 		h.want(Event{UID: "u", Type: ContainerDied, ID: "c"})

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ func TestCrashLoop(t *testing.T) {
 	s.mustSync(pod)
 	crash := func() {
 		t.Helper()
-		s.wantContainer(pod, "a", Running, attempt)
+		s.wantContainer(pod, "a", observed.Running, attempt)
 		s.clock.Step(time.Second)
 		s.exit(pod, "a", 1)
 		attempt++
@@ -66,7 +67,7 @@ func TestOtherContainersRunOn(t *testing.T) {
 	s.mustSync(pod)
 	s.mustSync(pod)
 	s.wantWaiting(pod, "a", CrashLoopBackOff, 10*time.Second, false)
-	s.wantContainer(pod, "b", Running, 0)
+	s.wantContainer(pod, "b", observed.Running, 0)
 }
 
 func TestMissingCommand(t *testing.T) {
@@ -93,7 +94,7 @@ func TestImagePull(t *testing.T) {
 	if calls := s.callsDuring(func() { s.mustSync(pod) }); !slices.Contains(calls, "PullImage") {
 		t.Errorf("calls %q; want a PullImage", calls)
 	}
-	if a := s.wantContainer(pod, "a", Running, 0); a.Image != "docker.io/sim/app:1" && a.Image != "sim/app:1" {
+	if a := s.wantContainer(pod, "a", observed.Running, 0); a.Image != "docker.io/sim/app:1" && a.Image != "sim/app:1" {
 		t.Errorf("image %q", a.Image)
 	}
 	s.exit(pod, "a", 1)
@@ -125,7 +126,7 @@ func TestImagePullBackOff(t *testing.T) {
 		s.wantWaiting(pod, "a", ImagePullBackOff, pause/2, false)
 		s.clock.Step(pause / 2)
 	}
-	s.wantContainer(pod, "b", Running, 0)
+	s.wantContainer(pod, "b", observed.Running, 0)
 	s.clock.Step(time.Hour)
 	s.ForgetBackoff()
 	if len(s.pullFailed) != 0 {
@@ -144,7 +145,7 @@ func TestImagePullRecovers(t *testing.T) {
 	s.setFault(nil)
 	s.clock.Step(10 * time.Second)
 	s.mustSync(pod)
-	s.wantContainer(pod, "a", Running, 0)
+	s.wantContainer(pod, "a", observed.Running, 0)
 }
 
 func TestErrImageNeverPull(t *testing.T) {

@@ -1,7 +1,6 @@
-// Package runtime is podexecd's side of the CRI: it reads what a container runtime has of our pods, decides what a pod needs
-// next, and does it.
+// Package runtime is podexecd's side of the CRI: it reads what a container runtime has of our pods, and does what package actions says
+// that a pod needs next.
 //
-// The decision (ComputeActions) and the translation of a v1.Pod into CRI messages are pure functions; Runtime does the calls.
 // Workers call SyncPod, KillPod and Purge for their own pod, one at a time for each pod; the pleg calls List and Status. It runs
 // no goroutines of its own beyond a call. What it never does: touch a sandbox that isn't marked as this agent's.
 //

@@ -3,6 +3,8 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"github.com/podstream/podstream/internal/execsvc/actions"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"os"
 	"sync"
 	"testing"
@@ -159,7 +161,7 @@ func (s *sim) converge(pod *v1.Pod) {
 }
 
 // wantLinks checks that log collectors find every container.
-func (s *sim) wantLinks(has *Pod) {
+func (s *sim) wantLinks(has *observed.Pod) {
 	s.t.Helper()
 	for _, c := range has.Containers {
 		if _, err := os.Stat(s.logLink(has.Namespace, has.Name, c.Name, c.ID)); err != nil {
@@ -169,8 +171,8 @@ func (s *sim) wantLinks(has *Pod) {
 }
 
 // settled is empty if the pod has all that it should have, once.
-func settled(pod *v1.Pod, has *Pod) string {
-	do := ComputeActions(pod, has)
+func settled(pod *v1.Pod, has *observed.Pod) string {
+	do := actions.Compute(pod, has)
 	if do.KillPod || do.CreateSandbox || len(do.Kill)+len(do.Remove)+len(do.Start) > 0 {
 		return fmt.Sprintf("there is more to do: %+v", do)
 	}
@@ -181,7 +183,7 @@ func settled(pod *v1.Pod, has *Pod) string {
 		}
 	}
 	for _, c := range has.Containers {
-		if c.State != Exited {
+		if c.State != observed.Exited {
 			running[c.Name]++
 		}
 	}
@@ -192,7 +194,7 @@ func settled(pod *v1.Pod, has *Pod) string {
 }
 
 // statusAgain is the pod's status at the second try, if the first fails.
-func (s *sim) statusAgain(pod *v1.Pod) *Pod {
+func (s *sim) statusAgain(pod *v1.Pod) *observed.Pod {
 	s.t.Helper()
 	if has, err := s.Status(s.t.Context(), pod.UID); err == nil {
 		return has

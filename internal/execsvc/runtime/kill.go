@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/podstream/podstream/internal/execsvc/actions"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,10 +26,10 @@ const minGrace = 1
 
 // KillPod stops all that the pod has: its containers at once, each with the grace period in seconds, then its sandboxes. It is
 // no error if something has stopped before.
-func (r *Runtime) KillPod(ctx context.Context, has *Pod, grace int64) error {
+func (r *Runtime) KillPod(ctx context.Context, has *observed.Pod, grace int64) error {
 	var group errgroup.Group
 	for _, c := range has.Containers {
-		if c.State == Running || c.State == Unknown {
+		if c.State == observed.Running || c.State == observed.Unknown {
 			group.Go(func() error { return r.stopContainer(ctx, c, grace) })
 		}
 	}
@@ -43,7 +45,7 @@ func (r *Runtime) KillPod(ctx context.Context, has *Pod, grace int64) error {
 	return nil
 }
 
-func (r *Runtime) stopContainer(ctx context.Context, c Container, grace int64) error {
+func (r *Runtime) stopContainer(ctx context.Context, c observed.Container, grace int64) error {
 	if err := ignoreGone(r.cfg.Runtime.StopContainer(ctx, c.ID, max(grace, minGrace))); err != nil {
 		return fmt.Errorf("stop container %s (%s): %w", c.Name, c.ID, err)
 	}
@@ -61,7 +63,7 @@ func ignoreGone(err error) error {
 
 // Purge removes all that is left of a pod that has been killed: containers, logs, and the sandboxes last, so that a pod of
 // which something is left can be found by them.
-func (r *Runtime) Purge(ctx context.Context, pod *v1.Pod, has *Pod) error {
+func (r *Runtime) Purge(ctx context.Context, pod *v1.Pod, has *observed.Pod) error {
 	for _, c := range has.Containers {
 		if err := r.removeContainer(ctx, pod.Namespace, pod.Name, pod.UID, c); err != nil {
 			return err
@@ -132,11 +134,11 @@ func (r *Runtime) prune(ctx context.Context, in SyncInput) error {
 	seen := map[string]bool{}
 	for _, c := range in.Has.Containers {
 		switch {
-		case c.State == Running, c.State == Unknown:
+		case c.State == observed.Running, c.State == observed.Unknown:
 			continue
-		case c.State == Created && in.Has.Latest(c.Name).ID == c.ID:
+		case c.State == observed.Created && in.Has.Latest(c.Name).ID == c.ID:
 			continue
-		case c.State == Exited && !seen[c.Name]:
+		case c.State == observed.Exited && !seen[c.Name]:
 			seen[c.Name] = true
 			continue
 		}
@@ -149,7 +151,7 @@ func (r *Runtime) prune(ctx context.Context, in SyncInput) error {
 		latest = in.Has.Sandboxes[0].ID
 	}
 	for _, s := range in.Has.Sandboxes {
-		if s.ID == latest || s.Ready || in.Has.holds(s.ID) {
+		if s.ID == latest || s.Ready || in.Has.Holds(s.ID) {
 			continue
 		}
 		if err := ignoreGone(r.cfg.Runtime.RemovePodSandbox(ctx, s.ID)); err != nil {
@@ -159,18 +161,8 @@ func (r *Runtime) prune(ctx context.Context, in SyncInput) error {
 	return nil
 }
 
-// holds tells whether a container is left in the sandbox.
-func (p *Pod) holds(sandbox string) bool {
-	for _, c := range p.Containers {
-		if c.SandboxID == sandbox {
-			return true
-		}
-	}
-	return false
-}
-
 // removeContainer removes a container that doesn't run, with its log and the link to it.
-func (r *Runtime) removeContainer(ctx context.Context, namespace, name string, uid types.UID, c Container) error {
+func (r *Runtime) removeContainer(ctx context.Context, namespace, name string, uid types.UID, c observed.Container) error {
 	if err := ignoreGone(r.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
 		return fmt.Errorf("remove container %s (%s): %w", c.Name, c.ID, err)
 	}
@@ -186,7 +178,7 @@ func (r *Runtime) removeContainer(ctx context.Context, namespace, name string, u
 }
 
 // linkLog makes the link in /var/log/containers that log collectors look for.
-func (r *Runtime) linkLog(pod *v1.Pod, s Start, id string) error {
+func (r *Runtime) linkLog(pod *v1.Pod, s actions.Start, id string) error {
 	link := r.logLink(pod.Namespace, pod.Name, s.Container.Name, id)
 	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
 		return fmt.Errorf("make the directory of log links: %w", err)

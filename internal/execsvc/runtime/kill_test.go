@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +17,7 @@ import (
 )
 
 // kill kills the pod in a goroutine of its own.
-func (s *sim) kill(has *Pod, grace int64) <-chan error {
+func (s *sim) kill(has *observed.Pod, grace int64) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- s.KillPod(s.t.Context(), has, grace) }()
 	return done
@@ -214,7 +215,7 @@ func TestForeignSandboxes(t *testing.T) {
 			}
 			s.mustSync(pod)
 			s.wantListed("uid-1")
-			s.wantContainer(pod, "a", Running, 0)
+			s.wantContainer(pod, "a", observed.Running, 0)
 			if err := <-s.kill(s.status(pod), 30); err != nil {
 				t.Fatal(err)
 			}
@@ -223,7 +224,7 @@ func TestForeignSandboxes(t *testing.T) {
 			}
 			s.wantListed()
 			resp, err := s.cri.ContainerStatus(t.Context(), id, false)
-			if err != nil || stateOf(resp.GetStatus().GetState()) != Running {
+			if err != nil || stateOf(resp.GetStatus().GetState()) != observed.Running {
 				t.Errorf("the foreign container is %v, error %v; want it running", resp.GetStatus().GetState(), err)
 			}
 			if sandboxes, containers := s.left(); sandboxes != 1 || containers != 1 {

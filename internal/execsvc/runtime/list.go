@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,7 @@ import (
 
 // List is all pods of this agent that the runtime has, in no order, as far as lists can tell. Each list is one call, unless the
 // answer is too large for one message: then it comes in parts.
-func (r *Runtime) List(ctx context.Context) ([]*Pod, error) {
+func (r *Runtime) List(ctx context.Context) ([]*observed.Pod, error) {
 	readAt := r.cfg.Clock.Now()
 	sandboxes, err := inParts(ctx, r, "sandboxes", r.allSandboxes, r.sandboxesByState)
 	if err != nil {
@@ -37,7 +38,7 @@ func (r *Runtime) List(ctx context.Context) ([]*Pod, error) {
 }
 
 // Status is one pod of this agent in full. A pod that the runtime doesn't have is returned empty, but for its UID.
-func (r *Runtime) Status(ctx context.Context, uid types.UID) (*Pod, error) {
+func (r *Runtime) Status(ctx context.Context, uid types.UID) (*observed.Pod, error) {
 	selector := map[string]string{criconfig.PodUIDLabel: string(uid)}
 	readAt := r.cfg.Clock.Now()
 	sandboxes, err := r.cfg.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: selector})
@@ -50,7 +51,7 @@ func (r *Runtime) Status(ctx context.Context, uid types.UID) (*Pod, error) {
 	}
 	pods := r.assemble(readAt, sandboxes, containers)
 	if len(pods) == 0 {
-		return &Pod{UID: uid, ReadAt: readAt}, nil
+		return &observed.Pod{UID: uid, ReadAt: readAt}, nil
 	}
 	pod := pods[0]
 	if s := pod.ReadySandbox(); s != nil {
@@ -78,12 +79,12 @@ func (r *Runtime) mine(annotations map[string]string) bool {
 }
 
 // assemble makes pods of what was listed. What isn't this agent's is left out.
-func (r *Runtime) assemble(readAt time.Time, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []*Pod {
-	byUID := map[types.UID]*Pod{}
-	pod := func(labels map[string]string) *Pod {
+func (r *Runtime) assemble(readAt time.Time, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []*observed.Pod {
+	byUID := map[types.UID]*observed.Pod{}
+	pod := func(labels map[string]string) *observed.Pod {
 		uid := types.UID(labels[criconfig.PodUIDLabel])
 		if byUID[uid] == nil {
-			byUID[uid] = &Pod{UID: uid, Namespace: labels[criconfig.PodNamespaceLabel], Name: labels[criconfig.PodNameLabel], ReadAt: readAt}
+			byUID[uid] = &observed.Pod{UID: uid, Namespace: labels[criconfig.PodNamespaceLabel], Name: labels[criconfig.PodNameLabel], ReadAt: readAt}
 		}
 		return byUID[uid]
 	}
@@ -93,7 +94,7 @@ func (r *Runtime) assemble(readAt time.Time, sandboxes []*runtimeapi.PodSandbox,
 		}
 		p := pod(s.GetLabels())
 		p.Source = s.GetAnnotations()[criconfig.ConfigSourceAnnotation]
-		p.Sandboxes = append(p.Sandboxes, Sandbox{
+		p.Sandboxes = append(p.Sandboxes, observed.Sandbox{
 			ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(), Created: time.Unix(0, s.GetCreatedAt()),
 			Ready: s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
 		})
@@ -103,16 +104,16 @@ func (r *Runtime) assemble(readAt time.Time, sandboxes []*runtimeapi.PodSandbox,
 			continue
 		}
 		p := pod(c.GetLabels())
-		p.Containers = append(p.Containers, Container{
+		p.Containers = append(p.Containers, observed.Container{
 			ID: c.GetId(), Name: c.GetMetadata().GetName(), SandboxID: c.GetPodSandboxId(), Attempt: c.GetMetadata().GetAttempt(),
 			State: stateOf(c.GetState()), Created: time.Unix(0, c.GetCreatedAt()), Image: c.GetImage().GetImage(), ImageRef: c.GetImageRef(),
 			Hash: c.GetAnnotations()[criconfig.ContainerHashAnnotation], GracePeriod: graceOf(c.GetAnnotations()),
 		})
 	}
-	var out []*Pod
+	var out []*observed.Pod
 	for _, p := range byUID {
-		slices.SortFunc(p.Sandboxes, func(a, b Sandbox) int { return cmp.Compare(b.Attempt, a.Attempt) })
-		slices.SortFunc(p.Containers, func(a, b Container) int {
+		slices.SortFunc(p.Sandboxes, func(a, b observed.Sandbox) int { return cmp.Compare(b.Attempt, a.Attempt) })
+		slices.SortFunc(p.Containers, func(a, b observed.Container) int {
 			return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.Created.Compare(a.Created))
 		})
 		out = append(out, p)
@@ -130,20 +131,20 @@ func graceOf(annotations map[string]string) *int64 {
 	return nil
 }
 
-func stateOf(s runtimeapi.ContainerState) State {
+func stateOf(s runtimeapi.ContainerState) observed.State {
 	switch s {
 	case runtimeapi.ContainerState_CONTAINER_CREATED:
-		return Created
+		return observed.Created
 	case runtimeapi.ContainerState_CONTAINER_RUNNING:
-		return Running
+		return observed.Running
 	case runtimeapi.ContainerState_CONTAINER_EXITED:
-		return Exited
+		return observed.Exited
 	default:
-		return Unknown
+		return observed.Unknown
 	}
 }
 
-func (r *Runtime) sandboxDetails(ctx context.Context, s *Sandbox) error {
+func (r *Runtime) sandboxDetails(ctx context.Context, s *observed.Sandbox) error {
 	resp, err := r.cfg.Runtime.PodSandboxStatus(ctx, s.ID, false)
 	if status.Code(err) == codes.NotFound {
 		s.Ready = false
@@ -164,7 +165,7 @@ func (r *Runtime) sandboxDetails(ctx context.Context, s *Sandbox) error {
 }
 
 // containerDetails completes c. It is false if the container has gone meanwhile.
-func (r *Runtime) containerDetails(ctx context.Context, c *Container) (bool, error) {
+func (r *Runtime) containerDetails(ctx context.Context, c *observed.Container) (bool, error) {
 	r.mu.Lock()
 	known, ok := r.exited[c.ID]
 	r.mu.Unlock()
@@ -185,10 +186,10 @@ func (r *Runtime) containerDetails(ctx context.Context, c *Container) (bool, err
 	c.Started, c.Finished = timeOf(s.GetStartedAt()), timeOf(s.GetFinishedAt())
 	if r.cutShort(c) {
 		// It never ran, and can't be started any more.
-		c.State = Created
+		c.State = observed.Created
 		return true, nil
 	}
-	if c.State == Exited {
+	if c.State == observed.Exited {
 		r.mu.Lock()
 		r.exited[c.ID] = *c
 		r.mu.Unlock()
@@ -198,10 +199,10 @@ func (r *Runtime) containerDetails(ctx context.Context, c *Container) (bool, err
 
 // cutShort tells whether the container's start ended with the agent that called for it: the runtime gave up when the call was
 // gone, or killed what was starting. A start that failed under this agent's eyes failed by itself, whatever its message.
-func (r *Runtime) cutShort(c *Container) bool {
+func (r *Runtime) cutShort(c *observed.Container) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return c.State == Exited && c.Started.IsZero() && !r.failedStarts[c.ID] &&
+	return c.State == observed.Exited && c.Started.IsZero() && !r.failedStarts[c.ID] &&
 		(strings.Contains(c.Message, context.Canceled.Error()) || strings.Contains(c.Message, "signal: killed"))
 }
 
@@ -214,7 +215,7 @@ func timeOf(nanos int64) time.Time {
 }
 
 // forgetExited drops what is remembered of containers that are gone.
-func (r *Runtime) forgetExited(pods []*Pod) {
+func (r *Runtime) forgetExited(pods []*observed.Pod) {
 	there := map[string]bool{}
 	for _, p := range pods {
 		for _, c := range p.Containers {

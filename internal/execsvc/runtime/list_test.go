@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"testing"
 	"time"
 
@@ -21,11 +22,11 @@ func TestStatusInFull(t *testing.T) {
 		t.Errorf("sandbox %+v; want it ready, with an address", box)
 	}
 	a, b := has.Latest("a"), has.Latest("b")
-	if a.State != Running || a.Image != "localhost/sample:1" || !a.Started.Equal(s.clock.Now()) || !a.Finished.IsZero() ||
+	if a.State != observed.Running || a.Image != "localhost/sample:1" || !a.Started.Equal(s.clock.Now()) || !a.Finished.IsZero() ||
 		a.SandboxID != box.ID || *a.GracePeriod != 30 {
 		t.Errorf("a is %+v", a)
 	}
-	if b.State != Exited || b.ExitCode != 3 || b.Reason != "Error" || !b.Finished.Equal(s.clock.Now()) {
+	if b.State != observed.Exited || b.ExitCode != 3 || b.Reason != "Error" || !b.Finished.Equal(s.clock.Now()) {
 		t.Errorf("b is %+v", b)
 	}
 	if !has.Active() {
@@ -74,7 +75,7 @@ func TestAttemptsAreOrdered(t *testing.T) {
 	pod := simPod(sample("a"))
 	for attempt := range uint32(4) {
 		s.mustSync(pod)
-		s.wantContainer(pod, "a", Running, attempt)
+		s.wantContainer(pod, "a", observed.Running, attempt)
 		s.exit(pod, "a", 1)
 		s.clock.SetTime(s.clock.Now().Add(-time.Hour))
 		s.Runtime = s.restarted()
@@ -108,7 +109,7 @@ func TestCutShort(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := New(Config{})
-			c := &Container{ID: "c1", State: Exited, Message: tc.message}
+			c := &observed.Container{ID: "c1", State: observed.Exited, Message: tc.message}
 			if tc.started {
 				c.Started = time.Unix(1, 0)
 			}

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"log/slog"
 	"sync"
 	"time"
@@ -44,7 +45,7 @@ type Runtime struct {
 	// pullFailed is when each pull that is in backoff failed last.
 	pullFailed map[string]time.Time
 	// exited are the details of exited containers by id: they don't change any more.
-	exited map[string]Container
+	exited map[string]observed.Container
 	// failedStarts are the ids of containers whose start failed while this agent waited for it.
 	failedStarts map[string]bool
 }
@@ -64,7 +65,7 @@ func New(cfg Config) *Runtime {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Runtime{
-		cfg: cfg, log: cfg.Logger, exited: map[string]Container{}, failedStarts: map[string]bool{}, pullFailed: map[string]time.Time{},
+		cfg: cfg, log: cfg.Logger, exited: map[string]observed.Container{}, failedStarts: map[string]bool{}, pullFailed: map[string]time.Time{},
 		restarts: newBackoff(cfg), pulls: newBackoff(cfg),
 	}
 }

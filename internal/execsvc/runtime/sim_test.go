@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"maps"
 	"net"
 	"os"
@@ -138,7 +139,7 @@ func simPod(containers ...v1.Container) *v1.Pod {
 }
 
 // status reads the pod.
-func (s *sim) status(pod *v1.Pod) *Pod {
+func (s *sim) status(pod *v1.Pod) *observed.Pod {
 	s.t.Helper()
 	has, err := s.Status(s.t.Context(), pod.UID)
 	if err != nil {
@@ -175,7 +176,7 @@ func (s *sim) wantWaiting(pod *v1.Pod, container, reason string, retry time.Dura
 }
 
 // wantContainer checks the newest container of a name.
-func (s *sim) wantContainer(pod *v1.Pod, name string, state State, attempt uint32) *Container {
+func (s *sim) wantContainer(pod *v1.Pod, name string, state observed.State, attempt uint32) *observed.Container {
 	s.t.Helper()
 	c := s.status(pod).Latest(name)
 	if c == nil || c.State != state || c.Attempt != attempt {

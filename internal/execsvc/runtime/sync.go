@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/podstream/podstream/internal/execsvc/actions"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +20,7 @@ import (
 type SyncInput struct {
 	Pod *v1.Pod
 	// Has is what the runtime has of the pod, read just now.
-	Has *Pod
+	Has *observed.Pod
 	// Mounts are the volumes of a container, set up.
 	Mounts func(*v1.Container) ([]criconfig.Mount, error)
 }
@@ -56,9 +58,9 @@ const (
 // SyncPod takes the pod one round nearer to what it should be. It is called again after each change and each failure.
 func (r *Runtime) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 	res := SyncResult{Waiting: map[string]Waiting{}}
-	do := ComputeActions(in.Pod, in.Has)
+	do := actions.Compute(in.Pod, in.Has)
 	err := r.holdBack(ctx, in.Pod, &do, &res)
-	if !do.any(in.Has) {
+	if !do.Any(in.Has) {
 		res.Err = errors.Join(err, r.prune(ctx, in))
 		return res
 	}
@@ -68,10 +70,10 @@ func (r *Runtime) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 }
 
 // holdBack takes the replacements out of do whose images aren't there: what runs goes on until its successor can start.
-func (r *Runtime) holdBack(ctx context.Context, pod *v1.Pod, do *Actions, res *SyncResult) error {
+func (r *Runtime) holdBack(ctx context.Context, pod *v1.Pod, do *actions.Actions, res *SyncResult) error {
 	var errs []error
-	do.Kill = slices.DeleteFunc(do.Kill, func(k Kill) bool {
-		i := slices.IndexFunc(do.Start, func(s Start) bool { return s.Container.Name == k.Container.Name })
+	do.Kill = slices.DeleteFunc(do.Kill, func(k actions.Kill) bool {
+		i := slices.IndexFunc(do.Start, func(s actions.Start) bool { return s.Container.Name == k.Container.Name })
 		if i < 0 {
 			return false
 		}
@@ -90,7 +92,7 @@ func (r *Runtime) holdBack(ctx context.Context, pod *v1.Pod, do *Actions, res *S
 }
 
 // act does what was decided, as far as it goes.
-func (r *Runtime) act(ctx context.Context, in SyncInput, do Actions, res *SyncResult) error {
+func (r *Runtime) act(ctx context.Context, in SyncInput, do actions.Actions, res *SyncResult) error {
 	if do.KillPod {
 		if err := r.KillPod(ctx, in.Has, criconfig.GracePeriod(in.Pod)); err != nil {
 			return err
@@ -140,7 +142,7 @@ func (r *Runtime) createSandbox(ctx context.Context, pod *v1.Pod, attempt uint32
 }
 
 // startContainer makes and starts one container, unless it has to wait. What it waits for, or what failed, goes into res.
-func (r *Runtime) startContainer(ctx context.Context, in SyncInput, do Actions, s Start, res *SyncResult) error {
+func (r *Runtime) startContainer(ctx context.Context, in SyncInput, do actions.Actions, s actions.Start, res *SyncResult) error {
 	fail := func(reason string, err error) error {
 		res.Waiting[s.Container.Name] = Waiting{reason, err.Error()}
 		return fmt.Errorf("%s: %w", reason, err)
@@ -194,8 +196,8 @@ func (r *Runtime) startContainer(ctx context.Context, in SyncInput, do Actions, 
 
 // restartPause is how long the container has to wait before it is started again: by the kubelet's rules it starts at once the
 // first time, then after a pause since its last end that doubles with each restart.
-func (r *Runtime) restartPause(pod *v1.Pod, s Start) time.Duration {
-	if s.Last == nil || s.Last.State != Exited {
+func (r *Runtime) restartPause(pod *v1.Pod, s actions.Start) time.Duration {
+	if s.Last == nil || s.Last.State != observed.Exited {
 		return 0
 	}
 	key, now := restartKey(pod, s), r.cfg.Clock.Now()
@@ -206,7 +208,7 @@ func (r *Runtime) restartPause(pod *v1.Pod, s Start) time.Duration {
 	return 0
 }
 
-func restartKey(pod *v1.Pod, s Start) string {
+func restartKey(pod *v1.Pod, s actions.Start) string {
 	return string(pod.UID) + "/" + s.Container.Name + "/" + criconfig.ContainerHash(s.Container)
 }
 

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,7 @@ func TestSyncPodStarts(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a", "print", "hello"))
 	s.mustSync(pod)
-	a := s.wantContainer(pod, "a", Running, 0)
+	a := s.wantContainer(pod, "a", observed.Running, 0)
 
 	sandboxes, err := s.cri.ListPodSandbox(t.Context(), nil)
 	if err != nil || len(sandboxes) != 1 {
@@ -85,16 +86,16 @@ func TestInitContainersFirst(t *testing.T) {
 	pod := simPod(sample("a"))
 	pod.Spec.InitContainers = []v1.Container{sample("i"), sample("j", "exit", "0")}
 	s.mustSync(pod)
-	s.wantContainer(pod, "i", Running, 0)
+	s.wantContainer(pod, "i", observed.Running, 0)
 	s.mustSync(pod)
 	if n := len(s.status(pod).Containers); n != 1 {
 		t.Fatalf("%d containers while the first init container runs", n)
 	}
 	s.exit(pod, "i", 0)
 	s.mustSync(pod)
-	s.wantContainer(pod, "j", Exited, 0)
+	s.wantContainer(pod, "j", observed.Exited, 0)
 	s.mustSync(pod)
-	s.wantContainer(pod, "a", Running, 0)
+	s.wantContainer(pod, "a", observed.Running, 0)
 }
 
 // failing fails the calls of one method.
@@ -155,8 +156,8 @@ func TestDefinitionChanges(t *testing.T) {
 	if diff := cmp.Diff(want, s.callsDuring(func() { s.mustSync(changed) })); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	s.wantContainer(changed, "a", Running, 1)
-	s.wantContainer(changed, "b", Running, 0)
+	s.wantContainer(changed, "a", observed.Running, 1)
+	s.wantContainer(changed, "b", observed.Running, 0)
 }
 
 func TestSandboxDies(t *testing.T) {
@@ -169,7 +170,7 @@ func TestSandboxDies(t *testing.T) {
 	}
 	s.mustSync(pod)
 	has := s.status(pod)
-	a := s.wantContainer(pod, "a", Running, 1)
+	a := s.wantContainer(pod, "a", observed.Running, 1)
 	if box := has.ReadySandbox(); box == nil || box.Attempt != 1 || a.SandboxID != box.ID || len(box.IPs) != 1 {
 		t.Errorf("a runs in %s; sandboxes are %+v", a.SandboxID, has.Sandboxes)
 	}
@@ -203,11 +204,11 @@ func TestCreatedAndNeverStarted(t *testing.T) {
 	pod := simPod(sample("a"))
 	s.setFault(failing("StartContainer", status.Error(codes.Unavailable, "down")))
 	s.wantWaiting(pod, "a", RunContainerError, 0, true)
-	s.wantContainer(pod, "a", Created, 0)
+	s.wantContainer(pod, "a", observed.Created, 0)
 	s.setFault(nil)
 	s.Runtime = s.restarted()
 	s.mustSync(pod)
-	s.wantContainer(pod, "a", Running, 0)
+	s.wantContainer(pod, "a", observed.Running, 0)
 	if _, containers := s.left(); containers != 1 {
 		t.Errorf("%d containers; want one", containers)
 	}

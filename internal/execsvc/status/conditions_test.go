@@ -1,14 +1,13 @@
 package status
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 // short is a condition as "Type=Status Reason: message".
@@ -36,7 +35,7 @@ func TestConditions(t *testing.T) {
 	hostNetwork.Sandboxes[0].IPs, hostNetwork.Sandboxes[0].HostNetwork = nil, true
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
-		has  *runtime.Pod
+		has  *observed.Pod
 		want []string
 	}{
 		"nothing yet": {podOf(always, "a", "b"), nil, []string{

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"slices"
 	"strings"
 
@@ -42,7 +43,7 @@ func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, i
 	latest := in.Runtime.Latest(c.Name)
 	switch {
 	case latest != nil:
-		observed(in, &status, latest, previous)
+		takeOver(in, &status, latest, previous)
 	case previous != nil:
 		remembered(in, &status, previous)
 	default:
@@ -66,8 +67,8 @@ func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, i
 	return status
 }
 
-// observed takes over what the runtime has of the container.
-func observed(in *Input, status *v1.ContainerStatus, c *runtime.Container, previous *v1.ContainerStatus) {
+// takeOver takes over what the runtime has of the container.
+func takeOver(in *Input, status *v1.ContainerStatus, c *observed.Container, previous *v1.ContainerStatus) {
 	status.ContainerID = containerID(in, c)
 	status.RestartCount = int32(c.Attempt)
 	status.ImageID = c.ImageRef
@@ -75,11 +76,11 @@ func observed(in *Input, status *v1.ContainerStatus, c *runtime.Container, previ
 		status.Image = c.Image
 	}
 	switch c.State {
-	case runtime.Running:
+	case observed.Running:
 		status.State.Running = &v1.ContainerStateRunning{StartedAt: stamp(c.Started)}
-	case runtime.Exited:
+	case observed.Exited:
 		status.State.Terminated = ended(in, c)
-	case runtime.Unknown:
+	case observed.Unknown:
 		// It ran, and the runtime can't say how it goes on: "waiting" would take the pod back to Pending.
 		if previous != nil && previous.ContainerID == status.ContainerID && previous.State.Waiting == nil {
 			status.State.Terminated = lost(status.ContainerID, "The container could not be located when the pod was terminated")
@@ -94,10 +95,10 @@ func observed(in *Input, status *v1.ContainerStatus, c *runtime.Container, previ
 
 // lastState is how the container ended before the one that status is of. Of dead containers the runtime keeps one at most, and
 // none after a clean-up, so what was known before fills in.
-func lastState(in *Input, status *v1.ContainerStatus, c *runtime.Container, previous *v1.ContainerStatus) v1.ContainerState {
+func lastState(in *Input, status *v1.ContainerStatus, c *observed.Container, previous *v1.ContainerStatus) v1.ContainerState {
 	for i := range in.Runtime.Containers {
 		before := &in.Runtime.Containers[i]
-		if before.Name == c.Name && before.ID != c.ID && before.State == runtime.Exited {
+		if before.Name == c.Name && before.ID != c.ID && before.State == observed.Exited {
 			return v1.ContainerState{Terminated: ended(in, before)}
 		}
 	}
@@ -154,7 +155,7 @@ func waitsFor(in *Input, status, previous *v1.ContainerStatus) *runtime.Waiting 
 func concludeContainer(in *Input, status *v1.ContainerStatus) {
 	switch {
 	case status.State.Terminated != nil:
-	case status.State.Running != nil || (status.ContainerID != "" && in.Runtime.Latest(status.Name).State == runtime.Unknown):
+	case status.State.Running != nil || (status.ContainerID != "" && in.Runtime.Latest(status.Name).State == observed.Unknown):
 		status.State = v1.ContainerState{Terminated: lost(status.ContainerID, "The container could not be located when the pod was terminated")}
 	case status.LastTerminationState.Terminated != nil:
 		status.State, status.LastTerminationState = status.LastTerminationState, v1.ContainerState{}
@@ -162,14 +163,14 @@ func concludeContainer(in *Input, status *v1.ContainerStatus) {
 }
 
 // shouldStart tells whether the container, given the newest one of its name or nil, is to be started or restarted.
-func shouldStart(pod *v1.Pod, latest *runtime.Container, init bool) bool {
+func shouldStart(pod *v1.Pod, latest *observed.Container, init bool) bool {
 	if pod.DeletionTimestamp != nil {
 		return false
 	}
-	if latest == nil || latest.State == runtime.Created || latest.State == runtime.Unknown {
+	if latest == nil || latest.State == observed.Created || latest.State == observed.Unknown {
 		return true
 	}
-	if latest.State == runtime.Running || (init && latest.ExitCode == 0) {
+	if latest.State == observed.Running || (init && latest.ExitCode == 0) {
 		return false
 	}
 	switch pod.Spec.RestartPolicy {
@@ -182,7 +183,7 @@ func shouldStart(pod *v1.Pod, latest *runtime.Container, init bool) bool {
 	}
 }
 
-func ended(in *Input, c *runtime.Container) *v1.ContainerStateTerminated {
+func ended(in *Input, c *observed.Container) *v1.ContainerStateTerminated {
 	t := &v1.ContainerStateTerminated{
 		ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message, ContainerID: containerID(in, c),
 	}
@@ -217,7 +218,7 @@ func defaultReason(pod *v1.Pod) string {
 	return containerCreating
 }
 
-func containerID(in *Input, c *runtime.Container) string { return in.RuntimeName + "://" + c.ID }
+func containerID(in *Input, c *observed.Container) string { return in.RuntimeName + "://" + c.ID }
 
 func volumeMounts(c *v1.Container) []v1.VolumeMountStatus {
 	var mounts []v1.VolumeMountStatus

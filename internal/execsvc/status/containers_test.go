@@ -1,6 +1,7 @@
 package status
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func TestContainerStates(t *testing.T) {
 	said := exited("a", 1)
 	said.Reason, said.Message, said.Image = "OOMKilled", "too much", "docker.io/img/a"
 	gone := running("a")
-	gone.State = runtime.Unknown
+	gone.State = observed.Unknown
 	base := v1.ContainerStatus{Name: "a", Image: "img/a", ImageID: "sha256:a", ContainerID: "containerd://id-a", Started: ptr.To(false)}
 	but := func(change func(*v1.ContainerStatus)) v1.ContainerStatus {
 		s := *base.DeepCopy()
@@ -30,7 +31,7 @@ func TestContainerStates(t *testing.T) {
 		return s
 	}
 	for name, c := range map[string]struct {
-		has  *runtime.Pod
+		has  *observed.Pod
 		want v1.ContainerStatus
 	}{
 		"not made": {nil, v1.ContainerStatus{Name: "a", Image: "img/a", Started: ptr.To(false), State: waiting("ContainerCreating", "")}},
@@ -92,7 +93,7 @@ func TestWaitingCountsOnlyForWhatShouldStart(t *testing.T) {
 	deleted.DeletionTimestamp = &metav1.Time{Time: t0}
 	for name, c := range map[string]struct {
 		pod  *v1.Pod
-		has  *runtime.Pod
+		has  *observed.Pod
 		held bool
 	}{
 		"not made":               {podOf(always, "a"), has(), true},
@@ -110,7 +111,7 @@ func TestWaitingCountsOnlyForWhatShouldStart(t *testing.T) {
 		if held := got.State.Waiting != nil && got.State.Waiting.Reason == "CrashLoopBackOff"; held != c.held {
 			t.Errorf("%s: state %+v, want in backoff: %v", name, got.State, c.held)
 		}
-		if c.held && c.has.Latest("a") != nil && c.has.Latest("a").State == runtime.Exited && got.LastTerminationState.Terminated == nil {
+		if c.held && c.has.Latest("a") != nil && c.has.Latest("a").State == observed.Exited && got.LastTerminationState.Terminated == nil {
 			t.Errorf("%s: its end isn't its last state", name)
 		}
 	}
@@ -202,7 +203,7 @@ func TestRunningContainerBecomesUnknown(t *testing.T) {
 	input := in(podOf(always, "a"), has(running("a")))
 	before := Generate(input)
 	lost := running("a")
-	lost.State = runtime.Unknown
+	lost.State = observed.Unknown
 	input.Previous, input.Runtime = &before, has(lost)
 	got := Generate(input)
 	if end := got.ContainerStatuses[0].State.Terminated; end == nil || end.ExitCode != 137 {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,7 +15,7 @@ import (
 type Input struct {
 	Pod *v1.Pod
 	// Runtime is what the runtime has of it, from Runtime.Status. Nil if that is nothing, or isn't known.
-	Runtime *runtime.Pod
+	Runtime *observed.Pod
 	// RuntimeName comes before the "://" of container IDs: "containerd".
 	RuntimeName string
 	// Waiting tells, by container name, why a container can't be started or restarted now. It counts only for those that should
@@ -43,7 +44,7 @@ func Generate(in Input) v1.PodStatus {
 		in.Previous = &in.Pod.Status
 	}
 	if in.Runtime == nil {
-		in.Runtime = &runtime.Pod{UID: in.Pod.UID}
+		in.Runtime = &observed.Pod{UID: in.Pod.UID}
 	}
 	status := v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,

@@ -1,12 +1,11 @@
 package status
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
@@ -29,36 +28,36 @@ func podOf(policy v1.RestartPolicy, names ...string) *v1.Pod {
 }
 
 // has is what the runtime has: containers, the latest first, in the ready sandbox "s1" with an address.
-func has(containers ...runtime.Container) *runtime.Pod {
-	return &runtime.Pod{
+func has(containers ...observed.Container) *observed.Pod {
+	return &observed.Pod{
 		UID: "u1", Containers: containers,
-		Sandboxes: []runtime.Sandbox{{ID: "s1", Attempt: 1, Ready: true, IPs: []string{"10.1.0.5"}}},
+		Sandboxes: []observed.Sandbox{{ID: "s1", Attempt: 1, Ready: true, IPs: []string{"10.1.0.5"}}},
 	}
 }
 
-func running(name string) runtime.Container {
-	return runtime.Container{ID: "id-" + name, Name: name, SandboxID: "s1", State: runtime.Running, Started: t0, ImageRef: "sha256:" + name}
+func running(name string) observed.Container {
+	return observed.Container{ID: "id-" + name, Name: name, SandboxID: "s1", State: observed.Running, Started: t0, ImageRef: "sha256:" + name}
 }
 
-func exited(name string, code int32) runtime.Container {
+func exited(name string, code int32) observed.Container {
 	c := running(name)
-	c.State, c.ExitCode, c.Finished = runtime.Exited, code, t0.Add(time.Minute)
+	c.State, c.ExitCode, c.Finished = observed.Exited, code, t0.Add(time.Minute)
 	return c
 }
 
-func created(name string) runtime.Container {
+func created(name string) observed.Container {
 	c := running(name)
-	c.State, c.Started = runtime.Created, time.Time{}
+	c.State, c.Started = observed.Created, time.Time{}
 	return c
 }
 
 // attempt makes the container the n-th of its name.
-func attempt(n uint32, c runtime.Container) runtime.Container {
+func attempt(n uint32, c observed.Container) observed.Container {
 	c.Attempt = n
 	c.ID += string(rune('0' + n))
 	return c
 }
 
-func in(pod *v1.Pod, rt *runtime.Pod) Input {
+func in(pod *v1.Pod, rt *observed.Pod) Input {
 	return Input{Pod: pod, Runtime: rt, RuntimeName: "containerd", Now: t0, HostIPs: []string{"192.0.2.1"}}
 }

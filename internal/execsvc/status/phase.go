@@ -1,9 +1,8 @@
 package status
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 // setPhase sets the phase, with its reason and message. A phase that is the end stays.
@@ -116,7 +115,7 @@ func begun(in *Input) bool {
 	}
 	for i := range in.Pod.Spec.Containers {
 		c := in.Runtime.Latest(in.Pod.Spec.Containers[i].Name)
-		if c != nil && c.SandboxID == in.Runtime.Sandboxes[0].ID && (c.State == runtime.Running || c.State == runtime.Exited) {
+		if c != nil && c.SandboxID == in.Runtime.Sandboxes[0].ID && (c.State == observed.Running || c.State == observed.Exited) {
 			return true
 		}
 	}

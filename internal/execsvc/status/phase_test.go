@@ -1,6 +1,7 @@
 package status
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,14 +19,14 @@ const (
 // TestPhase follows the kubelet's getPhase.
 func TestPhase(t *testing.T) {
 	crashing := map[string]runtime.Waiting{"a": {Reason: "CrashLoopBackOff"}}
-	oldSandbox := func(c runtime.Container) runtime.Container {
+	oldSandbox := func(c observed.Container) observed.Container {
 		c.SandboxID = "s0"
 		return c
 	}
 	for name, c := range map[string]struct {
 		pod *v1.Pod
 		// containers are what the runtime has; unseen means that it has no sandbox either.
-		containers []runtime.Container
+		containers []observed.Container
 		unseen     bool
 		waiting    map[string]runtime.Waiting
 		want       v1.PodPhase
@@ -34,36 +35,36 @@ func TestPhase(t *testing.T) {
 	}{
 		"nothing yet":                {pod: podOf(always, "a"), unseen: true, want: v1.PodPending, end: v1.PodFailed},
 		"a sandbox only":             {pod: podOf(always, "a"), want: v1.PodPending, end: v1.PodFailed},
-		"created, not started":       {pod: podOf(always, "a"), containers: []runtime.Container{created("a")}, want: v1.PodPending, end: v1.PodFailed},
-		"all running":                {pod: podOf(always, "a", "b"), containers: []runtime.Container{running("b"), running("a")}, want: v1.PodRunning},
-		"one of two not started yet": {pod: podOf(always, "a", "b"), containers: []runtime.Container{running("a")}, want: v1.PodPending},
-		"the image of one missing": {pod: podOf(always, "a", "b"), containers: []runtime.Container{running("a")},
+		"created, not started":       {pod: podOf(always, "a"), containers: []observed.Container{created("a")}, want: v1.PodPending, end: v1.PodFailed},
+		"all running":                {pod: podOf(always, "a", "b"), containers: []observed.Container{running("b"), running("a")}, want: v1.PodRunning},
+		"one of two not started yet": {pod: podOf(always, "a", "b"), containers: []observed.Container{running("a")}, want: v1.PodPending},
+		"the image of one missing": {pod: podOf(always, "a", "b"), containers: []observed.Container{running("a")},
 			waiting: map[string]runtime.Waiting{"b": {Reason: "ImagePullBackOff"}}, want: v1.PodPending, end: v1.PodFailed},
 
-		"always: all ended well":    {pod: podOf(always, "a"), containers: []runtime.Container{exited("a", 0)}, want: v1.PodRunning, end: v1.PodSucceeded},
-		"always: all failed":        {pod: podOf(always, "a"), containers: []runtime.Container{exited("a", 1)}, want: v1.PodRunning, end: v1.PodFailed},
-		"always: in a crash loop":   {pod: podOf(always, "a"), containers: []runtime.Container{exited("a", 1)}, waiting: crashing, want: v1.PodRunning},
-		"always: one ended":         {pod: podOf(always, "a", "b"), containers: []runtime.Container{exited("b", 1), running("a")}, want: v1.PodRunning},
-		"on failure: all well":      {pod: podOf(onFailure, "a", "b"), containers: []runtime.Container{exited("b", 0), exited("a", 0)}, want: v1.PodSucceeded, end: v1.PodSucceeded},
-		"on failure: one failed":    {pod: podOf(onFailure, "a", "b"), containers: []runtime.Container{exited("b", 2), exited("a", 0)}, want: v1.PodRunning, end: v1.PodFailed},
-		"on failure: crash loop":    {pod: podOf(onFailure, "a", "b"), containers: []runtime.Container{exited("b", 0), exited("a", 1)}, waiting: crashing, want: v1.PodRunning},
-		"never: all well":           {pod: podOf(never, "a", "b"), containers: []runtime.Container{exited("b", 0), exited("a", 0)}, want: v1.PodSucceeded},
-		"never: one failed":         {pod: podOf(never, "a", "b"), containers: []runtime.Container{exited("b", 1), exited("a", 0)}, want: v1.PodFailed},
-		"never: one failed, one on": {pod: podOf(never, "a", "b"), containers: []runtime.Container{exited("b", 1), running("a")}, want: v1.PodRunning},
+		"always: all ended well":    {pod: podOf(always, "a"), containers: []observed.Container{exited("a", 0)}, want: v1.PodRunning, end: v1.PodSucceeded},
+		"always: all failed":        {pod: podOf(always, "a"), containers: []observed.Container{exited("a", 1)}, want: v1.PodRunning, end: v1.PodFailed},
+		"always: in a crash loop":   {pod: podOf(always, "a"), containers: []observed.Container{exited("a", 1)}, waiting: crashing, want: v1.PodRunning},
+		"always: one ended":         {pod: podOf(always, "a", "b"), containers: []observed.Container{exited("b", 1), running("a")}, want: v1.PodRunning},
+		"on failure: all well":      {pod: podOf(onFailure, "a", "b"), containers: []observed.Container{exited("b", 0), exited("a", 0)}, want: v1.PodSucceeded, end: v1.PodSucceeded},
+		"on failure: one failed":    {pod: podOf(onFailure, "a", "b"), containers: []observed.Container{exited("b", 2), exited("a", 0)}, want: v1.PodRunning, end: v1.PodFailed},
+		"on failure: crash loop":    {pod: podOf(onFailure, "a", "b"), containers: []observed.Container{exited("b", 0), exited("a", 1)}, waiting: crashing, want: v1.PodRunning},
+		"never: all well":           {pod: podOf(never, "a", "b"), containers: []observed.Container{exited("b", 0), exited("a", 0)}, want: v1.PodSucceeded},
+		"never: one failed":         {pod: podOf(never, "a", "b"), containers: []observed.Container{exited("b", 1), exited("a", 0)}, want: v1.PodFailed},
+		"never: one failed, one on": {pod: podOf(never, "a", "b"), containers: []observed.Container{exited("b", 1), running("a")}, want: v1.PodRunning},
 
 		"init: nothing yet":       {pod: podOf(always, "init1", "a"), want: v1.PodPending},
-		"init: running":           {pod: podOf(always, "init1", "a"), containers: []runtime.Container{running("init1")}, want: v1.PodPending},
-		"init: done":              {pod: podOf(always, "init1", "a"), containers: []runtime.Container{exited("init1", 0)}, want: v1.PodPending},
-		"init: first of two done": {pod: podOf(always, "init1", "init2", "a"), containers: []runtime.Container{exited("init1", 0)}, want: v1.PodPending},
-		"init: done and running":  {pod: podOf(always, "init1", "a"), containers: []runtime.Container{running("a"), exited("init1", 0)}, want: v1.PodRunning},
-		"init: failed, always":    {pod: podOf(always, "init1", "a"), containers: []runtime.Container{exited("init1", 1)}, want: v1.PodPending, end: v1.PodFailed},
-		"init: failed, in backoff": {pod: podOf(always, "init1", "a"), containers: []runtime.Container{exited("init1", 1)},
+		"init: running":           {pod: podOf(always, "init1", "a"), containers: []observed.Container{running("init1")}, want: v1.PodPending},
+		"init: done":              {pod: podOf(always, "init1", "a"), containers: []observed.Container{exited("init1", 0)}, want: v1.PodPending},
+		"init: first of two done": {pod: podOf(always, "init1", "init2", "a"), containers: []observed.Container{exited("init1", 0)}, want: v1.PodPending},
+		"init: done and running":  {pod: podOf(always, "init1", "a"), containers: []observed.Container{running("a"), exited("init1", 0)}, want: v1.PodRunning},
+		"init: failed, always":    {pod: podOf(always, "init1", "a"), containers: []observed.Container{exited("init1", 1)}, want: v1.PodPending, end: v1.PodFailed},
+		"init: failed, in backoff": {pod: podOf(always, "init1", "a"), containers: []observed.Container{exited("init1", 1)},
 			waiting: map[string]runtime.Waiting{"init1": {Reason: "CrashLoopBackOff"}}, want: v1.PodPending},
-		"init: failed, on failure":   {pod: podOf(onFailure, "init1", "a"), containers: []runtime.Container{exited("init1", 1)}, want: v1.PodPending, end: v1.PodFailed},
-		"init: failed, never":        {pod: podOf(never, "init1", "a"), containers: []runtime.Container{exited("init1", 1)}, want: v1.PodFailed},
-		"init: removed afterwards":   {pod: podOf(always, "init1", "a"), containers: []runtime.Container{running("a")}, want: v1.PodRunning},
-		"init: again, new sandbox":   {pod: podOf(always, "init1", "a"), containers: []runtime.Container{attempt(1, running("init1")), oldSandbox(exited("a", 0))}, want: v1.PodPending},
-		"init: done, main succeeded": {pod: podOf(never, "init1", "a"), containers: []runtime.Container{exited("a", 0), exited("init1", 0)}, want: v1.PodSucceeded},
+		"init: failed, on failure":   {pod: podOf(onFailure, "init1", "a"), containers: []observed.Container{exited("init1", 1)}, want: v1.PodPending, end: v1.PodFailed},
+		"init: failed, never":        {pod: podOf(never, "init1", "a"), containers: []observed.Container{exited("init1", 1)}, want: v1.PodFailed},
+		"init: removed afterwards":   {pod: podOf(always, "init1", "a"), containers: []observed.Container{running("a")}, want: v1.PodRunning},
+		"init: again, new sandbox":   {pod: podOf(always, "init1", "a"), containers: []observed.Container{attempt(1, running("init1")), oldSandbox(exited("a", 0))}, want: v1.PodPending},
+		"init: done, main succeeded": {pod: podOf(never, "init1", "a"), containers: []observed.Container{exited("a", 0), exited("init1", 0)}, want: v1.PodSucceeded},
 	} {
 		rt := has(c.containers...)
 		if c.unseen {

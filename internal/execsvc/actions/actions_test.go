@@ -1,7 +1,8 @@
-package runtime
+package actions
 
 import (
 	"fmt"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +25,13 @@ func specOf(policy v1.RestartPolicy, init ...string) *v1.Pod {
 // state is what the runtime has, in a short notation. First the sandboxes, the latest last: "s0" is ready and has an address,
 // "s0!" is dead, "s0~" has no address, "s0h" is in the host's network. Then the containers, each name's latest last: "a0@s0"
 // runs, "a0=1@s0" exited with 1, "a0+@s0" was created, "a0?@s0" is unknown, "a0*@s0" runs with another definition.
-func state(t *testing.T, text string) *Pod {
+func state(t *testing.T, text string) *observed.Pod {
 	t.Helper()
-	pod := &Pod{UID: "u"}
+	pod := &observed.Pod{UID: "u"}
 	for n, word := range strings.Fields(text) {
 		what, sandbox, isContainer := strings.Cut(word, "@")
 		if !isContainer {
-			s := Sandbox{ID: word[:2], Attempt: uint32(word[1] - '0'), Ready: true, IPs: []string{"10.0.0.1"}}
+			s := observed.Sandbox{ID: word[:2], Attempt: uint32(word[1] - '0'), Ready: true, IPs: []string{"10.0.0.1"}}
 			switch word[2:] {
 			case "":
 			case "!":
@@ -42,28 +43,28 @@ func state(t *testing.T, text string) *Pod {
 			default:
 				t.Fatalf("what is %q?", word)
 			}
-			pod.Sandboxes = append([]Sandbox{s}, pod.Sandboxes...)
+			pod.Sandboxes = append([]observed.Sandbox{s}, pod.Sandboxes...)
 			continue
 		}
-		c := Container{
-			ID: what[:2], Name: what[:1], SandboxID: sandbox, Attempt: uint32(what[1] - '0'), State: Running,
+		c := observed.Container{
+			ID: what[:2], Name: what[:1], SandboxID: sandbox, Attempt: uint32(what[1] - '0'), State: observed.Running,
 			Hash: criconfig.ContainerHash(&v1.Container{Name: what[:1], Image: "img"}), Created: time.Unix(int64(n), 0),
 		}
 		switch rest := what[2:]; {
 		case rest == "":
 		case rest == "+":
-			c.State = Created
+			c.State = observed.Created
 		case rest == "?":
-			c.State = Unknown
+			c.State = observed.Unknown
 		case rest == "*":
 			c.Hash = "other"
 		default:
-			c.State = Exited
+			c.State = observed.Exited
 			if _, err := fmt.Sscanf(rest, "=%d", &c.ExitCode); err != nil {
 				t.Fatalf("what is %q?", word)
 			}
 		}
-		pod.Containers = append([]Container{c}, pod.Containers...)
+		pod.Containers = append([]observed.Container{c}, pod.Containers...)
 	}
 	return pod
 }
@@ -122,7 +123,7 @@ func testActions(t *testing.T, tests []actionsTest) {
 		for _, policy := range policies {
 			t.Run(tt.name+"/"+string(policy), func(t *testing.T) {
 				pod := specOf(policy, strings.Fields(tt.init)...)
-				got := ComputeActions(pod, state(t, tt.has))
+				got := Compute(pod, state(t, tt.has))
 				if text(got) != tt.want {
 					t.Errorf("has %q:\ngot  %s\nwant %s", tt.has, text(got), tt.want)
 				}
@@ -171,7 +172,7 @@ func TestActionsInTheHostsNetwork(t *testing.T) {
 	} {
 		pod := specOf(always)
 		pod.Spec.HostNetwork = true
-		if got := text(ComputeActions(pod, state(t, has))); got != want {
+		if got := text(Compute(pod, state(t, has))); got != want {
 			t.Errorf("has %q: %s; want %s", has, got, want)
 		}
 	}
@@ -257,7 +258,7 @@ func TestActionsOnInitContainers(t *testing.T) {
 // The end of the container before counts for the backoff, so it must be the right one.
 func TestActionsNameTheContainerBefore(t *testing.T) {
 	has := state(t, "s0 a0=1@s0 a1=2@s0 b0@s0")
-	got := ComputeActions(specOf(always), has)
+	got := Compute(specOf(always), has)
 	if len(got.Start) != 1 || got.Start[0].Last == nil || got.Start[0].Last.ID != "a1" {
 		t.Errorf("start %+v; want it after a1", got.Start)
 	}
@@ -266,7 +267,7 @@ func TestActionsNameTheContainerBefore(t *testing.T) {
 func TestActionsGiveReasons(t *testing.T) {
 	var reasons []string
 	for _, has := range []string{"s0 a0*@s0 b0@s0", "s0 a0?@s0 b0@s0", "s0! s1 a0@s0 b0@s1"} {
-		for _, k := range ComputeActions(specOf(always), state(t, has)).Kill {
+		for _, k := range Compute(specOf(always), state(t, has)).Kill {
 			reasons = append(reasons, k.Reason)
 		}
 	}
@@ -276,11 +277,11 @@ func TestActionsGiveReasons(t *testing.T) {
 	}
 }
 
-// ComputeActions is pure: what it is given stays as it is.
+// Compute is pure: what it is given stays as it is.
 func TestActionsChangeNothing(t *testing.T) {
 	for _, text := range []string{"", "s0! a0=1@s0 b0@s0", "s0 a0?@s0 b0+@s0", "s0 a0*@s0"} {
 		has, before := state(t, text), state(t, text)
-		ComputeActions(specOf(always, "i"), has)
+		Compute(specOf(always, "i"), has)
 		if diff := cmp.Diff(before, has); diff != "" {
 			t.Errorf("has changed (-before +after):\n%s", diff)
 		}

@@ -1,4 +1,4 @@
-package runtime
+package observed
 
 import (
 	"time"
@@ -93,6 +93,16 @@ func (p *Pod) Active() bool {
 	}
 	for _, c := range p.Containers {
 		if c.State == Running || c.State == Unknown {
+			return true
+		}
+	}
+	return false
+}
+
+// Holds tells whether a container is left in the sandbox.
+func (p *Pod) Holds(sandbox string) bool {
+	for _, c := range p.Containers {
+		if c.SandboxID == sandbox {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
-package runtime
+package actions
 
 import (
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
@@ -13,7 +14,7 @@ type Actions struct {
 	// Kill are running containers to stop, each with its reason.
 	Kill []Kill
 	// Remove are containers that never ran, to be removed before their successors are made.
-	Remove []Container
+	Remove []observed.Container
 	// CreateSandbox makes a new sandbox. Otherwise the containers go into SandboxID. SandboxAttempt is that of either.
 	CreateSandbox  bool
 	SandboxAttempt uint32
@@ -22,14 +23,14 @@ type Actions struct {
 	Start []Start
 }
 
-// any tells whether there is anything to do. A pod that is to be killed and isn't active needs nothing.
-func (a *Actions) any(has *Pod) bool {
+// Any tells whether there is anything to do. A pod that is to be killed and isn't active needs nothing.
+func (a *Actions) Any(has *observed.Pod) bool {
 	return a.KillPod && has.Active() || a.CreateSandbox || len(a.Kill)+len(a.Remove)+len(a.Start) > 0
 }
 
 // Kill is a container to stop.
 type Kill struct {
-	Container Container
+	Container observed.Container
 	Reason    string
 }
 
@@ -39,12 +40,12 @@ type Start struct {
 	Init      bool
 	Attempt   uint32
 	// Last is the container of this name before, or nil: its end counts for the backoff.
-	Last *Container
+	Last *observed.Container
 }
 
-// ComputeActions decides what pod needs, given what the runtime has of it. It is pure. The rules are those of the kubelet's
+// Compute decides what pod needs, given what the runtime has of it. It is pure. The rules are those of the kubelet's
 // computePodActions.
-func ComputeActions(pod *v1.Pod, has *Pod) Actions {
+func Compute(pod *v1.Pod, has *observed.Pod) Actions {
 	a := Actions{}
 	fresh, attempt := needsSandbox(pod, has)
 	if fresh {
@@ -71,7 +72,7 @@ func ComputeActions(pod *v1.Pod, has *Pod) Actions {
 }
 
 // needsSandbox tells whether the pod can't go on in the sandbox that it has, and the attempt number of the next.
-func needsSandbox(pod *v1.Pod, has *Pod) (bool, uint32) {
+func needsSandbox(pod *v1.Pod, has *observed.Pod) (bool, uint32) {
 	if len(has.Sandboxes) == 0 {
 		return true, 0
 	}
@@ -96,11 +97,11 @@ func needsSandbox(pod *v1.Pod, has *Pod) (bool, uint32) {
 
 // firstContainers are those that start in a new sandbox: the first init container, or else the main ones that still have
 // something to do.
-func (a *Actions) firstContainers(pod *v1.Pod, has *Pod) {
+func (a *Actions) firstContainers(pod *v1.Pod, has *observed.Pod) {
 	never := pod.Spec.RestartPolicy == v1.RestartPolicyNever
 	for i := range pod.Spec.InitContainers {
 		last := has.Latest(pod.Spec.InitContainers[i].Name)
-		if never && last != nil && (last.State == Running || failedInit(last)) {
+		if never && last != nil && (last.State == observed.Running || failedInit(last)) {
 			// It failed, or does now that its sandbox goes.
 			return
 		}
@@ -109,7 +110,7 @@ func (a *Actions) firstContainers(pod *v1.Pod, has *Pod) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		last := has.Latest(c.Name)
-		if last != nil && (never && last.State == Running || !restarts(pod.Spec.RestartPolicy, last)) {
+		if last != nil && (never && last.State == observed.Running || !restarts(pod.Spec.RestartPolicy, last)) {
 			continue
 		}
 		start = append(start, a.replace(c, last))
@@ -128,7 +129,7 @@ func (a *Actions) firstContainers(pod *v1.Pod, has *Pod) {
 
 // initContainers runs them one after the other. done means that the main containers' turn has come; failed, that one failed
 // for good.
-func (a *Actions) initContainers(pod *v1.Pod, has *Pod) (done, failed bool) {
+func (a *Actions) initContainers(pod *v1.Pod, has *observed.Pod) (done, failed bool) {
 	// A main container in this sandbox is proof that all went well, even if the init containers were removed since.
 	for i := range pod.Spec.Containers {
 		if c := has.Latest(pod.Spec.Containers[i].Name); c != nil && c.SandboxID == a.SandboxID {
@@ -140,9 +141,9 @@ func (a *Actions) initContainers(pod *v1.Pod, has *Pod) (done, failed bool) {
 		last := has.Latest(c.Name)
 		switch {
 		case last == nil || last.SandboxID != a.SandboxID:
-		case last.State == Exited && last.ExitCode == 0:
+		case last.State == observed.Exited && last.ExitCode == 0:
 			continue
-		case last.State == Running:
+		case last.State == observed.Running:
 			return false, false
 		case failedInit(last) && pod.Spec.RestartPolicy == v1.RestartPolicyNever:
 			return false, true
@@ -156,24 +157,24 @@ func (a *Actions) initContainers(pod *v1.Pod, has *Pod) (done, failed bool) {
 }
 
 // mainContainers decides for each main container, and returns how many go on as they are.
-func (a *Actions) mainContainers(pod *v1.Pod, has *Pod) (keep int) {
+func (a *Actions) mainContainers(pod *v1.Pod, has *observed.Pod) (keep int) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		last := has.Latest(c.Name)
 		switch {
 		case last == nil:
 			a.Start = append(a.Start, a.start(c, nil))
-		case last.State == Running && last.Hash != criconfig.ContainerHash(c):
+		case last.State == observed.Running && last.Hash != criconfig.ContainerHash(c):
 			a.Kill = append(a.Kill, Kill{Container: *last, Reason: "its definition changed"})
 			a.Start = append(a.Start, a.start(c, last))
-		case last.State == Running && last.SandboxID == a.SandboxID:
+		case last.State == observed.Running && last.SandboxID == a.SandboxID:
 			keep++
-		case last.State == Running:
+		case last.State == observed.Running:
 			a.Kill = append(a.Kill, Kill{Container: *last, Reason: "it runs in a sandbox of the past"})
 			if pod.Spec.RestartPolicy != v1.RestartPolicyNever {
 				a.Start = append(a.Start, a.start(c, last))
 			}
-		case last.State == Exited && last.Hash == criconfig.ContainerHash(c) && !restarts(pod.Spec.RestartPolicy, last):
+		case last.State == observed.Exited && last.Hash == criconfig.ContainerHash(c) && !restarts(pod.Spec.RestartPolicy, last):
 		default:
 			a.Start = append(a.Start, a.replace(c, last))
 		}
@@ -182,13 +183,13 @@ func (a *Actions) mainContainers(pod *v1.Pod, has *Pod) (keep int) {
 }
 
 // failedInit tells whether an init container has failed. One of which the runtime has lost track can't have gone well.
-func failedInit(last *Container) bool {
-	return last.State == Exited && last.ExitCode != 0 || last.State == Unknown
+func failedInit(last *observed.Container) bool {
+	return last.State == observed.Exited && last.ExitCode != 0 || last.State == observed.Unknown
 }
 
 // restarts tells whether an ended container is started again.
-func restarts(policy v1.RestartPolicy, last *Container) bool {
-	if last.State != Exited {
+func restarts(policy v1.RestartPolicy, last *observed.Container) bool {
+	if last.State != observed.Exited {
 		return true
 	}
 	switch policy {
@@ -202,7 +203,7 @@ func restarts(policy v1.RestartPolicy, last *Container) bool {
 }
 
 // start is a container after last, which may be nil.
-func (a *Actions) start(c *v1.Container, last *Container) Start {
+func (a *Actions) start(c *v1.Container, last *observed.Container) Start {
 	s := Start{Container: c, Last: last}
 	if last != nil {
 		s.Attempt = last.Attempt + 1
@@ -212,14 +213,14 @@ func (a *Actions) start(c *v1.Container, last *Container) Start {
 
 // replace is a container after last, which is first put out of the way unless it has ended: one that was made and never
 // started (an agent was killed in between) is removed and its attempt used again; one in an unknown state is stopped.
-func (a *Actions) replace(c *v1.Container, last *Container) Start {
+func (a *Actions) replace(c *v1.Container, last *observed.Container) Start {
 	s := a.start(c, last)
 	switch {
 	case last == nil:
-	case last.State == Created:
+	case last.State == observed.Created:
 		a.Remove = append(a.Remove, *last)
 		s.Attempt = last.Attempt
-	case last.State == Unknown:
+	case last.State == observed.Unknown:
 		a.Kill = append(a.Kill, Kill{Container: *last, Reason: "its state is unknown"})
 	}
 	return s
