@@ -3,6 +3,7 @@ package observed
 import (
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -64,6 +65,9 @@ type Container struct {
 	Reason, Message string
 	// GracePeriod is the pod's termination grace period when the container was made, in seconds; nil if it isn't recorded.
 	GracePeriod *int64
+	// PreStop is the hook that was recorded with the container, and Ports are the ports that it may name. Nil if it has none.
+	PreStop *v1.LifecycleHandler
+	Ports   []v1.ContainerPort
 }
 
 // Latest is the newest container of that name, or nil.

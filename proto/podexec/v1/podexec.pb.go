@@ -111,7 +111,13 @@ type ObservedPod struct {
 	//
 	//	*ObservedPod_Json
 	//	*ObservedPod_Protobuf
-	Status        isObservedPod_Status `protobuf_oneof:"status"`
+	Status isObservedPod_Status `protobuf_oneof:"status"`
+	// What the pod waits for before its worker goes on: another pod of its name, a source, a pull, a backoff. Empty: nothing.
+	WaitsFor string `protobuf:"bytes,10,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	// When the worker looks at the pod again by itself, after a failure or during a backoff. Unset: nothing is to be tried again.
+	RetryTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=retry_time,json=retryTime,proto3" json:"retry_time,omitempty"`
+	// The pulls that the pod waits for.
+	Pulls         []*ImagePull `protobuf:"bytes,12,rep,name=pulls,proto3" json:"pulls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -220,6 +226,27 @@ func (x *ObservedPod) GetProtobuf() []byte {
 	return nil
 }
 
+func (x *ObservedPod) GetWaitsFor() string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return ""
+}
+
+func (x *ObservedPod) GetRetryTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RetryTime
+	}
+	return nil
+}
+
+func (x *ObservedPod) GetPulls() []*ImagePull {
+	if x != nil {
+		return x.Pulls
+	}
+	return nil
+}
+
 type isObservedPod_Status interface {
 	isObservedPod_Status()
 }
@@ -238,6 +265,69 @@ func (*ObservedPod_Json) isObservedPod_Status() {}
 
 func (*ObservedPod_Protobuf) isObservedPod_Status() {}
 
+// ImagePull is a pull that is under way, or waits for its turn.
+type ImagePull struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Image string                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// When the pull was asked for.
+	AskedTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=asked_time,json=askedTime,proto3" json:"asked_time,omitempty"`
+	// When the runtime was told to pull. Unset: it waits for its turn.
+	StartedTime   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_time,json=startedTime,proto3" json:"started_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImagePull) Reset() {
+	*x = ImagePull{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImagePull) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImagePull) ProtoMessage() {}
+
+func (x *ImagePull) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImagePull.ProtoReflect.Descriptor instead.
+func (*ImagePull) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ImagePull) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+func (x *ImagePull) GetAskedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AskedTime
+	}
+	return nil
+}
+
+func (x *ImagePull) GetStartedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedTime
+	}
+	return nil
+}
+
 type ListPodsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of ObservedPod.status. Unspecified means JSON.
@@ -254,7 +344,7 @@ type ListPodsRequest struct {
 
 func (x *ListPodsRequest) Reset() {
 	*x = ListPodsRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[1]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +356,7 @@ func (x *ListPodsRequest) String() string {
 func (*ListPodsRequest) ProtoMessage() {}
 
 func (x *ListPodsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[1]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +369,7 @@ func (x *ListPodsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPodsRequest.ProtoReflect.Descriptor instead.
 func (*ListPodsRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{1}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ListPodsRequest) GetFormat() v1.PodFormat {
@@ -322,7 +412,7 @@ type ListPodsResponse struct {
 
 func (x *ListPodsResponse) Reset() {
 	*x = ListPodsResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -334,7 +424,7 @@ func (x *ListPodsResponse) String() string {
 func (*ListPodsResponse) ProtoMessage() {}
 
 func (x *ListPodsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[2]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -347,7 +437,7 @@ func (x *ListPodsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPodsResponse.ProtoReflect.Descriptor instead.
 func (*ListPodsResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{2}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListPodsResponse) GetPods() []*ObservedPod {
@@ -375,7 +465,7 @@ type GetPodRequest struct {
 
 func (x *GetPodRequest) Reset() {
 	*x = GetPodRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -387,7 +477,7 @@ func (x *GetPodRequest) String() string {
 func (*GetPodRequest) ProtoMessage() {}
 
 func (x *GetPodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[3]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -400,7 +490,7 @@ func (x *GetPodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPodRequest.ProtoReflect.Descriptor instead.
 func (*GetPodRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{3}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetPodRequest) GetRef() *v1.PodRef {
@@ -426,7 +516,7 @@ type GetPodResponse struct {
 
 func (x *GetPodResponse) Reset() {
 	*x = GetPodResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -438,7 +528,7 @@ func (x *GetPodResponse) String() string {
 func (*GetPodResponse) ProtoMessage() {}
 
 func (x *GetPodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[4]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -451,7 +541,7 @@ func (x *GetPodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPodResponse.ProtoReflect.Descriptor instead.
 func (*GetPodResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{4}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetPodResponse) GetPod() *ObservedPod {
@@ -464,9 +554,11 @@ func (x *GetPodResponse) GetPod() *ObservedPod {
 type WatchPodStatusRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Format v1.PodFormat           `protobuf:"varint,1,opt,name=format,proto3,enum=podconfig.v1.PodFormat" json:"format,omitempty"`
-	// Unset: all pods.
+	// Unset: all pods. label_selector and nodes are not applied here and give INVALID_ARGUMENT.
 	Filter *v1.PodFilter `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
-	// The resume_token of a message received before. Empty: start with the current state.
+	// The resume_token of a message received before: only what changed since is sent. If that isn't known any more (podexecd was
+	// restarted, say) or the filter is another one, the stream starts with the current state, and says so in StatusSynced. Empty: start
+	// with the current state.
 	ResumeToken   string `protobuf:"bytes,3,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -474,7 +566,7 @@ type WatchPodStatusRequest struct {
 
 func (x *WatchPodStatusRequest) Reset() {
 	*x = WatchPodStatusRequest{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -486,7 +578,7 @@ func (x *WatchPodStatusRequest) String() string {
 func (*WatchPodStatusRequest) ProtoMessage() {}
 
 func (x *WatchPodStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[5]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -499,7 +591,7 @@ func (x *WatchPodStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPodStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchPodStatusRequest) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{5}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WatchPodStatusRequest) GetFormat() v1.PodFormat {
@@ -531,7 +623,7 @@ type WatchPodStatusResponse struct {
 	//	*WatchPodStatusResponse_Removed
 	//	*WatchPodStatusResponse_Synced
 	Event isWatchPodStatusResponse_Event `protobuf_oneof:"event"`
-	// Where the watcher is once it has taken this message.
+	// Where the watcher is once it has taken this message. Empty on those before synced: a catch-up is taken whole or not at all.
 	ResumeToken   string `protobuf:"bytes,4,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -539,7 +631,7 @@ type WatchPodStatusResponse struct {
 
 func (x *WatchPodStatusResponse) Reset() {
 	*x = WatchPodStatusResponse{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +643,7 @@ func (x *WatchPodStatusResponse) String() string {
 func (*WatchPodStatusResponse) ProtoMessage() {}
 
 func (x *WatchPodStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[6]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +656,7 @@ func (x *WatchPodStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPodStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchPodStatusResponse) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{6}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchPodStatusResponse) GetEvent() isWatchPodStatusResponse_Event {
@@ -623,7 +715,7 @@ type WatchPodStatusResponse_Removed struct {
 }
 
 type WatchPodStatusResponse_Synced struct {
-	// The current state is complete.
+	// What there was to catch up with has been sent.
 	Synced *StatusSynced `protobuf:"bytes,3,opt,name=synced,proto3,oneof"`
 }
 
@@ -634,14 +726,17 @@ func (*WatchPodStatusResponse_Removed) isWatchPodStatusResponse_Event() {}
 func (*WatchPodStatusResponse_Synced) isWatchPodStatusResponse_Event() {}
 
 type StatusSynced struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True if the messages before it are the changes since resume_token; false if they are all pods that there are, so that the
+	// watcher forgets others.
+	Resumed       bool `protobuf:"varint,1,opt,name=resumed,proto3" json:"resumed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusSynced) Reset() {
 	*x = StatusSynced{}
-	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +748,7 @@ func (x *StatusSynced) String() string {
 func (*StatusSynced) ProtoMessage() {}
 
 func (x *StatusSynced) ProtoReflect() protoreflect.Message {
-	mi := &file_podexec_v1_podexec_proto_msgTypes[7]
+	mi := &file_podexec_v1_podexec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,15 +761,747 @@ func (x *StatusSynced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusSynced.ProtoReflect.Descriptor instead.
 func (*StatusSynced) Descriptor() ([]byte, []int) {
-	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{7}
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{8}
 }
+
+func (x *StatusSynced) GetResumed() bool {
+	if x != nil {
+		return x.Resumed
+	}
+	return false
+}
+
+// PodEvent is something that happened to a pod, as a v1.Event tells it; events that repeat are counted.
+type PodEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ref   *v1.PodRef             `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// The container that it is about. Empty: the pod as a whole.
+	Container string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	// "Normal" or "Warning".
+	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	// One word, the kubelet's: "Pulling", "Started", "BackOff", "Unhealthy".
+	Reason  string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// How often it happened, and when first and last.
+	Count         int32                  `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	FirstTime     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=first_time,json=firstTime,proto3" json:"first_time,omitempty"`
+	LastTime      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_time,json=lastTime,proto3" json:"last_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodEvent) Reset() {
+	*x = PodEvent{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodEvent) ProtoMessage() {}
+
+func (x *PodEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodEvent.ProtoReflect.Descriptor instead.
+func (*PodEvent) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PodEvent) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *PodEvent) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *PodEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *PodEvent) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PodEvent) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *PodEvent) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *PodEvent) GetFirstTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstTime
+	}
+	return nil
+}
+
+func (x *PodEvent) GetLastTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastTime
+	}
+	return nil
+}
+
+type WatchEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unset: of all pods. label_selector and nodes are not applied here and give INVALID_ARGUMENT.
+	Filter *v1.PodFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Whether to go on with new events; else the stream ends after those that are known.
+	Follow        bool `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsRequest) Reset() {
+	*x = WatchEventsRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsRequest) ProtoMessage() {}
+
+func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
+func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WatchEventsRequest) GetFilter() *v1.PodFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *WatchEventsRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+type WatchEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An event that is counted again is sent again.
+	Event         *PodEvent `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsResponse) Reset() {
+	*x = WatchEventsResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsResponse) ProtoMessage() {}
+
+func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
+func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WatchEventsResponse) GetEvent() *PodEvent {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+type ReadLogsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By uid if that is set, else by namespace ("default" if empty) and name.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Empty: the pod's only container, or the one that the annotation kubectl.kubernetes.io/default-container names. INVALID_ARGUMENT
+	// if there are several.
+	Container string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	// The log of the container before the present one. NOT_FOUND if it isn't there any more.
+	Previous bool `protobuf:"varint,3,opt,name=previous,proto3" json:"previous,omitempty"`
+	// Go on until the container ends.
+	Follow bool `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`
+	// Only lines since then. Unset: all.
+	SinceTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since_time,json=sinceTime,proto3" json:"since_time,omitempty"`
+	// At most so many of the last lines. Unset: all.
+	TailLines *int64 `protobuf:"varint,6,opt,name=tail_lines,json=tailLines,proto3,oneof" json:"tail_lines,omitempty"`
+	// At most so many bytes. Unset: all.
+	LimitBytes *int64 `protobuf:"varint,7,opt,name=limit_bytes,json=limitBytes,proto3,oneof" json:"limit_bytes,omitempty"`
+	// Begin each line with the time at which it was written (RFC 3339).
+	Timestamps    bool `protobuf:"varint,8,opt,name=timestamps,proto3" json:"timestamps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLogsRequest) Reset() {
+	*x = ReadLogsRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLogsRequest) ProtoMessage() {}
+
+func (x *ReadLogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLogsRequest.ProtoReflect.Descriptor instead.
+func (*ReadLogsRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReadLogsRequest) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *ReadLogsRequest) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ReadLogsRequest) GetPrevious() bool {
+	if x != nil {
+		return x.Previous
+	}
+	return false
+}
+
+func (x *ReadLogsRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+func (x *ReadLogsRequest) GetSinceTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SinceTime
+	}
+	return nil
+}
+
+func (x *ReadLogsRequest) GetTailLines() int64 {
+	if x != nil && x.TailLines != nil {
+		return *x.TailLines
+	}
+	return 0
+}
+
+func (x *ReadLogsRequest) GetLimitBytes() int64 {
+	if x != nil && x.LimitBytes != nil {
+		return *x.LimitBytes
+	}
+	return 0
+}
+
+func (x *ReadLogsRequest) GetTimestamps() bool {
+	if x != nil {
+		return x.Timestamps
+	}
+	return false
+}
+
+type ReadLogsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A piece of the log, of any length: not a line.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// True for what the container wrote to its standard error.
+	Stderr        bool `protobuf:"varint,2,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLogsResponse) Reset() {
+	*x = ReadLogsResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLogsResponse) ProtoMessage() {}
+
+func (x *ReadLogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLogsResponse.ProtoReflect.Descriptor instead.
+func (*ReadLogsResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ReadLogsResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ReadLogsResponse) GetStderr() bool {
+	if x != nil {
+		return x.Stderr
+	}
+	return false
+}
+
+type ExecRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*ExecRequest_Start
+	//	*ExecRequest_Stdin
+	//	*ExecRequest_StdinClosed
+	//	*ExecRequest_Resize
+	Message       isExecRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecRequest) Reset() {
+	*x = ExecRequest{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecRequest) ProtoMessage() {}
+
+func (x *ExecRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
+func (*ExecRequest) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ExecRequest) GetMessage() isExecRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ExecRequest) GetStart() *ExecStart {
+	if x != nil {
+		if x, ok := x.Message.(*ExecRequest_Start); ok {
+			return x.Start
+		}
+	}
+	return nil
+}
+
+func (x *ExecRequest) GetStdin() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*ExecRequest_Stdin); ok {
+			return x.Stdin
+		}
+	}
+	return nil
+}
+
+func (x *ExecRequest) GetStdinClosed() bool {
+	if x != nil {
+		if x, ok := x.Message.(*ExecRequest_StdinClosed); ok {
+			return x.StdinClosed
+		}
+	}
+	return false
+}
+
+func (x *ExecRequest) GetResize() *TerminalSize {
+	if x != nil {
+		if x, ok := x.Message.(*ExecRequest_Resize); ok {
+			return x.Resize
+		}
+	}
+	return nil
+}
+
+type isExecRequest_Message interface {
+	isExecRequest_Message()
+}
+
+type ExecRequest_Start struct {
+	// The first message, and no other.
+	Start *ExecStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
+}
+
+type ExecRequest_Stdin struct {
+	// A piece of standard input.
+	Stdin []byte `protobuf:"bytes,2,opt,name=stdin,proto3,oneof"`
+}
+
+type ExecRequest_StdinClosed struct {
+	// Standard input ends here.
+	StdinClosed bool `protobuf:"varint,3,opt,name=stdin_closed,json=stdinClosed,proto3,oneof"`
+}
+
+type ExecRequest_Resize struct {
+	// The terminal has another size now.
+	Resize *TerminalSize `protobuf:"bytes,4,opt,name=resize,proto3,oneof"`
+}
+
+func (*ExecRequest_Start) isExecRequest_Message() {}
+
+func (*ExecRequest_Stdin) isExecRequest_Message() {}
+
+func (*ExecRequest_StdinClosed) isExecRequest_Message() {}
+
+func (*ExecRequest_Resize) isExecRequest_Message() {}
+
+type ExecStart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By uid if that is set, else by namespace ("default" if empty) and name.
+	Ref *v1.PodRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// As in ReadLogsRequest.
+	Container string   `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	Command   []string `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`
+	// Whether standard input is sent.
+	Stdin bool `protobuf:"varint,4,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	// Whether the command gets a terminal. Standard error then comes as standard output.
+	Tty           bool          `protobuf:"varint,5,opt,name=tty,proto3" json:"tty,omitempty"`
+	Size          *TerminalSize `protobuf:"bytes,6,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecStart) Reset() {
+	*x = ExecStart{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecStart) ProtoMessage() {}
+
+func (x *ExecStart) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
+func (*ExecStart) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ExecStart) GetRef() *v1.PodRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *ExecStart) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ExecStart) GetCommand() []string {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *ExecStart) GetStdin() bool {
+	if x != nil {
+		return x.Stdin
+	}
+	return false
+}
+
+func (x *ExecStart) GetTty() bool {
+	if x != nil {
+		return x.Tty
+	}
+	return false
+}
+
+func (x *ExecStart) GetSize() *TerminalSize {
+	if x != nil {
+		return x.Size
+	}
+	return nil
+}
+
+// TerminalSize is in characters.
+type TerminalSize struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Width         uint32                 `protobuf:"varint,1,opt,name=width,proto3" json:"width,omitempty"`
+	Height        uint32                 `protobuf:"varint,2,opt,name=height,proto3" json:"height,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TerminalSize) Reset() {
+	*x = TerminalSize{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TerminalSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TerminalSize) ProtoMessage() {}
+
+func (x *TerminalSize) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
+func (*TerminalSize) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *TerminalSize) GetWidth() uint32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *TerminalSize) GetHeight() uint32 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+type ExecResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*ExecResponse_Stdout
+	//	*ExecResponse_Stderr
+	//	*ExecResponse_ExitCode
+	Message       isExecResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecResponse) Reset() {
+	*x = ExecResponse{}
+	mi := &file_podexec_v1_podexec_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecResponse) ProtoMessage() {}
+
+func (x *ExecResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podexec_v1_podexec_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
+func (*ExecResponse) Descriptor() ([]byte, []int) {
+	return file_podexec_v1_podexec_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ExecResponse) GetMessage() isExecResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ExecResponse) GetStdout() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*ExecResponse_Stdout); ok {
+			return x.Stdout
+		}
+	}
+	return nil
+}
+
+func (x *ExecResponse) GetStderr() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*ExecResponse_Stderr); ok {
+			return x.Stderr
+		}
+	}
+	return nil
+}
+
+func (x *ExecResponse) GetExitCode() int32 {
+	if x != nil {
+		if x, ok := x.Message.(*ExecResponse_ExitCode); ok {
+			return x.ExitCode
+		}
+	}
+	return 0
+}
+
+type isExecResponse_Message interface {
+	isExecResponse_Message()
+}
+
+type ExecResponse_Stdout struct {
+	Stdout []byte `protobuf:"bytes,1,opt,name=stdout,proto3,oneof"`
+}
+
+type ExecResponse_Stderr struct {
+	Stderr []byte `protobuf:"bytes,2,opt,name=stderr,proto3,oneof"`
+}
+
+type ExecResponse_ExitCode struct {
+	// The command has ended with this exit code; it is the last message.
+	ExitCode int32 `protobuf:"varint,3,opt,name=exit_code,json=exitCode,proto3,oneof"`
+}
+
+func (*ExecResponse_Stdout) isExecResponse_Message() {}
+
+func (*ExecResponse_Stderr) isExecResponse_Message() {}
+
+func (*ExecResponse_ExitCode) isExecResponse_Message() {}
 
 var File_podexec_v1_podexec_proto protoreflect.FileDescriptor
 
 const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\n" +
 	"\x18podexec/v1/podexec.proto\x12\n" +
-	"podexec.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16podconfig/v1/pod.proto\"\xee\x02\n" +
+	"podexec.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16podconfig/v1/pod.proto\"\xf3\x03\n" +
 	"\vObservedPod\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12:\n" +
@@ -685,8 +1512,18 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"last_error\x18\x06 \x01(\tR\tlastError\x12=\n" +
 	"\fchanged_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vchangedTime\x12-\n" +
 	"\x04json\x18\b \x01(\v2\x17.google.protobuf.StructH\x00R\x04json\x12\x1c\n" +
-	"\bprotobuf\x18\t \x01(\fH\x00R\bprotobufB\b\n" +
-	"\x06status\"\xaf\x01\n" +
+	"\bprotobuf\x18\t \x01(\fH\x00R\bprotobuf\x12\x1b\n" +
+	"\twaits_for\x18\n" +
+	" \x01(\tR\bwaitsFor\x129\n" +
+	"\n" +
+	"retry_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tretryTime\x12+\n" +
+	"\x05pulls\x18\f \x03(\v2\x15.podexec.v1.ImagePullR\x05pullsB\b\n" +
+	"\x06status\"\x9b\x01\n" +
+	"\tImagePull\x12\x14\n" +
+	"\x05image\x18\x01 \x01(\tR\x05image\x129\n" +
+	"\n" +
+	"asked_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\taskedTime\x12=\n" +
+	"\fstarted_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vstartedTime\"\xaf\x01\n" +
 	"\x0fListPodsRequest\x12/\n" +
 	"\x06format\x18\x01 \x01(\x0e2\x17.podconfig.v1.PodFormatR\x06format\x12/\n" +
 	"\x06filter\x18\x02 \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12\x1b\n" +
@@ -710,19 +1547,78 @@ const file_podexec_v1_podexec_proto_rawDesc = "" +
 	"\aremoved\x18\x02 \x01(\v2\x14.podconfig.v1.PodRefH\x00R\aremoved\x122\n" +
 	"\x06synced\x18\x03 \x01(\v2\x18.podexec.v1.StatusSyncedH\x00R\x06synced\x12!\n" +
 	"\fresume_token\x18\x04 \x01(\tR\vresumeTokenB\a\n" +
-	"\x05event\"\x0e\n" +
-	"\fStatusSynced*\xb5\x01\n" +
+	"\x05event\"(\n" +
+	"\fStatusSynced\x12\x18\n" +
+	"\aresumed\x18\x01 \x01(\bR\aresumed\"\xa0\x02\n" +
+	"\bPodEvent\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x14\n" +
+	"\x05count\x18\x06 \x01(\x05R\x05count\x129\n" +
+	"\n" +
+	"first_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tfirstTime\x127\n" +
+	"\tlast_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\blastTime\"]\n" +
+	"\x12WatchEventsRequest\x12/\n" +
+	"\x06filter\x18\x01 \x01(\v2\x17.podconfig.v1.PodFilterR\x06filter\x12\x16\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\"A\n" +
+	"\x13WatchEventsResponse\x12*\n" +
+	"\x05event\x18\x01 \x01(\v2\x14.podexec.v1.PodEventR\x05event\"\xcf\x02\n" +
+	"\x0fReadLogsRequest\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x1a\n" +
+	"\bprevious\x18\x03 \x01(\bR\bprevious\x12\x16\n" +
+	"\x06follow\x18\x04 \x01(\bR\x06follow\x129\n" +
+	"\n" +
+	"since_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tsinceTime\x12\"\n" +
+	"\n" +
+	"tail_lines\x18\x06 \x01(\x03H\x00R\ttailLines\x88\x01\x01\x12$\n" +
+	"\vlimit_bytes\x18\a \x01(\x03H\x01R\n" +
+	"limitBytes\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"timestamps\x18\b \x01(\bR\n" +
+	"timestampsB\r\n" +
+	"\v_tail_linesB\x0e\n" +
+	"\f_limit_bytes\">\n" +
+	"\x10ReadLogsResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
+	"\x06stderr\x18\x02 \x01(\bR\x06stderr\"\xb8\x01\n" +
+	"\vExecRequest\x12-\n" +
+	"\x05start\x18\x01 \x01(\v2\x15.podexec.v1.ExecStartH\x00R\x05start\x12\x16\n" +
+	"\x05stdin\x18\x02 \x01(\fH\x00R\x05stdin\x12#\n" +
+	"\fstdin_closed\x18\x03 \x01(\bH\x00R\vstdinClosed\x122\n" +
+	"\x06resize\x18\x04 \x01(\v2\x18.podexec.v1.TerminalSizeH\x00R\x06resizeB\t\n" +
+	"\amessage\"\xc1\x01\n" +
+	"\tExecStart\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.podconfig.v1.PodRefR\x03ref\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x18\n" +
+	"\acommand\x18\x03 \x03(\tR\acommand\x12\x14\n" +
+	"\x05stdin\x18\x04 \x01(\bR\x05stdin\x12\x10\n" +
+	"\x03tty\x18\x05 \x01(\bR\x03tty\x12,\n" +
+	"\x04size\x18\x06 \x01(\v2\x18.podexec.v1.TerminalSizeR\x04size\"<\n" +
+	"\fTerminalSize\x12\x14\n" +
+	"\x05width\x18\x01 \x01(\rR\x05width\x12\x16\n" +
+	"\x06height\x18\x02 \x01(\rR\x06height\"l\n" +
+	"\fExecResponse\x12\x18\n" +
+	"\x06stdout\x18\x01 \x01(\fH\x00R\x06stdout\x12\x18\n" +
+	"\x06stderr\x18\x02 \x01(\fH\x00R\x06stderr\x12\x1d\n" +
+	"\texit_code\x18\x03 \x01(\x05H\x00R\bexitCodeB\t\n" +
+	"\amessage*\xb5\x01\n" +
 	"\vWorkerState\x12\x1c\n" +
 	"\x18WORKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14WORKER_STATE_WAITING\x10\x01\x12\x18\n" +
 	"\x14WORKER_STATE_SYNCING\x10\x02\x12\x1c\n" +
 	"\x18WORKER_STATE_TERMINATING\x10\x03\x12\x1b\n" +
 	"\x17WORKER_STATE_TERMINATED\x10\x04\x12\x19\n" +
-	"\x15WORKER_STATE_FINISHED\x10\x052\xf3\x01\n" +
+	"\x15WORKER_STATE_FINISHED\x10\x052\xcd\x03\n" +
 	"\x0ePodExecService\x12E\n" +
 	"\bListPods\x12\x1b.podexec.v1.ListPodsRequest\x1a\x1c.podexec.v1.ListPodsResponse\x12?\n" +
 	"\x06GetPod\x12\x19.podexec.v1.GetPodRequest\x1a\x1a.podexec.v1.GetPodResponse\x12Y\n" +
-	"\x0eWatchPodStatus\x12!.podexec.v1.WatchPodStatusRequest\x1a\".podexec.v1.WatchPodStatusResponse0\x01B;Z9github.com/podstream/podstream/proto/podexec/v1;podexecv1b\x06proto3"
+	"\x0eWatchPodStatus\x12!.podexec.v1.WatchPodStatusRequest\x1a\".podexec.v1.WatchPodStatusResponse0\x01\x12P\n" +
+	"\vWatchEvents\x12\x1e.podexec.v1.WatchEventsRequest\x1a\x1f.podexec.v1.WatchEventsResponse0\x01\x12G\n" +
+	"\bReadLogs\x12\x1b.podexec.v1.ReadLogsRequest\x1a\x1c.podexec.v1.ReadLogsResponse0\x01\x12=\n" +
+	"\x04Exec\x12\x17.podexec.v1.ExecRequest\x1a\x18.podexec.v1.ExecResponse(\x010\x01B;Z9github.com/podstream/podstream/proto/podexec/v1;podexecv1b\x06proto3"
 
 var (
 	file_podexec_v1_podexec_proto_rawDescOnce sync.Once
@@ -737,50 +1633,81 @@ func file_podexec_v1_podexec_proto_rawDescGZIP() []byte {
 }
 
 var file_podexec_v1_podexec_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_podexec_v1_podexec_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_podexec_v1_podexec_proto_goTypes = []any{
 	(WorkerState)(0),               // 0: podexec.v1.WorkerState
 	(*ObservedPod)(nil),            // 1: podexec.v1.ObservedPod
-	(*ListPodsRequest)(nil),        // 2: podexec.v1.ListPodsRequest
-	(*ListPodsResponse)(nil),       // 3: podexec.v1.ListPodsResponse
-	(*GetPodRequest)(nil),          // 4: podexec.v1.GetPodRequest
-	(*GetPodResponse)(nil),         // 5: podexec.v1.GetPodResponse
-	(*WatchPodStatusRequest)(nil),  // 6: podexec.v1.WatchPodStatusRequest
-	(*WatchPodStatusResponse)(nil), // 7: podexec.v1.WatchPodStatusResponse
-	(*StatusSynced)(nil),           // 8: podexec.v1.StatusSynced
-	(*v1.PodRef)(nil),              // 9: podconfig.v1.PodRef
-	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 11: google.protobuf.Struct
-	(v1.PodFormat)(0),              // 12: podconfig.v1.PodFormat
-	(*v1.PodFilter)(nil),           // 13: podconfig.v1.PodFilter
+	(*ImagePull)(nil),              // 2: podexec.v1.ImagePull
+	(*ListPodsRequest)(nil),        // 3: podexec.v1.ListPodsRequest
+	(*ListPodsResponse)(nil),       // 4: podexec.v1.ListPodsResponse
+	(*GetPodRequest)(nil),          // 5: podexec.v1.GetPodRequest
+	(*GetPodResponse)(nil),         // 6: podexec.v1.GetPodResponse
+	(*WatchPodStatusRequest)(nil),  // 7: podexec.v1.WatchPodStatusRequest
+	(*WatchPodStatusResponse)(nil), // 8: podexec.v1.WatchPodStatusResponse
+	(*StatusSynced)(nil),           // 9: podexec.v1.StatusSynced
+	(*PodEvent)(nil),               // 10: podexec.v1.PodEvent
+	(*WatchEventsRequest)(nil),     // 11: podexec.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),    // 12: podexec.v1.WatchEventsResponse
+	(*ReadLogsRequest)(nil),        // 13: podexec.v1.ReadLogsRequest
+	(*ReadLogsResponse)(nil),       // 14: podexec.v1.ReadLogsResponse
+	(*ExecRequest)(nil),            // 15: podexec.v1.ExecRequest
+	(*ExecStart)(nil),              // 16: podexec.v1.ExecStart
+	(*TerminalSize)(nil),           // 17: podexec.v1.TerminalSize
+	(*ExecResponse)(nil),           // 18: podexec.v1.ExecResponse
+	(*v1.PodRef)(nil),              // 19: podconfig.v1.PodRef
+	(*timestamppb.Timestamp)(nil),  // 20: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 21: google.protobuf.Struct
+	(v1.PodFormat)(0),              // 22: podconfig.v1.PodFormat
+	(*v1.PodFilter)(nil),           // 23: podconfig.v1.PodFilter
 }
 var file_podexec_v1_podexec_proto_depIdxs = []int32{
-	9,  // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
+	19, // 0: podexec.v1.ObservedPod.ref:type_name -> podconfig.v1.PodRef
 	0,  // 1: podexec.v1.ObservedPod.worker_state:type_name -> podexec.v1.WorkerState
-	10, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
-	11, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
-	12, // 4: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
-	13, // 5: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
-	1,  // 6: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
-	9,  // 7: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
-	12, // 8: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
-	1,  // 9: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
-	12, // 10: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
-	13, // 11: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
-	1,  // 12: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
-	9,  // 13: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
-	8,  // 14: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
-	2,  // 15: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
-	4,  // 16: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
-	6,  // 17: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
-	3,  // 18: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
-	5,  // 19: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
-	7,  // 20: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
-	18, // [18:21] is the sub-list for method output_type
-	15, // [15:18] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	20, // 2: podexec.v1.ObservedPod.changed_time:type_name -> google.protobuf.Timestamp
+	21, // 3: podexec.v1.ObservedPod.json:type_name -> google.protobuf.Struct
+	20, // 4: podexec.v1.ObservedPod.retry_time:type_name -> google.protobuf.Timestamp
+	2,  // 5: podexec.v1.ObservedPod.pulls:type_name -> podexec.v1.ImagePull
+	20, // 6: podexec.v1.ImagePull.asked_time:type_name -> google.protobuf.Timestamp
+	20, // 7: podexec.v1.ImagePull.started_time:type_name -> google.protobuf.Timestamp
+	22, // 8: podexec.v1.ListPodsRequest.format:type_name -> podconfig.v1.PodFormat
+	23, // 9: podexec.v1.ListPodsRequest.filter:type_name -> podconfig.v1.PodFilter
+	1,  // 10: podexec.v1.ListPodsResponse.pods:type_name -> podexec.v1.ObservedPod
+	19, // 11: podexec.v1.GetPodRequest.ref:type_name -> podconfig.v1.PodRef
+	22, // 12: podexec.v1.GetPodRequest.format:type_name -> podconfig.v1.PodFormat
+	1,  // 13: podexec.v1.GetPodResponse.pod:type_name -> podexec.v1.ObservedPod
+	22, // 14: podexec.v1.WatchPodStatusRequest.format:type_name -> podconfig.v1.PodFormat
+	23, // 15: podexec.v1.WatchPodStatusRequest.filter:type_name -> podconfig.v1.PodFilter
+	1,  // 16: podexec.v1.WatchPodStatusResponse.pod:type_name -> podexec.v1.ObservedPod
+	19, // 17: podexec.v1.WatchPodStatusResponse.removed:type_name -> podconfig.v1.PodRef
+	9,  // 18: podexec.v1.WatchPodStatusResponse.synced:type_name -> podexec.v1.StatusSynced
+	19, // 19: podexec.v1.PodEvent.ref:type_name -> podconfig.v1.PodRef
+	20, // 20: podexec.v1.PodEvent.first_time:type_name -> google.protobuf.Timestamp
+	20, // 21: podexec.v1.PodEvent.last_time:type_name -> google.protobuf.Timestamp
+	23, // 22: podexec.v1.WatchEventsRequest.filter:type_name -> podconfig.v1.PodFilter
+	10, // 23: podexec.v1.WatchEventsResponse.event:type_name -> podexec.v1.PodEvent
+	19, // 24: podexec.v1.ReadLogsRequest.ref:type_name -> podconfig.v1.PodRef
+	20, // 25: podexec.v1.ReadLogsRequest.since_time:type_name -> google.protobuf.Timestamp
+	16, // 26: podexec.v1.ExecRequest.start:type_name -> podexec.v1.ExecStart
+	17, // 27: podexec.v1.ExecRequest.resize:type_name -> podexec.v1.TerminalSize
+	19, // 28: podexec.v1.ExecStart.ref:type_name -> podconfig.v1.PodRef
+	17, // 29: podexec.v1.ExecStart.size:type_name -> podexec.v1.TerminalSize
+	3,  // 30: podexec.v1.PodExecService.ListPods:input_type -> podexec.v1.ListPodsRequest
+	5,  // 31: podexec.v1.PodExecService.GetPod:input_type -> podexec.v1.GetPodRequest
+	7,  // 32: podexec.v1.PodExecService.WatchPodStatus:input_type -> podexec.v1.WatchPodStatusRequest
+	11, // 33: podexec.v1.PodExecService.WatchEvents:input_type -> podexec.v1.WatchEventsRequest
+	13, // 34: podexec.v1.PodExecService.ReadLogs:input_type -> podexec.v1.ReadLogsRequest
+	15, // 35: podexec.v1.PodExecService.Exec:input_type -> podexec.v1.ExecRequest
+	4,  // 36: podexec.v1.PodExecService.ListPods:output_type -> podexec.v1.ListPodsResponse
+	6,  // 37: podexec.v1.PodExecService.GetPod:output_type -> podexec.v1.GetPodResponse
+	8,  // 38: podexec.v1.PodExecService.WatchPodStatus:output_type -> podexec.v1.WatchPodStatusResponse
+	12, // 39: podexec.v1.PodExecService.WatchEvents:output_type -> podexec.v1.WatchEventsResponse
+	14, // 40: podexec.v1.PodExecService.ReadLogs:output_type -> podexec.v1.ReadLogsResponse
+	18, // 41: podexec.v1.PodExecService.Exec:output_type -> podexec.v1.ExecResponse
+	36, // [36:42] is the sub-list for method output_type
+	30, // [30:36] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_podexec_v1_podexec_proto_init() }
@@ -792,10 +1719,22 @@ func file_podexec_v1_podexec_proto_init() {
 		(*ObservedPod_Json)(nil),
 		(*ObservedPod_Protobuf)(nil),
 	}
-	file_podexec_v1_podexec_proto_msgTypes[6].OneofWrappers = []any{
+	file_podexec_v1_podexec_proto_msgTypes[7].OneofWrappers = []any{
 		(*WatchPodStatusResponse_Pod)(nil),
 		(*WatchPodStatusResponse_Removed)(nil),
 		(*WatchPodStatusResponse_Synced)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[12].OneofWrappers = []any{}
+	file_podexec_v1_podexec_proto_msgTypes[14].OneofWrappers = []any{
+		(*ExecRequest_Start)(nil),
+		(*ExecRequest_Stdin)(nil),
+		(*ExecRequest_StdinClosed)(nil),
+		(*ExecRequest_Resize)(nil),
+	}
+	file_podexec_v1_podexec_proto_msgTypes[17].OneofWrappers = []any{
+		(*ExecResponse_Stdout)(nil),
+		(*ExecResponse_Stderr)(nil),
+		(*ExecResponse_ExitCode)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -803,7 +1742,7 @@ func file_podexec_v1_podexec_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podexec_v1_podexec_proto_rawDesc), len(file_podexec_v1_podexec_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

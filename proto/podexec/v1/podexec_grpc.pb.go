@@ -24,6 +24,9 @@ const (
 	PodExecService_ListPods_FullMethodName       = "/podexec.v1.PodExecService/ListPods"
 	PodExecService_GetPod_FullMethodName         = "/podexec.v1.PodExecService/GetPod"
 	PodExecService_WatchPodStatus_FullMethodName = "/podexec.v1.PodExecService/WatchPodStatus"
+	PodExecService_WatchEvents_FullMethodName    = "/podexec.v1.PodExecService/WatchEvents"
+	PodExecService_ReadLogs_FullMethodName       = "/podexec.v1.PodExecService/ReadLogs"
+	PodExecService_Exec_FullMethodName           = "/podexec.v1.PodExecService/Exec"
 )
 
 // PodExecServiceClient is the client API for PodExecService service.
@@ -37,8 +40,17 @@ type PodExecServiceClient interface {
 	ListPods(ctx context.Context, in *ListPodsRequest, opts ...grpc.CallOption) (*ListPodsResponse, error)
 	// GetPod looks one pod up. NOT_FOUND if there is none.
 	GetPod(ctx context.Context, in *GetPodRequest, opts ...grpc.CallOption) (*GetPodResponse, error)
-	// WatchPodStatus streams each pod's status as it changes.
+	// WatchPodStatus streams each pod's status as it changes. It begins with the current state, or where it was left: see
+	// WatchPodStatusRequest.resume_token.
 	WatchPodStatus(ctx context.Context, in *WatchPodStatusRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPodStatusResponse], error)
+	// WatchEvents streams what happened to pods, oldest first, as `kubectl get events` would tell it. podexecd remembers the last few
+	// thousand in memory.
+	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
+	// ReadLogs streams the log of a container. It takes the role of a consumer.
+	ReadLogs(ctx context.Context, in *ReadLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadLogsResponse], error)
+	// Exec runs a command in a container. The first message says which; those after it are its standard input. It takes the role of
+	// an operator.
+	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecResponse], error)
 }
 
 type podExecServiceClient struct {
@@ -88,6 +100,57 @@ func (c *podExecServiceClient) WatchPodStatus(ctx context.Context, in *WatchPodS
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PodExecService_WatchPodStatusClient = grpc.ServerStreamingClient[WatchPodStatusResponse]
 
+func (c *podExecServiceClient) WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[1], PodExecService_WatchEvents_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchEventsRequest, WatchEventsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
+
+func (c *podExecServiceClient) ReadLogs(ctx context.Context, in *ReadLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadLogsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[2], PodExecService_ReadLogs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadLogsRequest, ReadLogsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_ReadLogsClient = grpc.ServerStreamingClient[ReadLogsResponse]
+
+func (c *podExecServiceClient) Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodExecService_ServiceDesc.Streams[3], PodExecService_Exec_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExecRequest, ExecResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_ExecClient = grpc.BidiStreamingClient[ExecRequest, ExecResponse]
+
 // PodExecServiceServer is the server API for PodExecService service.
 // All implementations must embed UnimplementedPodExecServiceServer
 // for forward compatibility.
@@ -99,8 +162,17 @@ type PodExecServiceServer interface {
 	ListPods(context.Context, *ListPodsRequest) (*ListPodsResponse, error)
 	// GetPod looks one pod up. NOT_FOUND if there is none.
 	GetPod(context.Context, *GetPodRequest) (*GetPodResponse, error)
-	// WatchPodStatus streams each pod's status as it changes.
+	// WatchPodStatus streams each pod's status as it changes. It begins with the current state, or where it was left: see
+	// WatchPodStatusRequest.resume_token.
 	WatchPodStatus(*WatchPodStatusRequest, grpc.ServerStreamingServer[WatchPodStatusResponse]) error
+	// WatchEvents streams what happened to pods, oldest first, as `kubectl get events` would tell it. podexecd remembers the last few
+	// thousand in memory.
+	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
+	// ReadLogs streams the log of a container. It takes the role of a consumer.
+	ReadLogs(*ReadLogsRequest, grpc.ServerStreamingServer[ReadLogsResponse]) error
+	// Exec runs a command in a container. The first message says which; those after it are its standard input. It takes the role of
+	// an operator.
+	Exec(grpc.BidiStreamingServer[ExecRequest, ExecResponse]) error
 	mustEmbedUnimplementedPodExecServiceServer()
 }
 
@@ -119,6 +191,15 @@ func (UnimplementedPodExecServiceServer) GetPod(context.Context, *GetPodRequest)
 }
 func (UnimplementedPodExecServiceServer) WatchPodStatus(*WatchPodStatusRequest, grpc.ServerStreamingServer[WatchPodStatusResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchPodStatus not implemented")
+}
+func (UnimplementedPodExecServiceServer) WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchEvents not implemented")
+}
+func (UnimplementedPodExecServiceServer) ReadLogs(*ReadLogsRequest, grpc.ServerStreamingServer[ReadLogsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReadLogs not implemented")
+}
+func (UnimplementedPodExecServiceServer) Exec(grpc.BidiStreamingServer[ExecRequest, ExecResponse]) error {
+	return status.Error(codes.Unimplemented, "method Exec not implemented")
 }
 func (UnimplementedPodExecServiceServer) mustEmbedUnimplementedPodExecServiceServer() {}
 func (UnimplementedPodExecServiceServer) testEmbeddedByValue()                        {}
@@ -188,6 +269,35 @@ func _PodExecService_WatchPodStatus_Handler(srv interface{}, stream grpc.ServerS
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PodExecService_WatchPodStatusServer = grpc.ServerStreamingServer[WatchPodStatusResponse]
 
+func _PodExecService_WatchEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchEventsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PodExecServiceServer).WatchEvents(m, &grpc.GenericServerStream[WatchEventsRequest, WatchEventsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_WatchEventsServer = grpc.ServerStreamingServer[WatchEventsResponse]
+
+func _PodExecService_ReadLogs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadLogsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PodExecServiceServer).ReadLogs(m, &grpc.GenericServerStream[ReadLogsRequest, ReadLogsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_ReadLogsServer = grpc.ServerStreamingServer[ReadLogsResponse]
+
+func _PodExecService_Exec_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PodExecServiceServer).Exec(&grpc.GenericServerStream[ExecRequest, ExecResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodExecService_ExecServer = grpc.BidiStreamingServer[ExecRequest, ExecResponse]
+
 // PodExecService_ServiceDesc is the grpc.ServiceDesc for PodExecService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -209,6 +319,22 @@ var PodExecService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "WatchPodStatus",
 			Handler:       _PodExecService_WatchPodStatus_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchEvents",
+			Handler:       _PodExecService_WatchEvents_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ReadLogs",
+			Handler:       _PodExecService_ReadLogs_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Exec",
+			Handler:       _PodExecService_Exec_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "podexec/v1/podexec.proto",

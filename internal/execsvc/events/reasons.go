@@ -1,0 +1,42 @@
+package events
+
+// The types of events.
+const (
+	Normal  = "Normal"
+	Warning = "Warning"
+)
+
+// The reasons, as the kubelet has them (pkg/kubelet/events/event.go).
+const (
+	// Containers.
+	CreatedContainer     = "Created"
+	StartedContainer     = "Started"
+	FailedToStart        = "Failed"
+	KillingContainer     = "Killing"
+	BackOffStart         = "BackOff"
+	ExceededGracePeriod  = "ExceededGracePeriod"
+	FailedPostStartHook  = "FailedPostStartHook"
+	FailedPreStopHook    = "FailedPreStopHook"
+	ContainerUnhealthy   = "Unhealthy"
+	ContainerProbeWarned = "ProbeWarning"
+
+	// Images.
+	PullingImage            = "Pulling"
+	PulledImage             = "Pulled"
+	FailedToPull            = "Failed"
+	FailedToInspect         = "InspectFailed"
+	ErrImageNeverPullPolicy = "ErrImageNeverPull"
+	BackOffPull             = "BackOff"
+	FailedPullSecret        = "FailedToRetrieveImagePullSecret"
+
+	// Pods.
+	FailedToKillPod        = "FailedKillPod"
+	FailedSync             = "FailedSync"
+	FailedCreatePodSandbox = "FailedCreatePodSandBox"
+	SandboxChanged         = "SandboxChanged"
+	FailedMountVolume      = "FailedMount"
+	DeadlineExceeded       = "DeadlineExceeded"
+	Evicted                = "Evicted"
+	NetworkNotReady        = "NetworkNotReady"
+	RestartedAllContainers = "RestartingAllContainers"
+)
