@@ -20,7 +20,7 @@ var owners = []struct {
 	{"enableServer", podexecd},
 	{"staticPodPath", podconfigd},
 	{"podLogsDir", podexecd},
-	{"syncFrequency", nobody},
+	{"syncFrequency", podexecd},
 	{"fileCheckFrequency", podconfigd},
 	{"httpCheckFrequency", podconfigd},
 	{"staticPodURL", podconfigd},
@@ -41,8 +41,8 @@ var owners = []struct {
 	{"registryBurst", podexecd},
 	{"imagePullCredentialsVerificationPolicy", podexecd},
 	{"preloadedImagesVerificationAllowlist", podexecd},
-	{"eventRecordQPS", nobody},
-	{"eventBurst", nobody},
+	{"eventRecordQPS", podexecd},
+	{"eventBurst", podexecd},
 	{"enableDebuggingHandlers", nobody},
 	{"enableContentionProfiling", nobody},
 	{"healthzPort", nobody},
@@ -147,6 +147,9 @@ var owners = []struct {
 
 // Ignored are the fields of the configuration that say something that no daemon of Podstream heeds.
 func (c *Config) Ignored() []string { return c.of(nobody) }
+
+// Podconfigd are the fields that say something that podconfigd heeds.
+func (c *Config) Podconfigd() []string { return c.of(podconfigd) }
 
 // Podexecd are the fields that say something that is podexecd's to heed.
 func (c *Config) Podexecd() []string { return c.of(podexecd) }

@@ -62,7 +62,7 @@ func printPlan(w io.Writer, o *Options) error {
 		fmt.Fprintf(w, "ignored: %s\n", strings.Join(o.plan.Ignored, ", "))
 	}
 	if len(o.plan.Podexecd) > 0 {
-		fmt.Fprintf(w, "podexecd's, which doesn't read this file yet: %s\n", strings.Join(o.plan.Podexecd, ", "))
+		fmt.Fprintf(w, "podexecd's: %s\n", strings.Join(o.plan.Podexecd, ", "))
 	}
 	for _, warning := range o.plan.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", warning)

@@ -130,7 +130,7 @@ func tell(log *slog.Logger, before, now *sourceconfig.Plan) {
 		log.Warn("set in the configuration but not supported, and ignored", "fields", now.Ignored)
 	}
 	if len(now.Podexecd) > 0 && !slices.Equal(before.Podexecd, now.Podexecd) {
-		log.Warn("set in the configuration, and podexecd's, which doesn't read this file yet", "fields", now.Podexecd)
+		log.Info("set in the configuration for podexecd", "fields", now.Podexecd)
 	}
 	told := map[string]bool{}
 	for _, warning := range before.Warnings {

@@ -131,7 +131,7 @@ func TestReload(t *testing.T) {
 	expect("and then the other goes", "REMOVE file:b b-node", "file")
 
 	text := log.String()
-	for _, told := range []string{"set in the configuration but not supported", "podexecd's, which doesn't read this file yet"} {
+	for _, told := range []string{"set in the configuration but not supported", "set in the configuration for podexecd"} {
 		if strings.Count(text, told) != 1 {
 			t.Errorf("%q isn't told once:\n%s", told, text)
 		}

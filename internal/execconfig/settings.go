@@ -1,0 +1,203 @@
+package execconfig
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/kubeletconfig"
+	"github.com/podstream/podstream/internal/kubeletconfig/document"
+)
+
+// Settings are how podexecd works. Names and defaults are the kubelet's, but where it is said.
+type Settings struct {
+	// RuntimeEndpoint and ImageEndpoint are CRI sockets, unix:///path.
+	RuntimeEndpoint, ImageEndpoint string
+	// PodLogsDir is the absolute path of the pods' logs.
+	PodLogsDir string
+	// RequestTimeout is how long a call to the runtime may take, pulls and stops excepted: 2 min.
+	RequestTimeout time.Duration
+	// SyncFrequency is the time between two looks at a pod to which nothing happens: 1 min.
+	SyncFrequency time.Duration
+	Pulls         Pulls
+	// RestartBackoff is between the restarts of a crashing container, PullBackoff between failing pulls: 10 s to 5 min.
+	RestartBackoff, PullBackoff Backoff
+	// EventQPS and EventBurst bound the events that go to the API server: 50 and 100. A rate of zero means no bound.
+	EventQPS   float32
+	EventBurst int
+	DeadContainers
+	// CredentialProviderConfig is the file of a CredentialProviderConfig, CredentialProviderBinDir the directory of its plugins.
+	CredentialProviderConfig, CredentialProviderBinDir string
+	// Kubeconfig is the file that says how to reach the API server, to which events are sent. Empty: they are kept here only.
+	Kubeconfig string
+
+	// Unsupported are fields of the configuration that say something and that this version doesn't act upon, Podconfigd those that are
+	// podconfigd's, and Ignored those that are nobody's.
+	Unsupported, Podconfigd, Ignored []string
+	// Warnings are fields that aren't known, or given twice, with file and line.
+	Warnings []string
+}
+
+// Pulls bound the pulling of images.
+type Pulls struct {
+	// Serial is one at a time. The kubelet's default is true, Podstream's false: runtimes have been able to pull side by side for years.
+	Serial bool
+	// MaxParallel is how many at a time; zero means any number.
+	MaxParallel int
+	// QPS and Burst are the rate of pulls: 5 and 10. A rate of zero means no bound.
+	QPS   float32
+	Burst int
+}
+
+// Backoff is a pause that doubles from Base to Max.
+type Backoff struct{ Base, Max time.Duration }
+
+// DeadContainers is how many containers are kept that have ended.
+type DeadContainers struct {
+	// MaxPerContainer is how many of each container of a pod: 1, besides the one that runs. MaxDead is how many in all; below zero: any number.
+	MaxPerContainer, MaxDead int
+	// MinAge is how long each is kept at least.
+	MinAge time.Duration
+}
+
+// supported are the fields of a KubeletConfiguration that become Settings.
+var supported = map[string]bool{
+	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true, "podLogsDir": true, "runtimeRequestTimeout": true, "syncFrequency": true,
+	"serializeImagePulls": true, "maxParallelImagePulls": true, "registryPullQPS": true, "registryBurst": true,
+	"crashLoopBackOff": true, "eventRecordQPS": true, "eventBurst": true,
+}
+
+// Settle makes the Settings of flags, which have been parsed, and of configuration files.
+func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
+	docs, err := kubeletconfig.Parse(files)
+	if err != nil {
+		return nil, err
+	}
+	file, err := kubeletconfig.Merge(docs)
+	if err != nil {
+		return nil, err
+	}
+	s := f.values
+	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
+	for _, name := range file.Podexecd() {
+		if !supported[name] {
+			s.Unsupported = append(s.Unsupported, name)
+		}
+	}
+	f.fromFile(&s, file)
+	if s.ImageEndpoint == "" {
+		s.ImageEndpoint = s.RuntimeEndpoint
+	}
+	if s.PodLogsDir, err = filepath.Abs(s.PodLogsDir); err != nil {
+		return nil, fmt.Errorf("--pod-logs-dir: %w", err)
+	}
+	return &s, errors.Join(f.check(&s, file)...)
+}
+
+// fromFile takes what the file says and no flag does.
+func (f *Flags) fromFile(s *Settings, file *kubeletconfig.Config) {
+	c := &file.KubeletConfiguration
+	take(f.set, "container-runtime-endpoint", &s.RuntimeEndpoint, c.ContainerRuntimeEndpoint)
+	take(f.set, "image-service-endpoint", &s.ImageEndpoint, c.ImageServiceEndpoint)
+	take(f.set, "pod-logs-dir", &s.PodLogsDir, c.PodLogsDir)
+	take(f.set, "runtime-request-timeout", &s.RequestTimeout, c.RuntimeRequestTimeout.Duration)
+	take(f.set, "sync-frequency", &s.SyncFrequency, c.SyncFrequency.Duration)
+	takePointer(f.set, "serialize-image-pulls", &s.Pulls.Serial, c.SerializeImagePulls)
+	if c.MaxParallelImagePulls != nil {
+		takePointer(f.set, "max-parallel-image-pulls", &s.Pulls.MaxParallel, ptr.To(int(*c.MaxParallelImagePulls)))
+	}
+	if c.RegistryPullQPS != nil {
+		takePointer(f.set, "registry-qps", &s.Pulls.QPS, ptr.To(float32(*c.RegistryPullQPS)))
+	}
+	take(f.set, "registry-burst", &s.Pulls.Burst, int(c.RegistryBurst))
+	if c.EventRecordQPS != nil {
+		takePointer(f.set, "event-qps", &s.EventQPS, ptr.To(float32(*c.EventRecordQPS)))
+	}
+	take(f.set, "event-burst", &s.EventBurst, int(c.EventBurst))
+	if longest := c.CrashLoopBackOff.MaxContainerRestartPeriod; longest != nil {
+		takePointer(f.set, "crash-loop-backoff-max", &s.RestartBackoff.Max, &longest.Duration)
+		if !f.set.Changed("crash-loop-backoff-base") {
+			s.RestartBackoff.Base = min(s.RestartBackoff.Base, s.RestartBackoff.Max)
+		}
+	}
+}
+
+// take gives the setting the file's value, unless that is zero or the flag was given.
+func take[T comparable](set *pflag.FlagSet, flag string, setting *T, value T) {
+	var zero T
+	if value != zero && !set.Changed(flag) {
+		*setting = value
+	}
+}
+
+// takePointer is take for a field in which zero means something.
+func takePointer[T any](set *pflag.FlagSet, flag string, setting *T, value *T) {
+	if value != nil && !set.Changed(flag) {
+		*setting = *value
+	}
+}
+
+// check finds settings that can't be meant, each named as it was given: by the flag, or by the file and line of the field.
+func (f *Flags) check(s *Settings, file *kubeletconfig.Config) (mistakes []error) {
+	wrong := func(flag, field, reason string) {
+		if field == "" || f.set.Changed(flag) {
+			mistakes = append(mistakes, fmt.Errorf("--%s: %s", flag, reason))
+			return
+		}
+		mistakes = append(mistakes, file.Mistake(document.Field(strings.Split(field, ".")), reason))
+	}
+	for _, e := range []struct{ flag, field, value string }{
+		{"container-runtime-endpoint", "containerRuntimeEndpoint", s.RuntimeEndpoint},
+		{"image-service-endpoint", "imageServiceEndpoint", s.ImageEndpoint},
+	} {
+		if !strings.HasPrefix(e.value, "unix:///") {
+			wrong(e.flag, e.field, fmt.Sprintf("it is %q; want unix:///path", e.value))
+		}
+	}
+	for _, d := range []struct {
+		flag, field string
+		value       time.Duration
+	}{
+		{"runtime-request-timeout", "runtimeRequestTimeout", s.RequestTimeout}, {"sync-frequency", "syncFrequency", s.SyncFrequency},
+		{"crash-loop-backoff-base", "", s.RestartBackoff.Base}, {"image-pull-backoff-base", "", s.PullBackoff.Base},
+	} {
+		if d.value <= 0 {
+			wrong(d.flag, d.field, "it must be more than zero")
+		}
+	}
+	for _, b := range []struct {
+		flag, field string
+		value       Backoff
+	}{
+		{"crash-loop-backoff-max", "crashLoopBackOff.maxContainerRestartPeriod", s.RestartBackoff}, {"image-pull-backoff-max", "", s.PullBackoff},
+	} {
+		if b.value.Max < b.value.Base {
+			wrong(b.flag, b.field, fmt.Sprintf("it is %v, less than the first pause of %v", b.value.Max, b.value.Base))
+		}
+	}
+	for _, n := range []struct {
+		flag, field string
+		value       float64
+	}{
+		{"max-parallel-image-pulls", "maxParallelImagePulls", float64(s.Pulls.MaxParallel)},
+		{"registry-qps", "registryPullQPS", float64(s.Pulls.QPS)}, {"registry-burst", "registryBurst", float64(s.Pulls.Burst)},
+		{"event-qps", "eventRecordQPS", float64(s.EventQPS)}, {"event-burst", "eventBurst", float64(s.EventBurst)},
+		{"maximum-dead-containers-per-container", "", float64(s.MaxPerContainer)}, {"minimum-container-ttl-duration", "", float64(s.MinAge)},
+	} {
+		if n.value < 0 {
+			wrong(n.flag, n.field, "it must not be less than zero")
+		}
+	}
+	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {
+		wrong("max-parallel-image-pulls", "maxParallelImagePulls", "it can't be more than 1 while images are pulled one at a time")
+	}
+	if (s.CredentialProviderConfig == "") != (s.CredentialProviderBinDir == "") {
+		wrong("image-credential-provider-config", "", "it goes together with --image-credential-provider-bin-dir")
+	}
+	return mistakes
+}

@@ -1,0 +1,115 @@
+package execconfig
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/podstream/podstream/internal/kubeletconfig"
+)
+
+// settle makes the Settings of flags and of one file; an empty text is no file.
+func settle(t *testing.T, text string, args ...string) (*Settings, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("podexecd", pflag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	var f Flags
+	f.AddFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	var files []kubeletconfig.File
+	if text != "" {
+		files = append(files, kubeletconfig.File{Path: "/etc/kubelet.yaml", Data: []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + text)})
+	}
+	return f.Settle(files)
+}
+
+func defaults() Settings {
+	return Settings{
+		RuntimeEndpoint: "unix:///run/containerd/containerd.sock", ImageEndpoint: "unix:///run/containerd/containerd.sock",
+		PodLogsDir: "/var/log/pods", RequestTimeout: 2 * time.Minute, SyncFrequency: time.Minute,
+		Pulls:          Pulls{QPS: 5, Burst: 10},
+		RestartBackoff: Backoff{10 * time.Second, 5 * time.Minute}, PullBackoff: Backoff{10 * time.Second, 5 * time.Minute},
+		EventQPS: 50, EventBurst: 100, DeadContainers: DeadContainers{MaxPerContainer: 1, MaxDead: -1},
+	}
+}
+
+func TestSettle(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		args []string
+		want func(*Settings)
+	}{
+		"nothing said": {want: func(*Settings) {}},
+		"the file": {
+			text: "containerRuntimeEndpoint: unix:///run/crio.sock\nruntimeRequestTimeout: 3m\nsyncFrequency: 30s\nserializeImagePulls: true\n" +
+				"registryPullQPS: 0\nregistryBurst: 3\ncrashLoopBackOff: {maxContainerRestartPeriod: 4s}\neventRecordQPS: 0\npodLogsDir: /logs\n",
+			want: func(s *Settings) {
+				s.RuntimeEndpoint, s.ImageEndpoint, s.RequestTimeout, s.SyncFrequency = "unix:///run/crio.sock", "unix:///run/crio.sock", 3*time.Minute, 30*time.Second
+				s.Pulls = Pulls{Serial: true, Burst: 3}
+				s.RestartBackoff, s.EventQPS, s.PodLogsDir = Backoff{4 * time.Second, 4 * time.Second}, 0, "/logs"
+			},
+		},
+		"flags win, also with their zero": {
+			text: "serializeImagePulls: true\nregistryPullQPS: 7\nimageServiceEndpoint: unix:///file.sock\ncrashLoopBackOff: {maxContainerRestartPeriod: 4s}\n",
+			args: []string{
+				"--serialize-image-pulls=false", "--registry-qps=0", "--image-service-endpoint=unix:///flag.sock",
+				"--crash-loop-backoff-base=2s", "--crash-loop-backoff-max=8s",
+			},
+			want: func(s *Settings) {
+				s.Pulls.QPS, s.ImageEndpoint, s.RestartBackoff = 0, "unix:///flag.sock", Backoff{2 * time.Second, 8 * time.Second}
+			},
+		},
+		"whose fields": {
+			text: "staticPodPath: /m\nmaxPods: 7\nfailSwapOn: false\nhealthzPort: 1\nevictionHard: {memory.available: 5%}\n",
+			want: func(s *Settings) {
+				s.Podconfigd, s.Ignored = []string{"staticPodPath"}, []string{"healthzPort"}
+				s.Unsupported = []string{"maxPods", "evictionHard", "failSwapOn"}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := settle(t, tc.text, tc.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := defaults()
+			tc.want(&want)
+			slices.Sort(got.Unsupported)
+			slices.Sort(want.Unsupported)
+			if diff := cmp.Diff(want, *got); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What can't be meant is named as it was given: by the flag, or by file, line and field.
+func TestSettleRefuses(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		args []string
+		want string
+	}{
+		{args: []string{"--container-runtime-endpoint=/run/x.sock"}, want: `--container-runtime-endpoint: it is "/run/x.sock"; want unix:///path`},
+		{text: "containerRuntimeEndpoint: tcp://x\n", want: "/etc/kubelet.yaml"},
+		{text: "imageServiceEndpoint: x\n", want: `/etc/kubelet.yaml:3: imageServiceEndpoint: it is "x"`},
+		{args: []string{"--crash-loop-backoff-max=1s"}, want: "--crash-loop-backoff-max: it is 1s, less than the first pause of 10s"},
+		{args: []string{"--image-pull-backoff-base=0s"}, want: "--image-pull-backoff-base: it must be more than zero"},
+		{args: []string{"--serialize-image-pulls", "--max-parallel-image-pulls=3"}, want: "it can't be more than 1"},
+		{text: "maxParallelImagePulls: -1\n", want: "maxParallelImagePulls"},
+		{args: []string{"--image-credential-provider-config=/x"}, want: "--image-credential-provider-bin-dir"},
+		{args: []string{"--maximum-dead-containers-per-container=-1"}, want: "--maximum-dead-containers-per-container: it must not be less than zero"},
+		{text: "registryBurst: many\n", want: "registryBurst"},
+	} {
+		if got, err := settle(t, tc.text, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("with %q %q: %+v, %v; want an error with %q", tc.text, tc.args, got, err, tc.want)
+		}
+	}
+}
