@@ -111,6 +111,7 @@ deps: ## Install what tests need of this machine, on Debian and Ubuntu: containe
 .PHONY: test-deps
 test-deps: deps
 	@hack/deps.sh node
+	@hack/deps.sh containerd-1.7
 
 .PHONY: clean
 clean: ## Remove what was built: bin/ and .tools/

@@ -43,8 +43,40 @@ func (s *Server) KillSandbox(id string) error {
 	return nil
 }
 
+// ForgetPod drops the sandboxes and containers of one pod, by the UID in the sandboxes' metadata, without an event. What waits for
+// one of the containers to stop finds it stopped.
+func (s *Server) ForgetPod(uid string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := false
+	for _, b := range s.sandboxes {
+		if b.config.GetMetadata().GetUid() == uid {
+			known = true
+			s.forget(b)
+		}
+	}
+	if !known {
+		return fmt.Errorf("forget pod %s: %w", uid, ErrUnknown)
+	}
+	return nil
+}
+
+// forget needs the lock.
+func (s *Server) forget(b *sandbox) {
+	for _, c := range b.containers {
+		c.release()
+		delete(s.containers, c.id)
+		delete(s.containerNames, c.name)
+	}
+	if b.address.IsValid() {
+		s.addresses.free(b.address)
+	}
+	delete(s.sandboxes, b.id)
+	delete(s.sandboxNames, b.name)
+}
+
 // Forget drops all sandboxes, containers and pulled images, without an event: a runtime whose disk was wiped. What waits for
-// a container to stop finds it stopped. Subscribers and call counts stay.
+// a container to stop finds it stopped. Events that nobody has read yet and call counts stay.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -64,6 +64,34 @@ func TestForget(t *testing.T) {
 	h.sample("c")
 }
 
+// ForgetPod drops what there is of one pod, and its names and address are free; another pod stays as it is.
+func TestForgetPod(t *testing.T) {
+	h := start(t, Config{})
+	stays := h.sample("stays")
+	id := h.sample("goes", "ignore-term")
+	done := h.stopping(t.Context(), id, 3600)
+	h.waitTimer(time.Hour)
+	if err := h.ForgetPod("uid-goes"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("StopContainer: %v", err)
+	}
+	if _, err := h.runtime.ContainerStatus(t.Context(), id, false); status.Code(err) != codes.NotFound {
+		t.Errorf("container: %v", err)
+	}
+	if err := h.ForgetPod("uid-goes"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("again: %v", err)
+	}
+	if s := h.status(stays); s.GetState() != running {
+		t.Errorf("the other pod's container is %v", s.GetState())
+	}
+	h.sample("goes")
+	if n := len(h.addresses.used); n != 2 {
+		t.Errorf("%d addresses are in use", n)
+	}
+}
+
 // A fault fails the call that it is for, before it has done anything. Failed calls are counted too.
 func TestFault(t *testing.T) {
 	h := start(t, Config{Fault: func(_ context.Context, method string, req any) error {

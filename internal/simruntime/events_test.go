@@ -2,6 +2,7 @@ package simruntime
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,27 +13,26 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// watch subscribes, and returns once the runtime listens.
+const (
+	eventCreated = runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT
+	eventStarted = runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT
+	eventStopped = runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT
+	eventDeleted = runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT
+)
+
+// watch reads the events until the test ends.
 func (h *harness) watch() <-chan *runtimeapi.ContainerEventResponse {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	events := make(chan *runtimeapi.ContainerEventResponse, 100)
-	subscribed, done := make(chan error, 1), make(chan error, 1)
-	go func() {
-		done <- h.runtime.GetContainerEvents(ctx, events, func(stream runtimeapi.RuntimeService_GetContainerEventsClient) {
-			_, err := stream.Header()
-			subscribed <- err
-		})
-	}()
+	done := make(chan error, 1)
+	go func() { done <- h.runtime.GetContainerEvents(ctx, events, nil) }()
 	h.t.Cleanup(func() {
 		cancel()
 		if err := <-done; status.Code(err) != codes.Canceled {
 			h.t.Errorf("GetContainerEvents: %v", err)
 		}
 	})
-	if err := <-subscribed; err != nil {
-		h.t.Fatal(err)
-	}
 	return events
 }
 
@@ -50,7 +50,8 @@ func (h *harness) told(e *runtimeapi.ContainerEventResponse, names map[string]st
 	return strings.Join(append(words, states...), " ")
 }
 
-// Each change is told with the state of the whole pod after it. A container that couldn't start is told of by nobody.
+// Each change is told with the state of the whole pod after it, but for the last one. A container that couldn't start is told of
+// by nobody.
 func TestEvents(t *testing.T) {
 	h := start(t, Config{})
 	events := h.watch()
@@ -85,7 +86,7 @@ func TestEvents(t *testing.T) {
 		"bad DELETED READY c=EXITED",
 		"pod STOPPED NOTREADY c=EXITED",
 		"c DELETED NOTREADY",
-		"pod DELETED NOTREADY",
+		"pod DELETED",
 	} {
 		if got := h.told(<-events, names); got != want {
 			t.Errorf("told %q, want %q", got, want)
@@ -93,18 +94,108 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What happens before a subscription isn't told in it, and all subscribers are told.
-func TestEventsToSubscribers(t *testing.T) {
+// What nobody has read waits for the next reader, though not without end, and each event has one reader only.
+func TestEventsWait(t *testing.T) {
 	h := start(t, Config{})
-	c := h.sample("c")
+	sandbox, pod := h.pod("p")
+	for range eventBuffer { // two fewer would fit
+		id := h.create(sandbox, pod, containerConfig("c"))
+		if err := h.runtime.RemoveContainer(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts := make(map[runtimeapi.ContainerEventType]int)
 	first, second := h.watch(), h.watch()
-	if err := h.runtime.StopContainer(t.Context(), c, 10); err != nil {
+	for range eventBuffer {
+		var event *runtimeapi.ContainerEventResponse
+		select {
+		case event = <-first:
+		case event = <-second:
+		}
+		counts[event.GetContainerEventType()]++
+	}
+	if created, deleted := counts[eventCreated], counts[eventDeleted]; created != eventBuffer/2 || deleted != eventBuffer/2-1 {
+		t.Errorf("told of %d creations and %d deletions", created, deleted)
+	}
+	if n := len(h.events); n > 0 {
+		t.Errorf("%d more events", n)
+	}
+}
+
+// The fault decides what is told of an event.
+func TestEventFault(t *testing.T) {
+	var lost []*runtimeapi.ContainerEventResponse
+	h := start(t, Config{EventFault: func(event *runtimeapi.ContainerEventResponse) []*runtimeapi.ContainerEventResponse {
+		switch event.GetContainerEventType() {
+		case eventCreated:
+			lost = append(lost, event)
+			return nil
+		case eventStopped:
+			return append([]*runtimeapi.ContainerEventResponse{event, event}, lost...)
+		default:
+			return []*runtimeapi.ContainerEventResponse{event}
+		}
+	}})
+	h.sample("c", "exit", "0")
+	events := h.watch()
+	for _, want := range []runtimeapi.ContainerEventType{eventStarted, eventStarted, eventStopped, eventStopped, eventCreated, eventCreated} {
+		if event := <-events; event.GetContainerEventType() != want {
+			t.Errorf("told %v, want %v", event.GetContainerEventType(), want)
+		}
+	}
+}
+
+// Of many events some are lost, some are told twice, and some late.
+func TestUnreliableEvents(t *testing.T) {
+	fault := UnreliableEvents(rand.New(rand.NewPCG(1, 1)))
+	told := make(map[int64]int)
+	var last int64
+	late := 0
+	const n = 1000
+	for i := range int64(n) {
+		for _, event := range fault(&runtimeapi.ContainerEventResponse{CreatedAt: i}) {
+			told[event.GetCreatedAt()]++
+			if event.GetCreatedAt() < last {
+				late++
+			}
+			last = event.GetCreatedAt()
+		}
+	}
+	doubled := 0
+	for _, times := range told {
+		doubled += times - 1
+	}
+	for name, count := range map[string]int{"lost": n - len(told), "doubled": doubled, "late": late} {
+		if count < n/8 || count > n/2 {
+			t.Errorf("%d of %d events were %s", count, n, name)
+		}
+	}
+}
+
+// A stream that breaks can be opened again, and goes on where the first one ended.
+func TestBreakEvents(t *testing.T) {
+	h := start(t, Config{})
+	events, done := make(chan *runtimeapi.ContainerEventResponse, 10), make(chan error, 1)
+	open := func() { done <- h.runtime.GetContainerEvents(t.Context(), events, nil) }
+	go open()
+	sandbox, _ := h.pod("p")
+	for range 2 { // only now the stream is sure to be open
+		<-events
+	}
+	h.BreakEvents()
+	if err := <-done; status.Code(err) != codes.Unavailable {
+		t.Errorf("GetContainerEvents: %v", err)
+	}
+	if err := h.KillSandbox(sandbox); err != nil {
 		t.Fatal(err)
 	}
-	for _, events := range []<-chan *runtimeapi.ContainerEventResponse{first, second} {
-		if got := h.told(<-events, map[string]string{c: "c"}); got != "c STOPPED READY c=EXITED" {
-			t.Errorf("told %q", got)
-		}
+	go open()
+	if event := <-events; event.GetContainerEventType() != eventStopped {
+		t.Errorf("told %v", event)
+	}
+	h.BreakEvents()
+	if err := <-done; status.Code(err) != codes.Unavailable {
+		t.Errorf("GetContainerEvents: %v", err)
 	}
 }
 

@@ -2,7 +2,9 @@ package simruntime
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,31 +21,56 @@ func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncR
 		return nil, err
 	}
 	timeout := time.Duration(req.GetTimeout()) * time.Second
-	timesOut := timeout > 0 && (p.runsOn || p.lifetime > timeout)
-	var over <-chan time.Time // never, if the process runs on and has no timeout
+	left := timeout
+	for {
+		takes, forever, timesOut := p.lifetime, p.runsOn, false
+		if timeout > 0 && (forever || takes > left) {
+			takes, forever, timesOut = left, false, true
+		}
+		switch err := s.pass(ctx, exited, takes, forever); {
+		case errors.Is(err, ErrNotRunning): // with the container, all of its processes have ended
+			return execResult(p, exitKilled), nil
+		case err != nil:
+			return nil, ended(err)
+		case timesOut:
+			return nil, status.Errorf(codes.DeadlineExceeded, "failed to exec in container: timeout %v exceeded: %v", timeout, context.DeadlineExceeded)
+		case p.next == nil:
+			return execResult(p, p.exitCode), nil
+		}
+		left -= takes
+		p = s.goOnExec(p)
+	}
+}
+
+// pass lets a process's time pass: nil when it is over, ErrNotRunning when the container has ended, or ctx's error.
+func (s *Server) pass(ctx context.Context, exited <-chan struct{}, takes time.Duration, forever bool) error {
+	var over <-chan time.Time // never
 	switch {
-	case timesOut:
-		timer := s.clock.NewTimer(timeout)
+	case forever:
+	case takes == 0:
+		return nil
+	default:
+		timer := s.clock.NewTimer(takes)
 		defer timer.Stop()
 		over = timer.C()
-	case !p.runsOn && p.lifetime > 0:
-		timer := s.clock.NewTimer(p.lifetime)
-		defer timer.Stop()
-		over = timer.C()
-	case !p.runsOn:
-		return execResult(p, p.exitCode), nil
 	}
 	select {
 	case <-ctx.Done():
-		return nil, ended(ctx.Err())
-	case <-exited: // and with the container, all of its processes
-		return execResult(p, exitKilled), nil
+		return ctx.Err()
+	case <-exited:
+		return ErrNotRunning
 	case <-over:
+		return nil
 	}
-	if timesOut {
-		return nil, status.Errorf(codes.DeadlineExceeded, "failed to exec in container: timeout %v exceeded: %v", timeout, context.DeadlineExceeded)
-	}
-	return execResult(p, p.exitCode), nil
+}
+
+// goOnExec is what the process p of an exec goes on as after its lifetime; what p printed stands before.
+func (s *Server) goOnExec(p process) process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := p.next()
+	q.stdout, q.stderr = slices.Concat(p.stdout, q.stdout), slices.Concat(p.stderr, q.stderr)
+	return q
 }
 
 // startExec returns what the command does, and what is closed when its container ends.

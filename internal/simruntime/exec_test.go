@@ -26,6 +26,12 @@ func TestExecSync(t *testing.T) {
 		{cmd: []string{"/sample", "cat", "/ready"}, stderr: "sample: open /ready: no such file or directory\n", code: 1},
 		{cmd: []string{"/sample", "write", "/ready", "yes"}},
 		{cmd: []string{"/sample", "cat", "/ready"}, stdout: "yes\n"},
+		{cmd: []string{"/sample", "seq", "append", "/log", "a", ";", "append", "/log", "b", ";", "cat", "/log", ";", "exit", "4"}, stdout: "a\nb\n", code: 4},
+		{cmd: []string{"/sample", "fail-once", "/once", "5"}, code: 5},
+		{cmd: []string{"/sample", "fail-once", "/once", "5"}},
+		{cmd: []string{"/sample", "exists", "/once"}},
+		{cmd: []string{"/sample", "remove", "/once"}},
+		{cmd: []string{"/sample", "exists", "/once"}, stderr: "sample: stat /once: no such file or directory\n", code: 1},
 		{cmd: []string{"/sample", "dance"}, stderr: "sample: unknown command \"dance\"\n", code: 2},
 	} {
 		stdout, stderr, err := h.runtime.ExecSync(t.Context(), id, test.cmd, time.Minute)
@@ -84,6 +90,39 @@ func TestExecSyncTimeout(t *testing.T) {
 				t.Errorf("ExecSync: %v, want %v", err, test.code)
 			}
 		})
+	}
+}
+
+// The timeout is for all commands of a sequence, and what they print is one output.
+func TestExecSyncSequence(t *testing.T) {
+	h := start(t, Config{})
+	id := h.sample("c")
+	for _, test := range []struct {
+		last   string
+		stdout string
+		err    string
+	}{
+		{last: "2", stdout: "one\ntwo\n"},
+		{last: "3", err: "timed out"},
+	} {
+		type result struct {
+			stdout []byte
+			err    error
+		}
+		done := make(chan result, 1)
+		go func() {
+			stdout, _, err := h.runtime.ExecSync(t.Context(), id, []string{"/sample", "seq", "write", "/x", "one\n", ";", "cat", "/x", ";",
+				"sleep", "3", ";", "write", "/x", "two\n", ";", "cat", "/x", ";", "sleep", test.last}, 5*time.Second)
+			done <- result{stdout, err}
+		}()
+		h.waitTimer(3 * time.Second)
+		h.clock.Step(3 * time.Second)
+		h.waitTimer(2 * time.Second) // what is left, or what it takes
+		h.clock.Step(2 * time.Second)
+		got := <-done
+		if string(got.stdout) != test.stdout || (got.err == nil) != (test.err == "") || got.err != nil && !strings.Contains(got.err.Error(), test.err) {
+			t.Errorf("the last takes %s s: %q, %v", test.last, got.stdout, got.err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -55,18 +56,74 @@ func (f *files) read(name string) ([]byte, error) {
 	return content, nil
 }
 
+func (f *files) stat(name string) error {
+	clean := path.Clean("/" + name)
+	if m, host := f.mounted(clean); m != nil {
+		_, err := os.Stat(host)
+		return inContainer(err, name)
+	}
+	if _, ok := f.layer[clean]; !ok {
+		return &fs.PathError{Op: "stat", Path: name, Err: syscall.ENOENT}
+	}
+	return nil
+}
+
 // write makes or replaces a file. In the container's own layer every directory exists.
 func (f *files) write(name, text string) error {
+	return f.open(name, os.O_TRUNC, text)
+}
+
+// append adds to a file, and makes it if need be.
+func (f *files) append(name, text string) error {
+	return f.open(name, os.O_APPEND, text)
+}
+
+// create makes an empty file. It is an error, fs.ErrExist, if there is one.
+func (f *files) create(name string) error {
+	return f.open(name, os.O_EXCL, "")
+}
+
+// open writes text to a file, which is made if need be. flag is how else to open it.
+func (f *files) open(name string, flag int, text string) error {
 	clean := path.Clean("/" + name)
 	m, host := f.mounted(clean)
-	switch {
-	case m == nil:
-		f.layer[clean] = []byte(text)
-		return nil
-	case m.GetReadonly():
+	if m != nil && m.GetReadonly() {
 		return &fs.PathError{Op: "open", Path: name, Err: syscall.EROFS}
 	}
-	return inContainer(os.WriteFile(host, []byte(text), 0o644), name)
+	if m != nil {
+		file, err := os.OpenFile(host, os.O_WRONLY|os.O_CREATE|flag, 0o644)
+		if err != nil {
+			return inContainer(err, name)
+		}
+		_, err = file.WriteString(text)
+		return inContainer(errors.Join(err, file.Close()), name)
+	}
+	content, exists := f.layer[clean]
+	switch {
+	case exists && flag == os.O_EXCL:
+		return &fs.PathError{Op: "open", Path: name, Err: syscall.EEXIST}
+	case flag == os.O_APPEND:
+		f.layer[clean] = slices.Concat(content, []byte(text))
+	default:
+		f.layer[clean] = []byte(text)
+	}
+	return nil
+}
+
+func (f *files) remove(name string) error {
+	clean := path.Clean("/" + name)
+	m, host := f.mounted(clean)
+	if m != nil && m.GetReadonly() {
+		return &fs.PathError{Op: "remove", Path: name, Err: syscall.EROFS}
+	}
+	if m != nil {
+		return inContainer(os.Remove(host), name)
+	}
+	if _, ok := f.layer[clean]; !ok {
+		return &fs.PathError{Op: "remove", Path: name, Err: syscall.ENOENT}
+	}
+	delete(f.layer, clean)
+	return nil
 }
 
 // inContainer names the file as the container knows it.

@@ -62,6 +62,48 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// Every change of a file does the same in a mount and in the container's own layer.
+func TestFilesChange(t *testing.T) {
+	f := newFiles([]*runtimeapi.Mount{
+		{ContainerPath: "/data", HostPath: t.TempDir()},
+		{ContainerPath: "/config", HostPath: t.TempDir(), Readonly: true},
+	})
+	for _, name := range []string{"/data/file", "/file"} {
+		for i, step := range []struct {
+			err  error
+			want error
+		}{
+			{f.stat(name), syscall.ENOENT},
+			{f.remove(name), syscall.ENOENT},
+			{f.append(name, "one"), nil},
+			{f.create(name), syscall.EEXIST},
+			{f.append(name, " two"), nil},
+			{f.stat(name), nil},
+		} {
+			if !errors.Is(step.err, step.want) {
+				t.Errorf("%s, step %d: %v, want %v", name, i, step.err, step.want)
+			}
+		}
+		if content, err := f.read(name); err != nil || string(content) != "one two" {
+			t.Errorf("%s: %q, %v", name, content, err)
+		}
+		if err := errors.Join(f.write(name, "x"), f.remove(name), f.create(name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if content, err := f.read(name); err != nil || len(content) > 0 {
+			t.Errorf("%s: %q, %v", name, content, err)
+		}
+	}
+	for _, err := range []error{f.append("/config/x", "x"), f.create("/config/x"), f.remove("/config/x")} {
+		if !errors.Is(err, syscall.EROFS) {
+			t.Errorf("in a read-only mount: %v", err)
+		}
+	}
+	if err := f.stat("/config"); err != nil {
+		t.Errorf("a mounted directory: %v", err)
+	}
+}
+
 func second(_ []byte, err error) error { return err }
 
 // Logs are in the CRI format; a long line comes in pieces, of which the last is marked full.

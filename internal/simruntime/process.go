@@ -49,11 +49,17 @@ func (s *Server) start(c *container) error {
 		return fmt.Errorf("failed to create containerd task: failed to create shim task: OCI runtime create failed: "+
 			"runc create failed: unable to start container process: %w", err)
 	}
-	c.process = p
 	c.state, c.startedAt = runtimeapi.ContainerState_CONTAINER_RUNNING, s.clock.Now().UnixNano()
+	s.emit(c.id, c.sandbox, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+	s.goOn(c, p)
+	return nil
+}
+
+// goOn lets p be the container's process, from its start or from where another one has brought it. It needs the lock.
+func (s *Server) goOn(c *container, p process) {
+	c.process = p
 	s.print(c, runtimeapi.Stdout, p.stdout...)
 	s.print(c, runtimeapi.Stderr, p.stderr...)
-	s.emit(c.id, c.sandbox, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
 	switch {
 	case p.oomKilled:
 		s.exit(c, p.exitCode, "OOMKilled")
@@ -61,21 +67,30 @@ func (s *Server) start(c *container) error {
 	case p.lifetime == 0:
 		s.exit(c, p.exitCode, "")
 	default:
-		s.exitAfter(c, s.clock.NewTimer(p.lifetime))
+		s.liveFor(c, p, s.clock.NewTimer(p.lifetime))
 	}
-	return nil
 }
 
-// exitAfter lets the container's process come to its end when the timer fires. It needs the lock.
-func (s *Server) exitAfter(c *container, timer clock.Timer) {
+// liveFor lets the container's process p come to the end of its lifetime when the timer fires. It needs the lock.
+func (s *Server) liveFor(c *container, p process, timer clock.Timer) {
 	s.lifetimes.Go(func() {
 		defer timer.Stop()
 		select {
 		case <-c.exited:
+			return
 		case <-timer.C():
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.exit(c, c.process.exitCode, "")
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		select {
+		case <-c.exited: // at the same moment
+			return
+		default:
+		}
+		if p.next != nil {
+			s.goOn(c, p.next())
+		} else {
+			s.exit(c, p.exitCode, "")
 		}
 	})
 }
@@ -119,11 +134,14 @@ func (s *Server) kill(c *container) {
 
 // terminate is SIGTERM, to a container that runs. It needs the lock.
 func (s *Server) terminate(c *container) {
-	if c.process.ignoresTerm {
+	switch {
+	case c.process.ignoresTerm:
 		s.print(c, runtimeapi.Stdout, "ignored a signal")
-		return
+	case c.process.onTerm != nil:
+		s.goOn(c, c.process.onTerm())
+	default:
+		s.exit(c, c.process.termCode, "")
 	}
-	s.exit(c, c.process.termCode, "")
 }
 
 // StopContainer sends SIGTERM, waits for the timeout, and kills; with no timeout it kills at once. A container that doesn't

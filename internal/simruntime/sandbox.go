@@ -147,7 +147,7 @@ func (s *runtimeService) RemovePodSandbox(_ context.Context, req *runtimeapi.Rem
 	for _, c := range b.containers {
 		s.remove(c)
 	}
-	s.emit(b.id, b, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
+	s.emit(b.id, nil, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 	delete(s.sandboxes, b.id)
 	delete(s.sandboxNames, b.name)
 	return &runtimeapi.RemovePodSandboxResponse{}, nil

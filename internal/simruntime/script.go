@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -30,10 +28,13 @@ type process struct {
 	runsOn   bool
 	lifetime time.Duration
 	exitCode int32
+	// next is what it goes on as after its lifetime, instead of ending. It is to be called with the lock. Nil: it ends.
+	next func() process
 	// oomKilled is set if the kernel ends it at once for the memory that it takes.
 	oomKilled bool
-	// ignoresTerm is set if SIGTERM doesn't end it; else it ends it with termCode.
+	// ignoresTerm is set if SIGTERM doesn't end it; else it goes on as onTerm says, or, if that is nil, ends with termCode.
 	ignoresTerm bool
+	onTerm      func() process // to be called with the lock
 	termCode    int32
 }
 
@@ -67,21 +68,37 @@ type script struct {
 
 // scripts are the subcommands of the sample program, and do what they do there as far as CRI shows it. One is the
 // simulation's own: fail-start, as which no program exists.
-var scripts = map[string]script{
-	"sleep":       {0, 1, playSleep},
-	"exit":        {1, 2, playExit},
-	"print":       {1, -1, playPrint},
-	"env":         {0, 0, playEnv},
-	"serve":       {0, 1, playServe},
-	"ignore-term": {0, 0, playIgnoreTerm},
-	"write":       {2, 2, playWrite},
-	"cat":         {1, 1, playCat},
-	"hog":         {1, 1, playHog},
-	"pause":       {0, 0, playPause},
+func scripts() map[string]script {
+	return map[string]script{
+		"seq": {1, -1, playSeq},
+
+		"sleep":       {0, 1, playSleep},
+		"exit":        {1, 2, playExit},
+		"print":       {1, -1, playPrint},
+		"env":         {0, 0, playEnv},
+		"ignore-term": {0, 0, playIgnoreTerm},
+		"on-term":     {2, 4, playOnTerm},
+		"hog":         {1, 1, playHog},
+		"pause":       {0, 0, playPause},
+
+		"write":     {2, 2, playWrite},
+		"append":    {2, 2, playAppend},
+		"cat":       {1, 1, playCat},
+		"exists":    {1, 1, playExists},
+		"remove":    {1, 1, playRemove},
+		"fail-once": {2, 2, playFailOnce},
+		"message":   {3, 3, playMessage},
+
+		"serve":       {0, 4, playServe},
+		"grpc-health": {2, 3, playGRPCHealth},
+
+		"stdin": {0, 0, playStdin},
+		"tty":   {0, 1, playTTY},
+	}
 }
 
-// play tells what the command line does in the world; a "write" is done by then. The error is the low-level runtime's for a
-// program that doesn't exist.
+// play tells what the command line does in the world; what it does to files at once is done by then, so it needs the lock. The
+// error is the low-level runtime's for a program that doesn't exist.
 func play(argv []string, w world) (process, error) {
 	if len(argv) == 0 {
 		return process{}, errors.New("no command specified: unknown")
@@ -93,20 +110,46 @@ func play(argv []string, w world) (process, error) {
 	if missing != program {
 		return process{}, fmt.Errorf("exec: %q: executable file not found in $PATH: unknown", missing)
 	}
-	if len(argv) == 1 {
-		return misused("no command"), nil
+	return playCommand(w, argv[1:]), nil
+}
+
+// playCommand plays a subcommand of program.
+func playCommand(w world, args []string) process {
+	if len(args) == 0 {
+		return misused("no command")
 	}
-	name, args := argv[1], argv[2:]
-	s, ok := scripts[name]
+	name, args := args[0], args[1:]
+	s, ok := scripts()[name]
 	switch {
 	case !ok:
-		return misused(fmt.Sprintf("unknown command %q", name)), nil
+		return misused(fmt.Sprintf("unknown command %q", name))
 	case len(args) < s.minArgs:
-		return misused(name + ": too few arguments"), nil
+		return misused(name + ": too few arguments")
 	case s.maxArgs >= 0 && len(args) > s.maxArgs:
-		return misused(name + ": too many arguments"), nil
+		return misused(name + ": too many arguments")
 	}
-	return s.run(w, args), nil
+	return s.run(w, args)
+}
+
+// playSeq plays the commands up to the first that fails, runs on, or takes its time; after that it goes on with the rest.
+func playSeq(w world, args []string) process {
+	end := slices.Index(args, ";")
+	if end < 0 {
+		return playCommand(w, args)
+	}
+	p := playCommand(w, args[:end])
+	rest := func() process { return playSeq(w, args[end+1:]) }
+	switch {
+	case p.runsOn || p.exitCode != 0:
+		return p
+	case p.lifetime > 0:
+		p.next = rest
+		return p
+	default:
+		q := rest()
+		q.stdout, q.stderr = slices.Concat(p.stdout, q.stdout), slices.Concat(p.stderr, q.stderr)
+		return q
+	}
 }
 
 func misused(why string) process {
@@ -120,93 +163,4 @@ func failed(err error) process {
 // staying prints the lines and runs on until SIGTERM.
 func staying(stdout ...string) process {
 	return process{stdout: stdout, runsOn: true, termCode: exitTerminated}
-}
-
-func playSleep(_ world, args []string) process {
-	if len(args) == 0 {
-		return staying()
-	}
-	duration, err := parseDuration(args[0])
-	if err != nil {
-		return misused("sleep: " + err.Error())
-	}
-	return process{lifetime: duration, termCode: exitTerminated}
-}
-
-func playExit(_ world, args []string) process {
-	code, err := strconv.ParseUint(args[0], 10, 8)
-	if err != nil {
-		return misused("exit: the code must be a number from 0 to 255")
-	}
-	p := process{exitCode: int32(code), termCode: exitTerminated}
-	if len(args) == 2 {
-		if p.lifetime, err = parseDuration(args[1]); err != nil {
-			return misused("exit: " + err.Error())
-		}
-	}
-	return p
-}
-
-func playPrint(_ world, args []string) process {
-	return staying(strings.Split(strings.Join(args, " "), "\n")...)
-}
-
-func playEnv(w world, _ []string) process {
-	return staying(slices.Sorted(slices.Values(w.env))...)
-}
-
-// playServe listens nowhere: there is no network behind a sandbox's address.
-func playServe(w world, args []string) process {
-	line := fmt.Sprintf("serving args=%q host=%s pid=1", args, w.hostname)
-	if len(args) == 1 {
-		line += " address=" + args[0]
-	}
-	return staying(line)
-}
-
-func playIgnoreTerm(world, []string) process {
-	return process{runsOn: true, ignoresTerm: true}
-}
-
-func playWrite(w world, args []string) process {
-	if err := w.files.write(args[0], args[1]); err != nil {
-		return failed(err)
-	}
-	return process{}
-}
-
-func playCat(w world, args []string) process {
-	content, err := w.files.read(args[0])
-	if err != nil {
-		return failed(err)
-	}
-	if len(content) == 0 {
-		return process{}
-	}
-	return process{stdout: strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")}
-}
-
-func playHog(w world, args []string) process {
-	mib, err := strconv.ParseUint(args[0], 10, 20)
-	if err != nil {
-		return misused("hog: MIB must be a whole number")
-	}
-	if w.memoryLimit > 0 && int64(mib)<<20 > w.memoryLimit {
-		return process{oomKilled: true, exitCode: exitKilled}
-	}
-	return staying(fmt.Sprintf("holding %d MiB", mib))
-}
-
-func playPause(world, []string) process { return process{runsOn: true} }
-
-// parseDuration also takes bare seconds, as the sleep of a shell does.
-func parseDuration(text string) (time.Duration, error) {
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second, nil
-	}
-	duration, err := time.ParseDuration(text)
-	if err != nil || duration < 0 {
-		return 0, fmt.Errorf("%q is not a duration", text)
-	}
-	return duration, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -27,9 +28,10 @@ func TestScriptsAreTheSampleProgram(t *testing.T) {
 
 // What ends prints the same and ends with the same code.
 func testScriptsThatEnd(t *testing.T, sample string) {
+	// The simulated program finds a directory of its own by the same path.
 	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
-	w := world{files: newFiles([]*runtimeapi.Mount{{ContainerPath: dir, HostPath: dir}})}
+	file, once, nowhere := filepath.Join(dir, "file"), filepath.Join(dir, "once"), filepath.Join(dir, "no", "such", "file")
+	w := world{files: newFiles([]*runtimeapi.Mount{{ContainerPath: dir, HostPath: t.TempDir()}})}
 	for _, args := range [][]string{
 		{},
 		{"dance"},
@@ -48,7 +50,41 @@ func testScriptsThatEnd(t *testing.T, sample string) {
 		{"cat", file},
 		{"write", file, "one\ntwo\n"},
 		{"cat", file},
-		{"write", filepath.Join(dir, "no", "such", "file"), "x"},
+		{"write", nowhere, "x"},
+		{"exists", file},
+		{"exists", nowhere},
+		{"append", file, "three"},
+		{"append", nowhere, "x"},
+		{"cat", file},
+		{"remove", file},
+		{"remove", file},
+		{"append", file, "anew"},
+		{"cat", file},
+		{"fail-once", once, "256"},
+		{"fail-once", nowhere, "3"},
+		{"fail-once", once, "3"},
+		{"fail-once", once, "3"},
+		{"message", file, "why\n", "4"},
+		{"message", file, "why", "x"},
+		{"message", nowhere, "why", "4"},
+		{"cat", file},
+		{"seq", "cat", file, ";", "append", file, "z", ";", "cat", file, ";", "exit", "3", ";", "cat", file},
+		{"seq", "exit", "0", "0", ";", "dance"},
+		{"seq", "exit", "0", ";"},
+		{"seq", "exit", "7"},
+		{"seq"},
+		{"on-term", file},
+		{"on-term", file, "x", "soon"},
+		{"on-term", file, "x", "1s", "256"},
+		{"serve", "--redy=x"},
+		{"serve", "--ready"},
+		{"serve", ":0", ":1"},
+		{"serve", ":0", "--ready=a", "--live=b", "--start=c", "more"},
+		{"grpc-health", ":0"},
+		{"stdin"},
+		{"stdin", "x"},
+		{"tty"},
+		{"tty", "80x24"},
 		{"hog", "much"},
 		{"pause", "x"},
 	} {
@@ -78,8 +114,14 @@ func testScriptsThatEnd(t *testing.T, sample string) {
 
 // What runs on prints the same first line and ends alike on SIGTERM.
 func testScriptsThatRunOn(t *testing.T, sample string) {
-	for _, args := range [][]string{{"print", "one", "two"}, {"hog", "1"}, {"serve"}} {
-		t.Run(args[0], func(t *testing.T) {
+	for _, args := range [][]string{
+		{"print", "one", "two"},
+		{"hog", "1"},
+		{"serve"},
+		{"serve", "--ready=/ready"},
+		{"seq", "exit", "0", ";", "print", "three"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			cmd := exec.Command(sample, args...)
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
@@ -128,5 +170,85 @@ func TestArgv(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("argv(%q, %q) = %q, want %q", test.command, test.args, got, test.want)
 		}
+	}
+}
+
+// A sequence goes on after a command that takes its time, until one fails.
+func TestSequence(t *testing.T) {
+	h := start(t, Config{})
+	sandbox, pod := h.pod("p")
+	shared := t.TempDir()
+	run := func(name string, args ...string) string {
+		config := containerConfig(name, args...)
+		config.Mounts = []*runtimeapi.Mount{{ContainerPath: "/shared", HostPath: shared}}
+		return h.run(sandbox, pod, config)
+	}
+	ends := run("ends", "seq", "append", "/shared/log", "a", ";", "exit", "0", "5s", ";", "append", "/shared/log", "b", ";",
+		"sleep", "6s", ";", "cat", "/shared/log", ";", "exit", "3")
+	stays := run("stays", "seq", "sleep", "5s", ";", "serve")
+	stopped := run("stopped", "seq", "sleep", "1h", ";", "remove", "/shared/log")
+	for _, id := range []string{ends, stays, stopped} {
+		if s := h.status(id); s.GetState() != running {
+			t.Errorf("container is %v", s)
+		}
+	}
+	h.clock.Step(5 * time.Second)
+	h.waitTimer(6 * time.Second)
+	if err := h.runtime.StopContainer(t.Context(), stopped, 30); err != nil {
+		t.Fatal(err)
+	}
+	h.wantExit(stopped, 143, "Error")
+	h.clock.Step(6 * time.Second)
+	h.waitExit(ends)
+	h.wantExit(ends, 3, "Error")
+	if log := h.logs("ends"); log != "stdout F a\nstdout F b\n" {
+		t.Errorf("log %q", log)
+	}
+	if err := h.runtime.StopContainer(t.Context(), stays, 30); err != nil {
+		t.Fatal(err)
+	}
+	if log := h.logs("stays"); !strings.HasPrefix(log, "stdout F serving") {
+		t.Errorf("log %q", log)
+	}
+}
+
+// On SIGTERM on-term tells of it at once, and takes its time to end, of which SIGKILL may cut off the rest.
+func TestOnTerm(t *testing.T) {
+	h := start(t, Config{})
+	shared := t.TempDir()
+	run := func(name string, args ...string) string {
+		sandbox, pod := h.pod(name)
+		config := containerConfig(name, args...)
+		config.Mounts = []*runtimeapi.Mount{{ContainerPath: "/shared", HostPath: shared}}
+		return h.run(sandbox, pod, config)
+	}
+	at := run("at", "on-term", "/shared/log", "at once")
+	slow := run("slow", "seq", "write", "/x", "x", ";", "on-term", "/shared/log", "slow", "10s", "0")
+	killed := run("killed", "on-term", "/shared/log", "killed", "1h")
+	failing := run("failing", "on-term", "/shared/no/such/file", "x")
+	if err := h.runtime.StopContainer(t.Context(), at, 30); err != nil {
+		t.Fatal(err)
+	}
+	h.wantExit(at, 143, "Error")
+	if err := h.runtime.StopContainer(t.Context(), failing, 30); err != nil {
+		t.Fatal(err)
+	}
+	h.wantExit(failing, 1, "Error")
+	call := h.stopping(t.Context(), slow, 30)
+	h.waitTimer(10 * time.Second)
+	h.clock.Step(10 * time.Second)
+	if err := <-call; err != nil {
+		t.Error(err)
+	}
+	h.wantExit(slow, 0, "Completed")
+	call = h.stopping(t.Context(), killed, 30)
+	h.waitTimer(time.Hour)
+	h.clock.Step(30 * time.Second)
+	if err := <-call; err != nil {
+		t.Error(err)
+	}
+	h.wantExit(killed, 137, "Error")
+	if content, err := os.ReadFile(filepath.Join(shared, "log")); err != nil || string(content) != "at once\nslow\nkilled\n" {
+		t.Errorf("told %q, %v", content, err)
 	}
 }

@@ -38,6 +38,9 @@ type Config struct {
 	// with the error that it returns, having done nothing; a fault that blocks until ctx ends is a runtime that hangs. The
 	// request is nil for the calls that stream. Nil: no faults.
 	Fault func(ctx context.Context, method string, req any) error
+	// EventFault is called with each event, and returns what is told instead: nothing if the event is lost, the same one twice,
+	// or, later, one that it had kept back. Calls come one at a time, and must not call the Server. Nil: no faults.
+	EventFault func(*runtimeapi.ContainerEventResponse) []*runtimeapi.ContainerEventResponse
 	// Clock is the time of everything. Nil: the real one.
 	Clock clock.Clock
 	// Logger gets a line an RPC, at debug level. Nil discards.
@@ -55,6 +58,9 @@ type Server struct {
 	// lifetimes are the goroutines that end containers whose time is up.
 	lifetimes sync.WaitGroup
 
+	// events are those that nobody has read yet.
+	events chan *runtimeapi.ContainerEventResponse
+
 	mu                           sync.Mutex
 	calls                        map[string]int
 	sandboxes                    map[string]*sandbox
@@ -62,7 +68,7 @@ type Server struct {
 	sandboxNames, containerNames names
 	addresses                    addresses
 	images                       imageStore
-	subscribers                  map[chan *runtimeapi.ContainerEventResponse]struct{}
+	eventsBroken                 chan struct{} // closed, and replaced, by BreakEvents
 }
 
 // New returns a Server with no sandboxes that isn't serving yet. Close it after the last Serve.
@@ -81,9 +87,10 @@ func New(cfg Config) *Server {
 	}
 	s := &Server{
 		cfg: cfg, clock: cfg.Clock, log: cfg.Logger,
-		registry:    newRegistry(cfg.Images),
-		calls:       make(map[string]int),
-		subscribers: make(map[chan *runtimeapi.ContainerEventResponse]struct{}),
+		registry:     newRegistry(cfg.Images),
+		calls:        make(map[string]int),
+		events:       make(chan *runtimeapi.ContainerEventResponse, eventBuffer),
+		eventsBroken: make(chan struct{}),
 	}
 	s.reset()
 	return s

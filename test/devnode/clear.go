@@ -78,14 +78,13 @@ const killTimeout = 10 * time.Second
 
 // killPrograms kills the processes of the named programs that have a path beneath one of dirs among their arguments.
 func killPrograms(dirs []string, names ...string) error {
-	entries, err := os.ReadDir("/proc")
+	pids, err := processIDs()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || pid == os.Getpid() || !isProgramOf(pid, dirs, names) {
+	for _, pid := range pids {
+		if pid == os.Getpid() || !isProgramOf(pid, dirs, names) {
 			continue
 		}
 		errs = append(errs, killPinned(pid, func() bool { return isProgramOf(pid, dirs, names) }))
@@ -93,13 +92,33 @@ func killPrograms(dirs []string, names ...string) error {
 	return errors.Join(errs...)
 }
 
-// isProgramOf reads the command line of a process. A process that has ended has none.
-func isProgramOf(pid int, dirs, names []string) bool {
+// processIDs lists the processes of the machine.
+func processIDs() ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// commandLine is a process's program and arguments. A process that has ended has an empty one.
+func commandLine(pid int) []string {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
-		return false
+		return []string{""}
 	}
-	args := strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
+	return strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
+}
+
+// isProgramOf tells whether a process is one of the named programs, with a path beneath one of dirs among its arguments.
+func isProgramOf(pid int, dirs, names []string) bool {
+	args := commandLine(pid)
 	if !slices.Contains(names, filepath.Base(args[0])) {
 		return false
 	}
@@ -189,30 +208,51 @@ func (n *Node) deleteContainers() error {
 // removeShimSockets removes the sockets of shims that were killed. They are in /run/containerd/s, whatever containerd is
 // told, and only the shims' bundles say which they are.
 func (n *Node) removeShimSockets() error {
-	bundles := filepath.Join(n.containerdState(), "io.containerd.runtime.v2.task", criNamespace)
-	entries, err := os.ReadDir(bundles)
+	entries, err := os.ReadDir(n.shimBundles())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	var errs []error
 	for _, entry := range entries {
-		address, err := os.ReadFile(filepath.Join(bundles, entry.Name(), "address"))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // killed before it had one
+		socket, err := n.shimSocket(entry.Name())
+		if err == nil {
+			err = removeSocket(socket)
 		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		socket := strings.TrimPrefix(strings.TrimSpace(string(address)), "unix://")
-		if filepath.Base(filepath.Dir(socket)) != "s" {
-			continue // an abstract one, or none that we know
-		}
-		if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// shimBundles has a directory for each sandbox and container.
+func (n *Node) shimBundles() string {
+	return filepath.Join(n.containerdState(), "io.containerd.runtime.v2.task", criNamespace)
+}
+
+// shimSocket is the path of the socket of a sandbox's shim. Empty: it has none, or had none yet.
+func (n *Node) shimSocket(id string) (string, error) {
+	address, err := os.ReadFile(filepath.Join(n.shimBundles(), id, "address"))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	socket := strings.TrimPrefix(strings.TrimSpace(string(address)), "unix://")
+	if filepath.Base(filepath.Dir(socket)) != "s" {
+		return "", nil // an abstract one, or none that we know
+	}
+	return socket, nil
+}
+
+// removeSocket removes a shim's socket, if there is one.
+func removeSocket(path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // unmountBeneath unmounts all that is mounted beneath dir, and makes sure of it.

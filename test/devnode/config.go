@@ -18,6 +18,8 @@ type Runtime int
 const (
 	// Containerd is a private containerd, with its own root, state, network and images. It needs root.
 	Containerd Runtime = iota
+	// Containerd17 is the same with the containerd 1.7 in .tools, whichever one the machine has: it sends container events.
+	Containerd17
 	// Sim is Podstream's simulated runtime, in a process of its own. It needs no privileges and runs no real containers.
 	Sim
 	// Endpoint is a runtime that is running already: Config.Endpoint. It is neither started, configured nor stopped.
@@ -34,7 +36,7 @@ const (
 type Config struct {
 	// Dir is the node's directory: new, empty, or one that a Node had before. Required.
 	Dir string
-	// Runtime runs the pods. Zero means Containerd.
+	// Runtime runs the pods. Zero means Containerd, the one in PATH.
 	Runtime Runtime
 	// Endpoint is the CRI endpoint ("unix:///path" or a bare path) for the runtime Endpoint, and ignored for the others.
 	Endpoint string
@@ -43,8 +45,6 @@ type Config struct {
 	BinDir string
 	// BuildFlags are for the go command that builds, for instance "-race". The sample program is built without them.
 	BuildFlags []string
-	// ContainerdDir holds another containerd than that in PATH: containerd, containerd-shim-runc-v2 and ctr. Empty: PATH.
-	ContainerdDir string
 	// SkipImages leaves the sample images out: for a runtime that has them, or is no containerd. Sim never needs them.
 	SkipImages bool
 	// Log gets a line for each step that takes more than a second, and for what was found left over. Nil: nothing.
@@ -63,7 +63,7 @@ var cniPlugins = []string{"ptp", "host-local", "loopback"}
 
 // Check tells whether Start can work here: nil, or an error that is ErrUnavailable.
 func Check(config Config) error {
-	if config.Runtime != Containerd {
+	if config.Runtime != Containerd && config.Runtime != Containerd17 {
 		return nil
 	}
 	if os.Geteuid() != 0 {
@@ -78,21 +78,49 @@ func Check(config Config) error {
 	if cniBinDir() == "" {
 		missing = append(missing, "the CNI plugins "+strings.Join(cniPlugins, ", "))
 	}
-	if len(missing) > 0 {
+	switch {
+	case len(missing) > 0 && config.Runtime == Containerd17:
+		return fmt.Errorf("%w: missing of containerd 1.7: %s; hack/deps.sh containerd-1.7, after hack/deps.sh, installs it",
+			ErrUnavailable, strings.Join(missing, ", "))
+	case len(missing) > 0:
 		return fmt.Errorf("%w: missing %s; hack/deps.sh installs them", ErrUnavailable, strings.Join(missing, ", "))
+	default:
+		return nil
 	}
-	return nil
 }
 
-// findTool returns the path of one of containerd's programs.
+// findTool returns the path of one of containerd's programs, or of runc, which is the machine's for every containerd.
 func findTool(config Config, name string) (string, error) {
-	if config.ContainerdDir != "" {
-		path := filepath.Join(config.ContainerdDir, name)
-		if isExecutable(path) {
-			return path, nil
-		}
+	if config.Runtime != Containerd17 || name == "runc" {
+		return exec.LookPath(name)
 	}
-	return exec.LookPath(name)
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, ".tools", "containerd-1.7", name)
+	if !isExecutable(path) {
+		return "", fmt.Errorf("%s: %w", path, os.ErrNotExist)
+	}
+	return path, nil
+}
+
+// moduleRoot is the directory of go.mod, in or above the working directory: that of a test is its package's.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("the working directory is in no module")
+		}
+		dir = parent
+	}
 }
 
 // cniBinDir returns the first directory that has all plugins, or nothing.

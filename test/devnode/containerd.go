@@ -16,7 +16,7 @@ import (
 // startRuntime starts the runtime that is asked for, waits until it answers, and sees to the images.
 func (n *Node) startRuntime(ctx context.Context) error {
 	switch n.config.Runtime {
-	case Containerd:
+	case Containerd, Containerd17:
 		return n.startContainerd(ctx)
 	case Sim:
 		return n.startSim(ctx)
@@ -63,9 +63,8 @@ func (n *Node) startContainerd(ctx context.Context) error {
 	}
 	n.endpoint = "unix://" + n.containerdSocket()
 	n.runtime = n.newProcess("containerd", binary, "--config", n.Path("containerd.toml"))
-	if n.config.ContainerdDir != "" { // it looks for its shim in PATH
-		n.runtime.env = []string{"PATH=" + n.config.ContainerdDir + string(os.PathListSeparator) + os.Getenv("PATH")}
-	}
+	// It looks for its shim in PATH: that must be the one of its version.
+	n.runtime.env = []string{"PATH=" + filepath.Dir(binary) + string(os.PathListSeparator) + os.Getenv("PATH")}
 	err = n.step("starting containerd", func() error {
 		if err := n.runtime.Start(); err != nil {
 			return err

@@ -40,7 +40,12 @@ func needContainerd(t *testing.T, config Config) {
 
 func startContainerd(t *testing.T, dir string) *Node {
 	t.Helper()
-	config := Config{Dir: dir, Log: t.Output()}
+	return startNode(t, Config{Dir: dir})
+}
+
+func startNode(t *testing.T, config Config) *Node {
+	t.Helper()
+	config.Log = t.Output()
 	needContainerd(t, config)
 	node, err := Start(t.Context(), config)
 	if err != nil {

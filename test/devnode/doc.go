@@ -16,6 +16,11 @@
 // two nodes on one machine share it. No iptables rule is made. IP forwarding gets switched on, by the CNI plugin, and the
 // empty directories /run/containerd/s and /sys/fs/cgroup/*/k8s.io stay, as with every containerd.
 //
+// # What tests break
+//
+// Runtime().Kill ends containerd and Runtime().Start starts it again, on the pods that lived on. KillShim ends the shim of one
+// pod, KillTask the first process of one container or sandbox. All of them are SIGKILL.
+//
 // # How it ends
 //
 // Every child gets SIGKILL from the kernel when the process that started it dies, however that comes about. What then still

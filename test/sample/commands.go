@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -23,6 +21,7 @@ func (p *program) stay(ctx context.Context, duration time.Duration) int {
 	}
 	select {
 	case <-p.signals:
+		p.signalled = true
 		return exitTerminated
 	case <-ctx.Done():
 		return exitOK
@@ -46,9 +45,9 @@ func (p *program) sleep(ctx context.Context, args []string) int {
 }
 
 func (p *program) exit(ctx context.Context, args []string) int {
-	code, err := strconv.ParseUint(args[0], 10, 8)
+	code, err := parseCode(args[0])
 	if err != nil {
-		return p.misused("exit: the code must be a number from 0 to 255")
+		return p.misused("exit: " + err.Error())
 	}
 	if len(args) == 2 {
 		after, err := parseDuration(args[1])
@@ -61,7 +60,7 @@ func (p *program) exit(ctx context.Context, args []string) int {
 			}
 		}
 	}
-	return int(code)
+	return code
 }
 
 func (p *program) print(ctx context.Context, args []string) int {
@@ -76,48 +75,6 @@ func (p *program) env(ctx context.Context, _ []string) int {
 	return p.stay(ctx, 0)
 }
 
-func (p *program) serve(ctx context.Context, args []string) int {
-	host, err := os.Hostname()
-	if err != nil {
-		return p.failed(err)
-	}
-	if len(args) == 0 {
-		fmt.Fprintf(p.stdout, "serving args=%q host=%s pid=%d\n", args, host, os.Getpid())
-		return p.stay(ctx, 0)
-	}
-
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", args[0])
-	if err != nil {
-		return p.failed(err)
-	}
-	server := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintln(w, "hello")
-		}),
-		ReadHeaderTimeout: 10 * time.Second,
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	// Printed only now: who reads the line may connect.
-	fmt.Fprintf(p.stdout, "serving args=%q host=%s pid=%d address=%s\n", args, host, os.Getpid(), listener.Addr())
-
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		cancel(<-served)
-	}()
-	code := p.stay(ctx, 0)
-	failure := context.Cause(ctx)
-	_ = server.Close() // the process ends: nothing to do about connections that don't close
-	<-finished
-	if failure != nil && !errors.Is(failure, context.Canceled) && !errors.Is(failure, http.ErrServerClosed) {
-		return p.failed(failure)
-	}
-	return code
-}
-
 func (p *program) ignoreTerm(ctx context.Context, _ []string) int {
 	for {
 		select {
@@ -129,22 +86,35 @@ func (p *program) ignoreTerm(ctx context.Context, _ []string) int {
 	}
 }
 
-func (p *program) write(_ context.Context, args []string) int {
-	if err := os.WriteFile(args[0], []byte(args[1]), 0o644); err != nil {
+// onTerm runs on until a signal, tells of it in a file, and takes its time to end. Later signals change nothing.
+func (p *program) onTerm(ctx context.Context, args []string) int {
+	path, text, code := args[0], args[1], exitTerminated
+	var takes time.Duration
+	var err error
+	if len(args) > 2 {
+		if takes, err = parseDuration(args[2]); err != nil {
+			return p.misused("on-term: " + err.Error())
+		}
+	}
+	if len(args) > 3 {
+		if code, err = parseCode(args[3]); err != nil {
+			return p.misused("on-term: " + err.Error())
+		}
+	}
+	select {
+	case <-p.signals:
+		p.signalled = true
+	case <-ctx.Done():
+		return exitOK
+	}
+	if err := appendLine(path, text); err != nil {
 		return p.failed(err)
 	}
-	return exitOK
-}
-
-func (p *program) cat(_ context.Context, args []string) int {
-	content, err := os.ReadFile(args[0])
-	if err != nil {
-		return p.failed(err)
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
 	}
-	if _, err := p.stdout.Write(content); err != nil {
-		return p.failed(err)
-	}
-	return exitOK
+	return code
 }
 
 func (p *program) hog(ctx context.Context, args []string) int {
@@ -178,6 +148,7 @@ func (p *program) pause(ctx context.Context, _ []string) int {
 		select {
 		case <-children:
 		case <-p.signals:
+			p.signalled = true
 			return exitOK
 		case <-ctx.Done():
 			return exitOK
@@ -208,4 +179,12 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is not a duration", text)
 	}
 	return duration, nil
+}
+
+func parseCode(text string) (int, error) {
+	code, err := strconv.ParseUint(text, 10, 8)
+	if err != nil {
+		return 0, errors.New("the code must be a number from 0 to 255")
+	}
+	return int(code), nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -21,16 +22,39 @@ const (
 
 const usage = `usage: sample COMMAND [ARGUMENT...]
 
-  sleep [DURATION]      end with 0 after DURATION (default: never)
-  exit CODE [DURATION]  end with CODE, at once or after DURATION
-  print TEXT...         print TEXT on a line and run on
-  env                   print the environment, sorted, and run on
-  serve [ADDRESS]       print arguments, host name and process id; answer HTTP "hello" on ADDRESS; run on
-  ignore-term           run on, through SIGTERM too
-  write PATH TEXT       write TEXT to the file PATH
-  cat PATH              print the file PATH
-  hog MIB               take so much memory, print "holding MIB MiB", and run on
-  pause                 reap orphaned processes and run on
+  seq COMMAND... ; COMMAND...    do one after the other, until one fails or gets a signal (the ; is an argument of its own)
+
+  sleep [DURATION]               end with 0 after DURATION (default: never)
+  exit CODE [DURATION]           end with CODE, at once or after DURATION
+  print TEXT...                  print TEXT on a line and run on
+  env                            print the environment, sorted, and run on
+  ignore-term                    run on, through SIGTERM too
+  on-term PATH TEXT [DURATION [CODE]]
+                                 run on; on SIGTERM append TEXT to the file PATH, and end with CODE (143) after DURATION (0)
+  hog MIB                        take so much memory, print "holding MIB MiB", and run on
+  pause                          reap orphaned processes and run on
+
+  write PATH TEXT                write TEXT to the file PATH
+  append PATH TEXT               add a line TEXT to the file PATH
+  cat PATH                       print the file PATH
+  exists PATH                    end with 0 if there is a file PATH, else with 1
+  remove PATH                    remove the file PATH
+  fail-once PATH CODE            if there is no file PATH, make it and end with CODE; else with 0
+  message PATH TEXT CODE         write TEXT to the file PATH and end with CODE
+
+  serve [ADDRESS] [--start=PATH] [--live=PATH] [--ready=PATH]
+                                 print arguments, host name and process id; answer HTTP on ADDRESS; run on. Answers:
+                                   /start /live /ready   200 while there is the file PATH, else 503; 200 without a PATH
+                                   /headers              the request's headers, sorted
+                                   /redirect?to=URL      302 to the URL
+                                   any other             "hello"
+  grpc-health ADDRESS PATH [SERVICE]
+                                 answer gRPC health checks of SERVICE (default: "") on ADDRESS: SERVING while there is the
+                                 file PATH; run on
+
+  stdin                          copy the standard input to the output until it ends
+  tty [COLUMNSxROWS]             print "terminal COLUMNSxROWS" or "no terminal"; with COLUMNSxROWS print each new size of the
+                                 terminal too, until it is this
 
 What runs on ends with 143 on SIGTERM or SIGINT; pause ends with 0.
 `
@@ -39,13 +63,17 @@ func main() {
 	// Before anything else: a TERM that comes early must not be lost.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	os.Exit(run(context.Background(), os.Args[1:], signals, os.Stdout, os.Stderr))
+	p := &program{signals: signals, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	os.Exit(p.run(context.Background(), os.Args[1:]))
 }
 
 // program is one run: its streams, and the signals that are to end it.
 type program struct {
 	signals        <-chan os.Signal
+	stdin          io.Reader
 	stdout, stderr io.Writer
+	// signalled is set once a signal has ended a command: the next one of a sequence isn't for doing then.
+	signalled bool
 }
 
 // command is a subcommand. It returns the exit code.
@@ -54,27 +82,42 @@ type command struct {
 	run              func(p *program, ctx context.Context, args []string) int
 }
 
-var commands = map[string]command{
-	"sleep":       {0, 1, (*program).sleep},
-	"exit":        {1, 2, (*program).exit},
-	"print":       {1, -1, (*program).print},
-	"env":         {0, 0, (*program).env},
-	"serve":       {0, 1, (*program).serve},
-	"ignore-term": {0, 0, (*program).ignoreTerm},
-	"write":       {2, 2, (*program).write},
-	"cat":         {1, 1, (*program).cat},
-	"hog":         {1, 1, (*program).hog},
-	"pause":       {0, 0, (*program).pause},
+func commands() map[string]command {
+	return map[string]command{
+		"seq": {1, -1, (*program).seq},
+
+		"sleep":       {0, 1, (*program).sleep},
+		"exit":        {1, 2, (*program).exit},
+		"print":       {1, -1, (*program).print},
+		"env":         {0, 0, (*program).env},
+		"ignore-term": {0, 0, (*program).ignoreTerm},
+		"on-term":     {2, 4, (*program).onTerm},
+		"hog":         {1, 1, (*program).hog},
+		"pause":       {0, 0, (*program).pause},
+
+		"write":     {2, 2, (*program).write},
+		"append":    {2, 2, (*program).append},
+		"cat":       {1, 1, (*program).cat},
+		"exists":    {1, 1, (*program).exists},
+		"remove":    {1, 1, (*program).remove},
+		"fail-once": {2, 2, (*program).failOnce},
+		"message":   {3, 3, (*program).message},
+
+		"serve":       {0, 4, (*program).serve},
+		"grpc-health": {2, 3, (*program).grpcHealth},
+
+		"stdin": {0, 0, (*program).copyStdin},
+		"tty":   {0, 1, (*program).tty},
+	}
 }
 
 // run carries out one command line and returns the exit code. It ends early when ctx does.
-func run(ctx context.Context, args []string, signals <-chan os.Signal, stdout, stderr io.Writer) int {
-	p := &program{signals: signals, stdout: stdout, stderr: stderr}
+func (p *program) run(ctx context.Context, args []string) int {
 	if len(args) == 0 {
 		return p.misused("no command")
 	}
 	name, args := args[0], args[1:]
-	cmd, ok := commands[name]
+	cmd, ok := commands()[name]
 	switch {
 	case !ok:
 		return p.misused(fmt.Sprintf("unknown command %q", name))
@@ -84,6 +127,20 @@ func run(ctx context.Context, args []string, signals <-chan os.Signal, stdout, s
 		return p.misused(name + ": too many arguments")
 	}
 	return cmd.run(p, ctx, args)
+}
+
+// seq runs commands that are separated by ";" until one fails or was ended by a signal.
+func (p *program) seq(ctx context.Context, args []string) int {
+	for {
+		end := slices.Index(args, ";")
+		if end < 0 {
+			return p.run(ctx, args)
+		}
+		if code := p.run(ctx, args[:end]); code != exitOK || p.signalled || ctx.Err() != nil {
+			return code
+		}
+		args = args[end+1:]
+	}
 }
 
 func (p *program) misused(why string) int {

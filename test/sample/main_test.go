@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,8 +24,16 @@ func terminated() <-chan os.Signal {
 	return signals
 }
 
+// run runs a command line with an empty standard input.
+func run(ctx context.Context, args []string, signals <-chan os.Signal, stdout, stderr io.Writer) int {
+	p := &program{signals: signals, stdin: strings.NewReader(""), stdout: stdout, stderr: stderr}
+	return p.run(ctx, args)
+}
+
 func TestCommands(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
+	dir := t.TempDir()
+	file, once, told := filepath.Join(dir, "file"), filepath.Join(dir, "once"), filepath.Join(dir, "told")
+	nowhere := filepath.Join(dir, "no", "such", "file")
 	t.Setenv("SAMPLE_TEST", "yes")
 	for _, test := range []struct {
 		name    string
@@ -56,6 +62,35 @@ func TestCommands(t *testing.T) {
 		{name: "cat before write", args: []string{"cat", file}, code: exitFailed, stderr: "no such file"},
 		{name: "write", args: []string{"write", file, "text"}},
 		{name: "cat", args: []string{"cat", file}, stdout: "text"},
+		{name: "exists", args: []string{"exists", file}},
+		{name: "append", args: []string{"append", file, " more"}},
+		{name: "append again", args: []string{"append", file, "last"}},
+		{name: "cat what was appended", args: []string{"cat", file}, stdout: "text more\nlast\n"},
+		{name: "append nowhere", args: []string{"append", nowhere, "x"}, code: exitFailed, stderr: "no such file"},
+		{name: "remove", args: []string{"remove", file}},
+		{name: "exists no more", args: []string{"exists", file}, code: exitFailed, stderr: "stat " + file},
+		{name: "remove a second time", args: []string{"remove", file}, code: exitFailed, stderr: "no such file"},
+		{name: "fail-once a bad code", args: []string{"fail-once", once, "-1"}, code: exitUsage, stderr: "0 to 255"},
+		{name: "fail-once nowhere", args: []string{"fail-once", nowhere, "3"}, code: exitFailed, stderr: "no such file"},
+		{name: "fail-once fails", args: []string{"fail-once", once, "3"}, code: 3},
+		{name: "fail-once fails once", args: []string{"fail-once", once, "3"}},
+		{name: "message", args: []string{"message", file, "why", "4"}, code: 4},
+		{name: "cat message", args: []string{"cat", file}, stdout: "why"},
+		{name: "message a bad code", args: []string{"message", file, "why", "x"}, code: exitUsage, stderr: "0 to 255"},
+		{name: "on-term", args: []string{"on-term", told, "bye"}, signals: terminated(), code: exitTerminated},
+		{name: "on-term with all", args: []string{"on-term", told, "good night", "1ms", "0"}, signals: terminated()},
+		{name: "cat what on-term told", args: []string{"cat", told}, stdout: "bye\ngood night\n"},
+		{name: "on-term a bad duration", args: []string{"on-term", told, "x", "soon"}, code: exitUsage, stderr: "not a duration"},
+		{name: "on-term a bad code", args: []string{"on-term", told, "x", "0", "300"}, code: exitUsage, stderr: "0 to 255"},
+		{name: "on-term nowhere", args: []string{"on-term", nowhere, "x"}, signals: terminated(), code: exitFailed, stderr: "no such file"},
+		{name: "seq", args: []string{"seq", "remove", told, ";", "cat", file, ";", "exit", "5", ";", "cat", once}, code: 5, stdout: "why"},
+		{name: "seq of one", args: []string{"seq", "exit", "6"}, code: 6},
+		{name: "seq without a command", args: []string{"seq", "exit", "0", ";"}, code: exitUsage, stderr: "no command"},
+		{name: "seq ends with a signal", args: []string{"seq", "pause", ";", "exit", "7"}, signals: terminated()},
+		{name: "serve a strange option", args: []string{"serve", ":0", "--redy=x"}, code: exitUsage, stderr: `unknown argument "--redy=x"`},
+		{name: "serve two addresses", args: []string{"serve", ":0", ":1"}, code: exitUsage, stderr: `unknown argument ":1"`},
+		{name: "tty without one", args: []string{"tty"}, stdout: "no terminal\n"},
+		{name: "tty of a size without one", args: []string{"tty", "80x24"}, code: exitFailed, stdout: "no terminal\n"},
 		{name: "hog", args: []string{"hog", "2"}, signals: terminated(), code: exitTerminated, stdout: "holding 2 MiB\n"},
 		{name: "hog a bad number", args: []string{"hog", "much"}, code: exitUsage, stderr: "whole number"},
 		{name: "pause", args: []string{"pause"}, signals: terminated()},
@@ -95,36 +130,6 @@ func TestIgnoreTermRunsOn(t *testing.T) {
 	cancel()
 	if code := <-done; code != exitOK {
 		t.Errorf("exit code %d at the end of the context", code)
-	}
-}
-
-func TestServeAnswers(t *testing.T) {
-	signals := make(chan os.Signal, 1)
-	reader, writer := io.Pipe()
-	done := make(chan int, 1)
-	go func() { done <- run(t.Context(), []string{"serve", "127.0.0.1:0"}, signals, writer, io.Discard) }()
-
-	line := make([]byte, 512)
-	n, err := reader.Read(line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	match := regexp.MustCompile(`address=(\S+)`).FindSubmatch(line[:n])
-	if match == nil {
-		t.Fatalf("no address in %q", line[:n])
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get("http://" + string(match[1]) + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if body, err := io.ReadAll(response.Body); err != nil || string(body) != "hello\n" {
-		t.Errorf("body %q, %v", body, err)
-	}
-	signals <- syscall.SIGTERM
-	if code := <-done; code != exitTerminated {
-		t.Errorf("exit code %d, want %d", code, exitTerminated)
 	}
 }
 

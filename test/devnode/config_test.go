@@ -1,0 +1,30 @@
+package devnode
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestCheckSaysWhatToDo looks for programs where there are none.
+func TestCheckSaysWhatToDo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it says to become root first; then: sudo make test")
+	}
+	t.Setenv("PATH", t.TempDir())
+	t.Chdir(t.TempDir())
+	for runtime, command := range map[Runtime]string{
+		Containerd:   "; hack/deps.sh installs",
+		Containerd17: "; hack/deps.sh containerd-1.7",
+	} {
+		if err := Check(Config{Runtime: runtime}); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), command) {
+			t.Errorf("runtime %d: %v", runtime, err)
+		}
+	}
+	for _, runtime := range []Runtime{Sim, Endpoint} {
+		if err := Check(Config{Runtime: runtime}); err != nil {
+			t.Errorf("runtime %d: %v", runtime, err)
+		}
+	}
+}

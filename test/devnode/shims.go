@@ -1,0 +1,118 @@
+package devnode
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// containerd keeps one shim for each pod sandbox: the parent of the sandbox's and its containers' processes. Both outlive
+// containerd; tests end them by the methods of this file, which know them by the IDs that CRI gives.
+
+// Shims returns the process ids of the shims that run, by the ID of their pod sandbox. containerd needn't run for that.
+func (n *Node) Shims() (map[string]int, error) {
+	pids, err := processIDs()
+	if err != nil {
+		return nil, err
+	}
+	shims := make(map[string]int)
+	for _, pid := range pids {
+		if sandbox, ok := n.shimOf(pid); ok {
+			shims[sandbox] = pid
+		}
+	}
+	return shims, nil
+}
+
+// shimOf returns the sandbox of the shim that the process is, if it is one of this node's.
+func (n *Node) shimOf(pid int) (sandbox string, ok bool) {
+	dirs := []string{n.dir, n.socketDir}
+	if !isProgramOf(pid, dirs, []string{"containerd-shim-runc-v2"}) {
+		return "", false
+	}
+	args := commandLine(pid)
+	// The same program is what starts a shim and what clears up after one; that names its action last.
+	action := args[len(args)-1]
+	if at := slices.Index(args, "-id"); at >= 0 && at+1 < len(args) && action != "start" && action != "delete" {
+		return args[at+1], true
+	}
+	return "", false
+}
+
+// KillShim ends the shim of a pod sandbox with SIGKILL, and returns when it is gone. A containerd that runs then kills what ran
+// in the sandbox; one that doesn't does so when it starts again.
+func (n *Node) KillShim(sandbox string) error {
+	shims, err := n.Shims()
+	if err != nil {
+		return fmt.Errorf("kill shim: %w", err)
+	}
+	pid, ok := shims[sandbox]
+	if !ok {
+		return fmt.Errorf("kill shim of sandbox %s: %w", sandbox, os.ErrProcessDone)
+	}
+	// containerd removes the bundle that says where the socket is, and leaves the socket.
+	socket, err := n.shimSocket(sandbox)
+	if err != nil {
+		return fmt.Errorf("kill shim: %w", err)
+	}
+	if err := killPinned(pid, func() bool { found, ok := n.shimOf(pid); return ok && found == sandbox }); err != nil {
+		return fmt.Errorf("kill shim of sandbox %s: %w", sandbox, err)
+	}
+	return removeSocket(socket)
+}
+
+// KillTask ends the first process of a container, or that of a pod sandbox, with SIGKILL, and returns when it is gone. It is as
+// if the process had crashed: the shim tells containerd of its end. os.ErrProcessDone: it doesn't run.
+func (n *Node) KillTask(id string) error {
+	pid, err := n.taskPID(id)
+	if err == nil {
+		err = killPinned(pid, func() bool { now, err := n.taskPID(id); return err == nil && now == pid })
+	}
+	if err != nil {
+		return fmt.Errorf("kill task %s: %w", id, err)
+	}
+	return nil
+}
+
+// taskPID is the first process of a container or sandbox, by what runc knows.
+func (n *Node) taskPID(id string) (int, error) {
+	content, err := os.ReadFile(filepath.Join(n.runcRoot(), id, "state.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, os.ErrProcessDone
+	}
+	if err != nil {
+		return 0, err
+	}
+	var state struct {
+		PID       int    `json:"init_process_pid"`
+		StartTime uint64 `json:"init_process_start"`
+	}
+	if err := json.Unmarshal(content, &state); err != nil {
+		return 0, err
+	}
+	// The number may have gone to another process since.
+	if started, ok := startTime(state.PID); !ok || started != state.StartTime || isZombie(state.PID) {
+		return 0, os.ErrProcessDone
+	}
+	return state.PID, nil
+}
+
+// startTime is when a process was started, in the kernel's ticks since boot.
+func startTime(pid int) (ticks uint64, ok bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false
+	}
+	// The second field, the name, may have blanks in it, and ends with the last parenthesis. The start is the 22nd.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 20 {
+		return 0, false
+	}
+	ticks, err = strconv.ParseUint(fields[19], 10, 64)
+	return ticks, err == nil
+}
