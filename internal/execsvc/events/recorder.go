@@ -1,8 +1,12 @@
 package events
 
 import (
+	"container/list"
+	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +30,7 @@ type Event struct {
 
 // Sink takes events further. It must not block.
 type Sink interface {
-	// Record is called for each event, in order. The pod must not be changed.
+	// Record is called for each event: those of one goroutine in order, those of several at once. The pod must not be changed.
 	Record(pod *v1.Pod, container, eventType, reason, message string)
 }
 
@@ -34,7 +38,7 @@ type Sink interface {
 type Config struct {
 	// Sink gets every event. Nil: nobody does.
 	Sink Sink
-	// Keep is how many different events are kept. Zero means 4096.
+	// Keep is how many different events are kept; of more the one that happened longest ago is forgotten. Zero means 4096.
 	Keep int
 	// Clock tells when something happened. Nil means the real one.
 	Clock clock.PassiveClock
@@ -45,13 +49,17 @@ type Recorder struct {
 	cfg Config
 
 	mu sync.Mutex
-	// last is the position of the newest event; events are by position, those that were counted again at their newest.
-	last   uint64
-	events map[uint64]*Event
-	// oldest is the lowest position that may still be there.
-	oldest  uint64
-	byKind  map[kind]uint64
+	// last is the position of the newest event.
+	last uint64
+	// order has what is kept (*kept) by position, the oldest first. An event that is counted again moves to the end.
+	order   *list.List
+	byKind  map[kind]*list.Element
 	changed chan struct{}
+}
+
+type kept struct {
+	position uint64
+	event    Event
 }
 
 // kind is what two events have in common that are counted as one.
@@ -68,21 +76,39 @@ func New(cfg Config) *Recorder {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	return &Recorder{cfg: cfg, events: map[uint64]*Event{}, byKind: map[kind]uint64{}, changed: make(chan struct{}), oldest: 1}
+	return &Recorder{cfg: cfg, order: list.New(), byKind: map[kind]*list.Element{}, changed: make(chan struct{})}
 }
 
 // sourceAnnotation is where a pod bears its source's name.
 const sourceAnnotation = "kubernetes.io/config.source"
 
-// Record notes that something happened to the pod, or to one of its containers.
+// Record notes that something happened to the pod, or to one of its containers. A message of more than 4 KiB is cut, and one with bytes
+// that aren't UTF-8, as a probe's output may have them, gets U+FFFD for those.
 func (r *Recorder) Record(pod *v1.Pod, container, eventType, reason, message string) {
 	if r == nil {
 		return
 	}
+	message = presentable(message)
 	r.keep(pod, container, eventType, reason, message)
 	if r.cfg.Sink != nil {
 		r.cfg.Sink.Record(pod, container, eventType, reason, message)
 	}
+}
+
+// maxMessage is how many bytes of a message are kept.
+const maxMessage = 4 << 10
+
+// presentable is the message as it can be kept and sent: what comes from a container may be of any size, and isn't text always.
+func presentable(message string) string {
+	if len(message) > maxMessage {
+		end := maxMessage
+		for end > maxMessage-utf8.UTFMax && !utf8.RuneStart(message[end]) {
+			end--
+		}
+		// A copy, so that the rest can go.
+		message = strings.Clone(message[:end]) + "…"
+	}
+	return strings.ToValidUTF8(message, "\uFFFD")
 }
 
 func (r *Recorder) keep(pod *v1.Pod, container, eventType, reason, message string) {
@@ -90,40 +116,40 @@ func (r *Recorder) keep(pod *v1.Pod, container, eventType, reason, message strin
 	k := kind{pod.UID, container, eventType, reason, message}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	event := &Event{
-		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Source: pod.Annotations[sourceAnnotation],
-		Container: container, Type: eventType, Reason: reason, Message: message, First: now,
+	element := r.byKind[k]
+	if element == nil {
+		element = r.order.PushBack(&kept{event: Event{
+			UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Source: pod.Annotations[sourceAnnotation],
+			Container: container, Type: eventType, Reason: reason, Message: message, First: now,
+		}})
+		r.byKind[k] = element
 	}
-	if at, ok := r.byKind[k]; ok {
-		// A copy: readers hold the one before.
-		counted := *r.events[at]
-		event = &counted
-		delete(r.events, at)
-	}
-	event.Count++
-	event.Last = now
+	r.order.MoveToBack(element)
 	r.last++
-	r.events[r.last], r.byKind[k] = event, r.last
-	for len(r.events) > r.cfg.Keep {
-		if old := r.events[r.oldest]; old != nil {
-			delete(r.events, r.oldest)
-			delete(r.byKind, kind{old.UID, old.Container, old.Type, old.Reason, old.Message})
-		}
-		r.oldest++
+	entry := element.Value.(*kept)
+	entry.position = r.last
+	entry.event.Count++
+	entry.event.Last = now
+	if r.order.Len() > r.cfg.Keep {
+		old := r.order.Remove(r.order.Front()).(*kept).event
+		delete(r.byKind, kind{old.UID, old.Container, old.Type, old.Reason, old.Message})
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
 // After returns the events that happened after a position, oldest first, the position of the newest, and a channel that is closed
-// when there are more. Position 0 is before all.
+// when there are more. Position 0 is before all. It costs what it returns.
 func (r *Recorder) After(position uint64) (events []Event, last uint64, more <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for at := max(position+1, r.oldest); at <= r.last; at++ {
-		if e := r.events[at]; e != nil {
-			events = append(events, *e)
+	for e := r.order.Back(); e != nil; e = e.Prev() {
+		entry := e.Value.(*kept)
+		if entry.position <= position {
+			break
 		}
+		events = append(events, entry.event)
 	}
+	slices.Reverse(events)
 	return events, r.last, r.changed
 }

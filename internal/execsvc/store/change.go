@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/client"
+)
+
+// Apply has the desired pods and the cursor follow the event. It never waits.
+func (s *Store) Apply(e client.Event) {
+	s.change(func() {
+		for _, c := range e.Ops {
+			for _, pod := range c.Pods {
+				s.applyPod(c.Op, pod)
+			}
+		}
+		if e.Cursor != nil {
+			s.held.cursor, s.applied = e.Cursor, true
+		}
+	})
+}
+
+func (s *Store) applyPod(op client.Op, pod client.Pod) {
+	switch {
+	case op == client.Remove:
+		// A pod that has passed to another source under its UID isn't the one that goes.
+		if s.held.pods[pod.UID].Source != pod.Source {
+			return
+		}
+		delete(s.held.pods, pod.UID)
+	case pod.Object == nil || pod.UID == "":
+		// No podconfigd sends that; nothing could be done with it after a restart.
+		return
+	default:
+		s.held.pods[pod.UID] = client.Pod{
+			UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Source: pod.Source,
+			SpecDigest: pod.SpecDigest, StatusDigest: pod.StatusDigest, Object: pod.Object,
+		}
+	}
+	s.mark(pods, pod.UID)
+}
+
+// SetStatus keeps the pod's status, which must not be changed afterwards. It never waits.
+func (s *Store) SetStatus(uid types.UID, status *v1.PodStatus, changed time.Time) {
+	s.change(func() {
+		s.held.statuses[uid] = Status{Status: status, Changed: changed}
+		s.mark(statuses, uid)
+	})
+}
+
+// Forget drops the pod's status and its end: nothing is left of it. It never waits.
+func (s *Store) Forget(uid types.UID) {
+	s.change(func() {
+		if _, ok := s.held.statuses[uid]; ok {
+			delete(s.held.statuses, uid)
+			s.mark(statuses, uid)
+		}
+		if _, ok := s.held.ends[uid]; ok {
+			delete(s.held.ends, uid)
+			s.mark(ends, uid)
+		}
+	})
+}
+
+// SetEnd keeps the termination, and returns when it is on disk; of several for one pod the last one counts. On an error it is kept in
+// memory, and written when that can be done. It needs Run.
+func (s *Store) SetEnd(ctx context.Context, uid types.UID, end End) error {
+	end.UID = uid
+	s.change(func() {
+		s.held.ends[uid] = end
+		s.mark(ends, uid)
+	})
+	return s.Flush(ctx)
+}
+
+// Flush returns when all that was given before is on disk. While the store can't be written it returns why, at once. It needs Run.
+func (s *Store) Flush(ctx context.Context) error {
+	s.mu.Lock()
+	next, failure := s.next, s.failure
+	s.mu.Unlock()
+	if failure != nil {
+		return failure
+	}
+	s.rouse()
+	select {
+	case <-next.done:
+		return next.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// change runs f under the lock, and has what it changes written.
+func (s *Store) change(f func()) {
+	s.mu.Lock()
+	f()
+	s.mu.Unlock()
+	s.rouse()
+}
+
+// mark notes that what is at a place isn't on disk. Its caller holds the lock.
+func (s *Store) mark(t table, uid types.UID) {
+	if !s.whole {
+		s.changed[place{t, uid}] = struct{}{}
+	}
+}
+
+func (s *Store) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/client"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// held is what the store holds. A value in it is never changed, only replaced.
+type held struct {
+	cursor   *podconfigv1.Cursor
+	pods     map[types.UID]client.Pod
+	statuses map[types.UID]Status
+	ends     map[types.UID]End
+}
+
+func newHeld() held {
+	return held{pods: map[types.UID]client.Pod{}, statuses: map[types.UID]Status{}, ends: map[types.UID]End{}}
+}
+
+// state is a copy for others.
+func (h *held) state() State {
+	return State{
+		Cursor: h.cursor, Pods: slices.Collect(maps.Values(h.pods)), Statuses: maps.Clone(h.statuses), Ends: maps.Clone(h.ends),
+	}
+}
+
+// at is what is held at a place, or nil.
+func (h *held) at(p place) any {
+	var value any
+	var ok bool
+	switch p.table {
+	case pods:
+		value, ok = h.pods[p.uid]
+	case statuses:
+		value, ok = h.statuses[p.uid]
+	default:
+		value, ok = h.ends[p.uid]
+	}
+	if !ok {
+		return nil
+	}
+	return value
+}
+
+// all is everything by its place.
+func (h *held) all() map[place]any {
+	values := make(map[place]any, len(h.pods)+len(h.statuses)+len(h.ends))
+	for uid, pod := range h.pods {
+		values[place{pods, uid}] = pod
+	}
+	for uid, status := range h.statuses {
+		values[place{statuses, uid}] = status
+	}
+	for uid, end := range h.ends {
+		values[place{ends, uid}] = end
+	}
+	return values
+}

@@ -1,0 +1,87 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/store"
+)
+
+// TestModel does whatever may be done to a store, in any order and with restarts in between, and wants it to hold what a few maps do.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := settingIn(dir)
+		s.cfg.Committed = nil
+		st, _, stop := s.open(t)
+		defer func() { stop() }()
+		pods := map[types.UID]client.Pod{}
+		want := store.State{Statuses: map[types.UID]store.Status{}, Ends: map[types.UID]store.End{}}
+		uids := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+		number := 0
+		rt.Repeat(map[string]func(*rapid.T){
+			"apply": func(rt *rapid.T) {
+				number++
+				e := event(uint64(number))
+				for range rapid.IntRange(0, 4).Draw(rt, "ops") {
+					op := rapid.SampledFrom([]client.Op{
+						client.Add, client.Update, client.Delete, client.Remove, client.Reconcile, client.Restore,
+					}).Draw(rt, "op")
+					pod := newPod(uids.Draw(rt, "uid"), "file", number)
+					if op == client.Remove {
+						delete(pods, pod.UID)
+						pod = reference(pod)
+					} else {
+						pods[pod.UID] = pod
+					}
+					e.Ops = append(e.Ops, change(op, pod))
+				}
+				st.Apply(e)
+				want.Cursor = e.Cursor
+			},
+			"status": func(rt *rapid.T) {
+				number++
+				uid, changed := types.UID(uids.Draw(rt, "uid")), time.UnixMilli(int64(number))
+				want.Statuses[uid] = store.Status{Status: podStatus(v1.PodRunning, fmt.Sprint(number)), Changed: changed}
+				st.SetStatus(uid, want.Statuses[uid].Status, changed)
+			},
+			"end": func(rt *rapid.T) {
+				uid := types.UID(uids.Draw(rt, "uid"))
+				want.Ends[uid] = store.End{
+					UID: uid, Grace: rapid.Int64().Draw(rt, "grace"), Removed: rapid.Bool().Draw(rt, "removed"), Deadline: time.UnixMilli(5),
+				}
+				if err := st.SetEnd(context.Background(), uid, want.Ends[uid]); err != nil {
+					rt.Fatal(err)
+				}
+			},
+			"forget": func(rt *rapid.T) {
+				uid := types.UID(uids.Draw(rt, "uid"))
+				delete(want.Statuses, uid)
+				delete(want.Ends, uid)
+				st.Forget(uid)
+			},
+			"restart": func(rt *rapid.T) {
+				stop()
+				var got store.State
+				st, got, stop = s.open(t)
+				want.Pods = slices.Collect(maps.Values(pods))
+				if diff := diff(want, got); diff != "" {
+					rt.Fatalf("after a restart (-want +got):\n%s", diff)
+				}
+			},
+		})
+	})
+}

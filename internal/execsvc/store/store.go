@@ -1,0 +1,174 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/status"
+	"github.com/podstream/podstream/internal/execsvc/store/boltfile"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+var (
+	// ErrLocked is wrapped by errors of Open if another process has the store open.
+	ErrLocked = boltfile.ErrLocked
+	// ErrClosed is returned by SetEnd and Flush once Run has ended.
+	ErrClosed = errors.New("the store is closed")
+)
+
+// Config says where the store is.
+type Config struct {
+	// Path is the file. Its directory exists; what was set aside stands beside it.
+	Path string
+	// Committed is called after each write with the cursor that is on disk now, if events were applied since the one before. It is
+	// called from Run's goroutine and must not block. Nil: nobody is told.
+	Committed func(*podconfigv1.Cursor)
+	// Clock dates what is set aside, and is for the pauses after a failure. Nil means the real one.
+	Clock clock.Clock
+	// Logger is told when a store is set aside, when it can't be written, and when it can again. Nil discards.
+	Logger *slog.Logger
+}
+
+// State is what a store held when it was opened. Pods and statuses are shared and must not be changed.
+type State struct {
+	// Cursor is where the pods stand. Nil: nothing was ever applied.
+	Cursor *podconfigv1.Cursor
+	// Pods are the desired pods, in no order, as client.WatchOptions wants them. Stale is never set.
+	Pods []client.Pod
+	// Statuses are the last statuses, by UID; Ends are the terminations under way. Either may be of pods that aren't desired.
+	Statuses map[types.UID]Status
+	Ends     map[types.UID]End
+}
+
+// Status is a pod's last status.
+type Status struct {
+	Status *v1.PodStatus
+	// Changed is when it became this. It is kept to the millisecond.
+	Changed time.Time
+}
+
+// End is a termination that is under way: what it takes to go on with it after a restart.
+type End struct {
+	UID                     types.UID
+	Namespace, Name, Source string
+	// Grace is the grace period in seconds.
+	Grace int64
+	// Deadline is when the grace period ends. It is kept to the millisecond.
+	Deadline time.Time
+	// Removed tells that the pod isn't desired any more.
+	Removed bool
+	// Failure is why the pod was ended, if it failed by that. Nil: it didn't.
+	Failure *status.Failure
+}
+
+// Store is an open store. It is safe for concurrent use, but for Run.
+type Store struct {
+	cfg  Config
+	wake chan struct{}
+
+	// file is nil while there is none that can be written; damaged is why what stands in its place has to be set aside. Only Run's
+	// goroutine uses them.
+	file    *boltfile.File
+	damaged error
+
+	mu   sync.Mutex
+	held held
+	// What isn't on disk: everything, or what is at these places; and whether events were applied.
+	whole   bool
+	changed map[place]struct{}
+	applied bool
+	// next is the write that will have all that is there now. failure is set while writing fails; nobody waits then.
+	next    *write
+	failure error
+}
+
+// write is one that callers wait for. err is set before done is closed.
+type write struct {
+	done chan struct{}
+	err  error
+}
+
+func newWrite() *write { return &write{done: make(chan struct{})} }
+
+func (w *write) end(err error) {
+	w.err = err
+	close(w.done)
+}
+
+// Open reads the store and keeps others from it until Run has ended. If there is none, or it can't be used, the State is empty; if it
+// can't be written, it is read nevertheless: Run makes good what is missing. An error (ErrLocked, say) means that nothing is known of
+// what the store holds.
+func Open(cfg Config) (*Store, State, error) {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Committed == nil {
+		cfg.Committed = func(*podconfigv1.Cursor) {}
+	}
+	s := &Store{cfg: cfg, wake: make(chan struct{}, 1), held: newHeld(), changed: map[place]struct{}{}, next: newWrite()}
+	if err := s.load(); err != nil {
+		return nil, State{}, fmt.Errorf("open the store %s: %w", cfg.Path, err)
+	}
+	return s, s.held.state(), nil
+}
+
+func (s *Store) load() error {
+	file, err := s.read(false)
+	readOnly := errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission)
+	if readOnly {
+		file, err = s.read(true)
+	}
+	switch other := (*formatError)(nil); {
+	case err == nil && readOnly:
+		s.whole = true
+		_ = file.Close()
+	case err == nil:
+		s.file = file
+	case errors.Is(err, fs.ErrNotExist):
+		s.whole = true
+	case errors.Is(err, boltfile.ErrDamaged), errors.As(err, &other):
+		s.whole, s.damaged = true, err
+	default:
+		return err
+	}
+	return nil
+}
+
+// read opens the file and takes over what it holds, if all of that is good.
+func (s *Store) read(readOnly bool) (*boltfile.File, error) {
+	file, err := boltfile.Open(s.cfg.Path, readOnly)
+	if err != nil {
+		return nil, err
+	}
+	err = file.View(func(tx *bbolt.Tx) error {
+		l, err := openLedger(tx)
+		if err != nil {
+			return err
+		}
+		h, err := l.load()
+		if err != nil {
+			return err
+		}
+		s.held = h
+		return nil
+	})
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
