@@ -24,7 +24,7 @@ const (
 	healthService = "/grpc.health.v1.Health/"
 )
 
-// Config says who may call. The zero value is for Unix sockets only, and lets root and the daemon's own user be consumers.
+// Config says who may call. The zero value is for Unix sockets only, and lets root and the daemon's own user be operators.
 type Config struct {
 	// AllowUIDs are consumers beyond root and the daemon's own user. A user of another user namespace that has no uid in this one
 	// comes as the kernel's overflow uid, 65534.
@@ -183,9 +183,12 @@ func (a *Access) caller(i *AuthInfo, r *rules) Caller {
 	c.Identity, _ = i.identity()
 	if i.Unix != nil {
 		uid := i.Unix.Uid
-		if e := r.find(uid, nil); e != nil {
+		switch e := r.find(uid, nil); {
+		case e != nil:
 			c.Role, c.Nodes, c.Sources = e.role, e.Nodes, e.Sources
-		} else if a.owner(uid) || slices.Contains(a.cfg.AllowUIDs, uid) {
+		case a.owner(uid):
+			c.Role = Operator
+		case slices.Contains(a.cfg.AllowUIDs, uid):
 			c.Role = Consumer
 		}
 		return c

@@ -90,6 +90,7 @@ func TestAuthorize(t *testing.T) {
 clients:
 - {uid: 8, role: inspector, sources: [file]}
 - {uid: 9, role: inspector}
+- {uid: 11, role: operator}
 - {commonName: web, role: consumer, nodes: [n1]}
 - {commonName: ops, role: inspector}
 - {commonName: "uid:0", role: consumer}
@@ -98,10 +99,14 @@ clients:
 	cfg := files.config()
 	cfg.AllowUIDs = []uint32{7, 9}
 	cfg.MinimumRole = func(method string) Role {
-		if method == "/s/Secrets" {
+		switch method {
+		case "/s/Commands":
+			return Operator
+		case "/s/Secrets":
 			return Consumer
+		default:
+			return Inspector
 		}
-		return Inspector
 	}
 	a := open(t, cfg, &strings.Builder{})
 	cert := func(r accesstest.Request) *AuthInfo { return client(t, a, ca, r) }
@@ -115,11 +120,12 @@ clients:
 		secrets  codes.Code // of a method for consumers
 		message  string
 	}{
-		{"root", uid(a, 0), "uid:0", Consumer, codes.OK, codes.OK, ""},
-		{"the daemon's user", uid(a, own), uidIdentity(own), Consumer, codes.OK, codes.OK, ""},
+		{"root", uid(a, 0), "uid:0", Operator, codes.OK, codes.OK, ""},
+		{"the daemon's user", uid(a, own), uidIdentity(own), Operator, codes.OK, codes.OK, ""},
 		{"an allowed user", uid(a, 7), "uid:7", Consumer, codes.OK, codes.OK, ""},
 		{"a user of the file", uid(a, 8), "uid:8", Inspector, codes.OK, codes.PermissionDenied, "uid 8 is inspector; /s/Secrets is for the role consumer"},
 		{"the file comes before the flag", uid(a, 9), "uid:9", Inspector, codes.OK, codes.PermissionDenied, "uid 9 is inspector"},
+		{"an operator of the file", uid(a, 11), "uid:11", Operator, codes.OK, codes.OK, ""},
 		{"another user", uid(a, 10), "uid:10", None, codes.PermissionDenied, codes.PermissionDenied, "no role for uid 10; the access file (--access-file) gives roles, and --allow-uid"},
 		{"a consumer", cert(accesstest.Request{CommonName: "web"}), "web", Consumer, codes.OK, codes.OK, ""},
 		{"an inspector", cert(accesstest.Request{CommonName: "ops"}), "ops", Inspector, codes.OK, codes.PermissionDenied, "CN=ops is inspector"},
@@ -137,6 +143,10 @@ clients:
 			_, err = authorize(a, tc.info, "/s/Secrets")
 			if status.Code(err) != tc.secrets || !strings.Contains(status.Convert(err).Message(), tc.message) {
 				t.Errorf("a method for consumers: %v; want %s with %q", err, tc.secrets, tc.message)
+			}
+			_, err = authorize(a, tc.info, "/s/Commands")
+			if operator := tc.role == Operator; (err == nil) != operator || !operator && status.Code(err) != codes.PermissionDenied {
+				t.Errorf("a method for operators: %v; want it to be let through: %v", err, operator)
 			}
 			if _, err := authorize(a, tc.info, "/grpc.health.v1.Health/Check"); err != nil {
 				t.Errorf("a check of health: %v; want it for everybody", err)
@@ -185,7 +195,7 @@ func TestRecheck(t *testing.T) {
 	check("its scope changed", bOld, `from consumer to consumer of nodes ["n1"]`)
 	check("root isn't concerned", root, "")
 	reload("access", entries+"- {uid: 0, role: inspector}\n")
-	check("root's role changed", root, "from consumer to inspector")
+	check("root's role changed", root, "from operator to inspector")
 	check("its own role is the same still", aOld, "")
 	reload("access", "clients: []\n")
 	check("its role is gone", aOld, "from consumer to none")

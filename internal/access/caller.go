@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Role is what a caller may see. A higher role may do all that a lower one may.
+// Role is what a caller may see and do. A higher role may do all that a lower one may.
 type Role int
 
 const (
@@ -14,8 +14,10 @@ const (
 	None Role = iota
 	// Inspector sees what runs, but not what may be secret in it.
 	Inspector
-	// Consumer sees whole pods and objects.
+	// Consumer sees whole pods and objects, and reads logs.
 	Consumer
+	// Operator also runs commands in containers.
+	Operator
 )
 
 func (r Role) String() string {
@@ -26,6 +28,8 @@ func (r Role) String() string {
 		return "inspector"
 	case Consumer:
 		return "consumer"
+	case Operator:
+		return "operator"
 	default:
 		return fmt.Sprintf("role %d", int(r))
 	}

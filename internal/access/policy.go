@@ -100,8 +100,10 @@ func (e *entry) complete() error {
 		e.role = Inspector
 	case Consumer.String():
 		e.role = Consumer
+	case Operator.String():
+		e.role = Operator
 	default:
-		return fmt.Errorf("role: %q; want consumer or inspector", e.Role)
+		return fmt.Errorf("role: %q; want operator, consumer or inspector", e.Role)
 	}
 	for field, scope := range map[string][]string{"nodes": e.Nodes, "sources": e.Sources} {
 		if scope != nil && len(scope) == 0 {

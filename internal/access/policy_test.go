@@ -23,7 +23,7 @@ func TestAccessFileMistakes(t *testing.T) {
 		{"a scope is no matcher", "clients:\n- {role: consumer, nodes: [n]}\n", "a:2: clients[0]: nothing says whom"},
 		{"empty matcher", "clients:\n- {commonName: a, role: consumer}\n- {commonName: b, organization: '', role: consumer}\n", "a:3: clients[1]: organization is empty"},
 		{"both kinds", "clients:\n- {uid: 1, commonName: a, role: consumer}\n", "no caller has both"},
-		{"no role", "clients:\n- commonName: a\n", `role: ""; want consumer or inspector`},
+		{"no role", "clients:\n- commonName: a\n", `role: ""; want operator, consumer or inspector`},
 		{"role none", "clients:\n- {commonName: a, role: none}\n", `role: "none"`},
 		{"unknown role", "clients:\n- {commonName: a, role: Consumer}\n", `role: "Consumer"`},
 		{"empty scope", "clients:\n- {commonName: a, role: consumer, sources: []}\n", "sources is empty"},
@@ -110,7 +110,7 @@ func FuzzParseRules(f *testing.F) {
 			return
 		}
 		for i, e := range r.entries {
-			if e.role != Inspector && e.role != Consumer {
+			if e.role < Inspector || e.role > Operator {
 				t.Errorf("entry %d has %v; want a role", i, e.role)
 			}
 			if e.matches(noUID, &x509.Certificate{}) {

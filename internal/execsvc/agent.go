@@ -3,17 +3,27 @@ package execsvc
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/gc"
+	"github.com/podstream/podstream/internal/execsvc/image"
+	"github.com/podstream/podstream/internal/execsvc/objects"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"github.com/podstream/podstream/internal/execsvc/pleg"
 	"github.com/podstream/podstream/internal/execsvc/podset"
+	"github.com/podstream/podstream/internal/execsvc/probe"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/execsvc/status"
+	"github.com/podstream/podstream/internal/execsvc/store"
 	"github.com/podstream/podstream/internal/execsvc/syncloop"
 	"github.com/podstream/podstream/internal/execsvc/volume"
 	"github.com/podstream/podstream/internal/execsvc/worker"
@@ -22,7 +32,21 @@ import (
 // Config says what an Agent works with.
 type Config struct {
 	Runtime *runtime.Runtime
+	// Images pulls images. Its Done must be the Agent's Wake.
+	Images  *image.Puller
 	Volumes *volume.Manager
+	// Garbage removes ended containers beyond the node's bound. Nil: nobody does.
+	Garbage *gc.Collector
+	// Prober carries out probes.
+	Prober probe.Prober
+	// Store remembers, across a restart, what runs here and what is being ended; Restored is what it had when it was opened.
+	Store    *store.Store
+	Restored store.State
+	// Board shows each pod as it is. Events tells what happened to them; nil: nobody is told.
+	Board  *board.Board
+	Events *events.Recorder
+	// Refused is called when the pods that can't run here, or the reasons, are others than before. Nil: nobody is told.
+	Refused func()
 	// RuntimeName is the runtime's name, for container IDs in statuses ("containerd").
 	RuntimeName string
 	// HostIPs returns the node's addresses, the primary one first. Nil: none are shown.
@@ -31,6 +55,8 @@ type Config struct {
 	RelistPeriod, HousekeepingPeriod, ResyncPeriod, RetryPause time.Duration
 	// Clock is for all of them. Nil means the real one.
 	Clock clock.WithTicker
+	// Metrics takes the metrics of the pleg and of probes. Nil: nobody does.
+	Metrics prometheus.Registerer
 	// Logger gets what the node's owner has to know. Nil discards.
 	Logger *slog.Logger
 }
@@ -42,10 +68,15 @@ type Agent struct {
 	pods     *podset.Set
 	statuses *status.Keeper
 	pleg     *pleg.PLEG
+	probes   *probe.Manager
 	workers  *worker.Workers
 	loop     *syncloop.Loop
-	// waiting are desired pods that another pod keeps from being dispatched. Only the loop's goroutine uses it.
-	waiting map[types.UID]bool
+	// waiting are desired pods that another pod keeps from being dispatched, by its UID. Only the loop's goroutine uses it.
+	waiting map[types.UID]types.UID
+
+	// showing is held while a pod is looked at and shown, so that no older look is shown after a newer one.
+	showing sync.Mutex
+	refused refusals
 }
 
 // New returns an Agent that isn't running.
@@ -59,31 +90,118 @@ func New(cfg Config) *Agent {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{cfg: cfg, log: cfg.Logger, pods: podset.New(), statuses: status.NewKeeper(), waiting: map[types.UID]bool{}}
-	a.pleg = pleg.New(pleg.Config{Runtime: cfg.Runtime, Period: cfg.RelistPeriod, Clock: cfg.Clock, Logger: cfg.Logger})
+	a := &Agent{cfg: cfg, log: cfg.Logger, pods: podset.New(), waiting: map[types.UID]types.UID{}}
+	a.statuses = status.NewKeeper(status.Config{Changed: a.statusChanged, Clock: cfg.Clock})
+	a.pleg = pleg.New(pleg.Config{
+		Runtime: cfg.Runtime, Period: cfg.RelistPeriod, Clock: cfg.Clock, Metrics: cfg.Metrics, Logger: cfg.Logger,
+	})
+	a.probes = probe.New(probe.Config{
+		Handlers: cfg.Prober, Observed: a.pleg.Get, HostIPs: cfg.HostIPs, Events: cfg.Events, Metrics: cfg.Metrics, Clock: cfg.Clock, Logger: cfg.Logger,
+	})
 	a.workers = worker.New(worker.Config{
-		Syncer: a, Resync: cfg.ResyncPeriod, Retry: cfg.RetryPause, Clock: cfg.Clock, Logger: cfg.Logger,
+		Syncer: a, Resync: cfg.ResyncPeriod, Retry: cfg.RetryPause, Changed: a.show, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
 	a.loop = syncloop.New(syncloop.Config{
-		Handler: a, Ready: a.pleg.Ready(), Take: a.pleg.Take,
+		Handler: a, Begin: a.begin, Ready: a.pleg.Ready(), Take: a.pleg.Take, ProbesReady: a.probes.Ready(), TakeProbes: a.probes.Take,
 		Housekeeping: cfg.HousekeepingPeriod, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
 	return a
 }
 
-// Deliver takes an event of the stream and returns when it is applied; it is what client.Watch calls.
-func (a *Agent) Deliver(ctx context.Context, e client.Event) error { return a.loop.Deliver(ctx, e) }
+// Deliver takes an event of the stream and returns when it is applied; it is what client.Watch calls. The store has it soon after.
+func (a *Agent) Deliver(ctx context.Context, e client.Event) error {
+	if err := a.loop.Deliver(ctx, e); err != nil {
+		return err
+	}
+	a.cfg.Store.Apply(e)
+	return nil
+}
+
+// Wake has a pod looked at now: an image that it waited for is there, say.
+func (a *Agent) Wake(uid types.UID) {
+	a.show(uid)
+	a.workers.Sync(uid)
+}
+
+// ObjectsChanged wakes the pods that pull images with one of these Secrets.
+func (a *Agent) ObjectsChanged(refs []objects.Ref) {
+	changed := map[objects.Ref]bool{}
+	for _, ref := range refs {
+		changed[ref] = true
+	}
+	for _, pod := range a.pods.All() {
+		for _, secret := range pod.Spec.ImagePullSecrets {
+			ref := objects.Ref{Source: pod.Annotations[sourceAnnotation], Kind: client.SecretKind, Namespace: pod.Namespace, Name: secret.Name}
+			if changed[ref] {
+				a.Wake(pod.UID)
+			}
+		}
+	}
+}
+
+// Observed is what the runtime has of a pod, as it was read last; nil if that is nothing.
+func (a *Agent) Observed(uid types.UID) *observed.Pod { return a.pleg.Get(uid) }
+
+// Health is nil if the container runtime can be read, and otherwise why it can't.
+func (a *Agent) Health() error { return a.pleg.Health() }
 
 // Run works until ctx ends. The pods go on running after that.
 func (a *Agent) Run(ctx context.Context) {
-	relisting := make(chan struct{})
-	go func() {
-		defer close(relisting)
-		a.pleg.Run(ctx)
-	}()
+	var group sync.WaitGroup
+	group.Go(func() { a.pleg.Run(ctx) })
+	group.Go(func() { a.probes.Run(ctx) })
 	a.loop.Run(ctx)
-	<-relisting
+	group.Wait()
 	a.workers.Stop()
+}
+
+// begin starts the pods that were desired when the store was last written, and goes on ending those that were being ended. What the
+// runtime has is known by now, and nothing of the stream has been applied.
+func (a *Agent) begin() {
+	now := a.cfg.Clock.Now()
+	for _, known := range a.cfg.Restored.Pods {
+		if isMirror(known.Object) {
+			continue
+		}
+		a.pods.Put(known.Object)
+		if s, ok := a.cfg.Restored.Statuses[known.UID]; ok {
+			a.statuses.Restore(known.Object, s.Status, s.Changed)
+		}
+	}
+	for uid, end := range a.cfg.Restored.Ends {
+		t := worker.Termination{Grace: secondsLeft(end.Deadline, now), Deadline: end.Deadline, Failure: end.Failure}
+		pod := a.pods.Get(uid)
+		if end.Removed || pod == nil {
+			gone := skeleton(&observed.Pod{UID: uid, Namespace: end.Namespace, Name: end.Name, Source: end.Source})
+			gone.Spec.TerminationGracePeriodSeconds = &end.Grace
+			if s, ok := a.cfg.Restored.Statuses[uid]; ok {
+				a.statuses.Restore(gone, s.Status, s.Changed)
+			}
+			a.log.Info("going on with the end of a pod that was removed", "pod", end.Namespace+"/"+end.Name, "uid", uid, "grace_seconds_left", t.Grace)
+			a.workers.Resume(gone, t, true)
+			if pod != nil {
+				// It was added again: it begins anew once that end is over.
+				a.workers.Update(pod)
+			}
+			continue
+		}
+		a.workers.Resume(pod, t, false)
+	}
+	for _, pod := range a.pods.All() {
+		if _, working := a.workers.Get(pod.UID); !working {
+			a.dispatch(pod)
+		}
+	}
+	if n := len(a.cfg.Restored.Pods); n > 0 {
+		a.log.Info("pods of the store go on; podconfigd says what changed since", "pods", n, "ending", len(a.cfg.Restored.Ends),
+			"revision", a.cfg.Restored.Cursor.GetRevision())
+	}
+}
+
+// secondsLeft is how much of a grace period is left, rounded up, and 1 at least.
+func secondsLeft(deadline, now time.Time) int64 {
+	left := deadline.Sub(now)
+	return max(int64((left+time.Second-1)/time.Second), 1)
 }
 
 // dispatch gives a desired pod to its worker, once nothing stands in its way. Housekeeping tries again for those that have
@@ -97,12 +215,13 @@ func (a *Agent) dispatch(pod *v1.Pod) {
 		// A pod of the same full name runs from an earlier life of this agent, and it isn't desired. A name is unique within a
 		// source: its own source has given it to this pod. Another source has to speak first.
 		if other.Source != pod.Annotations[sourceAnnotation] && !a.pods.Settled(other.Source) {
-			if a.waiting[pod.UID] {
+			if a.waiting[pod.UID] == other.UID {
 				return
 			}
-			a.waiting[pod.UID] = true
+			a.waiting[pod.UID] = other.UID
 			a.log.Info("pod waits: a pod of the same name runs, and its source hasn't said yet whether it is still wanted",
 				"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "other", other.UID, "source", other.Source)
+			a.show(pod.UID)
 			return
 		}
 		a.removeLeftover(other)

@@ -10,11 +10,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/board"
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
-	"github.com/podstream/podstream/internal/execsvc/service"
 )
 
-// A pod that is added runs; when it is removed nothing of it is left, neither in the runtime nor on the disk nor in Show.
+// A pod that is added runs; when it is removed nothing of it is left, neither in the runtime nor on the disk nor on the board.
 func TestAddRunsRemovePurges(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -36,8 +36,8 @@ func TestAddRunsRemovePurges(t *testing.T) {
 	if err != nil || len(links) > 0 {
 		t.Errorf("links to logs %v are left (%v)", links, err)
 	}
-	if shown := l.Show(); len(shown) > 0 {
-		t.Errorf("Show has %+v; want nothing", shown)
+	if shown := l.board.All(); len(shown) > 0 {
+		t.Errorf("the board has %+v; want nothing", shown)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestSameUIDComesBackWhileTerminating(t *testing.T) {
 		t.Fatalf("while it ends the pod is shown as %+v", p)
 	}
 	close(release)
-	second := l.await("a", "runs anew", func(p service.Pod) bool {
+	second := l.await("a", "runs anew", func(p board.Pod) bool {
 		return p.State == syncing && p.Status != nil && p.Status.Phase == v1.PodRunning && len(p.Status.ContainerStatuses) == 1 &&
 			!strings.HasSuffix(p.Status.ContainerStatuses[0].ContainerID, first)
 	})
@@ -120,7 +120,7 @@ func TestPodThatEndsStaysUntilRemoved(t *testing.T) {
 			pod.Spec.RestartPolicy = v1.RestartPolicyNever
 			l.deliver(ops(change(client.Add, true, pod)))
 			l.deliver(synced(client.Source{Name: "file", Ready: true}))
-			ended := func(p service.Pod) bool {
+			ended := func(p board.Pod) bool {
 				return p.State == finished && p.Desired && p.Status.Phase == tc.phase
 			}
 			l.await("a", "has ended", ended)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -129,6 +130,13 @@ func (n *node) takeChanges() []string {
 	out := n.changes
 	n.changes = nil
 	return out
+}
+
+// seenChanges are the changes since takeChanges.
+func (n *node) seenChanges() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.changes)
 }
 
 // wantUnchanged checks that nothing was started, stopped or removed since takeChanges.

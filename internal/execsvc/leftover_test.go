@@ -38,7 +38,7 @@ func TestLeftoverIsRemovedWhenItsSourceIsReady(t *testing.T) {
 	n := newNode(t)
 	left := n.leave(newPod("old", "web", "file"))
 	l := n.start()
-	eventually(t, "the runtime is read", func() bool { return len(l.Show()) == 1 })
+	eventually(t, "the runtime is read", func() bool { return len(l.board.All()) == 1 })
 	l.housekeep()
 	l.wantUnclaimed("old")
 	n.wantUnchanged()
@@ -143,7 +143,7 @@ func TestLeftoverDirectories(t *testing.T) {
 	if !exists(t, foreign) {
 		t.Error("logs of a pod that has no directory here were removed")
 	}
-	if shown := l.Show(); len(shown) > 0 {
-		t.Errorf("Show has %+v; want nothing", shown)
+	if shown := l.board.All(); len(shown) > 0 {
+		t.Errorf("the board has %+v; want nothing", shown)
 	}
 }

@@ -3,7 +3,7 @@ package execsvc
 import (
 	"context"
 	"fmt"
-	"slices"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,8 +14,11 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/handler"
+	"github.com/podstream/podstream/internal/execsvc/image"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
-	"github.com/podstream/podstream/internal/execsvc/service"
+	"github.com/podstream/podstream/internal/execsvc/store"
 	"github.com/podstream/podstream/internal/execsvc/volume"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -76,6 +79,8 @@ func (t countedTicker) C() <-chan time.Time { return t.taken }
 type life struct {
 	*Agent
 	n      *node
+	board  *board.Board
+	store  string
 	rounds atomic.Int64
 	// stop ends the life, as a restart of podexecd does.
 	stop func()
@@ -84,24 +89,41 @@ type life struct {
 // start starts an agent; each is the same to the runtime, and remembers nothing.
 func (n *node) start() *life {
 	n.t.Helper()
-	l := &life{n: n}
+	return n.startFrom(filepath.Join(n.t.TempDir(), "podexecd.db"))
+}
+
+// startFrom starts an agent that remembers what an earlier one has left in the store.
+func (n *node) startFrom(path string) *life {
+	n.t.Helper()
+	remembered, state, err := store.Open(store.Config{Path: path})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	l := &life{n: n, board: board.New(), store: path}
 	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
+	storing, stopStore := context.WithCancel(context.Background())
+	var group, last sync.WaitGroup
+	last.Go(func() { remembered.Run(storing) })
+	images := image.New(image.Config{Images: n.images, Done: func(uid types.UID) { l.Wake(uid) }})
+	handlers := handler.New(handler.Config{Runtime: n.cri})
 	l.Agent = New(Config{
 		Runtime: runtime.New(runtime.Config{
-			Runtime: n.cri, Images: n.images, Agent: "me", LogsDir: n.logsDir,
-			BackoffBase: 20 * time.Millisecond, BackoffMax: 20 * time.Millisecond,
+			Runtime: n.cri, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodsDir: n.podsDir,
+			RestartBackoffBase: 20 * time.Millisecond, RestartBackoffMax: 20 * time.Millisecond,
 		}),
-		Volumes:      volume.New(volume.Config{PodsDir: n.podsDir}),
-		RuntimeName:  "containerd",
+		Images: images, Volumes: volume.New(volume.Config{PodsDir: n.podsDir}), Prober: handlers,
+		Store: remembered, Restored: state, Board: l.board, RuntimeName: "containerd",
 		RelistPeriod: relistPeriod, HousekeepingPeriod: housekeepingPeriod, RetryPause: 20 * time.Millisecond,
 		Clock: roundsClock{ctx: ctx, rounds: &l.rounds, group: &group},
 	})
 	group.Go(func() { l.Run(ctx) })
-	l.stop = func() {
+	l.stop = sync.OnceFunc(func() {
 		cancel()
 		group.Wait()
-	}
+		images.Close()
+		stopStore()
+		last.Wait()
+	})
 	n.t.Cleanup(l.stop)
 	return l
 }
@@ -122,20 +144,13 @@ func (l *life) deliver(e client.Event) {
 	}
 }
 
-// shown is what Show has of a pod; false if nothing.
-func (l *life) shown(uid types.UID) (service.Pod, bool) {
-	pods := l.Show()
-	i := slices.IndexFunc(pods, func(p service.Pod) bool { return p.UID == uid })
-	if i < 0 {
-		return service.Pod{}, false
-	}
-	return pods[i], true
-}
+// shown is what the board has of a pod; false if nothing.
+func (l *life) shown(uid types.UID) (board.Pod, bool) { return l.board.Get(uid) }
 
-// await waits until Show has the pod so.
-func (l *life) await(uid types.UID, what string, ok func(p service.Pod) bool) service.Pod {
+// await waits until the board has the pod so.
+func (l *life) await(uid types.UID, what string, ok func(p board.Pod) bool) board.Pod {
 	l.n.t.Helper()
-	var p service.Pod
+	var p board.Pod
 	eventually(l.n.t, fmt.Sprintf("pod %s %s", uid, what), func() bool {
 		var there bool
 		p, there = l.shown(uid)
@@ -147,13 +162,13 @@ func (l *life) await(uid types.UID, what string, ok func(p service.Pod) bool) se
 // awaitRunning waits until a desired pod runs, and returns the ID of its container.
 func (l *life) awaitRunning(uid types.UID) string {
 	l.n.t.Helper()
-	p := l.await(uid, "runs", func(p service.Pod) bool {
+	p := l.await(uid, "runs", func(p board.Pod) bool {
 		return p.Desired && p.State == syncing && p.Status != nil && p.Status.Phase == v1.PodRunning && len(p.Status.ContainerStatuses) == 1
 	})
 	return strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
 }
 
-// awaitGone waits until Show doesn't have the pod.
+// awaitGone waits until the board doesn't have the pod.
 func (l *life) awaitGone(uid types.UID) {
 	l.n.t.Helper()
 	eventually(l.n.t, fmt.Sprintf("pod %s is gone", uid), func() bool {

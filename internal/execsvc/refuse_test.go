@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/service"
+	"github.com/podstream/podstream/internal/execsvc/board"
 )
 
 // A pod that can't be run as it is meant is failed and says why; changed under its UID into one that can, it runs.
@@ -16,7 +16,7 @@ func TestUnsupportedPodIsRefused(t *testing.T) {
 	l := n.start()
 	pod := newPod("a", "web", "file")
 	l.deliver(ops(change(client.Add, true, withConfigMap(pod))))
-	p := l.await("a", "is refused", func(p service.Pod) bool { return p.Status != nil && p.Status.Phase == v1.PodFailed })
+	p := l.await("a", "is refused", func(p board.Pod) bool { return p.Status != nil && p.Status.Phase == v1.PodFailed })
 	if p.Status.Reason != "UnsupportedFeature" || !strings.HasPrefix(p.Status.Message, "Pod was rejected: spec.volumes[0]: configMap") {
 		t.Errorf("reason %q, message %q", p.Status.Reason, p.Status.Message)
 	}
@@ -50,7 +50,7 @@ func TestRunningPodOutlivesUnsupportedUpdate(t *testing.T) {
 	id := l.awaitRunning("a")
 	n.takeChanges()
 	l.deliver(ops(change(client.Update, true, withConfigMap(pod))))
-	p := l.await("a", "has an error", func(p service.Pod) bool { return p.Err != nil })
+	p := l.await("a", "has an error", func(p board.Pod) bool { return p.Err != nil })
 	if text := p.Err.Error(); !strings.Contains(text, "goes on as it was") || !strings.Contains(text, "configMap") {
 		t.Errorf("the error is %q", text)
 	}
@@ -59,6 +59,6 @@ func TestRunningPodOutlivesUnsupportedUpdate(t *testing.T) {
 		t.Errorf("container %s runs in place of %s", now, id)
 	}
 	l.deliver(ops(change(client.Update, true, pod)))
-	l.await("a", "is well", func(p service.Pod) bool { return p.Err == nil && p.Status.Phase == v1.PodRunning })
+	l.await("a", "is well", func(p board.Pod) bool { return p.Err == nil && p.Status.Phase == v1.PodRunning })
 	n.wantUnchanged()
 }

@@ -16,7 +16,7 @@ const Variable = "PODSTREAM_FAILPOINTS"
 // switches count for each fault how many have it enabled. The map itself never changes after start.
 var switches = func() map[Name]*atomic.Int32 {
 	m := map[Name]*atomic.Int32{}
-	for _, n := range slices.Concat(Names(), RelayNames()) {
+	for _, n := range slices.Concat(Names(), RelayNames(), ExecNames()) {
 		m[n] = new(atomic.Int32)
 	}
 	return m

@@ -36,6 +36,22 @@ const (
 	RelayForgetHeld Name = "relay-forget-held"
 )
 
+// The faults of podexecd. Each breaks one thing that package survival checks.
+const (
+	// DoubleStart starts a pod's first container twice. Breaks Once.
+	DoubleStart Name = "double-start"
+	// RestartAdopted restarts the healthy containers that podexecd finds when it starts. Breaks Unharmed.
+	RestartAdopted Name = "restart-adopted"
+	// LeakSandbox leaves the sandboxes of pods that are gone. Breaks Clean.
+	LeakSandbox Name = "leak-sandbox"
+	// LeaveDirectory leaves the directories of pods that are gone. Breaks Clean.
+	LeaveDirectory Name = "leave-directory"
+	// ShortGrace forgets, over a restart of podexecd, what was left of a grace period: it is over. Breaks Grace.
+	ShortGrace Name = "short-grace"
+	// ForgetReadiness forgets, over a restart of podexecd, which pods were ready. Breaks Steady.
+	ForgetReadiness Name = "forget-readiness"
+)
+
 // Names are the faults that break a promise, in the order of the promises.
 func Names() []Name {
 	return []Name{
@@ -46,3 +62,8 @@ func Names() []Name {
 
 // RelayNames are the faults of a relay.
 func RelayNames() []Name { return []Name{RelayDropRemove, RelayForgetHeld} }
+
+// ExecNames are the faults of podexecd.
+func ExecNames() []Name {
+	return []Name{DoubleStart, RestartAdopted, LeakSandbox, LeaveDirectory, ShortGrace, ForgetReadiness}
+}

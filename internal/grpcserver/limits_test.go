@@ -96,8 +96,8 @@ func TestConnections(t *testing.T) {
 	if got := g.refused("connections"); got != 2 {
 		t.Errorf("%d connections are counted as refused; want 2", got)
 	}
-	if who, err := whoami(t, g.local()); who != "uid:0 consumer" {
-		t.Errorf("root on the socket is %q, %v; want a consumer", who, err)
+	if who, err := whoami(t, g.local()); who != "uid:0 operator" {
+		t.Errorf("root on the socket is %q, %v; want an operator", who, err)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestConnectionsWithoutRole(t *testing.T) {
 	if !strings.Contains(g.log.String(), "callers without one have 16 connections") {
 		t.Errorf("the log doesn't tell why:\n%s", g.log)
 	}
-	for uid, want := range map[int]string{0: "uid:0 consumer", 1001: "uid:1001 consumer"} {
+	for uid, want := range map[int]string{0: "uid:0 operator", 1001: "uid:1001 consumer"} {
 		if who, err := whoami(t, g.user(uid)); who != want {
 			t.Errorf("uid %d is %q, %v; want %q", uid, who, err, want)
 		}

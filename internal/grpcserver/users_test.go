@@ -80,8 +80,8 @@ func TestOtherUser(t *testing.T) {
 			if err != nil || !strings.HasPrefix(string(out), tc.want) {
 				t.Errorf("uid 65534 is told %q, %v; want %q", out, err, tc.want)
 			}
-			if who, err := whoami(t, g.local()); err != nil || who != "uid:0 consumer" {
-				t.Errorf("root is %q, %v; want a consumer", who, err)
+			if who, err := whoami(t, g.local()); err != nil || who != "uid:0 operator" {
+				t.Errorf("root is %q, %v; want an operator", who, err)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
@@ -199,6 +200,7 @@ func (h *Hub) publishQueue() []*revision.Revision {
 		h.endSpan(m, start, now)
 		h.count(m.rev)
 	}
+	failpoint.Reached(failpoint.BeforePublish)
 	h.history.Append(revs...)
 	return revs
 }

@@ -65,7 +65,9 @@ func (k *keeper) commit(revs []*revision.Revision) (life history.Life, changed b
 		return history.Life{}, false
 	}
 	start := time.Now()
+	failpoint.Reached(failpoint.BeforeCommit)
 	err := k.store.Commit(revs)
+	failpoint.Reached(failpoint.AfterCommit)
 	k.metrics.CommitSeconds.Observe(time.Since(start).Seconds())
 	if err == nil {
 		return history.Life{}, false

@@ -110,6 +110,10 @@ var (
 // ignoredFlags are the global flags that a command takes, as all do, but has no use for.
 var ignoredFlags = map[string][]string{
 	"watch":     slices.Concat(podexecFlags, timeoutFlags),
+	"describe":  outputFlags,
+	"events":    podconfigFlags,
+	"logs":      slices.Concat(podconfigFlags, outputFlags),
+	"exec":      slices.Concat(podconfigFlags, outputFlags),
 	"sources":   podexecFlags,
 	"objects":   podexecFlags,
 	"consumers": podexecFlags,

@@ -38,7 +38,7 @@ func (e *exitError) Unwrap() error { return e.err }
 type Config struct {
 	// Args are the command line's arguments, without the program's name.
 	Args []string
-	// Stdin is what a file named "-" stands for. Nil: the process's own.
+	// Stdin is what a file named "-" stands for, and what exec passes on. Nil: the process's own.
 	Stdin io.Reader
 	// Stdout takes the answer, Stderr everything else. Nil discards.
 	Stdout, Stderr io.Writer
@@ -146,8 +146,9 @@ func (t *tool) command() *cobra.Command {
 	flags.DurationVar(&t.requestTimeout, "request-timeout", 10*time.Second,
 		"how long to wait for a daemon's lists; 0 waits forever. Not for watch")
 
-	root.AddCommand(t.watchCommand(), t.podsCommand(), t.sourcesCommand(), t.objectsCommand(), t.consumersCommand(), t.diffCommand(),
-		t.recordCommand(), t.replayCommand(), t.versionCommand())
+	root.AddCommand(t.watchCommand(), t.podsCommand(), t.describeCommand(), t.eventsCommand(), t.logsCommand(), t.execCommand(),
+		t.sourcesCommand(), t.objectsCommand(), t.consumersCommand(), t.diffCommand(), t.recordCommand(), t.replayCommand(),
+		t.versionCommand())
 	for _, cmd := range root.Commands() {
 		hideIgnored(cmd)
 	}

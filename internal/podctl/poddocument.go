@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
@@ -40,6 +41,8 @@ type observedDocument struct {
 	Desired     bool              `json:"desired"`
 	Phase       string            `json:"phase"`
 	LastError   string            `json:"lastError"`
+	WaitsFor    string            `json:"waitsFor"`
+	RetryTime   *time.Time        `json:"retryTime"`
 	ChangedTime *time.Time        `json:"changedTime"`
 	Status      *corev1.PodStatus `json:"status"`
 }
@@ -59,14 +62,19 @@ func (p *pair) document(r podRow) podDocument {
 	if o := p.observed; o != nil {
 		doc.Observed = &observedDocument{
 			Source: o.GetSource(), WorkerState: o.GetWorkerState().String(), Desired: o.GetDesired(),
-			Phase: o.GetPhase(), LastError: o.GetLastError(), Status: p.status,
-		}
-		if changed := o.GetChangedTime(); changed != nil {
-			at := changed.AsTime()
-			doc.Observed.ChangedTime = &at
+			Phase: o.GetPhase(), LastError: o.GetLastError(), WaitsFor: o.GetWaitsFor(), RetryTime: timeOrNull(o.GetRetryTime()),
+			ChangedTime: timeOrNull(o.GetChangedTime()), Status: p.status,
 		}
 	}
 	return doc
+}
+
+func timeOrNull(t *timestamppb.Timestamp) *time.Time {
+	if t == nil {
+		return nil
+	}
+	at := t.AsTime()
+	return &at
 }
 
 // workerText is the state in one word, or its number if podexecd is newer than podctl.

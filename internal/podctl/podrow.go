@@ -104,7 +104,7 @@ func (p *pair) age(now time.Time) string {
 
 // message says why the pod isn't further.
 func (p *pair) message() string {
-	if text := p.observed.GetLastError(); text != "" {
+	if text := cmp.Or(p.observed.GetLastError(), p.observed.GetWaitsFor()); text != "" {
 		return text
 	}
 	if p.status != nil {

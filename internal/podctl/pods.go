@@ -18,6 +18,7 @@ import (
 type podsOptions struct {
 	namespace     string
 	allNamespaces bool
+	watch         bool
 }
 
 func (t *tool) podsCommand() *cobra.Command {
@@ -25,11 +26,21 @@ func (t *tool) podsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pods",
 		Short: "Show the pods that should run here beside those that do",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return t.runPods(cmd.Context(), o) },
+		Long: `Pods shows the pods that should run on this node, as podconfigd has them, beside what podexecd has made of them.
+
+With --watch it shows podexecd's pods, and goes on with a line for each change of one's status, across reconnections, until
+Ctrl-C. A pod of which nothing is left comes as Removed.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.watch {
+				return t.newPodsWatcher(o).run(cmd.Context())
+			}
+			return t.runPods(cmd.Context(), o)
+		},
 	}
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "only the pods of this `namespace`")
 	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "the pods of all namespaces, which is the default; wins over -n")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "go on with every change, as podexecd tells it")
 	return cmd
 }
 
@@ -79,20 +90,28 @@ func (t *tool) printPods(pairs []*pair, have answered) error {
 		t.note("no pods found")
 		return nil
 	}
+	out := t.newPodTable()
+	for _, p := range pairs {
+		out.pod(p, p.row(have, now), t.output == outputWide)
+	}
+	return out.flush()
+}
+
+func (t *tool) newPodTable() *table {
 	header := []string{"NAMESPACE", "NAME", "SOURCE", "STATUS", "READY", "RESTARTS", "AGE"}
 	if t.output == outputWide {
 		header = append(header, "IP", "UID", "WORKER", "MESSAGE")
 	}
-	out := newTable(t.Stdout, header...)
-	for _, p := range pairs {
-		r := p.row(have, now)
-		cells := []string{p.ref.GetNamespace(), p.ref.GetName(), p.source(), r.status, r.ready, r.restarts, r.age}
-		if t.output == outputWide {
-			cells = append(cells, r.ip, p.ref.GetUid(), r.worker, r.message)
-		}
-		out.row(cells...)
+	return newTable(t.Stdout, header...)
+}
+
+// pod adds the line of a pod to a table of newPodTable.
+func (t *table) pod(p *pair, r podRow, wide bool) {
+	cells := []string{p.ref.GetNamespace(), p.ref.GetName(), p.source(), r.status, r.ready, r.restarts, r.age}
+	if wide {
+		cells = append(cells, r.ip, p.ref.GetUid(), r.worker, r.message)
 	}
-	return out.flush()
+	t.row(cells...)
 }
 
 // listDesired lists podconfigd's pods. Its pages show one revision; if that is gone before the last page, it starts again.

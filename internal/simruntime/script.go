@@ -88,6 +88,7 @@ func scripts() map[string]script {
 		"remove":    {1, 1, playRemove},
 		"fail-once": {2, 2, playFailOnce},
 		"message":   {3, 3, playMessage},
+		"diary":     {2, -1, playDiary},
 
 		"serve":       {0, 4, playServe},
 		"grpc-health": {2, 3, playGRPCHealth},

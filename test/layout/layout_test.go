@@ -32,7 +32,10 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/mergesvc/history", module + "internal/mergesvc/merge", "the history knows revisions, not how they are made"},
 	{"internal/execsvc/criconfig", module + "internal/", "translation is pure"},
 	{"internal/execsvc/volume", module + "internal/execsvc/runtime", "volumes are mounts, not containers"},
-	{"internal/execsvc/worker", module + "internal/execsvc/", "workers know their Syncer only as an interface"},
+	{"internal/execsvc/worker", module + "internal/execsvc/runtime", "workers know their Syncer only as an interface"},
+	{"internal/execsvc/worker", module + "internal/execsvc/pleg", "workers know their Syncer only as an interface"},
+	{"internal/execsvc/status", module + "internal/execsvc/runtime", "a status is made of values"},
+	{"internal/execsvc/actions", module + "internal/execsvc/runtime", "what to do is decided before it is done"},
 	{"cmd/podconfigd", "k8s.io/kubernetes/", "upstream is read, not linked"},
 	{"cmd/podexecd", "k8s.io/kubernetes/", "upstream is read, not linked"},
 }

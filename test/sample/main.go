@@ -42,6 +42,9 @@ const usage = `usage: sample COMMAND [ARGUMENT...]
   fail-once PATH CODE            if there is no file PATH, make it and end with CODE; else with 0
   message PATH TEXT CODE         write TEXT to the file PATH and end with CODE
 
+  diary PATH COMMAND...          do COMMAND and keep a diary of it in the file PATH, a line for each thing that happens:
+                                 "NANOSECONDS RUN start", "… term" at each SIGTERM, and "… end CODE"; RUN names this run
+
   serve [ADDRESS] [--start=PATH] [--live=PATH] [--ready=PATH]
                                  print arguments, host name and process id; answer HTTP on ADDRESS; run on. Answers:
                                    /start /live /ready   200 while there is the file PATH, else 503; 200 without a PATH
@@ -102,6 +105,7 @@ func commands() map[string]command {
 		"remove":    {1, 1, (*program).remove},
 		"fail-once": {2, 2, (*program).failOnce},
 		"message":   {3, 3, (*program).message},
+		"diary":     {2, -1, (*program).diary},
 
 		"serve":       {0, 4, (*program).serve},
 		"grpc-health": {2, 3, (*program).grpcHealth},

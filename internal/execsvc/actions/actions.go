@@ -1,19 +1,31 @@
 package actions
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
+
+// Input is what Compute decides on.
+type Input struct {
+	Pod *v1.Pod
+	// Has is what the runtime has of the pod.
+	Has *observed.Pod
+	// Probes are what the probes of its running containers say.
+	Probes observed.Probes
+}
 
 // Actions is what a pod needs next, in the order of the fields.
 type Actions struct {
 	// KillPod stops everything that the pod has, sandboxes included.
 	KillPod bool
+	// RestartAll is the container whose end, Last, restarts the whole pod in its sandbox, or nil. Kill and Remove then take away
+	// all that the pod has but its sandbox and its ephemeral containers; what it needs next is to be computed anew.
+	RestartAll *Start
 	// Kill are running containers to stop, each with its reason.
 	Kill []Kill
-	// Remove are containers that never ran, to be removed before their successors are made.
+	// Remove are containers to remove before others are made, in this order.
 	Remove []observed.Container
 	// CreateSandbox makes a new sandbox. Otherwise the containers go into SandboxID. SandboxAttempt is that of either.
 	CreateSandbox  bool
@@ -31,197 +43,100 @@ func (a *Actions) Any(has *observed.Pod) bool {
 // Kill is a container to stop.
 type Kill struct {
 	Container observed.Container
-	Reason    string
+	// Reason is a predicate of the container: "failed liveness probe".
+	Reason string
+	// Grace is how long it gets to end by itself, in seconds.
+	Grace int64
+	// Restart is set if a successor is to be started.
+	Restart bool
+	// Hold is set if it does what it should until then: it needn't be stopped before the successor's image is there.
+	Hold bool
 }
 
 // Start is a container to make and start.
 type Start struct {
 	Container *v1.Container
 	Init      bool
+	// Ephemeral containers depend on no other container, and none depends on them. Target is the name of the container whose
+	// processes such a one is to see, or empty.
+	Ephemeral bool
+	Target    string
 	Attempt   uint32
 	// Last is the container of this name before, or nil: its end counts for the backoff.
 	Last *observed.Container
 }
 
-// Compute decides what pod needs, given what the runtime has of it. It is pure. The rules are those of the kubelet's
-// computePodActions.
-func Compute(pod *v1.Pod, has *observed.Pod) Actions {
-	a := Actions{}
-	fresh, attempt := needsSandbox(pod, has)
-	if fresh {
-		a.KillPod, a.SandboxAttempt = len(has.Sandboxes) > 0 || has.Active(), attempt
-		a.firstContainers(pod, has)
-		// A pod whose containers have all done their work gets no new sandbox for it.
-		a.CreateSandbox = len(a.Start) > 0
-		return a
+// Compute decides what a pod needs.
+func Compute(in Input) Actions {
+	p := &planner{Input: in}
+	if source := restartsAll(in); source != nil {
+		p.restartAll(source)
+		return p.do
 	}
-	a.SandboxID, a.SandboxAttempt = has.Sandboxes[0].ID, attempt
-	done, failed := a.initContainers(pod, has)
+	fresh, attempt := needsSandbox(in.Pod, in.Has)
+	p.do.SandboxAttempt = attempt
+	if fresh {
+		p.do.KillPod = len(in.Has.Sandboxes) > 0 || in.Has.Active()
+		p.firstContainers()
+		// A pod whose containers have all done their work gets no new sandbox for it.
+		p.do.CreateSandbox = len(p.do.Start) > 0
+		return p.do
+	}
+	p.do.SandboxID = in.Has.Sandboxes[0].ID
+	p.ephemeralContainers()
+	done, failed := p.initContainers()
 	switch {
 	case failed:
-		return Actions{KillPod: true, SandboxID: a.SandboxID}
+		return p.killPod()
 	case !done:
-		return a
+		return p.do
 	}
-	keep := a.mainContainers(pod, has)
-	if keep == 0 && len(a.Start) == 0 {
-		// That stops what was to be stopped, too.
-		return Actions{KillPod: true, SandboxID: a.SandboxID}
+	if !p.mainContainers() {
+		return p.killPod()
 	}
-	return a
+	return p.do
 }
 
-// needsSandbox tells whether the pod can't go on in the sandbox that it has, and the attempt number of the next.
-func needsSandbox(pod *v1.Pod, has *observed.Pod) (bool, uint32) {
-	if len(has.Sandboxes) == 0 {
-		return true, 0
-	}
-	ready := 0
-	for _, s := range has.Sandboxes {
-		if s.Ready {
-			ready++
-		}
-	}
-	latest := has.Sandboxes[0]
-	next := latest.Attempt + 1
-	switch {
-	case ready > 1, !latest.Ready:
-		return true, next
-	case latest.HostNetwork != pod.Spec.HostNetwork:
-		return true, next
-	case !pod.Spec.HostNetwork && len(latest.IPs) == 0:
-		return true, next
-	}
-	return false, latest.Attempt
+// planner gathers the actions for one pod.
+type planner struct {
+	Input
+	do Actions
 }
 
-// firstContainers are those that start in a new sandbox: the first init container, or else the main ones that still have
-// something to do.
-func (a *Actions) firstContainers(pod *v1.Pod, has *observed.Pod) {
-	never := pod.Spec.RestartPolicy == v1.RestartPolicyNever
-	for i := range pod.Spec.InitContainers {
-		last := has.Latest(pod.Spec.InitContainers[i].Name)
-		if never && last != nil && (last.State == observed.Running || failedInit(last)) {
-			// It failed, or does now that its sandbox goes.
-			return
-		}
-	}
-	var start []Start
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		last := has.Latest(c.Name)
-		if last != nil && (never && last.State == observed.Running || !restarts(pod.Spec.RestartPolicy, last)) {
-			continue
-		}
-		start = append(start, a.replace(c, last))
-	}
-	if len(start) == 0 {
-		return
-	}
-	if len(pod.Spec.InitContainers) > 0 {
-		c := &pod.Spec.InitContainers[0]
-		s := a.replace(c, has.Latest(c.Name))
-		s.Init = true
-		start = []Start{s}
-	}
-	a.Start = start
-}
+// killPod are the actions for a pod that is done: they stop what was to be stopped, too, and start nothing.
+func (p *planner) killPod() Actions { return Actions{KillPod: true, SandboxID: p.do.SandboxID} }
 
-// initContainers runs them one after the other. done means that the main containers' turn has come; failed, that one failed
-// for good.
-func (a *Actions) initContainers(pod *v1.Pod, has *observed.Pod) (done, failed bool) {
-	// A main container in this sandbox is proof that all went well, even if the init containers were removed since.
-	for i := range pod.Spec.Containers {
-		if c := has.Latest(pod.Spec.Containers[i].Name); c != nil && c.SandboxID == a.SandboxID {
-			return true, false
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		last := has.Latest(c.Name)
-		switch {
-		case last == nil || last.SandboxID != a.SandboxID:
-		case last.State == observed.Exited && last.ExitCode == 0:
-			continue
-		case last.State == observed.Running:
-			return false, false
-		case failedInit(last) && pod.Spec.RestartPolicy == v1.RestartPolicyNever:
-			return false, true
-		}
-		s := a.replace(c, last)
-		s.Init = true
-		a.Start = append(a.Start, s)
-		return false, false
-	}
-	return true, false
-}
+// kill stops a container that runs, or may run.
+func (p *planner) kill(k Kill) { p.do.Kill = append(p.do.Kill, k) }
 
-// mainContainers decides for each main container, and returns how many go on as they are.
-func (a *Actions) mainContainers(pod *v1.Pod, has *observed.Pod) (keep int) {
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		last := has.Latest(c.Name)
-		switch {
-		case last == nil:
-			a.Start = append(a.Start, a.start(c, nil))
-		case last.State == observed.Running && last.Hash != criconfig.ContainerHash(c):
-			a.Kill = append(a.Kill, Kill{Container: *last, Reason: "its definition changed"})
-			a.Start = append(a.Start, a.start(c, last))
-		case last.State == observed.Running && last.SandboxID == a.SandboxID:
-			keep++
-		case last.State == observed.Running:
-			a.Kill = append(a.Kill, Kill{Container: *last, Reason: "it runs in a sandbox of the past"})
-			if pod.Spec.RestartPolicy != v1.RestartPolicyNever {
-				a.Start = append(a.Start, a.start(c, last))
-			}
-		case last.State == observed.Exited && last.Hash == criconfig.ContainerHash(c) && !restarts(pod.Spec.RestartPolicy, last):
-		default:
-			a.Start = append(a.Start, a.replace(c, last))
-		}
-	}
-	return keep
-}
-
-// failedInit tells whether an init container has failed. One of which the runtime has lost track can't have gone well.
-func failedInit(last *observed.Container) bool {
-	return last.State == observed.Exited && last.ExitCode != 0 || last.State == observed.Unknown
-}
-
-// restarts tells whether an ended container is started again.
-func restarts(policy v1.RestartPolicy, last *observed.Container) bool {
-	if last.State != observed.Exited {
-		return true
-	}
-	switch policy {
-	case v1.RestartPolicyNever:
-		return false
-	case v1.RestartPolicyOnFailure:
-		return last.ExitCode != 0
-	default:
-		return true
-	}
-}
-
-// start is a container after last, which may be nil.
-func (a *Actions) start(c *v1.Container, last *observed.Container) Start {
-	s := Start{Container: c, Last: last}
-	if last != nil {
-		s.Attempt = last.Attempt + 1
-	}
-	return s
-}
-
-// replace is a container after last, which is first put out of the way unless it has ended: one that was made and never
-// started (an agent was killed in between) is removed and its attempt used again; one in an unknown state is stopped.
-func (a *Actions) replace(c *v1.Container, last *observed.Container) Start {
-	s := a.start(c, last)
-	switch {
+// start makes and starts a container in the place of last, which may be nil. One that was made and never started (an agent was
+// killed in between) is removed and its attempt used again; one of which the runtime has lost track is stopped. One that runs is
+// up to the caller.
+func (p *planner) start(s Start) {
+	switch last := s.Last; {
 	case last == nil:
 	case last.State == observed.Created:
-		a.Remove = append(a.Remove, *last)
+		p.do.Remove = append(p.do.Remove, *last)
 		s.Attempt = last.Attempt
-	case last.State == observed.Unknown:
-		a.Kill = append(a.Kill, Kill{Container: *last, Reason: "its state is unknown"})
+	default:
+		s.Attempt = last.Attempt + 1
+		if last.State == observed.Unknown {
+			p.kill(Kill{Container: *last, Reason: "is in an unknown state", Grace: criconfig.GracePeriod(p.Pod), Restart: true})
+		}
 	}
-	return s
+	p.do.Start = append(p.do.Start, s)
+}
+
+// ephemeralContainers start once each, and never again, however the others fare.
+func (p *planner) ephemeralContainers() {
+	for i := range p.Pod.Spec.EphemeralContainers {
+		e := &p.Pod.Spec.EphemeralContainers[i]
+		last := p.Has.Latest(e.Name)
+		if last != nil && last.State != observed.Created {
+			continue
+		}
+		p.start(Start{
+			Container: (*v1.Container)(&e.EphemeralContainerCommon), Ephemeral: true, Target: e.TargetContainerName, Last: last,
+		})
+	}
 }

@@ -2,7 +2,6 @@ package actions
 
 import (
 	"fmt"
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // The containers of the pods in these tests: main ones "a" and "b", init ones "i" and "j".
@@ -24,7 +24,8 @@ func specOf(policy v1.RestartPolicy, init ...string) *v1.Pod {
 
 // state is what the runtime has, in a short notation. First the sandboxes, the latest last: "s0" is ready and has an address,
 // "s0!" is dead, "s0~" has no address, "s0h" is in the host's network. Then the containers, each name's latest last: "a0@s0"
-// runs, "a0=1@s0" exited with 1, "a0+@s0" was created, "a0?@s0" is unknown, "a0*@s0" runs with another definition.
+// runs, "a0=1@s0" exited with 1, "a0+@s0" was created, "a0?@s0" is unknown, "a0*@s0" runs with another definition, "a0=0x@s0" was
+// stopped by this agent to be replaced. What probes say of one that runs: "a0-live@s0", "a0-start@s0", "a0+start@s0".
 func state(t *testing.T, text string) *observed.Pod {
 	t.Helper()
 	pod := &observed.Pod{UID: "u"}
@@ -51,7 +52,7 @@ func state(t *testing.T, text string) *observed.Pod {
 			Hash: criconfig.ContainerHash(&v1.Container{Name: what[:1], Image: "img"}), Created: time.Unix(int64(n), 0),
 		}
 		switch rest := what[2:]; {
-		case rest == "":
+		case rest == "", strings.HasSuffix(rest, "live"), strings.HasSuffix(rest, "start"):
 		case rest == "+":
 			c.State = observed.Created
 		case rest == "?":
@@ -60,6 +61,7 @@ func state(t *testing.T, text string) *observed.Pod {
 			c.Hash = "other"
 		default:
 			c.State = observed.Exited
+			rest, c.Replaced = strings.CutSuffix(rest, "x")
 			if _, err := fmt.Sscanf(rest, "=%d", &c.ExitCode); err != nil {
 				t.Fatalf("what is %q?", word)
 			}
@@ -69,9 +71,35 @@ func state(t *testing.T, text string) *observed.Pod {
 	return pod
 }
 
+// probes are what the probes say in the notation of state.
+func probes(text string) observed.Probes {
+	out := observed.Probes{}
+	for _, word := range strings.Fields(text) {
+		what, _, _ := strings.Cut(word, "@")
+		switch id, says := what[:2], what[2:]; says {
+		case "-live":
+			out[id] = observed.Probed{Liveness: observed.Failure}
+		case "-start":
+			out[id] = observed.Probed{Startup: observed.Failure}
+		case "+start":
+			out[id] = observed.Probed{Startup: observed.Success}
+		}
+	}
+	return out
+}
+
+// compute decides for the pod in this state.
+func compute(t *testing.T, pod *v1.Pod, text string) Actions {
+	t.Helper()
+	return Compute(Input{Pod: pod, Has: state(t, text), Probes: probes(text)})
+}
+
 // text is what the actions come to: "kill pod, kill a0, remove b1, sandbox 1, start a1 in s1".
 func text(a Actions) string {
 	var out []string
+	if a.RestartAll != nil {
+		out = append(out, "restart all after "+a.RestartAll.Last.ID)
+	}
 	if a.KillPod {
 		out = append(out, "kill pod")
 	}
@@ -88,8 +116,11 @@ func text(a Actions) string {
 	}
 	for _, s := range a.Start {
 		what := "start"
-		if s.Init {
+		switch {
+		case s.Init:
 			what = "init"
+		case s.Ephemeral:
+			what = "ephemeral"
 		}
 		out = append(out, fmt.Sprintf("%s %s%d in %s", what, s.Container.Name, s.Attempt, where))
 	}
@@ -123,7 +154,7 @@ func testActions(t *testing.T, tests []actionsTest) {
 		for _, policy := range policies {
 			t.Run(tt.name+"/"+string(policy), func(t *testing.T) {
 				pod := specOf(policy, strings.Fields(tt.init)...)
-				got := Compute(pod, state(t, tt.has))
+				got := compute(t, pod, tt.has)
 				if text(got) != tt.want {
 					t.Errorf("has %q:\ngot  %s\nwant %s", tt.has, text(got), tt.want)
 				}
@@ -172,7 +203,7 @@ func TestActionsInTheHostsNetwork(t *testing.T) {
 	} {
 		pod := specOf(always)
 		pod.Spec.HostNetwork = true
-		if got := text(Compute(pod, state(t, has))); got != want {
+		if got := text(compute(t, pod, has)); got != want {
 			t.Errorf("has %q: %s; want %s", has, got, want)
 		}
 	}
@@ -257,8 +288,7 @@ func TestActionsOnInitContainers(t *testing.T) {
 
 // The end of the container before counts for the backoff, so it must be the right one.
 func TestActionsNameTheContainerBefore(t *testing.T) {
-	has := state(t, "s0 a0=1@s0 a1=2@s0 b0@s0")
-	got := Compute(specOf(always), has)
+	got := compute(t, specOf(always), "s0 a0=1@s0 a1=2@s0 b0@s0")
 	if len(got.Start) != 1 || got.Start[0].Last == nil || got.Start[0].Last.ID != "a1" {
 		t.Errorf("start %+v; want it after a1", got.Start)
 	}
@@ -267,11 +297,11 @@ func TestActionsNameTheContainerBefore(t *testing.T) {
 func TestActionsGiveReasons(t *testing.T) {
 	var reasons []string
 	for _, has := range []string{"s0 a0*@s0 b0@s0", "s0 a0?@s0 b0@s0", "s0! s1 a0@s0 b0@s1"} {
-		for _, k := range Compute(specOf(always), state(t, has)).Kill {
+		for _, k := range compute(t, specOf(always), has).Kill {
 			reasons = append(reasons, k.Reason)
 		}
 	}
-	want := []string{"its definition changed", "its state is unknown", "it runs in a sandbox of the past"}
+	want := []string{"definition changed", "is in an unknown state", "runs in a former sandbox"}
 	if diff := cmp.Diff(want, reasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
@@ -281,7 +311,7 @@ func TestActionsGiveReasons(t *testing.T) {
 func TestActionsChangeNothing(t *testing.T) {
 	for _, text := range []string{"", "s0! a0=1@s0 b0@s0", "s0 a0?@s0 b0+@s0", "s0 a0*@s0"} {
 		has, before := state(t, text), state(t, text)
-		Compute(specOf(always, "i"), has)
+		Compute(Input{Pod: specOf(always, "i"), Has: has})
 		if diff := cmp.Diff(before, has); diff != "" {
 			t.Errorf("has changed (-before +after):\n%s", diff)
 		}

@@ -53,6 +53,10 @@ func Check(pod *v1.Pod) Verdict {
 	for i := range pod.Spec.Containers {
 		c.container(fmt.Sprintf("spec.containers[%d]", i), &pod.Spec.Containers[i])
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		common := &pod.Spec.EphemeralContainers[i].EphemeralContainerCommon
+		c.container(fmt.Sprintf("spec.ephemeralContainers[%d]", i), (*v1.Container)(common))
+	}
 	c.annotations(pod.Annotations)
 	return c.verdict
 }

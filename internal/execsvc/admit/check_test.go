@@ -26,10 +26,17 @@ func plainPod() *v1.Pod {
 				{Name: "m", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("1Mi"))}}},
 				{Name: "h", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/etc"}}},
 			},
-			InitContainers: []v1.Container{{Name: "i", Image: "i"}},
+			ActiveDeadlineSeconds: ptr.To[int64](100), ImagePullSecrets: []v1.LocalObjectReference{{Name: "registry"}},
+			InitContainers: []v1.Container{{Name: "i", Image: "i", RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways)}},
+			EphemeralContainers: []v1.EphemeralContainer{{
+				EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "e"}, TargetContainerName: "c",
+			}},
 			Containers: []v1.Container{{
 				Name: "c", Image: "c", Env: []v1.EnvVar{{Name: "A", Value: "b"}},
-				TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+				TerminationMessagePath: "/out", TerminationMessagePolicy: v1.TerminationMessageFallbackToLogsOnError,
+				Lifecycle:     &v1.Lifecycle{PostStart: &v1.LifecycleHandler{}, PreStop: &v1.LifecycleHandler{}, StopSignal: ptr.To(v1.SIGTERM)},
+				LivenessProbe: &v1.Probe{}, ReadinessProbe: &v1.Probe{}, StartupProbe: &v1.Probe{},
+				RestartPolicy: ptr.To(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{{}},
 				VolumeMounts: []v1.VolumeMount{{Name: "h", MountPath: "/h", ReadOnly: true, RecursiveReadOnly: ptr.To(v1.RecursiveReadOnlyIfPossible)}},
 				Resources:    v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}},
 				SecurityContext: &v1.SecurityContext{
@@ -49,10 +56,10 @@ func TestCheckRefuses(t *testing.T) {
 	local := "p"
 	selinux, windows := &v1.SELinuxOptions{Level: "s0"}, &v1.WindowsSecurityContextOptions{}
 	for path, change := range map[string]func(*v1.PodSpec){
-		"spec.ephemeralContainers": func(s *v1.PodSpec) { s.EphemeralContainers = []v1.EphemeralContainer{{}} },
-		"spec.hostUsers":           func(s *v1.PodSpec) { s.HostUsers = ptr.To(false) },
-		"spec.os":                  func(s *v1.PodSpec) { s.OS.Name = v1.Windows },
-		"spec.resourceClaims":      func(s *v1.PodSpec) { s.ResourceClaims = []v1.PodResourceClaim{{}} },
+		"spec.ephemeralContainers[0].envFrom": func(s *v1.PodSpec) { s.EphemeralContainers[0].EnvFrom = []v1.EnvFromSource{{}} },
+		"spec.hostUsers":                      func(s *v1.PodSpec) { s.HostUsers = ptr.To(false) },
+		"spec.os":                             func(s *v1.PodSpec) { s.OS.Name = v1.Windows },
+		"spec.resourceClaims":                 func(s *v1.PodSpec) { s.ResourceClaims = []v1.PodResourceClaim{{}} },
 		"spec.resources": func(s *v1.PodSpec) {
 			s.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1")}}
 		},
@@ -72,14 +79,9 @@ func TestCheckRefuses(t *testing.T) {
 		"spec.volumes[1]": func(s *v1.PodSpec) {
 			s.Volumes[1].VolumeSource = v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}
 		},
-		"spec.volumes[2]":                       func(s *v1.PodSpec) { s.Volumes[2].VolumeSource = v1.VolumeSource{} },
-		"spec.containers[0].envFrom":            func(s *v1.PodSpec) { s.Containers[0].EnvFrom = []v1.EnvFromSource{{}} },
-		"spec.containers[0].env[0].valueFrom":   func(s *v1.PodSpec) { s.Containers[0].Env[0].ValueFrom = &v1.EnvVarSource{} },
-		"spec.containers[0].restartPolicy":      func(s *v1.PodSpec) { s.Containers[0].RestartPolicy = ptr.To(v1.ContainerRestartPolicyNever) },
-		"spec.containers[0].restartPolicyRules": func(s *v1.PodSpec) { s.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{}} },
-		"spec.initContainers[0].restartPolicy": func(s *v1.PodSpec) {
-			s.InitContainers[0].RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
-		},
+		"spec.volumes[2]":                                     func(s *v1.PodSpec) { s.Volumes[2].VolumeSource = v1.VolumeSource{} },
+		"spec.containers[0].envFrom":                          func(s *v1.PodSpec) { s.Containers[0].EnvFrom = []v1.EnvFromSource{{}} },
+		"spec.containers[0].env[0].valueFrom":                 func(s *v1.PodSpec) { s.Containers[0].Env[0].ValueFrom = &v1.EnvVarSource{} },
 		"spec.containers[0].volumeDevices":                    func(s *v1.PodSpec) { s.Containers[0].VolumeDevices = []v1.VolumeDevice{{}} },
 		"spec.containers[0].volumeMounts[0].subPath":          func(s *v1.PodSpec) { s.Containers[0].VolumeMounts[0].SubPath = "a" },
 		"spec.containers[0].volumeMounts[0].subPathExpr":      func(s *v1.PodSpec) { s.Containers[0].VolumeMounts[0].SubPathExpr = "a" },
@@ -160,25 +162,18 @@ func TestCheckRefusesAUIDThatLeadsElsewhere(t *testing.T) {
 func TestCheckIgnores(t *testing.T) {
 	pod := plainPod()
 	s := &pod.Spec
-	s.ActiveDeadlineSeconds, s.Affinity, s.Subdomain = ptr.To[int64](1), &v1.Affinity{}, "sub"
+	s.Affinity, s.Subdomain = &v1.Affinity{}, "sub"
 	s.DNSConfig, s.DNSPolicy = &v1.PodDNSConfig{Searches: []string{"a"}}, v1.DNSClusterFirstWithHostNet
-	s.HostAliases, s.ImagePullSecrets = []v1.HostAlias{{}}, []v1.LocalObjectReference{{}}
+	s.HostAliases = []v1.HostAlias{{}}
 	s.NodeSelector, s.SetHostnameAsFQDN = map[string]string{"a": "b"}, ptr.To(true)
 	s.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{}}
 	s.Volumes[0].EmptyDir.SizeLimit = ptr.To(resource.MustParse("1Gi"))
-	c := &s.Containers[0]
-	c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{}, PreStop: &v1.LifecycleHandler{}, StopSignal: ptr.To(v1.SIGTERM)}
-	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = &v1.Probe{}, &v1.Probe{}, &v1.Probe{}
-	c.TerminationMessagePath, c.TerminationMessagePolicy = "/out", v1.TerminationMessageFallbackToLogsOnError
-	c.Resources.Limits[v1.ResourceEphemeralStorage] = resource.MustParse("1Gi")
+	s.Containers[0].Resources.Limits[v1.ResourceEphemeralStorage] = resource.MustParse("1Gi")
 	want := []string{
-		"spec.activeDeadlineSeconds", "spec.affinity", "spec.dnsConfig", "spec.dnsPolicy", "spec.hostAliases", "spec.imagePullSecrets",
+		"spec.affinity", "spec.dnsConfig", "spec.dnsPolicy", "spec.hostAliases",
 		"spec.nodeSelector", "spec.setHostnameAsFQDN", "spec.subdomain", "spec.topologySpreadConstraints",
 		"spec.volumes[0].emptyDir.sizeLimit",
 		"spec.containers[0].resources.limits[ephemeral-storage]",
-		"spec.containers[0].lifecycle.postStart", "spec.containers[0].lifecycle.preStop", "spec.containers[0].livenessProbe",
-		"spec.containers[0].readinessProbe", "spec.containers[0].startupProbe",
-		"spec.containers[0].terminationMessagePath", "spec.containers[0].terminationMessagePolicy",
 	}
 	if diff := cmp.Diff(Verdict{Ignored: want}, Check(pod)); diff != "" {
 		t.Errorf("verdict (-want +got):\n%s", diff)

@@ -7,32 +7,18 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// container checks a container, init or main, whose path is given.
+// container checks a container of whatever kind, whose path is given.
 func (c *checker) container(path string, ct *v1.Container) {
 	c.refuse(path+".envFrom", len(ct.EnvFrom) > 0)
 	for i := range ct.Env {
 		c.refuse(fmt.Sprintf("%s.env[%d].valueFrom", path, i), ct.Env[i].ValueFrom != nil)
 	}
-	c.refuse(path+".restartPolicy", ct.RestartPolicy != nil)
-	c.refuse(path+".restartPolicyRules", len(ct.RestartPolicyRules) > 0)
 	c.refuse(path+".volumeDevices", len(ct.VolumeDevices) > 0)
 	for i := range ct.VolumeMounts {
 		c.volumeMount(fmt.Sprintf("%s.volumeMounts[%d]", path, i), &ct.VolumeMounts[i])
 	}
 	c.resources(path+".resources", &ct.Resources)
 	c.security(path+".securityContext", ct.SecurityContext)
-
-	lifecycle := ptr.Deref(ct.Lifecycle, v1.Lifecycle{})
-	c.ignore(path+".lifecycle.postStart", lifecycle.PostStart != nil)
-	c.ignore(path+".lifecycle.preStop", lifecycle.PreStop != nil)
-	c.ignore(path+".livenessProbe", ct.LivenessProbe != nil)
-	c.ignore(path+".readinessProbe", ct.ReadinessProbe != nil)
-	c.ignore(path+".startupProbe", ct.StartupProbe != nil)
-	// These two have defaults, which nobody wrote.
-	c.ignore(path+".terminationMessagePath",
-		ct.TerminationMessagePath != "" && ct.TerminationMessagePath != v1.TerminationMessagePathDefault)
-	c.ignore(path+".terminationMessagePolicy",
-		ct.TerminationMessagePolicy != "" && ct.TerminationMessagePolicy != v1.TerminationMessageReadFile)
 }
 
 func (c *checker) volumeMount(path string, m *v1.VolumeMount) {

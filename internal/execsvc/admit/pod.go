@@ -11,7 +11,6 @@ import (
 )
 
 func (c *checker) podSpec(spec *v1.PodSpec) {
-	c.refuse("spec.ephemeralContainers", len(spec.EphemeralContainers) > 0)
 	c.refuse("spec.hostUsers", !ptr.Deref(spec.HostUsers, true))
 	c.refuse("spec.os", spec.OS != nil && spec.OS.Name != v1.Linux)
 	c.refuse("spec.resourceClaims", len(spec.ResourceClaims) > 0)
@@ -19,14 +18,12 @@ func (c *checker) podSpec(spec *v1.PodSpec) {
 	c.refuse("spec.resources", len(r.Requests) > 0 || len(r.Limits) > 0 || len(r.Claims) > 0)
 	c.refuse("spec.runtimeClassName", ptr.Deref(spec.RuntimeClassName, "") != "")
 
-	c.ignore("spec.activeDeadlineSeconds", spec.ActiveDeadlineSeconds != nil)
 	c.ignore("spec.affinity", spec.Affinity != nil)
 	// The node's resolv.conf is used, and nothing is merged into it.
 	dns := ptr.Deref(spec.DNSConfig, v1.PodDNSConfig{})
 	c.ignore("spec.dnsConfig", spec.DNSConfig != nil && spec.DNSPolicy != v1.DNSNone && len(dns.Nameservers) == 0)
 	c.ignore("spec.dnsPolicy", spec.DNSPolicy == v1.DNSClusterFirstWithHostNet)
 	c.ignore("spec.hostAliases", len(spec.HostAliases) > 0)
-	c.ignore("spec.imagePullSecrets", len(spec.ImagePullSecrets) > 0)
 	c.ignore("spec.nodeSelector", len(spec.NodeSelector) > 0)
 	c.ignore("spec.setHostnameAsFQDN", ptr.Deref(spec.SetHostnameAsFQDN, false))
 	c.ignore("spec.subdomain", spec.Subdomain != "")

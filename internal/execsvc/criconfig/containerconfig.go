@@ -22,6 +22,8 @@ type ContainerInput struct {
 	ImageUser *ImageUser
 	// Mounts are the container's volumes.
 	Mounts []Mount
+	// TargetID is the id of the container whose processes this one is to see. Empty: those of the pod's own choice.
+	TargetID string
 	// Agent becomes the AgentAnnotation.
 	Agent string
 	// MemoryCapacity is the node's memory in bytes; zero if it isn't known.
@@ -47,6 +49,9 @@ func ContainerConfig(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	security, err := containerSecurityContext(pod, c, in.ImageUser)
 	if err != nil {
 		return nil, err
+	}
+	if in.TargetID != "" {
+		security.NamespaceOptions.Pid, security.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, in.TargetID
 	}
 	annotations, err := containerAnnotations(in)
 	if err != nil {
@@ -85,8 +90,8 @@ func containerAnnotations(in ContainerInput) (map[string]string, error) {
 		AgentAnnotation:                    in.Agent,
 		ContainerHashAnnotation:            ContainerHash(c),
 		RestartCountAnnotation:             strconv.FormatUint(uint64(in.Attempt), 10),
-		terminationMessagePathAnnotation:   c.TerminationMessagePath,
-		terminationMessagePolicyAnnotation: string(c.TerminationMessagePolicy),
+		TerminationMessagePathAnnotation:   c.TerminationMessagePath,
+		TerminationMessagePolicyAnnotation: string(c.TerminationMessagePolicy),
 	}
 	for key, seconds := range map[string]*int64{
 		PodDeletionGracePeriodAnnotation:    pod.DeletionGracePeriodSeconds,
@@ -101,14 +106,14 @@ func containerAnnotations(in ContainerInput) (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode the preStop hook: %w", err)
 		}
-		annotations[preStopHandlerAnnotation] = string(text)
+		annotations[PreStopHandlerAnnotation] = string(text)
 	}
 	if len(c.Ports) > 0 {
 		text, err := json.Marshal(c.Ports)
 		if err != nil {
 			return nil, fmt.Errorf("encode the ports: %w", err)
 		}
-		annotations[portsAnnotation] = string(text)
+		annotations[PortsAnnotation] = string(text)
 	}
 	return annotations, nil
 }

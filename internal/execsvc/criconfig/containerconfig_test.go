@@ -79,7 +79,7 @@ func TestContainerAnnotationsLeaveOutWhatIsntSet(t *testing.T) {
 	}
 	for key := range got {
 		switch key {
-		case AgentAnnotation, ContainerHashAnnotation, RestartCountAnnotation, terminationMessagePathAnnotation, terminationMessagePolicyAnnotation:
+		case AgentAnnotation, ContainerHashAnnotation, RestartCountAnnotation, TerminationMessagePathAnnotation, TerminationMessagePolicyAnnotation:
 		default:
 			t.Errorf("annotation %s is there", key)
 		}
@@ -101,5 +101,20 @@ func TestContainerConfigErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v doesn't mention %s", err, want)
 		}
+	}
+}
+
+// A container that is to see another's processes joins them, whatever the pod's own choice.
+func TestContainerConfigWithATarget(t *testing.T) {
+	pod := webPod()
+	pod.Spec.ShareProcessNamespace = ptr.To(true)
+	in := ContainerInput{Pod: pod, Container: &v1.Container{Name: "debug", Image: "busybox"}, TargetID: "c1"}
+	got, err := ContainerConfig(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := got.GetLinux().GetSecurityContext().GetNamespaceOptions()
+	if options.GetPid() != runtimeapi.NamespaceMode_TARGET || options.GetTargetId() != "c1" {
+		t.Errorf("namespaces %v; want the processes of c1", options)
 	}
 }

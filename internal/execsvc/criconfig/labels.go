@@ -9,10 +9,10 @@ const (
 
 	ContainerHashAnnotation             = "io.kubernetes.container.hash"
 	RestartCountAnnotation              = "io.kubernetes.container.restartCount"
-	terminationMessagePathAnnotation    = "io.kubernetes.container.terminationMessagePath"
-	terminationMessagePolicyAnnotation  = "io.kubernetes.container.terminationMessagePolicy"
-	preStopHandlerAnnotation            = "io.kubernetes.container.preStopHandler"
-	portsAnnotation                     = "io.kubernetes.container.ports"
+	TerminationMessagePathAnnotation    = "io.kubernetes.container.terminationMessagePath"
+	TerminationMessagePolicyAnnotation  = "io.kubernetes.container.terminationMessagePolicy"
+	PreStopHandlerAnnotation            = "io.kubernetes.container.preStopHandler"
+	PortsAnnotation                     = "io.kubernetes.container.ports"
 	PodDeletionGracePeriodAnnotation    = "io.kubernetes.pod.deletionGracePeriod"
 	PodTerminationGracePeriodAnnotation = "io.kubernetes.pod.terminationGracePeriod"
 

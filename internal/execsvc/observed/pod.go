@@ -47,8 +47,8 @@ type Sandbox struct {
 	IPs []string
 }
 
-// Container is one container, of whatever attempt. The pods of List have only ID, Name, SandboxID, Attempt, State, Created and
-// what comes from annotations.
+// Container is one container, of whatever attempt. The pods of List have only ID, Name, SandboxID, Attempt, State, Hash, Image,
+// ImageRef, Created and GracePeriod.
 type Container struct {
 	ID, Name, SandboxID string
 	// Attempt is the restart count: how many containers of this name came before in this pod.
@@ -65,6 +65,8 @@ type Container struct {
 	Reason, Message string
 	// GracePeriod is the pod's termination grace period when the container was made, in seconds; nil if it isn't recorded.
 	GracePeriod *int64
+	// Replaced is set if this agent stopped it so that a successor can start: its exit code doesn't count then.
+	Replaced bool
 	// PreStop is the hook that was recorded with the container, and Ports are the ports that it may name. Nil if it has none.
 	PreStop *v1.LifecycleHandler
 	Ports   []v1.ContainerPort

@@ -1,8 +1,9 @@
 package pleg
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // Compare tells what happened between two readings of one pod; either may be nil. A sandbox counts as a container that runs

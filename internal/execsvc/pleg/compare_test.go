@@ -1,10 +1,11 @@
 package pleg
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // podWith is a pod with one container c, in that state, and no sandbox.

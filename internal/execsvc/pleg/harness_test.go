@@ -3,7 +3,6 @@ package pleg
 import (
 	"bytes"
 	"context"
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"log/slog"
 	"sync"
 	"testing"
@@ -11,40 +10,77 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeLister has the pods that a test gives it.
-type fakeLister struct {
+// fakeRuntime has the pods that a test gives it, and tells of events when the test says so.
+type fakeRuntime struct {
 	clock *testingclock.FakeClock
 
 	mu   sync.Mutex
 	pods []*observed.Pod
 	err  error
-	// hold, if set, keeps a List under way, after it has read, until it is closed.
-	hold chan struct{}
-	// lists counts the calls of List.
-	lists int
+	// hold keeps a List under way, after it has read, until it is closed. holdStatus does so with the Status of a pod.
+	hold       chan struct{}
+	holdStatus map[types.UID]chan struct{}
+	// lists, statuses and watches count the calls.
+	lists, statuses, watches int
+
+	// watch is what Watch returns; nil: it listens, tells what comes out of events, and returns what comes out of breaks.
+	watch  error
+	events chan types.UID
+	breaks chan error
 }
 
 // set is what the runtime has from now on.
-func (f *fakeLister) set(pods ...*observed.Pod) {
+func (f *fakeRuntime) set(pods ...*observed.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.pods, f.err = pods, nil
 }
 
-func (f *fakeLister) fail(err error) {
+func (f *fakeRuntime) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = err
 }
 
-func (f *fakeLister) List(ctx context.Context) ([]*observed.Pod, error) {
+// holdList keeps what List has read from now on back, until the returned function is called.
+func (f *fakeRuntime) holdList() (release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	hold := make(chan struct{})
+	f.hold = hold
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.hold = nil
+		close(hold)
+	}
+}
+
+// holdPod does so with the Status of one pod.
+func (f *fakeRuntime) holdPod(uid types.UID) (release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	hold := make(chan struct{})
+	f.holdStatus[uid] = hold
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.holdStatus, uid)
+		close(hold)
+	}
+}
+
+func (f *fakeRuntime) List(ctx context.Context) ([]*observed.Pod, error) {
 	f.mu.Lock()
 	f.lists++
 	var out []*observed.Pod
@@ -53,28 +89,65 @@ func (f *fakeLister) List(ctx context.Context) ([]*observed.Pod, error) {
 	}
 	err, hold := f.err, f.hold
 	f.mu.Unlock()
+	return out, held(ctx, hold, err)
+}
+
+func (f *fakeRuntime) Status(ctx context.Context, uid types.UID) (*observed.Pod, error) {
+	f.mu.Lock()
+	f.statuses++
+	out := f.read(&observed.Pod{UID: uid})
+	for _, p := range f.pods {
+		if p.UID == uid {
+			out = f.read(p)
+			// What only a full reading has.
+			out.Name = "in full"
+		}
+	}
+	err, hold := f.err, f.holdStatus[uid]
+	f.mu.Unlock()
+	return out, held(ctx, hold, err)
+}
+
+func held(ctx context.Context, hold chan struct{}, err error) error {
 	if hold != nil {
 		select {
 		case <-hold:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	return out, err
+	return err
 }
 
-func (f *fakeLister) Status(_ context.Context, uid types.UID) (*observed.Pod, error) {
+func (f *fakeRuntime) Watch(ctx context.Context, changed func(types.UID)) error {
+	f.mu.Lock()
+	f.watches++
+	err := f.watch
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	changed("")
+	for {
+		select {
+		case uid := <-f.events:
+			changed(uid)
+		case err := <-f.breaks:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// watchReturns is what Watch returns from now on; nil: it works.
+func (f *fakeRuntime) watchReturns(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, p := range f.pods {
-		if p.UID == uid {
-			return f.read(p), f.err
-		}
-	}
-	return f.read(&observed.Pod{UID: uid}), f.err
+	f.watch = err
 }
 
-func (f *fakeLister) read(p *observed.Pod) *observed.Pod {
+func (f *fakeRuntime) read(p *observed.Pod) *observed.Pod {
 	out := *p
 	out.ReadAt = f.clock.Now()
 	return &out
@@ -82,33 +155,108 @@ func (f *fakeLister) read(p *observed.Pod) *observed.Pod {
 
 type harness struct {
 	*PLEG
-	t      *testing.T
-	lister *fakeLister
-	clock  *testingclock.FakeClock
-	log    *bytes.Buffer
+	t        *testing.T
+	runtime  *fakeRuntime
+	clock    *testingclock.FakeClock
+	registry *prometheus.Registry
+	log      *bytes.Buffer
+	// lists and statuses are the calls that were checked.
+	lists, statuses int
 }
 
-// run runs a test in a bubble in which a PLEG runs, once it has relisted for the first time.
+// run runs a test in a bubble in which a PLEG runs on a runtime without events, once it has relisted for the first time.
 func run(t *testing.T, pods []*observed.Pod, test func(h *harness)) {
+	t.Helper()
+	start(t, pods, ErrNoEvents, test)
+}
+
+// runEvented does so on a runtime with events. It has been listed twice: first of all, and since it listens.
+func runEvented(t *testing.T, pods []*observed.Pod, test func(h *harness)) {
+	t.Helper()
+	start(t, pods, nil, func(h *harness) {
+		h.relist()
+		h.wantLists(2)
+		h.isReady()
+		h.Take()
+		test(h)
+	})
+}
+
+func start(t *testing.T, pods []*observed.Pod, watch error, test func(h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		clock := testingclock.NewFakeClock(time.Unix(1000, 0))
-		h := &harness{t: t, lister: &fakeLister{clock: clock, pods: pods}, clock: clock, log: &bytes.Buffer{}}
-		h.PLEG = New(Config{Runtime: h.lister, Clock: clock, Logger: slog.New(slog.NewTextHandler(h.log, nil))})
+		h := &harness{t: t, clock: clock, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}, runtime: &fakeRuntime{
+			clock: clock, pods: pods, watch: watch, events: make(chan types.UID), breaks: make(chan error), holdStatus: map[types.UID]chan struct{}{},
+		}}
+		h.PLEG = New(Config{Runtime: h.runtime, Clock: clock, Metrics: h.registry, Logger: slog.New(slog.NewTextHandler(h.log, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { h.Run(ctx) })
 		defer group.Wait()
 		defer cancel()
 		synctest.Wait()
+		h.log.Reset()
 		test(h)
 	})
 }
 
 // relist lets the time to the next relist pass, and waits until that is done or stuck.
-func (h *harness) relist() {
-	h.clock.Step(time.Second)
+func (h *harness) relist() { h.step(time.Second) }
+
+// step lets time pass, second by second, and waits until what it brought is done or stuck.
+func (h *harness) step(d time.Duration) {
 	synctest.Wait()
+	for ; d > 0; d -= time.Second {
+		h.clock.Step(min(d, time.Second))
+		synctest.Wait()
+	}
+}
+
+// tell lets the runtime tell of events.
+func (h *harness) tell(uids ...types.UID) {
+	for _, uid := range uids {
+		h.runtime.events <- uid
+	}
+	synctest.Wait()
+}
+
+// wantLists checks how often the runtime has been listed since the last time.
+func (h *harness) wantLists(n int) {
+	h.t.Helper()
+	h.runtime.mu.Lock()
+	defer h.runtime.mu.Unlock()
+	if got := h.runtime.lists - h.lists; got != n {
+		h.t.Fatalf("%d relists; want %d", got, n)
+	}
+	h.lists = h.runtime.lists
+}
+
+// wantCurrent checks the state of a pod's container that Current has, and how many pods were read for it.
+func (h *harness) wantCurrent(uid types.UID, want *observed.Pod, calls int) {
+	h.t.Helper()
+	pod, err := h.Current(h.t.Context(), uid)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if pod.UID != uid || len(Compare(want, pod)) > 0 {
+		h.t.Fatalf("Current has %+v; want %+v", pod, want)
+	}
+	if !isEmpty(want) && pod.Name != "in full" {
+		h.t.Fatalf("Current has %+v, which isn't read in full", pod)
+	}
+	h.wantStatuses(calls)
+}
+
+// wantStatuses checks how many pods have been read since the last time.
+func (h *harness) wantStatuses(n int) {
+	h.t.Helper()
+	h.runtime.mu.Lock()
+	defer h.runtime.mu.Unlock()
+	if got := h.runtime.statuses - h.statuses; got != n {
+		h.t.Fatalf("%d pods were read; want %d", got, n)
+	}
+	h.statuses = h.runtime.statuses
 }
 
 func (h *harness) isReady() bool {

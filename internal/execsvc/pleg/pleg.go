@@ -2,16 +2,20 @@ package pleg
 
 import (
 	"context"
-	"github.com/podstream/podstream/internal/execsvc/observed"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
-// EventType is what happened to a pod's container; the names are the kubelet's.
+// EventType is what happened to a pod; the names are the kubelet's.
 type EventType string
 
 // The event types.
@@ -20,47 +24,72 @@ const (
 	ContainerDied    EventType = "ContainerDied"
 	ContainerRemoved EventType = "ContainerRemoved"
 	ContainerChanged EventType = "ContainerChanged"
+	// PodSync is: the runtime says that something happened to the pod.
+	PodSync EventType = "PodSync"
 )
 
-// Event is one change of one container or sandbox.
+// Event is one change of one container or sandbox, or of something of a pod.
 type Event struct {
 	UID  types.UID
 	Type EventType
-	// ID is the container's or sandbox's.
+	// ID is the container's or sandbox's. Empty for PodSync.
 	ID string
 }
 
-// Lister is the part of the runtime that is read.
-type Lister interface {
+// ErrNoEvents is what Runtime.Watch returns if the runtime has no events.
+var ErrNoEvents = errors.New("the container runtime has no events")
+
+// Runtime is the part of the runtime that is read.
+type Runtime interface {
+	// List is all pods, as far as lists tell.
 	List(ctx context.Context) ([]*observed.Pod, error)
+	// Status is one pod in full; empty, but for its UID, if the runtime has nothing of it.
 	Status(ctx context.Context, uid types.UID) (*observed.Pod, error)
+	// Watch calls changed for each pod to which something happens, until the stream breaks or ctx ends, and then returns why. It calls
+	// it with "" once it listens, and if it can't tell to which pod something happened.
+	Watch(ctx context.Context, changed func(types.UID)) error
 }
 
 // Config says what to read and how often.
 type Config struct {
-	Runtime Lister
-	// Period is the time between relists. Zero means 1 s.
+	Runtime Runtime
+	// Period is the time between relists without events. Zero means 1 s.
 	Period time.Duration
+	// EventedPeriod is the time between relists while the stream of events stands. Zero means 30 s.
+	EventedPeriod time.Duration
 	// Clock paces the relists. Nil means the real one.
 	Clock clock.WithTicker
-	// Logger gets a line when the runtime can't be read, and when it can again. Nil discards.
+	// Metrics is where the kubelet's metrics of its PLEG are registered. Nil means nowhere.
+	Metrics prometheus.Registerer
+	// Logger gets a line when the runtime or its events can't be read, and when they can again. Nil discards.
 	Logger *slog.Logger
 }
 
+// unhealthyAfter is how long the runtime may go without a relist that went well, as in the kubelet.
+const unhealthyAfter = 3 * time.Minute
+
 // PLEG is safe for concurrent use.
 type PLEG struct {
-	cfg   Config
-	ready chan struct{}
+	cfg     Config
+	metrics *metrics
+	ready   chan struct{}
+	// hurry has the next relist come early.
+	hurry chan struct{}
 
 	mu sync.Mutex
-	// pods are the last readings. One that Refresh found gone stays, empty, until a relist that began later: a relist under way
-	// may still have seen it.
-	pods map[types.UID]*observed.Pod
-	// events wait to be taken.
+	// now numbers relists, and what happens to pods: the lower number came first, whatever the node's clock does.
+	now  int64
+	pods map[types.UID]*record
+	// events wait to be taken. synced are the pods with a PodSync among them: one each is enough.
 	events []Event
+	synced map[types.UID]bool
+	// listening is set while the stream of events stands.
+	listening bool
 	// listed is set after the first relist that went well; lastErr is what the last one failed with.
 	listed  bool
 	lastErr error
+	// relisted is when Run began, and then the beginning of the last relist that went well.
+	relisted time.Time
 }
 
 // New returns a PLEG that has read nothing yet.
@@ -68,30 +97,33 @@ func New(cfg Config) *PLEG {
 	if cfg.Period == 0 {
 		cfg.Period = time.Second
 	}
+	if cfg.EventedPeriod == 0 {
+		cfg.EventedPeriod = 30 * time.Second
+	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &PLEG{cfg: cfg, ready: make(chan struct{}, 1), pods: map[types.UID]*observed.Pod{}}
-}
-
-// Run relists until ctx ends, the first time at once.
-func (p *PLEG) Run(ctx context.Context) {
-	ticker := p.cfg.Clock.NewTicker(p.cfg.Period)
-	defer ticker.Stop()
-	for {
-		p.relist(ctx)
-		select {
-		case <-ticker.C():
-		case <-ctx.Done():
-			return
-		}
+	return &PLEG{
+		cfg: cfg, metrics: newMetrics(cfg.Metrics), ready: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+		pods: map[types.UID]*record{}, synced: map[types.UID]bool{},
 	}
 }
 
-// Ready gets a value when there are events to Take, and after the first relist.
+// Run relists and listens until ctx ends. The first relist comes at once.
+func (p *PLEG) Run(ctx context.Context) {
+	p.mu.Lock()
+	p.relisted = p.cfg.Clock.Now()
+	p.mu.Unlock()
+	var group sync.WaitGroup
+	group.Go(func() { p.listen(ctx) })
+	p.relists(ctx)
+	group.Wait()
+}
+
+// Ready gets a value when there are events to Take, the first time after the first relist that went well, with events or without.
 func (p *PLEG) Ready() <-chan struct{} { return p.ready }
 
 // Take returns the events since the last Take, oldest first.
@@ -100,6 +132,7 @@ func (p *PLEG) Take() []Event {
 	defer p.mu.Unlock()
 	events := p.events
 	p.events = nil
+	clear(p.synced)
 	return events
 }
 
@@ -109,91 +142,44 @@ func (p *PLEG) Pods() (pods []*observed.Pod, current bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := make([]*observed.Pod, 0, len(p.pods))
-	for _, pod := range p.pods {
-		if len(pod.Sandboxes) > 0 || len(pod.Containers) > 0 {
-			out = append(out, pod)
+	for _, r := range p.pods {
+		if !isEmpty(r.seen) {
+			out = append(out, r.seen)
 		}
 	}
 	return out, p.listed && p.lastErr == nil
 }
 
-// Get is the last reading of one pod, or nil if the runtime doesn't have it.
-func (p *PLEG) Get(uid types.UID) *observed.Pod {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.pods[uid]
-}
-
-// Health is nil if the last relist went well, and otherwise why it didn't.
+// Health is nil if the runtime can be read, and otherwise why it can't.
 func (p *PLEG) Health() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.lastErr
-}
-
-// Refresh reads one pod in full, now.
-func (p *PLEG) Refresh(ctx context.Context, uid types.UID) (*observed.Pod, error) {
-	pod, err := p.cfg.Runtime.Status(ctx, uid)
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if old := p.pods[uid]; old != nil && old.ReadAt.After(pod.ReadAt) {
-		return pod, nil
-	}
-	p.pods[uid] = pod
-	return pod, nil
-}
-
-func (p *PLEG) relist(ctx context.Context) {
-	began := p.cfg.Clock.Now()
-	pods, err := p.cfg.Runtime.List(ctx)
-	if ctx.Err() != nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err != nil {
-		if p.lastErr == nil {
-			p.cfg.Logger.Error("the container runtime can't be read; pods go on as they are until it answers", "error", err)
-		}
-		p.lastErr = err
-		return
-	}
 	if p.lastErr != nil {
-		p.cfg.Logger.Info("the container runtime answers again")
+		return p.lastErr
 	}
-	first := !p.listed
-	p.lastErr, p.listed = nil, true
-	p.take(pods, began)
-	if first || len(p.events) > 0 {
-		select {
-		case p.ready <- struct{}{}:
-		default:
-		}
+	if since := p.cfg.Clock.Since(p.relisted); !p.relisted.IsZero() && since > unhealthyAfter {
+		return fmt.Errorf("the container runtime's pods haven't been listed for %v", since.Round(time.Second))
+	}
+	return nil
+}
+
+// poke leaves a value in a channel of one, if there is none.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
-// take puts a full reading in place of the last, and notes what changed. A pod that was read again after this reading began
-// keeps its newer state.
-func (p *PLEG) take(pods []*observed.Pod, began time.Time) {
-	there := make(map[types.UID]bool, len(pods))
-	for _, pod := range pods {
-		there[pod.UID] = true
-		old := p.pods[pod.UID]
-		if old != nil && old.ReadAt.After(began) {
-			continue
-		}
-		if events := Compare(old, pod); len(events) > 0 {
-			p.events = append(p.events, events...)
-			p.pods[pod.UID] = pod
-		}
+// sleep waits for that time, or for early if that isn't nil. It is false if ctx ended before.
+func (p *PLEG) sleep(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
+	timer := p.cfg.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-early:
+	case <-ctx.Done():
+		return false
 	}
-	for uid, old := range p.pods {
-		if !there[uid] && !old.ReadAt.After(began) {
-			p.events = append(p.events, Compare(old, nil)...)
-			delete(p.pods, uid)
-		}
-	}
+	return true
 }

@@ -2,11 +2,12 @@ package pleg
 
 import (
 	"errors"
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // A loop that waits for the first list must not wait for ever on a node where nothing runs.
@@ -25,13 +26,16 @@ func TestReadyAfterFirstListEvenIfEmpty(t *testing.T) {
 func TestNotReadyBeforeTheRuntimeAnswers(t *testing.T) {
 	run(t, nil, func(h *harness) {
 		h.isReady()
-		p := New(Config{Runtime: h.lister, Clock: h.clock})
-		h.lister.fail(errors.New("no runtime"))
+		p := New(Config{Runtime: h.runtime, Clock: h.clock})
+		if err := p.Health(); err != nil {
+			t.Errorf("unhealthy before it began: %v", err)
+		}
+		h.runtime.fail(errors.New("no runtime"))
 		p.relist(h.t.Context())
 		if _, listed := p.Pods(); listed || len(p.Ready()) > 0 || p.Health() == nil {
 			t.Errorf("listed %v, ready %d, health %v after a relist that failed", listed, len(p.Ready()), p.Health())
 		}
-		h.lister.set()
+		h.runtime.set()
 		p.relist(h.t.Context())
 		if _, listed := p.Pods(); !listed || len(p.Ready()) == 0 || p.Health() != nil {
 			t.Errorf("listed %v, ready %d, health %v after a relist that went well", listed, len(p.Ready()), p.Health())
@@ -44,7 +48,7 @@ func TestRelist(t *testing.T) {
 		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
 		h.relist()
 		h.want()
-		h.lister.set(podWith(observed.Exited))
+		h.runtime.set(podWith(observed.Exited))
 		h.clock.Step(999 * time.Millisecond)
 		synctest.Wait()
 		h.want()
@@ -58,7 +62,7 @@ func TestRelist(t *testing.T) {
 func TestPodVanishes(t *testing.T) {
 	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
-		h.lister.set()
+		h.runtime.set()
 		h.relist()
 		h.want(Event{UID: "u", Type: ContainerDied, ID: "c"}, Event{UID: "u", Type: ContainerRemoved, ID: "c"})
 		h.wantPods(podStates{})
@@ -74,9 +78,9 @@ func TestNoEventIsLostWhenNobodyTakes(t *testing.T) {
 		const rounds = 5000
 		var want []Event
 		for range rounds / 2 {
-			h.lister.set(podWith(observed.Running))
+			h.runtime.set(podWith(observed.Running))
 			h.PLEG.relist(h.t.Context())
-			h.lister.set(podWith(observed.Exited))
+			h.runtime.set(podWith(observed.Exited))
 			h.PLEG.relist(h.t.Context())
 			want = append(want, Event{UID: "u", Type: ContainerStarted, ID: "c"}, Event{UID: "u", Type: ContainerDied, ID: "c"})
 		}
@@ -98,7 +102,7 @@ func TestEventsAreAnnouncedAgain(t *testing.T) {
 func TestRefreshTellsItsCallerOnly(t *testing.T) {
 	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
-		h.lister.set(podWith(observed.Exited))
+		h.runtime.set(podWith(observed.Exited))
 		pod, err := h.Refresh(h.t.Context(), "u")
 		if err != nil || pod.Containers[0].State != observed.Exited {
 			t.Fatalf("Refresh: %v, %v", pod, err)
@@ -112,7 +116,7 @@ func TestRefreshTellsItsCallerOnly(t *testing.T) {
 func TestRefreshFails(t *testing.T) {
 	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		failure := errors.New("no")
-		h.lister.fail(failure)
+		h.runtime.fail(failure)
 		if _, err := h.Refresh(h.t.Context(), "u"); !errors.Is(err, failure) {
 			t.Errorf("Refresh: %v; want %v", err, failure)
 		}
@@ -144,18 +148,14 @@ func TestRefreshWinsAgainstRelistUnderWay(t *testing.T) {
 			run(t, has(tt.before), func(h *harness) {
 				h.isReady()
 				h.Take()
-				hold := make(chan struct{})
-				h.lister.mu.Lock()
-				h.lister.hold = hold
-				h.lister.mu.Unlock()
+				release := h.runtime.holdList()
 				h.relist()
 
-				h.clock.Step(time.Millisecond)
-				h.lister.set(has(tt.after)...)
+				h.runtime.set(has(tt.after)...)
 				if _, err := h.Refresh(h.t.Context(), "u"); err != nil {
 					t.Fatal(err)
 				}
-				close(hold)
+				release()
 				synctest.Wait()
 				h.want()
 				h.wantPods(tt.wantPods)
@@ -171,7 +171,7 @@ func TestRuntimeErrors(t *testing.T) {
 	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
 		failure := errors.New("connection refused")
-		h.lister.fail(failure)
+		h.runtime.fail(failure)
 		for range 3 {
 			h.relist()
 		}
@@ -184,7 +184,7 @@ func TestRuntimeErrors(t *testing.T) {
 		if n := strings.Count(h.log.String(), "\n"); n != 1 || !strings.Contains(h.log.String(), "level=ERROR") {
 			t.Errorf("log %q; want one error", h.log)
 		}
-		h.lister.set(podWith(observed.Exited))
+		h.runtime.set(podWith(observed.Exited))
 		h.relist()
 		h.relist()
 		h.want(Event{UID: "u", Type: ContainerDied, ID: "c"})
@@ -202,9 +202,7 @@ func TestEndIsNoError(t *testing.T) {
 	var h *harness
 	run(t, nil, func(running *harness) {
 		h = running
-		h.lister.mu.Lock()
-		h.lister.hold = make(chan struct{})
-		h.lister.mu.Unlock()
+		h.runtime.holdList()
 		h.relist()
 	})
 	if h.Health() != nil || h.log.Len() > 0 {

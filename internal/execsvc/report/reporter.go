@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/failpoint"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -121,5 +122,7 @@ func (r *Reporter) report(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	failpoint.Reached(failpoint.BeforeReport)
+	defer failpoint.Reached(failpoint.AfterReport)
 	return r.cfg.Report(ctx, cursor, r.cfg.Refused())
 }

@@ -1,15 +1,11 @@
 package runtime
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	v1 "k8s.io/api/core/v1"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 func TestCrashLoop(t *testing.T) {
@@ -84,81 +80,4 @@ func TestMissingCommand(t *testing.T) {
 	s.clock.Step(10 * time.Second)
 	s.wantWaiting(pod, "a", RunContainerError, 0, true)
 	s.wantWaiting(pod, "a", CrashLoopBackOff, 20*time.Second, false)
-}
-
-func TestImagePull(t *testing.T) {
-	s := newSim(t)
-	c := sample("a")
-	c.Image = "sim/app:1"
-	pod := simPod(c)
-	if calls := s.callsDuring(func() { s.mustSync(pod) }); !slices.Contains(calls, "PullImage") {
-		t.Errorf("calls %q; want a PullImage", calls)
-	}
-	if a := s.wantContainer(pod, "a", observed.Running, 0); a.Image != "docker.io/sim/app:1" && a.Image != "sim/app:1" {
-		t.Errorf("image %q", a.Image)
-	}
-	s.exit(pod, "a", 1)
-	if calls := s.callsDuring(func() { s.mustSync(pod) }); slices.Contains(calls, "PullImage") {
-		t.Errorf("calls %q; want no PullImage: it is there", calls)
-	}
-	s.exit(pod, "a", 1)
-	s.clock.Step(10 * time.Second)
-	pod.Spec.Containers[0].ImagePullPolicy = v1.PullAlways
-	if calls := s.callsDuring(func() { s.mustSync(pod) }); !slices.Contains(calls, "PullImage") {
-		t.Errorf("calls %q; want a PullImage by the policy Always", calls)
-	}
-}
-
-func TestImagePullBackOff(t *testing.T) {
-	s := newSim(t)
-	c := sample("a")
-	c.Image = "missing/app:1"
-	pod := simPod(c, sample("b"))
-	for _, seconds := range []int{10, 20, 40, 80, 160, 300, 300} {
-		pause := time.Duration(seconds) * time.Second
-		s.wantWaiting(pod, "a", ErrImagePull, pause, true)
-		if m := s.wantWaiting(pod, "a", ImagePullBackOff, pause, false); m != `Back-off pulling image "missing/app:1"` {
-			t.Fatalf("message %q", m)
-		}
-		// However often it is looked at meanwhile, the next pull comes when it was to come.
-		s.clock.Step(pause / 2)
-		s.ForgetBackoff()
-		s.wantWaiting(pod, "a", ImagePullBackOff, pause/2, false)
-		s.clock.Step(pause / 2)
-	}
-	s.wantContainer(pod, "b", observed.Running, 0)
-	s.clock.Step(time.Hour)
-	s.ForgetBackoff()
-	if len(s.pullFailed) != 0 {
-		t.Errorf("%v is remembered for ever", s.pullFailed)
-	}
-	s.wantWaiting(pod, "a", ErrImagePull, 10*time.Second, true)
-}
-
-func TestImagePullRecovers(t *testing.T) {
-	s := newSim(t)
-	c := sample("a")
-	c.Image = "sim/app:1"
-	pod := simPod(c)
-	s.setFault(failing("PullImage", status.Error(codes.Unavailable, "registry is down")))
-	s.wantWaiting(pod, "a", ErrImagePull, 10*time.Second, true)
-	s.setFault(nil)
-	s.clock.Step(10 * time.Second)
-	s.mustSync(pod)
-	s.wantContainer(pod, "a", observed.Running, 0)
-}
-
-func TestErrImageNeverPull(t *testing.T) {
-	s := newSim(t)
-	c := sample("a")
-	c.Image, c.ImagePullPolicy = "sim/app:1", v1.PullNever
-	calls := s.callsDuring(func() {
-		m := s.wantWaiting(simPod(c), "a", ErrImageNeverPull, 0, true)
-		if m != `container image "sim/app:1" is not present with pull policy of Never` {
-			t.Errorf("message %q", m)
-		}
-	})
-	if slices.Contains(calls, "PullImage") {
-		t.Errorf("calls %q; want no PullImage", calls)
-	}
 }

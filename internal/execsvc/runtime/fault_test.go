@@ -3,8 +3,6 @@ package runtime
 import (
 	"context"
 	"fmt"
-	"github.com/podstream/podstream/internal/execsvc/actions"
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"os"
 	"sync"
 	"testing"
@@ -16,7 +14,9 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/actions"
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 var errDown = status.Error(codes.Unavailable, "the runtime went away")
@@ -95,14 +95,16 @@ func tryEach(t *testing.T, try func(t *testing.T, n int) bool) {
 	}
 }
 
-// live takes a pod through a life in which everything happens that a pod can come to: an init container, crashes, a new image, a
-// sandbox that dies, and the end. After each it must come to what it should be, and at the end nothing may be left.
+// live takes a pod through a life in which everything happens that a pod can come to: a sidecar, an init container, crashes, a new
+// image, a sandbox that dies, and the end. After each it must come to what it should be, and at the end nothing may be left.
 func (s *sim) live() {
 	s.t.Helper()
 	a := sample("a")
 	a.Image = "sim/app:1"
 	pod := simPod(a, sample("b"))
-	pod.Spec.InitContainers = []v1.Container{sample("i", "exit", "0")}
+	pod.Spec.InitContainers = []v1.Container{sidecar("s"), sample("i", "exit", "0")}
+	s.converge(pod)
+	s.exit(pod, "s", 0)
 	s.converge(pod)
 	for range 3 {
 		s.exit(pod, "a", 1)
@@ -124,7 +126,7 @@ func (s *sim) live() {
 		if err != nil {
 			return err
 		}
-		return s.KillPod(s.t.Context(), has, 30)
+		return s.KillPod(s.t.Context(), pod, has, 30)
 	})
 	s.retry("purge", func() error {
 		has, err := s.Status(s.t.Context(), pod.UID)
@@ -172,7 +174,7 @@ func (s *sim) wantLinks(has *observed.Pod) {
 
 // settled is empty if the pod has all that it should have, once.
 func settled(pod *v1.Pod, has *observed.Pod) string {
-	do := actions.Compute(pod, has)
+	do := actions.Compute(actions.Input{Pod: pod, Has: has})
 	if do.KillPod || do.CreateSandbox || len(do.Kill)+len(do.Remove)+len(do.Start) > 0 {
 		return fmt.Sprintf("there is more to do: %+v", do)
 	}
@@ -187,7 +189,7 @@ func settled(pod *v1.Pod, has *observed.Pod) string {
 			running[c.Name]++
 		}
 	}
-	if ready != 1 || len(running) != 2 || running["a"] != 1 || running["b"] != 1 {
+	if ready != 1 || len(running) != 3 || running["a"] != 1 || running["b"] != 1 || running["s"] != 1 {
 		return fmt.Sprintf("%d sandboxes are ready, and of each container there run %v", ready, running)
 	}
 	return ""

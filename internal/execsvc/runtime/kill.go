@@ -1,39 +1,33 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"github.com/podstream/podstream/internal/execsvc/actions"
-	"github.com/podstream/podstream/internal/execsvc/observed"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
+	"slices"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/actions"
+	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/handler"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
-// minGrace is the least time, in seconds, that a container gets to end by itself.
-const minGrace = 1
+// minGrace is the least time, in seconds, that a container gets to end by itself after SIGTERM.
+const minGrace = 2
 
-// KillPod stops all that the pod has: its containers at once, each with the grace period in seconds, then its sandboxes. It is
-// no error if something has stopped before.
-func (r *Runtime) KillPod(ctx context.Context, has *observed.Pod, grace int64) error {
-	var group errgroup.Group
-	for _, c := range has.Containers {
-		if c.State == observed.Running || c.State == observed.Unknown {
-			group.Go(func() error { return r.stopContainer(ctx, c, grace) })
-		}
-	}
-	if err := group.Wait(); err != nil {
+// KillPod stops all that the pod has within the grace period in seconds, and then its sandboxes: preStop hooks at once, main
+// containers once theirs are done, then the sidecars in reverse order. With no grace period there are no hooks. Of the pod's spec
+// only the init containers are used; they may be missing. It is no error if something has stopped before.
+func (r *Runtime) KillPod(ctx context.Context, pod *v1.Pod, has *observed.Pod, grace int64) error {
+	if err := r.stopper(pod, has, grace).endAll(ctx, has); err != nil {
 		return err
 	}
 	for _, s := range has.Sandboxes {
@@ -45,11 +39,170 @@ func (r *Runtime) KillPod(ctx context.Context, has *observed.Pod, grace int64) e
 	return nil
 }
 
-func (r *Runtime) stopContainer(ctx context.Context, c observed.Container, grace int64) error {
-	if err := ignoreGone(r.cfg.Runtime.StopContainer(ctx, c.ID, max(grace, minGrace))); err != nil {
+// stopper ends containers of one pod, all by the same deadline.
+type stopper struct {
+	*Runtime
+	pod   *v1.Pod
+	podIP string
+	// grace is the whole grace period in seconds; it runs until deadline.
+	grace    int64
+	deadline time.Time
+}
+
+func (r *Runtime) stopper(pod *v1.Pod, has *observed.Pod, grace int64) *stopper {
+	s := &stopper{Runtime: r, pod: pod, grace: max(grace, 0)}
+	s.deadline = r.cfg.Clock.Now().Add(time.Duration(s.grace) * time.Second)
+	if box := has.ReadySandbox(); box != nil {
+		s.podIP = r.podIP(pod, has, box.ID)
+	}
+	return s
+}
+
+// left is what is left of the grace period, in seconds, rounded up.
+func (s *stopper) left() int64 {
+	return max(int64((s.deadline.Sub(s.cfg.Clock.Now())+time.Second-1)/time.Second), 0)
+}
+
+// endAll ends the pod's containers in their order.
+func (s *stopper) endAll(ctx context.Context, has *observed.Pod) error {
+	main, sidecars := s.ordered(has)
+	// The sidecars' hooks run beside the others' ends.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var hooks sync.WaitGroup
+	defer hooks.Wait()
+	for _, c := range sidecars {
+		hooks.Go(func() { s.prepare(ctx, c, "") })
+	}
+	if err := s.together(main, func(c observed.Container) error { return s.end(ctx, c, "") }); err != nil {
+		cancel()
+		return err
+	}
+	hooks.Wait()
+	for len(sidecars) > 0 {
+		n := 1
+		if s.left() == 0 {
+			n = len(sidecars)
+		}
+		if err := s.together(sidecars[:n], func(c observed.Container) error { return s.stop(ctx, c) }); err != nil {
+			return err
+		}
+		sidecars = sidecars[n:]
+	}
+	return nil
+}
+
+// ordered are the containers that may run: those that end first, and the sidecars in the order in which they do.
+func (s *stopper) ordered(has *observed.Pod) (main, sidecars []observed.Container) {
+	at := func(c observed.Container) int {
+		return slices.IndexFunc(s.pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name && actions.IsSidecar(&i) })
+	}
+	for _, c := range has.Containers {
+		switch {
+		case c.State != observed.Running && c.State != observed.Unknown:
+		case at(c) >= 0:
+			sidecars = append(sidecars, c)
+		default:
+			main = append(main, c)
+		}
+	}
+	slices.SortStableFunc(sidecars, func(a, b observed.Container) int { return cmp.Compare(at(b), at(a)) })
+	return main, sidecars
+}
+
+// together does something to some containers at once. One that fails doesn't keep the others from their grace period.
+func (s *stopper) together(containers []observed.Container, do func(observed.Container) error) error {
+	var group errgroup.Group
+	for _, c := range containers {
+		group.Go(func() error { return do(c) })
+	}
+	return group.Wait()
+}
+
+// end ends one container: its hook first, then itself.
+func (s *stopper) end(ctx context.Context, c observed.Container, message string) error {
+	s.prepare(ctx, c, message)
+	return s.stop(ctx, c)
+}
+
+// prepare says that the container is being ended, and carries out its preStop hook, unless that was done before. Whatever comes
+// of it, the container ends.
+func (s *stopper) prepare(ctx context.Context, c observed.Container, message string) {
+	message = cmp.Or(message, "Stopping container "+c.Name)
+	s.log.Info("stopping container", "pod", podName(s.pod), "uid", s.pod.UID, "container", c.Name, "id", c.ID,
+		"grace_seconds", s.left(), "reason", message)
+	s.cfg.Events.Record(s.pod, c.Name, events.Normal, events.KillingContainer, message)
+	s.mu.Lock()
+	done := s.preStopped[c.ID]
+	s.mu.Unlock()
+	if c.PreStop == nil || s.grace == 0 || done || c.State != observed.Running {
+		return
+	}
+	hookCtx, cancel := s.withDeadline(ctx)
+	defer cancel()
+	err := s.hook(hookCtx, s.target(c), c.PreStop)
+	if ctx.Err() != nil {
+		// Cut short: whoever goes on with this begins it anew.
+		return
+	}
+	s.mark(s.preStopped, c.ID)
+	if err != nil {
+		s.log.Warn("preStop hook failed", "pod", podName(s.pod), "uid", s.pod.UID, "container", c.Name, "error", err)
+		s.cfg.Events.Record(s.pod, c.Name, events.Warning, events.FailedPreStopHook, "PreStopHook failed")
+	}
+}
+
+// stop has the runtime stop the container within what is left.
+func (s *stopper) stop(ctx context.Context, c observed.Container) error {
+	if err := ignoreGone(s.cfg.Runtime.StopContainer(ctx, c.ID, max(s.left(), minGrace))); err != nil {
 		return fmt.Errorf("stop container %s (%s): %w", c.Name, c.ID, err)
 	}
 	return nil
+}
+
+// withDeadline is ctx until the grace period has run out by the Runtime's clock.
+func (s *stopper) withDeadline(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := s.cfg.Clock.NewTimer(s.deadline.Sub(s.cfg.Clock.Now()))
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel()
+		waiting.Wait()
+	}
+}
+
+func (s *stopper) target(c observed.Container) handler.Target {
+	return handler.Target{Pod: s.pod, Container: c.Name, ContainerID: c.ID, Ports: c.Ports, PodIP: s.podIP}
+}
+
+func (r *Runtime) hook(ctx context.Context, target handler.Target, hook *v1.LifecycleHandler) error {
+	if r.cfg.Hooks == nil {
+		return errors.New("nobody carries out hooks here")
+	}
+	return r.cfg.Hooks.Hook(ctx, target, hook)
+}
+
+// podIP is where requests go that hooks make to the pod, or empty if the reading doesn't tell.
+func (r *Runtime) podIP(pod *v1.Pod, has *observed.Pod, sandbox string) string {
+	ips := r.cfg.HostIPs()
+	if !pod.Spec.HostNetwork {
+		ips = nil
+		if i := slices.IndexFunc(has.Sandboxes, func(s observed.Sandbox) bool { return s.ID == sandbox }); i >= 0 {
+			ips = has.Sandboxes[i].IPs
+		}
+	}
+	if len(ips) == 0 {
+		return ""
+	}
+	return ips[0]
 }
 
 // ignoreGone is err, but nil if it says that what was to be stopped or removed isn't there: not every runtime takes that for
@@ -60,139 +213,3 @@ func ignoreGone(err error) error {
 	}
 	return err
 }
-
-// Purge removes all that is left of a pod that has been killed: containers, logs, and the sandboxes last, so that a pod of
-// which something is left can be found by them.
-func (r *Runtime) Purge(ctx context.Context, pod *v1.Pod, has *observed.Pod) error {
-	for _, c := range has.Containers {
-		if err := r.removeContainer(ctx, pod.Namespace, pod.Name, pod.UID, c); err != nil {
-			return err
-		}
-	}
-	if err := r.RemoveLogs(pod); err != nil {
-		return err
-	}
-	for _, s := range has.Sandboxes {
-		if err := ignoreGone(r.cfg.Runtime.RemovePodSandbox(ctx, s.ID)); err != nil {
-			return fmt.Errorf("remove sandbox %s: %w", s.ID, err)
-		}
-	}
-	return nil
-}
-
-// RemoveLogs removes the pod's logs.
-func (r *Runtime) RemoveLogs(pod *v1.Pod) error {
-	if err := r.removeLogDir(criconfig.LogDir(r.cfg.LogsDir, pod.Namespace, pod.Name, pod.UID)); err != nil {
-		return fmt.Errorf("remove the pod's logs: %w", err)
-	}
-	return nil
-}
-
-// RemoveLogsOf removes the logs of a pod of which only the UID is known.
-func (r *Runtime) RemoveLogsOf(uid types.UID) error {
-	if err := criconfig.CheckUID(uid); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(r.cfg.LogsDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look for the pod's logs: %w", err)
-	}
-	for _, e := range entries {
-		// Neither namespaces nor names have underscores; a UID may.
-		if parts := strings.SplitN(e.Name(), "_", 3); len(parts) != 3 || parts[2] != string(uid) {
-			continue
-		}
-		if err := r.removeLogDir(filepath.Join(r.cfg.LogsDir, e.Name())); err != nil {
-			return fmt.Errorf("remove the pod's logs: %w", err)
-		}
-	}
-	return nil
-}
-
-// removeLogDir removes a pod's log directory, and the links into it first. Those of containers that were removed are gone
-// already; what is left are those of containers that the runtime lost.
-func (r *Runtime) removeLogDir(dir string) error {
-	links, err := os.ReadDir(r.linksDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, l := range links {
-		path := filepath.Join(r.linksDir(), l.Name())
-		target, err := os.Readlink(path)
-		if err != nil || !strings.HasPrefix(target, dir+string(filepath.Separator)) {
-			continue
-		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return os.RemoveAll(dir)
-}
-
-// prune removes dead containers but the last of each name, which is kept for its logs and as lastState.
-func (r *Runtime) prune(ctx context.Context, in SyncInput) error {
-	seen := map[string]bool{}
-	for _, c := range in.Has.Containers {
-		switch {
-		case c.State == observed.Running, c.State == observed.Unknown:
-			continue
-		case c.State == observed.Created && in.Has.Latest(c.Name).ID == c.ID:
-			continue
-		case c.State == observed.Exited && !seen[c.Name]:
-			seen[c.Name] = true
-			continue
-		}
-		if err := r.removeContainer(ctx, in.Pod.Namespace, in.Pod.Name, in.Pod.UID, c); err != nil {
-			return err
-		}
-	}
-	latest := ""
-	if len(in.Has.Sandboxes) > 0 {
-		latest = in.Has.Sandboxes[0].ID
-	}
-	for _, s := range in.Has.Sandboxes {
-		if s.ID == latest || s.Ready || in.Has.Holds(s.ID) {
-			continue
-		}
-		if err := ignoreGone(r.cfg.Runtime.RemovePodSandbox(ctx, s.ID)); err != nil {
-			return fmt.Errorf("remove sandbox %s: %w", s.ID, err)
-		}
-	}
-	return nil
-}
-
-// removeContainer removes a container that doesn't run, with its log and the link to it.
-func (r *Runtime) removeContainer(ctx context.Context, namespace, name string, uid types.UID, c observed.Container) error {
-	if err := ignoreGone(r.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
-		return fmt.Errorf("remove container %s (%s): %w", c.Name, c.ID, err)
-	}
-	for _, path := range []string{
-		filepath.Join(criconfig.LogDir(r.cfg.LogsDir, namespace, name, uid), criconfig.LogPath(c.Name, c.Attempt)),
-		r.logLink(namespace, name, c.Name, c.ID),
-	} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove the log of container %s: %w", c.Name, err)
-		}
-	}
-	return nil
-}
-
-// linkLog makes the link in /var/log/containers that log collectors look for.
-func (r *Runtime) linkLog(pod *v1.Pod, s actions.Start, id string) error {
-	link := r.logLink(pod.Namespace, pod.Name, s.Container.Name, id)
-	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-		return fmt.Errorf("make the directory of log links: %w", err)
-	}
-	target := filepath.Join(criconfig.LogDir(r.cfg.LogsDir, pod.Namespace, pod.Name, pod.UID), criconfig.LogPath(s.Container.Name, s.Attempt))
-	if err := os.Symlink(target, link); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("link the log of attempt %s: %w", strconv.Itoa(int(s.Attempt)), err)
-	}
-	return nil
-}
-
-func (r *Runtime) logLink(namespace, name, container, id string) string {
-	return filepath.Join(r.linksDir(), criconfig.LogLinkName(namespace, name, container, id))
-}
-
-// linksDir is /var/log/containers, if the logs are in /var/log/pods.
-func (r *Runtime) linksDir() string { return filepath.Join(filepath.Dir(r.cfg.LogsDir), "containers") }

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,15 +10,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // kill kills the pod in a goroutine of its own.
-func (s *sim) kill(has *observed.Pod, grace int64) <-chan error {
+func (s *sim) kill(pod *v1.Pod, has *observed.Pod, grace int64) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- s.KillPod(s.t.Context(), has, grace) }()
+	go func() { done <- s.KillPod(s.t.Context(), pod, has, grace) }()
 	return done
 }
 
@@ -34,11 +35,11 @@ func (s *sim) wantTimers(n int, want time.Duration) {
 }
 
 func TestKillPodGrace(t *testing.T) {
-	for grace, want := range map[int64]time.Duration{30: 30 * time.Second, 1: time.Second, 0: time.Second, -5: time.Second} {
+	for grace, want := range map[int64]time.Duration{30: 30 * time.Second, 1: 2 * time.Second, 0: 2 * time.Second, -5: 2 * time.Second} {
 		s := newSim(t)
 		pod := simPod(sample("a", "ignore-term"), sample("b", "ignore-term"))
 		s.mustSync(pod)
-		done := s.kill(s.status(pod), grace)
+		done := s.kill(pod, s.status(pod), grace)
 		// Both at once: they share the grace period.
 		s.wantTimers(2, want)
 		s.clock.Step(want)
@@ -56,7 +57,7 @@ func TestKillPodEndsBySignal(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"), sample("b", "exit", "0"))
 	s.mustSync(pod)
-	if err := <-s.kill(s.status(pod), 30); err != nil {
+	if err := <-s.kill(pod, s.status(pod), 30); err != nil {
 		t.Fatal(err)
 	}
 	has := s.status(pod)
@@ -71,17 +72,17 @@ func TestKillPodOfWhatIsGone(t *testing.T) {
 	s.mustSync(pod)
 	has := s.status(pod)
 	for range 2 {
-		if err := <-s.kill(has, 30); err != nil {
+		if err := <-s.kill(pod, has, 30); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.server.Forget()
-	if err := <-s.kill(has, 30); err != nil {
+	if err := <-s.kill(pod, has, 30); err != nil {
 		t.Fatal(err)
 	}
 	// Not every runtime holds itself to the CRI there.
 	s.setFault(func(string) error { return status.Error(codes.NotFound, "no such thing") })
-	if err := <-s.kill(has, 30); err != nil {
+	if err := <-s.kill(pod, has, 30); err != nil {
 		t.Error(err)
 	}
 	if err := s.Purge(t.Context(), pod, has); err != nil {
@@ -95,7 +96,7 @@ func TestKillPodFails(t *testing.T) {
 		pod := simPod(sample("a"))
 		s.mustSync(pod)
 		s.setFault(failing(method, status.Error(codes.Unavailable, "down")))
-		if err := <-s.kill(s.status(pod), 30); err == nil {
+		if err := <-s.kill(pod, s.status(pod), 30); err == nil {
 			t.Errorf("no error although %s failed", method)
 		}
 	}
@@ -111,7 +112,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	}
 	s.clock.Step(time.Hour)
 	s.mustSync(pod)
-	if err := <-s.kill(s.status(pod), 30); err != nil {
+	if err := <-s.kill(pod, s.status(pod), 30); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Purge(t.Context(), pod, s.status(pod)); err != nil {
@@ -216,7 +217,7 @@ func TestForeignSandboxes(t *testing.T) {
 			s.mustSync(pod)
 			s.wantListed("uid-1")
 			s.wantContainer(pod, "a", observed.Running, 0)
-			if err := <-s.kill(s.status(pod), 30); err != nil {
+			if err := <-s.kill(pod, s.status(pod), 30); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Purge(t.Context(), pod, s.status(pod)); err != nil {

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -16,12 +14,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // List is all pods of this agent that the runtime has, in no order, as far as lists can tell. Each list is one call, unless the
 // answer is too large for one message: then it comes in parts.
 func (r *Runtime) List(ctx context.Context) ([]*observed.Pod, error) {
-	readAt := r.cfg.Clock.Now()
+	readAt, remembered := r.cfg.Clock.Now(), r.remembered()
 	sandboxes, err := inParts(ctx, r, "sandboxes", r.allSandboxes, r.sandboxesByState)
 	if err != nil {
 		return nil, err
@@ -33,7 +32,7 @@ func (r *Runtime) List(ctx context.Context) ([]*observed.Pod, error) {
 		return nil, err
 	}
 	pods := r.assemble(readAt, sandboxes, containers)
-	r.forgetExited(pods)
+	r.forgetGone(remembered, pods)
 	return pods, nil
 }
 
@@ -61,7 +60,7 @@ func (r *Runtime) Status(ctx context.Context, uid types.UID) (*observed.Pod, err
 	}
 	kept := pod.Containers[:0]
 	for _, c := range pod.Containers {
-		found, err := r.containerDetails(ctx, &c)
+		found, err := r.containerDetails(ctx, uid, &c)
 		if err != nil {
 			return nil, err
 		}
@@ -70,6 +69,7 @@ func (r *Runtime) Status(ctx context.Context, uid types.UID) (*observed.Pod, err
 		}
 	}
 	pod.Containers = kept
+	limitMessages(pod.Containers)
 	return pod, nil
 }
 
@@ -162,76 +162,4 @@ func (r *Runtime) sandboxDetails(ctx context.Context, s *observed.Sandbox) error
 		}
 	}
 	return nil
-}
-
-// containerDetails completes c. It is false if the container has gone meanwhile.
-func (r *Runtime) containerDetails(ctx context.Context, c *observed.Container) (bool, error) {
-	r.mu.Lock()
-	known, ok := r.exited[c.ID]
-	r.mu.Unlock()
-	if ok {
-		*c = known
-		return true, nil
-	}
-	resp, err := r.cfg.Runtime.ContainerStatus(ctx, c.ID, false)
-	if status.Code(err) == codes.NotFound {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("ask for the status of container %s (%s): %w", c.Name, c.ID, err)
-	}
-	s := resp.GetStatus()
-	c.State, c.ExitCode, c.Reason, c.Message = stateOf(s.GetState()), s.GetExitCode(), s.GetReason(), s.GetMessage()
-	c.Image, c.ImageRef = s.GetImage().GetImage(), s.GetImageRef()
-	c.Started, c.Finished = timeOf(s.GetStartedAt()), timeOf(s.GetFinishedAt())
-	if r.cutShort(c) {
-		// It never ran, and can't be started any more.
-		c.State = observed.Created
-		return true, nil
-	}
-	if c.State == observed.Exited {
-		r.mu.Lock()
-		r.exited[c.ID] = *c
-		r.mu.Unlock()
-	}
-	return true, nil
-}
-
-// cutShort tells whether the container's start ended with the agent that called for it: the runtime gave up when the call was
-// gone, or killed what was starting. A start that failed under this agent's eyes failed by itself, whatever its message.
-func (r *Runtime) cutShort(c *observed.Container) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return c.State == observed.Exited && c.Started.IsZero() && !r.failedStarts[c.ID] &&
-		(strings.Contains(c.Message, context.Canceled.Error()) || strings.Contains(c.Message, "signal: killed"))
-}
-
-// timeOf is a CRI time in nanoseconds, where zero means never.
-func timeOf(nanos int64) time.Time {
-	if nanos == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, nanos)
-}
-
-// forgetExited drops what is remembered of containers that are gone.
-func (r *Runtime) forgetExited(pods []*observed.Pod) {
-	there := map[string]bool{}
-	for _, p := range pods {
-		for _, c := range p.Containers {
-			there[c.ID] = true
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id := range r.exited {
-		if !there[id] {
-			delete(r.exited, id)
-		}
-	}
-	for id := range r.failedStarts {
-		if !there[id] {
-			delete(r.failedStarts, id)
-		}
-	}
 }

@@ -1,12 +1,16 @@
 package runtime
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 func TestStatusInFull(t *testing.T) {
@@ -42,30 +46,33 @@ func TestStatusOfNobody(t *testing.T) {
 	}
 }
 
-// The end of a container doesn't change: it is asked for once.
-func TestStatusRemembersEnds(t *testing.T) {
+// What is known of a container changes with its state only: it is asked for once in each.
+func TestStatusRemembersDetails(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"), sample("b", "exit", "3"))
 	s.mustSync(pod)
-	asked := func() int {
+	wantAsked := func(when string, want int) {
+		t.Helper()
 		before := s.server.Calls()["ContainerStatus"]
 		s.status(pod)
-		return s.server.Calls()["ContainerStatus"] - before
+		if got := s.server.Calls()["ContainerStatus"] - before; got != want {
+			t.Errorf("%s: asked for %d containers; want %d", when, got, want)
+		}
 	}
-	if n := asked(); n != 2 {
-		t.Fatalf("asked for %d containers; want both", n)
-	}
-	if n := asked(); n != 1 {
-		t.Fatalf("asked for %d containers; want the running one", n)
-	}
+	wantAsked("at first", 2)
+	wantAsked("again", 0)
 	s.wantListed("uid-1")
-	if n := asked(); n != 1 {
-		t.Errorf("asked for %d containers after a list; want the running one", n)
+	wantAsked("after a list", 0)
+	s.exit(pod, "a", 1)
+	wantAsked("after an end", 1)
+	if a := s.status(pod).Latest("a"); a.State != observed.Exited || a.ExitCode != 1 {
+		t.Errorf("a is %+v; want it exited with 1", a)
 	}
+	wantAsked("after that", 0)
 	s.server.Forget()
 	s.wantListed()
-	if len(s.exited) != 0 {
-		t.Errorf("%d containers that are gone are remembered", len(s.exited))
+	if len(s.remembered()) != 0 {
+		t.Errorf("containers that are gone are remembered: %v", s.remembered())
 	}
 }
 
@@ -118,5 +125,19 @@ func TestCutShort(t *testing.T) {
 				t.Errorf("cut short: %t; want %t", got, tc.want)
 			}
 		})
+	}
+}
+
+// A container whose annotations nobody can read ends without its hook.
+func TestUnreadableAnnotations(t *testing.T) {
+	r := New(Config{})
+	s := &runtimeapi.ContainerStatus{Annotations: map[string]string{
+		criconfig.PreStopHandlerAnnotation: `{"exec":{"command":["bye"]}, "sleep": 7}`, criconfig.PortsAnnotation: `[{"name":"http"}]`,
+	}}
+	if got := recorded[*v1.LifecycleHandler](r, s, criconfig.PreStopHandlerAnnotation); got != nil {
+		t.Errorf("the hook is %v; want none", got)
+	}
+	if got := recorded[[]v1.ContainerPort](r, s, criconfig.PortsAnnotation); len(got) != 1 || got[0].Name != "http" {
+		t.Errorf("the ports are %v", got)
 	}
 }

@@ -13,24 +13,22 @@ import (
 // inParts is the whole of something, read at once if that fits into one message. What didn't fit isn't asked for at once again until
 // a pause is over, which grows as long as it still doesn't fit.
 func inParts[T any](ctx context.Context, r *Runtime, what string, whole, parts func(context.Context) ([]T, error)) ([]T, error) {
-	// Pulls have their pauses by image, so the name can't be one of theirs.
-	key := "list of all " + what
 	now := r.cfg.Clock.Now()
-	if r.pulls.IsInBackOffSinceUpdate(key, now) {
+	if r.lists.IsInBackOffSinceUpdate(what, now) {
 		return parts(ctx)
 	}
 	out, err := whole(ctx)
 	switch {
 	case err == nil:
-		r.pulls.DeleteEntry(key)
+		r.lists.DeleteEntry(what)
 		return out, nil
 	case status.Code(err) != codes.ResourceExhausted:
 		return nil, fmt.Errorf("list %s: %w", what, err)
 	}
-	if r.pulls.Get(key) == 0 {
+	if r.lists.Get(what) == 0 {
 		r.log.Warn("the runtime's list is too large for one message; it is read in parts, which takes longer", "list", what, "error", err)
 	}
-	r.pulls.Next(key, now)
+	r.lists.Next(what, now)
 	return parts(ctx)
 }
 

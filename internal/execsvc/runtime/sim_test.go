@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"maps"
 	"net"
 	"os"
@@ -24,9 +23,10 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
-	"github.com/podstream/podstream/internal/simruntime"
-
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/observed"
+	"github.com/podstream/podstream/internal/simruntime"
 )
 
 func TestMain(m *testing.M) {
@@ -53,10 +53,13 @@ type sim struct {
 	t      *testing.T
 	server *simruntime.Server
 	cri    internalapi.RuntimeService
-	images internalapi.ImageManagerService
+	images *simImages
+	hooks  *simHooks
 	clock  *timerClock
 	// root has the logs: in pods, and the links to them in containers.
 	root string
+	// change, if set, changes the configuration of the next Runtime.
+	change func(*Config)
 
 	mu sync.Mutex
 	// fault, if set, fails the RPCs for which it returns an error.
@@ -66,7 +69,7 @@ type sim struct {
 func newSim(t *testing.T) *sim {
 	t.Helper()
 	s := &sim{
-		t: t, root: t.TempDir(),
+		t: t, root: t.TempDir(), hooks: &simHooks{}, images: &simImages{waits: map[string]imageAnswer{}},
 		clock: &timerClock{FakeClock: testingclock.NewFakeClock(time.Unix(1_000_000, 0)), timers: make(chan time.Duration, 1000)},
 	}
 	s.server = simruntime.New(simruntime.Config{Clock: s.clock, Fault: func(_ context.Context, method string, _ any) error {
@@ -98,18 +101,43 @@ func newSim(t *testing.T) *sim {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.cri.Close(context.Background()) })
-	s.images, err = remote.NewRemoteImageServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
+	s.images.service, err = remote.NewRemoteImageServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.images.Close(context.Background()) })
+	t.Cleanup(func() { _ = s.images.service.Close(context.Background()) })
 	s.Runtime = s.restarted()
 	return s
 }
 
 // restarted is a Runtime as podexecd has it after a restart: it remembers nothing.
 func (s *sim) restarted() *Runtime {
-	return New(Config{Runtime: s.cri, Images: s.images, Agent: "me", LogsDir: filepath.Join(s.root, "pods"), Clock: s.clock})
+	cfg := Config{
+		Runtime: s.cri, Images: s.images, Hooks: s.hooks, Agent: "me", LogsDir: filepath.Join(s.root, "pods"), Clock: s.clock,
+		Events: events.New(events.Config{Clock: s.clock}),
+	}
+	if s.change != nil {
+		s.change(&cfg)
+	}
+	return New(cfg)
+}
+
+// with starts the Runtime anew, configured otherwise.
+func (s *sim) with(change func(*Config)) {
+	s.change = change
+	s.Runtime = s.restarted()
+}
+
+// events are what was recorded, as "Reason container: message", less what is said of every container.
+func (s *sim) events() []string {
+	all, _, _ := s.cfg.Events.After(0)
+	var out []string
+	for _, e := range all {
+		if e.Reason != events.CreatedContainer && e.Reason != events.StartedContainer {
+			out = append(out, e.Reason+" "+e.Container+": "+e.Message)
+		}
+	}
+	return out
 }
 
 func (s *sim) setFault(fault func(method string) error) {
@@ -148,12 +176,23 @@ func (s *sim) status(pod *v1.Pod) *observed.Pod {
 	return has
 }
 
+// input is what the next round for the pod works on.
+func (s *sim) input(pod *v1.Pod) SyncInput {
+	s.t.Helper()
+	return SyncInput{Pod: pod, Has: s.status(pod), Mounts: func(*v1.Container) ([]criconfig.Mount, error) { return nil, nil }}
+}
+
+// mountsAt has every container see a path of the node.
+func mountsAt(host, inside string) func(*v1.Container) ([]criconfig.Mount, error) {
+	return func(*v1.Container) ([]criconfig.Mount, error) {
+		return []criconfig.Mount{{HostPath: host, ContainerPath: inside}}, nil
+	}
+}
+
 // sync does one round for the pod.
 func (s *sim) sync(pod *v1.Pod) SyncResult {
 	s.t.Helper()
-	return s.SyncPod(s.t.Context(), SyncInput{
-		Pod: pod, Has: s.status(pod), Mounts: func(*v1.Container) ([]criconfig.Mount, error) { return nil, nil },
-	})
+	return s.SyncPod(s.t.Context(), s.input(pod))
 }
 
 // mustSync does one round that goes well.

@@ -4,23 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/podstream/podstream/internal/execsvc/actions"
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/actions"
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // SyncInput is what SyncPod works on.
 type SyncInput struct {
 	Pod *v1.Pod
-	// Has is what the runtime has of the pod, read just now.
+	// Has is what the runtime has of the pod.
 	Has *observed.Pod
+	// Probes are what the probes of its containers say.
+	Probes observed.Probes
 	// Mounts are the volumes of a container, set up.
 	Mounts func(*v1.Container) ([]criconfig.Mount, error)
 }
@@ -28,190 +32,179 @@ type SyncInput struct {
 // SyncResult is what came of a SyncPod.
 type SyncResult struct {
 	// Waiting tells, by container name, why a container that should run doesn't.
-	Waiting map[string]Waiting
+	Waiting map[string]observed.Waiting
 	// RetryAfter is when the earliest backoff ends. Zero: nothing waits for one.
 	RetryAfter time.Duration
-	// Err joins what went wrong. Containers in backoff are no errors.
+	// Err joins what went wrong. Containers that wait for a backoff or a pull are no errors.
 	Err error
 	// Acted is set if anything was changed, or tried to be: what the runtime has must be read again.
 	Acted bool
 }
 
-// Waiting is the reason, as users know it from kubectl, that a container doesn't run.
-type Waiting struct {
-	Reason, Message string
-}
-
-// The reasons of Waiting, as the kubelet has them (pkg/kubelet/container, pkg/kubelet/images).
+// The reasons of a container that waits, but for those of package image, as the kubelet has them (pkg/kubelet/container,
+// pkg/kubelet/kuberuntime).
 const (
+	ContainerCreating          = "ContainerCreating"
 	CreatePodSandboxError      = "CreatePodSandboxError"
 	CrashLoopBackOff           = "CrashLoopBackOff"
 	CreateContainerConfigError = "CreateContainerConfigError"
 	CreateContainerError       = "CreateContainerError"
 	RunContainerError          = "RunContainerError"
-	ErrImagePull               = "ErrImagePull"
-	ErrImageNeverPull          = "ErrImageNeverPull"
-	ImagePullBackOff           = "ImagePullBackOff"
-	ImageInspectError          = "ImageInspectError"
+	PostStartHookError         = "PostStartHookError"
 )
 
 // SyncPod takes the pod one round nearer to what it should be. It is called again after each change and each failure.
 func (r *Runtime) SyncPod(ctx context.Context, in SyncInput) SyncResult {
-	res := SyncResult{Waiting: map[string]Waiting{}}
-	do := actions.Compute(in.Pod, in.Has)
-	err := r.holdBack(ctx, in.Pod, &do, &res)
-	if !do.Any(in.Has) {
-		res.Err = errors.Join(err, r.prune(ctx, in))
-		return res
-	}
-	res.Acted = true
-	res.Err = errors.Join(err, r.act(ctx, in, do, &res))
-	return res
+	s := &round{Runtime: r, SyncInput: in, res: SyncResult{Waiting: map[string]observed.Waiting{}}}
+	s.do = s.compute()
+	s.res.Err = s.sync(ctx)
+	return s.res
 }
 
-// holdBack takes the replacements out of do whose images aren't there: what runs goes on until its successor can start.
-func (r *Runtime) holdBack(ctx context.Context, pod *v1.Pod, do *actions.Actions, res *SyncResult) error {
-	var errs []error
-	do.Kill = slices.DeleteFunc(do.Kill, func(k actions.Kill) bool {
-		i := slices.IndexFunc(do.Start, func(s actions.Start) bool { return s.Container.Name == k.Container.Name })
-		if i < 0 {
-			return false
+// round is one SyncPod: what is to be done, and what has come of it so far.
+type round struct {
+	*Runtime
+	SyncInput
+	do  actions.Actions
+	res SyncResult
+}
+
+func (s *round) compute() actions.Actions {
+	return s.faulty(actions.Compute(actions.Input{Pod: s.Pod, Has: s.Has, Probes: s.Probes}))
+}
+
+func (s *round) sync(ctx context.Context) error {
+	if s.do.RestartAll != nil {
+		if s.inBackoff(*s.do.RestartAll, s.do.RestartAll.Last.Finished) {
+			return s.prune(ctx, s.Pod, s.Has)
 		}
-		_, wait, err := r.ensureImage(ctx, pod, do.Start[i].Container)
-		if wait == nil {
-			return false
+		if err := s.restartAll(ctx); err != nil {
+			return err
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("replace container %s: %w; the one before goes on", k.Container.Name, err))
-		}
-		res.retry(wait.pause)
-		do.Start = slices.Delete(do.Start, i, i+1)
-		return true
-	})
-	return errors.Join(errs...)
+	}
+	if !s.do.Any(s.Has) {
+		return s.prune(ctx, s.Pod, s.Has)
+	}
+	s.dropInBackoff()
+	asked := s.ask(ctx, s.do.Start)
+	defer asked.wait()
+	err := s.hold(asked)
+	return errors.Join(err, s.act(ctx, asked), s.prune(ctx, s.Pod, s.Has))
 }
 
 // act does what was decided, as far as it goes.
-func (r *Runtime) act(ctx context.Context, in SyncInput, do actions.Actions, res *SyncResult) error {
-	if do.KillPod {
-		if err := r.KillPod(ctx, in.Has, criconfig.GracePeriod(in.Pod)); err != nil {
+func (s *round) act(ctx context.Context, asked *asked) error {
+	if s.do.KillPod {
+		s.res.Acted = true
+		if err := s.KillPod(ctx, s.Pod, s.Has, criconfig.GracePeriod(s.Pod)); err != nil {
 			return err
 		}
 	}
-	for _, k := range do.Kill {
-		r.log.Info("stopping container", "pod", podName(in.Pod), "container", k.Container.Name, "reason", k.Reason)
-		if err := r.stopContainer(ctx, k.Container, criconfig.GracePeriod(in.Pod)); err != nil {
+	if err := s.kill(ctx); err != nil {
+		return err
+	}
+	if err := s.remove(ctx, false); err != nil {
+		return err
+	}
+	if s.do.CreateSandbox {
+		if err := s.createSandbox(ctx); err != nil {
 			return err
 		}
 	}
-	for _, c := range do.Remove {
-		if err := r.removeContainer(ctx, in.Pod.Namespace, in.Pod.Name, in.Pod.UID, c); err != nil {
-			return err
-		}
-	}
-	if do.CreateSandbox {
-		id, err := r.createSandbox(ctx, in.Pod, do.SandboxAttempt)
-		if err != nil {
-			for i := range in.Pod.Spec.Containers {
-				res.Waiting[in.Pod.Spec.Containers[i].Name] = Waiting{"ContainerCreating", err.Error()}
-			}
-			return fmt.Errorf("%s: %w", CreatePodSandboxError, err)
-		}
-		do.SandboxID = id
-	}
-	var errs []error
-	for _, s := range do.Start {
-		if err := r.startContainer(ctx, in, do, s, res); err != nil {
-			errs = append(errs, fmt.Errorf("container %s: %w", s.Container.Name, err))
-		}
-	}
-	return errors.Join(append(errs, r.prune(ctx, in))...)
+	return s.start(ctx, asked)
 }
 
-func (r *Runtime) createSandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (string, error) {
-	config := criconfig.SandboxConfig(pod, attempt, r.cfg.Agent, r.cfg.LogsDir)
+// kill stops the containers that can't go on, all at once.
+func (s *round) kill(ctx context.Context) error {
+	var group errgroup.Group
+	for _, k := range s.do.Kill {
+		s.res.Acted = true
+		message := fmt.Sprintf("Container %s %s", k.Container.Name, k.Reason)
+		if k.Restart {
+			message += ", will be restarted"
+			s.mark(s.replaced, k.Container.ID)
+		}
+		group.Go(func() error {
+			return s.stopper(s.Pod, s.Has, k.Grace).end(ctx, k.Container, message)
+		})
+	}
+	return group.Wait()
+}
+
+// remove removes the containers that make room for others. If their logs are to be kept, those of the last of each name are.
+func (s *round) remove(ctx context.Context, keepLogs bool) error {
+	for _, c := range s.do.Remove {
+		s.res.Acted = true
+		remove := s.removeContainer
+		if keepLogs && s.Has.Latest(c.Name).ID == c.ID {
+			remove = s.removeButLog
+		}
+		if err := remove(ctx, s.Pod.Namespace, s.Pod.Name, s.Pod.UID, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restartAll takes all containers of the pod away and decides anew. Their last logs stay: by them the next ones count their
+// restarts.
+func (s *round) restartAll(ctx context.Context) error {
+	source := s.do.RestartAll
+	s.log.Info("restarting all containers of the pod", "pod", podName(s.Pod), "uid", s.Pod.UID,
+		"container", source.Container.Name, "exit_code", source.Last.ExitCode)
+	s.cfg.Events.Record(s.Pod, source.Container.Name, events.Normal, events.RestartedAllContainers,
+		fmt.Sprintf("Container %s exited with code %d, all containers will be restarted", source.Container.Name, source.Last.ExitCode))
+	s.restarts.Next(restartKey(s.Pod, source.Container), source.Last.Finished)
+	if err := s.kill(ctx); err != nil {
+		return err
+	}
+	if err := s.remove(ctx, true); err != nil {
+		return err
+	}
+	left := *s.Has
+	left.Containers = slices.DeleteFunc(slices.Clone(left.Containers), func(c observed.Container) bool {
+		return slices.ContainsFunc(s.do.Remove, func(gone observed.Container) bool { return gone.ID == c.ID })
+	})
+	s.Has = &left
+	s.do = s.compute()
+	return nil
+}
+
+// createSandbox makes the sandbox that the containers go into.
+func (s *round) createSandbox(ctx context.Context) error {
+	s.res.Acted = true
+	if len(s.Has.Sandboxes) > 0 {
+		s.cfg.Events.Record(s.Pod, "", events.Normal, events.SandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
+	}
+	id, err := s.runSandbox(ctx)
+	if err != nil {
+		message := status.Convert(err).Message()
+		if ctx.Err() == nil {
+			s.cfg.Events.Record(s.Pod, "", events.Warning, events.FailedCreatePodSandbox, "Failed to create pod sandbox: "+message)
+		}
+		for i := range s.Pod.Spec.Containers {
+			s.res.Waiting[s.Pod.Spec.Containers[i].Name] = observed.Waiting{Reason: ContainerCreating, Message: message}
+		}
+		return fmt.Errorf("%s: %w", CreatePodSandboxError, err)
+	}
+	s.log.Info("sandbox runs", "pod", podName(s.Pod), "uid", s.Pod.UID, "sandbox", id, "attempt", s.do.SandboxAttempt)
+	s.do.SandboxID = id
+	return nil
+}
+
+func (s *round) runSandbox(ctx context.Context) (string, error) {
+	config := s.sandboxConfig()
 	if err := os.MkdirAll(config.GetLogDirectory(), 0o755); err != nil {
 		return "", fmt.Errorf("make the pod's log directory: %w", err)
 	}
-	id, err := r.cfg.Runtime.RunPodSandbox(ctx, config, "")
+	id, err := s.cfg.Runtime.RunPodSandbox(ctx, config, "")
 	if err != nil {
 		return "", fmt.Errorf("run sandbox: %w", err)
 	}
-	r.log.Info("sandbox runs", "pod", podName(pod), "uid", pod.UID, "sandbox", id, "attempt", attempt)
 	return id, nil
 }
 
-// startContainer makes and starts one container, unless it has to wait. What it waits for, or what failed, goes into res.
-func (r *Runtime) startContainer(ctx context.Context, in SyncInput, do actions.Actions, s actions.Start, res *SyncResult) error {
-	fail := func(reason string, err error) error {
-		res.Waiting[s.Container.Name] = Waiting{reason, err.Error()}
-		return fmt.Errorf("%s: %w", reason, err)
-	}
-	if pause := r.restartPause(in.Pod, s); pause > 0 {
-		message := fmt.Sprintf("back-off %v restarting failed container=%s pod=%s(%s)",
-			r.restarts.Get(restartKey(in.Pod, s)), s.Container.Name, in.Pod.Name+"_"+in.Pod.Namespace, in.Pod.UID)
-		res.Waiting[s.Container.Name] = Waiting{CrashLoopBackOff, message}
-		res.retry(pause)
-		return nil
-	}
-	image, wait, err := r.ensureImage(ctx, in.Pod, s.Container)
-	if wait != nil {
-		res.Waiting[s.Container.Name] = wait.Waiting
-		res.retry(wait.pause)
-		return err
-	}
-	mounts, err := in.Mounts(s.Container)
-	if err != nil {
-		return fail(CreateContainerConfigError, err)
-	}
-	config, err := criconfig.ContainerConfig(criconfig.ContainerInput{
-		Pod: in.Pod, Container: s.Container, Attempt: s.Attempt, ImageRef: image.GetId(), ImageUser: criconfig.ImageUserOf(image),
-		Mounts: mounts, Agent: r.cfg.Agent, MemoryCapacity: r.cfg.MemoryCapacity,
-	})
-	if err != nil {
-		return fail(CreateContainerConfigError, err)
-	}
-	sandbox := criconfig.SandboxConfig(in.Pod, do.SandboxAttempt, r.cfg.Agent, r.cfg.LogsDir)
-	if err := os.MkdirAll(filepath.Join(sandbox.GetLogDirectory(), s.Container.Name), 0o755); err != nil {
-		return fail(CreateContainerError, fmt.Errorf("make the container's log directory: %w", err))
-	}
-	// A runtime takes a start that is cut short for a failed one, and the container for dead. These two calls don't take long,
-	// so they are finished also while the pod is being removed or this agent ends.
-	ctx = context.WithoutCancel(ctx)
-	id, err := r.cfg.Runtime.CreateContainer(ctx, do.SandboxID, config, sandbox)
-	if err != nil {
-		return fail(CreateContainerError, err)
-	}
-	// Linked first: if this agent is killed in between, nobody comes back for the link of a container that runs.
-	linked := r.linkLog(in.Pod, s, id)
-	if err := r.cfg.Runtime.StartContainer(ctx, id); err != nil {
-		r.mu.Lock()
-		r.failedStarts[id] = true
-		r.mu.Unlock()
-		return fail(RunContainerError, err)
-	}
-	r.log.Info("container runs", "pod", podName(in.Pod), "uid", in.Pod.UID, "container", s.Container.Name, "id", id, "attempt", s.Attempt)
-	return linked
-}
-
-// restartPause is how long the container has to wait before it is started again: by the kubelet's rules it starts at once the
-// first time, then after a pause since its last end that doubles with each restart.
-func (r *Runtime) restartPause(pod *v1.Pod, s actions.Start) time.Duration {
-	if s.Last == nil || s.Last.State != observed.Exited {
-		return 0
-	}
-	key, now := restartKey(pod, s), r.cfg.Clock.Now()
-	if r.restarts.IsInBackOffSince(key, s.Last.Finished) {
-		return max(s.Last.Finished.Add(r.restarts.Get(key)).Sub(now), time.Millisecond)
-	}
-	r.restarts.Next(key, s.Last.Finished)
-	return 0
-}
-
-func restartKey(pod *v1.Pod, s actions.Start) string {
-	return string(pod.UID) + "/" + s.Container.Name + "/" + criconfig.ContainerHash(s.Container)
-}
-
+// retry notes when a backoff ends.
 func (res *SyncResult) retry(after time.Duration) {
 	if after > 0 && (res.RetryAfter == 0 || after < res.RetryAfter) {
 		res.RetryAfter = after

@@ -2,9 +2,9 @@ package runtime
 
 import (
 	"errors"
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/image"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 func TestSyncPodStarts(t *testing.T) {
@@ -111,7 +113,7 @@ func failing(method string, err error) func(string) error {
 func TestReasonsOfFailures(t *testing.T) {
 	down := status.Error(codes.Unavailable, "down")
 	for method, reason := range map[string]string{
-		"RunPodSandbox": "ContainerCreating", "ImageStatus": ImageInspectError, "CreateContainer": CreateContainerError, "StartContainer": RunContainerError,
+		"RunPodSandbox": "ContainerCreating", "ImageStatus": image.ImageInspectError, "CreateContainer": CreateContainerError, "StartContainer": RunContainerError,
 	} {
 		t.Run(method, func(t *testing.T) {
 			s := newSim(t)
@@ -173,6 +175,9 @@ func TestSandboxDies(t *testing.T) {
 	a := s.wantContainer(pod, "a", observed.Running, 1)
 	if box := has.ReadySandbox(); box == nil || box.Attempt != 1 || a.SandboxID != box.ID || len(box.IPs) != 1 {
 		t.Errorf("a runs in %s; sandboxes are %+v", a.SandboxID, has.Sandboxes)
+	}
+	if got := s.events(); !slices.Contains(got, "SandboxChanged : Pod sandbox changed, it will be killed and re-created.") {
+		t.Errorf("events %q; want SandboxChanged", got)
 	}
 	// The old sandbox goes when its last container does.
 	s.exit(pod, "a", 1)

@@ -56,7 +56,7 @@ func TestInspectorsSeeNoWords(t *testing.T) {
 	}}
 	p.Status = &v1.PodStatus{ContainerStatuses: states, InitContainerStatuses: states, EphemeralContainerStatuses: states}
 	s := serve(p)
-	for role, want := range map[access.Role]bool{access.Consumer: true, access.Inspector: false} {
+	for role, want := range map[access.Role]bool{access.Operator: true, access.Consumer: true, access.Inspector: false} {
 		resp, err := s.ListPods(as(t, access.Caller{Role: role}), &podexecv1.ListPodsRequest{})
 		if err != nil {
 			t.Fatal(err)

@@ -4,21 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/events"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
@@ -28,35 +21,63 @@ const (
 	maxPageBytes    = 1 << 20
 )
 
-// Pod is one pod as the Agent shows it.
-type Pod struct {
-	UID             types.UID
-	Namespace, Name string
-	Source          string
-	State           podexecv1.WorkerState
-	// Desired is false for a pod on its way out.
-	Desired bool
-	// Err is what the worker's last step failed with.
-	Err error
-	// Changed is when Status last changed.
-	Changed time.Time
-	// Status may be nil while nothing has been observed. It isn't changed.
-	Status *v1.PodStatus
+// Config says what a Server serves.
+type Config struct {
+	// Node is the node's name: callers whose scope is other nodes see nothing.
+	Node string
+	// Board has the pods.
+	Board *board.Board
+	// Events has what happened to them. Nil: nothing has.
+	Events *events.Recorder
+	// Logs reads containers' logs, and Exec runs commands in them. Nil: UNIMPLEMENTED.
+	Logs LogReader
+	Exec Execer
 }
 
 // Server implements podexec.v1.PodExecService.
 type Server struct {
 	podexecv1.UnimplementedPodExecServiceServer
-	node string
-	pods func() []Pod
+
+	cfg Config
+	// closing ends when the server closes.
+	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
+	close   context.CancelFunc
 }
 
-// New returns a Server of the node's pods, which the function returns in any order.
-func New(node string, pods func() []Pod) *Server { return &Server{node: node, pods: pods} }
+// New returns a Server. Close ends its streams.
+func New(cfg Config) *Server {
+	if cfg.Events == nil {
+		cfg.Events = events.New(events.Config{})
+	}
+	s := &Server{cfg: cfg}
+	s.closing, s.close = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends every stream with UNAVAILABLE, so that callers come back to whoever serves next.
+func (s *Server) Close() { s.close() }
+
+// untilClosed is the context of a stream: it ends with the call, and when the server closes.
+func (s *Server) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.closing, cancel)
+	if s.closing.Err() != nil {
+		cancel()
+	}
+	return ctx, func() { stop(); cancel() }
+}
+
+// ended is what a stream is answered whose context, of untilClosed, has ended.
+func (s *Server) ended(ctx context.Context) error {
+	if s.closing.Err() != nil {
+		return status.Error(codes.Unavailable, "podexecd is going down; ask again")
+	}
+	return status.FromContextError(ctx.Err()).Err()
+}
 
 // ListPods is part of podexec.v1.PodExecService.
 func (s *Server) ListPods(ctx context.Context, req *podexecv1.ListPodsRequest) (*podexecv1.ListPodsResponse, error) {
-	pods, err := s.visible(ctx)
+	v, err := s.view(ctx, req.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -66,23 +87,20 @@ func (s *Server) ListPods(ctx context.Context, req *podexecv1.ListPodsRequest) (
 	if err := checkFormat(req.GetFormat()); err != nil {
 		return nil, err
 	}
-	match, err := matcher(req.GetFilter())
-	if err != nil {
-		return nil, err
-	}
 	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "page_token: isn't one of podexecd's")
 	}
 	limit := cmp.Or(int(req.GetPageSize()), defaultPageSize)
-	slices.SortFunc(pods, func(a, b Pod) int { return cmp.Compare(a.key(), b.key()) })
+	pods := v.pods(s.cfg.Board)
+	slices.SortFunc(pods, func(a, b board.Pod) int { return cmp.Compare(key(a), key(b)) })
 	resp := &podexecv1.ListPodsResponse{}
 	size, last := 0, ""
 	for _, p := range pods {
-		if !match(p) || p.key() <= string(after) {
+		if key(p) <= string(after) {
 			continue
 		}
-		m, err := message(p, req.GetFormat())
+		m, err := v.message(p, req.GetFormat())
 		if err != nil {
 			return nil, err
 		}
@@ -91,104 +109,30 @@ func (s *Server) ListPods(ctx context.Context, req *podexecv1.ListPodsRequest) (
 			resp.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(last))
 			break
 		}
-		resp.Pods, size, last = append(resp.Pods, m), size+n, p.key()
+		resp.Pods, size, last = append(resp.Pods, m), size+n, key(p)
 	}
 	return resp, nil
 }
 
+// key orders pods by namespace, name and UID.
+func key(p board.Pod) string { return p.Namespace + "\x00" + p.Name + "\x00" + string(p.UID) }
+
 // GetPod is part of podexec.v1.PodExecService.
 func (s *Server) GetPod(ctx context.Context, req *podexecv1.GetPodRequest) (*podexecv1.GetPodResponse, error) {
-	pods, err := s.visible(ctx)
+	v, err := s.view(ctx, nil)
 	if err != nil {
 		return nil, err
-	}
-	ref := req.GetRef()
-	if ref.GetUid() == "" && ref.GetName() == "" {
-		return nil, status.Error(codes.InvalidArgument, "ref: needs a uid or a name")
 	}
 	if err := checkFormat(req.GetFormat()); err != nil {
 		return nil, err
 	}
-	namespace := cmp.Or(ref.GetNamespace(), "default")
-	var found *Pod
-	for _, p := range pods {
-		switch {
-		case ref.GetUid() != "" && string(p.UID) == ref.GetUid():
-			found = &p
-		// Of two incarnations with one name the desired one is meant.
-		case ref.GetUid() == "" && p.Namespace == namespace && p.Name == ref.GetName() && (found == nil || p.Desired):
-			found = &p
-		}
+	p, err := v.find(s.cfg.Board, req.GetRef())
+	if err != nil {
+		return nil, err
 	}
-	if found == nil {
-		return nil, status.Errorf(codes.NotFound, "there is no pod %s", cmp.Or(ref.GetUid(), namespace+"/"+ref.GetName()))
-	}
-	m, err := message(*found, req.GetFormat())
+	m, err := v.message(p, req.GetFormat())
 	if err != nil {
 		return nil, err
 	}
 	return &podexecv1.GetPodResponse{Pod: m}, nil
-}
-
-// key orders pods by namespace, name and UID.
-func (p Pod) key() string { return p.Namespace + "\x00" + p.Name + "\x00" + string(p.UID) }
-
-func matcher(f *podconfigv1.PodFilter) (func(Pod) bool, error) {
-	switch {
-	case f.GetLabelSelector() != "":
-		return nil, status.Error(codes.InvalidArgument, "filter.label_selector: isn't applied to observed pods")
-	case len(f.GetNodes()) > 0:
-		return nil, status.Error(codes.InvalidArgument, "filter.nodes: isn't applied to observed pods")
-	}
-	matches := func(wanted []string, value string) bool { return len(wanted) == 0 || slices.Contains(wanted, value) }
-	return func(p Pod) bool {
-		return matches(f.GetSources(), p.Source) && matches(f.GetNamespaces(), p.Namespace) && matches(f.GetNames(), p.Name)
-	}, nil
-}
-
-func message(p Pod, format podconfigv1.PodFormat) (*podexecv1.ObservedPod, error) {
-	m := &podexecv1.ObservedPod{
-		Ref:    &podconfigv1.PodRef{Uid: string(p.UID), Namespace: p.Namespace, Name: p.Name},
-		Source: p.Source, WorkerState: p.State, Desired: p.Desired,
-	}
-	if p.Err != nil {
-		// An error may quote what isn't text, and one such string would keep the whole response from being encoded.
-		m.LastError = strings.ToValidUTF8(p.Err.Error(), "\uFFFD")
-	}
-	if p.Status == nil {
-		m.Phase = string(v1.PodPending)
-		return m, nil
-	}
-	m.Phase, m.ChangedTime = string(p.Status.Phase), timestamppb.New(p.Changed)
-	return m, addStatus(m, p.Status, format)
-}
-
-func addStatus(m *podexecv1.ObservedPod, s *v1.PodStatus, format podconfigv1.PodFormat) error {
-	switch format {
-	case podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED, podconfigv1.PodFormat_POD_FORMAT_JSON:
-		data, err := json.Marshal(s)
-		content := &structpb.Struct{}
-		if err == nil {
-			err = content.UnmarshalJSON(data)
-		}
-		if err != nil {
-			return status.Error(codes.Internal, fmt.Sprintf("encode status of %s: %v", m.GetRef().GetName(), err))
-		}
-		m.Status = &podexecv1.ObservedPod_Json{Json: content}
-	case podconfigv1.PodFormat_POD_FORMAT_PROTOBUF:
-		data, err := s.Marshal()
-		if err != nil {
-			return status.Error(codes.Internal, fmt.Sprintf("encode status of %s: %v", m.GetRef().GetName(), err))
-		}
-		m.Status = &podexecv1.ObservedPod_Protobuf{Protobuf: data}
-	}
-	return nil
-}
-
-// checkFormat refuses a format of a later version, whether or not there is a status to be put into it.
-func checkFormat(format podconfigv1.PodFormat) error {
-	if _, known := podconfigv1.PodFormat_name[int32(format)]; !known {
-		return status.Errorf(codes.InvalidArgument, "format: %d isn't known", format)
-	}
-	return nil
 }

@@ -12,25 +12,35 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/execsvc/board"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
 var changed = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func pod(namespace, name, uid string) Pod {
-	return Pod{
+func pod(namespace, name, uid string) board.Pod {
+	return board.Pod{
 		UID: types.UID("uid-" + uid), Namespace: namespace, Name: name, Source: "file", Desired: true,
 		State: podexecv1.WorkerState_WORKER_STATE_SYNCING, Changed: changed,
 		Status: &v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.88.0.2"},
 	}
 }
 
-func serve(pods ...Pod) *Server { return New("n1", func() []Pod { return pods }) }
+// serve serves a board with these pods, on node n1.
+func serve(pods ...board.Pod) *Server {
+	b := board.New()
+	for _, p := range pods {
+		b.Set(p)
+	}
+	return New(Config{Node: "n1", Board: b})
+}
 
 func as(t *testing.T, c access.Caller) context.Context { return access.NewContext(t.Context(), c) }
 
@@ -66,7 +76,7 @@ func TestListPodsSorts(t *testing.T) {
 
 // However large the pages are, they show every pod once, and the last one says so.
 func TestListPodsPages(t *testing.T) {
-	var pods []Pod
+	var pods []board.Pod
 	for i := range 7 {
 		pods = append(pods, pod("default", fmt.Sprintf("web-%d", i), fmt.Sprint(i)))
 	}
@@ -96,10 +106,10 @@ func TestListPodsPages(t *testing.T) {
 
 // A pod that goes between two pages takes no other with it.
 func TestListPodsPagesWhilePodsGo(t *testing.T) {
-	pods := []Pod{pod("default", "a", "1"), pod("default", "b", "2"), pod("default", "c", "3")}
-	s := New("n1", func() []Pod { return pods })
+	s := serve(pod("default", "a", "1"), pod("default", "b", "2"), pod("default", "c", "3"))
 	first := list(t, s, &podexecv1.ListPodsRequest{PageSize: 2})
-	pods = pods[2:]
+	s.cfg.Board.Remove("uid-1")
+	s.cfg.Board.Remove("uid-2")
 	second := list(t, s, &podexecv1.ListPodsRequest{PageSize: 2, PageToken: first.GetNextPageToken()})
 	if diff := cmp.Diff([]string{"default/c=uid-3"}, keys(second.GetPods())); diff != "" {
 		t.Errorf("second page (-want +got):\n%s", diff)
@@ -107,7 +117,7 @@ func TestListPodsPagesWhilePodsGo(t *testing.T) {
 }
 
 func TestListPodsDefaultPage(t *testing.T) {
-	var pods []Pod
+	var pods []board.Pod
 	for i := range defaultPageSize + 1 {
 		pods = append(pods, pod("default", fmt.Sprintf("web-%04d", i), fmt.Sprint(i)))
 	}
@@ -119,7 +129,7 @@ func TestListPodsDefaultPage(t *testing.T) {
 
 // A page stays below 1 MiB, unless a single pod is above that: then it comes alone.
 func TestListPodsBoundsBytes(t *testing.T) {
-	large := func(name string, bytes int) Pod {
+	large := func(name string, bytes int) board.Pod {
 		p := pod("default", name, name)
 		p.Status = &v1.PodStatus{Phase: v1.PodRunning, Message: strings.Repeat("x", bytes)}
 		return p
@@ -243,9 +253,15 @@ func TestFormats(t *testing.T) {
 func TestObservedPod(t *testing.T) {
 	p := pod("default", "web", "1")
 	p.Source, p.State, p.Desired, p.Err = "api", podexecv1.WorkerState_WORKER_STATE_TERMINATING, false, errors.New("no")
-	got := list(t, serve(p), &podexecv1.ListPodsRequest{}).GetPods()[0]
-	if got.GetSource() != "api" || got.GetWorkerState() != p.State || got.GetDesired() || got.GetLastError() != "no" {
-		t.Errorf("pod %v", got)
+	p.WaitsFor, p.Retry = "a backoff of 10s", changed.Add(10*time.Second)
+	p.Pulls = []*podexecv1.ImagePull{{Image: "img", AskedTime: timestamppb.New(changed)}}
+	got := list(t, serve(p), &podexecv1.ListPodsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE}).GetPods()[0]
+	want := &podexecv1.ObservedPod{
+		Ref: &podconfigv1.PodRef{Uid: "uid-1", Namespace: "default", Name: "web"}, Source: "api", WorkerState: p.State, Phase: "Running",
+		LastError: "no", ChangedTime: timestamppb.New(changed), WaitsFor: p.WaitsFor, RetryTime: timestamppb.New(p.Retry), Pulls: p.Pulls,
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("pod (-want +got):\n%s", diff)
 	}
 }
 
@@ -268,46 +284,5 @@ func TestErrorThatIsNoText(t *testing.T) {
 	}
 	if got := resp.GetPods()[0].GetLastError(); got != "open \uFFFD: no" {
 		t.Errorf("last_error %q", got)
-	}
-}
-
-func TestGetPod(t *testing.T) {
-	leaving, coming := pod("default", "web", "old"), pod("default", "web", "new")
-	leaving.Desired = false
-	gone := pod("default", "gone", "4")
-	gone.Desired = false
-	other := pod("other", "web", "3")
-	tests := []struct {
-		name string
-		ref  *podconfigv1.PodRef
-		want string
-		code codes.Code
-	}{
-		{name: "by UID", ref: &podconfigv1.PodRef{Uid: "uid-3"}, want: "uid-3"},
-		{name: "by UID, whatever the name", ref: &podconfigv1.PodRef{Uid: "uid-3", Name: "gone"}, want: "uid-3"},
-		{name: "by name", ref: &podconfigv1.PodRef{Namespace: "other", Name: "web"}, want: "uid-3"},
-		{name: "of two, the desired one", ref: &podconfigv1.PodRef{Name: "web"}, want: "uid-new"},
-		{name: "only one on its way out", ref: &podconfigv1.PodRef{Name: "gone"}, want: "uid-4"},
-		{name: "unknown UID", ref: &podconfigv1.PodRef{Uid: "uid-9", Name: "web"}, code: codes.NotFound},
-		{name: "unknown name", ref: &podconfigv1.PodRef{Namespace: "other", Name: "gone"}, code: codes.NotFound},
-		{name: "no ref", code: codes.InvalidArgument},
-		{name: "namespace only", ref: &podconfigv1.PodRef{Namespace: "other"}, code: codes.InvalidArgument},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			for _, s := range []*Server{serve(leaving, coming, other, gone), serve(gone, other, coming, leaving)} {
-				resp, err := s.GetPod(as(t, access.Caller{Role: access.Consumer}), &podexecv1.GetPodRequest{Ref: tt.ref})
-				if status.Code(err) != tt.code || resp.GetPod().GetRef().GetUid() != tt.want {
-					t.Errorf("pod %v, error %v; want %q, %v", resp.GetPod().GetRef(), err, tt.want, tt.code)
-				}
-			}
-		})
-	}
-}
-
-func TestGetPodRefusesFormat(t *testing.T) {
-	_, err := serve().GetPod(as(t, access.Caller{Role: access.Consumer}), &podexecv1.GetPodRequest{Ref: &podconfigv1.PodRef{Name: "web"}, Format: 99})
-	if status.Code(err) != codes.InvalidArgument {
-		t.Errorf("error %v; want INVALID_ARGUMENT", err)
 	}
 }

@@ -2,9 +2,13 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/actions"
 )
 
 // The reasons of conditions, as users know them from the kubelet.
@@ -24,6 +28,7 @@ var nodeConditions = map[v1.PodConditionType]bool{
 	v1.PodReady:                  true,
 	v1.ContainersReady:           true,
 	v1.PodScheduled:              true,
+	v1.AllContainersRestarting:   true,
 }
 
 // setConditions sets the conditions; the rest of the status has to be complete.
@@ -33,21 +38,53 @@ func setConditions(in *Input, status *v1.PodStatus) {
 			status.Conditions = append(status.Conditions, *c.DeepCopy())
 		}
 	}
+	setDisruption(in, status)
 	containersReady := containersReadyCondition(in, status)
-	for _, c := range []v1.PodCondition{
+	own := []v1.PodCondition{
 		{Type: v1.PodReadyToStartContainers, Status: boolStatus(readyToStart(in))},
 		initializedCondition(in, status),
 		readyCondition(in, status, containersReady),
 		containersReady,
 		{Type: v1.PodScheduled, Status: v1.ConditionTrue},
-	} {
-		c.ObservedGeneration = in.Pod.Generation
-		c.LastTransitionTime = stamp(in.Now)
-		if before := condition(in.Previous.Conditions, c.Type); before != nil && before.Status == c.Status {
-			c.LastTransitionTime = before.LastTransitionTime
-		}
-		status.Conditions = append(status.Conditions, c)
 	}
+	if mayRestartAll(in.Pod) {
+		own = append(own, restartingAllCondition(in, status))
+	}
+	for _, c := range own {
+		status.Conditions = append(status.Conditions, dated(in, c))
+	}
+}
+
+// dated is the condition with the time since when it is so.
+func dated(in *Input, c v1.PodCondition) v1.PodCondition {
+	c.ObservedGeneration = in.Pod.Generation
+	c.LastTransitionTime = stamp(in.Now)
+	if before := condition(in.Previous.Conditions, c.Type); before != nil && before.Status == c.Status {
+		c.LastTransitionTime = before.LastTransitionTime
+	}
+	return c
+}
+
+// setDisruption says that the pod ends for the sake of the node. Once said it stays; what others say of the pod is theirs to take back.
+func setDisruption(in *Input, status *v1.PodStatus) {
+	disruption := condition(in.Previous.Conditions, v1.DisruptionTarget).DeepCopy()
+	if disruption != nil && disruption.Reason != v1.PodReasonTerminationByKubelet {
+		disruption = nil
+	}
+	if in.Failure != nil && in.Failure.Disrupted && status.Phase == v1.PodFailed {
+		c := dated(in, v1.PodCondition{
+			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: in.Failure.Message,
+		})
+		disruption = &c
+	}
+	if disruption == nil {
+		return
+	}
+	if c := condition(status.Conditions, v1.DisruptionTarget); c != nil {
+		*c = *disruption
+		return
+	}
+	status.Conditions = append(status.Conditions, *disruption)
 }
 
 // readyToStart tells whether the pod has a sandbox with a network, so that containers can start in it.
@@ -62,10 +99,19 @@ func initializedCondition(in *Input, status *v1.PodStatus) v1.PodCondition {
 		c.Status, c.Reason = v1.ConditionFalse, unknownContainerStatuses
 		return c
 	}
-	switch incomplete := unready(in.Pod.Spec.InitContainers, status.InitContainerStatuses); {
+	incomplete := names(in.Pod.Spec.InitContainers, status.InitContainerStatuses, func(c *v1.Container, s *v1.ContainerStatus) bool {
+		if actions.IsSidecar(c) {
+			return !ptr.Deref(s.Started, false)
+		}
+		return !s.Ready
+	})
+	before := condition(in.Previous.Conditions, v1.PodInitialized)
+	switch {
 	case status.Phase == v1.PodSucceeded:
 		c.Reason = podCompleted
 	case begun(in) || len(incomplete) == 0:
+	case mayRestartAll(in.Pod) && before != nil && before.Status == v1.ConditionTrue:
+		// A pod whose containers all begin anew in its sandbox has been initialized for good, as in the kubelet.
 	default:
 		c.Status, c.Reason = v1.ConditionFalse, containersNotInitialized
 		c.Message = fmt.Sprintf("containers with incomplete status: %s", incomplete)
@@ -75,14 +121,18 @@ func initializedCondition(in *Input, status *v1.PodStatus) v1.PodCondition {
 
 func containersReadyCondition(in *Input, status *v1.PodStatus) v1.PodCondition {
 	c := v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionFalse}
-	switch names := unready(in.Pod.Spec.Containers, status.ContainerStatuses); {
+	notReady := func(_ *v1.Container, s *v1.ContainerStatus) bool { return !s.Ready }
+	sidecars := slices.DeleteFunc(slices.Clone(in.Pod.Spec.InitContainers), func(c v1.Container) bool { return !actions.IsSidecar(&c) })
+	unready := append(names(sidecars, status.InitContainerStatuses, notReady),
+		names(in.Pod.Spec.Containers, status.ContainerStatuses, notReady)...)
+	switch {
 	case status.Phase == v1.PodSucceeded:
 		c.Reason = podCompleted
 	case status.Phase == v1.PodFailed:
 		// Its containers may still be on their way out.
 		c.Reason = podFailed
-	case len(names) > 0:
-		c.Reason, c.Message = containersNotReady, fmt.Sprintf("containers with unready status: %s", names)
+	case len(unready) > 0:
+		c.Reason, c.Message = containersNotReady, fmt.Sprintf("containers with unready status: %s", unready)
 	default:
 		c.Status = v1.ConditionTrue
 	}
@@ -111,15 +161,15 @@ func readyCondition(in *Input, status *v1.PodStatus, containers v1.PodCondition)
 	return c
 }
 
-// unready are the names of the containers that aren't ready, in the order of the pod.
-func unready(containers []v1.Container, statuses []v1.ContainerStatus) []string {
-	var names []string
+// names are those of the containers that have no status or one of which it is so, in the order of the pod.
+func names(containers []v1.Container, statuses []v1.ContainerStatus, so func(*v1.Container, *v1.ContainerStatus) bool) []string {
+	var out []string
 	for i := range containers {
-		if s := find(statuses, containers[i].Name); s == nil || !s.Ready {
-			names = append(names, containers[i].Name)
+		if s := find(statuses, containers[i].Name); s == nil || so(&containers[i], s) {
+			out = append(out, containers[i].Name)
 		}
 	}
-	return names
+	return out
 }
 
 // condition is the condition of that type, or nil.

@@ -1,13 +1,14 @@
 package status
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // short is a condition as "Type=Status Reason: message".

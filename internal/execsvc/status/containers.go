@@ -1,14 +1,14 @@
 package status
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/actions"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // The reasons of container states, as users know them from the kubelet.
@@ -20,30 +20,54 @@ const (
 	containerStatusUnknown = "ContainerStatusUnknown"
 )
 
+// kind is which of a pod's lists a container is in. A sidecar is an init container that is restarted whenever it ends.
+type kind int
+
+const (
+	initContainer kind = iota
+	sidecar
+	mainContainer
+	ephemeral
+)
+
 // lostExitCode stands for the exit code of a container that nobody saw end: that of one that was killed.
 const lostExitCode = 137
 
-// containerStatuses are the statuses of init containers, in the order of the pod, or of the main ones, sorted by name. previous
-// are the same of the status before.
-func containerStatuses(in *Input, containers []v1.Container, previous []v1.ContainerStatus, init bool) []v1.ContainerStatus {
-	var statuses []v1.ContainerStatus
-	for i := range containers {
-		c := &containers[i]
-		statuses = append(statuses, containerStatus(in, c, find(previous, c.Name), init))
+// setContainers sets the statuses of all containers: of init containers in the order of the pod, of others sorted by name.
+func setContainers(in *Input, status *v1.PodStatus) {
+	spec := &in.Pod.Spec
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		k := initContainer
+		if actions.IsSidecar(c) {
+			k = sidecar
+		}
+		before := find(in.Previous.InitContainerStatuses, c.Name)
+		status.InitContainerStatuses = append(status.InitContainerStatuses, containerStatus(in, c, before, k))
 	}
-	if !init {
-		slices.SortFunc(statuses, func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		before := find(in.Previous.ContainerStatuses, c.Name)
+		status.ContainerStatuses = append(status.ContainerStatuses, containerStatus(in, c, before, mainContainer))
 	}
-	return statuses
+	for i := range spec.EphemeralContainers {
+		c := v1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
+		before := find(in.Previous.EphemeralContainerStatuses, c.Name)
+		status.EphemeralContainerStatuses = append(status.EphemeralContainerStatuses, containerStatus(in, &c, before, ephemeral))
+	}
+	byName := func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(status.ContainerStatuses, byName)
+	slices.SortFunc(status.EphemeralContainerStatuses, byName)
 }
 
 // containerStatus is the status of one container. previous may be nil.
-func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, init bool) v1.ContainerStatus {
+func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, k kind) v1.ContainerStatus {
 	status := v1.ContainerStatus{Name: c.Name, Image: c.Image}
 	latest := in.Runtime.Latest(c.Name)
 	switch {
 	case latest != nil:
 		takeOver(in, &status, latest, previous)
+		status.Resources, status.AllocatedResources = c.Resources.DeepCopy(), c.Resources.Requests.DeepCopy()
 	case previous != nil:
 		remembered(in, &status, previous)
 	default:
@@ -51,26 +75,21 @@ func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, i
 	}
 	if in.Terminal {
 		concludeContainer(in, &status)
-	} else if why := waitsFor(in, &status, previous); why != nil && shouldStart(in.Pod, latest, init) {
+	} else if why := waitsFor(in, &status, previous); why != nil && shouldStart(in.Pod, c, latest, k) {
 		if status.State.Terminated != nil {
 			status.LastTerminationState = status.State
 		}
 		status.State = waiting(why.Reason, why.Message)
 	}
 	status.VolumeMounts = volumeMounts(c)
-	running := status.State.Running != nil
-	status.Started = &running
-	status.Ready = running
-	if init {
-		status.Ready = status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
-	}
+	setReady(in, &status, c, previous, k)
 	return status
 }
 
 // takeOver takes over what the runtime has of the container.
 func takeOver(in *Input, status *v1.ContainerStatus, c *observed.Container, previous *v1.ContainerStatus) {
 	status.ContainerID = containerID(in, c)
-	status.RestartCount = int32(c.Attempt)
+	status.RestartCount = restartCount(c, status.ContainerID, previous)
 	status.ImageID = c.ImageRef
 	if c.Image != "" {
 		status.Image = c.Image
@@ -91,6 +110,19 @@ func takeOver(in *Input, status *v1.ContainerStatus, c *observed.Container, prev
 		status.State = waiting(containerCreating, "")
 	}
 	status.LastTerminationState = lastState(in, status, c, previous)
+}
+
+// restartCount never falls, though attempts begin anew where no dead container is left to count from.
+func restartCount(c *observed.Container, id string, previous *v1.ContainerStatus) int32 {
+	count := int32(c.Attempt) //nolint:gosec // Nobody restarts so often.
+	if previous == nil {
+		return count
+	}
+	least := previous.RestartCount
+	if previous.ContainerID != "" && previous.ContainerID != id && previous.State.Waiting == nil {
+		least++
+	}
+	return max(count, least)
 }
 
 // lastState is how the container ended before the one that status is of. Of dead containers the runtime keeps one at most, and
@@ -118,6 +150,18 @@ func lastState(in *Input, status *v1.ContainerStatus, c *observed.Container, pre
 
 // remembered is the status of a container that the runtime doesn't have, though it was known before.
 func remembered(in *Input, status, previous *v1.ContainerStatus) {
+	if previous.State.Waiting == nil && restartsAll(in) {
+		// Its end, whatever it was, doesn't count: it begins anew with all others.
+		end := previous.State.Terminated.DeepCopy()
+		if end == nil {
+			end = lost(previous.ContainerID, "The container was removed so that all containers of the pod begin anew")
+		}
+		end.Reason = restartingAllContainers
+		status.State = waiting(restartingAllContainers, "All containers of the pod begin anew")
+		status.LastTerminationState.Terminated = end
+		status.RestartCount = previous.RestartCount + 1
+		return
+	}
 	if previous.State.Terminated != nil {
 		previous.DeepCopyInto(status)
 		return
@@ -138,7 +182,7 @@ func remembered(in *Input, status, previous *v1.ContainerStatus) {
 
 // waitsFor is what keeps the container from starting, or nil. What was said before stands until the input says more, so that a
 // container in backoff doesn't flap between two states.
-func waitsFor(in *Input, status, previous *v1.ContainerStatus) *runtime.Waiting {
+func waitsFor(in *Input, status, previous *v1.ContainerStatus) *observed.Waiting {
 	if in.Waiting != nil {
 		if why, ok := in.Waiting[status.Name]; ok {
 			return &why
@@ -148,7 +192,7 @@ func waitsFor(in *Input, status, previous *v1.ContainerStatus) *runtime.Waiting 
 	if previous == nil || previous.State.Waiting == nil || previous.ContainerID != status.ContainerID {
 		return nil
 	}
-	return &runtime.Waiting{Reason: previous.State.Waiting.Reason, Message: previous.State.Waiting.Message}
+	return &observed.Waiting{Reason: previous.State.Waiting.Reason, Message: previous.State.Waiting.Message}
 }
 
 // concludeContainer is for a pod of which nothing runs and nothing is started any more: what began has ended, seen or not.
@@ -163,24 +207,18 @@ func concludeContainer(in *Input, status *v1.ContainerStatus) {
 }
 
 // shouldStart tells whether the container, given the newest one of its name or nil, is to be started or restarted.
-func shouldStart(pod *v1.Pod, latest *observed.Container, init bool) bool {
-	if pod.DeletionTimestamp != nil {
+func shouldStart(pod *v1.Pod, c *v1.Container, latest *observed.Container, k kind) bool {
+	switch {
+	case pod.DeletionTimestamp != nil:
 		return false
-	}
-	if latest == nil || latest.State == observed.Created || latest.State == observed.Unknown {
+	case latest == nil || latest.State == observed.Created:
 		return true
-	}
-	if latest.State == observed.Running || (init && latest.ExitCode == 0) {
+	case latest.State == observed.Running || k == ephemeral:
+		return false
+	case latest.State == observed.Exited && latest.ExitCode == 0 && k == initContainer:
 		return false
 	}
-	switch pod.Spec.RestartPolicy {
-	case v1.RestartPolicyNever:
-		return false
-	case v1.RestartPolicyOnFailure:
-		return latest.ExitCode != 0
-	default:
-		return true
-	}
+	return latest.State == observed.Unknown || actions.Restarts(pod, c, latest)
 }
 
 func ended(in *Input, c *observed.Container) *v1.ContainerStateTerminated {

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"testing"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 func terminated(id string, code int32, reason string) *v1.ContainerStateTerminated {
@@ -24,7 +23,7 @@ func TestContainerStates(t *testing.T) {
 	said.Reason, said.Message, said.Image = "OOMKilled", "too much", "docker.io/img/a"
 	gone := running("a")
 	gone.State = observed.Unknown
-	base := v1.ContainerStatus{Name: "a", Image: "img/a", ImageID: "sha256:a", ContainerID: "containerd://id-a", Started: ptr.To(false)}
+	base := v1.ContainerStatus{Name: "a", Image: "img/a", ImageID: "sha256:a", ContainerID: "containerd://id-a", Started: ptr.To(false), Resources: &v1.ResourceRequirements{}}
 	but := func(change func(*v1.ContainerStatus)) v1.ContainerStatus {
 		s := *base.DeepCopy()
 		change(&s)
@@ -86,7 +85,7 @@ func TestInitContainerReadiness(t *testing.T) {
 }
 
 func TestWaitingCountsOnlyForWhatShouldStart(t *testing.T) {
-	backoff := map[string]runtime.Waiting{
+	backoff := map[string]observed.Waiting{
 		"a": {Reason: "CrashLoopBackOff", Message: "back-off 10s"}, "init1": {Reason: "CrashLoopBackOff", Message: "back-off 10s"},
 	}
 	deleted := podOf(always, "a")
@@ -126,14 +125,14 @@ func TestWaitingCountsOnlyForWhatShouldStart(t *testing.T) {
 func TestWaitingStandsUntilSomebodyTried(t *testing.T) {
 	pod, rt := podOf(always, "a", "b"), has(exited("a", 1))
 	input := in(pod, rt)
-	input.Waiting = map[string]runtime.Waiting{"a": {Reason: "CrashLoopBackOff", Message: "m"}, "b": {Reason: "ErrImagePull", Message: "n"}}
+	input.Waiting = map[string]observed.Waiting{"a": {Reason: "CrashLoopBackOff", Message: "m"}, "b": {Reason: "ErrImagePull", Message: "n"}}
 	first := Generate(input)
 	input.Waiting, input.Previous = nil, &first
 	second := Generate(input)
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Errorf("nobody tried since (-first +second):\n%s", diff)
 	}
-	input.Waiting, input.Previous = map[string]runtime.Waiting{}, &second
+	input.Waiting, input.Previous = map[string]observed.Waiting{}, &second
 	third := Generate(input)
 	if third.ContainerStatuses[0].State.Terminated == nil {
 		t.Errorf("nothing holds it any more, but its state is %+v", third.ContainerStatuses[0].State)
@@ -146,7 +145,7 @@ func TestWaitingStandsUntilSomebodyTried(t *testing.T) {
 func TestLastStateOutlivesTheDeadContainer(t *testing.T) {
 	pod := podOf(always, "a")
 	input := in(pod, has(exited("a", 1)))
-	input.Waiting = map[string]runtime.Waiting{"a": {Reason: "CrashLoopBackOff"}}
+	input.Waiting = map[string]observed.Waiting{"a": {Reason: "CrashLoopBackOff"}}
 	for name, waitsFirst := range map[string]bool{"after a backoff": true, "at once": false} {
 		input := input
 		if !waitsFirst {
@@ -222,7 +221,7 @@ func TestTerminalPodHasNothingRunning(t *testing.T) {
 	input := in(podOf(always, "a", "b", "c"), has(exited("b", 1), running("a")))
 	before := Generate(input)
 	input.Previous, input.Terminal, input.Runtime = &before, true, has(exited("b", 1))
-	input.Waiting = map[string]runtime.Waiting{"b": {Reason: "CrashLoopBackOff"}}
+	input.Waiting = map[string]observed.Waiting{"b": {Reason: "CrashLoopBackOff"}}
 	got := Generate(input)
 	for i, code := range []int32{137, 1} {
 		s := got.ContainerStatuses[i]

@@ -5,5 +5,5 @@
 // whoever shows them. No goroutines are run here, and nothing is asked of the runtime.
 //
 // The rules are the kubelet's (pkg/kubelet/kubelet_pods.go, pkg/kubelet/status/generate.go), but that nothing depends on
-// whether a pod is static. Probes aren't known here yet: a container is ready when it runs.
+// whether a pod is static. What the probes say comes with the input.
 package status

@@ -1,14 +1,13 @@
 package status
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
-	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // Input is what is known of a pod.
@@ -18,9 +17,11 @@ type Input struct {
 	Runtime *observed.Pod
 	// RuntimeName comes before the "://" of container IDs: "containerd".
 	RuntimeName string
+	// Probes are what the probes of its containers say.
+	Probes observed.Probes
 	// Waiting tells, by container name, why a container can't be started or restarted now. It counts only for those that should
 	// be. Nil: nobody has tried since Previous, and what that says stands.
-	Waiting map[string]runtime.Waiting
+	Waiting map[string]observed.Waiting
 	// Terminal says that the pod has been stopped and nothing of it is started again, whatever its restart policy.
 	Terminal bool
 	// Failure is why the pod was rejected or stopped by the node; nil if it wasn't.
@@ -35,6 +36,9 @@ type Input struct {
 // Failure is why a pod has failed as a whole.
 type Failure struct {
 	Reason, Message string
+	// Disrupted is set if the pod ends for the sake of the node (an eviction, say) and not for its own: then the condition
+	// DisruptionTarget tells its owner so.
+	Disrupted bool
 }
 
 // Generate is the pod's status. Two calls with the same input, but for Now, and the first one's result as Previous give equal
@@ -52,8 +56,7 @@ func Generate(in Input) v1.PodStatus {
 		StartTime:          startTime(&in),
 	}
 	if !neverStarted(&in) {
-		status.InitContainerStatuses = containerStatuses(&in, in.Pod.Spec.InitContainers, in.Previous.InitContainerStatuses, true)
-		status.ContainerStatuses = containerStatuses(&in, in.Pod.Spec.Containers, in.Previous.ContainerStatuses, false)
+		setContainers(&in, &status)
 	}
 	setPhase(&in, &status)
 	setAddresses(&in, &status)

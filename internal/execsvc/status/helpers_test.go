@@ -1,16 +1,20 @@
 package status
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
 
-// podOf is a pod with main containers of those names, and init containers of the names that begin with "init".
+// podOf is a pod with main containers of those names, with init containers of the names that begin with "init", and sidecars of those
+// that begin with "side".
 func podOf(policy v1.RestartPolicy, names ...string) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u1", Generation: 7},
@@ -18,9 +22,13 @@ func podOf(policy v1.RestartPolicy, names ...string) *v1.Pod {
 	}
 	for _, name := range names {
 		c := v1.Container{Name: name, Image: "img/" + name}
-		if len(name) > 4 && name[:4] == "init" {
+		switch {
+		case strings.HasPrefix(name, "side"):
+			c.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
-		} else {
+		case strings.HasPrefix(name, "init"):
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		default:
 			pod.Spec.Containers = append(pod.Spec.Containers, c)
 		}
 	}

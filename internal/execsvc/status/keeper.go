@@ -25,31 +25,68 @@ type Kept struct {
 	Status *v1.PodStatus
 }
 
+// Config says who is told of statuses.
+type Config struct {
+	// Changed is called, without locks, after a pod's status has become another by Update. Nil: nobody is told.
+	Changed func(types.UID)
+	// Clock tells when a status changed. Nil means the real one.
+	Clock clock.PassiveClock
+}
+
 // Keeper keeps the last status of each pod. It is safe for concurrent use.
 type Keeper struct {
-	clock clock.PassiveClock
-	mu    sync.RWMutex
-	pods  map[types.UID]Kept
+	cfg  Config
+	mu   sync.RWMutex
+	pods map[types.UID]Kept
 }
 
 // NewKeeper returns an empty Keeper.
-func NewKeeper() *Keeper {
-	return &Keeper{clock: clock.RealClock{}, pods: map[types.UID]Kept{}}
+func NewKeeper(cfg Config) *Keeper {
+	if cfg.Changed == nil {
+		cfg.Changed = func(types.UID) {}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	return &Keeper{cfg: cfg, pods: map[types.UID]Kept{}}
 }
 
-// Set keeps the pod's status, which must not be changed afterwards, and tells whether it differs from the one before.
-func (k *Keeper) Set(pod *v1.Pod, status *v1.PodStatus) bool {
+// Update makes the pod's next status from the one before, nil if there is none, and tells whether they differ. What is returned is
+// shared and must not be changed. One status is made after the other: generate runs under the Keeper's lock, so it should read what it
+// goes by itself, never wait, and leave the Keeper alone.
+func (k *Keeper) Update(pod *v1.Pod, generate func(previous *v1.PodStatus) v1.PodStatus) (now *v1.PodStatus, changed bool) {
+	now, changed = k.update(pod, generate)
+	if changed {
+		k.cfg.Changed(pod.UID)
+	}
+	return now, changed
+}
+
+func (k *Keeper) update(pod *v1.Pod, generate func(previous *v1.PodStatus) v1.PodStatus) (now *v1.PodStatus, changed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	last, ok := k.pods[pod.UID]
-	if ok && equality.Semantic.DeepEqual(last.Status, status) {
-		return false
+	before, known := k.pods[pod.UID]
+	next := generate(before.Status)
+	if known && equality.Semantic.DeepEqual(before.Status, &next) {
+		k.pods[pod.UID] = kept(pod, before.Status, before.Changed)
+		return before.Status, false
 	}
-	k.pods[pod.UID] = Kept{
+	k.pods[pod.UID] = kept(pod, &next, k.cfg.Clock.Now())
+	return &next, true
+}
+
+// Restore keeps a status that was made, and has changed last, in an earlier life of the agent. Nobody is told of it.
+func (k *Keeper) Restore(pod *v1.Pod, status *v1.PodStatus, changed time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pods[pod.UID] = kept(pod, status, changed)
+}
+
+func kept(pod *v1.Pod, status *v1.PodStatus, changed time.Time) Kept {
+	return Kept{
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Source: pod.Annotations[sourceAnnotation],
-		Changed: k.clock.Now(), Status: status,
+		Changed: changed, Status: status,
 	}
-	return true
 }
 
 // Get is the pod's last status, if there is one.

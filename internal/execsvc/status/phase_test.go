@@ -1,13 +1,12 @@
 package status
 
 import (
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 const (
@@ -18,7 +17,7 @@ const (
 
 // TestPhase follows the kubelet's getPhase.
 func TestPhase(t *testing.T) {
-	crashing := map[string]runtime.Waiting{"a": {Reason: "CrashLoopBackOff"}}
+	crashing := map[string]observed.Waiting{"a": {Reason: "CrashLoopBackOff"}}
 	oldSandbox := func(c observed.Container) observed.Container {
 		c.SandboxID = "s0"
 		return c
@@ -28,7 +27,7 @@ func TestPhase(t *testing.T) {
 		// containers are what the runtime has; unseen means that it has no sandbox either.
 		containers []observed.Container
 		unseen     bool
-		waiting    map[string]runtime.Waiting
+		waiting    map[string]observed.Waiting
 		want       v1.PodPhase
 		// end is the phase once the pod is Terminal; empty: not asked.
 		end v1.PodPhase
@@ -39,7 +38,7 @@ func TestPhase(t *testing.T) {
 		"all running":                {pod: podOf(always, "a", "b"), containers: []observed.Container{running("b"), running("a")}, want: v1.PodRunning},
 		"one of two not started yet": {pod: podOf(always, "a", "b"), containers: []observed.Container{running("a")}, want: v1.PodPending},
 		"the image of one missing": {pod: podOf(always, "a", "b"), containers: []observed.Container{running("a")},
-			waiting: map[string]runtime.Waiting{"b": {Reason: "ImagePullBackOff"}}, want: v1.PodPending, end: v1.PodFailed},
+			waiting: map[string]observed.Waiting{"b": {Reason: "ImagePullBackOff"}}, want: v1.PodPending, end: v1.PodFailed},
 
 		"always: all ended well":    {pod: podOf(always, "a"), containers: []observed.Container{exited("a", 0)}, want: v1.PodRunning, end: v1.PodSucceeded},
 		"always: all failed":        {pod: podOf(always, "a"), containers: []observed.Container{exited("a", 1)}, want: v1.PodRunning, end: v1.PodFailed},
@@ -59,7 +58,7 @@ func TestPhase(t *testing.T) {
 		"init: done and running":  {pod: podOf(always, "init1", "a"), containers: []observed.Container{running("a"), exited("init1", 0)}, want: v1.PodRunning},
 		"init: failed, always":    {pod: podOf(always, "init1", "a"), containers: []observed.Container{exited("init1", 1)}, want: v1.PodPending, end: v1.PodFailed},
 		"init: failed, in backoff": {pod: podOf(always, "init1", "a"), containers: []observed.Container{exited("init1", 1)},
-			waiting: map[string]runtime.Waiting{"init1": {Reason: "CrashLoopBackOff"}}, want: v1.PodPending},
+			waiting: map[string]observed.Waiting{"init1": {Reason: "CrashLoopBackOff"}}, want: v1.PodPending},
 		"init: failed, on failure":   {pod: podOf(onFailure, "init1", "a"), containers: []observed.Container{exited("init1", 1)}, want: v1.PodPending, end: v1.PodFailed},
 		"init: failed, never":        {pod: podOf(never, "init1", "a"), containers: []observed.Container{exited("init1", 1)}, want: v1.PodFailed},
 		"init: removed afterwards":   {pod: podOf(always, "init1", "a"), containers: []observed.Container{running("a")}, want: v1.PodRunning},

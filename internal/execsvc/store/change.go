@@ -8,10 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/failpoint"
 )
 
 // Apply has the desired pods and the cursor follow the event. It never waits.
 func (s *Store) Apply(e client.Event) {
+	failpoint.Reached(failpoint.BeforeApply)
+	defer failpoint.Reached(failpoint.AfterApply)
 	s.change(func() {
 		for _, c := range e.Ops {
 			for _, pod := range c.Pods {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/podstream/podstream/internal/execsvc/store/boltfile"
+	"github.com/podstream/podstream/internal/failpoint"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -126,6 +127,8 @@ func (s *Store) write(b batch) error {
 	if !b.whole && !b.applied && len(b.values) == 0 {
 		return nil
 	}
+	failpoint.Reached(failpoint.BeforeStore)
+	defer failpoint.Reached(failpoint.AfterStore)
 	cursor, err := encodeCursor(b.cursor)
 	if err != nil {
 		return err

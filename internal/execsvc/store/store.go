@@ -123,7 +123,7 @@ func Open(cfg Config) (*Store, State, error) {
 	if err := s.load(); err != nil {
 		return nil, State{}, fmt.Errorf("open the store %s: %w", cfg.Path, err)
 	}
-	return s, s.held.state(), nil
+	return s, faulty(s.held.state()), nil
 }
 
 func (s *Store) load() error {

@@ -64,6 +64,8 @@ func (f *fakeHandler) HandlePodReconcile(pods []*v1.Pod) { f.note("reconcile %s"
 
 func (f *fakeHandler) HandlePodSyncs(uids []types.UID) { f.note("sync %v", uids) }
 
+func (f *fakeHandler) HandleProbes(uids []types.UID) { f.note("probes %v", uids) }
+
 func (f *fakeHandler) HandlePodCleanups(context.Context) error {
 	f.note("clean up")
 	return f.cleanUpErr
@@ -83,10 +85,12 @@ type harness struct {
 	handler *fakeHandler
 	clock   *testingclock.FakeClock
 	ready   chan struct{}
-	// events are what the pleg has seen.
-	events []pleg.Event
-	log    *bytes.Buffer
-	cancel context.CancelFunc
+	// events are what the pleg has seen, probed the pods of which a probe says something else.
+	events      []pleg.Event
+	probed      []types.UID
+	probesReady chan struct{}
+	log         *bytes.Buffer
+	cancel      context.CancelFunc
 }
 
 // run runs a test in a bubble in which a Loop runs. The runtime hasn't been listed yet.
@@ -95,7 +99,7 @@ func run(t *testing.T, test func(h *harness)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &harness{
 			t: t, handler: &fakeHandler{}, clock: testingclock.NewFakeClock(time.Unix(1000, 0)),
-			ready: make(chan struct{}, 1), log: &bytes.Buffer{},
+			ready: make(chan struct{}, 1), probesReady: make(chan struct{}, 1), log: &bytes.Buffer{},
 		}
 		h.Loop = New(Config{
 			Handler: h.handler, Ready: h.ready, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(h.log, nil)),
@@ -104,6 +108,13 @@ func run(t *testing.T, test func(h *harness)) {
 				h.events = nil
 				return events
 			},
+			ProbesReady: h.probesReady,
+			TakeProbes: func() []types.UID {
+				probed := h.probed
+				h.probed = nil
+				return probed
+			},
+			Begin: func() { h.handler.note("begin") },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		h.cancel = cancel
@@ -121,6 +132,20 @@ func (h *harness) see(events ...pleg.Event) {
 	h.events = append(h.events, events...)
 	h.ready <- struct{}{}
 	synctest.Wait()
+}
+
+// probe lets probes of these pods say something else.
+func (h *harness) probe(uids ...types.UID) {
+	h.probed = append(h.probed, uids...)
+	h.probesReady <- struct{}{}
+	synctest.Wait()
+}
+
+// listed tells that the runtime has been listed, and that nothing runs.
+func (h *harness) listed() {
+	h.t.Helper()
+	h.see()
+	h.want("begin")
 }
 
 // want waits until the loop has come to rest, and checks the calls since the last time.

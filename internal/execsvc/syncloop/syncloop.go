@@ -26,6 +26,8 @@ type SyncHandler interface {
 	HandlePodReconcile(pods []*v1.Pod)
 	// HandlePodSyncs has pods looked at to whose containers something happened.
 	HandlePodSyncs(uids []types.UID)
+	// HandleProbes takes pods of which a probe says something else than before.
+	HandleProbes(uids []types.UID)
 	// HandlePodCleanups is the housekeeping.
 	HandlePodCleanups(ctx context.Context) error
 	// HandleSources takes the readiness of sources; complete means that there are no others.
@@ -38,6 +40,11 @@ type Config struct {
 	// Ready tells that there are events to Take, and, the first time, that the runtime has been listed: the pleg's.
 	Ready <-chan struct{}
 	Take  func() []pleg.Event
+	// ProbesReady tells that there are pods to TakeProbes, of which a verdict changed. Nil: there are no probes.
+	ProbesReady <-chan struct{}
+	TakeProbes  func() []types.UID
+	// Begin is called once, when the runtime has been listed and nothing has been handed to the Handler yet. Nil: nothing is.
+	Begin func()
 	// Housekeeping is the time between clean-ups. Zero means 2 s.
 	Housekeeping time.Duration
 	// Clock is for that. Nil means the real one.
@@ -61,6 +68,9 @@ type delivery struct {
 func New(cfg Config) *Loop {
 	if cfg.Housekeeping == 0 {
 		cfg.Housekeeping = 2 * time.Second
+	}
+	if cfg.Begin == nil {
+		cfg.Begin = func() {}
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -93,15 +103,23 @@ func (l *Loop) Run(ctx context.Context) {
 	defer housekeeping.Stop()
 	// Nil until the runtime has been listed: a nil channel is never ready.
 	var stream <-chan delivery
+	var probes <-chan struct{}
 	for {
 		select {
 		case d := <-stream:
 			l.apply(d.event)
 			close(d.applied)
 		case <-l.cfg.Ready:
-			stream = l.stream
+			if stream == nil {
+				l.cfg.Begin()
+				stream, probes = l.stream, l.cfg.ProbesReady
+			}
 			if uids := touched(l.cfg.Take()); len(uids) > 0 {
 				l.cfg.Handler.HandlePodSyncs(uids)
+			}
+		case <-probes:
+			if uids := l.cfg.TakeProbes(); len(uids) > 0 {
+				l.cfg.Handler.HandleProbes(uids)
 			}
 		case <-housekeeping.C():
 			if stream == nil {

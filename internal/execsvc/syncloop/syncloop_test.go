@@ -3,6 +3,7 @@ package syncloop
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +15,7 @@ import (
 
 func TestEventIsAppliedInOrder(t *testing.T) {
 	run(t, func(h *harness) {
-		h.see()
+		h.listed()
 		h.wantDone(h.deliver(h.t.Context(), client.Event{Ops: []client.Change{
 			change(client.Remove, "file", true, "old"),
 			change(client.Add, "file", true, "a", "b"),
@@ -38,7 +39,7 @@ func TestEventIsAppliedInOrder(t *testing.T) {
 // The empty ADD has no pods, and says that its source is ready.
 func TestEmptyAdd(t *testing.T) {
 	run(t, func(h *harness) {
-		h.see()
+		h.listed()
 		h.wantDone(h.deliver(h.t.Context(), client.Event{Ops: []client.Change{change(client.Add, "api", true)}}), nil)
 		h.want("add ", "sources api=true complete=false")
 	})
@@ -46,7 +47,7 @@ func TestEmptyAdd(t *testing.T) {
 
 func TestSyncedTellsAllSources(t *testing.T) {
 	run(t, func(h *harness) {
-		h.see()
+		h.listed()
 		h.wantDone(h.deliver(h.t.Context(), client.Event{
 			Synced: true, Sources: []client.Source{{Name: "file", Ready: true}, {Name: "api"}},
 		}), nil)
@@ -58,7 +59,7 @@ func TestSyncedTellsAllSources(t *testing.T) {
 // are of sources that are configured no longer. Without a list nothing is said of the others.
 func TestSourcesChange(t *testing.T) {
 	run(t, func(h *harness) {
-		h.see()
+		h.listed()
 		h.wantDone(h.deliver(h.t.Context(), client.Event{Ops: []client.Change{change(client.Remove, "api", false, "a")}}), nil)
 		h.want("remove default/pod-a=a", "sources api=false complete=false")
 		h.wantDone(h.deliver(h.t.Context(), client.Event{
@@ -75,7 +76,7 @@ func TestSourcesChange(t *testing.T) {
 
 func TestUnknownOpTouchesNothing(t *testing.T) {
 	run(t, func(h *harness) {
-		h.see()
+		h.listed()
 		h.wantDone(h.deliver(h.t.Context(), client.Event{Ops: []client.Change{
 			change(client.Op(99), "file", true, "a"), change(client.Add, "file", true, "b"),
 		}}), nil)
@@ -95,7 +96,7 @@ func TestStreamWaitsForTheFirstList(t *testing.T) {
 		h.want()
 		h.see()
 		h.wantDone(done, nil)
-		h.want("add default/pod-a=a", "sources file=true complete=false")
+		h.want("begin", "add default/pod-a=a", "sources file=true complete=false")
 	})
 }
 
@@ -105,14 +106,14 @@ func TestFirstListComesFirst(t *testing.T) {
 		done := h.deliver(h.t.Context(), client.Event{Ops: []client.Change{change(client.Add, "file", true, "a")}})
 		h.see(pleg.Event{UID: "old", Type: pleg.ContainerStarted})
 		h.wantDone(done, nil)
-		h.want("sync [old]", "add default/pod-a=a", "sources file=true complete=false")
+		h.want("begin", "sync [old]", "add default/pod-a=a", "sources file=true complete=false")
 	})
 }
 
 func TestDeliverReturnsWhenApplied(t *testing.T) {
 	run(t, func(h *harness) {
 		h.handler.hold = make(chan struct{})
-		h.see()
+		h.listed()
 		done := h.deliver(h.t.Context(), client.Event{Ops: []client.Change{change(client.Add, "file", true, "a")}})
 		h.wantPending(done)
 		h.want("add default/pod-a=a")
@@ -129,14 +130,13 @@ func TestDeliverEndsWithItsContext(t *testing.T) {
 			done := h.deliver(ctx, client.Event{Ops: []client.Change{change(client.Add, "file", true, "a")}})
 			cancel()
 			h.wantDone(done, context.Canceled)
-			h.see()
-			h.want()
+			h.listed()
 		})
 	})
 	t.Run("while it is applied", func(t *testing.T) {
 		run(t, func(h *harness) {
 			h.handler.hold = make(chan struct{})
-			h.see()
+			h.listed()
 			ctx, cancel := context.WithCancel(h.t.Context())
 			done := h.deliver(ctx, client.Event{Ops: []client.Change{change(client.Add, "file", true, "a")}})
 			cancel()
@@ -150,6 +150,7 @@ func TestDeliverEndsWithItsContext(t *testing.T) {
 
 func TestPodsOfEventsAreSyncedOnce(t *testing.T) {
 	run(t, func(h *harness) {
+		h.listed()
 		h.see(
 			pleg.Event{UID: "b", Type: pleg.ContainerDied, ID: "1"},
 			pleg.Event{UID: "a", Type: pleg.ContainerStarted, ID: "2"},
@@ -161,12 +162,48 @@ func TestPodsOfEventsAreSyncedOnce(t *testing.T) {
 	})
 }
 
+func TestProbes(t *testing.T) {
+	run(t, func(h *harness) {
+		// What a probe says of a pod means nothing before anybody has it.
+		h.probe("b", "a")
+		h.want()
+		h.see()
+		h.want("begin", "probes [b a]")
+		h.probe("a")
+		h.want("probes [a]")
+		// They were taken with the last ones.
+		h.probe()
+		h.want()
+	})
+}
+
+// A loop for which nobody probes, and that has nothing to begin with.
+func TestWithoutProbes(t *testing.T) {
+	run(t, func(h *harness) {
+		handler, ready := &fakeHandler{}, make(chan struct{}, 1)
+		loop := New(Config{Handler: handler, Ready: ready, Take: func() []pleg.Event { return []pleg.Event{{UID: "a"}} }, Clock: h.clock})
+		ctx, cancel := context.WithCancel(h.t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			loop.Run(ctx)
+		}()
+		ready <- struct{}{}
+		synctest.Wait()
+		cancel()
+		<-done
+		if !slices.Equal(handler.calls, []string{"sync [a]"}) {
+			t.Errorf("calls %q", handler.calls)
+		}
+	})
+}
+
 func TestHousekeeping(t *testing.T) {
 	run(t, func(h *harness) {
 		// Nothing may be cleaned up before it is known what runs.
 		h.clock.Step(2 * time.Second)
 		h.want()
-		h.see()
+		h.listed()
 		h.clock.Step(2*time.Second - time.Nanosecond)
 		h.want()
 		h.clock.Step(time.Nanosecond)
@@ -184,7 +221,7 @@ func TestHousekeeping(t *testing.T) {
 
 func TestRunEnds(t *testing.T) {
 	run(t, func(h *harness) {
-		h.see()
+		h.listed()
 		h.cancel()
 		synctest.Wait()
 		h.clock.Step(time.Hour)

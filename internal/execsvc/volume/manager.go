@@ -15,6 +15,7 @@ import (
 	"k8s.io/mount-utils"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/failpoint"
 )
 
 // dirMode is that of the directories around volumes: only root looks into them.
@@ -47,6 +48,8 @@ func (m *Manager) SetUp(ctx context.Context, pod *v1.Pod) error {
 	if err := criconfig.CheckUID(pod.UID); err != nil {
 		return err
 	}
+	failpoint.Reached(failpoint.BeforeSetUp)
+	defer failpoint.Reached(failpoint.AfterSetUp)
 	if err := os.MkdirAll(m.podDir(pod.UID), dirMode); err != nil {
 		return fmt.Errorf("make the pod's directory: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/failpoint"
 )
 
 // ErrMounted is when something is mounted below a pod's directory that can't be unmounted, or that came meanwhile. Nothing was
@@ -24,6 +25,9 @@ var ErrMounted = errors.New("something is still mounted there")
 func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	if err := criconfig.CheckUID(uid); err != nil {
 		return err
+	}
+	if failpoint.Active(failpoint.LeaveDirectory) {
+		return nil
 	}
 	podsDir, err := resolve(m.podsDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,12 +46,15 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s isn't a directory", dir)
 	}
+	failpoint.Reached(failpoint.BeforeTearDown)
 	if err := m.unmountBelow(ctx, dir); err != nil {
 		return err
 	}
+	failpoint.Reached(failpoint.Unmounted)
 	if err := removeTree(dir); err != nil {
 		return fmt.Errorf("remove the pod's directory: %w", err)
 	}
+	failpoint.Reached(failpoint.AfterTearDown)
 	return nil
 }
 

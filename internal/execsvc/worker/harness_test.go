@@ -14,13 +14,14 @@ import (
 
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeSyncer notes the calls as "sync a", "terminate a 30", "clean up a" and "purge a", and does as it is told. A pod with a
-// version label is noted as "a:v2".
+// version label is noted as "a:v2"; the reason of a failure comes last: "terminate a 30 Evicted".
 type fakeSyncer struct {
 	mu    sync.Mutex
 	calls []string
@@ -41,6 +42,13 @@ func (f *fakeSyncer) call(ctx context.Context, what string, pod *v1.Pod, more ..
 	return do(ctx)
 }
 
+func why(t Termination) []any {
+	if t.Failure == nil {
+		return nil
+	}
+	return []any{t.Failure.Reason}
+}
+
 func nameOf(pod *v1.Pod) string {
 	if v := pod.Labels["version"]; v != "" {
 		return string(pod.UID) + ":" + v
@@ -52,13 +60,13 @@ func (f *fakeSyncer) SyncPod(ctx context.Context, pod *v1.Pod) (Result, error) {
 	return f.call(ctx, "sync", pod)
 }
 
-func (f *fakeSyncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, grace int64) error {
-	_, err := f.call(ctx, "terminate", pod, grace)
+func (f *fakeSyncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error {
+	_, err := f.call(ctx, "terminate", pod, append([]any{t.Grace}, why(t)...)...)
 	return err
 }
 
-func (f *fakeSyncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
-	_, err := f.call(ctx, "clean up", pod)
+func (f *fakeSyncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, t Termination) error {
+	_, err := f.call(ctx, "clean up", pod, why(t)...)
 	return err
 }
 
@@ -74,6 +82,10 @@ type harness struct {
 	fake  *fakeSyncer
 	clock *testingclock.FakeClock
 	log   *bytes.Buffer
+
+	mu sync.Mutex
+	// told are the statuses that the workers had when Changed was called.
+	told []Status
 }
 
 // run runs a test in a bubble, in which what the workers are at can be waited for.
@@ -84,10 +96,18 @@ func run(t *testing.T, test func(h *harness)) {
 			t: t, fake: &fakeSyncer{plan: map[string]func(context.Context) (Result, error){}},
 			clock: testingclock.NewFakeClock(time.Unix(1000, 0)), log: &bytes.Buffer{},
 		}
-		h.Workers = New(Config{Syncer: h.fake, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(h.log, nil))})
+		h.Workers = New(Config{Syncer: h.fake, Changed: h.changed, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(h.log, nil))})
 		defer h.Stop()
 		test(h)
 	})
+}
+
+// changed looks at the workers as whoever is told of a change does.
+func (h *harness) changed(uid types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, _ := h.Get(uid)
+	h.told = append(h.told, s)
 }
 
 // want waits until every worker waits for something, and checks what was called since the last time, in this order.

@@ -1,11 +1,9 @@
 package worker
 
 import (
-	"cmp"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 // State is where a pod stands in its life.
@@ -42,8 +40,8 @@ type machine struct {
 	state State
 	// pod is what is desired, or was last.
 	pod *v1.Pod
-	// grace is the grace period in seconds for the termination, once that is under way.
-	grace int64
+	// end is the termination, once that has begun.
+	end Termination
 	// removed is set when the pod isn't desired any more: then all that is left of it is purged.
 	removed bool
 	// purged is set when that is done.
@@ -53,40 +51,55 @@ type machine struct {
 }
 
 // newMachine is the life of a pod that is desired, at its beginning.
-func newMachine(pod *v1.Pod) *machine {
+func newMachine(now time.Time, pod *v1.Pod) *machine {
 	m := &machine{state: Waiting}
-	m.update(pod)
+	m.update(now, pod)
 	return m
 }
 
 // update takes a new or changed pod.
-func (m *machine) update(pod *v1.Pod) {
+func (m *machine) update(now time.Time, pod *v1.Pod) {
 	if m.removed {
 		m.next = pod
 		return
 	}
 	m.pod = pod
 	if pod.DeletionTimestamp != nil {
-		m.end(graceOf(pod))
+		m.terminate(newTermination(now, graceOf(pod), nil))
 	}
 }
 
 // remove takes the word that the pod isn't desired any more. grace is in seconds.
-func (m *machine) remove(grace int64) {
+func (m *machine) remove(now time.Time, grace int64) {
 	m.next = nil
 	m.removed = true
-	m.end(grace)
+	m.terminate(newTermination(now, grace, nil))
 }
 
-// end starts the termination, or shortens the one under way.
-func (m *machine) end(grace int64) {
-	grace = max(grace, 1)
+// kill takes the word that the pod must end though it stays desired. It is false if nothing of it runs any more.
+func (m *machine) kill(now time.Time, k Kill) bool {
+	grace := graceOf(m.pod)
+	if k.Grace != nil {
+		grace = *k.Grace
+	}
+	m.terminate(newTermination(now, grace, k.Failure))
+	return m.state == Terminating
+}
+
+// resume takes up a termination that an earlier life of this agent began.
+func (m *machine) resume(t Termination, removed bool) {
+	m.removed = m.removed || removed
+	m.terminate(t)
+}
+
+// terminate starts the termination, or shortens the one under way. Why a pod ends is what it began with.
+func (m *machine) terminate(t Termination) {
 	switch {
 	case m.state == Waiting, m.state == Syncing:
 		// One that waits never starts, but it may run since an earlier life of this agent: it is stopped like any other.
-		m.state, m.grace = Terminating, grace
-	case m.state == Terminating && grace < m.grace:
-		m.grace = grace
+		m.state, m.end = Terminating, t
+	case m.state == Terminating && t.Deadline.Before(m.end.Deadline):
+		m.end.Deadline = t.Deadline
 	}
 }
 
@@ -115,11 +128,11 @@ func (m *machine) step(mayStart bool) step {
 	return stepForget
 }
 
-// done takes the word that a step went well. terminal is SyncPod's: the pod has run to its end by itself.
-func (m *machine) done(s step, terminal bool) {
+// done takes the word that a step went well; res is SyncPod's.
+func (m *machine) done(now time.Time, s step, res Result) {
 	switch {
-	case s == stepSync && terminal && m.state == Syncing:
-		m.end(graceOf(m.pod))
+	case s == stepSync && m.state == Syncing && (res.Terminal || res.Failure != nil):
+		m.terminate(newTermination(now, graceOf(m.pod), res.Failure))
 	case s == stepTerminate && m.state == Terminating:
 		m.state = Terminated
 	case s == stepCleanUp && m.state == Terminated:
@@ -130,11 +143,11 @@ func (m *machine) done(s step, terminal bool) {
 }
 
 // reborn is the machine of the incarnation that waited for this one's end, or nil.
-func (m *machine) reborn() *machine {
+func (m *machine) reborn(now time.Time) *machine {
 	if m.next == nil {
 		return nil
 	}
-	return newMachine(m.next)
+	return newMachine(now, m.next)
 }
 
 // holdsName tells whether the pod keeps others of its full name from starting: from when it may run until nothing of it does.
@@ -142,22 +155,4 @@ func (m *machine) holdsName() bool {
 	return m.state == Syncing || m.state == Terminating || m.state == Terminated
 }
 
-// graceOf is the grace period of a deletion, or else the pod's own, in seconds.
-func graceOf(pod *v1.Pod) int64 {
-	return *cmp.Or(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds, ptr.To[int64](v1.DefaultTerminationGracePeriodSeconds))
-}
-
 func fullName(pod *v1.Pod) string { return pod.Name + "_" + pod.Namespace }
-
-// Status is a worker as others see it.
-type Status struct {
-	State State
-	Pod   *v1.Pod
-	// Removed is set if the pod isn't desired any more.
-	Removed bool
-	// Err is what the last step failed with, or nil.
-	Err error
-}
-
-// UID is the pod's.
-func (s Status) UID() types.UID { return s.Pod.UID }

@@ -26,14 +26,20 @@ func deleted(pod *v1.Pod, grace int64) *v1.Pod {
 	return out
 }
 
+// now is when everything happens.
+var now = time.Unix(1000, 0)
+
 // in is a machine in that state, with a grace period of 10 s if it has one.
 func in(s State) *machine {
 	m := &machine{state: s, pod: newPod("a", "web")}
 	if s > Syncing {
-		m.grace = 10
+		m.end = newTermination(now, 10, nil)
 	}
 	return m
 }
+
+// left is what is left of the grace period, in seconds.
+func (m *machine) left() int64 { return m.end.at(now).Grace }
 
 func TestMachineEnd(t *testing.T) {
 	tests := []struct {
@@ -58,9 +64,9 @@ func TestMachineEnd(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := in(tt.state)
-			m.end(tt.grace)
-			if m.state != tt.wantState || m.grace != tt.wantGrace {
-				t.Errorf("%v with %d s; want %v with %d s", m.state, m.grace, tt.wantState, tt.wantGrace)
+			m.terminate(newTermination(now, tt.grace, nil))
+			if m.state != tt.wantState || m.left() != tt.wantGrace {
+				t.Errorf("%v with %d s; want %v with %d s", m.state, m.left(), tt.wantState, tt.wantGrace)
 			}
 		})
 	}
@@ -71,7 +77,7 @@ func TestMachineUpdate(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			m := in(s)
 			changed := newPod("a", "web")
-			m.update(changed)
+			m.update(now, changed)
 			if m.pod != changed || m.state != s || m.removed || m.next != nil {
 				t.Errorf("after an update: %+v; want the new pod, still %v", m, s)
 			}
@@ -80,12 +86,12 @@ func TestMachineUpdate(t *testing.T) {
 			if s <= Syncing {
 				want = Terminating
 			}
-			m.update(deleted(changed, 4))
+			m.update(now, deleted(changed, 4))
 			if m.state != want {
 				t.Errorf("after a deletion: %v; want %v", m.state, want)
 			}
-			if want == Terminating && m.grace != 4 {
-				t.Errorf("after a deletion: grace period of %d s; want 4", m.grace)
+			if want == Terminating && m.left() != 4 {
+				t.Errorf("after a deletion: grace period of %d s; want 4", m.left())
 			}
 		})
 	}
@@ -97,19 +103,19 @@ func TestMachineUpdateAfterRemove(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			m := in(s)
 			old := m.pod
-			m.remove(5)
+			m.remove(now, 5)
 			first, second := newPod("a", "web"), newPod("a", "web")
-			m.update(first)
-			m.update(second)
+			m.update(now, first)
+			m.update(now, second)
 			if m.pod != old || m.next != second || !m.removed {
 				t.Fatalf("%+v; want the old pod, the latest version waiting behind it", m)
 			}
-			reborn := m.reborn()
+			reborn := m.reborn(now)
 			if reborn == nil || reborn.state != Waiting || reborn.pod != second || reborn.removed {
 				t.Errorf("reborn as %+v; want the latest version, waiting", reborn)
 			}
-			m.remove(5)
-			if m.reborn() != nil {
+			m.remove(now, 5)
+			if m.reborn(now) != nil {
 				t.Error("reborn although it was removed again")
 			}
 		})
@@ -119,10 +125,10 @@ func TestMachineUpdateAfterRemove(t *testing.T) {
 // A pod that comes back while it is being deleted has nothing to start for.
 func TestMachineRebornDeleted(t *testing.T) {
 	m := in(Terminating)
-	m.remove(5)
-	m.update(deleted(newPod("a", "web"), 2))
-	if r := m.reborn(); r.state != Terminating || r.grace != 2 {
-		t.Errorf("reborn %v with %d s; want terminating with 2 s", r.state, r.grace)
+	m.remove(now, 5)
+	m.update(now, deleted(newPod("a", "web"), 2))
+	if r := m.reborn(now); r.state != Terminating || r.left() != 2 {
+		t.Errorf("reborn %v with %d s; want terminating with 2 s", r.state, r.left())
 	}
 }
 
@@ -177,12 +183,12 @@ func TestMachineDone(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := in(tt.state)
-			m.done(tt.step, tt.terminal)
+			m.done(now, tt.step, Result{Terminal: tt.terminal})
 			if m.state != tt.want {
 				t.Errorf("%v; want %v", m.state, tt.want)
 			}
-			if tt.state == Terminating && m.grace != 10 {
-				t.Errorf("grace period became %d s; want it as it was", m.grace)
+			if tt.state == Terminating && m.left() != 10 {
+				t.Errorf("grace period became %d s; want it as it was", m.left())
 			}
 			if m.purged {
 				t.Error("purged")
@@ -194,15 +200,15 @@ func TestMachineDone(t *testing.T) {
 func TestMachineTerminalGraceIsAtLeastOne(t *testing.T) {
 	m := in(Syncing)
 	m.pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
-	m.done(stepSync, true)
-	if m.state != Terminating || m.grace != 1 {
-		t.Errorf("%v with %d s; want terminating with 1 s", m.state, m.grace)
+	m.done(now, stepSync, Result{Terminal: true})
+	if m.state != Terminating || m.left() != 1 {
+		t.Errorf("%v with %d s; want terminating with 1 s", m.state, m.left())
 	}
 }
 
 // A whole life, step by step: a pod that runs to its end, stays while it is desired, and is purged when it isn't.
 func TestMachineLife(t *testing.T) {
-	m := newMachine(newPod("a", "web"))
+	m := newMachine(now, newPod("a", "web"))
 	walk := func(want ...step) {
 		t.Helper()
 		for _, w := range want {
@@ -210,26 +216,26 @@ func TestMachineLife(t *testing.T) {
 			if got != w {
 				t.Fatalf("step %q in %v; want %q", got, m.state, w)
 			}
-			m.done(got, got == stepSync)
+			m.done(now, got, Result{Terminal: got == stepSync})
 		}
 	}
 	walk(stepSync, stepTerminate, stepCleanUp, stepNothing, stepNothing)
-	m.update(newPod("a", "web"))
+	m.update(now, newPod("a", "web"))
 	walk(stepNothing)
-	m.remove(30)
+	m.remove(now, 30)
 	walk(stepPurge, stepForget, stepForget)
 }
 
 // A pod removed before it started is ended and purged, and never synced.
 func TestMachineRemovedBeforeStart(t *testing.T) {
-	m := newMachine(newPod("a", "web"))
-	m.remove(30)
+	m := newMachine(now, newPod("a", "web"))
+	m.remove(now, 30)
 	for _, want := range []step{stepTerminate, stepCleanUp, stepPurge, stepForget} {
 		got := m.step(true)
 		if got != want {
 			t.Fatalf("step %q; want %q", got, want)
 		}
-		m.done(got, false)
+		m.done(now, got, Result{})
 	}
 }
 

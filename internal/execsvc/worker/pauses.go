@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -8,20 +9,58 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
+// networkPause is the pause of a pod that waits for the node's network, as in the kubelet.
+const networkPause = time.Second
+
+// rest is when to look at the pod again after a step that leaves nothing to do at once. What the worker waits for meanwhile is noted.
+func (w *Workers) rest(k *worker, res Result, err error) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k.rested()
+	pause, waitsFor := w.pause(k, res, err)
+	if waitsFor != "" {
+		k.retry, k.waitsFor = w.cfg.Clock.Now().Add(pause), waitsFor
+	}
+	if res.WakeAfter > 0 {
+		pause = min(pause, res.WakeAfter)
+	}
+	return pause
+}
+
+// rested forgets what the worker waited for. The caller holds mu.
+func (k *worker) rested() { k.retry, k.waitsFor = time.Time{}, "" }
+
+// pause is the time until the pod is looked at again, and what it waits for meanwhile: "" if for nothing. The caller holds mu.
+func (w *Workers) pause(k *worker, res Result, err error) (time.Duration, string) {
+	switch {
+	case res.Refused:
+		return w.refused(k, err), waitsForOffer
+	case errors.Is(err, ErrNetworkNotReady):
+		return w.retry(res, err), waitsForNetwork
+	case err != nil:
+		return w.retry(res, err), waitsForRetry
+	case res.RetryAfter > 0:
+		return res.RetryAfter, waitsForBackoff
+	}
+	return w.resync(), ""
+}
+
 func (w *Workers) resync() time.Duration { return wait.Jitter(w.cfg.Resync, 0.5) }
 
 // retry is the pause after a failure: what failed isn't made to wait for the long backoff of something else.
-func (w *Workers) retry(res Result) time.Duration {
-	if res.RetryAfter > 0 {
-		return min(res.RetryAfter, w.cfg.Retry)
+func (w *Workers) retry(res Result, err error) time.Duration {
+	pause := w.cfg.Retry
+	if errors.Is(err, ErrNetworkNotReady) {
+		pause = min(pause, networkPause)
 	}
-	return w.cfg.Retry
+	if res.RetryAfter > 0 {
+		pause = min(pause, res.RetryAfter)
+	}
+	return pause
 }
 
-// refused is the pause before the pod is offered again. err is the step's.
+// refused is the pause before the pod is offered again. err is the step's. The caller holds mu.
 func (w *Workers) refused(k *worker, err error) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	first := k.refusals == refusals{}
 	pause := k.refusals.next(w.cfg.Clock.Now(), w.cfg.RefusedFirst, w.cfg.RefusedLongest)
 	if first && err == nil {

@@ -26,14 +26,15 @@ type op struct {
 var namesByUID = map[types.UID]string{"a": "web", "b": "web", "c": "web", "d": "job", "e": "job"}
 
 // TestRandomLives lets anything happen to a few pods, with steps that take time and fail, and checks what holds in every
-// history: calls for one UID never overlap, nor do the lives of two pods of one name; when all has come to rest, every desired
-// pod is at its latest version or waits for its name, and of every other pod nothing is left.
+// history: calls for one UID never overlap, nor do the lives of two pods of one name, and nobody's deadline becomes later; when all has
+// come to rest, every desired pod is at its latest version or waits for its name, unless it was killed, and of every other pod nothing
+// is left.
 func TestRandomLives(t *testing.T) {
 	uids := []types.UID{"a", "b", "c", "d", "e"}
 	rapid.Check(t, func(rt *rapid.T) {
 		ops := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) op {
 			return op{
-				kind:  rapid.SampledFrom([]string{"update", "update", "remove", "delete", "sync", "time", "wait", "fail", "mend"}).Draw(rt, "kind"),
+				kind:  rapid.SampledFrom([]string{"update", "update", "remove", "delete", "kill", "sync", "time", "wait", "fail", "mend"}).Draw(rt, "kind"),
 				uid:   rapid.SampledFrom(uids).Draw(rt, "uid"),
 				grace: rapid.Int64Range(0, 4).Draw(rt, "grace"),
 			}
@@ -49,17 +50,20 @@ func TestRandomLives(t *testing.T) {
 // model is what should be, told by the ops alone.
 type model struct {
 	desired map[types.UID]*v1.Pod
-	count   int
+	// killed are those of them that must not run any more.
+	killed map[types.UID]bool
+	count  int
 }
 
 func play(ops []op) error {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	fake := &slowSyncer{
 		clock: clock, busy: map[types.UID]bool{}, lives: map[string]types.UID{}, synced: map[types.UID]*v1.Pod{}, last: map[types.UID]string{},
+		deadlines: map[types.UID]time.Time{},
 	}
 	w := New(Config{Syncer: fake, Clock: clock})
 	defer w.Stop()
-	m := model{desired: map[types.UID]*v1.Pod{}}
+	m := model{desired: map[types.UID]*v1.Pod{}, killed: map[types.UID]bool{}}
 	for _, o := range ops {
 		switch o.kind {
 		case "update", "delete":
@@ -75,7 +79,15 @@ func play(ops []op) error {
 				pod = m.next(o.uid)
 			}
 			delete(m.desired, o.uid)
+			delete(m.killed, o.uid)
 			w.Remove(pod, o.grace)
+		case "kill":
+			// At rest no new incarnation begins between these two.
+			synctest.Wait()
+			before, _ := w.Get(o.uid)
+			if w.Kill(o.uid, Kill{Grace: &o.grace}) && !before.Removed {
+				m.killed[o.uid] = true
+			}
 		case "sync":
 			w.Sync(o.uid)
 		case "time":
@@ -141,9 +153,9 @@ func (m *model) check(w *Workers, fake *slowSyncer) error {
 			return fmt.Errorf("%s is desired and has no worker", uid)
 		case got.Removed || got.Pod != pod:
 			return fmt.Errorf("%s has version %q, removed %v; want version %q", uid, got.Pod.Labels, got.Removed, pod.Labels)
-		case pod.DeletionTimestamp != nil:
+		case pod.DeletionTimestamp != nil || m.killed[uid]:
 			if got.State != Finished {
-				return fmt.Errorf("%s is being deleted, and %v", uid, got.State)
+				return fmt.Errorf("%s is being deleted or killed, and %v", uid, got.State)
 			}
 			continue
 		}
@@ -179,7 +191,9 @@ type slowSyncer struct {
 	// synced is the version of the last SyncPod that went well; last is the last call that did.
 	synced map[types.UID]*v1.Pod
 	last   map[types.UID]string
-	err    error
+	// deadlines are those of the pods that are ending.
+	deadlines map[types.UID]time.Time
+	err       error
 }
 
 func (f *slowSyncer) fail(on bool) {
@@ -227,6 +241,8 @@ func (f *slowSyncer) call(ctx context.Context, pod *v1.Pod, what string) error {
 	switch what {
 	case "sync":
 		f.synced[pod.UID] = pod
+	case "purge":
+		delete(f.deadlines, pod.UID)
 	case "terminate":
 		if f.lives[pod.Name] == pod.UID {
 			delete(f.lives, pod.Name)
@@ -239,16 +255,17 @@ func (f *slowSyncer) SyncPod(ctx context.Context, pod *v1.Pod) (Result, error) {
 	return Result{}, f.call(ctx, pod, "sync")
 }
 
-func (f *slowSyncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, grace int64) error {
-	if grace < 1 {
-		f.mu.Lock()
-		f.err = fmt.Errorf("%s gets %d s to end", pod.UID, grace)
-		f.mu.Unlock()
+func (f *slowSyncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error {
+	f.mu.Lock()
+	if last, ending := f.deadlines[pod.UID]; t.Grace < 1 || ending && t.Deadline.After(last) {
+		f.err = fmt.Errorf("%s gets %d s to end, until %v; before, it was until %v", pod.UID, t.Grace, t.Deadline, last)
 	}
+	f.deadlines[pod.UID] = t.Deadline
+	f.mu.Unlock()
 	return f.call(ctx, pod, "terminate")
 }
 
-func (f *slowSyncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
+func (f *slowSyncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, _ Termination) error {
 	return f.call(ctx, pod, "clean up")
 }
 

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// release takes the pod out of its name's queue, and lets the next one start if it had the name. The caller holds mu.
+// release takes the pod out of its name's queue, and wakes the others if it had the name: one of them has it now, and the rest wait for
+// that one. The caller holds mu.
 func (w *Workers) release(pod *v1.Pod) {
 	name := fullName(pod)
 	queue := w.queues[name]
@@ -22,7 +23,9 @@ func (w *Workers) release(pod *v1.Pod) {
 	}
 	w.queues[name] = queue
 	if i == 0 {
-		w.workers[queue[0]].signal(false)
+		for _, uid := range queue {
+			w.workers[uid].signal(false)
+		}
 	}
 }
 
@@ -31,7 +34,7 @@ func (w *Workers) end(uid types.UID, k *worker) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.release(k.machine.pod)
-	m := k.machine.reborn()
+	m := k.machine.reborn(w.cfg.Clock.Now())
 	if m == nil {
 		delete(w.workers, uid)
 		return false

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,14 @@ func TestRetries(t *testing.T) {
 		{"error and a short backoff", Result{RetryAfter: 3 * time.Second}, failure, 3 * time.Second},
 		{"error and a long backoff", Result{RetryAfter: 300 * time.Second}, failure, 10 * time.Second},
 		{"again, but an error", Result{Again: true}, failure, 10 * time.Second},
+		{"without network", Result{}, fmt.Errorf("sync: %w", ErrNetworkNotReady), time.Second},
+		{"without network, and a backoff", Result{RetryAfter: 3 * time.Second}, ErrNetworkNotReady, time.Second},
+		{"without network, and a shorter backoff", Result{RetryAfter: 100 * time.Millisecond}, ErrNetworkNotReady, 100 * time.Millisecond},
+		{"when there is something to see", Result{WakeAfter: 7 * time.Second}, nil, 7 * time.Second},
+		{"when there is something to see before the backoff ends", Result{WakeAfter: 7 * time.Second, RetryAfter: 20 * time.Second}, nil, 7 * time.Second},
+		{"when the backoff ends before there is something to see", Result{WakeAfter: 30 * time.Second, RetryAfter: 20 * time.Second}, nil, 20 * time.Second},
+		{"when there is something to see, soon after an error", Result{WakeAfter: 2 * time.Second}, failure, 2 * time.Second},
+		{"after an error, when there is nothing to see soon", Result{WakeAfter: time.Hour}, failure, 10 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -41,16 +50,15 @@ func TestRetries(t *testing.T) {
 
 func TestEveryStepIsRetried(t *testing.T) {
 	run(t, func(h *harness) {
-		for _, call := range []string{"terminate a 30", "clean up a", "purge a"} {
+		for _, call := range []string{"terminate a 30", "terminate a 20", "clean up a", "purge a"} {
 			h.fail(call, errors.New("no"))
 		}
 		h.Update(newPod("a", "web"))
 		h.want("sync a")
 		h.Remove(newPod("a", "web"), 30)
 		h.want("terminate a 30")
-		h.wantPause(10*time.Second, "terminate a 30")
-		h.fail("terminate a 30", nil)
-		h.wantPause(10*time.Second, "terminate a 30", "clean up a")
+		h.wantPause(10*time.Second, "terminate a 20")
+		h.wantPause(10*time.Second, "terminate a 10", "clean up a")
 		h.wantPause(10*time.Second, "clean up a")
 		h.fail("clean up a", nil)
 		h.wantPause(10*time.Second, "clean up a", "purge a")
@@ -81,6 +89,49 @@ func TestResync(t *testing.T) {
 		// Each pause is up to half longer, so that pods don't march in step.
 		h.clock.Step(30*time.Second + time.Nanosecond)
 		h.want("sync a")
+	})
+}
+
+// What is to be seen in an hour doesn't keep the pod from its resync.
+func TestWakeAfterResync(t *testing.T) {
+	run(t, func(h *harness) {
+		h.plan("sync a", func(context.Context) (Result, error) { return Result{WakeAfter: time.Hour}, nil })
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		h.clock.Step(90 * time.Second)
+		h.want("sync a")
+	})
+}
+
+// A sync that hangs is broken off, and says so, once it has had its time and the pod's grace period, which it may have had to wait for.
+func TestHungSyncIsBrokenOff(t *testing.T) {
+	run(t, func(h *harness) {
+		h.block("sync a")
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		time.Sleep(10*time.Minute + 30*time.Second - time.Nanosecond)
+		if got, _ := h.Get("a"); got.Err != nil {
+			t.Fatalf("error %v before the time is over", got.Err)
+		}
+		time.Sleep(time.Nanosecond)
+		h.want()
+		got, _ := h.Get("a")
+		if !errors.Is(got.Err, context.DeadlineExceeded) || !strings.Contains(got.Err.Error(), "longer than 10m30s") {
+			t.Errorf("error %v", got.Err)
+		}
+		h.wantPause(10*time.Second, "sync a")
+	})
+}
+
+// A sync that fails by itself isn't blamed on its time.
+func TestTimeoutIsTold(t *testing.T) {
+	run(t, func(h *harness) {
+		h.fail("sync a", context.DeadlineExceeded)
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		if got, _ := h.Get("a"); got.Err != context.DeadlineExceeded { //nolint:errorlint // It must be this very one.
+			t.Errorf("error %v", got.Err)
+		}
 	})
 }
 

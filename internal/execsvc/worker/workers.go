@@ -21,7 +21,11 @@ type Config struct {
 	// RefusedFirst and RefusedLongest bound the pause before a pod that was refused is offered again. Zero means 10 s and 5 min, as
 	// for a crashing container.
 	RefusedFirst, RefusedLongest time.Duration
-	// Clock is for the pauses. Nil means the real one.
+	// SyncTimeout is how long a SyncPod may take, besides the pod's grace period, before it is broken off. Zero means 10 min.
+	SyncTimeout time.Duration
+	// Changed is called, without any lock, when the Status of a pod's worker is another one, or the worker is gone. Nil: nobody is told.
+	Changed func(types.UID)
+	// Clock is for the pauses and grace periods. Nil means the real one.
 	Clock clock.WithTicker
 	// Logger gets a line for each change of state and each new failure. Nil discards.
 	Logger *slog.Logger
@@ -48,6 +52,10 @@ type worker struct {
 	interrupt context.CancelFunc
 	err       error
 	refusals  refusals
+	// retry and waitsFor are those of Status. told is the Status that Changed was called for last.
+	retry    time.Time
+	waitsFor string
+	told     Status
 }
 
 // New returns Workers without pods.
@@ -64,6 +72,9 @@ func New(cfg Config) *Workers {
 	if cfg.RefusedLongest == 0 {
 		cfg.RefusedLongest = 5 * time.Minute
 	}
+	if cfg.SyncTimeout == 0 {
+		cfg.SyncTimeout = 10 * time.Minute
+	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
@@ -77,31 +88,59 @@ func New(cfg Config) *Workers {
 
 // Update tells of a pod that is new or has changed.
 func (w *Workers) Update(pod *v1.Pod) {
+	defer w.tell(pod.UID)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := w.cfg.Clock.Now()
 	if k := w.workers[pod.UID]; k != nil {
 		if !sameManifest(k.machine.pod, pod) {
 			k.refusals = refusals{}
 		}
-		k.change(func(m *machine) { m.update(pod) })
+		k.change(func(m *machine) { m.update(now, pod) })
 		return
 	}
-	w.start(newMachine(pod))
+	w.start(newMachine(now, pod))
 }
 
-// Remove tells that a pod isn't desired any more. pod is what is known of it; grace is in seconds.
+// Remove tells that a pod isn't desired any more. pod is what is known of it; grace is in seconds. Nobody may work on the pod, but it may
+// run: it was found so.
 func (w *Workers) Remove(pod *v1.Pod, grace int64) {
+	w.startOr(pod, func(m *machine) { m.remove(w.cfg.Clock.Now(), grace) })
+}
+
+// Resume goes on with the termination of a pod that an earlier life of this agent began: t has the Deadline, and is otherwise as it was.
+// removed tells that the pod isn't desired any more.
+func (w *Workers) Resume(pod *v1.Pod, t Termination, removed bool) {
+	w.startOr(pod, func(m *machine) { m.resume(t, removed) })
+}
+
+// startOr changes the pod's worker, or one that is started at the point where the pod may run.
+func (w *Workers) startOr(pod *v1.Pod, change func(*machine)) {
+	defer w.tell(pod.UID)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k := w.workers[pod.UID]
-	if k == nil {
-		// Nobody works on it, but it may run: it was found so.
-		m := &machine{state: Syncing, pod: pod}
-		m.remove(grace)
-		w.start(m)
+	if k := w.workers[pod.UID]; k != nil {
+		k.change(change)
 		return
 	}
-	k.change(func(m *machine) { m.remove(grace) })
+	m := &machine{state: Syncing, pod: pod}
+	change(m)
+	w.start(m)
+}
+
+// Kill ends a pod though it stays desired: it isn't started again under this UID. It is false if there is nothing to end: no worker has
+// the pod, or it has ended. A termination under way is only shortened.
+func (w *Workers) Kill(uid types.UID, kill Kill) bool {
+	defer w.tell(uid)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := w.workers[uid]
+	if k == nil {
+		return false
+	}
+	var ends bool
+	k.change(func(m *machine) { ends = m.kill(w.cfg.Clock.Now(), kill) })
+	return ends
 }
 
 // Sync has a pod looked at now. Unknown pods are ignored.
@@ -121,7 +160,7 @@ func (w *Workers) Get(uid types.UID) (Status, bool) {
 	if k == nil {
 		return Status{}, false
 	}
-	return k.status(), true
+	return w.status(uid, k), true
 }
 
 // All are all workers, in no order.
@@ -129,8 +168,8 @@ func (w *Workers) All() []Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := make([]Status, 0, len(w.workers))
-	for _, k := range w.workers {
-		out = append(out, k.status())
+	for uid, k := range w.workers {
+		out = append(out, w.status(uid, k))
 	}
 	return out
 }
@@ -141,15 +180,14 @@ func (w *Workers) Stop() {
 	w.group.Wait()
 }
 
-func (k *worker) status() Status {
-	return Status{State: k.machine.state, Pod: k.machine.pod, Removed: k.machine.removed, Err: k.err}
-}
-
-// change changes the worker's machine and wakes it. A step is out of date once the state is another or the grace period shorter.
+// change changes the worker's machine and wakes it. A step is out of date once the state is another or the deadline earlier.
 func (k *worker) change(f func(*machine)) {
-	state, grace := k.machine.state, k.machine.grace
+	state, deadline := k.machine.state, k.machine.end.Deadline
 	f(k.machine)
-	k.signal(state != k.machine.state || grace > k.machine.grace)
+	if state != k.machine.state {
+		k.rested()
+	}
+	k.signal(state != k.machine.state || k.machine.end.Deadline.Before(deadline))
 }
 
 // signal wakes the worker, and has it drop what it is at if that is out of date.
@@ -171,127 +209,4 @@ func (w *Workers) start(m *machine) {
 	w.queues[name] = append(w.queues[name], uid)
 	k.signal(false)
 	w.group.Go(func() { w.run(uid, k) })
-}
-
-// run is a worker's goroutine.
-func (w *Workers) run(uid types.UID, k *worker) {
-	timer := w.cfg.Clock.NewTimer(w.cfg.Resync)
-	defer timer.Stop()
-	for {
-		select {
-		case <-k.wake:
-		case <-timer.C():
-		case <-w.ctx.Done():
-			return
-		}
-		pause, alive := w.steps(uid, k)
-		if !alive {
-			return
-		}
-		if !timer.Stop() {
-			// It may have fired meanwhile, and not every Clock takes that back.
-			select {
-			case <-timer.C():
-			default:
-			}
-		}
-		timer.Reset(pause)
-	}
-}
-
-// steps takes the pod as far as it goes now, and returns when to look at it again.
-func (w *Workers) steps(uid types.UID, k *worker) (pause time.Duration, alive bool) {
-	for w.ctx.Err() == nil {
-		ctx, s, pod, grace := w.next(uid, k)
-		var res Result
-		var err error
-		switch s {
-		case stepNothing:
-			return w.resync(), true
-		case stepForget:
-			return 0, w.end(uid, k)
-		case stepSync:
-			res, err = w.cfg.Syncer.SyncPod(ctx, pod)
-		case stepTerminate:
-			err = w.cfg.Syncer.SyncTerminatingPod(ctx, pod, grace)
-		case stepCleanUp:
-			err = w.cfg.Syncer.SyncTerminatedPod(ctx, pod)
-		case stepPurge:
-			err = w.cfg.Syncer.PurgePod(ctx, pod)
-		}
-		outdated := ctx.Err() != nil
-		changed := w.finish(k, s, res, err, outdated)
-		switch {
-		case outdated || changed || err == nil && res.Again:
-			// Go on with whatever is next.
-		case res.Refused:
-			return w.refused(k, err), true
-		case err != nil:
-			return w.retry(res), true
-		case res.RetryAfter > 0:
-			return res.RetryAfter, true
-		default:
-			return w.resync(), true
-		}
-	}
-	return 0, false
-}
-
-// next is the next step, with a context that ends when the step is out of date; finish ends it too.
-func (w *Workers) next(uid types.UID, k *worker) (context.Context, step, *v1.Pod, int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	m := k.machine
-	queue := w.queues[fullName(m.pod)]
-	s := m.step(len(queue) > 0 && queue[0] == uid)
-	if s == stepNothing || s == stepForget {
-		return w.ctx, s, m.pod, m.grace
-	}
-	ctx, cancel := context.WithCancel(w.ctx)
-	k.interrupt = cancel
-	return ctx, s, m.pod, m.grace
-}
-
-// finish notes how a step went, and tells whether that changed the pod's state.
-func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	k.interrupt()
-	k.interrupt = nil
-	log := w.logOf(k)
-	if outdated && err != nil {
-		// It failed because it was told to stop.
-		return false
-	}
-	if err != nil {
-		// The same failure again and again is one message.
-		if k.err == nil || k.err.Error() != err.Error() {
-			log.Error("step failed; it is tried again", "step", s.String(), "error", err, "retry_in", w.retry(res))
-		}
-		k.err = err
-		return false
-	}
-	if s == stepSync && !res.Refused {
-		k.refusals = refusals{}
-	}
-	if res.RetryAfter == 0 {
-		if k.err != nil {
-			log.Info("step went well after failures", "step", s.String())
-		}
-		k.err = nil
-	}
-	held, before, purged := k.machine.holdsName(), k.machine.state, k.machine.purged
-	k.machine.done(s, res.Terminal)
-	if held && !k.machine.holdsName() {
-		w.release(k.machine.pod)
-	}
-	if before != k.machine.state {
-		log.Debug("worker went on", "state", k.machine.state.String(), "was", before.String())
-	}
-	return before != k.machine.state || purged != k.machine.purged
-}
-
-// logOf is the log for one pod. The caller holds mu.
-func (w *Workers) logOf(k *worker) *slog.Logger {
-	return w.cfg.Logger.With("pod", k.machine.pod.Namespace+"/"+k.machine.pod.Name, "uid", k.machine.pod.UID)
 }

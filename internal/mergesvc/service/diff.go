@@ -31,7 +31,7 @@ func (s *Server) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifes
 	if err != nil {
 		return nil, err
 	}
-	if caller.Role != access.Consumer {
+	if caller.Role < access.Consumer {
 		return nil, status.Errorf(codes.PermissionDenied, "role %s may look, but not try manifests", caller.Role)
 	}
 	if s.cfg.Preview == nil || s.cfg.Parse == nil {

@@ -82,7 +82,7 @@ func newObjectSubscription(ctx context.Context, req *podconfigv1.WatchObjectsReq
 	if err != nil {
 		return nil, nil, err
 	}
-	if caller.Role != access.Consumer {
+	if caller.Role < access.Consumer {
 		return nil, nil, status.Errorf(codes.PermissionDenied, "role %s may look at pods, but not at objects", caller.Role)
 	}
 	sub, err := newSubscription(ctx, &podconfigv1.WatchPodUpdatesRequest{

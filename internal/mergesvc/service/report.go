@@ -32,7 +32,7 @@ func (s *Server) ReportApplied(ctx context.Context, req *podconfigv1.ReportAppli
 	if err != nil {
 		return nil, err
 	}
-	if caller.Role != access.Consumer {
+	if caller.Role < access.Consumer {
 		return nil, status.Errorf(codes.PermissionDenied, "role %s may look, but not report", caller.Role)
 	}
 	name, err := consumerName(req.GetConsumer(), caller)
@@ -136,7 +136,7 @@ func (cs *consumers) list(caller access.Caller) []*podconfigv1.Consumer {
 	if len(caller.Nodes) > 0 || len(caller.Sources) > 0 {
 		out = slices.DeleteFunc(out, func(c *podconfigv1.Consumer) bool { return c.GetIdentity() != caller.Identity })
 	}
-	if caller.Role != access.Consumer {
+	if caller.Role < access.Consumer {
 		for _, c := range out {
 			c.LastReport = withoutWords(c.GetLastReport())
 		}

@@ -101,7 +101,7 @@ func callerOf(ctx context.Context) (access.Caller, error) {
 // viewOf is what a caller sees of the stream.
 func viewOf(caller access.Caller, mode podconfigv1.NotificationMode, filter *podconfigv1.PodFilter) (*view.View, error) {
 	v, err := view.New(view.Config{
-		Mode: mode, Filter: filter, Nodes: caller.Nodes, Sources: caller.Sources, Redacted: caller.Role != access.Consumer,
+		Mode: mode, Filter: filter, Nodes: caller.Nodes, Sources: caller.Sources, Redacted: caller.Role < access.Consumer,
 	})
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())

@@ -1,0 +1,66 @@
+package actions
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/observed"
+)
+
+const inFormerSandbox = "runs in a former sandbox"
+
+// mainContainers decides for each main container, and tells whether any of them goes on or is started. If none is, the pod is
+// done, sidecars or not.
+func (p *planner) mainContainers() (alive bool) {
+	for i := range p.Pod.Spec.Containers {
+		c := &p.Pod.Spec.Containers[i]
+		last := p.Has.Latest(c.Name)
+		switch {
+		case last == nil, last.State != observed.Running && last.State != observed.Exited:
+			p.start(Start{Container: c, Last: last})
+		case last.State == observed.Exited:
+			// One that ended to make room for another definition still has to.
+			if last.Hash == criconfig.ContainerHash(c) && !Restarts(p.Pod, c, last) {
+				continue
+			}
+			p.start(Start{Container: c, Last: last})
+		default:
+			k := p.misfit(c, last)
+			if k == nil {
+				break
+			}
+			k.Restart = last.Hash != criconfig.ContainerHash(c) || policyOf(p.Pod, c) != v1.RestartPolicyNever
+			p.kill(*k)
+			if !k.Restart {
+				continue
+			}
+			p.start(Start{Container: c, Last: last})
+		}
+		alive = true
+	}
+	return alive
+}
+
+// misfit is why a running container can't go on, or nil.
+func (p *planner) misfit(c *v1.Container, last *observed.Container) *Kill {
+	grace, probed := criconfig.GracePeriod(p.Pod), p.Probes[last.ID]
+	switch {
+	case last.SandboxID != p.do.SandboxID:
+		return &Kill{Container: *last, Reason: inFormerSandbox, Grace: grace, Hold: true}
+	case last.Hash != criconfig.ContainerHash(c):
+		return &Kill{Container: *last, Reason: "definition changed", Grace: grace, Hold: true}
+	case probed.Liveness == observed.Failure:
+		return &Kill{Container: *last, Reason: "failed liveness probe", Grace: probeGrace(p.Pod, c.LivenessProbe)}
+	case probed.Startup == observed.Failure:
+		return &Kill{Container: *last, Reason: "failed startup probe", Grace: probeGrace(p.Pod, c.StartupProbe)}
+	}
+	return nil
+}
+
+// probeGrace is how long a container gets to end that failed this probe.
+func probeGrace(pod *v1.Pod, probe *v1.Probe) int64 {
+	if probe != nil && probe.TerminationGracePeriodSeconds != nil && pod.DeletionGracePeriodSeconds == nil {
+		return *probe.TerminationGracePeriodSeconds
+	}
+	return criconfig.GracePeriod(pod)
+}

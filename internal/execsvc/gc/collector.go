@@ -1,0 +1,103 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
+)
+
+// maxRemoving is how long a round may take to remove containers. The sync loop waits meanwhile; the next round goes on.
+const maxRemoving = 10 * time.Second
+
+// Remover removes a container that has ended, with its log and the link to it; it is a runtime.Runtime. It is no error if the container
+// is gone already.
+type Remover interface {
+	RemoveContainer(ctx context.Context, pod *observed.Pod, c observed.Container) error
+}
+
+// Config says what a Collector may keep.
+type Config struct {
+	Runtime Remover
+	// LogsDir is the absolute path of the pods' logs, /var/log/pods. The links to them are beside it, in containers.
+	LogsDir string
+	// MaxDead is how many ended containers are left of all pods together: zero leaves none. Below zero: any number.
+	MaxDead int
+	// MinAge is how long a container is kept at least once it has ended.
+	MinAge time.Duration
+	// Period is the time between two rounds. Zero means the kubelet's minute.
+	Period time.Duration
+	// Clock is for ages and the period. Nil means the real one.
+	Clock clock.PassiveClock
+	// Logger gets a line for each container and each pod's logs that are removed. Nil discards.
+	Logger *slog.Logger
+}
+
+// Collector removes what nobody needs. It has one caller at a time.
+type Collector struct {
+	cfg Config
+	log *slog.Logger
+	// linksDir is /var/log/containers, if the logs are in /var/log/pods.
+	linksDir string
+	// last is when the last round began.
+	last time.Time
+}
+
+// New returns a Collector. The first Collect is its first round.
+func New(cfg Config) *Collector {
+	if cfg.Period == 0 {
+		cfg.Period = time.Minute
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.LogsDir = filepath.Clean(cfg.LogsDir)
+	return &Collector{cfg: cfg, log: cfg.Logger, linksDir: filepath.Join(filepath.Dir(cfg.LogsDir), "containers")}
+}
+
+// Collect removes what nobody needs, or does nothing if the last round wasn't Period ago. found are the pods that the runtime has, as it
+// was read lately; known tells whether a pod is desired or being worked on, or is somebody else's who has his logs here too; settled,
+// whether all sources have spoken. Until they have, every pod counts as wanted, and no pod's logs are removed.
+//
+// What can't be removed doesn't keep the rest from being removed; the error tells of all of it, and the next round tries again.
+func (c *Collector) Collect(ctx context.Context, found []*observed.Pod, known func(types.UID) bool, settled bool) error {
+	now := c.cfg.Clock.Now()
+	if !c.last.IsZero() && now.Sub(c.last) < c.cfg.Period {
+		return nil
+	}
+	c.last = now
+	wanted := func(uid types.UID) bool { return !settled || known(uid) }
+	errs := []error{c.removeContainers(ctx, surplus(found, wanted, c.cfg.MaxDead, now.Add(-c.cfg.MinAge)))}
+	if err := c.collectLogs(ctx, newPicture(c.cfg.LogsDir, c.linksDir, found, known), settled); err != nil {
+		errs = append(errs, fmt.Errorf("remove logs that nobody needs: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Collector) removeContainers(ctx context.Context, surplus []ended) error {
+	ctx, cancel := context.WithTimeout(ctx, maxRemoving)
+	defer cancel()
+	var errs []error
+	for _, e := range surplus {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := c.cfg.Runtime.RemoveContainer(ctx, e.pod, e.Container); err != nil {
+			errs = append(errs, fmt.Errorf("pod %s/%s: %w", e.pod.Namespace, e.pod.Name, err))
+			continue
+		}
+		c.log.Info("removed a container that had ended: the node has more of them than it may keep", "pod", e.pod.Namespace+"/"+e.pod.Name,
+			"uid", e.pod.UID, "container", e.Name, "id", e.ID, "limit", c.cfg.MaxDead)
+	}
+	return errors.Join(errs...)
+}

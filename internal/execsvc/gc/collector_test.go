@@ -1,0 +1,135 @@
+package gc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
+)
+
+// removals is a Remover that notes what it is asked for, and does with it what do says.
+type removals struct {
+	ids []string
+	do  func(ctx context.Context, id string) error
+}
+
+func (r *removals) RemoveContainer(ctx context.Context, pod *observed.Pod, c observed.Container) error {
+	id := string(pod.UID) + "/" + c.ID
+	r.ids = append(r.ids, id)
+	if r.do != nil {
+		return r.do(ctx, id)
+	}
+	return nil
+}
+
+func (r *removals) take() []string {
+	ids := r.ids
+	r.ids = nil
+	return ids
+}
+
+func all(types.UID) bool { return true }
+
+func none(types.UID) bool { return false }
+
+func TestRounds(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start.Add(time.Hour))
+	var rt removals
+	c := New(Config{Runtime: &rt, LogsDir: t.TempDir(), MaxDead: 1, MinAge: 10 * time.Minute, Clock: clock})
+	found := []*observed.Pod{pod("p", exited("c", 3, 59), exited("c", 2, 50), exited("c", 1, 40), exited("c", 0, 30))}
+	for _, step := range []struct {
+		after time.Duration
+		want  []string
+	}{
+		{0, []string{"p/c0", "p/c1", "p/c2"}},
+		{59 * time.Second, nil},
+		// It is asked again for what a late reading still shows, and for no more than that.
+		{time.Second, []string{"p/c0", "p/c1", "p/c2"}},
+		{time.Second, nil},
+		{time.Minute, []string{"p/c0", "p/c1", "p/c2"}},
+	} {
+		clock.SetTime(clock.Now().Add(step.after))
+		if err := c.Collect(t.Context(), found, all, true); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.want, rt.take()); diff != "" {
+			t.Errorf("removed %v later (-want +got):\n%s", step.after, diff)
+		}
+	}
+}
+
+// Before all sources have spoken a pod that isn't known may be wanted.
+func TestUnsettledPodsAreWanted(t *testing.T) {
+	found := []*observed.Pod{pod("a", exited("c", 1, 2), exited("c", 0, 1)), pod("b", exited("c", 0, 9))}
+	for settled, want := range map[bool]string{false: "a/c0", true: "b/c0"} {
+		var rt removals
+		c := New(Config{Runtime: &rt, LogsDir: t.TempDir(), MaxDead: 2})
+		if err := c.Collect(t.Context(), found, func(uid types.UID) bool { return uid == "a" }, settled); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{want}, rt.take()); diff != "" {
+			t.Errorf("removed while settled is %v (-want +got):\n%s", settled, diff)
+		}
+	}
+}
+
+// A container that can't be removed keeps none of the others, nor logs, from being removed.
+func TestFailuresAreTold(t *testing.T) {
+	broken := errors.New("no such luck")
+	rt := removals{do: func(_ context.Context, id string) error {
+		if id == "p/c1" {
+			return nil
+		}
+		return broken
+	}}
+	n := newNode(t)
+	n.logDir(t, "default_gone_u1")
+	var log bytes.Buffer
+	c := New(Config{Runtime: &rt, LogsDir: n.logs, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	err := c.Collect(t.Context(), []*observed.Pod{pod("p", exited("c", 2, 3), exited("c", 1, 2), exited("c", 0, 1))}, all, true)
+	if !errors.Is(err, broken) || strings.Count(err.Error(), "pod default/name-p: no such luck") != 2 {
+		t.Errorf("error %v; want both failures", err)
+	}
+	if err := c.Collect(t.Context(), nil, none, true); err != nil {
+		t.Errorf("the next round isn't due, and fails: %v", err)
+	}
+	if diff := cmp.Diff([]string{"p/c0", "p/c1", "p/c2"}, rt.take()); diff != "" {
+		t.Errorf("asked for (-want +got):\n%s", diff)
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "pod=default/name-p uid=p container=c id=c1") {
+		t.Errorf("the log has\n%s\nwant the one container that was removed", got)
+	}
+}
+
+// A runtime that hangs holds up the sync loop for a while and no more, and logs are collected all the same.
+func TestRuntimeHangs(t *testing.T) {
+	n := newNode(t)
+	n.logDir(t, "default_gone_u1")
+	synctest.Test(t, func(t *testing.T) {
+		rt := removals{do: func(ctx context.Context, _ string) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		c := New(Config{Runtime: &rt, LogsDir: n.logs})
+		begun := time.Now()
+		found := []*observed.Pod{pod("p", exited("c", 1, 2), exited("c", 0, 1))}
+		err := c.Collect(t.Context(), found, func(uid types.UID) bool { return uid == "p" }, true)
+		if took := time.Since(begun); took != maxRemoving || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it took %v, and said %v", took, err)
+		}
+		if diff := cmp.Diff([]string{"p/c0"}, rt.take()); diff != "" {
+			t.Errorf("asked for (-want +got):\n%s", diff)
+		}
+	})
+	n.want(t)
+}

@@ -1,0 +1,70 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	cri "k8s.io/cri-client/pkg"
+	utilexec "k8s.io/utils/exec"
+)
+
+func (r *Runner) probeExec(ctx context.Context, t Target, action *v1.ExecAction, timeout time.Duration) (Outcome, string, error) {
+	stdout, stderr, err := r.cfg.Runtime.ExecSync(ctx, t.ContainerID, expand(action.Command, t), timeout)
+	output := slices.Concat(stdout, stderr)
+	output = output[:min(len(output), maxOutput)]
+	var exit utilexec.ExitError
+	switch {
+	case err == nil:
+		return Success, string(output), nil
+	case errors.As(err, &exit):
+		return Failure, string(output), nil
+	case errors.Is(err, cri.ErrCommandTimedOut):
+		return Failure, err.Error(), nil
+	default:
+		return Failure, "", err
+	}
+}
+
+// reference is a $(NAME), or a $$ that stands for a plain $.
+var reference = regexp.MustCompile(`\$\$|\$\([^)]*\)`)
+
+// expand replaces references in a probe's command by the values that the pod writes down for the container. A variable whose
+// value comes from elsewhere counts as empty, as in the kubelet; one that the container hasn't got stays as it is written.
+func expand(command []string, t Target) []string {
+	values := environment(t)
+	expanded := make([]string, len(command))
+	for i, text := range command {
+		expanded[i] = reference.ReplaceAllStringFunc(text, func(ref string) string {
+			if ref == "$$" {
+				return "$"
+			}
+			if value, ok := values[ref[2:len(ref)-1]]; ok {
+				return value
+			}
+			return ref
+		})
+	}
+	return expanded
+}
+
+func environment(t Target) map[string]string {
+	values := map[string]string{}
+	if t.Pod == nil {
+		return values
+	}
+	for _, containers := range [][]v1.Container{t.Pod.Spec.Containers, t.Pod.Spec.InitContainers} {
+		for i := range containers {
+			if containers[i].Name != t.Container {
+				continue
+			}
+			for _, e := range containers[i].Env {
+				values[e.Name] = e.Value
+			}
+		}
+	}
+	return values
+}

@@ -1,0 +1,142 @@
+package pleg
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
+)
+
+// TestRandomHistories lets pods come, change and go in any order with readings that take time, and with events that are lost, late, and
+// doubled. Whoever reads what he is woken for ends up with what is; and what is called current never lacks anything that an event has
+// told of.
+func TestRandomHistories(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) step {
+			return step{
+				kind: rapid.SampledFrom([]string{
+					"change", "change", "go", "event", "event", "refresh", "read", "list", "listed", "react",
+				}).Draw(rt, "kind"),
+				uid: rapid.SampledFrom([]types.UID{"a", "b", "c"}).Draw(rt, "uid"),
+			}
+		}), 1, 60).Draw(rt, "steps")
+		var err error
+		synctest.Test(t, func(t *testing.T) { err = play(t, steps) })
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+type step struct {
+	kind string
+	uid  types.UID
+}
+
+func play(t *testing.T, steps []step) error {
+	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
+	r := &fakeRuntime{clock: clock, holdStatus: map[types.UID]chan struct{}{}}
+	p := New(Config{Runtime: r, Clock: clock})
+	p.relist(t.Context())
+	truth := map[types.UID]*observed.Pod{}
+	// told are the pods to which nothing has happened since the last event of them.
+	told := map[types.UID]bool{}
+	var releaseList func()
+	released := map[types.UID]func(){}
+	finish := func(release func()) {
+		if release != nil {
+			release()
+			synctest.Wait()
+		}
+	}
+	for i, s := range steps {
+		switch s.kind {
+		case "change", "go":
+			delete(truth, s.uid)
+			if s.kind == "change" {
+				truth[s.uid] = &observed.Pod{UID: s.uid, Containers: []observed.Container{{ID: fmt.Sprint(i), State: observed.Running}}}
+			}
+			told[s.uid] = false
+			var pods []*observed.Pod
+			for _, pod := range truth {
+				pods = append(pods, pod)
+			}
+			r.set(pods...)
+		case "event":
+			p.hear(s.uid)
+			told[s.uid] = true
+		case "refresh":
+			if released[s.uid] == nil {
+				released[s.uid] = r.holdPod(s.uid)
+				go func() { _, _ = p.Refresh(t.Context(), s.uid) }()
+				synctest.Wait()
+			}
+		case "read":
+			finish(released[s.uid])
+			delete(released, s.uid)
+		case "list":
+			if releaseList == nil {
+				releaseList = r.holdList()
+				go p.relist(t.Context())
+				synctest.Wait()
+			}
+		case "listed":
+			finish(releaseList)
+			releaseList = nil
+		case "react":
+			if err := react(t.Context(), p, released); err != nil {
+				return err
+			}
+		}
+		for uid := range told {
+			if pod := p.cached(uid); told[uid] && pod != nil && !same(pod, truth[uid]) {
+				return fmt.Errorf("step %d: %s is called current as %+v, and an event told that it is %+v", i, uid, pod, truth[uid])
+			}
+		}
+	}
+	finish(releaseList)
+	for _, release := range released {
+		finish(release)
+	}
+	p.relist(t.Context())
+	if err := react(t.Context(), p, nil); err != nil {
+		return err
+	}
+	for _, uid := range []types.UID{"a", "b", "c"} {
+		pod, err := p.Current(t.Context(), uid)
+		if err != nil {
+			return err
+		}
+		if !same(pod, truth[uid]) || !same(p.Get(uid), truth[uid]) {
+			return fmt.Errorf("%s is %+v at last; Current has %+v, Get %+v", uid, truth[uid], pod, p.Get(uid))
+		}
+	}
+	pods, _ := p.Pods()
+	if len(pods) != len(truth) || slices.ContainsFunc(pods, func(pod *observed.Pod) bool { return !same(pod, truth[pod.UID]) }) {
+		return fmt.Errorf("%+v are there at last; Pods has %+v", truth, pods)
+	}
+	return nil
+}
+
+// react does what workers do when they are woken, but for pods with a reading under way.
+func react(ctx context.Context, p *PLEG, busy map[types.UID]func()) error {
+	for _, e := range p.Take() {
+		if busy[e.UID] != nil {
+			continue
+		}
+		if _, err := p.Current(ctx, e.UID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func same(a, b *observed.Pod) bool { return len(Compare(a, b)) == 0 }

@@ -1,0 +1,128 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/observed"
+)
+
+// containerDetails completes c. It is false if the container has gone meanwhile.
+func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observed.Container) (bool, error) {
+	r.mu.Lock()
+	known, ok := r.details[c.ID]
+	r.mu.Unlock()
+	if ok && known.State == c.State {
+		*c = known
+		return true, nil
+	}
+	resp, err := r.cfg.Runtime.ContainerStatus(ctx, c.ID, false)
+	if status.Code(err) == codes.NotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask for the status of container %s (%s): %w", c.Name, c.ID, err)
+	}
+	s := resp.GetStatus()
+	c.State, c.ExitCode, c.Reason, c.Message = stateOf(s.GetState()), s.GetExitCode(), s.GetReason(), s.GetMessage()
+	c.Image, c.ImageRef = s.GetImage().GetImage(), s.GetImageRef()
+	c.Started, c.Finished = timeOf(s.GetStartedAt()), timeOf(s.GetFinishedAt())
+	c.PreStop = recorded[*v1.LifecycleHandler](r, s, criconfig.PreStopHandlerAnnotation)
+	c.Ports = recorded[[]v1.ContainerPort](r, s, criconfig.PortsAnnotation)
+	if r.cutShort(c) {
+		// It never ran, and can't be started any more.
+		c.State = observed.Created
+		return true, nil
+	}
+	if c.State == observed.Exited {
+		r.addMessage(ctx, uid, c, s)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.Replaced = c.State == observed.Exited && r.replaced[c.ID]
+	if c.State == observed.Running || c.State == observed.Exited {
+		r.details[c.ID] = *c
+	}
+	return true, nil
+}
+
+// recorded is what was written down in an annotation of the container when it was made. What can't be read is as if it weren't
+// there: the container has to end without it.
+func recorded[T any](r *Runtime, s *runtimeapi.ContainerStatus, annotation string) (value T) {
+	text := s.GetAnnotations()[annotation]
+	if text == "" {
+		return value
+	}
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		r.log.Warn("an annotation of a container can't be read", "container", s.GetId(), "annotation", annotation, "error", err)
+		var none T
+		return none
+	}
+	return value
+}
+
+// cutShort tells whether the container's start ended with the agent that called for it: the runtime gave up when the call was
+// gone, or killed what was starting. A start that failed under this agent's eyes failed by itself, whatever its message.
+func (r *Runtime) cutShort(c *observed.Container) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return c.State == observed.Exited && c.Started.IsZero() && !r.failedStarts[c.ID] &&
+		(strings.Contains(c.Message, context.Canceled.Error()) || strings.Contains(c.Message, "signal: killed"))
+}
+
+// timeOf is a CRI time in nanoseconds, where zero means never.
+func timeOf(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
+}
+
+// marks are the maps of container ids that are remembered beside the details. The caller holds the lock.
+func (r *Runtime) marks() []map[string]bool {
+	return []map[string]bool{r.failedStarts, r.replaced, r.preStopped}
+}
+
+// remembered are the ids of the containers of which anything is remembered.
+func (r *Runtime) remembered() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := slices.Collect(maps.Keys(r.details))
+	for _, ids := range r.marks() {
+		out = slices.AppendSeq(out, maps.Keys(ids))
+	}
+	return out
+}
+
+// forgetGone drops what is remembered of those of the containers that aren't in a reading that was begun after they were known.
+func (r *Runtime) forgetGone(containers []string, pods []*observed.Pod) {
+	there := map[string]bool{}
+	for _, p := range pods {
+		for _, c := range p.Containers {
+			there[c.ID] = true
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range containers {
+		if there[id] {
+			continue
+		}
+		delete(r.details, id)
+		for _, ids := range r.marks() {
+			delete(ids, id)
+		}
+	}
+}

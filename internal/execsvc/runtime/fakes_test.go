@@ -1,0 +1,94 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/handler"
+	"github.com/podstream/podstream/internal/execsvc/image"
+)
+
+// imageAnswer is what a container's image is answered with, other than that it is there.
+type imageAnswer struct {
+	wait *image.Wait
+	err  error
+}
+
+// simImages pulls each image that isn't there at once, but for what it is told to answer.
+type simImages struct {
+	service internalapi.ImageManagerService
+
+	mu    sync.Mutex
+	waits map[string]imageAnswer
+	asked []string
+}
+
+func (i *simImages) answer(container string, wait *image.Wait, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.waits[container] = imageAnswer{wait, err}
+}
+
+func (i *simImages) Ensure(ctx context.Context, _ *v1.Pod, c *v1.Container) (*runtimeapi.Image, *image.Wait, error) {
+	i.mu.Lock()
+	i.asked = append(i.asked, c.Name)
+	said, ok := i.waits[c.Name]
+	i.mu.Unlock()
+	if ok && (said.wait != nil || said.err != nil) {
+		return nil, said.wait, said.err
+	}
+	spec := &runtimeapi.ImageSpec{Image: c.Image}
+	resp, err := i.service.ImageStatus(ctx, spec, false)
+	if err == nil && resp.GetImage() == nil {
+		if _, err = i.service.PullImage(ctx, spec, nil, nil); err != nil {
+			return nil, &image.Wait{Reason: image.ErrImagePull, Message: err.Error()}, err
+		}
+		resp, err = i.service.ImageStatus(ctx, spec, false)
+	}
+	if err != nil {
+		return nil, &image.Wait{Reason: image.ImageInspectError, Message: err.Error()}, err
+	}
+	return resp.GetImage(), nil, nil
+}
+
+// simHooks notes the hooks that are carried out, as "container: command", and does for each what it is told.
+type simHooks struct {
+	mu   sync.Mutex
+	ran  []string
+	last handler.Target
+	// run, if set, is what happens in a hook.
+	run func(ctx context.Context, container string) error
+}
+
+func (h *simHooks) Hook(ctx context.Context, target handler.Target, hook *v1.LifecycleHandler) error {
+	h.mu.Lock()
+	what := "request"
+	if hook.Exec != nil {
+		what = strings.Join(hook.Exec.Command, " ")
+	}
+	h.ran, h.last = append(h.ran, target.Container+": "+what), target
+	run := h.run
+	h.mu.Unlock()
+	if run == nil {
+		return nil
+	}
+	return run(ctx, target.Container)
+}
+
+func (h *simHooks) took() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.ran
+	h.ran = nil
+	return out
+}
+
+// hookOf is a hook that runs one command.
+func hookOf(command string) *v1.LifecycleHandler {
+	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{command}}}
+}

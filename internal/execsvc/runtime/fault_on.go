@@ -1,0 +1,29 @@
+//go:build failpoints
+
+package runtime
+
+import (
+	"time"
+
+	"github.com/podstream/podstream/internal/execsvc/actions"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/observed"
+	"github.com/podstream/podstream/internal/failpoint"
+)
+
+// begun is when this podexecd was started: what is older was adopted.
+var begun = time.Now()
+
+func (s *round) faulty(do actions.Actions) actions.Actions {
+	if failpoint.Active(failpoint.DoubleStart) && len(do.Start) > 0 && do.Start[0].Last == nil && !do.Start[0].Init {
+		do.Start = append(do.Start, do.Start[0])
+	}
+	if failpoint.Active(failpoint.RestartAdopted) {
+		for _, c := range s.Has.Containers {
+			if c.State == observed.Running && c.Created.Before(begun) {
+				do.Kill = append(do.Kill, actions.Kill{Container: c, Reason: "was adopted", Grace: criconfig.GracePeriod(s.Pod), Restart: true})
+			}
+		}
+	}
+	return do
+}

@@ -1,0 +1,100 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/podstream/podstream/internal/execsvc/observed"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/actions"
+	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/image"
+)
+
+// asked are the images that one round needs. They are asked for in the order of the containers, beside whatever else the round
+// does first.
+type asked struct {
+	answers map[string]*answer
+	done    chan struct{}
+}
+
+// answer is what came of the wish for one container's image. It may be read once it is ready.
+type answer struct {
+	ready chan struct{}
+	image *runtimeapi.Image
+	// wait is why there is none, in which case err may say what failed.
+	wait *image.Wait
+	err  error
+}
+
+// ask asks for the images of the containers. The caller has to wait for it in the end.
+func (s *round) ask(ctx context.Context, starts []actions.Start) *asked {
+	a := &asked{answers: map[string]*answer{}, done: make(chan struct{})}
+	var containers []*v1.Container
+	for _, start := range starts {
+		if a.answers[start.Container.Name] == nil {
+			a.answers[start.Container.Name] = &answer{ready: make(chan struct{})}
+			containers = append(containers, start.Container)
+		}
+	}
+	go func() {
+		defer close(a.done)
+		for _, c := range containers {
+			got := a.answers[c.Name]
+			got.image, got.wait, got.err = s.cfg.Images.Ensure(ctx, s.Pod, c)
+			if got.err != nil && got.wait == nil {
+				got.wait = &image.Wait{Reason: image.ImageInspectError, Message: got.err.Error()}
+			}
+			close(got.ready)
+		}
+	}()
+	return a
+}
+
+func (a *asked) wait() { <-a.done }
+
+// of is the answer for a container, or nil if its image wasn't asked for.
+func (a *asked) of(container string) *answer {
+	got := a.answers[container]
+	if got != nil {
+		<-got.ready
+	}
+	return got
+}
+
+// hold takes the replacements out of what is to be done that can't start yet: what runs goes on until its successor can.
+func (s *round) hold(asked *asked) error {
+	var errs []error
+	s.do.Kill = slices.DeleteFunc(s.do.Kill, func(k actions.Kill) bool {
+		if !k.Hold || !k.Restart {
+			return false
+		}
+		got := asked.of(k.Container.Name)
+		if got == nil || got.wait == nil {
+			return false
+		}
+		s.do.Start = slices.DeleteFunc(s.do.Start, func(start actions.Start) bool { return start.Container.Name == k.Container.Name })
+		if err := s.waitForImage(k.Container.Name, got); err != nil {
+			errs = append(errs, fmt.Errorf("replace container %s: %w; the one before goes on", k.Container.Name, err))
+		}
+		return true
+	})
+	return errors.Join(errs...)
+}
+
+// waitForImage notes that a container can't start for want of its image. The error is what failed, if anything did.
+func (s *round) waitForImage(container string, got *answer) error {
+	s.res.Waiting[container] = observed.Waiting{Reason: got.wait.Reason, Message: got.wait.Message}
+	s.res.retry(got.wait.RetryAfter)
+	if !got.wait.Pulling {
+		s.cfg.Events.Record(s.Pod, container, events.Warning, events.FailedToStart, "Error: "+got.wait.Reason)
+	}
+	if got.err != nil {
+		return fmt.Errorf("%s: %w", got.wait.Reason, got.err)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-client/pkg/logs"
+	"k8s.io/klog/v2"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
+)
+
+// ErrNoLog is what ReadLog returns if the log isn't there: it was never made, or has been removed.
+var ErrNoLog = errors.New("there is no log of it")
+
+// LogInput says which log is to be read, and how much of it.
+type LogInput struct {
+	UID             types.UID
+	Namespace, Name string
+	Container       string
+	// Attempt is that of the container whose log it is. The log is read whether or not the container is still there.
+	Attempt uint32
+	// ContainerID is the container whose end ends a Follow. Empty: it has ended.
+	ContainerID string
+	Follow      bool
+	// Since leaves out the lines that are older. Zero: none.
+	Since time.Time
+	// TailLines and LimitBytes are the most that is read. Nil: all.
+	TailLines, LimitBytes *int64
+	// Timestamps begins each line with its time.
+	Timestamps bool
+	// Stdout and Stderr get the lines, one write at a time.
+	Stdout, Stderr io.Writer
+	// Idle is called when all that there is has been read, and a Follow waits for more; its error ends the reading.
+	Idle func() error
+}
+
+// ReadLog reads a container's log to its end; with Follow, to the container's end.
+func (r *Runtime) ReadLog(ctx context.Context, in LogInput) error {
+	path := filepath.Join(criconfig.LogDir(r.cfg.LogsDir, in.Namespace, in.Name, in.UID), criconfig.LogPath(in.Container, in.Attempt))
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return ErrNoLog
+	}
+	// The reader would log the lines that it doesn't understand.
+	quiet := klog.NewContext(ctx, logr.Discard())
+	err := logs.ReadLogs(quiet, path, in.ContainerID, &logs.LogOptions{
+		TailLines: in.TailLines, LimitBytes: in.LimitBytes, Since: in.Since, Follow: in.Follow, Timestamp: in.Timestamps,
+	}, followed{r.cfg.Runtime, in.Idle}, in.Stdout, in.Stderr)
+	if err != nil {
+		return fmt.Errorf("read the log of container %s: %w", in.Container, err)
+	}
+	return nil
+}
+
+// followed is the runtime as a log's reader needs it. It asks whether the container runs each time that it has read all there is.
+type followed struct {
+	internalapi.RuntimeService
+	idle func() error
+}
+
+// ContainerStatus is that of the runtime. A container that is gone has ended.
+func (f followed) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	if f.idle != nil {
+		if err := f.idle(); err != nil {
+			return nil, err
+		}
+	}
+	gone := &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_EXITED}}
+	if id == "" {
+		return gone, nil
+	}
+	resp, err := f.RuntimeService.ContainerStatus(ctx, id, verbose)
+	if status.Code(err) == codes.NotFound {
+		return gone, nil
+	}
+	return resp, err
+}

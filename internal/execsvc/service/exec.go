@@ -1,0 +1,199 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/internal/execsvc/runtime"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+// Execer runs commands in containers: a runtime.Runtime.
+type Execer interface {
+	Exec(ctx context.Context, in runtime.ExecInput) (exitCode int, err error)
+}
+
+type execStream = grpc.BidiStreamingServer[podexecv1.ExecRequest, podexecv1.ExecResponse]
+
+// Exec is part of podexec.v1.PodExecService.
+func (s *Server) Exec(stream execStream) error {
+	if s.cfg.Exec == nil {
+		return status.Error(codes.Unimplemented, "this podexecd runs no commands")
+	}
+	if err := permit(stream.Context(), podexecv1.PodExecService_Exec_FullMethodName); err != nil {
+		return err
+	}
+	in, start, err := s.command(stream)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.untilClosed(stream.Context())
+	defer cancel()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+
+	sender := &execSender{stream: stream}
+	receiver := execReceiver{stream: stream, sizes: make(chan runtime.TerminalSize, 1)}
+	in.Stdout = sender.writer(func(p []byte) *podexecv1.ExecResponse {
+		return &podexecv1.ExecResponse{Message: &podexecv1.ExecResponse_Stdout{Stdout: p}}
+	})
+	in.Stderr = sender.writer(func(p []byte) *podexecv1.ExecResponse {
+		return &podexecv1.ExecResponse{Message: &podexecv1.ExecResponse_Stderr{Stderr: p}}
+	})
+	if start.GetStdin() {
+		reader, writer := io.Pipe()
+		defer reader.Close()
+		in.Stdin, receiver.stdin = reader, writer
+	}
+	if in.TTY {
+		in.Resize = receiver.sizes
+		receiver.resize(start.GetSize())
+	}
+	// It waits for the caller's next message, so it ends when the call does.
+	go func() {
+		if err := receiver.run(); err != nil {
+			fail(err)
+		}
+	}()
+	code, err := s.cfg.Exec.Exec(ctx, in)
+	sender.close()
+	switch mistake := context.Cause(ctx); {
+	case mistake != nil && !errors.Is(mistake, context.Canceled) && !errors.Is(mistake, context.DeadlineExceeded):
+		return mistake
+	case ctx.Err() != nil:
+		return s.ended(ctx)
+	case err != nil:
+		return status.Error(codes.FailedPrecondition, valid(err.Error()))
+	}
+	return stream.Send(&podexecv1.ExecResponse{Message: &podexecv1.ExecResponse_ExitCode{ExitCode: int32(code)}}) //nolint:gosec // 0 to 255.
+}
+
+// command reads the first message: what to run, and in which container.
+func (s *Server) command(stream execStream) (runtime.ExecInput, *podexecv1.ExecStart, error) {
+	v, err := s.view(stream.Context(), nil)
+	if err != nil {
+		return runtime.ExecInput{}, nil, err
+	}
+	first, err := stream.Recv()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return runtime.ExecInput{}, nil, err
+	}
+	start := first.GetStart()
+	switch {
+	case start == nil:
+		return runtime.ExecInput{}, nil, status.Error(codes.InvalidArgument, "start: must be the first message")
+	case len(start.GetCommand()) == 0:
+		return runtime.ExecInput{}, nil, status.Error(codes.InvalidArgument, "start.command: is empty")
+	}
+	pod, err := v.find(s.cfg.Board, start.GetRef())
+	if err != nil {
+		return runtime.ExecInput{}, nil, err
+	}
+	c, err := container(pod, start.GetContainer())
+	if err != nil {
+		return runtime.ExecInput{}, nil, err
+	}
+	switch {
+	case c.State.Terminated != nil:
+		return runtime.ExecInput{}, nil, status.Errorf(codes.FailedPrecondition, "container %s has ended", c.Name)
+	case c.State.Running == nil:
+		return runtime.ExecInput{}, nil, status.Errorf(codes.FailedPrecondition, "container %s isn't running: %s", c.Name, waitingReason(c))
+	}
+	return runtime.ExecInput{ContainerID: runtimeID(c.ContainerID), Command: start.GetCommand(), TTY: start.GetTty()}, start, nil
+}
+
+// execReceiver takes the messages after the first.
+type execReceiver struct {
+	stream execStream
+	// stdin is nil if the command has none.
+	stdin *io.PipeWriter
+	// sizes holds the newest size that nobody has taken yet.
+	sizes chan runtime.TerminalSize
+}
+
+// run returns the caller's mistake, or nil when there is nothing more to come.
+func (r execReceiver) run() error {
+	for {
+		m, err := r.stream.Recv()
+		if err != nil {
+			// The end of what is sent is that of the standard input too. A call that broke ends by itself.
+			r.closeStdin()
+			return nil
+		}
+		switch m := m.GetMessage().(type) {
+		case *podexecv1.ExecRequest_Stdin:
+			if r.stdin == nil {
+				return status.Error(codes.InvalidArgument, "stdin: start didn't ask for it")
+			}
+			// A command that doesn't read any more isn't the caller's mistake.
+			_, _ = r.stdin.Write(m.Stdin)
+		case *podexecv1.ExecRequest_StdinClosed:
+			r.closeStdin()
+		case *podexecv1.ExecRequest_Resize:
+			r.resize(m.Resize)
+		case *podexecv1.ExecRequest_Start:
+			return status.Error(codes.InvalidArgument, "start: came before")
+		}
+	}
+}
+
+func (r execReceiver) closeStdin() {
+	if r.stdin != nil {
+		_ = r.stdin.Close()
+	}
+}
+
+func (r execReceiver) resize(size *podexecv1.TerminalSize) {
+	if size == nil {
+		return
+	}
+	select {
+	case <-r.sizes:
+	default:
+	}
+	r.sizes <- runtime.TerminalSize{
+		Width:  uint16(min(size.GetWidth(), math.MaxUint16)),  //nolint:gosec // Bounded.
+		Height: uint16(min(size.GetHeight(), math.MaxUint16)), //nolint:gosec // Bounded.
+	}
+}
+
+// execSender sends what a command writes, from two goroutines. A runtime that is left may go on writing for a moment, when the call
+// is over already.
+type execSender struct {
+	mu     sync.Mutex
+	stream execStream
+	over   bool
+}
+
+func (s *execSender) writer(message func([]byte) *podexecv1.ExecResponse) writerFunc {
+	return func(p []byte) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for len(p) > 0 {
+			if s.over {
+				return io.ErrClosedPipe
+			}
+			n := min(len(p), maxPiece)
+			// The writer's buffer is used again, and a message that was sent must not be changed.
+			if err := s.stream.Send(message(bytes.Clone(p[:n]))); err != nil {
+				return err
+			}
+			p = p[n:]
+		}
+		return nil
+	}
+}
+
+func (s *execSender) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+}

@@ -1,0 +1,70 @@
+package service
+
+import (
+	"encoding/json"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/board"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+func reference(p board.Pod) *podconfigv1.PodRef {
+	return &podconfigv1.PodRef{Uid: string(p.UID), Namespace: p.Namespace, Name: p.Name}
+}
+
+// message is the pod as the caller may see it.
+func (v view) message(p board.Pod, format podconfigv1.PodFormat) (*podexecv1.ObservedPod, error) {
+	m := &podexecv1.ObservedPod{
+		Ref: reference(p), Source: p.Source, WorkerState: p.State, Desired: p.Desired,
+		LastError: v.errorText(p.Err), WaitsFor: valid(p.WaitsFor), Pulls: p.Pulls,
+	}
+	if !p.Retry.IsZero() {
+		m.RetryTime = timestamppb.New(p.Retry)
+	}
+	if p.Status == nil {
+		m.Phase = string(v1.PodPending)
+		return m, nil
+	}
+	m.Phase, m.ChangedTime = string(p.Status.Phase), timestamppb.New(p.Changed)
+	return m, addStatus(m, v.status(p.Status), format)
+}
+
+// valid is for words that may quote what isn't text: one such string would keep the whole response from being encoded.
+func valid(words string) string { return strings.ToValidUTF8(words, "\uFFFD") }
+
+func addStatus(m *podexecv1.ObservedPod, s *v1.PodStatus, format podconfigv1.PodFormat) error {
+	switch format {
+	case podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED, podconfigv1.PodFormat_POD_FORMAT_JSON:
+		data, err := json.Marshal(s)
+		content := &structpb.Struct{}
+		if err == nil {
+			err = content.UnmarshalJSON(data)
+		}
+		if err != nil {
+			return status.Errorf(codes.Internal, "encode status of %s: %v", m.GetRef().GetName(), err)
+		}
+		m.Status = &podexecv1.ObservedPod_Json{Json: content}
+	case podconfigv1.PodFormat_POD_FORMAT_PROTOBUF:
+		data, err := s.Marshal()
+		if err != nil {
+			return status.Errorf(codes.Internal, "encode status of %s: %v", m.GetRef().GetName(), err)
+		}
+		m.Status = &podexecv1.ObservedPod_Protobuf{Protobuf: data}
+	}
+	return nil
+}
+
+// checkFormat refuses a format of a later version, whether or not there is a status to be put into it.
+func checkFormat(format podconfigv1.PodFormat) error {
+	if _, known := podconfigv1.PodFormat_name[int32(format)]; !known {
+		return status.Errorf(codes.InvalidArgument, "format: %d isn't known", format)
+	}
+	return nil
+}

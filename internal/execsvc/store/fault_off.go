@@ -1,0 +1,5 @@
+//go:build !failpoints
+
+package store
+
+func faulty(s State) State { return s }

@@ -1,0 +1,172 @@
+package podctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+// execOptions are the flags of exec.
+type execOptions struct {
+	pod        podName
+	container  string
+	stdin, tty bool
+	command    []string
+}
+
+func (t *tool) execCommand() *cobra.Command {
+	var o execOptions
+	cmd := &cobra.Command{
+		Use:   "exec POD -- COMMAND [ARGUMENT...]",
+		Short: "Run a command in a container",
+		Long: `Exec runs a command in a container that runs on this node, and ends with its exit code. It takes the role of an operator, which
+root has. The end of a static pod's name, which is the node's, may be left out.`,
+		Example: `  podctl exec web -- date
+  podctl exec -it web -- sh
+  podctl exec -i -c db db -- psql < dump.sql`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch dash := cmd.ArgsLenAtDash(); {
+			case dash < 0:
+				return errors.New("want POD -- COMMAND: the command comes after two dashes")
+			case dash != 1:
+				return fmt.Errorf("want one pod before the dashes; there are %d arguments", dash)
+			case len(args) == 1:
+				return errors.New("want a command after the dashes")
+			}
+			o.pod.set(args[0])
+			o.command = args[1:]
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.runExec(cmd.Context(), o) },
+	}
+	flags := cmd.Flags()
+	o.pod.addNamespaceFlag(cmd)
+	flags.StringVarP(&o.container, "container", "c", "", "the `name` of the container; needed if the pod has several and names none")
+	flags.BoolVarP(&o.stdin, "stdin", "i", false, "pass standard input on to the command")
+	flags.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal")
+	return cmd
+}
+
+func (t *tool) runExec(ctx context.Context, o execOptions) error {
+	ref, err := t.findObserved(ctx, o.pod)
+	if err != nil {
+		return err
+	}
+	conn, err := t.podexecd.connect(t.userAgent())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	start := &podexecv1.ExecStart{Ref: ref, Container: o.container, Command: o.command, Stdin: o.stdin, Tty: o.tty}
+	var own *terminal
+	if o.tty {
+		if own = terminalOf(t.Stdin); own == nil {
+			t.note("standard input isn't a terminal: the command gets one of a size that nobody chose")
+		}
+		start.Size = own.size()
+	}
+	if o.stdin {
+		restore, err := own.raw()
+		if err != nil {
+			return err
+		}
+		defer restore()
+	}
+	stream, err := podexecv1.NewPodExecServiceClient(conn).Exec(ctx)
+	if err != nil {
+		return conn.explain(err)
+	}
+	sender := &execSender{stream: stream}
+	if err := sender.send(&podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_Start{Start: start}}); err != nil {
+		return conn.explain(endOf(stream, err))
+	}
+	stop := own.watchSize(start.GetSize(), func(size *podexecv1.TerminalSize) {
+		_ = sender.send(&podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_Resize{Resize: size}})
+	})
+	// In this order: a size that can't be sent would be waited for.
+	defer func() { cancel(); stop() }()
+	if o.stdin {
+		// A read from a terminal can't be broken off: it is left behind.
+		go sender.copyStdin(t.Stdin)
+	}
+	code, err := t.printExec(stream)
+	var unprinted ownError
+	switch {
+	case errors.As(err, &unprinted):
+		return fmt.Errorf("print: %w", unprinted.error)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%s at %s ended the stream, and didn't tell the command's exit code", conn.daemon.name, &conn.daemon.endpoint)
+	case err != nil:
+		return conn.explain(err)
+	case code != 0:
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// endOf is why a stream has ended on which nothing could be sent.
+func endOf(stream grpc.ClientStream, sendErr error) error {
+	if !errors.Is(sendErr, io.EOF) {
+		return sendErr
+	}
+	return stream.RecvMsg(&podexecv1.ExecResponse{})
+}
+
+// printExec passes on what the command writes until it ends.
+func (t *tool) printExec(stream grpc.BidiStreamingClient[podexecv1.ExecRequest, podexecv1.ExecResponse]) (exitCode int, err error) {
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return 0, err
+		}
+		switch m := m.GetMessage().(type) {
+		case *podexecv1.ExecResponse_Stdout:
+			_, err = t.Stdout.Write(m.Stdout)
+		case *podexecv1.ExecResponse_Stderr:
+			_, err = t.Stderr.Write(m.Stderr)
+		case *podexecv1.ExecResponse_ExitCode:
+			return int(m.ExitCode), nil
+		}
+		if err != nil {
+			return 0, ownError{err}
+		}
+	}
+}
+
+// execSender sends for two goroutines.
+type execSender struct {
+	mu     sync.Mutex
+	stream grpc.BidiStreamingClient[podexecv1.ExecRequest, podexecv1.ExecResponse]
+}
+
+func (s *execSender) send(m *podexecv1.ExecRequest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stream.Send(m)
+}
+
+// copyStdin sends standard input to its end. An error of the stream shows where its answers are read.
+func (s *execSender) copyStdin(in io.Reader) {
+	const piece = 32 << 10
+	for {
+		data := make([]byte, piece) // A message that was sent must not be changed.
+		n, err := in.Read(data)
+		if n > 0 && s.send(&podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_Stdin{Stdin: data[:n]}}) != nil {
+			return
+		}
+		if err != nil {
+			_ = s.send(&podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_StdinClosed{StdinClosed: true}})
+			return
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package podctl
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	corev1 "k8s.io/api/core/v1"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+// busyPodexecd is a podexecd that is asked more than lists. It heeds filters.
+type busyPodexecd struct {
+	podexecv1.UnimplementedPodExecServiceServer
+	pods   []*podexecv1.ObservedPod
+	events []*podexecv1.PodEvent
+	// more are the events after those that are known, for who follows.
+	more chan *podexecv1.PodEvent
+	// logs and exec answer. Nil: UNIMPLEMENTED.
+	logs func(*podexecv1.ReadLogsRequest, grpc.ServerStreamingServer[podexecv1.ReadLogsResponse]) error
+	exec func(*podexecv1.ExecStart, grpc.BidiStreamingServer[podexecv1.ExecRequest, podexecv1.ExecResponse]) error
+
+	mu sync.Mutex
+	// scripts are sent one to a watcher of statuses; each but the last then ends.
+	scripts [][]*podexecv1.WatchPodStatusResponse
+	// tokens are those with which the watchers came.
+	tokens []string
+}
+
+func (n *node) busy(f *busyPodexecd) {
+	n.t.Helper()
+	n.serve("podexecd", func(s *grpc.Server) { podexecv1.RegisterPodExecServiceServer(s, f) })
+}
+
+func inFilter(f *podconfigv1.PodFilter, ref *podconfigv1.PodRef) bool {
+	return (len(f.GetNames()) == 0 || slices.Contains(f.GetNames(), ref.GetName())) &&
+		(len(f.GetNamespaces()) == 0 || slices.Contains(f.GetNamespaces(), ref.GetNamespace()))
+}
+
+func (f *busyPodexecd) ListPods(_ context.Context, req *podexecv1.ListPodsRequest) (*podexecv1.ListPodsResponse, error) {
+	resp := &podexecv1.ListPodsResponse{}
+	for _, p := range f.pods {
+		if inFilter(req.GetFilter(), p.GetRef()) {
+			resp.Pods = append(resp.Pods, p)
+		}
+	}
+	return resp, nil
+}
+
+func (f *busyPodexecd) WatchPodStatus(
+	req *podexecv1.WatchPodStatusRequest, stream grpc.ServerStreamingServer[podexecv1.WatchPodStatusResponse],
+) error {
+	f.mu.Lock()
+	f.tokens = append(f.tokens, req.GetResumeToken())
+	if len(f.scripts) == 0 {
+		f.mu.Unlock()
+		return status.Error(codes.Unavailable, "no more scripts")
+	}
+	script, last := f.scripts[0], len(f.scripts) == 1
+	f.scripts = f.scripts[1:]
+	f.mu.Unlock()
+	for _, m := range script {
+		if err := stream.Send(m); err != nil {
+			return err
+		}
+	}
+	if last {
+		<-stream.Context().Done()
+	}
+	return nil
+}
+
+func (f *busyPodexecd) WatchEvents(req *podexecv1.WatchEventsRequest, stream grpc.ServerStreamingServer[podexecv1.WatchEventsResponse]) error {
+	for _, e := range f.events {
+		if !inFilter(req.GetFilter(), e.GetRef()) {
+			continue
+		}
+		if err := stream.Send(&podexecv1.WatchEventsResponse{Event: e}); err != nil {
+			return err
+		}
+	}
+	for req.GetFollow() {
+		select {
+		case e, ok := <-f.more:
+			if !ok {
+				return nil
+			}
+			if err := stream.Send(&podexecv1.WatchEventsResponse{Event: e}); err != nil {
+				return err
+			}
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+func (f *busyPodexecd) ReadLogs(req *podexecv1.ReadLogsRequest, stream grpc.ServerStreamingServer[podexecv1.ReadLogsResponse]) error {
+	if f.logs == nil {
+		return status.Error(codes.Unimplemented, "no logs")
+	}
+	return f.logs(req, stream)
+}
+
+func (f *busyPodexecd) Exec(stream grpc.BidiStreamingServer[podexecv1.ExecRequest, podexecv1.ExecResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	if f.exec == nil {
+		return status.Error(codes.Unimplemented, "no commands")
+	}
+	return f.exec(first.GetStart(), stream)
+}
+
+// received reads what an Exec is sent until its standard input ends.
+func received(stream grpc.BidiStreamingServer[podexecv1.ExecRequest, podexecv1.ExecResponse]) (string, error) {
+	text := ""
+	for {
+		m, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF) || m.GetStdinClosed():
+			return text, nil
+		case err != nil:
+			return text, err
+		}
+		text += string(m.GetStdin())
+	}
+}
+
+func exitWith(code int32) *podexecv1.ExecResponse {
+	return &podexecv1.ExecResponse{Message: &podexecv1.ExecResponse_ExitCode{ExitCode: code}}
+}
+
+func stdoutOf(text string) *podexecv1.ExecResponse {
+	return &podexecv1.ExecResponse{Message: &podexecv1.ExecResponse_Stdout{Stdout: []byte(text)}}
+}
+
+// before is so long before noon.
+func before(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(noon.Add(-d)) }
+
+// podEvent happened a minute ago for the last of count times.
+func podEvent(namespace, name, container, kind, reason, message string, count int32) *podexecv1.PodEvent {
+	return &podexecv1.PodEvent{
+		Ref:       &podconfigv1.PodRef{Namespace: namespace, Name: name, Uid: uidOf(name)},
+		Container: container, Type: kind, Reason: reason, Message: message, Count: count,
+		FirstTime: before(time.Hour), LastTime: before(time.Minute),
+	}
+}
+
+// runningPod is one that runs, as podexecd has it.
+func runningPod(t *testing.T, namespace, name string) *podexecv1.ObservedPod {
+	t.Helper()
+	return observedPod(t, namespace, name, &corev1.PodStatus{
+		Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running("web")},
+	})
+}

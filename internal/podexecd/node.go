@@ -1,0 +1,145 @@
+package podexecd
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc"
+	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/credential"
+	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/gc"
+	"github.com/podstream/podstream/internal/execsvc/handler"
+	"github.com/podstream/podstream/internal/execsvc/image"
+	"github.com/podstream/podstream/internal/execsvc/objects"
+	"github.com/podstream/podstream/internal/execsvc/report"
+	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/store"
+	"github.com/podstream/podstream/internal/execsvc/volume"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// storeFile is the store's name in --root-dir.
+const storeFile = "podexecd.db"
+
+// probeVersion is the Kubernetes whose probes these are, for User-Agents.
+const probeVersion = "1.37"
+
+// node is what runs pods: the agent and all that it works with, from the stream to the runtime.
+type node struct {
+	opts     *Options
+	stream   *client.Client
+	board    *board.Board
+	events   *events.Recorder
+	registry prometheus.Registerer
+	log      *slog.Logger
+
+	agentID  string
+	store    *store.Store
+	restored store.State
+	keyring  *credential.Keyring
+	objects  *objects.Objects
+	report   *report.Reporter
+	// agent is made when the runtime has answered; runtime is nil until then.
+	agent   *execsvc.Agent
+	runtime lateRuntime
+
+	stopStore func()
+}
+
+// open opens what doesn't need the runtime.
+func (n *node) open(ctx context.Context) (err error) {
+	if n.agentID, err = agentID(n.opts.RootDir); err != nil {
+		return err
+	}
+	n.objects = objects.New(objects.Config{Watch: n.stream.WatchObjects, Logger: n.log})
+	n.keyring, err = credential.New(credential.Config{
+		Secrets: n.objects, Files: credential.DefaultFiles(n.opts.RootDir), PluginConfig: n.opts.settings.CredentialProviderConfig,
+		PluginDir: n.opts.settings.CredentialProviderBinDir, Events: n.events, Logger: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	n.report = report.New(report.Config{Report: n.stream.ReportApplied, Refused: func() []client.PodError { return n.agent.Refused() }, Logger: n.log})
+	n.store, n.restored, err = store.Open(store.Config{
+		Path: filepath.Join(n.opts.RootDir, storeFile), Committed: func(c *podconfigv1.Cursor) { n.report.Committed(c) }, Logger: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	// The store outlives those who use it: what they note last is written still.
+	storing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	stored := make(chan struct{})
+	go func() {
+		defer close(stored)
+		n.store.Run(storing)
+	}()
+	n.stopStore = func() { stop(); <-stored }
+	return nil
+}
+
+func (n *node) close() { n.stopStore() }
+
+// run has the group do all that the node does until ctx ends.
+func (n *node) run(ctx context.Context, group *errgroup.Group) {
+	group.Go(func() error { return unlessEnded(ctx, n.objects.Run(ctx)) })
+	group.Go(func() error {
+		c, err := connect(ctx, n.opts.settings, n.log)
+		if err != nil {
+			return unlessEnded(ctx, err)
+		}
+		defer c.close(context.WithoutCancel(ctx))
+		return unlessEnded(ctx, n.work(ctx, c))
+	})
+}
+
+// work runs pods until ctx ends.
+func (n *node) work(ctx context.Context, c *connection) error {
+	settings := n.opts.settings
+	images := image.New(image.Config{
+		Images: c.images, Credentials: n.keyring, Serial: settings.Pulls.Serial, MaxParallel: settings.Pulls.MaxParallel,
+		QPS: settings.Pulls.QPS, Burst: settings.Pulls.Burst, BackoffBase: settings.PullBackoff.Base, BackoffMax: settings.PullBackoff.Max,
+		Done: func(uid types.UID) { n.agent.Wake(uid) }, Events: n.events, Logger: n.log,
+	})
+	defer images.Close()
+	handlers := handler.New(handler.Config{Runtime: c.runtime, Version: probeVersion, Events: n.events})
+	criRuntime := runtime.New(runtime.Config{
+		Runtime: c.runtime, Images: images, Hooks: handlers, Agent: n.agentID, LogsDir: settings.PodLogsDir, PodsDir: podsDir(n.opts.RootDir),
+		MemoryCapacity: memoryCapacity(), RestartBackoffBase: settings.RestartBackoff.Base, RestartBackoffMax: settings.RestartBackoff.Max,
+		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, HostIPs: hostIPs, Events: n.events, Logger: n.log,
+	})
+	n.agent = execsvc.New(execsvc.Config{
+		Runtime: criRuntime, Images: images,
+		Garbage: gc.New(gc.Config{
+			Runtime: criRuntime, LogsDir: settings.PodLogsDir, MaxDead: settings.MaxDead, MinAge: settings.MinAge, Logger: n.log,
+		}),
+		Volumes: volume.New(volume.Config{PodsDir: podsDir(n.opts.RootDir)}), Prober: handlers,
+		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, Refused: n.report.Changed,
+		RuntimeName: c.name, HostIPs: hostIPs, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
+	})
+	n.runtime.Store(criRuntime)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { n.agent.Run(ctx); return nil })
+	group.Go(func() error { n.report.Run(ctx); return nil })
+	group.Go(func() error {
+		for {
+			select {
+			case <-n.objects.Ready():
+				n.agent.ObjectsChanged(n.objects.Take())
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	group.Go(func() error {
+		return n.stream.Watch(ctx, client.WatchOptions{ResumeAfter: n.restored.Cursor, Known: n.restored.Pods}, n.agent.Deliver)
+	})
+	return group.Wait()
+}

@@ -1,0 +1,135 @@
+package podexecd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/daemon"
+	"github.com/podstream/podstream/internal/execconfig"
+	"github.com/podstream/podstream/internal/kubeletconfig"
+)
+
+// about is what its help begins with.
+const about = "Podexecd runs the pods that podconfigd publishes: it drives a container runtime over CRI, and shows what runs."
+
+// Options are podexecd's flags and configuration, understood.
+type Options struct {
+	daemon.Flags
+	node              string
+	podconfigEndpoint string
+	podconfigTLS      client.TLS
+	podsAPISocket     string
+	settings          *execconfig.Settings
+}
+
+// Program is podexecd as it is shipped.
+func Program() daemon.Program[*Options] {
+	return daemon.Program[*Options]{
+		Name: "podexecd", Parse: parse,
+		Serve: func(ctx context.Context, opts *Options, stderr io.Writer) error { return serve(ctx, opts, stderr) },
+	}
+}
+
+func parse(args []string, stdout io.Writer) (*Options, error) {
+	opts := &Options{}
+	var exec execconfig.Flags
+	var config kubeletconfig.Paths
+	fs := opts.NewFlagSet("podexecd", about, stdout)
+	fs.StringVar(&config.Config, "config", "", "`file` with a KubeletConfiguration; flags win over it")
+	fs.StringVar(&config.Dir, "config-dir", "", "`directory` of drop-ins, *.conf, for --config")
+	fs.StringVar(&opts.podconfigEndpoint, "podconfig-endpoint", client.DefaultEndpoint,
+		"podconfigd's `address`, unix:///path or tcp://host:port")
+	fs.StringVar(&opts.podconfigTLS.CertFile, "podconfig-cert-file", "",
+		"`file` of this node's certificate for a podconfigd on tcp://")
+	fs.StringVar(&opts.podconfigTLS.KeyFile, "podconfig-key-file", "", "`file` of the key of --podconfig-cert-file")
+	fs.StringVar(&opts.podconfigTLS.CAFile, "podconfig-ca-file", "",
+		"`file` of the CAs that podconfigd's certificate may be from; default: the system's")
+	fs.StringVar(&opts.podsAPISocket, "pods-api-socket", "",
+		"`path` of the socket of the Kubelet Pods API (KEP-4188), for root; default: pods-api/kubelet.sock in --root-dir")
+	exec.AddFlags(fs)
+	check := fs.Bool("check-config", false, "print how podexecd would work, or what is wrong with flags and configuration, and exit")
+	if err := opts.Parse(fs, args); err != nil {
+		return nil, err
+	}
+	for flag, path := range map[string]*string{
+		"--root-dir": &opts.RootDir, "--config": &config.Config, "--config-dir": &config.Dir, "--pods-api-socket": &opts.podsAPISocket,
+	} {
+		if *path == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		*path = abs
+	}
+	if opts.podsAPISocket == "" {
+		opts.podsAPISocket = filepath.Join(opts.RootDir, "pods-api", "kubelet.sock")
+	}
+	files, err := kubeletconfig.Load(config)
+	if err != nil {
+		return nil, err
+	}
+	if opts.settings, err = exec.Settle(files); err != nil {
+		return nil, err
+	}
+	if opts.node, err = opts.NodeName(); err != nil || !*check {
+		return opts, err
+	}
+	opts.print(stdout)
+	return nil, pflag.ErrHelp
+}
+
+// print tells how podexecd would work, for --check-config.
+func (o *Options) print(w io.Writer) {
+	s := o.settings
+	fmt.Fprintf(w, "node: %s\npodconfigd: %s\nruntime: %s\nimages: %s\nlogs: %s\n", o.node, o.podconfigEndpoint, s.RuntimeEndpoint, s.ImageEndpoint, s.PodLogsDir)
+	fmt.Fprintf(w, "restart backoff: %v to %v\npull backoff: %v to %v\n", s.RestartBackoff.Base, s.RestartBackoff.Max, s.PullBackoff.Base, s.PullBackoff.Max)
+	for _, list := range []struct {
+		what   string
+		fields []string
+	}{{"not supported", s.Unsupported}, {"podconfigd's", s.Podconfigd}, {"ignored", s.Ignored}} {
+		if len(list.fields) > 0 {
+			fmt.Fprintf(w, "%s: %s\n", list.what, strings.Join(list.fields, ", "))
+		}
+	}
+	for _, warning := range s.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", warning)
+	}
+}
+
+// tell logs, once, what the configuration says in vain.
+func (o *Options) tell(log *slog.Logger) {
+	for _, warning := range o.settings.Warnings {
+		log.Warn("configuration", "warning", warning)
+	}
+	if fields := o.settings.Unsupported; len(fields) > 0 {
+		log.Warn("set in the configuration but not supported by this version", "fields", fields)
+	}
+	if fields := o.settings.Ignored; len(fields) > 0 {
+		log.Warn("set in the configuration but not supported, and ignored", "fields", fields)
+	}
+	if fields := o.settings.Podconfigd; len(fields) > 0 {
+		log.Info("set in the configuration for podconfigd", "fields", fields)
+	}
+}
+
+// maxConsumerName is how many bytes of a consumer's name podconfigd takes; a node's name may have as many itself.
+const maxConsumerName = 253
+
+// stream is how podconfigd is reached. Over TLS a consumer goes by the name in its certificate.
+func (o *Options) stream(log *slog.Logger) client.Config {
+	name := "podexecd@" + o.node
+	cfg := client.Config{Endpoint: o.podconfigEndpoint, Consumer: name[:min(len(name), maxConsumerName)], Logger: log}
+	if strings.HasPrefix(o.podconfigEndpoint, "tcp://") {
+		cfg.Consumer, cfg.TLS = "", o.podconfigTLS
+	}
+	return cfg
+}
