@@ -23,6 +23,7 @@ var forbidden = []struct{ from, to, why string }{
 	{"cmd/podctl", module + "internal/execsvc/", "podctl knows the daemons by their services"},
 	{"client", module + "internal/", "what others import stands by itself"},
 	{"internal/manifest", module + "internal/", "the bottom layer: bytes to pods"},
+	{"internal/boltfile", module, "a file that both daemons' stores stand on knows of neither"},
 	{"internal/sources/file", module + "internal/mergesvc/", "a source hands its set on and knows no more"},
 	{"internal/sources/http", module + "internal/mergesvc/", "a source hands its set on and knows no more"},
 	{"internal/sources/apiserver", module + "internal/mergesvc/", "a source hands its set on and knows no more"},

@@ -26,9 +26,11 @@ type Remover interface {
 // Config says what a Collector may keep.
 type Config struct {
 	Runtime Remover
-	// LogsDir is the absolute path of the pods' logs, /var/log/pods. The links to them are beside it, in containers.
+	// LogsDir is the absolute path of the pods' logs, /var/log/pods; another agent may have its own there. The links to them are beside it,
+	// in containers.
 	LogsDir string
-	// MaxDead is how many ended containers are left of all pods together: zero leaves none. Below zero: any number.
+	// MaxDead is how many ended containers are left of all pods together, but for the last one of each name of a pod that is wanted: that
+	// one stays. Below zero: any number.
 	MaxDead int
 	// MinAge is how long a container is kept at least once it has ended.
 	MinAge time.Duration
@@ -36,7 +38,7 @@ type Config struct {
 	Period time.Duration
 	// Clock is for ages and the period. Nil means the real one.
 	Clock clock.PassiveClock
-	// Logger gets a line for each container and each pod's logs that are removed. Nil discards.
+	// Logger gets a line for each container that is removed, and for debugging one for each link. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -65,9 +67,9 @@ func New(cfg Config) *Collector {
 	return &Collector{cfg: cfg, log: cfg.Logger, linksDir: filepath.Join(filepath.Dir(cfg.LogsDir), "containers")}
 }
 
-// Collect removes what nobody needs, or does nothing if the last round wasn't Period ago. found are the pods that the runtime has, as it
-// was read lately; known tells whether a pod is desired or being worked on, or is somebody else's who has his logs here too; settled,
-// whether all sources have spoken. Until they have, every pod counts as wanted, and no pod's logs are removed.
+// Collect removes what nobody needs, or does nothing if the last round wasn't Period ago. found are this agent's pods that the runtime has,
+// as it was read lately; known tells whether a pod is desired or being worked on; settled, whether all sources have spoken. Until they have,
+// every pod counts as wanted.
 //
 // What can't be removed doesn't keep the rest from being removed; the error tells of all of it, and the next round tries again.
 func (c *Collector) Collect(ctx context.Context, found []*observed.Pod, known func(types.UID) bool, settled bool) error {
@@ -78,8 +80,8 @@ func (c *Collector) Collect(ctx context.Context, found []*observed.Pod, known fu
 	c.last = now
 	wanted := func(uid types.UID) bool { return !settled || known(uid) }
 	errs := []error{c.removeContainers(ctx, surplus(found, wanted, c.cfg.MaxDead, now.Add(-c.cfg.MinAge)))}
-	if err := c.collectLogs(ctx, newPicture(c.cfg.LogsDir, c.linksDir, found, known), settled); err != nil {
-		errs = append(errs, fmt.Errorf("remove logs that nobody needs: %w", err))
+	if err := c.removeLinks(ctx, newPicture(c.cfg.LogsDir, c.linksDir, found)); err != nil {
+		errs = append(errs, fmt.Errorf("remove links to logs that are gone: %w", err))
 	}
 	return errors.Join(errs...)
 }

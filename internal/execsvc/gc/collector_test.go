@@ -83,7 +83,7 @@ func TestUnsettledPodsAreWanted(t *testing.T) {
 	}
 }
 
-// A container that can't be removed keeps none of the others, nor logs, from being removed.
+// A container that can't be removed keeps none of the others, nor links, from being removed.
 func TestFailuresAreTold(t *testing.T) {
 	broken := errors.New("no such luck")
 	rt := removals{do: func(_ context.Context, id string) error {
@@ -93,10 +93,13 @@ func TestFailuresAreTold(t *testing.T) {
 		return broken
 	}}
 	n := newNode(t)
-	n.logDir(t, "default_gone_u1")
+	n.link(t, "pods/default_gone_u1/c/0.log", "containers/x.log")
 	var log bytes.Buffer
-	c := New(Config{Runtime: &rt, LogsDir: n.logs, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	err := c.Collect(t.Context(), []*observed.Pod{pod("p", exited("c", 2, 3), exited("c", 1, 2), exited("c", 0, 1))}, all, true)
+	clock := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour))
+	c := New(Config{Runtime: &rt, LogsDir: n.logs, Clock: clock, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	found := []*observed.Pod{pod("p", exited("c", 3, 4), exited("c", 2, 3), exited("c", 1, 2), exited("c", 0, 1))}
+	err := c.Collect(t.Context(), found, all, true)
+	n.want(t)
 	if !errors.Is(err, broken) || strings.Count(err.Error(), "pod default/name-p: no such luck") != 2 {
 		t.Errorf("error %v; want both failures", err)
 	}
@@ -111,16 +114,18 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 }
 
-// A runtime that hangs holds up the sync loop for a while and no more, and logs are collected all the same.
+// A runtime that hangs holds up the sync loop for a while and no more, and links are removed all the same.
 func TestRuntimeHangs(t *testing.T) {
 	n := newNode(t)
-	n.logDir(t, "default_gone_u1")
+	n.link(t, "pods/default_gone_u1/c/0.log", "containers/x.log")
+	// The bubble's own clock begins long before the link was made.
+	clock := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour))
 	synctest.Test(t, func(t *testing.T) {
 		rt := removals{do: func(ctx context.Context, _ string) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}}
-		c := New(Config{Runtime: &rt, LogsDir: n.logs})
+		c := New(Config{Runtime: &rt, LogsDir: n.logs, Clock: clock})
 		begun := time.Now()
 		found := []*observed.Pod{pod("p", exited("c", 1, 2), exited("c", 0, 1))}
 		err := c.Collect(t.Context(), found, func(uid types.UID) bool { return uid == "p" }, true)

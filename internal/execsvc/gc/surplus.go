@@ -16,27 +16,28 @@ type ended struct {
 	observed.Container
 	// newer is how many ended containers of its name the pod has that came after it.
 	newer int
-	// wanted is set if its pod is, latest if it is the last one of its name: it tells how the container fared.
-	wanted, latest bool
+	// wanted is set if its pod is.
+	wanted bool
+	// needed is set for the last one of its name of a wanted pod: without it the container would be taken for one that never ran.
+	needed bool
 }
 
-// surplus are the containers that go so that at most limit ended ones are left, in the order in which they go. None has ended after until,
-// so there may be too few. A limit below zero means that any number may be left.
+// surplus are the containers that go so that at most limit ended ones are left, in the order in which they go. None of them is needed or has
+// ended after until, so more may be left. A limit below zero means that any number may.
 //
 // Pods that nobody wants come first. Then whoever has most of one name in one pod loses the oldest of them, until all have as many; of those
-// that are equal in this, the latest of its name goes after others, and the oldest first.
+// that are equal in this the oldest goes first.
 func surplus(found []*observed.Pod, wanted func(types.UID) bool, limit int, until time.Time) []ended {
 	if limit < 0 {
 		return nil
 	}
 	all := allEnded(found, wanted)
 	excess := max(len(all)-limit, 0)
-	all = slices.DeleteFunc(all, func(e ended) bool { return e.at().After(until) })
+	all = slices.DeleteFunc(all, func(e ended) bool { return e.needed || e.at().After(until) })
 	slices.SortFunc(all, func(a, b ended) int {
 		return cmp.Or(
-			compareBools(a.wanted, b.wanted),
+			compareWanted(a, b),
 			-cmp.Compare(a.newer, b.newer),
-			compareBools(a.latest, b.latest),
 			a.at().Compare(b.at()),
 			cmp.Compare(a.ID, b.ID),
 		)
@@ -54,7 +55,7 @@ func allEnded(found []*observed.Pod, wanted func(types.UID) bool) []ended {
 				continue
 			}
 			all = append(all, ended{
-				pod: pod, Container: c, newer: newer[c.Name], wanted: podWanted, latest: pod.Latest(c.Name).ID == c.ID,
+				pod: pod, Container: c, newer: newer[c.Name], wanted: podWanted, needed: podWanted && pod.Latest(c.Name).ID == c.ID,
 			})
 			newer[c.Name]++
 		}
@@ -70,12 +71,12 @@ func (e ended) at() time.Time {
 	return e.Finished
 }
 
-// compareBools has false come first.
-func compareBools(a, b bool) int {
+// compareWanted has those of pods that nobody wants come first.
+func compareWanted(a, b ended) int {
 	switch {
-	case a == b:
+	case a.wanted == b.wanted:
 		return 0
-	case b:
+	case b.wanted:
 		return -1
 	default:
 		return 1

@@ -82,9 +82,13 @@ func TestSurplus(t *testing.T) {
 			found: []*observed.Pod{pod("a", exited("c", 0, 1)), pod("b", inState(observed.Running, "c", 8), exited("c", 7, 9))},
 			limit: 1, want: []string{"b/c7"},
 		},
-		"the latest of its name if there is no other choice": {
-			found: []*observed.Pod{pod("a", exited("c", 0, 1)), pod("b", exited("c", 4, 9), exited("c", 3, 8))},
-			limit: 0, want: []string{"b/c3", "a/c0", "b/c4"},
+		"never the latest of its name, though more are left than may be": {
+			found: []*observed.Pod{pod("a", exited("c", 0, 1)), pod("b", exited("c", 4, 9), exited("c", 3, 8), exited("i", 0, 7))},
+			limit: 0, want: []string{"b/c3"},
+		},
+		"those that stay count": {
+			found: []*observed.Pod{pod("a", exited("c", 1, 2), exited("c", 0, 1)), pod("b", exited("c", 0, 3))}, limit: 2,
+			want: []string{"a/c0"},
 		},
 		"of a pod that nobody wants first, with its latest": {
 			found: []*observed.Pod{
@@ -102,9 +106,11 @@ func TestSurplus(t *testing.T) {
 		},
 		"only what has ended": {
 			found: []*observed.Pod{
-				pod("p", inState(observed.Running, "a", 1), inState(observed.Created, "b", 1), inState(observed.Unknown, "c", 1), exited("d", 0, 1)),
+				pod("p", inState(observed.Running, "a", 1), inState(observed.Created, "b", 1), inState(observed.Unknown, "c", 1),
+					exited("d", 0, 1)),
 			},
-			limit: 0, want: []string{"p/d0"},
+			unwanted: "p",
+			limit:    0, want: []string{"p/d0"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,13 +131,13 @@ func TestAgeWithoutEnd(t *testing.T) {
 	c := exited("c", 0, 0)
 	c.Finished = time.Time{}
 	for until, want := range map[time.Time]int{start: 1, start.Add(-1): 0} {
-		if got := surplus([]*observed.Pod{pod("p", c)}, func(types.UID) bool { return true }, 0, until); len(got) != want {
+		if got := surplus([]*observed.Pod{pod("p", c)}, none, 0, until); len(got) != want {
 			t.Errorf("of a container that was made at %v, %d go that are as old as %v; want %d", start, len(got), until, want)
 		}
 	}
 }
 
-// Whatever is there: no more goes than has to, and nothing that matters more than what stays.
+// Whatever is there: no more goes than has to, nothing that is needed, and nothing that matters more than what stays.
 func TestSurplusOfAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var found []*observed.Pod
@@ -154,7 +160,7 @@ func TestSurplusOfAnything(t *testing.T) {
 		var stays []ended
 		all := allEnded(found, wanted)
 		for _, e := range all {
-			if !e.at().After(until) && !slices.Contains(ids(goes), ids([]ended{e})[0]) {
+			if !e.needed && !e.at().After(until) && !slices.Contains(ids(goes), ids([]ended{e})[0]) {
 				stays = append(stays, e)
 			}
 		}
@@ -165,14 +171,17 @@ func TestSurplusOfAnything(t *testing.T) {
 			if g.State != observed.Exited || g.at().After(until) {
 				t.Fatalf("%s goes, in state %v, ended at %v", g.ID, g.State, g.at())
 			}
+			if latest := g.pod.Latest(g.Name); wanted(g.pod.UID) && latest.ID == g.ID {
+				t.Fatalf("%v goes, the latest of its name of a pod that is wanted", ids([]ended{g}))
+			}
 			for _, s := range stays {
 				switch {
 				case g.wanted && !s.wanted:
 					t.Fatalf("%v goes, and %v stays, whose pod nobody wants", ids([]ended{g}), ids([]ended{s}))
 				case g.wanted == s.wanted && g.newer < s.newer:
 					t.Fatalf("%v goes, and %v stays, of which there are more", ids([]ended{g}), ids([]ended{s}))
-				case g.wanted == s.wanted && g.latest && !s.latest:
-					t.Fatalf("%v goes, the latest of its name, and %v stays, which isn't", ids([]ended{g}), ids([]ended{s}))
+				case g.wanted == s.wanted && g.newer == s.newer && g.at().After(s.at()):
+					t.Fatalf("%v goes, and %v stays, which is older", ids([]ended{g}), ids([]ended{s}))
 				}
 			}
 		}

@@ -11,11 +11,16 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// Apply has the desired pods and the cursor follow the event. It never waits.
-func (s *Store) Apply(e client.Event) {
+// Apply has the desired pods and the cursor follow the event. The ends are those of pods that it removes: with them on disk at the same
+// moment, no restart takes a pod that went and came back for the one that runs. Of one that is being ended already they say
+// no more than that it is removed, and perhaps an earlier deadline. It never waits.
+func (s *Store) Apply(e client.Event, ends ...End) {
 	failpoint.Reached(failpoint.BeforeApply)
 	defer failpoint.Reached(failpoint.AfterApply)
 	s.change(func() {
+		for _, end := range ends {
+			s.applyEnd(end)
+		}
 		for _, c := range e.Ops {
 			for _, pod := range c.Pods {
 				s.applyPod(c.Op, pod)
@@ -25,6 +30,18 @@ func (s *Store) Apply(e client.Event) {
 			s.held.cursor, s.applied = e.Cursor, true
 		}
 	})
+}
+
+func (s *Store) applyEnd(end End) {
+	if before, ok := s.held.ends[end.UID]; ok {
+		before.Removed = true
+		if end.Deadline.Before(before.Deadline) {
+			before.Deadline = end.Deadline
+		}
+		end = before
+	}
+	s.held.ends[end.UID] = end
+	s.mark(ends, end.UID)
 }
 
 func (s *Store) applyPod(op client.Op, pod client.Pod) {
@@ -69,11 +86,12 @@ func (s *Store) Forget(uid types.UID) {
 	})
 }
 
-// SetEnd keeps the termination, and returns when it is on disk; of several for one pod the last one counts. On an error it is kept in
-// memory, and written when that can be done. It needs Run.
+// SetEnd keeps the termination, and returns when it is on disk; of several for one pod the last one counts, but one that was removed stays
+// so until Forget. On an error it is kept in memory, and written when that can be done. It needs Run.
 func (s *Store) SetEnd(ctx context.Context, uid types.UID, end End) error {
 	end.UID = uid
 	s.change(func() {
+		end.Removed = end.Removed || s.held.ends[uid].Removed
 		s.held.ends[uid] = end
 		s.mark(ends, uid)
 	})

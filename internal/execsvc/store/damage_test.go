@@ -79,7 +79,7 @@ func opened(t *testing.T, what string, file []byte, want store.State) (aside boo
 		}
 		return false
 	}
-	if len(names) != 1 || names[0] != ".damaged-20260203T040506.000000007Z" {
+	if len(names) != 1 || names[0] != ".damaged-20260203T040506Z" {
 		t.Fatalf("%s: beside the store there are %v; want one file", what, names)
 	}
 	if kept, err := os.ReadFile(s.cfg.Path + names[0]); err != nil || !bytes.Equal(kept, file) {
@@ -198,7 +198,7 @@ func TestOtherFormat(t *testing.T) {
 	if state := s.state(t); state.Cursor != nil || len(state.Pods) > 0 {
 		t.Errorf("the store holds %+v; want nothing", state)
 	}
-	if names := s.beside(t); len(names) != 1 || !strings.HasPrefix(names[0], ".format-7-2026") {
+	if names := s.beside(t); len(names) != 1 || !strings.HasPrefix(names[0], ".version-7-2026") {
 		t.Errorf("beside the store there are %v; want the one of format 7", names)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/execsvc/store/boltfile"
+	"github.com/podstream/podstream/internal/boltfile"
 )
 
 // format is the number of the layout that doc.go describes.
@@ -25,13 +25,6 @@ const (
 func (t table) bucket() []byte { return []byte([tables]string{"pods", "statuses", "ends"}[t]) }
 
 const headKey = "head"
-
-// formatError says that the store has another layout than this version's.
-type formatError struct{ found int }
-
-func (e *formatError) Error() string {
-	return fmt.Sprintf("the store has format %d; this version reads and writes format %d", e.found, format)
-}
 
 // place is where a record stands.
 type place struct {
@@ -78,7 +71,7 @@ func openLedger(tx *bbolt.Tx) (*ledger, error) {
 		return nil, err
 	}
 	if l.Format != format {
-		return nil, &formatError{found: l.Format}
+		return nil, &boltfile.FormatError{Found: l.Format, Known: format}
 	}
 	for t := range tables {
 		if l.buckets[t] = tx.Bucket(t.bucket()); l.buckets[t] == nil {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/boltfile"
 	"github.com/podstream/podstream/internal/execsvc/status"
-	"github.com/podstream/podstream/internal/execsvc/store/boltfile"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 

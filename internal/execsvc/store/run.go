@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/podstream/podstream/internal/execsvc/store/boltfile"
+	"github.com/podstream/podstream/internal/boltfile"
 	"github.com/podstream/podstream/internal/failpoint"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -161,36 +161,30 @@ func (s *Store) write(b batch) error {
 
 // replace makes a new file that holds the edits and nothing else.
 func (s *Store) replace(cursor []byte, edits []edit) error {
-	if s.damaged != nil {
-		if err := s.setAside(); err != nil {
-			return err
-		}
-		s.damaged = nil
-	}
-	file, err := boltfile.Create(s.cfg.Path, func(tx *bbolt.Tx) error {
+	file, err := boltfile.Create(s.cfg.Path, boltfile.Options{}, func(tx *bbolt.Tx) error {
 		l, err := newLedger(tx)
 		if err != nil {
 			return err
 		}
 		return l.apply(cursor, edits)
-	})
-	if err != nil {
+	}, s.makeRoom)
+	if file == nil {
 		return err
 	}
 	if s.file != nil {
-		// It has no name any more.
+		// It has no name any more, or another one.
 		_ = s.file.Close()
 	}
-	s.file = file
-	return nil
+	s.file, s.damaged = file, nil
+	return err
 }
 
-func (s *Store) setAside() error {
-	why := "damaged"
-	if other := (*formatError)(nil); errors.As(s.damaged, &other) {
-		why = fmt.Sprintf("format-%d", other.found)
+// makeRoom sets a damaged file aside before a new one takes its place.
+func (s *Store) makeRoom() error {
+	if s.damaged == nil {
+		return nil
 	}
-	aside, err := boltfile.SetAside(s.cfg.Path, why, s.cfg.Clock.Now())
+	aside, err := boltfile.SetAside(s.cfg.Path, s.damaged, s.cfg.Clock.Now())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -199,5 +193,8 @@ func (s *Store) setAside() error {
 	}
 	s.cfg.Logger.Error("the store can't be used and was set aside; a new one takes its place, with what podexecd knows now",
 		"store", s.cfg.Path, "set_aside", aside, "reason", s.damaged)
+	if err := boltfile.PruneAside(s.cfg.Path); err != nil {
+		s.cfg.Logger.Warn("stores that were set aside long ago can't be removed", "store", s.cfg.Path, "error", err)
+	}
 	return nil
 }

@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/boltfile"
 	"github.com/podstream/podstream/internal/execsvc/status"
-	"github.com/podstream/podstream/internal/execsvc/store/boltfile"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -77,8 +76,8 @@ type Store struct {
 	cfg  Config
 	wake chan struct{}
 
-	// file is nil while there is none that can be written; damaged is why what stands in its place has to be set aside. Only Run's
-	// goroutine uses them.
+	// file is nil while there is none. One that can't be written or is damaged is held until a new one takes its place; damaged is why it
+	// has to be set aside then. Only Run's goroutine uses them.
 	file    *boltfile.File
 	damaged error
 
@@ -127,34 +126,35 @@ func Open(cfg Config) (*Store, State, error) {
 }
 
 func (s *Store) load() error {
-	file, err := s.read(false)
-	readOnly := errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission)
+	err := s.read(boltfile.Options{})
+	readOnly := errors.Is(err, boltfile.ErrUnwritable)
 	if readOnly {
-		file, err = s.read(true)
+		err = s.read(boltfile.Options{ReadOnly: true})
 	}
-	switch other := (*formatError)(nil); {
-	case err == nil && readOnly:
-		s.whole = true
-		_ = file.Close()
+	switch {
 	case err == nil:
-		s.file = file
+		s.whole = readOnly
 	case errors.Is(err, fs.ErrNotExist):
 		s.whole = true
-	case errors.Is(err, boltfile.ErrDamaged), errors.As(err, &other):
+	case boltfile.Unusable(err):
 		s.whole, s.damaged = true, err
 	default:
+		if s.file != nil {
+			_ = s.file.Close()
+		}
 		return err
 	}
 	return nil
 }
 
-// read opens the file and takes over what it holds, if all of that is good.
-func (s *Store) read(readOnly bool) (*boltfile.File, error) {
-	file, err := boltfile.Open(s.cfg.Path, readOnly)
-	if err != nil {
-		return nil, err
+// read opens the file and takes over what it holds, if all of that is good. If it isn't, the file stays open all the same, so that nobody
+// else takes hold of it before a new one is in its place.
+func (s *Store) read(opts boltfile.Options) error {
+	var err error
+	if s.file, err = boltfile.Open(s.cfg.Path, opts); err != nil {
+		return err
 	}
-	err = file.View(func(tx *bbolt.Tx) error {
+	return s.file.View(func(tx *bbolt.Tx) error {
 		l, err := openLedger(tx)
 		if err != nil {
 			return err
@@ -166,9 +166,4 @@ func (s *Store) read(readOnly bool) (*boltfile.File, error) {
 		s.held = h
 		return nil
 	})
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
 }

@@ -69,6 +69,38 @@ func TestRemembers(t *testing.T) {
 	}
 }
 
+// TestRemovalBringsTheEnd: that a pod is removed and how it ends are one; of a termination that is under way only that is new, and a
+// deadline that is earlier. Nobody takes it back.
+func TestRemovalBringsTheEnd(t *testing.T) {
+	s := newSetting(t)
+	st, _, stop := s.open(t)
+	now := time.UnixMilli(1000)
+	failed := &status.Failure{Reason: "Evicted"}
+	pods := []client.Pod{newPod("idle", "file", 1), newPod("ending", "file", 1), newPod("sooner", "file", 1)}
+	st.Apply(event(1, change(client.Add, pods...)))
+	for _, uid := range []types.UID{"ending", "sooner"} {
+		if err := st.SetEnd(t.Context(), uid, store.End{Grace: 9, Deadline: now, Failure: failed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.Apply(event(2, change(client.Remove, reference(pods[0]), reference(pods[1]), reference(pods[2]))),
+		store.End{UID: "idle", Grace: 30, Deadline: now.Add(time.Minute), Removed: true},
+		store.End{UID: "ending", Grace: 30, Deadline: now.Add(time.Minute), Removed: true},
+		store.End{UID: "sooner", Grace: 1, Deadline: now.Add(-time.Second), Removed: true})
+	if err := st.SetEnd(t.Context(), "ending", store.End{Grace: 8, Deadline: now, Failure: failed}); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	want := store.State{Cursor: cursor(2), Statuses: map[types.UID]store.Status{}, Ends: map[types.UID]store.End{
+		"idle":   {UID: "idle", Grace: 30, Deadline: now.Add(time.Minute), Removed: true},
+		"ending": {UID: "ending", Grace: 8, Deadline: now, Removed: true, Failure: failed},
+		"sooner": {UID: "sooner", Grace: 9, Deadline: now.Add(-time.Second), Removed: true, Failure: failed},
+	}}
+	if diff := diff(want, s.state(t)); diff != "" {
+		t.Errorf("after a restart (-want +got):\n%s", diff)
+	}
+}
+
 // TestSourceChange: a UID that passes from one source to another is there afterwards, in whatever order that is told.
 func TestSourceChange(t *testing.T) {
 	from, to := newPod("a", "file", 1), newPod("a", "api", 1)

@@ -7,7 +7,7 @@
 //
 // # On disk
 //
-// The state is one bbolt file, readable by its owner only, since pods hold environment variables. Its buckets are
+// The state is one bbolt file (package boltfile), readable by its owner only, since pods hold environment variables. Its buckets are
 //
 //	head        "format": the number of this layout, in decimal
 //	            "head":   instance id, last revision, horizon, and what the records below add up to
@@ -30,12 +30,8 @@
 //
 // # Damage
 //
-// bbolt trusts its file: it maps it, follows the page numbers that it finds there, and faults or recurses without end if they
-// are wrong. So all pages are walked first, with plain reads and every bound checked, and only then is the file mapped; its own
-// Tx.Check isn't used for that, as it works in a goroutine of its own, where a fault ends the process. Each record's checksum is
-// verified as it is loaded. Whatever is wrong, even with one pod, makes the store damaged as a whole: a state that is nearly
-// right would break promises silently. It is set aside under another name, with one line in the log, and a new one begins.
-//
-// Damage that comes to light later, in a Commit, is an error there: faults and panics of bbolt don't leave the package. The
-// mapping of such a file isn't released, as bbolt may have stopped anywhere.
+// Package boltfile checks all pages of the file before bbolt may trust them; each record's checksum is verified as it is loaded. Whatever
+// is wrong, even with one pod, makes the store damaged as a whole: a state that is nearly right would break promises silently. It is set
+// aside under another name, with one line in the log, and a new one begins. Damage that comes to light later, in a Commit, is an error
+// there.
 package store

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/podstream/podstream/internal/boltfile"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
@@ -28,13 +29,6 @@ type head struct {
 	number, horizon uint64
 	// records is how many there are; tombstones are among them. sum is that of their checksums.
 	records, tombstones, sum uint64
-}
-
-// formatError says that the store has another layout than this version's.
-type formatError struct{ found int }
-
-func (e *formatError) Error() string {
-	return fmt.Sprintf("the store has format %d; this version reads and writes format %d", e.found, format)
 }
 
 // ledger is the store within one transaction.
@@ -74,7 +68,7 @@ func openLedger(tx *bbolt.Tx) (*ledger, error) {
 		return nil, fmt.Errorf("%w: its format is no number: %w", ErrDamaged, err)
 	}
 	if found != format {
-		return nil, &formatError{found: found}
+		return nil, &boltfile.FormatError{Found: found, Known: format}
 	}
 	payload, _, err := unseal(headKey, l.top.Get(headKey))
 	if err != nil {

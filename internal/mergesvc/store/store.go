@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/podstream/podstream/internal/boltfile"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
@@ -17,12 +17,12 @@ import (
 var (
 	// ErrUnwritable is wrapped by errors of Open, Commit and Replace if the disk is full, fails or may not be written to. What was
 	// committed before is still there.
-	ErrUnwritable = errors.New("the store can't be written")
+	ErrUnwritable = boltfile.ErrUnwritable
 	// ErrDamaged is wrapped by errors of Commit if the file is found to be damaged after it was opened. All further commits fail
 	// with it, until Replace begins a new file.
-	ErrDamaged = errors.New("the store is damaged")
+	ErrDamaged = boltfile.ErrDamaged
 	// ErrLocked is wrapped by errors of Open if another process has the store open.
-	ErrLocked = errors.New("the store is in use by another process")
+	ErrLocked = boltfile.ErrLocked
 	// ErrClosed is returned by Commit and Replace after Close.
 	ErrClosed = errors.New("the store is closed")
 )
@@ -60,11 +60,9 @@ type Contents struct {
 type Store struct {
 	cfg Config
 
-	mu sync.Mutex
-	db *bbolt.DB
-	// file is db's. To close it is all that can be done with a db that panicked: it may hold its own locks.
-	file *os.File
-	// broken is why db can't be used any more. Nil while it can.
+	mu   sync.Mutex
+	file *boltfile.File
+	// broken is why the file can't be used any more. Nil while it can.
 	broken error
 }
 

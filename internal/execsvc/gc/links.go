@@ -12,8 +12,8 @@ import (
 // minLinkAge is the age before which a link stays though it leads nowhere: its container may be about to start.
 const minLinkAge = time.Minute
 
-// collectLogs removes directories first: the links that led there go with them.
-func (c *Collector) collectLogs(ctx context.Context, p picture, settled bool) error {
+// removeLinks removes links to logs that aren't there and won't come.
+func (c *Collector) removeLinks(ctx context.Context, p picture) error {
 	logs, err := os.OpenRoot(c.cfg.LogsDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		// A disk that isn't mounted yet, perhaps: that is no word on the links.
@@ -23,38 +23,6 @@ func (c *Collector) collectLogs(ctx context.Context, p picture, settled bool) er
 		return err
 	}
 	defer func() { _ = logs.Close() }()
-	var errs []error
-	if settled {
-		errs = append(errs, c.removeOrphans(ctx, logs, p))
-	}
-	return errors.Join(append(errs, c.removeLinks(ctx, logs, p))...)
-}
-
-// removeOrphans removes the logs of pods that are gone.
-func (c *Collector) removeOrphans(ctx context.Context, logs *os.Root, p picture) error {
-	entries, err := fs.ReadDir(logs.FS(), ".")
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, e := range entries {
-		if ctx.Err() != nil {
-			break
-		}
-		if !e.IsDir() || !p.orphan(e.Name()) {
-			continue
-		}
-		if err := logs.RemoveAll(e.Name()); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		c.log.Info("removed the logs of a pod that is gone", "directory", filepath.Join(c.cfg.LogsDir, e.Name()))
-	}
-	return errors.Join(errs...)
-}
-
-// removeLinks removes links to logs that aren't there.
-func (c *Collector) removeLinks(ctx context.Context, logs *os.Root, p picture) error {
 	links, err := os.OpenRoot(c.linksDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -84,7 +52,11 @@ func (c *Collector) removeLinks(ctx context.Context, logs *os.Root, p picture) e
 	return errors.Join(errs...)
 }
 
-// leadsNowhere tells whether the link is to a log that isn't there and won't come. A link or a log that can't be looked at is there.
+// leadsNowhere tells whether the link is to a log that isn't there and won't come. What can't be looked at is there.
+//
+// A log that is missing is gone if its pod is this agent's, as the picture tells who may still write, or if the pod's directory is gone as
+// well, whoever's it was: nobody writes there any more. Where the directory is there and the pod is none of those that were found, the link
+// may be that of another agent, which has moved the log away for a moment to rotate it.
 func (c *Collector) leadsNowhere(logs, links *os.Root, link string, p picture) bool {
 	info, err := links.Lstat(link)
 	if err != nil || c.cfg.Clock.Since(info.ModTime()) < minLinkAge {
@@ -94,10 +66,16 @@ func (c *Collector) leadsNowhere(logs, links *os.Root, link string, p picture) b
 	if err != nil {
 		return false
 	}
-	log, ok := p.log(link, target)
+	dir, log, ok := p.log(link, target)
 	if !ok {
 		return false
 	}
-	_, err = logs.Stat(log)
+	if _, err := logs.Stat(log); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if p.found[dir] {
+		return true
+	}
+	_, err = logs.Lstat(dir)
 	return errors.Is(err, fs.ErrNotExist)
 }

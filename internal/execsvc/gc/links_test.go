@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
@@ -81,60 +80,42 @@ func (n node) want(t *testing.T, paths ...string) {
 }
 
 // collect is a round after so much time.
-func (n node) collect(t *testing.T, after time.Duration, found []*observed.Pod, known func(types.UID) bool, settled bool) {
+func (n node) collect(t *testing.T, after time.Duration, found ...*observed.Pod) {
 	t.Helper()
 	c := New(Config{Runtime: &removals{}, LogsDir: n.logs + "/", MaxDead: -1, Clock: clocktesting.NewFakePassiveClock(time.Now().Add(after))})
-	if err := c.Collect(t.Context(), found, known, settled); err != nil {
+	if err := c.Collect(t.Context(), found, none, true); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestPodOf(t *testing.T) {
-	for dir, want := range map[string]types.UID{
-		"default_web-node1_0f1e":             "0f1e",
-		"kube-system_a.b_8f0c-1d_x":          "8f0c-1d_x",
-		"default_web_":                       "",
-		"default_web_..":                     "",
-		"default_web":                        "",
-		"default__0f1e":                      "",
-		"_web_0f1e":                          "",
-		"My_own_files":                       "",
-		"lost+found":                         "",
-		"default_web-node1_0f1e\x00":         "",
-		"default.with.dots_web-node1_0f1e":   "",
-		"default_web-node1_a" + "/../../etc": "",
+func TestOfPod(t *testing.T) {
+	for dir, want := range map[string]bool{
+		"default_web-node1_0f1e":             true,
+		"kube-system_a.b_8f0c-1d_x":          true,
+		"default_web_":                       false,
+		"default_web_..":                     false,
+		"default_web":                        false,
+		"default__0f1e":                      false,
+		"_web_0f1e":                          false,
+		"My_own_files":                       false,
+		"lost+found":                         false,
+		"default_web-node1_0f1e\x00":         false,
+		"default.with.dots_web-node1_0f1e":   false,
+		"default_web-node1_a" + "/../../etc": false,
 	} {
-		got, ok := podOf(dir)
-		if ok != (want != "") || ok && got != want {
-			t.Errorf("the pod of %q is %q, %v; want %q", dir, got, ok, want)
+		if got := ofPod(dir); got != want {
+			t.Errorf("that %q is of a pod is %v; want %v", dir, got, want)
 		}
 	}
 }
 
-func TestOrphanDirectories(t *testing.T) {
+// Logs go with their pods, which this agent's workers see to; those of pods that it doesn't know may be another agent's.
+func TestLogsStay(t *testing.T) {
 	n := newNode(t)
-	outside := t.TempDir()
-	write(t, filepath.Join(outside, "precious"))
-	dirs := []string{"default_known_u1", "default_found_u2", "default_gone_u3", "lost+found"}
-	for _, dir := range dirs {
-		n.logDir(t, dir)
-	}
-	// Neither what looks like a directory nor what stands in one leads out.
-	n.link(t, outside, "pods/default_link_u4")
-	n.link(t, outside, "pods/default_gone_u3/out")
-	n.link(t, filepath.Join(outside, "precious"), "pods/default_gone_u3/c/1.log")
-	write(t, filepath.Join(n.logs, "default_file_u5"))
-	found := []*observed.Pod{pod("u2")}
-	known := func(uid types.UID) bool { return uid == "u1" }
-
-	rest := []string{"pods/default_known_u1", "pods/default_found_u2", "pods/lost+found", "pods/default_link_u4", "pods/default_file_u5"}
-	n.collect(t, 0, found, known, false)
-	n.want(t, append([]string{"pods/default_gone_u3"}, rest...)...)
-	n.collect(t, 0, found, known, true)
-	n.want(t, rest...)
-	if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
-		t.Errorf("a link was followed: %v", err)
-	}
+	n.logDir(t, "default_found_u1")
+	n.logDir(t, "default_unknown_u2")
+	n.collect(t, time.Hour, pod("u1"))
+	n.want(t, "pods/default_found_u1", "pods/default_unknown_u2")
 }
 
 func TestLinks(t *testing.T) {
@@ -144,15 +125,21 @@ func TestLinks(t *testing.T) {
 	linkOf := func(c observed.Container) string {
 		return "containers/" + criconfig.LogLinkName("default", "runs", c.Name, c.ID)
 	}
+	way := pod("u8")
+	way.Name = "way"
 	for name, tc := range map[string]struct {
 		link, target string
 		stays        bool
 	}{
 		"its log is there":                           {linkOf(dead), "pods/default_runs_u1/c/0.log", true},
 		"its log is gone":                            {linkOf(dead), "pods/default_runs_u1/c/7.log", false},
+		"its container is gone, with its log":        {"containers/x.log", "pods/default_runs_u1/c/7.log", false},
 		"its log is being rotated":                   {linkOf(running), "pods/default_runs_u1/c/1.log", true},
 		"its pod is gone":                            {"containers/x.log", "pods/default_gone_u9/c/0.log", false},
-		"its pod is known and wasn't found":          {"containers/x.log", "pods/default_known_u2/c/0.log", true},
+		"another agent's":                            {"containers/x.log", "pods/default_another_u2/c/0.log", true},
+		"another agent's, which rotates the log":     {"containers/x.log", "pods/default_another_u2/c/7.log", true},
+		"of a pod that has a UID of ours only":       {"containers/x.log", "pods/default_another_u1/c/7.log", true},
+		"to a pod's directory that can't be told":    {"containers/x.log", "pods/default_cycle_u3/c/0.log", true},
 		"a pod's directory":                          {"containers/x.log", "pods/default_gone_u9", true},
 		"not to a pod's log":                         {"containers/x.log", "pods/other/c/0.log", true},
 		"somebody else's":                            {"containers/x.log", "elsewhere/0.log", true},
@@ -162,11 +149,17 @@ func TestLinks(t *testing.T) {
 		"by way of a link out of the logs":           {"containers/x.log", "pods/default_way_u8/out/9.log", true},
 		"to a link out of the logs that leads on":    {"containers/x.log", "pods/default_way_u8/out", true},
 		"to a link within the logs that is dangling": {"containers/x.log", "pods/default_way_u8/dangling", false},
+		"by way of a directory that is a link":       {"containers/x.log", "pods/default_lost_u4/c/0.log", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			n.logDir(t, "default_runs_u1")
-			n.logDir(t, "default_way_u8")
+			left := []string{"pods/default_another_u1", "pods/default_another_u2", "pods/default_runs_u1", "pods/default_way_u8"}
+			for _, dir := range left {
+				n.logDir(t, filepath.Base(dir))
+			}
+			n.link(t, "pods/default_cycle_u3", "pods/default_cycle_u3")
+			n.link(t, "nothing", "pods/default_lost_u4")
+			left = append(left, "pods/default_cycle_u3", "pods/default_lost_u4")
 			for link, target := range map[string]string{"in": "c", "out": n.root, "dangling": "nothing"} {
 				if err := os.Symlink(target, filepath.Join(n.logs, "default_way_u8", link)); err != nil {
 					t.Fatal(err)
@@ -180,8 +173,7 @@ func TestLinks(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			n.collect(t, time.Hour, []*observed.Pod{runs}, func(uid types.UID) bool { return uid == "u2" }, false)
-			left := []string{"pods/default_runs_u1", "pods/default_way_u8"}
+			n.collect(t, time.Hour, runs, way)
 			if tc.stays {
 				left = append(left, tc.link)
 			}
@@ -197,7 +189,7 @@ func TestRelativeLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n.collect(t, time.Hour, nil, none, true)
+	n.collect(t, time.Hour)
 	n.want(t, "containers/b.log")
 }
 
@@ -207,20 +199,18 @@ func TestYoungLinkStays(t *testing.T) {
 	n.link(t, "pods/default_new_u1/c/0.log", "containers/x.log")
 	// The clock may have been set back, too.
 	for _, after := range []time.Duration{-time.Hour, 0, minLinkAge - 10*time.Second} {
-		n.collect(t, after, nil, none, true)
+		n.collect(t, after)
 		n.want(t, "containers/x.log")
 	}
-	n.collect(t, minLinkAge, nil, none, true)
+	n.collect(t, minLinkAge)
 	n.want(t)
 }
 
-// Links go in the round in which the logs go that they led to.
-func TestLinksGoWithTheirLogs(t *testing.T) {
+// What isn't a link isn't looked at.
+func TestFilesStay(t *testing.T) {
 	n := newNode(t)
-	n.logDir(t, "default_gone_u1")
-	n.link(t, "pods/default_gone_u1/c/0.log", "containers/x.log")
 	write(t, filepath.Join(n.links, "file.log"))
-	n.collect(t, time.Hour, nil, none, true)
+	n.collect(t, time.Hour)
 	n.want(t, "containers/file.log")
 }
 
@@ -231,12 +221,11 @@ func TestLogsElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.link(t, disk, "pods")
-	n.logDir(t, "default_gone_u1")
-	n.logDir(t, "default_known_u2")
+	n.logDir(t, "default_there_u2")
 	n.link(t, "pods/default_gone_u1/c/0.log", "containers/x.log")
-	n.link(t, "pods/default_known_u2/c/0.log", "containers/y.log")
-	n.collect(t, time.Hour, nil, func(uid types.UID) bool { return uid == "u2" }, true)
-	n.want(t, "pods/default_known_u2", "containers/y.log")
+	n.link(t, "pods/default_there_u2/c/0.log", "containers/y.log")
+	n.collect(t, time.Hour)
+	n.want(t, "pods/default_there_u2", "containers/y.log")
 }
 
 func TestWithoutDirectories(t *testing.T) {
@@ -245,7 +234,7 @@ func TestWithoutDirectories(t *testing.T) {
 	if err := os.Remove(n.logs); err != nil {
 		t.Fatal(err)
 	}
-	n.collect(t, time.Hour, nil, none, true)
+	n.collect(t, time.Hour)
 	// The logs' disk may not be mounted yet.
 	n.want(t, "containers/x.log")
 
@@ -253,9 +242,9 @@ func TestWithoutDirectories(t *testing.T) {
 	if err := os.Remove(m.links); err != nil {
 		t.Fatal(err)
 	}
-	m.logDir(t, "default_gone_u1")
-	m.collect(t, time.Hour, nil, none, true)
-	m.want(t)
+	m.logDir(t, "default_there_u1")
+	m.collect(t, time.Hour)
+	m.want(t, "pods/default_there_u1")
 }
 
 // A directory of logs that isn't one is told, by its path.
@@ -269,10 +258,9 @@ func TestUnreadableLogs(t *testing.T) {
 	}
 }
 
-// A round that is broken off removes no more logs.
+// A round that is broken off removes no more links.
 func TestBrokenOff(t *testing.T) {
 	n := newNode(t)
-	n.logDir(t, "default_gone_u1")
 	n.link(t, "pods/default_gone_u2/c/0.log", "containers/x.log")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -280,5 +268,5 @@ func TestBrokenOff(t *testing.T) {
 	if err := c.Collect(ctx, nil, none, true); err != nil {
 		t.Error(err)
 	}
-	n.want(t, "pods/default_gone_u1", "containers/x.log")
+	n.want(t, "containers/x.log")
 }

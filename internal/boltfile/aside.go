@@ -1,0 +1,68 @@
+package boltfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// keptAside is how many files that were set aside are kept.
+const keptAside = 5
+
+// asideName matches what SetAside appends to the path: why, when, and which one of that second.
+var asideName = regexp.MustCompile(`^\.(?:damaged|version-[0-9]+)-([0-9]{8}T[0-9]{6}Z)(?:-([0-9]+))?$`)
+
+// SetAside renames what is at path and returns its new name, which tells of the time and, if the reason is a FormatError, of the format.
+// It overwrites nothing.
+func SetAside(path string, reason error, now time.Time) (string, error) {
+	why := "damaged"
+	if other := (*FormatError)(nil); errors.As(reason, &other) {
+		why = fmt.Sprintf("version-%d", other.Found)
+	}
+	base := fmt.Sprintf("%s.%s-%s", path, why, now.UTC().Format("20060102T150405Z"))
+	aside := base
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
+			break
+		} else if err != nil {
+			return "", refused(fmt.Errorf("set aside: %w", err))
+		}
+		aside = fmt.Sprintf("%s-%d", base, n)
+	}
+	if err := os.Rename(path, aside); err != nil {
+		return "", refused(fmt.Errorf("set aside: %w", err))
+	}
+	return aside, nil
+}
+
+// PruneAside removes the oldest of the files that were set aside, but for the last few. It never removes what is in a directory.
+func PruneAside(path string) error {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	type aside struct{ name, when, which string }
+	var found []aside
+	for _, e := range entries {
+		suffix, ok := strings.CutPrefix(e.Name(), filepath.Base(path))
+		if m := asideName.FindStringSubmatch(suffix); ok && m != nil {
+			found = append(found, aside{name: e.Name(), when: m[1], which: m[2]})
+		}
+	}
+	// A number with more digits is the larger one.
+	slices.SortFunc(found, func(a, b aside) int {
+		return cmp.Or(strings.Compare(a.when, b.when), cmp.Compare(len(a.which), len(b.which)), strings.Compare(a.which, b.which))
+	})
+	var errs []error
+	for _, a := range found[:max(0, len(found)-keptAside)] {
+		errs = append(errs, os.Remove(filepath.Join(filepath.Dir(path), a.name)))
+	}
+	return errors.Join(errs...)
+}
