@@ -50,7 +50,7 @@ root has. The end of a static pod's name, which is the node's, may be left out.`
 	o.pod.addNamespaceFlag(cmd)
 	flags.StringVarP(&o.container, "container", "c", "", "the `name` of the container; needed if the pod has several and names none")
 	flags.BoolVarP(&o.stdin, "stdin", "i", false, "pass standard input on to the command")
-	flags.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal")
+	flags.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal, if standard input is one")
 	return cmd
 }
 
@@ -67,15 +67,19 @@ func (t *tool) runExec(ctx context.Context, o execOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	start := &podexecv1.ExecStart{Ref: ref, Container: o.container, Command: o.command, Stdin: o.stdin, Tty: o.tty}
+	start := &podexecv1.ExecStart{Ref: ref, Container: o.container, Command: o.command, Stdin: o.stdin}
 	var own *terminal
 	if o.tty {
 		if own = terminalOf(t.Stdin); own == nil {
-			t.note("standard input isn't a terminal: the command gets one of a size that nobody chose")
+			// A terminal doesn't tell the command that a file or a pipe has ended: it would wait for more.
+			t.note("standard input isn't a terminal: the command doesn't get one either")
 		}
-		start.Size = own.size()
+		start.Tty, start.Size = own != nil, own.size()
 	}
-	if o.stdin {
+	if o.stdin && own != nil {
+		var release func()
+		ctx, release = untilHangup(ctx)
+		defer release()
 		restore, err := own.raw()
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -182,15 +183,75 @@ func TestExecTerminal(t *testing.T) {
 	_ = user.Close()
 }
 
+// As with kubectl, a script's standard input gets no terminal: one would never tell the command that the input has ended.
 func TestExecTerminalWithoutOne(t *testing.T) {
-	n := newNode(t)
-	code := n.runExec(t.Context(), strings.NewReader(""), func(start *podexecv1.ExecStart, stream execStream) error {
-		if !start.GetTty() || start.GetSize() != nil {
-			t.Errorf("asked for %v", start)
+	for _, flags := range []string{"-t", "-it"} {
+		n := newNode(t)
+		code := n.runExec(t.Context(), strings.NewReader(""), func(start *podexecv1.ExecStart, stream execStream) error {
+			if start.GetTty() || start.GetSize() != nil {
+				t.Errorf("%s asked for %v", flags, start)
+			}
+			return stream.Send(exitWith(0))
+		}, flags, "web", "--", "sh")
+		if code != exitOK || !strings.Contains(n.stderr.String(), "standard input isn't a terminal") {
+			t.Errorf("%s: exit code %d, stderr %q", flags, code, n.stderr)
 		}
-		return stream.Send(exitWith(0))
-	}, "-t", "web", "--", "sh")
-	if code != exitOK || !strings.Contains(n.stderr.String(), "standard input isn't a terminal") {
-		t.Errorf("exit code %d, stderr %q", code, n.stderr)
+	}
+}
+
+// What would end podctl at once leaves the terminal as it was, too.
+func TestExecTerminalAtAnAbruptEnd(t *testing.T) {
+	for name, end := range map[string]func(*os.Process, execStream) error{
+		"SIGHUP":  func(p *os.Process, _ execStream) error { return p.Signal(syscall.SIGHUP) },
+		"SIGQUIT": func(p *os.Process, _ execStream) error { return p.Signal(syscall.SIGQUIT) },
+		"SIGTERM": func(p *os.Process, _ execStream) error { return p.Signal(syscall.SIGTERM) },
+		"nobody reads what it prints": func(_ *os.Process, stream execStream) error {
+			return stream.Send(stdoutOf("text"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			_, program := pseudoterminal(t)
+			before, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader, writer, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = reader.Close()
+			podctl := exec.CommandContext(t.Context(), os.Args[0], "--podexec-endpoint=unix://"+n.socket("podexecd"), "exec", "-it", "web", "--", "sh")
+			podctl.Env = append(os.Environ(), asProgram+"=1")
+			podctl.Stdin, podctl.Stdout, podctl.Stderr = program, writer, n.stderr
+			started := make(chan struct{})
+			n.busy(&busyPodexecd{
+				pods: []*podexecv1.ObservedPod{runningPod(t, "default", "web")},
+				exec: func(_ *podexecv1.ExecStart, stream execStream) error {
+					<-started
+					if now, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS); err != nil || cmp.Equal(before, now) {
+						t.Errorf("the terminal isn't raw; error %v", err)
+					}
+					if err := end(podctl.Process, stream); err != nil {
+						return err
+					}
+					<-stream.Context().Done()
+					return nil
+				},
+			})
+			if err := podctl.Start(); err != nil {
+				t.Fatal(err)
+			}
+			close(started)
+			err = podctl.Wait()
+			_ = writer.Close()
+			after, termErr := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
+			if termErr != nil {
+				t.Fatal(termErr)
+			}
+			if diff := cmp.Diff(before, after); podctl.ProcessState.ExitCode() != exitFailed || diff != "" {
+				t.Errorf("%v, stderr %q, the terminal afterwards (-before +after):\n%s", err, n.stderr, diff)
+			}
+		})
 	}
 }

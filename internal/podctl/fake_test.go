@@ -21,13 +21,24 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/daemon/process"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asProgram is set in the environment of the processes that tests start: these are podctl.
+const asProgram = "PODSTREAM_PODCTL"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		process.Main(func(ctx context.Context) int {
+			return Run(ctx, Config{Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr})
+		})
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // noon is when all tests take place.
 var noon = time.Date(2026, 3, 1, 12, 0, 1, 0, time.UTC)

@@ -111,6 +111,8 @@ func (t *tool) runLogs(ctx context.Context, o logsOptions, request *podexecv1.Re
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case err != nil && o.follow && ctx.Err() != nil:
+			return nil //nolint:nilerr // The user has ended it: that is no failure.
 		case err != nil:
 			return conn.explain(err)
 		}

@@ -1,6 +1,7 @@
 package podctl
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -36,6 +37,17 @@ func (t *terminal) raw() (restore func(), err error) {
 		return nil, fmt.Errorf("have the terminal pass keys on: %w", err)
 	}
 	return func() { _ = term.Restore(t.fd, before) }, nil
+}
+
+// untilHangup has what would end podctl at once, and leave the terminal raw, end ctx; or a write fail, where nobody reads what is printed.
+func untilHangup(ctx context.Context) (hangup context.Context, release func()) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
+	pipes := make(chan os.Signal, 1) // Nobody reads of it: as long as it is there, the signal does nothing else.
+	signal.Notify(pipes, syscall.SIGPIPE)
+	return ctx, func() {
+		signal.Stop(pipes)
+		stop()
+	}
 }
 
 // size is nil if it can't be told.

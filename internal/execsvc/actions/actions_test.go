@@ -184,6 +184,9 @@ func TestActionsOnSandboxes(t *testing.T) {
 			want: "kill pod, sandbox s1, start a1 in s1, start b1 in s1"},
 		{name: "sandbox dead, container runs on", policy: never, has: "s0! a0@s0 b0@s0", want: "kill pod"},
 
+		{name: "sandbox dead, one may have run", policy: onFailure, has: "s0! a0?@s0 b0=0@s0", want: "kill pod, kill a0, sandbox s1, start a1 in s1"},
+		{name: "sandbox dead, one may have run", policy: never, has: "s0! a0?@s0 b0=0@s0", want: "kill pod"},
+
 		{name: "two ready", policy: always, has: "s0 s1 a0@s0 b0@s1", want: "kill pod, sandbox s2, start a1 in s2, start b1 in s2"},
 		{name: "two ready", policy: never, has: "s0 s1 a0@s0 b0@s1", want: "kill pod"},
 		{name: "the older one ready", policy: always, has: "s0 s1! a0@s0 b0@s0", want: "kill pod, sandbox s2, start a1 in s2, start b1 in s2"},

@@ -42,7 +42,12 @@ func (p *planner) firstContainers() {
 	var start []Start
 	for i := range p.Pod.Spec.Containers {
 		c := &p.Pod.Spec.Containers[i]
-		if last := p.Has.Latest(c.Name); Restarts(p.Pod, c, last) {
+		last := p.Has.Latest(c.Name)
+		if last != nil && last.State == observed.Unknown && policyOf(p.Pod, c) == v1.RestartPolicyNever {
+			// It may have run: nothing runs twice for the sake of a sandbox.
+			continue
+		}
+		if Restarts(p.Pod, c, last) {
 			start = append(start, Start{Container: c, Last: last})
 		}
 	}

@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 func (c *checker) podSpec(spec *v1.PodSpec) {
@@ -68,7 +70,7 @@ var safeSysctls = map[string]bool{
 
 // sysctlForbidden is why a pod mustn't set the sysctl, or empty. Both spellings of names, with dots and with slashes, are known.
 func sysctlForbidden(spec *v1.PodSpec, name string) string {
-	name = strings.ReplaceAll(name, "/", ".")
+	name = criconfig.SysctlName(name)
 	switch {
 	case !safeSysctls[name]:
 		return "isn't among the safe sysctls"

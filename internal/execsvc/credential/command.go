@@ -42,7 +42,7 @@ func (c command) run(ctx context.Context, repository string) (*pluginv1.Credenti
 	cmd := exec.CommandContext(limited, c.path, c.args...)
 	stdout, stderr := &head{limit: maxAnswer + 1}, &head{limit: maxComplaint}
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.env, bytes.NewReader(append(request, '\n')), stdout, stderr
-	// What the plugin started ends with it, and doesn't keep its pipes open.
+	// If it is broken off, so is what it started. What outlives it otherwise keeps its pipes open for WaitDelay only.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

@@ -22,7 +22,8 @@ type ContainerInput struct {
 	ImageUser *ImageUser
 	// Mounts are the container's volumes.
 	Mounts []Mount
-	// TargetID is the id of the container whose processes this one is to see. Empty: those of the pod's own choice.
+	// TargetID is the id of the container whose processes this one is to see, where a pod's containers don't see each other's.
+	// Empty: none.
 	TargetID string
 	// Agent becomes the AgentAnnotation.
 	Agent string
@@ -50,7 +51,7 @@ func ContainerConfig(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.TargetID != "" {
+	if in.TargetID != "" && security.NamespaceOptions.Pid == runtimeapi.NamespaceMode_CONTAINER {
 		security.NamespaceOptions.Pid, security.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, in.TargetID
 	}
 	annotations, err := containerAnnotations(in)

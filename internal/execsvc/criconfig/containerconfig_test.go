@@ -104,17 +104,26 @@ func TestContainerConfigErrors(t *testing.T) {
 	}
 }
 
-// A container that is to see another's processes joins them, whatever the pod's own choice.
+// A container that is to see another's processes joins them, unless it sees them by the pod's own choice, whether that one runs or not.
 func TestContainerConfigWithATarget(t *testing.T) {
-	pod := webPod()
-	pod.Spec.ShareProcessNamespace = ptr.To(true)
-	in := ContainerInput{Pod: pod, Container: &v1.Container{Name: "debug", Image: "busybox"}, TargetID: "c1"}
-	got, err := ContainerConfig(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := got.GetLinux().GetSecurityContext().GetNamespaceOptions()
-	if options.GetPid() != runtimeapi.NamespaceMode_TARGET || options.GetTargetId() != "c1" {
-		t.Errorf("namespaces %v; want the processes of c1", options)
+	for name, c := range map[string]struct {
+		change func(*v1.PodSpec)
+		want   runtimeapi.NamespaceMode
+		target string
+	}{
+		"by default":        {func(*v1.PodSpec) {}, runtimeapi.NamespaceMode_TARGET, "c1"},
+		"shared in the pod": {func(s *v1.PodSpec) { s.ShareProcessNamespace = ptr.To(true) }, runtimeapi.NamespaceMode_POD, ""},
+		"the node's":        {func(s *v1.PodSpec) { s.HostPID = true }, runtimeapi.NamespaceMode_NODE, ""},
+	} {
+		pod := webPod()
+		c.change(&pod.Spec)
+		got, err := ContainerConfig(ContainerInput{Pod: pod, Container: &v1.Container{Name: "debug", Image: "busybox"}, TargetID: "c1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := got.GetLinux().GetSecurityContext().GetNamespaceOptions()
+		if options.GetPid() != c.want || options.GetTargetId() != c.target {
+			t.Errorf("%s: namespaces %v; want %v of %q", name, options, c.want, c.target)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package criconfig
 
 import (
+	"math"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -66,13 +68,27 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, memoryCapacity int64) int64 {
 	case v1.PodQOSBestEffort:
 		return bestEffortOOMScore
 	}
-	request := amount(c.Resources.Requests, v1.ResourceMemory)
-	if request.IsZero() || memoryCapacity <= 0 {
+	if memoryCapacity <= 0 {
 		return bestEffortOOMScore - 1
 	}
-	score := 1000 - 1000*request.Value()/memoryCapacity
+	score := 1000 - 1000*memoryRequest(pod, c)/memoryCapacity
 	// It stays between the two other classes.
 	return min(max(score, 1000+guaranteedOOMScore), bestEffortOOMScore-1)
+}
+
+// memoryRequest is the memory, in bytes, that the container asks for. A sidecar, which is to be killed no sooner than the main
+// containers that it serves, counts as asking for as much as the least of them.
+func memoryRequest(pod *v1.Pod, c *v1.Container) int64 {
+	request := c.Resources.Requests.Memory().Value()
+	isInit := slices.ContainsFunc(pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name })
+	if !isInit || ptr.Deref(c.RestartPolicy, "") != v1.ContainerRestartPolicyAlways || len(pod.Spec.Containers) == 0 {
+		return request
+	}
+	least := int64(math.MaxInt64)
+	for i := range pod.Spec.Containers {
+		least = min(least, pod.Spec.Containers[i].Resources.Requests.Memory().Value())
+	}
+	return max(request, least)
 }
 
 // nodeCritical tells whether the pod is of the class system-node-critical. A static pod's priority is nobody's to compute, so

@@ -89,6 +89,28 @@ func TestOOMScoreAdj(t *testing.T) {
 	}
 }
 
+// A sidecar goes after the main containers that it serves: its score is no higher than the highest of theirs.
+func TestOOMScoreAdjOfSidecars(t *testing.T) {
+	const gib = int64(1) << 30
+	for name, c := range map[string]struct {
+		sidecar v1.Container
+		main    []v1.Container
+		want    int64
+	}{
+		"asks for nothing":            {v1.Container{}, []v1.Container{with(list("", "2Gi"), nil), with(list("", "1Gi"), nil)}, 750},
+		"asks for less":               {with(list("", "64Mi"), nil), []v1.Container{with(list("", "1Gi"), nil)}, 750},
+		"asks for more":               {with(list("", "2Gi"), nil), []v1.Container{with(list("", "1Gi"), nil)}, 500},
+		"a main one asks for nothing": {v1.Container{}, []v1.Container{with(list("", "2Gi"), nil), {}}, 999},
+	} {
+		pod := podOf(c.main...)
+		c.sidecar.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
+		pod.Spec.InitContainers = []v1.Container{c.sidecar}
+		if got := oomScoreAdj(pod, &pod.Spec.InitContainers[0], 4*gib); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
 func TestLinuxResources(t *testing.T) {
 	for name, c := range map[string]struct {
 		container v1.Container

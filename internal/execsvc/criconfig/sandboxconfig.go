@@ -118,7 +118,18 @@ func sysctls(sc *v1.PodSecurityContext) map[string]string {
 	}
 	values := make(map[string]string, len(sc.Sysctls))
 	for _, s := range sc.Sysctls {
-		values[s.Name] = s.Value
+		values[SysctlName(s.Name)] = s.Value
 	}
 	return values
+}
+
+// swapSeparators turns a sysctl's name with slashes into one with dots: an interface's eth0.100 becomes eth0/100.
+var swapSeparators = strings.NewReplacer(".", "/", "/", ".")
+
+// SysctlName is the sysctl's name with dots, as runtimes know it. Names may be written with slashes, too; the first separator tells.
+func SysctlName(name string) string {
+	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '/' {
+		return swapSeparators.Replace(name)
+	}
+	return name
 }

@@ -161,3 +161,21 @@ func TestSandboxSecurityContext(t *testing.T) {
 		t.Errorf("run_as_group %v without a user, which the CRI forbids", got)
 	}
 }
+
+// Runtimes know sysctls by their names with dots only.
+func TestSysctlNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"net.ipv4.tcp_syncookies":          "net.ipv4.tcp_syncookies",
+		"net/ipv4/tcp_syncookies":          "net.ipv4.tcp_syncookies",
+		"net/ipv4/conf/eth0.100/rp_filter": "net.ipv4.conf.eth0/100.rp_filter",
+		"net.ipv4.conf.eth0/100.rp_filter": "net.ipv4.conf.eth0/100.rp_filter",
+		"kernel":                           "kernel",
+	} {
+		pod := webPod()
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: name, Value: "1"}}}
+		got := SandboxConfig(pod, 0, "me", "/logs").GetLinux().GetSysctls()
+		if len(got) != 1 || got[want] != "1" {
+			t.Errorf("%s becomes %v; want %s", name, got, want)
+		}
+	}
+}

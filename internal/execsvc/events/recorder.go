@@ -40,6 +40,8 @@ type Config struct {
 	Sink Sink
 	// Keep is how many different events are kept; of more the one that happened longest ago is forgotten. Zero means 4096.
 	Keep int
+	// KeepPerPod is how many of them may be one pod's, so that none pushes all others out. Zero means 256.
+	KeepPerPod int
 	// Clock tells when something happened. Nil means the real one.
 	Clock clock.PassiveClock
 }
@@ -52,8 +54,10 @@ type Recorder struct {
 	// last is the position of the newest event.
 	last uint64
 	// order has what is kept (*kept) by position, the oldest first. An event that is counted again moves to the end.
-	order   *list.List
-	byKind  map[kind]*list.Element
+	order  *list.List
+	byKind map[kind]*list.Element
+	// ofPod is how many of them are each pod's.
+	ofPod   map[types.UID]int
 	changed chan struct{}
 }
 
@@ -73,10 +77,15 @@ func New(cfg Config) *Recorder {
 	if cfg.Keep == 0 {
 		cfg.Keep = 4096
 	}
+	if cfg.KeepPerPod == 0 {
+		cfg.KeepPerPod = 256
+	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	return &Recorder{cfg: cfg, order: list.New(), byKind: map[kind]*list.Element{}, changed: make(chan struct{})}
+	return &Recorder{
+		cfg: cfg, order: list.New(), byKind: map[kind]*list.Element{}, ofPod: map[types.UID]int{}, changed: make(chan struct{}),
+	}
 }
 
 // sourceAnnotation is where a pod bears its source's name.
@@ -123,6 +132,7 @@ func (r *Recorder) keep(pod *v1.Pod, container, eventType, reason, message strin
 			Container: container, Type: eventType, Reason: reason, Message: message, First: now,
 		}})
 		r.byKind[k] = element
+		r.ofPod[pod.UID]++
 	}
 	r.order.MoveToBack(element)
 	r.last++
@@ -130,12 +140,26 @@ func (r *Recorder) keep(pod *v1.Pod, container, eventType, reason, message strin
 	entry.position = r.last
 	entry.event.Count++
 	entry.event.Last = now
-	if r.order.Len() > r.cfg.Keep {
-		old := r.order.Remove(r.order.Front()).(*kept).event
-		delete(r.byKind, kind{old.UID, old.Container, old.Type, old.Reason, old.Message})
+	switch {
+	case r.ofPod[pod.UID] > r.cfg.KeepPerPod:
+		oldest := r.order.Front()
+		for oldest.Value.(*kept).event.UID != pod.UID {
+			oldest = oldest.Next()
+		}
+		r.forget(oldest)
+	case r.order.Len() > r.cfg.Keep:
+		r.forget(r.order.Front())
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})
+}
+
+func (r *Recorder) forget(element *list.Element) {
+	old := r.order.Remove(element).(*kept).event
+	delete(r.byKind, kind{old.UID, old.Container, old.Type, old.Reason, old.Message})
+	if r.ofPod[old.UID]--; r.ofPod[old.UID] == 0 {
+		delete(r.ofPod, old.UID)
+	}
 }
 
 // After returns the events that happened after a position, oldest first, the position of the newest, and a channel that is closed

@@ -209,3 +209,27 @@ func BenchmarkAfter(b *testing.B) {
 		}
 	}
 }
+
+// TestOnePodPushesNoOtherOut: a container that words each failure of its probe anew doesn't have the events of others forgotten.
+func TestOnePodPushesNoOtherOut(t *testing.T) {
+	r := events.New(events.Config{Keep: 20, KeepPerPod: 5})
+	r.Record(pod("quiet"), "", events.Normal, "R", "said once")
+	for i := range 100 {
+		r.Record(pod("loud"), "main", events.Warning, events.ContainerUnhealthy, fmt.Sprint(i))
+	}
+	got, _, _ := r.After(0)
+	if diff := cmp.Diff([]string{"1 said once", "1 95", "1 96", "1 97", "1 98", "1 99"}, brief(got)); diff != "" {
+		t.Errorf("what is kept (-want +got):\n%s", diff)
+	}
+	for i := range 20 {
+		r.Record(pod(fmt.Sprint("other", i)), "", events.Normal, "R", "m")
+	}
+	// All of the loud one have gone: it begins anew.
+	for i := range 5 {
+		r.Record(pod("loud"), "main", events.Warning, events.ContainerUnhealthy, fmt.Sprint(i))
+	}
+	got, _, _ = r.After(0)
+	if diff := cmp.Diff([]string{"1 0", "1 1", "1 2", "1 3", "1 4"}, brief(got[len(got)-5:])); diff != "" || len(got) != 20 {
+		t.Errorf("%d are kept; the last (-want +got):\n%s", len(got), diff)
+	}
+}

@@ -25,6 +25,7 @@ func (r *Runner) probeGRPC(ctx context.Context, t Target, action *v1.GRPCAction,
 	conn, err := grpc.NewClient("passthrough:///"+addr,
 		grpc.WithUserAgent("kube-probe/"+r.cfg.Version),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithMaxHeaderListSize(maxHeaders), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxOutput)),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dial(ctx, "tcp", addr) }))
 	if err != nil {
 		return Failure, "", err

@@ -18,11 +18,12 @@ import (
 // proxy; and each has a connection of its own, as an open one would hide that a container accepts no more.
 func newTransport() *http.Transport {
 	return &http.Transport{
-		DialContext:        dial,
-		TLSClientConfig:    &tls.Config{InsecureSkipVerify: true},
-		DisableKeepAlives:  true,
-		DisableCompression: true, // no Accept-Encoding that the author didn't ask for
-		ForceAttemptHTTP2:  true, // an own TLSClientConfig would turn it off
+		DialContext:            dial,
+		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives:      true,
+		DisableCompression:     true, // no Accept-Encoding that the author didn't ask for
+		ForceAttemptHTTP2:      true, // an own TLSClientConfig would turn it off
+		MaxResponseHeaderBytes: maxHeaders,
 	}
 }
 

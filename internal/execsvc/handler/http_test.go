@@ -28,6 +28,8 @@ func TestHTTPProbeOutcomes(t *testing.T) {
 			w.Header().Set("Location", "http://example.invalid/")
 			w.WriteHeader(http.StatusFound)
 			_, _ = w.Write([]byte("gone"))
+		case "/headers":
+			w.Header().Set("X-Long", strings.Repeat("x", 2*maxHeaders))
 		case "/hang":
 			<-r.Context().Done()
 		default:
@@ -39,16 +41,17 @@ func TestHTTPProbeOutcomes(t *testing.T) {
 		outcome Outcome
 		output  string // the output, or a part of it
 	}{
-		"/ok?a=b": {Success, "fine a=b"},
-		"ok":      {Success, "fine "},
-		"/long":   {Success, strings.Repeat("x", maxOutput)},
-		"/latin1": {Success, "caf\uFFFD"},
-		"/local":  {Success, "fine "},
-		"/loop":   {Failure, "stopped after 10 redirects"},
-		"/away":   {Warning, "Probe terminated redirects, Response body: gone"},
-		"/hang":   {Failure, "Client.Timeout exceeded"},
-		"/broken": {Failure, "HTTP probe failed with statuscode: 500"},
-		"/%zz":    {Failure, "HTTP probe failed with statuscode: 500"}, // no URL, but sent
+		"/ok?a=b":  {Success, "fine a=b"},
+		"ok":       {Success, "fine "},
+		"/long":    {Success, strings.Repeat("x", maxOutput)},
+		"/latin1":  {Success, "caf\uFFFD"},
+		"/local":   {Success, "fine "},
+		"/loop":    {Failure, "stopped after 10 redirects"},
+		"/away":    {Warning, "Probe terminated redirects, Response body: gone"},
+		"/hang":    {Failure, "Client.Timeout exceeded"},
+		"/headers": {Failure, "server response headers exceeded"},
+		"/broken":  {Failure, "HTTP probe failed with statuscode: 500"},
+		"/%zz":     {Failure, "HTTP probe failed with statuscode: 500"}, // no URL, but sent
 	} {
 		t.Run(path, func(t *testing.T) {
 			outcome, output, err := New(Config{}).Probe(t.Context(), target, httpProbe(v1.HTTPGetAction{Path: path}))

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/protowire"
 	v1 "k8s.io/api/core/v1"
 	cri "k8s.io/cri-client/pkg"
 	utilexec "k8s.io/utils/exec"
@@ -122,12 +123,25 @@ func (s slowHealth) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (
 	return nil, ctx.Err()
 }
 
+// wordyHealth answers with more than a probe takes.
+type wordyHealth struct {
+	healthpb.UnimplementedHealthServer
+}
+
+func (wordyHealth) Check(context.Context, *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	answer := &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}
+	// A field that nobody knows.
+	answer.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), strings.Repeat("x", 2*maxOutput)))
+	return answer, nil
+}
+
 func TestGRPCProbeOutcomes(t *testing.T) {
 	services := health.NewServer()
 	services.SetServingStatus("up", healthpb.HealthCheckResponse_SERVING)
 	services.SetServingStatus("down", healthpb.HealthCheckResponse_NOT_SERVING)
 	serving := serveGRPC(t, func(s *grpc.Server) { healthpb.RegisterHealthServer(s, services) })
 	bare := serveGRPC(t, func(*grpc.Server) {})
+	wordy := serveGRPC(t, func(s *grpc.Server) { healthpb.RegisterHealthServer(s, wordyHealth{}) })
 	slowly := slowHealth{agent: make(chan string, 1)}
 	slow := serveGRPC(t, func(s *grpc.Server) { healthpb.RegisterHealthServer(s, slowly) })
 	mute := targetAt(t, listen(t, "127.0.0.1:0").Addr().String())
@@ -142,6 +156,7 @@ func TestGRPCProbeOutcomes(t *testing.T) {
 		"service down":    {serving, "down", Failure, `service unhealthy (responded with "NOT_SERVING")`},
 		"unknown service": {serving, "other", Failure, "error: health rpc probe failed: rpc error: code = NotFound"},
 		"no health":       {bare, "", Failure, "error: this server does not implement the grpc health protocol"},
+		"endless":         {wordy, "", Failure, "error: health rpc probe failed: rpc error: code = ResourceExhausted"},
 		"slow":            {slow, "", Failure, "timeout: health rpc did not complete within 1s"},
 		"mute":            {mute, "", Failure, "timeout: failed to connect service"},
 		"nobody there":    {targetAt(t, closedPort(t)), "", Failure, "timeout: failed to connect service"},

@@ -82,8 +82,12 @@ func (r *Runner) ask(ctx context.Context, t Target, h *v1.ProbeHandler, timeout 
 	}
 }
 
-// maxOutput is how much is read of an answer, in bytes.
-const maxOutput = 10 << 10
+// The bounds of an answer, in bytes: how much is read of what it says, and how large its headers may be, which is more than browsers take. A
+// container that answers without end would else cost the node megabytes for each of its probes.
+const (
+	maxOutput  = 10 << 10
+	maxHeaders = 256 << 10
+)
 
 // address is where a handler's requests go. Host is what the handler names, empty for the pod.
 func address(t Target, host string, port intstr.IntOrString) (string, error) {

@@ -16,6 +16,9 @@ import (
 // take to start the containers that the pulls were for.
 const freshFor = time.Minute
 
+// errorShown is how long at most a failed pull is shown as such before it is shown as put off.
+const errorShown = 5 * time.Second
+
 // podImages is what is known of the images of one pod.
 type podImages struct {
 	// asks are the images that the pod waits for, by name; results is how the last pull of each ended.
@@ -160,7 +163,7 @@ func (p *Puller) backoff(last *result, version string, pod *v1.Pod, c *v1.Contai
 	}
 	if !last.told {
 		last.told = true
-		return &Wait{Reason: last.reason, Message: last.message, RetryAfter: left}, last.err
+		return &Wait{Reason: last.reason, Message: last.message, RetryAfter: min(left/2, errorShown)}, last.err
 	}
 	message := fmt.Sprintf("Back-off pulling image %q", c.Image)
 	p.record(pod, c, events.Normal, events.BackOffPull, "%s", message)

@@ -42,7 +42,8 @@ type Config struct {
 	Burst int
 	// BackoffBase and BackoffMax bound the pause before an image is pulled again. Zero means the kubelet's 10 s and 5 min.
 	BackoffBase, BackoffMax time.Duration
-	// Done is called, without locks, when an image that the pod waits for has come or failed. Nil: nobody is told.
+	// Done is called, without locks, when an image that the pod waits for has come or failed, or its turn to be pulled has come after a
+	// while. Nil: nobody is told.
 	Done func(types.UID)
 	// Events gets what users see of pulls. Nil discards.
 	Events *events.Recorder

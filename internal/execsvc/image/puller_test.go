@@ -135,7 +135,7 @@ func TestAlwaysPullsOnceForOneStart(t *testing.T) {
 	s.wantDone(p)
 }
 
-// TestBackoff: the failure is returned once; then the pod is told for how long it has to wait, longer each time. Other pull secrets are tried
+// TestBackoff: the failure is returned once, to be shown for a while; then the pod is told for how long it has to wait, longer each time. Other pull secrets are tried
 // at once.
 func TestBackoff(t *testing.T) {
 	k := &keys{}
@@ -145,7 +145,10 @@ func TestBackoff(t *testing.T) {
 		t.Helper()
 		s.want(p, 0, "pulling")
 		s.wantDone(p)
-		if wait := s.want(p, 0, "ErrImagePull!"); wait.RetryAfter != pause {
+		if wait := s.want(p, 0, "ErrImagePull!"); wait.RetryAfter != errorShown {
+			t.Errorf("after a failure look again in %v; want %v", wait.RetryAfter, errorShown)
+		}
+		if wait := s.want(p, 0, "ImagePullBackOff"); wait.RetryAfter != pause {
 			t.Errorf("after a failure retry in %v; want %v", wait.RetryAfter, pause)
 		}
 	}
@@ -245,7 +248,7 @@ func TestLyingRuntime(t *testing.T) {
 	p := pod("1", "sim/app:1")
 	s.want(p, 0, "pulling")
 	s.wantDone(p)
-	if wait := s.want(p, 0, "ErrImagePull!"); wait.RetryAfter != 10*time.Second {
+	if wait := s.want(p, 0, "ErrImagePull!"); wait.RetryAfter != errorShown {
 		t.Errorf("%+v", wait)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -110,9 +111,9 @@ func (p *Puller) run(w *pull, turn *rate.Reservation) {
 
 // fetch has the runtime pull the image, and returns what it has then.
 func (p *Puller) fetch(w *pull) (*runtimeapi.Image, error) {
-	p.mu.Lock()
-	w.started = p.cfg.Clock.Now()
-	p.mu.Unlock()
+	for _, uid := range p.begin(w) {
+		p.cfg.Done(uid)
+	}
 	p.log.Info("pulling image", "image", w.ref.given)
 	if err := p.try(w); err != nil {
 		return nil, err
@@ -123,6 +124,22 @@ func (p *Puller) fetch(w *pull) (*runtimeapi.Image, error) {
 		err = errors.New("the runtime pulled the image but doesn't have it")
 	}
 	return image, err
+}
+
+// longWait is how long a pod must have waited to be told that its pull begins. One that waits for less has hardly been shown to wait.
+const longWait = time.Second
+
+// begin notes that the runtime is told to pull, and returns the pods that have waited long for it.
+func (p *Puller) begin(w *pull) (waited []types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.started = p.cfg.Clock.Now()
+	for _, a := range w.asks {
+		if w.started.Sub(a.asked) >= longWait && w.ctx.Err() == nil {
+			waited = append(waited, a.pod.UID)
+		}
+	}
+	return waited
 }
 
 // try pulls with one of the credentials after the other.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -66,7 +67,7 @@ func (ownKeys) Lookup(ctx context.Context, pod *v1.Pod, _ string) []*runtimeapi.
 
 func (ownKeys) Version(*v1.Pod) string { return "" }
 
-// TestQueue: which pulls begin when. Each case does something at second 0, with everything else settled between its steps.
+// TestQueue: which pulls begin when; and how often each pod is told, which is twice for a pull that had to wait for a second. Each case does something at second 0, with everything else settled between its steps.
 func TestQueue(t *testing.T) {
 	type step struct {
 		pod, image, user, slow string
@@ -83,17 +84,17 @@ func TestQueue(t *testing.T) {
 			[]string{`0s a:1 with ""`, `0s b:1 with ""`, `0s c:1 with ""`}, []string{"1", "2", "3"}},
 		{"one after the other", Config{Serial: true, MaxParallel: 5},
 			[]step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {pod: "1", image: "c:1"}},
-			[]string{`0s a:1 with ""`, `1s b:1 with ""`, `2s c:1 with ""`}, []string{"1", "1", "2"}},
+			[]string{`0s a:1 with ""`, `1s b:1 with ""`, `2s c:1 with ""`}, []string{"1", "1", "1", "2", "2"}},
 		{"two at a time", Config{MaxParallel: 2}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {pod: "3", image: "c:1"}},
-			[]string{`0s a:1 with ""`, `0s b:1 with ""`, `1s c:1 with ""`}, []string{"1", "2", "3"}},
+			[]string{`0s a:1 with ""`, `0s b:1 with ""`, `1s c:1 with ""`}, []string{"1", "2", "3", "3"}},
 		{"two in a second", Config{QPS: 2, Burst: 1}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {pod: "3", image: "c:1"}},
-			[]string{`0s a:1 with ""`, `500ms b:1 with ""`, `1s c:1 with ""`}, []string{"1", "2", "3"}},
+			[]string{`0s a:1 with ""`, `500ms b:1 with ""`, `1s c:1 with ""`}, []string{"1", "2", "3", "3"}},
 		{"in the order of asking, whoever's credentials come first", Config{Serial: true},
 			[]step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1", slow: "500ms"}, {pod: "3", image: "c:1"}},
-			[]string{`0s a:1 with ""`, `1s b:1 with ""`, `2s c:1 with ""`}, []string{"1", "2", "3"}},
+			[]string{`0s a:1 with ""`, `1s b:1 with ""`, `2s c:1 with ""`}, []string{"1", "2", "2", "3", "3"}},
 		{"credentials that don't come hold up nobody else", Config{Serial: true},
 			[]step{{pod: "1", image: "a:1", slow: "5s"}, {pod: "2", image: "b:1"}},
-			[]string{`0s b:1 with ""`, `5s a:1 with ""`}, []string{"1", "2"}},
+			[]string{`0s b:1 with ""`, `5s a:1 with ""`}, []string{"1", "1", "2"}},
 		{"one image is one pull", Config{}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "a:1"}, {pod: "1", image: "a:1"}},
 			[]string{`0s a:1 with ""`}, []string{"1", "2"}},
 		{"other credentials are another", Config{}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "a:1", user: "me"}, {pod: "3", image: "a:1"}},
@@ -104,7 +105,7 @@ func TestQueue(t *testing.T) {
 			[]string{`0s a:1 with ""`}, []string{"2"}},
 		{"a waiting pull that nobody wants isn't begun", Config{Serial: true},
 			[]step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {pod: "3", image: "c:1"}, {forget: "2"}},
-			[]string{`0s a:1 with ""`, `1s c:1 with ""`}, []string{"1", "3"}},
+			[]string{`0s a:1 with ""`, `1s c:1 with ""`}, []string{"1", "3", "3"}},
 		{"nor one whose credentials are still looked for", Config{}, []step{{pod: "1", image: "a:1", slow: "1s"}, {forget: "1"}}, nil, nil},
 		{"a pod that comes back pulls anew", Config{}, []step{{pod: "1", image: "a:1"}, {forget: "1"}, {pod: "1", image: "a:1"}},
 			[]string{`0s a:1 with ""`, `0s a:1 broken off`, `0s a:1 with ""`}, []string{"1"}},
@@ -195,4 +196,36 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: %s, %q", tc.text, reason, message)
 		}
 	}
+}
+
+// TestLongWaitIsOver: a pod whose pull has waited for its turn is told when that has come, so that nobody goes on reading that it waits.
+func TestLongWaitIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []string
+		began := time.Now()
+		p := New(Config{Images: &registry{began: began}, Serial: true, Done: func(uid types.UID) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprintf("%v %s", time.Since(began), uid))
+		}})
+		defer p.Close()
+		second := pod("2", "Always b:1")
+		for _, asking := range []*v1.Pod{pod("1", "Always a:1"), second} {
+			if _, wait, err := p.Ensure(t.Context(), asking, &asking.Spec.Containers[0]); wait == nil || err != nil {
+				t.Fatalf("%+v, %v", wait, err)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if diff := cmp.Diff([]string{"1s 1", "1s 2"}, slices.Sorted(slices.Values(told))); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		if pulls := p.Pulls("2"); len(pulls) != 1 || pulls[0].Started.IsZero() {
+			t.Errorf("pulls: %+v", pulls)
+		}
+	})
 }

@@ -25,6 +25,7 @@ var (
 	registryPattern = regexp.MustCompile(`^(?:` + hostLabel + `(?:\.` + hostLabel + `)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?$`)
 	pathPattern     = regexp.MustCompile(`^(` + component + `(?:/` + component + `)*)(:[\w][\w.-]{0,127})?` +
 		`(@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?$`)
+	idPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
 // maxRepository is the longest repository that registries take, in bytes.
@@ -33,6 +34,9 @@ const maxRepository = 255
 var errReference = errors.New("invalid reference format")
 
 func parseReference(image string) (reference, error) {
+	if idPattern.MatchString(image) {
+		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: it is an ID, of which no registry knows", image, errReference)
+	}
 	registry, path := splitRegistry(image)
 	parts := pathPattern.FindStringSubmatch(path)
 	if parts == nil || !registryPattern.MatchString(registry) || len(registry)+1+len(parts[1]) > maxRepository {

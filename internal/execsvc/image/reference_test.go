@@ -32,6 +32,7 @@ func TestParseReference(t *testing.T) {
 		"-x.io/app":                    {},
 		"x.io:port/app":                {},
 		"http://quay.io/app":           {},
+		strings.Repeat("0a", 32):       {}, // an ID
 		" busybox":                     {},
 		"busybox\n":                    {},
 		"quay.io/" + longText(255):     {},

@@ -45,6 +45,8 @@ type Sandbox struct {
 	HostNetwork bool
 	// IPs are the pod's addresses, the primary one first. Nil with host network, and in the pods of List.
 	IPs []string
+	// PID is that of the process which keeps the sandbox, as the runtime numbers processes. 0 if that isn't known, as in the pods of List.
+	PID int
 }
 
 // Container is one container, of whatever attempt. The pods of List have only ID, Name, SandboxID, Attempt, State, Hash, Image,
@@ -60,7 +62,9 @@ type Container struct {
 	Image, ImageRef string
 	// Created is when it was made; Started and Finished are zero before they are.
 	Created, Started, Finished time.Time
-	ExitCode                   int32
+	// PID is that of its first process, as the runtime numbers processes. 0 if that isn't known. It may be set for one that has ended.
+	PID      int
+	ExitCode int32
 	// Reason and Message are the runtime's, for an exited container.
 	Reason, Message string
 	// GracePeriod is the pod's termination grace period when the container was made, in seconds; nil if it isn't recorded.

@@ -187,8 +187,9 @@ func (m *Manager) adopt(c *container, o *observed.Container) {
 	c.id = o.ID
 	now := m.cfg.Clock.Now()
 	from := now // also where the node's clock was set back since
-	if !o.Started.IsZero() && o.Started.Before(now) {
-		from = o.Started
+	if age := now.Sub(o.Started); !o.Started.IsZero() && age > 0 {
+		// As a reading of the monotonic clock: that the node's clock is set later changes nothing.
+		from = now.Add(-age)
 	}
 	for p := range c.all() {
 		m.rest(p)

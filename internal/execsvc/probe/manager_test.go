@@ -351,3 +351,17 @@ func TestTargetIsTheContainer(t *testing.T) {
 		}
 	})
 }
+
+// The runtime tells when a container began by the wall clock. If that is set back during the initial delay, the container isn't left
+// unasked for as long: when it is due is counted by the clock that nobody sets.
+func TestInitialDelayHeedsNoClockThatIsSet(t *testing.T) {
+	n := newNode()
+	m := New(Config{Handlers: n, Observed: n.observed}) // It doesn't run: a simulated clock has no such reading.
+	n.ran("uid", time.Now().Round(0).Add(-s), "main=c1")
+	m.Set(podOf("uid", nil, nil, every("live", 1, delay(10))), nil)
+	for p := range m.pods["uid"].probes() {
+		if at := p.notBefore; at == at.Round(0) || time.Until(at) > 9*s {
+			t.Errorf("first asked at %v", at)
+		}
+	}
+}

@@ -15,24 +15,21 @@ import (
 
 // dropInBackoff takes the containers out of what is to be started that have to wait.
 func (s *round) dropInBackoff() {
-	now := s.cfg.Clock.Now()
 	s.do.Start = slices.DeleteFunc(s.do.Start, func(start actions.Start) bool {
-		since, ended := lastEnd(&s.do, start, now)
+		since, ended := lastEnd(s.Has, start.Container.Name)
 		return ended && s.inBackoff(start, since)
 	})
 }
 
-// lastEnd is when the container before ended, or is about to, if it has run. One that does what it should until its successor
-// comes has not ended for that.
-func lastEnd(do *actions.Actions, start actions.Start, now time.Time) (time.Time, bool) {
-	switch {
-	case start.Last == nil || start.Last.State == observed.Created:
-		return time.Time{}, false
-	case start.Last.State == observed.Exited:
-		return start.Last.Finished, true
+// lastEnd is when the newest container of that name that has ended did. One that is being stopped now isn't it, as in the kubelet: it
+// may be replaced at once if it ran for longer than the pause.
+func lastEnd(has *observed.Pod, name string) (time.Time, bool) {
+	for _, c := range has.Containers {
+		if c.Name == name && c.State == observed.Exited {
+			return c.Finished, true
+		}
 	}
-	held := slices.ContainsFunc(do.Kill, func(k actions.Kill) bool { return k.Container.ID == start.Last.ID && k.Hold })
-	return now, !held
+	return time.Time{}, false
 }
 
 // inBackoff tells whether a container has to wait before it is started again, and says so. By the kubelet's rules it starts at
@@ -53,7 +50,7 @@ func (s *round) inBackoff(start actions.Start, since time.Time) bool {
 
 // countRestart lets the next restart wait longer.
 func (s *round) countRestart(start actions.Start) {
-	if since, ended := lastEnd(&s.do, start, s.cfg.Clock.Now()); ended {
+	if since, ended := lastEnd(s.Has, start.Container.Name); ended {
 		s.restarts.Next(restartKey(s.Pod, start.Container), since)
 	}
 }

@@ -28,7 +28,9 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 		*c = known
 		return true, nil
 	}
-	resp, err := r.cfg.Runtime.ContainerStatus(ctx, c.ID, false)
+	// Only a verbose answer tells the pid. It is a large one, and asked for once, as what runs is remembered then.
+	verbose := c.State == observed.Running
+	resp, err := r.cfg.Runtime.ContainerStatus(ctx, c.ID, verbose)
 	if status.Code(err) == codes.NotFound {
 		return false, nil
 	}
@@ -39,6 +41,7 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 	c.State, c.ExitCode, c.Reason, c.Message = stateOf(s.GetState()), s.GetExitCode(), s.GetReason(), s.GetMessage()
 	c.Image, c.ImageRef = s.GetImage().GetImage(), s.GetImageRef()
 	c.Started, c.Finished = timeOf(s.GetStartedAt()), timeOf(s.GetFinishedAt())
+	c.PID = pidOf(resp.GetInfo())
 	c.PreStop = recorded[*v1.LifecycleHandler](r, s, criconfig.PreStopHandlerAnnotation)
 	c.Ports = recorded[[]v1.ContainerPort](r, s, criconfig.PortsAnnotation)
 	if r.cutShort(c) {
@@ -52,10 +55,21 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.Replaced = c.State == observed.Exited && r.replaced[c.ID]
-	if c.State == observed.Running || c.State == observed.Exited {
+	if c.State == observed.Running && verbose || c.State == observed.Exited {
 		r.details[c.ID] = *c
 	}
 	return true, nil
+}
+
+// pidOf is the pid in a verbose answer of containerd or CRI-O, or 0.
+func pidOf(info map[string]string) int {
+	var told struct {
+		PID int `json:"pid"`
+	}
+	if json.Unmarshal([]byte(info["info"]), &told) != nil {
+		return 0
+	}
+	return told.PID
 }
 
 // recorded is what was written down in an annotation of the container when it was made. What can't be read is as if it weren't
@@ -95,34 +109,39 @@ func (r *Runtime) marks() []map[string]bool {
 	return []map[string]bool{r.failedStarts, r.replaced, r.preStopped}
 }
 
-// remembered are the ids of the containers of which anything is remembered.
+// remembered are the ids of the containers and sandboxes of which anything is remembered.
 func (r *Runtime) remembered() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := slices.Collect(maps.Keys(r.details))
+	out = slices.AppendSeq(out, maps.Keys(r.sandboxPIDs))
 	for _, ids := range r.marks() {
 		out = slices.AppendSeq(out, maps.Keys(ids))
 	}
 	return out
 }
 
-// forgetGone drops what is remembered of those of the containers that aren't in a reading that was begun after they were known.
-func (r *Runtime) forgetGone(containers []string, pods []*observed.Pod) {
+// forgetGone drops what is remembered of those ids that aren't in a reading that was begun after they were known.
+func (r *Runtime) forgetGone(ids []string, pods []*observed.Pod) {
 	there := map[string]bool{}
 	for _, p := range pods {
 		for _, c := range p.Containers {
 			there[c.ID] = true
 		}
+		for _, s := range p.Sandboxes {
+			there[s.ID] = true
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, id := range containers {
+	for _, id := range ids {
 		if there[id] {
 			continue
 		}
 		delete(r.details, id)
-		for _, ids := range r.marks() {
-			delete(ids, id)
+		delete(r.sandboxPIDs, id)
+		for _, marked := range r.marks() {
+			delete(marked, id)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/actions"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/image"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // asked are the images that one round needs. They are asked for in the order of the containers, beside whatever else the round

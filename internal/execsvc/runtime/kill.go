@@ -71,20 +71,30 @@ func (s *stopper) endAll(ctx context.Context, has *observed.Pod) error {
 	defer cancel()
 	var hooks sync.WaitGroup
 	defer hooks.Wait()
+	prepared := map[string]chan struct{}{}
 	for _, c := range sidecars {
-		hooks.Go(func() { s.prepare(ctx, c, "") })
+		done := make(chan struct{})
+		prepared[c.ID] = done
+		hooks.Go(func() {
+			defer close(done)
+			s.prepare(ctx, c, "")
+		})
 	}
 	if err := s.together(main, func(c observed.Container) error { return s.end(ctx, c, "") }); err != nil {
 		cancel()
 		return err
 	}
-	hooks.Wait()
+	stop := func(c observed.Container) error {
+		<-prepared[c.ID]
+		return s.stop(ctx, c)
+	}
 	for len(sidecars) > 0 {
 		n := 1
 		if s.left() == 0 {
 			n = len(sidecars)
 		}
-		if err := s.together(sidecars[:n], func(c observed.Container) error { return s.stop(ctx, c) }); err != nil {
+		if err := s.together(sidecars[:n], stop); err != nil {
+			cancel()
 			return err
 		}
 		sidecars = sidecars[n:]
@@ -140,7 +150,7 @@ func (s *stopper) prepare(ctx context.Context, c observed.Container, message str
 	}
 	hookCtx, cancel := s.withDeadline(ctx)
 	defer cancel()
-	err := s.hook(hookCtx, s.target(c), c.PreStop)
+	err := s.hook(hookCtx, targetOf(s.pod, c, s.podIP), c.PreStop)
 	if ctx.Err() != nil {
 		// Cut short: whoever goes on with this begins it anew.
 		return
@@ -179,8 +189,9 @@ func (s *stopper) withDeadline(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-func (s *stopper) target(c observed.Container) handler.Target {
-	return handler.Target{Pod: s.pod, Container: c.Name, ContainerID: c.ID, Ports: c.Ports, PodIP: s.podIP}
+// targetOf is the container as hooks have to know it.
+func targetOf(pod *v1.Pod, c observed.Container, podIP string) handler.Target {
+	return handler.Target{Pod: pod, Container: c.Name, ContainerID: c.ID, Ports: c.Ports, PodIP: podIP}
 }
 
 func (r *Runtime) hook(ctx context.Context, target handler.Target, hook *v1.LifecycleHandler) error {

@@ -145,7 +145,10 @@ func stateOf(s runtimeapi.ContainerState) observed.State {
 }
 
 func (r *Runtime) sandboxDetails(ctx context.Context, s *observed.Sandbox) error {
-	resp, err := r.cfg.Runtime.PodSandboxStatus(ctx, s.ID, false)
+	r.mu.Lock()
+	pid, asked := r.sandboxPIDs[s.ID]
+	r.mu.Unlock()
+	resp, err := r.cfg.Runtime.PodSandboxStatus(ctx, s.ID, !asked)
 	if status.Code(err) == codes.NotFound {
 		s.Ready = false
 		return nil
@@ -153,6 +156,13 @@ func (r *Runtime) sandboxDetails(ctx context.Context, s *observed.Sandbox) error
 	if err != nil {
 		return fmt.Errorf("ask for the status of sandbox %s: %w", s.ID, err)
 	}
+	if !asked {
+		pid = pidOf(resp.GetInfo())
+		r.mu.Lock()
+		r.sandboxPIDs[s.ID] = pid
+		r.mu.Unlock()
+	}
+	s.PID = pid
 	s.Ready = resp.GetStatus().GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 	s.HostNetwork = resp.GetStatus().GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 	if ip := resp.GetStatus().GetNetwork().GetIp(); ip != "" && !s.HostNetwork {

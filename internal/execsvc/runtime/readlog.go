@@ -47,6 +47,10 @@ type LogInput struct {
 	Idle func() error
 }
 
+// askRunning is how often a Follow asks the runtime whether the container still runs, at most: a container that writes without a pause would
+// else have it asked a thousand times a second.
+const askRunning = 500 * time.Millisecond
+
 // ReadLog reads a container's log to its end; with Follow, to the container's end.
 func (r *Runtime) ReadLog(ctx context.Context, in LogInput) error {
 	path := filepath.Join(criconfig.LogDir(r.cfg.LogsDir, in.Namespace, in.Name, in.UID), criconfig.LogPath(in.Container, in.Attempt))
@@ -57,21 +61,24 @@ func (r *Runtime) ReadLog(ctx context.Context, in LogInput) error {
 	quiet := klog.NewContext(ctx, logr.Discard())
 	err := logs.ReadLogs(quiet, path, in.ContainerID, &logs.LogOptions{
 		TailLines: in.TailLines, LimitBytes: in.LimitBytes, Since: in.Since, Follow: in.Follow, Timestamp: in.Timestamps,
-	}, followed{r.cfg.Runtime, in.Idle}, in.Stdout, in.Stderr)
+	}, &followed{RuntimeService: r.cfg.Runtime, idle: in.Idle}, in.Stdout, in.Stderr)
 	if err != nil {
 		return fmt.Errorf("read the log of container %s: %w", in.Container, err)
 	}
 	return nil
 }
 
-// followed is the runtime as a log's reader needs it. It asks whether the container runs each time that it has read all there is.
+// followed is the runtime as a log's reader needs it, which asks whether the container runs each time that it has read all there is.
 type followed struct {
 	internalapi.RuntimeService
 	idle func() error
+	// last is the runtime's last answer, and asked when it was asked for.
+	last  *runtimeapi.ContainerStatusResponse
+	asked time.Time
 }
 
-// ContainerStatus is that of the runtime. A container that is gone has ended.
-func (f followed) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+// ContainerStatus is that of the runtime, not long ago. A container that is gone has ended.
+func (f *followed) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	if f.idle != nil {
 		if err := f.idle(); err != nil {
 			return nil, err
@@ -81,9 +88,14 @@ func (f followed) ContainerStatus(ctx context.Context, id string, verbose bool) 
 	if id == "" {
 		return gone, nil
 	}
+	if f.last != nil && time.Since(f.asked) < askRunning {
+		return f.last, nil
+	}
+	f.asked = time.Now()
 	resp, err := f.RuntimeService.ContainerStatus(ctx, id, verbose)
 	if status.Code(err) == codes.NotFound {
 		return gone, nil
 	}
+	f.last = resp
 	return resp, err
 }

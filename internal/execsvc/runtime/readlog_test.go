@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,7 +111,7 @@ func TestReadLogFollows(t *testing.T) {
 			if err := r.ReadLog(t.Context(), in); err != nil || stdout.String() != "one\ntwo\n" {
 				t.Errorf("error %v, stdout %q", err, &stdout)
 			}
-			if len(idle) != 2 || idle[0] != "one\n" || idle[1] != "one\ntwo\n" {
+			if len(idle) < 2 || idle[0] != "one\n" || idle[1] != "one\ntwo\n" {
 				t.Errorf("what had been read whenever it waited: %q", idle)
 			}
 		})
@@ -128,5 +129,37 @@ func TestReadLogFollowOfTheEnded(t *testing.T) {
 	in.Idle = func() error { return gone }
 	if err := r.ReadLog(t.Context(), in); !errors.Is(err, gone) {
 		t.Errorf("error %v; want that of Idle", err)
+	}
+}
+
+// A container that writes without a pause doesn't have the runtime asked at each of its lines.
+func TestReadLogFollowOfTheChatty(t *testing.T) {
+	const line = "2026-01-02T03:04:05.000000001Z stdout F x\n"
+	asked, waits := 0, 0
+	var path string
+	r, in, path := containerLog(t, logCRI{running: func() (bool, error) {
+		asked++
+		return true, nil
+	}}, line)
+	enough := errors.New("enough")
+	in.Follow, in.ContainerID, in.Stdout = true, "c1", io.Discard
+	in.Idle = func() error {
+		if waits++; waits == 100 {
+			return enough
+		}
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = f.WriteString(line)
+		return err
+	}
+	began := time.Now()
+	if err := r.ReadLog(t.Context(), in); !errors.Is(err, enough) {
+		t.Fatalf("error %v; want that of Idle", err)
+	}
+	if most := 1 + int(time.Since(began)/askRunning); asked > most {
+		t.Errorf("the runtime was asked %d times in %v; want %d at most", asked, time.Since(began), most)
 	}
 }

@@ -21,7 +21,8 @@ func (s *sim) fail(pod *v1.Pod, container string) SyncResult {
 	return s.SyncPod(s.t.Context(), in)
 }
 
-// A container that fails its liveness probe again and again is restarted by the rules of one that crashes, even if it ends well.
+// A container that fails its liveness probe again and again is restarted at once, even if it ends well, as long as it runs longer than
+// the pause that is due: as in the kubelet, that counts from the end of the one before.
 func TestLivenessFailures(t *testing.T) {
 	s := newSim(t)
 	took := s.watchStops()
@@ -30,23 +31,29 @@ func TestLivenessFailures(t *testing.T) {
 	pod := simPod(a)
 	pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 	s.mustSync(pod)
-	s.clock.Step(time.Minute)
-	if res := s.fail(pod, "a"); res.Err != nil || len(res.Waiting) > 0 {
-		t.Fatalf("result %+v; want it restarted", res)
+	attempt := uint32(0)
+	for range 5 {
+		s.clock.Step(time.Minute)
+		if res := s.fail(pod, "a"); res.Err != nil || len(res.Waiting) > 0 {
+			t.Fatalf("result %+v; want it restarted", res)
+		}
+		attempt++
+		s.wantContainer(pod, "a", observed.Running, attempt)
+		if diff := cmp.Diff([]string{"a 5"}, took(s.status(pod))); diff != "" {
+			t.Errorf("stops (-want +got):\n%s", diff)
+		}
+		s.mustSync(pod)
 	}
-	has := s.status(pod)
-	s.wantContainer(pod, "a", observed.Running, 1)
-	if diff := cmp.Diff([]string{"a 5"}, took(has)); diff != "" {
-		t.Errorf("stops (-want +got):\n%s", diff)
-	}
+	// Now 80 s are due since the end of the one before, and then since its own.
 	s.clock.Step(time.Minute)
-	if res := s.fail(pod, "a"); res.Waiting["a"].Reason != CrashLoopBackOff || res.RetryAfter != 10*time.Second {
+	if res := s.fail(pod, "a"); res.Waiting["a"].Reason != CrashLoopBackOff || res.RetryAfter != 20*time.Second {
 		t.Fatalf("result %+v; want it in backoff", res)
 	}
-	s.wantContainer(pod, "a", observed.Exited, 1)
-	s.clock.Step(10 * time.Second)
+	s.wantContainer(pod, "a", observed.Exited, attempt)
+	s.wantWaiting(pod, "a", CrashLoopBackOff, 80*time.Second, false)
+	s.clock.Step(80 * time.Second)
 	s.mustSync(pod)
-	s.wantContainer(pod, "a", observed.Running, 2)
+	s.wantContainer(pod, "a", observed.Running, attempt+1)
 	want := "Killing a: Container a failed liveness probe, will be restarted"
 	if got := s.events(); !slices.Contains(got, want) {
 		t.Errorf("events %q; want %q", got, want)

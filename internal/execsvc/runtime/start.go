@@ -133,11 +133,9 @@ func (s *round) postStart(ctx context.Context, start actions.Start, id string) e
 	started := observed.Container{
 		ID: id, Name: c.Name, SandboxID: s.do.SandboxID, State: observed.Running, PreStop: c.Lifecycle.PreStop, Ports: c.Ports,
 	}
-	stop := s.stopper(s.Pod, s.Has, criconfig.GracePeriod(s.Pod))
 	ip, err := s.addressFor(ctx, c.Lifecycle.PostStart)
 	if err == nil {
-		stop.podIP = ip
-		err = s.hook(ctx, stop.target(started), c.Lifecycle.PostStart)
+		err = s.hook(ctx, targetOf(s.Pod, started, ip), c.Lifecycle.PostStart)
 	}
 	switch {
 	case err == nil:
@@ -150,6 +148,12 @@ func (s *round) postStart(ctx context.Context, start actions.Start, id string) e
 	s.cfg.Events.Record(s.Pod, c.Name, events.Warning, events.FailedPostStartHook, "PostStartHook failed")
 	s.res.Waiting[c.Name] = observed.Waiting{Reason: PostStartHookError, Message: err.Error()}
 	err = fmt.Errorf("%s: %w", PostStartHookError, err)
+	// Its grace period begins now, however long the hook took.
+	stop := s.stopper(s.Pod, s.Has, criconfig.GracePeriod(s.Pod))
+	if c.Lifecycle.PreStop != nil {
+		// Without an address its own hook fails, and says so.
+		stop.podIP, _ = s.addressFor(ctx, c.Lifecycle.PreStop)
+	}
 	return errors.Join(err, stop.end(ctx, started, fmt.Sprintf("Container %s failed postStart hook", c.Name)))
 }
 

@@ -92,10 +92,20 @@ func (s *round) sync(ctx context.Context) error {
 	return errors.Join(err, s.act(ctx, asked), s.prune(ctx, s.Pod, s.Has))
 }
 
+// sandboxPause is the least time between two sandboxes of one pod: one that dies as soon as it is made must not keep the node busy.
+const sandboxPause = time.Second
+
 // act does what was decided, as far as it goes.
 func (s *round) act(ctx context.Context, asked *asked) error {
+	if s.do.CreateSandbox && len(s.Has.Sandboxes) > 0 {
+		if pause := sandboxPause - s.cfg.Clock.Since(s.Has.Sandboxes[0].Created); pause > 0 {
+			s.res.retry(pause)
+			return nil
+		}
+	}
 	if s.do.KillPod {
 		s.res.Acted = true
+		s.markReplaced()
 		if err := s.KillPod(ctx, s.Pod, s.Has, criconfig.GracePeriod(s.Pod)); err != nil {
 			return err
 		}
@@ -112,6 +122,19 @@ func (s *round) act(ctx context.Context, asked *asked) error {
 		}
 	}
 	return s.start(ctx, asked)
+}
+
+// markReplaced notes which of the containers that run on in a sandbox that is replaced have not had their end by that.
+func (s *round) markReplaced() {
+	if !s.do.CreateSandbox {
+		return
+	}
+	for i := range s.Pod.Spec.Containers {
+		c := &s.Pod.Spec.Containers[i]
+		if last := s.Has.Latest(c.Name); last != nil && last.State == observed.Running && actions.Restarts(s.Pod, c, last) {
+			s.mark(s.replaced, last.ID)
+		}
+	}
 }
 
 // kill stops the containers that can't go on, all at once.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -170,6 +171,11 @@ func TestSandboxDies(t *testing.T) {
 	if err := s.server.KillSandbox(first); err != nil {
 		t.Fatal(err)
 	}
+	// One that dies as soon as it is made isn't made again as fast as it dies.
+	if res := s.sync(pod); res.RetryAfter != time.Second || res.Acted || res.Err != nil {
+		t.Errorf("at once: %+v; want nothing done before a second is over", res)
+	}
+	s.clock.Step(time.Second)
 	s.mustSync(pod)
 	has := s.status(pod)
 	a := s.wantContainer(pod, "a", observed.Running, 1)
@@ -186,6 +192,37 @@ func TestSandboxDies(t *testing.T) {
 	s.mustSync(pod)
 	if has := s.status(pod); len(has.Sandboxes) != 1 || len(has.Containers) != 2 {
 		t.Errorf("%d sandboxes and %d containers are left; want 1 and 2", len(has.Sandboxes), len(has.Containers))
+	}
+}
+
+// What is stopped with its sandbox, though it wasn't done, is started again in the next one once the init containers are done, even
+// if it ended well.
+func TestSandboxDiesAroundRunningContainers(t *testing.T) {
+	for policy, want := range map[v1.RestartPolicy]observed.State{
+		v1.RestartPolicyOnFailure: observed.Running, v1.RestartPolicyNever: observed.Exited,
+	} {
+		s := newSim(t)
+		pod := simPod(withPreStop(sample("a")))
+		pod.Spec.RestartPolicy = policy
+		s.hooks.run = func(context.Context, string) error { s.exit(pod, "a", 0); return nil }
+		pod.Spec.InitContainers = []v1.Container{sample("i", "exit", "0")}
+		has := s.settle(pod)
+		s.clock.Step(time.Second)
+		changed := *has
+		changed.Sandboxes = slices.Clone(has.Sandboxes)
+		changed.Sandboxes[0].IPs = nil
+		in := s.input(pod)
+		in.Has = &changed
+		if res := s.SyncPod(t.Context(), in); res.Err != nil {
+			t.Fatal(res.Err)
+		}
+		if a := s.status(pod).Latest("a"); a.State != observed.Exited || a.ExitCode != 0 {
+			t.Fatalf("a is %+v; want it ended well", a)
+		}
+		s.settle(pod)
+		if a := s.status(pod).Latest("a"); a.State != want {
+			t.Errorf("under %s a is %+v; want state %v", policy, a, want)
+		}
 	}
 }
 

@@ -31,12 +31,12 @@ func (s *Server) Exec(stream execStream) error {
 	if err := permit(stream.Context(), podexecv1.PodExecService_Exec_FullMethodName); err != nil {
 		return err
 	}
-	in, start, err := s.command(stream)
+	ctx, cancel := s.untilClosed(stream.Context())
+	defer cancel()
+	in, start, err := s.command(ctx, stream)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.untilClosed(stream.Context())
-	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 
@@ -77,17 +77,18 @@ func (s *Server) Exec(stream execStream) error {
 }
 
 // command reads the first message: what to run, and in which container.
-func (s *Server) command(stream execStream) (runtime.ExecInput, *podexecv1.ExecStart, error) {
-	v, err := s.view(stream.Context(), nil)
+func (s *Server) command(ctx context.Context, stream execStream) (runtime.ExecInput, *podexecv1.ExecStart, error) {
+	v, err := s.view(ctx, nil)
 	if err != nil {
 		return runtime.ExecInput{}, nil, err
 	}
-	first, err := stream.Recv()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return runtime.ExecInput{}, nil, err
-	}
+	first, err := firstMessage(ctx, stream)
 	start := first.GetStart()
 	switch {
+	case ctx.Err() != nil:
+		return runtime.ExecInput{}, nil, s.ended(ctx)
+	case err != nil && !errors.Is(err, io.EOF):
+		return runtime.ExecInput{}, nil, err
 	case start == nil:
 		return runtime.ExecInput{}, nil, status.Error(codes.InvalidArgument, "start: must be the first message")
 	case len(start.GetCommand()) == 0:
@@ -108,6 +109,25 @@ func (s *Server) command(stream execStream) (runtime.ExecInput, *podexecv1.ExecS
 		return runtime.ExecInput{}, nil, status.Errorf(codes.FailedPrecondition, "container %s isn't running: %s", c.Name, waitingReason(c))
 	}
 	return runtime.ExecInput{ContainerID: runtimeID(c.ContainerID), Command: start.GetCommand(), TTY: start.GetTty()}, start, nil
+}
+
+// firstMessage waits for the caller to speak, but not beyond ctx. What waits then ends with the call.
+func firstMessage(ctx context.Context, stream execStream) (*podexecv1.ExecRequest, error) {
+	var (
+		message *podexecv1.ExecRequest
+		err     error
+		came    = make(chan struct{})
+	)
+	go func() {
+		defer close(came)
+		message, err = stream.Recv()
+	}()
+	select {
+	case <-came:
+		return message, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // execReceiver takes the messages after the first.

@@ -204,6 +204,19 @@ func TestExecEndsWithTheServer(t *testing.T) {
 	}
 }
 
+// A caller who doesn't say what to run doesn't hold podexecd up when it goes down.
+func TestExecWithoutAWordEndsWithTheServer(t *testing.T) {
+	server := New(Config{Board: boardOf(twoContainers()), Exec: command(nil)})
+	stream, err := remote(t, server, operator).Exec(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("after Close: %v; want UNAVAILABLE", err)
+	}
+}
+
 func TestExecRefuses(t *testing.T) {
 	waits := func(ctx context.Context, _ runtime.ExecInput) (int, error) {
 		<-ctx.Done()

@@ -18,7 +18,7 @@ func setAddresses(in *Input, status *v1.PodStatus) {
 	}
 	sandbox := in.Runtime.ReadySandbox()
 	switch {
-	case in.Pod.Spec.HostNetwork && in.Failure == nil:
+	case in.Pod.Spec.HostNetwork && !neverStarted(in):
 		for _, ip := range hosts {
 			status.PodIPs = append(status.PodIPs, v1.PodIP{IP: ip})
 		}

@@ -26,6 +26,7 @@ func TestAddresses(t *testing.T) {
 		"the sandbox has none yet":    {[]string{"192.0.2.1"}, ready(), nil, []string{"192.0.2.1"}},
 		"host network":                {[]string{"192.0.2.1", "2001:db8::1"}, func(i *Input) { i.Pod.Spec.HostNetwork = true }, []string{"192.0.2.1", "2001:db8::1"}, []string{"192.0.2.1", "2001:db8::1"}},
 		"rejected, with host network": {[]string{"192.0.2.1"}, func(i *Input) { i.Pod.Spec.HostNetwork, i.Failure, i.Runtime = true, &Failure{}, nil }, nil, []string{"192.0.2.1"}},
+		"evicted, with host network":  {[]string{"192.0.2.1"}, func(i *Input) { i.Pod.Spec.HostNetwork, i.Failure = true, &Failure{} }, []string{"192.0.2.1"}, []string{"192.0.2.1"}},
 		"kept when the sandbox stopped": {[]string{"192.0.2.1"}, func(i *Input) {
 			i.Runtime.Sandboxes[0].Ready = false
 			i.Previous = &v1.PodStatus{PodIPs: []v1.PodIP{{IP: "10.0.0.9"}}}

@@ -110,8 +110,8 @@ func initializedCondition(in *Input, status *v1.PodStatus) v1.PodCondition {
 	case status.Phase == v1.PodSucceeded:
 		c.Reason = podCompleted
 	case begun(in) || len(incomplete) == 0:
-	case mayRestartAll(in.Pod) && before != nil && before.Status == v1.ConditionTrue:
-		// A pod whose containers all begin anew in its sandbox has been initialized for good, as in the kubelet.
+	case before != nil && before.Status == v1.ConditionTrue:
+		// A pod has been initialized for good, as in the kubelet, though its init containers may run again.
 	default:
 		c.Status, c.Reason = v1.ConditionFalse, containersNotInitialized
 		c.Message = fmt.Sprintf("containers with incomplete status: %s", incomplete)

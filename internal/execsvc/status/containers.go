@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -79,7 +80,11 @@ func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, k
 		if status.State.Terminated != nil {
 			status.LastTerminationState = status.State
 		}
-		status.State = waiting(why.Reason, why.Message)
+		reason := why.Reason
+		if reason == containerCreating {
+			reason = defaultReason(in.Pod)
+		}
+		status.State = waiting(reason, why.Message)
 	}
 	status.VolumeMounts = volumeMounts(c)
 	setReady(in, &status, c, previous, k)
@@ -98,7 +103,7 @@ func takeOver(in *Input, status *v1.ContainerStatus, c *observed.Container, prev
 	case observed.Running:
 		status.State.Running = &v1.ContainerStateRunning{StartedAt: stamp(c.Started)}
 	case observed.Exited:
-		status.State.Terminated = ended(in, c)
+		status.State.Terminated = ended(in, c, previous)
 	case observed.Unknown:
 		// It ran, and the runtime can't say how it goes on: "waiting" would take the pod back to Pending.
 		if previous != nil && previous.ContainerID == status.ContainerID && previous.State.Waiting == nil {
@@ -107,7 +112,7 @@ func takeOver(in *Input, status *v1.ContainerStatus, c *observed.Container, prev
 		}
 		status.State = waiting(defaultReason(in.Pod), "")
 	default:
-		status.State = waiting(containerCreating, "")
+		status.State = waiting(defaultReason(in.Pod), "")
 	}
 	status.LastTerminationState = lastState(in, status, c, previous)
 }
@@ -131,7 +136,7 @@ func lastState(in *Input, status *v1.ContainerStatus, c *observed.Container, pre
 	for i := range in.Runtime.Containers {
 		before := &in.Runtime.Containers[i]
 		if before.Name == c.Name && before.ID != c.ID && before.State == observed.Exited {
-			return v1.ContainerState{Terminated: ended(in, before)}
+			return v1.ContainerState{Terminated: ended(in, before, previous)}
 		}
 	}
 	switch {
@@ -221,7 +226,8 @@ func shouldStart(pod *v1.Pod, c *v1.Container, latest *observed.Container, k kin
 	return latest.State == observed.Unknown || actions.Restarts(pod, c, latest)
 }
 
-func ended(in *Input, c *observed.Container) *v1.ContainerStateTerminated {
+// ended is how the container ended. Its last words, once known, stand: the file that it left them in goes with the pod's directory.
+func ended(in *Input, c *observed.Container, previous *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	t := &v1.ContainerStateTerminated{
 		ExitCode: c.ExitCode, Reason: c.Reason, Message: c.Message, ContainerID: containerID(in, c),
 	}
@@ -235,6 +241,14 @@ func ended(in *Input, c *observed.Container) *v1.ContainerStateTerminated {
 		t.Reason = completed
 		if c.ExitCode != 0 {
 			t.Reason = failed
+		}
+	}
+	if previous == nil {
+		return t
+	}
+	for _, before := range []*v1.ContainerStateTerminated{previous.State.Terminated, previous.LastTerminationState.Terminated} {
+		if before != nil && before.ContainerID == t.ContainerID && before.FinishedAt.Equal(&t.FinishedAt) {
+			t.Message = cmp.Or(before.Message, t.Message)
 		}
 	}
 	return t

@@ -122,6 +122,30 @@ func TestWaitingCountsOnlyForWhatShouldStart(t *testing.T) {
 }
 
 // A container in backoff must not look ended, then waiting, then ended, as its worker looks before and after it tries.
+// A container that merely isn't there yet waits, in a pod with init containers, for the initialization: kubectl takes another reason of
+// an init container's for something that is wrong with it.
+func TestWaitingForTheInitialization(t *testing.T) {
+	for name, want := range map[string]string{"init1": "PodInitializing", "b": "ContainerCreating"} {
+		for what, c := range map[string]struct {
+			has     *observed.Pod
+			waiting map[string]observed.Waiting
+			message string
+		}{
+			"nothing yet":         {has(), nil, ""},
+			"created":             {has(created(name)), nil, ""},
+			"its image is pulled": {has(), map[string]observed.Waiting{name: {Reason: "ContainerCreating", Message: "pulling"}}, "pulling"},
+		} {
+			input := in(podOf(always, name), c.has)
+			input.Waiting = c.waiting
+			got := Generate(input)
+			s := append(got.InitContainerStatuses, got.ContainerStatuses...)[0].State.Waiting
+			if s == nil || s.Reason != want || s.Message != c.message {
+				t.Errorf("%s, %s: waiting %+v; want %s", name, what, s, want)
+			}
+		}
+	}
+}
+
 func TestWaitingStandsUntilSomebodyTried(t *testing.T) {
 	pod, rt := podOf(always, "a", "b"), has(exited("a", 1))
 	input := in(pod, rt)
@@ -195,6 +219,24 @@ func TestEndedContainerThatWasRemoved(t *testing.T) {
 	}
 	if got.Phase != v1.PodSucceeded {
 		t.Errorf("phase %s", got.Phase)
+	}
+}
+
+// The last words of a container go with its pod's directory, and the runtime doesn't have them.
+func TestLastWordsOutliveTheirFile(t *testing.T) {
+	words := func(c observed.Container) observed.Container { c.Message = "out of luck"; return c }
+	input := in(podOf(onFailure, "a", "b"), has(attempt(1, words(exited("a", 0))), words(exited("a", 1)), words(exited("b", 0))))
+	before := Generate(input)
+	input.Previous, input.Runtime = &before, has(attempt(1, exited("a", 0)), exited("a", 1), exited("b", 0))
+	if diff := cmp.Diff(before, Generate(input)); diff != "" {
+		t.Errorf("after a restart of the agent (-before +after):\n%s", diff)
+	}
+	// Another container has its own.
+	input.Runtime = has(attempt(2, exited("a", 1)), attempt(1, exited("b", 0)))
+	for _, s := range Generate(input).ContainerStatuses {
+		if s.State.Terminated.Message != "" {
+			t.Errorf("%s has the message of the one before: %+v", s.Name, s.State.Terminated)
+		}
 	}
 }
 

@@ -72,6 +72,21 @@ func TestConditionsWithSidecar(t *testing.T) {
 	}
 }
 
+// A pod that was initialized stays so, though its init containers run again in a new sandbox.
+func TestInitializedStays(t *testing.T) {
+	pod := podOf(always, "init1", "side", "a")
+	before := Generate(in(pod, has(exited("init1", 0), running("side"), running("a"))))
+	input := in(pod, has(attempt(1, running("init1")), exited("side", 137), exited("a", 137)))
+	for i := range input.Runtime.Containers[1:] {
+		input.Runtime.Containers[i+1].SandboxID = "s0"
+	}
+	input.Previous = &before
+	got := Generate(input)
+	if c := condition(got.Conditions, v1.PodInitialized); c.Status != v1.ConditionTrue || got.Phase != v1.PodPending {
+		t.Errorf("Initialized is %s, phase %s; want True and Pending", c.Status, got.Phase)
+	}
+}
+
 // A sidecar is started again whatever its exit code and the pod's policy, and waits for that like others.
 func TestSidecarInBackoff(t *testing.T) {
 	for _, code := range []int32{0, 1} {
