@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/gc"
 	"github.com/podstream/podstream/internal/execsvc/image"
@@ -47,8 +49,14 @@ type Config struct {
 	Events *events.Recorder
 	// Refused is called when the pods that can't run here, or the reasons, are others than before. Nil: nobody is told.
 	Refused func()
+	// Exits tells of the ends of containers' processes. Nil: nobody does.
+	Exits pleg.Exits
+	// Health is called now and then with what is wrong with the container runtime; nil if nothing is. Nil: nobody is told.
+	Health func(error)
 	// RuntimeName is the runtime's name, for container IDs in statuses ("containerd").
 	RuntimeName string
+	// Network is nil if the node's network is ready, as far as anybody knows, and otherwise says why it isn't. Nil: it always is.
+	Network func(context.Context) error
 	// HostIPs returns the node's addresses, the primary one first. Nil: none are shown.
 	HostIPs func() []string
 	// RelistPeriod, HousekeepingPeriod, ResyncPeriod and RetryPause have the kubelet's values for zero: 1 s, 2 s, 60 s, 10 s.
@@ -74,15 +82,20 @@ type Agent struct {
 	// waiting are desired pods that another pod keeps from being dispatched, by its UID. Only the loop's goroutine uses it.
 	waiting map[types.UID]types.UID
 
-	// showing is held while a pod is looked at and shown, so that no older look is shown after a newer one.
+	// showing is held while a pod is looked at and shown, or its status stored, so that no older look comes after a newer one.
 	showing sync.Mutex
 	refused refusals
+	// networkDown is set while the node's network wasn't ready when it was last asked for.
+	networkDown atomic.Bool
 }
 
 // New returns an Agent that isn't running.
 func New(cfg Config) *Agent {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Network == nil {
+		cfg.Network = func(context.Context) error { return nil }
 	}
 	if cfg.HostIPs == nil {
 		cfg.HostIPs = func() []string { return nil }
@@ -93,7 +106,7 @@ func New(cfg Config) *Agent {
 	a := &Agent{cfg: cfg, log: cfg.Logger, pods: podset.New(), waiting: map[types.UID]types.UID{}}
 	a.statuses = status.NewKeeper(status.Config{Changed: a.statusChanged, Clock: cfg.Clock})
 	a.pleg = pleg.New(pleg.Config{
-		Runtime: cfg.Runtime, Period: cfg.RelistPeriod, Clock: cfg.Clock, Metrics: cfg.Metrics, Logger: cfg.Logger,
+		Runtime: cfg.Runtime, Exits: cfg.Exits, Period: cfg.RelistPeriod, Clock: cfg.Clock, Metrics: cfg.Metrics, Logger: cfg.Logger,
 	})
 	a.probes = probe.New(probe.Config{
 		Handlers: cfg.Prober, Observed: a.pleg.Get, HostIPs: cfg.HostIPs, Events: cfg.Events, Metrics: cfg.Metrics, Clock: cfg.Clock, Logger: cfg.Logger,
@@ -108,13 +121,27 @@ func New(cfg Config) *Agent {
 	return a
 }
 
-// Deliver takes an event of the stream and returns when it is applied; it is what client.Watch calls. The store has it soon after.
+// Deliver takes an event of the stream and returns when it is applied; it is what client.Watch calls. The store has it first: what is on
+// disk of how pods fare is never ahead of what is desired there.
 func (a *Agent) Deliver(ctx context.Context, e client.Event) error {
-	if err := a.loop.Deliver(ctx, e); err != nil {
-		return err
+	a.cfg.Store.Apply(e, a.ends(e)...)
+	return a.loop.Deliver(ctx, e)
+}
+
+// ends are the terminations that begin with the event.
+func (a *Agent) ends(e client.Event) []store.End {
+	var out []store.End
+	for _, c := range e.Ops {
+		if c.Op != client.Remove {
+			continue
+		}
+		for _, gone := range c.Pods {
+			if pod := a.pods.Get(gone.UID); pod != nil {
+				out = append(out, endOf(pod, worker.NewTermination(a.cfg.Clock.Now(), criconfig.GracePeriod(pod), nil), true))
+			}
+		}
 	}
-	a.cfg.Store.Apply(e)
-	return nil
+	return out
 }
 
 // Wake has a pod looked at now: an image that it waited for is there, say.
@@ -142,9 +169,6 @@ func (a *Agent) ObjectsChanged(refs []objects.Ref) {
 // Observed is what the runtime has of a pod, as it was read last; nil if that is nothing.
 func (a *Agent) Observed(uid types.UID) *observed.Pod { return a.pleg.Get(uid) }
 
-// Health is nil if the container runtime can be read, and otherwise why it can't.
-func (a *Agent) Health() error { return a.pleg.Health() }
-
 // Run works until ctx ends. The pods go on running after that.
 func (a *Agent) Run(ctx context.Context) {
 	var group sync.WaitGroup
@@ -158,7 +182,6 @@ func (a *Agent) Run(ctx context.Context) {
 // begin starts the pods that were desired when the store was last written, and goes on ending those that were being ended. What the
 // runtime has is known by now, and nothing of the stream has been applied.
 func (a *Agent) begin() {
-	now := a.cfg.Clock.Now()
 	for _, known := range a.cfg.Restored.Pods {
 		if isMirror(known.Object) {
 			continue
@@ -169,15 +192,18 @@ func (a *Agent) begin() {
 		}
 	}
 	for uid, end := range a.cfg.Restored.Ends {
-		t := worker.Termination{Grace: secondsLeft(end.Deadline, now), Deadline: end.Deadline, Failure: end.Failure}
+		t := worker.Termination{Deadline: end.Deadline, Failure: end.Failure}
 		pod := a.pods.Get(uid)
 		if end.Removed || pod == nil {
-			gone := skeleton(&observed.Pod{UID: uid, Namespace: end.Namespace, Name: end.Name, Source: end.Source})
+			gone := end.Object.DeepCopy()
+			if gone == nil {
+				gone = skeleton(&observed.Pod{UID: uid, Namespace: end.Namespace, Name: end.Name, Source: end.Source})
+			}
 			gone.Spec.TerminationGracePeriodSeconds = &end.Grace
 			if s, ok := a.cfg.Restored.Statuses[uid]; ok {
 				a.statuses.Restore(gone, s.Status, s.Changed)
 			}
-			a.log.Info("going on with the end of a pod that was removed", "pod", end.Namespace+"/"+end.Name, "uid", uid, "grace_seconds_left", t.Grace)
+			a.log.Info("going on with the end of a pod that was removed", "pod", end.Namespace+"/"+end.Name, "uid", uid, "deadline", t.Deadline)
 			a.workers.Resume(gone, t, true)
 			if pod != nil {
 				// It was added again: it begins anew once that end is over.
@@ -192,16 +218,15 @@ func (a *Agent) begin() {
 			a.dispatch(pod)
 		}
 	}
+	for uid := range a.cfg.Restored.Statuses {
+		if !a.known(uid) {
+			a.cfg.Store.Forget(uid)
+		}
+	}
 	if n := len(a.cfg.Restored.Pods); n > 0 {
 		a.log.Info("pods of the store go on; podconfigd says what changed since", "pods", n, "ending", len(a.cfg.Restored.Ends),
 			"revision", a.cfg.Restored.Cursor.GetRevision())
 	}
-}
-
-// secondsLeft is how much of a grace period is left, rounded up, and 1 at least.
-func secondsLeft(deadline, now time.Time) int64 {
-	left := deadline.Sub(now)
-	return max(int64((left+time.Second-1)/time.Second), 1)
 }
 
 // dispatch gives a desired pod to its worker, once nothing stands in its way. Housekeeping tries again for those that have

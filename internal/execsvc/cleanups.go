@@ -18,6 +18,9 @@ const orphanGrace = 1
 // HandlePodCleanups is part of syncloop.SyncHandler: it mends what no event tells of. The order is the kubelet's: what is kept of pods
 // that are gone, their directories, desired pods that nobody works on, pods that nobody desires, dead containers, backoffs.
 func (a *Agent) HandlePodCleanups(ctx context.Context) error {
+	if a.cfg.Health != nil {
+		a.cfg.Health(a.pleg.Health())
+	}
 	found, current := a.pleg.Pods()
 	if !current {
 		// Without a true picture of what runs nothing may be cleaned up. The pleg has said what is wrong.
@@ -55,8 +58,7 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 func (a *Agent) forget(uid types.UID) {
 	a.probes.Remove(uid)
 	a.cfg.Images.Forget(uid)
-	a.statuses.Delete(uid)
-	a.cfg.Store.Forget(uid)
+	a.forgetStatus(uid)
 	a.tellRefused(a.refused.clear(uid))
 	a.show(uid)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/worker"
 )
 
 // While the runtime fails nothing is removed, not even what is unwanted; when it is back, what was asked for meanwhile is done.
@@ -34,4 +35,32 @@ func TestFailingRuntime(t *testing.T) {
 		t.Errorf("the leftover wasn't stopped with its grace period: %q", got)
 	}
 	n.wantLeft(1, 1)
+}
+
+// A pod that the network isn't ready for waits for it, without making sandboxes in vain; one on the node's own network doesn't.
+func TestPodWaitsForTheNetwork(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	n.setNetwork(errors.New("NetworkPluginNotReady: cni plugin not initialized"))
+	n.setFault(func(_ context.Context, method string) error {
+		if method == "RunPodSandbox" {
+			return errors.New("cni plugin not initialized")
+		}
+		return nil
+	})
+	l.deliver(ops(change(client.Add, true, newPod("a", "web", "file"))))
+	l.await("a", "waits", func(p board.Pod) bool {
+		return errors.Is(p.Err, worker.ErrNetworkNotReady) && p.WaitsFor == "the node's network"
+	})
+	n.setFault(nil)
+	node := newPod("b", "node", "file")
+	node.Spec.HostNetwork = true
+	l.deliver(ops(change(client.Add, true, node)))
+	l.awaitRunning("b")
+	l.housekeep()
+	if got := n.takeChanges(); !slices.Equal(got, []string{"RunPodSandbox a", "RunPodSandbox b", "CreateContainer", "StartContainer"}) {
+		t.Errorf("the runtime was told to %q", got)
+	}
+	n.setNetwork(nil)
+	l.awaitRunning("a")
 }

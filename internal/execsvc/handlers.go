@@ -42,14 +42,14 @@ func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {
 }
 
 // HandlePodReconcile is part of syncloop.SyncHandler. The status of a static pod means nothing here; that of others is the
-// API server's copy of what this agent told it. What others have set in it, readiness gates say, counts.
+// API server's copy of what this agent told it. What others have set in it counts: readiness gates, and that the pod has ended.
 func (a *Agent) HandlePodReconcile(pods []*v1.Pod) {
 	for _, pod := range pods {
 		if isMirror(pod) {
 			continue
 		}
 		a.pods.Put(pod)
-		if len(pod.Spec.ReadinessGates) > 0 {
+		if len(pod.Spec.ReadinessGates) > 0 || terminal(&pod.Status) {
 			a.workers.Update(pod)
 		}
 	}

@@ -56,6 +56,8 @@ type node struct {
 	podsDir, logsDir string
 
 	mu sync.Mutex
+	// network is what is wrong with the network.
+	network error
 	// fault, if set, may hold or fail a call.
 	fault func(ctx context.Context, method string) error
 	// changes are the calls that start, stop or remove something, failed ones too: "RunPodSandbox UID",
@@ -121,6 +123,19 @@ func (n *node) setFault(fault func(ctx context.Context, method string) error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.fault = fault
+}
+
+func (n *node) setNetwork(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.network = err
+}
+
+// checkNetwork is an agent's Config.Network.
+func (n *node) checkNetwork(context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.network
 }
 
 // takeChanges are the changes since the last time.

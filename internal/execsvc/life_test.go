@@ -112,7 +112,7 @@ func (n *node) startFrom(path string) *life {
 			RestartBackoffBase: 20 * time.Millisecond, RestartBackoffMax: 20 * time.Millisecond,
 		}),
 		Images: images, Volumes: volume.New(volume.Config{PodsDir: n.podsDir}), Prober: handlers,
-		Store: remembered, Restored: state, Board: l.board, RuntimeName: "containerd",
+		Store: remembered, Restored: state, Board: l.board, RuntimeName: "containerd", Network: n.checkNetwork,
 		RelistPeriod: relistPeriod, HousekeepingPeriod: housekeepingPeriod, RetryPause: 20 * time.Millisecond,
 		Clock: roundsClock{ctx: ctx, rounds: &l.rounds, group: &group},
 	})

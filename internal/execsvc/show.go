@@ -66,8 +66,22 @@ func (a *Agent) show(uid types.UID) {
 
 // statusChanged is told by the keeper of statuses.
 func (a *Agent) statusChanged(uid types.UID) {
+	a.storeStatus(uid)
+	a.show(uid)
+}
+
+func (a *Agent) storeStatus(uid types.UID) {
+	a.showing.Lock()
+	defer a.showing.Unlock()
 	if s, ok := a.statuses.Get(uid); ok {
 		a.cfg.Store.SetStatus(uid, s.Status, s.Changed)
 	}
-	a.show(uid)
+}
+
+// forgetStatus drops the pod's status here and in the store, with its end.
+func (a *Agent) forgetStatus(uid types.UID) {
+	a.showing.Lock()
+	defer a.showing.Unlock()
+	a.statuses.Delete(uid)
+	a.cfg.Store.Forget(uid)
 }

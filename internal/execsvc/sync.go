@@ -51,6 +51,11 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 		a.cfg.Events.Record(pod, "", events.Normal, events.DeadlineExceeded, failure.Message)
 		return worker.Result{Failure: failure}, nil
 	}
+	if a.networkDown.Load() && needsNetwork(pod, has) {
+		if err := a.checkNetwork(ctx, pod); err != nil {
+			return worker.Result{WakeAfter: left}, err
+		}
+	}
 	if err := a.cfg.Volumes.SetUp(ctx, pod); err != nil {
 		a.observe(pod, allWaiting(pod, "ContainerCreating", err.Error()))
 		a.cfg.Events.Record(pod, "", events.Warning, events.FailedMountVolume, err.Error())
@@ -70,6 +75,9 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	}
 	if now := a.observe(pod, res.Waiting); res.Err == nil && terminal(now) {
 		return worker.Result{Terminal: true}, nil
+	}
+	if res.Err != nil && needsNetwork(pod, has) {
+		return result, errors.Join(res.Err, a.checkNetwork(ctx, pod))
 	}
 	result.Again = res.Acted && a.moreToDo(pod, has, res)
 	return result, res.Err

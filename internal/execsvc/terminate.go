@@ -22,7 +22,8 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Te
 	if err != nil {
 		return err
 	}
-	a.keep(pod, func(in *status.Input) { in.Failure = t.Failure })
+	// Why the pod ends shows when nothing of it runs: that it has failed says that what it used is free.
+	a.observe(pod, nil)
 	if err := a.cfg.Runtime.KillPod(ctx, pod, has, t.Grace); err != nil {
 		if ctx.Err() == nil {
 			a.cfg.Events.Record(pod, "", events.Warning, events.FailedToKillPod, err.Error())
@@ -49,14 +50,22 @@ func (a *Agent) remember(ctx context.Context, pod *v1.Pod, t worker.Termination)
 		return
 	}
 	w, _ := a.workers.Get(pod.UID)
-	err := a.cfg.Store.SetEnd(ctx, pod.UID, store.End{
-		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Source: pod.Annotations[sourceAnnotation],
-		Grace: t.Grace, Deadline: t.Deadline, Removed: w.Removed, Failure: t.Failure,
-	})
+	err := a.cfg.Store.SetEnd(ctx, pod.UID, endOf(pod, t, w.Removed))
 	if err != nil && ctx.Err() == nil {
 		a.log.Warn("the end of a pod isn't on disk: if podexecd is restarted now, its grace period begins anew",
 			"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "error", err)
 	}
+}
+
+func endOf(pod *v1.Pod, t worker.Termination, removed bool) store.End {
+	end := store.End{
+		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Source: pod.Annotations[sourceAnnotation],
+		Grace: t.Grace, Deadline: t.Deadline, Removed: removed, Failure: t.Failure,
+	}
+	if len(pod.Spec.Containers) > 0 { // and not a skeleton
+		end.Object = pod
+	}
+	return end
 }
 
 // SyncTerminatedPod is part of worker.Syncer.

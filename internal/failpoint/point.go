@@ -3,6 +3,9 @@ package failpoint
 // Point names one place to die at.
 type Point string
 
+// DieAt is the environment variable that says where a process dies, as POINT or POINT:N, in builds with the tag failpoints.
+const DieAt = "PODSTREAM_DIE_AT"
+
 // The points of podexecd that aren't calls to the runtime.
 const (
 	// BeforeApply is when an event of the stream has been taken by the agent, and its store doesn't know of it; AfterApply is when the

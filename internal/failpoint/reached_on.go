@@ -12,9 +12,6 @@ import (
 	"syscall"
 )
 
-// DieAt is the environment variable that says where a process dies, as POINT or POINT:N.
-const DieAt = "PODSTREAM_DIE_AT"
-
 // death is where this process dies.
 var death = parseDeath(os.Getenv(DieAt))
 

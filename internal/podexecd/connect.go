@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	cri "k8s.io/cri-client/pkg"
 
 	"github.com/podstream/podstream/internal/execconfig"
@@ -70,6 +71,21 @@ func tryConnect(ctx context.Context, settings *execconfig.Settings, log *slog.Lo
 	c.name = version.GetRuntimeName()
 	log.Info("container runtime answers", "name", c.name, "version", version.GetRuntimeVersion(), "endpoint", settings.RuntimeEndpoint)
 	return c, nil
+}
+
+// network is nil unless the runtime says that the node's network isn't ready.
+func (c *connection) network(ctx context.Context) error {
+	now, err := c.runtime.Status(ctx, false)
+	if err != nil {
+		// Then the network isn't what is known to be wrong.
+		return nil //nolint:nilerr // Said above.
+	}
+	for _, condition := range now.GetStatus().GetConditions() {
+		if condition.GetType() == runtimeapi.NetworkReady && !condition.GetStatus() {
+			return fmt.Errorf("%s: %s", condition.GetReason(), condition.GetMessage())
+		}
+	}
+	return nil
 }
 
 func (c *connection) close(ctx context.Context) {

@@ -2,6 +2,7 @@ package podexecd
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/board"
 	"github.com/podstream/podstream/internal/execsvc/credential"
 	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/exits"
 	"github.com/podstream/podstream/internal/execsvc/gc"
 	"github.com/podstream/podstream/internal/execsvc/handler"
 	"github.com/podstream/podstream/internal/execsvc/image"
@@ -29,6 +31,9 @@ import (
 // storeFile is the store's name in --root-dir.
 const storeFile = "podexecd.db"
 
+// runtimeHealth is the name of the runtime's part in the health service.
+const runtimeHealth = "podexecd.runtime"
+
 // probeVersion is the Kubernetes whose probes these are, for User-Agents.
 const probeVersion = "1.37"
 
@@ -40,6 +45,8 @@ type node struct {
 	events   *events.Recorder
 	registry prometheus.Registerer
 	log      *slog.Logger
+	// health tells how a part of podexecd is.
+	health func(part string, good bool)
 
 	agentID  string
 	store    *store.Store
@@ -74,6 +81,7 @@ func (n *node) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	execsvc.ShowRestored(n.board, n.restored)
 	// The store outlives those who use it: what they note last is written still.
 	storing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	stored := make(chan struct{})
@@ -115,14 +123,19 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		MemoryCapacity: memoryCapacity(), RestartBackoffBase: settings.RestartBackoff.Base, RestartBackoffMax: settings.RestartBackoff.Max,
 		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, HostIPs: hostIPs, Events: n.events, Logger: n.log,
 	})
+	ends, err := exits.New(exits.Config{Logger: n.log})
+	if err != nil {
+		return fmt.Errorf("listen for the ends of processes: %w", err)
+	}
+	defer func() { _ = ends.Close() }()
 	n.agent = execsvc.New(execsvc.Config{
-		Runtime: criRuntime, Images: images,
+		Runtime: criRuntime, Images: images, Exits: ends, Health: func(err error) { n.health(runtimeHealth, err == nil) },
 		Garbage: gc.New(gc.Config{
 			Runtime: criRuntime, LogsDir: settings.PodLogsDir, MaxDead: settings.MaxDead, MinAge: settings.MinAge, Logger: n.log,
 		}),
 		Volumes: volume.New(volume.Config{PodsDir: podsDir(n.opts.RootDir)}), Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, Refused: n.report.Changed,
-		RuntimeName: c.name, HostIPs: hostIPs, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
+		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
 	})
 	n.runtime.Store(criRuntime)
 	group, ctx := errgroup.WithContext(ctx)

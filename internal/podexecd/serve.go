@@ -85,6 +85,8 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 		Closing:  svc.Close, Access: rules, Limits: limits, Logger: log, Metrics: registry,
 		Quiet: []string{podexecv1.PodExecService_WatchPodStatus_FullMethodName, podexecv1.PodExecService_WatchEvents_FullMethodName},
 	})
+	n.health = server.SetHealth
+	n.health(runtimeHealth, false)
 	pods := podsapi.New(n.board)
 	podsServer := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podsv1alpha1.RegisterPodsServer(r, pods) },

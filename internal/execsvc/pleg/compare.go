@@ -51,6 +51,8 @@ func arrival(s observed.State) EventType {
 type idState struct {
 	id    string
 	state observed.State
+	// pid is 0 if it isn't known.
+	pid int
 }
 
 func states(p *observed.Pod) []idState {
@@ -59,14 +61,14 @@ func states(p *observed.Pod) []idState {
 	}
 	out := make([]idState, 0, len(p.Containers)+len(p.Sandboxes))
 	for _, c := range p.Containers {
-		out = append(out, idState{c.ID, c.State})
+		out = append(out, idState{c.ID, c.State, c.PID})
 	}
 	for _, s := range p.Sandboxes {
 		state := observed.Exited
 		if s.Ready {
 			state = observed.Running
 		}
-		out = append(out, idState{s.ID, state})
+		out = append(out, idState{s.ID, state, s.PID})
 	}
 	return out
 }

@@ -157,6 +157,7 @@ type harness struct {
 	*PLEG
 	t        *testing.T
 	runtime  *fakeRuntime
+	exits    *fakeExits
 	clock    *testingclock.FakeClock
 	registry *prometheus.Registry
 	log      *bytes.Buffer
@@ -167,13 +168,13 @@ type harness struct {
 // run runs a test in a bubble in which a PLEG runs on a runtime without events, once it has relisted for the first time.
 func run(t *testing.T, pods []*observed.Pod, test func(h *harness)) {
 	t.Helper()
-	start(t, pods, ErrNoEvents, test)
+	start(t, pods, ErrNoEvents, false, test)
 }
 
 // runEvented does so on a runtime with events. It has been listed twice: first of all, and since it listens.
 func runEvented(t *testing.T, pods []*observed.Pod, test func(h *harness)) {
 	t.Helper()
-	start(t, pods, nil, func(h *harness) {
+	start(t, pods, nil, false, func(h *harness) {
 		h.relist()
 		h.wantLists(2)
 		h.isReady()
@@ -182,14 +183,19 @@ func runEvented(t *testing.T, pods []*observed.Pod, test func(h *harness)) {
 	})
 }
 
-func start(t *testing.T, pods []*observed.Pod, watch error, test func(h *harness)) {
+func start(t *testing.T, pods []*observed.Pod, watch error, follow bool, test func(h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 		h := &harness{t: t, clock: clock, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}, runtime: &fakeRuntime{
 			clock: clock, pods: pods, watch: watch, events: make(chan types.UID), breaks: make(chan error), holdStatus: map[types.UID]chan struct{}{},
 		}}
-		h.PLEG = New(Config{Runtime: h.runtime, Clock: clock, Metrics: h.registry, Logger: slog.New(slog.NewTextHandler(h.log, nil))})
+		cfg := Config{Runtime: h.runtime, Clock: clock, Metrics: h.registry, Logger: slog.New(slog.NewTextHandler(h.log, nil))}
+		if follow {
+			h.exits = newFakeExits()
+			cfg.Exits = h.exits
+		}
+		h.PLEG = New(cfg)
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { h.Run(ctx) })
@@ -199,6 +205,32 @@ func start(t *testing.T, pods []*observed.Pod, watch error, test func(h *harness
 		h.log.Reset()
 		test(h)
 	})
+}
+
+// runFollowed does so on a runtime without events, and the kernel tells what ends. The pods have been read in full, and it wants to be
+// listed in 29 s.
+func runFollowed(t *testing.T, pods []*observed.Pod, test func(h *harness)) {
+	t.Helper()
+	start(t, pods, ErrNoEvents, true, func(h *harness) {
+		for _, pod := range pods {
+			h.read(pod.UID)
+		}
+		h.step(time.Second)
+		h.isReady()
+		h.Take()
+		h.log.Reset()
+		h.lists, h.statuses = h.runtime.lists, h.runtime.statuses
+		test(h)
+	})
+}
+
+// read reads a pod as its worker does.
+func (h *harness) read(uid types.UID) {
+	h.t.Helper()
+	if _, err := h.Current(h.t.Context(), uid); err != nil {
+		h.t.Fatal(err)
+	}
+	synctest.Wait()
 }
 
 // relist lets the time to the next relist pass, and waits until that is done or stuck.

@@ -52,15 +52,7 @@ func (p *PLEG) hear(uid types.UID) {
 		poke(p.hurry)
 		return
 	}
-	p.sign(uid)
-	if !p.synced[uid] {
-		p.synced[uid] = true
-		p.events = append(p.events, Event{UID: uid, Type: PodSync})
-	}
-	// The first time Ready tells that the runtime has been listed.
-	if p.listed {
-		poke(p.ready)
-	}
+	p.tell(uid)
 }
 
 // deafen notes that there are no events any more, and tells whether there were.

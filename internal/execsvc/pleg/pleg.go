@@ -50,12 +50,25 @@ type Runtime interface {
 	Watch(ctx context.Context, changed func(types.UID)) error
 }
 
+// Exits tells of the ends of processes as the kernel sees them; it is an exits.Watcher.
+type Exits interface {
+	// Follow has the end of a container's or sandbox's process told, once. It doesn't wait for anybody.
+	Follow(id string, pid int) error
+	// Forget follows it no longer. An id that isn't followed may be forgotten.
+	Forget(id string)
+	// Ready gets a value when there are ids to Take.
+	Ready() <-chan struct{}
+	Take() []string
+}
+
 // Config says what to read and how often.
 type Config struct {
 	Runtime Runtime
-	// Period is the time between relists without events. Zero means 1 s.
+	// Exits is who tells of processes that end. Nil means nobody.
+	Exits Exits
+	// Period is the time between relists while ends may go unnoticed. Zero means 1 s.
 	Period time.Duration
-	// EventedPeriod is the time between relists while the stream of events stands. Zero means 30 s.
+	// EventedPeriod is the time between relists while the stream of events stands, or Exits follows all that runs. Zero means 30 s.
 	EventedPeriod time.Duration
 	// Clock paces the relists. Nil means the real one.
 	Clock clock.WithTicker
@@ -75,6 +88,8 @@ type PLEG struct {
 	ready   chan struct{}
 	// hurry has the next relist come early.
 	hurry chan struct{}
+	// lagging gets a value when a process is late: its pod is to be signed again.
+	lagging chan struct{}
 
 	mu sync.Mutex
 	// now numbers relists, and what happens to pods: the lower number came first, whatever the node's clock does.
@@ -85,6 +100,8 @@ type PLEG struct {
 	synced map[types.UID]bool
 	// listening is set while the stream of events stands.
 	listening bool
+	// unfollowed is set once it was said that something can't be followed.
+	unfollowed bool
 	// listed is set after the first relist that went well; lastErr is what the last one failed with.
 	listed  bool
 	lastErr error
@@ -108,17 +125,18 @@ func New(cfg Config) *PLEG {
 	}
 	return &PLEG{
 		cfg: cfg, metrics: newMetrics(cfg.Metrics), ready: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
-		pods: map[types.UID]*record{}, synced: map[types.UID]bool{},
+		lagging: make(chan struct{}, 1), pods: map[types.UID]*record{}, synced: map[types.UID]bool{},
 	}
 }
 
-// Run relists and listens until ctx ends. The first relist comes at once.
+// Run relists, listens, and notices what ends, until ctx ends. The first relist comes at once.
 func (p *PLEG) Run(ctx context.Context) {
 	p.mu.Lock()
 	p.relisted = p.cfg.Clock.Now()
 	p.mu.Unlock()
 	var group sync.WaitGroup
 	group.Go(func() { p.listen(ctx) })
+	group.Go(func() { p.notice(ctx) })
 	p.relists(ctx)
 	group.Wait()
 }

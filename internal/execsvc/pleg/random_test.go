@@ -16,14 +16,14 @@ import (
 )
 
 // TestRandomHistories lets pods come, change and go in any order with readings that take time, and with events that are lost, late, and
-// doubled. Whoever reads what he is woken for ends up with what is; and what is called current never lacks anything that an event has
-// told of.
+// doubled. Whoever reads what he is woken for ends up with what is, and the kernel is asked to tell of just that; and what is called current
+// never lacks anything that an event has told of.
 func TestRandomHistories(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) step {
 			return step{
 				kind: rapid.SampledFrom([]string{
-					"change", "change", "go", "event", "event", "refresh", "read", "list", "listed", "react",
+					"change", "change", "go", "event", "event", "end", "refresh", "read", "list", "listed", "react",
 				}).Draw(rt, "kind"),
 				uid: rapid.SampledFrom([]types.UID{"a", "b", "c"}).Draw(rt, "uid"),
 			}
@@ -44,7 +44,8 @@ type step struct {
 func play(t *testing.T, steps []step) error {
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 	r := &fakeRuntime{clock: clock, holdStatus: map[types.UID]chan struct{}{}}
-	p := New(Config{Runtime: r, Clock: clock})
+	kernel := newFakeExits()
+	p := New(Config{Runtime: r, Clock: clock, Exits: kernel})
 	p.relist(t.Context())
 	truth := map[types.UID]*observed.Pod{}
 	// told are the pods to which nothing has happened since the last event of them.
@@ -62,7 +63,7 @@ func play(t *testing.T, steps []step) error {
 		case "change", "go":
 			delete(truth, s.uid)
 			if s.kind == "change" {
-				truth[s.uid] = &observed.Pod{UID: s.uid, Containers: []observed.Container{{ID: fmt.Sprint(i), State: observed.Running}}}
+				truth[s.uid] = &observed.Pod{UID: s.uid, Containers: []observed.Container{{ID: fmt.Sprint(i), State: observed.Running, PID: i + 1}}}
 			}
 			told[s.uid] = false
 			var pods []*observed.Pod
@@ -73,6 +74,14 @@ func play(t *testing.T, steps []step) error {
 		case "event":
 			p.hear(s.uid)
 			told[s.uid] = true
+		case "end":
+			// The kernel tells of what is no more, in whatever order.
+			for id := range kernel.followed {
+				if !slices.ContainsFunc(r.pods, func(pod *observed.Pod) bool { return pod.Containers[0].ID == id }) {
+					kernel.end(id)
+				}
+			}
+			p.ends(kernel.Take())
 		case "refresh":
 			if released[s.uid] == nil {
 				released[s.uid] = r.holdPod(s.uid)
@@ -118,6 +127,14 @@ func play(t *testing.T, steps []step) error {
 		if !same(pod, truth[uid]) || !same(p.Get(uid), truth[uid]) {
 			return fmt.Errorf("%s is %+v at last; Current has %+v, Get %+v", uid, truth[uid], pod, p.Get(uid))
 		}
+	}
+	for _, pod := range truth {
+		if id := pod.Containers[0].ID; kernel.followed[id] == 0 {
+			return fmt.Errorf("%s of %s isn't followed at last, but %v are", id, pod.UID, kernel.followed)
+		}
+	}
+	if len(kernel.followed) != len(truth) || !p.covered() {
+		return fmt.Errorf("%v are followed at last (all: %t); want just the containers of %+v", kernel.followed, p.covered(), truth)
 	}
 	pods, _ := p.Pods()
 	if len(pods) != len(truth) || slices.ContainsFunc(pods, func(pod *observed.Pod) bool { return !same(pod, truth[pod.UID]) }) {

@@ -15,6 +15,8 @@ type record struct {
 	// changed is the number (PLEG.now) of the last sign that something happened to the pod: an event, a difference that a relist saw,
 	// the beginning of a Refresh. read is that of the beginning of the Refresh that full came from.
 	changed, read int64
+	// processes are those of what runs by the last full reading, by the container's or sandbox's ID.
+	processes map[string]*process
 }
 
 // current tells whether nothing has happened to the pod since the last full reading began.
@@ -24,7 +26,7 @@ func (r *record) current() bool { return r.full != nil && r.read == r.changed }
 func (p *PLEG) sign(uid types.UID) *record {
 	r := p.pods[uid]
 	if r == nil {
-		r = &record{}
+		r = &record{processes: map[string]*process{}}
 		p.pods[uid] = r
 	}
 	p.now++
@@ -64,13 +66,16 @@ func (p *PLEG) Refresh(ctx context.Context, uid types.UID) (*observed.Pod, error
 	p.mu.Unlock()
 	pod, err := p.cfg.Runtime.Status(ctx, uid)
 	if err != nil {
+		// What happened to it may show in a list, and shouldn't wait for one that takes its time.
+		poke(p.hurry)
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// If a relist that began later has found nothing of the pod, r isn't its record any more.
-	if r.read < began {
+	if p.pods[uid] == r && r.read < began {
 		r.seen, r.full, r.read = pod, pod, began
+		p.follow(r)
 	}
 	return pod, nil
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
-// relists relists until ctx ends, Period apart at least. While there are events it takes its time, unless something wants to be seen.
+// relists relists until ctx ends, Period apart at least. While it would be told of what ends it takes its time, unless something wants to
+// be seen.
 func (p *PLEG) relists(ctx context.Context) {
 	for alive := true; alive; {
 		p.relist(ctx)
@@ -19,11 +20,11 @@ func (p *PLEG) relists(ctx context.Context) {
 	}
 }
 
-// quiet tells whether events tell enough that the next relist can wait.
+// quiet tells whether events or the kernel tell enough that the next relist can wait.
 func (p *PLEG) quiet() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.listening && p.lastErr == nil
+	return p.lastErr == nil && (p.listening || p.covered())
 }
 
 func (p *PLEG) relist(ctx context.Context) {
@@ -78,12 +79,15 @@ func (p *PLEG) take(pods []*observed.Pod, number int64) {
 		}
 		if events := Compare(before, pod); len(events) > 0 {
 			p.events = append(p.events, events...)
-			p.sign(pod.UID).seen = pod
+			r := p.sign(pod.UID)
+			r.seen = pod
+			p.forgetEnded(r, pod)
 		}
 	}
 	for uid, r := range p.pods {
 		if !there[uid] && r.changed < number {
 			p.events = append(p.events, Compare(r.seen, nil)...)
+			p.forgetEnded(r, nil)
 			delete(p.pods, uid)
 		}
 	}

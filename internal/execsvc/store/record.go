@@ -38,6 +38,7 @@ type (
 		Deadline  int64           `json:"deadline"`
 		Removed   bool            `json:"removed"`
 		Failure   *status.Failure `json:"failure,omitempty"`
+		Object    []byte          `json:"object,omitempty"`
 	}
 	headRecord struct {
 		Format  int    `json:"format"`
@@ -97,10 +98,14 @@ func encode(uid types.UID, value any) ([]byte, error) {
 		r.Status, err = v.Status.Marshal()
 		record = r
 	case End:
-		record = endRecord{
+		r := endRecord{
 			Namespace: v.Namespace, Name: v.Name, Source: v.Source,
 			Grace: v.Grace, Deadline: v.Deadline.UnixMilli(), Removed: v.Removed, Failure: v.Failure,
 		}
+		if v.Object != nil {
+			r.Object, err = v.Object.Marshal()
+		}
+		record = r
 	default:
 		err = fmt.Errorf("a %T has no record", value)
 	}
@@ -133,10 +138,14 @@ func (h *held) decode(t table, uid types.UID, record []byte) (sum uint64, err er
 		h.statuses[uid] = st
 	default:
 		var r endRecord
-		sum, err = unseal(string(uid), record, &r)
+		var object *v1.Pod
+		if sum, err = unseal(string(uid), record, &r); err == nil && r.Object != nil {
+			object = &v1.Pod{}
+			err = object.Unmarshal(r.Object)
+		}
 		h.ends[uid] = End{
 			UID: uid, Namespace: r.Namespace, Name: r.Name, Source: r.Source,
-			Grace: r.Grace, Deadline: time.UnixMilli(r.Deadline), Removed: r.Removed, Failure: r.Failure,
+			Grace: r.Grace, Deadline: time.UnixMilli(r.Deadline), Removed: r.Removed, Failure: r.Failure, Object: object,
 		}
 	}
 	if err != nil && !errors.Is(err, boltfile.ErrDamaged) {

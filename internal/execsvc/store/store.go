@@ -69,6 +69,8 @@ type End struct {
 	Removed bool
 	// Failure is why the pod was ended, if it failed by that. Nil: it didn't.
 	Failure *status.Failure
+	// Object is the pod itself: one that was removed is in no other place. Nil: it isn't known.
+	Object *v1.Pod
 }
 
 // Store is an open store. It is safe for concurrent use, but for Run.

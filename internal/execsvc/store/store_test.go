@@ -35,7 +35,7 @@ func TestRemembers(t *testing.T) {
 	st.SetStatus("a", podStatus(v1.PodRunning, "it runs"), now.Add(time.Hour))
 	st.SetStatus("gone", podStatus(v1.PodFailed, ""), now)
 	st.SetStatus("forgotten", podStatus(v1.PodFailed, ""), now)
-	end := store.End{Namespace: "default", Name: "web-c", Source: "api", Grace: 30, Deadline: now.Add(30 * time.Second), Removed: true}
+	end := store.End{Namespace: "default", Name: "web-c", Source: "api", Grace: 30, Deadline: now.Add(30 * time.Second), Removed: true, Object: c.Object}
 	failed := store.End{Grace: 2, Failure: &status.Failure{Reason: "DeadlineExceeded", Message: "too long"}}
 	for uid, end := range map[types.UID]store.End{"c": end, "a": failed, "forgotten": end} {
 		if err := st.SetEnd(t.Context(), uid, end); err != nil {

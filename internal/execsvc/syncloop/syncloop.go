@@ -49,7 +49,7 @@ type Config struct {
 	Housekeeping time.Duration
 	// Clock is for that. Nil means the real one.
 	Clock clock.WithTicker
-	// Logger gets a line for each op, at debug level, and one if housekeeping fails. Nil discards.
+	// Logger gets a line for each op, at debug level, and one for each new failure of housekeeping. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -104,6 +104,7 @@ func (l *Loop) Run(ctx context.Context) {
 	// Nil until the runtime has been listed: a nil channel is never ready.
 	var stream <-chan delivery
 	var probes <-chan struct{}
+	complaint := ""
 	for {
 		select {
 		case d := <-stream:
@@ -125,13 +126,22 @@ func (l *Loop) Run(ctx context.Context) {
 			if stream == nil {
 				continue
 			}
-			if err := l.cfg.Handler.HandlePodCleanups(ctx); err != nil {
-				l.cfg.Logger.Error("housekeeping failed; it is tried again", "error", err)
-			}
+			complaint = l.complain(complaint, l.cfg.Handler.HandlePodCleanups(ctx))
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// complain logs why housekeeping failed, unless that is what was said last, and returns what is said now.
+func (l *Loop) complain(last string, err error) string {
+	if err == nil {
+		return ""
+	}
+	if err.Error() != last {
+		l.cfg.Logger.Error("housekeeping failed; it is tried again", "error", err)
+	}
+	return err.Error()
 }
 
 // apply hands over one event whole, in the order of its ops.

@@ -65,7 +65,7 @@ func (m *machine) update(now time.Time, pod *v1.Pod) {
 	}
 	m.pod = pod
 	if pod.DeletionTimestamp != nil {
-		m.terminate(newTermination(now, graceOf(pod), nil))
+		m.terminate(NewTermination(now, graceOf(pod), nil))
 	}
 }
 
@@ -73,7 +73,7 @@ func (m *machine) update(now time.Time, pod *v1.Pod) {
 func (m *machine) remove(now time.Time, grace int64) {
 	m.next = nil
 	m.removed = true
-	m.terminate(newTermination(now, grace, nil))
+	m.terminate(NewTermination(now, grace, nil))
 }
 
 // kill takes the word that the pod must end though it stays desired. It is false if nothing of it runs any more.
@@ -82,7 +82,7 @@ func (m *machine) kill(now time.Time, k Kill) bool {
 	if k.Grace != nil {
 		grace = *k.Grace
 	}
-	m.terminate(newTermination(now, grace, k.Failure))
+	m.terminate(NewTermination(now, grace, k.Failure))
 	return m.state == Terminating
 }
 
@@ -132,7 +132,7 @@ func (m *machine) step(mayStart bool) step {
 func (m *machine) done(now time.Time, s step, res Result) {
 	switch {
 	case s == stepSync && m.state == Syncing && (res.Terminal || res.Failure != nil):
-		m.terminate(newTermination(now, graceOf(m.pod), res.Failure))
+		m.terminate(NewTermination(now, graceOf(m.pod), res.Failure))
 	case s == stepTerminate && m.state == Terminating:
 		m.state = Terminated
 	case s == stepCleanUp && m.state == Terminated:

@@ -33,7 +33,7 @@ var now = time.Unix(1000, 0)
 func in(s State) *machine {
 	m := &machine{state: s, pod: newPod("a", "web")}
 	if s > Syncing {
-		m.end = newTermination(now, 10, nil)
+		m.end = NewTermination(now, 10, nil)
 	}
 	return m
 }
@@ -64,7 +64,7 @@ func TestMachineEnd(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := in(tt.state)
-			m.terminate(newTermination(now, tt.grace, nil))
+			m.terminate(NewTermination(now, tt.grace, nil))
 			if m.state != tt.wantState || m.left() != tt.wantGrace {
 				t.Errorf("%v with %d s; want %v with %d s", m.state, m.left(), tt.wantState, tt.wantGrace)
 			}

@@ -9,8 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// networkPause is the pause of a pod that waits for the node's network, as in the kubelet.
-const networkPause = time.Second
+const (
+	// networkPause is the pause of a pod that waits for the node's network, as in the kubelet.
+	networkPause = time.Second
+	// quietPause is for how long a failure isn't followed by another try for the sake of what the runtime tells: as long as the kubelet
+	// takes to hear of it.
+	quietPause = time.Second
+)
 
 // rest is when to look at the pod again after a step that leaves nothing to do at once. What the worker waits for meanwhile is noted.
 func (w *Workers) rest(k *worker, res Result, err error) time.Duration {
@@ -24,7 +29,18 @@ func (w *Workers) rest(k *worker, res Result, err error) time.Duration {
 	if res.WakeAfter > 0 {
 		pause = min(pause, res.WakeAfter)
 	}
+	k.quiet = time.Time{}
+	if err != nil {
+		k.quiet = w.cfg.Clock.Now().Add(min(pause, quietPause))
+	}
 	return pause
+}
+
+// quietFor is how long it is until Sync is followed again.
+func (w *Workers) quietFor(k *worker) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return k.quiet.Sub(w.cfg.Clock.Now())
 }
 
 // rested forgets what the worker waited for. The caller holds mu.

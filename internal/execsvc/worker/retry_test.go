@@ -140,8 +140,30 @@ func TestSyncWakes(t *testing.T) {
 		h.Sync("nobody")
 		h.Update(newPod("a", "web"))
 		h.want("sync a")
-		h.fail("sync a", errors.New("no"))
 		h.Sync("a")
+		h.want("sync a")
+		h.Sync("a")
+		h.want("sync a")
+	})
+}
+
+// A step that fails may have done something to the pod first, of which the runtime tells. That must not make it fail again and again
+// without a pause; what the pod is changed to is tried at once.
+func TestSyncAfterFailureWaitsASecond(t *testing.T) {
+	run(t, func(h *harness) {
+		h.plan("sync a", func(context.Context) (Result, error) {
+			h.Sync("a")
+			return Result{}, errors.New("no")
+		})
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		h.wantPause(time.Second, "sync a")
+		h.clock.Step(600 * time.Millisecond)
+		h.Sync("a")
+		h.want()
+		h.wantPause(400*time.Millisecond, "sync a")
+		h.fail("sync a", nil)
+		h.Update(newPod("a", "web"))
 		h.want("sync a")
 		h.Sync("a")
 		h.want("sync a")
@@ -154,7 +176,7 @@ func TestSameErrorIsLoggedOnce(t *testing.T) {
 		again := func(err error, want int) {
 			t.Helper()
 			h.fail("sync a", err)
-			h.Sync("a")
+			h.Update(newPod("a", "web"))
 			h.want("sync a")
 			if lines() != want {
 				t.Fatalf("log %q; want %d lines", h.log, want)

@@ -46,7 +46,8 @@ func (h *harness) lastTold(uid types.UID) Status {
 func TestChangesAreTold(t *testing.T) {
 	run(t, func(h *harness) {
 		release := h.block("sync a")
-		h.Update(newPod("a", "web"))
+		pod := newPod("a", "web")
+		h.Update(pod)
 		h.want("sync a")
 		// Whether it was told of before it began, too, is a matter of chance.
 		if last := h.lastTold("a"); last.State != Syncing {
@@ -62,13 +63,13 @@ func TestChangesAreTold(t *testing.T) {
 		h.fail("sync a", errors.New("no"))
 		h.Sync("a")
 		h.wantTold(Syncing)
-		h.Sync("a")
+		h.Update(pod)
 		h.wantTold()
 		h.clock.Step(5 * time.Second)
 		h.Sync("a")
 		h.wantTold(Syncing)
 		h.fail("sync a", nil)
-		h.Sync("a")
+		h.Update(pod)
 		h.wantTold(Syncing)
 
 		h.block("terminate a 30")

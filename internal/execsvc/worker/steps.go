@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 )
 
 // run is a worker's goroutine.
@@ -17,6 +18,11 @@ func (w *Workers) run(uid types.UID, k *worker) {
 	for {
 		select {
 		case <-k.wake:
+		case <-k.look:
+			if left := w.quietFor(k); left > 0 {
+				reset(timer, left)
+				continue
+			}
 		case <-timer.C():
 		case <-w.ctx.Done():
 			return
@@ -25,15 +31,19 @@ func (w *Workers) run(uid types.UID, k *worker) {
 		if !alive {
 			return
 		}
-		if !timer.Stop() {
-			// It may have fired meanwhile, and not every Clock takes that back.
-			select {
-			case <-timer.C():
-			default:
-			}
-		}
-		timer.Reset(pause)
+		reset(timer, pause)
 	}
+}
+
+func reset(timer clock.Timer, pause time.Duration) {
+	if !timer.Stop() {
+		// It may have fired meanwhile, and not every Clock takes that back.
+		select {
+		case <-timer.C():
+		default:
+		}
+	}
+	timer.Reset(pause)
 }
 
 // steps takes the pod as far as it goes now, and returns when to look at it again.

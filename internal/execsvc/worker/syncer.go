@@ -13,7 +13,7 @@ import (
 // ErrNetworkNotReady is what an error of SyncPod wraps if the pod waits for the node's network: it is tried again after a second.
 var ErrNetworkNotReady = errors.New("the network isn't ready")
 
-// Result is what came of a SyncPod. After an error only Refused and RetryAfter count.
+// Result is what came of a SyncPod. After an error only Refused, RetryAfter and WakeAfter count.
 type Result struct {
 	// Terminal is set if the pod has run to its end and must not be restarted.
 	Terminal bool

@@ -32,8 +32,8 @@ type Kill struct {
 // longestGrace is some 68 years, in seconds: longer ones can't be told as a time.
 const longestGrace = math.MaxInt32
 
-// newTermination is one that begins now.
-func newTermination(now time.Time, grace int64, failure *status.Failure) Termination {
+// NewTermination is one that begins now, with a grace period in seconds.
+func NewTermination(now time.Time, grace int64, failure *status.Failure) Termination {
 	grace = min(max(grace, 1), longestGrace)
 	return Termination{Grace: grace, Failure: failure, Deadline: now.Add(time.Duration(grace) * time.Second)}
 }

@@ -37,7 +37,7 @@ func TestGraceLeft(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := newTermination(now, tt.grace, nil).at(now.Add(tt.after)).Grace; got != tt.want {
+			if got := NewTermination(now, tt.grace, nil).at(now.Add(tt.after)).Grace; got != tt.want {
 				t.Errorf("%d s are left; want %d", got, tt.want)
 			}
 		})

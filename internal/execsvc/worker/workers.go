@@ -47,7 +47,11 @@ type Workers struct {
 // worker is one pod's goroutine. Its fields are guarded by Workers.mu.
 type worker struct {
 	machine *machine
-	wake    chan struct{}
+	// wake has the goroutine go on at once; look does too, but not before quiet is over.
+	wake, look chan struct{}
+	// quiet is set by a step that failed: what it did to the pod before that, and what the runtime tells of it, is no reason to try
+	// again at once, and fail again.
+	quiet time.Time
 	// interrupt ends the step under way. Nil between steps.
 	interrupt context.CancelFunc
 	err       error
@@ -143,12 +147,12 @@ func (w *Workers) Kill(uid types.UID, kill Kill) bool {
 	return ends
 }
 
-// Sync has a pod looked at now. Unknown pods are ignored.
+// Sync has a pod looked at now, or a second after its last step if that failed. Unknown pods are ignored.
 func (w *Workers) Sync(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if k := w.workers[uid]; k != nil {
-		k.signal(false)
+		poke(k.look)
 	}
 }
 
@@ -195,15 +199,20 @@ func (k *worker) signal(interrupt bool) {
 	if interrupt && k.interrupt != nil {
 		k.interrupt()
 	}
+	poke(k.wake)
+}
+
+// poke leaves a value in a channel of one, if there is none.
+func poke(c chan struct{}) {
 	select {
-	case k.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
 // start starts a worker. The caller holds mu.
 func (w *Workers) start(m *machine) {
-	k := &worker{machine: m, wake: make(chan struct{}, 1)}
+	k := &worker{machine: m, wake: make(chan struct{}, 1), look: make(chan struct{}, 1)}
 	uid, name := m.pod.UID, fullName(m.pod)
 	w.workers[uid] = k
 	w.queues[name] = append(w.queues[name], uid)

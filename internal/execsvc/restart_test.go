@@ -1,0 +1,108 @@
+package execsvc
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/store"
+)
+
+// stored is what the store holds that a life has left.
+func stored(t *testing.T, path string) store.State {
+	t.Helper()
+	s, state, err := store.Open(store.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Run(ended)
+	return state
+}
+
+// A pod that had ended, was removed, and was added again under its UID before nothing was left of it, runs anew, also if the agent is
+// restarted before it could.
+func TestRestartBetweenRemovalAndReturn(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	pod := newPod("a", "job", "file", "exit", "0")
+	pod.Spec.RestartPolicy = v1.RestartPolicyNever
+	l.deliver(at(1, ops(change(client.Add, true, pod))))
+	l.await("a", "has ended", func(p board.Pod) bool { return p.State == finished && p.Status.Phase == v1.PodSucceeded })
+	n.setFault(func(_ context.Context, method string) error {
+		if method == "RemoveContainer" {
+			return errors.New("not now")
+		}
+		return nil
+	})
+	l.deliver(at(2, ops(change(client.Remove, true, pod))))
+	l.deliver(at(3, ops(change(client.Add, true, pod))))
+	l.await("a", "can't be removed", func(p board.Pod) bool { return p.Err != nil })
+	l.stop()
+	n.setFault(nil)
+	n.takeChanges()
+	again := n.startFrom(l.store)
+	eventually(t, "the pod runs anew", func() bool {
+		return strings.Contains(strings.Join(n.seenChanges(), ","), "RemovePodSandbox,RunPodSandbox a,CreateContainer,StartContainer")
+	})
+	again.await("a", "has ended again", func(p board.Pod) bool { return p.State == finished && p.Status.Phase == v1.PodSucceeded })
+}
+
+// A pod that is replaced under its UID is ended and begins anew, also if the agent is killed as soon as the store has that.
+func TestKilledBetweenStoreAndLoop(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	pod := newPod("a", "web", "file")
+	l.deliver(at(1, ops(change(client.Add, true, pod))))
+	id := l.awaitRunning("a")
+	other := newPod("a", "other", "file")
+	e := at(2, ops(change(client.Remove, true, pod), change(client.Add, true, other)))
+	ends := l.ends(e)
+	l.stop()
+	s, _, err := store.Open(store.Config{Path: l.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Apply(e, ends...)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Run(ended)
+	n.takeChanges()
+	again := n.startFrom(l.store)
+	again.await("a", "runs as the other", func(p board.Pod) bool {
+		return p.Name == "other" && p.State == syncing && p.Status != nil && p.Status.Phase == v1.PodRunning
+	})
+	got := n.takeChanges()
+	wantStopThenRun(t, got, got[0], "RunPodSandbox a")
+	if !strings.HasPrefix(got[0], "StopContainer "+id+" ") {
+		t.Errorf("the runtime was told to %q; want the old container stopped first", got)
+	}
+	n.wantLeft(1, 1)
+}
+
+// What the store has of pods that nobody knows any more goes.
+func TestStatusesOfUnknownPodsAreForgotten(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	pod := newPod("a", "web", "file")
+	l.deliver(at(1, ops(change(client.Add, true, pod))))
+	l.awaitRunning("a")
+	l.cfg.Store.SetStatus("b", &v1.PodStatus{Phase: v1.PodRunning}, l.cfg.Clock.Now())
+	l.stop()
+	if state := stored(t, l.store); len(state.Statuses) != 2 {
+		t.Fatalf("the store has %d statuses; want 2", len(state.Statuses))
+	}
+	again := n.startFrom(l.store)
+	again.awaitRunning("a")
+	again.housekeep()
+	again.stop()
+	if state := stored(t, l.store); len(state.Statuses) != 1 || state.Statuses["a"].Status == nil {
+		t.Errorf("the store has statuses %v; want that of pod a", state.Statuses)
+	}
+}
