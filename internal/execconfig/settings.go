@@ -136,7 +136,7 @@ func take[T comparable](set *pflag.FlagSet, flag string, setting *T, value T) {
 }
 
 // takePointer is take for a field in which zero means something.
-func takePointer[T any](set *pflag.FlagSet, flag string, setting *T, value *T) {
+func takePointer[T any](set *pflag.FlagSet, flag string, setting, value *T) {
 	if value != nil && !set.Changed(flag) {
 		*setting = *value
 	}

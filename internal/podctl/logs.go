@@ -112,7 +112,7 @@ func (t *tool) runLogs(ctx context.Context, o logsOptions, request *podexecv1.Re
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil && o.follow && ctx.Err() != nil:
-			return nil //nolint:nilerr // The user has ended it: that is no failure.
+			return nil // The user has ended it: that is no failure.
 		case err != nil:
 			return conn.explain(err)
 		}

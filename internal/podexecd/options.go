@@ -1,7 +1,6 @@
 package podexecd
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -31,10 +30,7 @@ type Options struct {
 
 // Program is podexecd as it is shipped.
 func Program() daemon.Program[*Options] {
-	return daemon.Program[*Options]{
-		Name: "podexecd", Parse: parse,
-		Serve: func(ctx context.Context, opts *Options, stderr io.Writer) error { return serve(ctx, opts, stderr) },
-	}
+	return daemon.Program[*Options]{Name: "podexecd", Parse: parse, Serve: serve}
 }
 
 func parse(args []string, stdout io.Writer) (*Options, error) {

@@ -73,7 +73,7 @@ func (r *Runner) request(ctx context.Context, t Target, action *v1.HTTPGetAction
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, actionURL(action, addr).String(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, actionURL(action, addr).String(), http.NoBody)
 	if err != nil {
 		return nil, err
 	}

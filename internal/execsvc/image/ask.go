@@ -42,7 +42,7 @@ type ask struct {
 	// version is that of the pull secrets that are used.
 	version string
 	// ctx ends when the pod is forgotten.
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // It is the ask's life.
 	cancel context.CancelFunc
 	// pull is the pull that will answer. Nil while credentials are looked for.
 	pull *pull

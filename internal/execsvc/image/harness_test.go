@@ -138,15 +138,6 @@ func (s *sim) wantDone(pod *v1.Pod) {
 	}
 }
 
-// elapse waits until somebody waits for a timer, and lets that time pass.
-func (s *sim) elapse(want time.Duration) {
-	s.t.Helper()
-	if got := receive(s.t, s.clock.timers); got != want {
-		s.t.Fatalf("a timer of %v; want %v", got, want)
-	}
-	s.clock.Step(want)
-}
-
 func receive[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
 	select {

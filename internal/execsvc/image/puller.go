@@ -58,7 +58,7 @@ type Puller struct {
 	cfg Config
 	log *slog.Logger
 	// ctx ends with Close.
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // It is the life of the Puller, from New to Close.
 	cancel context.CancelFunc
 	// running are the goroutines.
 	running sync.WaitGroup

@@ -158,9 +158,9 @@ func TestBackoff(t *testing.T) {
 	if wait.RetryAfter != 6*time.Second || !strings.HasPrefix(wait.Message, `Back-off pulling image "missing/app:1": ErrImagePull: `) {
 		t.Errorf("in backoff: %+v", wait)
 	}
-	for _, pause := range []time.Duration{20, 40, 80, 160, 300, 300} {
+	for _, pause := range []int{20, 40, 80, 160, 300, 300} {
 		s.clock.Step(300 * time.Second)
-		fails(pause * time.Second)
+		fails(time.Duration(pause) * time.Second)
 	}
 	k.set("2")
 	fails(10 * time.Second)

@@ -38,7 +38,7 @@ type pull struct {
 	asks []*ask
 	// started is when the runtime was told to pull. Zero: it hasn't been.
 	started time.Time
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // It is the pull's life.
 	cancel  context.CancelFunc
 }
 

@@ -33,8 +33,8 @@ func process7() *observed.Pod {
 	return &observed.Pod{UID: "u", Containers: []observed.Container{{ID: "c", State: observed.Running, PID: 7}}}
 }
 
-// pausesOfLate are those between the readings that show a process as running that has ended.
-var pausesOfLate = []time.Duration{5, 10, 20, 40, 80, 160, 320, 640}
+// pausesOfLate are those, in milliseconds, between the readings that show a process as running that has ended.
+var pausesOfLate = []int{5, 10, 20, 40, 80, 160, 320, 640}
 
 func TestEndIsSeenAtOnce(t *testing.T) {
 	runFollowed(t, []*observed.Pod{process7()}, func(h *harness) {
@@ -89,7 +89,7 @@ func TestEndedBeforeItWasFollowed(t *testing.T) {
 
 // The runtime may learn of an end after the kernel has told of it. Each reading that doesn't show it yet is followed by another one.
 func TestRuntimeLagsBehindTheKernel(t *testing.T) {
-	for readings := range len(pausesOfLate) {
+	for readings := range pausesOfLate {
 		t.Run(fmt.Sprintf("%d readings", readings), func(t *testing.T) {
 			runFollowed(t, []*observed.Pod{process7()}, func(h *harness) {
 				h.end("c")
@@ -97,7 +97,7 @@ func TestRuntimeLagsBehindTheKernel(t *testing.T) {
 				for _, pause := range pausesOfLate[:readings] {
 					h.wantCurrent("u", process7(), 1)
 					h.wantCurrent("u", process7(), 0)
-					h.step(pause*time.Millisecond - time.Nanosecond)
+					h.step(time.Duration(pause)*time.Millisecond - time.Nanosecond)
 					h.want()
 					h.step(time.Nanosecond)
 					h.want(synced)
@@ -137,16 +137,16 @@ func TestTwoEnd(t *testing.T) {
 		h.read("u")
 		h.isReady()
 		h.Take()
-		for _, pause := range []time.Duration{3, 2} {
-			h.step(pause*time.Millisecond - time.Nanosecond)
+		for _, pause := range []int{3, 2} {
+			h.step(time.Duration(pause)*time.Millisecond - time.Nanosecond)
 			h.want()
 			h.step(time.Nanosecond)
 			h.want(synced)
 			h.read("u")
 		}
 		// c's second pause began after 5 ms, d's after 7.
-		for _, pause := range []time.Duration{8, 2} {
-			h.step(pause*time.Millisecond - time.Nanosecond)
+		for _, pause := range []int{8, 2} {
+			h.step(time.Duration(pause)*time.Millisecond - time.Nanosecond)
 			h.want()
 			h.step(time.Nanosecond)
 			h.want(synced)
@@ -161,7 +161,7 @@ func TestRuntimeNeverLearns(t *testing.T) {
 		h.end("c")
 		for _, pause := range pausesOfLate {
 			h.read("u")
-			h.step(pause * time.Millisecond)
+			h.step(time.Duration(pause) * time.Millisecond)
 		}
 		h.isReady()
 		h.Take()

@@ -134,8 +134,8 @@ func TestPausesOfTheStream(t *testing.T) {
 		h.runtime.breaks <- errors.New("broken")
 		watches = h.runtime.watches
 		h.step(0)
-		for _, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-			h.step(pause*time.Second - time.Nanosecond)
+		for _, pause := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+			h.step(time.Duration(pause)*time.Second - time.Nanosecond)
 			if h.runtime.watches != watches {
 				t.Fatalf("tried before %d s were over", pause)
 			}

@@ -50,7 +50,7 @@ func (s *Server) Exec(stream execStream) error {
 	})
 	if start.GetStdin() {
 		reader, writer := io.Pipe()
-		defer reader.Close()
+		defer func() { _ = reader.Close() }()
 		in.Stdin, receiver.stdin = reader, writer
 	}
 	if in.TTY {
@@ -146,7 +146,7 @@ func (r execReceiver) run() error {
 		if err != nil {
 			// The end of what is sent is that of the standard input too. A call that broke ends by itself.
 			r.closeStdin()
-			return nil
+			return nil //nolint:nilerr // It isn't the caller's mistake.
 		}
 		switch m := m.GetMessage().(type) {
 		case *podexecv1.ExecRequest_Stdin:

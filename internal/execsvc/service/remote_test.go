@@ -19,7 +19,7 @@ import (
 // remoteStream is a stream of a caller.
 type remoteStream struct {
 	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // As grpc.ServerStream has it.
+	ctx context.Context
 }
 
 func (s remoteStream) Context() context.Context { return s.ctx }
