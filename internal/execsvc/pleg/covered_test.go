@@ -64,7 +64,7 @@ func TestUnfollowable(t *testing.T) {
 
 // What nobody has read in full isn't followed, so a pod that only a relist has seen may change unnoticed.
 func TestNotReadInFull(t *testing.T) {
-	start(t, []*observed.Pod{process7()}, ErrNoEvents, true, func(h *harness) {
+	start(t, []*observed.Pod{process7()}, observed.ErrNoEvents, true, func(h *harness) {
 		h.wantLists(1)
 		for range 10 {
 			h.relist()
@@ -194,7 +194,7 @@ func TestEventsAndEnds(t *testing.T) {
 		h.want()
 		// When the stream breaks, the runtime is listed once; all that runs is followed.
 		h.lists = h.runtime.lists
-		h.runtime.watchReturns(ErrNoEvents)
+		h.runtime.watchReturns(observed.ErrNoEvents)
 		h.runtime.breaks <- errors.New("broken")
 		h.step(20 * time.Second)
 		h.wantLists(1)

@@ -168,7 +168,7 @@ type harness struct {
 // run runs a test in a bubble in which a PLEG runs on a runtime without events, once it has relisted for the first time.
 func run(t *testing.T, pods []*observed.Pod, test func(h *harness)) {
 	t.Helper()
-	start(t, pods, ErrNoEvents, false, test)
+	start(t, pods, observed.ErrNoEvents, false, test)
 }
 
 // runEvented does so on a runtime with events. It has been listed twice: first of all, and since it listens.
@@ -211,7 +211,7 @@ func start(t *testing.T, pods []*observed.Pod, watch error, follow bool, test fu
 // listed in 29 s.
 func runFollowed(t *testing.T, pods []*observed.Pod, test func(h *harness)) {
 	t.Helper()
-	start(t, pods, ErrNoEvents, true, func(h *harness) {
+	start(t, pods, observed.ErrNoEvents, true, func(h *harness) {
 		for _, pod := range pods {
 			h.read(pod.UID)
 		}

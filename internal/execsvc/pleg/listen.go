@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +23,7 @@ func (p *PLEG) listen(ctx context.Context) {
 			return
 		}
 		switch stood := p.deafen(); {
-		case errors.Is(err, ErrNoEvents):
+		case errors.Is(err, observed.ErrNoEvents):
 			pause = longestPause
 		case stood:
 			pause, said = p.cfg.Period, ""

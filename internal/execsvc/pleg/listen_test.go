@@ -103,7 +103,7 @@ func TestStreamReturns(t *testing.T) {
 // A stream that breaks within a second of a relist has its relist when that second is over.
 func TestStreamBreaksAfterARelist(t *testing.T) {
 	runEvented(t, nil, func(h *harness) {
-		h.runtime.watchReturns(ErrNoEvents)
+		h.runtime.watchReturns(observed.ErrNoEvents)
 		h.runtime.breaks <- errors.New("broken")
 		h.step(time.Second - time.Nanosecond)
 		h.wantLists(0)

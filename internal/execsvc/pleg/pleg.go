@@ -2,7 +2,6 @@ package pleg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -35,9 +34,6 @@ type Event struct {
 	// ID is the container's or sandbox's. Empty for PodSync.
 	ID string
 }
-
-// ErrNoEvents is what Runtime.Watch returns if the runtime has no events.
-var ErrNoEvents = errors.New("the container runtime has no events")
 
 // Runtime is the part of the runtime that is read.
 type Runtime interface {

@@ -13,11 +13,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
-	"github.com/podstream/podstream/internal/execsvc/pleg"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // Watch calls changed with the UID of each pod of this agent to which something happens, as the runtime tells of it, until the stream
-// breaks or ctx ends; then it returns why: pleg.ErrNoEvents if the runtime has no events. Of an event only the pod's UID is used.
+// breaks or ctx ends; then it returns why: observed.ErrNoEvents if the runtime has no events. Of an event only the pod's UID is used.
 // changed gets "" once the runtime listens, and for an event that doesn't tell its pod. It isn't called after Watch has returned.
 //
 // A runtime listens once it has sent its header. containerd sends that with its first event, and that is when it can be relied on: in
@@ -56,7 +56,7 @@ func watchError(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case status.Code(err) == codes.Unimplemented:
-		return pleg.ErrNoEvents
+		return observed.ErrNoEvents
 	case err == nil:
 		return errors.New("the runtime's events have ended")
 	}

@@ -15,7 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
-	"github.com/podstream/podstream/internal/execsvc/pleg"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // watching is a Watch under way.
@@ -155,7 +155,7 @@ func TestWatchWithoutEvents(t *testing.T) {
 		return nil
 	})
 	err := s.Watch(t.Context(), func(uid types.UID) { t.Errorf("changed was called with %q", uid) })
-	if !errors.Is(err, pleg.ErrNoEvents) {
+	if !errors.Is(err, observed.ErrNoEvents) {
 		t.Errorf("Watch: %v", err)
 	}
 }
@@ -206,7 +206,7 @@ func TestWatchEnds(t *testing.T) {
 		"broken":             {broken, broken},
 		"closed":             {io.EOF, io.EOF},
 		"closed, no error":   {nil, nil},
-		"no events any more": {status.Error(codes.Unimplemented, "unknown method"), pleg.ErrNoEvents},
+		"no events any more": {status.Error(codes.Unimplemented, "unknown method"), observed.ErrNoEvents},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cri := newEventRuntime(false)
