@@ -110,7 +110,7 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 
 // work runs pods until ctx ends.
 func (n *node) work(ctx context.Context, c *connection) error {
-	settings := n.opts.settings
+	settings, hostIPs := n.opts.settings, newAddresses()
 	images := image.New(image.Config{
 		Images: c.images, Credentials: n.keyring, Serial: settings.Pulls.Serial, MaxParallel: settings.Pulls.MaxParallel,
 		QPS: settings.Pulls.QPS, Burst: settings.Pulls.Burst, BackoffBase: settings.PullBackoff.Base, BackoffMax: settings.PullBackoff.Max,
@@ -121,7 +121,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	criRuntime := runtime.New(runtime.Config{
 		Runtime: c.runtime, Images: images, Hooks: handlers, Agent: n.agentID, LogsDir: settings.PodLogsDir, PodsDir: podsDir(n.opts.RootDir),
 		MemoryCapacity: memoryCapacity(), RestartBackoffBase: settings.RestartBackoff.Base, RestartBackoffMax: settings.RestartBackoff.Max,
-		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, HostIPs: hostIPs, Events: n.events, Logger: n.log,
+		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, HostIPs: hostIPs.get, Events: n.events, Logger: n.log,
 	})
 	ends, err := exits.New(exits.Config{Logger: n.log})
 	if err != nil {
@@ -135,7 +135,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		}),
 		Volumes: volume.New(volume.Config{PodsDir: podsDir(n.opts.RootDir)}), Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, Refused: n.report.Changed,
-		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
+		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
 	})
 	n.runtime.Store(criRuntime)
 	group, ctx := errgroup.WithContext(ctx)

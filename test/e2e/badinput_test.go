@@ -61,7 +61,7 @@ func TestBadInput(t *testing.T) {
 			if severity == 0 {
 				severity = podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR
 			}
-			path := filepath.Join(r.manifests, name)
+			path := filepath.Join(r.Manifests, name)
 			c.put(t, path)
 			var findings []*podconfigv1.Finding
 			r.eventually("the finding shows", func() error {
@@ -100,7 +100,7 @@ func TestInvalidEditKeepsThePod(t *testing.T) {
 	r.write("web.yaml", manifest("web", "web: sleep"))
 	uid := r.awaitRunning("web")
 	before := r.containers(uid)[0].GetId()
-	path := filepath.Join(r.manifests, "web.yaml")
+	path := filepath.Join(r.Manifests, "web.yaml")
 	for _, bad := range []string{"kind: Pod\n  spec", "", manifest("web", "Not_A_Label: sleep")} {
 		r.write("web.yaml", bad)
 		r.eventually("the error shows, with the pod that is kept", func() error {
@@ -137,12 +137,12 @@ func TestInvalidEditKeepsThePodAcrossRestarts(t *testing.T) {
 	before := r.containers(web)[0].GetId()
 	r.write("web.yaml", "kind: Pod\n  spec")
 	r.eventually("the file is refused", func() error {
-		if len(r.findings(filepath.Join(r.manifests, "web.yaml"))) == 0 {
+		if len(r.findings(filepath.Join(r.Manifests, "web.yaml"))) == 0 {
 			return fmt.Errorf("no findings")
 		}
 		return nil
 	})
-	for _, restart := range [][]*devnode.Process{{r.podconfigd}, {r.podexecd}, {r.podconfigd, r.podexecd}} {
+	for _, restart := range [][]*devnode.Process{{r.Podconfigd}, {r.Podexecd}, {r.Podconfigd, r.Podexecd}} {
 		for _, p := range restart {
 			check(t, p.Kill())
 		}
@@ -211,7 +211,7 @@ func TestPodsThatCannotStart(t *testing.T) {
 // findings are those that ListSources has for the file.
 func (r *rig) findings(path string) []*podconfigv1.Finding {
 	r.t.Helper()
-	resp, err := r.config.ListSources(r.t.Context(), &podconfigv1.ListSourcesRequest{})
+	resp, err := r.Config.ListSources(r.t.Context(), &podconfigv1.ListSourcesRequest{})
 	if err != nil {
 		r.t.Fatal(err)
 	}

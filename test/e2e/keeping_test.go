@@ -41,14 +41,14 @@ type heldPod struct {
 func newKeeping(t *testing.T, node *devnode.Node, prepare func(dir string), pods ...string) *keeping {
 	t.Helper()
 	k := &keeping{rig: newRig(t, node), metrics: freeAddress(t), containerIDs: map[string]string{}}
-	check(t, devnode.WaitServing(t.Context(), k.podconfigd, "unix://"+k.configSocket()))
-	check(t, k.podconfigd.Stop())
-	k.podconfigd.Args = append(k.podconfigd.Args, "--metrics-address", k.metrics)
-	k.health = healthv1.NewHealthClient(dial(t, "unix://"+k.configSocket()))
+	check(t, devnode.WaitServing(t.Context(), k.Podconfigd, "unix://"+k.ConfigSocket()))
+	check(t, k.Podconfigd.Stop())
+	k.Podconfigd.Args = append(k.Podconfigd.Args, "--metrics-address", k.metrics)
+	k.health = healthv1.NewHealthClient(dial(t, "unix://"+k.ConfigSocket()))
 	if prepare != nil {
-		prepare(k.path("podconfigd"))
+		prepare(k.Path("podconfigd"))
 	}
-	check(t, k.podconfigd.Start())
+	check(t, k.Podconfigd.Start())
 	for _, name := range pods {
 		k.write(name+".yaml", manifest(name, "main: print, v1"))
 	}
@@ -59,14 +59,14 @@ func newKeeping(t *testing.T, node *devnode.Node, prepare func(dir string), pods
 	return k
 }
 
-func (k *keeping) store() string { return k.path("podconfigd", "podconfigd.db") }
+func (k *keeping) store() string { return k.Path("podconfigd", "podconfigd.db") }
 
 // snapshot has the consumer take what podconfigd serves now.
 func (k *keeping) snapshot() {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	defer cancel()
-	watch, err := k.config.WatchPodUpdates(ctx, &podconfigv1.WatchPodUpdatesRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
+	watch, err := k.Config.WatchPodUpdates(ctx, &podconfigv1.WatchPodUpdatesRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
 	check(k.t, err)
 	k.held, k.cursor = map[string]heldPod{}, nil
 	for k.cursor == nil {
@@ -75,7 +75,7 @@ func (k *keeping) snapshot() {
 		for _, p := range msg.GetUpdate().GetPods() {
 			object := &v1.Pod{}
 			check(k.t, object.Unmarshal(p.GetProtobuf()))
-			k.held[strings.TrimSuffix(object.Name, "-"+k.name)] = heldPod{
+			k.held[strings.TrimSuffix(object.Name, "-"+k.Name)] = heldPod{
 				stale: p.GetStale(), configSeen: object.Annotations["kubernetes.io/config.seen"],
 				known: &podconfigv1.KnownPod{
 					Uid: p.GetRef().GetUid(), Source: p.GetSource(), SpecDigest: p.GetSpecDigest(),
@@ -91,7 +91,7 @@ func (k *keeping) snapshot() {
 
 // source is what ListSources has of the source.
 func (k *keeping) source() (*podconfigv1.Source, error) {
-	resp, err := k.config.ListSources(k.t.Context(), &podconfigv1.ListSourcesRequest{})
+	resp, err := k.Config.ListSources(k.t.Context(), &podconfigv1.ListSourcesRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (k *keeping) awaitReady() {
 			return err
 		}
 		// What is merged shows here before it is published.
-		served, err := listReferences(k.t.Context(), k.config)
+		served, err := listReferences(k.t.Context(), k.Config)
 		if err == nil && (!source.GetReady() || served.GetRevision() < source.GetReadyRevision()) {
 			err = fmt.Errorf("at revision %d it is %v", served.GetRevision(), source)
 		}
@@ -192,7 +192,7 @@ func (k *keeping) awaitStore(state podconfigv1.StoreState) {
 	podctl := k.startPodctl("watch", "--heartbeats", "--heartbeat-interval", "1s")
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	defer cancel()
-	watch, err := k.config.WatchPodUpdates(ctx, &podconfigv1.WatchPodUpdatesRequest{HeartbeatInterval: durationpb.New(1)})
+	watch, err := k.Config.WatchPodUpdates(ctx, &podconfigv1.WatchPodUpdatesRequest{HeartbeatInterval: durationpb.New(1)})
 	check(k.t, err)
 	var beat *podconfigv1.Heartbeat
 	for beat == nil {
@@ -231,8 +231,8 @@ func (k *keeping) startPodctl(args ...string) func(until string) string {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	k.t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "podctl"),
-		append([]string{"--podconfig-endpoint", "unix://" + k.configSocket(), "--podexec-endpoint", "unix://" + k.execSocket()}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(nodes.BinDir, "podctl"),
+		append([]string{"--podconfig-endpoint", "unix://" + k.ConfigSocket(), "--podexec-endpoint", "unix://" + k.ExecSocket()}, args...)...)
 	out, err := cmd.StdoutPipe()
 	check(k.t, err)
 	check(k.t, cmd.Start())

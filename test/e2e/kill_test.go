@@ -19,7 +19,7 @@ func TestKillNineAtAnyPoint(t *testing.T) {
 		for _, victim := range []string{"podconfigd", "podexecd"} {
 			t.Run(victim, func(t *testing.T) {
 				r := newRig(t, node)
-				process := map[string]*devnode.Process{"podconfigd": r.podconfigd, "podexecd": r.podexecd}[victim]
+				process := map[string]*devnode.Process{"podconfigd": r.Podconfigd, "podexecd": r.Podexecd}[victim]
 				r.write("bystander.yaml", manifest("bystander", "main: sleep"))
 				bystander := r.awaitRunning("bystander")
 				before := r.containers(bystander)[0]
@@ -94,12 +94,12 @@ func TestChangesWhilePodexecdIsDown(t *testing.T) {
 		r.write("goes.yaml", manifest("goes", "main: sleep"))
 		stays, edited, goes := r.awaitRunning("stays"), r.awaitRunning("edited"), r.awaitRunning("goes")
 		before := r.containers(stays)[0].GetId()
-		if err := r.podexecd.Kill(); err != nil {
+		if err := r.Podexecd.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		r.write("edited.yaml", manifest("edited", "main: print, v2"))
 		r.remove("goes.yaml")
-		if err := r.podexecd.Start(); err != nil {
+		if err := r.Podexecd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		r.eventually("what went is gone, what was edited is replaced", func() error {

@@ -36,9 +36,9 @@ func TestManifestRunsIsEditedAndGoes(t *testing.T) {
 			t.Errorf("%d containers in the runtime, want 2", n)
 		}
 		r.eventually("the log is where the kubelet has it", func() error {
-			return fileContains(r.path("log", "pods", fmt.Sprintf("default_web-%s_%s", r.name, first), "web", "0.log"), "first version")
+			return fileContains(r.Path("log", "pods", fmt.Sprintf("default_web-%s_%s", r.Name, first), "web", "0.log"), "first version")
 		})
-		links, err := filepath.Glob(r.path("log", "containers", fmt.Sprintf("web-%s_default_web-*.log", r.name)))
+		links, err := filepath.Glob(r.Path("log", "containers", fmt.Sprintf("web-%s_default_web-*.log", r.Name)))
 		if err != nil || len(links) != 1 {
 			t.Errorf("links to the log of web: %v, %v; want one", links, err)
 		}
@@ -79,7 +79,7 @@ func TestManifestRunsIsEditedAndGoes(t *testing.T) {
 func TestVolumes(t *testing.T) {
 	node := startNode(t, devnode.Containerd)
 	r := newRig(t, node)
-	host := r.path("host")
+	host := r.Path("host")
 	if err := os.MkdirAll(host, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestForeignSandboxIsLeftAlone(t *testing.T) {
 		r.awaitRunning("mine")
 		r.remove("mine.yaml")
 		r.eventually("r's pod is gone", r.empty)
-		resp, err := r.exec.ListPods(t.Context(), nil)
+		resp, err := r.Exec.ListPods(t.Context(), nil)
 		if err != nil || len(resp.GetPods()) != 0 {
 			t.Errorf("r lists %v, %v; want nothing", resp.GetPods(), err)
 		}
@@ -216,7 +216,7 @@ func (r *rig) watch(req *podconfigv1.WatchPodUpdatesRequest) *stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.t.Cleanup(cancel)
 	s := &stream{t: r.t, ops: make(chan op, 1000), cancel: cancel}
-	call, err := r.config.WatchPodUpdates(ctx, req)
+	call, err := r.Config.WatchPodUpdates(ctx, req)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func (r *rig) watch(req *podconfigv1.WatchPodUpdatesRequest) *stream {
 func describe(r *rig, u *podconfigv1.PodUpdate) string {
 	text := strings.TrimPrefix(u.GetOp().String(), "POD_OPERATION_")
 	for _, p := range u.GetPods() {
-		text += " " + strings.TrimSuffix(p.GetRef().GetName(), "-"+r.name)
+		text += " " + strings.TrimSuffix(p.GetRef().GetName(), "-"+r.Name)
 	}
 	return text
 }

@@ -20,9 +20,9 @@ func TestG6RestartChangesNothing(t *testing.T) {
 		for _, end := range []struct {
 			name string
 			end  func() error
-		}{{"SIGTERM", k.podconfigd.Stop}, {"SIGKILL", k.podconfigd.Kill}, {"another SIGKILL", k.podconfigd.Kill}} {
+		}{{"SIGTERM", k.Podconfigd.Stop}, {"SIGKILL", k.Podconfigd.Kill}, {"another SIGKILL", k.Podconfigd.Kill}} {
 			check(t, end.end())
-			check(t, k.podconfigd.Start())
+			check(t, k.Podconfigd.Start())
 			k.resumes(end.name, "ADD")
 			k.unharmed(end.name, "web", "side")
 			k.same(end.name, true, "web", "side")
@@ -38,12 +38,12 @@ func TestG6ChangesWhileDownAreSeen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := newKeeping(t, startNode(t, devnode.Sim), nil, "stays", "edited", "broken", "removed")
-			check(t, end(k.podconfigd))
+			check(t, end(k.Podconfigd))
 			k.write("edited.yaml", manifest("edited", "main: print, v2"))
 			k.write("broken.yaml", "kind: Pod\n  spec")
 			k.remove("removed.yaml")
 			k.write("added.yaml", manifest("added", "main: sleep"))
-			check(t, k.podconfigd.Start())
+			check(t, k.Podconfigd.Start())
 			k.resumes("the changes", "REMOVE edited removed", "ADD added edited")
 			k.unharmed("the changes", "stays", "broken")
 			k.eventually("what was removed, or replaced, is gone", func() error {
@@ -56,7 +56,7 @@ func TestG6ChangesWhileDownAreSeen(t *testing.T) {
 			})
 			k.awaitRunning("edited")
 			k.awaitRunning("added")
-			findings := k.findings(filepath.Join(k.manifests, "broken.yaml"))
+			findings := k.findings(filepath.Join(k.Manifests, "broken.yaml"))
 			if len(findings) != 1 || len(findings[0].GetKeptPods()) != 1 ||
 				findings[0].GetKeptPods()[0].GetUid() != k.held["broken"].known.GetUid() {
 				t.Errorf("findings for the broken manifest: %v; want one that names the pod that is kept", findings)
@@ -71,10 +71,10 @@ func TestG6ChangesWhileDownAreSeen(t *testing.T) {
 func TestG9MissingDirectoryRemovesNothing(t *testing.T) {
 	t.Parallel()
 	k := newKeeping(t, startNode(t, devnode.Sim), nil, "web", "side")
-	check(t, k.podconfigd.Kill())
-	away := k.manifests + ".away"
-	check(t, os.Rename(k.manifests, away))
-	check(t, k.podconfigd.Start())
+	check(t, k.Podconfigd.Kill())
+	away := k.Manifests + ".away"
+	check(t, os.Rename(k.Manifests, away))
+	check(t, k.Podconfigd.Start())
 	k.eventually("the source can't be read, and podexecd is there", func() error {
 		source, err := k.source()
 		if err != nil {
@@ -83,7 +83,7 @@ func TestG9MissingDirectoryRemovesNothing(t *testing.T) {
 		if source.GetReady() || !strings.Contains(source.GetLastError(), "no such file") || source.GetPodCount() != 2 {
 			return fmt.Errorf("the source is %v", source)
 		}
-		resp, err := k.config.ListConsumers(t.Context(), &podconfigv1.ListConsumersRequest{})
+		resp, err := k.Config.ListConsumers(t.Context(), &podconfigv1.ListConsumersRequest{})
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func TestG9MissingDirectoryRemovesNothing(t *testing.T) {
 		t.Errorf("podctl doesn't show two stale pods:\n%s", text)
 	}
 	k.unharmed("the loss of the directory", "web", "side")
-	check(t, os.Rename(away, k.manifests))
+	check(t, os.Rename(away, k.Manifests))
 	for _, want := range []string{"SYNCED", "ADD"} {
 		if o := stream.next(); o.text != want {
 			t.Errorf("a consumer that resumed is told %q; want %q", o.text, want)

@@ -3,39 +3,28 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 	"github.com/podstream/podstream/test/devnode"
+	shared "github.com/podstream/podstream/test/rig"
 )
 
 // patience bounds every wait; the machine may be slow and busy.
 const patience = 60 * time.Second
 
-// rig is a pair of daemons on a node.
+// rig is a pair of daemons on a node, and the test that they are for.
 type rig struct {
-	t                    *testing.T
-	node                 *devnode.Node
-	name                 string // the node's name, and the suffix of its static pods
-	dir                  string
-	manifests            string
-	podconfigd, podexecd *devnode.Process
-
-	config podconfigv1.PodConfigServiceClient
-	exec   podexecv1.PodExecServiceClient
-	cri    runtimeapi.RuntimeServiceClient
+	*shared.Rig
+	t *testing.T
 }
 
 var rigs atomic.Int32
@@ -43,53 +32,27 @@ var rigs atomic.Int32
 // newRig starts a pair of daemons with an empty manifest directory.
 func newRig(t *testing.T, node *devnode.Node) *rig {
 	t.Helper()
-	name := fmt.Sprintf("n%d", rigs.Add(1))
-	r := &rig{t: t, node: node, name: name, dir: node.Path(name), manifests: node.Path(name, "manifests")}
-	if err := os.MkdirAll(r.manifests, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	r.podconfigd, err = node.StartDaemonAs(name+"-podconfigd", "podconfigd", r.podconfigdArgs()...)
+	started, err := shared.Start(node, fmt.Sprintf("n%d", rigs.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.podexecd, err = node.StartDaemonAs(name+"-podexecd", "podexecd",
-		"--root-dir", r.path("podexecd"), "--listen", "unix://"+r.execSocket(), "--hostname-override", name,
-		"--podconfig-endpoint", "unix://"+r.configSocket(), "--container-runtime-endpoint", node.Endpoint(),
-		"--pod-logs-dir", r.path("log", "pods"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.config = podconfigv1.NewPodConfigServiceClient(dial(t, "unix://"+r.configSocket()))
-	r.exec = podexecv1.NewPodExecServiceClient(dial(t, "unix://"+r.execSocket()))
-	r.cri = runtimeapi.NewRuntimeServiceClient(dial(t, node.Endpoint()))
+	r := &rig{Rig: started, t: t}
 	t.Cleanup(r.close)
 	return r
 }
 
-func (r *rig) podconfigdArgs() []string {
-	return []string{
-		"--root-dir", r.path("podconfigd"), "--listen", "unix://" + r.configSocket(), "--hostname-override", r.name,
-		"--pod-manifest-path", r.manifests,
-	}
-}
-
 // close removes all pods and checks that nothing of them stays.
 func (r *rig) close() {
-	for _, p := range []*devnode.Process{r.podconfigd, r.podexecd} {
+	for _, p := range []*devnode.Process{r.Podconfigd, r.Podexecd} {
 		if r.t.Failed() {
 			r.t.Logf("%s ends with:\n%s", p.Name, p.LogTail())
 		}
 	}
-	if r.running(r.podconfigd) && r.running(r.podexecd) {
-		entries, _ := os.ReadDir(r.manifests)
-		for _, e := range entries {
-			_ = os.Remove(filepath.Join(r.manifests, e.Name()))
-		}
-		r.eventually("every pod is gone", func() error { return r.empty() })
+	if r.running(r.Podconfigd) && r.running(r.Podexecd) {
+		_ = r.Clear()
+		r.eventually("every pod is gone", r.empty)
 	}
-	_ = r.podexecd.Kill()
-	_ = r.podconfigd.Kill()
+	_ = r.Close()
 }
 
 func (r *rig) running(p *devnode.Process) bool {
@@ -101,31 +64,15 @@ func (r *rig) running(p *devnode.Process) bool {
 	}
 }
 
-func (r *rig) path(elements ...string) string {
-	return filepath.Join(append([]string{r.dir}, elements...)...)
-}
-
-func (r *rig) configSocket() string { return r.node.Socket(r.name + "c") }
-
-func (r *rig) execSocket() string { return r.node.Socket(r.name + "x") }
-
 // write puts a manifest into place by renaming.
 func (r *rig) write(name, content string) {
 	r.t.Helper()
-	temp := filepath.Join(r.manifests, "."+name+".tmp")
-	if err := os.WriteFile(temp, []byte(content), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.Rename(temp, filepath.Join(r.manifests, name)); err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, r.Write(name, content))
 }
 
 func (r *rig) remove(name string) {
 	r.t.Helper()
-	if err := os.Remove(filepath.Join(r.manifests, name)); err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, r.Remove(name))
 }
 
 // eventually polls until check succeeds, and fails the test if it doesn't within patience.
@@ -148,7 +95,7 @@ func (r *rig) within(limit time.Duration, what string, check func() error) {
 		select {
 		case <-poll.C:
 		case <-deadline.C:
-			r.t.Fatalf("not within %v: %s: %v\npodconfigd:\n%s\npodexecd:\n%s", limit, what, err, r.podconfigd.LogTail(), r.podexecd.LogTail())
+			r.t.Fatalf("not within %v: %s: %v\npodconfigd:\n%s\npodexecd:\n%s", limit, what, err, r.Podconfigd.LogTail(), r.Podexecd.LogTail())
 		}
 	}
 }
@@ -157,8 +104,8 @@ func (r *rig) within(limit time.Duration, what string, check func() error) {
 func (r *rig) observed(name string) (*podexecv1.ObservedPod, *v1.PodStatus, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	resp, err := r.exec.GetPod(ctx, &podexecv1.GetPodRequest{
-		Ref: &podconfigv1.PodRef{Name: name + "-" + r.name}, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF,
+	resp, err := r.Exec.GetPod(ctx, &podexecv1.GetPodRequest{
+		Ref: &podconfigv1.PodRef{Name: name + "-" + r.Name}, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -205,64 +152,18 @@ func waiting(s *v1.PodStatus) string {
 // containers are the CRI containers of the pods of this rig with that UID; all of the rig's for an empty UID.
 func (r *rig) containers(uid string) []*runtimeapi.Container {
 	r.t.Helper()
-	filter := &runtimeapi.ContainerFilter{}
-	if uid != "" {
-		filter.LabelSelector = map[string]string{"io.kubernetes.pod.uid": uid}
-	}
-	resp, err := r.cri.ListContainers(r.t.Context(), &runtimeapi.ListContainersRequest{Filter: filter})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var out []*runtimeapi.Container
-	for _, c := range resp.GetContainers() {
-		if strings.HasSuffix(c.GetLabels()["io.kubernetes.pod.name"], "-"+r.name) {
-			out = append(out, c)
-		}
-	}
+	out, err := r.Containers(r.t.Context(), uid)
+	check(r.t, err)
 	return out
 }
 
-// empty is nil if nothing of any pod of this rig is left.
-func (r *rig) empty() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	sandboxes, err := r.cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
-	if err != nil {
-		return err
-	}
-	for _, s := range sandboxes.GetItems() {
-		if strings.HasSuffix(s.GetMetadata().GetName(), "-"+r.name) {
-			return fmt.Errorf("sandbox of %s is there", s.GetMetadata().GetName())
-		}
-	}
-	for _, dir := range []string{r.path("podexecd", "pods"), r.path("log", "pods"), r.path("log", "containers")} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		if len(entries) > 0 {
-			return fmt.Errorf("%s holds %s", dir, entries[0].Name())
-		}
-	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return err
-	}
-	if strings.Contains(string(mounts), r.dir+"/") {
-		return fmt.Errorf("something is mounted beneath %s", r.dir)
-	}
-	return nil
-}
+// empty is nil if nothing of any pod of this rig is left. It also serves cleanups, when the test's context has ended.
+func (r *rig) empty() error { return r.Empty(context.WithoutCancel(r.t.Context())) }
 
 func dial(t *testing.T, endpoint string) *grpc.ClientConn {
 	t.Helper()
-	// A daemon that starts, or starts again, is waited for.
-	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, err := shared.Dial(endpoint)
+	check(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

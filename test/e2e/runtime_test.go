@@ -14,7 +14,7 @@ func TestRuntimeComesLaterAndRestarts(t *testing.T) {
 	r := newRig(t, node)
 	r.write("web.yaml", manifest("web", "web: sleep"))
 	r.awaitRevision(1)
-	resp, err := r.exec.ListPods(t.Context(), nil)
+	resp, err := r.Exec.ListPods(t.Context(), nil)
 	if err != nil || len(resp.GetPods()) != 0 {
 		t.Errorf("without a runtime podexecd lists %v, %v; want nothing", resp.GetPods(), err)
 	}

@@ -47,7 +47,7 @@ spec:
 	for _, name := range []string{"looker", "agent"} {
 		files := e.clientFiles(e.ca, name)
 		podctl := func(ctx context.Context, args ...string) *exec.Cmd {
-			return exec.CommandContext(ctx, filepath.Join(binDir, "podctl"), append([]string{"--podconfig-endpoint", "tcp://" + e.tcp,
+			return exec.CommandContext(ctx, filepath.Join(nodes.BinDir, "podctl"), append([]string{"--podconfig-endpoint", "tcp://" + e.tcp,
 				"--tls-cert-file", files.CertFile, "--tls-private-key-file", files.KeyFile, "--tls-ca-file", files.CAFile}, args...)...)
 		}
 		for _, args := range [][]string{{"pods"}, {"pods", "-o", "wide"}, {"pods", "-o", "yaml"}, {"pods", "-o", "json"}} {

@@ -37,20 +37,20 @@ func TestG6DamagedStoreIsSetAside(t *testing.T) {
 		t.Run(damage.name, func(t *testing.T) {
 			t.Parallel()
 			k := newKeeping(t, startNode(t, devnode.Sim), nil, "web", "side")
-			check(t, k.podconfigd.Kill())
+			check(t, k.Podconfigd.Kill())
 			check(t, damage.do(k.store()))
-			check(t, k.podconfigd.Start())
+			check(t, k.Podconfigd.Start())
 			k.resumes("the damage")
 			k.unharmed("the damage", "web", "side")
 			k.same("the damage", false, "web", "side")
 			k.awaitStore(podconfigv1.StoreState_STORE_STATE_DURABLE)
-			check(t, fileContains(k.podconfigd.LogPath, `level=ERROR msg="the store can't be used and was set aside; a new one takes its place`))
+			check(t, fileContains(k.Podconfigd.LogPath, `level=ERROR msg="the store can't be used and was set aside; a new one takes its place`))
 			if aside, err := filepath.Glob(k.store() + "." + damage.aside + "-*"); err != nil || len(aside) != 1 {
 				t.Errorf("set aside as %s: %v, %v; want one file", damage.aside, aside, err)
 			}
 			// The new store is as good as any.
-			check(t, k.podconfigd.Kill())
-			check(t, k.podconfigd.Start())
+			check(t, k.Podconfigd.Kill())
+			check(t, k.Podconfigd.Start())
 			k.resumes("a restart with the new store", "ADD")
 			k.same("a restart with the new store", true, "web", "side")
 		})
@@ -81,7 +81,7 @@ func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 		t.Cleanup(func() { check(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 	}
 	fill := func(t *testing.T, k *keeping) (mend func()) {
-		path := k.path("podconfigd", "filler")
+		path := k.Path("podconfigd", "filler")
 		err := os.WriteFile(path, make([]byte, 4<<20), 0o600)
 		if !errors.Is(err, unix.ENOSPC) {
 			t.Fatalf("fill the disk: %v; want it full", err)
@@ -95,7 +95,7 @@ func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 		return mend
 	}
 	remount := func(t *testing.T, k *keeping) (mend func()) {
-		dir := k.path("podconfigd")
+		dir := k.Path("podconfigd")
 		check(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 		return func() { check(t, unix.Mount("", dir, "", unix.MS_REMOUNT, "")) }
 	}
@@ -120,19 +120,19 @@ func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 			k := newKeeping(t, startNode(t, devnode.Sim), prepare, "web", "side")
 			k.awaitStore(podconfigv1.StoreState_STORE_STATE_DURABLE)
 			if !trouble.running {
-				check(t, k.podconfigd.Kill())
+				check(t, k.Podconfigd.Kill())
 			}
 			mend := trouble.begin(t, k)
 			// This isn't in the store, nor is there room for it.
 			k.write("large.yaml", strings.Replace(manifest("large", "main: sleep"), "metadata:\n",
 				"metadata:\n  annotations: {ballast: "+strings.Repeat("x", 200<<10)+"}\n", 1))
 			if !trouble.running {
-				check(t, k.podconfigd.Start())
+				check(t, k.Podconfigd.Start())
 			}
 			k.awaitRunning("large")
 			k.remove("large.yaml")
 			k.awaitStore(podconfigv1.StoreState_STORE_STATE_TEMPORARY)
-			check(t, fileContains(k.podconfigd.LogPath, `level=ERROR msg="the store can't be used; serving goes on from memory`))
+			check(t, fileContains(k.Podconfigd.LogPath, `level=ERROR msg="the store can't be used; serving goes on from memory`))
 			k.unharmed("the trouble with the store", "web", "side")
 			durable, before := k.cursor, k.held
 			k.same("the trouble with the store", false, "web", "side")
@@ -141,8 +141,8 @@ func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 			// What the consumer had before the trouble is what it goes on from.
 			k.cursor, k.held = durable, before
 			k.same("the mending", true, "web", "side")
-			check(t, k.podconfigd.Kill())
-			check(t, k.podconfigd.Start())
+			check(t, k.Podconfigd.Kill())
+			check(t, k.Podconfigd.Start())
 			k.resumes("a restart with the mended store", "ADD")
 			k.unharmed("a restart with the mended store", "web", "side")
 			k.same("a restart with the mended store", true, "web", "side")

@@ -58,7 +58,7 @@ func TestConsumersSeeOneSequence(t *testing.T) {
 func (r *rig) awaitRevision(revision uint64) {
 	r.t.Helper()
 	r.eventually(fmt.Sprintf("podconfigd is at revision %d", revision), func() error {
-		resp, err := r.config.ListPods(r.t.Context(), &podconfigv1.ListPodsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE})
+		resp, err := r.Config.ListPods(r.t.Context(), &podconfigv1.ListPodsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE})
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 func TestUpdateUnderOneUID(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		r := newRig(t, node)
-		uid := "fixed-uid-" + r.name
+		uid := "fixed-uid-" + r.Name
 		good := strings.Replace(manifest("web", "web: sleep"), "  name: web\n", "  name: web\n  uid: "+uid+"\n", 1)
 		stream := r.watch(nil)
 		stream.await("SYNCED")

@@ -72,12 +72,12 @@ func TestMissingCommand(t *testing.T) {
 	c.Command = []string{"/nope"}
 	pod := simPod(c)
 	for range 2 {
-		if m := s.wantWaiting(pod, "a", RunContainerError, 0, true); !strings.Contains(m, `exec: "/nope": executable file not found`) {
+		if m := s.wantWaiting(pod, "a", RunContainerError, failurePause, true); !strings.Contains(m, `exec: "/nope": executable file not found`) {
 			t.Errorf("message %q", m)
 		}
 	}
 	s.wantWaiting(pod, "a", CrashLoopBackOff, 10*time.Second, false)
 	s.clock.Step(10 * time.Second)
-	s.wantWaiting(pod, "a", RunContainerError, 0, true)
+	s.wantWaiting(pod, "a", RunContainerError, failurePause, true)
 	s.wantWaiting(pod, "a", CrashLoopBackOff, 20*time.Second, false)
 }

@@ -176,7 +176,7 @@ func TestPostStartFails(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(withPostStart(sample("a")), sample("b"))
 	s.hooks.run = func(context.Context, string) error { return errors.New("no answer") }
-	if message := s.wantWaiting(pod, "a", PostStartHookError, 0, true); message != "no answer" {
+	if message := s.wantWaiting(pod, "a", PostStartHookError, failurePause, true); message != "no answer" {
 		t.Errorf("message %q", message)
 	}
 	s.wantContainer(pod, "a", observed.Exited, 0)
@@ -186,7 +186,7 @@ func TestPostStartFails(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	// It restarts by the rules of any other.
-	s.wantWaiting(pod, "a", PostStartHookError, 0, true)
+	s.wantWaiting(pod, "a", PostStartHookError, failurePause, true)
 	s.wantWaiting(pod, "a", CrashLoopBackOff, 10*time.Second, false)
 }
 
@@ -204,7 +204,7 @@ func TestPostStartFailsLate(t *testing.T) {
 		s.clock.Step(time.Minute)
 		return errors.New("no answer")
 	}
-	s.wantWaiting(pod, "a", PostStartHookError, 0, true)
+	s.wantWaiting(pod, "a", PostStartHookError, failurePause, true)
 	if diff := cmp.Diff([]string{"a 30"}, took(s.status(pod))); diff != "" {
 		t.Errorf("stops (-want +got):\n%s", diff)
 	}
@@ -249,5 +249,5 @@ func TestPostStartCutShort(t *testing.T) {
 func TestWithoutHookRunner(t *testing.T) {
 	s := newSim(t)
 	s.with(func(c *Config) { c.Hooks = nil })
-	s.wantWaiting(simPod(withPostStart(sample("a"))), "a", PostStartHookError, 0, true)
+	s.wantWaiting(simPod(withPostStart(sample("a"))), "a", PostStartHookError, failurePause, true)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
@@ -112,11 +113,16 @@ func (s *round) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	return criconfig.SandboxConfig(s.Pod, s.do.SandboxAttempt, s.cfg.Agent, s.cfg.LogsDir)
 }
 
+// failurePause is when to go on with a container that was made and has failed as it was started: from then on it is one that has ended, and
+// has the pauses of those.
+const failurePause = time.Second
+
 // failed notes why a container couldn't be started. id is its own, if it has one already.
 func (s *round) failed(start actions.Start, id, reason string, err error) error {
 	message := status.Convert(err).Message()
 	s.res.Waiting[start.Container.Name] = observed.Waiting{Reason: reason, Message: message}
 	if id != "" {
+		s.res.retry(failurePause)
 		// Ids would make a new event of each attempt.
 		message = strings.ReplaceAll(message, id, start.Container.Name)
 	}
@@ -147,6 +153,7 @@ func (s *round) postStart(ctx context.Context, start actions.Start, id string) e
 	// What a hook says may be secret: it isn't put into events.
 	s.cfg.Events.Record(s.Pod, c.Name, events.Warning, events.FailedPostStartHook, "PostStartHook failed")
 	s.res.Waiting[c.Name] = observed.Waiting{Reason: PostStartHookError, Message: err.Error()}
+	s.res.retry(failurePause)
 	err = fmt.Errorf("%s: %w", PostStartHookError, err)
 	// Its grace period begins now, however long the hook took.
 	stop := s.stopper(s.Pod, s.Has, criconfig.GracePeriod(s.Pod))

@@ -245,7 +245,7 @@ func TestCreatedAndNeverStarted(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"))
 	s.setFault(failing("StartContainer", status.Error(codes.Unavailable, "down")))
-	s.wantWaiting(pod, "a", RunContainerError, 0, true)
+	s.wantWaiting(pod, "a", RunContainerError, failurePause, true)
 	s.wantContainer(pod, "a", observed.Created, 0)
 	s.setFault(nil)
 	s.Runtime = s.restarted()

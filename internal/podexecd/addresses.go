@@ -1,0 +1,44 @@
+package podexecd
+
+import (
+	"sync"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/utils/clock"
+)
+
+// addressesFresh is how long the node's addresses are taken to be what they were.
+const addressesFresh = 10 * time.Second
+
+// addresses are the node's own. They are remembered for a while: every status has them, and to find them the kernel has to be asked
+// for all of its interfaces, of which a node with many pods has many. It is safe for concurrent use.
+type addresses struct {
+	find  func() []string
+	clock clock.PassiveClock
+
+	mu    sync.Mutex
+	found []string
+	at    time.Time
+}
+
+func newAddresses() *addresses { return &addresses{find: defaultAddress, clock: clock.RealClock{}} }
+
+// get returns the addresses, the primary one first. While there are none, it looks again each time.
+func (a *addresses) get() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.found) == 0 || a.clock.Since(a.at) >= addressesFresh {
+		a.found, a.at = a.find(), a.clock.Now()
+	}
+	return a.found
+}
+
+// defaultAddress is that of the interface with the default route: the node's own for others. None while there is no such route.
+func defaultAddress() []string {
+	ip, err := utilnet.ChooseHostInterface()
+	if err != nil {
+		return nil
+	}
+	return []string{ip.String()}
+}

@@ -1,0 +1,194 @@
+package lifecycle
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
+)
+
+// requireRuntime is set by `make test`: a machine that can't run a runtime fails then instead of skipping.
+const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
+
+// atOnce is how many tests run at a time: nearly all of them wait nearly all of the time.
+const atOnce = "8"
+
+// runtimes are what the tests run on, the real ones first.
+var runtimes = []namedRuntime{{"containerd", devnode.Containerd}, {"containerd-1.7", devnode.Containerd17}, {"sim", devnode.Sim}}
+
+// namedRuntime is a runtime with the name that its subtests have.
+type namedRuntime struct {
+	name string
+	kind devnode.Runtime
+}
+
+// nodes are the runtimes, benches the pairs of daemons that tests share on them.
+var (
+	nodes   *rig.Nodes
+	benches = map[devnode.Runtime]*sharedBench{devnode.Containerd: {}, devnode.Containerd17: {}, devnode.Sim: {}}
+)
+
+type sharedBench struct {
+	once  sync.Once
+	bench *bench
+	err   error
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		flag.Parse()
+		given := false
+		flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+		var err error
+		if !given {
+			err = flag.Set("test.parallel", atOnce)
+		}
+		if err == nil {
+			nodes, err = rig.NewNodes(os.Stderr)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		code := m.Run()
+		if err := closeAll(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		return code
+	}())
+}
+
+func closeAll() error {
+	var errs []error
+	for _, r := range runtimes {
+		if b := benches[r.kind].bench; b != nil {
+			errs = append(errs, b.clear(), b.close())
+		}
+	}
+	if theHub != nil {
+		theHub.close()
+	}
+	return errors.Join(append(errs, nodes.Close())...)
+}
+
+// onEachRuntime runs the test on each runtime, in parallel with all others, on the bench that they share.
+func onEachRuntime(t *testing.T, test func(t *testing.T, b *bench)) { on(t, runtimes, test) }
+
+// onRealRuntimes is onEachRuntime for what takes a network, or images that are pulled from a registry.
+func onRealRuntimes(t *testing.T, test func(t *testing.T, b *bench)) { on(t, runtimes[:2], test) }
+
+func on(t *testing.T, runtimes []namedRuntime, test func(t *testing.T, b *bench)) {
+	t.Parallel()
+	for _, r := range runtimes {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, share(t, r.kind))
+		})
+	}
+}
+
+// alone runs the test on each runtime, each on a bench that is its own; flags are podexecd's.
+func alone(t *testing.T, flags []string, test func(t *testing.T, b *bench)) {
+	t.Parallel()
+	for _, r := range runtimes {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			start := nodes.Node
+			if r.kind == devnode.Containerd17 {
+				// It gives each event to one subscriber only: two podexecds would take them from each other.
+				start = func(kind devnode.Runtime) (*devnode.Node, error) {
+					node, err := nodes.New(kind)
+					if err == nil {
+						t.Cleanup(func() { check(t, node.Close()) })
+					}
+					return node, err
+				}
+			}
+			b, err := newBench(startNode(t, r.kind, start), r.kind, flags...)
+			check(t, err)
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("podexecd's log ends with:\n%s", b.Podexecd.LogTail())
+				}
+				if err := errors.Join(b.clear(), b.close()); err != nil {
+					t.Error(err)
+				}
+			})
+			test(t, b)
+		})
+	}
+}
+
+// share is the bench of that runtime.
+func share(t *testing.T, kind devnode.Runtime) *bench {
+	t.Helper()
+	node := startNode(t, kind, nodes.Node)
+	shared := benches[kind]
+	shared.once.Do(func() { shared.bench, shared.err = newBench(node, kind) })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.bench
+}
+
+func startNode(t *testing.T, kind devnode.Runtime, start func(devnode.Runtime) (*devnode.Node, error)) *devnode.Node {
+	t.Helper()
+	node, err := start(kind)
+	if errors.Is(err, devnode.ErrUnavailable) && os.Getenv(requireRuntime) == "" {
+		t.Skipf("%v; `make test` installs what is missing", err)
+	}
+	check(t, err)
+	return node
+}
+
+// patience bounds every wait; the machine may be slow and busy.
+const patience = 60 * time.Second
+
+// slack is how much longer than it has to something may take on such a machine, where a test tells it from what takes a minute.
+const slack = 30 * time.Second
+
+// eventually polls what can't be awaited as an event, until check returns nil.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	if err := poll(check); err != nil {
+		t.Fatalf("not within %v: %s: %v", patience, what, err)
+	}
+}
+
+func poll(check func() error) error {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return err
+		}
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

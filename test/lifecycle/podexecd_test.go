@@ -1,0 +1,185 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// ends are the ways in which podexecd ends.
+var ends = []struct {
+	name string
+	end  func(*devnode.Process) error
+}{{"SIGTERM", (*devnode.Process).Stop}, {"SIGKILL", (*devnode.Process).Kill}}
+
+// However podexecd ends and starts again, and whatever a pod is at: it goes on from there.
+func TestPodexecdRestarts(t *testing.T) {
+	t.Parallel()
+	for _, c := range ends {
+		t.Run(c.name, func(t *testing.T) {
+			alone(t, nil, func(t *testing.T, b *bench) { testRestart(t, b, c.end) })
+		})
+	}
+}
+
+func testRestart(t *testing.T, b *bench, end func(*devnode.Process) error) {
+	ready := b.run(t, `
+initContainers:
+- {name: side, restartPolicy: Always, args: [sleep]}
+containers:
+- name: main
+  args: [sleep]
+  startupProbe: {exec: {command: [/sample, append, /log/startup, asked]}, periodSeconds: 1}
+  livenessProbe: {exec: {command: [/sample, exists, /log]}, periodSeconds: 1}
+  readinessProbe: {exec: {command: [/sample, append, /log/readiness, asked]}, periodSeconds: 1}`)
+	crashing := b.run(t, `
+containers:
+- {name: main, args: [exit, "1"]}`)
+	succeeded := b.run(t, `
+restartPolicy: Never
+containers:
+- {name: main, args: [append, /log/runs, run]}`)
+	failed := b.run(t, `
+restartPolicy: Never
+containers:
+- {name: main, args: [seq, append, /log/runs, run, ;, exit, "3"]}`)
+	hooked := b.run(t, `
+terminationGracePeriodSeconds: 30
+containers:
+- name: main
+  args: [on-term, /log/end, term]
+  lifecycle: {preStop: {exec: {command: [/sample, seq, append, /log/hook, begins, ;, sleep, "3"]}}}`)
+	graceful := b.run(t, `
+terminationGracePeriodSeconds: 30
+containers:
+- {name: main, args: [on-term, /log/end, term, "4", "5"]}`)
+	deaf := b.run(t, `
+terminationGracePeriodSeconds: 10
+containers:
+- {name: main, args: [ignore-term]}`)
+
+	before := ready.awaitReady()
+	crash := crashing.await("it waits after a crash", func(s *state) bool { return s.waitsFor("main") == "CrashLoopBackOff" })
+	succeeded.awaitPhase(v1.PodSucceeded)
+	failed.awaitPhase(v1.PodFailed)
+	hooked.awaitReady()
+	graceful.awaitReady()
+	deaf.awaitReady()
+	initializing := b.run(t, `
+initContainers:
+- {name: setup, args: [seq, append, /log/order, setup, ;, sleep, "3"]}
+containers:
+- {name: main, args: [seq, append, /log/order, main, ;, sleep]}`)
+	initializing.awaitLines("order", "setup")
+	hooked.remove()
+	graceful.remove()
+	deaf.remove()
+	removed := time.Now()
+	hooked.awaitLines("hook", "begins")
+	graceful.awaitLines("end", "term")
+	deaf.await("it is ending", func(s *state) bool { return s.worker == podexecv1.WorkerState_WORKER_STATE_TERMINATING })
+
+	b.restartPodexecd(t, end)
+
+	// What is over stays over, and what runs isn't touched, while the rest goes on.
+	initializing.awaitReady()
+	initializing.awaitLines("order", "setup", "main")
+	hooked.awaitGone()
+	hooked.wrote("end", "term")
+	graceful.awaitGone()
+	graceful.await("it took its time to end", func(s *state) bool { return s.ended("main") != nil && s.ended("main").ExitCode == 5 })
+	deaf.awaitGone()
+	if took := time.Since(removed); took < 10*time.Second || took > 10*time.Second+slack {
+		t.Errorf("a pod that ignores SIGTERM was gone %v after its removal; want its grace period, 10 s, in all", took)
+	}
+	crashing.awaitNow("it is restarted again", func(s *state) bool { return s.of("main").RestartCount > crash.of("main").RestartCount })
+	counts := slices.Collect(func(yield func(int32) bool) {
+		for _, s := range crashing.states() {
+			if s.of("main").Name != "" && !yield(s.of("main").RestartCount) {
+				return
+			}
+		}
+	})
+	if !slices.IsSorted(counts) {
+		t.Errorf("the restarts of a crashing container are counted as %v", counts)
+	}
+	asked := len(ready.lines("readiness"))
+	eventually(t, "the readiness is asked for", func() error {
+		if n := len(ready.lines("readiness")); n < asked+2 {
+			return fmt.Errorf("%d times, and now %d", asked, n)
+		}
+		return nil
+	})
+	unharmed(ready, &before, "main", "side")
+	ready.wrote("startup", "asked")
+	if s := succeeded.now(); s.Phase != v1.PodSucceeded {
+		t.Errorf("a pod that had succeeded is %s", s.Phase)
+	}
+	if s := failed.now(); s.Phase != v1.PodFailed || s.ended("main") == nil || s.ended("main").ExitCode != 3 {
+		t.Errorf("a pod that had failed is %s, main %+v", s.Phase, s.of("main"))
+	}
+	succeeded.wrote("runs", "run")
+	failed.wrote("runs", "run")
+}
+
+// unharmed fails unless the pod has been ready ever since that state, with the containers that it had then.
+func unharmed(p *pod, since *state, containers ...string) {
+	p.t.Helper()
+	was := false
+	for _, s := range p.states() {
+		was = was || s.is(v1.PodReady)
+		if was && (!s.is(v1.PodReady) || !s.is(v1.ContainersReady)) {
+			p.t.Errorf("the pod was ready, and then it wasn't: gone %v, conditions %+v", s.gone, s.Conditions)
+			return
+		}
+	}
+	now := p.now()
+	for _, name := range containers {
+		if then, now := since.of(name), now.of(name); now.ContainerID != then.ContainerID || now.RestartCount != then.RestartCount || !now.Ready {
+			p.t.Errorf("container %s was %+v, and is now %+v", name, then, now)
+		}
+	}
+}
+
+// A podexecd that starts while podconfigd is away knows its pods: it adopts those that run, restarts what ends, and leaves what is done.
+func TestPodexecdAlone(t *testing.T) {
+	alone(t, nil, func(t *testing.T, b *bench) {
+		p := b.run(t, `
+containers:
+- {name: main, args: [seq, append, /log/main, run, ;, sleep]}
+- {name: other, args: [seq, append, /log/other, run, ;, sleep]}`)
+		succeeded := b.run(t, `
+restartPolicy: Never
+containers:
+- {name: main, args: [append, /log/runs, run]}`)
+		before := p.awaitReady()
+		succeeded.awaitPhase(v1.PodSucceeded)
+		p.awaitLines("main", "run")
+		p.awaitLines("other", "run")
+
+		check(t, b.Podconfigd.Stop())
+		b.restartPodexecd(t, (*devnode.Process).Kill)
+		b.kill(t, before.of("main"))
+		p.awaitNow("main runs again", func(s *state) bool { return s.of("main").RestartCount == 1 && s.is(v1.PodReady) })
+		p.awaitLines("main", "run", "run")
+		if s := succeeded.now(); s.Phase != v1.PodSucceeded {
+			t.Errorf("a pod that had succeeded is %s", s.Phase)
+		}
+
+		check(t, b.Podconfigd.Start())
+		later := b.run(t, "containers:\n- {name: main, args: [sleep]}")
+		later.awaitReady()
+		after := p.now()
+		if was, is := before.of("other"), after.of("other"); is.ContainerID != was.ContainerID || is.RestartCount != 0 || after.uid != before.uid {
+			t.Errorf("other was %+v, and is now %+v", was, is)
+		}
+		p.wrote("other", "run")
+		succeeded.wrote("runs", "run")
+	})
+}

@@ -1,0 +1,190 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/rig"
+)
+
+// podctl shows a pod's logs and events, describes it, and runs commands in it.
+func TestPodctl(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		p := b.run(t, `
+containers:
+- {name: one, args: [print, the first]}
+- {name: two, args: [seq, exists, /log/up, ;, print, the second]}`)
+		p.await("two has crashed", func(s *state) bool { return s.endedBefore("two") != nil })
+		p.touch("up")
+		p.awaitReady()
+		name := p.name + "-" + b.Name
+		says := func(want string, args ...string) {
+			t.Helper()
+			eventually(t, fmt.Sprintf("podctl %q says %q", args, want), func() error {
+				if stdout, stderr, code := b.podctl(t.Context(), args...); code != 0 || !strings.Contains(stdout, want) {
+					return fmt.Errorf("code %d, %s%s", code, stdout, stderr)
+				}
+				return nil
+			})
+		}
+		says("the first\n", "logs", name, "-c", "one")
+		says("the second\n", "logs", name, "-c", "two")
+		says("/log/up", "logs", name, "-c", "two", "-p")
+		says("asked", "exec", name, "-c", "one", "--", "/sample", "seq", "write", "/log/asked", "asked", ";", "cat", "/log/asked")
+		if _, stderr, code := b.podctl(t.Context(), "exec", name, "-c", "one", "--", "/sample", "exit", "7"); code != 7 {
+			t.Errorf("a command that ends with 7 ended with %d: %s", code, stderr)
+		}
+		says("Started", "events", name)
+		says("Last State:     Terminated", "describe", name)
+		says("Running", "pods", "-o", "yaml")
+	})
+}
+
+// Who watches statuses and comes back is told only of what changed meanwhile.
+func TestWatchPodStatusResumes(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		first := b.run(t, "containers:\n- {name: main, args: [sleep]}")
+		second := b.run(t, `
+containers:
+- {name: main, args: [sleep], readinessProbe: {exec: {command: [/sample, exists, /log/up]}, periodSeconds: 1}}`)
+		first.awaitReady()
+		second.awaitNow("it runs", func(s *state) bool { return s.runs("main") })
+		request := &podexecv1.WatchPodStatusRequest{
+			Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE,
+			Filter: &podconfigv1.PodFilter{Names: []string{first.name + "-" + b.Name, second.name + "-" + b.Name}},
+		}
+		if pods, resumed, token := watchUntilSynced(t, b, request); len(pods) != 2 || resumed || token == "" {
+			t.Fatalf("a first watch begins with %v, resumed %v, token %q; want both pods, and a token", pods, resumed, token)
+		} else {
+			request.ResumeToken = token
+		}
+		second.touch("up")
+		second.awaitReady()
+		pods, resumed, _ := watchUntilSynced(t, b, request)
+		if len(pods) != 1 || pods[0] != second.name || !resumed {
+			t.Errorf("it goes on with %v, resumed %v; want %s alone", pods, resumed, second.name)
+		}
+		request.ResumeToken += "x"
+		if pods, resumed, _ := watchUntilSynced(t, b, request); len(pods) != 2 || resumed {
+			t.Errorf("with a token that isn't known it begins with %v, resumed %v; want both pods", pods, resumed)
+		}
+	})
+}
+
+// watchUntilSynced returns the pods, without the node's suffix, that a watch begins with, and where it then is.
+func watchUntilSynced(t *testing.T, b *bench, request *podexecv1.WatchPodStatusRequest) (pods []string, resumed bool, token string) {
+	t.Helper()
+	stream, err := b.Exec.WatchPodStatus(t.Context(), request)
+	check(t, err)
+	for {
+		msg, err := stream.Recv()
+		check(t, err)
+		if msg.GetSynced() != nil {
+			return pods, msg.GetSynced().GetResumed(), msg.GetResumeToken()
+		}
+		pods = append(pods, strings.TrimSuffix(msg.GetPod().GetRef().GetName(), "-"+b.Name))
+	}
+}
+
+// The Kubelet Pods API serves the pods with their statuses, to root alone.
+func TestKubeletPodsAPI(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		socket := b.Node.Socket(b.Name + "p")
+		var info os.FileInfo
+		eventually(t, "the socket is there", func() (err error) { info, err = os.Stat(socket); return err })
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("the socket's mode is %v; want it root's alone", info.Mode())
+		}
+		conn, err := rig.Dial("unix://" + socket)
+		check(t, err)
+		defer conn.Close()
+		api := podsv1alpha1.NewPodsClient(conn)
+		watch, err := api.WatchPods(t.Context(), &podsv1alpha1.WatchPodsRequest{})
+		check(t, err)
+
+		p := b.run(t, "containers:\n- {name: main, args: [sleep]}")
+		ready := p.awaitReady()
+		for {
+			event, err := watch.Recv()
+			check(t, err)
+			pod := v1.Pod{}
+			check(t, pod.Unmarshal(event.GetPod()))
+			if s := (state{PodStatus: pod.Status}); string(pod.UID) == ready.uid && s.is(v1.PodReady) {
+				break
+			}
+		}
+		resp, err := api.GetPod(t.Context(), &podsv1alpha1.GetPodRequest{PodUID: ready.uid})
+		check(t, err)
+		pod := v1.Pod{}
+		check(t, pod.Unmarshal(resp.GetPod()))
+		if pod.Name != p.name+"-"+b.Name || pod.Spec.Containers[0].Name != "main" || pod.Status.Phase != v1.PodRunning {
+			t.Errorf("the pod is served as %+v", pod)
+		}
+		list, err := api.ListPods(t.Context(), &podsv1alpha1.ListPodsRequest{})
+		check(t, err)
+		if len(list.GetPods()) == 0 {
+			t.Error("no pod is listed")
+		}
+		if _, err := api.GetPod(t.Context(), &podsv1alpha1.GetPodRequest{PodUID: "none"}); status.Code(err) != codes.NotFound {
+			t.Errorf("a pod that isn't there: %v; want NOT_FOUND", err)
+		}
+	})
+}
+
+// A pod that this node can't run has failed, and podconfigd and its users are told which, and why.
+func TestRefusedPodIsReported(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		p := b.run(t, `
+runtimeClassName: nothing-here
+containers:
+- {name: main, args: [sleep]}`)
+		s := p.awaitPhase(v1.PodFailed)
+		if s.Reason == "" || !strings.Contains(s.Message, "runtimeClassName") {
+			t.Errorf("reason %q, message %q", s.Reason, s.Message)
+		}
+		name := p.name + "-" + b.Name
+		reported := func() (*podconfigv1.PodError, error) {
+			resp, err := b.Config.ListConsumers(t.Context(), &podconfigv1.ListConsumersRequest{})
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range resp.GetConsumers() {
+				for _, e := range c.GetLastReport().GetErrors() {
+					if e.GetRef().GetName() == name {
+						return e, nil
+					}
+				}
+			}
+			text, _ := json.Marshal(resp)
+			return nil, fmt.Errorf("no consumer tells of it: %s", text)
+		}
+		eventually(t, "the refusal is reported", func() error {
+			e, err := reported()
+			if err == nil && (e.GetReason() != s.Reason || e.GetRef().GetUid() != s.uid) {
+				err = fmt.Errorf("it is reported as %v", e)
+			}
+			return err
+		})
+		if stdout, stderr, code := b.podctl(t.Context(), "consumers", "-o", "wide"); code != 0 ||
+			!strings.Contains(stdout, name) || !strings.Contains(stdout, s.Reason) {
+			t.Errorf("podctl consumers ends with %d:\n%s%s", code, stdout, stderr)
+		}
+		p.remove()
+		eventually(t, "its refusal is taken back with it", func() error {
+			if e, err := reported(); e != nil || err == nil {
+				return fmt.Errorf("it is reported as %v", e)
+			}
+			return nil
+		})
+	})
+}

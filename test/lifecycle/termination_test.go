@@ -1,0 +1,192 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+// A container has its grace period to end in, and is killed after it.
+func TestGracePeriod(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, args string
+		grace      time.Duration
+		code       int32
+		least      time.Duration
+	}{
+		{"is honoured", "on-term, /log/end, bye, 1500ms, '5'", 55 * time.Second, 5, 1500 * time.Millisecond},
+		{"is enforced", "ignore-term", 3 * time.Second, 137, 3 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEachRuntime(t, func(t *testing.T, b *bench) {
+				p := b.run(t, fmt.Sprintf(`
+terminationGracePeriodSeconds: %d
+containers:
+- {name: main, args: [%s]}`, int(c.grace.Seconds()), c.args))
+				p.awaitReady()
+				began := time.Now()
+				p.remove()
+				p.await("main is stopping", func(s *state) bool { return s.worker == podexecv1.WorkerState_WORKER_STATE_TERMINATING })
+				s := p.await("main has ended", func(s *state) bool { return s.ended("main") != nil })
+				p.awaitGone()
+				if took := time.Since(began); took < c.least || took > c.least+slack {
+					t.Errorf("it took %v to end; want %v or little more", took, c.least)
+				}
+				if end := s.ended("main"); end.ExitCode != c.code {
+					t.Errorf("main ended with %+v; want %d", end, c.code)
+				}
+				p.awaitEvent("Killing", "Stopping container main")
+			})
+		})
+	}
+}
+
+// A container's last words are in its status: from its file, or else from its log if it failed.
+func TestTerminationMessage(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		p := b.run(t, `
+restartPolicy: Never
+containers:
+- {name: default, args: [message, /dev/termination-log, last words, "3"]}
+- {name: other, terminationMessagePath: /out/words, args: [message, /out/words, other words, "0"]}
+- {name: log, terminationMessagePolicy: FallbackToLogsOnError, args: [cat, /no/such/file]}
+- {name: file, terminationMessagePolicy: FallbackToLogsOnError, args: [message, /dev/termination-log, written, "1"]}
+- {name: fine, terminationMessagePolicy: FallbackToLogsOnError, args: [seq, write, /log/words, unsaid, ;, cat, /log/words]}
+- {name: quiet, args: [cat, /no/such/file]}`)
+		s := p.awaitPhase(v1.PodFailed)
+		for name, want := range map[string]string{
+			"default": "last words", "other": "other words", "file": "written", "fine": "", "quiet": "",
+		} {
+			if end := s.ended(name); end == nil || end.Message != want {
+				t.Errorf("%s ended with %+v; want the message %q", name, end, want)
+			}
+		}
+		if end := s.ended("log"); end == nil || !strings.Contains(end.Message, "/no/such/file") {
+			t.Errorf("log ended with %+v; want what it logged", end)
+		}
+	})
+}
+
+// A pod that takes longer than it may has failed.
+func TestActiveDeadline(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		p := b.run(t, `
+activeDeadlineSeconds: 3
+containers:
+- {name: main, args: [sleep]}`)
+		s := p.awaitPhase(v1.PodFailed)
+		if s.Reason != "DeadlineExceeded" || s.Message != "Pod was active on the node longer than the specified deadline" {
+			t.Errorf("reason %q, message %q", s.Reason, s.Message)
+		}
+		p.awaitNow("main has ended", func(s *state) bool { return s.ended("main") != nil })
+		p.awaitEvent("DeadlineExceeded")
+	})
+}
+
+// A container that takes more memory than it may is killed, and that is what its status says.
+func TestOOMKilled(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		p := b.run(t, `
+restartPolicy: Never
+containers:
+- {name: main, args: [hog, "256"], resources: {limits: {memory: 32Mi}}}`)
+		s := p.awaitPhase(v1.PodFailed)
+		if end := s.ended("main"); end == nil || end.Reason != "OOMKilled" || end.ExitCode != 137 {
+			t.Errorf("main is %+v", s.of("main"))
+		}
+	})
+}
+
+// A pod may be removed at any time.
+func TestRemovedEarly(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, spec string
+		when       func(s *state) bool
+	}{
+		{"in backoff", `
+containers:
+- {name: main, args: [exit, "1"]}`, func(s *state) bool { return s.waitsFor("main") == "CrashLoopBackOff" }},
+		{"while init containers run", `
+initContainers:
+- {name: setup, args: [on-term, /log/end, setup]}
+containers:
+- {name: main, args: [append, /log/end, main]}`, func(s *state) bool { return s.runs("setup") }},
+		{"without its image", `
+containers:
+- {name: main, image: "podstream.invalid/none:v1", imagePullPolicy: Never}`,
+			func(s *state) bool { return s.waitsFor("main") == "ErrImageNeverPull" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEachRuntime(t, func(t *testing.T, b *bench) {
+				p := b.run(t, c.spec)
+				p.await("it is time", c.when)
+				p.remove()
+				p.awaitGone()
+				if slices.Contains(p.lines("end"), "main") {
+					t.Error("main ran")
+				}
+			})
+		})
+	}
+}
+
+// An edit of a static pod is another pod. It waits until the one before it has ended; of several edits meanwhile the last one counts.
+func TestEditWaitsForTheOldPod(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		spec := func(version string) string {
+			return `
+terminationGracePeriodSeconds: 30
+containers:
+- {name: main, args: [seq, append, /log/order, ` + version + `, ;, on-term, /log/order, ` + version + `-ends, 2s]}`
+		}
+		p := b.run(t, spec("v1"))
+		first := p.awaitReady()
+		p.awaitLines("order", "v1")
+		p.write(spec("v2"))
+		p.awaitLines("order", "v1", "v1-ends")
+		waits := p.await("the new pod waits", func(s *state) bool {
+			return s.uid != first.uid && s.worker == podexecv1.WorkerState_WORKER_STATE_WAITING
+		})
+		if !strings.Contains(waits.waits, first.uid) {
+			t.Errorf("it waits for %q; want the pod %s", waits.waits, first.uid)
+		}
+		p.write(spec("v3"))
+		last := p.awaitNow("the last edit runs", func(s *state) bool { return s.uid != first.uid && s.uid != waits.uid && s.is(v1.PodReady) })
+		p.awaitLines("order", "v1", "v1-ends", "v3")
+		old := p.await("the first has ended", func(s *state) bool { return s.uid == first.uid && s.ended("main") != nil })
+		if began := last.of("main").State.Running.StartedAt; began.Before(&old.ended("main").FinishedAt) {
+			t.Errorf("the last began at %v, before the first ended at %v", began, old.ended("main").FinishedAt)
+		}
+	})
+}
+
+// A manifest that comes back while its pod ends is run anew once that has ended.
+func TestSamePodComesBack(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		const spec = `
+terminationGracePeriodSeconds: 30
+containers:
+- {name: main, args: [seq, append, /log/order, begins, ;, on-term, /log/order, ends, 1s]}`
+		p := b.run(t, spec)
+		first := p.awaitReady()
+		p.awaitLines("order", "begins")
+		p.remove()
+		p.awaitLines("order", "begins", "ends")
+		p.write(spec)
+		p.awaitLines("order", "begins", "ends", "begins")
+		s := p.awaitNow("it is ready again", func(s *state) bool {
+			return s.is(v1.PodReady) && s.of("main").ContainerID != first.of("main").ContainerID
+		})
+		if s.uid != first.uid || s.of("main").RestartCount != 0 {
+			t.Errorf("it came back as pod %s, restarted %d times; it was %s", s.uid, s.of("main").RestartCount, first.uid)
+		}
+	})
+}

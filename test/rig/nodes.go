@@ -1,0 +1,103 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// startTimeout bounds the start of a runtime, on a machine that is busy with several.
+const startTimeout = 2 * time.Minute
+
+// Nodes are the runtimes that the tests of a run share.
+type Nodes struct {
+	// BinDir holds podconfigd, podexecd, podctl, simruntimed and the sample program.
+	BinDir string
+
+	dir string
+	log io.Writer
+
+	started atomic.Int32
+
+	mu    sync.Mutex
+	nodes map[devnode.Runtime]*node
+}
+
+type node struct {
+	once sync.Once
+	node *devnode.Node
+	err  error
+}
+
+// NewNodes builds the binaries with the go command; the working directory is to be that of a test in test/. log gets a line for each step
+// that takes long.
+func NewNodes(log io.Writer) (*Nodes, error) {
+	dir, err := os.MkdirTemp("", "rig")
+	if err != nil {
+		return nil, err
+	}
+	n := &Nodes{BinDir: filepath.Join(dir, "bin"), dir: dir, log: log, nodes: map[devnode.Runtime]*node{}}
+	err = errors.Join(
+		n.build(nil, "./cmd/podconfigd", "./cmd/podexecd", "./cmd/podctl", "./internal/simruntime/simruntimed"),
+		// It is all that there is in its image.
+		n.build([]string{"CGO_ENABLED=0"}, "-trimpath", "-ldflags=-s -w", "./test/sample"))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return n, nil
+}
+
+func (n *Nodes) build(env []string, args ...string) error {
+	cmd := exec.Command("go", append([]string{"build", "-o", n.BinDir + "/"}, args...)...)
+	cmd.Dir, cmd.Env = filepath.Join("..", ".."), append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the binaries: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Node is the node with that runtime. An error of its start is every later call's too; devnode.ErrUnavailable is one that this machine
+// can't run.
+func (n *Nodes) Node(runtime devnode.Runtime) (*devnode.Node, error) {
+	n.mu.Lock()
+	shared := n.nodes[runtime]
+	if shared == nil {
+		shared = &node{}
+		n.nodes[runtime] = shared
+	}
+	n.mu.Unlock()
+	shared.once.Do(func() { shared.node, shared.err = n.New(runtime) })
+	return shared.node, shared.err
+}
+
+// New is another node with that runtime, for the caller alone, who closes it.
+func (n *Nodes) New(runtime devnode.Runtime) (*devnode.Node, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	return devnode.Start(ctx, devnode.Config{
+		Dir: filepath.Join(n.dir, fmt.Sprintf("node%d", n.started.Add(1))), Runtime: runtime, BinDir: n.BinDir, Log: n.log,
+	})
+}
+
+// Close ends the nodes, with all daemons and pods on them, and removes their directories and the binaries. No call may be under way.
+func (n *Nodes) Close() error {
+	var errs []error
+	for runtime, shared := range n.nodes {
+		if shared.node == nil {
+			continue
+		}
+		if err := shared.node.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("node of runtime %d: %w", runtime, err))
+		}
+	}
+	return errors.Join(append(errs, os.RemoveAll(n.dir))...)
+}
