@@ -55,7 +55,8 @@ images: build ## Build the container images podstream/podconfigd and podstream/p
 test: test-deps ## Run all tests: unit, scenario and end to end, on a containerd of their own (PKG=./...)
 	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 go test -count=1 $(PKG)
 ifeq ($(PKG),./...)
-	go test -count=1 -tags failpoints -run='Fault|TestNothing|TestUnknown|TestEnvironment' ./internal/failpoint ./test/robustness
+	go test -count=1 -tags failpoints -run='Fault|TestNothing|TestUnknown|TestEnvironment' \
+		./internal/failpoint ./test/robustness ./test/survival
 endif
 
 .PHONY: race
@@ -69,9 +70,15 @@ ifeq ($(BENCH) $(PKG),. ./...)
 	@hack/bench-merge.sh
 endif
 
+.PHONY: bench-pods
+bench-pods: deps ## Compare pods through the daemons with bare CRI calls, and weigh 100 idle ones
+	@hack/deps.sh containerd-1.7
+	go test -run='^$$' -bench=. -timeout=60m -count=$(COUNT) ./test/podbench
+
 .PHONY: robustness
-robustness: ## Check the stream's ten promises under random load and kill -9, for ROBUSTNESS_TIME=10m
+robustness: test-deps ## Check the stream's ten promises, and that pods survive, under random load and kill -9, for ROBUSTNESS_TIME=10m
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) go test -count=1 -timeout=0 -run='TestSimulation|TestProcess|TestRelayChain' -v ./test/robustness
+	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=0 -v ./test/survival
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all

@@ -31,6 +31,17 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 	// Only a verbose answer tells the pid. It is a large one, and asked for once, as what runs is remembered then.
 	verbose := c.State == observed.Running
 	resp, err := r.cfg.Runtime.ContainerStatus(ctx, c.ID, verbose)
+	for _, pause := range killedPauses {
+		if err != nil || !r.mayBeOOM(resp.GetStatus()) {
+			break
+		}
+		select {
+		case <-time.After(pause):
+			resp, err = r.cfg.Runtime.ContainerStatus(ctx, c.ID, verbose)
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
 	if status.Code(err) == codes.NotFound {
 		return false, nil
 	}
@@ -52,13 +63,32 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 	if c.State == observed.Exited {
 		r.addMessage(ctx, uid, c, s)
 	}
+	final := !r.mayBeOOM(s)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.Replaced = c.State == observed.Exited && r.replaced[c.ID]
-	if c.State == observed.Running && verbose || c.State == observed.Exited {
+	if c.State == observed.Running && verbose || c.State == observed.Exited && final {
 		r.details[c.ID] = *c
 	}
 	return true, nil
+}
+
+// A runtime may hear only after a container's end that the kernel has killed it for its memory; until then the reason is a plain error.
+// Who was killed, and not by this agent, is asked for again after these pauses, and remembered only once oomLag is over.
+var killedPauses = []time.Duration{25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond}
+
+const (
+	oomLag       = 2 * time.Second
+	exitKilled   = 137
+	reasonFailed = "Error"
+)
+
+// mayBeOOM tells whether the container has just been killed, and the runtime may have yet to hear why.
+func (r *Runtime) mayBeOOM(s *runtimeapi.ContainerStatus) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return s.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED && s.GetExitCode() == exitKilled && s.GetReason() == reasonFailed &&
+		!r.stopped[s.GetId()] && r.cfg.Clock.Since(timeOf(s.GetFinishedAt())) < oomLag
 }
 
 // pidOf is the pid in a verbose answer of containerd or CRI-O, or 0.
@@ -106,7 +136,7 @@ func timeOf(nanos int64) time.Time {
 
 // marks are the maps of container ids that are remembered beside the details. The caller holds the lock.
 func (r *Runtime) marks() []map[string]bool {
-	return []map[string]bool{r.failedStarts, r.replaced, r.preStopped}
+	return []map[string]bool{r.failedStarts, r.replaced, r.preStopped, r.stopped}
 }
 
 // remembered are the ids of the containers and sandboxes of which anything is remembered.
@@ -114,7 +144,7 @@ func (r *Runtime) remembered() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := slices.Collect(maps.Keys(r.details))
-	out = slices.AppendSeq(out, maps.Keys(r.sandboxPIDs))
+	out = slices.AppendSeq(out, maps.Keys(r.sandboxes))
 	for _, ids := range r.marks() {
 		out = slices.AppendSeq(out, maps.Keys(ids))
 	}
@@ -139,7 +169,7 @@ func (r *Runtime) forgetGone(ids []string, pods []*observed.Pod) {
 			continue
 		}
 		delete(r.details, id)
-		delete(r.sandboxPIDs, id)
+		delete(r.sandboxes, id)
 		for _, marked := range r.marks() {
 			delete(marked, id)
 		}

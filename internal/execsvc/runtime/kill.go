@@ -164,6 +164,7 @@ func (s *stopper) prepare(ctx context.Context, c observed.Container, message str
 
 // stop has the runtime stop the container within what is left.
 func (s *stopper) stop(ctx context.Context, c observed.Container) error {
+	s.mark(s.stopped, c.ID)
 	if err := ignoreGone(s.cfg.Runtime.StopContainer(ctx, c.ID, max(s.left(), minGrace))); err != nil {
 		return fmt.Errorf("stop container %s (%s): %w", c.Name, c.ID, err)
 	}

@@ -144,11 +144,17 @@ func stateOf(s runtimeapi.ContainerState) observed.State {
 	}
 }
 
+// sandboxDetails completes a sandbox that is ready by the list. What it has, it has as long as it is.
 func (r *Runtime) sandboxDetails(ctx context.Context, s *observed.Sandbox) error {
 	r.mu.Lock()
-	pid, asked := r.sandboxPIDs[s.ID]
+	known, ok := r.sandboxes[s.ID]
 	r.mu.Unlock()
-	resp, err := r.cfg.Runtime.PodSandboxStatus(ctx, s.ID, !asked)
+	if ok {
+		s.HostNetwork, s.IPs, s.PID = known.HostNetwork, known.IPs, known.PID
+		return nil
+	}
+	// Only a verbose answer tells the pid.
+	resp, err := r.cfg.Runtime.PodSandboxStatus(ctx, s.ID, true)
 	if status.Code(err) == codes.NotFound {
 		s.Ready = false
 		return nil
@@ -156,13 +162,7 @@ func (r *Runtime) sandboxDetails(ctx context.Context, s *observed.Sandbox) error
 	if err != nil {
 		return fmt.Errorf("ask for the status of sandbox %s: %w", s.ID, err)
 	}
-	if !asked {
-		pid = pidOf(resp.GetInfo())
-		r.mu.Lock()
-		r.sandboxPIDs[s.ID] = pid
-		r.mu.Unlock()
-	}
-	s.PID = pid
+	s.PID = pidOf(resp.GetInfo())
 	s.Ready = resp.GetStatus().GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 	s.HostNetwork = resp.GetStatus().GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 	if ip := resp.GetStatus().GetNetwork().GetIp(); ip != "" && !s.HostNetwork {
@@ -170,6 +170,11 @@ func (r *Runtime) sandboxDetails(ctx context.Context, s *observed.Sandbox) error
 		for _, more := range resp.GetStatus().GetNetwork().GetAdditionalIps() {
 			s.IPs = append(s.IPs, more.GetIp())
 		}
+	}
+	if s.Ready && (s.HostNetwork || len(s.IPs) > 0) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.sandboxes[s.ID] = *s
 	}
 	return nil
 }

@@ -77,13 +77,13 @@ type Runtime struct {
 	// details are those of containers by id, as they were read in the state that they have: neither what runs nor what has ended
 	// changes.
 	details map[string]observed.Container
-	// sandboxPIDs are the pids of the sandboxes that were asked for theirs, by id; 0 of one of which the runtime tells none.
-	sandboxPIDs map[string]int
+	// sandboxes are those that were ready when they were asked for, by id.
+	sandboxes map[string]observed.Sandbox
 	// failedStarts are the ids of containers whose start failed while this agent waited for it.
 	failedStarts map[string]bool
 	// replaced are the ids of containers that this agent stopped to start a successor; preStopped are those whose preStop hook
-	// has run.
-	replaced, preStopped map[string]bool
+	// has run; stopped are those that this agent has told to end.
+	replaced, preStopped, stopped map[string]bool
 }
 
 // stableAfter is how long a container has to run until all that happened before is forgiven.
@@ -110,8 +110,8 @@ func New(cfg Config) *Runtime {
 		cfg: cfg, log: cfg.Logger,
 		restarts: flowcontrol.NewBackOff(cfg.RestartBackoffBase, cfg.RestartBackoffMax),
 		lists:    flowcontrol.NewBackOff(10*time.Second, 5*time.Minute),
-		details:  map[string]observed.Container{}, sandboxPIDs: map[string]int{}, failedStarts: map[string]bool{},
-		replaced: map[string]bool{}, preStopped: map[string]bool{},
+		details:  map[string]observed.Container{}, sandboxes: map[string]observed.Sandbox{}, failedStarts: map[string]bool{},
+		replaced: map[string]bool{}, preStopped: map[string]bool{}, stopped: map[string]bool{},
 	}
 	r.restarts.Clock, r.lists.Clock = cfg.Clock, cfg.Clock
 	r.restarts.HasExpiredFunc = func(at, lastUpdate time.Time, _ time.Duration) bool { return at.Sub(lastUpdate) > stableAfter }

@@ -1,0 +1,165 @@
+package podbench
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// floor runs pods by the least number of CRI calls: what any agent must do.
+type floor struct {
+	node  *devnode.Node
+	pipe  *pipe
+	cri   runtimeapi.RuntimeServiceClient
+	image *runtimeapi.Image
+
+	mu sync.Mutex
+	// running are the pods that run.
+	running []ids
+}
+
+// ids are those of a pod.
+type ids struct{ sandbox, container string }
+
+func newFloor(b *testing.B, runtime devnode.Runtime) *floor {
+	b.Helper()
+	node := startNode(b, runtime)
+	conn := dial(b, node.Endpoint())
+	f := &floor{node: node, pipe: newPipe(b, node.Path("pipe")), cri: runtimeapi.NewRuntimeServiceClient(conn)}
+	resp, err := runtimeapi.NewImageServiceClient(conn).ImageStatus(b.Context(), &runtimeapi.ImageStatusRequest{
+		Image: &runtimeapi.ImageSpec{Image: devnode.SampleImage},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	f.image = resp.GetImage()
+	return f
+}
+
+func dial(b *testing.B, endpoint string) *grpc.ClientConn {
+	b.Helper()
+	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// order is a pod as CRI is told of it.
+type order struct {
+	sandbox   *runtimeapi.PodSandboxConfig
+	container *runtimeapi.ContainerConfig
+}
+
+// order makes the messages that podexecd would send, and the directories and files that they name.
+func (f *floor) order(b *testing.B, p pod) order {
+	b.Helper()
+	object := p.object(b, f.pipe.dir)
+	o := order{sandbox: criconfig.SandboxConfig(object, 0, "floor", f.node.Path("logs"))}
+	message := f.node.Path("messages", p.name)
+	for _, dir := range []string{filepath.Join(o.sandbox.GetLogDirectory(), object.Spec.Containers[0].Name), filepath.Dir(message)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(message, nil, 0o666); err != nil {
+		b.Fatal(err)
+	}
+	o.container = f.container(b, object, 0, []criconfig.Mount{
+		{HostPath: f.pipe.dir, ContainerPath: pipeDirInPod}, {HostPath: message, ContainerPath: v1.TerminationMessagePathDefault},
+	})
+	return o
+}
+
+func (f *floor) container(b *testing.B, object *v1.Pod, attempt uint32, mounts []criconfig.Mount) *runtimeapi.ContainerConfig {
+	b.Helper()
+	config, err := criconfig.ContainerConfig(criconfig.ContainerInput{
+		Pod: object, Container: &object.Spec.Containers[0], Attempt: attempt, ImageRef: f.image.GetId(), ImageUser: criconfig.ImageUserOf(f.image),
+		Mounts: mounts, Agent: "floor", MemoryCapacity: 8 << 30,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return config
+}
+
+// run starts the pods, so many at a time, and removes them, and returns how long it took until all of their processes ran.
+func (f *floor) run(b *testing.B, parallel int, pods ...pod) time.Duration {
+	b.Helper()
+	began := f.start(b, parallel, pods...)
+	took := f.pipe.await(b, beginnings(pods)...).Sub(began)
+	f.removeAll(b)
+	return took
+}
+
+// start starts the pods, so many at a time, and returns when it began.
+func (f *floor) start(b *testing.B, parallel int, pods ...pod) time.Time {
+	b.Helper()
+	orders := make([]order, len(pods))
+	for i, p := range pods {
+		orders[i] = f.order(b, p)
+	}
+	began := time.Now()
+	group, ctx := errgroup.WithContext(b.Context())
+	group.SetLimit(parallel)
+	for _, o := range orders {
+		group.Go(func() error {
+			sandbox, err := f.cri.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: o.sandbox})
+			if err != nil {
+				return err
+			}
+			container, err := f.startContainer(ctx, sandbox.GetPodSandboxId(), o)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.running = append(f.running, ids{sandbox.GetPodSandboxId(), container})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	return began
+}
+
+// startContainer makes and starts the container in its sandbox, and returns its id.
+func (f *floor) startContainer(ctx context.Context, sandbox string, o order) (string, error) {
+	made, err := f.cri.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox, Config: o.container, SandboxConfig: o.sandbox})
+	if err != nil {
+		return "", err
+	}
+	_, err = f.cri.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: made.GetContainerId()})
+	return made.GetContainerId(), err
+}
+
+// removeAll ends and removes all pods.
+func (f *floor) removeAll(b *testing.B) {
+	b.Helper()
+	group, ctx := errgroup.WithContext(b.Context())
+	group.SetLimit(4)
+	for _, r := range f.running {
+		group.Go(func() error {
+			_, err := f.cri.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: r.sandbox})
+			if err == nil {
+				_, err = f.cri.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: r.sandbox})
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	f.running = nil
+}

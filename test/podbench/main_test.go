@@ -1,0 +1,75 @@
+package podbench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/podstream/podstream/test/devnode"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if built != "" {
+			_ = os.RemoveAll(built)
+		}
+		os.Exit(code)
+	}))
+}
+
+// built is the directory of the daemons, once there is one.
+var built string
+
+// binaries builds the daemons as they are shipped, when they are first asked for.
+var binaries = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "podbench")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "./cmd/podconfigd", "./cmd/podexecd")
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the daemons: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+// runtimes are those on which the benchmarks run; events tells whether one tells of containers that end.
+var runtimes = []struct {
+	name    string
+	runtime devnode.Runtime
+	events  bool
+}{
+	{"containerd-1.7", devnode.Containerd17, true},
+	{"containerd-1.6", devnode.Containerd, false},
+}
+
+// startNode starts a node that ends with the benchmark.
+func startNode(b *testing.B, runtime devnode.Runtime) *devnode.Node {
+	b.Helper()
+	bin, err := binaries()
+	if err != nil {
+		b.Fatal(err)
+	}
+	node, err := devnode.Start(b.Context(), devnode.Config{Dir: b.TempDir(), Runtime: runtime, BinDir: bin})
+	if errors.Is(err, devnode.ErrUnavailable) {
+		b.Skipf("%v; `make bench-pods` installs what is missing", err)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := node.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return node
+}

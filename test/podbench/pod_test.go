@@ -1,0 +1,91 @@
+package podbench
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// pod is what a benchmark runs: one container of the sample image, in the node's network.
+type pod struct {
+	name string
+	args []string
+	// probes are the container's, in YAML.
+	probes string
+}
+
+// began is the line that the pod's process writes first.
+func (p pod) began() string { return "began " + p.name }
+
+// beginnings are the lines that the pods' processes write first.
+func beginnings(pods []pod) []string {
+	lines := make([]string, len(pods))
+	for i, p := range pods {
+		lines[i] = p.began()
+	}
+	return lines
+}
+
+// ended is the line that it writes last.
+func (p pod) ended() string { return "ended " + p.name }
+
+// tells is the command that writes a line.
+func tells(line string) []string { return []string{"append", pipeInPod, line} }
+
+// then joins commands into one.
+func then(commands ...[]string) []string {
+	args := []string{"seq"}
+	for i, c := range commands {
+		if i > 0 {
+			args = append(args, ";")
+		}
+		args = append(args, c...)
+	}
+	return args
+}
+
+// staying is a pod that tells that it has begun, and runs on.
+func staying(name string) pod {
+	p := pod{name: name}
+	p.args = then(tells(p.began()), []string{"sleep"})
+	return p
+}
+
+// manifest is the pod as a static one; pipes is the directory of the node's pipe.
+func (p pod) manifest(pipes string) []byte {
+	args, err := json.Marshal(p.args)
+	if err != nil {
+		panic(err) // Strings can be encoded.
+	}
+	return fmt.Appendf(nil, `apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: bench, labels: {app: bench}}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: %s
+    imagePullPolicy: IfNotPresent
+    args: %s
+    volumeMounts: [{name: pipe, mountPath: %s}]
+%s
+  volumes:
+  - {name: pipe, hostPath: {path: %s}}
+`, p.name, devnode.SampleImage, args, pipeDirInPod, p.probes, pipes)
+}
+
+// object is the pod as podconfigd would hand it on.
+func (p pod) object(b *testing.B, pipes string) *v1.Pod {
+	b.Helper()
+	origin := manifest.Parse(p.manifest(pipes), manifest.Options{Origin: p.name, Node: nodeName})
+	if len(origin.Pods) != 1 {
+		b.Fatalf("the pod's manifest isn't one: %v", origin.Findings)
+	}
+	return origin.Pods[0].Pod
+}

@@ -1,0 +1,93 @@
+package podbench
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// nodeName is the name of every node, and the suffix of its static pods.
+const nodeName = "node"
+
+// product is a node with both daemons.
+type product struct {
+	node                 *devnode.Node
+	pipe                 *pipe
+	podconfigd, podexecd *devnode.Process
+	manifests            string
+	watcher              *watcher
+}
+
+func newProduct(b *testing.B, runtime devnode.Runtime) *product {
+	b.Helper()
+	node := startNode(b, runtime)
+	p := &product{node: node, pipe: newPipe(b, node.Path("pipe")), manifests: node.Path("manifests")}
+	if err := os.MkdirAll(p.manifests, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	config, exec := "unix://"+node.Socket("c"), "unix://"+node.Socket("x")
+	start := func(name string, args ...string) *devnode.Process {
+		d, err := node.StartDaemon(name, append([]string{"--root-dir", node.Path(name), "--hostname-override", nodeName}, args...)...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return d
+	}
+	p.podconfigd = start("podconfigd", "--listen", config, "--pod-manifest-path", p.manifests)
+	p.podexecd = start("podexecd", "--listen", exec, "--podconfig-endpoint", config, "--container-runtime-endpoint", node.Endpoint(),
+		"--pod-logs-dir", node.Path("logs", "pods"))
+	p.watcher = watch(b, exec)
+	b.Cleanup(func() {
+		if b.Failed() {
+			b.Logf("podconfigd ends with:\n%s\npodexecd ends with:\n%s", p.podconfigd.LogTail(), p.podexecd.LogTail())
+		}
+	})
+	return p
+}
+
+// run starts the pods and removes them, and returns how long it took until all of their processes ran.
+func (p *product) run(b *testing.B, pods ...pod) time.Duration {
+	b.Helper()
+	began := p.start(b, pods...)
+	took := p.pipe.await(b, beginnings(pods)...).Sub(began)
+	p.remove(b, pods...)
+	return took
+}
+
+// start puts the pods' manifests into place, and returns when that began.
+func (p *product) start(b *testing.B, pods ...pod) time.Time {
+	b.Helper()
+	for _, pod := range pods {
+		if err := os.WriteFile(p.draft(pod), pod.manifest(p.pipe.dir), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	began := time.Now()
+	for _, pod := range pods {
+		if err := os.Rename(p.draft(pod), p.path(pod)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return began
+}
+
+// remove removes the manifests, and returns once nothing is left of the pods.
+func (p *product) remove(b *testing.B, pods ...pod) {
+	b.Helper()
+	names := make([]string, len(pods))
+	for i, pod := range pods {
+		names[i] = pod.name
+		if err := os.Remove(p.path(pod)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	p.watcher.await(b, "pods that are gone", each(names, func(c change) bool { return c.gone }))
+}
+
+func (p *product) path(pod pod) string { return filepath.Join(p.manifests, pod.name+".yaml") }
+
+// draft is where a manifest is written before it is put into place: podconfigd doesn't read hidden files.
+func (p *product) draft(pod pod) string { return filepath.Join(p.manifests, "."+pod.name) }
