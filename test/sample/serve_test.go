@@ -51,7 +51,7 @@ func TestServeAnswers(t *testing.T) {
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	get := func(path string) (*http.Response, string) {
+	get := func(path string) (code int, header http.Header, body string) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
 		if err != nil {
@@ -65,16 +65,16 @@ func TestServeAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
+		read, err := io.ReadAll(response.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return response, string(body)
+		return response.StatusCode, response.Header, string(read)
 	}
 	want := func(path string, code int, text string) {
 		t.Helper()
-		if response, body := get(path); response.StatusCode != code || !strings.Contains(body, text) {
-			t.Errorf("%s: %d %q, want %d %q", path, response.StatusCode, body, code, text)
+		if got, _, body := get(path); got != code || !strings.Contains(body, text) {
+			t.Errorf("%s: %d %q, want %d %q", path, got, body, code, text)
 		}
 	}
 	want("/", http.StatusOK, "hello\n")
@@ -90,7 +90,7 @@ func TestServeAnswers(t *testing.T) {
 	}
 	want("/ready", http.StatusServiceUnavailable, ready)
 
-	_, body := get("/headers")
+	_, _, body := get("/headers")
 	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
 	if !slices.IsSorted(lines) {
 		t.Errorf("not sorted: %q", lines)
@@ -100,9 +100,9 @@ func TestServeAnswers(t *testing.T) {
 			t.Errorf("no %q in %q", line, lines)
 		}
 	}
-	response, _ := get("/redirect?to=http://other.example:81/x?y=z")
-	if to := response.Header.Get("Location"); response.StatusCode != http.StatusFound || to != "http://other.example:81/x?y=z" {
-		t.Errorf("redirect: %d to %q", response.StatusCode, to)
+	code, header, _ := get("/redirect?to=http://other.example:81/x?y=z")
+	if to := header.Get("Location"); code != http.StatusFound || to != "http://other.example:81/x?y=z" {
+		t.Errorf("redirect: %d to %q", code, to)
 	}
 }
 
