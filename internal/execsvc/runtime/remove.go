@@ -93,25 +93,26 @@ func (r *Runtime) removeSandbox(ctx context.Context, id string) error {
 	return nil
 }
 
-// removeContainer removes a container that doesn't run, with its log and the file that it had for its last words.
+// removeContainer removes a container that doesn't run, with its log and the file that it had for its last words. The container goes last: what
+// is cut short is found by it, and done again.
 func (r *Runtime) removeContainer(ctx context.Context, namespace, name string, uid types.UID, c observed.Container) error {
-	if err := r.removeButLog(ctx, namespace, name, uid, c); err != nil {
-		return err
-	}
 	path := filepath.Join(criconfig.LogDir(r.cfg.LogsDir, namespace, name, uid), criconfig.LogPath(c.Name, c.Attempt))
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the log of container %s: %w", c.Name, err)
 	}
-	return nil
+	return r.removeButLog(ctx, namespace, name, uid, c)
 }
 
 // removeButLog is removeContainer, but leaves the log. The link to it goes.
 func (r *Runtime) removeButLog(ctx context.Context, namespace, name string, uid types.UID, c observed.Container) error {
-	if err := ignoreGone(r.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
-		return fmt.Errorf("remove container %s (%s): %w", c.Name, c.ID, err)
-	}
 	if err := os.Remove(r.logLink(namespace, name, c.Name, c.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the link to the log of container %s: %w", c.Name, err)
 	}
-	return r.removeMessageFile(uid, c.Name, c.Attempt)
+	if err := r.removeMessageFile(uid, c.Name, c.Attempt); err != nil {
+		return err
+	}
+	if err := ignoreGone(r.cfg.Runtime.RemoveContainer(ctx, c.ID)); err != nil {
+		return fmt.Errorf("remove container %s (%s): %w", c.Name, c.ID, err)
+	}
+	return nil
 }

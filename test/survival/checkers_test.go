@@ -1,0 +1,241 @@
+package survival
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// story is a history in the making: times are seconds after its beginning, and every pod has one container, "main".
+type story struct{ History }
+
+func at(seconds float64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(1_000_000, 0).Add(time.Duration(seconds * float64(time.Second)))
+}
+
+func newStory(policy v1.RestartPolicy, c Container) *story {
+	c.Name = "main"
+	return &story{History{Plans: map[string]Plan{"u": {UID: "u", Name: "pod", Policy: policy, Grace: 8 * time.Second, Containers: []Container{c}}}}}
+}
+
+func (s *story) did(seconds float64, kind Kind) *story {
+	pod := "u"
+	if strings.Contains(string(kind), " ") { // a daemon
+		pod = ""
+	}
+	s.Deeds = append(s.Deeds, Deed{At: at(seconds), Kind: kind, Pod: pod})
+	return s
+}
+
+// ran adds a run of u. Zero: it had no SIGTERM, or no end.
+func (s *story) ran(start, term, end float64, code int) *story {
+	s.Runs = append(s.Runs, Run{UID: "u", Container: "main", ID: fmt.Sprint(len(s.Runs)), Start: at(start), Term: at(term), End: at(end), Code: code})
+	return s
+}
+
+// looks adds a look at which so many containers of u run, in one sandbox, which is there unless there is none. Without a phase it isn't quiet.
+func (s *story) looks(seconds float64, containers int, phase v1.PodPhase) *story {
+	look := Look{At: at(seconds), Until: at(seconds), Quiet: phase != "", Phases: map[string]v1.PodPhase{"u": phase}}
+	for i := range containers {
+		look.Containers = append(look.Containers, CRIContainer{ID: fmt.Sprint("c", i), UID: "u", Name: "main", Running: true})
+	}
+	if phase != gone {
+		look.Sandboxes = []Sandbox{{ID: "s", UID: "u", Ready: containers > 0}}
+	}
+	s.Looks = append(s.Looks, look)
+	return s
+}
+
+// gone is the phase of a pod that isn't there.
+const gone = v1.PodPhase("gone")
+
+// traced adds a trace to the last look.
+func (s *story) traced(t Trace) *story {
+	look := &s.Looks[len(s.Looks)-1]
+	look.Traces = append(look.Traces, t)
+	return s
+}
+
+func (s *story) showed(seconds float64, ready bool, since float64) *story {
+	s.Statuses = append(s.Statuses, Status{At: at(seconds), UID: "u", Ready: ready, Since: at(since)})
+	return s
+}
+
+func (s *story) whole() *story { s.Whole = true; return s }
+
+var (
+	always, onFailure, never = v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever
+	stays, ends              = Container{}, Container{Fate: Ends}
+	slow                     = Container{Takes: 6 * time.Second}
+	stubborn                 = Container{Takes: -1}
+)
+
+// TestCheckers gives each checker histories that are well and such as aren't, and only the one that is meant speaks.
+func TestCheckers(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		s    *story
+		// want are the checkers that speak, and a part of what the first one says.
+		want []string
+		says string
+	}{
+		{"nothing happens", newStory(always, stays), nil, ""},
+		{"a pod comes and stays", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).looks(3, 1, v1.PodRunning).showed(3, true, 2), nil, ""},
+		{"a pod goes", newStory(always, slow).did(1, Desire).ran(2, 0, 0, 0).looks(3, 1, v1.PodRunning).did(4, Drop).looks(20, 0, gone), nil, ""},
+		{
+			"a job ends",
+			newStory(never, ends).did(1, Desire).ran(2, 0, 3, 0).looks(4, 0, v1.PodSucceeded).showed(2, true, 2).showed(3, false, 3), nil, "",
+		},
+
+		// Once.
+		{"it doesn't run", newStory(always, stays).did(1, Desire).looks(5, 0, v1.PodPending), []string{"Once"}, "doesn't run"},
+		{"it isn't quiet yet", newStory(always, stays).did(1, Desire).looks(5, 0, ""), nil, ""},
+		{"it runs twice", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).looks(3, 2, ""), []string{"Once"}, "runs 2 times"},
+		{"it fails", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).looks(5, 0, v1.PodFailed), []string{"Once"}, "is Failed"},
+		{"a Never pod is killed", newStory(never, stays).did(1, Desire).ran(2, 0, 0, 0).did(3, Harm).looks(5, 0, v1.PodFailed), nil, ""},
+		{"a job runs on", newStory(never, ends).did(1, Desire).ran(2, 0, 0, 0).looks(5, 1, v1.PodRunning), []string{"Once", "Once"}, "still runs"},
+		{"a job hangs", newStory(never, ends).did(1, Desire).looks(5, 0, v1.PodPending), []string{"Once"}, "should have ended"},
+		{"a ghost", newStory(always, stays).did(1, Desire).ran(2, 0, 3, 0).looks(5, 1, v1.PodRunning), []string{"Once"}, "by its own diary it doesn't"},
+		{
+			"two runs at once",
+			newStory(always, stays).did(1, Desire).did(1, Harm).ran(2, 9, 10, 0).ran(5, 0, 0, 0), []string{"Once"}, "hasn't ended yet",
+		},
+
+		// Clean.
+		{"a sandbox is left", newStory(always, stays).did(1, Desire).did(2, Drop).looks(9, 0, v1.PodSucceeded), []string{"Clean"}, "sandbox s"},
+		{
+			"a container is left",
+			newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(3, Drop).looks(9, 1, gone), []string{"Clean"}, "container main",
+		},
+		{
+			"a directory is left",
+			newStory(always, stays).did(1, Desire).did(2, Drop).looks(9, 0, gone).traced(Trace{Path: "/pods/u", UID: "u"}), []string{"Clean"}, "/pods/u",
+		},
+		{
+			"a cgroup is left",
+			newStory(never, ends).did(1, Desire).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/c", ID: "x"}), []string{"Clean"}, "gone: /c",
+		},
+		{
+			"a desired pod's traces",
+			newStory(never, ends).did(1, Desire).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/c", ID: "s"}).traced(Trace{Path: "/d", UID: "u"}), nil, "",
+		},
+		{
+			"a runtime died and left a cgroup",
+			newStory(never, ends).did(1, Desire).did(2, RuntimeKilled).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/c", UID: "u", ID: "x", Own: true}),
+			nil, "",
+		},
+		{
+			"podexecd died and left a link",
+			newStory(never, ends).did(1, Desire).did(2, AgentDied).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/l", UID: "u", ID: "x"}),
+			[]string{"Clean"}, "gone: /l",
+		},
+		{
+			"the runtime has forgotten a log",
+			newStory(never, ends).did(1, Desire).did(2, Harm).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/l", UID: "u", ID: "x"}), nil, "",
+		},
+
+		// Unharmed.
+		{"a restart by nobody", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).ran(9, 0, 0, 0), []string{"Unharmed"}, "without a cause"},
+		{"a restart by podexecd", newStory(always, stays).did(1, Desire).ran(2, 8, 8.5, 143).ran(9, 0, 0, 0), []string{"Unharmed"}, "got SIGTERM"},
+		{"a restart after a kill of podexecd", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(7, AgentKilled).ran(9, 0, 0, 0), []string{"Unharmed"}, ""},
+		{"a start that was cut short", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(2.2, AgentKilled).ran(9, 0, 0, 0), nil, ""},
+		{
+			"a start that can't be cut short",
+			newStory(always, stays).whole().did(1, Desire).ran(2, 0, 0, 0).did(2.2, AgentKilled).ran(9, 0, 0, 0), []string{"Unharmed"}, "",
+		},
+		{"a restart after harm", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(7, Harm).ran(9, 0, 0, 0), nil, ""},
+		{"a crash", newStory(always, stays).did(1, Desire).ran(2, 0, 8, 0).ran(9, 0, 0, 0), nil, ""},
+		{"a failure", newStory(onFailure, ends).did(1, Desire).ran(2, 0, 3, 1).ran(4, 0, 5, 0), nil, ""},
+		{"a success that is repeated", newStory(onFailure, ends).did(1, Desire).ran(2, 0, 3, 0).ran(4, 0, 5, 0), []string{"Unharmed"}, "ended at"},
+		{"a job that is repeated", newStory(never, ends).did(1, Desire).ran(2, 0, 3, 1).ran(4, 0, 5, 0), []string{"Unharmed"}, ""},
+
+		// Grace.
+		{"it ends by itself", newStory(always, slow).did(1, Desire).ran(2, 10, 16, 0).did(10, Drop).looks(16, 1, "").looks(17, 0, gone), nil, ""},
+		{
+			"it is killed within its grace period",
+			newStory(always, slow).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).looks(12, 1, "").looks(13, 0, gone).looks(30, 0, gone),
+			[]string{"Grace"}, "was killed",
+		},
+		{
+			"it is killed within its grace period, and nobody looks for long",
+			newStory(always, slow).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).looks(12, 1, "").looks(13, 0, gone), []string{"Grace"}, "and was gone at",
+		},
+		{
+			"somebody else kills it",
+			newStory(always, slow).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).did(11, Harm).looks(12, 0, gone).looks(30, 0, gone), nil, "",
+		},
+		{
+			"the SIGTERM comes late",
+			newStory(always, slow).did(1, Desire).ran(2, 16, 0, 0).did(10, Drop).looks(17, 1, "").looks(19, 0, gone).looks(30, 0, gone), nil, "",
+		},
+		{
+			"a stubborn one is killed in time",
+			newStory(always, stubborn).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).looks(17, 1, "").looks(18.2, 0, gone), nil, "",
+		},
+		{
+			"a stubborn one is killed early",
+			newStory(always, stubborn).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).looks(12, 1, "").looks(12.2, 0, gone), []string{"Grace"}, "and was gone at",
+		},
+		{
+			"a stubborn one isn't killed",
+			newStory(always, stubborn).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).looks(40, 1, ""), []string{"Grace"}, "still ran",
+		},
+		{
+			"nobody is there to kill it",
+			newStory(always, stubborn).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).did(11, AgentKilled).did(35, AgentStarted).looks(40, 1, ""), nil, "",
+		},
+
+		// Steady.
+		{"readiness flips", newStory(always, stays).did(1, Desire).showed(3, true, 2).showed(5, false, 5), []string{"Steady"}, "isn't any more"},
+		{"readiness flips unseen", newStory(always, stays).did(1, Desire).showed(3, true, 2).showed(5, true, 4), []string{"Steady"}, "says since"},
+		{
+			"podexecd dies before it has written that down",
+			newStory(always, stays).did(1, Desire).showed(3, true, 3).did(3.2, AgentKilled).showed(5, true, 5), nil, "",
+		},
+		{
+			"podexecd dies when it has written that down",
+			newStory(always, stays).did(1, Desire).showed(3, true, 3).showed(3.5, true, 3).did(4, AgentKilled).showed(5, true, 5),
+			[]string{"Steady"}, "says since",
+		},
+		{"a dropped pod is shown again", newStory(always, stays).did(1, Desire).did(2, Drop).showed(3, true, 2.5).showed(5, false, 5), nil, ""},
+		{"it wasn't ready yet", newStory(always, stays).did(1, Desire).showed(3, false, 2).showed(5, true, 5), nil, ""},
+		{"it is harmed", newStory(always, stays).did(1, Desire).showed(3, true, 2).did(4, Harm).showed(5, false, 5), nil, ""},
+		{"it is dropped", newStory(always, stays).did(1, Desire).showed(3, true, 2).did(4, Drop).showed(5, false, 5), nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			slices.SortStableFunc(tc.s.Deeds, func(a, b Deed) int { return a.At.Compare(b.At) })
+			breaches := Breaches(&tc.s.History)
+			var spoke []string
+			for _, b := range breaches {
+				spoke = append(spoke, b.Checker)
+			}
+			if !slices.Equal(spoke, tc.want) || len(breaches) > 0 && !strings.Contains(breaches[0].Error(), tc.says) {
+				t.Errorf("%v; want %v, and %q", breaches, tc.want, tc.says)
+			}
+		})
+	}
+}
+
+func TestParseDiary(t *testing.T) {
+	text := "1000000001 aa start\n1000000002 aa term\n1000000003 aa term\n1000000004 bb start\n1000000005 aa end 3\n1000000006 bb e"
+	runs, err := ParseDiary("u", "c", text)
+	want := []Run{
+		{UID: "u", Container: "c", ID: "aa", Start: time.Unix(1, 1), Term: time.Unix(1, 2), End: time.Unix(1, 5), Code: 3},
+		{UID: "u", Container: "c", ID: "bb", Start: time.Unix(1, 4)},
+	}
+	if err != nil || !slices.Equal(runs, want) {
+		t.Errorf("%+v, %v; want %+v", runs, err, want)
+	}
+	for _, bad := range []string{"1\n", "x aa start\n", "1 aa end 0\n", "1 aa start\n2 aa end x\n", "1 aa start\n1 aa start\n", "1 aa dance\n"} {
+		if runs, err := ParseDiary("u", "c", bad); err == nil {
+			t.Errorf("%q is taken for %+v", bad, runs)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package survival
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/failpoint"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// passes is how often some points are passed until it is time to die there. They are reached while a daemon starts, and once more by the pod
+// that is added then.
+var passes = map[failpoint.Point]int{
+	failpoint.BeforeApply: 3, failpoint.AfterApply: 3, failpoint.BeforeStore: 3, failpoint.AfterStore: 3,
+	failpoint.BeforeReport: 2, failpoint.AfterReport: 2,
+	failpoint.BeforeCommit: 2, failpoint.AfterCommit: 2, failpoint.BeforePublish: 2,
+}
+
+// pointPatience is how long the node may take to come to rest after a death.
+const pointPatience = 30 * time.Second
+
+// visitor is a kind of pod whose coming and going takes podexecd past every point. Its helper has failed so often, when it stays, that the
+// first of its containers has been removed.
+var visitor = kind{"visitor", v1.RestartPolicyAlways, 3, []part{
+	{Container: Container{Name: "first", Fate: Ends, Init: true}, command: []string{"exit", "0"}},
+	{Container: Container{Name: "main", Takes: 300 * time.Millisecond}, command: slowly(300 * time.Millisecond), probed: true},
+	simple("helper", Settles, 0, "seq", "fail-once", "/life/one", "1", ";", "fail-once", "/life/two", "1", ";", "sleep"),
+}}
+
+// TestFailpoints has a daemon die at each point in turn while a pod comes and goes, starts it again, and sees that everything comes to rest
+// as if nothing had happened: on the simulated runtime, and where there is time on containerd too.
+func TestFailpoints(t *testing.T) {
+	t.Run("sim", func(t *testing.T) {
+		testFailpoints(t, devnode.Sim, 3, "sim/app:1")
+	})
+	t.Run("containerd 1.7", func(t *testing.T) {
+		if _, long := robustnessTime(t, 0); !long {
+			t.Skip("takes minutes; `make robustness` runs it")
+		}
+		testFailpoints(t, devnode.Containerd17, 1, serveSample(t))
+	})
+}
+
+// testFailpoints shares the points out to a few sites, which take theirs one after the other. Each is on a node of its own: of a runtime's
+// events each podexecd that listens gets a part only.
+func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image string) {
+	var mu sync.Mutex
+	told := map[failpoint.Point]string{}
+	t.Run("points", func(t *testing.T) {
+		for i := range sites {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				node := startNode(t, devnode.Config{Runtime: runtime, BinDir: binaries(t, "failpoints")})
+				s := newSite(t, node, "point")
+				s.history.Whole = runtime == devnode.Sim
+				for _, bystander := range []string{"server", "slow", "job", "family", "crasher"} {
+					s.add(kindOf(bystander), "")
+				}
+				if err := s.quiet(patience); err != nil {
+					t.Fatal(err)
+				}
+				for j, point := range failpoint.Points() {
+					if j%sites != i {
+						continue
+					}
+					outcome, err := s.dieAt(point, image)
+					if err != nil {
+						outcome = "FAILED"
+					}
+					mu.Lock()
+					told[point] = outcome
+					mu.Unlock()
+					if err != nil {
+						// The others would fail by this one's mess.
+						t.Errorf("%s: %v", point, err)
+						break
+					}
+				}
+				for _, b := range s.check() {
+					t.Error(b)
+				}
+			})
+		}
+	})
+	for _, point := range failpoint.Points() {
+		t.Logf("%-32s %s", point, cmp.Or(told[point], "not tried"))
+	}
+}
+
+// dieAt has the daemon that has the point die there, and tells what became of it.
+func (s *site) dieAt(point failpoint.Point, image string) (string, error) {
+	daemon, died, started := s.podexecd, AgentDied, AgentStarted
+	if slices.Contains(failpoint.ConfigPoints(), point) {
+		daemon, died, started = s.podconfigd, ConfigKilled, ConfigStarted
+	}
+	s.did(died, "", "it is stopped, to die at "+string(point))
+	if err := daemon.Stop(); err != nil {
+		return "", err
+	}
+	s.did(started, "", "")
+	if err := startToDie(daemon, point); err != nil {
+		return "", err
+	}
+	began, deaths, when := time.Now(), 0, ""
+	name := ""
+	for _, step := range []struct {
+		what string
+		do   func()
+	}{
+		{"a pod is added", func() { name = s.add(visitor, image) }},
+		{"it is replaced", func() { s.renew(s.pods[name]) }},
+		{"it is removed", func() { s.drop(name) }},
+	} {
+		step.do()
+		err := s.quietOr(pointPatience, daemon.Done())
+		if errors.Is(err, errInterrupted) && deaths == 0 {
+			deaths++
+			when = step.what
+			if err := diedAt(daemon, point); err != nil {
+				return "", err
+			}
+			s.did(died, "", string(point))
+			s.start(daemon, started)
+			err = s.quiet(pointPatience)
+		}
+		if err != nil {
+			return "", fmt.Errorf("after %s: %w", step.what, err)
+		}
+	}
+	if deaths == 0 {
+		return "", errors.New("was never reached")
+	}
+	return fmt.Sprintf("died when %s; all well after %v", when, time.Since(began).Round(time.Millisecond)), nil
+}
+
+// environment is held while this process has a daemon's environment.
+var environment sync.Mutex
+
+func startToDie(p *devnode.Process, point failpoint.Point) error {
+	environment.Lock()
+	defer environment.Unlock()
+	value := string(point)
+	if n := passes[point]; n > 0 {
+		value = fmt.Sprintf("%s:%d", point, n)
+	}
+	if err := os.Setenv(failpoint.DieAt, value); err != nil {
+		return err
+	}
+	return errors.Join(p.Start(), os.Unsetenv(failpoint.DieAt))
+}
+
+// diedAt is nil if the process has died at the point, by its own hand.
+func diedAt(p *devnode.Process, point failpoint.Point) error {
+	err := p.Wait(context.Background())
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL || !strings.Contains(p.LogTail(), "failpoint: dying at "+string(point)) {
+		return fmt.Errorf("%s ended otherwise: %w; its output ends with:\n%s", p.Name, err, p.LogTail())
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+//go:build failpoints
+
+package survival
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/failpoint"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// faultPatience is how long a quiet point may take to come where a fault may keep it from coming.
+const faultPatience = 10 * time.Second
+
+// slowest takes longer to end than the 2 s that a container is given at least.
+var slowest = kind{"slowest", v1.RestartPolicyAlways, 10, []part{simple("main", Stays, 6*time.Second, slowly(6*time.Second)...)}}
+
+// TestExecFaults plants one fault of podexecd after the other, and the checker that it is for notices.
+func TestExecFaults(t *testing.T) {
+	want := map[failpoint.Name]string{
+		failpoint.DoubleStart: "Once", failpoint.RestartAdopted: "Unharmed", failpoint.LeakSandbox: "Clean",
+		failpoint.LeaveDirectory: "Clean", failpoint.ShortGrace: "Grace", failpoint.ForgetReadiness: "Steady",
+	}
+	node := startNode(t, devnode.Config{Runtime: devnode.Sim, BinDir: binaries(t, "failpoints")})
+	for i, fault := range append(failpoint.ExecNames(), "") {
+		t.Run("fault "+string(fault), func(t *testing.T) {
+			t.Setenv(failpoint.Variable, string(fault))
+			s := newSite(t, node, fmt.Sprintf("fault%d", i))
+			s.history.Whole = true
+			live(s)
+			var spoke []string
+			for _, b := range s.check() {
+				spoke = append(spoke, b.Checker)
+				if len(spoke) <= 10 {
+					t.Log(b)
+				}
+			}
+			if fault == "" && len(spoke) > 0 || fault != "" && !slices.Contains(spoke, want[fault]) {
+				t.Errorf("with the fault %q spoke %v; want %q", fault, spoke, want[fault])
+			}
+		})
+	}
+}
+
+// live is a life that every fault shows in: pods come, podexecd is killed, also while one is being ended, and pods go. It is over when a
+// fault keeps the node from coming to rest: that is for the checkers.
+func live(s *site) {
+	var stays, goes string
+	restart := func() {
+		s.kill(s.podexecd, AgentKilled)
+		s.start(s.podexecd, AgentStarted)
+	}
+	for _, step := range []func(){
+		func() { stays, goes = s.add(kindOf("server"), ""), s.add(slowest, "") },
+		func() { s.awaitReady(2); restart() },
+		func() { s.drop(goes); s.awaitTerm(); restart() },
+		func() { s.drop(stays) },
+	} {
+		step()
+		if s.quiet(faultPatience) != nil {
+			return
+		}
+	}
+}
+
+// awaitReady returns when so many pods are ready, and podexecd's store has had the time to know.
+func (s *site) awaitReady(n int) {
+	s.await(fmt.Sprintf("%d pods to be ready", n), func(h *History) bool {
+		ready := map[string]bool{}
+		for _, status := range h.Statuses {
+			ready[status.UID] = status.Ready && time.Since(status.At) > unwritten
+		}
+		return len(ready) == n && !slices.Contains(slices.Collect(maps.Values(ready)), false)
+	})
+}
+
+// awaitTerm returns when a container has got SIGTERM.
+func (s *site) awaitTerm() {
+	s.await("a container to get SIGTERM", func(h *History) bool {
+		return slices.ContainsFunc(h.Runs, func(r Run) bool { return !r.Term.IsZero() && r.End.IsZero() })
+	})
+}
+
+func (s *site) await(what string, is func(*History) bool) {
+	poll, deadline := time.NewTicker(20*time.Millisecond), time.NewTimer(patience)
+	defer poll.Stop()
+	defer deadline.Stop()
+	for {
+		h, err := s.whole(s.path("life"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if is(h) {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-deadline.C:
+			s.t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}

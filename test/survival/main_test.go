@@ -1,0 +1,126 @@
+package survival
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// requireRuntime is set by `make test`: a machine that can't run containerd fails then instead of skipping.
+const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
+
+var seed = flag.Uint64("seed", 0, "with which seed the storms begin; 0 is a random one")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	if err := os.RemoveAll(builds.dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// robustnessTime is the environment's ROBUSTNESS_TIME, and whether it is set: then a test may take long.
+func robustnessTime(t *testing.T, otherwise time.Duration) (d time.Duration, long bool) {
+	t.Helper()
+	text := os.Getenv("ROBUSTNESS_TIME")
+	if text == "" {
+		return otherwise, false
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("ROBUSTNESS_TIME: %v", err)
+	}
+	return d, true
+}
+
+func firstSeed() uint64 {
+	if *seed != 0 {
+		return *seed
+	}
+	return rand.Uint64N(1_000_000_000) + 1
+}
+
+// builds are the binaries, those of the product and those with failpoints, each built once.
+var builds struct {
+	sync.Mutex
+	dir  string
+	dirs map[string]string
+}
+
+// binaries is the directory of the binaries with those build tags.
+func binaries(t *testing.T, tags string) string {
+	t.Helper()
+	builds.Lock()
+	defer builds.Unlock()
+	if dir := builds.dirs[tags]; dir != "" {
+		return dir
+	}
+	if builds.dir == "" {
+		dir, err := os.MkdirTemp("", "survival")
+		if err != nil {
+			t.Fatal(err)
+		}
+		builds.dir, builds.dirs = dir, map[string]string{}
+	}
+	dir := filepath.Join(builds.dir, "bin"+tags)
+	for flags, packages := range map[string][]string{
+		"-tags=" + tags:  {"./cmd/podconfigd", "./cmd/podexecd", "./internal/simruntime/simruntimed"},
+		"-ldflags=-s -w": {"./test/sample"}, // the only file of its image
+	} {
+		cmd := exec.Command("go", append([]string{"build", flags, "-o", dir + "/"}, packages...)...)
+		cmd.Dir, cmd.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build the binaries: %v\n%s", err, out)
+		}
+	}
+	builds.dirs[tags] = dir
+	return dir
+}
+
+// startNode is a node of its own for a test, cleared when that ends.
+func startNode(t *testing.T, config devnode.Config) *devnode.Node {
+	t.Helper()
+	// Not t.TempDir: sockets need a short path.
+	dir, err := os.MkdirTemp("", "survival-node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Dir, config.Log = dir, t.Output()
+	node, err := devnode.Start(t.Context(), config)
+	if errors.Is(err, devnode.ErrUnavailable) && os.Getenv(requireRuntime) == "" {
+		t.Skipf("%v; `make test` installs what is missing", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the daemons' logs are in %s", node.Path("log"))
+			return
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return node
+}

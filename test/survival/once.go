@@ -1,0 +1,136 @@
+package survival
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Once is: at no time does a container run twice, and at each quiet point each desired pod runs exactly once, or has come to its end.
+func Once(h *History) []error {
+	errs := twice(h)
+	for i := range h.Looks {
+		look := &h.Looks[i]
+		if look.Quiet {
+			errs = append(errs, onceAt(h, look)...)
+			errs = append(errs, unheard(h, look)...)
+		}
+	}
+	return append(errs, overlaps(h)...)
+}
+
+// containerKey is a container of a pod, through all its runs.
+type containerKey struct{ uid, name string }
+
+func running(look *Look) map[containerKey]int {
+	out := map[containerKey]int{}
+	for _, c := range look.Containers {
+		if c.Running {
+			out[containerKey{c.UID, c.Name}]++
+		}
+	}
+	return out
+}
+
+// twice are containers that run more than once, when they were first seen to.
+func twice(h *History) []error {
+	var errs []error
+	told := map[containerKey]bool{}
+	for i := range h.Looks {
+		for key, n := range running(&h.Looks[i]) {
+			if n > 1 && !told[key] {
+				told[key] = true
+				errs = append(errs, podErr(h.Plans[key.uid], "container %s runs %d times at %s", key.name, n, clock(h.Looks[i].At)))
+			}
+		}
+	}
+	return errs
+}
+
+// firstWord is how long a container may run, by what the runtime says, until it writes its first line: machines are slow.
+const firstWord = 5 * time.Second
+
+// unheard are containers that run by what runtime and agent say, and not by their own diaries.
+func unheard(h *History, look *Look) []error {
+	alive := map[containerKey]bool{}
+	for _, r := range h.Runs {
+		if !r.Start.After(look.Until.Add(firstWord)) && (r.End.IsZero() || r.End.After(look.At)) {
+			alive[containerKey{r.UID, r.Container}] = true
+		}
+	}
+	var errs []error
+	for key := range running(look) {
+		p := h.Plans[key.uid]
+		if c, _ := p.container(key.name); c.Fate == Stays && !alive[key] {
+			errs = append(errs, podErr(p, "container %s is said to run at %s, but by its own diary it doesn't", key.name, clock(look.At)))
+		}
+	}
+	return errs
+}
+
+// overlaps are runs that had begun when an earlier one of the same container hadn't ended yet, by what that wrote later.
+func overlaps(h *History) []error {
+	var errs []error
+	last := map[containerKey]Run{}
+	for _, r := range h.Runs {
+		key := containerKey{r.UID, r.Container}
+		if before, ok := last[key]; ok && (before.End.After(r.Start) || before.Term.After(r.Start)) {
+			errs = append(errs, podErr(h.Plans[r.UID], "run %s of container %s starts at %s, when run %s hasn't ended yet",
+				r.ID, r.Container, clock(r.Start), before.ID))
+		}
+		last[key] = r
+	}
+	return errs
+}
+
+// onceAt is what is wrong with desired pods at a look at which all should have come to rest.
+func onceAt(h *History, look *Look) []error {
+	var errs []error
+	runs, ready := running(look), map[string]int{}
+	for _, s := range look.Sandboxes {
+		if s.Ready {
+			ready[s.UID]++
+		}
+	}
+	for uid := range h.desired(look.At) {
+		p := h.Plans[uid]
+		phase, shown := look.Phases[uid]
+		ended := phase == v1.PodSucceeded || phase == v1.PodFailed
+		mayEnd := p.only(Ends) || p.Policy == v1.RestartPolicyNever && harmed(h, uid, look.At)
+		switch {
+		case look.Phases != nil && !shown:
+			errs = append(errs, podErr(p, "podexecd doesn't show it"))
+		case ended && !mayEnd:
+			errs = append(errs, podErr(p, "it is %s and should run", phase))
+		case ready[uid] > 1:
+			errs = append(errs, podErr(p, "it has %d ready sandboxes", ready[uid]))
+		}
+		for _, c := range p.Containers {
+			n := runs[containerKey{uid, c.Name}]
+			switch {
+			case n > 1:
+				errs = append(errs, podErr(p, "container %s runs %d times", c.Name, n))
+			case n > 0 && (ended || c.Fate == Ends):
+				errs = append(errs, podErr(p, "container %s still runs", c.Name))
+			case n == 0 && (c.Fate == Stays || c.Fate == Settles) && !ended:
+				errs = append(errs, podErr(p, "container %s doesn't run; the pod is %q", c.Name, phase))
+			}
+		}
+		if look.Phases != nil && !ended && p.only(Ends) {
+			errs = append(errs, podErr(p, "it is %q and should have ended", phase))
+		}
+	}
+	for key := range runs {
+		if _, planned := h.Plans[key.uid].container(key.name); !planned {
+			errs = append(errs, fmt.Errorf("container %s of pod %s runs, which nobody asked for", key.name, key.uid))
+		}
+	}
+	return errs
+}
+
+// harmed tells whether harm was ever done to the pod up to a time.
+func harmed(h *History, uid string, at time.Time) bool {
+	_, ok := h.did(uid, time.Time{}, at, Harm, RuntimeKilled)
+	return ok
+}

@@ -1,0 +1,125 @@
+package survival
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// kind is a kind of pod: a plan, and what its containers do for it.
+type kind struct {
+	name   string
+	policy v1.RestartPolicy
+	// grace is in seconds.
+	grace      int64
+	containers []part
+}
+
+// part is a container of a kind: its plan, and its command line after `diary PATH`.
+type part struct {
+	Container
+	command []string
+	sidecar bool
+	// probed gives it a readiness probe, which it passes from its start.
+	probed bool
+}
+
+// simple is a part with no more to it than its fate.
+func simple(name string, fate Fate, takes time.Duration, command ...string) part {
+	return part{Container: Container{Name: name, Fate: fate, Takes: takes}, command: command}
+}
+
+// slowly is the command of what takes its time to end after SIGTERM.
+func slowly(takes time.Duration) []string {
+	return []string{"on-term", "/life/told", "x", takes.String(), "0"}
+}
+
+// kinds are those of a storm.
+var kinds = []kind{
+	{"server", v1.RestartPolicyAlways, 3, []part{{Container: Container{Name: "main"}, command: []string{"sleep"}, probed: true}}},
+	{"slow", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 2*time.Second, slowly(2*time.Second)...)}},
+	{"stubborn", v1.RestartPolicyNever, 3, []part{simple("main", Stays, -1, "ignore-term")}},
+	{"retry", v1.RestartPolicyOnFailure, 3, []part{simple("main", Ends, 0, "seq", "fail-once", "/life/once", "3", ";", "sleep", "300ms")}},
+	{"job", v1.RestartPolicyNever, 3, []part{simple("main", Ends, 0, "exit", "0", "500ms")}},
+	{"crasher", v1.RestartPolicyAlways, 3, []part{simple("main", Crashes, 0, "exit", "1", "300ms")}},
+	{"pair", v1.RestartPolicyOnFailure, 4, []part{simple("main", Stays, time.Second, slowly(time.Second)...), simple("helper", Ends, 0, "exit", "0", "300ms")}},
+	{"family", v1.RestartPolicyAlways, 4, []part{
+		{Container: Container{Name: "first", Fate: Ends, Init: true}, command: []string{"exit", "0"}},
+		{Container: Container{Name: "side"}, command: []string{"sleep"}, sidecar: true},
+		simple("main", Stays, time.Second, slowly(time.Second)...),
+	}},
+}
+
+func kindOf(name string) kind {
+	for _, k := range kinds {
+		if k.name == name {
+			return k
+		}
+	}
+	panic("survival: there is no kind " + name)
+}
+
+// plan is that of a pod of the kind.
+func (k kind) plan(uid, name string) Plan {
+	p := Plan{UID: uid, Name: name, Policy: k.policy, Grace: time.Duration(k.grace) * time.Second}
+	for _, c := range k.containers {
+		p.Containers = append(p.Containers, c.Container)
+	}
+	return p
+}
+
+// manifest is a pod of the kind. life is the directory of its diaries; image is empty for the one that every node has.
+func (k kind) manifest(uid, name, life, image, label string) ([]byte, error) {
+	pod := v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), Labels: map[string]string{"survival": label}},
+		Spec: v1.PodSpec{
+			RestartPolicy: k.policy, TerminationGracePeriodSeconds: ptr.To(k.grace),
+			Volumes: []v1.Volume{
+				{Name: "life", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: life, Type: ptr.To(v1.HostPathDirectory)}}},
+				{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium()}}},
+			},
+		},
+	}
+	for _, part := range k.containers {
+		c := v1.Container{
+			Name: part.Name, Image: devnode.SampleImage, ImagePullPolicy: v1.PullNever,
+			Args: append([]string{"diary", filepath.Join("/life", part.Name)}, part.command...),
+			VolumeMounts: []v1.VolumeMount{
+				{Name: "life", MountPath: "/life"}, {Name: "scratch", MountPath: "/scratch"},
+			},
+		}
+		if image != "" {
+			c.Image, c.ImagePullPolicy = image, v1.PullAlways
+		}
+		if part.probed {
+			exists := &v1.ExecAction{Command: []string{"/sample", "exists", filepath.Join("/life", part.Name)}}
+			c.ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: exists}, PeriodSeconds: 1, TimeoutSeconds: 5, FailureThreshold: 3}
+		}
+		if part.sidecar {
+			c.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
+		}
+		if part.sidecar || part.Init {
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		} else {
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		}
+	}
+	return json.Marshal(pod)
+}
+
+// medium is memory where this process may mount: then each pod has a mount to be cleared away.
+func medium() v1.StorageMedium {
+	if os.Geteuid() == 0 {
+		return v1.StorageMediumMemory
+	}
+	return v1.StorageMediumDefault
+}

@@ -1,0 +1,253 @@
+package survival
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// patience is how long a quiet point may take to come: an attempt that failed is repeated after 10 s, and machines are slow.
+const patience = 60 * time.Second
+
+// site is a pair of daemons on a node, with their manifests, and the recorder of what happens there.
+type site struct {
+	*recorder
+	t          *testing.T
+	node       *devnode.Node
+	name, dir  string
+	podconfigd *devnode.Process
+	podexecd   *devnode.Process
+	exec       podexecv1.PodExecServiceClient
+	cri        runtimeapi.RuntimeServiceClient
+
+	// pods are those that are desired, by name.
+	pods map[string]*pod
+	made int
+}
+
+// pod is a manifest that is in place.
+type pod struct {
+	kind
+	uid, name, image string
+	labels           int
+}
+
+// newSite starts a pair of daemons without manifests. It is ended, and its pods with it, when the test ends. more are further flags of
+// podexecd.
+func newSite(t *testing.T, node *devnode.Node, name string, more ...string) *site {
+	t.Helper()
+	s := &site{t: t, node: node, name: name, dir: node.Path(name), pods: map[string]*pod{}}
+	for _, dir := range []string{s.manifests(), s.path("life")} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	s.podconfigd, err = node.StartDaemonAs(name+"-podconfigd", "podconfigd",
+		"--root-dir", s.path("podconfigd"), "--listen", "unix://"+node.Socket(name+"c"), "--hostname-override", name,
+		"--pod-manifest-path", s.manifests())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.podexecd, err = node.StartDaemonAs(name+"-podexecd", "podexecd", slices.Concat([]string{
+		"--root-dir", s.path("podexecd"), "--listen", "unix://" + node.Socket(name+"x"), "--hostname-override", name,
+		"--podconfig-endpoint", "unix://" + node.Socket(name+"c"), "--container-runtime-endpoint", node.Endpoint(),
+		"--pod-logs-dir", s.path("log", "pods"), "--crash-loop-backoff-base=200ms", "--crash-loop-backoff-max=1s",
+	}, more)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec = podexecv1.NewPodExecServiceClient(s.dial("unix://" + node.Socket(name+"x")))
+	s.cri = runtimeapi.NewRuntimeServiceClient(s.dial(node.Endpoint()))
+	s.recorder = newRecorder()
+	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	group.Go(func() { s.lookOut(ctx) })
+	group.Go(func() { s.follow(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		group.Wait()
+		s.sweep()
+		if err := errors.Join(s.podexecd.Kill(), s.podconfigd.Kill()); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("what was done:\n%s", s.account())
+		}
+	})
+	return s
+}
+
+// dial waits for nobody: what doesn't answer is asked again.
+func (s *site) dial(endpoint string) *grpc.ClientConn {
+	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond}}))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func (s *site) path(elements ...string) string {
+	return filepath.Join(append([]string{s.dir}, elements...)...)
+}
+
+func (s *site) manifests() string { return s.path("manifests") }
+
+// add desires another pod of the kind, and returns its name. An image other than the node's own is pulled.
+func (s *site) add(k kind, image string) string {
+	s.made++
+	p := &pod{kind: k, name: fmt.Sprintf("%s%d", k.name, s.made), image: image}
+	s.pods[p.name] = p
+	s.renew(p)
+	return p.name
+}
+
+// renew gives the pod a new UID, in place of the one that it has.
+func (s *site) renew(p *pod) {
+	s.made++
+	old := p.uid
+	p.uid = fmt.Sprintf("%s-%s-%d", s.name, p.name, s.made)
+	if err := os.Mkdir(s.path("life", p.uid), 0o777); err != nil {
+		s.t.Fatal(err)
+	}
+	s.planned(p.plan(p.uid, p.name))
+	if old != "" {
+		s.did(Drop, old, "replaced")
+	}
+	s.did(Desire, p.uid, p.kind.name)
+	s.write(p)
+}
+
+// relabel changes the pod under its UID so that no container has to notice.
+func (s *site) relabel(p *pod) {
+	p.labels++
+	s.did(Relabel, p.uid, "")
+	s.write(p)
+}
+
+func (s *site) drop(name string) {
+	p := s.pods[name]
+	delete(s.pods, name)
+	s.did(Drop, p.uid, "removed")
+	if err := os.Remove(filepath.Join(s.manifests(), p.name+".json")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// write puts the manifest into place by renaming.
+func (s *site) write(p *pod) {
+	text, err := p.manifest(p.uid, p.name, s.path("life", p.uid), p.image, fmt.Sprint("v", p.labels))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	draft := filepath.Join(s.manifests(), "."+p.name)
+	if err := os.WriteFile(draft, text, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(draft, filepath.Join(s.manifests(), p.name+".json")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// names are the desired pods', sorted.
+func (s *site) names() []string {
+	names := make([]string, 0, len(s.pods))
+	for name := range s.pods {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// kill ends a process with SIGKILL.
+func (s *site) kill(p *devnode.Process, deed Kind) {
+	s.did(deed, "", "")
+	if err := p.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// start starts a process again, unless it runs.
+func (s *site) start(p *devnode.Process, deed Kind) {
+	if alive(p) {
+		return
+	}
+	s.did(deed, "", "")
+	if err := p.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// alive tells whether a process runs.
+func alive(p *devnode.Process) bool {
+	select {
+	case <-p.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// quiet waits until the node has come to rest, and notes the look at it: also if it doesn't in time, so that the checkers say what is
+// wrong.
+func (s *site) quiet(patience time.Duration) error {
+	return s.quietOr(patience, nil)
+}
+
+// quietOr is quiet, but gives up with errInterrupted when the channel is closed.
+func (s *site) quietOr(patience time.Duration, interrupt <-chan struct{}) error {
+	deadline, poll := time.NewTimer(patience), time.NewTicker(100*time.Millisecond)
+	defer deadline.Stop()
+	defer poll.Stop()
+	for {
+		look, err := s.look(s.t.Context(), true)
+		if err == nil {
+			err = s.settled(look)
+		}
+		if err == nil {
+			look.Quiet = true
+			s.looked(look)
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-interrupt:
+			return errInterrupted
+		case <-deadline.C:
+			if look != nil {
+				look.Quiet = true
+				s.looked(look)
+			}
+			return fmt.Errorf("not quiet within %v: %w", patience, err)
+		}
+	}
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// check asks the checkers about all that happened at the site.
+func (s *site) check() []*BreachError {
+	s.t.Helper()
+	h, err := s.whole(s.path("life"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return Breaches(h)
+}

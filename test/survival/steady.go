@@ -1,0 +1,40 @@
+package survival
+
+import "time"
+
+// unwritten is how long podexecd may take to write down what it shows: it doesn't wait for the disk.
+const unwritten = 500 * time.Millisecond
+
+// Steady is: a pod that is ready and whose containers all stay remains ready, unless it is harmed or dropped. It counts too if the status
+// tells that readiness changed while nobody looked.
+func Steady(h *History) []error {
+	var errs []error
+	// The first status of each pod that shows what is shown now.
+	last := map[string]Status{}
+	for _, s := range h.Statuses {
+		before, seen := last[s.UID]
+		if seen && s.Ready == before.Ready && s.Since.Equal(before.Since) {
+			continue
+		}
+		last[s.UID] = s
+		p := h.Plans[s.UID]
+		if !seen || !before.Ready || !p.only(Stays) {
+			continue
+		}
+		if _, dropped := h.did(s.UID, time.Time{}, s.At, Drop); dropped {
+			continue
+		}
+		if _, harmed := h.did(s.UID, before.Since, s.At, Harm); harmed {
+			continue
+		}
+		if _, died := h.did("", before.At, before.At.Add(unwritten), AgentKilled, AgentDied); died {
+			continue
+		}
+		if s.Ready {
+			errs = append(errs, podErr(p, "it was ready since %s, but at %s podexecd says since %s", clock(before.Since), clock(s.At), clock(s.Since)))
+		} else {
+			errs = append(errs, podErr(p, "it was ready since %s and isn't any more at %s", clock(before.Since), clock(s.At)))
+		}
+	}
+	return errs
+}
