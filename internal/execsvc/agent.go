@@ -166,9 +166,6 @@ func (a *Agent) ObjectsChanged(refs []objects.Ref) {
 	}
 }
 
-// Observed is what the runtime has of a pod, as it was read last; nil if that is nothing.
-func (a *Agent) Observed(uid types.UID) *observed.Pod { return a.pleg.Get(uid) }
-
 // Run works until ctx ends. The pods go on running after that.
 func (a *Agent) Run(ctx context.Context) {
 	var group sync.WaitGroup
