@@ -168,7 +168,8 @@ func TestFiveHundredProbesCostNoGoroutinesAndKeepTheBound(t *testing.T) {
 			b.Set(podOf(uid, nil, nil, every("live", 10)), nil)
 		}
 		pass(9 * s)
-		if now := runtime.NumGoroutine(); now != before {
+		// Go's own goroutines come and go.
+		if now := runtime.NumGoroutine(); now > before+5 {
 			t.Errorf("%d goroutines with 500 idle probes, %d without", now, before)
 		}
 		pass(90 * s)

@@ -77,8 +77,6 @@ func (s *Store) commit() error {
 	err := s.write(b)
 	if err != nil {
 		err = fmt.Errorf("write the store %s: %w", s.cfg.Path, err)
-	} else if b.applied {
-		s.cfg.Committed(b.cursor)
 	}
 	s.mu.Lock()
 	before := s.failure
@@ -93,6 +91,9 @@ func (s *Store) commit() error {
 	s.mu.Unlock()
 	b.waiting.end(err)
 	s.tell(before, err)
+	if err == nil && b.applied {
+		s.cfg.Committed(b.cursor)
+	}
 	return err
 }
 
