@@ -113,9 +113,20 @@ func (p *pod) remove() {
 // states are those that podexecd told of, oldest first.
 func (p *pod) states() []state { return p.b.statesOf(p.name) }
 
-// now is the last of them.
+// now is how the pod is: the newest state of those of its name that are there. Gone, if none is.
 func (p *pod) now() state {
-	if all := p.states(); len(all) > 0 {
+	p.t.Helper()
+	all := p.states()
+	gone := map[string]bool{}
+	for _, s := range slices.Backward(all) {
+		switch {
+		case s.gone:
+			gone[s.uid] = true
+		case !gone[s.uid]:
+			return s
+		}
+	}
+	if len(all) > 0 {
 		return all[len(all)-1]
 	}
 	return state{}
