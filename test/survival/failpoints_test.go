@@ -40,17 +40,16 @@ var visitor = kind{"visitor", v1.RestartPolicyAlways, 3, []part{
 }}
 
 // TestFailpoints has a daemon die at each point in turn while a pod comes and goes, starts it again, and sees that everything comes to rest
-// as if nothing had happened: on the simulated runtime, and where there is time on containerd too.
+// as if nothing had happened: on the simulated runtime, and in `make robustness`, which takes its time, on containerd too.
 func TestFailpoints(t *testing.T) {
 	t.Run("sim", func(t *testing.T) {
 		testFailpoints(t, devnode.Sim, 3, "sim/app:1")
 	})
-	t.Run("containerd 1.7", func(t *testing.T) {
-		if _, long := robustnessTime(t, 0); !long {
-			t.Skip("takes minutes; `make robustness` runs it")
-		}
-		testFailpoints(t, devnode.Containerd17, 1, serveSample(t))
-	})
+	if _, long := robustnessTime(t, 0); long {
+		t.Run("containerd 1.7", func(t *testing.T) {
+			testFailpoints(t, devnode.Containerd17, 1, serveSample(t))
+		})
+	}
 }
 
 // testFailpoints shares the points out to a few sites, which take theirs one after the other. Each is on a node of its own: of a runtime's
