@@ -96,7 +96,7 @@ func TestOOMKilled(t *testing.T) {
 		p := b.run(t, `
 restartPolicy: Never
 containers:
-- {name: main, args: [hog, "256"], resources: {limits: {memory: 32Mi}}}`)
+- {name: main, args: [seq, sleep, 1s, ;, hog, "256"], resources: {limits: {memory: 32Mi}}}`)
 		s := p.awaitPhase(v1.PodFailed)
 		if end := s.ended("main"); end == nil || end.Reason != "OOMKilled" || end.ExitCode != 137 {
 			t.Errorf("main is %+v", s.of("main"))
