@@ -72,6 +72,7 @@ type Runtime struct {
 	log      *slog.Logger
 	restarts *flowcontrol.Backoff
 	lists    *flowcontrol.Backoff
+	turns    *turns
 
 	mu sync.Mutex
 	// details are those of containers by id, as they were read in the state that they have: neither what runs nor what has ended
@@ -107,7 +108,7 @@ func New(cfg Config) *Runtime {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Runtime{
-		cfg: cfg, log: cfg.Logger,
+		cfg: cfg, log: cfg.Logger, turns: newTurns(),
 		restarts: flowcontrol.NewBackOff(cfg.RestartBackoffBase, cfg.RestartBackoffMax),
 		lists:    flowcontrol.NewBackOff(10*time.Second, 5*time.Minute),
 		details:  map[string]observed.Container{}, sandboxes: map[string]observed.Sandbox{}, failedStarts: map[string]bool{},

@@ -60,6 +60,9 @@ func (s *round) startContainer(ctx context.Context, start actions.Start, image *
 	if err := os.MkdirAll(filepath.Join(sandbox.GetLogDirectory(), start.Container.Name), 0o755); err != nil {
 		return s.failed(start, "", CreateContainerError, fmt.Errorf("make the container's log directory: %w", err))
 	}
+	if err := s.takeTurn(ctx); err != nil {
+		return err
+	}
 	s.countRestart(start)
 	s.res.Acted = true
 	// A runtime takes a start that is cut short for a failed one, and the container for dead. These two calls don't take long, so
@@ -136,6 +139,8 @@ func (s *round) postStart(ctx context.Context, start actions.Start, id string) e
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
 		return nil
 	}
+	// A hook takes as long as it likes.
+	s.endTurn()
 	started := observed.Container{
 		ID: id, Name: c.Name, SandboxID: s.do.SandboxID, State: observed.Running, PreStop: c.Lifecycle.PreStop, Ports: c.Ports,
 	}

@@ -58,6 +58,7 @@ func (r *Runtime) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 	s := &round{Runtime: r, SyncInput: in, res: SyncResult{Waiting: map[string]observed.Waiting{}}}
 	s.do = s.compute()
 	s.res.Err = s.sync(ctx)
+	s.endTurn()
 	return s.res
 }
 
@@ -67,6 +68,8 @@ type round struct {
 	SyncInput
 	do  actions.Actions
 	res SyncResult
+	// inTurn is set while this round has one of the Runtime's turns.
+	inTurn bool
 }
 
 func (s *round) compute() actions.Actions {
@@ -220,11 +223,33 @@ func (s *round) runSandbox(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(config.GetLogDirectory(), 0o755); err != nil {
 		return "", fmt.Errorf("make the pod's log directory: %w", err)
 	}
+	if err := s.takeTurn(ctx); err != nil {
+		return "", err
+	}
 	id, err := s.cfg.Runtime.RunPodSandbox(ctx, config, "")
 	if err != nil {
 		return "", fmt.Errorf("run sandbox: %w", err)
 	}
 	return id, nil
+}
+
+// takeTurn waits until this pod may be started beside others. It has its turn until endTurn, or the round's end.
+func (s *round) takeTurn(ctx context.Context) error {
+	if s.inTurn {
+		return nil
+	}
+	if err := s.turns.take(ctx); err != nil {
+		return fmt.Errorf("wait for other pods' starts: %w", err)
+	}
+	s.inTurn = true
+	return nil
+}
+
+func (s *round) endTurn() {
+	if s.inTurn {
+		s.turns.give()
+	}
+	s.inTurn = false
 }
 
 // retry notes when a backoff ends.
