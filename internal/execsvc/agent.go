@@ -189,7 +189,10 @@ func (a *Agent) begin() {
 		}
 	}
 	for uid, end := range a.cfg.Restored.Ends {
-		t := worker.Termination{Deadline: end.Deadline, Failure: end.Failure}
+		t := worker.Termination{Grace: end.Grace, Deadline: end.Deadline, Failure: end.Failure}
+		for container, begun := range end.Told {
+			a.cfg.Runtime.RestoreTold(container, begun)
+		}
 		pod := a.pods.Get(uid)
 		if end.Removed || pod == nil {
 			gone := end.Object.DeepCopy()

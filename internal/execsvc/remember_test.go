@@ -5,7 +5,9 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -68,8 +70,17 @@ func TestEndedPodStaysEnded(t *testing.T) {
 	n.wantUnchanged()
 }
 
-// A termination that was under way goes on in the next life with what is left of its grace period, though its source hasn't spoken.
+// A termination that was under way goes on in the next life, though its source hasn't spoken: with what is left of the grace period if
+// the container has had its SIGTERM, and with all of it, however long ago the pod was to end, if nobody knows.
 func TestTerminationGoesOn(t *testing.T) {
+	t.Run("not told", func(t *testing.T) { terminationGoesOn(t, -1, "7") })
+	t.Run("told", func(t *testing.T) { terminationGoesOn(t, 3*time.Second, "4", "3") })
+	t.Run("told long ago", func(t *testing.T) { terminationGoesOn(t, time.Hour, "2") })
+}
+
+// terminationGoesOn has an agent die an hour ago, as it ended a pod whose container had its SIGTERM that long ago, if that isn't negative,
+// and wants the next one to stop it with one of these grace periods.
+func terminationGoesOn(t *testing.T, told time.Duration, want ...string) {
 	n := newNode(t)
 	l := n.start()
 	pod := newPod("a", "web", "file")
@@ -100,18 +111,26 @@ func TestTerminationGoesOn(t *testing.T) {
 		t.Fatalf("the store holds %+v and pods %v; want the end of pod a, and no pod", state.Ends, state.Pods)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { remembered.Run(ctx) })
+	end := state.Ends["a"]
+	end.Deadline = end.Deadline.Add(-time.Hour)
+	if err := remembered.SetEnd(ctx, "a", end); err != nil {
+		t.Fatal(err)
+	}
+	if told >= 0 {
+		remembered.SetTold("a", id, time.Now().Add(-told))
+	}
 	cancel()
-	remembered.Run(ctx)
+	running.Wait()
 	again := n.startFrom(l.store)
 	eventually(t, "the container is stopped", func() bool {
 		return slices.ContainsFunc(n.seenChanges(), func(c string) bool { return strings.HasPrefix(c, "StopContainer ") })
 	})
 	again.awaitGone("a")
 	got := n.takeChanges()
-	if !slices.ContainsFunc(got, func(c string) bool {
-		return strings.HasPrefix(c, "StopContainer "+id+" ") && c <= "StopContainer "+id+" 7"
-	}) {
-		t.Errorf("the runtime was told to %q; want the container stopped within what was left of 7 s", got)
+	if !slices.ContainsFunc(want, func(grace string) bool { return slices.Contains(got, "StopContainer "+id+" "+grace) }) {
+		t.Errorf("the runtime was told to %q; want the container stopped within %v s", got, want)
 	}
 	n.wantLeft(0, 0)
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/execsvc/status"
 	"github.com/podstream/podstream/internal/execsvc/store"
 	"github.com/podstream/podstream/internal/execsvc/worker"
@@ -24,7 +26,8 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Te
 	}
 	// Why the pod ends shows when nothing of it runs: that it has failed says that what it used is free.
 	a.observe(pod, nil)
-	if err := a.cfg.Runtime.KillPod(ctx, pod, has, t.Grace); err != nil {
+	grace := runtime.Grace{Seconds: t.Grace, Since: t.Since(), Told: func(id string, begun time.Time) { a.cfg.Store.SetTold(pod.UID, id, begun) }}
+	if err := a.cfg.Runtime.KillPod(ctx, pod, has, grace); err != nil {
 		if ctx.Err() == nil {
 			a.cfg.Events.Record(pod, "", events.Warning, events.FailedToKillPod, err.Error())
 		}
@@ -43,8 +46,7 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Te
 	return nil
 }
 
-// remember has the store keep until when the pod may take to end, so that this agent's next life knows it too. If the store can't, the pod
-// ends all the same.
+// remember has the store keep how the pod ends, so that this agent's next life knows it too. If the store can't, the pod ends all the same.
 func (a *Agent) remember(ctx context.Context, pod *v1.Pod, t worker.Termination) {
 	if pod.Name == "" {
 		return

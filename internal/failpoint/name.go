@@ -48,6 +48,8 @@ const (
 	LeaveDirectory Name = "leave-directory"
 	// ShortGrace forgets, over a restart of podexecd, what was left of a grace period: it is over. Breaks Grace.
 	ShortGrace Name = "short-grace"
+	// UntoldGrace counts a container's grace period from when its pod was to end, though nobody has told it so yet. Breaks Grace.
+	UntoldGrace Name = "untold-grace"
 	// ForgetReadiness forgets, over a restart of podexecd, which pods were ready. Breaks Steady.
 	ForgetReadiness Name = "forget-readiness"
 )
@@ -65,5 +67,5 @@ func RelayNames() []Name { return []Name{RelayDropRemove, RelayForgetHeld} }
 
 // ExecNames are the faults of podexecd.
 func ExecNames() []Name {
-	return []Name{DoubleStart, RestartAdopted, LeakSandbox, LeaveDirectory, ShortGrace, ForgetReadiness}
+	return []Name{DoubleStart, RestartAdopted, LeakSandbox, LeaveDirectory, ShortGrace, UntoldGrace, ForgetReadiness}
 }

@@ -75,6 +75,7 @@ var (
 	stays, ends              = Container{}, Container{Fate: Ends}
 	slow                     = Container{Takes: 6 * time.Second}
 	stubborn                 = Container{Takes: -1}
+	sidecar                  = Container{Takes: 6 * time.Second, Sidecar: true}
 )
 
 // TestCheckers gives each checker histories that are well and such as aren't, and only the one that is meant speaks.
@@ -173,7 +174,22 @@ func TestCheckers(t *testing.T) {
 		},
 		{
 			"the SIGTERM comes late",
-			newStory(always, slow).did(1, Desire).ran(2, 16, 0, 0).did(10, Drop).looks(17, 1, "").looks(19, 0, gone).looks(30, 0, gone), nil, "",
+			newStory(always, slow).did(1, Desire).ran(2, 16, 22, 0).did(10, Drop).looks(17, 1, "").looks(23, 0, gone).looks(30, 0, gone), nil, "",
+		},
+		{
+			"the SIGTERM comes late, and the rest of the grace period is lost",
+			newStory(always, slow).did(1, Desire).ran(2, 16, 0, 0).did(10, Drop).looks(17, 1, "").looks(19, 0, gone).looks(30, 0, gone),
+			[]string{"Grace"}, "was killed",
+		},
+		{
+			"podexecd is away for longer than the grace period before the SIGTERM, and it is killed",
+			newStory(always, slow).did(1, Desire).ran(2, 40, 0, 0).did(10, Drop).did(10.1, AgentKilled).did(39, AgentStarted).
+				looks(41, 1, "").looks(42.5, 0, gone).looks(60, 0, gone),
+			[]string{"Grace"}, "was killed",
+		},
+		{
+			"a sidecar gets its SIGTERM when the others have ended",
+			newStory(always, sidecar).did(1, Desire).ran(2, 16, 0, 0).did(10, Drop).looks(17, 1, "").looks(19, 0, gone).looks(30, 0, gone), nil, "",
 		},
 		{
 			"a stubborn one is killed in time",

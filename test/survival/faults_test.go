@@ -25,7 +25,8 @@ var slowest = kind{"slowest", v1.RestartPolicyAlways, 10, []part{simple("main", 
 func TestExecFaults(t *testing.T) {
 	want := map[failpoint.Name]string{
 		failpoint.DoubleStart: "Once", failpoint.RestartAdopted: "Unharmed", failpoint.LeakSandbox: "Clean",
-		failpoint.LeaveDirectory: "Clean", failpoint.ShortGrace: "Grace", failpoint.ForgetReadiness: "Steady",
+		failpoint.LeaveDirectory: "Clean", failpoint.ShortGrace: "Grace", failpoint.UntoldGrace: "Grace",
+		failpoint.ForgetReadiness: "Steady",
 	}
 	node := startNode(t, devnode.Config{Runtime: devnode.Sim, BinDir: binaries(t, "failpoints")})
 	for i, fault := range append(failpoint.ExecNames(), "") {
@@ -34,6 +35,9 @@ func TestExecFaults(t *testing.T) {
 			s := newSite(t, node, fmt.Sprintf("fault%d", i))
 			s.history.Whole = true
 			live(s)
+			if fault == "" || fault == failpoint.UntoldGrace {
+				beAway(s)
+			}
 			var spoke []string
 			for _, b := range s.check() {
 				spoke = append(spoke, b.Checker)
@@ -67,6 +71,32 @@ func live(s *site) {
 			return
 		}
 	}
+}
+
+// patient takes longer to end than the 2 s that a container is given at least, and less than its grace period.
+var patient = kind{"patient", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 4*time.Second, slowly(4*time.Second)...)}}
+
+// beAway has podexecd die when it knows that a pod is to end, and has told no container so, and be away for longer than the grace period.
+func beAway(s *site) {
+	s.kill(s.podexecd, AgentKilled)
+	s.did(AgentStarted, "", "")
+	point := failpoint.BeforeCall("StopContainer")
+	if err := startToDie(s.podexecd, point); err != nil {
+		s.t.Fatal(err)
+	}
+	name := s.add(patient, "")
+	if err := s.quiet(patience); err != nil {
+		s.t.Fatal(err)
+	}
+	s.drop(name)
+	if err := diedAt(s.podexecd, point); err != nil {
+		s.t.Fatal(err)
+	}
+	s.did(AgentDied, "", string(point))
+	away := time.NewTimer(time.Duration(patient.grace+1) * time.Second)
+	<-away.C
+	s.start(s.podexecd, AgentStarted)
+	_ = s.quiet(faultPatience) // what keeps it from coming is for the checkers
 }
 
 // awaitReady returns when so many pods are ready, and podexecd's store has had the time to know.

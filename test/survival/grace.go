@@ -9,7 +9,8 @@ const (
 	late = 10 * time.Second
 )
 
-// Grace is: a container that got SIGTERM has its grace period to end in, whoever dies meanwhile, and not much longer.
+// Grace is: a container that got SIGTERM has its grace period from then to end in, whoever dies or is away before and meanwhile, and not
+// much longer.
 func Grace(h *History) []error {
 	var errs []error
 	var seen []sighting
@@ -36,12 +37,11 @@ func graceOf(h *History, r Run, seen []sighting) error {
 	if r.Term.IsZero() || !planned || len(seen) == 0 {
 		return nil
 	}
-	// The grace period runs from when the pod was dropped: podexecd may have been away before the SIGTERM came.
-	begun := r.Term
-	if d, ok := h.did(r.UID, time.Time{}, r.Term, Drop); ok {
-		begun = d.At
+	due, gone, end := r.Term.Add(p.Grace), goneAt(seen, r), seen[len(seen)-1].at
+	if d, ok := h.did(r.UID, time.Time{}, r.Term, Drop); ok && c.Sidecar {
+		// The others may have used up what they share.
+		due = d.At.Add(p.Grace)
 	}
-	due, gone, end := begun.Add(p.Grace), goneAt(seen, r), seen[len(seen)-1].at
 	if _, harmed := h.did(r.UID, r.Term.Add(-time.Second), latest(due, gone), Harm, RuntimeKilled); harmed {
 		return nil
 	}

@@ -33,6 +33,8 @@ type Container struct {
 	Fate Fate
 	// Init is set for what runs before the others. A sidecar isn't.
 	Init bool
+	// Sidecar is set for what is told to end when the others have ended.
+	Sidecar bool
 	// Takes is how long it takes to end by itself after SIGTERM. Negative: it never does.
 	Takes time.Duration
 }

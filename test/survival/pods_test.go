@@ -27,7 +27,6 @@ type kind struct {
 type part struct {
 	Container
 	command []string
-	sidecar bool
 	// probed gives it a readiness probe, which it passes from its start.
 	probed bool
 }
@@ -53,7 +52,7 @@ var kinds = []kind{
 	{"pair", v1.RestartPolicyOnFailure, 4, []part{simple("main", Stays, time.Second, slowly(time.Second)...), simple("helper", Ends, 0, "exit", "0", "300ms")}},
 	{"family", v1.RestartPolicyAlways, 4, []part{
 		{Container: Container{Name: "first", Fate: Ends, Init: true}, command: []string{"exit", "0"}},
-		{Container: Container{Name: "side"}, command: []string{"sleep"}, sidecar: true},
+		{Container: Container{Name: "side", Sidecar: true}, command: []string{"sleep"}},
 		simple("main", Stays, time.Second, slowly(time.Second)...),
 	}},
 }
@@ -104,10 +103,10 @@ func (k kind) manifest(uid, name, life, image, label string) ([]byte, error) {
 			exists := &v1.ExecAction{Command: []string{"/sample", "exists", filepath.Join("/life", part.Name)}}
 			c.ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: exists}, PeriodSeconds: 1, TimeoutSeconds: 5, FailureThreshold: 3}
 		}
-		if part.sidecar {
+		if part.Sidecar {
 			c.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
 		}
-		if part.sidecar || part.Init {
+		if part.Sidecar || part.Init {
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 		} else {
 			pod.Spec.Containers = append(pod.Spec.Containers, c)

@@ -84,9 +84,9 @@ func (w *weather) kind() kind { return kinds[w.random.IntN(len(kinds))] }
 // deed does one thing. Those that are more likely stand there more often.
 func (w *weather) deed() {
 	names := w.names()
-	deeds := []string{"podexecd", "podexecd", "podexecd", "podconfigd", "add", "drop", "renew", "relabel", "start", "start", "runtime", "shim", "task"}
+	deeds := []string{"podexecd", "podexecd", "podexecd", "podconfigd", "add", "drop", "renew", "relabel", "start", "start", "runtime", "shim", "task", "absence"}
 	what := deeds[w.random.IntN(len(deeds))]
-	if (what == "shim" || what == "task") && w.simulated || what == "add" && len(names) >= mostPods || what == "drop" && len(names) <= 1 {
+	if (what == "shim" || what == "task") && w.simulated || what == "add" && len(names) >= mostPods || (what == "drop" || what == "absence") && len(names) <= 1 {
 		return
 	}
 	w.count[what]++
@@ -116,7 +116,22 @@ func (w *weather) deed() {
 		w.relabel(w.pods[chosen])
 	case "shim", "task":
 		w.harm(what)
+	case "absence":
+		w.absence(chosen)
 	}
+}
+
+// absence drops a pod, kills podexecd about when it hears of that, and leaves it away for longer than the pod's grace period.
+func (w *weather) absence(name string) {
+	w.startAll()
+	grace := time.Duration(w.pods[name].grace) * time.Second
+	w.drop(name)
+	heard := time.NewTimer(time.Duration(w.random.IntN(200)) * time.Millisecond)
+	<-heard.C
+	w.kill(w.podexecd, AgentKilled)
+	over := time.NewTimer(grace + time.Second)
+	<-over.C
+	w.start(w.podexecd, AgentStarted)
 }
 
 // toggle kills what runs, and starts what doesn't.

@@ -145,6 +145,7 @@ func (r *Runtime) remembered() []string {
 	defer r.mu.Unlock()
 	out := slices.Collect(maps.Keys(r.details))
 	out = slices.AppendSeq(out, maps.Keys(r.sandboxes))
+	out = slices.AppendSeq(out, maps.Keys(r.told))
 	for _, ids := range r.marks() {
 		out = slices.AppendSeq(out, maps.Keys(ids))
 	}
@@ -170,6 +171,7 @@ func (r *Runtime) forgetGone(ids []string, pods []*observed.Pod) {
 		}
 		delete(r.details, id)
 		delete(r.sandboxes, id)
+		delete(r.told, id)
 		for _, marked := range r.marks() {
 			delete(marked, id)
 		}

@@ -2,6 +2,12 @@
 
 package runtime
 
-import "github.com/podstream/podstream/internal/execsvc/actions"
+import (
+	"time"
+
+	"github.com/podstream/podstream/internal/execsvc/actions"
+)
+
+func (s *stopper) faulty(begun time.Time) time.Time { return begun }
 
 func (s *round) faulty(do actions.Actions) actions.Actions { return do }

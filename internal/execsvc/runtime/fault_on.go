@@ -14,6 +14,13 @@ import (
 // begun is when this podexecd was started: what is older was adopted.
 var begun = time.Now()
 
+func (s *stopper) faulty(begun time.Time) time.Time {
+	if failpoint.Active(failpoint.UntoldGrace) && !s.Since.IsZero() {
+		return s.Since
+	}
+	return begun
+}
+
 func (s *round) faulty(do actions.Actions) actions.Actions {
 	if failpoint.Active(failpoint.DoubleStart) && len(do.Start) > 0 && do.Start[0].Last == nil && !do.Start[0].Init {
 		do.Start = append(do.Start, do.Start[0])

@@ -126,7 +126,7 @@ func (s *sim) live() {
 		if err != nil {
 			return err
 		}
-		return s.KillPod(s.t.Context(), pod, has, 30)
+		return s.KillPod(s.t.Context(), pod, has, Grace{Seconds: 30})
 	})
 	s.retry("purge", func() error {
 		has, err := s.Status(s.t.Context(), pod.UID)

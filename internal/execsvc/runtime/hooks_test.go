@@ -28,7 +28,7 @@ func TestPreStop(t *testing.T) {
 	has := s.settle(pod)
 	s.hooks.run = func(context.Context, string) error { s.clock.Step(11500 * time.Millisecond); return nil }
 	bare := &v1.Pod{ObjectMeta: pod.ObjectMeta}
-	if err := s.KillPod(t.Context(), bare, has, 30); err != nil {
+	if err := s.KillPod(t.Context(), bare, has, Grace{Seconds: 30}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"a: bye"}, s.hooks.took()); diff != "" {
@@ -48,7 +48,7 @@ func TestPreStop(t *testing.T) {
 func TestPreStopIsSkippedWithoutGrace(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(withPreStop(sample("a")))
-	if err := s.KillPod(t.Context(), pod, s.settle(pod), 0); err != nil {
+	if err := s.KillPod(t.Context(), pod, s.settle(pod), Grace{Seconds: 0}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.hooks.took(); len(got) > 0 {
@@ -84,13 +84,13 @@ func TestPreStopOnce(t *testing.T) {
 	has := s.settle(pod)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.hooks.run = func(ctx context.Context, _ string) error { cancel(); <-ctx.Done(); return ctx.Err() }
-	if err := s.KillPod(ctx, pod, has, 30); err == nil {
+	if err := s.KillPod(ctx, pod, has, Grace{Seconds: 30}); err == nil {
 		t.Error("a kill that was cut short is no success")
 	}
 	s.hooks.run = nil
 	s.setFault(failing("StopContainer", errDown))
 	for range 2 {
-		if err := s.KillPod(t.Context(), pod, has, 30); err == nil {
+		if err := s.KillPod(t.Context(), pod, has, Grace{Seconds: 30}); err == nil {
 			t.Error("no error although the runtime is down")
 		}
 	}
@@ -109,7 +109,7 @@ func TestPreStopOfSidecars(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)
 	s.hooks.run = func(context.Context, string) error { both.Done(); both.Wait(); return nil }
-	if err := s.KillPod(t.Context(), pod, has, 30); err != nil {
+	if err := s.KillPod(t.Context(), pod, has, Grace{Seconds: 30}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"a 30", "i 30"}, took(has)); diff != "" {
@@ -141,7 +141,7 @@ func TestPreStopOfSidecarsDelaysNoOther(t *testing.T) {
 		}
 		return nil
 	}
-	if err := s.KillPod(t.Context(), pod, has, 30); err != nil {
+	if err := s.KillPod(t.Context(), pod, has, Grace{Seconds: 30}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"a 30", "k 30", "i 30"}, took(has)); diff != "" {

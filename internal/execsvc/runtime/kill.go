@@ -23,10 +23,22 @@ import (
 // minGrace is the least time, in seconds, that a container gets to end by itself after SIGTERM.
 const minGrace = 2
 
-// KillPod stops all that the pod has within the grace period in seconds, and then its sandboxes: preStop hooks at once, main
-// containers once theirs are done, then the sidecars in reverse order. With no grace period there are no hooks. Of the pod's spec
-// only the init containers are used; they may be missing. It is no error if something has stopped before.
-func (r *Runtime) KillPod(ctx context.Context, pod *v1.Pod, has *observed.Pod, grace int64) error {
+// Grace is how long the containers of a pod have to end.
+type Grace struct {
+	// Seconds is the grace period of each container, from when its end began: its hook, or its SIGTERM. With none there are no hooks.
+	Seconds int64
+	// Since is when that was set: a container whose end had begun before has Seconds from then. Zero: it had none set before.
+	Since time.Time
+	// Told is called, from any goroutine, when a container that runs on has had its SIGTERM, with the time at which its end began. Whoever
+	// is to know that after a restart gives it to RestoreTold then. Nil: nobody is.
+	Told func(id string, begun time.Time)
+}
+
+// KillPod stops all that the pod has, and then its sandboxes: preStop hooks at once, main containers once theirs are done, then the
+// sidecars in reverse order. Of the pod's spec only the init containers are used; they may be missing. It is no error if something has
+// stopped before. Called again after a failure, or in another life of this agent, it goes on counting for a container that has had its
+// SIGTERM; one that hasn't has its whole grace period before it.
+func (r *Runtime) KillPod(ctx context.Context, pod *v1.Pod, has *observed.Pod, grace Grace) error {
 	if err := r.stopper(pod, has, grace).endAll(ctx, has); err != nil {
 		return err
 	}
@@ -39,28 +51,47 @@ func (r *Runtime) KillPod(ctx context.Context, pod *v1.Pod, has *observed.Pod, g
 	return nil
 }
 
-// stopper ends containers of one pod, all by the same deadline.
+// stopper ends containers of one pod.
 type stopper struct {
 	*Runtime
+	Grace
 	pod   *v1.Pod
 	podIP string
-	// grace is the whole grace period in seconds; it runs until deadline.
-	grace    int64
-	deadline time.Time
+	// begun is when the stopper did: then the end of each container began, unless that was told to end before.
+	begun time.Time
 }
 
-func (r *Runtime) stopper(pod *v1.Pod, has *observed.Pod, grace int64) *stopper {
-	s := &stopper{Runtime: r, pod: pod, grace: max(grace, 0)}
-	s.deadline = r.cfg.Clock.Now().Add(time.Duration(s.grace) * time.Second)
+func (r *Runtime) stopper(pod *v1.Pod, has *observed.Pod, grace Grace) *stopper {
+	grace.Seconds = max(grace.Seconds, 0)
+	s := &stopper{Runtime: r, Grace: grace, pod: pod, begun: r.cfg.Clock.Now()}
 	if box := has.ReadySandbox(); box != nil {
 		s.podIP = r.podIP(pod, has, box.ID)
 	}
 	return s
 }
 
-// left is what is left of the grace period, in seconds, rounded up.
-func (s *stopper) left() int64 {
-	return max(int64((s.deadline.Sub(s.cfg.Clock.Now())+time.Second-1)/time.Second), 0)
+// begunOf is when the container's end began.
+func (s *stopper) begunOf(id string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, told := s.told[id]; told {
+		return at
+	}
+	return s.faulty(s.begun)
+}
+
+// deadline is when the container's grace period ends.
+func (s *stopper) deadline(id string) time.Time {
+	from := s.begunOf(id)
+	if s.Since.After(from) {
+		from = s.Since
+	}
+	return from.Add(time.Duration(s.Seconds) * time.Second)
+}
+
+// left is what is left of the container's grace period, in seconds, rounded up.
+func (s *stopper) left(id string) int64 {
+	return max(int64((s.deadline(id).Sub(s.cfg.Clock.Now())+time.Second-1)/time.Second), 0)
 }
 
 // endAll ends the pod's containers in their order.
@@ -90,7 +121,7 @@ func (s *stopper) endAll(ctx context.Context, has *observed.Pod) error {
 	}
 	for len(sidecars) > 0 {
 		n := 1
-		if s.left() == 0 {
+		if s.left(sidecars[0].ID) == 0 {
 			n = len(sidecars)
 		}
 		if err := s.together(sidecars[:n], stop); err != nil {
@@ -140,15 +171,15 @@ func (s *stopper) end(ctx context.Context, c observed.Container, message string)
 func (s *stopper) prepare(ctx context.Context, c observed.Container, message string) {
 	message = cmp.Or(message, "Stopping container "+c.Name)
 	s.log.Info("stopping container", "pod", podName(s.pod), "uid", s.pod.UID, "container", c.Name, "id", c.ID,
-		"grace_seconds", s.left(), "reason", message)
+		"grace_seconds", s.left(c.ID), "reason", message)
 	s.cfg.Events.Record(s.pod, c.Name, events.Normal, events.KillingContainer, message)
 	s.mu.Lock()
 	done := s.preStopped[c.ID]
 	s.mu.Unlock()
-	if c.PreStop == nil || s.grace == 0 || done || c.State != observed.Running {
+	if c.PreStop == nil || s.Seconds == 0 || done || c.State != observed.Running {
 		return
 	}
-	hookCtx, cancel := s.withDeadline(ctx)
+	hookCtx, cancel := s.withDeadline(ctx, s.deadline(c.ID))
 	defer cancel()
 	err := s.hook(hookCtx, targetOf(s.pod, c, s.podIP), c.PreStop)
 	if ctx.Err() != nil {
@@ -162,19 +193,41 @@ func (s *stopper) prepare(ctx context.Context, c observed.Container, message str
 	}
 }
 
+// tellingTime is how long a runtime that works takes at most to send a container its SIGTERM. It doesn't tell when it has: its answer comes
+// when the container has ended.
+const tellingTime = time.Second
+
 // stop has the runtime stop the container within what is left.
 func (s *stopper) stop(ctx context.Context, c observed.Container) error {
 	s.mark(s.stopped, c.ID)
-	if err := ignoreGone(s.cfg.Runtime.StopContainer(ctx, c.ID, max(s.left(), minGrace))); err != nil {
+	told := time.AfterFunc(tellingTime, func() { s.noteTold(c.ID) })
+	defer told.Stop()
+	if err := ignoreGone(s.cfg.Runtime.StopContainer(ctx, c.ID, max(s.left(c.ID), minGrace))); err != nil {
 		return fmt.Errorf("stop container %s (%s): %w", c.Name, c.ID, err)
 	}
 	return nil
 }
 
-// withDeadline is ctx until the grace period has run out by the Runtime's clock.
-func (s *stopper) withDeadline(ctx context.Context) (context.Context, func()) {
+// noteTold notes that the container has had its SIGTERM.
+func (s *stopper) noteTold(id string) {
+	begun := s.begunOf(id)
+	s.RestoreTold(id, begun)
+	if s.Told != nil {
+		s.Told(id, begun)
+	}
+}
+
+// RestoreTold takes the word that the container has had its SIGTERM, in an end that began at that time.
+func (r *Runtime) RestoreTold(id string, begun time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told[id] = begun
+}
+
+// withDeadline is ctx until that time by the Runtime's clock.
+func (r *Runtime) withDeadline(ctx context.Context, deadline time.Time) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	timer := s.cfg.Clock.NewTimer(s.deadline.Sub(s.cfg.Clock.Now()))
+	timer := r.cfg.Clock.NewTimer(deadline.Sub(r.cfg.Clock.Now()))
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
 		defer timer.Stop()

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,7 @@ import (
 // kill kills the pod in a goroutine of its own.
 func (s *sim) kill(pod *v1.Pod, has *observed.Pod, grace int64) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- s.KillPod(s.t.Context(), pod, has, grace) }()
+	go func() { done <- s.KillPod(s.t.Context(), pod, has, Grace{Seconds: grace}) }()
 	return done
 }
 
@@ -99,6 +100,85 @@ func TestKillPodFails(t *testing.T) {
 		if err := <-s.kill(pod, s.status(pod), 30); err == nil {
 			t.Errorf("no error although %s failed", method)
 		}
+	}
+}
+
+// A container's grace period is counted from when it was told to end, over failures and lives of the agent; until it has been told, that
+// the pod was to end long ago takes nothing from it.
+func TestKillPodGraceOfEach(t *testing.T) {
+	const grace = 30 * time.Second
+	for _, tt := range []struct {
+		name string
+		// told and since are how long ago the container had its SIGTERM and the grace period was set. Negative: it hasn't, and it wasn't.
+		told, since, want time.Duration
+	}{
+		{"told now", -1, -1, grace},
+		{"to end long ago, and not told", -1, time.Hour, grace},
+		{"told a while ago", 20 * time.Second, time.Hour, 10 * time.Second},
+		{"told long ago", time.Hour, time.Hour, minGrace * time.Second},
+		{"told long ago, and again now", time.Hour, 0, grace},
+		{"told long ago, and again a while ago", time.Hour, 12 * time.Second, 18 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSim(t)
+			pod := simPod(sample("a", "ignore-term"))
+			s.mustSync(pod)
+			has := s.status(pod)
+			g := Grace{Seconds: 30}
+			if tt.told >= 0 {
+				s.RestoreTold(has.Containers[0].ID, s.clock.Now().Add(-tt.told))
+			}
+			if tt.since >= 0 {
+				g.Since = s.clock.Now().Add(-tt.since)
+			}
+			done := make(chan error, 1)
+			go func() { done <- s.KillPod(s.t.Context(), pod, has, g) }()
+			s.wantTimers(1, tt.want)
+			s.clock.Step(tt.want)
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// That a container was told to end is told when it runs on, and not if the runtime couldn't tell it.
+func TestKillPodTold(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a", "ignore-term"))
+	s.mustSync(pod)
+	has := s.status(pod)
+	begun, told := s.clock.Now(), make(chan time.Time, 2)
+	grace := Grace{Seconds: 30, Told: func(id string, at time.Time) {
+		if id != has.Containers[0].ID {
+			t.Errorf("container %s was told", id)
+		}
+		told <- at
+	}}
+	s.setFault(failing("StopContainer", errDown))
+	if err := s.KillPod(t.Context(), pod, has, grace); err == nil {
+		t.Error("no error although the runtime is down")
+	}
+	s.clock.Step(10 * time.Second)
+	s.setFault(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.KillPod(ctx, pod, has, grace) }()
+	s.wantTimers(1, 30*time.Second)
+	if at := <-told; !at.Equal(begun.Add(10 * time.Second)) {
+		t.Errorf("it was told at %v; want when the runtime was there, %v", at, begun.Add(10*time.Second))
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("a kill that was cut short is no success")
+	}
+	// It goes on from there.
+	s.clock.Step(5 * time.Second)
+	go func() { done <- s.KillPod(t.Context(), pod, has, grace) }()
+	s.wantTimers(1, 25*time.Second)
+	s.clock.Step(25 * time.Second)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

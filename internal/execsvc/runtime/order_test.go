@@ -78,7 +78,7 @@ func TestKillPodEndsSidecarsLastInReverse(t *testing.T) {
 	pod := simPod(sample("a"), sample("b"))
 	pod.Spec.InitContainers = []v1.Container{sidecar("i"), sample("j", "exit", "0"), sidecar("k"), sidecar("l")}
 	has := s.settle(pod)
-	if err := s.KillPod(t.Context(), pod, has, 30); err != nil {
+	if err := s.KillPod(t.Context(), pod, has, Grace{Seconds: 30}); err != nil {
 		t.Fatal(err)
 	}
 	got := took(has)

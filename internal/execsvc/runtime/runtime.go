@@ -85,6 +85,8 @@ type Runtime struct {
 	// replaced are the ids of containers that this agent stopped to start a successor; preStopped are those whose preStop hook
 	// has run; stopped are those that this agent has told to end.
 	replaced, preStopped, stopped map[string]bool
+	// told is, of the containers that have had their SIGTERM and didn't end by it at once, when their end began.
+	told map[string]time.Time
 }
 
 // stableAfter is how long a container has to run until all that happened before is forgiven.
@@ -112,7 +114,7 @@ func New(cfg Config) *Runtime {
 		restarts: flowcontrol.NewBackOff(cfg.RestartBackoffBase, cfg.RestartBackoffMax),
 		lists:    flowcontrol.NewBackOff(10*time.Second, 5*time.Minute),
 		details:  map[string]observed.Container{}, sandboxes: map[string]observed.Sandbox{}, failedStarts: map[string]bool{},
-		replaced: map[string]bool{}, preStopped: map[string]bool{}, stopped: map[string]bool{},
+		replaced: map[string]bool{}, preStopped: map[string]bool{}, stopped: map[string]bool{}, told: map[string]time.Time{},
 	}
 	r.restarts.Clock, r.lists.Clock = cfg.Clock, cfg.Clock
 	r.restarts.HasExpiredFunc = func(at, lastUpdate time.Time, _ time.Duration) bool { return at.Sub(lastUpdate) > stableAfter }

@@ -161,7 +161,7 @@ func (s *round) postStart(ctx context.Context, start actions.Start, id string) e
 	s.res.retry(failurePause)
 	err = fmt.Errorf("%s: %w", PostStartHookError, err)
 	// Its grace period begins now, however long the hook took.
-	stop := s.stopper(s.Pod, s.Has, criconfig.GracePeriod(s.Pod))
+	stop := s.stopper(s.Pod, s.Has, Grace{Seconds: criconfig.GracePeriod(s.Pod)})
 	if c.Lifecycle.PreStop != nil {
 		// Without an address its own hook fails, and says so.
 		stop.podIP, _ = s.addressFor(ctx, c.Lifecycle.PreStop)

@@ -109,7 +109,7 @@ func (s *round) act(ctx context.Context, asked *asked) error {
 	if s.do.KillPod {
 		s.res.Acted = true
 		s.markReplaced()
-		if err := s.KillPod(ctx, s.Pod, s.Has, criconfig.GracePeriod(s.Pod)); err != nil {
+		if err := s.KillPod(ctx, s.Pod, s.Has, Grace{Seconds: criconfig.GracePeriod(s.Pod)}); err != nil {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func (s *round) kill(ctx context.Context) error {
 			s.mark(s.replaced, k.Container.ID)
 		}
 		group.Go(func() error {
-			return s.stopper(s.Pod, s.Has, k.Grace).end(ctx, k.Container, message)
+			return s.stopper(s.Pod, s.Has, Grace{Seconds: k.Grace}).end(ctx, k.Container, message)
 		})
 	}
 	return group.Wait()

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,7 +37,7 @@ func (s *Store) applyEnd(end End) {
 	if before, ok := s.held.ends[end.UID]; ok {
 		before.Removed = true
 		if end.Deadline.Before(before.Deadline) {
-			before.Deadline = end.Deadline
+			before.Deadline, before.Grace = end.Deadline, end.Grace
 		}
 		end = before
 	}
@@ -91,11 +92,30 @@ func (s *Store) Forget(uid types.UID) {
 func (s *Store) SetEnd(ctx context.Context, uid types.UID, end End) error {
 	end.UID = uid
 	s.change(func() {
-		end.Removed = end.Removed || s.held.ends[uid].Removed
+		before := s.held.ends[uid]
+		end.Removed, end.Told = end.Removed || before.Removed, before.Told
 		s.held.ends[uid] = end
 		s.mark(ends, uid)
 	})
 	return s.Flush(ctx)
+}
+
+// SetTold notes when the end of a container began that has had its SIGTERM. A pod that isn't being ended is left as it is. It never waits.
+func (s *Store) SetTold(uid types.UID, container string, begun time.Time) {
+	s.change(func() {
+		end, ok := s.held.ends[uid]
+		if !ok {
+			return
+		}
+		// Whoever reads the state has the map that there was.
+		end.Told = maps.Clone(end.Told)
+		if end.Told == nil {
+			end.Told = map[string]time.Time{}
+		}
+		end.Told[container] = begun
+		s.held.ends[uid] = end
+		s.mark(ends, uid)
+	})
 }
 
 // Flush returns when all that was given before is on disk. While the store can't be written it returns why, at once. It needs Run.

@@ -14,7 +14,7 @@ func faulty(s State) State {
 	}
 	if failpoint.Active(failpoint.ShortGrace) {
 		for uid, end := range s.Ends {
-			end.Deadline = time.Now()
+			end.Grace, end.Deadline = 1, time.Now()
 			s.Ends[uid] = end
 		}
 	}

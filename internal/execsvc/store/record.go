@@ -31,14 +31,15 @@ type (
 		Status  []byte `json:"status"`
 	}
 	endRecord struct {
-		Namespace string          `json:"namespace"`
-		Name      string          `json:"name"`
-		Source    string          `json:"source"`
-		Grace     int64           `json:"grace"`
-		Deadline  int64           `json:"deadline"`
-		Removed   bool            `json:"removed"`
-		Failure   *status.Failure `json:"failure,omitempty"`
-		Object    []byte          `json:"object,omitempty"`
+		Namespace string           `json:"namespace"`
+		Name      string           `json:"name"`
+		Source    string           `json:"source"`
+		Grace     int64            `json:"grace"`
+		Deadline  int64            `json:"deadline"`
+		Told      map[string]int64 `json:"told,omitempty"`
+		Removed   bool             `json:"removed"`
+		Failure   *status.Failure  `json:"failure,omitempty"`
+		Object    []byte           `json:"object,omitempty"`
 	}
 	headRecord struct {
 		Format  int    `json:"format"`
@@ -102,6 +103,12 @@ func encode(uid types.UID, value any) ([]byte, error) {
 			Namespace: v.Namespace, Name: v.Name, Source: v.Source,
 			Grace: v.Grace, Deadline: v.Deadline.UnixMilli(), Removed: v.Removed, Failure: v.Failure,
 		}
+		for id, begun := range v.Told {
+			if r.Told == nil {
+				r.Told = map[string]int64{}
+			}
+			r.Told[id] = begun.UnixMilli()
+		}
 		if v.Object != nil {
 			r.Object, err = v.Object.Marshal()
 		}
@@ -143,10 +150,17 @@ func (h *held) decode(t table, uid types.UID, record []byte) (sum uint64, err er
 			object = &v1.Pod{}
 			err = object.Unmarshal(r.Object)
 		}
-		h.ends[uid] = End{
+		end := End{
 			UID: uid, Namespace: r.Namespace, Name: r.Name, Source: r.Source,
 			Grace: r.Grace, Deadline: time.UnixMilli(r.Deadline), Removed: r.Removed, Failure: r.Failure, Object: object,
 		}
+		for id, begun := range r.Told {
+			if end.Told == nil {
+				end.Told = map[string]time.Time{}
+			}
+			end.Told[id] = time.UnixMilli(begun)
+		}
+		h.ends[uid] = end
 	}
 	if err != nil && !errors.Is(err, boltfile.ErrDamaged) {
 		err = fmt.Errorf("%w: the record of the pod with uid %q in %s can't be read: %w", boltfile.ErrDamaged, uid, t.bucket(), err)

@@ -63,8 +63,11 @@ type End struct {
 	Namespace, Name, Source string
 	// Grace is the grace period in seconds.
 	Grace int64
-	// Deadline is when the grace period ends. It is kept to the millisecond.
+	// Deadline is when the grace period ends of what was told to end at once. It is kept to the millisecond.
 	Deadline time.Time
+	// Told is, of the containers that have had their SIGTERM and ran on, by ID, when their end began, to the millisecond: their grace period
+	// goes on over a restart. Of the others nobody knows whether they were told, and they have theirs anew. SetTold sets it.
+	Told map[string]time.Time
 	// Removed tells that the pod isn't desired any more.
 	Removed bool
 	// Failure is why the pod was ended, if it failed by that. Nil: it didn't.

@@ -94,9 +94,34 @@ func TestRemovalBringsTheEnd(t *testing.T) {
 	want := store.State{Cursor: cursor(2), Statuses: map[types.UID]store.Status{}, Ends: map[types.UID]store.End{
 		"idle":   {UID: "idle", Grace: 30, Deadline: now.Add(time.Minute), Removed: true},
 		"ending": {UID: "ending", Grace: 8, Deadline: now, Removed: true, Failure: failed},
-		"sooner": {UID: "sooner", Grace: 9, Deadline: now.Add(-time.Second), Removed: true, Failure: failed},
+		"sooner": {UID: "sooner", Grace: 1, Deadline: now.Add(-time.Second), Removed: true, Failure: failed},
 	}}
 	if diff := diff(want, s.state(t)); diff != "" {
+		t.Errorf("after a restart (-want +got):\n%s", diff)
+	}
+}
+
+// TestTold: which containers have had their SIGTERM is there after a restart, whatever else is said about the pod's end.
+func TestTold(t *testing.T) {
+	s := newSetting(t)
+	st, _, stop := s.open(t)
+	now := time.UnixMilli(1000)
+	st.SetTold("a", "c0", now)
+	if err := st.SetEnd(t.Context(), "a", store.End{Grace: 9, Deadline: now}); err != nil {
+		t.Fatal(err)
+	}
+	st.SetTold("a", "c1", now)
+	mustFlush(t, st)
+	st.SetTold("a", "c2", now.Add(time.Second))
+	if err := st.SetEnd(t.Context(), "a", store.End{Grace: 3, Deadline: now}); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	want := map[types.UID]store.End{
+		// c0 had it when nobody knew that the pod ends.
+		"a": {UID: "a", Grace: 3, Deadline: now, Told: map[string]time.Time{"c1": now, "c2": now.Add(time.Second)}},
+	}
+	if diff := diff(store.State{Ends: want}, store.State{Ends: s.state(t).Ends}); diff != "" {
 		t.Errorf("after a restart (-want +got):\n%s", diff)
 	}
 }

@@ -23,6 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fakeSyncer notes the calls as "sync a", "terminate a 30", "clean up a" and "purge a", and does as it is told. A pod with a
 // version label is noted as "a:v2"; the reason of a failure comes last: "terminate a 30 Evicted".
 type fakeSyncer struct {
+	clock *testingclock.FakeClock
+
 	mu    sync.Mutex
 	calls []string
 	// plan is what the calls of that text do; none: they go well.
@@ -61,7 +63,7 @@ func (f *fakeSyncer) SyncPod(ctx context.Context, pod *v1.Pod) (Result, error) {
 }
 
 func (f *fakeSyncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error {
-	_, err := f.call(ctx, "terminate", pod, append([]any{t.Grace}, why(t)...)...)
+	_, err := f.call(ctx, "terminate", pod, append([]any{t.left(f.clock.Now())}, why(t)...)...)
 	return err
 }
 
@@ -92,10 +94,8 @@ type harness struct {
 func run(t *testing.T, test func(h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &harness{
-			t: t, fake: &fakeSyncer{plan: map[string]func(context.Context) (Result, error){}},
-			clock: testingclock.NewFakeClock(time.Unix(1000, 0)), log: &bytes.Buffer{},
-		}
+		h := &harness{t: t, clock: testingclock.NewFakeClock(time.Unix(1000, 0)), log: &bytes.Buffer{}}
+		h.fake = &fakeSyncer{clock: h.clock, plan: map[string]func(context.Context) (Result, error){}}
 		h.Workers = New(Config{Syncer: h.fake, Changed: h.changed, Clock: h.clock, Logger: slog.New(slog.NewTextHandler(h.log, nil))})
 		defer h.Stop()
 		test(h)

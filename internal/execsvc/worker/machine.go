@@ -99,7 +99,7 @@ func (m *machine) terminate(t Termination) {
 		// One that waits never starts, but it may run since an earlier life of this agent: it is stopped like any other.
 		m.state, m.end = Terminating, t
 	case m.state == Terminating && t.Deadline.Before(m.end.Deadline):
-		m.end.Deadline = t.Deadline
+		m.end.Deadline, m.end.Grace = t.Deadline, t.Grace
 	}
 }
 

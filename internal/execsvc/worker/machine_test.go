@@ -39,7 +39,12 @@ func in(s State) *machine {
 }
 
 // left is what is left of the grace period, in seconds.
-func (m *machine) left() int64 { return m.end.at(now).Grace }
+func (m *machine) left() int64 { return m.end.left(now) }
+
+// left is what is left of the grace period at a time, in seconds, rounded up; at least 1.
+func (t Termination) left(at time.Time) int64 {
+	return max(int64((t.Deadline.Sub(at)+time.Second-1)/time.Second), 1)
+}
 
 func TestMachineEnd(t *testing.T) {
 	tests := []struct {

@@ -13,7 +13,7 @@ type Status struct {
 	Pod   *v1.Pod
 	// Removed is set if the pod isn't desired any more.
 	Removed bool
-	// Termination is how the pod ends, with what was left of its grace period when it was asked for. Zero before it does.
+	// Termination is how the pod ends. Zero before it does.
 	Termination Termination
 	// Err is what the last step failed with, or nil.
 	Err error
@@ -57,7 +57,7 @@ func (w *Workers) status(uid types.UID, k *worker) Status {
 	m := k.machine
 	s := Status{State: m.state, Pod: m.pod, Removed: m.removed, Err: k.err, Retry: k.retry, WaitsFor: k.waitsFor}
 	if m.state >= Terminating {
-		s.Termination = m.end.at(w.cfg.Clock.Now())
+		s.Termination = m.end
 	}
 	if queue := w.queues[fullName(m.pod)]; m.state == Waiting && len(queue) > 0 && queue[0] != uid {
 		s.WaitsFor = waitsForName(queue[0])

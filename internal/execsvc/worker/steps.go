@@ -97,13 +97,12 @@ func (w *Workers) next(uid types.UID, k *worker) (context.Context, step, *v1.Pod
 	m := k.machine
 	queue := w.queues[fullName(m.pod)]
 	s := m.step(len(queue) > 0 && queue[0] == uid)
-	t := m.end.at(w.cfg.Clock.Now())
 	if s == stepNothing || s == stepForget {
-		return w.ctx, s, m.pod, t
+		return w.ctx, s, m.pod, m.end
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	k.interrupt = cancel
-	return ctx, s, m.pod, t
+	return ctx, s, m.pod, m.end
 }
 
 // finish notes how a step went, and tells whether that changed the pod's state.

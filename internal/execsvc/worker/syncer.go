@@ -38,7 +38,7 @@ type Syncer interface {
 	// SyncPod brings the pod to what is desired. Its context ends when the pod is to be terminated, and after Config.SyncTimeout.
 	SyncPod(ctx context.Context, pod *v1.Pod) (Result, error)
 	// SyncTerminatingPod stops all that runs. Its context ends when the grace period has been shortened: it is then called again,
-	// with what is left.
+	// with that.
 	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error
 	// SyncTerminatedPod cleans up what the pod used, and leaves what its status and logs need.
 	SyncTerminatedPod(ctx context.Context, pod *v1.Pod, t Termination) error

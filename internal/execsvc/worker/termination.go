@@ -13,13 +13,16 @@ import (
 
 // Termination is how a pod ends.
 type Termination struct {
-	// Grace is what is left of the grace period, in seconds, rounded up; at least 1.
+	// Grace is the grace period in seconds, at least 1. Each container has it from when it is told to end, and not before Since.
 	Grace int64
 	// Failure is why the node ends the pod. Nil: it doesn't; the pod has run to its end, or isn't wanted any more.
 	Failure *status.Failure
-	// Deadline is when the grace period ends. It only ever becomes earlier.
+	// Deadline is when the grace period ends for what was told to end at once. It only ever becomes earlier, and Grace shorter with it.
 	Deadline time.Time
 }
+
+// Since is when the grace period was set.
+func (t Termination) Since() time.Time { return t.Deadline.Add(-time.Duration(t.Grace) * time.Second) }
 
 // Kill says how to end a pod that stays desired: an evicted one, say.
 type Kill struct {
@@ -36,13 +39,6 @@ const longestGrace = math.MaxInt32
 func NewTermination(now time.Time, grace int64, failure *status.Failure) Termination {
 	grace = min(max(grace, 1), longestGrace)
 	return Termination{Grace: grace, Failure: failure, Deadline: now.Add(time.Duration(grace) * time.Second)}
-}
-
-// at is the Termination as it stands at that time.
-func (t Termination) at(now time.Time) Termination {
-	left := (t.Deadline.Sub(now) + time.Second - 1) / time.Second
-	t.Grace = max(int64(left), 1)
-	return t
 }
 
 // graceOf is the grace period of a deletion, or else the pod's own, in seconds.

@@ -37,7 +37,7 @@ func TestGraceLeft(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := NewTermination(now, tt.grace, nil).at(now.Add(tt.after)).Grace; got != tt.want {
+			if got := NewTermination(now, tt.grace, nil).left(now.Add(tt.after)); got != tt.want {
 				t.Errorf("%d s are left; want %d", got, tt.want)
 			}
 		})
@@ -86,7 +86,7 @@ func TestMachineDeadlineOnlyComesNearer(t *testing.T) {
 	}{{0, 30, 30}, {10 * time.Second, 25, 20}, {15 * time.Second, 30, 15}, {20 * time.Second, 2, 2}, {21 * time.Second, 2, 1}} {
 		at := now.Add(word.after)
 		m.remove(at, word.grace)
-		if got := m.end.at(at).Grace; got != word.left {
+		if got := m.end.left(at); got != word.left {
 			t.Errorf("after %v: %d s are left; want %d", word.after, got, word.left)
 		}
 	}
