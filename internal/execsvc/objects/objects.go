@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -49,6 +50,8 @@ type Objects struct {
 	// held are the objects by reference. One that doesn't exist has neither ConfigMap nor Secret.
 	held    map[Ref]client.Object
 	changed map[Ref]bool
+	// readers are the pods that have read an object, or have tried to.
+	readers map[Ref][]types.UID
 }
 
 // New returns Objects of which nothing is known.
@@ -56,7 +59,7 @@ func New(cfg Config) *Objects {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Objects{cfg: cfg, ready: make(chan struct{}, 1), held: map[Ref]client.Object{}, changed: map[Ref]bool{}}
+	return &Objects{cfg: cfg, ready: make(chan struct{}, 1), held: map[Ref]client.Object{}, changed: map[Ref]bool{}, readers: map[Ref][]types.UID{}}
 }
 
 // Run follows podconfigd until ctx ends or the stream can't be had at all, and returns why. What is held stays readable after that.
