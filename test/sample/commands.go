@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/podstream/podstream/test/inside"
 )
 
 // stay runs on until a signal (exit code 143), the end of ctx, or the end of duration; zero means for ever.
@@ -71,6 +74,13 @@ func (p *program) print(ctx context.Context, args []string) int {
 func (p *program) env(ctx context.Context, _ []string) int {
 	for _, variable := range slices.Sorted(slices.Values(os.Environ())) {
 		fmt.Fprintln(p.stdout, variable)
+	}
+	return p.stay(ctx, 0)
+}
+
+func (p *program) inspect(ctx context.Context, paths []string) int {
+	if err := json.NewEncoder(p.stdout).Encode(inside.Look(paths...)); err != nil {
+		return p.failed(err)
 	}
 	return p.stay(ctx, 0)
 }

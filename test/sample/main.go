@@ -28,6 +28,7 @@ const usage = `usage: sample COMMAND [ARGUMENT...]
   exit CODE [DURATION]           end with CODE, at once or after DURATION
   print TEXT...                  print TEXT on a line and run on
   env                            print the environment, sorted, and run on
+  inspect [PATH...]              print what a process finds here, and the files PATH with all that is beneath, as a line of JSON; run on
   ignore-term                    run on, through SIGTERM too
   on-term PATH TEXT [DURATION [CODE]]
                                  run on; on SIGTERM append TEXT to the file PATH, and end with CODE (143) after DURATION (0)
@@ -93,6 +94,7 @@ func commands() map[string]command {
 		"exit":        {1, 2, (*program).exit},
 		"print":       {1, -1, (*program).print},
 		"env":         {0, 0, (*program).env},
+		"inspect":     {0, -1, (*program).inspect},
 		"ignore-term": {0, 0, (*program).ignoreTerm},
 		"on-term":     {2, 4, (*program).onTerm},
 		"hog":         {1, 1, (*program).hog},

@@ -57,6 +57,7 @@ func TestCommands(t *testing.T) {
 		{name: "exit with too large a code", args: []string{"exit", "256"}, code: exitUsage, stderr: "0 to 255"},
 		{name: "print", args: []string{"print", "one", "two"}, signals: terminated(), code: exitTerminated, stdout: "one two\n"},
 		{name: "env", args: []string{"env"}, signals: terminated(), code: exitTerminated, stdout: "SAMPLE_TEST=yes\n"},
+		{name: "inspect", args: []string{"inspect", nowhere}, signals: terminated(), code: exitTerminated, stdout: `"SAMPLE_TEST":"yes"`},
 		{name: "serve nothing", args: []string{"serve"}, signals: terminated(), code: exitTerminated, stdout: "serving args=[] host="},
 		{name: "serve a bad address", args: []string{"serve", "nowhere"}, code: exitFailed, stderr: "missing port"},
 		{name: "cat before write", args: []string{"cat", file}, code: exitFailed, stderr: "no such file"},

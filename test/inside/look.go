@@ -1,0 +1,208 @@
+package inside
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Look is what this process finds, with those files and all that is beneath them.
+func Look(paths ...string) *Report {
+	l := &looker{Report: Report{
+		Args: os.Args[1:], Env: map[string]string{}, UID: os.Getuid(), GID: os.Getgid(), Namespaces: map[string]string{}, Processes: map[int]string{},
+		Interfaces: map[string][]string{}, Cgroup: map[string]string{}, Limits: map[string]string{}, Files: map[string]File{},
+	}}
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		l.Env[name] = value
+	}
+	var err error
+	l.WorkingDir, err = os.Getwd()
+	l.failed(err)
+	l.Hostname, err = os.Hostname()
+	l.failed(err)
+	l.Groups, err = os.Getgroups()
+	l.failed(err)
+	l.UIDMap = strings.Join(strings.Fields(l.read("/proc/self/uid_map")), " ")
+	l.status()
+	l.OOMScoreAdj = l.number(l.read("/proc/self/oom_score_adj"))
+	l.confinement()
+	l.namespaces()
+	l.processes()
+	l.interfaces()
+	l.mounts()
+	l.cgroups()
+	for _, path := range paths {
+		l.walk(path)
+	}
+	return &l.Report
+}
+
+type looker struct{ Report }
+
+func (l *looker) failed(err error) {
+	if err != nil {
+		l.Errors = append(l.Errors, err.Error())
+	}
+}
+
+// read is a file's text without the space around it, or nothing.
+func (l *looker) read(path string) string {
+	text, err := os.ReadFile(path)
+	l.failed(err)
+	return string(bytes.TrimSpace(text))
+}
+
+func (l *looker) number(text string) int {
+	n, err := strconv.Atoi(text)
+	l.failed(err)
+	return n
+}
+
+// status takes what /proc/self/status tells.
+func (l *looker) status() {
+	for line := range strings.Lines(l.read("/proc/self/status")) {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch key {
+		case "CapEff":
+			l.Effective = l.capabilities(value)
+		case "CapBnd":
+			l.Bounding = l.capabilities(value)
+		case "NoNewPrivs":
+			l.NoNewPrivs = value == "1"
+		case "Seccomp":
+			l.Seccomp = l.number(value)
+		}
+	}
+}
+
+// confinement takes the label that a security module gives the process; which module, its form tells.
+func (l *looker) confinement() {
+	label, err := os.ReadFile("/proc/self/attr/current")
+	if err != nil {
+		return // there is no such module
+	}
+	text := strings.Trim(string(label), "\x00\n ")
+	if strings.Count(text, ":") >= 3 {
+		l.SELinux = text
+	} else {
+		l.AppArmor = text
+	}
+}
+
+func (l *looker) namespaces() {
+	kinds, err := os.ReadDir("/proc/self/ns")
+	l.failed(err)
+	for _, kind := range kinds {
+		id, err := os.Readlink(filepath.Join("/proc/self/ns", kind.Name()))
+		l.failed(err)
+		l.Namespaces[kind.Name()] = id
+	}
+}
+
+func (l *looker) processes() {
+	entries, err := os.ReadDir("/proc")
+	l.failed(err)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		// It may have ended meanwhile.
+		if name, err := os.ReadFile(filepath.Join("/proc", e.Name(), "comm")); err == nil {
+			l.Processes[pid] = string(bytes.TrimSpace(name))
+		}
+	}
+}
+
+func (l *looker) interfaces() {
+	all, err := net.Interfaces()
+	l.failed(err)
+	for _, i := range all {
+		addresses, err := i.Addrs()
+		l.failed(err)
+		l.Interfaces[i.Name] = []string{}
+		for _, a := range addresses {
+			l.Interfaces[i.Name] = append(l.Interfaces[i.Name], a.String())
+		}
+	}
+}
+
+func (l *looker) mounts() {
+	scanner := bufio.NewScanner(strings.NewReader(l.read("/proc/self/mountinfo")))
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		mount, err := parseMount(scanner.Text())
+		l.failed(err)
+		if err == nil {
+			l.Mounts = append(l.Mounts, mount)
+		}
+	}
+	l.failed(scanner.Err())
+}
+
+// parseMount reads a line of /proc/PID/mountinfo.
+func parseMount(line string) (Mount, error) {
+	own, super, ok := strings.Cut(line, " - ")
+	fields, superFields := strings.Fields(own), strings.Fields(super)
+	if !ok || len(fields) < 6 || len(superFields) < 3 {
+		return Mount{}, fmt.Errorf("mountinfo: %q isn't a mount", line)
+	}
+	var propagation []string
+	for _, tag := range fields[6:] {
+		name, _, _ := strings.Cut(tag, ":")
+		if name != "propagate_from" {
+			propagation = append(propagation, name)
+		}
+	}
+	if propagation == nil {
+		propagation = []string{"private"}
+	}
+	return Mount{
+		Root: unescape.Replace(fields[3]), Point: unescape.Replace(fields[4]), Options: strings.Split(fields[5], ","),
+		Propagation: strings.Join(propagation, ","), Type: superFields[0], Source: unescape.Replace(superFields[1]), Super: strings.Split(superFields[2], ","),
+	}, nil
+}
+
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// limitFiles are the files of cgroups that are of interest, of both versions, by the controller that has them.
+var limitFiles = map[string][]string{
+	"memory":  {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max", "memory.min", "memory.high", "memory.swap.max"},
+	"cpu":     {"cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.weight", "cpu.max"},
+	"pids":    {"pids.max"},
+	"hugetlb": {"hugetlb.2MB.limit_in_bytes", "hugetlb.1GB.limit_in_bytes", "hugetlb.2MB.max", "hugetlb.1GB.max"},
+	"cpuset":  {"cpuset.cpus"},
+}
+
+// cgroups reads the limits of the process's cgroup: in a container it is what is mounted as the root.
+func (l *looker) cgroups() {
+	for line := range strings.Lines(l.read("/proc/self/cgroup")) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		for controller := range strings.SplitSeq(parts[1], ",") {
+			l.Cgroup[controller] = parts[2]
+		}
+	}
+	for controller, files := range limitFiles {
+		for _, file := range files {
+			for _, dir := range []string{
+				filepath.Join("/sys/fs/cgroup", controller, l.Cgroup[controller]), filepath.Join("/sys/fs/cgroup", controller),
+				filepath.Join("/sys/fs/cgroup", l.Cgroup[""]), "/sys/fs/cgroup",
+			} {
+				if text, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
+					l.Limits[file] = string(bytes.TrimSpace(text))
+					break
+				}
+			}
+		}
+	}
+}
