@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ type Settings struct {
 	EventQPS   float32
 	EventBurst int
 	DeadContainers
+	Node
 	// CredentialProviderConfig is the file of a CredentialProviderConfig, CredentialProviderBinDir the directory of its plugins.
 	CredentialProviderConfig, CredentialProviderBinDir string
 	// Kubeconfig is the file that says how to reach the API server, to which events are sent. Empty: they are kept here only.
@@ -85,11 +87,12 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s := f.values
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
 	for _, name := range file.Podexecd() {
-		if !supported[name] {
+		if !supported[name] && !slices.Contains(supportedOfNode, name) {
 			s.Unsupported = append(s.Unsupported, name)
 		}
 	}
 	f.fromFile(&s, file)
+	s.Node.fromFile(f.set, &file.KubeletConfiguration)
 	if s.ImageEndpoint == "" {
 		s.ImageEndpoint = s.RuntimeEndpoint
 	}
@@ -193,6 +196,7 @@ func (f *Flags) check(s *Settings, file *kubeletconfig.Config) (mistakes []error
 			wrong(n.flag, n.field, "it must not be less than zero")
 		}
 	}
+	s.Node.check(file, wrong)
 	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {
 		wrong("max-parallel-image-pulls", "maxParallelImagePulls", "it can't be more than 1 while images are pulled one at a time")
 	}

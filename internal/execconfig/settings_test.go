@@ -37,6 +37,14 @@ func defaults() Settings {
 		Pulls:          Pulls{QPS: 5, Burst: 10},
 		RestartBackoff: Backoff{10 * time.Second, 5 * time.Minute}, PullBackoff: Backoff{10 * time.Second, 5 * time.Minute},
 		EventQPS: 50, EventBurst: 100, DeadContainers: DeadContainers{MaxPerContainer: 1, MaxDead: -1},
+		Node: Node{
+			CgroupRoot: "/", CgroupDriver: "cgroupfs", CgroupsPerQOS: true, EnforceNodeAllocatable: []string{"pods"}, PodPidsLimit: -1,
+			CPUQuota: true, CPUQuotaPeriod: 100 * time.Millisecond, MemoryThrottlingFactor: 0.9, MaxPods: 110,
+			EvictionHard: map[string]string{
+				"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%",
+			},
+			ResolvConf: "/etc/resolv.conf",
+		},
 	}
 }
 
@@ -66,11 +74,33 @@ func TestSettle(t *testing.T) {
 				s.Pulls.QPS, s.ImageEndpoint, s.RestartBackoff = 0, "unix:///flag.sock", Backoff{2 * time.Second, 8 * time.Second}
 			},
 		},
+		"the node, by the file": {
+			text: "cgroupRoot: /a\ncgroupDriver: systemd\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\npodPidsLimit: 9\ncpuCFSQuota: false\n" +
+				"cpuCFSQuotaPeriod: 5ms\nmemorySwap: {swapBehavior: LimitedSwap}\nmemoryThrottlingFactor: 0.5\nsingleProcessOOMKill: true\nmaxPods: 7\n" +
+				"kubeReserved: {cpu: 100m}\nsystemReserved: {memory: 1Gi}\nevictionHard: {memory.available: 5%}\nclusterDNS: [10.0.0.10]\n" +
+				"clusterDomain: c.local\nresolvConf: ''\nallowedUnsafeSysctls: [kernel.msg*, net.core.somaxconn]\nseccompDefault: true\n",
+			want: func(s *Settings) {
+				s.Node = Node{
+					CgroupRoot: "/a", CgroupDriver: "systemd", EnforceNodeAllocatable: []string{}, PodPidsLimit: 9, CPUQuotaPeriod: 5 * time.Millisecond,
+					LimitedSwap: true, MemoryThrottlingFactor: 0.5, SingleProcessOOMKill: true, MaxPods: 7, KubeReserved: map[string]string{"cpu": "100m"},
+					SystemReserved: map[string]string{"memory": "1Gi"}, EvictionHard: map[string]string{"memory.available": "5%"},
+					ClusterDNS: []string{"10.0.0.10"}, ClusterDomain: "c.local", UnsafeSysctls: []string{"kernel.msg*", "net.core.somaxconn"}, SeccompDefault: true,
+				}
+			},
+		},
+		"the node, by flags": {
+			text: "maxPods: 7\nclusterDNS: [10.0.0.10]\ncgroupsPerQOS: true\nkubeReserved: {cpu: 100m}\n",
+			args: []string{"--max-pods=3", "--cluster-dns=10.0.0.1,fd00::1", "--cgroups-per-qos=false", "--kube-reserved=cpu=1,memory=2Gi", "--node-labels=a=b,c="},
+			want: func(s *Settings) {
+				s.MaxPods, s.ClusterDNS, s.CgroupsPerQOS = 3, []string{"10.0.0.1", "fd00::1"}, false
+				s.KubeReserved, s.Labels = map[string]string{"cpu": "1", "memory": "2Gi"}, map[string]string{"a": "b", "c": ""}
+			},
+		},
 		"whose fields": {
-			text: "staticPodPath: /m\nmaxPods: 7\nfailSwapOn: false\nhealthzPort: 1\nevictionHard: {memory.available: 5%}\n",
+			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nfailSwapOn: false\nhealthzPort: 1\nevictionSoft: {memory.available: 5%}\n",
 			want: func(s *Settings) {
 				s.Podconfigd, s.Ignored = []string{"staticPodPath"}, []string{"healthzPort"}
-				s.Unsupported = []string{"maxPods", "evictionHard", "failSwapOn"}
+				s.Unsupported = []string{"evictionSoft", "evictionMaxPodGracePeriod", "failSwapOn"}
 			},
 		},
 	} {
@@ -106,6 +136,19 @@ func TestSettleRefuses(t *testing.T) {
 		{text: "maxParallelImagePulls: -1\n", want: "maxParallelImagePulls"},
 		{args: []string{"--image-credential-provider-config=/x"}, want: "--image-credential-provider-bin-dir"},
 		{args: []string{"--maximum-dead-containers-per-container=-1"}, want: "--maximum-dead-containers-per-container: it must not be less than zero"},
+		{text: "cgroupDriver: foo\n", want: "cgroupDriver"},
+		{args: []string{"--cgroup-driver=foo"}, want: "--cgroup-driver"},
+		{args: []string{"--cgroup-root=pods"}, want: "--cgroup-root"},
+		{text: "enforceNodeAllocatable: [system-reserved]\n", want: "enforceNodeAllocatable"},
+		{args: []string{"--cpu-cfs-quota-period=2s"}, want: "1ms to 1s"},
+		{text: "memorySwap: {swapBehavior: Much}\n", want: "memorySwap"},
+		{text: "memoryThrottlingFactor: 2\n", want: "memoryThrottlingFactor"},
+		{text: "maxPods: -1\n", want: "maxPods"},
+		{text: "kubeReserved: {cpu: much}\n", want: "kubeReserved"},
+		{args: []string{"--system-reserved=memory=-1Gi"}, want: "--system-reserved"},
+		{text: "evictionHard: {memory.available: little}\n", want: "evictionHard"},
+		{args: []string{"--cluster-dns=dns.local"}, want: "--cluster-dns"},
+		{text: "allowedUnsafeSysctls: ['*']\n", want: "allowedUnsafeSysctls"},
 		{text: "registryBurst: many\n", want: "registryBurst"},
 	} {
 		if got, err := settle(t, tc.text, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
