@@ -2,6 +2,7 @@ package execconfig
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"path"
 	"regexp"
@@ -51,17 +52,22 @@ type Node struct {
 	UnsafeSysctls []string
 	// SeccompDefault runs containers under the runtime's seccomp profile that say nothing.
 	SeccompDefault bool
+
+	// LocalStorageCapacityIsolation counts what pods use of the node's disk, and holds them to their limits.
+	LocalStorageCapacityIsolation bool
+	// IDsPerPod is how many user ids a pod with users of its own has: 65536, or a multiple.
+	IDsPerPod int64
 }
 
 // supportedOfNode are the fields of a KubeletConfiguration that become a Node.
 var supportedOfNode = []string{
 	"cgroupRoot", "cgroupDriver", "cgroupsPerQOS", "enforceNodeAllocatable", "podPidsLimit", "cpuCFSQuota", "cpuCFSQuotaPeriod", "memorySwap",
 	"memoryThrottlingFactor", "singleProcessOOMKill", "maxPods", "kubeReserved", "systemReserved", "evictionHard", "clusterDNS",
-	"clusterDomain", "resolvConf", "allowedUnsafeSysctls", "seccompDefault",
+	"clusterDomain", "resolvConf", "allowedUnsafeSysctls", "seccompDefault", "localStorageCapacityIsolation", "userNamespaces",
 }
 
 func (n *Node) addFlags(fs *pflag.FlagSet) {
-	n.MemoryThrottlingFactor = 0.9
+	n.MemoryThrottlingFactor, n.IDsPerPod = 0.9, idsPerPod
 	fs.StringVar(&n.CgroupRoot, "cgroup-root", "/", "`cgroup` beneath which the pods' cgroups are")
 	fs.StringVar(&n.CgroupDriver, "cgroup-driver", "cgroupfs", "`driver` of cgroups, cgroupfs or systemd, if the runtime doesn't say which one it uses")
 	fs.BoolVar(&n.CgroupsPerQOS, "cgroups-per-qos", true, "give pods cgroups of their own, by class of service")
@@ -79,7 +85,11 @@ func (n *Node) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&n.ResolvConf, "resolv-conf", "/etc/resolv.conf", "`file` that pods' DNS configuration begins with; empty: none")
 	fs.StringSliceVar(&n.UnsafeSysctls, "allowed-unsafe-sysctls", nil, "`sysctls` that pods may set besides the safe ones; a prefix ends with *")
 	fs.BoolVar(&n.SeccompDefault, "seccomp-default", false, "run containers that say nothing under the runtime's seccomp profile")
+	fs.BoolVar(&n.LocalStorageCapacityIsolation, "local-storage-capacity-isolation", true, "hold pods to their limits of the node's disk")
 }
+
+// idsPerPod is the default of IDsPerPod, and what it is a multiple of.
+const idsPerPod = 1 << 16
 
 // fromFile takes what the file says and no flag does.
 func (n *Node) fromFile(set *pflag.FlagSet, c *kubeletconfigv1beta1.KubeletConfiguration) {
@@ -104,6 +114,10 @@ func (n *Node) fromFile(set *pflag.FlagSet, c *kubeletconfigv1beta1.KubeletConfi
 	takePointer(set, "resolv-conf", &n.ResolvConf, c.ResolverConfig)
 	takeSlice(set, "allowed-unsafe-sysctls", &n.UnsafeSysctls, c.AllowedUnsafeSysctls)
 	takePointer(set, "seccomp-default", &n.SeccompDefault, c.SeccompDefault)
+	takePointer(set, "local-storage-capacity-isolation", &n.LocalStorageCapacityIsolation, c.LocalStorageCapacityIsolation)
+	if c.UserNamespaces != nil {
+		takePointer(set, "", &n.IDsPerPod, c.UserNamespaces.IDsPerPod)
+	}
 }
 
 // The values of memorySwap.swapBehavior.
@@ -176,5 +190,8 @@ func (n *Node) check(file *kubeletconfig.Config, wrong func(flag, field, reason 
 		if !sysctlPattern.MatchString(sysctl) {
 			wrong("allowed-unsafe-sysctls", "allowedUnsafeSysctls", fmt.Sprintf("%q isn't the name of a sysctl, nor a prefix with * at its end", sysctl))
 		}
+	}
+	if n.IDsPerPod <= 0 || n.IDsPerPod%idsPerPod != 0 || n.IDsPerPod > math.MaxUint32 {
+		wrong("", "userNamespaces.idsPerPod", fmt.Sprintf("it is %d; want a multiple of %d, of 32 bits", n.IDsPerPod, idsPerPod))
 	}
 }

@@ -43,7 +43,7 @@ func defaults() Settings {
 			EvictionHard: map[string]string{
 				"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%",
 			},
-			ResolvConf: "/etc/resolv.conf",
+			ResolvConf: "/etc/resolv.conf", LocalStorageCapacityIsolation: true, IDsPerPod: 65536,
 		},
 	}
 }
@@ -78,13 +78,15 @@ func TestSettle(t *testing.T) {
 			text: "cgroupRoot: /a\ncgroupDriver: systemd\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\npodPidsLimit: 9\ncpuCFSQuota: false\n" +
 				"cpuCFSQuotaPeriod: 5ms\nmemorySwap: {swapBehavior: LimitedSwap}\nmemoryThrottlingFactor: 0.5\nsingleProcessOOMKill: true\nmaxPods: 7\n" +
 				"kubeReserved: {cpu: 100m}\nsystemReserved: {memory: 1Gi}\nevictionHard: {memory.available: 5%}\nclusterDNS: [10.0.0.10]\n" +
-				"clusterDomain: c.local\nresolvConf: ''\nallowedUnsafeSysctls: [kernel.msg*, net.core.somaxconn]\nseccompDefault: true\n",
+				"clusterDomain: c.local\nresolvConf: ''\nallowedUnsafeSysctls: [kernel.msg*, net.core.somaxconn]\nseccompDefault: true\n" +
+				"localStorageCapacityIsolation: false\nuserNamespaces: {idsPerPod: 131072}\n",
 			want: func(s *Settings) {
 				s.Node = Node{
 					CgroupRoot: "/a", CgroupDriver: "systemd", EnforceNodeAllocatable: []string{}, PodPidsLimit: 9, CPUQuotaPeriod: 5 * time.Millisecond,
 					LimitedSwap: true, MemoryThrottlingFactor: 0.5, SingleProcessOOMKill: true, MaxPods: 7, KubeReserved: map[string]string{"cpu": "100m"},
 					SystemReserved: map[string]string{"memory": "1Gi"}, EvictionHard: map[string]string{"memory.available": "5%"},
 					ClusterDNS: []string{"10.0.0.10"}, ClusterDomain: "c.local", UnsafeSysctls: []string{"kernel.msg*", "net.core.somaxconn"}, SeccompDefault: true,
+					IDsPerPod: 131072,
 				}
 			},
 		},
@@ -149,6 +151,8 @@ func TestSettleRefuses(t *testing.T) {
 		{text: "evictionHard: {memory.available: little}\n", want: "evictionHard"},
 		{args: []string{"--cluster-dns=dns.local"}, want: "--cluster-dns"},
 		{text: "allowedUnsafeSysctls: ['*']\n", want: "allowedUnsafeSysctls"},
+		{text: "userNamespaces: {idsPerPod: 1000}\n", want: "/etc/kubelet.yaml:3: userNamespaces.idsPerPod: it is 1000"},
+		{text: "userNamespaces: {idsPerPod: 4294967296}\n", want: "userNamespaces.idsPerPod"},
 		{text: "registryBurst: many\n", want: "registryBurst"},
 	} {
 		if got, err := settle(t, tc.text, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/admit"
 	"github.com/podstream/podstream/internal/execsvc/board"
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/events"
@@ -27,16 +28,21 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/status"
 	"github.com/podstream/podstream/internal/execsvc/store"
 	"github.com/podstream/podstream/internal/execsvc/syncloop"
-	"github.com/podstream/podstream/internal/execsvc/volume"
 	"github.com/podstream/podstream/internal/execsvc/worker"
+	"github.com/podstream/podstream/internal/execsvc/world"
 )
 
 // Config says what an Agent works with.
 type Config struct {
 	Runtime *runtime.Runtime
 	// Images pulls images. Its Done must be the Agent's Wake.
-	Images  *image.Puller
-	Volumes *volume.Manager
+	Images *image.Puller
+	// World gives pods what they find on the node.
+	World *world.World
+	// Objects are woken by: the pods that have read an object are looked at when it changes. Nil: there are none.
+	Objects *objects.Objects
+	// Node is what pods are admitted against. Nil: nothing is known of the node.
+	Node func() admit.Node
 	// Garbage removes ended containers beyond the node's bound. Nil: nobody does.
 	Garbage *gc.Collector
 	// Prober carries out probes.
@@ -71,16 +77,20 @@ type Config struct {
 
 // Agent runs pods. It implements syncloop.SyncHandler and worker.Syncer.
 type Agent struct {
-	cfg      Config
-	log      *slog.Logger
-	pods     *podset.Set
-	statuses *status.Keeper
-	pleg     *pleg.PLEG
-	probes   *probe.Manager
-	workers  *worker.Workers
-	loop     *syncloop.Loop
+	cfg  Config
+	log  *slog.Logger
+	pods *podset.Set
+	// admission knows which of them may be here.
+	admission *admission
+	statuses  *status.Keeper
+	pleg      *pleg.PLEG
+	probes    *probe.Manager
+	workers   *worker.Workers
+	loop      *syncloop.Loop
 	// waiting are desired pods that another pod keeps from being dispatched, by its UID. Only the loop's goroutine uses it.
 	waiting map[types.UID]types.UID
+	// evictions are the last ones of static pods, likewise.
+	evictions map[types.UID]eviction
 
 	// showing is held while a pod is looked at and shown, or its status stored, so that no older look comes after a newer one.
 	showing sync.Mutex
@@ -97,13 +107,16 @@ func New(cfg Config) *Agent {
 	if cfg.Network == nil {
 		cfg.Network = func(context.Context) error { return nil }
 	}
+	if cfg.Node == nil {
+		cfg.Node = func() admit.Node { return admit.Node{} }
+	}
 	if cfg.HostIPs == nil {
 		cfg.HostIPs = func() []string { return nil }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{cfg: cfg, log: cfg.Logger, pods: podset.New(), waiting: map[types.UID]types.UID{}}
+	a := &Agent{cfg: cfg, log: cfg.Logger, pods: podset.New(), admission: newAdmission(cfg.Runtime.Swaps), waiting: map[types.UID]types.UID{}}
 	a.statuses = status.NewKeeper(status.Config{Changed: a.statusChanged, Clock: cfg.Clock})
 	a.pleg = pleg.New(pleg.Config{
 		Runtime: cfg.Runtime, Exits: cfg.Exits, Period: cfg.RelistPeriod, Clock: cfg.Clock, Metrics: cfg.Metrics, Logger: cfg.Logger,
@@ -150,8 +163,11 @@ func (a *Agent) Wake(uid types.UID) {
 	a.workers.Sync(uid)
 }
 
-// ObjectsChanged wakes the pods that pull images with one of these Secrets.
+// ObjectsChanged wakes the pods that have read one of these objects, or pull images with one of these Secrets.
 func (a *Agent) ObjectsChanged(refs []objects.Ref) {
+	for _, uid := range a.cfg.Objects.ReadersOf(refs) {
+		a.workers.Sync(uid)
+	}
 	changed := map[objects.Ref]bool{}
 	for _, ref := range refs {
 		changed[ref] = true
@@ -186,6 +202,10 @@ func (a *Agent) begin() {
 		a.pods.Put(known.Object)
 		if s, ok := a.cfg.Restored.Statuses[known.UID]; ok {
 			a.statuses.Restore(known.Object, s.Status, s.Changed)
+		}
+		if has := a.pleg.Get(known.UID); has != nil && has.Active() {
+			// Before any other pod, or the change of one, finds its room free.
+			a.admission.adopt(known.Object, a.lastStatus(known.Object))
 		}
 	}
 	for uid, end := range a.cfg.Restored.Ends {

@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/observed"
+	"github.com/podstream/podstream/internal/execsvc/worker"
 )
 
 // orphanGrace is the grace period in seconds of a pod of which nothing is recorded, as in the kubelet.
 const orphanGrace = 1
 
 // HandlePodCleanups is part of syncloop.SyncHandler: it mends what no event tells of. The order is the kubelet's: what is kept of pods
-// that are gone, their directories, desired pods that nobody works on, pods that nobody desires, dead containers, backoffs.
+// that are gone, their directories, desired pods that nobody works on, evicted ones, pods that nobody desires, dead containers, backoffs.
 func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 	if a.cfg.Health != nil {
 		a.cfg.Health(a.pleg.Health())
@@ -41,12 +42,14 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 			a.dispatch(pod)
 		}
 	}
+	a.reviveEvicted()
 	for _, pod := range found {
 		// A worker may have ended with it since it was read.
 		if !a.known(pod.UID) && a.pods.Settled(pod.Source) && a.pleg.Get(pod.UID) != nil {
 			a.removeLeftover(pod)
 		}
 	}
+	err = errors.Join(err, a.cfg.World.Balance(a.active()))
 	a.cfg.Runtime.ForgetBackoff()
 	if a.cfg.Garbage != nil {
 		err = errors.Join(err, a.cfg.Garbage.Collect(ctx, found, a.known, a.pods.Settled("")))
@@ -54,11 +57,23 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 	return err
 }
 
+// active are the pods that aren't to end.
+func (a *Agent) active() []*v1.Pod {
+	var pods []*v1.Pod
+	for _, w := range a.workers.All() {
+		if w.State == worker.Waiting || w.State == worker.Syncing {
+			pods = append(pods, a.admission.allocated(w.Pod))
+		}
+	}
+	return pods
+}
+
 // forget drops all that is kept of a pod of which nothing is left.
 func (a *Agent) forget(uid types.UID) {
 	a.probes.Remove(uid)
 	a.cfg.Images.Forget(uid)
 	a.forgetStatus(uid)
+	a.madeRoom(uid)
 	a.tellRefused(a.refused.clear(uid))
 	a.show(uid)
 }
@@ -92,7 +107,7 @@ func (a *Agent) removeLeftoverDirectories(there map[types.UID]bool) error {
 	if !a.pods.Settled("") {
 		return nil
 	}
-	uids, err := a.cfg.Volumes.Leftovers()
+	uids, err := a.cfg.World.Leftovers()
 	if err != nil {
 		return fmt.Errorf("look for directories of pods that are gone: %w", err)
 	}

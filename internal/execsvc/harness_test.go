@@ -192,10 +192,10 @@ func newPod(uid types.UID, name, source string, args ...string) *v1.Pod {
 	}
 }
 
-// withConfigMap is a copy of the pod that can't be run as it is meant.
-func withConfigMap(pod *v1.Pod) *v1.Pod {
+// withClaim is a copy of the pod that can't be run as it is meant.
+func withClaim(pod *v1.Pod) *v1.Pod {
 	pod = pod.DeepCopy()
-	pod.Spec.Volumes = []v1.Volume{{Name: "settings", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}}
+	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}}}
 	return pod
 }
 

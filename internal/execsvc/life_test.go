@@ -15,11 +15,15 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/cgroup"
+	"github.com/podstream/podstream/internal/execsvc/dns"
 	"github.com/podstream/podstream/internal/execsvc/handler"
 	"github.com/podstream/podstream/internal/execsvc/image"
+	"github.com/podstream/podstream/internal/execsvc/objects"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/execsvc/store"
 	"github.com/podstream/podstream/internal/execsvc/volume"
+	"github.com/podstream/podstream/internal/execsvc/world"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
@@ -106,12 +110,21 @@ func (n *node) startFrom(path string) *life {
 	last.Go(func() { remembered.Run(storing) })
 	images := image.New(image.Config{Images: n.images, Done: func(uid types.UID) { l.Wake(uid) }})
 	handlers := handler.New(handler.Config{Runtime: n.cri})
+	cgroups, err := cgroup.New(cgroup.Config{})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	known := objects.New(objects.Config{})
 	l.Agent = New(Config{
 		Runtime: runtime.New(runtime.Config{
 			Runtime: n.cri, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodsDir: n.podsDir,
 			RestartBackoffBase: 20 * time.Millisecond, RestartBackoffMax: 20 * time.Millisecond,
 		}),
-		Images: images, Volumes: volume.New(volume.Config{PodsDir: n.podsDir}), Prober: handlers,
+		Images: images, Prober: handlers, Objects: known,
+		World: world.New(world.Config{
+			PodsDir: n.podsDir, Volumes: volume.New(volume.Config{PodsDir: n.podsDir}), Cgroups: cgroups, Objects: known,
+			HostIPs: func() []string { return nil }, DNS: dns.Settings{ResolvConf: "/etc/resolv.conf"},
+		}),
 		Store: remembered, Restored: state, Board: l.board, RuntimeName: "containerd", Network: n.checkNetwork,
 		RelistPeriod: relistPeriod, HousekeepingPeriod: housekeepingPeriod, RetryPause: 20 * time.Millisecond,
 		Clock: roundsClock{ctx: ctx, rounds: &l.rounds, group: &group},

@@ -15,9 +15,9 @@ func TestUnsupportedPodIsRefused(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	pod := newPod("a", "web", "file")
-	l.deliver(ops(change(client.Add, true, withConfigMap(pod))))
+	l.deliver(ops(change(client.Add, true, withClaim(pod))))
 	p := l.await("a", "is refused", func(p board.Pod) bool { return p.Status != nil && p.Status.Phase == v1.PodFailed })
-	if p.Status.Reason != "UnsupportedFeature" || !strings.HasPrefix(p.Status.Message, "Pod was rejected: spec.volumes[0]: configMap") {
+	if p.Status.Reason != "UnsupportedFeature" || !strings.HasPrefix(p.Status.Message, "Pod was rejected: spec.volumes[0]: persistentVolumeClaim") {
 		t.Errorf("reason %q, message %q", p.Status.Reason, p.Status.Message)
 	}
 	l.housekeep()
@@ -32,7 +32,7 @@ func TestUnsupportedPodIsRefused(t *testing.T) {
 // The worker is told that the pod was refused, and so offers it again.
 func TestRefusalIsTold(t *testing.T) {
 	l := newNode(t).start()
-	res, err := l.SyncPod(t.Context(), withConfigMap(newPod("b", "web", "file")))
+	res, err := l.SyncPod(t.Context(), withClaim(newPod("b", "web", "file")))
 	if !res.Refused || err != nil {
 		t.Errorf("%+v, %v; want it refused, without an error", res, err)
 	}
@@ -49,9 +49,9 @@ func TestRunningPodOutlivesUnsupportedUpdate(t *testing.T) {
 	l.deliver(ops(change(client.Add, true, pod)))
 	id := l.awaitRunning("a")
 	n.takeChanges()
-	l.deliver(ops(change(client.Update, true, withConfigMap(pod))))
+	l.deliver(ops(change(client.Update, true, withClaim(pod))))
 	p := l.await("a", "has an error", func(p board.Pod) bool { return p.Err != nil })
-	if text := p.Err.Error(); !strings.Contains(text, "goes on as it was") || !strings.Contains(text, "configMap") {
+	if text := p.Err.Error(); !strings.Contains(text, "goes on as it was") || !strings.Contains(text, "persistentVolumeClaim") {
 		t.Errorf("the error is %q", text)
 	}
 	l.housekeep()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/actions"
 	"github.com/podstream/podstream/internal/execsvc/admit"
-	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
@@ -29,12 +28,16 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	if err != nil {
 		return worker.Result{}, err
 	}
-	if verdict := admit.Check(pod); len(verdict.Refused) > 0 {
+	decision, verdict := a.admission.check(pod, a.cfg.Node(), has, a.lastStatus(pod))
+	if len(verdict.Refused) > 0 {
 		return worker.Result{Refused: true}, a.refuse(pod, has, verdict)
+	} else if len(verdict.Preempt) > 0 {
+		return worker.Result{}, a.preempt(pod, verdict.Preempt)
 	} else if _, seen := a.statuses.Get(pod.UID); !seen && len(verdict.Ignored) > 0 {
 		a.log.Warn("pod sets fields that this version doesn't act upon; it runs without them",
 			"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "fields", verdict.Ignored)
 	}
+	pod = decision.Pod
 	a.tellRefused(a.refused.clear(pod.UID))
 	if last, ok := a.statuses.Get(pod.UID); ok && strings.HasPrefix(last.Status.Message, rejected) {
 		// It was changed into what can run: that it was refused before is over.
@@ -42,9 +45,14 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	}
 	// Before the first look: a restart of this agent takes readiness away from nobody.
 	a.probes.Set(pod, a.lastStatus(pod))
-	now := a.observe(pod, nil)
+	sizing := resizeOf(decision, a.lastStatus(pod))
+	now := a.keep(pod, func(in *status.Input) { in.Resize = sizing })
 	if terminal(now) {
 		return worker.Result{Terminal: true}, nil
+	}
+	if decision.Begun {
+		// It may have less than before.
+		a.retryWaiting()
 	}
 	left, failure := deadline(pod, now, a.cfg.Clock.Now())
 	if failure != nil {
@@ -56,14 +64,16 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 			return worker.Result{WakeAfter: left}, err
 		}
 	}
-	if err := a.cfg.Volumes.SetUp(ctx, pod); err != nil {
+	if err := a.cfg.World.SetUp(ctx, pod); err != nil {
 		a.observe(pod, allWaiting(pod, "ContainerCreating", err.Error()))
-		a.cfg.Events.Record(pod, "", events.Warning, events.FailedMountVolume, err.Error())
-		return worker.Result{WakeAfter: left}, fmt.Errorf("set up volumes: %w", err)
+		for _, each := range parts(err) {
+			a.cfg.Events.Record(pod, "", events.Warning, events.FailedMountVolume, each.Error())
+		}
+		return worker.Result{WakeAfter: left}, err
 	}
+	defer a.pleg.Act(pod.UID)()
 	res := a.cfg.Runtime.SyncPod(ctx, runtime.SyncInput{
-		Pod: pod, Has: has, Probes: a.probes.Probes(pod.UID),
-		Mounts: func(c *v1.Container) ([]criconfig.Mount, error) { return a.cfg.Volumes.Mounts(pod, c) },
+		Pod: pod, Has: has, Probes: a.probes.Probes(pod.UID), World: a.cfg.World, Resizing: sizing.InProgress,
 	})
 	result := worker.Result{RetryAfter: res.RetryAfter, WakeAfter: left}
 	if res.Acted {
@@ -73,7 +83,11 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 		}
 		a.probes.Set(pod, nil)
 	}
-	if now := a.observe(pod, res.Waiting); res.Err == nil && terminal(now) {
+	settled := a.cfg.World.Settle(pod)
+	res.Err = errors.Join(res.Err, settled)
+	sizing = resized(sizing, res, settled)
+	now = a.keep(pod, func(in *status.Input) { in.Waiting, in.Resize = res.Waiting, sizing })
+	if res.Err == nil && terminal(now) {
 		return worker.Result{Terminal: true}, nil
 	}
 	if res.Err != nil && needsNetwork(pod, has) {
@@ -123,8 +137,11 @@ func (a *Agent) observe(pod *v1.Pod, waiting map[string]observed.Waiting) *v1.Po
 
 // keep makes the pod's status from all that is known now, and from what more says, and keeps it.
 func (a *Agent) keep(pod *v1.Pod, more func(*status.Input)) *v1.PodStatus {
+	pod = a.admission.allocated(pod)
 	hosts := a.cfg.HostIPs()
-	now, _ := a.statuses.Update(pod, func(previous *v1.PodStatus) v1.PodStatus {
+	var before *v1.PodStatus
+	now, changed := a.statuses.Update(pod, func(previous *v1.PodStatus) v1.PodStatus {
+		before = previous
 		in := status.Input{
 			Pod: pod, Runtime: a.pleg.Get(pod.UID), Probes: a.probes.Probes(pod.UID), Previous: previous,
 			Now: a.cfg.Clock.Now(), HostIPs: hosts, RuntimeName: a.cfg.RuntimeName,
@@ -132,6 +149,9 @@ func (a *Agent) keep(pod *v1.Pod, more func(*status.Input)) *v1.PodStatus {
 		more(&in)
 		return status.Generate(in)
 	})
+	if changed {
+		a.tellResize(pod, before, now)
+	}
 	return now
 }
 
@@ -155,6 +175,14 @@ func (a *Agent) refuse(pod *v1.Pod, has *observed.Pod, verdict admit.Verdict) er
 	}
 	a.keep(pod, func(in *status.Input) { in.Failure = &status.Failure{Reason: reason, Message: rejected + message} })
 	return nil
+}
+
+// parts are the errors that were joined.
+func parts(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // One that wraps it says more.
+		return joined.Unwrap()
+	}
+	return []error{err}
 }
 
 func terminal(s *v1.PodStatus) bool { return s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed }

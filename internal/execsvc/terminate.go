@@ -3,7 +3,6 @@ package execsvc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -86,9 +85,10 @@ func (a *Agent) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, _ worker.Ter
 			return err
 		}
 	}
-	if err := a.cfg.Volumes.TearDown(ctx, pod.UID); err != nil {
-		return fmt.Errorf("tear down volumes: %w", err)
+	if err := a.cfg.World.TearDown(ctx, pod.UID); err != nil {
+		return err
 	}
+	a.madeRoom(pod.UID)
 	return nil
 }
 

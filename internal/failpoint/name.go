@@ -46,6 +46,8 @@ const (
 	LeakSandbox Name = "leak-sandbox"
 	// LeaveDirectory leaves the directories of pods that are gone. Breaks Clean.
 	LeaveDirectory Name = "leave-directory"
+	// LeaveCgroup leaves the cgroups of pods that are gone. Breaks Clean.
+	LeaveCgroup Name = "leave-cgroup"
 	// ShortGrace forgets, over a restart of podexecd, what was left of a grace period: it is over. Breaks Grace.
 	ShortGrace Name = "short-grace"
 	// UntoldGrace counts a container's grace period from when its pod was to end, though nobody has told it so yet. Breaks Grace.
@@ -67,5 +69,5 @@ func RelayNames() []Name { return []Name{RelayDropRemove, RelayForgetHeld} }
 
 // ExecNames are the faults of podexecd.
 func ExecNames() []Name {
-	return []Name{DoubleStart, RestartAdopted, LeakSandbox, LeaveDirectory, ShortGrace, UntoldGrace, ForgetReadiness}
+	return []Name{DoubleStart, RestartAdopted, LeakSandbox, LeaveDirectory, LeaveCgroup, ShortGrace, UntoldGrace, ForgetReadiness}
 }

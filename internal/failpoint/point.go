@@ -15,12 +15,29 @@ const (
 	// BeforeStore and AfterStore are around a commit of podexecd's store.
 	BeforeStore Point = "store/commit/before"
 	AfterStore  Point = "store/commit/after"
-	// BeforeSetUp and AfterSetUp are around the making of a pod's volumes.
-	BeforeSetUp Point = "volume/set-up/before"
-	AfterSetUp  Point = "volume/set-up/after"
-	// BeforeTearDown is before a pod's volumes are unmounted, Unmounted is when they are and their directory is there, AfterTearDown is
-	// when that is gone too.
+	// BeforeSetUp and AfterSetUp are around the making of a pod's volumes. TmpfsMounted is when one in memory has been mounted and is
+	// empty, ContentWritten is when a new content is in a volume and nobody sees it yet.
+	BeforeSetUp    Point = "volume/set-up/before"
+	TmpfsMounted   Point = "volume/set-up/tmpfs-mounted"
+	ContentWritten Point = "volume/set-up/content-written"
+	AfterSetUp     Point = "volume/set-up/after"
+	// CgroupMade is when a pod's cgroup has been made and has no limits yet.
+	CgroupMade Point = "cgroup/set-up/made"
+	// SubPathBound is when a part of a volume has been bound for a container that isn't made yet, HostsWritten is when that container's
+	// /etc/hosts has been.
+	SubPathBound Point = "volume/sub-path/bound"
+	HostsWritten Point = "hosts/written"
+	// BeforeCgroupRemoval is before a pod's cgroup is removed, CgroupPartGone is when it is in the first of the kernel's hierarchies,
+	// AfterCgroupRemoval is when it is in all.
+	BeforeCgroupRemoval Point = "cgroup/remove/before"
+	CgroupPartGone      Point = "cgroup/remove/part-gone"
+	AfterCgroupRemoval  Point = "cgroup/remove/after"
+	// BeforeTearDown is before a pod's volumes are unmounted, SubPathsGone is when parts of them aren't mounted any more, PluginsDone is
+	// when each kind of volume has let go of its own, Unmounted is when nothing is mounted and their directory is there, AfterTearDown
+	// is when that is gone too.
 	BeforeTearDown Point = "volume/tear-down/before"
+	SubPathsGone   Point = "volume/tear-down/sub-paths-gone"
+	PluginsDone    Point = "volume/tear-down/plugins-done"
 	Unmounted      Point = "volume/tear-down/unmounted"
 	AfterTearDown  Point = "volume/tear-down/after"
 	// BeforeLogLink and AfterLogLink are around the link to a new container's log.
@@ -58,11 +75,19 @@ func AfterCall(call string) Point { return Point("cri/" + call + "/after") }
 
 // ExecPoints are the points of podexecd, in the order in which a pod's life comes by them.
 func ExecPoints() []Point {
-	points := []Point{BeforeApply, AfterApply, BeforeStore, AfterStore, BeforeReport, AfterReport, BeforeSetUp, AfterSetUp, BeforeLogLink, AfterLogLink}
+	points := []Point{BeforeApply, AfterApply, BeforeStore, AfterStore, BeforeReport, AfterReport}
+	points = append(points, SetUpPoints()...)
+	points = append(points, BeforeLogLink, AfterLogLink)
 	for _, call := range calls {
 		points = append(points, BeforeCall(call), AfterCall(call))
 	}
-	return append(points, BeforeLogRemoval, LogLinksGone, AfterLogRemoval, BeforeTearDown, Unmounted, AfterTearDown)
+	return append(points, BeforeLogRemoval, LogLinksGone, AfterLogRemoval, BeforeCgroupRemoval, CgroupPartGone, AfterCgroupRemoval,
+		BeforeTearDown, SubPathsGone, PluginsDone, Unmounted, AfterTearDown)
+}
+
+// SetUpPoints are those of podexecd at which something has just been made for a pod on the node, or is about to be.
+func SetUpPoints() []Point {
+	return []Point{BeforeSetUp, TmpfsMounted, ContentWritten, AfterSetUp, CgroupMade, SubPathBound, HostsWritten}
 }
 
 // ConfigPoints are the points of podconfigd.

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	cri "k8s.io/cri-client/pkg"
@@ -114,13 +113,4 @@ func (l *lateRuntime) Exec(ctx context.Context, in runtime.ExecInput) (int, erro
 		return r.Exec(ctx, in)
 	}
 	return 0, errNoRuntime
-}
-
-// memoryCapacity is the node's memory in bytes, or zero if the kernel doesn't tell.
-func memoryCapacity() int64 {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return 0
-	}
-	return int64(info.Totalram) * int64(info.Unit) //nolint:gosec // No machine has 2^63 bytes.
 }

@@ -11,8 +11,10 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc"
+	"github.com/podstream/podstream/internal/execsvc/admit"
 	"github.com/podstream/podstream/internal/execsvc/board"
 	"github.com/podstream/podstream/internal/execsvc/credential"
+	"github.com/podstream/podstream/internal/execsvc/dns"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/exits"
 	"github.com/podstream/podstream/internal/execsvc/gc"
@@ -21,10 +23,14 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/objects"
 	"github.com/podstream/podstream/internal/execsvc/report"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/storage"
 	"github.com/podstream/podstream/internal/execsvc/store"
+	"github.com/podstream/podstream/internal/execsvc/userns"
 	"github.com/podstream/podstream/internal/execsvc/volume"
+	"github.com/podstream/podstream/internal/execsvc/world"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -111,6 +117,21 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 // work runs pods until ctx ends.
 func (n *node) work(ctx context.Context, c *connection) error {
 	settings, hostIPs := n.opts.settings, newAddresses()
+	known, err := readFacts(ctx, n.opts, c, n.log)
+	if err != nil {
+		return fmt.Errorf("read what the node has: %w", err)
+	}
+	if !settings.LocalStorageCapacityIsolation {
+		delete(known.info.Allocatable, v1.ResourceEphemeralStorage)
+	}
+	cgroups, err := known.cgroups(settings, n.log)
+	if err != nil {
+		return fmt.Errorf("make the cgroups of pods: %w", err)
+	}
+	users, err := userIDs(n.opts)
+	if err != nil {
+		return fmt.Errorf("share out user ids to pods: %w", err)
+	}
 	images := image.New(image.Config{
 		Images: c.images, Credentials: n.keyring, Serial: settings.Pulls.Serial, MaxParallel: settings.Pulls.MaxParallel,
 		QPS: settings.Pulls.QPS, Burst: settings.Pulls.Burst, BackoffBase: settings.PullBackoff.Base, BackoffMax: settings.PullBackoff.Max,
@@ -120,7 +141,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	handlers := handler.New(handler.Config{Runtime: c.runtime, Version: probeVersion, Events: n.events})
 	criRuntime := runtime.New(runtime.Config{
 		Runtime: c.runtime, Images: images, Hooks: handlers, Agent: n.agentID, LogsDir: settings.PodLogsDir, PodsDir: podsDir(n.opts.RootDir),
-		MemoryCapacity: memoryCapacity(), RestartBackoffBase: settings.RestartBackoff.Base, RestartBackoffMax: settings.RestartBackoff.Max,
+		Node: known.forCRI(n.opts), RestartBackoffBase: settings.RestartBackoff.Base, RestartBackoffMax: settings.RestartBackoff.Max,
 		MaxPerContainer: &settings.MaxPerContainer, MinAge: settings.MinAge, HostIPs: hostIPs.get, Events: n.events, Logger: n.log,
 	})
 	ends, err := exits.New(exits.Config{Logger: n.log})
@@ -128,12 +149,20 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		return fmt.Errorf("listen for the ends of processes: %w", err)
 	}
 	defer func() { _ = ends.Close() }()
+	worlds := world.New(world.Config{
+		PodsDir: podsDir(n.opts.RootDir), Volumes: volume.New(volume.Config{
+			PodsDir: podsDir(n.opts.RootDir), RecursiveReadOnly: known.runtime.Handlers[""].RecursiveReadOnlyMounts,
+		}),
+		Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node, Allocatable: known.info.Allocatable, HostIPs: hostIPs.get,
+		Events: n.events,
+		DNS:    dns.Settings{ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, ResolvConf: settings.ResolvConf, NodeIPs: hostIPs.get()},
+	})
 	n.agent = execsvc.New(execsvc.Config{
 		Runtime: criRuntime, Images: images, Exits: ends, Health: func(err error) { n.health(runtimeHealth, err == nil) },
 		Garbage: gc.New(gc.Config{
 			Runtime: criRuntime, LogsDir: settings.PodLogsDir, MaxDead: settings.MaxDead, MinAge: settings.MinAge, Logger: n.log,
 		}),
-		Volumes: volume.New(volume.Config{PodsDir: podsDir(n.opts.RootDir)}), Prober: handlers,
+		World: worlds, Objects: n.objects, Node: func() admit.Node { return known.admission(n.opts) }, Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, Refused: n.report.Changed,
 		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
 	})
@@ -141,6 +170,12 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { n.agent.Run(ctx); return nil })
 	group.Go(func() error { n.report.Run(ctx); return nil })
+	if settings.LocalStorageCapacityIsolation {
+		disk := storage.New(storage.Config{
+			Pods: n.agent.Evictable, Evict: n.agent.Evict, Dir: worlds.EmptyDir, LogsDir: settings.PodLogsDir, Stats: c.runtime, Logger: n.log,
+		})
+		group.Go(func() error { disk.Run(ctx); return nil })
+	}
 	group.Go(func() error {
 		for {
 			select {
@@ -155,4 +190,14 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		return n.stream.Watch(ctx, client.WatchOptions{ResumeAfter: n.restored.Cursor, Known: n.restored.Pods}, n.agent.Deliver)
 	})
 	return group.Wait()
+}
+
+// userIDs makes the manager of the ids of pods with users of their own. The node's owner may give these ids to the user kubelet.
+func userIDs(opts *Options) (*userns.Manager, error) {
+	given, err := userns.Subordinate("/etc/subuid", "/etc/subgid", userns.Owner)
+	if err != nil {
+		return nil, err
+	}
+	//nolint:gosec // The settings were checked.
+	return userns.New(userns.Config{PodsDir: podsDir(opts.RootDir), IDsPerPod: uint32(opts.settings.IDsPerPod), Range: given})
 }

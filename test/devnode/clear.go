@@ -33,6 +33,7 @@ func (n *Node) clear() error {
 		n.deleteContainers(),
 		killPrograms(dirs, "containerd-shim-runc-v2"),
 		n.removeShimSockets(),
+		n.removeCgroups(),
 		unmountBeneath(n.dir),
 	)
 	if err != nil {

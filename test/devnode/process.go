@@ -206,6 +206,9 @@ func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) 
 	if err != nil {
 		return nil, err
 	}
+	if name == "podexecd" {
+		args = append(n.cgroupFlags(as), args...)
+	}
 	p := n.newProcess(as, binary, args...)
 	if err := p.Start(); err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func TestUpdateUnderOneUID(t *testing.T) {
 		r.eventually("the image is missed", lastError("ErrImageNeverPull"))
 		same("an update to an image that isn't there")
 
-		r.write("web.yaml", good+"  volumes:\n  - {name: c, configMap: {name: c}}\n")
+		r.write("web.yaml", good+"  volumes:\n  - {name: c, nfs: {server: s, path: /p}}\n")
 		stream.await("UPDATE web")
 		r.eventually("the update is refused", lastError("UnsupportedFeature"))
 		same("an update to what isn't supported")

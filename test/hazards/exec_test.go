@@ -87,11 +87,28 @@ func containers(s *scenario, d *datadriven.TestData) string {
 // finish has the runtime kill the container.
 func finish(s *scenario, d *datadriven.TestData) string {
 	cri := runtimeapi.NewRuntimeServiceClient(dial(s.t, s.node.Endpoint()))
+	_, err := cri.StopContainer(s.t.Context(), &runtimeapi.StopContainerRequest{ContainerId: s.container(d)})
+	s.check(err)
+	return ""
+}
+
+func inside(s *scenario, d *datadriven.TestData) string {
+	cri, id, command := runtimeapi.NewRuntimeServiceClient(dial(s.t, s.node.Endpoint())), s.container(d), []string{"/sample"}
+	for i := range d.CmdArgs[1:] {
+		command = append(command, s.arg(d, i+1))
+	}
+	return s.until(d, func() (string, error) {
+		resp, err := cri.ExecSync(s.t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command})
+		return string(resp.GetStdout()) + string(resp.GetStderr()), err
+	})
+}
+
+// container is the ID of the one whose name is the command's first argument.
+func (s *scenario) container(d *datadriven.TestData) string {
+	s.t.Helper()
 	for m, name := range s.names {
 		if id, ok := strings.CutPrefix(m, "\x01c"); ok && name == s.arg(d, 0) {
-			_, err := cri.StopContainer(s.t.Context(), &runtimeapi.StopContainerRequest{ContainerId: strings.TrimSuffix(id, "\x02")})
-			s.check(err)
-			return ""
+			return strings.TrimSuffix(id, "\x02")
 		}
 	}
 	d.Fatalf(s.t, "there is no container %s", s.arg(d, 0))

@@ -62,6 +62,8 @@ var commands = map[string]func(*scenario, *datadriven.TestData) string{
 	"running": running, "containers": containers,
 	// finish NAME ends the container that has that name, as if its program had come to its end at last.
 	"finish": finish,
+	// inside NAME COMMAND... has the sample program do that in the container that has that name, and shows what it prints.
+	"inside": inside,
 }
 
 // TestHazards runs all scenarios.

@@ -24,6 +24,8 @@ type floor struct {
 	pipe  *pipe
 	cri   runtimeapi.RuntimeServiceClient
 	image *runtimeapi.Image
+	// cgroup is the one that all pods are in.
+	cgroup string
 
 	mu sync.Mutex
 	// running are the pods that run.
@@ -37,7 +39,10 @@ func newFloor(b *testing.B, runtime devnode.Runtime) *floor {
 	b.Helper()
 	node := startNode(b, runtime)
 	conn := dial(b, node.Endpoint())
-	f := &floor{node: node, pipe: newPipe(b, node.Path("pipe")), cri: runtimeapi.NewRuntimeServiceClient(conn)}
+	f := &floor{
+		node: node, pipe: newPipe(b, node.Path("pipe")), cri: runtimeapi.NewRuntimeServiceClient(conn),
+		cgroup: filepath.Join(node.CgroupRoot(), "podexecd", "kubepods", "besteffort", "pods"),
+	}
 	resp, err := runtimeapi.NewImageServiceClient(conn).ImageStatus(b.Context(), &runtimeapi.ImageStatusRequest{
 		Image: &runtimeapi.ImageSpec{Image: devnode.SampleImage},
 	})
@@ -68,7 +73,13 @@ type order struct {
 func (f *floor) order(b *testing.B, p pod) order {
 	b.Helper()
 	object := p.object(b, f.pipe.dir)
-	o := order{sandbox: criconfig.SandboxConfig(object, 0, "floor", f.node.Path("logs"))}
+	sandbox, err := criconfig.SandboxConfig(criconfig.SandboxInput{
+		Pod: object, Agent: "floor", LogsDir: f.node.Path("logs"), Hostname: object.Name, CgroupParent: f.cgroup,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	o := order{sandbox: sandbox}
 	message := f.node.Path("messages", p.name)
 	for _, dir := range []string{filepath.Join(o.sandbox.GetLogDirectory(), object.Spec.Containers[0].Name), filepath.Dir(message)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -78,17 +89,38 @@ func (f *floor) order(b *testing.B, p pod) order {
 	if err := os.WriteFile(message, nil, 0o666); err != nil {
 		b.Fatal(err)
 	}
-	o.container = f.container(b, object, 0, []criconfig.Mount{
-		{HostPath: f.pipe.dir, ContainerPath: pipeDirInPod}, {HostPath: message, ContainerPath: v1.TerminationMessagePathDefault},
-	})
+	mounts := []criconfig.Mount{{HostPath: f.pipe.dir, ContainerPath: pipeDirInPod}}
+	for _, v := range p.volumes {
+		mounts = append(mounts, criconfig.Mount{HostPath: f.make(b, p, v), ContainerPath: v.mountPath(), ReadOnly: v.readOnly})
+	}
+	mounts = append(mounts, criconfig.Mount{HostPath: message, ContainerPath: v1.TerminationMessagePathDefault})
+	o.container = f.container(b, object, 0, mounts)
 	return o
+}
+
+// make makes what a container sees of the volume, on the node's disk whatever its kind: a file if that is a key of an object.
+func (f *floor) make(b *testing.B, p pod, v volume) string {
+	b.Helper()
+	path := f.node.Path("volumes", p.name, v.name)
+	dir := path
+	if v.subPath == key {
+		dir = filepath.Dir(path)
+	}
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil && dir != path {
+		err = os.WriteFile(path, nil, 0o644)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return path
 }
 
 func (f *floor) container(b *testing.B, object *v1.Pod, attempt uint32, mounts []criconfig.Mount) *runtimeapi.ContainerConfig {
 	b.Helper()
 	config, err := criconfig.ContainerConfig(criconfig.ContainerInput{
 		Pod: object, Container: &object.Spec.Containers[0], Attempt: attempt, ImageRef: f.image.GetId(), ImageUser: criconfig.ImageUserOf(f.image),
-		Mounts: mounts, Agent: "floor", MemoryCapacity: 8 << 30,
+		Mounts: mounts, Agent: "floor", Node: criconfig.Node{MemoryCapacity: 8 << 30},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -87,8 +87,9 @@ func (p *pair) benchmarkIdle(b *testing.B, pods []pod) {
 // usage is what a process, or several, have used so far, and hold.
 type usage struct {
 	name string
-	cpu  float64 // seconds
+	cpu  float64 // seconds, with that of children that have ended
 	rss  float64 // MiB
+	peak float64 // MiB: the most that rss ever was
 }
 
 // account is what the node's processes use.
@@ -119,7 +120,7 @@ func runtimeUsage(b *testing.B, node *devnode.Node, suffix string) []usage {
 	return []usage{usageOf(b, "containerd"+suffix, node.Runtime().Pid()), shims}
 }
 
-// usageOf reads the kernel's account (proc(5)): utime and stime of stat, in 1/100 s, and VmRSS of status.
+// usageOf reads the kernel's account (proc(5)): utime, stime, cutime and cstime of stat, in 1/100 s, and VmRSS and VmHWM of status.
 func usageOf(b *testing.B, name string, pid int) usage {
 	b.Helper()
 	u := usage{name: name}
@@ -128,7 +129,7 @@ func usageOf(b *testing.B, name string, pid int) usage {
 		b.Fatal(err)
 	}
 	// The command in parentheses may hold spaces; utime is the 12th field after it.
-	for _, f := range strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[11:13] {
+	for _, f := range strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[11:15] {
 		ticks, err := strconv.ParseFloat(f, 64)
 		if err != nil {
 			b.Fatal(err)
@@ -140,13 +141,16 @@ func usageOf(b *testing.B, name string, pid int) usage {
 		b.Fatal(err)
 	}
 	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			u.rss = kib / 1024
+		field, rest, _ := strings.Cut(line, ":")
+		into := map[string]*float64{"VmRSS": &u.rss, "VmHWM": &u.peak}[field]
+		if into == nil {
+			continue
 		}
+		kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		*into = kib / 1024
 	}
 	return u
 }

@@ -3,6 +3,7 @@ package podbench
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +18,8 @@ type pod struct {
 	args []string
 	// probes are the container's, in YAML.
 	probes string
+	// volumes are mounted beside the pipe's.
+	volumes []volume
 }
 
 // began is the line that the pod's process writes first.
@@ -62,7 +65,13 @@ func (p pod) manifest(pipes string) []byte {
 	if err != nil {
 		panic(err) // Strings can be encoded.
 	}
-	return fmt.Appendf(nil, `apiVersion: v1
+	var objects, mounts, volumes strings.Builder
+	for _, v := range p.volumes {
+		objects.WriteString(v.object)
+		fmt.Fprintf(&mounts, "\n    - {name: %s, mountPath: %s, subPath: %q}", v.name, v.mountPath(), v.subPath)
+		fmt.Fprintf(&volumes, "  - {name: %s, %s}\n", v.name, v.source)
+	}
+	return fmt.Appendf(nil, `%sapiVersion: v1
 kind: Pod
 metadata: {name: %s, namespace: bench, labels: {app: bench}}
 spec:
@@ -73,11 +82,12 @@ spec:
     image: %s
     imagePullPolicy: IfNotPresent
     args: %s
-    volumeMounts: [{name: pipe, mountPath: %s}]
+    volumeMounts:
+    - {name: pipe, mountPath: %s}%s
 %s
   volumes:
   - {name: pipe, hostPath: {path: %s}}
-`, p.name, devnode.SampleImage, args, pipeDirInPod, p.probes, pipes)
+%s`, objects.String(), p.name, devnode.SampleImage, args, pipeDirInPod, mounts.String(), p.probes, pipes, volumes.String())
 }
 
 // object is the pod as podconfigd would hand it on.

@@ -21,7 +21,8 @@ type product struct {
 	watcher              *watcher
 }
 
-func newProduct(b *testing.B, runtime devnode.Runtime) *product {
+// newProduct starts a node with both daemons; flags are further ones of podexecd.
+func newProduct(b *testing.B, runtime devnode.Runtime, flags ...string) *product {
 	b.Helper()
 	node := startNode(b, runtime)
 	p := &product{node: node, pipe: newPipe(b, node.Path("pipe")), manifests: node.Path("manifests")}
@@ -37,8 +38,8 @@ func newProduct(b *testing.B, runtime devnode.Runtime) *product {
 		return d
 	}
 	p.podconfigd = start("podconfigd", "--listen", config, "--pod-manifest-path", p.manifests)
-	p.podexecd = start("podexecd", "--listen", exec, "--podconfig-endpoint", config, "--container-runtime-endpoint", node.Endpoint(),
-		"--pod-logs-dir", node.Path("logs", "pods"))
+	p.podexecd = start("podexecd", append([]string{"--listen", exec, "--podconfig-endpoint", config,
+		"--container-runtime-endpoint", node.Endpoint(), "--pod-logs-dir", node.Path("logs", "pods")}, flags...)...)
 	p.watcher = watch(b, exec)
 	b.Cleanup(func() {
 		if b.Failed() {

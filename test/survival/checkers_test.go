@@ -124,6 +124,10 @@ func TestCheckers(t *testing.T) {
 			newStory(never, ends).did(1, Desire).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/c", ID: "x"}), []string{"Clean"}, "gone: /c",
 		},
 		{
+			"a pod's cgroup is left",
+			newStory(always, stays).did(1, Desire).did(2, Drop).looks(9, 0, gone).traced(Trace{Path: "/c/podu", UID: "u"}), []string{"Clean"}, "/c/podu",
+		},
+		{
 			"a desired pod's traces",
 			newStory(never, ends).did(1, Desire).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/c", ID: "s"}).traced(Trace{Path: "/d", UID: "u"}), nil, "",
 		},

@@ -48,7 +48,7 @@ func TestCrowd(t *testing.T) {
 	trouble := newTrouble(from)
 	runtime, endpoint := serveRuntime(t, trouble, from)
 	node := startNode(t, devnode.Config{Runtime: devnode.Endpoint, Endpoint: endpoint, BinDir: binaries(t, ""), SkipImages: true})
-	s := newSite(t, node, "crowd", "--runtime-request-timeout="+callTimeout.String())
+	s := newSite(t, node, "crowd", "--runtime-request-timeout="+callTimeout.String(), "--cgroups-per-qos=false")
 	s.history.Whole = true
 	for range size {
 		s.add(kindOf(crowdKinds[random.IntN(len(crowdKinds))]), "")

@@ -31,13 +31,13 @@ var passes = map[failpoint.Point]int{
 // pointPatience is how long the node may take to come to rest after a death.
 const pointPatience = 30 * time.Second
 
-// visitor is a kind of pod whose coming and going takes podexecd past every point. Its helper has failed so often, when it stays, that the
-// first of its containers has been removed.
+// visitor is a kind of pod whose coming and going takes podexecd past every point, and which doesn't come to run without its volumes. Its
+// helper has failed so often, when it stays, that the first of its containers has been removed.
 var visitor = kind{"visitor", v1.RestartPolicyAlways, 3, []part{
-	{Container: Container{Name: "first", Fate: Ends, Init: true}, command: []string{"exit", "0"}},
+	{Container: Container{Name: "first", Fate: Ends, Init: true}, command: finds()},
 	{Container: Container{Name: "main", Takes: 300 * time.Millisecond}, command: slowly(300 * time.Millisecond), probed: true},
 	simple("helper", Settles, 0, "seq", "fail-once", "/life/one", "1", ";", "fail-once", "/life/two", "1", ";", "sleep"),
-}}
+}, all}
 
 // TestFailpoints has a daemon die at each point in turn while a pod comes and goes, starts it again, and sees that everything comes to rest
 // as if nothing had happened: on the simulated runtime, and in `make robustness`, which takes its time, on containerd too.
@@ -56,7 +56,7 @@ func TestFailpoints(t *testing.T) {
 // events each podexecd that listens gets a part only.
 func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image string) {
 	var mu sync.Mutex
-	told := map[failpoint.Point]string{}
+	told := map[death]string{}
 	t.Run("points", func(t *testing.T) {
 		for i := range sites {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -70,20 +70,20 @@ func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image stri
 				if err := s.quiet(patience); err != nil {
 					t.Fatal(err)
 				}
-				for j, point := range failpoint.Points() {
+				for j, d := range deaths() {
 					if j%sites != i {
 						continue
 					}
-					outcome, err := s.dieAt(point, image)
+					outcome, err := s.dieAt(d, image)
 					if err != nil {
 						outcome = "FAILED"
 					}
 					mu.Lock()
-					told[point] = outcome
+					told[d] = outcome
 					mu.Unlock()
 					if err != nil {
 						// The others would fail by this one's mess.
-						t.Errorf("%s: %v", point, err)
+						t.Errorf("%s: %v", d, err)
 						break
 					}
 				}
@@ -93,14 +93,49 @@ func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image stri
 			})
 		}
 	})
-	for _, point := range failpoint.Points() {
-		t.Logf("%-32s %s", point, cmp.Or(told[point], "not tried"))
+	for _, d := range deaths() {
+		t.Logf("%-64s %s", d, cmp.Or(told[d], "not tried"))
 	}
 }
 
+// death is one that a daemon dies.
+type death struct {
+	point failpoint.Point
+	// late is set if the pod that is there by then is replaced before the daemon lives again: nobody wants any more what was being made.
+	late bool
+}
+
+func (d death) String() string {
+	if d.late {
+		return string(d.point) + ", and the pod is replaced"
+	}
+	return string(d.point)
+}
+
+// deaths are one at each point that is passed here, and another one at those where something is being made for a pod.
+func deaths() []death {
+	var all []death
+	for _, point := range failpoint.Points() {
+		if !privileged() && slices.Contains(privilegedPoints, point) {
+			continue
+		}
+		all = append(all, death{point: point})
+		if slices.Contains(failpoint.SetUpPoints(), point) {
+			all = append(all, death{point: point, late: true})
+		}
+	}
+	return all
+}
+
+// privilegedPoints are passed only by who may mount and make cgroups.
+var privilegedPoints = []failpoint.Point{
+	failpoint.TmpfsMounted, failpoint.ContentWritten, failpoint.SubPathBound, failpoint.CgroupMade,
+	failpoint.BeforeCgroupRemoval, failpoint.CgroupPartGone, failpoint.AfterCgroupRemoval,
+}
+
 // dieAt has the daemon that has the point die there, and tells what became of it.
-func (s *site) dieAt(point failpoint.Point, image string) (string, error) {
-	daemon, died, started := s.podexecd, AgentDied, AgentStarted
+func (s *site) dieAt(d death, image string) (string, error) {
+	point, daemon, died, started := d.point, s.podexecd, AgentDied, AgentStarted
 	if slices.Contains(failpoint.ConfigPoints(), point) {
 		daemon, died, started = s.podconfigd, ConfigKilled, ConfigStarted
 	}
@@ -131,6 +166,9 @@ func (s *site) dieAt(point failpoint.Point, image string) (string, error) {
 				return "", err
 			}
 			s.did(died, "", string(point))
+			if d.late {
+				s.renew(s.pods[name])
+			}
 			s.start(daemon, started)
 			err = s.quiet(pointPatience)
 		}

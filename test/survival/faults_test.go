@@ -19,13 +19,13 @@ import (
 const faultPatience = 10 * time.Second
 
 // slowest takes longer to end than the 2 s that a container is given at least.
-var slowest = kind{"slowest", v1.RestartPolicyAlways, 10, []part{simple("main", Stays, 6*time.Second, slowly(6*time.Second)...)}}
+var slowest = kind{"slowest", v1.RestartPolicyAlways, 10, []part{simple("main", Stays, 6*time.Second, slowly(6*time.Second)...)}, objects}
 
 // TestExecFaults plants one fault of podexecd after the other, and the checker that it is for notices.
 func TestExecFaults(t *testing.T) {
 	want := map[failpoint.Name]string{
 		failpoint.DoubleStart: "Once", failpoint.RestartAdopted: "Unharmed", failpoint.LeakSandbox: "Clean",
-		failpoint.LeaveDirectory: "Clean", failpoint.ShortGrace: "Grace", failpoint.UntoldGrace: "Grace",
+		failpoint.LeaveDirectory: "Clean", failpoint.LeaveCgroup: "Clean", failpoint.ShortGrace: "Grace", failpoint.UntoldGrace: "Grace",
 		failpoint.ForgetReadiness: "Steady",
 	}
 	node := startNode(t, devnode.Config{Runtime: devnode.Sim, BinDir: binaries(t, "failpoints")})
@@ -74,7 +74,7 @@ func live(s *site) {
 }
 
 // patient takes longer to end than the 2 s that a container is given at least, and less than its grace period.
-var patient = kind{"patient", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 4*time.Second, slowly(4*time.Second)...)}}
+var patient = kind{"patient", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 4*time.Second, slowly(4*time.Second)...)}, few}
 
 // beAway has podexecd die when it knows that a pod is to end, and has told no container so, and be away for longer than the grace period.
 func beAway(s *site) {

@@ -127,32 +127,21 @@ func (s *site) traces(look *Look) error {
 			s.addOwn(look, path, strings.Split(rest, "/"))
 		}
 	}
-	for _, path := range cgroups() {
-		s.addOwn(look, path, []string{filepath.Base(path)})
+	cgroups, err := s.node.CgroupDirs()
+	if err != nil {
+		return err
+	}
+	for _, path := range cgroups {
+		if !strings.Contains(path, "/"+s.podexecd.Name+"/") {
+			continue // another site's
+		}
+		if uid, ok := strings.CutPrefix(filepath.Base(path), "pod"); ok {
+			add(Trace{Path: path, UID: uid})
+		} else {
+			s.addOwn(look, path, []string{filepath.Base(path)})
+		}
 	}
 	return nil
-}
-
-// cgroups are those that containerd makes, of all nodes on this machine.
-func cgroups() []string {
-	var all []string
-	for _, pattern := range []string{"/sys/fs/cgroup/k8s.io/*", "/sys/fs/cgroup/*/k8s.io/*"} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			panic(err) // the pattern is wrong
-		}
-		all = append(all, paths...)
-	}
-	return all
-}
-
-// sweep removes the empty cgroups that a killed runtime has left: it knows nothing of them any more, nor does who clears the node.
-func (s *site) sweep() {
-	for _, path := range cgroups() {
-		if s.ids[filepath.Base(path)] != "" {
-			_ = os.Remove(path) // that of something that runs stays
-		}
-	}
 }
 
 // uidOf is the pod of a log directory by its name.

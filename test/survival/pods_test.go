@@ -1,8 +1,9 @@
 package survival
 
 import (
+	"bytes"
 	"encoding/json"
-	"os"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -21,6 +22,7 @@ type kind struct {
 	// grace is in seconds.
 	grace      int64
 	containers []part
+	volumes    supply
 }
 
 // part is a container of a kind: its plan, and its command line after `diary PATH`.
@@ -43,18 +45,21 @@ func slowly(takes time.Duration) []string {
 
 // kinds are those of a storm.
 var kinds = []kind{
-	{"server", v1.RestartPolicyAlways, 3, []part{{Container: Container{Name: "main"}, command: []string{"sleep"}, probed: true}}},
-	{"slow", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 2*time.Second, slowly(2*time.Second)...)}},
-	{"stubborn", v1.RestartPolicyNever, 3, []part{simple("main", Stays, -1, "ignore-term")}},
-	{"retry", v1.RestartPolicyOnFailure, 3, []part{simple("main", Ends, 0, "seq", "fail-once", "/life/once", "3", ";", "sleep", "300ms")}},
-	{"job", v1.RestartPolicyNever, 3, []part{simple("main", Ends, 0, "exit", "0", "500ms")}},
-	{"crasher", v1.RestartPolicyAlways, 3, []part{simple("main", Crashes, 0, "exit", "1", "300ms")}},
-	{"pair", v1.RestartPolicyOnFailure, 4, []part{simple("main", Stays, time.Second, slowly(time.Second)...), simple("helper", Ends, 0, "exit", "0", "300ms")}},
+	{"server", v1.RestartPolicyAlways, 3, []part{{Container: Container{Name: "main"}, command: []string{"sleep"}, probed: true}}, objects},
+	{"slow", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 2*time.Second, slowly(2*time.Second)...)}, few},
+	{"stubborn", v1.RestartPolicyNever, 3, []part{simple("main", Stays, -1, "ignore-term")}, few},
+	{"retry", v1.RestartPolicyOnFailure, 3, []part{simple("main", Ends, 0, "seq", "fail-once", "/life/once", "3", ";", "sleep", "300ms")}, few},
+	{"job", v1.RestartPolicyNever, 3, []part{simple("main", Ends, 0, "exit", "0", "500ms")}, objects},
+	{"crasher", v1.RestartPolicyAlways, 3, []part{simple("main", Crashes, 0, "exit", "1", "300ms")}, few},
+	{
+		"pair", v1.RestartPolicyOnFailure, 4,
+		[]part{simple("main", Stays, time.Second, slowly(time.Second)...), simple("helper", Ends, 0, "exit", "0", "300ms")}, few,
+	},
 	{"family", v1.RestartPolicyAlways, 4, []part{
 		{Container: Container{Name: "first", Fate: Ends, Init: true}, command: []string{"exit", "0"}},
 		{Container: Container{Name: "side", Sidecar: true}, command: []string{"sleep"}},
 		simple("main", Stays, time.Second, slowly(time.Second)...),
-	}},
+	}, objects},
 }
 
 func kindOf(name string) kind {
@@ -75,26 +80,22 @@ func (k kind) plan(uid, name string) Plan {
 	return p
 }
 
-// manifest is a pod of the kind. life is the directory of its diaries; image is empty for the one that every node has.
+// manifest is a pod of the kind, with the objects that it refers to. life is the directory of its diaries; image is empty for the one that
+// every node has; label is a word that may change.
 func (k kind) manifest(uid, name, life, image, label string) ([]byte, error) {
 	pod := v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), Labels: map[string]string{"survival": label}},
 		Spec: v1.PodSpec{
 			RestartPolicy: k.policy, TerminationGracePeriodSeconds: ptr.To(k.grace),
-			Volumes: []v1.Volume{
-				{Name: "life", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: life, Type: ptr.To(v1.HostPathDirectory)}}},
-				{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium()}}},
-			},
+			Volumes: k.volumes.volumes(name, life),
 		},
 	}
 	for _, part := range k.containers {
 		c := v1.Container{
 			Name: part.Name, Image: devnode.SampleImage, ImagePullPolicy: v1.PullNever,
-			Args: append([]string{"diary", filepath.Join("/life", part.Name)}, part.command...),
-			VolumeMounts: []v1.VolumeMount{
-				{Name: "life", MountPath: "/life"}, {Name: "scratch", MountPath: "/scratch"},
-			},
+			Args:         append([]string{"diary", filepath.Join("/life", part.Name)}, part.command...),
+			VolumeMounts: k.volumes.mounts(), EnvFrom: k.volumes.envFrom(name),
 		}
 		if image != "" {
 			c.Image, c.ImagePullPolicy = image, v1.PullAlways
@@ -112,13 +113,13 @@ func (k kind) manifest(uid, name, life, image, label string) ([]byte, error) {
 			pod.Spec.Containers = append(pod.Spec.Containers, c)
 		}
 	}
-	return json.Marshal(pod)
-}
-
-// medium is memory where this process may mount: then each pod has a mount to be cleared away.
-func medium() v1.StorageMedium {
-	if os.Geteuid() == 0 {
-		return v1.StorageMediumMemory
+	var text bytes.Buffer
+	for _, document := range append(k.volumes.objects(name, label), pod) {
+		data, err := json.Marshal(document)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&text, "%s\n---\n", data)
 	}
-	return v1.StorageMediumDefault
+	return text.Bytes(), nil
 }

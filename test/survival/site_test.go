@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -67,6 +68,8 @@ func newSite(t *testing.T, node *devnode.Node, name string, more ...string) *sit
 		"--root-dir", s.path("podexecd"), "--listen", "unix://" + node.Socket(name+"x"), "--hostname-override", name,
 		"--podconfig-endpoint", "unix://" + node.Socket(name+"c"), "--container-runtime-endpoint", node.Endpoint(),
 		"--pod-logs-dir", s.path("log", "pods"), "--crash-loop-backoff-base=200ms", "--crash-loop-backoff-max=1s",
+		// On a simulated runtime, too: its containers aren't in the cgroups, but podexecd has to clear them away.
+		"--cgroups-per-qos=" + strconv.FormatBool(privileged()), "--cgroup-root=" + filepath.Join(node.CgroupRoot(), name+"-podexecd"),
 	}, more)...)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +84,6 @@ func newSite(t *testing.T, node *devnode.Node, name string, more ...string) *sit
 	t.Cleanup(func() {
 		cancel()
 		group.Wait()
-		s.sweep()
 		if err := errors.Join(s.podexecd.Kill(), s.podconfigd.Kill()); err != nil {
 			t.Error(err)
 		}

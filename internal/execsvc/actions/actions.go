@@ -14,6 +14,8 @@ type Input struct {
 	Has *observed.Pod
 	// Probes are what the probes of its running containers say.
 	Probes observed.Probes
+	// Outgrown are the IDs of running containers that have to start anew for the resources that they are to have. Nil: none has.
+	Outgrown map[string]bool
 }
 
 // Actions is what a pod needs next, in the order of the fields.

@@ -53,6 +53,8 @@ func (p *planner) misfit(c *v1.Container, last *observed.Container) *Kill {
 		return &Kill{Container: *last, Reason: "failed liveness probe", Grace: probeGrace(p.Pod, c.LivenessProbe)}
 	case probed.Startup == observed.Failure:
 		return &Kill{Container: *last, Reason: "failed startup probe", Grace: probeGrace(p.Pod, c.StartupProbe)}
+	case p.Outgrown[last.ID]:
+		return &Kill{Container: *last, Reason: "resize requires restart", Grace: grace, Hold: true}
 	}
 	return nil
 }

@@ -9,51 +9,32 @@ import (
 
 // container checks a container of whatever kind, whose path is given.
 func (c *checker) container(path string, ct *v1.Container) {
-	c.refuse(path+".envFrom", len(ct.EnvFrom) > 0)
-	for i := range ct.Env {
-		c.refuse(fmt.Sprintf("%s.env[%d].valueFrom", path, i), ct.Env[i].ValueFrom != nil)
-	}
-	c.refuse(path+".volumeDevices", len(ct.VolumeDevices) > 0)
+	c.unsupported(path+".volumeDevices", len(ct.VolumeDevices) > 0)
 	for i := range ct.VolumeMounts {
 		c.volumeMount(fmt.Sprintf("%s.volumeMounts[%d]", path, i), &ct.VolumeMounts[i])
 	}
 	c.resources(path+".resources", &ct.Resources)
-	c.security(path+".securityContext", ct.SecurityContext)
+	c.unsupported(path+".securityContext.windowsOptions", ct.SecurityContext != nil && ct.SecurityContext.WindowsOptions != nil)
 }
 
 func (c *checker) volumeMount(path string, m *v1.VolumeMount) {
-	c.refuse(path+".bindMountOptions", len(m.BindMountOptions) > 0)
-	c.refuse(path+".recursiveReadOnly", ptr.Deref(m.RecursiveReadOnly, v1.RecursiveReadOnlyDisabled) == v1.RecursiveReadOnlyEnabled)
-	c.refuse(path+".subPath", m.SubPath != "")
-	c.refuse(path+".subPathExpr", m.SubPathExpr != "")
+	c.unsupported(path+".bindMountOptions", len(m.BindMountOptions) > 0)
+	mode := ptr.Deref(m.RecursiveReadOnly, v1.RecursiveReadOnlyDisabled)
+	if mode == v1.RecursiveReadOnlyEnabled && !c.handler.RecursiveReadOnlyMounts {
+		c.refuseFor(UnsupportedFeature, path+".recursiveReadOnly",
+			fmt.Sprintf("volume %q requested recursive read-only mode, but it is not supported by the runtime", m.Name))
+	}
 }
 
 func (c *checker) resources(path string, r *v1.ResourceRequirements) {
-	c.refuse(path+".claims", len(r.Claims) > 0)
-	c.resourceList(path+".limits", r.Limits)
-	c.resourceList(path+".requests", r.Requests)
+	c.unsupported(path+".claims", len(r.Claims) > 0)
+	c.uncounted(path+".limits", r.Limits)
+	c.uncounted(path+".requests", r.Requests)
 }
 
-func (c *checker) resourceList(path string, list v1.ResourceList) {
+// uncounted names what isn't the node's to count, such as a device that no plugin offers: it is taken for the cluster's.
+func (c *checker) uncounted(path string, list v1.ResourceList) {
 	for _, name := range sortedKeys(list) {
-		at := fmt.Sprintf("%s[%s]", path, name)
-		switch name {
-		case v1.ResourceCPU, v1.ResourceMemory:
-		case v1.ResourceEphemeralStorage:
-			c.ignore(at, true)
-		default:
-			// Huge pages, and devices that a plugin would have to give.
-			c.refuse(at, true)
-		}
+		c.ignore(fmt.Sprintf("%s[%s]", path, name), !c.counted(name))
 	}
-}
-
-func (c *checker) security(path string, sc *v1.SecurityContext) {
-	if sc == nil {
-		return
-	}
-	c.refuse(path+".appArmorProfile.localhostProfile", localAppArmor(sc.AppArmorProfile))
-	c.refuse(path+".seLinuxOptions", sc.SELinuxOptions != nil)
-	c.refuse(path+".seccompProfile.localhostProfile", localSeccomp(sc.SeccompProfile))
-	c.refuse(path+".windowsOptions", sc.WindowsOptions != nil)
 }

@@ -20,6 +20,8 @@ type ContainerInput struct {
 	ImageRef string
 	// ImageUser is the user that the image asks for. Nil if it isn't known: then runAsNonRoot needs a runAsUser.
 	ImageUser *ImageUser
+	// Env is the whole environment, in order. The command and its arguments see it too.
+	Env []EnvVar
 	// Mounts are the container's volumes.
 	Mounts []Mount
 	// TargetID is the id of the container whose processes this one is to see, where a pod's containers don't see each other's.
@@ -27,32 +29,18 @@ type ContainerInput struct {
 	TargetID string
 	// Agent becomes the AgentAnnotation.
 	Agent string
-	// MemoryCapacity is the node's memory in bytes; zero if it isn't known.
-	MemoryCapacity int64
-}
-
-// Mount is a path of the node that a container sees.
-type Mount struct {
-	HostPath, ContainerPath string
-	ReadOnly                bool
-	// Propagation empty means None.
-	Propagation v1.MountPropagationMode
+	// UserNamespace is that of the pod's sandbox.
+	UserNamespace *UserNamespace
+	Node          Node
 }
 
 // ContainerConfig is what the runtime is told of one container. It fails on what the pod asks for but can't be given; trying
 // again doesn't help then, until the pod or the image changes.
 func ContainerConfig(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	pod, c := in.Pod, in.Container
-	env, values, err := environment(c)
+	security, err := containerSecurityContext(&in)
 	if err != nil {
 		return nil, err
-	}
-	security, err := containerSecurityContext(pod, c, in.ImageUser)
-	if err != nil {
-		return nil, err
-	}
-	if in.TargetID != "" && security.NamespaceOptions.Pid == runtimeapi.NamespaceMode_CONTAINER {
-		security.NamespaceOptions.Pid, security.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, in.TargetID
 	}
 	annotations, err := containerAnnotations(in)
 	if err != nil {
@@ -62,6 +50,7 @@ func ContainerConfig(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 	if err != nil {
 		return nil, err
 	}
+	env, values := environment(in.Env)
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: in.Attempt},
 		Image:       &runtimeapi.ImageSpec{Image: in.ImageRef, UserSpecifiedImage: c.Image},
@@ -69,7 +58,7 @@ func ContainerConfig(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 		Args:        expandAll(c.Args, values),
 		WorkingDir:  c.WorkingDir,
 		Envs:        env,
-		Mounts:      mounts(in.Mounts),
+		Mounts:      mounts(in.Mounts, security.NamespaceOptions.UsernsOptions),
 		Labels:      merged(podLabels(pod), map[string]string{ContainerNameLabel: c.Name}),
 		Annotations: annotations,
 		LogPath:     LogPath(c.Name, in.Attempt),
@@ -78,7 +67,7 @@ func ContainerConfig(in ContainerInput) (*runtimeapi.ContainerConfig, error) {
 		Tty:         c.TTY,
 		StopSignal:  signal,
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       linuxResources(pod, c, in.MemoryCapacity),
+			Resources:       LinuxResources(pod, c, &in.Node),
 			SecurityContext: security,
 		},
 	}, nil
@@ -117,27 +106,6 @@ func containerAnnotations(in ContainerInput) (map[string]string, error) {
 		annotations[PortsAnnotation] = string(text)
 	}
 	return annotations, nil
-}
-
-func mounts(list []Mount) []*runtimeapi.Mount {
-	var out []*runtimeapi.Mount
-	for _, m := range list {
-		out = append(out, &runtimeapi.Mount{
-			HostPath: m.HostPath, ContainerPath: m.ContainerPath, Readonly: m.ReadOnly, Propagation: propagation(m.Propagation),
-		})
-	}
-	return out
-}
-
-func propagation(mode v1.MountPropagationMode) runtimeapi.MountPropagation {
-	switch mode {
-	case v1.MountPropagationHostToContainer:
-		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
-	case v1.MountPropagationBidirectional:
-		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL
-	default:
-		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
-	}
 }
 
 // realTimeSignal spells "SIGRTMIN+1" as the CRI does.

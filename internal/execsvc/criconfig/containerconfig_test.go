@@ -17,14 +17,14 @@ func TestContainerConfig(t *testing.T) {
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](30)
 	c := &v1.Container{
 		Name: "nginx", Image: "nginx:1", Command: []string{"run", "$(MODE)"}, Args: []string{"$$(MODE)", "$(NONE)"},
-		WorkingDir: "/srv/$(MODE)", Env: []v1.EnvVar{{Name: "MODE", Value: "fast"}},
-		Ports:     []v1.ContainerPort{{Name: "http", ContainerPort: 80, Protocol: v1.ProtocolTCP}},
-		Lifecycle: &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"bye"}}}, StopSignal: ptr.To(v1.SIGRTMINPLUS1)},
-		Stdin:     true, StdinOnce: true, TTY: true,
+		WorkingDir: "/srv/$(MODE)",
+		Ports:      []v1.ContainerPort{{Name: "http", ContainerPort: 80, Protocol: v1.ProtocolTCP}},
+		Lifecycle:  &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"bye"}}}, StopSignal: ptr.To(v1.SIGRTMINPLUS1)},
+		Stdin:      true, StdinOnce: true, TTY: true,
 		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
 	}
 	got, err := ContainerConfig(ContainerInput{
-		Pod: pod, Container: c, Attempt: 3, ImageRef: "sha256:77", Agent: "agent1",
+		Pod: pod, Container: c, Attempt: 3, ImageRef: "sha256:77", Agent: "agent1", Env: []EnvVar{{"MODE", "fast"}},
 		Mounts: []Mount{
 			{HostPath: "/a", ContainerPath: "/b", ReadOnly: true},
 			{HostPath: "/c", ContainerPath: "/d", Propagation: v1.MountPropagationBidirectional},
@@ -89,12 +89,11 @@ func TestContainerAnnotationsLeaveOutWhatIsntSet(t *testing.T) {
 func TestContainerConfigErrors(t *testing.T) {
 	local := "p.json"
 	for want, c := range map[string]v1.Container{
-		"secretKeyRef": {Env: []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{}}}}},
-		"SIGNOPE":      {Lifecycle: &v1.Lifecycle{StopSignal: ptr.To(v1.Signal("SIGNOPE"))}},
+		"SIGNOPE": {Lifecycle: &v1.Lifecycle{StopSignal: ptr.To(v1.Signal("SIGNOPE"))}},
 		"Localhost": {SecurityContext: &v1.SecurityContext{
 			SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: &local}}},
 		"appArmorProfile": {SecurityContext: &v1.SecurityContext{
-			AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &local}}},
+			AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost}}},
 		"non-root": {SecurityContext: &v1.SecurityContext{RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](0)}},
 	} {
 		_, err := ContainerConfig(ContainerInput{Pod: webPod(), Container: &c})

@@ -1,7 +1,6 @@
 package criconfig
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,46 +33,29 @@ func TestExpand(t *testing.T) {
 		"$(A B)":             "spaced",
 		"cost: $5 $(A) 100%": "cost: $5 1 100%",
 	} {
-		if got := expand(text, values); got != want {
-			t.Errorf("expand(%q) = %q, want %q", text, got, want)
+		if got := Expand(text, values); got != want {
+			t.Errorf("Expand(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
 
-func TestEnvironmentSeesEarlierOnly(t *testing.T) {
-	list, values, err := environment(&v1.Container{Env: []v1.EnvVar{
-		{Name: "EARLY", Value: "$(LATE)"}, {Name: "LATE", Value: "1"}, {Name: "BOTH", Value: "$(EARLY)-$(LATE)"},
-		{Name: "LATE", Value: "$(LATE)2"},
-	}})
+// Of a name that comes twice the last value counts in the command, and the runtime is told both, in order.
+func TestEnvironmentOfACommand(t *testing.T) {
+	got, err := ContainerConfig(ContainerInput{
+		Pod: webPod(), Container: &v1.Container{Command: []string{"$(A)", "$(B)"}},
+		Env: []EnvVar{{"A", "1"}, {"B", "$(A)"}, {"A", "2"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, kv := range list {
-		got = append(got, kv.GetKey()+"="+string(kv.GetValue()))
+	if diff := cmp.Diff([]string{"2", "$(A)"}, got.GetCommand()); diff != "" {
+		t.Errorf("command (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"EARLY=$(LATE)", "LATE=1", "BOTH=$(LATE)-1", "LATE=12"}, got); diff != "" {
+	var env []string
+	for _, kv := range got.GetEnvs() {
+		env = append(env, kv.GetKey()+"="+string(kv.GetValue()))
+	}
+	if diff := cmp.Diff([]string{"A=1", "B=$(A)", "A=2"}, env); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
-	}
-	if values["LATE"] != "12" {
-		t.Errorf("for the command LATE is %q, want the last one, 12", values["LATE"])
-	}
-}
-
-func TestEnvironmentRefusesWhatItCantResolve(t *testing.T) {
-	for name, source := range map[string]*v1.EnvVarSource{
-		"fieldRef":         {FieldRef: &v1.ObjectFieldSelector{}},
-		"resourceFieldRef": {ResourceFieldRef: &v1.ResourceFieldSelector{}},
-		"configMapKeyRef":  {ConfigMapKeyRef: &v1.ConfigMapKeySelector{}},
-		"secretKeyRef":     {SecretKeyRef: &v1.SecretKeySelector{}},
-		"fileKeyRef":       {FileKeyRef: &v1.FileKeySelector{}},
-	} {
-		_, _, err := environment(&v1.Container{Env: []v1.EnvVar{{Name: "TOKEN", ValueFrom: source}}})
-		if err == nil || !strings.Contains(err.Error(), "TOKEN") || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: error %v doesn't name the variable and its source", name, err)
-		}
-	}
-	if _, _, err := environment(&v1.Container{EnvFrom: []v1.EnvFromSource{{}}}); err == nil {
-		t.Error("envFrom is lost in silence")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	podresource "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 )
 
@@ -23,26 +23,24 @@ const (
 	systemCriticalPriority = 2_000_000_000
 )
 
-// QOSClass is the pod's quality of service by its containers' cpu and memory: Guaranteed if each has limits of both and the
-// requests are equal to them, BestEffort if none says anything, else Burstable. A class that the API server gave stands.
+// QOSClass is the pod's quality of service by the cpu and memory that it asks for as a whole, or else by those of its containers:
+// Guaranteed if there are limits of both everywhere and the requests are equal to them, BestEffort if nothing is said, else Burstable. A
+// class that the API server gave stands.
 func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass
 	}
 	anything, guaranteed := false, true
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			r := &list[i].Resources
-			for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-				limit := amount(r.Limits, name)
-				request, requested := r.Requests[name]
-				if !request.IsZero() || !limit.IsZero() {
-					anything = true
-				}
-				// A request that isn't there is defaulted to the limit.
-				if limit.IsZero() || (requested && request.Cmp(limit) != 0) {
-					guaranteed = false
-				}
+	for _, r := range classified(pod) {
+		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+			limit := amount(r.Limits, name)
+			request, requested := r.Requests[name]
+			if !request.IsZero() || !limit.IsZero() {
+				anything = true
+			}
+			// A request that isn't there is defaulted to the limit.
+			if limit.IsZero() || (requested && request.Cmp(limit) != 0) {
+				guaranteed = false
 			}
 		}
 	}
@@ -54,6 +52,21 @@ func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 	default:
 		return v1.PodQOSBurstable
 	}
+}
+
+// classified are the requirements that tell the pod's class.
+func classified(pod *v1.Pod) []v1.ResourceRequirements {
+	if podresource.IsPodLevelResourcesSet(pod) {
+		return []v1.ResourceRequirements{*pod.Spec.Resources}
+	}
+	var all []v1.ResourceRequirements
+	for i := range pod.Spec.InitContainers {
+		all = append(all, pod.Spec.InitContainers[i].Resources)
+	}
+	for i := range pod.Spec.Containers {
+		all = append(all, pod.Spec.Containers[i].Resources)
+	}
+	return all
 }
 
 // oomScoreAdj ranks the container for the kernel's OOM killer: a burstable one by how little of the node's memory it asks for.
@@ -76,31 +89,42 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, memoryCapacity int64) int64 {
 	return min(max(score, 1000+guaranteedOOMScore), bestEffortOOMScore-1)
 }
 
-// memoryRequest is the memory, in bytes, that the container asks for. A sidecar, which is to be killed no sooner than the main
-// containers that it serves, counts as asking for as much as the least of them.
+// memoryRequest is the memory, in bytes, that the container asks for, with its part of what only the pod as a whole asks for. A sidecar,
+// which is to be killed no sooner than the main containers that it serves, counts as asking for as much as the least of them.
 func memoryRequest(pod *v1.Pod, c *v1.Container) int64 {
 	request := c.Resources.Requests.Memory().Value()
 	isInit := slices.ContainsFunc(pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name })
-	if !isInit || ptr.Deref(c.RestartPolicy, "") != v1.ContainerRestartPolicyAlways || len(pod.Spec.Containers) == 0 {
-		return request
+	if isInit && ptr.Deref(c.RestartPolicy, "") == v1.ContainerRestartPolicyAlways && len(pod.Spec.Containers) > 0 {
+		least := int64(math.MaxInt64)
+		for i := range pod.Spec.Containers {
+			least = min(least, pod.Spec.Containers[i].Resources.Requests.Memory().Value())
+		}
+		request = max(request, least)
 	}
-	least := int64(math.MaxInt64)
-	for i := range pod.Spec.Containers {
-		least = min(least, pod.Spec.Containers[i].Resources.Requests.Memory().Value())
-	}
-	return max(request, least)
+	return request + sharedMemory(pod)
 }
 
-// nodeCritical tells whether the pod is of the class system-node-critical. A static pod's priority is nobody's to compute, so
-// its word is enough.
-func nodeCritical(pod *v1.Pod) bool {
-	if pod.Spec.PriorityClassName != nodeCriticalClass {
-		return false
+// sharedMemory is each container's part, in bytes, of the memory that the pod asks for as a whole beyond what its containers do
+// (KEP-2837).
+func sharedMemory(pod *v1.Pod) int64 {
+	whole := amount(podLevel(pod).Requests, v1.ResourceMemory)
+	containers := int64(len(pod.Spec.InitContainers) + len(pod.Spec.Containers))
+	if whole.IsZero() || containers == 0 {
+		return 0
 	}
+	own := podresource.AggregateContainerRequests(pod, podresource.PodResourcesOptions{})
+	return (whole.Value() - own.Memory().Value()) / containers
+}
+
+// nodeCritical tells whether the pod is of the class system-node-critical.
+func nodeCritical(pod *v1.Pod) bool {
+	return pod.Spec.PriorityClassName == nodeCriticalClass && critical(pod)
+}
+
+// critical tells whether the pod is one that the cluster or the node can't do without. A static pod's priority is nobody's to compute, so
+// each of them is.
+func critical(pod *v1.Pod) bool {
 	kind, _, _ := strings.Cut(pod.Annotations[ConfigSourceAnnotation], ":")
 	static := kind != "" && kind != "api"
 	return static || ptr.Deref(pod.Spec.Priority, 0) >= systemCriticalPriority
 }
-
-// amount is the quantity of that name, or zero.
-func amount(list v1.ResourceList, name v1.ResourceName) resource.Quantity { return list[name] }

@@ -124,7 +124,7 @@ func TestLinuxResources(t *testing.T) {
 		"memory":        {with(list("", "16Mi"), list("", "32Mi")), &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, MemoryLimitInBytes: 32 << 20, OomScoreAdj: 999}},
 		"zero, limited": {with(list("0", ""), list("1", "")), &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000, CpuQuota: 100000, OomScoreAdj: 999}},
 	} {
-		got := linuxResources(podOf(c.container), &c.container, 0)
+		got := LinuxResources(podOf(c.container), &c.container, &Node{})
 		if diff := cmp.Diff(c.want, got, protocmp.Transform()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

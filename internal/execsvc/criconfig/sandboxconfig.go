@@ -6,33 +6,56 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/utils/ptr"
 )
 
-// maxHostname is the longest hostname that Linux takes in practice (HOST_NAME_MAX is 64 with the final zero).
-const maxHostname = 63
+// SandboxInput is what a sandbox is made of.
+type SandboxInput struct {
+	Pod *v1.Pod
+	// Attempt is how many sandboxes the pod has had before.
+	Attempt uint32
+	// Agent becomes the AgentAnnotation.
+	Agent string
+	// LogsDir is the directory of all pods' logs.
+	LogsDir string
+	// Hostname and Domain are those of HostnameOf.
+	Hostname, Domain string
+	// DNS is what the pod's resolv.conf is made of. Nil: the runtime copies the node's.
+	DNS *runtimeapi.DNSConfig
+	// CgroupParent is the pod's cgroup; empty: the runtime's choice.
+	CgroupParent string
+	// UserNamespace are the users and groups of a pod with hostUsers: false.
+	UserNamespace *UserNamespace
+	Node          Node
+}
 
-// SandboxConfig is what the runtime is told of the pod's sandbox. agent becomes its AgentAnnotation, logDir is the directory of
-// all pods' logs. The cgroup parent is left to the runtime.
-func SandboxConfig(pod *v1.Pod, attempt uint32, agent, logDir string) *runtimeapi.PodSandboxConfig {
+// SandboxConfig is what the runtime is told of the pod's sandbox. It fails on what the pod asks for but can't be given.
+func SandboxConfig(in SandboxInput) (*runtimeapi.PodSandboxConfig, error) {
+	pod := in.Pod
+	security, err := sandboxSecurityContext(pod, in.UserNamespace)
+	if err != nil {
+		return nil, err
+	}
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{
-			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt,
+			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: in.Attempt,
 		},
-		LogDirectory: LogDir(logDir, pod.Namespace, pod.Name, pod.UID),
-		DnsConfig:    dnsConfig(&pod.Spec),
+		LogDirectory: LogDir(in.LogsDir, pod.Namespace, pod.Name, pod.UID),
+		DnsConfig:    in.DNS,
 		Labels:       merged(pod.Labels, podLabels(pod)),
-		Annotations:  merged(pod.Annotations, map[string]string{AgentAnnotation: agent}),
+		Annotations:  merged(pod.Annotations, map[string]string{AgentAnnotation: in.Agent}),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			SecurityContext: sandboxSecurityContext(pod),
+			CgroupParent:    in.CgroupParent,
+			SecurityContext: security,
 			Sysctls:         sysctls(pod.Spec.SecurityContext),
+			Resources:       sandboxResources(pod, &in.Node),
+			Overhead:        overheadResources(pod, &in.Node),
 		},
 	}
 	if !pod.Spec.HostNetwork {
-		config.Hostname = hostname(pod)
+		config.Hostname = nodename(&pod.Spec, in.Hostname, in.Domain)
 		config.PortMappings = portMappings(&pod.Spec)
 	}
-	return config
+	return config, nil
 }
 
 // podLabels are the labels by which a sandbox or a container is known as the pod's.
@@ -50,21 +73,6 @@ func merged(others, own map[string]string) map[string]string {
 	maps.Copy(all, others)
 	maps.Copy(all, own)
 	return all
-}
-
-// hostname is the pod's hostname within a network of its own.
-func hostname(pod *v1.Pod) string {
-	if override := ptr.Deref(pod.Spec.HostnameOverride, ""); override != "" {
-		return override
-	}
-	name := pod.Name
-	if pod.Spec.Hostname != "" {
-		name = pod.Spec.Hostname
-	}
-	if len(name) > maxHostname {
-		name = strings.TrimRight(name[:maxHostname], "-.")
-	}
-	return name
 }
 
 // portMappings are the ports that containers have on the node's addresses.
@@ -92,24 +100,6 @@ func protocol(p v1.Protocol) runtimeapi.Protocol {
 	default:
 		return runtimeapi.Protocol_TCP
 	}
-}
-
-// dnsConfig is what the pod's resolv.conf is made of. Nil: a copy of the node's. The runtime doesn't merge the two, so a
-// dnsConfig that names no servers counts only with the policy None: elsewhere it would leave the pod without any.
-func dnsConfig(spec *v1.PodSpec) *runtimeapi.DNSConfig {
-	given := ptr.Deref(spec.DNSConfig, v1.PodDNSConfig{})
-	if spec.DNSPolicy != v1.DNSNone && len(given.Nameservers) == 0 {
-		return nil
-	}
-	config := &runtimeapi.DNSConfig{Servers: given.Nameservers, Searches: given.Searches}
-	for _, o := range given.Options {
-		option := o.Name
-		if value := ptr.Deref(o.Value, ""); value != "" {
-			option += ":" + value
-		}
-		config.Options = append(config.Options, option)
-	}
-	return config
 }
 
 func sysctls(sc *v1.PodSecurityContext) map[string]string {

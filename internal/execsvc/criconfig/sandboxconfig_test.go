@@ -1,7 +1,6 @@
 package criconfig
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +22,15 @@ func webPod() *v1.Pod {
 	}
 }
 
+func sandboxOf(t *testing.T, in SandboxInput) *runtimeapi.PodSandboxConfig {
+	t.Helper()
+	got, err := SandboxConfig(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
 func TestSandboxConfig(t *testing.T) {
 	pod := webPod()
 	pod.Spec.Containers[0].Ports = []v1.ContainerPort{
@@ -30,9 +38,11 @@ func TestSandboxConfig(t *testing.T) {
 		{ContainerPort: 53, HostPort: 5353, Protocol: v1.ProtocolUDP}, {ContainerPort: 9, HostPort: 9, Protocol: v1.ProtocolSCTP},
 	}
 	pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: "net.ipv4.tcp_syncookies", Value: "1"}}}
+	dns := &runtimeapi.DNSConfig{Servers: []string{"10.0.0.1"}}
 	want := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "web-node1", Namespace: "default", Uid: "u1", Attempt: 2},
-		Hostname:     "web-node1",
+		Hostname:     "web",
+		DnsConfig:    dns,
 		LogDirectory: "/var/log/pods/default_web-node1_u1",
 		Labels: map[string]string{
 			"app": "web", PodNameLabel: "web-node1", PodNamespaceLabel: "default", PodUIDLabel: "u1",
@@ -44,14 +54,19 @@ func TestSandboxConfig(t *testing.T) {
 			{ContainerPort: 9, HostPort: 9, Protocol: runtimeapi.Protocol_SCTP},
 		},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			Sysctls: map[string]string{"net.ipv4.tcp_syncookies": "1"},
+			CgroupParent: "/kubepods/podu1",
+			Sysctls:      map[string]string{"net.ipv4.tcp_syncookies": "1"},
+			Resources:    &runtimeapi.LinuxContainerResources{CpuShares: 2, CpuPeriod: 100000},
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
 				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 			},
 		},
 	}
-	if diff := cmp.Diff(want, SandboxConfig(pod, 2, "agent1", "/var/log/pods"), protocmp.Transform()); diff != "" {
+	got := sandboxOf(t, SandboxInput{
+		Pod: pod, Attempt: 2, Agent: "agent1", LogsDir: "/var/log/pods", Hostname: "web", DNS: dns, CgroupParent: "/kubepods/podu1",
+	})
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("SandboxConfig (-want +got):\n%s", diff)
 	}
 	if pod.Labels[PodNameLabel] != "forged" || pod.Annotations[AgentAnnotation] != "forged" {
@@ -63,58 +78,9 @@ func TestSandboxConfigWithHostNetwork(t *testing.T) {
 	pod := webPod()
 	pod.Spec.HostNetwork = true
 	pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
-	got := SandboxConfig(pod, 0, "a", "/l")
+	got := sandboxOf(t, SandboxInput{Pod: pod, Hostname: "web"})
 	if got.GetHostname() != "" || len(got.GetPortMappings()) > 0 {
 		t.Errorf("hostname %q, port mappings %v; want none, they are the node's", got.GetHostname(), got.GetPortMappings())
-	}
-}
-
-func TestHostname(t *testing.T) {
-	long := strings.Repeat("a", 62)
-	for name, c := range map[string]struct {
-		name, hostname string
-		override       *string
-		want           string
-	}{
-		"the pod's name":          {name: "web", want: "web"},
-		"spec.hostname":           {name: "web", hostname: "front", want: "front"},
-		"hostnameOverride":        {name: "web", hostname: "front", override: ptr.To("front.example.org"), want: "front.example.org"},
-		"63 are kept":             {name: long + "b", want: long + "b"},
-		"64 are cut":              {name: long + "bc", want: long + "b"},
-		"no dash is left":         {name: long + "-c", want: long},
-		"no dot or dash is left":  {name: long[:60] + "-.-cd", want: long[:60]},
-		"an empty override is no": {name: "web", override: ptr.To(""), want: "web"},
-	} {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Spec: v1.PodSpec{Hostname: c.hostname, HostnameOverride: c.override}}
-		if got := hostname(pod); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-}
-
-func TestDNSConfig(t *testing.T) {
-	given := &v1.PodDNSConfig{
-		Nameservers: []string{"10.0.0.1"}, Searches: []string{"example.org"},
-		Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: ptr.To("2")}, {Name: "edns0"}},
-	}
-	full := &runtimeapi.DNSConfig{Servers: []string{"10.0.0.1"}, Searches: []string{"example.org"}, Options: []string{"ndots:2", "edns0"}}
-	for name, c := range map[string]struct {
-		policy v1.DNSPolicy
-		config *v1.PodDNSConfig
-		want   *runtimeapi.DNSConfig
-	}{
-		"default":              {v1.DNSDefault, nil, nil},
-		"cluster first":        {v1.DNSClusterFirst, nil, nil},
-		"none":                 {v1.DNSNone, given, full},
-		"none without config":  {v1.DNSNone, nil, &runtimeapi.DNSConfig{}},
-		"default with servers": {v1.DNSDefault, given, full},
-		"options alone leave the node's servers": {
-			v1.DNSDefault, &v1.PodDNSConfig{Options: []v1.PodDNSConfigOption{{Name: "ndots"}}}, nil},
-	} {
-		got := dnsConfig(&v1.PodSpec{DNSPolicy: c.policy, DNSConfig: c.config})
-		if diff := cmp.Diff(c.want, got, protocmp.Transform()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
 	}
 }
 
@@ -133,7 +99,11 @@ func TestNamespaceOptions(t *testing.T) {
 		"host pid beats shared": {v1.PodSpec{HostPID: true, ShareProcessNamespace: ptr.To(true)}, pod, node, pod},
 	} {
 		want := &runtimeapi.NamespaceOption{Network: c.network, Pid: c.pid, Ipc: c.ipc}
-		if diff := cmp.Diff(want, namespaceOptions(&c.spec), protocmp.Transform()); diff != "" {
+		got, err := namespaceOptions(&v1.Pod{Spec: c.spec}, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -153,12 +123,16 @@ func TestSandboxSecurityContext(t *testing.T) {
 		Privileged:         true,
 		Seccomp:            &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 	}
-	if diff := cmp.Diff(want, sandboxSecurityContext(pod), protocmp.Transform()); diff != "" {
+	got, err := sandboxSecurityContext(pod, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("sandboxSecurityContext (-want +got):\n%s", diff)
 	}
 	pod.Spec.SecurityContext.RunAsUser = nil
-	if got := sandboxSecurityContext(pod).GetRunAsGroup(); got != nil {
-		t.Errorf("run_as_group %v without a user, which the CRI forbids", got)
+	if got, err = sandboxSecurityContext(pod, nil); err != nil || got.GetRunAsGroup() != nil {
+		t.Errorf("run_as_group %v, error %v; want none without a user, which the CRI forbids", got.GetRunAsGroup(), err)
 	}
 }
 
@@ -173,7 +147,7 @@ func TestSysctlNames(t *testing.T) {
 	} {
 		pod := webPod()
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: name, Value: "1"}}}
-		got := SandboxConfig(pod, 0, "me", "/logs").GetLinux().GetSysctls()
+		got := sandboxOf(t, SandboxInput{Pod: pod}).GetLinux().GetSysctls()
 		if len(got) != 1 || got[want] != "1" {
 			t.Errorf("%s becomes %v; want %s", name, got, want)
 		}

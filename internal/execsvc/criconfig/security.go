@@ -30,11 +30,17 @@ var thermalPaths = sync.OnceValue(func() []string {
 
 // namespaceOptions says which namespaces the pod shares with the node, and which its containers share. They are the same in the
 // sandbox and in each container.
-func namespaceOptions(spec *v1.PodSpec) *runtimeapi.NamespaceOption {
+func namespaceOptions(pod *v1.Pod, ids *UserNamespace) (*runtimeapi.NamespaceOption, error) {
+	spec := &pod.Spec
+	users, err := userNamespace(spec, ids)
+	if err != nil {
+		return nil, err
+	}
 	options := &runtimeapi.NamespaceOption{
-		Network: runtimeapi.NamespaceMode_POD,
-		Pid:     runtimeapi.NamespaceMode_CONTAINER,
-		Ipc:     runtimeapi.NamespaceMode_POD,
+		Network:       runtimeapi.NamespaceMode_POD,
+		Pid:           runtimeapi.NamespaceMode_CONTAINER,
+		Ipc:           runtimeapi.NamespaceMode_POD,
+		UsernsOptions: users,
 	}
 	if spec.HostNetwork {
 		options.Network = runtimeapi.NamespaceMode_NODE
@@ -48,26 +54,35 @@ func namespaceOptions(spec *v1.PodSpec) *runtimeapi.NamespaceOption {
 	case ptr.Deref(spec.ShareProcessNamespace, false):
 		options.Pid = runtimeapi.NamespaceMode_POD
 	}
-	return options
+	return options, nil
 }
 
 // sandboxSecurityContext is that of the sandbox itself. Its own process always runs under the runtime's seccomp profile
 // (kubernetes#84623); what the containers run under is said with them.
-func sandboxSecurityContext(pod *v1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
+func sandboxSecurityContext(pod *v1.Pod, ids *UserNamespace) (*runtimeapi.LinuxSandboxSecurityContext, error) {
 	sc := ptr.Deref(pod.Spec.SecurityContext, v1.PodSecurityContext{})
+	namespaces, err := namespaceOptions(pod, ids)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := groupsPolicy(&sc)
+	if err != nil {
+		return nil, err
+	}
 	out := &runtimeapi.LinuxSandboxSecurityContext{
-		NamespaceOptions:         namespaceOptions(&pod.Spec),
+		NamespaceOptions:         namespaces,
+		SelinuxOptions:           selinux(nil, sc.SELinuxOptions),
 		Privileged:               anyPrivileged(&pod.Spec),
 		Seccomp:                  &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 		SupplementalGroups:       groups(&sc),
-		SupplementalGroupsPolicy: groupsPolicy(&sc),
+		SupplementalGroupsPolicy: policy,
 		RunAsUser:                int64Value(sc.RunAsUser),
 	}
 	// The CRI knows no group without a user.
 	if sc.RunAsUser != nil {
 		out.RunAsGroup = int64Value(sc.RunAsGroup)
 	}
-	return out
+	return out, nil
 }
 
 func anyPrivileged(spec *v1.PodSpec) bool {
@@ -77,32 +92,44 @@ func anyPrivileged(spec *v1.PodSpec) bool {
 	return slices.ContainsFunc(spec.InitContainers, privileged) || slices.ContainsFunc(spec.Containers, privileged)
 }
 
-// containerSecurityContext is the container's own security context, and where it says nothing, the pod's. image is nil if
-// nothing is known of the image's user.
-func containerSecurityContext(pod *v1.Pod, c *v1.Container, image *ImageUser) (*runtimeapi.LinuxContainerSecurityContext, error) {
-	psc := ptr.Deref(pod.Spec.SecurityContext, v1.PodSecurityContext{})
-	sc := ptr.Deref(c.SecurityContext, v1.SecurityContext{})
+// containerSecurityContext is the container's own security context, and where it says nothing, the pod's.
+func containerSecurityContext(in *ContainerInput) (*runtimeapi.LinuxContainerSecurityContext, error) {
+	psc := ptr.Deref(in.Pod.Spec.SecurityContext, v1.PodSecurityContext{})
+	sc := ptr.Deref(in.Container.SecurityContext, v1.SecurityContext{})
 	out := &runtimeapi.LinuxContainerSecurityContext{
-		Capabilities:             capabilities(sc.Capabilities),
-		Privileged:               ptr.Deref(sc.Privileged, false),
-		NamespaceOptions:         namespaceOptions(&pod.Spec),
-		ReadonlyRootfs:           ptr.Deref(sc.ReadOnlyRootFilesystem, false),
-		SupplementalGroups:       groups(&psc),
-		SupplementalGroupsPolicy: groupsPolicy(&psc),
-		NoNewPrivs:               !ptr.Deref(sc.AllowPrivilegeEscalation, true),
+		Capabilities:       capabilities(sc.Capabilities),
+		Privileged:         ptr.Deref(sc.Privileged, false),
+		SelinuxOptions:     selinux(sc.SELinuxOptions, psc.SELinuxOptions),
+		ReadonlyRootfs:     ptr.Deref(sc.ReadOnlyRootFilesystem, false),
+		SupplementalGroups: groups(&psc),
+		NoNewPrivs:         noNewPrivs(&sc),
 	}
+	// The runtime clears them for a privileged container.
 	if ptr.Deref(sc.ProcMount, v1.DefaultProcMount) != v1.UnmaskedProcMount {
 		out.MaskedPaths = slices.Concat(maskedPaths, thermalPaths())
 		out.ReadonlyPaths = slices.Clone(readonlyPaths)
 	}
 	var err error
-	if out.Seccomp, err = seccomp(first(sc.SeccompProfile, psc.SeccompProfile)); err != nil {
+	if out.NamespaceOptions, err = namespaceOptions(in.Pod, in.UserNamespace); err != nil {
 		return nil, err
 	}
-	if out.Apparmor, err = apparmor(first(sc.AppArmorProfile, psc.AppArmorProfile)); err != nil {
+	if in.TargetID != "" && out.NamespaceOptions.Pid == runtimeapi.NamespaceMode_CONTAINER {
+		out.NamespaceOptions.Pid, out.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, in.TargetID
+	}
+	if out.SupplementalGroupsPolicy, err = groupsPolicy(&psc); err != nil {
 		return nil, err
 	}
-	if err := setUser(out, &sc, &psc, image); err != nil {
+	if out.Seccomp, err = seccomp(first(sc.SeccompProfile, psc.SeccompProfile), &in.Node); err != nil {
+		return nil, err
+	}
+	profile, err := apparmorProfile(in.Pod, in.Container, &sc, &psc)
+	if err != nil {
+		return nil, err
+	}
+	if out.Apparmor, err = apparmor(profile); err != nil {
+		return nil, err
+	}
+	if err := setUser(out, &sc, &psc, in.ImageUser); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -117,55 +144,15 @@ func groups(sc *v1.PodSecurityContext) []int64 {
 	return append(all, sc.SupplementalGroups...)
 }
 
-func groupsPolicy(sc *v1.PodSecurityContext) runtimeapi.SupplementalGroupsPolicy {
-	if ptr.Deref(sc.SupplementalGroupsPolicy, v1.SupplementalGroupsPolicyMerge) == v1.SupplementalGroupsPolicyStrict {
-		return runtimeapi.SupplementalGroupsPolicy_Strict
-	}
-	return runtimeapi.SupplementalGroupsPolicy_Merge
-}
-
-func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
-	if c == nil {
-		return nil
-	}
-	out := &runtimeapi.Capability{}
-	for _, name := range c.Add {
-		out.AddCapabilities = append(out.AddCapabilities, string(name))
-	}
-	for _, name := range c.Drop {
-		out.DropCapabilities = append(out.DropCapabilities, string(name))
-	}
-	return out
-}
-
-// seccomp is unconfined where nothing is said, as the kubelet has it.
-func seccomp(profile *v1.SeccompProfile) (*runtimeapi.SecurityProfile, error) {
-	kind := v1.SeccompProfileTypeUnconfined
-	if profile != nil {
-		kind = profile.Type
-	}
-	switch kind {
-	case v1.SeccompProfileTypeRuntimeDefault:
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
-	case v1.SeccompProfileTypeUnconfined:
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
+// groupsPolicy says whether the groups that the image gives its user count too.
+func groupsPolicy(sc *v1.PodSecurityContext) (runtimeapi.SupplementalGroupsPolicy, error) {
+	switch policy := ptr.Deref(sc.SupplementalGroupsPolicy, v1.SupplementalGroupsPolicyMerge); policy {
+	case v1.SupplementalGroupsPolicyMerge:
+		return runtimeapi.SupplementalGroupsPolicy_Merge, nil
+	case v1.SupplementalGroupsPolicyStrict:
+		return runtimeapi.SupplementalGroupsPolicy_Strict, nil
 	default:
-		return nil, fmt.Errorf("seccompProfile type %s isn't supported yet", kind)
-	}
-}
-
-// apparmor is nil, the runtime's own choice, where nothing is said.
-func apparmor(profile *v1.AppArmorProfile) (*runtimeapi.SecurityProfile, error) {
-	if profile == nil {
-		return nil, nil
-	}
-	switch profile.Type {
-	case v1.AppArmorProfileTypeRuntimeDefault:
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
-	case v1.AppArmorProfileTypeUnconfined:
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
-	default:
-		return nil, fmt.Errorf("appArmorProfile type %s isn't supported yet", profile.Type)
+		return 0, fmt.Errorf("supplementalGroupsPolicy: there is no policy %q", policy)
 	}
 }
 

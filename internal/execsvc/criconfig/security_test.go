@@ -17,7 +17,7 @@ func securityOf(t *testing.T, psc *v1.PodSecurityContext, sc *v1.SecurityContext
 	t.Helper()
 	pod := webPod()
 	pod.Spec.SecurityContext = psc
-	got, err := containerSecurityContext(pod, &v1.Container{SecurityContext: sc}, image)
+	got, err := containerSecurityContext(&ContainerInput{Pod: pod, Container: &v1.Container{SecurityContext: sc}, ImageUser: image})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +54,14 @@ func TestContainerSecurityContextInFull(t *testing.T) {
 		SeccompProfile:           &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
 		AppArmorProfile:          &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined},
 	}, &v1.SecurityContext{
-		Privileged: ptr.To(true), ReadOnlyRootFilesystem: ptr.To(true), AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem: ptr.To(true), AllowPrivilegeEscalation: ptr.To(false),
 		Capabilities: &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}, Drop: []v1.Capability{"ALL"}},
 		ProcMount:    ptr.To(v1.UnmaskedProcMount),
 		RunAsUser:    ptr.To[int64](11),
 	}, &ImageUser{UID: ptr.To[int64](99)})
 	want := &runtimeapi.LinuxContainerSecurityContext{
 		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
-		Privileged:       true, ReadonlyRootfs: true, NoNewPrivs: true,
+		ReadonlyRootfs:   true, NoNewPrivs: true,
 		Capabilities: &runtimeapi.Capability{AddCapabilities: []string{"NET_ADMIN"}, DropCapabilities: []string{"ALL"}},
 		RunAsUser:    &runtimeapi.Int64Value{Value: 11}, RunAsGroup: &runtimeapi.Int64Value{Value: 2},
 		SupplementalGroups:       []int64{3, 4},
@@ -119,7 +119,7 @@ func TestUser(t *testing.T) {
 	} {
 		pod := webPod()
 		pod.Spec.SecurityContext = &c.pod
-		sc, err := containerSecurityContext(pod, &v1.Container{SecurityContext: &c.own}, c.image)
+		sc, err := containerSecurityContext(&ContainerInput{Pod: pod, Container: &v1.Container{SecurityContext: &c.own}, ImageUser: c.image})
 		if text, wanted := strings.CutPrefix(c.want, "!"); wanted {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("%s: error %v, want one with %q", name, err, text)

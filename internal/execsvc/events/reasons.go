@@ -37,6 +37,14 @@ const (
 	FailedMountVolume      = "FailedMount"
 	DeadlineExceeded       = "DeadlineExceeded"
 	Evicted                = "Evicted"
+	Preempting             = "Preempting"
 	NetworkNotReady        = "NetworkNotReady"
 	RestartedAllContainers = "RestartingAllContainers"
+	ResizeDeferred         = "ResizeDeferred"
+	ResizeInfeasible       = "ResizeInfeasible"
+	ResizeStarted          = "ResizeStarted"
+	ResizeCompleted        = "ResizeCompleted"
+	ResizeError            = "ResizeError"
+
+	InvalidEnvironmentVariableNames = "InvalidEnvironmentVariableNames"
 )

@@ -3,13 +3,14 @@ package handler
 import (
 	"context"
 	"errors"
-	"regexp"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	cri "k8s.io/cri-client/pkg"
 	utilexec "k8s.io/utils/exec"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 func (r *Runner) probeExec(ctx context.Context, t Target, action *v1.ExecAction, timeout time.Duration) (Outcome, string, error) {
@@ -29,24 +30,13 @@ func (r *Runner) probeExec(ctx context.Context, t Target, action *v1.ExecAction,
 	}
 }
 
-// reference is a $(NAME), or a $$ that stands for a plain $.
-var reference = regexp.MustCompile(`\$\$|\$\([^)]*\)`)
-
 // expand replaces references in a probe's command by the values that the pod writes down for the container. A variable whose
 // value comes from elsewhere counts as empty, as in the kubelet; one that the container hasn't got stays as it is written.
 func expand(command []string, t Target) []string {
 	values := environment(t)
 	expanded := make([]string, len(command))
 	for i, text := range command {
-		expanded[i] = reference.ReplaceAllStringFunc(text, func(ref string) string {
-			if ref == "$$" {
-				return "$"
-			}
-			if value, ok := values[ref[2:len(ref)-1]]; ok {
-				return value
-			}
-			return ref
-		})
+		expanded[i] = criconfig.Expand(text, values)
 	}
 	return expanded
 }

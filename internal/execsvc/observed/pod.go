@@ -74,6 +74,15 @@ type Container struct {
 	// PreStop is the hook that was recorded with the container, and Ports are the ports that it may name. Nil if it has none.
 	PreStop *v1.LifecycleHandler
 	Ports   []v1.ContainerPort
+	// Resources are what it is held to. Nil if the runtime doesn't tell.
+	Resources *Resources
+}
+
+// Resources are what a container is held to, in the units of the CRI. Zero is what isn't told; limits may also be negative: there is none.
+type Resources struct {
+	CPUShares, CPUQuota, CPUPeriod, MemoryLimit int64
+	// Unified are files of cgroup v2.
+	Unified map[string]string
 }
 
 // Latest is the newest container of that name, or nil.

@@ -36,6 +36,18 @@ func Compare(old, now *observed.Pod) []Event {
 	return events
 }
 
+// shows tells whether a reading, which may be nil, has all that an event tells: each container got at least as far. They only get further:
+// they are created, run, and exit. One that the reading lacks may be new, or be gone.
+func shows(reading, told *observed.Pod) bool {
+	news, seen := states(told), states(reading)
+	for _, s := range news {
+		if state, there := find(seen, s.id); !there || s.state == observed.Unknown || state < s.state {
+			return false
+		}
+	}
+	return len(news) > 0
+}
+
 // arrival is the event of a container that is now in that state.
 func arrival(s observed.State) EventType {
 	switch s {

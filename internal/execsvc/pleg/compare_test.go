@@ -62,6 +62,44 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+func TestShows(t *testing.T) {
+	unknown := podWith(observed.Unknown)
+	two := sandboxed(true)
+	two.Containers = podWith(observed.Running).Containers
+	tests := []struct {
+		name          string
+		reading, told *observed.Pod
+		want          bool
+	}{
+		{"anything may have happened", podWith(observed.Running), anything("u"), false},
+		{"a pod that wasn't read", nil, podWith(observed.Created), false},
+		{"a container that wasn't there, or has gone", sandboxed(true), podWith(observed.Running), false},
+		{"created, and created", podWith(observed.Created), podWith(observed.Created), true},
+		{"created, and now it runs", podWith(observed.Created), podWith(observed.Running), false},
+		{"running, and late that it was created", podWith(observed.Running), podWith(observed.Created), true},
+		{"running, and that it was started", podWith(observed.Running), podWith(observed.Running), true},
+		{"running, and now it has ended", podWith(observed.Running), podWith(observed.Exited), false},
+		{"ended, and late that it was started", podWith(observed.Exited), podWith(observed.Running), true},
+		{"ended, and that it has", podWith(observed.Exited), podWith(observed.Exited), true},
+		{"lost", podWith(observed.Running), unknown, false},
+		{"lost as before", unknown, unknown, false},
+		{"lost, and now it has ended", unknown, podWith(observed.Exited), false},
+		{"lost, and found again", unknown, podWith(observed.Running), false},
+		{"a sandbox as it was", sandboxed(true), sandboxed(true), true},
+		{"a sandbox that has stopped", sandboxed(true), sandboxed(false), false},
+		{"a sandbox that had stopped", sandboxed(false), sandboxed(true), true},
+		{"some of what there is", two, podWith(observed.Running), true},
+		{"more than there is", podWith(observed.Running), two, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := shows(tt.reading, tt.told); got != tt.want {
+				t.Errorf("shows: %t; want %t", got, tt.want)
+			}
+		})
+	}
+}
+
 // A container that was replaced between two readings is told of whole, however fast that went.
 func TestCompareReplaced(t *testing.T) {
 	old := podWith(observed.Running)

@@ -35,7 +35,7 @@ type fakeRuntime struct {
 
 	// watch is what Watch returns; nil: it listens, tells what comes out of events, and returns what comes out of breaks.
 	watch  error
-	events chan types.UID
+	events chan *observed.Pod
 	breaks chan error
 }
 
@@ -119,7 +119,7 @@ func held(ctx context.Context, hold chan struct{}, err error) error {
 	return err
 }
 
-func (f *fakeRuntime) Watch(ctx context.Context, changed func(types.UID)) error {
+func (f *fakeRuntime) Watch(ctx context.Context, changed func(*observed.Pod)) error {
 	f.mu.Lock()
 	f.watches++
 	err := f.watch
@@ -127,11 +127,11 @@ func (f *fakeRuntime) Watch(ctx context.Context, changed func(types.UID)) error 
 	if err != nil {
 		return err
 	}
-	changed("")
+	changed(nil)
 	for {
 		select {
-		case uid := <-f.events:
-			changed(uid)
+		case told := <-f.events:
+			changed(told)
 		case err := <-f.breaks:
 			return err
 		case <-ctx.Done():
@@ -188,7 +188,7 @@ func start(t *testing.T, pods []*observed.Pod, watch error, follow bool, test fu
 	synctest.Test(t, func(t *testing.T) {
 		clock := testingclock.NewFakeClock(time.Unix(1000, 0))
 		h := &harness{t: t, clock: clock, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}, runtime: &fakeRuntime{
-			clock: clock, pods: pods, watch: watch, events: make(chan types.UID), breaks: make(chan error), holdStatus: map[types.UID]chan struct{}{},
+			clock: clock, pods: pods, watch: watch, events: make(chan *observed.Pod), breaks: make(chan error), holdStatus: map[types.UID]chan struct{}{},
 		}}
 		cfg := Config{Runtime: h.runtime, Clock: clock, Metrics: h.registry, Logger: slog.New(slog.NewTextHandler(h.log, nil))}
 		if follow {
@@ -245,13 +245,16 @@ func (h *harness) step(d time.Duration) {
 	}
 }
 
-// tell lets the runtime tell of events.
-func (h *harness) tell(uids ...types.UID) {
-	for _, uid := range uids {
-		h.runtime.events <- uid
+// tell lets the runtime tell of events: what the pods are like by each, or nil if it doesn't say whose it is.
+func (h *harness) tell(told ...*observed.Pod) {
+	for _, pod := range told {
+		h.runtime.events <- pod
 	}
 	synctest.Wait()
 }
+
+// anything is an event by which anything may have happened to a pod.
+func anything(uid types.UID) *observed.Pod { return &observed.Pod{UID: uid} }
 
 // wantLists checks how often the runtime has been listed since the last time.
 func (h *harness) wantLists(n int) {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/podstream/podstream/internal/execsvc/observed"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
 // longestPause is the longest pause before the runtime is asked for its events again, and that after it had none.
@@ -41,11 +42,11 @@ func (p *PLEG) listen(ctx context.Context) {
 	}
 }
 
-// hear takes an event of a pod. Without a UID it says that anything may have happened, and that there are events from now on.
-func (p *PLEG) hear(uid types.UID) {
+// hear takes an event: what the runtime tells of a pod. Nil says that anything may have happened, and that there are events from now on.
+func (p *PLEG) hear(told *observed.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if uid == "" {
+	if told == nil {
 		if !p.listening {
 			p.cfg.Logger.Info("the container runtime tells of events", "period", p.cfg.EventedPeriod)
 		}
@@ -53,7 +54,50 @@ func (p *PLEG) hear(uid types.UID) {
 		poke(p.hurry)
 		return
 	}
-	p.tell(uid)
+	if a := p.acting[told.UID]; a != nil {
+		a.told = append(a.told, told)
+		return
+	}
+	p.judge(told)
+}
+
+// acting is a pod that somebody acts upon. PLEG.mu guards it.
+type acting struct {
+	// times is how many do.
+	times int
+	// told are the events of the pod since then, the oldest first.
+	told []*observed.Pod
+}
+
+// Act has the events of a pod wait until done is called. Whoever does something to a pod may call it before: the runtime tells of each step,
+// and the Refresh at the end shows them all. What that doesn't show has the pod taken, and read again, once done is called.
+func (p *PLEG) Act(uid types.UID) (done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.acting[uid]
+	if a == nil {
+		a = &acting{}
+		p.acting[uid] = a
+	}
+	a.times++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if a.times--; a.times > 0 {
+			return
+		}
+		delete(p.acting, uid)
+		for _, told := range a.told {
+			p.judge(told)
+		}
+	}
+}
+
+// judge signs the pod of an event and has it taken, unless the last full reading shows all that the event tells. The caller holds mu.
+func (p *PLEG) judge(told *observed.Pod) {
+	if r := p.pods[told.UID]; r == nil || !shows(r.full, told) {
+		p.tell(told.UID)
+	}
 }
 
 // deafen notes that there are no events any more, and tells whether there were.

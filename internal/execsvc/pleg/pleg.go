@@ -41,9 +41,10 @@ type Runtime interface {
 	List(ctx context.Context) ([]*observed.Pod, error)
 	// Status is one pod in full; empty, but for its UID, if the runtime has nothing of it.
 	Status(ctx context.Context, uid types.UID) (*observed.Pod, error)
-	// Watch calls changed for each pod to which something happens, until the stream breaks or ctx ends, and then returns why. It calls
-	// it with "" once it listens, and if it can't tell to which pod something happened.
-	Watch(ctx context.Context, changed func(types.UID)) error
+	// Watch calls changed when something happens to a pod, until the stream breaks or ctx ends, and then returns why. told is the pod as
+	// far as the runtime tells how it is now; with nothing but its UID, anything may have happened to it. It calls it with nil once it
+	// listens, and if it can't tell to which pod something happened.
+	Watch(ctx context.Context, changed func(told *observed.Pod)) error
 }
 
 // Exits tells of the ends of processes as the kernel sees them; it is an exits.Watcher.
@@ -91,6 +92,8 @@ type PLEG struct {
 	// now numbers relists, and what happens to pods: the lower number came first, whatever the node's clock does.
 	now  int64
 	pods map[types.UID]*record
+	// acting are the pods that somebody acts upon.
+	acting map[types.UID]*acting
 	// events wait to be taken. synced are the pods with a PodSync among them: one each is enough.
 	events []Event
 	synced map[types.UID]bool
@@ -121,7 +124,7 @@ func New(cfg Config) *PLEG {
 	}
 	return &PLEG{
 		cfg: cfg, metrics: newMetrics(cfg.Metrics), ready: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
-		lagging: make(chan struct{}, 1), pods: map[types.UID]*record{}, synced: map[types.UID]bool{},
+		lagging: make(chan struct{}, 1), pods: map[types.UID]*record{}, acting: map[types.UID]*acting{}, synced: map[types.UID]bool{},
 	}
 }
 

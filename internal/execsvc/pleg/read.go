@@ -2,6 +2,7 @@ package pleg
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,14 +48,17 @@ func (p *PLEG) Current(ctx context.Context, uid types.UID) (*observed.Pod, error
 func (p *PLEG) cached(uid types.UID) *observed.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.pods[uid]
-	switch {
+	var pod *observed.Pod
+	switch r := p.pods[uid]; {
 	case r == nil && p.listed:
-		return &observed.Pod{UID: uid, ReadAt: p.cfg.Clock.Now()}
+		pod = &observed.Pod{UID: uid, ReadAt: p.cfg.Clock.Now()}
 	case r != nil && r.current():
-		return r.full
+		pod = r.full
 	}
-	return nil
+	if a := p.acting[uid]; a != nil && slices.ContainsFunc(a.told, func(told *observed.Pod) bool { return !shows(pod, told) }) {
+		return nil
+	}
+	return pod
 }
 
 // Refresh reads one pod in full, now. Whoever does something to a pod calls it afterwards, also if that failed: what was read before

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,10 +20,12 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
-// containerDetails completes c. It is false if the container has gone meanwhile.
-func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observed.Container) (bool, error) {
+// containerDetails completes c. It is false if the container has gone meanwhile. The pid of the pod's sandbox, if that is ready, is set on
+// the way if c is in it and tells.
+func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observed.Container, sandbox *observed.Sandbox) (bool, error) {
 	r.mu.Lock()
 	known, ok := r.details[c.ID]
+	updates := r.updates
 	r.mu.Unlock()
 	if ok && known.State == c.State {
 		*c = known
@@ -52,7 +55,12 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 	c.State, c.ExitCode, c.Reason, c.Message = stateOf(s.GetState()), s.GetExitCode(), s.GetReason(), s.GetMessage()
 	c.Image, c.ImageRef = s.GetImage().GetImage(), s.GetImageRef()
 	c.Started, c.Finished = timeOf(s.GetStartedAt()), timeOf(s.GetFinishedAt())
-	c.PID = pidOf(resp.GetInfo())
+	told := processesOf(resp.GetInfo())
+	c.PID = told.PID
+	if sandbox != nil && sandbox.ID == c.SandboxID && sandbox.PID == 0 {
+		sandbox.PID = told.sandbox()
+	}
+	c.Resources = resourcesOf(s)
 	c.PreStop = recorded[*v1.LifecycleHandler](r, s, criconfig.PreStopHandlerAnnotation)
 	c.Ports = recorded[[]v1.ContainerPort](r, s, criconfig.PortsAnnotation)
 	if r.cutShort(c) {
@@ -67,7 +75,7 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.Replaced = c.State == observed.Exited && r.replaced[c.ID]
-	if c.State == observed.Running && verbose || c.State == observed.Exited && final {
+	if c.State == observed.Running && verbose && updates == r.updates || c.State == observed.Exited && final {
 		r.details[c.ID] = *c
 	}
 	return true, nil
@@ -91,15 +99,32 @@ func (r *Runtime) mayBeOOM(s *runtimeapi.ContainerStatus) bool {
 		!r.stopped[s.GetId()] && r.cfg.Clock.Since(timeOf(s.GetFinishedAt())) < oomLag
 }
 
-// pidOf is the pid in a verbose answer of containerd or CRI-O, or 0.
-func pidOf(info map[string]string) int {
-	var told struct {
-		PID int `json:"pid"`
+// processes are those that a verbose answer of containerd or CRI-O tells of. What it doesn't tell is zero.
+type processes struct {
+	PID  int `json:"pid"`
+	Spec struct {
+		Linux struct {
+			Namespaces []struct{ Type, Path string } `json:"namespaces"`
+		} `json:"linux"`
+	} `json:"runtimeSpec"`
+}
+
+func processesOf(info map[string]string) (told processes) {
+	// A part that is of another kind leaves the others as they are.
+	_ = json.Unmarshal([]byte(info["info"]), &told)
+	return told
+}
+
+// sandbox is the pid of the process that keeps a container's sandbox, whose namespaces containerd names by it: /proc/4711/ns/ipc. 0 if they
+// are named otherwise. As with every pid, only its cgroup tells whether it is the right one.
+func (p processes) sandbox() int {
+	for _, n := range p.Spec.Linux.Namespaces {
+		if rest, ok := strings.CutPrefix(n.Path, "/proc/"); ok && n.Type == "ipc" {
+			pid, _ := strconv.Atoi(strings.TrimSuffix(rest, "/ns/ipc"))
+			return pid
+		}
 	}
-	if json.Unmarshal([]byte(info["info"]), &told) != nil {
-		return 0
-	}
-	return told.PID
+	return 0
 }
 
 // recorded is what was written down in an annotation of the container when it was made. What can't be read is as if it weren't

@@ -32,9 +32,17 @@ func watch(t *testing.T, r *Runtime) *watching {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watching{t: t, changed: make(chan types.UID, 100), ended: make(chan error, 1), cancel: cancel}
-	go func() { w.ended <- r.Watch(ctx, func(uid types.UID) { w.changed <- uid }) }()
+	go func() { w.ended <- r.Watch(ctx, func(told *observed.Pod) { w.changed <- uidOf(told) }) }()
 	t.Cleanup(cancel)
 	return w
+}
+
+// uidOf is the UID of a call, or "".
+func uidOf(told *observed.Pod) types.UID {
+	if told == nil {
+		return ""
+	}
+	return told.UID
 }
 
 // next waits for the next call.
@@ -89,7 +97,11 @@ func (w *watching) end() error {
 // runSandbox makes a sandbox of the pod as the agent of that name.
 func (s *sim) runSandbox(pod *v1.Pod, agent string) string {
 	s.t.Helper()
-	id, err := s.cri.RunPodSandbox(s.t.Context(), criconfig.SandboxConfig(pod, 0, agent, filepath.Join(s.root, "pods")), "")
+	config, err := criconfig.SandboxConfig(criconfig.SandboxInput{Pod: pod, Agent: agent, LogsDir: filepath.Join(s.root, "pods")})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	id, err := s.cri.RunPodSandbox(s.t.Context(), config, "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -154,7 +166,7 @@ func TestWatchWithoutEvents(t *testing.T) {
 		}
 		return nil
 	})
-	err := s.Watch(t.Context(), func(uid types.UID) { t.Errorf("changed was called with %q", uid) })
+	err := s.Watch(t.Context(), func(told *observed.Pod) { t.Errorf("changed was called with %v", told) })
 	if !errors.Is(err, observed.ErrNoEvents) {
 		t.Errorf("Watch: %v", err)
 	}
@@ -187,7 +199,7 @@ func TestWatchWithoutHeader(t *testing.T) {
 	cri := newEventRuntime(true)
 	changed, ended := make(chan types.UID, 10), make(chan error, 1)
 	go func() {
-		ended <- New(Config{Runtime: cri, Agent: "me"}).Watch(t.Context(), func(uid types.UID) { changed <- uid })
+		ended <- New(Config{Runtime: cri, Agent: "me"}).Watch(t.Context(), func(told *observed.Pod) { changed <- uidOf(told) })
 	}()
 	cri.events <- event("a", "me")
 	// The two come from two goroutines, in either order.
@@ -220,7 +232,7 @@ func TestWatchEnds(t *testing.T) {
 		t.Run(name+", before it listens", func(t *testing.T) {
 			cri := newEventRuntime(true)
 			cri.ends <- tt.end
-			err := New(Config{Runtime: cri, Agent: "me"}).Watch(t.Context(), func(uid types.UID) { t.Errorf("changed was called with %q", uid) })
+			err := New(Config{Runtime: cri, Agent: "me"}).Watch(t.Context(), func(told *observed.Pod) { t.Errorf("changed was called with %v", told) })
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("Watch: %v; want %v", err, tt.want)
 			}
@@ -239,7 +251,7 @@ func TestWatchEndsInAStorm(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	calls := 0
-	err := s.Watch(ctx, func(types.UID) {
+	err := s.Watch(ctx, func(*observed.Pod) {
 		if calls++; calls == 5 {
 			cancel()
 		}

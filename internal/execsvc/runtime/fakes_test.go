@@ -9,6 +9,7 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/handler"
 	"github.com/podstream/podstream/internal/execsvc/image"
 )
@@ -91,4 +92,23 @@ func (h *simHooks) took() []string {
 // hookOf is a hook that runs one command.
 func hookOf(command string) *v1.LifecycleHandler {
 	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{command}}}
+}
+
+// plainWorld gives containers their plain environment and some mounts, or an error.
+type plainWorld struct {
+	mounts []criconfig.Mount
+	err    error
+}
+
+func (w plainWorld) Sandbox(pod *v1.Pod) (Sandbox, error) {
+	hostname, domain, err := criconfig.HostnameOf(pod, "")
+	return Sandbox{Hostname: hostname, Domain: domain}, err
+}
+
+func (w plainWorld) Container(_ context.Context, _ *v1.Pod, c *v1.Container, _ []string) (Given, error) {
+	var env []criconfig.EnvVar
+	for _, e := range c.Env {
+		env = append(env, criconfig.EnvVar{Name: e.Name, Value: e.Value})
+	}
+	return Given{Env: env, Mounts: w.mounts}, w.err
 }

@@ -15,7 +15,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/actions"
-	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
@@ -156,7 +155,7 @@ func (s *sim) converge(pod *v1.Pod) {
 			s.wantLinks(has)
 			return
 		}
-		s.SyncPod(s.t.Context(), SyncInput{Pod: pod, Has: has, Mounts: func(*v1.Container) ([]criconfig.Mount, error) { return nil, nil }})
+		s.SyncPod(s.t.Context(), SyncInput{Pod: pod, Has: has, World: plainWorld{}})
 	}
 	has := s.statusAgain(pod)
 	s.t.Fatalf("the pod doesn't come to rest: %s\n%+v", settled(pod, has), has)

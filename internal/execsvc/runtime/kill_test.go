@@ -266,7 +266,10 @@ func TestForeignSandboxes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSim(t)
 			pod := simPod(sample("a"))
-			config := criconfig.SandboxConfig(pod, 7, agent, "")
+			config, err := criconfig.SandboxConfig(criconfig.SandboxInput{Pod: pod, Attempt: 7, Agent: agent})
+			if err != nil {
+				t.Fatal(err)
+			}
 			config.LogDirectory = ""
 			container, err := criconfig.ContainerConfig(criconfig.ContainerInput{
 				Pod: pod, Container: &pod.Spec.Containers[0], Attempt: 7, ImageRef: "localhost/sample:1", Agent: agent,

@@ -53,14 +53,10 @@ func (r *Runtime) Status(ctx context.Context, uid types.UID) (*observed.Pod, err
 		return &observed.Pod{UID: uid, ReadAt: readAt}, nil
 	}
 	pod := pods[0]
-	if s := pod.ReadySandbox(); s != nil {
-		if err := r.sandboxDetails(ctx, s); err != nil {
-			return nil, err
-		}
-	}
+	sandbox := pod.ReadySandbox()
 	kept := pod.Containers[:0]
 	for _, c := range pod.Containers {
-		found, err := r.containerDetails(ctx, uid, &c)
+		found, err := r.containerDetails(ctx, uid, &c, sandbox)
 		if err != nil {
 			return nil, err
 		}
@@ -70,6 +66,11 @@ func (r *Runtime) Status(ctx context.Context, uid types.UID) (*observed.Pod, err
 	}
 	pod.Containers = kept
 	limitMessages(pod.Containers)
+	if sandbox != nil {
+		if err := r.sandboxDetails(ctx, sandbox); err != nil {
+			return nil, err
+		}
+	}
 	return pod, nil
 }
 
@@ -144,17 +145,33 @@ func stateOf(s runtimeapi.ContainerState) observed.State {
 	}
 }
 
+// knownSandbox is what is remembered of a sandbox that was ready.
+type knownSandbox struct {
+	observed.Sandbox
+	// whole is set if its pid was asked for.
+	whole bool
+}
+
 // sandboxDetails completes a sandbox that is ready by the list. What it has, it has as long as it is.
 func (r *Runtime) sandboxDetails(ctx context.Context, s *observed.Sandbox) error {
 	r.mu.Lock()
 	known, ok := r.sandboxes[s.ID]
+	if ok && s.PID != 0 && !known.whole {
+		known.PID, known.whole = s.PID, true
+		r.sandboxes[s.ID] = known
+	}
 	r.mu.Unlock()
-	if ok {
+	if ok && known.whole {
 		s.HostNetwork, s.IPs, s.PID = known.HostNetwork, known.IPs, known.PID
 		return nil
 	}
-	// Only a verbose answer tells the pid.
-	resp, err := r.cfg.Runtime.PodSandboxStatus(ctx, s.ID, true)
+	// Only a verbose answer tells the pid, and takes the runtime several times as long.
+	return r.askSandbox(ctx, s, s.PID == 0)
+}
+
+// askSandbox asks for the state of a sandbox, its network, and its pid if verbose is set.
+func (r *Runtime) askSandbox(ctx context.Context, s *observed.Sandbox, verbose bool) error {
+	resp, err := r.cfg.Runtime.PodSandboxStatus(ctx, s.ID, verbose)
 	if status.Code(err) == codes.NotFound {
 		s.Ready = false
 		return nil
@@ -162,9 +179,12 @@ func (r *Runtime) sandboxDetails(ctx context.Context, s *observed.Sandbox) error
 	if err != nil {
 		return fmt.Errorf("ask for the status of sandbox %s: %w", s.ID, err)
 	}
-	s.PID = pidOf(resp.GetInfo())
+	if verbose {
+		s.PID = processesOf(resp.GetInfo()).PID
+	}
 	s.Ready = resp.GetStatus().GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 	s.HostNetwork = resp.GetStatus().GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+	s.IPs = nil
 	if ip := resp.GetStatus().GetNetwork().GetIp(); ip != "" && !s.HostNetwork {
 		s.IPs = append(s.IPs, ip)
 		for _, more := range resp.GetStatus().GetNetwork().GetAdditionalIps() {
@@ -174,7 +194,7 @@ func (r *Runtime) sandboxDetails(ctx context.Context, s *observed.Sandbox) error
 	if s.Ready && (s.HostNetwork || len(s.IPs) > 0) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.sandboxes[s.ID] = *s
+		r.sandboxes[s.ID] = knownSandbox{*s, verbose || s.PID != 0}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
@@ -139,7 +140,7 @@ func TestTerminationMessagePathInAVolume(t *testing.T) {
 	}
 	pod := simPod(sample("a"))
 	in := s.input(pod)
-	in.Mounts = mountsAt(secret, "/dev/termination-log")
+	in.World = plainWorld{mounts: []criconfig.Mount{{HostPath: secret, ContainerPath: "/dev/termination-log"}}}
 	if res := s.SyncPod(t.Context(), in); res.Err != nil {
 		t.Fatal(res.Err)
 	}

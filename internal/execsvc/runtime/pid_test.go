@@ -43,6 +43,40 @@ func (r *verboseRuntime) answer(id string) map[string]string {
 	return map[string]string{"info": r.info}
 }
 
+// A container in the namespaces of its sandbox's process tells that one too, so that the sandbox needn't be asked for it.
+func TestPIDOfSandbox(t *testing.T) {
+	for name, tc := range map[string]struct {
+		namespaces string
+		// want is the sandbox's process, and asked whether it had to be asked.
+		want  int
+		asked int
+	}{
+		"containerd's": {`[{"type":"pid"},{"type":"network","path":"/run/netns/x"},{"type":"ipc","path":"/proc/42/ns/ipc"}]`, 42, 0},
+		"pinned":       {`[{"type":"ipc","path":"/run/ipcns/42"}]`, 4711, 1},
+		"another's":    {`[{"type":"pid","path":"/proc/42/ns/pid"}]`, 4711, 1},
+		"no number":    {`[{"type":"ipc","path":"/proc/self/ns/ipc"}]`, 4711, 1},
+		"its own":      {`[{"type":"ipc"}]`, 4711, 1},
+		"unreadable":   {`{"type":"ipc"}`, 4711, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSim(t)
+			info := `{"runtimeSpec":{"linux":{"namespaces":` + tc.namespaces + `}},"pid":4711}`
+			cri := &verboseRuntime{RuntimeService: s.cri, info: info, asked: map[string]int{}}
+			s.change = func(cfg *Config) { cfg.Runtime = cri }
+			s.Runtime = s.restarted()
+			pod := simPod(sample("a"))
+			s.mustSync(pod)
+			for range 2 {
+				has := s.status(pod)
+				box := has.ReadySandbox()
+				if box.PID != tc.want || has.Latest("a").PID != 4711 || len(box.IPs) == 0 || cri.asked[box.ID] != tc.asked {
+					t.Errorf("the sandbox is %+v after %d verbose answers, a has process %d", box, cri.asked[box.ID], has.Latest("a").PID)
+				}
+			}
+		})
+	}
+}
+
 // What runs is asked for its process once, whether or not the runtime tells it; what has ended isn't.
 func TestPIDs(t *testing.T) {
 	for name, tc := range map[string]struct {

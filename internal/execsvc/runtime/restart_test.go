@@ -189,7 +189,7 @@ func TestEphemeralContainerHasItsTarget(t *testing.T) {
 	}
 }
 
-// What a new pod costs: no call but those that make it.
+// What a new pod costs: no call but those that make it, and one for its addresses.
 func TestCallsOfANewPod(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"), sample("b"))
@@ -204,7 +204,7 @@ func TestCallsOfANewPod(t *testing.T) {
 			delete(got, method)
 		}
 	}
-	want := map[string]int{"ImageStatus": 2, "RunPodSandbox": 1, "CreateContainer": 2, "StartContainer": 2}
+	want := map[string]int{"ImageStatus": 2, "RunPodSandbox": 1, "PodSandboxStatus": 1, "CreateContainer": 2, "StartContainer": 2}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}

@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/handler"
 	"github.com/podstream/podstream/internal/execsvc/image"
@@ -45,8 +46,8 @@ type Config struct {
 	// PodsDir has a directory for each pod: <root-dir>/pods. The files are there in which containers may leave a termination
 	// message. Empty: they can't leave any.
 	PodsDir string
-	// MemoryCapacity is the node's memory in bytes, for the OOM score.
-	MemoryCapacity int64
+	// Node is what has to be known of the node where pods are put in the words of the CRI. Zero: see there.
+	Node criconfig.Node
 	// HostIPs returns the node's addresses, the primary one first: hooks of pods in the node's network are sent there. Nil:
 	// 127.0.0.1.
 	HostIPs func() []string
@@ -76,10 +77,11 @@ type Runtime struct {
 
 	mu sync.Mutex
 	// details are those of containers by id, as they were read in the state that they have: neither what runs nor what has ended
-	// changes.
+	// changes, but for the resources of what runs. updates counts those that this agent has made.
 	details map[string]observed.Container
+	updates int
 	// sandboxes are those that were ready when they were asked for, by id.
-	sandboxes map[string]observed.Sandbox
+	sandboxes map[string]knownSandbox
 	// failedStarts are the ids of containers whose start failed while this agent waited for it.
 	failedStarts map[string]bool
 	// replaced are the ids of containers that this agent stopped to start a successor; preStopped are those whose preStop hook
@@ -113,7 +115,7 @@ func New(cfg Config) *Runtime {
 		cfg: cfg, log: cfg.Logger, turns: newTurns(),
 		restarts: flowcontrol.NewBackOff(cfg.RestartBackoffBase, cfg.RestartBackoffMax),
 		lists:    flowcontrol.NewBackOff(10*time.Second, 5*time.Minute),
-		details:  map[string]observed.Container{}, sandboxes: map[string]observed.Sandbox{}, failedStarts: map[string]bool{},
+		details:  map[string]observed.Container{}, sandboxes: map[string]knownSandbox{}, failedStarts: map[string]bool{},
 		replaced: map[string]bool{}, preStopped: map[string]bool{}, stopped: map[string]bool{}, told: map[string]time.Time{},
 	}
 	r.restarts.Clock, r.lists.Clock = cfg.Clock, cfg.Clock

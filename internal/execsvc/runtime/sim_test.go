@@ -179,14 +179,7 @@ func (s *sim) status(pod *v1.Pod) *observed.Pod {
 // input is what the next round for the pod works on.
 func (s *sim) input(pod *v1.Pod) SyncInput {
 	s.t.Helper()
-	return SyncInput{Pod: pod, Has: s.status(pod), Mounts: func(*v1.Container) ([]criconfig.Mount, error) { return nil, nil }}
-}
-
-// mountsAt has every container see a path of the node.
-func mountsAt(host, inside string) func(*v1.Container) ([]criconfig.Mount, error) {
-	return func(*v1.Container) ([]criconfig.Mount, error) {
-		return []criconfig.Mount{{HostPath: host, ContainerPath: inside}}, nil
-	}
+	return SyncInput{Pod: pod, Has: s.status(pod), World: plainWorld{}}
 }
 
 // sync does one round for the pod.

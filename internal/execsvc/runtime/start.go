@@ -52,11 +52,14 @@ func (s *round) start(ctx context.Context, asked *asked) error {
 
 // startContainer makes and starts one container, and carries out its postStart hook.
 func (s *round) startContainer(ctx context.Context, start actions.Start, image *runtimeapi.Image) error {
-	config, err := s.containerConfig(&start, image)
+	sandbox, given, err := s.sandboxConfig()
 	if err != nil {
 		return s.failed(start, "", CreateContainerConfigError, err)
 	}
-	sandbox := s.sandboxConfig()
+	config, err := s.containerConfig(ctx, &start, image, given.UserNamespace)
+	if err != nil {
+		return s.failed(start, "", CreateContainerConfigError, err)
+	}
 	if err := os.MkdirAll(filepath.Join(sandbox.GetLogDirectory(), start.Container.Name), 0o755); err != nil {
 		return s.failed(start, "", CreateContainerError, fmt.Errorf("make the container's log directory: %w", err))
 	}
@@ -85,7 +88,9 @@ func (s *round) startContainer(ctx context.Context, start actions.Start, image *
 }
 
 // containerConfig is what the runtime is told of the container. Its attempt is set if only the logs tell of those before it.
-func (s *round) containerConfig(start *actions.Start, image *runtimeapi.Image) (*runtimeapi.ContainerConfig, error) {
+func (s *round) containerConfig(
+	ctx context.Context, start *actions.Start, image *runtimeapi.Image, users *criconfig.UserNamespace,
+) (*runtimeapi.ContainerConfig, error) {
 	target := ""
 	if start.Target != "" {
 		c := s.Has.Latest(start.Target)
@@ -101,19 +106,19 @@ func (s *round) containerConfig(start *actions.Start, image *runtimeapi.Image) (
 		}
 		start.Attempt = attempt
 	}
-	mounts, err := s.Mounts(start.Container)
+	ips, err := s.ips(ctx)
+	if err != nil {
+		return nil, err
+	}
+	given, err := s.World.Container(ctx, s.Pod, start.Container, ips)
 	if err != nil {
 		return nil, err
 	}
 	return criconfig.ContainerConfig(criconfig.ContainerInput{
 		Pod: s.Pod, Container: start.Container, Attempt: start.Attempt, ImageRef: image.GetId(), ImageUser: criconfig.ImageUserOf(image),
-		Mounts:   s.withMessageFile(mounts, s.Pod, start.Container, start.Attempt),
-		TargetID: target, Agent: s.cfg.Agent, MemoryCapacity: s.cfg.MemoryCapacity,
+		Env: given.Env, Mounts: s.withMessageFile(given.Mounts, s.Pod, start.Container, start.Attempt),
+		TargetID: target, Agent: s.cfg.Agent, UserNamespace: users, Node: s.cfg.Node,
 	})
-}
-
-func (s *round) sandboxConfig() *runtimeapi.PodSandboxConfig {
-	return criconfig.SandboxConfig(s.Pod, s.do.SandboxAttempt, s.cfg.Agent, s.cfg.LogsDir)
 }
 
 // failurePause is when to go on with a container that was made and has failed as it was started: from then on it is one that has ended, and
@@ -171,12 +176,12 @@ func (s *round) postStart(ctx context.Context, start actions.Start, id string) e
 
 // addressFor is the pod's address, if the hook may need one. That of a new sandbox is asked for.
 func (s *round) addressFor(ctx context.Context, hook *v1.LifecycleHandler) (string, error) {
-	if ip := s.podIP(s.Pod, s.Has, s.do.SandboxID); ip != "" || hook.HTTPGet == nil && hook.TCPSocket == nil {
-		return ip, nil
+	if hook.HTTPGet == nil && hook.TCPSocket == nil {
+		return "", nil
 	}
-	box := observed.Sandbox{ID: s.do.SandboxID}
-	if err := s.sandboxDetails(ctx, &box); err != nil || len(box.IPs) == 0 {
+	ips, err := s.ips(ctx)
+	if err != nil || len(ips) == 0 {
 		return "", err
 	}
-	return box.IPs[0], nil
+	return ips[0], nil
 }

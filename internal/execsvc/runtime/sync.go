@@ -16,6 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/observed"
+	"github.com/podstream/podstream/internal/execsvc/resize"
 )
 
 // SyncInput is what SyncPod works on.
@@ -25,8 +26,9 @@ type SyncInput struct {
 	Has *observed.Pod
 	// Probes are what the probes of its containers say.
 	Probes observed.Probes
-	// Mounts are the volumes of a container, set up.
-	Mounts func(*v1.Container) ([]criconfig.Mount, error)
+	World  World
+	// Resizing is set if running containers may have to be given other resources. Otherwise they keep what they have.
+	Resizing bool
 }
 
 // SyncResult is what came of a SyncPod.
@@ -37,6 +39,9 @@ type SyncResult struct {
 	RetryAfter time.Duration
 	// Err joins what went wrong. Containers that wait for a backoff or a pull are no errors.
 	Err error
+	// Resizing is set if Resizing was, and has to be again; Resize is why, if something went wrong. It is part of Err.
+	Resizing bool
+	Resize   error
 	// Acted is set if anything was changed, or tried to be: what the runtime has must be read again.
 	Acted bool
 }
@@ -56,8 +61,13 @@ const (
 // SyncPod takes the pod one round nearer to what it should be. It is called again after each change and each failure.
 func (r *Runtime) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 	s := &round{Runtime: r, SyncInput: in, res: SyncResult{Waiting: map[string]observed.Waiting{}}}
+	if in.Resizing {
+		s.changes = resize.Changes(in.Pod, in.Has, r.cfg.Node)
+	}
 	s.do = s.compute()
-	s.res.Err = s.sync(ctx)
+	s.res.Resize = s.resize(ctx)
+	s.res.Err = errors.Join(s.res.Resize, s.sync(ctx))
+	s.res.Resizing = in.Resizing && (s.res.Err != nil || s.unresized())
 	s.endTurn()
 	return s.res
 }
@@ -68,12 +78,16 @@ type round struct {
 	SyncInput
 	do  actions.Actions
 	res SyncResult
+	// changes are the containers to resize.
+	changes []resize.Change
 	// inTurn is set while this round has one of the Runtime's turns.
 	inTurn bool
+	// addresses are those of a sandbox that this round has made, once they were asked for.
+	addresses []string
 }
 
 func (s *round) compute() actions.Actions {
-	return s.faulty(actions.Compute(actions.Input{Pod: s.Pod, Has: s.Has, Probes: s.Probes}))
+	return s.faulty(actions.Compute(actions.Input{Pod: s.Pod, Has: s.Has, Probes: s.Probes, Outgrown: s.outgrown()}))
 }
 
 func (s *round) sync(ctx context.Context) error {
@@ -219,14 +233,20 @@ func (s *round) createSandbox(ctx context.Context) error {
 }
 
 func (s *round) runSandbox(ctx context.Context) (string, error) {
-	config := s.sandboxConfig()
+	config, given, err := s.sandboxConfig()
+	if err != nil {
+		return "", err
+	}
+	for _, w := range given.Warnings {
+		s.cfg.Events.Record(s.Pod, "", events.Warning, w.Reason, w.Message)
+	}
 	if err := os.MkdirAll(config.GetLogDirectory(), 0o755); err != nil {
 		return "", fmt.Errorf("make the pod's log directory: %w", err)
 	}
 	if err := s.takeTurn(ctx); err != nil {
 		return "", err
 	}
-	id, err := s.cfg.Runtime.RunPodSandbox(ctx, config, "")
+	id, err := s.cfg.Runtime.RunPodSandbox(ctx, config, given.Handler)
 	if err != nil {
 		return "", fmt.Errorf("run sandbox: %w", err)
 	}

@@ -137,7 +137,7 @@ func TestMountFails(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"))
 	res := s.SyncPod(t.Context(), SyncInput{
-		Pod: pod, Has: s.status(pod), Mounts: func(*v1.Container) ([]criconfig.Mount, error) { return nil, errors.New("no such volume") },
+		Pod: pod, Has: s.status(pod), World: plainWorld{err: errors.New("no such volume")},
 	})
 	if got := res.Waiting["a"]; got.Reason != CreateContainerConfigError || got.Message != "no such volume" || res.Err == nil {
 		t.Errorf("a waits for %+v, error %v", got, res.Err)

@@ -9,7 +9,7 @@ import (
 
 // setAddresses sets the node's and the pod's addresses. A pod that has stopped keeps those that it had.
 func setAddresses(in *Input, status *v1.PodStatus) {
-	hosts := onePerFamily(in.HostIPs, in.HostIPs)
+	hosts := OnePerFamily(in.HostIPs, in.HostIPs)
 	for _, ip := range hosts {
 		status.HostIPs = append(status.HostIPs, v1.HostIP{IP: ip})
 	}
@@ -23,7 +23,7 @@ func setAddresses(in *Input, status *v1.PodStatus) {
 			status.PodIPs = append(status.PodIPs, v1.PodIP{IP: ip})
 		}
 	case sandbox != nil:
-		for _, ip := range onePerFamily(sandbox.IPs, in.HostIPs) {
+		for _, ip := range OnePerFamily(sandbox.IPs, in.HostIPs) {
 			status.PodIPs = append(status.PodIPs, v1.PodIP{IP: ip})
 		}
 	default:
@@ -34,8 +34,8 @@ func setAddresses(in *Input, status *v1.PodStatus) {
 	}
 }
 
-// onePerFamily is the first IPv4 and the first IPv6 address of ips, the family of the node's primary address first.
-func onePerFamily(ips, hosts []string) []string {
+// OnePerFamily is the first IPv4 and the first IPv6 address of ips, the family of the node's primary address first.
+func OnePerFamily(ips, hosts []string) []string {
 	v4First := len(hosts) == 0 || isV4(hosts[0])
 	var out []string
 	for _, v4 := range []bool{v4First, !v4First} {

@@ -29,6 +29,8 @@ var nodeConditions = map[v1.PodConditionType]bool{
 	v1.ContainersReady:           true,
 	v1.PodScheduled:              true,
 	v1.AllContainersRestarting:   true,
+	v1.PodResizePending:          true,
+	v1.PodResizeInProgress:       true,
 }
 
 // setConditions sets the conditions; the rest of the status has to be complete.
@@ -39,6 +41,7 @@ func setConditions(in *Input, status *v1.PodStatus) {
 		}
 	}
 	setDisruption(in, status)
+	setResize(in, status)
 	containersReady := containersReadyCondition(in, status)
 	own := []v1.PodCondition{
 		{Type: v1.PodReadyToStartContainers, Status: boolStatus(readyToStart(in))},

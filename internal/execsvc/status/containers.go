@@ -68,7 +68,7 @@ func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, k
 	switch {
 	case latest != nil:
 		takeOver(in, &status, latest, previous)
-		status.Resources, status.AllocatedResources = c.Resources.DeepCopy(), c.Resources.Requests.DeepCopy()
+		status.Resources, status.AllocatedResources = actualResources(c, latest), c.Resources.Requests.DeepCopy()
 	case previous != nil:
 		remembered(in, &status, previous)
 	default:

@@ -22,6 +22,8 @@ type Input struct {
 	// Waiting tells, by container name, why a container can't be started or restarted now. It counts only for those that should
 	// be. Nil: nobody has tried since Previous, and what that says stands.
 	Waiting map[string]observed.Waiting
+	// Resize is how far a change of the pod's resources is. Nil: nobody has looked since Previous, and what that says stands.
+	Resize *Resize
 	// Terminal says that the pod has been stopped and nothing of it is started again, whatever its restart policy.
 	Terminal bool
 	// Failure is why the pod was rejected or stopped by the node; nil if it wasn't.
@@ -39,6 +41,16 @@ type Failure struct {
 	// Disrupted is set if the pod ends for the sake of the node (an eviction, say) and not for its own: then the condition
 	// DisruptionTarget tells its owner so.
 	Disrupted bool
+}
+
+// Resize is how far a change of a pod's resources is.
+type Resize struct {
+	// Pending is why the pod isn't allocated what it asks for: v1.PodReasonDeferred or v1.PodReasonInfeasible, with a message. Empty: it is.
+	Pending, Message string
+	// InProgress is set while running containers don't have what the pod was allocated. Begun is set if it has just been allocated: what is
+	// said of a change before doesn't count any more. Otherwise an error that was met stands until the change is done or meets another one.
+	InProgress, Begun bool
+	Error             string
 }
 
 // Generate is the pod's status. Two calls with the same input, but for Now, and the first one's result as Previous give equal

@@ -1,99 +1,117 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/resource"
+	"k8s.io/mount-utils"
+
+	"github.com/podstream/podstream/internal/execsvc/volume/ownership"
+	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// emptyDirPlugin is the kubelet's name for the directory of all emptyDirs of a pod.
-const emptyDirPlugin = "kubernetes.io~empty-dir"
+// emptyDirMode is that of an emptyDir for which the pod asks nothing else.
+const emptyDirMode = 0o777
 
-// emptyDirMode is that of an emptyDir for which the pod asks nothing else; setGID and groupAccess are added with an fsGroup.
-const (
-	emptyDirMode = 0o777
-	setGID       = 0o2000
-	groupAccess  = 0o070
-)
-
-func (m *Manager) emptyDir(uid types.UID, name string) string {
-	return filepath.Join(m.podDir(uid), "volumes", emptyDirPlugin, name)
+// emptyDir is the kind of volume that begins empty and ends with its pod: on the node's disk, in its memory, or in huge pages.
+type emptyDir struct {
+	plain
+	mounter mount.Interface
 }
 
-// access is what an emptyDir's own directory is made with.
-type access struct {
-	// mode has the permission bits as chmod(2) takes them.
-	mode uint32
-	// group is the owning group; -1 leaves it.
-	group int
-}
+// Name is part of Plugin.
+func (emptyDir) Name() string { return "kubernetes.io/empty-dir" }
 
-func accessOf(pod *v1.Pod, e *v1.EmptyDirVolumeSource) access {
-	a := access{mode: emptyDirMode, group: -1}
-	if e.Mode != nil {
-		a.mode = uint32(*e.Mode)
+// Takes is part of Plugin.
+func (emptyDir) Takes(spec *v1.Volume) bool { return spec.EmptyDir != nil }
+
+// Source is part of Plugin.
+func (emptyDir) Source(v Volume) Source { return Source{Path: v.Dir} }
+
+// SetUp is part of Plugin.
+func (e emptyDir) SetUp(ctx context.Context, v Volume) error {
+	source, access := v.Spec.EmptyDir, accessOf(v)
+	switch {
+	case source.Medium == v1.StorageMediumDefault:
+		return makeDir(ctx, v.Dir, access)
+	case source.Medium == v1.StorageMediumMemory:
+		return mountTmpfs(e.mounter, v.Dir, access, memoryLimit(v))
+	case strings.HasPrefix(string(source.Medium), string(v1.StorageMediumHugePages)):
+		size, err := pageSize(v.Pod, source.Medium)
+		if err != nil {
+			return err
+		}
+		return mountHugePages(ctx, e.mounter, v.Dir, access, size)
+	default:
+		return fmt.Errorf("emptyDir.medium %q isn't known", source.Medium)
 	}
-	if sc := pod.Spec.SecurityContext; sc != nil && sc.FSGroup != nil {
-		a.group = int(*sc.FSGroup)
-		a.mode |= setGID | groupAccess
+}
+
+// access is what a volume's own directory is made with.
+type access struct {
+	// mode has the permission bits as chmod(2) takes them, without what the group adds.
+	mode uint32
+	// group is the pod's fsGroup; nil leaves the directory with the group that it is made with.
+	group *int64
+}
+
+func accessOf(v Volume) access {
+	a := access{mode: emptyDirMode, group: v.fsGroup()}
+	if e := v.Spec.EmptyDir; e != nil && e.Mode != nil {
+		a.mode = uint32(*e.Mode)
 	}
 	return a
 }
 
-func (m *Manager) setUpEmptyDir(pod *v1.Pod, v *v1.Volume) error {
-	// The name is a directory's; those that begin with a dot are makeDir's.
-	if v.Name == "" || strings.HasPrefix(v.Name, ".") || strings.ContainsAny(v.Name, "/\x00") {
-		return errors.New("the name can't be that of a directory")
+// options are the access as options of a tmpfs.
+func (a access) options() []string {
+	if a.group == nil {
+		return []string{octal(a.mode)}
 	}
-	dir, access := m.emptyDir(pod.UID, v.Name), accessOf(pod, v.EmptyDir)
-	switch v.EmptyDir.Medium {
-	case v1.StorageMediumDefault:
-		return makeDir(dir, access)
-	case v1.StorageMediumMemory:
-		return m.mountTmpfs(dir, access, memoryLimit(pod, v.EmptyDir))
-	default:
-		return fmt.Errorf("emptyDir.medium %s isn't supported yet", v.EmptyDir.Medium)
-	}
+	return []string{octal(ownership.Mode(a.mode, true, false)), "gid=" + strconv.FormatInt(*a.group, 10)}
 }
+
+func octal(mode uint32) string { return "mode=" + strconv.FormatUint(uint64(mode), 8) }
 
 // makeDir makes the directory with just that access, whatever the umask; one that is there is left as it is, since a container
 // may have changed it. It appears under its name only when it is complete, so a crash in between leaves nothing half made.
-func makeDir(dir string, access access) error {
+func makeDir(ctx context.Context, dir string, access access) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look at the directory: %w", err)
 	}
-	parent := filepath.Dir(dir)
-	if err := os.MkdirAll(parent, dirMode); err != nil {
-		return fmt.Errorf("make the directory of emptyDirs: %w", err)
+	if err := os.MkdirAll(filepath.Dir(dir), dirMode); err != nil {
+		return fmt.Errorf("make the directory of such volumes: %w", err)
 	}
-	draft, err := os.MkdirTemp(parent, ".new-")
+	draft, err := os.MkdirTemp(filepath.Dir(dir), ".new-")
 	if err != nil {
 		return fmt.Errorf("make the directory: %w", err)
 	}
-	if err := finish(draft, dir, access); err != nil {
+	if err := finish(ctx, draft, dir, access); err != nil {
 		return errors.Join(err, os.Remove(draft))
 	}
 	return nil
 }
 
-func finish(draft, dir string, access access) error {
-	if access.group >= 0 {
-		if err := os.Chown(draft, -1, access.group); err != nil {
-			return fmt.Errorf("give the directory to the fsGroup: %w", err)
-		}
-	}
+func finish(ctx context.Context, draft, dir string, access access) error {
 	if err := chmod(draft, access.mode); err != nil {
 		return fmt.Errorf("set the directory's mode: %w", err)
+	}
+	if access.group != nil {
+		if err := ownership.Set(ctx, ownership.Request{Dir: draft, Group: *access.group}); err != nil {
+			return err
+		}
 	}
 	if err := os.Rename(draft, dir); err != nil {
 		return fmt.Errorf("make the directory: %w", err)
@@ -103,64 +121,69 @@ func finish(draft, dir string, access access) error {
 
 // mountTmpfs mounts a tmpfs at dir, if nothing is mounted there. limit is in bytes; zero for the kernel's default, half of the
 // node's memory.
-func (m *Manager) mountTmpfs(dir string, access access, limit int64) error {
+func mountTmpfs(mounter mount.Interface, dir string, access access, limit int64) error {
+	options := access.options()
+	if limit > 0 {
+		options = append(options, "size="+strconv.FormatInt(limit, 10))
+	}
+	return mountOnce(mounter, dir, func() error {
+		// Kernels before 6.4, and user namespaces, know no noswap.
+		err := mounter.MountSensitiveWithoutSystemd("tmpfs", dir, "tmpfs", append([]string{"noswap"}, options...), nil)
+		if err != nil {
+			err = mounter.MountSensitiveWithoutSystemd("tmpfs", dir, "tmpfs", options, nil)
+		}
+		if err != nil {
+			return fmt.Errorf("mount a tmpfs: %w", err)
+		}
+		failpoint.Reached(failpoint.TmpfsMounted)
+		return nil
+	})
+}
+
+// mountOnce makes the mount point dir and calls doMount, unless something is mounted there.
+func mountOnce(mounter mount.Interface, dir string, doMount func() error) error {
 	// What is below the mount is seen by nobody.
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return fmt.Errorf("make the mount point: %w", err)
 	}
-	mounted, err := m.mounter.IsMountPoint(dir)
+	mounted, err := mounter.IsMountPoint(dir)
 	if err != nil {
-		return fmt.Errorf("look whether the tmpfs is mounted: %w", err)
+		return fmt.Errorf("look whether it is mounted: %w", err)
 	}
 	if mounted {
 		return nil
 	}
-	options := []string{"mode=" + strconv.FormatUint(uint64(access.mode), 8)}
-	if access.group >= 0 {
-		options = append(options, "gid="+strconv.Itoa(access.group))
-	}
-	if limit > 0 {
-		options = append(options, "size="+strconv.FormatInt(limit, 10))
-	}
-	if err := m.mounter.MountSensitiveWithoutSystemd("tmpfs", dir, "tmpfs", options, nil); err != nil {
-		return fmt.Errorf("mount a tmpfs: %w", err)
-	}
-	return nil
+	return doMount()
 }
 
-// memoryLimit is the size of an emptyDir in memory: its sizeLimit, or what all containers may use together if that is less. Zero
-// if neither is limited.
-func memoryLimit(pod *v1.Pod, e *v1.EmptyDirVolumeSource) int64 {
-	var limit int64
-	if e.SizeLimit != nil {
-		limit = e.SizeLimit.Value()
+// memoryLimit is the size of a volume in memory: its sizeLimit, what all containers may use together, or what the node has for pods,
+// whichever is least. Zero if nothing is limited.
+func memoryLimit(v Volume) int64 {
+	allocatable := v.Facts.Allocatable
+	limits := []int64{podMemory(v.Pod), allocatable.Memory().Value()}
+	if e := v.Spec.EmptyDir; e != nil && e.SizeLimit != nil {
+		limits = append(limits, e.SizeLimit.Value())
 	}
-	containers := containerMemory(pod)
-	if containers > 0 && (limit <= 0 || containers < limit) {
-		return containers
+	var least int64
+	for _, limit := range limits {
+		if limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
 	}
-	return max(limit, 0)
+	return least
 }
 
-// containerMemory is the sum of the main containers' memory limits, or the largest of an init container if that is more; zero
-// if one has none.
-func containerMemory(pod *v1.Pod) int64 {
-	var sum, largest int64
-	for i := range pod.Spec.Containers {
-		limit := pod.Spec.Containers[i].Resources.Limits.Memory().Value()
-		if limit == 0 {
-			return 0
-		}
-		sum += limit
+// podMemory is how much memory the pod may use, as the kubelet counts it for the pod's cgroup; zero if a container has no limit and
+// the pod as a whole hasn't either.
+func podMemory(pod *v1.Pod) int64 {
+	free := func(c v1.Container) bool { return c.Resources.Limits.Memory().IsZero() }
+	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	whole := pod.Spec.Resources != nil && !pod.Spec.Resources.Limits.Memory().IsZero()
+	if !whole && slices.ContainsFunc(containers, free) {
+		return 0
 	}
-	for i := range pod.Spec.InitContainers {
-		limit := pod.Spec.InitContainers[i].Resources.Limits.Memory().Value()
-		if limit == 0 {
-			return 0
-		}
-		largest = max(largest, limit)
-	}
-	return max(sum, largest)
+	limits := resource.PodLimits(pod, resource.PodResourcesOptions{})
+	return limits.Memory().Value()
 }
 
 // chmod sets the mode, with the bits as chmod(2) has them.

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,21 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 )
+
+// hostPath is the kind of volume that is a path of the node. It is never the pod's own: no fsGroup gets it, and it outlives the pod.
+type hostPath struct{ plain }
+
+// Name is part of Plugin.
+func (hostPath) Name() string { return "kubernetes.io/host-path" }
+
+// Takes is part of Plugin.
+func (hostPath) Takes(spec *v1.Volume) bool { return spec.HostPath != nil }
+
+// SetUp is part of Plugin.
+func (hostPath) SetUp(_ context.Context, v Volume) error { return setUpHostPath(v.Spec.HostPath) }
+
+// Source is part of Plugin.
+func (hostPath) Source(v Volume) Source { return Source{Path: v.Spec.HostPath.Path} }
 
 // The modes of what a hostPath makes.
 const (

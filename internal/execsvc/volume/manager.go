@@ -15,11 +15,16 @@ import (
 	"k8s.io/mount-utils"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/downward"
+	"github.com/podstream/podstream/internal/execsvc/volume/payload"
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
 // dirMode is that of the directories around volumes: only root looks into them.
 const dirMode = 0o750
+
+// maxName is how long the name of a directory can be.
+const maxName = 255
 
 // Config says where a Manager works.
 type Config struct {
@@ -27,103 +32,134 @@ type Config struct {
 	PodsDir string
 	// Mounter mounts and unmounts. Nil means the node's own.
 	Mounter mount.Interface
+	// Plugins are more kinds of volumes. They are asked before those that are built in.
+	Plugins []Plugin
+	// Tokens gives the service account tokens of projected volumes. Nil: there is nobody to ask, and such volumes fail.
+	Tokens payload.Tokens
+	// RecursiveReadOnly tells whether the runtime can make the mounts below a volume read-only with it.
+	RecursiveReadOnly bool
 }
 
 // Manager makes, shows and removes the volumes of pods.
 type Manager struct {
-	podsDir string
-	mounter mount.Interface
+	podsDir           string
+	mounter           mount.Interface
+	plugins           []Plugin
+	recursiveReadOnly bool
 }
 
 // New returns a Manager.
 func New(cfg Config) *Manager {
 	if cfg.Mounter == nil {
-		cfg.Mounter = mount.New("")
+		cfg.Mounter = kernel{mount.New("")}
 	}
-	return &Manager{podsDir: cfg.PodsDir, mounter: cfg.Mounter}
+	m := &Manager{podsDir: cfg.PodsDir, mounter: cfg.Mounter, recursiveReadOnly: cfg.RecursiveReadOnly}
+	m.plugins = append(m.plugins, cfg.Plugins...)
+	m.plugins = append(m.plugins, emptyDir{mounter: cfg.Mounter}, hostPath{}, image{})
+	m.plugins = append(m.plugins, payloadPlugins(cfg.Mounter, cfg.Tokens)...)
+	return m
 }
 
-// SetUp makes the pod's volumes. Those that are there already are left as they are.
-func (m *Manager) SetUp(ctx context.Context, pod *v1.Pod) error {
+// Request is for the volumes of one pod.
+type Request struct {
+	Pod *v1.Pod
+	// Objects are the ConfigMaps and Secrets that the pod may read. Nil: none, and volumes that need one fail.
+	Objects Objects
+	// Facts are for downwardAPI volumes, and bound what a volume in memory may hold.
+	Facts downward.Facts
+}
+
+// SetUp makes the pod's volumes and brings those that are there up to date: all that a container uses, in the pod's order. One that
+// can't be had doesn't keep the others from it; the error joins one of each that failed, which speaks as the kubelet does. Try again.
+func (m *Manager) SetUp(ctx context.Context, req Request) error {
+	pod := req.Pod
 	if err := criconfig.CheckUID(pod.UID); err != nil {
 		return err
+	}
+	if req.Objects == nil {
+		req.Objects = noObjects{}
 	}
 	failpoint.Reached(failpoint.BeforeSetUp)
 	defer failpoint.Reached(failpoint.AfterSetUp)
 	if err := os.MkdirAll(m.podDir(pod.UID), dirMode); err != nil {
 		return fmt.Errorf("make the pod's directory: %w", err)
 	}
+	used := usedVolumes(pod)
+	var errs []error
 	for i := range pod.Spec.Volumes {
+		spec := &pod.Spec.Volumes[i]
+		if !used[spec.Name] {
+			continue
+		}
 		if err := ctx.Err(); err != nil {
-			return err
+			return errors.Join(append(errs, err)...)
 		}
-		if err := m.setUpVolume(pod, &pod.Spec.Volumes[i]); err != nil {
-			return fmt.Errorf("volume %q: %w", pod.Spec.Volumes[i].Name, err)
+		if err := m.setUpVolume(ctx, req, spec); err != nil {
+			errs = append(errs, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", spec.Name, err))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Manager) setUpVolume(ctx context.Context, req Request, spec *v1.Volume) error {
+	plugin, v, err := m.volume(req.Pod, spec)
+	if err != nil {
+		return err
+	}
+	v.Objects, v.Facts = req.Objects, req.Facts
+	return plugin.SetUp(ctx, v)
+}
+
+// volume is what is known of the pod's volume from its spec, and the plugin that it is for.
+func (m *Manager) volume(pod *v1.Pod, spec *v1.Volume) (Plugin, Volume, error) {
+	if err := checkName(spec.Name); err != nil {
+		return nil, Volume{}, err
+	}
+	for _, p := range m.plugins {
+		if p.Takes(spec) {
+			dir := filepath.Join(m.podDir(pod.UID), volumesDir, dirName(p), spec.Name)
+			return p, Volume{UID: pod.UID, Name: spec.Name, Dir: dir, Pod: pod, Spec: spec}, nil
+		}
+	}
+	return nil, Volume{}, fmt.Errorf("%s isn't supported yet", SourceType(&spec.VolumeSource))
+}
+
+// checkName refuses a name that can't be that of a directory. Those that begin with a dot are makeDir's.
+func checkName(name string) error {
+	if name == "" || len(name) > maxName || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") {
+		return fmt.Errorf("the name %.300q can't be that of a directory", name)
 	}
 	return nil
 }
 
-func (m *Manager) setUpVolume(pod *v1.Pod, v *v1.Volume) error {
-	switch {
-	case v.EmptyDir != nil:
-		return m.setUpEmptyDir(pod, v)
-	case v.HostPath != nil:
-		return setUpHostPath(v.HostPath)
-	default:
-		return fmt.Errorf("%s isn't supported yet", SourceType(&v.VolumeSource))
-	}
+// usedVolumes are the names of the volumes that a container mounts or reads its environment from. As with the kubelet, the others
+// aren't made.
+func usedVolumes(pod *v1.Pod) map[string]bool {
+	used := map[string]bool{}
+	eachContainer(pod, func(c *v1.Container) {
+		for i := range c.VolumeMounts {
+			used[c.VolumeMounts[i].Name] = true
+		}
+		for i := range c.Env {
+			if from := c.Env[i].ValueFrom; from != nil && from.FileKeyRef != nil {
+				used[from.FileKeyRef.VolumeName] = true
+			}
+		}
+	})
+	return used
 }
 
-// Mounts are the volumes that a container sees, in the order of its volumeMounts. It asks nothing of the disk.
-func (m *Manager) Mounts(pod *v1.Pod, c *v1.Container) ([]criconfig.Mount, error) {
-	if err := criconfig.CheckUID(pod.UID); err != nil {
-		return nil, err
+// eachContainer calls do for all containers of the pod.
+func eachContainer(pod *v1.Pod, do func(*v1.Container)) {
+	for i := range pod.Spec.InitContainers {
+		do(&pod.Spec.InitContainers[i])
 	}
-	var mounts []criconfig.Mount
-	for i := range c.VolumeMounts {
-		vm := &c.VolumeMounts[i]
-		host, err := m.hostPath(pod, vm)
-		if err != nil {
-			return nil, fmt.Errorf("volumeMounts[%d] (%s): %w", i, vm.Name, err)
-		}
-		mounted := criconfig.Mount{HostPath: host, ContainerPath: vm.MountPath, ReadOnly: vm.ReadOnly}
-		if !filepath.IsAbs(mounted.ContainerPath) {
-			mounted.ContainerPath = "/" + mounted.ContainerPath
-		}
-		if vm.MountPropagation != nil {
-			mounted.Propagation = *vm.MountPropagation
-		}
-		mounts = append(mounts, mounted)
+	for i := range pod.Spec.Containers {
+		do(&pod.Spec.Containers[i])
 	}
-	return mounts, nil
-}
-
-// hostPath is where the mounted volume is on the node.
-func (m *Manager) hostPath(pod *v1.Pod, vm *v1.VolumeMount) (string, error) {
-	switch {
-	case vm.SubPath != "":
-		return "", errors.New("subPath isn't supported yet")
-	case vm.SubPathExpr != "":
-		return "", errors.New("subPathExpr isn't supported yet")
-	case len(vm.BindMountOptions) > 0:
-		return "", errors.New("bindMountOptions isn't supported yet")
-	case vm.RecursiveReadOnly != nil && *vm.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled:
-		return "", errors.New("recursiveReadOnly: Enabled isn't supported yet")
+	for i := range pod.Spec.EphemeralContainers {
+		do((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		switch {
-		case v.Name != vm.Name:
-		case v.EmptyDir != nil:
-			return m.emptyDir(pod.UID, v.Name), nil
-		case v.HostPath != nil:
-			return v.HostPath.Path, nil
-		default:
-			return "", fmt.Errorf("%s isn't supported yet", SourceType(&v.VolumeSource))
-		}
-	}
-	return "", errors.New("the pod has no volume of this name")
 }
 
 // Leftovers are the pods that have a directory here.
@@ -143,6 +179,12 @@ func (m *Manager) Leftovers() ([]types.UID, error) {
 	}
 	return uids, nil
 }
+
+// The directories in a pod's own.
+const (
+	volumesDir  = "volumes"
+	subPathsDir = "volume-subpaths"
+)
 
 func (m *Manager) podDir(uid types.UID) string { return filepath.Join(m.podsDir, string(uid)) }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/volume/subpath"
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
@@ -20,8 +21,8 @@ import (
 // removed through it; TearDown can be tried again.
 var ErrMounted = errors.New("something is still mounted there")
 
-// TearDown unmounts everything below the pod's directory and then removes it, with all that its emptyDirs hold. A pod without
-// directory is no error.
+// TearDown unmounts everything below the pod's directory and then removes it, with all that its emptyDirs hold. It needs nothing but
+// that directory. A pod without one is no error.
 func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	if err := criconfig.CheckUID(uid); err != nil {
 		return err
@@ -47,6 +48,15 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("%s isn't a directory", dir)
 	}
 	failpoint.Reached(failpoint.BeforeTearDown)
+	// A plugin may not be able to let go of a volume of which a part is mounted elsewhere.
+	if err := subpath.CleanUp(filepath.Join(dir, subPathsDir), m.mounter); err != nil {
+		return fmt.Errorf("unmount subPaths: %w", err)
+	}
+	failpoint.Reached(failpoint.SubPathsGone)
+	if err := m.tearDownVolumes(ctx, uid, filepath.Join(dir, volumesDir)); err != nil {
+		return err
+	}
+	failpoint.Reached(failpoint.PluginsDone)
 	if err := m.unmountBelow(ctx, dir); err != nil {
 		return err
 	}
@@ -56,6 +66,30 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	}
 	failpoint.Reached(failpoint.AfterTearDown)
 	return nil
+}
+
+// tearDownVolumes has the plugins let go of all volumes that have a directory. One that can't doesn't keep the others from it.
+func (m *Manager) tearDownVolumes(ctx context.Context, uid types.UID, dir string) error {
+	var errs []error
+	for _, plugin := range m.plugins {
+		of := filepath.Join(dir, dirName(plugin))
+		entries, err := os.ReadDir(of)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("list volumes: %w", err))
+		}
+		for _, e := range entries {
+			if err := ctx.Err(); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+			if !e.IsDir() || checkName(e.Name()) != nil {
+				continue
+			}
+			if err := plugin.TearDown(ctx, Volume{UID: uid, Name: e.Name(), Dir: filepath.Join(of, e.Name())}); err != nil {
+				errs = append(errs, fmt.Errorf("UnmountVolume.TearDown failed for volume %q : %w", e.Name(), err))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // resolve is the path as the mount table has it: absolute and without links.

@@ -1,46 +1,30 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/mount-utils"
-	"k8s.io/utils/ptr"
 )
-
-func gone(t *testing.T, path string) {
-	t.Helper()
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is still there (%v)", path, err)
-	}
-}
-
-func there(t *testing.T, path string) {
-	t.Helper()
-	if _, err := os.Lstat(path); err != nil {
-		t.Errorf("%s isn't there any more: %v", path, err)
-	}
-}
 
 func TestTearDown(t *testing.T) {
 	m, outside := newManager(t), t.TempDir()
 	precious := filepath.Join(outside, "precious")
 	write(t, precious, "x")
 	pod := podWith("u1", emptyDirVolume("data", v1.EmptyDirVolumeSource{}), hostPathVolume("host", outside, v1.HostPathDirectory))
-	for _, p := range []*v1.Pod{pod, podWith("u2", pod.Spec.Volumes...)} {
-		if err := m.SetUp(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data := m.emptyDir("u1", "data")
+	other := podWith("u2", pod.Spec.Volumes...)
+	setUp(t, m, pod)
+	setUp(t, m, other)
+	data := dirOf(t, m, pod, "data")
 	if err := os.MkdirAll(filepath.Join(data, "a/b/c"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -59,15 +43,13 @@ func TestTearDown(t *testing.T) {
 		}
 	}
 	gone(t, m.podDir("u1"))
-	there(t, m.emptyDir("u2", "data"))
+	there(t, dirOf(t, m, other, "data"))
 	there(t, precious)
 }
 
 func TestTearDownRefuses(t *testing.T) {
 	m := newManager(t)
-	if err := m.SetUp(t.Context(), podWith("u1")); err != nil {
-		t.Fatal(err)
-	}
+	setUp(t, m, podWith("u1"))
 	for _, uid := range []types.UID{"", ".", "..", "../pods/u1", "u1/..", "/"} {
 		if err := m.TearDown(t.Context(), uid); err == nil {
 			t.Errorf("UID %q is let through", uid)
@@ -92,89 +74,10 @@ func TestTearDownOfNothing(t *testing.T) {
 	}
 }
 
-// needRoot skips a test that mounts.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("PODSTREAM_REQUIRE_RUNTIME") != "" {
-		t.Fatal("mounts need root")
-	}
-	t.Skip("mounts need root: sudo make test")
-}
-
-// unmountAfter unmounts what a failing test left, before its directory is removed.
-func unmountAfter(t *testing.T, path string) {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-			t.Errorf("unmount %s: %v", path, err)
-		}
-	})
-}
-
-func TestEmptyDirInMemory(t *testing.T) {
-	needRoot(t)
-	// A link and a space on the way there must not hide the mount.
-	root := filepath.Join(t.TempDir(), "root dir")
-	if err := os.Mkdir(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(root, link); err != nil {
-		t.Fatal(err)
-	}
-	m := New(Config{PodsDir: filepath.Join(link, "pods")})
-	pod := podWith("u1", emptyDirVolume("mem", v1.EmptyDirVolumeSource{
-		Medium: v1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("1Mi"))}))
-	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr.To[int64](4321)}
-	dir := m.emptyDir("u1", "mem")
-	unmountAfter(t, dir)
-	if err := m.SetUp(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		t.Fatal(err)
-	}
-	if fs.Type != unix.TMPFS_MAGIC {
-		t.Errorf("file system %x, want a tmpfs", fs.Type)
-	}
-	if size := int64(fs.Blocks) * fs.Bsize; size != 1<<20 {
-		t.Errorf("it holds %d bytes, want 1 MiB", size)
-	}
-	if got := permissions(t, dir); got != 0o2777 {
-		t.Errorf("mode %o, want 2777", got)
-	}
-	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
-		t.Fatal(err)
-	}
-	if st.Gid != 4321 {
-		t.Errorf("group %d, want the fsGroup", st.Gid)
-	}
-
-	// The agent comes again: no second mount hides the first.
-	write(t, filepath.Join(dir, "kept"), "x")
-	if err := m.SetUp(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	there(t, filepath.Join(dir, "kept"))
-
-	if err := m.TearDown(t.Context(), "u1"); err != nil {
-		t.Fatal(err)
-	}
-	gone(t, m.podDir("u1"))
-}
-
 func TestTearDownUnmountsWhatLiesInAndOverAnother(t *testing.T) {
-	needRoot(t)
-	m := New(Config{PodsDir: filepath.Join(t.TempDir(), "pods")})
-	if err := m.SetUp(t.Context(), podWith("u1", emptyDirVolume("a", v1.EmptyDirVolumeSource{}))); err != nil {
-		t.Fatal(err)
-	}
-	outer := m.emptyDir("u1", "a")
+	m, pod := realManager(t), podWith("u1", emptyDirVolume("a", v1.EmptyDirVolumeSource{}))
+	setUp(t, m, pod)
+	outer := dirOf(t, m, pod, "a")
 	inner := filepath.Join(outer, "inner")
 	for _, path := range []string{outer, inner, inner, outer} {
 		if err := os.MkdirAll(path, 0o755); err != nil {
@@ -211,12 +114,10 @@ func TestTearDownNeverDeletesThroughAMount(t *testing.T) {
 	needRoot(t)
 	for name, blind := range map[string]bool{"seen but busy": false, "not in the table that was read": true} {
 		t.Run(name, func(t *testing.T) {
-			base := t.TempDir()
+			base, pod := t.TempDir(), podWith("u1", emptyDirVolume("a", v1.EmptyDirVolumeSource{}))
 			m := New(Config{PodsDir: filepath.Join(base, "pods"), Mounter: stubborn{mount.New(""), blind}})
-			if err := m.SetUp(t.Context(), podWith("u1", emptyDirVolume("a", v1.EmptyDirVolumeSource{}))); err != nil {
-				t.Fatal(err)
-			}
-			outside, target := filepath.Join(base, "outside"), filepath.Join(m.emptyDir("u1", "a"), "bound")
+			setUp(t, m, pod)
+			outside, target := filepath.Join(base, "outside"), filepath.Join(dirOf(t, m, pod, "a"), "bound")
 			for _, dir := range []string{outside, target} {
 				if err := os.Mkdir(dir, 0o755); err != nil {
 					t.Fatal(err)
@@ -246,12 +147,10 @@ func TestTearDownNeverDeletesThroughAMount(t *testing.T) {
 
 func TestTearDownNeverDeletesABoundFile(t *testing.T) {
 	needRoot(t)
-	base := t.TempDir()
+	base, pod := t.TempDir(), podWith("u1", emptyDirVolume("a", v1.EmptyDirVolumeSource{}))
 	m := New(Config{PodsDir: filepath.Join(base, "pods"), Mounter: stubborn{mount.New(""), true}})
-	if err := m.SetUp(t.Context(), podWith("u1", emptyDirVolume("a", v1.EmptyDirVolumeSource{}))); err != nil {
-		t.Fatal(err)
-	}
-	precious, target := filepath.Join(base, "precious"), filepath.Join(m.emptyDir("u1", "a"), "bound")
+	setUp(t, m, pod)
+	precious, target := filepath.Join(base, "precious"), filepath.Join(dirOf(t, m, pod, "a"), "bound")
 	write(t, precious, "x")
 	write(t, target, "")
 	if err := unix.Mount(precious, target, "", unix.MS_BIND, ""); err != nil {
@@ -264,35 +163,64 @@ func TestTearDownNeverDeletesABoundFile(t *testing.T) {
 	there(t, precious)
 }
 
-func TestMemoryLimit(t *testing.T) {
-	limited := func(memory string) v1.Container {
-		c := v1.Container{}
-		if memory != "" {
-			c.Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}
-		}
-		return c
+// lender is a plugin of another kind, which mounts a directory of its own in the volume's.
+type lender struct {
+	lent string
+	// busy is why it can't let go of a volume.
+	busy error
+	// torn are the volumes that it was to let go of.
+	torn *[]Volume
+}
+
+func (lender) Name() string               { return "example.com/lender" }
+func (lender) Takes(spec *v1.Volume) bool { return spec.NFS != nil }
+func (lender) Source(v Volume) Source     { return Source{Path: filepath.Join(v.Dir, "mount")} }
+func (l lender) SetUp(_ context.Context, v Volume) error {
+	target := filepath.Join(v.Dir, "mount")
+	return errors.Join(os.MkdirAll(target, 0o755), unix.Mount(l.lent, target, "", unix.MS_BIND, ""))
+}
+
+func (l lender) TearDown(_ context.Context, v Volume) error {
+	*l.torn = append(*l.torn, v)
+	return l.busy
+}
+
+// TestPlugin: a volume of another kind is its plugin's, until that has let go of it; a subPath of it goes before.
+func TestPlugin(t *testing.T) {
+	needRoot(t)
+	base := t.TempDir()
+	pods, lent := filepath.Join(base, "pods"), filepath.Join(base, "lent")
+	if err := os.MkdirAll(filepath.Join(lent, "sub"), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	for name, c := range map[string]struct {
-		size       string
-		init, main []v1.Container
-		want       int64
-	}{
-		"nothing":                   {main: []v1.Container{limited("")}},
-		"size":                      {size: "1Ki", main: []v1.Container{limited("")}, want: 1 << 10},
-		"containers":                {main: []v1.Container{limited("1Ki"), limited("2Ki")}, want: 3 << 10},
-		"one container is free":     {main: []v1.Container{limited("1Ki"), limited("")}},
-		"the less of both, size":    {size: "1Ki", main: []v1.Container{limited("2Ki")}, want: 1 << 10},
-		"the less of both, limits":  {size: "4Ki", main: []v1.Container{limited("2Ki")}, want: 2 << 10},
-		"a large init container":    {init: []v1.Container{limited("8Ki")}, main: []v1.Container{limited("2Ki")}, want: 8 << 10},
-		"an init container is free": {size: "1Mi", init: []v1.Container{limited("")}, main: []v1.Container{limited("2Ki")}, want: 1 << 20},
-	} {
-		e := v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}
-		if c.size != "" {
-			e.SizeLimit = ptr.To(resource.MustParse(c.size))
-		}
-		pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: c.init, Containers: c.main}}
-		if got := memoryLimit(pod, &e); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+	var torn []Volume
+	l := lender{lent: lent, torn: &torn}
+	m := New(Config{PodsDir: pods, Plugins: []Plugin{l}})
+	pod := podWith("u1", v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}})
+	dir := filepath.Join(pods, "u1/volumes/example.com~lender/v")
+	unmountAfter(t, filepath.Join(dir, "mount"))
+	setUp(t, m, pod)
+	pod.Spec.Containers[0].VolumeMounts[0].SubPath = "sub"
+	mounts, err := m.Mounts(t.Context(), pod, &pod.Spec.Containers[0], nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	unmountAfter(t, mounts[0].HostPath)
+
+	l.busy = errors.New("it's still wanted")
+	err = New(Config{PodsDir: pods, Plugins: []Plugin{l}}).TearDown(t.Context(), "u1")
+	if !errors.Is(err, l.busy) || !strings.Contains(err.Error(), `volume "v"`) {
+		t.Errorf("error %v, want the plugin's, for the volume", err)
+	}
+	if want := []Volume{{UID: "u1", Name: "v", Dir: dir}}; !reflect.DeepEqual(torn, want) {
+		t.Errorf("it was to let go of %+v, want %+v", torn, want)
+	}
+	gone(t, mounts[0].HostPath)
+	there(t, filepath.Join(dir, "mount/sub"))
+
+	if err := m.TearDown(t.Context(), "u1"); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, filepath.Join(pods, "u1"))
+	there(t, filepath.Join(lent, "sub"))
 }

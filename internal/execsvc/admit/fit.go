@@ -1,0 +1,128 @@
+package admit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
+)
+
+// The reasons that depend on where the pod is and what else is there, the kubelet's. The reason for a resource of which there isn't
+// enough is OutOf and its name: OutOfcpu, OutOfpods.
+const (
+	NodeAffinity             = "NodeAffinity"
+	NodeName                 = "NodeName"
+	NodePorts                = "NodePorts"
+	TaintToleration          = "TaintToleration"
+	OutOf                    = "OutOf"
+	UnexpectedAdmissionError = "UnexpectedAdmissionError"
+)
+
+// fit holds the pod against the node and the pods that are there (the kubelet's pkg/kubelet/lifecycle/predicate.go).
+func (c *checker) fit(others []*v1.Pod) {
+	short := shortages(c.pod, c.node.Allocatable, others)
+	if !critical(c.pod) {
+		for _, s := range short {
+			c.verdict.Refused = append(c.verdict.Refused, Refusal{Reason: OutOf + string(s.name), Message: s.String(), Passing: s.passing()})
+		}
+		c.place(others)
+		return
+	}
+	// Others make room for a critical pod, unless it can't run here anyway.
+	c.place(others)
+	if len(c.verdict.Refused) == 0 && len(short) > 0 {
+		c.preempt(short, others)
+	}
+}
+
+// place checks all but resources.
+func (c *checker) place(others []*v1.Pod) {
+	pod, node := c.pod, v1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.node.Name, Labels: c.node.Labels}}
+	// The error would be of a selector that can't be read, which matches nothing.
+	if matches, _ := nodeaffinity.GetRequiredNodeAffinity(pod).Match(&node); !matches && node.Labels != nil {
+		c.predicateFailed(NodeAffinity, "node(s) didn't match Pod's node affinity/selector", false)
+	}
+	if c.node.Name != "" && pod.Spec.NodeName != "" && pod.Spec.NodeName != c.node.Name {
+		c.predicateFailed(NodeName, "node(s) didn't match the requested node name", false)
+	}
+	if portsConflict(pod, others) {
+		c.predicateFailed(NodePorts, "node(s) didn't have free ports for the requested pod ports", true)
+	}
+	noExecute := func(t *v1.Taint) bool { return t.Effect == v1.TaintEffectNoExecute }
+	_, repelled := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, c.node.Taints, pod.Spec.Tolerations, noExecute, true)
+	if repelled && !Static(pod) {
+		c.predicateFailed(TaintToleration, "node(s) had taints that the pod didn't tolerate", false)
+	}
+}
+
+func (c *checker) predicateFailed(name, why string, passing bool) {
+	message := fmt.Sprintf("Predicate %s failed: %s", name, why)
+	c.verdict.Refused = append(c.verdict.Refused, Refusal{Reason: name, Message: message, Passing: passing})
+}
+
+// portsConflict tells whether the pod wants a port of the node that another pod has.
+func portsConflict(pod *v1.Pod, others []*v1.Pod) bool {
+	wanted := hostPorts(pod)
+	if len(wanted) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(others, func(o *v1.Pod) bool {
+		return slices.ContainsFunc(hostPorts(o), func(has hostPort) bool { return slices.ContainsFunc(wanted, has.conflicts) })
+	})
+}
+
+// hostPort is a port of the node; with an empty ip it is that of all its addresses.
+type hostPort struct {
+	ip       string
+	protocol v1.Protocol
+	port     int32
+}
+
+func (p hostPort) conflicts(o hostPort) bool {
+	return p.port == o.port && p.protocol == o.protocol && (p.ip == "" || o.ip == "" || p.ip == o.ip)
+}
+
+// hostPorts are the ports that the pod has for as long as it runs: those of an init container that ends don't count.
+func hostPorts(pod *v1.Pod) []hostPort {
+	var out []hostPort
+	lasting := slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c v1.Container) bool {
+		return ptr.Deref(c.RestartPolicy, "") != v1.ContainerRestartPolicyAlways
+	})
+	for _, c := range slices.Concat(lasting, pod.Spec.Containers) {
+		for _, p := range c.Ports {
+			if p.HostPort <= 0 {
+				continue
+			}
+			port := hostPort{ip: p.HostIP, protocol: p.Protocol, port: p.HostPort}
+			if port.ip == "0.0.0.0" {
+				port.ip = ""
+			}
+			if port.protocol == "" {
+				port.protocol = v1.ProtocolTCP
+			}
+			out = append(out, port)
+		}
+	}
+	return out
+}
+
+// relayPathAnnotation tells how a pod came that another podconfigd has relayed: NODE(ID)/SOURCE for each on the way, the first one last.
+const relayPathAnnotation = "podstream.io/relay-path"
+
+// Static tells whether the pod's manifest comes from a file or a URL, and not from an API server.
+func Static(pod *v1.Pod) bool {
+	source := pod.Annotations[criconfig.ConfigSourceAnnotation]
+	if way := pod.Annotations[relayPathAnnotation]; way != "" {
+		_, source, _ = strings.Cut(way[strings.LastIndex(way, ",")+1:], "/")
+	}
+	kind, _, _ := strings.Cut(source, ":")
+	return kind != "" && kind != "api"
+}

@@ -1,0 +1,93 @@
+package admit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	podresource "k8s.io/component-helpers/resource"
+)
+
+// shortage is a resource of which the node hasn't enough left. Cpu is in thousandths, the rest in units or bytes.
+type shortage struct {
+	name                      v1.ResourceName
+	requested, used, capacity int64
+}
+
+func (s shortage) String() string {
+	return fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
+		s.name, s.requested, s.used, s.capacity)
+}
+
+// passing tells whether there would be enough if no other pod were there.
+func (s shortage) passing() bool { return s.requested <= s.capacity }
+
+// missing is how much others would have to give back.
+func (s shortage) missing() int64 { return s.requested - (s.capacity - s.used) }
+
+// shortages are in the kubelet's order: pods, cpu, memory, ephemeral storage, and what else there is by name.
+func shortages(pod *v1.Pod, allocatable v1.ResourceList, others []*v1.Pod) []shortage {
+	used := map[v1.ResourceName]int64{}
+	for _, o := range others {
+		for name, amount := range requests(o) {
+			used[name] += amount
+		}
+	}
+	var out []shortage
+	for name, requested := range requests(pod) {
+		capacity, known := allocatable[name]
+		if !known && !hugePages(name) {
+			continue
+		}
+		s := shortage{name: name, requested: requested, used: used[name], capacity: amountOf(name, capacity)}
+		if requested > 0 && s.missing() > 0 {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b shortage) int {
+		return cmp.Or(cmp.Compare(rank(a.name), rank(b.name)), cmp.Compare(a.name, b.name))
+	})
+	return out
+}
+
+// ordinary are the resources that every node has, in the order in which they are told of.
+var ordinary = []v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
+
+func rank(name v1.ResourceName) int {
+	if i := slices.Index(ordinary, name); i >= 0 {
+		return i
+	}
+	return len(ordinary)
+}
+
+// counted tells whether a resource is the node's to count. Others are the cluster's, or those of a device plugin that isn't there: the
+// kubelet admits a pod that asks for them.
+func (c *checker) counted(name v1.ResourceName) bool {
+	_, known := c.node.Allocatable[name]
+	return known || hugePages(name) || slices.Contains(ordinary, name)
+}
+
+func hugePages(name v1.ResourceName) bool {
+	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+}
+
+// requests is all that the pod asks for, itself as one of "pods".
+func requests(pod *v1.Pod) map[v1.ResourceName]int64 {
+	out := map[v1.ResourceName]int64{v1.ResourcePods: 1}
+	for name, q := range podresource.PodRequests(pod, podresource.PodResourcesOptions{}) {
+		if name != v1.ResourcePods {
+			out[name] = amountOf(name, q)
+		}
+	}
+	return out
+}
+
+func amountOf(name v1.ResourceName, q resource.Quantity) int64 {
+	if name == v1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}

@@ -1,0 +1,51 @@
+package admit
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// volume refuses all kinds of volumes but those that package volume has: claims, CSI and inline ephemeral volumes, those that are
+// attached (iscsi, fc, rbd, the clouds' disks) and those of the network (nfs, cephfs, glusterfs and so on).
+func (c *checker) volume(path string, v *v1.Volume) {
+	switch {
+	case v.HostPath != nil, v.ConfigMap != nil, v.Secret != nil, v.DownwardAPI != nil:
+	case v.EmptyDir != nil:
+		c.emptyDir(path+".emptyDir", v.EmptyDir)
+	case v.Projected != nil:
+		for i := range v.Projected.Sources {
+			source, at := &v.Projected.Sources[i], fmt.Sprintf("%s.projected.sources[%d]", path, i)
+			c.unsupported(at+".clusterTrustBundle", source.ClusterTrustBundle != nil)
+			c.unsupported(at+".podCertificate", source.PodCertificate != nil)
+		}
+	case v.Image != nil:
+		if !c.node.Runtime.ImageVolumes {
+			c.refuseFor(UnsupportedFeature, path+".image", "the container runtime can't mount images")
+		}
+	default:
+		c.refuseFor(UnsupportedFeature, path, fmt.Sprintf("%s isn't supported yet", sourceName(&v.VolumeSource)))
+	}
+}
+
+func (c *checker) emptyDir(path string, e *v1.EmptyDirVolumeSource) {
+	known := e.Medium == v1.StorageMediumDefault || e.Medium == v1.StorageMediumMemory || e.Medium == v1.StorageMediumHugePages ||
+		strings.HasPrefix(string(e.Medium), string(v1.StorageMediumHugePagesPrefix))
+	c.unsupported(path+".medium", !known)
+	// In memory it is the file system's size, on the disk the pod is evicted for more. Huge pages are bounded by the containers' limits only.
+	hugePages := strings.HasPrefix(string(e.Medium), string(v1.StorageMediumHugePages))
+	c.ignore(path+".sizeLimit", e.SizeLimit != nil && hugePages)
+}
+
+// sourceName is the name that a manifest has for the volume's source ("nfs"), for one that Kubernetes brings later as well.
+func sourceName(source *v1.VolumeSource) string {
+	for field, value := range reflect.ValueOf(source).Elem().Fields() {
+		if !value.IsNil() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			return name
+		}
+	}
+	return "a volume without a source"
+}

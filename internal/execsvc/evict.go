@@ -1,0 +1,95 @@
+package execsvc
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/admit"
+	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/status"
+	"github.com/podstream/podstream/internal/execsvc/worker"
+)
+
+// evictionGrace is the grace period in seconds of a pod that is evicted for what it has used up, as in the kubelet.
+const evictionGrace = 1
+
+// criticalClasses are the priority classes of the pods that the cluster can't do without. A static pod's priority is nobody's to compute.
+var criticalClasses = []string{"system-node-critical", "system-cluster-critical"}
+
+// Evictable are the pods that run and that may be evicted: all but critical ones. The kubelet never evicts a static pod, as it doesn't start
+// it again; this agent does, so a static pod is critical only if it says so.
+func (a *Agent) Evictable() []*v1.Pod {
+	return slices.DeleteFunc(a.active(), func(pod *v1.Pod) bool {
+		return ptr.Deref(pod.Spec.Priority, 0) >= admit.SystemCriticalPriority || slices.Contains(criticalClasses, pod.Spec.PriorityClassName)
+	})
+}
+
+// Evict ends a pod that has used more of the node than it may. It stays failed, unless it is static: then it begins anew after a pause.
+func (a *Agent) Evict(uid types.UID, failure status.Failure) {
+	w, working := a.workers.Get(uid)
+	if !working || w.State >= worker.Terminating {
+		return
+	}
+	a.log.Warn("pod is evicted", "pod", w.Pod.Namespace+"/"+w.Pod.Name, "uid", uid, "message", failure.Message)
+	a.cfg.Events.Record(w.Pod, "", events.Warning, failure.Reason, failure.Message)
+	a.workers.Kill(uid, worker.Kill{Grace: ptr.To[int64](evictionGrace), Failure: &failure})
+}
+
+// eviction is the last one of a static pod.
+type eviction struct {
+	at time.Time
+	// pause is how long after it the pod begins anew.
+	pause time.Duration
+}
+
+// The pause after an eviction doubles up to longestEvictionPause, until a pod has gone on for forgivenAfter since it began anew.
+const (
+	firstEvictionPause   = 10 * time.Second
+	longestEvictionPause = 5 * time.Minute
+	forgivenAfter        = 10 * time.Minute
+)
+
+// then is the eviction at a time, which may be the same one still. first is the pause after a pod's first.
+func (e eviction) then(at time.Time, first time.Duration) eviction {
+	switch {
+	case at.Equal(e.at):
+		return e
+	case e.pause == 0, at.Sub(e.at)-e.pause >= forgivenAfter:
+		return eviction{at, first}
+	}
+	return eviction{at, min(2*e.pause, longestEvictionPause)}
+}
+
+// reviveEvicted has static pods begin anew that were evicted: nobody else would make another one of them. Like a pod that was removed and
+// added again, one leaves nothing behind.
+func (a *Agent) reviveEvicted() {
+	last := a.evictions
+	a.evictions = map[types.UID]eviction{}
+	for _, pod := range a.pods.All() {
+		if e, before := last[pod.UID]; before {
+			a.evictions[pod.UID] = e
+		}
+		w, working := a.workers.Get(pod.UID)
+		if !working || w.State != worker.Finished || w.Removed || !admit.Static(pod) {
+			continue
+		}
+		s, ok := a.statuses.Get(pod.UID)
+		if !ok || s.Status.Phase != v1.PodFailed || s.Status.Reason != events.Evicted {
+			continue
+		}
+		e := last[pod.UID].then(s.Changed, cmp.Or(a.cfg.RetryPause, firstEvictionPause))
+		if e != last[pod.UID] {
+			a.log.Info("evicted pod begins anew after a pause", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "pause", e.pause)
+		}
+		a.evictions[pod.UID] = e
+		if a.cfg.Clock.Since(e.at) >= e.pause {
+			a.workers.Remove(pod, evictionGrace)
+			a.workers.Update(pod)
+		}
+	}
+}

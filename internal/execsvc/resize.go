@@ -1,0 +1,78 @@
+package execsvc
+
+import (
+	"errors"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/resize"
+	"github.com/podstream/podstream/internal/execsvc/runtime"
+	"github.com/podstream/podstream/internal/execsvc/status"
+)
+
+// resizeOf is how far the change of a pod's resources is after a decision, given the pod's last status, which may be nil.
+func resizeOf(d resize.Decision, last *v1.PodStatus) *status.Resize {
+	return &status.Resize{Pending: d.Pending, Message: d.Message, Begun: d.Begun, InProgress: d.Begun || resize.InProgress(last)}
+}
+
+// resized is how far it is after the containers, and then the pod's cgroup, were to be changed.
+func resized(r *status.Resize, res runtime.SyncResult, settled error) *status.Resize {
+	out := &status.Resize{Pending: r.Pending, Message: r.Message, InProgress: res.Resizing}
+	if !r.InProgress {
+		return out
+	}
+	if err := errors.Join(res.Resize, settled); err != nil {
+		out.InProgress, out.Error = true, err.Error()
+	}
+	return out
+}
+
+// tellResize records what has become of a pod's resize between two statuses, the first of which may be nil. pod has what it is allocated.
+func (a *Agent) tellResize(pod *v1.Pod, before, now *v1.PodStatus) {
+	pending, pendingBefore := conditionOf(now, v1.PodResizePending), conditionOf(before, v1.PodResizePending)
+	if pending != nil && !sameNews(pending, pendingBefore) {
+		reason, desired := events.ResizeDeferred, pod
+		if pending.Reason == v1.PodReasonInfeasible {
+			reason = events.ResizeInfeasible
+		}
+		if d := a.pods.Get(pod.UID); d != nil {
+			desired = d
+		}
+		a.cfg.Events.Record(pod, "", events.Warning, reason,
+			resize.Message("Pod resize "+pending.Reason, desired, pending.ObservedGeneration, pending.Message))
+	}
+	record := func(eventType, reason, what string, c *v1.PodCondition) {
+		a.cfg.Events.Record(pod, "", eventType, reason, resize.Message("Pod resize "+what, pod, c.ObservedGeneration, c.Message))
+	}
+	progress, progressBefore := conditionOf(now, v1.PodResizeInProgress), conditionOf(before, v1.PodResizeInProgress)
+	switch {
+	case progress == nil && progressBefore != nil && !terminal(now):
+		done := *progressBefore
+		done.Message = ""
+		record(events.Normal, events.ResizeCompleted, "completed", &done)
+	case progress == nil || sameNews(progress, progressBefore):
+	case progress.Reason == v1.PodReasonError:
+		record(events.Warning, events.ResizeError, "error", progress)
+	default:
+		record(events.Normal, events.ResizeStarted, "started", progress)
+	}
+}
+
+// sameNews tells whether the condition says what another one of its type, or nil, said before.
+func sameNews(c, before *v1.PodCondition) bool {
+	return before != nil && c.Reason == before.Reason && c.Message == before.Message && c.ObservedGeneration == before.ObservedGeneration
+}
+
+// conditionOf is the condition of that type, or nil. The status may be nil, too.
+func conditionOf(s *v1.PodStatus, t v1.PodConditionType) *v1.PodCondition {
+	if s == nil {
+		return nil
+	}
+	i := slices.IndexFunc(s.Conditions, func(c v1.PodCondition) bool { return c.Type == t })
+	if i < 0 {
+		return nil
+	}
+	return &s.Conditions[i]
+}

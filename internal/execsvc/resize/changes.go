@@ -1,0 +1,89 @@
+package resize
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/observed"
+)
+
+// Change is a running container that isn't held to what its pod was allocated.
+type Change struct {
+	Container observed.Container
+	// Want is all that it is to be held to.
+	Want *runtimeapi.LinuxContainerResources
+	// Restart is set if the container wants to start anew for it (its resizePolicy), and not to be changed as it runs.
+	Restart bool
+	// Lowers is set if it can use less memory than before.
+	Lowers bool
+}
+
+// Changes are those of the pod's main containers and sidecars, those that get less memory first. One of which the runtime doesn't tell what
+// it has is taken for another in everything.
+func Changes(pod *v1.Pod, has *observed.Pod, node criconfig.Node) []Change {
+	var out []Change
+	for i, c := range containers(pod) {
+		sidecar := ptr.Deref(c.RestartPolicy, "") == v1.ContainerRestartPolicyAlways
+		last := has.Latest(c.Name)
+		if i < len(pod.Spec.InitContainers) && !sidecar || last == nil || last.State != observed.Running {
+			continue
+		}
+		want := criconfig.LinuxResources(pod, c, &node)
+		now := ptr.Deref(last.Resources, observed.Resources{})
+		cpu, memory := last.Resources == nil || otherCPU(now, want), last.Resources == nil || otherMemory(now, want)
+		if !cpu && !memory {
+			continue
+		}
+		limit := want.MemoryLimitInBytes
+		unlimit(now, want)
+		out = append(out, Change{
+			Container: *last, Want: want,
+			Restart: cpu && restarts(c, v1.ResourceCPU) || memory && restarts(c, v1.ResourceMemory),
+			Lowers:  limit > 0 && (now.MemoryLimit <= 0 || limit < now.MemoryLimit),
+		})
+	}
+	slices.SortStableFunc(out, func(a, b Change) int { return cmp.Compare(rank(a), rank(b)) })
+	return out
+}
+
+func rank(c Change) int {
+	if c.Lowers {
+		return 0
+	}
+	return 1
+}
+
+func otherCPU(has observed.Resources, want *runtimeapi.LinuxContainerResources) bool {
+	quota := max(want.CpuQuota, 0)
+	return has.CPUShares != want.CpuShares || max(has.CPUQuota, 0) != quota || quota > 0 && has.CPUPeriod != want.CpuPeriod
+}
+
+func otherMemory(has observed.Resources, want *runtimeapi.LinuxContainerResources) bool {
+	if max(has.MemoryLimit, 0) != want.MemoryLimitInBytes {
+		return true
+	}
+	for file, value := range want.Unified {
+		// Not every runtime tells of these.
+		if now, told := has.Unified[file]; told && now != value && strings.HasPrefix(file, "memory.") {
+			return true
+		}
+	}
+	return false
+}
+
+// unlimit takes those limits away that the container isn't to have any more: what is zero in an update stays as it is.
+func unlimit(has observed.Resources, want *runtimeapi.LinuxContainerResources) {
+	const unlimited = -1
+	if want.CpuQuota == 0 && has.CPUQuota > 0 {
+		want.CpuQuota = unlimited
+	}
+	if want.MemoryLimitInBytes == 0 && has.MemoryLimit > 0 {
+		want.MemoryLimitInBytes = unlimited
+	}
+}

@@ -1,0 +1,93 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// mountPointMode is that of a directory in a volume over which another volume is mounted.
+const mountPointMode = 0o755
+
+// makeMountPoints makes a directory for each other volume that a container mounts inside this one: this one is read-only for the
+// runtime, which couldn't make it. A path that begins with a name of the volume's own content is left to that.
+func makeMountPoints(v Volume) error {
+	paths := mountPoints(v.Pod, v.Name)
+	if len(paths) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(v.Dir)
+	if err != nil {
+		return fmt.Errorf("open the volume: %w", err)
+	}
+	defer root.Close()
+	for _, p := range paths {
+		top, _, _ := strings.Cut(p, "/")
+		if info, err := root.Lstat(top); err == nil && !info.IsDir() {
+			continue
+		}
+		if err := makeMountPoint(root, p); err != nil {
+			return fmt.Errorf("make the mount point %q: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// makeMountPoint makes the directory and those above it, with the mode in spite of the umask.
+func makeMountPoint(root *os.Root, p string) error {
+	if above := path.Dir(p); above != "." {
+		if err := makeMountPoint(root, above); err != nil {
+			return err
+		}
+	}
+	err := root.Mkdir(p, mountPointMode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return root.Chmod(p, mountPointMode)
+}
+
+// mountPoints are the paths within the volume at which a container mounts another one; those within yet another are that one's.
+func mountPoints(pod *v1.Pod, volume string) []string {
+	var points []string
+	eachContainer(pod, func(c *v1.Container) {
+		for i := range c.VolumeMounts {
+			vm := &c.VolumeMounts[i]
+			// With a subPath the volume's own directory isn't what is seen.
+			if vm.Name != volume || vm.SubPath != "" || vm.SubPathExpr != "" {
+				continue
+			}
+			for _, p := range mountsWithin(c, cleanPath(vm)) {
+				if !slices.Contains(points, p) {
+					points = append(points, p)
+				}
+			}
+		}
+	})
+	return points
+}
+
+// mountsWithin are the paths of the container's mounts below base, relative to it, but for those that are below one of them.
+func mountsWithin(c *v1.Container, base string) []string {
+	var within []string
+	for i := range c.VolumeMounts {
+		if p, ok := strings.CutPrefix(cleanPath(&c.VolumeMounts[i]), strings.TrimSuffix(base, "/")+"/"); ok && p != "" {
+			within = append(within, p)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(within), func(p string) bool {
+		return slices.ContainsFunc(within, func(above string) bool { return strings.HasPrefix(p, above+"/") })
+	})
+}
+
+// cleanPath is where the container has the mount: absolute, and without "..".
+func cleanPath(vm *v1.VolumeMount) string { return path.Clean("/" + vm.MountPath) }

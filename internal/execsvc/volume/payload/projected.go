@@ -1,0 +1,113 @@
+package payload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/downward"
+)
+
+// tokenMode is that of a service account's token if the user or the group that is to read it is known.
+const tokenMode = 0o600
+
+// Tokens gives tokens of service accounts.
+type Tokens interface {
+	// Token returns a token of the pod's service account that is bound to the pod. It may be the same as before while that is fresh.
+	Token(ctx context.Context, pod *v1.Pod, p *v1.ServiceAccountTokenProjection) ([]byte, error)
+}
+
+// Input is what the sources of a projected volume draw from.
+type Input struct {
+	Pod     *v1.Pod
+	Objects Objects
+	Facts   downward.Facts
+	// Tokens may be nil: then there is no API server to ask for a token.
+	Tokens Tokens
+}
+
+// Projected are the files of a projected volume. Where two sources have one path, the later one counts. The error names all sources
+// that can't be had.
+func Projected(ctx context.Context, src *v1.ProjectedVolumeSource, in Input) (map[string]File, error) {
+	s := newSet(src.DefaultMode, v1.ProjectedVolumeSourceDefaultMode)
+	var errs []error
+	for i := range src.Sources {
+		if err := s.addSource(ctx, &src.Sources[i], in); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		return nil, err
+	}
+	return s.files, nil
+}
+
+func (s set) addSource(ctx context.Context, p *v1.VolumeProjection, in Input) error {
+	switch {
+	case p.Secret != nil:
+		return s.addSecret(p.Secret.Name, p.Secret.Items, ptr.Deref(p.Secret.Optional, false), in.Objects)
+	case p.ConfigMap != nil:
+		return s.addConfigMap(p.ConfigMap.Name, p.ConfigMap.Items, ptr.Deref(p.ConfigMap.Optional, false), in.Objects)
+	case p.DownwardAPI != nil:
+		return s.addDownward(p.DownwardAPI.Items, in.Pod, in.Facts)
+	case p.ServiceAccountToken != nil:
+		return s.addToken(ctx, p.ServiceAccountToken, in)
+	case p.ClusterTrustBundle != nil:
+		return errors.New("clusterTrustBundle needs an API server, and isn't supported yet")
+	case p.PodCertificate != nil:
+		return errors.New("podCertificate needs an API server, and isn't supported yet")
+	default:
+		return errors.New("a source of the projected volume is of no known kind")
+	}
+}
+
+func (s set) addToken(ctx context.Context, p *v1.ServiceAccountTokenProjection, in Input) error {
+	if in.Tokens == nil {
+		return errors.New("serviceAccountToken: there is no API server to ask for a token")
+	}
+	token, err := in.Tokens.Token(ctx, in.Pod, p)
+	if err != nil {
+		return fmt.Errorf("serviceAccountToken: %w", err)
+	}
+	// With an fsGroup the token is 0640 in the end: what a group adds is the writer's.
+	user, mode := onlyUser(in.Pod), s.mode
+	if user != nil || (in.Pod.Spec.SecurityContext != nil && in.Pod.Spec.SecurityContext.FSGroup != nil) {
+		mode = tokenMode
+	}
+	return s.addOwned(p.Path, token, mode, user)
+}
+
+// onlyUser is the user that all containers of the pod run as, those that have ended too; nil if they are several, or if one's isn't
+// known without its image (pkg/volume/util.FsUserFrom).
+func onlyUser(pod *v1.Pod) *int64 {
+	var common *int64
+	if pod.Spec.SecurityContext != nil {
+		common = pod.Spec.SecurityContext.RunAsUser
+	}
+	var contexts []*v1.SecurityContext
+	for i := range pod.Spec.InitContainers {
+		contexts = append(contexts, pod.Spec.InitContainers[i].SecurityContext)
+	}
+	for i := range pod.Spec.Containers {
+		contexts = append(contexts, pod.Spec.Containers[i].SecurityContext)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		contexts = append(contexts, pod.Spec.EphemeralContainers[i].SecurityContext)
+	}
+	var only *int64
+	for _, c := range contexts {
+		user := common
+		if c != nil && c.RunAsUser != nil {
+			user = c.RunAsUser
+		}
+		if user == nil || (only != nil && *only != *user) {
+			return nil
+		}
+		only = user
+	}
+	return only
+}

@@ -1,0 +1,82 @@
+package devnode
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupsTimeout is how long a cgroup may take to become empty whose processes were killed.
+const cgroupsTimeout = 10 * time.Second
+
+// CgroupRoot is the cgroup beneath which all cgroups of the node's pods are, by podexecd's flag --cgroup-root. It goes with Close.
+func (n *Node) CgroupRoot() string {
+	sum := sha256.Sum256([]byte(n.dir))
+	return "/podstream-" + hex.EncodeToString(sum[:4])
+}
+
+// cgroupFlags are podexecd's, in the process of that name. The containers of a simulated runtime are in no cgroup, and what runs in somebody
+// else's stays there.
+func (n *Node) cgroupFlags(process string) []string {
+	switch n.config.Runtime {
+	case Sim:
+		return []string{"--cgroups-per-qos=false"}
+	case Endpoint:
+		return nil
+	default:
+		return []string{"--cgroup-root=" + filepath.Join(n.CgroupRoot(), process)}
+	}
+}
+
+// CgroupDirs are the directories of the node's cgroups, in each hierarchy, the innermost first.
+func (n *Node) CgroupDirs() ([]string, error) {
+	var dirs []string
+	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		roots, err := filepath.Glob(pattern + n.CgroupRoot())
+		if err != nil {
+			return nil, err
+		}
+		for _, root := range roots {
+			err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+				if errors.Is(err, fs.ErrNotExist) {
+					return nil // it goes as we look
+				}
+				if err == nil && d.IsDir() {
+					dirs = append(dirs, path)
+				}
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.Reverse(dirs)
+	return dirs, nil
+}
+
+// removeCgroups removes the node's cgroups, once nothing runs in them.
+func (n *Node) removeCgroups() error {
+	dirs, err := n.CgroupDirs()
+	errs := []error{err}
+	deadline := time.Now().Add(cgroupsTimeout)
+	for _, dir := range dirs {
+		err := os.Remove(dir)
+		for errors.Is(err, unix.EBUSY) && time.Now().Before(deadline) {
+			time.Sleep(10 * time.Millisecond) // nothing tells when the kernel has done with its processes
+			err = os.Remove(dir)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("remove a cgroup: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,134 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
+)
+
+// bench is a pair of daemons, and what its podexecd tells.
+type bench struct {
+	*rig.Rig
+	*journal
+
+	stop func()
+	// names are those of the pods that there were.
+	names sync.Map
+}
+
+// benches are those that tests share.
+var benches = map[devnode.Runtime]*sharedBench{devnode.Containerd: {}, devnode.Containerd17: {}}
+
+type sharedBench struct {
+	once  sync.Once
+	bench *bench
+	err   error
+}
+
+func shared(t *testing.T, kind devnode.Runtime) *bench {
+	t.Helper()
+	node := startNode(t, kind, nodes.Node)
+	s := benches[kind]
+	s.once.Do(func() { s.bench, s.err = newBench(node) })
+	check(t, s.err)
+	return s.bench
+}
+
+func closeBenches() error {
+	var errs []error
+	for _, s := range benches {
+		if s.bench != nil {
+			errs = append(errs, s.bench.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var made atomic.Int32
+
+// newBench starts a pair of daemons; flags are podexecd's.
+func newBench(node *devnode.Node, flags ...string) (*bench, error) {
+	r, err := rig.Start(node, fmt.Sprintf("w%d", made.Add(1)), flags...)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &bench{Rig: r, journal: newJournal()}
+	wait := b.follow(ctx, r.Exec)
+	b.stop = func() { cancel(); wait() }
+	return b, nil
+}
+
+// close ends the bench. It is an error if anything is left of any pod once all manifests are gone.
+func (b *bench) close() error {
+	err := b.Clear()
+	if left := b.awaitEmpty(); left != nil {
+		err = errors.Join(err, fmt.Errorf("of the pods of %s something is left: %w\npodexecd's log ends with:\n%s", b.Name, left, b.Podexecd.LogTail()))
+	}
+	b.stop()
+	return errors.Join(err, b.Close())
+}
+
+// awaitEmpty polls, as nothing tells when the kernel has done with cgroups and mounts.
+func (b *bench) awaitEmpty() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return poll(ctx, func() error {
+		if err := b.Empty(context.Background()); err != nil {
+			return err
+		}
+		dirs, err := b.Node.CgroupDirs()
+		if err != nil {
+			return err
+		}
+		for _, dir := range dirs {
+			if _, of, ours := strings.Cut(dir, "/"+b.Name+"-podexecd/"); ours && strings.Contains(of, "/pod") {
+				return fmt.Errorf("cgroup %s is there", dir)
+			}
+		}
+		return nil
+	})
+}
+
+// poll is for what can't be awaited as an event.
+func poll(ctx context.Context, check func() error) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// findings are what podconfigd has against a manifest, a line each.
+func (b *bench) findings(ctx context.Context, file string) ([]string, error) {
+	resp, err := b.Config.ListSources(ctx, &podconfigv1.ListSourcesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for _, s := range resp.GetSources() {
+		for _, f := range s.GetFindings() {
+			if f.GetSeverity() != podconfigv1.FindingSeverity_FINDING_SEVERITY_WARNING && strings.HasSuffix(f.GetOrigin(), "/"+file) {
+				lines = append(lines, f.GetField()+": "+f.GetMessage())
+			}
+		}
+	}
+	return lines, nil
+}

@@ -1,0 +1,114 @@
+package world
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
+)
+
+// requireRuntime is set by `make test`: a machine that can't run a runtime fails then instead of skipping.
+const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
+
+// atOnce is how many pods run at a time: nearly all of them wait nearly all of the time.
+const atOnce = "6"
+
+// patience bounds every wait; the machine may be slow and busy.
+const patience = 60 * time.Second
+
+// namedRuntime is a runtime with the name that its subtests have.
+type namedRuntime struct {
+	name string
+	kind devnode.Runtime
+}
+
+var runtimes = []namedRuntime{{"containerd", devnode.Containerd}, {"containerd-1.7", devnode.Containerd17}}
+
+// nodes are the runtimes that the tests share.
+var nodes *rig.Nodes
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		flag.Parse()
+		given := false
+		flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+		var err error
+		if !given {
+			err = flag.Set("test.parallel", atOnce)
+		}
+		if err == nil {
+			nodes, err = rig.NewNodes(os.Stderr)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		code := m.Run()
+		if err := errors.Join(closeBenches(), nodes.Close(), goleak.Find()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		lacking.print()
+		return code
+	}())
+}
+
+// onEachRuntime runs the test on each runtime, on the bench that all tests share there.
+func onEachRuntime(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	for _, r := range runtimes {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, shared(t, r.kind))
+		})
+	}
+}
+
+// onOwnBench runs the test on each runtime, on a bench for it alone; flags are podexecd's.
+func onOwnBench(t *testing.T, flags []string, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	for _, r := range runtimes {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			b, err := newBench(ownNode(t, r.kind), flags...)
+			check(t, err)
+			t.Cleanup(func() { check(t, b.close()) })
+			test(t, b)
+		})
+	}
+}
+
+// ownNode is one on which no other podexecd runs that wants the runtime's events: containerd 1.7 gives each to one subscriber only.
+func ownNode(t *testing.T, kind devnode.Runtime) *devnode.Node {
+	t.Helper()
+	if kind != devnode.Containerd17 {
+		return startNode(t, kind, nodes.Node)
+	}
+	node := startNode(t, kind, nodes.New)
+	t.Cleanup(func() { check(t, node.Close()) })
+	return node
+}
+
+func startNode(t *testing.T, kind devnode.Runtime, start func(devnode.Runtime) (*devnode.Node, error)) *devnode.Node {
+	t.Helper()
+	node, err := start(kind)
+	if errors.Is(err, devnode.ErrUnavailable) && os.Getenv(requireRuntime) == "" {
+		t.Skipf("%v; `make test` installs what is missing", err)
+	}
+	check(t, err)
+	return node
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,118 @@
+package world
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// feature is what not every node can do. The zero value is nothing.
+type feature string
+
+// The features. Each is asked for anew on each node.
+const (
+	userNamespaces           feature = "user namespaces"
+	recursiveReadOnly        feature = "recursive read-only mounts"
+	imageVolumes             feature = "image volumes"
+	supplementalGroupsPolicy feature = "supplementalGroupsPolicy"
+	appArmor                 feature = "AppArmor"
+	seLinux                  feature = "SELinux"
+	swap                     feature = "swap"
+	hugePages                feature = "huge pages"
+	systemd                  feature = "systemd"
+	cgroupV2                 feature = "cgroup v2"
+)
+
+var probes = map[feature]func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error){
+	userNamespaces: ofRuntime(func(s *runtimeapi.StatusResponse) bool {
+		return anyHandler(s, (*runtimeapi.RuntimeHandlerFeatures).GetUserNamespaces)
+	}),
+	recursiveReadOnly: ofRuntime(func(s *runtimeapi.StatusResponse) bool {
+		return anyHandler(s, (*runtimeapi.RuntimeHandlerFeatures).GetRecursiveReadOnlyMounts)
+	}),
+	supplementalGroupsPolicy: ofRuntime(func(s *runtimeapi.StatusResponse) bool { return s.GetFeatures().GetSupplementalGroupsPolicy() }),
+	imageVolumes: func(ctx context.Context, cri runtimeapi.RuntimeServiceClient) (bool, error) {
+		v, err := cri.Version(ctx, &runtimeapi.VersionRequest{})
+		if err != nil {
+			return false, err
+		}
+		numbers := strings.SplitN(strings.TrimPrefix(v.GetRuntimeVersion(), "v"), ".", 3)
+		major, err := strconv.Atoi(numbers[0])
+		return major > 2 || major == 2 && len(numbers) > 1 && numbers[1] != "0", err
+	},
+	appArmor:  ofFile("/sys/module/apparmor/parameters/enabled", func(text []byte) bool { return bytes.HasPrefix(text, []byte("Y")) }),
+	swap:      ofFile("/proc/swaps", func(text []byte) bool { return bytes.Count(text, []byte("\n")) > 1 }),
+	hugePages: ofFile("/proc/sys/vm/nr_hugepages", func(text []byte) bool { return string(bytes.TrimSpace(text)) != "0" }),
+	seLinux:   exists("/sys/fs/selinux/enforce"),
+	systemd:   exists("/run/systemd/private"),
+	cgroupV2:  exists("/sys/fs/cgroup/cgroup.controllers"),
+}
+
+func ofRuntime(has func(*runtimeapi.StatusResponse) bool) func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error) {
+	return func(ctx context.Context, cri runtimeapi.RuntimeServiceClient) (bool, error) {
+		s, err := cri.Status(ctx, &runtimeapi.StatusRequest{})
+		return err == nil && has(s), err
+	}
+}
+
+func anyHandler(s *runtimeapi.StatusResponse, has func(*runtimeapi.RuntimeHandlerFeatures) bool) bool {
+	return slices.ContainsFunc(s.GetRuntimeHandlers(), func(h *runtimeapi.RuntimeHandler) bool { return has(h.GetFeatures()) })
+}
+
+func ofFile(path string, says func([]byte) bool) func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error) {
+	return func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error) {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil && says(text), err
+	}
+}
+
+func exists(path string) func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error) {
+	return func(context.Context, runtimeapi.RuntimeServiceClient) (bool, error) {
+		_, err := os.Stat(path)
+		return err == nil, nil
+	}
+}
+
+// goldens has what the runtime is told of pods, for those rows that can't run here.
+const goldens = "../../internal/execsvc/criconfig/testdata/golden"
+
+// lacking are the rows that didn't run, by what they need.
+var lacking = missing{rows: map[feature]map[string]bool{}}
+
+type missing struct {
+	mu   sync.Mutex
+	rows map[feature]map[string]bool
+}
+
+func (m *missing) add(needs feature, row string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rows[needs] == nil {
+		m.rows[needs] = map[string]bool{}
+	}
+	m.rows[needs][row] = true
+}
+
+func (m *missing) print() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, needs := range slices.Sorted(maps.Keys(m.rows)) {
+		fmt.Fprintf(os.Stderr, "No node here has %s; tested as the runtime's request only:\n", needs)
+		for _, row := range slices.Sorted(maps.Keys(m.rows[needs])) {
+			fmt.Fprintf(os.Stderr, "\t%s\n", row)
+		}
+	}
+}

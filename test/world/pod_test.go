@@ -1,0 +1,250 @@
+package world
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// pod is a pod of a test: one manifest, and what becomes of it.
+type pod struct {
+	t *testing.T
+	b *bench
+	// name is podexecd's: with the node's suffix. file is the manifest's.
+	name, file string
+	namespace  string
+	// dir is a directory of the node for the pod's test.
+	dir string
+	// spec is that of the manifest, with what was put in.
+	spec v1.PodSpec
+	// ctx bounds all that is done for the pod.
+	ctx context.Context
+}
+
+// newPod makes the directory, and sees to it that the pod goes when the test ends, and that nothing of it stays.
+func newPod(t *testing.T, b *bench, name string) *pod {
+	t.Helper()
+	name = strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name)), "-")
+	if _, taken := b.names.LoadOrStore(name, true); taken {
+		t.Fatalf("there was a pod %s already", name)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	p := &pod{t: t, b: b, name: name + "-" + b.Name, file: name + ".yaml", namespace: "default", dir: b.Path("work", name), ctx: ctx}
+	t.Cleanup(func() {
+		defer cancel()
+		if t.Failed() {
+			t.Logf("%s", p.story())
+		}
+		if _, err := os.Stat(filepath.Join(b.Manifests, p.file)); err == nil {
+			p.remove()
+		}
+		p.awaitGone()
+	})
+	check(t, os.MkdirAll(p.dir, 0o755))
+	return p
+}
+
+// write writes the manifest, for the first time or anew. What the spec doesn't say: a grace period of 1 s; a container main, if there
+// is none; the sample image, which is there; no token; and to inspect the paths, for containers without command and arguments.
+func (p *pod) write(meta, spec string, beside, paths []string) {
+	p.t.Helper()
+	known := strings.NewReplacer("{{dir}}", p.dir, "{{node}}", p.b.Name, "{{pod}}", p.name, "{{namespace}}", p.namespace)
+	pod := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+	check(p.t, yaml.UnmarshalStrict([]byte(known.Replace(meta)), &pod.ObjectMeta))
+	check(p.t, yaml.UnmarshalStrict([]byte(known.Replace(spec)), &pod.Spec))
+	pod.Namespace, pod.Name = p.namespace, strings.TrimSuffix(p.name, "-"+p.b.Name)
+	s := &pod.Spec
+	if s.TerminationGracePeriodSeconds == nil {
+		s.TerminationGracePeriodSeconds = ptr.To[int64](1)
+	}
+	if len(s.Containers) == 0 {
+		s.Containers = []v1.Container{{Name: "main"}}
+	}
+	for _, list := range [][]v1.Container{s.InitContainers, s.Containers} {
+		for i := range list {
+			if list[i].Image == "" {
+				list[i].Image, list[i].ImagePullPolicy = devnode.SampleImage, v1.PullNever
+			}
+			if len(list[i].Command) == 0 && len(list[i].Args) == 0 {
+				list[i].Args = append([]string{"inspect"}, paths...)
+			}
+		}
+	}
+	p.spec = *s
+	text, err := json.Marshal(pod)
+	check(p.t, err)
+	documents := make([]string, 0, len(beside)+1)
+	for _, document := range beside {
+		documents = append(documents, known.Replace(document))
+	}
+	check(p.t, p.b.Write(p.file, strings.Join(append(documents, string(text)), "\n---\n")+"\n"))
+}
+
+// inspectors are the names of the containers that print what they find and run on.
+func (p *pod) inspectors() []string {
+	var names []string
+	for _, list := range [][]v1.Container{p.spec.InitContainers, p.spec.Containers} {
+		for i := range list {
+			if slices.Contains(list[i].Args, "inspect") || slices.Contains(list[i].Command, "inspect") {
+				names = append(names, list[i].Name)
+			}
+		}
+	}
+	return names
+}
+
+// remove removes the manifest.
+func (p *pod) remove() {
+	p.t.Helper()
+	check(p.t, p.b.Remove(p.file))
+}
+
+// await waits until the pod is as it should be, and returns it. That podconfigd doesn't take the manifest ends it early.
+func (p *pod) await(what string, is func(*v1.Pod) error) *v1.Pod {
+	p.t.Helper()
+	var found *v1.Pod
+	p.awaitAll(what, func() error {
+		if found = p.b.pod(p.name); found == nil {
+			return p.missing()
+		}
+		return is(found)
+	})
+	return found
+}
+
+// missing is why podexecd hasn't got the pod.
+func (p *pod) missing() error {
+	lines, err := p.b.findings(p.ctx, p.file)
+	if err == nil && len(lines) > 0 {
+		return finalError{fmt.Errorf("podconfigd doesn't take the manifest: %q", lines)}
+	}
+	return fmt.Errorf("podexecd has no such pod (%w)", err)
+}
+
+func (p *pod) awaitAll(what string, is func() error) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := p.b.await(ctx, is); err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// awaitGone waits until podexecd has nothing of the pod any more.
+func (p *pod) awaitGone() {
+	p.t.Helper()
+	p.awaitAll("the end", func() error {
+		if pod := p.b.pod(p.name); pod != nil {
+			return fmt.Errorf("the pod is still there: %s", pod.Status.Phase)
+		}
+		return nil
+	})
+}
+
+// awaitReady waits until all containers run, and returns the pod.
+func (p *pod) awaitReady() *v1.Pod {
+	p.t.Helper()
+	return p.await("the pod is ready", func(pod *v1.Pod) error {
+		if pod.Status.Phase == v1.PodFailed {
+			return finalError{fmt.Errorf("the pod has failed: %s: %s", pod.Status.Reason, pod.Status.Message)}
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("it is %s", pod.Status.Phase)
+	})
+}
+
+// awaitRefused waits until podconfigd has something against the manifest that has the text in it.
+func (p *pod) awaitRefused(text string) {
+	p.t.Helper()
+	p.awaitAll("the refusal", func() error {
+		lines, err := p.b.findings(p.ctx, p.file)
+		if err != nil || strings.Contains(strings.Join(lines, "\n"), text) {
+			return err
+		}
+		if p.b.pod(p.name) != nil {
+			return finalError{fmt.Errorf("the manifest was taken; want it refused for %q", text)}
+		}
+		return fmt.Errorf("podconfigd says %q; want %q", lines, text)
+	})
+}
+
+// awaitEvents waits until the pod's events are as they should be.
+func (p *pod) awaitEvents(are func([]*podexecv1.PodEvent) error) {
+	p.t.Helper()
+	p.awaitAll("the events", func() error { return are(p.b.eventsOf(p.name)) })
+}
+
+// has wants an event with the reason whose message has all the texts in it.
+func has(reason string, texts ...string) func([]*podexecv1.PodEvent) error {
+	return func(events []*podexecv1.PodEvent) error {
+		for _, e := range events {
+			lacks := func(text string) bool { return !strings.Contains(e.GetMessage(), text) }
+			if e.GetReason() == reason && !slices.ContainsFunc(texts, lacks) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s %q", reason, texts)
+	}
+}
+
+// waitsFor wants a container to wait for the reason, with all the texts in the message.
+func waitsFor(container, reason string, texts ...string) func(*v1.Pod) error {
+	return func(p *v1.Pod) error {
+		w := statusOf(p, container).State.Waiting
+		if w == nil || w.Reason != reason {
+			return fmt.Errorf("%s is %+v; want it waiting for %s", container, statusOf(p, container).State, reason)
+		}
+		for _, text := range texts {
+			if !strings.Contains(w.Message, text) {
+				return finalError{fmt.Errorf("%s waits for %s with %q; want %q in it", container, w.Reason, w.Message, text)}
+			}
+		}
+		return nil
+	}
+}
+
+// statusOf is the status of a container, of whichever kind. It is empty if there is none.
+func statusOf(p *v1.Pod, container string) *v1.ContainerStatus {
+	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			if list[i].Name == container {
+				return &list[i]
+			}
+		}
+	}
+	return &v1.ContainerStatus{}
+}
+
+// story is what became of the pod, for who has to find out why a test failed.
+func (p *pod) story() string {
+	var b strings.Builder
+	for _, e := range p.b.eventsOf(p.name) {
+		fmt.Fprintf(&b, "event %s %s x%d: %s\n", e.GetLastTime().AsTime().Format("05.000"), e.GetReason(), e.GetCount(), e.GetMessage())
+	}
+	if pod := p.b.pod(p.name); pod != nil {
+		fmt.Fprintf(&b, "status: %s\n", pod.Status.String())
+	}
+	return b.String()
+}

@@ -1,0 +1,75 @@
+package world
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/inside"
+)
+
+// reports are what the pod's inspectors have found, by the containers' names. It waits until all have begun.
+func (p *pod) reports() map[string]*inside.Report {
+	p.t.Helper()
+	names := p.inspectors()
+	pod := p.await("the containers run", func(pod *v1.Pod) error {
+		if pod.Status.Phase == v1.PodFailed {
+			return finalError{fmt.Errorf("the pod has failed: %s: %s", pod.Status.Reason, pod.Status.Message)}
+		}
+		for _, name := range names {
+			c := statusOf(pod, name)
+			if c.RestartCount > 0 || c.State.Terminated != nil {
+				return finalError{fmt.Errorf("container %s didn't run on: %+v, before %+v", name, c.State, c.LastTerminationState)}
+			}
+			if c.State.Running == nil {
+				return fmt.Errorf("container %s doesn't run: %+v", name, c.State)
+			}
+		}
+		return nil
+	})
+	found := map[string]*inside.Report{}
+	for _, name := range names {
+		r, err := p.report(pod, name)
+		if err != nil {
+			p.t.Fatalf("what container %s found: %v", name, err)
+		}
+		if len(r.Errors) > 0 {
+			p.t.Logf("container %s couldn't read %q", name, r.Errors)
+		}
+		found[name] = r
+	}
+	return found
+}
+
+// report is the first line that the container has printed.
+func (p *pod) report(pod *v1.Pod, container string) (*inside.Report, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	stream, err := p.b.Exec.ReadLogs(ctx, &podexecv1.ReadLogsRequest{
+		Ref: &podconfigv1.PodRef{Uid: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}, Container: container, Follow: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	for {
+		msg, err := stream.Recv()
+		if err != nil {
+			return nil, errors.Join(err, fmt.Errorf("the log so far: %.1000s", out))
+		}
+		if msg.GetStderr() {
+			return nil, fmt.Errorf("it printed an error: %s", msg.GetData())
+		}
+		out = append(out, msg.GetData()...)
+		if line, _, whole := bytes.Cut(out, []byte("\n")); whole {
+			r := &inside.Report{}
+			return r, json.Unmarshal(line, r)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package world
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/inside"
+)
+
+// row is a pod and what has to be seen of it. In meta, spec and beside {{dir}} stands for a directory of the node that is the row's own,
+// {{node}} for the node's name, {{pod}} for the pod's and {{namespace}} for its namespace.
+//
+// Of check, all, node, status, events and refused, what is set has to hold.
+type row struct {
+	// name is unique among all rows, and the pod's name is made of it.
+	name string
+	// meta is the YAML of ObjectMeta beside name and namespace.
+	meta string
+	// ownNamespace is set for a pod that isn't in the namespace default, as the names of its objects are other rows' too.
+	ownNamespace bool
+	// spec is the YAML of a PodSpec; see pod.write for what is put in where it says nothing.
+	spec string
+	// beside are further documents of the manifest: ConfigMaps and Secrets.
+	beside []string
+	// paths are the files that are told of, in containers without arguments.
+	paths []string
+	// prepare makes what the pod needs of the node.
+	prepare func(t *testing.T, p *pod)
+
+	// check is given what container main found, all what each container found that has the command inspect, by name.
+	check func(r *inside.Report) error
+	all   func(found map[string]*inside.Report) error
+	// node is for what is seen from outside, while the containers run that inspect.
+	node func(p *pod, found map[string]*inside.Report) error
+	// status and events are asked until they return nil. The pod that status gets has metadata and status only.
+	status func(p *v1.Pod) error
+	events func(events []*podexecv1.PodEvent) error
+	// refused is a part of podconfigd's reason not to take the manifest.
+	refused string
+
+	// needs is what not every node can do. Where it can't, the row's golden is there to say what the runtime is told.
+	needs feature
+	// golden is the name of a pod in the goldens of package criconfig.
+	golden string
+}
+
+// runRows runs each row on each runtime, on the benches that all tests share.
+func runRows(t *testing.T, rows []row) {
+	t.Helper()
+	onEachRuntime(t, func(t *testing.T, b *bench) { runOn(t, b, rows) })
+}
+
+// runRowsWith is runRows on benches for these rows alone; flags are podexecd's. {{dir}} can't be used in them: see runRowsOn.
+func runRowsWith(t *testing.T, flags []string, rows []row) {
+	t.Helper()
+	onOwnBench(t, flags, func(t *testing.T, b *bench) { runOn(t, b, rows) })
+}
+
+func runOn(t *testing.T, b *bench, rows []row) {
+	for i := range rows {
+		t.Run(strings.ReplaceAll(rows[i].name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			rows[i].run(t, b)
+		})
+	}
+}
+
+func (r *row) run(t *testing.T, b *bench) {
+	if !r.possible(t, b) {
+		return
+	}
+	p := newPod(t, b, r.name)
+	if r.ownNamespace {
+		p.namespace = strings.TrimSuffix(p.file, ".yaml")
+	}
+	if r.prepare != nil {
+		r.prepare(t, p)
+	}
+	p.write(r.meta, r.spec, r.beside, r.paths)
+	if r.refused != "" {
+		p.awaitRefused(r.refused)
+		return
+	}
+	if r.status != nil {
+		p.await("the status", func(pod *v1.Pod) error { return r.status(pod) })
+	}
+	if r.events != nil {
+		p.awaitEvents(r.events)
+	}
+	if r.check == nil && r.all == nil && r.node == nil {
+		if r.status == nil && r.events == nil {
+			t.Fatal("the row checks nothing")
+		}
+		return
+	}
+	found := p.reports()
+	if r.check != nil {
+		if found["main"] == nil {
+			t.Fatal("the pod has no container main that inspects")
+		}
+		check(t, r.check(found["main"]))
+	}
+	if r.all != nil {
+		check(t, r.all(found))
+	}
+	if r.node != nil {
+		check(t, r.node(p, found))
+	}
+}
+
+// possible tells whether the node can run the row. If not, it sees to it that the row is named, and has a golden.
+func (r *row) possible(t *testing.T, b *bench) bool {
+	t.Helper()
+	if r.needs == "" {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	can, err := probes[r.needs](ctx, b.CRI)
+	check(t, err)
+	if can {
+		return true
+	}
+	lacking.add(r.needs, t.Name())
+	t.Logf("this node has no %s", r.needs)
+	for _, ext := range []string{".yaml", ".golden"} {
+		if _, err := os.Stat(filepath.Join(goldens, r.golden+ext)); r.golden == "" || err != nil {
+			t.Errorf("what can't run here has to have a golden in package criconfig: %v", err)
+		}
+	}
+	return false
+}
