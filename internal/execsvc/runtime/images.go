@@ -26,6 +26,8 @@ type asked struct {
 type answer struct {
 	ready chan struct{}
 	image *runtimeapi.Image
+	// volumes are what the runtime calls the images that the container has as volumes, by reference.
+	volumes map[string]string
 	// wait is why there is none, in which case err may say what failed.
 	wait *image.Wait
 	err  error
@@ -45,14 +47,41 @@ func (s *round) ask(ctx context.Context, starts []actions.Start) *asked {
 		defer close(a.done)
 		for _, c := range containers {
 			got := a.answers[c.Name]
-			got.image, got.wait, got.err = s.cfg.Images.Ensure(ctx, s.Pod, c)
-			if got.err != nil && got.wait == nil {
-				got.wait = &image.Wait{Reason: image.ImageInspectError, Message: got.err.Error()}
-			}
+			s.ensure(ctx, c, got)
 			close(got.ready)
 		}
 	}()
 	return a
+}
+
+// ensure has the container's own image there, and then those that it has as volumes.
+func (s *round) ensure(ctx context.Context, c *v1.Container, got *answer) {
+	for _, wanted := range append([]*v1.Container{c}, imageVolumes(s.Pod, c)...) {
+		var found *runtimeapi.Image
+		if found, got.wait, got.err = s.cfg.Images.Ensure(ctx, s.Pod, wanted); got.wait != nil || got.err != nil {
+			break
+		}
+		if wanted == c {
+			got.image, got.volumes = found, map[string]string{}
+		} else {
+			got.volumes[wanted.Image] = found.GetId()
+		}
+	}
+	if got.err != nil && got.wait == nil {
+		got.wait = &image.Wait{Reason: image.ImageInspectError, Message: got.err.Error()}
+	}
+}
+
+// imageVolumes are the images that the container has as volumes, as if they were its own.
+func imageVolumes(pod *v1.Pod, c *v1.Container) []*v1.Container {
+	var images []*v1.Container
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Image != nil && slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == v.Name }) {
+			images = append(images, &v1.Container{Name: c.Name, Image: v.Image.Reference, ImagePullPolicy: v.Image.PullPolicy})
+		}
+	}
+	return images
 }
 
 func (a *asked) wait() { <-a.done }

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/image"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 )
@@ -151,4 +152,45 @@ func TestImagesInBackoff(t *testing.T) {
 	s.images.answer("a", nil, nil)
 	s.mustSync(pod)
 	s.wantContainer(pod, "a", observed.Running, 2)
+}
+
+// An image that is a volume is asked for like the container's own, and the runtime is told what it calls it itself.
+func TestImageVolume(t *testing.T) {
+	s := newSim(t)
+	a := sample("a")
+	a.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	pod := simPod(a)
+	pod.Spec.Volumes = []v1.Volume{
+		{Name: "data", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/data:1", PullPolicy: v1.PullAlways}}},
+		{Name: "not-mounted", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/other:1"}}},
+	}
+	world := plainWorld{mounts: []criconfig.Mount{{ContainerPath: "/data", ReadOnly: true, Image: &criconfig.ImageMount{Ref: "localhost/data:1", SubPath: "x"}}}}
+	in := s.input(pod)
+	in.World = world
+	if res := s.SyncPod(t.Context(), in); res.Err != nil {
+		t.Fatal(res.Err)
+	}
+	if !slices.Equal(s.images.asked, []string{"a", "a"}) {
+		t.Errorf("asked for images of %q; want the container's own, and the one that it mounts", s.images.asked)
+	}
+	image, err := s.images.service.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: "localhost/data:1"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := world.mounts[0].Image; got.Ref != image.GetImage().GetId() || got.SubPath != "x" {
+		t.Errorf("the runtime mounts %+v; want the image that it calls %s", got, image.GetImage().GetId())
+	}
+}
+
+// A container waits for the images that it has as volumes.
+func TestImageVolumeIsBeingPulled(t *testing.T) {
+	pod := simPod(sample("a"))
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/data:1"}}}}
+	if got := imageVolumes(pod, &pod.Spec.Containers[0]); len(got) != 1 || got[0].Image != "localhost/data:1" || got[0].Name != "a" {
+		t.Fatalf("the image volumes are %+v", got)
+	}
+	s := newSim(t)
+	s.images.answer("a", pulling, nil)
+	s.wantWaiting(pod, "a", image.ContainerCreating, 0, false)
 }

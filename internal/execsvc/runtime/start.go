@@ -16,6 +16,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/actions"
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/objects"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 )
 
@@ -43,7 +44,7 @@ func (s *round) start(ctx context.Context, asked *asked) error {
 			}
 			continue
 		}
-		if err := s.startContainer(ctx, start, got.image); err != nil {
+		if err := s.startContainer(ctx, start, got); err != nil {
 			errs = append(errs, fmt.Errorf("container %s: %w", name, err))
 		}
 	}
@@ -51,12 +52,17 @@ func (s *round) start(ctx context.Context, asked *asked) error {
 }
 
 // startContainer makes and starts one container, and carries out its postStart hook.
-func (s *round) startContainer(ctx context.Context, start actions.Start, image *runtimeapi.Image) error {
+func (s *round) startContainer(ctx context.Context, start actions.Start, images *answer) error {
 	sandbox, given, err := s.sandboxConfig()
 	if err != nil {
 		return s.failed(start, "", CreateContainerConfigError, err)
 	}
-	config, err := s.containerConfig(ctx, &start, image, given.UserNamespace)
+	config, err := s.containerConfig(ctx, &start, images, given.UserNamespace)
+	if errors.Is(err, objects.ErrUnknown) {
+		// It comes by a stream of its own, mostly in a moment, and wakes the pod.
+		s.res.Waiting[start.Container.Name] = observed.Waiting{Reason: ContainerCreating, Message: err.Error()}
+		return err
+	}
 	if err != nil {
 		return s.failed(start, "", CreateContainerConfigError, err)
 	}
@@ -89,7 +95,7 @@ func (s *round) startContainer(ctx context.Context, start actions.Start, image *
 
 // containerConfig is what the runtime is told of the container. Its attempt is set if only the logs tell of those before it.
 func (s *round) containerConfig(
-	ctx context.Context, start *actions.Start, image *runtimeapi.Image, users *criconfig.UserNamespace,
+	ctx context.Context, start *actions.Start, images *answer, users *criconfig.UserNamespace,
 ) (*runtimeapi.ContainerConfig, error) {
 	target := ""
 	if start.Target != "" {
@@ -114,8 +120,13 @@ func (s *round) containerConfig(
 	if err != nil {
 		return nil, err
 	}
+	for _, m := range given.Mounts {
+		if m.Image != nil {
+			m.Image.Ref = images.volumes[m.Image.Ref]
+		}
+	}
 	return criconfig.ContainerConfig(criconfig.ContainerInput{
-		Pod: s.Pod, Container: start.Container, Attempt: start.Attempt, ImageRef: image.GetId(), ImageUser: criconfig.ImageUserOf(image),
+		Pod: s.Pod, Container: start.Container, Attempt: start.Attempt, ImageRef: images.image.GetId(), ImageUser: criconfig.ImageUserOf(images.image),
 		Env: given.Env, Mounts: s.withMessageFile(given.Mounts, s.Pod, start.Container, start.Attempt),
 		TargetID: target, Agent: s.cfg.Agent, UserNamespace: users, Node: s.cfg.Node,
 	})
