@@ -99,19 +99,16 @@ func TestEvictsWhatExceeds(t *testing.T) {
 
 // While no pod has a limit, neither the disk nor the runtime is asked for anything.
 func TestIdle(t *testing.T) {
-	p := newPlace(t)
-	pods := []*v1.Pod{withDir(podOf("a"), "x", ""), podOf("b")}
-	p.watch(t, pods, func(func() map[types.UID]string) {
-		pass(time.Hour)
-		if n := p.takeLooked(); n != 0 {
-			t.Errorf("%d things were looked at", n)
-		}
-		limited(pods[1], "1Gi")
-		pass(time.Minute)
-		if n := p.takeLooked(); n != 6 {
-			t.Errorf("with a limit, the runtime was asked %d times in a minute; want 6", n)
-		}
-	}, nil)
+	free := []*v1.Pod{withDir(podOf("a"), "x", ""), podOf("b")}
+	for want, pods := range map[int][]*v1.Pod{0: free, 6: append(free, limited(podOf("c"), "1Gi"))} {
+		p := newPlace(t)
+		p.watch(t, pods, func(func() map[types.UID]string) {
+			pass(time.Minute)
+			if n := p.takeLooked(); n != want {
+				t.Errorf("with %d pods, %d things were looked at in a minute; want %d", len(pods), n, want)
+			}
+		}, nil)
+	}
 }
 
 // A pod that takes long to be measured is left alone for nine times as long.
