@@ -41,8 +41,8 @@ func (a *admission) adopt(pod *v1.Pod, last *v1.PodStatus) {
 	a.in[pod.UID] = resize.Allocated(pod, last)
 }
 
-// check tells whether the pod can run here, and with which resources, and notes the answer. A pod that runs since an earlier life of this
-// agent is in already, also if nobody knew then that it is to be; last is its last status, or nil.
+// check tells whether the pod can run here, and with which resources, and notes the answer. A pod that was found running is in already, as
+// if it had been adopted.
 func (a *admission) check(pod *v1.Pod, node admit.Node, has *observed.Pod, last *v1.PodStatus) (resize.Decision, admit.Verdict) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

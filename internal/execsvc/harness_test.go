@@ -54,6 +54,8 @@ type node struct {
 	images           internalapi.ImageManagerService
 	server           *simruntime.Server
 	podsDir, logsDir string
+	// allocatable is what pods may ask for; nil for anything. It is set before the first life.
+	allocatable v1.ResourceList
 
 	mu sync.Mutex
 	// network is what is wrong with the network.
@@ -107,6 +109,9 @@ func (n *node) called(ctx context.Context, method string, req any) error {
 		n.changes = append(n.changes, "RunPodSandbox "+r.GetConfig().GetMetadata().GetUid())
 	case *runtimeapi.StopContainerRequest:
 		n.changes = append(n.changes, fmt.Sprintf("StopContainer %s %d", r.GetContainerId(), r.GetTimeout()))
+	case *runtimeapi.UpdateContainerResourcesRequest:
+		n.changes = append(n.changes, fmt.Sprintf("UpdateContainerResources %s %d shares %d bytes",
+			r.GetContainerId(), r.GetLinux().GetCpuShares(), r.GetLinux().GetMemoryLimitInBytes()))
 	case *runtimeapi.CreateContainerRequest, *runtimeapi.StartContainerRequest, *runtimeapi.RemoveContainerRequest,
 		*runtimeapi.StopPodSandboxRequest, *runtimeapi.RemovePodSandboxRequest:
 		n.changes = append(n.changes, method)

@@ -14,9 +14,11 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/admit"
 	"github.com/podstream/podstream/internal/execsvc/board"
 	"github.com/podstream/podstream/internal/execsvc/cgroup"
 	"github.com/podstream/podstream/internal/execsvc/dns"
+	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/handler"
 	"github.com/podstream/podstream/internal/execsvc/image"
 	"github.com/podstream/podstream/internal/execsvc/objects"
@@ -84,6 +86,7 @@ type life struct {
 	*Agent
 	n      *node
 	board  *board.Board
+	events *events.Recorder
 	store  string
 	rounds atomic.Int64
 	// stop ends the life, as a restart of podexecd does.
@@ -103,7 +106,7 @@ func (n *node) startFrom(path string) *life {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	l := &life{n: n, board: board.New(), store: path}
+	l := &life{n: n, board: board.New(), events: events.New(events.Config{}), store: path}
 	ctx, cancel := context.WithCancel(context.Background())
 	storing, stopStore := context.WithCancel(context.Background())
 	var group, last sync.WaitGroup
@@ -125,7 +128,8 @@ func (n *node) startFrom(path string) *life {
 			PodsDir: n.podsDir, Volumes: volume.New(volume.Config{PodsDir: n.podsDir}), Cgroups: cgroups, Objects: known,
 			HostIPs: func() []string { return nil }, DNS: dns.Settings{ResolvConf: "/etc/resolv.conf"},
 		}),
-		Store: remembered, Restored: state, Board: l.board, RuntimeName: "containerd", Network: n.checkNetwork,
+		Node:  func() admit.Node { return admit.Node{Allocatable: n.allocatable} },
+		Store: remembered, Restored: state, Board: l.board, Events: l.events, RuntimeName: "containerd", Network: n.checkNetwork,
 		RelistPeriod: relistPeriod, HousekeepingPeriod: housekeepingPeriod, RetryPause: 20 * time.Millisecond,
 		Clock: roundsClock{ctx: ctx, rounds: &l.rounds, group: &group},
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/actions"
 	"github.com/podstream/podstream/internal/execsvc/admit"
 	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/objects"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/execsvc/status"
@@ -67,6 +68,9 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	if err := a.cfg.World.SetUp(ctx, pod); err != nil {
 		a.observe(pod, allWaiting(pod, "ContainerCreating", err.Error()))
 		for _, each := range parts(err) {
+			if errors.Is(each, objects.ErrUnknown) {
+				continue // it comes by a stream of its own, mostly in a moment
+			}
 			a.cfg.Events.Record(pod, "", events.Warning, events.FailedMountVolume, each.Error())
 		}
 		return worker.Result{WakeAfter: left}, err

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 // validateContainers checks the init containers and the others. volumes are the names of the pod's volumes.
@@ -55,7 +56,7 @@ func validateContainer(c *v1.Container, spec *v1.PodSpec, volumes map[string]boo
 	errs = append(errs, validateEnvFrom(c.EnvFrom, path.Child("envFrom"))...)
 	errs = append(errs, validateMounts(c, volumes, path.Child("volumeMounts"))...)
 	errs = append(errs, validateResources(&c.Resources, path.Child("resources"))...)
-	return append(errs, validateContainerSecurity(c.SecurityContext, path.Child("securityContext"))...)
+	return append(errs, validateContainerSecurity(c.SecurityContext, ptr.Deref(spec.HostUsers, true), path.Child("securityContext"))...)
 }
 
 func validateImage(image string, at *field.Path) field.ErrorList {

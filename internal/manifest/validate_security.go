@@ -65,14 +65,18 @@ func validateSysctls(sysctls []v1.Sysctl, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func validateContainerSecurity(context *v1.SecurityContext, path *field.Path) field.ErrorList {
+func validateContainerSecurity(context *v1.SecurityContext, hostUsers bool, path *field.Path) field.ErrorList {
 	if context == nil {
 		return nil
 	}
 	errs := validateUser(context.RunAsUser, path.Child("runAsUser"))
 	errs = append(errs, validateGroup(context.RunAsGroup, path.Child("runAsGroup"))...)
 	if context.ProcMount != nil {
-		errs = append(errs, oneOf(path.Child("procMount"), *context.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)...)
+		at := path.Child("procMount")
+		errs = append(errs, oneOf(at, *context.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)...)
+		if *context.ProcMount == v1.UnmaskedProcMount && hostUsers {
+			errs = append(errs, field.Invalid(at, *context.ProcMount, "needs a user namespace of its own (hostUsers: false)"))
+		}
 	}
 	errs = append(errs, validateProfiles(context.SeccompProfile, context.AppArmorProfile, path)...)
 	if context.AllowPrivilegeEscalation == nil || *context.AllowPrivilegeEscalation {

@@ -74,8 +74,8 @@ func (r ratio) at(p float64) string {
 	return fmt.Sprintf("%+.1f ms, %.2f", milliseconds(r.of.times.at(p)-r.over.times.at(p)), r.quotient(p))
 }
 
-// compare prints the sides' times and, of podexecd, the CPU time a pod and the most memory; and the ratios. Only ten lines of a benchmark's
-// log are shown.
+// compare prints the sides' times and, of podexecd, the CPU time a pod and the most memory; and the ratios. A benchmark's log is cut off
+// after nine lines.
 func compare(b *testing.B, sides []*side, ratios []ratio) {
 	b.Helper()
 	var text strings.Builder

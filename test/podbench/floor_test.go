@@ -24,7 +24,8 @@ type floor struct {
 	pipe  *pipe
 	cri   runtimeapi.RuntimeServiceClient
 	image *runtimeapi.Image
-	// cgroup is the one that all pods are in.
+	// cgroup is the one that all pods are in, as deep as a pod's own, so that the runtime and the kernel have as much to do. The first
+	// pod's start makes it: that each pod gets one is what an agent adds, and no call asks for.
 	cgroup string
 
 	mu sync.Mutex
@@ -41,7 +42,7 @@ func newFloor(b *testing.B, runtime devnode.Runtime) *floor {
 	conn := dial(b, node.Endpoint())
 	f := &floor{
 		node: node, pipe: newPipe(b, node.Path("pipe")), cri: runtimeapi.NewRuntimeServiceClient(conn),
-		cgroup: filepath.Join(node.CgroupRoot(), "podexecd", "kubepods", "besteffort", "pods"),
+		cgroup: filepath.Join(node.CgroupRoot(), "floor", "kubepods", "besteffort", "pods"),
 	}
 	resp, err := runtimeapi.NewImageServiceClient(conn).ImageStatus(b.Context(), &runtimeapi.ImageStatusRequest{
 		Image: &runtimeapi.ImageSpec{Image: devnode.SampleImage},

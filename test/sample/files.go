@@ -58,6 +58,13 @@ func (p *program) remove(_ context.Context, args []string) int {
 	return exitOK
 }
 
+func (p *program) link(_ context.Context, args []string) int {
+	if err := os.Symlink(args[0], args[1]); err != nil {
+		return p.failed(err)
+	}
+	return exitOK
+}
+
 func (p *program) failOnce(_ context.Context, args []string) int {
 	code, err := parseCode(args[1])
 	if err != nil {

@@ -42,6 +42,8 @@ const usage = `usage: sample COMMAND [ARGUMENT...]
   remove PATH                    remove the file PATH
   fail-once PATH CODE            if there is no file PATH, make it and end with CODE; else with 0
   message PATH TEXT CODE         write TEXT to the file PATH and end with CODE
+  link TARGET PATH               make the symbolic link PATH to TARGET
+  follow DIR                     print the files in DIR/..data, NAME="CONTENT" in one line, and again whenever they are others
 
   diary PATH COMMAND...          do COMMAND and keep a diary of it in the file PATH, a line for each thing that happens:
                                  "NANOSECONDS RUN start", "… term" at each SIGTERM, and "… end CODE"; RUN names this run
@@ -107,6 +109,8 @@ func commands() map[string]command {
 		"remove":    {1, 1, (*program).remove},
 		"fail-once": {2, 2, (*program).failOnce},
 		"message":   {3, 3, (*program).message},
+		"link":      {2, 2, (*program).link},
+		"follow":    {1, 1, (*program).follow},
 		"diary":     {2, -1, (*program).diary},
 
 		"serve":       {0, 4, (*program).serve},

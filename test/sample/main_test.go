@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -78,6 +81,10 @@ func TestCommands(t *testing.T) {
 		{name: "message", args: []string{"message", file, "why", "4"}, code: 4},
 		{name: "cat message", args: []string{"cat", file}, stdout: "why"},
 		{name: "message a bad code", args: []string{"message", file, "why", "x"}, code: exitUsage, stderr: "0 to 255"},
+		{name: "follow nothing", args: []string{"follow", dir}, code: exitFailed, stderr: "no such file"},
+		{name: "link", args: []string{"link", ".", filepath.Join(dir, "..data")}},
+		{name: "link twice", args: []string{"link", ".", filepath.Join(dir, "..data")}, code: exitFailed, stderr: "file exists"},
+		{name: "follow a directory in it", args: []string{"follow", dir}, code: exitFailed, stderr: "is a directory"},
 		{name: "on-term", args: []string{"on-term", told, "bye"}, signals: terminated(), code: exitTerminated},
 		{name: "on-term with all", args: []string{"on-term", told, "good night", "1ms", "0"}, signals: terminated()},
 		{name: "cat what on-term told", args: []string{"cat", told}, stdout: "bye\ngood night\n"},
@@ -130,6 +137,39 @@ func TestIgnoreTermRunsOn(t *testing.T) {
 	case code := <-done:
 		t.Fatalf("ended with %d on SIGTERM", code)
 	default:
+	}
+	cancel()
+	if code := <-done; code != exitOK {
+		t.Errorf("exit code %d at the end of the context", code)
+	}
+}
+
+// Each content is printed whole, and once.
+func TestFollow(t *testing.T) {
+	dir := t.TempDir()
+	put := func(version string) {
+		if err := errors.Join(
+			os.Mkdir(filepath.Join(dir, version), 0o755), os.WriteFile(filepath.Join(dir, version, "a"), []byte(version), 0o644),
+			os.WriteFile(filepath.Join(dir, version, "b"), nil, 0o644), os.Symlink(version, filepath.Join(dir, "new")),
+			os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "..data")),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reader, writer := io.Pipe()
+	done := make(chan int, 1)
+	go func() { done <- run(ctx, []string{"follow", dir}, nil, writer, io.Discard) }()
+	lines := bufio.NewScanner(reader)
+	for _, version := range []string{"1", "2", "3"} {
+		if version != "1" {
+			put(version)
+		}
+		if want := fmt.Sprintf(`a=%q b=""`, version); !lines.Scan() || lines.Text() != want {
+			t.Fatalf("it printed %q; want %q", lines.Text(), want)
+		}
 	}
 	cancel()
 	if code := <-done; code != exitOK {

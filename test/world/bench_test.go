@@ -21,7 +21,7 @@ type bench struct {
 	*journal
 
 	stop func()
-	// names are those of the pods that there were.
+	// names are those of the pods that there are, without the node's suffix.
 	names sync.Map
 }
 

@@ -98,6 +98,13 @@ func (j *journal) eventsOf(name string) []*podexecv1.PodEvent {
 	return slices.Clone(j.events[name])
 }
 
+// forget drops the events of the pods of that name.
+func (j *journal) forget(name string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.events, name)
+}
+
 // lookAgain is how often await looks though nothing was told: for what podexecd has no part in.
 const lookAgain = time.Second
 

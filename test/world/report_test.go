@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -47,29 +48,55 @@ func (p *pod) reports() map[string]*inside.Report {
 	return found
 }
 
-// report is the first line that the container has printed.
+// report is what the container has printed first.
 func (p *pod) report(pod *v1.Pod, container string) (*inside.Report, error) {
+	log, err := p.followLog(pod, container)
+	if err != nil {
+		return nil, err
+	}
+	defer log.close()
+	line, err := log.next()
+	if err != nil {
+		return nil, err
+	}
+	r := &inside.Report{}
+	return r, json.Unmarshal(line, r)
+}
+
+// log is what a container prints, from the beginning.
+type log struct {
+	stream grpc.ServerStreamingClient[podexecv1.ReadLogsResponse]
+	close  func()
+	rest   []byte
+}
+
+// followLog gives the container patience to print what is asked for.
+func (p *pod) followLog(pod *v1.Pod, container string) (*log, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
-	defer cancel()
 	stream, err := p.b.Exec.ReadLogs(ctx, &podexecv1.ReadLogsRequest{
 		Ref: &podconfigv1.PodRef{Uid: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}, Container: container, Follow: true,
 	})
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	var out []byte
+	return &log{stream: stream, close: cancel}, nil
+}
+
+// next is the next line.
+func (l *log) next() ([]byte, error) {
 	for {
-		msg, err := stream.Recv()
+		if line, rest, whole := bytes.Cut(l.rest, []byte("\n")); whole {
+			l.rest = rest
+			return line, nil
+		}
+		msg, err := l.stream.Recv()
 		if err != nil {
-			return nil, errors.Join(err, fmt.Errorf("the log so far: %.1000s", out))
+			return nil, errors.Join(err, fmt.Errorf("the log goes on with: %.1000s", l.rest))
 		}
 		if msg.GetStderr() {
 			return nil, fmt.Errorf("it printed an error: %s", msg.GetData())
 		}
-		out = append(out, msg.GetData()...)
-		if line, _, whole := bytes.Cut(out, []byte("\n")); whole {
-			r := &inside.Report{}
-			return r, json.Unmarshal(line, r)
-		}
+		l.rest = append(l.rest, msg.GetData()...)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // row is a pod and what has to be seen of it. In meta, spec and beside {{dir}} stands for a directory of the node that is the row's own,
 // {{node}} for the node's name, {{pod}} for the pod's and {{namespace}} for its namespace.
 //
-// Of check, all, node, status, events and refused, what is set has to hold.
+// Of check, all, node, status, events and refused, what is set has to hold. Where status and events are not, nothing may be warned of.
 type row struct {
 	// name is unique among all rows, and the pod's name is made of it.
 	name string
@@ -41,7 +41,7 @@ type row struct {
 	// status and events are asked until they return nil. The pod that status gets has metadata and status only.
 	status func(p *v1.Pod) error
 	events func(events []*podexecv1.PodEvent) error
-	// refused is a part of podconfigd's reason not to take the manifest.
+	// refused is a part of podconfigd's reason not to take the manifest, or one of its documents.
 	refused string
 
 	// needs is what not every node can do. Where it can't, the row's golden is there to say what the runtime is told.
@@ -111,6 +111,9 @@ func (r *row) run(t *testing.T, b *bench) {
 	}
 	if r.node != nil {
 		check(t, r.node(p, found))
+	}
+	if r.status == nil && r.events == nil {
+		check(t, unwarned(b.eventsOf(p.name)))
 	}
 }
 

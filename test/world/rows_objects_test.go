@@ -167,6 +167,7 @@ containers:
 	},
 	{
 		name:  "downwardAPI fsGroup",
+		meta:  `uid: 4-5-6`,
 		spec:  mountV + `volumes: [{name: v, downwardAPI: {defaultMode: 0o600, items: [{path: uid, fieldRef: {fieldPath: metadata.uid}}]}}]` + asFSGroup,
 		check: holds(map[string]string{"uid": `0640 0:4321 "4-5-6"`}),
 	},

@@ -29,7 +29,7 @@ func (p *planner) mainContainers() (alive bool) {
 			if k == nil {
 				break
 			}
-			k.Restart = last.Hash != criconfig.ContainerHash(c) || policyOf(p.Pod, c) != v1.RestartPolicyNever
+			k.Restart = k.Restart || last.Hash != criconfig.ContainerHash(c) || policyOf(p.Pod, c) != v1.RestartPolicyNever
 			p.kill(*k)
 			if !k.Restart {
 				continue
@@ -54,7 +54,7 @@ func (p *planner) misfit(c *v1.Container, last *observed.Container) *Kill {
 	case probed.Startup == observed.Failure:
 		return &Kill{Container: *last, Reason: "failed startup probe", Grace: probeGrace(p.Pod, c.StartupProbe)}
 	case p.Outgrown[last.ID]:
-		return &Kill{Container: *last, Reason: "resize requires restart", Grace: grace, Hold: true}
+		return &Kill{Container: *last, Reason: "resize requires restart", Grace: grace, Hold: true, Restart: true}
 	}
 	return nil
 }

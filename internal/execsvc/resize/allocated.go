@@ -27,6 +27,7 @@ func Allocated(pod *v1.Pod, last *v1.PodStatus) *v1.Pod {
 		return pod
 	}
 	out := pod.DeepCopy()
+	out.Generation = last.ObservedGeneration
 	told := map[string]*v1.ContainerStatus{}
 	for _, list := range [][]v1.ContainerStatus{last.InitContainerStatuses, last.ContainerStatuses} {
 		for i := range list {

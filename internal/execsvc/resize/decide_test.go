@@ -121,8 +121,12 @@ func TestAllocated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podOf("p", test.generation, asked)
-			if got := Allocated(pod, test.last); !same(got, podOf("p", 0, test.want)) {
+			got := Allocated(pod, test.last)
+			if !same(got, podOf("p", 0, test.want)) {
 				t.Errorf("allocated %v, want %v", got.Spec.Containers[0].Resources, test.want)
+			}
+			if test.last != nil && got.Generation != test.last.ObservedGeneration {
+				t.Errorf("generation %d; want the one that was decided on", got.Generation)
 			}
 			if !same(pod, podOf("p", 0, asked)) {
 				t.Error("the desired pod was changed")

@@ -147,6 +147,24 @@ func TestMountFails(t *testing.T) {
 	}
 }
 
+// An object of which podconfigd hasn't told yet is nothing to warn of.
+func TestObjectIsAwaited(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	res := s.SyncPod(t.Context(), SyncInput{
+		Pod: pod, Has: s.status(pod), World: plainWorld{err: fmt.Errorf("secret b: %w", objects.ErrUnknown)},
+	})
+	if got := res.Waiting["a"]; got.Reason != ContainerCreating || !errors.Is(res.Err, objects.ErrUnknown) {
+		t.Errorf("a waits for %+v, error %v", got, res.Err)
+	}
+	all, _, _ := s.cfg.Events.After(0)
+	for _, e := range all {
+		if e.Type == events.Warning {
+			t.Errorf("event %s: %s", e.Reason, e.Message)
+		}
+	}
+}
+
 // A new image restarts the container in its sandbox, whatever the policy.
 func TestDefinitionChanges(t *testing.T) {
 	s := newSim(t)

@@ -1,0 +1,31 @@
+package execsvc
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/events"
+)
+
+// A pod whose ConfigMap hasn't been told of yet waits, and nobody is warned: it comes by a stream of its own.
+func TestPodWaitsForObjects(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	pod := newPod("a", "web", "file")
+	pod.Spec.Volumes = []v1.Volume{{Name: "c", VolumeSource: v1.VolumeSource{
+		ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "conf"}}}}}
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "c", MountPath: "/c"}}
+	l.deliver(ops(change(client.Add, true, pod)))
+	l.await("a", "waits", func(p board.Pod) bool {
+		return p.Err != nil && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting.Reason == "ContainerCreating"
+	})
+	all, _, _ := l.events.After(0)
+	for _, e := range all {
+		if e.Type == events.Warning {
+			t.Errorf("event %s: %s", e.Reason, e.Message)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package world
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/inside"
+)
+
+// admittedRows are pods that choose their node, and find it.
+var admittedRows = []row{
+	{name: "nodeSelector that matches", spec: `{nodeSelector: {kubernetes.io/hostname: "{{node}}", kubernetes.io/os: linux}}`, check: runs},
+	{name: "nodeSelector with the architecture", spec: `{nodeSelector: {kubernetes.io/arch: ` + runtime.GOARCH + `}}`, check: runs},
+	{
+		name: "node affinity that matches", check: runs, spec: `
+affinity:
+  nodeAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      nodeSelectorTerms:
+      - matchExpressions: [{key: nothing, operator: Exists}]
+      - matchExpressions: [{key: kubernetes.io/os, operator: In, values: [linux, windows]}, {key: gpu, operator: DoesNotExist}]
+        matchFields: [{key: metadata.name, operator: In, values: ["{{node}}"]}]`,
+	},
+	{
+		name: "node affinity that is only preferred", check: runs, spec: `
+affinity:
+  nodeAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+    - {weight: 1, preference: {matchExpressions: [{key: nothing, operator: Exists}]}}`,
+	},
+	{name: "os linux", spec: `{os: {name: linux}}`, check: runs},
+}
+
+// labelRows are pods that choose their node by labels that its owner gave it.
+var labelRows = []row{
+	{name: "nodeSelector with a label of the node's", spec: `{nodeSelector: {disk: ssd, example.org/zone: a}}`, check: runs},
+	{
+		name: "nodeSelector with another value", spec: `{nodeSelector: {disk: ssd, example.org/zone: b}}`,
+		status: refused("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"),
+	},
+}
+
+// runs is for a row in which that the container runs is all that is asked.
+func runs(*inside.Report) error { return nil }
+
+// refusal is a pod that this node doesn't take.
+type refusal struct{ name, meta, spec, reason, message string }
+
+var refusals = []refusal{
+	{
+		name: "nodeSelector that doesn't match", spec: `{nodeSelector: {disk: tape}}`,
+		reason: "NodeAffinity", message: "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+	},
+	{
+		name: "node affinity that doesn't match", spec: `
+affinity:
+  nodeAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: ["{{node}}"]}]}]`,
+		reason: "NodeAffinity", message: "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+	},
+	{
+		name: "another architecture", spec: `{nodeSelector: {kubernetes.io/arch: m68k}}`,
+		reason: "NodeAffinity", message: "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+	},
+	{
+		name: "another operating system", spec: `{os: {name: windows}}`,
+		reason: "PodOSNotSupported", message: "Failed to admit pod as the OS field doesn't match node OS",
+	},
+	{
+		name: "the label of another operating system", meta: `{labels: {kubernetes.io/os: windows}}`, spec: `{}`,
+		reason: "PodOSSelectorNodeLabelDoesNotMatch", message: "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+	},
+	{
+		name: "more cpu than there is", spec: `{containers: [{name: main, resources: {requests: {cpu: "1000"}}}]}`,
+		reason: "UnexpectedAdmissionError", message: "no set of running pods found to reclaim resources: [(res: cpu, q: ",
+	},
+	{
+		name: "more memory than there is", spec: `{containers: [{name: main, resources: {requests: {memory: 1000Ti}}}]}`,
+		reason: "UnexpectedAdmissionError", message: "no set of running pods found to reclaim resources: [(res: memory, q: ",
+	},
+}
+
+// TestAdmission: a pod runs where it may, and of one that mayn't nothing is made.
+func TestAdmission(t *testing.T) {
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		runOn(t, b, admittedRows)
+		for _, r := range refusals {
+			t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {
+				t.Parallel()
+				p := newPod(t, b, r.name)
+				p.write(r.meta, r.spec, nil, nil)
+				p.awaitRefusal(r.reason, r.message)
+			})
+		}
+	})
+}
+
+// awaitRefusal waits until the node refuses the pod. Nothing may have been made of it.
+func (p *pod) awaitRefusal(reason, message string) {
+	p.t.Helper()
+	refusedPod := p.await("its refusal", refused(reason, message))
+	p.awaitEvents(has(reason, message))
+	uid := string(refusedPod.UID)
+	boxes, err := p.b.CRI.ListPodSandbox(p.ctx, &runtimeapi.ListPodSandboxRequest{
+		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.uid": uid}},
+	})
+	check(p.t, err)
+	if len(boxes.GetItems()) > 0 {
+		p.t.Errorf("it has the sandbox %v", boxes.GetItems()[0])
+	}
+	if _, err := p.cgroups(); err == nil {
+		p.t.Error("it has a cgroup")
+	}
+	if _, err := os.Stat(p.b.Path("podexecd", "pods", uid)); !errors.Is(err, os.ErrNotExist) {
+		p.t.Errorf("it has a directory (%v)", err)
+	}
+}
+
+// TestHostPorts: two pods can't have one port of the node; the second one has it soon after the first has gone.
+func TestHostPorts(t *testing.T) {
+	const spec = `{containers: [{name: main, ports: [{containerPort: 80, hostPort: 18080%s}]}]}`
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		first, second, other := newPod(t, b, "port first"), newPod(t, b, "port second"), newPod(t, b, "port of another protocol")
+		first.write("", fmt.Sprintf(spec, ""), nil, nil)
+		first.awaitReady()
+		second.write("", fmt.Sprintf(spec, ", hostIP: 127.0.0.1"), nil, nil)
+		second.awaitRefusal("NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports")
+		other.write("", fmt.Sprintf(spec, ", protocol: UDP"), nil, nil)
+		other.awaitReady()
+
+		second.awaitReadyAfter(first.remove)
+	})
+}
+
+// margin is how long a refused pod has to wait until it is looked at anyway, where a test is about that the end of another wakes it.
+const margin = 15 * time.Second
+
+// awaitReadyAfter waits until the pod runs, once others have made room for it. That must be before it would be looked at anyway.
+func (p *pod) awaitReadyAfter(makeRoom func()) {
+	p.t.Helper()
+	var due time.Time
+	p.awaitAll("a long pause", func() error {
+		resp, err := p.b.Exec.GetPod(p.ctx, &podexecv1.GetPodRequest{Ref: &podconfigv1.PodRef{Name: p.name}})
+		if err != nil {
+			return err
+		}
+		if due = resp.GetPod().GetRetryTime().AsTime(); time.Until(due) < margin {
+			return fmt.Errorf("it will be looked at again at %v", due)
+		}
+		return nil
+	})
+	makeRoom()
+	p.await("the pod is ready", isReady)
+	if time.Now().After(due) {
+		p.t.Errorf("nothing woke it: it was looked at again at %v", due)
+	}
+}
+
+func ready(pod *v1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodReady {
+			return c.Status == v1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,200 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestNodeLimits: what the node's settings say of all pods, and of all pods together.
+func TestNodeLimits(t *testing.T) {
+	flags := []string{"--pod-max-pids=100", "--cpu-cfs-quota-period=50ms", "--system-reserved=cpu=500m,memory=1Gi"}
+	onOwnBench(t, flags, func(t *testing.T, b *bench) {
+		one := newPod(t, b, "one")
+		one.write("", `{containers: [{name: main, resources: {limits: {cpu: 40m}}}]}`, nil, nil)
+		check(t, compareBounds("main", one.reports()["main"].Limits, bounds{shares: 40, cpu: "2000/50000"}))
+		limits, err := one.limits("burstable")
+		check(t, err)
+		check(t, compareBounds("the pod", limits, bounds{shares: 40, cpu: "2000/50000", pids: 100}))
+
+		two := newPod(t, b, "two")
+		two.write("", `{containers: [{name: main, resources: {requests: {cpu: 60m}}}]}`, nil, nil)
+		newPod(t, b, "guaranteed").write("", `{containers: [{name: main, resources: {limits: {cpu: 10m, memory: 16Mi}}}]}`, nil, nil)
+		two.awaitReady()
+		b.awaitTier(t, "kubepods/burstable", bounds{shares: 102})
+		b.awaitTier(t, "kubepods/besteffort", bounds{shares: 2})
+
+		cpus, memory := runtime.NumCPU(), totalMemory()
+		b.awaitTier(t, "kubepods", bounds{shares: cpus*1024 - 512, memory: int((memory - 1<<30 - 100<<20) >> 20)})
+
+		one.remove()
+		one.awaitGone()
+		b.awaitTier(t, "kubepods/burstable", bounds{shares: 61})
+	})
+}
+
+// awaitTier waits until the cgroup of all pods, or of a class of them, is bounded so.
+func (b *bench) awaitTier(t *testing.T, tier string, want bounds) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	check(t, poll(ctx, func() error {
+		dirs, err := b.Node.CgroupDirs()
+		if err != nil {
+			return err
+		}
+		files := map[string]string{}
+		for _, dir := range dirs {
+			if strings.HasSuffix(dir, "/"+b.Name+"-podexecd/"+tier) {
+				if err := readCgroup(files, dir); err != nil {
+					return err
+				}
+			}
+		}
+		return compareBounds(tier, files, want)
+	}))
+}
+
+// bounds are what a cgroup says. Zero values: nothing is bounded.
+type bounds struct {
+	// shares are the weight of cgroup v1: with v2 it is another one, and zero here.
+	shares int
+	// cpu is quota and period, in microseconds: "50000/100000".
+	cpu string
+	// memory is in MiB, pids a number of processes.
+	memory, pids int
+}
+
+// compareBounds compares what a cgroup's files say.
+func compareBounds(what string, files map[string]string, want bounds) error {
+	got := bounds{memory: amount(files["memory.limit_in_bytes"]) >> 20, pids: amount(files["pids.max"])}
+	if shares, v1 := files["cpu.shares"]; v1 {
+		got.shares = amount(shares)
+		if quota := files["cpu.cfs_quota_us"]; quota != "-1" {
+			got.cpu = quota + "/" + files["cpu.cfs_period_us"]
+		}
+	} else {
+		want.shares = 0
+		got.memory = amount(files["memory.max"]) >> 20
+		if quota, period, _ := strings.Cut(files["cpu.max"], " "); quota != "max" {
+			got.cpu = quota + "/" + period
+		}
+	}
+	return same(what+"'s cgroup", got, want)
+}
+
+// amount is a number in a cgroup's file. It is zero for "max", and for the number of pages with which v1 says that.
+func amount(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n > 1<<60 {
+		return 0
+	}
+	return n
+}
+
+// cgroups are the directories of the pod's cgroup, in each hierarchy.
+func (p *pod) cgroups() ([]string, error) {
+	all, err := p.b.Node.CgroupDirs()
+	if err != nil {
+		return nil, err
+	}
+	var dirs []string
+	for _, dir := range all {
+		if path.Base(dir) == "pod"+string(p.b.pod(p.name).UID) {
+			dirs = append(dirs, dir)
+		}
+	}
+	if len(dirs) == 0 {
+		return nil, errors.New("the pod has no cgroup")
+	}
+	return dirs, nil
+}
+
+// limits are the files of the pod's cgroup, which must be in that tier.
+func (p *pod) limits(tier string) (map[string]string, error) {
+	dirs, err := p.cgroups()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, dir := range dirs {
+		if err := same("the tier of "+dir, path.Base(path.Dir(dir)), tier); err != nil {
+			return nil, err
+		}
+		if err := readCgroup(files, dir); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// readCgroup adds a cgroup's files to those of its other hierarchies.
+func readCgroup(files map[string]string, dir string) error {
+	for _, name := range []string{
+		"cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "memory.limit_in_bytes", "pids.max", "cpu.max", "memory.max",
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			files[name] = strings.TrimSpace(string(text))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// processesAreWithin is nil if the pod's cgroup holds as many cgroups with a process in them as there are containers, and the sandbox's.
+func (p *pod) processesAreWithin(containers int) error {
+	dirs, err := p.cgroups()
+	if err != nil {
+		return err
+	}
+	most := 0
+	for _, dir := range dirs {
+		inner, err := filepath.Glob(dir + "/*/cgroup.procs")
+		if err != nil {
+			return err
+		}
+		with := 0
+		for _, file := range inner {
+			if text, err := os.ReadFile(file); err != nil {
+				return err
+			} else if len(text) > 0 {
+				with++
+			}
+		}
+		most = max(most, with)
+	}
+	return same("the number of cgroups with processes in the pod's", most, containers+1)
+}
+
+// burstableOOM is the rank of a burstable container that asks for so many bytes of memory: by its part of the node's.
+func burstableOOM(request uint64) int { return min(1000-int(1000*request/totalMemory()), 999) }
+
+// totalMemory is the node's, in bytes.
+func totalMemory() uint64 {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		panic(err)
+	}
+	return info.Totalram * uint64(info.Unit)
+}
+
+// oomScoreAdj is what a process gets that is to have that rank: none below the runtime's own, and so this process's, as the nodes' runtimes
+// are told not to lower it.
+func oomScoreAdj(rank int) int {
+	text, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		panic(err)
+	}
+	return max(rank, amount(strings.TrimSpace(string(text))))
+}

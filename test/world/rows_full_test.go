@@ -1,0 +1,136 @@
+package world
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/test/injectd/inject"
+)
+
+// TestFullNode: what becomes of pods, from an API server and static ones, on a node that has room for two.
+func TestFullNode(t *testing.T) {
+	onOwnBench(t, []string{"--max-pods=2"}, func(t *testing.T, b *bench) {
+		api := newAPISource(t, b)
+		api.apply(apiPod("greedy", "1000", "0"), apiPod("vast", "0", "1000Ti"))
+		api.await("greedy", refused("OutOfcpu", "Node didn't have enough resource: cpu, requested: 1000000, used: 0, capacity: "))
+		api.await("vast", refused("OutOfmemory", "Node didn't have enough resource: memory, requested: 1099511627776000, used: 0, capacity: "))
+		api.apply(apiPod("first", "0", "0"), apiPod("second", "100m", "32Mi"))
+		api.await("first", isReady)
+		api.await("second", isReady)
+
+		// One pod too many has to stay outside, if it isn't critical.
+		api.apply(apiPod("first", "0", "0"), apiPod("second", "100m", "32Mi"), apiPod("third", "0", "0"))
+		api.await("third", refused("OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"))
+
+		// A static pod is critical: the pod goes that asks for nothing.
+		static := newPod(t, b, "static")
+		static.write("", `{}`, nil, nil)
+		static.awaitReady()
+		api.await("first", func(pod *v1.Pod) error {
+			s := pod.Status
+			if s.Phase != v1.PodFailed || s.Reason != "Preempting" || s.Message != "Preempted in order to admit critical pod" {
+				return fmt.Errorf("it is %s for %q: %q", s.Phase, s.Reason, s.Message)
+			}
+			return nil
+		})
+		api.await("second", isReady)
+
+		// For another one the last pod of the API server's goes. A third one finds none but its like, and waits for the end of one.
+		last, outside := newPod(t, b, "last"), newPod(t, b, "outside")
+		last.write("", `{}`, nil, nil)
+		last.awaitReady()
+		api.await("second", func(pod *v1.Pod) error { return same("the reason", pod.Status.Reason, "Preempting") })
+		outside.write("", `{}`, nil, nil)
+		outside.awaitRefusal("UnexpectedAdmissionError", "no set of running pods found to reclaim resources: [(res: pods, q: 1), ]")
+		api.apply()
+		outside.awaitReadyAfter(static.remove)
+	})
+}
+
+func isReady(pod *v1.Pod) error {
+	if !ready(pod) {
+		return fmt.Errorf("it is %s: %s: %s", pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
+	}
+	return nil
+}
+
+// apiSource is an API server as far as podconfigd is concerned.
+type apiSource struct {
+	t      *testing.T
+	b      *bench
+	client *inject.Client
+}
+
+// newAPISource puts a podconfigd in the place of the bench's that has the source api beside the manifests. Its pods go with the test.
+func newAPISource(t *testing.T, b *bench) *apiSource {
+	t.Helper()
+	check(t, b.Podconfigd.Kill())
+	socket := b.Node.Socket(b.Name + "i")
+	var err error
+	b.Podconfigd, err = b.Node.StartDaemonAs(b.Name+"-injectd", "injectd",
+		append(b.PodconfigdArgs(), "--inject-source=api", "--inject-listen=unix://"+socket)...)
+	check(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, err := inject.Dial(ctx, socket)
+	check(t, err)
+	s := &apiSource{t: t, b: b, client: client}
+	t.Cleanup(func() {
+		s.apply()
+		check(t, client.Close())
+	})
+	return s
+}
+
+// apply makes these all the pods that the API server has for the node.
+func (s *apiSource) apply(pods ...*v1.Pod) {
+	s.t.Helper()
+	set := inject.Set{Source: "api"}
+	for _, p := range pods {
+		p.Spec.NodeName = s.b.Name
+		p.Name += "-" + s.b.Name // by which the bench knows its pods
+		set.Origins = append(set.Origins, inject.Origin{Name: p.Namespace + "/" + p.Name, Pods: []*v1.Pod{p}})
+	}
+	_, err := s.client.Apply(set)
+	check(s.t, err)
+}
+
+// await waits until the pod is as it should be.
+func (s *apiSource) await(name string, is func(*v1.Pod) error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	err := s.b.await(ctx, func() error {
+		pod := s.b.pod(name + "-" + s.b.Name)
+		if pod == nil {
+			return errors.New("podexecd has no such pod")
+		}
+		return is(pod)
+	})
+	if err != nil {
+		s.t.Fatalf("pod %s: %v", name, err)
+	}
+}
+
+// apiPod is a pod with its defaults, as an API server has it, which asks for that much cpu and memory.
+func apiPod(name, cpu, memory string) *v1.Pod {
+	requests := v1.ResourceList{}
+	for name, text := range map[v1.ResourceName]string{v1.ResourceCPU: cpu, v1.ResourceMemory: memory} {
+		if text != "0" {
+			requests[name] = resource.MustParse(text)
+		}
+	}
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: name, UID: types.UID("api-" + name)},
+		Spec: v1.PodSpec{
+			RestartPolicy: v1.RestartPolicyAlways, DNSPolicy: v1.DNSDefault, TerminationGracePeriodSeconds: ptr.To[int64](1), Priority: ptr.To[int32](0),
+			Containers: []v1.Container{{
+				Name: "main", Image: devnode.SampleImage, ImagePullPolicy: v1.PullNever, Args: []string{"sleep"},
+				TerminationMessagePath: v1.TerminationMessagePathDefault, TerminationMessagePolicy: v1.TerminationMessageReadFile,
+				Resources: v1.ResourceRequirements{Requests: requests},
+			}},
+		},
+	}
+}

@@ -1,0 +1,172 @@
+package world
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/test/inside"
+)
+
+var mounts = []row{
+	{
+		name: "readOnly",
+		spec: `
+volumes: [{name: v, emptyDir: {}}]
+containers:
+- {name: main, volumeMounts: [{name: v, mountPath: /r, readOnly: true}, {name: v, mountPath: /w}]}`,
+		paths: []string{"/r", "/w"},
+		check: finds(map[string]string{"/r": "dir 0777 0:0", "/w": "dir 0777 0:0 writable"}),
+	},
+	{
+		name: "mountPath of a file of the image",
+		spec: `
+volumes: [{name: v, hostPath: {path: "{{dir}}/resolv", type: FileOrCreate}}]
+containers: [{name: main, volumeMounts: [{name: v, mountPath: /etc/resolv.conf}]}]`,
+		paths: []string{"/etc/resolv.conf"},
+		check: finds(map[string]string{"/etc/resolv.conf": `file 0644 0:0 writable ""`}),
+	},
+	{
+		name: "subPath",
+		spec: `
+volumes: [{name: v, emptyDir: {}}]
+initContainers: [{name: first, args: [write, /v/a, text], volumeMounts: [{name: v, mountPath: /v}]}]
+containers:
+- name: main
+  volumeMounts: [{name: v, mountPath: /v}, {name: v, mountPath: /new, subPath: b/c}, {name: v, mountPath: /a, subPath: a, readOnly: true}]`,
+		paths: []string{"/v", "/new", "/a"},
+		check: finds(map[string]string{
+			"/v/b/c": "dir 0777 0:0 writable", "/new": "dir 0777 0:0 writable", "/v/a": `file 0644 0:0 writable "text"`, "/a": `file 0644 0:0 "text"`,
+		}),
+	},
+	{
+		name: "subPath of a hostPath",
+		spec: `
+volumes: [{name: v, hostPath: {path: "{{dir}}"}}]
+containers: [{name: main, volumeMounts: [{name: v, mountPath: /v, subPath: logs/app}]}]`,
+		paths: []string{"/v"},
+		check: finds(map[string]string{"/v": "dir 0755 0:0 writable"}),
+		node: func(p *pod, _ map[string]*inside.Report) error {
+			_, err := os.Stat(filepath.Join(p.dir, "logs", "app"))
+			return err
+		},
+	},
+	{
+		name: "subPathExpr",
+		spec: `
+volumes: [{name: v, emptyDir: {}}]
+containers:
+- name: main
+  env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: TEAM, value: blue}]
+  volumeMounts: [{name: v, mountPath: /all}, {name: v, mountPath: /v, subPathExpr: $(TEAM)/$(POD)-$$(X)}]`,
+		paths: []string{"/all"},
+		node: func(p *pod, found map[string]*inside.Report) error {
+			return errors.Join(
+				finds(map[string]string{"/all/blue/" + p.name + "-$(X)": "dir 0777 0:0 writable"})(found["main"]), mounted("/v", "")(found["main"]))
+		},
+	},
+	{
+		name: "subPathExpr of what has no value",
+		spec: `
+volumes: [{name: v, emptyDir: {}}]
+containers: [{name: main, volumeMounts: [{name: v, mountPath: /v, subPathExpr: a/$(NOTHING)}]}]`,
+		status: waitsFor("main", "CreateContainerConfigError", "subPathExpr", "NOTHING has no value"),
+	},
+	{
+		name: "mountPropagation",
+		spec: `
+volumes: [{name: v, hostPath: {path: "{{dir}}"}}]
+containers:
+- name: main
+  securityContext: {privileged: true}
+  volumeMounts:
+  - {name: v, mountPath: /plain}
+  - {name: v, mountPath: /none, mountPropagation: None}
+  - {name: v, mountPath: /down, mountPropagation: HostToContainer}
+  - {name: v, mountPath: /both, mountPropagation: Bidirectional}`,
+		prepare: func(t *testing.T, p *pod) { mountAt(t, p.dir) },
+		check: both(propagates("/plain", "private"), propagates("/none", "private"), propagates("/down", "master"),
+			propagates("/both", "shared")),
+		node: seesMountOfTheNode,
+	},
+	{
+		name: "recursiveReadOnly Enabled",
+		spec: `
+volumes: [{name: v, emptyDir: {}}]
+containers: [{name: main, volumeMounts: [{name: v, mountPath: /v, readOnly: true, recursiveReadOnly: Enabled}]}]`,
+		check: mounted("/v", "", "ro"),
+		needs: recursiveReadOnly, golden: "mounts",
+	},
+	{
+		name: "recursiveReadOnly IfPossible",
+		spec: `
+volumes: [{name: v, emptyDir: {}}]
+containers: [{name: main, volumeMounts: [{name: v, mountPath: /v, readOnly: true, recursiveReadOnly: IfPossible}]}]`,
+		check: mounted("/v", "", "ro"),
+	},
+	{
+		name: "volumes in each other",
+		beside: []string{
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: nested}, data: {key: c}}",
+			"{apiVersion: v1, kind: Secret, metadata: {name: nested}, stringData: {key: s}}",
+		},
+		spec: `
+volumes: [{name: e, emptyDir: {}}, {name: f, emptyDir: {}}, {name: c, configMap: {name: nested}}, {name: s, secret: {secretName: nested}}]
+containers:
+- name: main
+  volumeMounts:
+  - {name: s, mountPath: /e/c/in/s}
+  - {name: f, mountPath: /s/f}
+  - {name: c, mountPath: /e/c}
+  - {name: s, mountPath: /s}
+  - {name: e, mountPath: /e}`,
+		paths: []string{"/e/c/key", "/e/c/in/s/key", "/e", "/s/key", "/s/f"},
+		check: finds(map[string]string{
+			"/e": "dir 0777 0:0 writable", "/e/c/key": "link to ..data/key", "/e/c/in/s/key": "link to ..data/key",
+			"/s/key": "link to ..data/key", "/s/f": "dir 0777 0:0 writable",
+		}),
+	},
+	{
+		name:  "image volume",
+		spec:  mountV + `volumes: [{name: v, image: {reference: "localhost/podstream-sample:dev", pullPolicy: Never}}]`,
+		check: mounted("/v", "", "ro"),
+		needs: imageVolumes, golden: "mount-of-an-image",
+	},
+	{
+		name:    "volumes that need an API server",
+		spec:    mountV + `volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]`,
+		refused: "persistentVolumeClaim",
+	},
+	{
+		name: "volumeDevices",
+		spec: `
+volumes: [{name: v, hostPath: {path: /dev/null}}]
+containers: [{name: main, volumeDevices: [{name: v, devicePath: /dev/x}]}]`,
+		refused: "volumeDevices",
+	},
+}
+
+// mountAt mounts a file system on the directory, shared with who is told of it, until the test ends.
+func mountAt(t *testing.T, dir string) {
+	t.Helper()
+	check(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
+	t.Cleanup(func() { check(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	check(t, unix.Mount("", dir, "", unix.MS_SHARED, ""))
+}
+
+// seesMountOfTheNode: what the node mounts in the volume after the container has started is seen where it propagates, and nowhere else.
+func seesMountOfTheNode(p *pod, _ map[string]*inside.Report) error {
+	late := filepath.Join(p.dir, "late")
+	if err := errors.Join(os.Mkdir(late, 0o755), unix.Mount("tmpfs", late, "tmpfs", 0, "")); err != nil {
+		return err
+	}
+	err := os.WriteFile(filepath.Join(late, "file"), nil, 0o644)
+	for dir, want := range map[string]int32{"/plain": 1, "/none": 1, "/down": 0, "/both": 0} {
+		_, code, execErr := p.exec("main", "/sample", "exists", dir+"/late/file")
+		err = errors.Join(err, execErr, same("the exit code of exists "+dir, code, want))
+	}
+	return errors.Join(err, unix.Unmount(late, unix.MNT_DETACH))
+}

@@ -1,0 +1,134 @@
+package world
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// soon is how long a change may take until a container sees it, on a machine that is busy. With the kubelet it is up to two minutes.
+const soon = 20 * time.Second
+
+// What a running container sees of a ConfigMap and a Secret changes soon after the manifest has, all at once, and with no restart. What
+// was given at the start, variables and subPaths, stays.
+func TestUpdateInPlace(t *testing.T) {
+	t.Parallel()
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		p := newPod(t, b, "update in place")
+		write := func(version int) {
+			p.write("", `
+volumes: [{name: c, configMap: {name: fresh}}, {name: s, secret: {secretName: fresh}}, {name: p, projected: {sources: [{configMap: {name: fresh}}]}}]
+containers:
+- name: c
+  args: [follow, /v]
+  env: [{name: A, valueFrom: {configMapKeyRef: {name: fresh, key: a}}}]
+  volumeMounts: [{name: c, mountPath: /v}, {name: c, mountPath: /at-start, subPath: a}]
+- {name: s, args: [follow, /v], volumeMounts: [{name: s, mountPath: /v}]}
+- {name: p, args: [follow, /v], volumeMounts: [{name: p, mountPath: /v}]}`, []string{
+				fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: fresh}, data: {a: "%d", b: "%[1]d", c: "%[1]d"}}`, version),
+				fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: fresh}, stringData: {a: "%d", b: "%[1]d", c: "%[1]d"}}`, version),
+			}, nil)
+		}
+		write(1)
+		before := p.awaitReady()
+		logs := map[string]*log{}
+		for _, name := range []string{"c", "s", "p"} {
+			l, err := p.followLog(before, name)
+			check(t, err)
+			defer l.close()
+			logs[name] = l
+		}
+		for version := 1; version <= 4; version++ {
+			began := time.Now()
+			if version > 1 {
+				write(version)
+			}
+			for name, l := range logs {
+				line, err := l.next()
+				check(t, err)
+				check(t, same("what "+name+" sees", string(line), fmt.Sprintf(`a="%d" b="%[1]d" c="%[1]d"`, version)))
+			}
+			if took := time.Since(began); version > 1 && took > soon {
+				t.Errorf("version %d was seen after %v", version, took)
+			}
+		}
+		for command, want := range map[string]string{"/at-start": "1", "/v/a": "4"} {
+			out, _, err := p.exec("c", "/sample", "cat", command)
+			check(t, err)
+			check(t, same(command, out, want))
+		}
+		check(t, unharmed(before, b.pod(p.name)))
+	})
+}
+
+// unharmed is nil if the pod is the same, and its containers are.
+func unharmed(before, now *v1.Pod) error {
+	if now == nil {
+		return fmt.Errorf("pod %s is gone", before.Name)
+	}
+	ids := func(p *v1.Pod) string {
+		out := string(p.UID)
+		for _, c := range p.Status.ContainerStatuses {
+			out += fmt.Sprintf(" %s %d", c.ContainerID, c.RestartCount)
+		}
+		return out
+	}
+	return same("the pod with its containers", ids(now), ids(before))
+}
+
+// A pod waits for what its volumes and variables are made of, says for what, and starts once it is there.
+func TestMissingObject(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, spec, object string
+		status             func(*v1.Pod) error
+		reason, message    string
+	}{
+		{
+			"late configMap volume", mountV + `volumes: [{name: v, configMap: {name: late-conf}}]`,
+			`{apiVersion: v1, kind: ConfigMap, metadata: {name: late-conf}, data: {a: x}}`,
+			waitsFor("main", "ContainerCreating", `configmap "late-conf" not found`),
+			"FailedMount", `MountVolume.SetUp failed for volume "v" : configmap "late-conf" not found`,
+		},
+		{
+			"late secret volume", mountV + `volumes: [{name: v, projected: {sources: [{secret: {name: late-cred}}]}}]`,
+			`{apiVersion: v1, kind: Secret, metadata: {name: late-cred}, stringData: {a: x}}`,
+			waitsFor("main", "ContainerCreating", `secret "late-cred" not found`),
+			"FailedMount", `MountVolume.SetUp failed for volume "v" : secret "late-cred" not found`,
+		},
+		{
+			"late configMap variable", `containers: [{name: main, env: [{name: A, valueFrom: {configMapKeyRef: {name: late-env, key: a}}}]}]`,
+			`{apiVersion: v1, kind: ConfigMap, metadata: {name: late-env}, data: {a: x}}`,
+			waitsFor("main", "CreateContainerConfigError", `configmap "late-env" not found`),
+			"Failed", `Error: configmap "late-env" not found`,
+		},
+		{
+			"late secret variables", `containers: [{name: main, envFrom: [{secretRef: {name: late-envs}}]}]`,
+			`{apiVersion: v1, kind: Secret, metadata: {name: late-envs}, stringData: {A: x}}`,
+			waitsFor("main", "CreateContainerConfigError", `secret "late-envs" not found`),
+			"Failed", `Error: secret "late-envs" not found`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			onEachRuntime(t, func(t *testing.T, b *bench) {
+				p := newPod(t, b, c.name)
+				p.write("", c.spec, nil, []string{"/v/a"})
+				p.await("it waits", c.status)
+				p.awaitEvents(has(c.reason, c.message))
+				file := "object-" + p.file
+				check(t, b.Write(file, c.object))
+				t.Cleanup(func() { check(t, os.Remove(b.Path("manifests", file))) })
+				began := time.Now()
+				r := p.reports()["main"]
+				if took := time.Since(began); took > soon {
+					t.Errorf("it started %v after the object had come", took)
+				}
+				check(t, same("what came", r.Files["/v/a"].Content+r.Env["A"], "x"))
+			})
+		})
+	}
+}
