@@ -166,7 +166,7 @@ func (a *Agent) Wake(uid types.UID) {
 // ObjectsChanged wakes the pods that have read one of these objects, or pull images with one of these Secrets.
 func (a *Agent) ObjectsChanged(refs []objects.Ref) {
 	for _, uid := range a.cfg.Objects.ReadersOf(refs) {
-		a.workers.Sync(uid)
+		a.workers.Retry(uid)
 	}
 	changed := map[objects.Ref]bool{}
 	for _, ref := range refs {

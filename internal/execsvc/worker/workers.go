@@ -156,6 +156,15 @@ func (w *Workers) Sync(uid types.UID) {
 	}
 }
 
+// Retry has a pod looked at now, right after a step that failed too: what that step lacked may have come.
+func (w *Workers) Retry(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := w.workers[uid]; k != nil {
+		poke(k.wake)
+	}
+}
+
 // Get is the worker of a pod; false if there is none.
 func (w *Workers) Get(uid types.UID) (Status, bool) {
 	w.mu.Lock()
