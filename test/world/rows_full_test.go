@@ -1,11 +1,18 @@
 package world
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/test/devnode"
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 

@@ -197,3 +197,17 @@ func TestSameErrorIsLoggedOnce(t *testing.T) {
 		}
 	})
 }
+
+// What a step lacked may come right after it has failed: Retry doesn't wait for the quiet after a failure, as Sync does.
+func TestRetryAtOnce(t *testing.T) {
+	run(t, func(h *harness) {
+		h.Retry("nobody")
+		h.fail("sync a", errors.New("it lacks something"))
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		h.Sync("a")
+		h.want()
+		h.Retry("a")
+		h.want("sync a")
+	})
+}
