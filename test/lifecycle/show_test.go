@@ -145,11 +145,12 @@ func TestKubeletPodsAPI(t *testing.T) {
 func TestRefusedPodIsReported(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
-runtimeClassName: nothing-here
 containers:
-- {name: main, args: [sleep]}`)
+- {name: main, args: [sleep], volumeMounts: [{name: data, mountPath: /data}]}
+volumes:
+- {name: data, nfs: {server: nfs.invalid, path: /}}`)
 		s := p.awaitPhase(v1.PodFailed)
-		if s.Reason == "" || !strings.Contains(s.Message, "runtimeClassName") {
+		if s.Reason == "" || !strings.Contains(s.Message, "nfs") {
 			t.Errorf("reason %q, message %q", s.Reason, s.Message)
 		}
 		name := p.name + "-" + b.Name

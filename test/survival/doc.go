@@ -22,9 +22,11 @@
 // # The runs
 //
 // TestStorms (storms_test.go) is the picture above, on two versions of containerd and on the simulated runtime. TestFailpoints has a daemon
-// die at each point of package failpoint in turn, and prints what came of it. TestCrowd has many pods on a simulated runtime whose calls
-// fail, hang and time out, that loses, doubles and reorders events, and forgets pods. TestExecFaults (with the tag failpoints) plants a
-// fault in podexecd for each checker, which must notice. For as long as one likes, with 1,000 pods in the crowd:
+// die at each point of package failpoint in turn, while a pod with every kind of volume comes and goes, and prints what came of it; where
+// something is being made for that pod, it dies a second time, and nobody wants the pod any more when it lives again. TestCrowd has many
+// pods on a simulated runtime whose calls fail, hang and time out, that loses, doubles and reorders events, and forgets pods.
+// TestExecFaults (with the tag failpoints) plants a fault in podexecd for each checker, which must notice. For as long as one likes, with
+// 1,000 pods in the crowd:
 //
 //	ROBUSTNESS_TIME=1h go test -count=1 -timeout=0 -v ./test/survival
 //
