@@ -32,7 +32,7 @@ type Node struct {
 	CPUQuotaPeriod time.Duration
 	// LimitedSwap lets burstable pods use the node's swap, in proportion to their memory requests.
 	LimitedSwap bool
-	// MemoryThrottlingFactor is at which share of its limit a container is slowed down, with cgroup v2: 0.9. MemoryQoS tells whether it is.
+	// MemoryThrottlingFactor is how far between its request and its limit a container is slowed down, with cgroup v2; zero: nowhere.
 	MemoryThrottlingFactor float64
 	SingleProcessOOMKill   bool
 
@@ -67,7 +67,7 @@ var supportedOfNode = []string{
 }
 
 func (n *Node) addFlags(fs *pflag.FlagSet) {
-	n.MemoryThrottlingFactor, n.IDsPerPod = 0.9, idsPerPod
+	n.IDsPerPod = idsPerPod
 	fs.StringVar(&n.CgroupRoot, "cgroup-root", "/", "`cgroup` beneath which the pods' cgroups are")
 	fs.StringVar(&n.CgroupDriver, "cgroup-driver", "cgroupfs", "`driver` of cgroups, cgroupfs or systemd, if the runtime doesn't say which one it uses")
 	fs.BoolVar(&n.CgroupsPerQOS, "cgroups-per-qos", true, "give pods cgroups of their own, by class of service")
@@ -132,6 +132,7 @@ func takeSlice[T any](set *pflag.FlagSet, flag string, setting *[]T, value []T) 
 	}
 }
 
+//nolint:gocritic // It is the setting that is set.
 func takeMap[V any](set *pflag.FlagSet, flag string, setting *map[string]V, value map[string]V) {
 	if value != nil && !set.Changed(flag) {
 		*setting = value
@@ -160,7 +161,7 @@ func (n *Node) check(file *kubeletconfig.Config, wrong func(flag, field, reason 
 	if b := file.MemorySwap.SwapBehavior; b != "" && b != limitedSwap && b != noSwap {
 		wrong("", "memorySwap", fmt.Sprintf("swapBehavior is %q; want %s or %s", b, noSwap, limitedSwap))
 	}
-	if n.MemoryThrottlingFactor <= 0 || n.MemoryThrottlingFactor > 1 {
+	if f := file.MemoryThrottlingFactor; f != nil && (*f <= 0 || *f > 1) {
 		wrong("", "memoryThrottlingFactor", "it must be more than 0, and 1 at most")
 	}
 	if n.MaxPods < 0 {

@@ -20,7 +20,11 @@ func TestPodWaitsForObjects(t *testing.T) {
 	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "c", MountPath: "/c"}}
 	l.deliver(ops(change(client.Add, true, pod)))
 	l.await("a", "waits", func(p board.Pod) bool {
-		return p.Err != nil && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting.Reason == "ContainerCreating"
+		if p.Err == nil || p.Status == nil || len(p.Status.ContainerStatuses) != 1 {
+			return false
+		}
+		w := p.Status.ContainerStatuses[0].State.Waiting
+		return w != nil && w.Reason == "ContainerCreating"
 	})
 	all, _, _ := l.events.After(0)
 	for _, e := range all {

@@ -135,8 +135,8 @@ func (a *Agent) lastStatus(pod *v1.Pod) *v1.PodStatus {
 }
 
 // observe makes the pod's status from what the runtime has, and keeps it.
-func (a *Agent) observe(pod *v1.Pod, waiting map[string]observed.Waiting) *v1.PodStatus {
-	return a.keep(pod, func(in *status.Input) { in.Waiting = waiting })
+func (a *Agent) observe(pod *v1.Pod, waiting map[string]observed.Waiting) {
+	a.keep(pod, func(in *status.Input) { in.Waiting = waiting })
 }
 
 // keep makes the pod's status from all that is known now, and from what more says, and keeps it.
@@ -183,7 +183,7 @@ func (a *Agent) refuse(pod *v1.Pod, has *observed.Pod, verdict admit.Verdict) er
 
 // parts are the errors that were joined.
 func parts(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // One that wraps it says more.
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // one that wraps it says more
 		return joined.Unwrap()
 	}
 	return []error{err}

@@ -100,7 +100,7 @@ func (l *looker) namespaces() {
 	kinds, err := os.ReadDir("/proc/self/ns")
 	l.failed(err)
 	for _, kind := range kinds {
-		id, err := os.Readlink(filepath.Join("/proc/self/ns", kind.Name()))
+		id, err := os.Readlink("/proc/self/ns/" + kind.Name())
 		l.failed(err)
 		l.Namespaces[kind.Name()] = id
 	}
@@ -115,7 +115,7 @@ func (l *looker) processes() {
 			continue
 		}
 		// It may have ended meanwhile.
-		if name, err := os.ReadFile(filepath.Join("/proc", e.Name(), "comm")); err == nil {
+		if name, err := os.ReadFile("/proc/" + e.Name() + "/comm"); err == nil {
 			l.Processes[pid] = string(bytes.TrimSpace(name))
 		}
 	}
@@ -181,6 +181,8 @@ var limitFiles = map[string][]string{
 	"cpuset":  {"cpuset.cpus"},
 }
 
+const cgroupDir = "/sys/fs/cgroup/"
+
 // cgroups reads the limits of the process's cgroup: in a container it is what is mounted as the root.
 func (l *looker) cgroups() {
 	for line := range strings.Lines(l.read("/proc/self/cgroup")) {
@@ -195,8 +197,7 @@ func (l *looker) cgroups() {
 	for controller, files := range limitFiles {
 		for _, file := range files {
 			for _, dir := range []string{
-				filepath.Join("/sys/fs/cgroup", controller, l.Cgroup[controller]), filepath.Join("/sys/fs/cgroup", controller),
-				filepath.Join("/sys/fs/cgroup", l.Cgroup[""]), "/sys/fs/cgroup",
+				cgroupDir + controller + l.Cgroup[controller], cgroupDir + controller, cgroupDir + l.Cgroup[""], cgroupDir,
 			} {
 				if text, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
 					l.Limits[file] = string(bytes.TrimSpace(text))

@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ type journal struct {
 	// pods are those that podexecd has, by name, with nothing but metadata and status.
 	pods   map[string]*v1.Pod
 	events map[string][]*podexecv1.PodEvent
+	// trouble is why a stream ended last; nil if none has.
+	trouble error
 }
 
 func newJournal() *journal {
@@ -33,27 +36,46 @@ func newJournal() *journal {
 func (j *journal) follow(ctx context.Context, client podexecv1.PodExecServiceClient) (wait func()) {
 	var group sync.WaitGroup
 	group.Go(func() {
-		stream, err := client.WatchPodStatus(ctx, &podexecv1.WatchPodStatusRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
-		for err == nil {
-			var msg *podexecv1.WatchPodStatusResponse
-			if msg, err = stream.Recv(); err == nil {
-				j.take(msg)
+		for ctx.Err() == nil {
+			stream, err := client.WatchPodStatus(ctx, &podexecv1.WatchPodStatusRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
+			told := map[string]bool{}
+			for err == nil {
+				var msg *podexecv1.WatchPodStatusResponse
+				if msg, err = stream.Recv(); err == nil {
+					j.take(msg, told)
+				}
 			}
+			j.cut(ctx, err)
 		}
 	})
 	group.Go(func() {
-		stream, err := client.WatchEvents(ctx, &podexecv1.WatchEventsRequest{Follow: true})
-		for err == nil {
-			var msg *podexecv1.WatchEventsResponse
-			if msg, err = stream.Recv(); err == nil {
-				j.takeEvent(msg.GetEvent())
+		for ctx.Err() == nil {
+			stream, err := client.WatchEvents(ctx, &podexecv1.WatchEventsRequest{Follow: true})
+			for err == nil {
+				var msg *podexecv1.WatchEventsResponse
+				if msg, err = stream.Recv(); err == nil {
+					j.takeEvent(msg.GetEvent())
+				}
 			}
+			j.cut(ctx, err)
 		}
 	})
 	return group.Wait
 }
 
-func (j *journal) take(msg *podexecv1.WatchPodStatusResponse) {
+// cut notes why a stream has ended, and keeps one that is refused from being asked for all the time.
+func (j *journal) cut(ctx context.Context, err error) {
+	j.mu.Lock()
+	j.trouble = err
+	j.mu.Unlock()
+	select {
+	case <-time.After(50 * time.Millisecond):
+	case <-ctx.Done():
+	}
+}
+
+// take takes what a stream says that has told of the pods in told.
+func (j *journal) take(msg *podexecv1.WatchPodStatusResponse, told map[string]bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if p := msg.GetPod(); p != nil {
@@ -63,10 +85,13 @@ func (j *journal) take(msg *podexecv1.WatchPodStatusResponse) {
 		if err := pod.Status.Unmarshal(p.GetProtobuf()); err != nil {
 			pod.Status.Message = "the status can't be read: " + err.Error()
 		}
-		j.pods[pod.Name] = pod
+		j.pods[pod.Name], told[pod.Name] = pod, true
 	}
 	if gone := msg.GetRemoved(); gone != nil && j.pods[gone.GetName()] != nil && string(j.pods[gone.GetName()].UID) == gone.GetUid() {
 		delete(j.pods, gone.GetName())
+	}
+	if msg.GetSynced() != nil {
+		maps.DeleteFunc(j.pods, func(name string, _ *v1.Pod) bool { return !told[name] })
 	}
 	j.tell()
 }
@@ -127,9 +152,18 @@ func (j *journal) await(ctx context.Context, check func() error) error {
 		case <-changed:
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("not within %v: %w", patience, err)
+			return fmt.Errorf("not within %v: %w%s", patience, err, j.troubled())
 		}
 	}
+}
+
+func (j *journal) troubled() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.trouble == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (a stream of podexecd's had ended: %v)", j.trouble)
 }
 
 // finalError is one that no waiting mends.

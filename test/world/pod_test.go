@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -136,10 +137,13 @@ func (p *pod) await(what string, is func(*v1.Pod) error) *v1.Pod {
 // missing is why podexecd hasn't got the pod.
 func (p *pod) missing() error {
 	lines, err := p.b.findings(p.ctx, p.file)
-	if err == nil && len(lines) > 0 {
+	if err != nil {
+		return err
+	}
+	if len(lines) > 0 {
 		return finalError{fmt.Errorf("podconfigd doesn't take the manifest: %q", lines)}
 	}
-	return fmt.Errorf("podexecd has no such pod (%w)", err)
+	return errors.New("podexecd has no such pod")
 }
 
 func (p *pod) awaitAll(what string, is func() error) {

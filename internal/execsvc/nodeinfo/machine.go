@@ -18,7 +18,7 @@ import (
 // machine reads the files beneath root in which the kernel and the system tell of themselves.
 type machine struct{ root string }
 
-func (m machine) path(name string) string { return filepath.Join("/", m.root, name) }
+func (m machine) path(name string) string { return filepath.Clean("/" + m.root + "/" + name) }
 
 // text is a file's content without the spaces around it, or empty if it can't be read.
 func (m machine) text(name string) string {

@@ -3,8 +3,8 @@
 //
 // A pod's worker calls SetUp before it starts containers and whenever it syncs the pod, so that changed ConfigMaps and Secrets come
 // into the volumes; Mounts for each container before it is created; and TearDown once all have ended. Each may be called again at
-// any time, after a crash of the agent in any of them too. Housekeeping asks for Leftovers. A Manager has no state but the disk and
-// the mount table, and runs no goroutines; calls for different pods don't meet, those for one pod must not.
+// any time, after a crash of the agent in any of them too. Housekeeping asks for Leftovers. A Manager has no state but the disk, the
+// mount table, and which hostPaths were good, and runs no goroutines; calls for different pods don't meet, those for one pod must not.
 //
 // What is below a hostPath is never removed. Nothing is ever removed through a mount: what TearDown can't unmount, it reports,
 // and leaves.

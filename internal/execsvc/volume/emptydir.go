@@ -36,7 +36,7 @@ func (emptyDir) Name() string { return "kubernetes.io/empty-dir" }
 func (emptyDir) Takes(spec *v1.Volume) bool { return spec.EmptyDir != nil }
 
 // Source is part of Plugin.
-func (emptyDir) Source(v Volume) Source { return Source{Path: v.Dir} }
+func (emptyDir) Source(v Volume) Source { return Source{Path: v.Dir, Own: true} }
 
 // SetUp is part of Plugin.
 func (e emptyDir) SetUp(ctx context.Context, v Volume) error {

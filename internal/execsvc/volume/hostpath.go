@@ -9,24 +9,60 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
-// hostPath is the kind of volume that is a path of the node. It is never the pod's own: no fsGroup gets it, and it outlives the pod.
-type hostPath struct{ plain }
+// hostPath is the kind of volume that is a path of the node. It is never the pod's own: no fsGroup gets it, and it outlives the pod. What
+// the node takes away while the pod runs, the socket of a daemon perhaps, is waited for by a container that is to start with it, but keeps
+// nothing else of the pod from going on.
+type hostPath struct {
+	plain
+	mu sync.Mutex
+	// good are the volumes of pods that were as they should be at least once.
+	good map[types.UID]map[hostPathKey]bool
+}
+
+type hostPathKey struct {
+	path string
+	kind v1.HostPathType
+}
 
 // Name is part of Plugin.
-func (hostPath) Name() string { return "kubernetes.io/host-path" }
+func (*hostPath) Name() string { return "kubernetes.io/host-path" }
 
 // Takes is part of Plugin.
-func (hostPath) Takes(spec *v1.Volume) bool { return spec.HostPath != nil }
+func (*hostPath) Takes(spec *v1.Volume) bool { return spec.HostPath != nil }
 
 // SetUp is part of Plugin.
-func (hostPath) SetUp(_ context.Context, v Volume) error { return setUpHostPath(v.Spec.HostPath) }
+func (h *hostPath) SetUp(_ context.Context, v Volume) error {
+	key := hostPathKey{v.Spec.HostPath.Path, ptr.Deref(v.Spec.HostPath.Type, v1.HostPathUnset)}
+	err := setUpHostPath(v.Spec.HostPath)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case err == nil && h.good[v.UID] == nil:
+		h.good[v.UID] = map[hostPathKey]bool{key: true}
+	case err == nil:
+		h.good[v.UID][key] = true
+	case h.good[v.UID][key]:
+		return &OutdatedError{err}
+	}
+	return err
+}
+
+// forget drops what is known of a pod's volumes. They have no directories, so TearDown isn't called for them.
+func (h *hostPath) forget(uid types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.good, uid)
+}
 
 // Source is part of Plugin.
-func (hostPath) Source(v Volume) Source { return Source{Path: v.Spec.HostPath.Path} }
+func (*hostPath) Source(v Volume) Source { return Source{Path: v.Spec.HostPath.Path} }
 
 // The modes of what a hostPath makes.
 const (

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -71,5 +72,38 @@ func TestHostPathCreates(t *testing.T) {
 		if got := permissions(t, c.path); got != c.mode {
 			t.Errorf("%s has mode %o, want %o", c.path, got, c.mode)
 		}
+	}
+}
+
+// TestHostPathVanishes: a daemon of the node that takes its socket away keeps a pod that has it from nothing but to start a container with
+// it, and a pod that has yet to begin from that.
+func TestHostPathVanishes(t *testing.T) {
+	m, file := newManager(t), filepath.Join(t.TempDir(), "file")
+	write(t, file, "x")
+	pod := podWith("u1", hostPathVolume("v", file, v1.HostPathFile))
+	var outdated []error
+	setUpAgain := func(pod *v1.Pod) error {
+		return m.SetUp(t.Context(), Request{Pod: pod, Outdated: func(err error) { outdated = append(outdated, err) }})
+	}
+	if err := errors.Join(setUpAgain(pod), os.Remove(file), setUpAgain(pod)); err != nil {
+		t.Fatal(err)
+	}
+	if len(outdated) != 1 || !strings.Contains(outdated[0].Error(), `volume "v" : hostPath type check failed`) {
+		t.Errorf("told of %v", outdated)
+	}
+	if _, err := m.Mounts(t.Context(), pod, &pod.Spec.Containers[0], nil); err == nil || !strings.Contains(err.Error(), "type check failed") {
+		t.Errorf("a container that starts: error %v", err)
+	}
+	if err := setUpAgain(podWith("u2", pod.Spec.Volumes...)); err == nil {
+		t.Error("another pod begins without it")
+	}
+	if err := setUpAgain(podWith("u1", hostPathVolume("v", file, v1.HostPathSocket))); err == nil {
+		t.Error("what the volume was changed to was never there")
+	}
+	if err := m.TearDown(t.Context(), "u1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := setUpAgain(pod); err == nil {
+		t.Error("a pod begins anew without it")
 	}
 }

@@ -44,8 +44,10 @@ type Config struct {
 type Manager struct {
 	podsDir           string
 	mounter           mount.Interface
-	plugins           []Plugin
 	recursiveReadOnly bool
+	plugins           []Plugin
+	// hostPaths is one of the plugins.
+	hostPaths *hostPath
 }
 
 // New returns a Manager.
@@ -54,8 +56,9 @@ func New(cfg Config) *Manager {
 		cfg.Mounter = kernel{mount.New("")}
 	}
 	m := &Manager{podsDir: cfg.PodsDir, mounter: cfg.Mounter, recursiveReadOnly: cfg.RecursiveReadOnly}
+	m.hostPaths = &hostPath{good: map[types.UID]map[hostPathKey]bool{}}
 	m.plugins = append(m.plugins, cfg.Plugins...)
-	m.plugins = append(m.plugins, emptyDir{mounter: cfg.Mounter}, hostPath{}, image{})
+	m.plugins = append(m.plugins, emptyDir{mounter: cfg.Mounter}, m.hostPaths, image{})
 	m.plugins = append(m.plugins, payloadPlugins(cfg.Mounter, cfg.Tokens)...)
 	return m
 }
@@ -67,10 +70,13 @@ type Request struct {
 	Objects Objects
 	// Facts are for downwardAPI volumes, and bound what a volume in memory may hold.
 	Facts downward.Facts
+	// Outdated is told of each volume that was set up before and can't be brought up to date. Nil: nobody is.
+	Outdated func(error)
 }
 
 // SetUp makes the pod's volumes and brings those that are there up to date: all that a container uses, in the pod's order. One that
 // can't be had doesn't keep the others from it; the error joins one of each that failed, which speaks as the kubelet does. Try again.
+// A volume that was set up before and can't be brought up to date is no error: as with the kubelet, what runs in the pod goes on with it.
 func (m *Manager) SetUp(ctx context.Context, req Request) error {
 	pod := req.Pod
 	if err := criconfig.CheckUID(pod.UID); err != nil {
@@ -94,8 +100,15 @@ func (m *Manager) SetUp(ctx context.Context, req Request) error {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if err := m.setUpVolume(ctx, req, spec); err != nil {
-			errs = append(errs, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", spec.Name, err))
+		err := m.setUpVolume(ctx, req, spec)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", spec.Name, err)
+		if _, usable := errors.AsType[*OutdatedError](err); !usable {
+			errs = append(errs, err)
+		} else if req.Outdated != nil {
+			req.Outdated(err)
 		}
 	}
 	return errors.Join(errs...)

@@ -26,7 +26,7 @@ func makeMountPoints(v Volume) error {
 	if err != nil {
 		return fmt.Errorf("open the volume: %w", err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	for _, p := range paths {
 		top, _, _ := strings.Cut(p, "/")
 		if info, err := root.Lstat(top); err == nil && !info.IsDir() {

@@ -18,8 +18,8 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// Mounts are the volumes that a container sees, in the order of its volumeMounts. It makes what subPaths lead to, so it is called
-// before each start of the container. env has the container's environment, which a subPathExpr names.
+// Mounts are the volumes that a container sees, in the order of its volumeMounts. It makes what subPaths lead to and looks at hostPaths,
+// so it is called before each start of the container. env has the container's environment, which a subPathExpr names.
 func (m *Manager) Mounts(ctx context.Context, pod *v1.Pod, c *v1.Container, env map[string]string) ([]criconfig.Mount, error) {
 	if err := criconfig.CheckUID(pod.UID); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (m *Manager) mount(
 	source := plugin.Source(v)
 	mounted := criconfig.Mount{
 		HostPath: source.Path, ContainerPath: vm.MountPath,
-		ReadOnly: vm.ReadOnly || source.ReadOnly, RecursiveReadOnly: recursive,
+		ReadOnly: vm.ReadOnly || source.ReadOnly, RecursiveReadOnly: recursive, SELinuxRelabel: source.Own,
 	}
 	if !filepath.IsAbs(mounted.ContainerPath) {
 		mounted.ContainerPath = "/" + mounted.ContainerPath
@@ -73,12 +73,20 @@ func (m *Manager) mount(
 	if vm.MountPropagation != nil {
 		mounted.Propagation = *vm.MountPropagation
 	}
+	if plugin == m.hostPaths {
+		// It may have gone since the pod began. A runtime would make a directory of it.
+		if err := setUpHostPath(spec.HostPath); err != nil {
+			return criconfig.Mount{}, err
+		}
+	}
 	switch {
 	case source.Image != "":
 		mounted.Image = &criconfig.ImageMount{Ref: source.Image, SubPath: sub}
 	case sub != "":
 		mounted.HostPath, err = subpath.Prepare(ctx, subpath.Request{
-			Root: source.Path, SubPath: sub, ReadOnly: mounted.ReadOnly, Target: target, Mounter: m.mounter,
+			Root: source.Path, SubPath: sub, Target: target, Mounter: m.mounter,
+			// Where the runtime gives a label it has to write; the container can't all the same.
+			ReadOnly: mounted.ReadOnly && !mounted.SELinuxRelabel,
 		})
 		if err != nil {
 			return criconfig.Mount{}, fmt.Errorf("prepare the subPath: %w", err)

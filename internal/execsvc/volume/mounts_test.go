@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -31,9 +32,12 @@ func TestMounts(t *testing.T) {
 	volumes := filepath.Join(m.podsDir, "u1/volumes")
 	want := []criconfig.Mount{
 		{HostPath: "/etc", ContainerPath: "/host/etc", ReadOnly: true},
-		{HostPath: volumes + "/kubernetes.io~empty-dir/data", ContainerPath: "/data", Propagation: v1.MountPropagationHostToContainer},
-		{HostPath: volumes + "/kubernetes.io~empty-dir/data", ContainerPath: "/all"},
-		{HostPath: volumes + "/kubernetes.io~configmap/cm", ContainerPath: "/cm", ReadOnly: true},
+		{
+			HostPath: volumes + "/kubernetes.io~empty-dir/data", ContainerPath: "/data", Propagation: v1.MountPropagationHostToContainer,
+			SELinuxRelabel: true,
+		},
+		{HostPath: volumes + "/kubernetes.io~empty-dir/data", ContainerPath: "/all", SELinuxRelabel: true},
+		{HostPath: volumes + "/kubernetes.io~configmap/cm", ContainerPath: "/cm", ReadOnly: true, SELinuxRelabel: true},
 		{ContainerPath: "/image", ReadOnly: true, Image: &criconfig.ImageMount{Ref: "registry/data:v1", SubPath: "a/b"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -129,6 +133,7 @@ func TestSubPath(t *testing.T) {
 	c := &v1.Container{Name: "c", VolumeMounts: []v1.VolumeMount{
 		{Name: "data", MountPath: "/logs", SubPathExpr: "logs/$(NAME)"},
 		{Name: "host", MountPath: "/file", SubPath: "file", ReadOnly: true},
+		{Name: "data", MountPath: "/again", SubPath: "logs", ReadOnly: true},
 	}}
 	var mounts []criconfig.Mount
 	for range 2 {
@@ -139,8 +144,9 @@ func TestSubPath(t *testing.T) {
 	}
 	subPaths := filepath.Join(m.podDir("u1"), "volume-subpaths")
 	want := []criconfig.Mount{
-		{HostPath: subPaths + "/data/c/0", ContainerPath: "/logs"},
+		{HostPath: subPaths + "/data/c/0", ContainerPath: "/logs", SELinuxRelabel: true},
 		{HostPath: subPaths + "/host/c/1", ContainerPath: "/file", ReadOnly: true},
+		{HostPath: subPaths + "/data/c/2", ContainerPath: "/again", ReadOnly: true, SELinuxRelabel: true},
 	}
 	if diff := cmp.Diff(want, mounts); diff != "" {
 		t.Fatalf("mounts (-want +got):\n%s", diff)
@@ -148,6 +154,12 @@ func TestSubPath(t *testing.T) {
 	write(t, filepath.Join(mounts[0].HostPath, "log"), "x")
 	holds(t, filepath.Join(dirOf(t, m, pod, "data"), "logs/p/log"), "x")
 	holds(t, mounts[1].HostPath, "precious")
+	for i, readOnly := range []bool{false, true, false} {
+		// The runtime couldn't give a label to what is read-only for itself.
+		if is := fileSystem(t, mounts[i].HostPath).Flags&unix.ST_RDONLY != 0; is != readOnly {
+			t.Errorf("%s is read-only for the runtime: %v", mounts[i].HostPath, is)
+		}
+	}
 
 	if err := m.TearDown(t.Context(), "u1"); err != nil {
 		t.Fatal(err)

@@ -65,17 +65,14 @@ func (p payloadVolume) Name() string { return p.name }
 func (p payloadVolume) Takes(spec *v1.Volume) bool { return p.takes(spec) }
 
 // Source is part of Plugin.
-func (p payloadVolume) Source(v Volume) Source { return Source{Path: v.Dir, ReadOnly: true} }
+func (p payloadVolume) Source(v Volume) Source { return Source{Path: v.Dir, ReadOnly: true, Own: true} }
 
-// SetUp is part of Plugin. What can't be had leaves the volume with the files that it has; with those a pod lives on while podconfigd, which
-// would know of newer ones, is away.
+// SetUp is part of Plugin. If the files can't be had or written now, the volume keeps those that it has, and what runs in the pod goes on
+// with them: while podconfigd is away, which would know of newer ones, and as with the kubelet when an object was removed or a disk is full.
 func (p payloadVolume) SetUp(ctx context.Context, v Volume) error {
 	files, err := p.files(ctx, v)
-	if errors.Is(err, objects.ErrUnknown) && atomicdir.Written(v.Dir) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return p.keep(v, err)
 	}
 	if p.inMemory {
 		err = mountTmpfs(p.mounter, v.Dir, accessOf(v), memoryLimit(v))
@@ -86,7 +83,22 @@ func (p payloadVolume) SetUp(ctx context.Context, v Volume) error {
 		return err
 	}
 	if _, err := atomicdir.Write(v.Dir, files, v.fsGroup()); err != nil {
-		return err
+		return p.keep(v, err)
 	}
 	return makeMountPoints(v)
+}
+
+// keep sees whether the volume is good with the files that it has, as others can't come into it, for that reason.
+func (payloadVolume) keep(v Volume, why error) error {
+	written, err := atomicdir.Finish(v.Dir)
+	switch {
+	case err != nil:
+		return errors.Join(why, err)
+	case !written:
+		return why
+	case errors.Is(why, objects.ErrUnknown):
+		return nil // it comes by a stream of its own, mostly in a moment
+	default:
+		return &OutdatedError{why}
+	}
 }

@@ -1,6 +1,8 @@
 package volume
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/objects"
@@ -89,14 +93,47 @@ func TestUpdateInPlace(t *testing.T) {
 		}
 		holds(t, mounts[0].HostPath, "new")
 
-		if err := m.SetUp(t.Context(), Request{Pod: pod, Objects: known{}}); err == nil || !strings.Contains(err.Error(), "not found") {
-			t.Errorf("without its object: error %v", err)
+		var outdated []string
+		err = m.SetUp(t.Context(), Request{Pod: pod, Objects: known{}, Outdated: func(err error) { outdated = append(outdated, err.Error()) }})
+		if err != nil {
+			t.Errorf("without its object the volume keeps the pod from going on: %v", err)
 		}
+		if len(outdated) != 1 || !strings.Contains(outdated[0], fmt.Sprintf("volume %q", name)) || !strings.Contains(outdated[0], "not found") {
+			t.Errorf("without its object: told of %q", outdated)
+		}
+		setUpWith(t, m, pod, untold{})
 		holds(t, filepath.Join(dir, "k"), "new")
 		if err := m.TearDown(t.Context(), "u1"); err != nil {
 			t.Fatal(err)
 		}
 		gone(t, m.podDir("u1"))
+	}
+}
+
+// TestNoRoom: what there is no room for leaves the volume as it was, and a pod that has none of it yet waiting.
+func TestNoRoom(t *testing.T) {
+	m, large := realManager(t), strings.Repeat("x", 1<<20)
+	limited := func(uid types.UID) *v1.Pod {
+		pod := podWith(uid, secretVolume("s"))
+		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Ki")}
+		return pod
+	}
+	pod, told := limited("u1"), 0
+	for _, text := range []string{"old", large, "new"} {
+		err := m.SetUp(t.Context(), Request{Pod: pod, Objects: known{"s": text}, Outdated: func(error) { told++ }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text == large {
+			text = "old"
+		}
+		holds(t, filepath.Join(dirOf(t, m, pod, "s"), "k"), text)
+	}
+	if told != 1 {
+		t.Errorf("%d times a volume was said to be outdated; want 1", told)
+	}
+	if err := m.SetUp(t.Context(), Request{Pod: limited("u2"), Objects: known{"s": large}}); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a pod begins without the volume's content: error %v", err)
 	}
 }
 

@@ -23,7 +23,7 @@ type Plugin interface {
 	// SetUp makes the volume, or brings it up to date. It is called at each sync of the pod, so it has to be cheap where there is
 	// nothing to do, and to go on from whatever an earlier call, which may have been killed, has left. It makes v.Dir itself, if
 	// the kind needs it. Giving the volume to the pod's fsGroup, where the kind does that, is part of it: package ownership. An
-	// error is shown to the user, after the volume's name.
+	// error is shown to the user, after the volume's name; the pod waits, unless it is an OutdatedError.
 	SetUp(ctx context.Context, v Volume) error
 	// Source is what a container sees of the volume once SetUp was successful. It asks nothing of the disk.
 	Source(v Volume) Source
@@ -64,7 +64,17 @@ type Source struct {
 	Image string
 	// ReadOnly is set if nobody may write to the volume, whatever a container asks for.
 	ReadOnly bool
+	// Own is set if the volume is the pod's alone, so that SELinux may give it the pod's label.
+	Own bool
 }
+
+// OutdatedError is an error of a SetUp that has left the volume as it was. What runs in the pod goes on with it.
+type OutdatedError struct{ Err error }
+
+func (o *OutdatedError) Error() string { return o.Err.Error() }
+
+// Unwrap is what has failed.
+func (o *OutdatedError) Unwrap() error { return o.Err }
 
 // Objects are a pod's ConfigMaps and Secrets: an objects.Reader.
 type Objects = payload.Objects

@@ -13,6 +13,9 @@ import (
 // removeBatch is how many names of a directory are read at once.
 const removeBatch = 256
 
+// maxDepth is how many directories in each other are open at once. A container can have made more of them than this process can open.
+const maxDepth = 64
+
 // removeTree removes the directory and everything below it that is on the same mount as it is itself. It works on open
 // directories, one name at a time, so neither a link nor a mount that comes meanwhile leads it elsewhere: a bind mount of the
 // same file system, too, is found by its mount ID, reported as ErrMounted, and left as it is.
@@ -27,11 +30,20 @@ func removeTree(dir string) error {
 	if err != nil {
 		return err
 	}
-	return removeAt(parent, dir[at+1:], dir, mount)
+	r := &removal{mount: mount}
+	return r.remove(parent, dir[at+1:], dir, 0)
 }
 
-// removeAt removes what is called name in the open directory, if it is on that mount. path is for messages.
-func removeAt(parent int, name, path, mount string) error {
+// removal is one removeTree.
+type removal struct {
+	// mount is the one that all of the tree has to be on.
+	mount string
+	// top is the tree's own directory, while it is emptied. What lies too deep is moved there; moved counts it.
+	top, moved int
+}
+
+// remove removes what is called name in the open directory, that many directories below the top. path is for messages.
+func (r *removal) remove(parent int, name, path string, depth int) error {
 	err := unix.Unlinkat(parent, name, 0)
 	switch {
 	case err == nil, errors.Is(err, unix.ENOENT):
@@ -40,8 +52,10 @@ func removeAt(parent int, name, path, mount string) error {
 		return fmt.Errorf("%s: %w", path, ErrMounted)
 	case !errors.Is(err, unix.EISDIR):
 		return fmt.Errorf("remove %s: %w", path, err)
+	case depth == maxDepth:
+		return r.moveUp(parent, name, path)
 	}
-	if err := emptyAt(parent, name, path, mount); err != nil {
+	if err := r.empty(parent, name, path, depth); err != nil {
 		return err
 	}
 	err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
@@ -51,8 +65,25 @@ func removeAt(parent int, name, path, mount string) error {
 	return nil
 }
 
-// emptyAt removes what is in the directory called name.
-func emptyAt(parent int, name, path, mount string) error {
+// moveUp moves a directory to the top, where it is found again.
+func (r *removal) moveUp(parent int, name, path string) error {
+	for {
+		r.moved++
+		err := unix.Renameat(parent, name, r.top, fmt.Sprintf("deep-%d", r.moved))
+		switch {
+		case err == nil, errors.Is(err, unix.ENOENT):
+			return nil
+		case errors.Is(err, unix.EBUSY):
+			return fmt.Errorf("%s: %w", path, ErrMounted)
+		case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST), errors.Is(err, unix.ENOTDIR): // something else is called so
+		default:
+			return fmt.Errorf("move %s: %w", path, err)
+		}
+	}
+}
+
+// empty removes what is in the directory called name.
+func (r *removal) empty(parent int, name, path string, depth int) error {
 	fd, err := unix.Openat(parent, name, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -66,13 +97,16 @@ func emptyAt(parent int, name, path, mount string) error {
 	if err != nil {
 		return err
 	}
-	if on != mount {
+	if on != r.mount {
 		return fmt.Errorf("%s: %w", path, ErrMounted)
+	}
+	if depth == 0 {
+		r.top = fd
 	}
 	for {
 		names, err := dir.Readdirnames(removeBatch)
 		for _, child := range names {
-			if err := removeAt(fd, child, path+"/"+child, mount); err != nil {
+			if err := r.remove(fd, child, path+"/"+child, depth+1); err != nil {
 				return err
 			}
 		}

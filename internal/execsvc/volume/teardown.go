@@ -27,6 +27,7 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	if err := criconfig.CheckUID(uid); err != nil {
 		return err
 	}
+	m.hostPaths.forget(uid)
 	if failpoint.Active(failpoint.LeaveDirectory) {
 		return nil
 	}

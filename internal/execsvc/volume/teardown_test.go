@@ -224,3 +224,44 @@ func TestPlugin(t *testing.T) {
 	gone(t, filepath.Join(pods, "u1"))
 	there(t, filepath.Join(lent, "sub"))
 }
+
+// TestRemoveTreeAnyDepth: a container can put directories into each other deeper than any path reaches. To remove them takes neither a
+// descriptor nor a path for each.
+func TestRemoveTreeAnyDepth(t *testing.T) {
+	const depth, descriptors = 2000, 500
+	top := filepath.Join(t.TempDir(), "top")
+	if err := os.Mkdir(top, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Open(top, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for range depth {
+		if err != nil {
+			break
+		}
+		// The name twice: what is moved must not meet its like.
+		err = errors.Join(unix.Mkdirat(at, "d", 0o755), unix.Mkdirat(at, "e", 0o755))
+		next, openErr := unix.Openat(at, "d", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		err = errors.Join(err, openErr, unix.Close(at))
+		at = next
+	}
+	if err = errors.Join(err, unix.Close(at)); err != nil {
+		t.Fatal(err)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = descriptors
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	removed := removeTree(top)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if removed != nil {
+		t.Errorf("%.200s", removed)
+	}
+	gone(t, top)
+}

@@ -39,7 +39,7 @@ type Config struct {
 	Node        string
 	Allocatable v1.ResourceList
 	HostIPs     func() []string
-	// Events is told what is left out of a pod's world. Nil: nobody is.
+	// Events is told what is left out of a pod's world, or isn't up to date in it. Nil: nobody is.
 	Events *events.Recorder
 }
 
@@ -52,7 +52,10 @@ func New(cfg Config) *World { return &World{cfg: cfg} }
 // SetUp makes what the pod's sandbox and containers need, or brings it up to date. The pod's directory, which comes with its volumes, is there
 // before the cgroup: by it what is left is found, should this agent die now and nobody want the pod any more when it lives again.
 func (w *World) SetUp(ctx context.Context, pod *v1.Pod) error {
-	err := w.cfg.Volumes.SetUp(ctx, volume.Request{Pod: pod, Objects: w.cfg.Objects.For(pod), Facts: w.facts(nil)})
+	err := w.cfg.Volumes.SetUp(ctx, volume.Request{
+		Pod: pod, Objects: w.cfg.Objects.For(pod), Facts: w.facts(nil),
+		Outdated: func(err error) { w.cfg.Events.Record(pod, "", events.Warning, events.FailedMountVolume, err.Error()) },
+	})
 	if err != nil {
 		return err
 	}

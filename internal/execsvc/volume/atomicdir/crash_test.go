@@ -78,6 +78,15 @@ func TestDeathAtEachStep(t *testing.T) {
 				} else if swapped || (got == nil) != (c.old == nil) || !maps.Equal(got, texts(c.old)) {
 					t.Fatalf("dead after step %d, the content is %v (the new one was seen: %v)", steps, got, swapped)
 				}
+				if written, err := Finish(dir); err != nil || written != (got != nil) {
+					t.Fatalf("dead after step %d, with the content %v: finished %v, %v", steps, got, written, err)
+				}
+				if last := c.old; got != nil {
+					if swapped {
+						last = c.new
+					}
+					checkContent(t, dir, last)
+				}
 				next := c.new
 				if steps%2 == 0 {
 					next = third

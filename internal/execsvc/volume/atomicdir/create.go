@@ -41,7 +41,7 @@ func (w *writer) fill(parent *os.Root, name string, n *node) error {
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }()
 	for child := range n.children {
 		if err := w.create(dir, child, n.children[child]); err != nil {
 			return err
@@ -88,7 +88,7 @@ func same(parent *os.Root, name string, n *node) bool {
 	if err != nil {
 		return false
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }()
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil || len(entries) != len(n.children) {
 		return false

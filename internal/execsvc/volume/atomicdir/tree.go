@@ -25,6 +25,15 @@ type node struct {
 	children map[string]*node
 }
 
+// names are those in the directory.
+func (n *node) names() map[string]bool {
+	names := make(map[string]bool, len(n.children))
+	for name := range n.children {
+		names[name] = true
+	}
+	return names
+}
+
 // treeOf makes a tree of files by path.
 func treeOf(files map[string]payload.File, fsGroup *int64) (*node, error) {
 	t := template{dir: dirMode, gid: os.Getegid()}

@@ -46,7 +46,7 @@ func write(dir string, files map[string]payload.File, fsGroup *int64, stepped fu
 	if err != nil {
 		return false, fmt.Errorf("open the directory: %w", err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	w := &writer{root: root, stepped: stepped}
 
 	current := w.current()
@@ -58,7 +58,7 @@ func write(dir string, files map[string]payload.File, fsGroup *int64, stepped fu
 			return false, err
 		}
 	}
-	if err := w.show(tree); err != nil {
+	if err := w.show(tree.names()); err != nil {
 		return changed, err
 	}
 	return changed, w.sweep(current)
@@ -115,9 +115,9 @@ func (w *writer) replace(tree *node) (content string, err error) {
 	return content, nil
 }
 
-// show makes a link into the content for each name at its top, and removes the links for former names. A directory that has the name
+// show makes a link into the content for each of the names at its top, and removes the links for former names. A directory that has the name
 // of one is a mount point, in which a container sees another volume: it stays, as with the kubelet.
-func (w *writer) show(tree *node) error {
+func (w *writer) show(names map[string]bool) error {
 	entries, err := w.list()
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (w *writer) show(tree *node) error {
 			continue
 		}
 		target, _ := w.root.Readlink(name)
-		ours, wanted := target == shownAs(name), tree.children[name] != nil
+		ours, wanted := target == shownAs(name), names[name]
 		shown[name] = ours || e.IsDir()
 		if ours && !wanted {
 			if err := w.remove(w.root, name); err != nil {
@@ -137,7 +137,7 @@ func (w *writer) show(tree *node) error {
 			}
 		}
 	}
-	for name := range tree.children {
+	for name := range names {
 		if shown[name] {
 			continue
 		}
@@ -169,7 +169,7 @@ func (w *writer) link(target, name string) error {
 func (w *writer) remove(parent *os.Root, name string) error {
 	err := parent.Remove(name)
 	if errors.Is(err, unix.ENOTEMPTY) {
-		if err = w.empty(parent, name); err != nil {
+		if err := w.empty(parent, name); err != nil {
 			return err
 		}
 		err = parent.Remove(name)
@@ -186,7 +186,7 @@ func (w *writer) empty(parent *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }()
 	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
 		return err
@@ -207,12 +207,32 @@ func (w *writer) list() ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// Written tells whether the directory has a content.
-func Written(dir string) bool {
+// Finish does what a Write that was killed has left to do, and tells whether the directory has a content then, which is that of the last
+// Write. A directory that isn't there has none.
+func Finish(dir string) (written bool, err error) {
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return false
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	defer root.Close()
-	return (&writer{root: root}).current() != ""
+	if err != nil {
+		return false, fmt.Errorf("open the directory: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	w := &writer{root: root, stepped: func() {}}
+	content := w.current()
+	if content == "" {
+		return false, nil
+	}
+	if err := w.sweep(content); err != nil {
+		return false, err
+	}
+	entries, err := fs.ReadDir(root.FS(), content)
+	if err != nil {
+		return false, fmt.Errorf("list the content: %w", err)
+	}
+	names := map[string]bool{}
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	return true, w.show(names)
 }

@@ -85,7 +85,7 @@ func Set(ctx context.Context, r Request) error {
 // walk is one call of Set.
 type walk struct {
 	Request
-	ctx   context.Context
+	ctx   context.Context //nolint:containedctx // It is that of one call.
 	mount mountID
 }
 

@@ -12,7 +12,7 @@ import (
 
 // DownwardAPI are the files of a downwardAPI volume. The error names all items that can't be had.
 func DownwardAPI(src *v1.DownwardAPIVolumeSource, pod *v1.Pod, facts downward.Facts) (map[string]File, error) {
-	s := newSet(src.DefaultMode, v1.DownwardAPIVolumeSourceDefaultMode)
+	s := newSet(src.DefaultMode)
 	if err := s.addDownward(src.Items, pod, facts); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,9 @@ type Objects interface {
 	Secret(name string) (*v1.Secret, error)
 }
 
+// defaultFileMode is that of files where the volume says nothing, of whatever kind it is.
+const defaultFileMode = v1.ConfigMapVolumeSourceDefaultMode
+
 // set is a volume's files while they are gathered.
 type set struct {
 	files map[string]File
@@ -33,8 +36,8 @@ type set struct {
 	mode int32
 }
 
-func newSet(defaultMode *int32, otherwise int32) set {
-	s := set{files: map[string]File{}, mode: otherwise}
+func newSet(defaultMode *int32) set {
+	s := set{files: map[string]File{}, mode: defaultFileMode}
 	if defaultMode != nil {
 		s.mode = *defaultMode
 	}

@@ -16,7 +16,7 @@ import (
 // ConfigMap are the files of a configMap volume. Without items, data and binaryData are all files, by key; where both have one key,
 // binaryData counts, and data if an item names the key.
 func ConfigMap(src *v1.ConfigMapVolumeSource, get Objects) (map[string]File, error) {
-	s := newSet(src.DefaultMode, v1.ConfigMapVolumeSourceDefaultMode)
+	s := newSet(src.DefaultMode)
 	if err := s.addConfigMap(src.Name, src.Items, ptr.Deref(src.Optional, false), get); err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func ConfigMap(src *v1.ConfigMapVolumeSource, get Objects) (map[string]File, err
 
 // Secret are the files of a secret volume.
 func Secret(src *v1.SecretVolumeSource, get Objects) (map[string]File, error) {
-	s := newSet(src.DefaultMode, v1.SecretVolumeSourceDefaultMode)
+	s := newSet(src.DefaultMode)
 	if err := s.addSecret(src.SecretName, src.Items, ptr.Deref(src.Optional, false), get); err != nil {
 		return nil, err
 	}

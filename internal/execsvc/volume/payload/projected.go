@@ -33,7 +33,7 @@ type Input struct {
 // Projected are the files of a projected volume. Where two sources have one path, the later one counts. The error names all sources
 // that can't be had.
 func Projected(ctx context.Context, src *v1.ProjectedVolumeSource, in Input) (map[string]File, error) {
-	s := newSet(src.DefaultMode, v1.ProjectedVolumeSourceDefaultMode)
+	s := newSet(src.DefaultMode)
 	var errs []error
 	for i := range src.Sources {
 		if err := s.addSource(ctx, &src.Sources[i], in); err != nil {

@@ -81,7 +81,7 @@ func isCovered(parent int, name string) (bool, error) {
 	}
 	if err != nil {
 		// Nothing else than a mount whose server has gone can't be opened even for reference.
-		return true, nil //nolint:nilerr // Said above.
+		return true, nil
 	}
 	defer func() { _ = unix.Close(fd) }()
 	return isMounted(parent, fd)
