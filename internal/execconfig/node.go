@@ -35,6 +35,8 @@ type Node struct {
 	// MemoryThrottlingFactor is how far between its request and its limit a container is slowed down, with cgroup v2; zero: nowhere.
 	MemoryThrottlingFactor float64
 	SingleProcessOOMKill   bool
+	// ReserveMemory keeps from pods, with cgroup v2, the memory that others have asked for.
+	ReserveMemory bool
 
 	// MaxPods is how many pods may be here: 110. KubeReserved and SystemReserved are what pods don't get, EvictionHard below which amounts
 	// of what pods may be evicted: quantities by resource or signal, or percentages.
@@ -62,7 +64,7 @@ type Node struct {
 // supportedOfNode are the fields of a KubeletConfiguration that become a Node.
 var supportedOfNode = []string{
 	"cgroupRoot", "cgroupDriver", "cgroupsPerQOS", "enforceNodeAllocatable", "podPidsLimit", "cpuCFSQuota", "cpuCFSQuotaPeriod", "memorySwap",
-	"memoryThrottlingFactor", "singleProcessOOMKill", "maxPods", "kubeReserved", "systemReserved", "evictionHard", "clusterDNS",
+	"memoryThrottlingFactor", "memoryReservationPolicy", "singleProcessOOMKill", "maxPods", "kubeReserved", "systemReserved", "evictionHard", "clusterDNS",
 	"clusterDomain", "resolvConf", "allowedUnsafeSysctls", "seccompDefault", "localStorageCapacityIsolation", "userNamespaces",
 }
 
@@ -104,6 +106,7 @@ func (n *Node) fromFile(set *pflag.FlagSet, c *kubeletconfigv1beta1.KubeletConfi
 	}
 	n.LimitedSwap = c.MemorySwap.SwapBehavior == limitedSwap
 	takePointer(set, "", &n.MemoryThrottlingFactor, c.MemoryThrottlingFactor)
+	n.ReserveMemory = c.MemoryReservationPolicy == kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy
 	takePointer(set, "", &n.SingleProcessOOMKill, c.SingleProcessOOMKill)
 	take(set, "max-pods", &n.MaxPods, int(c.MaxPods))
 	takeMap(set, "kube-reserved", &n.KubeReserved, c.KubeReserved)
@@ -163,6 +166,10 @@ func (n *Node) check(file *kubeletconfig.Config, wrong func(flag, field, reason 
 	}
 	if f := file.MemoryThrottlingFactor; f != nil && (*f <= 0 || *f > 1) {
 		wrong("", "memoryThrottlingFactor", "it must be more than 0, and 1 at most")
+	}
+	if p := file.MemoryReservationPolicy; p != "" && p != kubeletconfigv1beta1.NoneMemoryReservationPolicy && !n.ReserveMemory {
+		wrong("", "memoryReservationPolicy", fmt.Sprintf("it is %q; want %s or %s", p,
+			kubeletconfigv1beta1.NoneMemoryReservationPolicy, kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy))
 	}
 	if n.MaxPods < 0 {
 		wrong("max-pods", "maxPods", "it must not be less than zero")

@@ -39,7 +39,7 @@ func defaults() Settings {
 		EventQPS: 50, EventBurst: 100, DeadContainers: DeadContainers{MaxPerContainer: 1, MaxDead: -1},
 		Node: Node{
 			CgroupRoot: "/", CgroupDriver: "cgroupfs", CgroupsPerQOS: true, EnforceNodeAllocatable: []string{"pods"}, PodPidsLimit: -1,
-			CPUQuota: true, CPUQuotaPeriod: 100 * time.Millisecond, MemoryThrottlingFactor: 0.9, MaxPods: 110,
+			CPUQuota: true, CPUQuotaPeriod: 100 * time.Millisecond, MaxPods: 110,
 			EvictionHard: map[string]string{
 				"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%",
 			},
@@ -76,14 +76,14 @@ func TestSettle(t *testing.T) {
 		},
 		"the node, by the file": {
 			text: "cgroupRoot: /a\ncgroupDriver: systemd\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\npodPidsLimit: 9\ncpuCFSQuota: false\n" +
-				"cpuCFSQuotaPeriod: 5ms\nmemorySwap: {swapBehavior: LimitedSwap}\nmemoryThrottlingFactor: 0.5\nsingleProcessOOMKill: true\nmaxPods: 7\n" +
+				"cpuCFSQuotaPeriod: 5ms\nmemorySwap: {swapBehavior: LimitedSwap}\nmemoryThrottlingFactor: 0.5\nmemoryReservationPolicy: TieredReservation\nsingleProcessOOMKill: true\nmaxPods: 7\n" +
 				"kubeReserved: {cpu: 100m}\nsystemReserved: {memory: 1Gi}\nevictionHard: {memory.available: 5%}\nclusterDNS: [10.0.0.10]\n" +
 				"clusterDomain: c.local\nresolvConf: ''\nallowedUnsafeSysctls: [kernel.msg*, net.core.somaxconn]\nseccompDefault: true\n" +
 				"localStorageCapacityIsolation: false\nuserNamespaces: {idsPerPod: 131072}\n",
 			want: func(s *Settings) {
 				s.Node = Node{
 					CgroupRoot: "/a", CgroupDriver: "systemd", EnforceNodeAllocatable: []string{}, PodPidsLimit: 9, CPUQuotaPeriod: 5 * time.Millisecond,
-					LimitedSwap: true, MemoryThrottlingFactor: 0.5, SingleProcessOOMKill: true, MaxPods: 7, KubeReserved: map[string]string{"cpu": "100m"},
+					LimitedSwap: true, MemoryThrottlingFactor: 0.5, ReserveMemory: true, SingleProcessOOMKill: true, MaxPods: 7, KubeReserved: map[string]string{"cpu": "100m"},
 					SystemReserved: map[string]string{"memory": "1Gi"}, EvictionHard: map[string]string{"memory.available": "5%"},
 					ClusterDNS: []string{"10.0.0.10"}, ClusterDomain: "c.local", UnsafeSysctls: []string{"kernel.msg*", "net.core.somaxconn"}, SeccompDefault: true,
 					IDsPerPod: 131072,
@@ -145,6 +145,7 @@ func TestSettleRefuses(t *testing.T) {
 		{args: []string{"--cpu-cfs-quota-period=2s"}, want: "1ms to 1s"},
 		{text: "memorySwap: {swapBehavior: Much}\n", want: "memorySwap"},
 		{text: "memoryThrottlingFactor: 2\n", want: "memoryThrottlingFactor"},
+		{text: "memoryReservationPolicy: Much\n", want: "memoryReservationPolicy"},
 		{text: "maxPods: -1\n", want: "maxPods"},
 		{text: "kubeReserved: {cpu: much}\n", want: "kubeReserved"},
 		{args: []string{"--system-reserved=memory=-1Gi"}, want: "--system-reserved"},

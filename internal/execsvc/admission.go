@@ -34,16 +34,22 @@ func newAdmission(swaps func(*v1.Pod, *v1.Container) bool) *admission {
 	return &admission{swaps: swaps, in: map[types.UID]*v1.Pod{}, waiting: map[types.UID]bool{}}
 }
 
-// adopt takes in a pod that runs since an earlier life of this agent, with what it was allocated then. last is its last status, or nil.
+// adopt takes in a pod that runs since an earlier life of this agent, with what it was allocated then, unless it is in already. last is its
+// last status, or nil.
 func (a *admission) adopt(pod *v1.Pod, last *v1.PodStatus) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.in[pod.UID] = resize.Allocated(pod, last)
+	if _, in := a.in[pod.UID]; !in {
+		a.in[pod.UID] = resize.Allocated(pod, last)
+	}
 }
 
 // check tells whether the pod can run here, and with which resources, and notes the answer. A pod that was found running is in already, as
-// if it had been adopted.
+// if it had been adopted; one that has ended needs nothing.
 func (a *admission) check(pod *v1.Pod, node admit.Node, has *observed.Pod, last *v1.PodStatus) (resize.Decision, admit.Verdict) {
+	if hasEnded(pod, last) && !has.Active() {
+		return resize.Decision{Pod: pod}, admit.Verdict{}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before, in := a.in[pod.UID]
@@ -51,12 +57,7 @@ func (a *admission) check(pod *v1.Pod, node admit.Node, has *observed.Pod, last 
 		before, in = resize.Allocated(pod, last), true
 		a.in[pod.UID] = before
 	}
-	var others []*v1.Pod
-	for uid, other := range a.in {
-		if uid != pod.UID {
-			others = append(others, other)
-		}
-	}
+	others := a.others(pod.UID)
 	d := resize.Decision{Pod: pod}
 	all := others
 	if in {
@@ -73,8 +74,28 @@ func (a *admission) check(pod *v1.Pod, node admit.Node, has *observed.Pod, last 
 		if d.Pending == v1.PodReasonDeferred {
 			a.waiting[pod.UID] = true
 		}
+	case !has.Active():
+		// It was changed, before it ran, into what can't run here.
+		delete(a.in, pod.UID)
 	}
 	return d, v
+}
+
+// hasEnded tells whether the pod has run to its end, in an earlier life of this agent perhaps. One that was rejected hasn't: it is offered
+// again.
+func hasEnded(pod *v1.Pod, last *v1.PodStatus) bool {
+	return terminal(&pod.Status) || last != nil && terminal(last) && !strings.HasPrefix(last.Message, rejected)
+}
+
+// others are all that are in but the pod. The caller holds mu.
+func (a *admission) others(uid types.UID) []*v1.Pod {
+	var out []*v1.Pod
+	for other, pod := range a.in {
+		if other != uid {
+			out = append(out, pod)
+		}
+	}
+	return out
 }
 
 // allocated is the pod as it was last decided to run: with the resources that it is allocated, and the generation that was decided upon.
@@ -121,24 +142,43 @@ func (a *Agent) retryWaiting() {
 	}
 }
 
-// preempt ends pods so that a critical one finds room, and says that it waits for them.
+// preempt ends pods so that a critical one finds room, and says that it waits for them. What the pods leave that end anyway comes first: then
+// fewer of the victims have to end, or none.
 func (a *Agent) preempt(pod *v1.Pod, victims []types.UID) error {
+	ending, staying := a.othersOf(pod.UID)
+	if len(ending) > 0 {
+		victims = admit.Check(pod, a.cfg.Node(), staying).Preempt
+	}
 	var names []string
-	for _, uid := range victims {
-		victim := a.pods.Get(uid)
-		if victim == nil {
+	for _, other := range ending {
+		names = append(names, other.Namespace+"/"+other.Name)
+	}
+	for _, victim := range staying {
+		if !slices.Contains(victims, victim.UID) {
 			continue
 		}
 		name := victim.Namespace + "/" + victim.Name
 		names = append(names, name)
-		if w, ok := a.workers.Get(uid); ok && w.State >= worker.Terminating {
-			continue
-		}
 		const message = "Preempted in order to admit critical pod"
-		a.log.Warn("ending a pod, as a critical one needs its room", "pod", name, "uid", uid, "critical", pod.Namespace+"/"+pod.Name)
+		a.log.Warn("ending a pod, as a critical one needs its room", "pod", name, "uid", victim.UID, "critical", pod.Namespace+"/"+pod.Name)
 		a.cfg.Events.Record(victim, "", events.Warning, events.Preempting, message)
-		a.workers.Kill(uid, worker.Kill{Failure: &status.Failure{Reason: events.Preempting, Message: message}})
+		a.workers.Kill(victim.UID, worker.Kill{Failure: &status.Failure{Reason: events.Preempting, Message: message}})
 	}
 	slices.Sort(names)
 	return fmt.Errorf("waiting for the end of pods that make room: %s", strings.Join(names, ", "))
+}
+
+// othersOf are the other pods that have room here: those that are ending, and those that aren't.
+func (a *Agent) othersOf(uid types.UID) (ending, staying []*v1.Pod) {
+	a.admission.mu.Lock()
+	others := a.admission.others(uid)
+	a.admission.mu.Unlock()
+	for _, other := range others {
+		if w, ok := a.workers.Get(other.UID); ok && w.State >= worker.Terminating {
+			ending = append(ending, other)
+		} else {
+			staying = append(staying, other)
+		}
+	}
+	return ending, staying
 }

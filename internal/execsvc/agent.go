@@ -213,6 +213,9 @@ func (a *Agent) begin() {
 		for container, begun := range end.Told {
 			a.cfg.Runtime.RestoreTold(container, begun)
 		}
+		if has := a.pleg.Get(uid); end.Object != nil && has != nil && has.Active() {
+			a.admission.adopt(end.Object, a.lastStatus(end.Object))
+		}
 		pod := a.pods.Get(uid)
 		if end.Removed || pod == nil {
 			gone := end.Object.DeepCopy()

@@ -40,7 +40,7 @@ func (a *Agent) Evict(uid types.UID, failure status.Failure) {
 	a.workers.Kill(uid, worker.Kill{Grace: ptr.To[int64](evictionGrace), Failure: &failure})
 }
 
-// eviction is the last one of a static pod.
+// eviction is the last one of a static pod, or its last end to make room.
 type eviction struct {
 	at time.Time
 	// pause is how long after it the pod begins anew.
@@ -65,8 +65,8 @@ func (e eviction) then(at time.Time, first time.Duration) eviction {
 	return eviction{at, min(2*e.pause, longestEvictionPause)}
 }
 
-// reviveEvicted has static pods begin anew that were evicted: nobody else would make another one of them. Like a pod that was removed and
-// added again, one leaves nothing behind.
+// reviveEvicted has static pods begin anew that were evicted, or ended to make room: nobody else would make another one of them. Like a pod
+// that was removed and added again, one leaves nothing behind.
 func (a *Agent) reviveEvicted() {
 	last := a.evictions
 	a.evictions = map[types.UID]eviction{}
@@ -79,12 +79,12 @@ func (a *Agent) reviveEvicted() {
 			continue
 		}
 		s, ok := a.statuses.Get(pod.UID)
-		if !ok || s.Status.Phase != v1.PodFailed || s.Status.Reason != events.Evicted {
+		if !ok || s.Status.Phase != v1.PodFailed || !slices.Contains([]string{events.Evicted, events.Preempting}, s.Status.Reason) {
 			continue
 		}
 		e := last[pod.UID].then(s.Changed, cmp.Or(a.cfg.RetryPause, firstEvictionPause))
 		if e != last[pod.UID] {
-			a.log.Info("evicted pod begins anew after a pause", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "pause", e.pause)
+			a.log.Info("pod begins anew after a pause, as this node has ended it", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "reason", s.Status.Reason, "pause", e.pause)
 		}
 		a.evictions[pod.UID] = e
 		if a.cfg.Clock.Since(e.at) >= e.pause {

@@ -169,7 +169,7 @@ func (a *Agent) refuse(pod *v1.Pod, has *observed.Pod, verdict admit.Verdict) er
 	reason, message := verdict.Refused[0].Reason, strings.Join(messages, "; ")
 	news := a.refused.set(pod, reason, message)
 	defer a.tellRefused(news)
-	if len(has.Containers) > 0 {
+	if has.Active() {
 		a.observe(pod, nil)
 		return fmt.Errorf("%s: the pod can't become what it was changed to and goes on as it was: %s", reason, message)
 	}

@@ -85,8 +85,8 @@ func (f *facts) forCRI(opts *Options) criconfig.Node {
 	s := opts.settings
 	return criconfig.Node{
 		MemoryCapacity: f.info.Capacity.Memory().Value(), MemoryAllocatable: f.info.Allocatable.Memory().Value(),
-		SwapCapacity: f.info.SwapCapacity(), SwapAccounting: f.info.SwapAccounting, CgroupV2: f.info.CgroupV2, LimitedSwap: s.LimitedSwap,
-		NoCPUQuota: !s.CPUQuota, CPUQuotaPeriod: s.CPUQuotaPeriod, SeccompDefault: s.SeccompDefault,
+		SwapCapacity: f.info.SwapCapacity(), SwapAccounting: f.info.SwapAccounting, CgroupV2: f.info.CgroupV2, LimitedSwap: s.LimitedSwap, MemoryQoS: s.ReserveMemory,
+		NoCPUQuota: !s.CPUQuota, CPUQuotaPeriod: s.CPUQuotaPeriod, MemoryThrottlingFactor: s.MemoryThrottlingFactor, SeccompDefault: s.SeccompDefault,
 		SeccompDir: filepath.Join(opts.RootDir, seccompDir), SingleProcessOOMKill: s.SingleProcessOOMKill, HugePageSizes: f.info.HugePageSizes(),
 	}
 }
@@ -103,6 +103,6 @@ func (f *facts) cgroups(s *execconfig.Settings, log *slog.Logger) (*cgroup.Manag
 	}
 	return cgroup.New(cgroup.Config{
 		PerQoS: s.CgroupsPerQOS, Root: s.CgroupRoot, Driver: f.cgroupDriver, Allocatable: room, PodPidsLimit: s.PodPidsLimit,
-		NoCPUQuota: !s.CPUQuota, CPUQuotaPeriod: s.CPUQuotaPeriod, Logger: log,
+		NoCPUQuota: !s.CPUQuota, CPUQuotaPeriod: s.CPUQuotaPeriod, ReserveMemory: s.ReserveMemory, Logger: log,
 	})
 }

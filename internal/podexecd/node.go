@@ -126,7 +126,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	}
 	cgroups, err := known.cgroups(settings, n.log)
 	if err != nil {
-		return fmt.Errorf("make the cgroups of pods: %w", err)
+		return fmt.Errorf("make the cgroups of pods, without which podexecd runs with --cgroups-per-qos=false: %w", err)
 	}
 	users, err := userIDs(n.opts)
 	if err != nil {

@@ -3,7 +3,6 @@ package admit
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,15 +113,5 @@ func hostPorts(pod *v1.Pod) []hostPort {
 	return out
 }
 
-// relayPathAnnotation tells how a pod came that another podconfigd has relayed: NODE(ID)/SOURCE for each on the way, the first one last.
-const relayPathAnnotation = "podstream.io/relay-path"
-
 // Static tells whether the pod's manifest comes from a file or a URL, and not from an API server.
-func Static(pod *v1.Pod) bool {
-	source := pod.Annotations[criconfig.ConfigSourceAnnotation]
-	if way := pod.Annotations[relayPathAnnotation]; way != "" {
-		_, source, _ = strings.Cut(way[strings.LastIndex(way, ",")+1:], "/")
-	}
-	kind, _, _ := strings.Cut(source, ":")
-	return kind != "" && kind != "api"
-}
+func Static(pod *v1.Pod) bool { return criconfig.Static(pod) }

@@ -63,6 +63,19 @@ func TestNoSwapLimitWithoutAccounting(t *testing.T) {
 	}
 }
 
+// A pod that came by a relay has swap as where it came from: one of an API server is none of the node's own.
+func TestSwapOfRelayedPods(t *testing.T) {
+	node := &Node{MemoryCapacity: 8 * gib, SwapCapacity: 4 * gib, CgroupV2: true, SwapAccounting: true, LimitedSwap: true}
+	c := with(list("", "2Gi"), nil)
+	for way, want := range map[string]bool{"first(1)/api": true, "second(2)/relay,first(1)/api:site": true, "first(1)/file": false} {
+		pod := podOf(c)
+		pod.Annotations = map[string]string{ConfigSourceAnnotation: "relay", relayPathAnnotation: way}
+		if got := Swaps(pod, &c, node); got != want {
+			t.Errorf("%s: it swaps: %v, want %v", way, got, want)
+		}
+	}
+}
+
 func TestPageSizeName(t *testing.T) {
 	for size, want := range map[int64]string{64 << 10: "64KB", 2 << 20: "2MB", 512 << 20: "512MB", gib: "1GB", 16 * gib: "16GB", 0: "0B"} {
 		if got := pageSizeName(size); got != want {

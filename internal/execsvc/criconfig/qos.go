@@ -124,7 +124,18 @@ func nodeCritical(pod *v1.Pod) bool {
 // critical tells whether the pod is one that the cluster or the node can't do without. A static pod's priority is nobody's to compute, so
 // each of them is.
 func critical(pod *v1.Pod) bool {
-	kind, _, _ := strings.Cut(pod.Annotations[ConfigSourceAnnotation], ":")
-	static := kind != "" && kind != "api"
-	return static || ptr.Deref(pod.Spec.Priority, 0) >= systemCriticalPriority
+	return Static(pod) || ptr.Deref(pod.Spec.Priority, 0) >= systemCriticalPriority
+}
+
+// relayPathAnnotation tells how a pod came that another podconfigd has relayed: NODE(ID)/SOURCE for each on the way, the first one last.
+const relayPathAnnotation = "podstream.io/relay-path"
+
+// Static tells whether the pod's manifest comes from a file or a URL, and not from an API server.
+func Static(pod *v1.Pod) bool {
+	source := pod.Annotations[ConfigSourceAnnotation]
+	if way := pod.Annotations[relayPathAnnotation]; way != "" {
+		_, source, _ = strings.Cut(way[strings.LastIndex(way, ",")+1:], "/")
+	}
+	kind, _, _ := strings.Cut(source, ":")
+	return kind != "" && kind != "api"
 }

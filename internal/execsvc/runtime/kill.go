@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,9 @@ import (
 
 // minGrace is the least time, in seconds, that a container gets to end by itself after SIGTERM.
 const minGrace = 2
+
+// longestGrace is some 68 years, in seconds: longer ones can't be told as a time.
+const longestGrace = math.MaxInt32
 
 // Grace is how long the containers of a pod have to end.
 type Grace struct {
@@ -62,7 +66,7 @@ type stopper struct {
 }
 
 func (r *Runtime) stopper(pod *v1.Pod, has *observed.Pod, grace Grace) *stopper {
-	grace.Seconds = max(grace.Seconds, 0)
+	grace.Seconds = min(max(grace.Seconds, 0), longestGrace)
 	s := &stopper{Runtime: r, Grace: grace, pod: pod, begun: r.cfg.Clock.Now()}
 	if box := has.ReadySandbox(); box != nil {
 		s.podIP = r.podIP(pod, has, box.ID)

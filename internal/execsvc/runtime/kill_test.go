@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +37,7 @@ func (s *sim) wantTimers(n int, want time.Duration) {
 }
 
 func TestKillPodGrace(t *testing.T) {
-	for grace, want := range map[int64]time.Duration{30: 30 * time.Second, 1: 2 * time.Second, 0: 2 * time.Second, -5: 2 * time.Second} {
+	for grace, want := range map[int64]time.Duration{30: 30 * time.Second, 1: 2 * time.Second, 0: 2 * time.Second, -5: 2 * time.Second, math.MaxInt64: math.MaxInt32 * time.Second} {
 		s := newSim(t)
 		pod := simPod(sample("a", "ignore-term"), sample("b", "ignore-term"))
 		s.mustSync(pod)

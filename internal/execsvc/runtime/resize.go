@@ -49,9 +49,9 @@ func (s *round) stops(id string) bool {
 	return s.do.KillPod || slices.ContainsFunc(s.do.Kill, func(k actions.Kill) bool { return k.Container.ID == id })
 }
 
-// unresized tells whether a container goes on as it was for now: its successor can't start yet.
+// unresized tells whether a container goes on as it was for now: its successor can't start yet, or it couldn't be stopped.
 func (s *round) unresized() bool {
-	return slices.ContainsFunc(s.changes, func(c resize.Change) bool { return c.Restart && !s.stops(c.Container.ID) })
+	return slices.ContainsFunc(s.changes, func(c resize.Change) bool { return c.Restart && !(s.ended && s.stops(c.Container.ID)) })
 }
 
 func (s *round) update(ctx context.Context, change resize.Change) error {

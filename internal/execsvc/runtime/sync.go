@@ -67,7 +67,7 @@ func (r *Runtime) SyncPod(ctx context.Context, in SyncInput) SyncResult {
 	s.do = s.compute()
 	s.res.Resize = s.resize(ctx)
 	s.res.Err = errors.Join(s.res.Resize, s.sync(ctx))
-	s.res.Resizing = in.Resizing && (s.res.Err != nil || s.unresized())
+	s.res.Resizing = in.Resizing && (s.res.Resize != nil || s.unresized())
 	s.endTurn()
 	return s.res
 }
@@ -80,6 +80,8 @@ type round struct {
 	res SyncResult
 	// changes are the containers to resize.
 	changes []resize.Change
+	// ended is set once what do ends has ended.
+	ended bool
 	// inTurn is set while this round has one of the Runtime's turns.
 	inTurn bool
 	// addresses are those of a sandbox that this round has made, once they were asked for.
@@ -130,6 +132,7 @@ func (s *round) act(ctx context.Context, asked *asked) error {
 	if err := s.kill(ctx); err != nil {
 		return err
 	}
+	s.ended = true
 	if err := s.remove(ctx, false); err != nil {
 		return err
 	}

@@ -1,0 +1,85 @@
+package execsvc
+
+import (
+	"context"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/board"
+)
+
+// A pod that was being ended when this agent was restarted has its room until it has ended.
+func TestEndingPodKeepsItsRoomAfterRestart(t *testing.T) {
+	n := newNode(t)
+	n.allocatable = amounts("2", "1Gi")
+	l := n.start()
+	old := sized("old", 1, "2", "256Mi")
+	l.deliver(at(1, ops(change(client.Add, true, old))))
+	l.awaitRunning("old")
+	stopping, release := make(chan struct{}, 9), make(chan struct{})
+	n.setFault(func(ctx context.Context, method string) error {
+		if method != "StopContainer" {
+			return nil
+		}
+		stopping <- struct{}{}
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	l.deliver(at(2, ops(change(client.Remove, true, old))))
+	<-stopping
+	l.stop()
+	again := n.startFrom(l.store)
+	again.deliver(at(3, ops(change(client.Add, true, sized("new", 1, "2", "256Mi")))))
+	again.await("new", "is decided on", func(p board.Pod) bool { return p.Status != nil })
+	if p, _ := again.shown("new"); p.Status.Reason != "OutOfcpu" {
+		t.Errorf("it has %v %q while the other one runs; want it refused", p.Status.Phase, p.Status.Reason)
+	}
+	close(release)
+	again.awaitRunning("new")
+}
+
+// What runs since an earlier life of which no store tells has its room, whatever else comes with it.
+func TestWhatRunsHasItsRoomBeforeWhatComes(t *testing.T) {
+	n := newNode(t)
+	n.allocatable = amounts("2", "1Gi")
+	old := sized("old", 1, "2", "256Mi")
+	id := n.leave(old)[0]
+	l := n.start()
+	l.deliver(ops(change(client.Add, true, sized("new", 1, "2", "256Mi"), old)))
+	l.await("new", "is refused", func(p board.Pod) bool { return p.Status != nil && p.Status.Reason == "OutOfcpu" })
+	if now := l.awaitRunning("old"); now != id {
+		t.Errorf("container %s runs in place of %s", now, id)
+	}
+}
+
+// A pod that doesn't run any more after the node was restarted, and finds no room, says so.
+func TestPodWithoutRoomAfterReboot(t *testing.T) {
+	n := newNode(t)
+	n.allocatable = amounts("2", "1Gi")
+	l := n.start()
+	old := sized("old", 1, "2", "256Mi")
+	l.deliver(at(1, ops(change(client.Add, true, old))))
+	l.awaitRunning("old")
+	l.stop()
+	boxes, err := n.cri.ListPodSandbox(t.Context(), nil)
+	if err != nil || len(boxes) != 1 {
+		t.Fatal(boxes, err)
+	}
+	if err := n.cri.StopPodSandbox(t.Context(), boxes[0].GetId()); err != nil {
+		t.Fatal(err)
+	}
+	n.allocatable = amounts("1", "1Gi")
+	again := n.startFrom(l.store)
+	p := again.await("old", "is refused", func(p board.Pod) bool {
+		return p.Status != nil && p.Err != nil || p.Status != nil && p.Status.Reason == "OutOfcpu"
+	})
+	if p.Err != nil || p.Status.Phase != v1.PodFailed {
+		t.Errorf("phase %s, reason %q, error %v", p.Status.Phase, p.Status.Reason, p.Err)
+	}
+}
