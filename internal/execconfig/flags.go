@@ -38,7 +38,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&v.MaxDead, "maximum-dead-containers", -1, "`number` of ended containers that are kept on the node; below 0: any")
 	fs.DurationVar(&v.MinAge, "minimum-container-ttl-duration", 0, "`time` for which an ended container is kept at least")
 	v.Node.addFlags(fs)
-	fs.StringVar(&v.Kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server, for events; default: none")
+	fs.StringVar(&v.Kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server, for events and service account tokens; default: none")
 	fs.Float32Var(&v.EventQPS, "event-qps", 50, "`number` of events that go to the API server each second, on average; 0: any")
 	fs.IntVar(&v.EventBurst, "event-burst", 100, "`number` of events that may go at once, within --event-qps")
 }

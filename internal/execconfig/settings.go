@@ -35,7 +35,8 @@ type Settings struct {
 	Node
 	// CredentialProviderConfig is the file of a CredentialProviderConfig, CredentialProviderBinDir the directory of its plugins.
 	CredentialProviderConfig, CredentialProviderBinDir string
-	// Kubeconfig is the file that says how to reach the API server, to which events are sent. Empty: they are kept here only.
+	// Kubeconfig is the file that says how to reach the API server, to which events are sent and which gives service account tokens. Empty:
+	// there is none.
 	Kubeconfig string
 
 	// Unsupported are fields of the configuration that say something and that this version doesn't act upon, Podconfigd those that are

@@ -14,7 +14,6 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/admit"
 	"github.com/podstream/podstream/internal/execsvc/board"
 	"github.com/podstream/podstream/internal/execsvc/credential"
-	"github.com/podstream/podstream/internal/execsvc/dns"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/exits"
 	"github.com/podstream/podstream/internal/execsvc/gc"
@@ -25,9 +24,6 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/execsvc/storage"
 	"github.com/podstream/podstream/internal/execsvc/store"
-	"github.com/podstream/podstream/internal/execsvc/userns"
-	"github.com/podstream/podstream/internal/execsvc/volume"
-	"github.com/podstream/podstream/internal/execsvc/world"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 
 	v1 "k8s.io/api/core/v1"
@@ -124,14 +120,6 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	if !settings.LocalStorageCapacityIsolation {
 		delete(known.info.Allocatable, v1.ResourceEphemeralStorage)
 	}
-	cgroups, err := known.cgroups(settings, n.log)
-	if err != nil {
-		return fmt.Errorf("make the cgroups of pods, without which podexecd runs with --cgroups-per-qos=false: %w", err)
-	}
-	users, err := userIDs(n.opts)
-	if err != nil {
-		return fmt.Errorf("share out user ids to pods: %w", err)
-	}
 	images := image.New(image.Config{
 		Images: c.images, Credentials: n.keyring, Serial: settings.Pulls.Serial, MaxParallel: settings.Pulls.MaxParallel,
 		QPS: settings.Pulls.QPS, Burst: settings.Pulls.Burst, BackoffBase: settings.PullBackoff.Base, BackoffMax: settings.PullBackoff.Max,
@@ -149,14 +137,10 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		return fmt.Errorf("listen for the ends of processes: %w", err)
 	}
 	defer func() { _ = ends.Close() }()
-	worlds := world.New(world.Config{
-		PodsDir: podsDir(n.opts.RootDir), Volumes: volume.New(volume.Config{
-			PodsDir: podsDir(n.opts.RootDir), RecursiveReadOnly: known.runtime.Handlers[""].RecursiveReadOnlyMounts,
-		}),
-		Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node, Allocatable: known.info.Allocatable, HostIPs: hostIPs.get,
-		Events: n.events,
-		DNS:    dns.Settings{ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, ResolvConf: settings.ResolvConf, NodeIPs: hostIPs.get()},
-	})
+	worlds, err := n.world(known, hostIPs.get)
+	if err != nil {
+		return err
+	}
 	n.agent = execsvc.New(execsvc.Config{
 		Runtime: criRuntime, Images: images, Exits: ends, Health: func(err error) { n.health(runtimeHealth, err == nil) },
 		Garbage: gc.New(gc.Config{
@@ -190,14 +174,4 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		return n.stream.Watch(ctx, client.WatchOptions{ResumeAfter: n.restored.Cursor, Known: n.restored.Pods}, n.agent.Deliver)
 	})
 	return group.Wait()
-}
-
-// userIDs makes the manager of the ids of pods with users of their own. The node's owner may give these ids to the user kubelet.
-func userIDs(opts *Options) (*userns.Manager, error) {
-	given, err := userns.Subordinate("/etc/subuid", "/etc/subgid", userns.Owner)
-	if err != nil {
-		return nil, err
-	}
-	//nolint:gosec // The settings were checked.
-	return userns.New(userns.Config{PodsDir: podsDir(opts.RootDir), IDsPerPod: uint32(opts.settings.IDsPerPod), Range: given})
 }

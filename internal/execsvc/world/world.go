@@ -20,6 +20,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/podenv"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/execsvc/status"
+	"github.com/podstream/podstream/internal/execsvc/token"
 	"github.com/podstream/podstream/internal/execsvc/userns"
 	"github.com/podstream/podstream/internal/execsvc/volume"
 	"github.com/podstream/podstream/internal/failpoint"
@@ -35,6 +36,8 @@ type Config struct {
 	DNS     dns.Settings
 	// Users gives ranges of user ids to pods with users of their own. Nil: there are none, and such pods can't be made.
 	Users *userns.Manager
+	// Tokens are the service account tokens that Volumes asks for. Nil: there is no API server.
+	Tokens *token.Tokens
 	// Node is the node's name, Allocatable what its pods may have, HostIPs its addresses, the primary one first.
 	Node        string
 	Allocatable v1.ResourceList
@@ -86,6 +89,9 @@ func (w *World) TearDown(ctx context.Context, uid types.UID) error {
 		w.cfg.Users.Free(uid)
 	}
 	w.cfg.Objects.Forget(uid)
+	if w.cfg.Tokens != nil {
+		w.cfg.Tokens.Forget(uid)
+	}
 	return nil
 }
 
