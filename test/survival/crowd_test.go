@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,7 +49,7 @@ func TestCrowd(t *testing.T) {
 	trouble := newTrouble(from)
 	runtime, endpoint := serveRuntime(t, trouble, from)
 	node := startNode(t, devnode.Config{Runtime: devnode.Endpoint, Endpoint: endpoint, BinDir: binaries(t, ""), SkipImages: true})
-	s := newSite(t, node, "crowd", "--runtime-request-timeout="+callTimeout.String(), "--cgroups-per-qos=false")
+	s := newSite(t, node, "crowd", "--runtime-request-timeout="+callTimeout.String(), "--cgroups-per-qos=false", "--max-pods="+strconv.Itoa(2*size))
 	s.history.Whole = true
 	for range size {
 		s.add(kindOf(crowdKinds[random.IntN(len(crowdKinds))]), "")
