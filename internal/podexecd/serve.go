@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"k8s.io/client-go/tools/clientcmd"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"github.com/podstream/podstream/client"
@@ -109,9 +108,9 @@ func newRecorder(opts *Options, log *slog.Logger) (*events.Recorder, func(), err
 	if opts.settings.Kubeconfig == "" {
 		return events.New(events.Config{}), func() {}, nil
 	}
-	rest, err := clientcmd.BuildConfigFromFlags("", opts.settings.Kubeconfig)
+	rest, err := opts.apiServer()
 	if err != nil {
-		return nil, nil, fmt.Errorf("--kubeconfig %s: %w", opts.settings.Kubeconfig, err)
+		return nil, nil, err
 	}
 	sink, err := apisink.New(apisink.Config{
 		REST: rest, Node: opts.node, QPS: opts.settings.EventQPS, Burst: opts.settings.EventBurst, Logger: log,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podstream/podstream/internal/execsvc/dns"
@@ -45,15 +46,24 @@ func (n *node) tokens() (*token.Tokens, error) {
 	if path == "" {
 		return nil, nil
 	}
-	rest, err := clientcmd.BuildConfigFromFlags("", path)
+	config, err := n.opts.apiServer()
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s: %w", path, err)
+		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(rest)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", path, err)
 	}
 	return token.New(token.Config{Requests: token.From(client.CoreV1()), Logger: n.log}), nil
+}
+
+// apiServer is how the API server of --kubeconfig is reached.
+func (o *Options) apiServer() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.settings.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig %s: %w", o.settings.Kubeconfig, err)
+	}
+	return config, nil
 }
 
 // userIDs makes the manager of the ids of pods with users of their own. The node's owner may give these ids to the user kubelet.

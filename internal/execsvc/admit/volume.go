@@ -2,10 +2,11 @@ package admit
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // volume refuses all kinds of volumes but those that package volume has: claims, CSI and inline ephemeral volumes, those that are
@@ -26,7 +27,7 @@ func (c *checker) volume(path string, v *v1.Volume) {
 			c.refuseFor(UnsupportedFeature, path+".image", "the container runtime can't mount images")
 		}
 	default:
-		c.refuseFor(UnsupportedFeature, path, fmt.Sprintf("%s isn't supported yet", sourceName(&v.VolumeSource)))
+		c.refuseFor(UnsupportedFeature, path, fmt.Sprintf("%s isn't supported yet", criconfig.VolumeSourceName(&v.VolumeSource)))
 	}
 }
 
@@ -37,15 +38,4 @@ func (c *checker) emptyDir(path string, e *v1.EmptyDirVolumeSource) {
 	// In memory it is the file system's size, on the disk the pod is evicted for more. Huge pages are bounded by the containers' limits only.
 	hugePages := strings.HasPrefix(string(e.Medium), string(v1.StorageMediumHugePages))
 	c.ignore(path+".sizeLimit", e.SizeLimit != nil && hugePages)
-}
-
-// sourceName is the name that a manifest has for the volume's source ("nfs"), for one that Kubernetes brings later as well.
-func sourceName(source *v1.VolumeSource) string {
-	for field, value := range reflect.ValueOf(source).Elem().Fields() {
-		if !value.IsNil() {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			return name
-		}
-	}
-	return "a volume without a source"
 }

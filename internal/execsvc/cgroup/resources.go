@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/cgroups"
 	v1 "k8s.io/api/core/v1"
@@ -14,16 +15,12 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
-// How cpu quantities become cgroup values; the bounds are the kernel's.
 const (
-	sharesPerCPU = 1024
-	minShares    = 2
-	maxShares    = 262144
-	minWeight    = 1
-	maxWeight    = 10000
-	// defaultPeriod and minQuota are in microseconds.
+	// minWeight and maxWeight bound cpu.weight.
+	minWeight = 1
+	maxWeight = 10000
+	// defaultPeriod is in microseconds.
 	defaultPeriod = 100_000
-	minQuota      = 1_000
 )
 
 // unlimited takes a limit away. Zero would leave it as it is.
@@ -58,7 +55,7 @@ func (s settings) pod(pod *v1.Pod) cgroups.Resources {
 	}
 	// A limit of the whole pod needs one of each container, or of the pod itself.
 	if limit := limits.Cpu(); !s.noQuota && !limit.IsZero() && allLimit(pod, v1.ResourceCPU) {
-		r.CpuQuota = max(limit.MilliValue()*int64(s.period)/1000, minQuota)
+		r.CpuQuota = criconfig.CPUQuota(limit.MilliValue(), time.Duration(s.period)*time.Microsecond) //nolint:gosec // It was a Duration.
 	}
 	if limit := limits.Memory(); !limit.IsZero() && allLimit(pod, v1.ResourceMemory) {
 		r.Memory = limit.Value()
@@ -166,9 +163,9 @@ func skipping() cgroups.Resources { return cgroups.Resources{SkipDevices: true, 
 // setShares sets how the cpu is shared out among those that want it. A weight keeps the proportions of shares, as the kubelet's
 // do, since pods of both may stand side by side.
 func (s settings) setShares(r *cgroups.Resources, milli int64) {
-	shares := min(max(milli*sharesPerCPU/1000, minShares), maxShares)
+	shares := criconfig.CPUShares(milli)
 	if s.v2 {
-		weight := minWeight + (shares-minShares)*(maxWeight-minWeight)/(maxShares-minShares)
+		weight := minWeight + (shares-criconfig.MinShares)*(maxWeight-minWeight)/(criconfig.MaxShares-criconfig.MinShares)
 		r.CpuWeight = uint64(weight)
 		return
 	}

@@ -1,4 +1,4 @@
-package criconfig
+package criconfig_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package criconfig
+package criconfig_test
 
 import (
 	"encoding/base64"
@@ -17,36 +17,48 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/dns"
+	"github.com/podstream/podstream/internal/execsvc/downward"
+	"github.com/podstream/podstream/internal/execsvc/podenv"
 )
 
 var update = flag.Bool("update", false, "write testdata/golden/*.golden anew")
 
-const gib = int64(1) << 30
-
 // goldenNodes are those that a golden pod may name in its first line, "# node: NAME". Without it is the one with no name.
-var goldenNodes = map[string]func(*Node){
-	"":                       func(*Node) {},
-	"cpuCFSQuota-off":        func(n *Node) { n.NoCPUQuota = true },
-	"cpuCFSQuotaPeriod-10ms": func(n *Node) { n.CPUQuotaPeriod = 10 * time.Millisecond },
-	"hugepages":              func(n *Node) { n.HugePageSizes = []int64{2 << 20, gib} },
-	"no-seccomp-dir":         func(n *Node) { n.SeccompDir = "" },
-	"seccomp-default":        func(n *Node) { n.SeccompDefault = true },
-	"v1-swap":                func(n *Node) { n.SwapAccounting, n.SwapCapacity, n.LimitedSwap = true, 4*gib, true },
-	"v2":                     func(n *Node) { n.CgroupV2 = true },
-	"v2-single-kill":         func(n *Node) { n.CgroupV2, n.SingleProcessOOMKill = true, true },
-	"v2-no-swap":             func(n *Node) { n.CgroupV2, n.SwapAccounting, n.SwapCapacity = true, true, 4*gib },
-	"v2-limited-swap":        func(n *Node) { n.CgroupV2, n.SwapAccounting, n.SwapCapacity, n.LimitedSwap = true, true, 4*gib, true },
-	"v2-memory-qos": func(n *Node) {
-		n.CgroupV2, n.MemoryQoS, n.MemoryThrottlingFactor, n.MemoryAllocatable = true, true, 0.9, 7*gib
+var goldenNodes = map[string]func(*criconfig.Node){
+	"":                       func(*criconfig.Node) {},
+	"cpuCFSQuota-off":        func(n *criconfig.Node) { n.NoCPUQuota = true },
+	"cpuCFSQuotaPeriod-10ms": func(n *criconfig.Node) { n.CPUQuotaPeriod = 10 * time.Millisecond },
+	"hugepages":              func(n *criconfig.Node) { n.HugePageSizes = []int64{2 << 20, criconfig.GiB} },
+	"no-seccomp-dir":         func(n *criconfig.Node) { n.SeccompDir = "" },
+	"seccomp-default":        func(n *criconfig.Node) { n.SeccompDefault = true },
+	"v1-swap":                func(n *criconfig.Node) { n.SwapAccounting, n.SwapCapacity, n.LimitedSwap = true, 4*criconfig.GiB, true },
+	"v2":                     func(n *criconfig.Node) { n.CgroupV2 = true },
+	"v2-single-kill":         func(n *criconfig.Node) { n.CgroupV2, n.SingleProcessOOMKill = true, true },
+	"v2-no-swap":             func(n *criconfig.Node) { n.CgroupV2, n.SwapAccounting, n.SwapCapacity = true, true, 4*criconfig.GiB },
+	"v2-limited-swap": func(n *criconfig.Node) {
+		n.CgroupV2, n.SwapAccounting, n.SwapCapacity, n.LimitedSwap = true, true, 4*criconfig.GiB, true
 	},
+	"v2-memory-qos": func(n *criconfig.Node) {
+		n.CgroupV2, n.MemoryQoS, n.MemoryThrottlingFactor, n.MemoryAllocatable = true, true, 0.9, 7*criconfig.GiB
+	},
+}
+
+// goldenFacts are what variables tell of the node and the pod's network.
+var goldenFacts = downward.Facts{
+	Node: "node", PodIPs: []string{"10.0.0.7"}, HostIPs: []string{"192.0.2.1"},
+	Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("7Gi")},
 }
 
 // goldenPod is a pod of testdata/golden and the node that it is for.
 type goldenPod struct {
 	*v1.Pod
-	node Node
+	node criconfig.Node
 }
 
 // TestGolden holds what the runtime is told of each pod in testdata/golden. After a change that is meant, -update writes it anew, and the
@@ -98,7 +110,7 @@ func goldenPods(t *testing.T) map[string]goldenPod {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := goldenPod{Pod: &v1.Pod{}, node: Node{MemoryCapacity: 8 * gib, SeccompDir: "/seccomp"}}
+		g := goldenPod{Pod: &v1.Pod{}, node: criconfig.Node{MemoryCapacity: 8 * criconfig.GiB, SeccompDir: "/seccomp"}}
 		if err := yaml.UnmarshalStrict(text, g.Pod); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
@@ -119,9 +131,9 @@ func goldenPods(t *testing.T) map[string]goldenPod {
 // translated is the JSON of what the runtime is told, or of why it can't be.
 func (g goldenPod) translated(t *testing.T) []byte {
 	t.Helper()
-	var users *UserNamespace
+	var users *criconfig.UserNamespace
 	if !ptr.Deref(g.Spec.HostUsers, true) {
-		users = &UserNamespace{HostID: 131072, Length: 65536}
+		users = &criconfig.UserNamespace{HostID: 131072, Length: 65536}
 	}
 	text, err := json.MarshalIndent(map[string]any{"sandbox": g.sandbox(t, users), "containers": g.containers(t, users)}, "", "  ")
 	if err != nil {
@@ -130,19 +142,23 @@ func (g goldenPod) translated(t *testing.T) []byte {
 	return append(text, '\n')
 }
 
-func (g goldenPod) sandbox(t *testing.T, users *UserNamespace) any {
-	hostname, domain, err := HostnameOf(g.Pod, "cluster.local")
+func (g goldenPod) sandbox(t *testing.T, users *criconfig.UserNamespace) any {
+	hostname, domain, err := criconfig.HostnameOf(g.Pod, "cluster.local")
 	if err != nil {
 		return "error: " + err.Error()
 	}
-	config, err := SandboxConfig(SandboxInput{
-		Pod: g.Pod, Agent: "agent", LogsDir: "/logs", Hostname: hostname, Domain: domain, DNS: PlainDNS(&g.Spec),
+	resolver, _, err := dns.Config(g.Pod, dns.Settings{ClusterDNS: []string{"10.96.0.10"}, ClusterDomain: "cluster.local", ResolvConf: "testdata/resolv.conf"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := criconfig.SandboxConfig(criconfig.SandboxInput{
+		Pod: g.Pod, Agent: "agent", LogsDir: "/logs", Hostname: hostname, Domain: domain, DNS: resolver,
 		UserNamespace: users, Node: g.node,
 	})
 	return asJSON(t, config, err)
 }
 
-func (g goldenPod) containers(t *testing.T, users *UserNamespace) map[string]any {
+func (g goldenPod) containers(t *testing.T, users *criconfig.UserNamespace) map[string]any {
 	all := slices.Concat(g.Spec.InitContainers, g.Spec.Containers)
 	for _, e := range g.Spec.EphemeralContainers {
 		all = append(all, v1.Container(e.EphemeralContainerCommon))
@@ -150,11 +166,11 @@ func (g goldenPod) containers(t *testing.T, users *UserNamespace) map[string]any
 	configs := map[string]any{}
 	for i := range all {
 		c := &all[i]
-		env, err := PlainEnv(c)
+		env, _, err := podenv.Of(podenv.Input{Pod: g.Pod, Container: c, Facts: goldenFacts})
 		if err != nil {
 			t.Fatal(err)
 		}
-		config, err := ContainerConfig(ContainerInput{
+		config, err := criconfig.ContainerConfig(criconfig.ContainerInput{
 			Pod: g.Pod, Container: c, ImageRef: "sha256:" + c.Image, ImageUser: goldenImageUser(c.Image), Env: env, Mounts: g.mounts(c),
 			Agent: "agent", UserNamespace: users, Node: g.node,
 		})
@@ -164,29 +180,29 @@ func (g goldenPod) containers(t *testing.T, users *UserNamespace) map[string]any
 }
 
 // goldenImageUser is the user of an image named user-NAME or uid-NUMBER; root for others, and unknown for one named unknown.
-func goldenImageUser(image string) *ImageUser {
+func goldenImageUser(image string) *criconfig.ImageUser {
 	if name, ok := strings.CutPrefix(image, "user-"); ok {
-		return &ImageUser{Name: name}
+		return &criconfig.ImageUser{Name: name}
 	}
 	if image == "unknown" {
 		return nil
 	}
 	// What isn't a number is 0.
 	uid, _ := strconv.ParseInt(strings.TrimPrefix(image, "uid-"), 10, 64)
-	return &ImageUser{UID: &uid}
+	return &criconfig.ImageUser{UID: &uid}
 }
 
 // mounts are the container's, as if each volume were a directory or an image.
-func (g goldenPod) mounts(c *v1.Container) []Mount {
-	var list []Mount
+func (g goldenPod) mounts(c *v1.Container) []criconfig.Mount {
+	var list []criconfig.Mount
 	for _, m := range c.VolumeMounts {
-		mount := Mount{
+		mount := criconfig.Mount{
 			HostPath: "/volumes/" + m.Name, ContainerPath: m.MountPath, ReadOnly: m.ReadOnly, Propagation: ptr.Deref(m.MountPropagation, ""),
 			RecursiveReadOnly: ptr.Deref(m.RecursiveReadOnly, "") == v1.RecursiveReadOnlyEnabled,
 		}
 		for i := range g.Spec.Volumes {
 			if image := g.Spec.Volumes[i].Image; image != nil && g.Spec.Volumes[i].Name == m.Name {
-				mount.HostPath, mount.Image = "", &ImageMount{Ref: image.Reference, SubPath: m.SubPath}
+				mount.HostPath, mount.Image = "", &criconfig.ImageMount{Ref: image.Reference, SubPath: m.SubPath}
 			}
 		}
 		list = append(list, mount)
@@ -219,7 +235,7 @@ func asJSON(t *testing.T, m proto.Message, err error) any {
 		variable["value"] = string(plain)
 	}
 	security := tree["linux"].(map[string]any)["securityContext"].(map[string]any)
-	for field, standard := range map[string][]string{"maskedPaths": slices.Concat(maskedPaths, thermalPaths()), "readonlyPaths": readonlyPaths} {
+	for field, standard := range map[string][]string{"maskedPaths": slices.Concat(criconfig.MaskedPaths, criconfig.ThermalPaths()), "readonlyPaths": criconfig.ReadonlyPaths} {
 		if list, _ := security[field].([]any); slices.EqualFunc(list, standard, func(a any, b string) bool { return a == b }) {
 			security[field] = "by default"
 		}

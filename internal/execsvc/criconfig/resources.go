@@ -12,8 +12,9 @@ import (
 // How cpu quantities become cgroup values; limits are the kernel's.
 const (
 	sharesPerCPU = 1024
-	minShares    = 2
-	maxShares    = 262144
+	// MinShares and MaxShares bound CPUShares.
+	MinShares = 2
+	MaxShares = 262144
 	// minQuota is in microseconds.
 	minQuota         = 1_000
 	defaultCPUPeriod = 100 * time.Millisecond
@@ -21,7 +22,7 @@ const (
 
 // CPUShares is the weight, as cgroup v1 has it, of so many thousandths of a cpu.
 func CPUShares(milli int64) int64 {
-	return min(max(milli*sharesPerCPU/1000, minShares), maxShares)
+	return min(max(milli*sharesPerCPU/1000, MinShares), MaxShares)
 }
 
 // MilliCPU is the least number of thousandths of a cpu with that weight.

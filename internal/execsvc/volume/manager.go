@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -134,7 +133,7 @@ func (m *Manager) volume(pod *v1.Pod, spec *v1.Volume) (Plugin, Volume, error) {
 			return p, Volume{UID: pod.UID, Name: spec.Name, Dir: dir, Pod: pod, Spec: spec}, nil
 		}
 	}
-	return nil, Volume{}, fmt.Errorf("%s isn't supported yet", SourceType(&spec.VolumeSource))
+	return nil, Volume{}, fmt.Errorf("%s isn't supported yet", criconfig.VolumeSourceName(&spec.VolumeSource))
 }
 
 // checkName refuses a name that can't be that of a directory. Those that begin with a dot are makeDir's.
@@ -200,15 +199,3 @@ const (
 )
 
 func (m *Manager) podDir(uid types.UID) string { return filepath.Join(m.podsDir, string(uid)) }
-
-// SourceType is the name of the volume's type as a manifest has it ("configMap"), or "a volume without a source".
-func SourceType(source *v1.VolumeSource) string {
-	fields := reflect.ValueOf(source).Elem()
-	for i := range fields.NumField() {
-		if !fields.Field(i).IsNil() {
-			name, _, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
-			return name
-		}
-	}
-	return "a volume without a source"
-}
