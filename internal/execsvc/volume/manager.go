@@ -198,4 +198,9 @@ const (
 	subPathsDir = "volume-subpaths"
 )
 
+// EmptyDir is the directory of the pod's emptyDir of that name, whether or not it is there.
+func (m *Manager) EmptyDir(uid types.UID, name string) string {
+	return filepath.Join(m.podDir(uid), volumesDir, dirName(emptyDir{}), name)
+}
+
 func (m *Manager) podDir(uid types.UID) string { return filepath.Join(m.podsDir, string(uid)) }

@@ -174,9 +174,9 @@ func (w *World) hostsFile(pod *v1.Pod, c *v1.Container, ips []string) (*criconfi
 	return file, nil
 }
 
-// EmptyDir is the directory of the pod's emptyDir of that name, as the kubelet and package volume have it.
+// EmptyDir is the directory of the pod's emptyDir of that name.
 func (w *World) EmptyDir(pod *v1.Pod, name string) string {
-	return filepath.Join(w.cfg.PodsDir, string(pod.UID), "volumes", "kubernetes.io~empty-dir", name)
+	return w.cfg.Volumes.EmptyDir(pod.UID, name)
 }
 
 func (w *World) facts(podIPs []string) downward.Facts {
