@@ -39,6 +39,10 @@ type Config struct {
 	Images *image.Puller
 	// World gives pods what they find on the node.
 	World *world.World
+	// Pods gets what this node is asked to run, and Mirrors the API server's pictures of static pods. Nil: they are the Agent's own.
+	Pods, Mirrors *podset.Set
+	// Told is called with each pod, or mirror pod, that the stream has changed or taken away. Nil: nobody is told.
+	Told func(*v1.Pod)
 	// Objects are woken by: the pods that have read an object are looked at when it changes. Nil: there are none.
 	Objects *objects.Objects
 	// Node is what pods are admitted against. Nil: nothing is known of the node.
@@ -113,10 +117,19 @@ func New(cfg Config) *Agent {
 	if cfg.HostIPs == nil {
 		cfg.HostIPs = func() []string { return nil }
 	}
+	if cfg.Pods == nil {
+		cfg.Pods = podset.New()
+	}
+	if cfg.Mirrors == nil {
+		cfg.Mirrors = podset.New()
+	}
+	if cfg.Told == nil {
+		cfg.Told = func(*v1.Pod) {}
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{cfg: cfg, log: cfg.Logger, pods: podset.New(), admission: newAdmission(cfg.Runtime.Swaps), waiting: map[types.UID]types.UID{}}
+	a := &Agent{cfg: cfg, log: cfg.Logger, pods: cfg.Pods, admission: newAdmission(cfg.Runtime.Swaps), waiting: map[types.UID]types.UID{}}
 	a.statuses = status.NewKeeper(status.Config{Changed: a.statusChanged, Clock: cfg.Clock})
 	a.pleg = pleg.New(pleg.Config{
 		Runtime: cfg.Runtime, Exits: cfg.Exits, Period: cfg.RelistPeriod, Clock: cfg.Clock, Metrics: cfg.Metrics, Logger: cfg.Logger,
@@ -197,6 +210,7 @@ func (a *Agent) Run(ctx context.Context) {
 func (a *Agent) begin() {
 	for _, known := range a.cfg.Restored.Pods {
 		if isMirror(known.Object) {
+			a.cfg.Mirrors.Put(known.Object)
 			continue
 		}
 		a.pods.Put(known.Object)

@@ -17,11 +17,13 @@ func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
 	}
 	for _, pod := range pods {
 		if isMirror(pod) {
-			continue
+			a.cfg.Mirrors.Put(pod)
+		} else {
+			a.pods.Put(pod)
+			a.dispatch(pod)
+			a.show(pod.UID)
 		}
-		a.pods.Put(pod)
-		a.dispatch(pod)
-		a.show(pod.UID)
+		a.cfg.Told(pod)
 	}
 }
 
@@ -37,6 +39,10 @@ func (a *Agent) HandlePodUpdates(pods []*v1.Pod) { a.HandlePodAdditions(pods) }
 // HandlePodRemoves is part of syncloop.SyncHandler.
 func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {
 	for _, gone := range pods {
+		if mirror := a.cfg.Mirrors.Remove(gone.UID); mirror != nil {
+			a.cfg.Told(mirror)
+			continue
+		}
 		pod := a.pods.Remove(gone.UID)
 		if pod == nil {
 			// It may be left from an earlier life; housekeeping finds it if it is.
@@ -44,6 +50,7 @@ func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {
 		}
 		a.workers.Remove(pod, criconfig.GracePeriod(pod))
 		a.show(pod.UID)
+		a.cfg.Told(pod)
 	}
 }
 
@@ -52,9 +59,12 @@ func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {
 func (a *Agent) HandlePodReconcile(pods []*v1.Pod) {
 	for _, pod := range pods {
 		if isMirror(pod) {
+			a.cfg.Mirrors.Put(pod)
+			a.cfg.Told(pod)
 			continue
 		}
 		a.pods.Put(pod)
+		a.cfg.Told(pod)
 		if len(pod.Spec.ReadinessGates) > 0 || terminal(&pod.Status) {
 			a.workers.Update(pod)
 		}
