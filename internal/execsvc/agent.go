@@ -205,6 +205,14 @@ func (a *Agent) Run(ctx context.Context) {
 	a.workers.Stop()
 }
 
+// LoopHealth is nil if the sync loop turns, PLEGHealth if what the runtime has is known.
+func (a *Agent) LoopHealth() error { return a.loop.Health() }
+
+func (a *Agent) PLEGHealth() error { return a.pleg.Health() }
+
+// Found is what was last found to run, and whether that is a true picture.
+func (a *Agent) Found() ([]*observed.Pod, bool) { return a.pleg.Pods() }
+
 // begin starts the pods that were desired when the store was last written, and goes on ending those that were being ended. What the
 // runtime has is known by now, and nothing of the stream has been applied.
 func (a *Agent) begin() {

@@ -2,7 +2,10 @@ package syncloop
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -57,6 +60,8 @@ type Config struct {
 type Loop struct {
 	cfg    Config
 	stream chan delivery
+	// turned is when the loop last began to wait, in nanoseconds of Unix time; zero before it runs.
+	turned atomic.Int64
 }
 
 type delivery struct {
@@ -106,6 +111,7 @@ func (l *Loop) Run(ctx context.Context) {
 	var probes <-chan struct{}
 	complaint := ""
 	for {
+		l.turned.Store(l.cfg.Clock.Now().UnixNano())
 		select {
 		case d := <-stream:
 			l.apply(d.event)
@@ -131,6 +137,21 @@ func (l *Loop) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// longestTurn is how long one turn of the loop may take before it counts as hung; the kubelet's bound.
+const longestTurn = 2 * time.Minute
+
+// Health is nil if the loop turns. It does so at least at each housekeeping.
+func (l *Loop) Health() error {
+	turned := l.turned.Load()
+	if turned == 0 {
+		return errors.New("the sync loop doesn't run yet")
+	}
+	if since := l.cfg.Clock.Since(time.Unix(0, turned)); since > longestTurn {
+		return fmt.Errorf("the sync loop has hung for %v", since.Round(time.Second))
+	}
+	return nil
 }
 
 // complain logs why housekeeping failed, unless that is what was said last, and returns what is said now.

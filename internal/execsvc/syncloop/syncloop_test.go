@@ -229,3 +229,31 @@ func TestRunEnds(t *testing.T) {
 		h.want()
 	})
 }
+
+// A loop that one turn holds up for minutes says so, and is well again when it turns.
+func TestHealth(t *testing.T) {
+	if err := New(Config{}).Health(); err == nil {
+		t.Error("a loop that was never run is healthy")
+	}
+	run(t, func(h *harness) {
+		h.listed()
+		if err := h.Health(); err != nil {
+			t.Error(err)
+		}
+		h.handler.hold = make(chan struct{})
+		done := h.deliver(t.Context(), client.Event{Ops: []client.Change{change(client.Add, "file", true, "a")}})
+		h.clock.Step(longestTurn)
+		if err := h.Health(); err != nil {
+			t.Error(err)
+		}
+		h.clock.Step(time.Second)
+		if err := h.Health(); err == nil || !strings.Contains(err.Error(), "2m1s") {
+			t.Errorf("a loop that has hung for 2m1s says %v", err)
+		}
+		close(h.handler.hold)
+		h.wantDone(done, nil)
+		if err := h.Health(); err != nil {
+			t.Error(err)
+		}
+	})
+}
