@@ -241,7 +241,7 @@ func TestHealth(t *testing.T) {
 			t.Error(err)
 		}
 		h.handler.hold = make(chan struct{})
-		done := h.deliver(t.Context(), client.Event{Ops: []client.Change{change(client.Add, "file", true, "a")}})
+		done := h.deliver(h.t.Context(), client.Event{Ops: []client.Change{change(client.Add, "file", true, "a")}})
 		h.clock.Step(longestTurn)
 		if err := h.Health(); err != nil {
 			t.Error(err)
