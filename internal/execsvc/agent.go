@@ -129,7 +129,7 @@ func New(cfg Config) *Agent {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{cfg: cfg, log: cfg.Logger, pods: cfg.Pods, admission: newAdmission(cfg.Runtime.Swaps), waiting: map[types.UID]types.UID{}}
+	a := &Agent{cfg: cfg, log: cfg.Logger, pods: cfg.Pods, waiting: map[types.UID]types.UID{}}
 	a.statuses = status.NewKeeper(status.Config{Changed: a.statusChanged, Clock: cfg.Clock})
 	a.pleg = pleg.New(pleg.Config{
 		Runtime: cfg.Runtime, Exits: cfg.Exits, Period: cfg.RelistPeriod, Clock: cfg.Clock, Metrics: cfg.Metrics, Logger: cfg.Logger,
@@ -140,6 +140,9 @@ func New(cfg Config) *Agent {
 	a.workers = worker.New(worker.Config{
 		Syncer: a, Resync: cfg.ResyncPeriod, Retry: cfg.RetryPause, Changed: a.show, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
+	a.admission = newAdmission(admissionConfig{
+		swaps: cfg.Runtime.Swaps, ending: a.ending, wake: a.workers.Sync, keep: cfg.Store.SetAllocation, now: cfg.Clock.Now,
+	}, cfg.Restored.Allocations)
 	a.loop = syncloop.New(syncloop.Config{
 		Handler: a, Begin: a.begin, Ready: a.pleg.Ready(), Take: a.pleg.Take, ProbesReady: a.probes.Ready(), TakeProbes: a.probes.Take,
 		Housekeeping: cfg.HousekeepingPeriod, Clock: cfg.Clock, Logger: cfg.Logger,
@@ -205,10 +208,10 @@ func (a *Agent) Run(ctx context.Context) {
 	a.workers.Stop()
 }
 
-// LoopHealth is nil if the sync loop turns, PLEGHealth if what the runtime has is known.
+// LoopHealth is nil if the sync loop turns, PLEGStalled unless the runtime's pods couldn't be listed for minutes.
 func (a *Agent) LoopHealth() error { return a.loop.Health() }
 
-func (a *Agent) PLEGHealth() error { return a.pleg.Health() }
+func (a *Agent) PLEGStalled() error { return a.pleg.Stalled() }
 
 // Found is what was last found to run, and whether that is a true picture.
 func (a *Agent) Found() ([]*observed.Pod, bool) { return a.pleg.Pods() }
@@ -258,6 +261,7 @@ func (a *Agent) begin() {
 		}
 		a.workers.Resume(pod, t, false)
 	}
+	a.expect(a.pods.All())
 	for _, pod := range a.pods.All() {
 		if _, working := a.workers.Get(pod.UID); !working {
 			a.dispatch(pod)
@@ -266,6 +270,11 @@ func (a *Agent) begin() {
 	for uid := range a.cfg.Restored.Statuses {
 		if !a.known(uid) {
 			a.cfg.Store.Forget(uid)
+		}
+	}
+	for uid := range a.cfg.Restored.Allocations {
+		if !a.known(uid) {
+			a.admission.left(uid)
 		}
 	}
 	if n := len(a.cfg.Restored.Pods); n > 0 {

@@ -180,6 +180,17 @@ func (p *PLEG) Health() error {
 	return nil
 }
 
+// Stalled is Health with the kubelet's patience, and in its words: nil while a listing has succeeded in the last three minutes, or while
+// none had to.
+func (p *PLEG) Stalled() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if since := p.cfg.Clock.Since(p.relisted); !p.relisted.IsZero() && since > unhealthyAfter {
+		return fmt.Errorf("pleg was last seen active %v ago; threshold is %v", since.Round(time.Second), unhealthyAfter)
+	}
+	return nil
+}
+
 // poke leaves a value in a channel of one, if there is none.
 func poke(c chan struct{}) {
 	select {

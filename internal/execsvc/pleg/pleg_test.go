@@ -178,6 +178,15 @@ func TestRuntimeErrors(t *testing.T) {
 		if err := h.Health(); !errors.Is(err, failure) {
 			t.Errorf("Health is %v; want %v", err, failure)
 		}
+		if err := h.Stalled(); err != nil {
+			t.Errorf("Stalled is %v after three seconds", err)
+		}
+		for range 180 {
+			h.relist()
+		}
+		if err := h.Stalled(); err == nil || err.Error() != "pleg was last seen active 3m3s ago; threshold is 3m0s" {
+			t.Errorf("Stalled is %v after three minutes", err)
+		}
 		// What was known stays: a runtime that doesn't answer isn't one that has nothing.
 		h.want()
 		h.wantPods(podStates{"u": observed.Running})
@@ -190,6 +199,9 @@ func TestRuntimeErrors(t *testing.T) {
 		h.want(Event{UID: "u", Type: ContainerDied, ID: "c"})
 		if err := h.Health(); err != nil {
 			t.Errorf("Health is %v after the runtime has answered", err)
+		}
+		if err := h.Stalled(); err != nil {
+			t.Errorf("Stalled is %v after the runtime has answered", err)
 		}
 		if n := strings.Count(h.log.String(), "\n"); n != 2 {
 			t.Errorf("log %q; want one more line", h.log)
