@@ -85,7 +85,7 @@ fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all
 	@hack/fuzz.sh $(FUZZTIME)
 
 .PHONY: test-cluster
-test-cluster: ## Test the source api against a real kube-apiserver, on a current and an old etcd; the first build takes minutes
+test-cluster: ## Test against a real Kubernetes: the source api, and a node in a cluster; the first build takes minutes
 	@hack/test-cluster.sh
 
 .PHONY: differential
@@ -112,7 +112,7 @@ tools: ## Build the pinned tools into .tools/: buf, protoc-gen-go*, grpcurl, gol
 	@hack/tools.sh
 
 .PHONY: deps
-deps: ## Install what tests need of this machine, on Debian and Ubuntu: containerd, runc, CNI plugins, ip
+deps: ## Install what tests need of this machine, on Debian and Ubuntu: containerd, runc, CNI plugins, ip, iptables
 	@[[ "$$RUNTIME" == sim ]] || hack/deps.sh
 
 .PHONY: test-deps

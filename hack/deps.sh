@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Podstream's tests need of the machine: a container runtime, CNI plugins and ip; with the argument "node" also Node
+# Installs what Podstream's tests need of the machine: a container runtime, CNI plugins, ip and iptables; with the argument "node" also Node
 # and npm, for the example in JavaScript. With the argument "containerd-1.7" it installs nothing, but unpacks a second containerd
 # into .tools/containerd-1.7. Does nothing, at once, where it is all there. Installs by itself only on Debian and Ubuntu as root;
 # elsewhere it says what is needed and fails.
@@ -62,7 +62,7 @@ fi
 has_cni() {
 	local dir
 	for dir in /usr/lib/cni /opt/cni/bin /usr/libexec/cni; do # as in test/devnode/config.go
-		if [[ -x $dir/ptp && -x $dir/host-local && -x $dir/loopback ]]; then
+		if [[ -x $dir/ptp && -x $dir/host-local && -x $dir/loopback && -x $dir/tuning && -x $dir/portmap ]]; then
 			return 0
 		fi
 	done
@@ -76,6 +76,7 @@ fi
 command -v runc >/dev/null || packages+=(runc)
 has_cni || packages+=(containernetworking-plugins)
 command -v ip >/dev/null || packages+=(iproute2)
+{ command -v iptables && command -v ip6tables; } >/dev/null || packages+=(iptables)
 if [[ ${1:-} == node ]] && ! { command -v node && command -v npm; } >/dev/null; then
 	packages+=(nodejs npm)
 fi
@@ -88,7 +89,8 @@ if ! command -v apt-get >/dev/null || [[ $EUID -ne 0 ]]; then
 	cat >&2 <<-END
 		deps: missing, by the names of Debian's packages: ${packages[*]}
 		deps: on Debian or Ubuntu run this as root (sudo $0); elsewhere install containerd 1.6 or later with ctr and
-		deps: containerd-shim-runc-v2, runc, the CNI plugins ptp, host-local and loopback in /opt/cni/bin, and iproute2.
+		deps: containerd-shim-runc-v2, runc, the CNI plugins ptp, host-local, loopback, tuning and portmap in /opt/cni/bin,
+		deps: iproute2 and iptables.
 		deps: Without them, RUNTIME=sim make run and the unit tests work all the same.
 	END
 	exit 1

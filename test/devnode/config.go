@@ -45,6 +45,10 @@ type Config struct {
 	BinDir string
 	// BuildFlags are for the go command that builds, for instance "-race". The sample program is built without them.
 	BuildFlags []string
+	// NetworkNamespace gives the node a network namespace of its own, in which the runtime and podexecd run: to the pods that is the node.
+	// Its network has IPv4 and IPv6, and ports of the node (hostPort), and nothing of it is seen outside: see InNetwork. It takes ip
+	// and iptables. Ignored for runtimes other than Containerd and Containerd17.
+	NetworkNamespace bool
 	// SkipImages leaves the sample images out: for a runtime that has them, or is no containerd. Sim never needs them.
 	SkipImages bool
 	// Log gets a line for each step that takes more than a second, and for what was found left over. Nil: nothing.
@@ -58,8 +62,23 @@ var ErrUnavailable = errors.New("devnode: can't run here")
 // cniDirs is where distributions and containerd's own packages put the CNI plugins.
 var cniDirs = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 
-// cniPlugins are those that the node's network is made of.
-var cniPlugins = []string{"ptp", "host-local", "loopback"}
+// tools are the programs that a containerd and its network need.
+func (c *Config) tools() []string {
+	tools := []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc"}
+	if c.NetworkNamespace {
+		tools = append(tools, "ip", "iptables", "ip6tables")
+	}
+	return tools
+}
+
+// plugins are the CNI plugins that the network is made of.
+func (c *Config) plugins() []string {
+	plugins := []string{"ptp", "host-local", "loopback"}
+	if c.NetworkNamespace {
+		plugins = append(plugins, "tuning", "portmap")
+	}
+	return plugins
+}
 
 // Check tells whether Start can work here: nil, or an error that is ErrUnavailable.
 func Check(config Config) error {
@@ -70,13 +89,13 @@ func Check(config Config) error {
 		return fmt.Errorf("%w: containerd needs root; run this as root, or with the simulated runtime", ErrUnavailable)
 	}
 	var missing []string
-	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc"} {
+	for _, name := range config.tools() {
 		if _, err := findTool(config, name); err != nil {
 			missing = append(missing, name)
 		}
 	}
-	if cniBinDir() == "" {
-		missing = append(missing, "the CNI plugins "+strings.Join(cniPlugins, ", "))
+	if plugins := config.plugins(); cniBinDir(plugins) == "" {
+		missing = append(missing, "the CNI plugins "+strings.Join(plugins, ", "))
 	}
 	switch {
 	case len(missing) > 0 && config.Runtime == Containerd17:
@@ -89,9 +108,9 @@ func Check(config Config) error {
 	}
 }
 
-// findTool returns the path of one of containerd's programs, or of runc, which is the machine's for every containerd.
+// findTool returns the path of a program. Those of containerd 1.7 are in .tools; all others, runc too, are the machine's.
 func findTool(config Config, name string) (string, error) {
-	if config.Runtime != Containerd17 || name == "runc" {
+	if config.Runtime != Containerd17 || name != "ctr" && !strings.HasPrefix(name, "containerd") {
 		return exec.LookPath(name)
 	}
 	root, err := moduleRoot()
@@ -123,11 +142,11 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// cniBinDir returns the first directory that has all plugins, or nothing.
-func cniBinDir() string {
+// cniBinDir returns the first directory that has all these plugins, or nothing.
+func cniBinDir(plugins []string) string {
 	for _, dir := range cniDirs {
 		lacks := func(plugin string) bool { return !isExecutable(filepath.Join(dir, plugin)) }
-		if !slices.ContainsFunc(cniPlugins, lacks) {
+		if !slices.ContainsFunc(plugins, lacks) {
 			return dir
 		}
 	}

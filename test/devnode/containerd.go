@@ -52,10 +52,7 @@ func (n *Node) startContainerd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n.subnet, err = pickSubnet(); err != nil {
-		return err
-	}
-	if err := n.writeNetworkConfig(); err != nil {
+	if err := n.makeNetwork(); err != nil {
 		return err
 	}
 	if err := n.writeContainerdConfig(); err != nil {
@@ -63,6 +60,7 @@ func (n *Node) startContainerd(ctx context.Context) error {
 	}
 	n.endpoint = "unix://" + n.containerdSocket()
 	n.runtime = n.newProcess("containerd", binary, "--config", n.Path("containerd.toml"))
+	n.runtime.enter = n.InNetwork
 	// It looks for its shim in PATH: that must be the one of its version.
 	n.runtime.env = []string{"PATH=" + filepath.Dir(binary) + string(os.PathListSeparator) + os.Getenv("PATH")}
 	err = n.step("starting containerd", func() error {
@@ -151,7 +149,7 @@ func (n *Node) writeContainerdConfig() error {
 		"Socket":      n.containerdSocket(),
 		"TTRPCSocket": n.containerdSocket() + ".ttrpc",
 		"PauseImage":  PauseImage,
-		"CNIBinDir":   cniBinDir(),
+		"CNIBinDir":   n.network.binDir,
 		"CNIConfDir":  n.Path("cni", "conf"),
 		"RegistryDir": n.Path("registries"),
 		"Snapshotter": snapshotter,

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +15,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// crashEnv makes the test binary stand a node up in the directory that it names, say so, and wait to be killed.
-const crashEnv = "DEVNODE_TEST_CRASH_DIR"
+// crashEnv makes the test binary stand a node up in the directory that it names, say so, and wait to be killed. The node is in a
+// network namespace of its own where crashNamespaceEnv is set.
+const (
+	crashEnv          = "DEVNODE_TEST_CRASH_DIR"
+	crashNamespaceEnv = "DEVNODE_TEST_CRASH_NAMESPACE"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashEnv); dir != "" {
@@ -61,7 +64,6 @@ func startNode(t *testing.T, config Config) *Node {
 
 // TestPodOverCRI runs a pod through its life, and closes the node under a second one.
 func TestPodOverCRI(t *testing.T) {
-	sockets := shimSockets(t)
 	node := startContainerd(t, t.TempDir())
 	ctx := t.Context()
 	cri, err := connect(ctx, node.Endpoint())
@@ -79,7 +81,7 @@ func TestPodOverCRI(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pod := range []pod{first, second} {
-		if err := pod.get(ctx); err != nil {
+		if err := pod.get(ctx, node); err != nil {
 			t.Errorf("pod %s: %v", pod.ip, err)
 		}
 	}
@@ -108,14 +110,18 @@ func TestPodOverCRI(t *testing.T) {
 		t.Error(err)
 	}
 
+	socket, err := node.shimSocket(second.sandbox)
+	if _, statErr := os.Stat(socket); err != nil || statErr != nil {
+		t.Fatalf("socket of a shim: %q, %v, %v", socket, err, statErr)
+	}
 	if err := node.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if found := traces(t, node.Dir(), first, second); len(found) > 0 {
 		t.Errorf("left after Close:\n%s", strings.Join(found, "\n"))
 	}
-	if now := shimSockets(t); !slices.Equal(now, sockets) {
-		t.Errorf("shim sockets after Close: %v, before: %v", now, sockets)
+	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("left after Close: %s, %v", socket, err)
 	}
 	entries, err := os.ReadDir(node.Dir())
 	if err != nil {
@@ -155,7 +161,7 @@ func TestRuntimeRestart(t *testing.T) {
 	if node.Runtime().Pid() == old {
 		t.Errorf("containerd has the process id %d as before", old)
 	}
-	if err := pod.get(ctx); err != nil {
+	if err := pod.get(ctx, node); err != nil {
 		t.Error(err)
 	}
 	status, err := cri.ContainerStatus(ctx, pod.container, false)
@@ -176,10 +182,18 @@ func TestRuntimeRestart(t *testing.T) {
 
 // TestStartAfterCrash kills a process that has a node with a pod, and starts in the same directory.
 func TestStartAfterCrash(t *testing.T) {
-	needContainerd(t, Config{})
+	t.Run("network of the machine", func(t *testing.T) { testStartAfterCrash(t, false) })
+	t.Run("network of its own", func(t *testing.T) { testStartAfterCrash(t, true) })
+}
+
+func testStartAfterCrash(t *testing.T, namespace bool) {
+	needContainerd(t, Config{NetworkNamespace: namespace})
 	dir := t.TempDir()
 	child := exec.Command("/proc/self/exe")
 	child.Env = append(os.Environ(), crashEnv+"="+dir)
+	if namespace {
+		child.Env = append(child.Env, crashNamespaceEnv+"=1")
+	}
 	child.Stderr = os.Stderr
 	output, err := child.StdoutPipe()
 	if err != nil {
@@ -189,7 +203,8 @@ func TestStartAfterCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	var crashed pod
-	_, scanErr := fmt.Fscanln(output, &crashed.sandbox, &crashed.container, &crashed.ip)
+	var network string
+	_, scanErr := fmt.Fscanln(output, &crashed.sandbox, &crashed.container, &crashed.ip, &network)
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +217,9 @@ func TestStartAfterCrash(t *testing.T) {
 	}
 
 	node := startContainerd(t, dir)
+	if namespace {
+		awaitNamespaceGone(t, network)
+	}
 	cri, err := connect(t.Context(), node.Endpoint())
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +238,7 @@ func TestStartAfterCrash(t *testing.T) {
 
 func waitToBeKilled(dir string) int {
 	ctx := context.Background()
-	node, err := Start(ctx, Config{Dir: dir, Log: os.Stderr})
+	node, err := Start(ctx, Config{Dir: dir, NetworkNamespace: os.Getenv(crashNamespaceEnv) != "", Log: os.Stderr})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -232,12 +250,17 @@ func waitToBeKilled(dir string) int {
 	}
 	pod, err := runPod(ctx, cri, node.Path("pods"), "crashed")
 	if err == nil {
-		err = pod.get(ctx)
+		err = pod.get(ctx, node)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println(pod.sandbox, pod.container, pod.ip)
+	network, err := node.networkID()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(pod.sandbox, pod.container, pod.ip, network)
 	select {} // until SIGKILL
 }

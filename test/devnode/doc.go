@@ -11,10 +11,14 @@
 // Unix sockets have paths of at most 107 bytes. Where Dir is too long for that, Node.Socket hands out paths in a short
 // directory of its own under os.TempDir(), which the symbolic link Dir/sockets points to; it goes when Dir's content goes.
 //
+// With Config.NetworkNamespace the runtime and podexecd run in a network namespace that the Node makes, mounted beneath Dir. Tests enter
+// it with InNetwork. It goes with Close, or with what a killed process left, and with it all that pods have there: interfaces,
+// routes, the iptables rules of their ports on the node.
+//
 // Outside its directory a Node leaves no trace that lasts: pods' networks are point to point, so there is no bridge, their
-// interfaces go with the network namespaces, and these are mounted beneath Dir. The address range is chosen so that no
-// two nodes on one machine share it. No iptables rule is made. IP forwarding gets switched on, by the CNI plugin, and the
-// empty directories /run/containerd/s and /sys/fs/cgroup/*/k8s.io stay, as with every containerd.
+// interfaces go with the network namespaces, and these are mounted beneath Dir. Without a namespace of the node's own the address range
+// is chosen so that no two nodes on one machine share it, no iptables rule is made, and IP forwarding gets switched on, by the
+// CNI plugin. The empty directories /run/containerd/s and /sys/fs/cgroup/*/k8s.io stay, as with every containerd.
 //
 // # What tests break
 //

@@ -33,7 +33,7 @@ type Node struct {
 	socketDir string
 	endpoint  string
 	lock      *os.File
-	subnet    *subnet  // nil unless there is a network
+	network   network
 	runtime   *Process // nil for Endpoint
 
 	logMu   sync.Mutex
@@ -180,8 +180,8 @@ func (n *Node) Close() error {
 		}
 	}
 	errs = append(errs, n.step("clearing the node", n.clear), n.lock.Close())
-	if n.subnet != nil {
-		errs = append(errs, n.subnet.Close())
+	if n.network.claim != nil {
+		errs = append(errs, n.network.claim.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close devnode: %w", err)

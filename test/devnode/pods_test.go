@@ -29,14 +29,17 @@ func connect(ctx context.Context, endpoint string) (internalapi.RuntimeService, 
 // pod is one that was started over CRI.
 type pod struct {
 	sandbox, container, ip string
+	// moreIPs are its addresses beyond ip.
+	moreIPs []string
 }
 
 // runPod starts a pod named name with one container that serves HTTP on port 8080.
-func runPod(ctx context.Context, cri internalapi.RuntimeService, logs, name string) (pod, error) {
+func runPod(ctx context.Context, cri internalapi.RuntimeService, logs, name string, ports ...*runtimeapi.PortMapping) (pod, error) {
 	sandboxConfig := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name},
 		Hostname:     name,
 		LogDirectory: logs,
+		PortMappings: ports,
 		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
 	}
 	sandbox, err := cri.RunPodSandbox(ctx, sandboxConfig, "")
@@ -62,14 +65,29 @@ func runPod(ctx context.Context, cri internalapi.RuntimeService, logs, name stri
 	if err := cri.StartContainer(ctx, container); err != nil {
 		return pod{}, err
 	}
-	return pod{sandbox: sandbox, container: container, ip: status.GetStatus().GetNetwork().GetIp()}, nil
+	p := pod{sandbox: sandbox, container: container, ip: status.GetStatus().GetNetwork().GetIp()}
+	for _, ip := range status.GetStatus().GetNetwork().GetAdditionalIps() {
+		p.moreIPs = append(p.moreIPs, ip.GetIp())
+	}
+	return p, nil
 }
 
-// get asks the pod over the network until it listens.
-func (p pod) get(ctx context.Context) error {
-	transport := &http.Transport{DisableKeepAlives: true}
+// get asks the pod over its node's network until it listens.
+func (p pod) get(ctx context.Context, node *Node) error {
+	return get(ctx, node, net.JoinHostPort(p.ip, "8080"))
+}
+
+// get asks what runPod runs, at an address in the node's network.
+func get(ctx context.Context, node *Node, address string) error {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		err = node.InNetwork(func() error {
+			c, err = (&net.Dialer{}).DialContext(ctx, network, address)
+			return err
+		})
+		return c, err
+	}}
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(p.ip, "8080"), nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address, nil)
 		if err != nil {
 			return err
 		}
@@ -154,13 +172,4 @@ func traces(t *testing.T, dir string, pods ...pod) []string {
 		}
 	}
 	return found
-}
-
-func shimSockets(t *testing.T) []string {
-	t.Helper()
-	sockets, err := filepath.Glob("/run/containerd/s/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sockets
 }

@@ -30,6 +30,8 @@ type Process struct {
 
 	binary string
 	env    []string // added to our own
+	// enter calls do where the process is to be started.
+	enter func(do func() error) error
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd     // nil before the first start
@@ -64,7 +66,7 @@ func (p *Process) Start() error {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer output.Close()
-		if err := cmd.Start(); err != nil {
+		if err := p.enter(cmd.Start); err != nil {
 			started <- err
 			return
 		}
@@ -187,12 +189,14 @@ func (p *Process) LogTail() string {
 
 // newProcess describes a process that logs to Dir/log and is ended by Close.
 func (n *Node) newProcess(name, binary string, args ...string) *Process {
-	p := &Process{Name: name, Args: args, LogPath: filepath.Join(n.dir, logDir, name+".log"), binary: binary}
+	p := &Process{Name: name, Args: args, LogPath: filepath.Join(n.dir, logDir, name+".log"), binary: binary, enter: stayHere}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.processes = append(n.processes, p)
 	return p
 }
+
+func stayHere(do func() error) error { return do() }
 
 // StartDaemon starts a daemon by the name of its binary: one of Config.BinDir, or one that is built from cmd/NAME. Its
 // output goes to log/NAME.log beneath the node's directory. Close kills it if it still runs then.
@@ -210,6 +214,9 @@ func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) 
 		args = append(n.cgroupFlags(as), args...)
 	}
 	p := n.newProcess(as, binary, args...)
+	if name == "podexecd" { // it asks pods over the network
+		p.enter = n.InNetwork
+	}
 	if err := p.Start(); err != nil {
 		return nil, err
 	}

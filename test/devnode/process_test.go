@@ -177,18 +177,18 @@ func TestDirectory(t *testing.T) {
 }
 
 func TestSubnetsDiffer(t *testing.T) {
-	first, err := pickSubnet()
+	first, claim, err := pickSubnet()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer first.Close()
-	second, err := pickSubnet()
+	defer claim.Close()
+	second, claim, err := pickSubnet()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.Close()
-	if first.prefix.Overlaps(second.prefix) {
-		t.Errorf("two nodes share addresses: %s and %s", first.prefix, second.prefix)
+	defer claim.Close()
+	if first.Overlaps(second) {
+		t.Errorf("two nodes share addresses: %s and %s", first, second)
 	}
 }
 

@@ -36,7 +36,7 @@ type sharedBench struct {
 
 func shared(t *testing.T, kind devnode.Runtime) *bench {
 	t.Helper()
-	node := startNode(t, kind, nodes.Node)
+	node := startNode(t, kind, nodes.shared)
 	s := benches[kind]
 	s.once.Do(func() { s.bench, s.err = newBench(node) })
 	check(t, s.err)
@@ -60,6 +60,10 @@ func newBench(node *devnode.Node, flags ...string) (*bench, error) {
 	r, err := rig.Start(node, fmt.Sprintf("w%d", made.Add(1)), flags...)
 	if err != nil {
 		return nil, err
+	}
+	// Nobody is to wait for what one that can't start would have to tell.
+	if err := devnode.WaitServing(context.Background(), r.Podexecd, "unix://"+r.ExecSocket()); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &bench{Rig: r, journal: newJournal()}

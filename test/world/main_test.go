@@ -11,7 +11,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/podstream/podstream/test/devnode"
-	"github.com/podstream/podstream/test/rig"
 )
 
 // requireRuntime is set by `make test`: a machine that can't run a runtime fails then instead of skipping.
@@ -31,9 +30,6 @@ type namedRuntime struct {
 
 var runtimes = []namedRuntime{{"containerd", devnode.Containerd}, {"containerd-1.7", devnode.Containerd17}}
 
-// nodes are the runtimes that the tests share.
-var nodes *rig.Nodes
-
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		flag.Parse()
@@ -44,14 +40,14 @@ func TestMain(m *testing.M) {
 			err = flag.Set("test.parallel", atOnce)
 		}
 		if err == nil {
-			nodes, err = rig.NewNodes(os.Stderr)
+			err = nodes.build()
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		code := m.Run()
-		if err := errors.Join(closeBenches(), nodes.Close(), goleak.Find()); err != nil {
+		if err := errors.Join(closeBenches(), nodes.close(), goleak.Find()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
@@ -89,9 +85,9 @@ func onOwnBench(t *testing.T, flags []string, test func(t *testing.T, b *bench))
 func ownNode(t *testing.T, kind devnode.Runtime) *devnode.Node {
 	t.Helper()
 	if kind != devnode.Containerd17 {
-		return startNode(t, kind, nodes.Node)
+		return startNode(t, kind, nodes.shared)
 	}
-	node := startNode(t, kind, nodes.New)
+	node := startNode(t, kind, nodes.start)
 	t.Cleanup(func() { check(t, node.Close()) })
 	return node
 }

@@ -66,11 +66,15 @@ func newPod(t *testing.T, b *bench, name string) *pod {
 	return p
 }
 
+// ownNamespace puts the pod, which isn't written yet, into a namespace that no other has.
+func (p *pod) ownNamespace() { p.namespace = strings.TrimSuffix(p.file, ".yaml") }
+
 // write writes the manifest, for the first time or anew. What the spec doesn't say: a grace period of 1 s; a container main, if there
 // is none; the sample image, which is there; no token; and to inspect the paths, for containers without command and arguments.
 func (p *pod) write(meta, spec string, beside, paths []string) {
 	p.t.Helper()
-	known := strings.NewReplacer("{{dir}}", p.dir, "{{node}}", p.b.Name, "{{pod}}", p.name, "{{namespace}}", p.namespace)
+	known := strings.NewReplacer("{{dir}}", p.dir, "{{node}}", p.b.Name, "{{pod}}", p.name, "{{namespace}}", p.namespace,
+		"{{guest}}", nodes.guest())
 	pod := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	check(p.t, yaml.UnmarshalStrict([]byte(known.Replace(meta)), &pod.ObjectMeta))
 	check(p.t, yaml.UnmarshalStrict([]byte(known.Replace(spec)), &pod.Spec))

@@ -67,64 +67,61 @@ func limits(t *testing.T, b *bench, name string) string {
 	return memory + " " + quota
 }
 
-// TestResize: the container of an API server's pod gets more and less as it runs, in its cgroup and in the pod's.
-func TestResize(t *testing.T) {
-	onOwnBench(t, nil, func(t *testing.T, b *bench) {
-		api := newAPISource(t, b)
-		wantLimits := func(when, want string) {
-			t.Helper()
-			s := statusOf(b.pod("sized-"+b.Name), "main")
-			_, id, _ := strings.Cut(s.ContainerID, "://")
-			for _, name := range []string{id, "podapi-sized"} {
-				if got := limits(t, b, name); got != want {
-					t.Errorf("%s: the cgroup of %s has %q, want %q", when, name, got, want)
-				}
+// testResize: the container of an API server's pod gets more and less as it runs, in its cgroup and in the pod's.
+func testResize(t *testing.T, b *bench, api *apiSource) {
+	wantLimits := func(when, want string) {
+		t.Helper()
+		s := statusOf(b.pod("sized-"+b.Name), "main")
+		_, id, _ := strings.Cut(s.ContainerID, "://")
+		for _, name := range []string{id, "podapi-sized"} {
+			if got := limits(t, b, name); got != want {
+				t.Errorf("%s: the cgroup of %s has %q, want %q", when, name, got, want)
 			}
 		}
-		id := ""
-		for i, step := range []struct{ cpu, memory, limits string }{
-			{"100m", "64Mi", "67108864 10000"}, {"200m", "128Mi", "134217728 20000"}, {"50m", "32Mi", "33554432 5000"}, {"50m", "96Mi", "100663296 5000"},
-		} {
-			api.apply(sized(int64(i+1), step.cpu, step.memory))
-			api.await("sized", hasSize(int64(i+1), step.cpu, step.memory, 0))
-			wantLimits(step.cpu+" "+step.memory, step.limits)
-			now := statusOf(b.pod("sized-"+b.Name), "main").ContainerID
-			if id != "" && now != id {
-				t.Errorf("container %s runs in place of %s", now, id)
-			}
-			id = now
+	}
+	id := ""
+	for i, step := range []struct{ cpu, memory, limits string }{
+		{"100m", "64Mi", "67108864 10000"}, {"200m", "128Mi", "134217728 20000"}, {"50m", "32Mi", "33554432 5000"}, {"50m", "96Mi", "100663296 5000"},
+	} {
+		api.apply(sized(int64(i+1), step.cpu, step.memory))
+		api.await("sized", hasSize(int64(i+1), step.cpu, step.memory, 0))
+		wantLimits(step.cpu+" "+step.memory, step.limits)
+		now := statusOf(b.pod("sized-"+b.Name), "main").ContainerID
+		if id != "" && now != id {
+			t.Errorf("container %s runs in place of %s", now, id)
 		}
-		// Less memory than it uses isn't given to it.
-		api.apply(sized(5, "50m", "64Ki"))
-		api.await("sized", func(pod *v1.Pod) error {
-			for _, c := range pod.Status.Conditions {
-				if c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError && strings.Contains(c.Message, "below current usage") {
-					return nil
-				}
+		id = now
+	}
+	// Less memory than it uses isn't given to it.
+	api.apply(sized(5, "50m", "64Ki"))
+	api.await("sized", func(pod *v1.Pod) error {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == v1.PodResizeInProgress && c.Reason == v1.PodReasonError && strings.Contains(c.Message, "below current usage") {
+				return nil
 			}
-			return fmt.Errorf("conditions %+v", pod.Status.Conditions)
-		})
-		api.apply(sized(6, "50m", "96Mi"))
-		api.await("sized", hasSize(6, "50m", "96Mi", 0))
-		// Far too much.
-		api.apply(sized(7, "1000", "96Mi"))
-		api.await("sized", func(pod *v1.Pod) error {
-			for _, c := range pod.Status.Conditions {
-				if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonInfeasible {
-					return nil
-				}
-			}
-			return fmt.Errorf("conditions %+v", pod.Status.Conditions)
-		})
-		api.apply(sized(8, "50m", "96Mi"))
-		api.await("sized", hasSize(8, "50m", "96Mi", 0))
-		wantLimits("after what can't be", "100663296 5000")
-		// One that wants to start anew does.
-		restart := v1.ContainerResizePolicy{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}
-		api.apply(sized(9, "50m", "96Mi", restart))
-		api.await("sized", hasSize(9, "50m", "96Mi", 0))
-		api.apply(sized(10, "50m", "128Mi", restart))
-		api.await("sized", hasSize(10, "50m", "128Mi", 1))
-		wantLimits("started anew", "134217728 5000")
+		}
+		return fmt.Errorf("conditions %+v", pod.Status.Conditions)
 	})
+	api.apply(sized(6, "50m", "96Mi"))
+	api.await("sized", hasSize(6, "50m", "96Mi", 0))
+	// Far too much.
+	api.apply(sized(7, "1000", "96Mi"))
+	api.await("sized", func(pod *v1.Pod) error {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == v1.PodResizePending && c.Reason == v1.PodReasonInfeasible {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions %+v", pod.Status.Conditions)
+	})
+	api.apply(sized(8, "50m", "96Mi"))
+	api.await("sized", hasSize(8, "50m", "96Mi", 0))
+	wantLimits("after what can't be", "100663296 5000")
+	// One that wants to start anew does.
+	restart := v1.ContainerResizePolicy{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}
+	api.apply(sized(9, "50m", "96Mi", restart))
+	api.await("sized", hasSize(9, "50m", "96Mi", 0))
+	api.apply(sized(10, "50m", "128Mi", restart))
+	api.await("sized", hasSize(10, "50m", "128Mi", 1))
+	wantLimits("started anew", "134217728 5000")
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // row is a pod and what has to be seen of it. In meta, spec and beside {{dir}} stands for a directory of the node that is the row's own,
-// {{node}} for the node's name, {{pod}} for the pod's and {{namespace}} for its namespace.
+// {{node}} for the node's name, {{pod}} for the pod's, {{namespace}} for its namespace and {{guest}} for the program guest.
 //
 // Of check, all, node, status, events and refused, what is set has to hold. Where status and events are not, nothing may be warned of.
 type row struct {
@@ -77,7 +77,7 @@ func (r *row) run(t *testing.T, b *bench) {
 	}
 	p := newPod(t, b, r.name)
 	if r.ownNamespace {
-		p.namespace = strings.TrimSuffix(p.file, ".yaml")
+		p.ownNamespace()
 	}
 	if r.prepare != nil {
 		r.prepare(t, p)

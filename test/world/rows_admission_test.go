@@ -127,22 +127,6 @@ func (p *pod) awaitRefusal(reason, message string) {
 	}
 }
 
-// TestHostPorts: two pods can't have one port of the node; the second one has it soon after the first has gone.
-func TestHostPorts(t *testing.T) {
-	const spec = `{containers: [{name: main, ports: [{containerPort: 80, hostPort: 18080%s}]}]}`
-	onEachRuntime(t, func(t *testing.T, b *bench) {
-		first, second, other := newPod(t, b, "port first"), newPod(t, b, "port second"), newPod(t, b, "port of another protocol")
-		first.write("", fmt.Sprintf(spec, ""), nil, nil)
-		first.awaitReady()
-		second.write("", fmt.Sprintf(spec, ", hostIP: 127.0.0.1"), nil, nil)
-		second.awaitRefusal("NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports")
-		other.write("", fmt.Sprintf(spec, ", protocol: UDP"), nil, nil)
-		other.awaitReady()
-
-		second.awaitReadyAfter(first.remove)
-	})
-}
-
 // margin is how long a refused pod has to wait until it is looked at anyway, where a test is about that the end of another wakes it.
 const margin = 15 * time.Second
 

@@ -17,6 +17,7 @@ import (
 
 // TestNodeLimits: what the node's settings say of all pods, and of all pods together.
 func TestNodeLimits(t *testing.T) {
+	t.Parallel()
 	flags := []string{"--pod-max-pids=100", "--cpu-cfs-quota-period=50ms", "--system-reserved=cpu=500m,memory=1Gi"}
 	onOwnBench(t, flags, func(t *testing.T, b *bench) {
 		one := newPod(t, b, "one")

@@ -2,20 +2,10 @@ package world
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"testing"
 
 	"github.com/podstream/podstream/test/inside"
 )
-
-// TestDNS: what a pod's resolvers are told, on a node with a cluster's DNS.
-func TestDNS(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "resolv.conf")
-	check(t, os.WriteFile(file, []byte(nodeResolvConf), 0o644))
-	runRowsWith(t, []string{"--resolv-conf=" + file, "--cluster-dns=10.96.0.10", "--cluster-domain=cluster.test"}, dnsRows)
-}
 
 // nodeResolvConf is what a node's DNS configuration says, and resolvers are told of a cluster's clusterResolvConf.
 const (

@@ -16,44 +16,52 @@ import (
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 
-// TestFullNode: what becomes of pods, from an API server and static ones, on a node that has room for two.
-func TestFullNode(t *testing.T) {
+// TestAlone is for what needs a podexecd that has no pods but the test's: to end it, or to fill the node.
+func TestAlone(t *testing.T) {
+	t.Parallel()
 	onOwnBench(t, []string{"--max-pods=2"}, func(t *testing.T, b *bench) {
+		t.Run("fsGroupChangePolicy", func(t *testing.T) { testFSGroupChangePolicy(t, b) })
 		api := newAPISource(t, b)
-		api.apply(apiPod("greedy", "1000", "0"), apiPod("vast", "0", "1000Ti"))
-		api.await("greedy", refused("OutOfcpu", "Node didn't have enough resource: cpu, requested: 1000000, used: 0, capacity: "))
-		api.await("vast", refused("OutOfmemory", "Node didn't have enough resource: memory, requested: 1099511627776000, used: 0, capacity: "))
-		api.apply(apiPod("first", "0", "0"), apiPod("second", "100m", "32Mi"))
-		api.await("first", isReady)
-		api.await("second", isReady)
-
-		// One pod too many has to stay outside, if it isn't critical.
-		api.apply(apiPod("first", "0", "0"), apiPod("second", "100m", "32Mi"), apiPod("third", "0", "0"))
-		api.await("third", refused("OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"))
-
-		// A static pod is critical: the pod goes that asks for nothing.
-		static := newPod(t, b, "static")
-		static.write("", `{}`, nil, nil)
-		static.awaitReady()
-		api.await("first", func(pod *v1.Pod) error {
-			s := pod.Status
-			if s.Phase != v1.PodFailed || s.Reason != "Preempting" || s.Message != "Preempted in order to admit critical pod" {
-				return fmt.Errorf("it is %s for %q: %q", s.Phase, s.Reason, s.Message)
-			}
-			return nil
-		})
-		api.await("second", isReady)
-
-		// For another one the last pod of the API server's goes. A third one finds none but its like, and waits for the end of one.
-		last, outside := newPod(t, b, "last"), newPod(t, b, "outside")
-		last.write("", `{}`, nil, nil)
-		last.awaitReady()
-		api.await("second", func(pod *v1.Pod) error { return same("the reason", pod.Status.Reason, "Preempting") })
-		outside.write("", `{}`, nil, nil)
-		outside.awaitRefusal("UnexpectedAdmissionError", "no set of running pods found to reclaim resources: [(res: pods, q: 1), ]")
-		api.apply()
-		outside.awaitReadyAfter(static.remove)
+		t.Run("full-node", func(t *testing.T) { testFullNode(t, b, api.in(t)) })
+		t.Run("resize", func(t *testing.T) { testResize(t, b, api.in(t)) })
 	})
+}
+
+// testFullNode: what becomes of pods, from an API server and static ones, on a node that has room for two.
+func testFullNode(t *testing.T, b *bench, api *apiSource) {
+	api.apply(apiPod("greedy", "1000", "0"), apiPod("vast", "0", "1000Ti"))
+	api.await("greedy", refused("OutOfcpu", "Node didn't have enough resource: cpu, requested: 1000000, used: 0, capacity: "))
+	api.await("vast", refused("OutOfmemory", "Node didn't have enough resource: memory, requested: 1099511627776000, used: 0, capacity: "))
+	api.apply(apiPod("first", "0", "0"), apiPod("second", "100m", "32Mi"))
+	api.await("first", isReady)
+	api.await("second", isReady)
+
+	// One pod too many has to stay outside, if it isn't critical.
+	api.apply(apiPod("first", "0", "0"), apiPod("second", "100m", "32Mi"), apiPod("third", "0", "0"))
+	api.await("third", refused("OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"))
+
+	// A static pod is critical: the pod goes that asks for nothing.
+	static := newPod(t, b, "static")
+	static.write("", `{}`, nil, nil)
+	static.awaitReady()
+	api.await("first", func(pod *v1.Pod) error {
+		s := pod.Status
+		if s.Phase != v1.PodFailed || s.Reason != "Preempting" || s.Message != "Preempted in order to admit critical pod" {
+			return fmt.Errorf("it is %s for %q: %q", s.Phase, s.Reason, s.Message)
+		}
+		return nil
+	})
+	api.await("second", isReady)
+
+	// For another one the last pod of the API server's goes. A third one finds none but its like, and waits for the end of one.
+	last, outside := newPod(t, b, "last"), newPod(t, b, "outside")
+	last.write("", `{}`, nil, nil)
+	last.awaitReady()
+	api.await("second", func(pod *v1.Pod) error { return same("the reason", pod.Status.Reason, "Preempting") })
+	outside.write("", `{}`, nil, nil)
+	outside.awaitRefusal("UnexpectedAdmissionError", "no set of running pods found to reclaim resources: [(res: pods, q: 1), ]")
+	api.apply()
+	outside.awaitReadyAfter(static.remove)
 }
 
 func isReady(pod *v1.Pod) error {
@@ -90,6 +98,9 @@ func newAPISource(t *testing.T, b *bench) *apiSource {
 	})
 	return s
 }
+
+// in is the same for a part of the test.
+func (s *apiSource) in(t *testing.T) *apiSource { return &apiSource{t: t, b: s.b, client: s.client} }
 
 // apply makes these all the pods that the API server has for the node.
 func (s *apiSource) apply(pods ...*v1.Pod) {

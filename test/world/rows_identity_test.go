@@ -2,6 +2,8 @@ package world
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,8 +21,13 @@ func TestIdentity(t *testing.T) {
 
 // TestNodeSettings: what pods find that say nothing, or ask for what only this node allows, as its owner has set it.
 func TestNodeSettings(t *testing.T) {
-	flags := []string{"--seccomp-default", "--allowed-unsafe-sysctls=kernel.msg*,net.core.somaxconn", "--node-labels=disk=ssd,example.org/zone=a"}
-	runRowsWith(t, flags, slices.Concat(settingsRows, labelRows))
+	file := filepath.Join(t.TempDir(), "resolv.conf")
+	check(t, os.WriteFile(file, []byte(nodeResolvConf), 0o644))
+	flags := []string{
+		"--seccomp-default", "--allowed-unsafe-sysctls=kernel.msg*,net.core.somaxconn", "--node-labels=disk=ssd,example.org/zone=a",
+		"--resolv-conf=" + file, "--cluster-dns=10.96.0.10", "--cluster-domain=cluster.test",
+	}
+	runRowsWith(t, flags, slices.Concat(settingsRows, labelRows, dnsRows))
 }
 
 var userRows = []row{

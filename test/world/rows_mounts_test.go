@@ -4,9 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/test/inside"
 )
@@ -76,23 +73,6 @@ containers: [{name: main, volumeMounts: [{name: v, mountPath: /v, subPathExpr: a
 		status: waitsFor("main", "CreateContainerConfigError", "subPathExpr", "NOTHING has no value"),
 	},
 	{
-		name: "mountPropagation",
-		spec: `
-volumes: [{name: v, hostPath: {path: "{{dir}}"}}]
-containers:
-- name: main
-  securityContext: {privileged: true}
-  volumeMounts:
-  - {name: v, mountPath: /plain}
-  - {name: v, mountPath: /none, mountPropagation: None}
-  - {name: v, mountPath: /down, mountPropagation: HostToContainer}
-  - {name: v, mountPath: /both, mountPropagation: Bidirectional}`,
-		prepare: func(t *testing.T, p *pod) { mountAt(t, p.dir) },
-		check: both(propagates("/plain", "private"), propagates("/none", "private"), propagates("/down", "master"),
-			propagates("/both", "shared")),
-		node: seesMountOfTheNode,
-	},
-	{
 		name: "recursiveReadOnly Enabled",
 		spec: `
 volumes: [{name: v, emptyDir: {}}]
@@ -147,26 +127,4 @@ volumes: [{name: v, hostPath: {path: /dev/null}}]
 containers: [{name: main, volumeDevices: [{name: v, devicePath: /dev/x}]}]`,
 		refused: "volumeDevices",
 	},
-}
-
-// mountAt mounts a file system on the directory, shared with who is told of it, until the test ends.
-func mountAt(t *testing.T, dir string) {
-	t.Helper()
-	check(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
-	t.Cleanup(func() { check(t, unix.Unmount(dir, unix.MNT_DETACH)) })
-	check(t, unix.Mount("", dir, "", unix.MS_SHARED, ""))
-}
-
-// seesMountOfTheNode: what the node mounts in the volume after the container has started is seen where it propagates, and nowhere else.
-func seesMountOfTheNode(p *pod, _ map[string]*inside.Report) error {
-	late := filepath.Join(p.dir, "late")
-	if err := errors.Join(os.Mkdir(late, 0o755), unix.Mount("tmpfs", late, "tmpfs", 0, "")); err != nil {
-		return err
-	}
-	err := os.WriteFile(filepath.Join(late, "file"), nil, 0o644)
-	for dir, want := range map[string]int32{"/plain": 1, "/none": 1, "/down": 0, "/both": 0} {
-		_, code, execErr := p.exec("main", "/sample", "exists", dir+"/late/file")
-		err = errors.Join(err, execErr, same("the exit code of exists "+dir, code, want))
-	}
-	return errors.Join(err, unix.Unmount(late, unix.MNT_DETACH))
 }

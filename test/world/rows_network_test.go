@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
+
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/devnode"
 	"github.com/podstream/podstream/test/inside"
 )
 
@@ -63,25 +66,42 @@ func nameservers(text string) []string {
 	return servers
 }
 
-// named wants that hostname, and those names for the pod's address.
-func named(hostname, names string) func(*inside.Report) error {
+// named wants that hostname, and those names for each of the pod's addresses, then those lines of hostAliases.
+func named(hostname, names string, aliases ...string) func(*inside.Report) error {
 	return func(r *inside.Report) error {
-		ip, err := address(r)
+		ips, err := addresses(r)
 		if err != nil {
 			return err
 		}
-		return errors.Join(same("hostname", r.Hostname, hostname), same("/etc/hosts", r.Files["/etc/hosts"].Content, ownHosts+ip+"\t"+names+"\n"))
+		hosts := ownHosts
+		for _, ip := range ips {
+			hosts += ip + "\t" + names + "\n"
+		}
+		if len(aliases) > 0 {
+			hosts += "\n# Entries added by HostAliases.\n" + strings.Join(aliases, "\n") + "\n"
+		}
+		return errors.Join(same("hostname", r.Hostname, hostname), same("/etc/hosts", r.Files["/etc/hosts"].Content, hosts))
 	}
 }
 
-// address is that of the pod's own network.
-func address(r *inside.Report) (string, error) {
+// addresses are those of the pod's own network, that of IPv4 first.
+func addresses(r *inside.Report) ([]string, error) {
+	var v4, v6 []string
 	for _, text := range r.Interfaces["eth0"] {
-		if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Addr().Is4() {
-			return prefix.Addr().String(), nil
+		prefix, err := netip.ParsePrefix(text)
+		switch ip := prefix.Addr(); {
+		case err != nil:
+			return nil, err
+		case ip.Is4():
+			v4 = append(v4, ip.String())
+		case !ip.IsLinkLocalUnicast():
+			v6 = append(v6, ip.String())
 		}
 	}
-	return "", fmt.Errorf("its interfaces are %v", r.Interfaces)
+	if len(v4) != 1 || len(v6) != 1 {
+		return nil, fmt.Errorf("its interfaces are %v", r.Interfaces)
+	}
+	return append(v4, v6...), nil
 }
 
 // ownHosts is how the hosts file begins of a pod with a network of its own.
@@ -99,7 +119,7 @@ var hostsRows = []row{
 		name: "hostAliases", paths: hostsFile, spec: `
 hostname: web
 hostAliases: [{ip: 192.0.2.7, hostnames: [db.test, db]}, {ip: "2001:db8::1", hostnames: [six.test]}]`,
-		check: named("web", "web\n\n# Entries added by HostAliases.\n192.0.2.7\tdb.test\tdb\n2001:db8::1\tsix.test"),
+		check: named("web", "web", "192.0.2.7\tdb.test\tdb", "2001:db8::1\tsix.test"),
 	},
 	{
 		name: "a container with a hosts file of its own", paths: hostsFile,
@@ -132,10 +152,10 @@ containers:
 var sharedRows = []row{
 	{
 		name: "a pod has its own namespaces, and its containers share some", spec: `{containers: [{name: main}, {name: other}]}`,
+		node: sharesWithNode(),
 		all: func(found map[string]*inside.Report) error {
 			one, two := found["main"], found["other"]
 			return errors.Join(
-				shares(one, ofNode("net", "ipc", "pid", "uts", "mnt"), nil),
 				shares(one, two.Namespaces, []string{"ipc", "net", "uts"}),
 				same("processes that it sees", len(one.Processes), 1))
 		},
@@ -147,11 +167,12 @@ var sharedRows = []row{
 			if err != nil {
 				return err
 			}
-			return errors.Join(shares(r, ofNode("net", "ipc", "pid", "uts", "mnt"), []string{"net", "uts"}), same("hostname", r.Hostname, name))
+			return same("hostname", r.Hostname, name)
 		},
-		node: func(p *pod, _ map[string]*inside.Report) error {
+		node: func(p *pod, found map[string]*inside.Report) error {
 			s := p.b.pod(p.name).Status
-			return same("its address", s.PodIP, s.HostIP)
+			return errors.Join(sharesWithNode("net", "uts")(p, found),
+				same("its addresses", []string{s.PodIP, s.HostIP}, []string{devnode.NodeIPs[0].String(), devnode.NodeIPs[0].String()}))
 		},
 	},
 	{
@@ -160,14 +181,13 @@ var sharedRows = []row{
 			if len(r.Processes) < 10 || r.Processes[os.Getpid()] == "" {
 				return fmt.Errorf("it sees the processes %v", r.Processes)
 			}
-			return shares(r, ofNode("net", "ipc", "pid", "uts", "mnt"), []string{"pid"})
+			return nil
 		},
+		node: sharesWithNode("pid"),
 	},
 	{
 		name: "hostIPC", spec: `{hostIPC: true}`,
-		check: func(r *inside.Report) error {
-			return shares(r, ofNode("net", "ipc", "pid", "uts", "mnt"), []string{"ipc"})
-		},
+		node: sharesWithNode("ipc"),
 	},
 	{
 		name: "shareProcessNamespace", spec: `{shareProcessNamespace: true, containers: [{name: main}, {name: other}]}`,
@@ -176,23 +196,23 @@ var sharedRows = []row{
 			if most := max(len(found["main"].Processes), len(found["other"].Processes)); most != 3 {
 				return fmt.Errorf("they see %v and %v", found["main"].Processes, found["other"].Processes)
 			}
-			return errors.Join(
-				shares(found["main"], found["other"].Namespaces, []string{"ipc", "net", "pid", "uts"}),
-				shares(found["main"], ofNode("pid"), nil))
+			return shares(found["main"], found["other"].Namespaces, []string{"ipc", "net", "pid", "uts"})
 		},
+		node: sharesWithNode(),
 	},
 	{
-		name: "the status has the pod's addresses", spec: `{}`,
+		name: "a pod has an address of IPv4 and one of IPv6", paths: hostsFile, check: named("web", "web"), spec: `
+hostname: web
+containers: [{name: main, env: [{name: POD_IPS, valueFrom: {fieldRef: {fieldPath: status.podIPs}}}]}]`,
 		node: func(p *pod, found map[string]*inside.Report) error {
-			ip, err := address(found["main"])
+			ips, err := addresses(found["main"])
 			if err != nil {
 				return err
 			}
 			s := p.b.pod(p.name).Status
-			if len(s.PodIPs) != 1 {
-				return fmt.Errorf("its addresses are %v", s.PodIPs)
-			}
-			return same("its addresses", []string{s.PodIP, s.PodIPs[0].IP}, []string{ip, ip})
+			return errors.Join(
+				same("its addresses", s.PodIPs, []v1.PodIP{{IP: ips[0]}, {IP: ips[1]}}), same("the first", s.PodIP, ips[0]),
+				env(map[string]string{"POD_IPS": ips[0] + "," + ips[1]})(found["main"]))
 		},
 	},
 	{
@@ -211,20 +231,27 @@ var sharedRows = []row{
 	},
 }
 
-// ofNode are the namespaces that this process is in.
-func ofNode(kinds ...string) map[string]string {
-	namespaces := map[string]string{}
-	for _, kind := range kinds {
-		// One that can't be read is none that a container is in.
-		namespaces[kind], _ = os.Readlink("/proc/self/ns/" + kind)
+// namespaceKinds are those that containers have of their own, if nothing else is asked for.
+var namespaceKinds = []string{"ipc", "mnt", "net", "pid", "uts"}
+
+// sharesWithNode wants container main to be in just these namespaces of the node: podexecd is in them.
+func sharesWithNode(want ...string) func(*pod, map[string]*inside.Report) error {
+	return func(p *pod, found map[string]*inside.Report) error {
+		node := map[string]string{}
+		for _, kind := range namespaceKinds {
+			var err error
+			if node[kind], err = os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", p.b.Podexecd.Pid(), kind)); err != nil {
+				return err
+			}
+		}
+		return shares(found["main"], node, want)
 	}
-	return namespaces
 }
 
-// shares wants the process to be in these, of the other's namespaces, and in none else but those that no pod has of its own.
+// shares wants the process to be in just these of the other's namespaces.
 func shares(r *inside.Report, others map[string]string, want []string) error {
 	var common []string
-	for _, kind := range []string{"ipc", "mnt", "net", "pid", "uts"} {
+	for _, kind := range namespaceKinds {
 		if others[kind] != "" && others[kind] == r.Namespaces[kind] {
 			common = append(common, kind)
 		}

@@ -26,10 +26,25 @@ containers: [{name: main, volumeMounts: [{name: v, mountPath: /v}]}]
 
 var emptyDirs = []row{
 	{
-		name:  "emptyDir",
-		spec:  mountV + `volumes: [{name: v, emptyDir: {}}]`,
+		name: "emptyDir of each kind",
+		spec: `
+volumes:
+- {name: disk, emptyDir: {}}
+- {name: mode, emptyDir: {mode: 0o750}}
+- {name: memory, emptyDir: {medium: Memory}}
+- {name: limited, emptyDir: {medium: Memory, sizeLimit: 2Mi}}
+containers:
+- name: main
+  volumeMounts:
+  - {name: disk, mountPath: /v/disk}
+  - {name: mode, mountPath: /v/mode}
+  - {name: memory, mountPath: /v/memory}
+  - {name: limited, mountPath: /v/limited}`,
 		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 0777 0:0 writable"}),
+		check: both(finds(map[string]string{
+			"/v/disk": "dir 0777 0:0 writable", "/v/mode": "dir 0750 0:0 writable", "/v/memory": "dir 0777 0:0 writable",
+			"/v/limited": "dir 0777 0:0 writable",
+		}), mounted("/v/memory", "tmpfs"), mounted("/v/limited", "tmpfs", "size=2048k")),
 	},
 	{
 		name: "emptyDir is shared by the containers and outlives them",
@@ -47,23 +62,6 @@ containers:
 				finds(map[string]string{"/v/first": `file 0644 0:0 writable "one"`, "/v/second": `file 0644 0:0 writable "two"`})(found["main"]),
 				finds(map[string]string{"/v/first": `file 0644 0:0 "one"`, "/v/second": `file 0644 0:0 "two"`})(found["reader"]))
 		},
-	},
-	{
-		name:  "emptyDir mode",
-		spec:  mountV + `volumes: [{name: v, emptyDir: {mode: 0o750}}]`,
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 0750 0:0 writable"}),
-	},
-	{
-		name:  "emptyDir medium Memory",
-		spec:  mountV + `volumes: [{name: v, emptyDir: {medium: Memory}}]`,
-		paths: []string{"/v"},
-		check: both(finds(map[string]string{"/v": "dir 0777 0:0 writable"}), mounted("/v", "tmpfs")),
-	},
-	{
-		name:  "emptyDir medium Memory sizeLimit",
-		spec:  mountV + `volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 2Mi}}]`,
-		check: mounted("/v", "tmpfs", "size=2048k"),
 	},
 	{
 		name: "emptyDir medium Memory holds no more than the containers may use",
@@ -84,63 +82,69 @@ containers:
 		needs: hugePages, golden: "hugepages-of-both-sizes",
 	},
 	{
-		name:  "fsGroup of an emptyDir",
-		spec:  mountV + "volumes: [{name: v, emptyDir: {}}]\nsecurityContext: {fsGroup: 4321}",
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 2777 0:4321 writable"}),
-	},
-	{
-		name:  "fsGroup of an emptyDir with a mode",
-		spec:  mountV + "volumes: [{name: v, emptyDir: {mode: 0o700}}]\nsecurityContext: {fsGroup: 4321}",
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 2770 0:4321 writable"}),
-	},
-	{
-		name: "fsGroup gets what a container makes",
+		name: "fsGroup gets an emptyDir and what a container makes in it",
 		spec: `
 securityContext: {fsGroup: 4321, runAsUser: 1000}
-volumes: [{name: v, emptyDir: {medium: Memory}}]
-initContainers: [{name: first, args: [write, /v/new, text], volumeMounts: [{name: v, mountPath: /v}]}]
-containers: [{name: main, volumeMounts: [{name: v, mountPath: /v}]}]`,
+volumes: [{name: disk, emptyDir: {}}, {name: mode, emptyDir: {mode: 0o700}}, {name: memory, emptyDir: {medium: Memory}}]
+initContainers:
+- name: first
+  args: [seq, write, /disk/new, text, ;, write, /memory/new, text]
+  volumeMounts: [{name: disk, mountPath: /disk}, {name: memory, mountPath: /memory}]
+containers:
+- name: main
+  volumeMounts: [{name: disk, mountPath: /v/disk}, {name: mode, mountPath: /v/mode}, {name: memory, mountPath: /v/memory}]`,
 		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 2777 0:4321 writable", "/v/new": `file 0644 1000:4321 writable "text"`}),
-	},
-	{
-		name:  "fsGroupChangePolicy OnRootMismatch",
-		spec:  mountV + "volumes: [{name: v, emptyDir: {}}]\nsecurityContext: {fsGroup: 4321, fsGroupChangePolicy: OnRootMismatch}",
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 2777 0:4321 writable"}),
-	},
-	{
-		name:  "fsGroupChangePolicy Always",
-		spec:  mountV + "volumes: [{name: v, emptyDir: {}}]\nsecurityContext: {fsGroup: 4321, fsGroupChangePolicy: Always}",
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 2777 0:4321 writable"}),
+		check: finds(map[string]string{
+			"/v/disk": "dir 2777 0:4321 writable", "/v/disk/new": `file 0644 1000:4321 writable "text"`, "/v/mode": "dir 2770 0:4321 writable",
+			"/v/memory": "dir 2777 0:4321 writable", "/v/memory/new": `file 0644 1000:4321 writable "text"`,
+		}),
 	},
 }
 
 var hostPaths = []row{
 	{
-		name: "hostPath without a type",
-		spec: mountV + `volumes: [{name: v, hostPath: {path: "{{dir}}"}}]`,
+		name: "hostPath of each type",
+		// What is there is the node's: no fsGroup gets it.
+		spec: `
+securityContext: {fsGroup: 4321}
+volumes:
+- {name: any, hostPath: {path: "{{dir}}/any"}}
+- {name: nothing, hostPath: {path: "{{dir}}/nothing"}}
+- {name: dir, hostPath: {path: "{{dir}}/dir", type: Directory}}
+- {name: new-dir, hostPath: {path: "{{dir}}/a/b", type: DirectoryOrCreate}}
+- {name: file, hostPath: {path: "{{dir}}/file", type: File}}
+- {name: new-file, hostPath: {path: "{{dir}}/new-file", type: FileOrCreate}}
+- {name: socket, hostPath: {path: "{{dir}}/socket", type: Socket}}
+- {name: char, hostPath: {path: /dev/null, type: CharDevice}}
+- {name: block, hostPath: {path: "{{dir}}/block", type: BlockDevice}}
+containers:
+- name: main
+  volumeMounts:
+  - {name: any, mountPath: /v/any}
+  - {name: nothing, mountPath: /v/nothing}
+  - {name: dir, mountPath: /v/dir}
+  - {name: new-dir, mountPath: /v/new-dir}
+  - {name: file, mountPath: /v/file}
+  - {name: new-file, mountPath: /v/new-file}
+  - {name: socket, mountPath: /v/socket}
+  - {name: char, mountPath: /v/char}
+  - {name: block, mountPath: /v/block}`,
 		prepare: func(t *testing.T, p *pod) {
-			check(t, os.WriteFile(filepath.Join(p.dir, "file"), []byte("text"), 0o600))
+			in := func(name string) string { return filepath.Join(p.dir, name) }
+			check(t, errors.Join(os.Mkdir(in("any"), 0o755), os.WriteFile(in("any/file"), []byte("text"), 0o600), os.Mkdir(in("dir"), 0o755),
+				os.WriteFile(in("file"), []byte("text"), 0o640), unix.Mknod(in("block"), unix.S_IFBLK|0o600, int(unix.Mkdev(7, 0)))))
+			listen(t, in("socket"))
 		},
 		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 0755 0:0 writable", "/v/file": `file 0600 0:0 writable "text"`}),
-	},
-	{
-		name:  "hostPath without a type where there is nothing",
-		spec:  mountV + `volumes: [{name: v, hostPath: {path: "{{dir}}/new"}}]`,
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 0755 0:0 writable"}),
-	},
-	{
-		name: "hostPath Directory",
-		spec: mountV + "volumes: [{name: v, hostPath: {path: '{{dir}}', type: Directory}}]\nsecurityContext: {fsGroup: 4321}",
-		// It is the node's: no fsGroup gets it.
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 0755 0:0 writable"}),
+		check: finds(map[string]string{
+			"/v/any": "dir 0755 0:0 writable", "/v/any/file": `file 0600 0:0 writable "text"`, "/v/nothing": "dir 0755 0:0 writable",
+			"/v/dir": "dir 0755 0:0 writable", "/v/new-dir": "dir 0755 0:0 writable", "/v/file": `file 0640 0:0 writable "text"`,
+			"/v/new-file": `file 0644 0:0 writable ""`, "/v/socket": "socket 0755 0:0", "/v/char": "device 0666 0:0", "/v/block": "device 0600 0:0",
+		}),
+		node: func(p *pod, _ map[string]*inside.Report) error {
+			_, err := os.ReadDir(filepath.Join(p.dir, "a", "b"))
+			return err
+		},
 	},
 	{
 		name:   "hostPath Directory where there is nothing",
@@ -149,56 +153,9 @@ var hostPaths = []row{
 		events: has("FailedMount", `MountVolume.SetUp failed for volume "v" : hostPath type check failed: `, "/new is not a directory"),
 	},
 	{
-		name:  "hostPath DirectoryOrCreate",
-		spec:  mountV + `volumes: [{name: v, hostPath: {path: "{{dir}}/a/b", type: DirectoryOrCreate}}]`,
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "dir 0755 0:0 writable"}),
-		node: func(p *pod, _ map[string]*inside.Report) error {
-			_, err := os.ReadDir(filepath.Join(p.dir, "a", "b"))
-			return err
-		},
-	},
-	{
-		name: "hostPath File",
-		spec: mountV + `volumes: [{name: v, hostPath: {path: "{{dir}}/file", type: File}}]`,
-		prepare: func(t *testing.T, p *pod) {
-			check(t, os.WriteFile(filepath.Join(p.dir, "file"), []byte("text"), 0o640))
-		},
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": `file 0640 0:0 writable "text"`}),
-	},
-	{
 		name:   "hostPath File where there is a directory",
 		spec:   mountV + `volumes: [{name: v, hostPath: {path: "{{dir}}", type: File}}]`,
 		events: has("FailedMount", `MountVolume.SetUp failed for volume "v" : hostPath type check failed: `, " is not a file"),
-	},
-	{
-		name:  "hostPath FileOrCreate",
-		spec:  mountV + `volumes: [{name: v, hostPath: {path: "{{dir}}/file", type: FileOrCreate}}]`,
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": `file 0644 0:0 writable ""`}),
-	},
-	{
-		name:    "hostPath Socket",
-		spec:    mountV + `volumes: [{name: v, hostPath: {path: "{{dir}}/s", type: Socket}}]`,
-		prepare: func(t *testing.T, p *pod) { listen(t, filepath.Join(p.dir, "s")) },
-		paths:   []string{"/v"},
-		check:   finds(map[string]string{"/v": "socket 0755 0:0"}),
-	},
-	{
-		name:  "hostPath CharDevice",
-		spec:  mountV + `volumes: [{name: v, hostPath: {path: /dev/null, type: CharDevice}}]`,
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "device 0666 0:0"}),
-	},
-	{
-		name: "hostPath BlockDevice",
-		spec: mountV + `volumes: [{name: v, hostPath: {path: "{{dir}}/b", type: BlockDevice}}]`,
-		prepare: func(t *testing.T, p *pod) {
-			check(t, unix.Mknod(filepath.Join(p.dir, "b"), unix.S_IFBLK|0o600, int(unix.Mkdev(7, 0))))
-		},
-		paths: []string{"/v"},
-		check: finds(map[string]string{"/v": "device 0600 0:0"}),
 	},
 	{
 		name:   "hostPath BlockDevice where there is a character device",

@@ -1,0 +1,93 @@
+package devnode
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// NodeIPs are the node's addresses in a network namespace of its own. They are of the ranges for documentation, and lead nowhere else.
+var NodeIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8::1")}
+
+// namespaceRanges are the pods' addresses there. No other node sees them, so every node has the same. Those outside are others.
+var namespaceRanges = []netip.Prefix{netip.MustParsePrefix("10.214.0.0/24"), netip.MustParsePrefix("fd00:214::/64")}
+
+// namespaceSetup is for `ip -batch`: the loopback, and an interface with the node's addresses and the default route, by which podexecd
+// knows them as the node's.
+var namespaceSetup = strings.NewReplacer("{v4}", NodeIPs[0].String(), "{v6}", NodeIPs[1].String()).Replace(`
+link set lo up
+link add eth0 type veth peer name outside
+link set outside up
+link set eth0 up
+address add {v4}/24 dev eth0
+address add {v6}/64 dev eth0 nodad
+route add default dev eth0
+`)
+
+// makeNamespace makes a network namespace and mounts it at path. It goes with that mount and all that runs in it.
+func makeNamespace(path string) error {
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		return fmt.Errorf("make the node's network namespace: %w", err)
+	}
+	err := elsewhere(
+		func() error { return unix.Unshare(unix.CLONE_NEWNET) },
+		func() error {
+			if err := unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, ""); err != nil {
+				return fmt.Errorf("mount it: %w", err)
+			}
+			ip := exec.Command("ip", "-batch", "-")
+			ip.Stdin = strings.NewReader(namespaceSetup)
+			if output, err := ip.CombinedOutput(); err != nil {
+				return fmt.Errorf("set it up: ip: %w\n%s", err, output)
+			}
+			return nil
+		})
+	if err != nil {
+		return fmt.Errorf("make the node's network namespace: %w", err)
+	}
+	return nil
+}
+
+// InNetwork calls do on a thread that is in the node's network namespace: what it dials, it dials from the node. Its sockets stay what
+// they are, but goroutines that it starts are outside. Names have to be looked up before. Without Config.NetworkNamespace, it
+// just calls do.
+func (n *Node) InNetwork(do func() error) error {
+	if n.network.namespace == "" {
+		return do()
+	}
+	return elsewhere(func() error {
+		namespace, err := os.Open(n.network.namespace)
+		if err != nil {
+			return err
+		}
+		return errors.Join(unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET), namespace.Close())
+	}, do)
+}
+
+// elsewhere calls do on a thread that enter has taken to another network namespace, and takes the thread back.
+func elsewhere(enter, do func() error) (err error) {
+	runtime.LockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return err
+	}
+	defer home.Close()
+	defer func() {
+		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
+			err = errors.Join(err, fmt.Errorf("go back to the network namespace that the process is in: %w", back))
+			return // without unlocking: a thread that is locked is of no use to others, and ends with its goroutine
+		}
+		runtime.UnlockOSThread()
+	}()
+	if err := enter(); err != nil {
+		return fmt.Errorf("enter the network namespace: %w", err)
+	}
+	return do()
+}

@@ -1,0 +1,78 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+
+	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
+)
+
+// nodes are those that the tests run on, each in a network of its own.
+var nodes testNodes
+
+type testNodes struct {
+	// binaries has those of the daemons, and guest.
+	binaries *rig.Nodes
+
+	mu      sync.Mutex
+	started []*devnode.Node
+}
+
+// build builds the binaries.
+func (n *testNodes) build() (err error) {
+	if n.binaries, err = rig.NewNodes(os.Stderr); err != nil {
+		return err
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", n.guest(), "./guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // it runs where there is nothing else
+	if out, err := build.CombinedOutput(); err != nil {
+		return errors.Join(fmt.Errorf("build guest: %w\n%s", err, out), n.close())
+	}
+	return nil
+}
+
+// guest is the path of the program guest.
+func (n *testNodes) guest() string { return filepath.Join(n.binaries.BinDir, "guest") }
+
+var sharedNodes = map[devnode.Runtime]func() (*devnode.Node, error){
+	devnode.Containerd:   sync.OnceValues(func() (*devnode.Node, error) { return nodes.start(devnode.Containerd) }),
+	devnode.Containerd17: sync.OnceValues(func() (*devnode.Node, error) { return nodes.start(devnode.Containerd17) }),
+}
+
+// shared is the node with that runtime that all share who need none for themselves.
+func (*testNodes) shared(kind devnode.Runtime) (*devnode.Node, error) { return sharedNodes[kind]() }
+
+// start starts another node.
+func (n *testNodes) start(kind devnode.Runtime) (*devnode.Node, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(n.binaries.BinDir), "node") // goes with the binaries
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	node, err := devnode.Start(ctx, devnode.Config{
+		Dir: dir, Runtime: kind, BinDir: n.binaries.BinDir, NetworkNamespace: true, Log: os.Stderr,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.started = append(n.started, node)
+	return node, nil
+}
+
+// close closes what nodes there still are, and removes the binaries.
+func (n *testNodes) close() error {
+	var errs []error
+	for _, node := range n.started {
+		errs = append(errs, node.Close())
+	}
+	return errors.Join(append(errs, n.binaries.Close())...)
+}

@@ -1,0 +1,97 @@
+package world
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMountPropagation: what the node mounts in a volume, and what a privileged container mounts there, is seen where it propagates to,
+// and nowhere else.
+func TestMountPropagation(t *testing.T) {
+	t.Parallel()
+	onEachRuntime(t, func(t *testing.T, b *bench) {
+		p := newPod(t, b, "mountPropagation")
+		mountAt(t, p.dir)
+		// The mounter is the last to start: the others have what is mounted before them.
+		p.write("", `
+terminationGracePeriodSeconds: 30
+volumes: [{name: v, hostPath: {path: "{{dir}}"}}, {name: guest, hostPath: {path: "{{guest}}", type: File}}]
+containers:
+- name: main
+  securityContext: {privileged: true}
+  volumeMounts:
+  - {name: v, mountPath: /plain}
+  - {name: v, mountPath: /none, mountPropagation: None}
+  - {name: v, mountPath: /down, mountPropagation: HostToContainer}
+  - {name: v, mountPath: /both, mountPropagation: Bidirectional}
+- {name: none, volumeMounts: [{name: v, mountPath: /v, mountPropagation: None}]}
+- {name: down, volumeMounts: [{name: v, mountPath: /v, mountPropagation: HostToContainer}]}
+- name: mounter
+  command: [/guest, mount, /v/made]
+  securityContext: {privileged: true}
+  volumeMounts: [{name: guest, mountPath: /guest}, {name: v, mountPath: /v, mountPropagation: Bidirectional}]`, nil, nil)
+		r := p.reports()["main"]
+		check(t, errors.Join(propagates("/plain", "private")(r), propagates("/none", "private")(r), propagates("/down", "master")(r),
+			propagates("/both", "shared")(r)))
+
+		late := filepath.Join(p.dir, "late")
+		check(t, errors.Join(os.Mkdir(late, 0o755), unix.Mount("tmpfs", late, "tmpfs", 0, "")))
+		check(t, p.seen("late", "main /down", "main /both", "mounter /v", "down /v"))
+		check(t, unix.Unmount(late, 0))
+
+		p.awaitLine("mounter", "mounted")
+		check(t, p.seen("made", "main /down", "main /both", "mounter /v", "down /v"))
+		// The mount is the container's, which takes it away when it ends.
+		p.remove()
+		p.awaitGone()
+		if isMount(t, filepath.Join(p.dir, "made")) {
+			t.Error("what the container mounted is left on the node")
+		}
+	})
+}
+
+// mountAt mounts a file system on the directory, shared with who is told of it, until the test ends.
+func mountAt(t *testing.T, dir string) {
+	t.Helper()
+	check(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
+	t.Cleanup(func() { check(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	check(t, unix.Mount("", dir, "", unix.MS_SHARED, ""))
+}
+
+// isMount tells whether something is mounted on the directory, in one that is a mount itself.
+func isMount(t *testing.T, dir string) bool {
+	t.Helper()
+	var own, parent unix.Stat_t
+	check(t, errors.Join(unix.Stat(dir, &own), unix.Stat(filepath.Dir(dir), &parent)))
+	return own.Dev != parent.Dev
+}
+
+// seen wants that something is mounted at that name in the pod's directory, and is seen where that directory is in these containers,
+// "CONTAINER PATH", and nowhere else.
+func (p *pod) seen(name string, where ...string) error {
+	dir := filepath.Join(p.dir, name)
+	if !isMount(p.t, dir) {
+		return fmt.Errorf("on the node nothing is mounted at %s", dir)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
+		return err
+	}
+	var found []string
+	for _, place := range []string{"main /plain", "main /none", "main /down", "main /both", "mounter /v", "none /v", "down /v"} {
+		container, path, _ := strings.Cut(place, " ")
+		_, code, err := p.exec(container, "/sample", "exists", filepath.Join(path, name, "file"))
+		if err != nil {
+			return err
+		}
+		if code == 0 {
+			found = append(found, place)
+		}
+	}
+	return same("where "+name+" is seen", found, where)
+}
