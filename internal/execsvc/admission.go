@@ -1,37 +1,113 @@
 package execsvc
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/admit"
-	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 	"github.com/podstream/podstream/internal/execsvc/resize"
-	"github.com/podstream/podstream/internal/execsvc/status"
 	"github.com/podstream/podstream/internal/execsvc/worker"
 )
 
-// admission admits pods one after the other, so that no two get the same room.
+// admission gives pods their room on the node, one after the other, so that no two get the same.
+//
+// Whoever asks, those that come before it and haven't been decided upon have their turn first: admission so depends on the pods' order,
+// and not on which worker is the quickest. A critical pod for which others end has its room reserved until it is in.
 type admission struct {
-	// swaps tells whether a container may use swap.
-	swaps func(*v1.Pod, *v1.Container) bool
+	admissionConfig
 
+	// mu is held while workers are asked (ending), woken (wake), and the store is told (keep).
 	mu sync.Mutex
-	// in are the pods that were admitted and haven't ended, with the resources that they are allocated.
-	in map[types.UID]*v1.Pod
-	// waiting are those that wait for room: to be admitted, or to be resized.
-	waiting map[types.UID]bool
+	// in are the pods that were admitted and haven't ended.
+	in map[types.UID]*room
+	// earlier is what pods were allocated in an earlier life of this agent that aren't in yet.
+	earlier map[types.UID]resize.Allocation
+	// waiting are those that wait for room, or for their turn: to be admitted, or to be resized.
+	waiting map[types.UID]*contender
+	// reserved are the critical ones of them for which other pods end.
+	reserved map[types.UID]*reservation
+	// freed counts how often there may have come to be more room.
+	freed int
 }
 
-func newAdmission(swaps func(*v1.Pod, *v1.Container) bool) *admission {
-	return &admission{swaps: swaps, in: map[types.UID]*v1.Pod{}, waiting: map[types.UID]bool{}}
+// admissionConfig is how an admission knows the rest of the agent. Nil functions: no container may use swap, no pod is being ended, nobody is
+// woken, nothing is kept, and it is always the same time.
+type admissionConfig struct {
+	// swaps tells whether a container may use swap.
+	swaps func(*v1.Pod, *v1.Container) bool
+	// ending tells whether a pod is being ended.
+	ending func(types.UID) bool
+	// wake has a pod's worker ask again.
+	wake func(types.UID)
+	// keep has what a pod is allocated survive a restart; nil if it hasn't anything any more.
+	keep func(types.UID, *resize.Allocation)
+	// now is what the time is.
+	now func() time.Time
+}
+
+// room is what a pod has.
+type room struct {
+	// pod is as it was last decided to run: by that it counts for others. told is what its worker knows of that; nil if nothing yet.
+	pod, told *v1.Pod
+	// resizing is set while running containers may have less or more than pod says.
+	resizing bool
+}
+
+// contender is a pod that wants room, as it is desired.
+type contender struct {
+	pod *v1.Pod
+	// since is when it began to wait.
+	since time.Time
+	// decided is set if nothing has changed since it was last decided upon.
+	decided bool
+}
+
+// reservation is the room of a critical pod that it gets once others have ended.
+type reservation struct {
+	pod *v1.Pod
+	// victims are those that end for it and haven't yet.
+	victims map[types.UID]bool
+}
+
+// verdict is what came of asking for room.
+type verdict struct {
+	// Preempt are the pods that have to be told to end for it.
+	admit.Verdict
+	// awaited are those whose end a critical pod waits for, its room being reserved. Empty: it waits for nobody.
+	awaited []*v1.Pod
+	// resizing is set while what runs of the pod may not have what it is allocated.
+	resizing bool
+}
+
+func (v *verdict) admits() bool { return len(v.Refused) == 0 && len(v.awaited) == 0 }
+
+// newAdmission returns an admission without pods. earlier is what pods were allocated in an earlier life of this agent.
+func newAdmission(cfg admissionConfig, earlier map[types.UID]resize.Allocation) *admission {
+	if cfg.ending == nil {
+		cfg.ending = func(types.UID) bool { return false }
+	}
+	if cfg.wake == nil {
+		cfg.wake = func(types.UID) {}
+	}
+	if cfg.keep == nil {
+		cfg.keep = func(types.UID, *resize.Allocation) {}
+	}
+	if cfg.now == nil {
+		cfg.now = func() time.Time { return time.Time{} }
+	}
+	a := &admission{
+		admissionConfig: cfg, in: map[types.UID]*room{}, earlier: map[types.UID]resize.Allocation{},
+		waiting: map[types.UID]*contender{}, reserved: map[types.UID]*reservation{},
+	}
+	maps.Copy(a.earlier, earlier)
+	return a
 }
 
 // adopt takes in a pod that runs since an earlier life of this agent, with what it was allocated then, unless it is in already. last is its
@@ -39,44 +115,64 @@ func newAdmission(swaps func(*v1.Pod, *v1.Container) bool) *admission {
 func (a *admission) adopt(pod *v1.Pod, last *v1.PodStatus) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, in := a.in[pod.UID]; !in {
-		a.in[pod.UID] = resize.Allocated(pod, last)
+	a.adoptRunning(pod, last)
+}
+
+// adoptRunning is adopt; its caller holds mu.
+func (a *admission) adoptRunning(pod *v1.Pod, last *v1.PodStatus) {
+	uid := pod.UID
+	if a.in[uid] != nil {
+		return
+	}
+	r := &room{pod: resize.Told(pod, last), resizing: resize.InProgress(last)}
+	if earlier, ok := a.earlier[uid]; ok {
+		r.pod, r.resizing = earlier.Of(pod), r.resizing || earlier.Resizing
+		delete(a.earlier, uid)
+	}
+	r.told = r.pod
+	a.in[uid] = r
+	a.remember(uid)
+}
+
+// expect gives the pod its turn before its worker asks, unless it is being ended. last is its last status, or nil.
+func (a *admission) expect(pod *v1.Pod, last *v1.PodStatus) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.ending(pod.UID) {
+		a.contend(pod, last).decided = false
 	}
 }
 
 // check tells whether the pod can run here, and with which resources, and notes the answer. A pod that was found running is in already, as
 // if it had been adopted; one that has ended needs nothing.
-func (a *admission) check(pod *v1.Pod, node admit.Node, has *observed.Pod, last *v1.PodStatus) (resize.Decision, admit.Verdict) {
+func (a *admission) check(pod *v1.Pod, node admit.Node, has *observed.Pod, last *v1.PodStatus) (resize.Decision, verdict) {
 	if hasEnded(pod, last) && !has.Active() {
-		return resize.Decision{Pod: pod}, admit.Verdict{}
+		return resize.Decision{Pod: pod}, verdict{}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before, in := a.in[pod.UID]
-	if !in && has.Active() {
-		before, in = resize.Allocated(pod, last), true
-		a.in[pod.UID] = before
+	if has.Active() {
+		a.adoptRunning(pod, last)
 	}
-	others := a.others(pod.UID)
-	d := resize.Decision{Pod: pod}
-	all := others
-	if in {
-		d = resize.Decide(resize.Input{Pod: pod, Allocated: before, Node: node, Others: others, Swaps: a.swaps})
-		all = append(slices.Clip(others), d.Pod)
+	c := a.contend(pod, last)
+	var d resize.Decision
+	var v verdict
+	for c.decided = false; !c.decided; {
+		a.decideBefore(c, node)
+		d, v = a.decide(c, node)
 	}
-	v := admit.Check(d.Pod, node, all)
-	delete(a.waiting, pod.UID)
+	r := a.in[pod.UID]
 	switch {
-	case v.MayPass() || len(v.Preempt) > 0:
-		a.waiting[pod.UID] = true
+	case r == nil:
 	case len(v.Refused) == 0:
-		a.in[pod.UID] = d.Pod
-		if d.Pending == v1.PodReasonDeferred {
-			a.waiting[pod.UID] = true
-		}
+		// Another one's worker may have decided on it since this one's asked last.
+		d.Begun, v.resizing = r.told != nil && !resize.Same(r.told, r.pod), r.resizing
+		r.told = r.pod
 	case !has.Active():
 		// It was changed, before it ran, into what can't run here.
 		delete(a.in, pod.UID)
+		a.remember(pod.UID)
+		a.anew(pod.UID)
 	}
 	return d, v
 }
@@ -87,98 +183,88 @@ func hasEnded(pod *v1.Pod, last *v1.PodStatus) bool {
 	return terminal(&pod.Status) || last != nil && terminal(last) && !strings.HasPrefix(last.Message, rejected)
 }
 
-// others are all that are in but the pod. The caller holds mu.
-func (a *admission) others(uid types.UID) []*v1.Pod {
-	var out []*v1.Pod
-	for other, pod := range a.in {
-		if other != uid {
-			out = append(out, pod)
-		}
-	}
-	return out
-}
-
-// allocated is the pod as it was last decided to run: with the resources that it is allocated, and the generation that was decided upon.
+// allocated is the pod as its worker was last told to run it: with the resources that it is allocated, and the generation that was decided
+// upon.
 func (a *admission) allocated(pod *v1.Pod) *v1.Pod {
 	a.mu.Lock()
-	decided := a.in[pod.UID]
-	a.mu.Unlock()
-	if decided == nil || decided == pod {
+	defer a.mu.Unlock()
+	r := a.in[pod.UID]
+	if r == nil || r.told == nil || r.told == pod {
 		return pod
 	}
-	out := *resize.Held(pod, decided)
-	out.Generation = decided.Generation
+	out := *resize.Held(pod, r.told)
+	out.Generation = r.told.Generation
 	return &out
 }
 
-// left notes that the pod has ended or is gone, and tells whether it had room here.
-func (a *admission) left(uid types.UID) bool {
+// resized notes that all that runs of the pod has what its worker was told.
+func (a *admission) resized(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, in := a.in[uid]
-	delete(a.waiting, uid)
-	delete(a.in, uid)
-	return in
+	if r := a.in[uid]; r != nil && r.resizing && r.told != nil && resize.Same(r.told, r.pod) {
+		r.resizing = false
+		a.remember(uid)
+	}
 }
 
-// waits are the pods that wait for room.
-func (a *admission) waits() []types.UID {
+// left notes that the pod has ended or is gone: the others that wait for room are looked at again, if it had any.
+func (a *admission) left(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Collect(maps.Keys(a.waiting))
+	_, kept := a.earlier[uid]
+	had := a.in[uid] != nil
+	delete(a.waiting, uid)
+	delete(a.in, uid)
+	delete(a.earlier, uid)
+	for _, r := range a.reserved {
+		delete(r.victims, uid)
+	}
+	if had || kept {
+		a.remember(uid)
+	}
+	if had {
+		a.anew(uid)
+	}
+	a.unreserve(uid)
+}
+
+// remember has the store keep what the pod is allocated. A static pod is never resized: it has what its manifest says. The caller holds mu.
+func (a *admission) remember(uid types.UID) {
+	r := a.in[uid]
+	switch {
+	case r == nil:
+		a.keep(uid, nil)
+	case r.pod.Generation != 0:
+		allocation := resize.AllocationOf(r.pod)
+		allocation.Resizing = r.resizing
+		a.keep(uid, &allocation)
+	}
+}
+
+// expect gives pods that come together their turns. What runs since an earlier life has its room before any other pod finds it free.
+func (a *Agent) expect(pods []*v1.Pod) {
+	pods = slices.DeleteFunc(slices.Clone(pods), isMirror)
+	runs := func(pod *v1.Pod) bool {
+		has := a.pleg.Get(pod.UID)
+		return has != nil && has.Active()
+	}
+	for _, pod := range pods {
+		if runs(pod) {
+			a.admission.adopt(pod, a.lastStatus(pod))
+		}
+	}
+	for _, pod := range pods {
+		if last := a.lastStatus(pod); pod.DeletionTimestamp == nil && (runs(pod) || !hasEnded(pod, last)) {
+			a.admission.expect(pod, last)
+		}
+	}
+}
+
+// ending tells whether the pod is being ended.
+func (a *Agent) ending(uid types.UID) bool {
+	w, working := a.workers.Get(uid)
+	return working && w.State >= worker.Terminating
 }
 
 // madeRoom has the pods looked at again for which the end of this one may have made room.
-func (a *Agent) madeRoom(uid types.UID) {
-	if a.admission.left(uid) {
-		a.retryWaiting()
-	}
-}
-
-// retryWaiting has the pods looked at again that wait for room.
-func (a *Agent) retryWaiting() {
-	for _, uid := range a.admission.waits() {
-		a.workers.Sync(uid)
-	}
-}
-
-// preempt ends pods so that a critical one finds room, and says that it waits for them. What the pods leave that end anyway comes first: then
-// fewer of the victims have to end, or none.
-func (a *Agent) preempt(pod *v1.Pod, victims []types.UID) error {
-	ending, staying := a.othersOf(pod.UID)
-	if len(ending) > 0 {
-		victims = admit.Check(pod, a.cfg.Node(), staying).Preempt
-	}
-	var names []string
-	for _, other := range ending {
-		names = append(names, other.Namespace+"/"+other.Name)
-	}
-	for _, victim := range staying {
-		if !slices.Contains(victims, victim.UID) {
-			continue
-		}
-		name := victim.Namespace + "/" + victim.Name
-		names = append(names, name)
-		const message = "Preempted in order to admit critical pod"
-		a.log.Warn("ending a pod, as a critical one needs its room", "pod", name, "uid", victim.UID, "critical", pod.Namespace+"/"+pod.Name)
-		a.cfg.Events.Record(victim, "", events.Warning, events.Preempting, message)
-		a.workers.Kill(victim.UID, worker.Kill{Failure: &status.Failure{Reason: events.Preempting, Message: message}})
-	}
-	slices.Sort(names)
-	return fmt.Errorf("waiting for the end of pods that make room: %s", strings.Join(names, ", "))
-}
-
-// othersOf are the other pods that have room here: those that are ending, and those that aren't.
-func (a *Agent) othersOf(uid types.UID) (ending, staying []*v1.Pod) {
-	a.admission.mu.Lock()
-	others := a.admission.others(uid)
-	a.admission.mu.Unlock()
-	for _, other := range others {
-		if w, ok := a.workers.Get(other.UID); ok && w.State >= worker.Terminating {
-			ending = append(ending, other)
-		} else {
-			staying = append(staying, other)
-		}
-	}
-	return ending, staying
-}
+func (a *Agent) madeRoom(uid types.UID) { a.admission.left(uid) }

@@ -2,10 +2,13 @@ package execsvc
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/client"
@@ -17,7 +20,7 @@ import (
 // Pods of an earlier life have their room before any other pod is looked at: what they were allocated, and not what they have come to ask
 // for since.
 func TestAdoptedPodsHaveTheirRoom(t *testing.T) {
-	a := newAdmission(nil)
+	a := newAdmission(admissionConfig{}, nil)
 	node := admit.Node{Allocatable: amounts("4", "1Gi")}
 	had := sized("a", 1, "2", "256Mi").Spec.Containers[0].Resources
 	a.adopt(sized("a", 2, "3", "256Mi"), &v1.PodStatus{
@@ -40,14 +43,14 @@ func TestAdoptedPodsHaveTheirRoom(t *testing.T) {
 	if pod := a.allocated(sized("a", 2, "3", "256Mi")); pod.Generation != 2 || pod.Spec.Containers[0].Resources.Requests.Cpu().Value() != 2 {
 		t.Errorf("generation %d with %v", pod.Generation, pod.Spec.Containers[0].Resources)
 	}
-	if got := a.waits(); len(got) != 2 {
+	if got := slices.Sorted(maps.Keys(a.waiting)); !slices.Equal(got, []types.UID{"a", "b"}) {
 		t.Errorf("%v wait; want b and a", got)
 	}
 }
 
 // A change into what can't run at all is none of the pod's resources either: these are decided on once it can.
 func TestRefusedChangeAllocatesNothing(t *testing.T) {
-	a := newAdmission(nil)
+	a := newAdmission(admissionConfig{}, nil)
 	has := &observed.Pod{Sandboxes: []observed.Sandbox{{ID: "s", Ready: true}}}
 	if _, v := a.check(sized("a", 1, "1", "256Mi"), admit.Node{}, has, nil); len(v.Refused) > 0 {
 		t.Fatalf("%+v", v)
@@ -62,7 +65,7 @@ func TestRefusedChangeAllocatesNothing(t *testing.T) {
 
 // A pod that is changed, before it runs, into what can't run gives back its room.
 func TestRefusedBeforeItRunsGivesBackItsRoom(t *testing.T) {
-	a := newAdmission(nil)
+	a := newAdmission(admissionConfig{}, nil)
 	node := admit.Node{Allocatable: amounts("2", "1Gi")}
 	if _, v := a.check(sized("a", 1, "2", "256Mi"), node, &observed.Pod{}, nil); len(v.Refused) > 0 {
 		t.Fatalf("%+v", v)

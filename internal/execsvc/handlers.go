@@ -9,12 +9,7 @@ import (
 
 // HandlePodAdditions is part of syncloop.SyncHandler.
 func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
-	for _, pod := range pods {
-		// What runs since an earlier life has its room before any other pod finds it free.
-		if has := a.pleg.Get(pod.UID); has != nil && has.Active() && !isMirror(pod) {
-			a.admission.adopt(pod, a.lastStatus(pod))
-		}
-	}
+	a.expect(pods)
 	for _, pod := range pods {
 		if isMirror(pod) {
 			a.cfg.Mirrors.Put(pod)

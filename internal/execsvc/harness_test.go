@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/cgroup"
 	"github.com/podstream/podstream/internal/simruntime"
 )
 
@@ -56,6 +57,8 @@ type node struct {
 	podsDir, logsDir string
 	// allocatable is what pods may ask for; nil for anything. It is set before the first life.
 	allocatable v1.ResourceList
+	// cgroups are those that pods get. They get none if it isn't set before the first life.
+	cgroups cgroup.Config
 
 	mu sync.Mutex
 	// network is what is wrong with the network.

@@ -113,7 +113,7 @@ func (n *node) startFrom(path string) *life {
 	last.Go(func() { remembered.Run(storing) })
 	images := image.New(image.Config{Images: n.images, Done: func(uid types.UID) { l.Wake(uid) }})
 	handlers := handler.New(handler.Config{Runtime: n.cri})
-	cgroups, err := cgroup.New(cgroup.Config{})
+	cgroups, err := cgroup.New(n.cgroups)
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -1,20 +1,23 @@
 package execsvc
 
 import (
+	"context"
 	"errors"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/observed"
 	"github.com/podstream/podstream/internal/execsvc/resize"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/execsvc/status"
 )
 
-// resizeOf is how far the change of a pod's resources is after a decision, given the pod's last status, which may be nil.
-func resizeOf(d resize.Decision, last *v1.PodStatus) *status.Resize {
-	return &status.Resize{Pending: d.Pending, Message: d.Message, Begun: d.Begun, InProgress: d.Begun || resize.InProgress(last)}
+// resizeOf is how far the change of a pod's resources is after a decision. resizing is set if what runs may not have what the pod was
+// allocated.
+func resizeOf(d resize.Decision, resizing bool) *status.Resize {
+	return &status.Resize{Pending: d.Pending, Message: d.Message, Begun: d.Begun, InProgress: resizing}
 }
 
 // resized is how far it is after the containers, and then the pod's cgroup, were to be changed.
@@ -27,6 +30,14 @@ func resized(r *status.Resize, res runtime.SyncResult, settled error) *status.Re
 		out.InProgress, out.Error = true, err.Error()
 	}
 	return out
+}
+
+// finishResize ends a change of the pod's resources, once all that runs of the pod has them. before is how far it was, now how far it is.
+func (a *Agent) finishResize(ctx context.Context, pod *v1.Pod, has *observed.Pod, before, now *status.Resize) {
+	if before.InProgress && !now.InProgress {
+		a.cfg.Runtime.ResizeSandbox(ctx, pod, has)
+		a.admission.resized(pod.UID)
+	}
 }
 
 // tellResize records what has become of a pod's resize between two statuses, the first of which may be nil. pod has what it is allocated.

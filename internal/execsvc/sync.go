@@ -31,9 +31,9 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	}
 	decision, verdict := a.admission.check(pod, a.cfg.Node(), has, a.lastStatus(pod))
 	if len(verdict.Refused) > 0 {
-		return worker.Result{Refused: true}, a.refuse(pod, has, verdict)
-	} else if len(verdict.Preempt) > 0 {
-		return worker.Result{}, a.preempt(pod, verdict.Preempt)
+		return worker.Result{Refused: true}, a.refuse(pod, has, verdict.Verdict)
+	} else if len(verdict.awaited) > 0 {
+		return worker.Result{}, a.preempt(pod, verdict)
 	} else if _, seen := a.statuses.Get(pod.UID); !seen && len(verdict.Ignored) > 0 {
 		a.log.Warn("pod sets fields that this version doesn't act upon; it runs without them",
 			"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "fields", verdict.Ignored)
@@ -46,14 +46,14 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	}
 	// Before the first look: a restart of this agent takes readiness away from nobody.
 	a.probes.Set(pod, a.lastStatus(pod))
-	sizing := resizeOf(decision, a.lastStatus(pod))
+	sizing := resizeOf(decision, verdict.resizing)
 	now := a.keep(pod, func(in *status.Input) { in.Resize = sizing })
 	if terminal(now) {
 		return worker.Result{Terminal: true}, nil
 	}
 	if decision.Begun {
-		// It may have less than before.
-		a.retryWaiting()
+		// The next life has to know what was allocated before anything has it. If the store can't be written, the resize goes on all the same.
+		_ = a.cfg.Store.Flush(ctx)
 	}
 	left, failure := deadline(pod, now, a.cfg.Clock.Now())
 	if failure != nil {
@@ -89,7 +89,9 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	}
 	settled := a.cfg.World.Settle(pod)
 	res.Err = errors.Join(res.Err, settled)
+	wasSizing := sizing
 	sizing = resized(sizing, res, settled)
+	a.finishResize(ctx, pod, has, wasSizing, sizing)
 	now = a.keep(pod, func(in *status.Input) { in.Waiting, in.Resize = res.Waiting, sizing })
 	if res.Err == nil && terminal(now) {
 		return worker.Result{Terminal: true}, nil

@@ -5,6 +5,8 @@
 // do: selectors and taints, free ports, free resources; a critical pod may push out others. What merely isn't acted upon is named, so
 // that it can be logged once. Reasons and messages are the kubelet's, where it has them.
 //
+// Compare is the order in which pods that want the same room have their turn.
+//
 // Check is a pure function of values; the pod's worker calls it. The package runs no goroutines and reads nothing of the machine: the
 // Node is what package nodeinfo and the runtime tell.
 package admit

@@ -28,7 +28,7 @@ const (
 // fit holds the pod against the node and the pods that are there (the kubelet's pkg/kubelet/lifecycle/predicate.go).
 func (c *checker) fit(others []*v1.Pod) {
 	short := shortages(c.pod, c.node.Allocatable, others)
-	if !critical(c.pod) {
+	if !Critical(c.pod) {
 		for _, s := range short {
 			c.verdict.Refused = append(c.verdict.Refused, Refusal{Reason: OutOf + string(s.name), Message: s.String(), Passing: s.passing()})
 		}

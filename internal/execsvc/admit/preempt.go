@@ -14,15 +14,15 @@ import (
 // SystemCriticalPriority is the least priority of the pods that a cluster can't do without.
 const SystemCriticalPriority = 2_000_000_000
 
-// critical tells whether others have to make room for the pod.
-func critical(pod *v1.Pod) bool {
+// Critical tells whether others have to make room for the pod.
+func Critical(pod *v1.Pod) bool {
 	_, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]
 	return mirror || Static(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= SystemCriticalPriority
 }
 
 // yields tells whether the pod makes room for the other.
 func yields(pod, other *v1.Pod) bool {
-	if critical(other) && !critical(pod) {
+	if Critical(other) && !Critical(pod) {
 		return true
 	}
 	return pod.Spec.Priority != nil && other.Spec.Priority != nil && *pod.Spec.Priority < *other.Spec.Priority

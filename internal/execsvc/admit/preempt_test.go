@@ -132,7 +132,7 @@ func TestPreemptionMakesRoom(t *testing.T) {
 			t.Fatalf("in another order (-first +second):\n%s", diff)
 		}
 		if len(got.Refused) > 0 {
-			free := slices.DeleteFunc(slices.Clone(others), func(o *v1.Pod) bool { return !critical(o) })
+			free := slices.DeleteFunc(slices.Clone(others), func(o *v1.Pod) bool { return !Critical(o) })
 			if again := Check(pod, node, free); len(again.Refused) == 0 {
 				t.Fatalf("refused for %v, though there is room without those that yield", got.Refused)
 			}
@@ -151,7 +151,7 @@ func TestPreemptionMakesRoom(t *testing.T) {
 func TestMirrorPodsAreCritical(t *testing.T) {
 	mirror := podOf("x")
 	mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "1", "kubernetes.io/config.source": "api"}
-	if !critical(mirror) || critical(podOf("y")) || critical(withPriority(podOf("z"), 1_999_999_999)) {
+	if !Critical(mirror) || Critical(podOf("y")) || Critical(withPriority(podOf("z"), 1_999_999_999)) {
 		t.Error("a mirror pod isn't critical, or a plain one is")
 	}
 	one, two := withPriority(podOf("y"), 1), withPriority(podOf("z"), 2)

@@ -59,6 +59,12 @@ func sandboxResources(pod *v1.Pod, node *Node) *runtimeapi.LinuxContainerResourc
 	return cgroupValues(podresource.PodRequests(pod, options), podresource.PodLimits(pod, options), node)
 }
 
+// SandboxResources are what a sandbox that is there is told when its pod has been resized: its overhead, which may be nil, and what all its
+// containers have together.
+func SandboxResources(pod *v1.Pod, node *Node) (overhead, containers *runtimeapi.LinuxContainerResources) {
+	return overheadResources(pod, node), sandboxResources(pod, node)
+}
+
 // overheadResources are those of the sandbox itself, which it gets for certain. Nil: none are set aside.
 func overheadResources(pod *v1.Pod, node *Node) *runtimeapi.LinuxContainerResources {
 	if len(pod.Spec.Overhead) == 0 {

@@ -33,7 +33,7 @@ type Decision struct {
 
 // Decide allocates what the pod asks for if there is room, and leaves it what it has if there isn't.
 func Decide(in Input) Decision {
-	if in.Pod.Generation == 0 || same(in.Pod, in.Allocated) {
+	if in.Pod.Generation == 0 || Same(in.Pod, in.Allocated) {
 		return Decision{Pod: in.Pod}
 	}
 	pending := func(reason, message string) Decision {
@@ -41,6 +41,10 @@ func Decide(in Input) Decision {
 	}
 	if in.resizesSwap() {
 		return pending(v1.PodReasonInfeasible, "In-place resize of containers with swap is not supported.")
+	}
+	if !Grows(in.Pod, in.Allocated) {
+		// Nobody has less room for it, however full the node is.
+		return Decision{Pod: in.Pod, Begun: true}
 	}
 	if why := beyond(in.Pod, in.Node.Allocatable); why != "" {
 		return pending(v1.PodReasonInfeasible, why)

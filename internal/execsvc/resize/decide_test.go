@@ -86,10 +86,10 @@ func TestDecide(t *testing.T) {
 			if test.held {
 				want = had
 			}
-			if !same(got.Pod, podOf("p", 0, want)) || got.Pod.Generation != test.generation {
+			if !Same(got.Pod, podOf("p", 0, want)) || got.Pod.Generation != test.generation {
 				t.Errorf("it runs with %v as generation %d; want %v", got.Pod.Spec.Containers[0].Resources, got.Pod.Generation, want)
 			}
-			if !same(pod, podOf("p", 0, test.asked)) {
+			if !Same(pod, podOf("p", 0, test.asked)) {
 				t.Error("the desired pod was changed")
 			}
 		})
@@ -102,8 +102,8 @@ func restartFor(name v1.ResourceName) func(*v1.Pod) {
 	}
 }
 
-// What an agent remembers of an allocation stands in the pod's status.
-func TestAllocated(t *testing.T) {
+// Where no allocation was kept, what the pod's status says of it counts.
+func TestTold(t *testing.T) {
 	had, asked := amounts("1", "256Mi"), amounts("2", "512Mi")
 	told := []v1.ContainerStatus{{Name: "a", Resources: &had, AllocatedResources: had.Requests}}
 	pending := []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue}}
@@ -121,14 +121,14 @@ func TestAllocated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podOf("p", test.generation, asked)
-			got := Allocated(pod, test.last)
-			if !same(got, podOf("p", 0, test.want)) {
+			got := Told(pod, test.last)
+			if !Same(got, podOf("p", 0, test.want)) {
 				t.Errorf("allocated %v, want %v", got.Spec.Containers[0].Resources, test.want)
 			}
 			if test.last != nil && got.Generation != test.last.ObservedGeneration {
 				t.Errorf("generation %d; want the one that was decided on", got.Generation)
 			}
-			if !same(pod, podOf("p", 0, asked)) {
+			if !Same(pod, podOf("p", 0, asked)) {
 				t.Error("the desired pod was changed")
 			}
 		})
@@ -153,7 +153,9 @@ func TestHeld(t *testing.T) {
 func TestMessage(t *testing.T) {
 	pod := podOf("p", 2, amounts("1", "-"))
 	pod.Spec.InitContainers = []v1.Container{{Name: "i"}}
-	const want = `Pod resize error: {"initContainers":[{"name":"i","resources":{}}],` +
+	whole := amounts("2", "-")
+	pod.Spec.Resources = &whole
+	const want = `Pod resize error: {"resources":{"limits":{"cpu":"2"},"requests":{"cpu":"2"}},"initContainers":[{"name":"i","resources":{}}],` +
 		`"containers":[{"name":"a","resources":{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}}],"generation":2,"error":"no"}`
 	if got := Message("Pod resize error", pod, 2, "no"); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)

@@ -5,9 +5,9 @@
 // that, and counts with that for others, until Decide finds room for more. Changes then compares what running containers are held to with
 // what their pod was allocated.
 //
-// All of it is pure. Decide is called as the pod is admitted again, Changes by package runtime, which carries them out. What was allocated
-// isn't kept here: while podexecd runs its admission has it, and after a restart Allocated reads it from the pod's last status. The rules
-// and words are the kubelet's (pkg/kubelet/allocation, pkg/kubelet/kuberuntime), but that containers are compared by what the runtime says
+// All of it is pure. Decide is called as the pod is admitted again, those that wait for room in the order of Compare; Changes by package
+// runtime, which carries them out. What was allocated isn't kept here: while podexecd runs its admission has it, and package store keeps it
+// as an Allocation for the next life; of a pod without one, Told reads it from the pod's last status. The rules and words are the kubelet's (pkg/kubelet/allocation, pkg/kubelet/kuberuntime), but that containers are compared by what the runtime says
 // of them, and not by notes of what it was told: a change of the memory request alone, by which nothing changes for a container, restarts
 // none.
 //

@@ -6,18 +6,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Message is that of an event, as the kubelet has it: what happened, and the resources in question as JSON. trouble may be empty.
+// Message is that of an event, as the kubelet has it: what happened, and the resources in question as JSON, those of the pod as a whole too.
+// trouble may be empty.
 func Message(what string, pod *v1.Pod, generation int64, trouble string) string {
 	type container struct {
 		Name      string                  `json:"name"`
 		Resources v1.ResourceRequirements `json:"resources,omitempty"`
 	}
 	summary := struct {
-		InitContainers []container `json:"initContainers,omitempty"`
-		Containers     []container `json:"containers,omitempty"`
-		Generation     int64       `json:"generation"`
-		Error          string      `json:"error,omitempty"`
-	}{Generation: generation, Error: trouble}
+		Resources      *v1.ResourceRequirements `json:"resources,omitempty"`
+		InitContainers []container              `json:"initContainers,omitempty"`
+		Containers     []container              `json:"containers,omitempty"`
+		Generation     int64                    `json:"generation"`
+		Error          string                   `json:"error,omitempty"`
+	}{Resources: pod.Spec.Resources, Generation: generation, Error: trouble}
 	for i, c := range containers(pod) {
 		list := &summary.Containers
 		if i < len(pod.Spec.InitContainers) {

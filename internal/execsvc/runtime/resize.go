@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -81,6 +83,27 @@ func (s *round) checkUsage(ctx context.Context, id, name string, limit int64) er
 		return fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", name, limit, used)
 	}
 	return nil
+}
+
+// ResizeSandbox tells the runtime what the pod has as a whole, now that its cgroup has it. Nothing hangs on that: runtimes have the call only
+// since CRI 1.33, and are asked no more once they have said that they don't.
+func (r *Runtime) ResizeSandbox(ctx context.Context, pod *v1.Pod, has *observed.Pod) {
+	box := has.ReadySandbox()
+	if box == nil || r.noSandboxResize.Load() {
+		return
+	}
+	overhead, containers := criconfig.SandboxResources(pod, &r.cfg.Node)
+	_, err := r.cfg.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{
+		PodSandboxId: box.ID, Overhead: overhead, Resources: containers,
+	})
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		r.noSandboxResize.Store(true)
+		r.log.Info("the container runtime isn't told of the resizes of sandboxes: it doesn't take that")
+	case err != nil:
+		r.log.Warn("the container runtime wasn't told of a pod's resize, which is done all the same",
+			"pod", podName(pod), "uid", pod.UID, "sandbox", box.ID, "error", err)
+	}
 }
 
 // forgetDetails has the container asked for again: it isn't any more what it was, nor what is being read of it now.

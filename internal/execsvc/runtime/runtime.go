@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -74,6 +75,9 @@ type Runtime struct {
 	restarts *flowcontrol.Backoff
 	lists    *flowcontrol.Backoff
 	turns    *turns
+
+	// noSandboxResize is set once the runtime has said that it doesn't have UpdatePodSandboxResources.
+	noSandboxResize atomic.Bool
 
 	mu sync.Mutex
 	// details are those of containers by id, as they were read in the state that they have: neither what runs nor what has ended

@@ -73,6 +73,7 @@ func Generate(in Input) v1.PodStatus {
 	setPhase(&in, &status)
 	setAddresses(&in, &status)
 	setConditions(&in, &status)
+	setPodResources(&in, &status)
 	return status
 }
 

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	podresource "k8s.io/component-helpers/resource"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/observed"
@@ -62,6 +63,25 @@ func reasoned(in *Input, before *v1.PodCondition, c v1.PodCondition) *v1.PodCond
 		c.LastTransitionTime = before.LastTransitionTime
 	}
 	return &c
+}
+
+// setPodResources says what the pod was allocated, and, where it says something of its resources as a whole, what it has of that: until a
+// change of it is done, what it had before.
+func setPodResources(in *Input, status *v1.PodStatus) {
+	if neverStarted(in) {
+		return
+	}
+	requests, limits := criconfig.PodResources(in.Pod)
+	if len(requests) > 0 {
+		status.AllocatedResources = requests
+	}
+	switch before := in.Previous.Resources; {
+	case !podresource.IsPodLevelResourcesSet(in.Pod):
+	case before != nil && condition(status.Conditions, v1.PodResizeInProgress) != nil:
+		status.Resources = before.DeepCopy()
+	default:
+		status.Resources = &v1.ResourceRequirements{Requests: requests.DeepCopy(), Limits: limits}
+	}
 }
 
 // actualResources are those that the container is allocated, but for those of which the runtime tells otherwise. Where that is just what

@@ -118,3 +118,38 @@ func TestActualResources(t *testing.T) {
 		}
 	}
 }
+
+// A pod that says what it has as a whole has it in its status, too, and while that is changed what it had before.
+func TestPodResources(t *testing.T) {
+	list := func(cpu string) v1.ResourceList { return v1.ResourceList{v1.ResourceCPU: *quantity(cpu)} }
+	pod := podOf(always, "a")
+	pod.Spec.Containers[0].Resources.Requests = list("100m")
+	status := Generate(in(pod, has(running("a"))))
+	if status.Resources != nil || !cmp.Equal(status.AllocatedResources, list("100m")) {
+		t.Errorf("%v of allocated %v; want nothing of what its containers have together", status.Resources, status.AllocatedResources)
+	}
+	step := func(name, requests, limits string, resize *Resize, wantAllocated, wantRequests, wantLimits string) {
+		t.Helper()
+		pod.Spec.Resources = &v1.ResourceRequirements{Requests: list(requests), Limits: list(limits)}
+		input := in(pod, has(running("a")))
+		previous := status
+		input.Previous, input.Resize = &previous, resize
+		status = Generate(input)
+		if diff := cmp.Diff(&v1.ResourceRequirements{Requests: list(wantRequests), Limits: list(wantLimits)}, status.Resources); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(list(wantAllocated), status.AllocatedResources); diff != "" {
+			t.Errorf("%s: allocated (-want +got):\n%s", name, diff)
+		}
+	}
+	step("at first", "1", "2", nil, "1", "1", "2")
+	step("begun", "2", "3", &Resize{Begun: true, InProgress: true}, "2", "1", "2")
+	step("nobody has looked", "2", "3", nil, "2", "1", "2")
+	step("fails", "2", "3", &Resize{InProgress: true, Error: "busy"}, "2", "1", "2")
+	step("done", "2", "3", &Resize{}, "2", "2", "3")
+	input := in(pod, nil)
+	input.Failure = &Failure{Reason: "OutOfcpu"}
+	if rejected := Generate(input); rejected.Resources != nil || rejected.AllocatedResources != nil {
+		t.Errorf("a pod that was rejected has %v of allocated %v", rejected.Resources, rejected.AllocatedResources)
+	}
+}

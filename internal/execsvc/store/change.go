@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/resize"
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
@@ -73,18 +74,33 @@ func (s *Store) SetStatus(uid types.UID, status *v1.PodStatus, changed time.Time
 	})
 }
 
-// Forget drops the pod's status and its end: nothing is left of it. It never waits.
+// SetAllocation keeps what the pod is allocated, which must not be changed afterwards; nil drops it. It never waits.
+func (s *Store) SetAllocation(uid types.UID, allocation *resize.Allocation) {
+	s.change(func() {
+		if allocation == nil {
+			drop(s, s.held.allocations, allocations, uid)
+			return
+		}
+		s.held.allocations[uid] = *allocation
+		s.mark(allocations, uid)
+	})
+}
+
+// Forget drops the pod's status, its end and its allocation: nothing is left of it. It never waits.
 func (s *Store) Forget(uid types.UID) {
 	s.change(func() {
-		if _, ok := s.held.statuses[uid]; ok {
-			delete(s.held.statuses, uid)
-			s.mark(statuses, uid)
-		}
-		if _, ok := s.held.ends[uid]; ok {
-			delete(s.held.ends, uid)
-			s.mark(ends, uid)
-		}
+		drop(s, s.held.statuses, statuses, uid)
+		drop(s, s.held.ends, ends, uid)
+		drop(s, s.held.allocations, allocations, uid)
 	})
+}
+
+// drop takes what there is of the pod out of a table. Its caller holds the lock.
+func drop[V any](s *Store, values map[types.UID]V, t table, uid types.UID) {
+	if _, ok := values[uid]; ok {
+		delete(values, uid)
+		s.mark(t, uid)
+	}
 }
 
 // SetEnd keeps the termination, and returns when it is on disk; of several for one pod the last one counts, but one that was removed stays

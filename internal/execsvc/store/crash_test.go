@@ -42,7 +42,7 @@ func scripted(revision uint64) client.Event {
 	return e
 }
 
-// at is what a store holds after the scripted revisions up to one, but for statuses and ends.
+// at is what a store holds after the scripted revisions up to one, but for statuses, ends and allocations.
 func at(revision uint64) store.State {
 	pods := map[types.UID]client.Pod{}
 	for r := uint64(1); r <= revision; r++ {
@@ -77,6 +77,8 @@ func writeForever(path string) int {
 	for revision := state.Cursor.GetRevision() + 1; ; revision++ {
 		st.Apply(scripted(revision))
 		st.SetStatus("s", podStatus(v1.PodRunning, strconv.FormatUint(revision, 10)), time.UnixMilli(int64(revision)))
+		allocated := allocation(int64(revision))
+		st.SetAllocation("s", &allocated)
 		if revision%3 != 0 {
 			continue
 		}
@@ -101,7 +103,7 @@ func TestKill(t *testing.T) {
 		state := s.state(t)
 		got := state.Cursor.GetRevision()
 		want := at(got)
-		want.Statuses, want.Ends = state.Statuses, state.Ends
+		want.Statuses, want.Ends, want.Allocations = state.Statuses, state.Ends, state.Allocations
 		if diff := diff(want, state); diff != "" {
 			t.Fatalf("the store at revision %d (-want +got):\n%s", got, diff)
 		}
@@ -110,6 +112,10 @@ func TestKill(t *testing.T) {
 		}
 		if changed := state.Statuses["s"].Changed.UnixMilli(); changed > int64(got) || changed < int64(got)-1 {
 			t.Fatalf("the status is that of revision %d, and the pods are those of %d", changed, got)
+		}
+		// It is given after the status, and so is never ahead of it, nor more than one write behind.
+		if of, status := state.Allocations["s"].Generation, state.Statuses["s"].Changed.UnixMilli(); of > status || of < status-1 {
+			t.Fatalf("the allocation is that of revision %d, and the status that of %d", of, status)
 		}
 	}
 	if strings.Contains(s.log.String(), "aside") {

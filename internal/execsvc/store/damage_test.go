@@ -30,6 +30,8 @@ func sample(t testing.TB) (file []byte, state store.State, earlier []byte) {
 		pod.Object.Annotations = map[string]string{"note": strings.Repeat("x", n*20)}
 		st.Apply(event(uint64(n+1), change(client.Add, pod)))
 		st.SetStatus(pod.UID, podStatus(v1.PodRunning, strings.Repeat("y", n)), s.clock.Now())
+		allocated := allocation(int64(n))
+		st.SetAllocation(pod.UID, &allocated)
 		if err := st.SetEnd(t.Context(), pod.UID, store.End{Name: pod.Name, Grace: int64(n)}); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +90,7 @@ func opened(t *testing.T, what string, file []byte, want store.State) (aside boo
 	if lines := strings.Count(s.log.String(), "set_aside="+s.cfg.Path+names[0]); lines != 1 || strings.Count(s.log.String(), "level=ERROR") != 1 {
 		t.Errorf("%s: the log has %d lines about it; want one, an error:\n%s", what, lines, s.log)
 	}
-	if state.Cursor != nil || len(state.Pods)+len(state.Statuses)+len(state.Ends) > 0 {
+	if state.Cursor != nil || len(state.Pods)+len(state.Statuses)+len(state.Ends)+len(state.Allocations) > 0 {
 		t.Errorf("%s: the store was set aside, and yet it holds %+v", what, state)
 	}
 	return true
@@ -150,6 +152,10 @@ func TestWrongRecords(t *testing.T) {
 			b := tx.Bucket([]byte("pods"))
 			return b.Put([]byte("u05"), b.Get([]byte("u06")))
 		},
+		"an allocation that isn't": func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("allocations")).Put([]byte("u05"), sealed("u05", `{"containers":7}`))
+		},
+		"no allocations": func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("allocations")) },
 		"a bucket in the place of a record": func(tx *bbolt.Tx) error {
 			_, err := tx.Bucket([]byte("statuses")).CreateBucket([]byte("x"))
 			return err
@@ -182,6 +188,35 @@ func edited(t *testing.T, file []byte, edit func(tx *bbolt.Tx) error) []byte {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// TestWithoutAllocations: a store of before allocations were kept is taken as it is, and keeps them from then on.
+func TestWithoutAllocations(t *testing.T) {
+	s := newSetting(t)
+	st, _, stop := s.open(t)
+	st.Apply(event(1, change(client.Add, newPod("a", "file", 1))))
+	stop()
+	file, err := os.ReadFile(s.cfg.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = edited(t, file, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("allocations")) })
+	if err := os.WriteFile(s.cfg.Path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	st, state, stop := s.open(t)
+	if len(state.Pods) != 1 || len(state.Allocations) > 0 {
+		t.Errorf("the store holds %+v; want the pod", state)
+	}
+	allocated := allocation(3)
+	st.SetAllocation("a", &allocated)
+	stop()
+	if got := s.state(t).Allocations["a"]; got.Generation != 3 {
+		t.Errorf("%+v is allocated; want what was kept last", got)
+	}
+	if names := s.beside(t); len(names) > 0 {
+		t.Errorf("beside the store there are %v", names)
+	}
 }
 
 // TestOtherFormat: the store of another version is kept under a name that says so.

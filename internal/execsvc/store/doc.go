@@ -1,10 +1,10 @@
 // Package store is podexecd's memory across restarts: the desired pods and the cursor that they stand at, the last status of each
-// pod, and the terminations that are under way.
+// pod, the resources that it was last allocated, and the terminations that are under way.
 //
-// The daemon opens it once and gives what it holds to the agent, which keeps it up to date from then on: Apply, SetStatus and Forget
-// change what is in memory, never wait, and are safe for concurrent use. One goroutine, Run, writes what has gathered in one
-// transaction and waits for the disk; who needs to know that something is there, SetEnd and Flush, waits for it. So the file
-// is always what memory was at one moment: never a cursor without its pods (promise G7 needs that).
+// The daemon opens it once and gives what it holds to the agent, which keeps it up to date from then on: Apply, SetStatus,
+// SetAllocation and Forget change what is in memory, never wait, and are safe for concurrent use. One goroutine, Run, writes what has
+// gathered in one transaction and waits for the disk; who needs to know that something is there, SetEnd and Flush, waits for it. So the
+// file is always what memory was at one moment: never a cursor without its pods (promise G7 needs that).
 //
 // What it is given is shared, not copied, and must not be changed: pods and statuses are encoded as they are written. The store
 // decides nothing about pods.
@@ -13,10 +13,11 @@
 //
 // The state is one bbolt file (package boltfile). Its buckets are
 //
-//	head      "head": the number of this layout, the cursor, and what the records below add up to
-//	pods      UID → the desired pod, with its source and digests
-//	statuses  UID → the status, and when it changed
-//	ends      UID → the termination that is under way
+//	head         "head": the number of this layout, the cursor, and what the records below add up to
+//	pods         UID → the desired pod, with its source and digests
+//	statuses     UID → the status, and when it changed
+//	ends         UID → the termination that is under way
+//	allocations  UID → what the pod was allocated; an older store has no such bucket, and gets one with its first write
 //
 // A record is JSON behind four bytes, the big-endian CRC-32C of key and JSON; pods, statuses and the cursor are within it in their
 // protobuf encodings, times in milliseconds. Fields may be added within a format. The head counts the records and adds up their

@@ -13,13 +13,16 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/testing/protocmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/resize"
 	"github.com/podstream/podstream/internal/execsvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -109,7 +112,7 @@ func diff(want, got store.State) string {
 	}
 	want.Pods, got.Pods = sorted(want.Pods), sorted(got.Pods)
 	sameTime := gocmp.Comparer(func(a, b time.Time) bool { return a.Truncate(time.Millisecond).Equal(b.Truncate(time.Millisecond)) })
-	return gocmp.Diff(want, got, sameTime, protocmp.Transform())
+	return gocmp.Diff(want, got, sameTime, protocmp.Transform(), cmpopts.EquateEmpty())
 }
 
 func newPod(uid, source string, version int) client.Pod {
@@ -142,6 +145,17 @@ func change(op client.Op, pods ...client.Pod) client.Change {
 
 func podStatus(phase v1.PodPhase, message string) *v1.PodStatus {
 	return &v1.PodStatus{Phase: phase, Message: message}
+}
+
+// allocation is one of a pod and its container, with every field.
+func allocation(generation int64) resize.Allocation {
+	list := v1.ResourceList{
+		v1.ResourceCPU: *resource.NewMilliQuantity(generation, resource.DecimalSI), v1.ResourceMemory: *resource.NewQuantity(generation<<20, resource.BinarySI),
+	}
+	r := v1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
+	return resize.Allocation{
+		Generation: generation, Pod: r.DeepCopy(), Containers: map[string]v1.ResourceRequirements{"main": r}, Resizing: generation%2 == 0,
+	}
 }
 
 func mustFlush(t testing.TB, st *store.Store) {

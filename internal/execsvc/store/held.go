@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/resize"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -16,16 +17,22 @@ type held struct {
 	pods     map[types.UID]client.Pod
 	statuses map[types.UID]Status
 	ends     map[types.UID]End
+	// allocations are what pods were last allocated.
+	allocations map[types.UID]resize.Allocation
 }
 
 func newHeld() held {
-	return held{pods: map[types.UID]client.Pod{}, statuses: map[types.UID]Status{}, ends: map[types.UID]End{}}
+	return held{
+		pods: map[types.UID]client.Pod{}, statuses: map[types.UID]Status{}, ends: map[types.UID]End{},
+		allocations: map[types.UID]resize.Allocation{},
+	}
 }
 
 // state is a copy for others.
 func (h *held) state() State {
 	return State{
 		Cursor: h.cursor, Pods: slices.Collect(maps.Values(h.pods)), Statuses: maps.Clone(h.statuses), Ends: maps.Clone(h.ends),
+		Allocations: maps.Clone(h.allocations),
 	}
 }
 
@@ -38,8 +45,10 @@ func (h *held) at(p place) any {
 		value, ok = h.pods[p.uid]
 	case statuses:
 		value, ok = h.statuses[p.uid]
-	default:
+	case ends:
 		value, ok = h.ends[p.uid]
+	default:
+		value, ok = h.allocations[p.uid]
 	}
 	if !ok {
 		return nil
@@ -49,7 +58,7 @@ func (h *held) at(p place) any {
 
 // all is everything by its place.
 func (h *held) all() map[place]any {
-	values := make(map[place]any, len(h.pods)+len(h.statuses)+len(h.ends))
+	values := make(map[place]any, len(h.pods)+len(h.statuses)+len(h.ends)+len(h.allocations))
 	for uid, pod := range h.pods {
 		values[place{pods, uid}] = pod
 	}
@@ -58,6 +67,9 @@ func (h *held) all() map[place]any {
 	}
 	for uid, end := range h.ends {
 		values[place{ends, uid}] = end
+	}
+	for uid, allocation := range h.allocations {
+		values[place{allocations, uid}] = allocation
 	}
 	return values
 }

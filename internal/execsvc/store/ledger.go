@@ -19,10 +19,13 @@ const (
 	pods table = iota
 	statuses
 	ends
+	allocations
 	tables
 )
 
-func (t table) bucket() []byte { return []byte([tables]string{"pods", "statuses", "ends"}[t]) }
+func (t table) bucket() []byte {
+	return []byte([tables]string{"pods", "statuses", "ends", "allocations"}[t])
+}
 
 const headKey = "head"
 
@@ -74,8 +77,17 @@ func openLedger(tx *bbolt.Tx) (*ledger, error) {
 		return nil, &boltfile.FormatError{Found: l.Format, Known: format}
 	}
 	for t := range tables {
-		if l.buckets[t] = tx.Bucket(t.bucket()); l.buckets[t] == nil {
+		var err error
+		l.buckets[t] = tx.Bucket(t.bucket())
+		switch {
+		case l.buckets[t] != nil:
+		case t != allocations:
 			return nil, fmt.Errorf("%w: it has no bucket %s", boltfile.ErrDamaged, t.bucket())
+		case tx.Writable():
+			// It was made by a version that didn't keep them.
+			if l.buckets[t], err = tx.CreateBucket(t.bucket()); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return l, nil
@@ -118,6 +130,9 @@ func (l *ledger) load() (h held, err error) {
 	}
 	var records, sum uint64
 	for t := range tables {
+		if l.buckets[t] == nil {
+			continue
+		}
 		err := l.buckets[t].ForEach(func(key, record []byte) error {
 			n, err := h.decode(t, types.UID(key), record)
 			records++

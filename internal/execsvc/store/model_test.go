@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/resize"
 	"github.com/podstream/podstream/internal/execsvc/store"
 )
 
@@ -29,7 +30,9 @@ func TestModel(t *testing.T) {
 		st, _, stop := s.open(t)
 		defer func() { stop() }()
 		pods := map[types.UID]client.Pod{}
-		want := store.State{Statuses: map[types.UID]store.Status{}, Ends: map[types.UID]store.End{}}
+		want := store.State{
+			Statuses: map[types.UID]store.Status{}, Ends: map[types.UID]store.End{}, Allocations: map[types.UID]resize.Allocation{},
+		}
 		uids := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 		number := 0
 		rt.Repeat(map[string]func(*rapid.T){
@@ -67,10 +70,23 @@ func TestModel(t *testing.T) {
 				end.Removed = end.Removed || want.Ends[uid].Removed
 				want.Ends[uid] = end
 			},
+			"allocation": func(rt *rapid.T) {
+				number++
+				uid := types.UID(uids.Draw(rt, "uid"))
+				if rapid.Bool().Draw(rt, "dropped") {
+					delete(want.Allocations, uid)
+					st.SetAllocation(uid, nil)
+					return
+				}
+				a := allocation(int64(number))
+				want.Allocations[uid] = a
+				st.SetAllocation(uid, &a)
+			},
 			"forget": func(rt *rapid.T) {
 				uid := types.UID(uids.Draw(rt, "uid"))
 				delete(want.Statuses, uid)
 				delete(want.Ends, uid)
+				delete(want.Allocations, uid)
 				st.Forget(uid)
 			},
 			"restart": func(rt *rapid.T) {

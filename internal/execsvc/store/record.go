@@ -14,6 +14,7 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/boltfile"
+	"github.com/podstream/podstream/internal/execsvc/resize"
 	"github.com/podstream/podstream/internal/execsvc/status"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -85,7 +86,7 @@ func checksum(key string, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, payload)
 }
 
-// encode is the record of a pod, a status or an end.
+// encode is the record of a pod, a status, an end or an allocation.
 func encode(uid types.UID, value any) ([]byte, error) {
 	var record any
 	var err error
@@ -113,6 +114,8 @@ func encode(uid types.UID, value any) ([]byte, error) {
 			r.Object, err = v.Object.Marshal()
 		}
 		record = r
+	case resize.Allocation:
+		record = v
 	default:
 		err = fmt.Errorf("a %T has no record", value)
 	}
@@ -143,7 +146,7 @@ func (h *held) decode(t table, uid types.UID, record []byte) (sum uint64, err er
 		}
 		st.Changed = time.UnixMilli(r.Changed)
 		h.statuses[uid] = st
-	default:
+	case ends:
 		var r endRecord
 		var object *v1.Pod
 		if sum, err = unseal(string(uid), record, &r); err == nil && r.Object != nil {
@@ -161,6 +164,10 @@ func (h *held) decode(t table, uid types.UID, record []byte) (sum uint64, err er
 			end.Told[id] = time.UnixMilli(begun)
 		}
 		h.ends[uid] = end
+	default:
+		var allocation resize.Allocation
+		sum, err = unseal(string(uid), record, &allocation)
+		h.allocations[uid] = allocation
 	}
 	if err != nil && !errors.Is(err, boltfile.ErrDamaged) {
 		err = fmt.Errorf("%w: the record of the pod with uid %q in %s can't be read: %w", boltfile.ErrDamaged, uid, t.bucket(), err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/boltfile"
+	"github.com/podstream/podstream/internal/execsvc/resize"
 	"github.com/podstream/podstream/internal/execsvc/status"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -45,9 +46,11 @@ type State struct {
 	Cursor *podconfigv1.Cursor
 	// Pods are the desired pods, in no order, as client.WatchOptions wants them. Stale is never set.
 	Pods []client.Pod
-	// Statuses are the last statuses, by UID; Ends are the terminations under way. Either may be of pods that aren't desired.
-	Statuses map[types.UID]Status
-	Ends     map[types.UID]End
+	// Statuses are the last statuses, by UID; Ends are the terminations under way; Allocations are the resources that pods were last
+	// allocated. Any may be of pods that aren't desired.
+	Statuses    map[types.UID]Status
+	Ends        map[types.UID]End
+	Allocations map[types.UID]resize.Allocation
 }
 
 // Status is a pod's last status.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/resize"
 	"github.com/podstream/podstream/internal/execsvc/status"
 	"github.com/podstream/podstream/internal/execsvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -42,6 +43,12 @@ func TestRemembers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	allocated := map[types.UID]resize.Allocation{"a": allocation(2), "gone": allocation(3), "dropped": allocation(4), "forgotten": allocation(5)}
+	for uid, a := range allocated {
+		st.SetAllocation(uid, &a)
+	}
+	st.SetAllocation("dropped", nil)
+	st.SetAllocation("never seen", nil)
 	st.Forget("forgotten")
 	st.Forget("never seen")
 	stop()
@@ -53,7 +60,8 @@ func TestRemembers(t *testing.T) {
 			"a":    {Status: podStatus(v1.PodRunning, "it runs"), Changed: now.Add(time.Hour)},
 			"gone": {Status: podStatus(v1.PodFailed, ""), Changed: now},
 		},
-		Ends: map[types.UID]store.End{"c": end, "a": failed},
+		Ends:        map[types.UID]store.End{"c": end, "a": failed},
+		Allocations: map[types.UID]resize.Allocation{"a": allocated["a"], "gone": allocated["gone"]},
 	}
 	for range 2 {
 		got := s.state(t)

@@ -1,0 +1,84 @@
+package execsvc
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/cgroups/manager"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/cgroup"
+)
+
+// withCgroups has the node's pods get cgroups, in a root of the test's own. It returns a manager of them.
+func (n *node) withCgroups() *cgroup.Manager {
+	n.t.Helper()
+	if os.Geteuid() != 0 {
+		if os.Getenv("PODSTREAM_REQUIRE_RUNTIME") != "" {
+			n.t.Fatal("cgroups need root")
+		}
+		n.t.Skip("cgroups need root: sudo make test")
+	}
+	n.cgroups = cgroup.Config{PerQoS: true, Root: "/podstream-test-" + rand.Text()}
+	n.t.Cleanup(func() {
+		m, err := manager.New(&cgroups.Cgroup{Path: n.cgroups.Root, Resources: &cgroups.Resources{SkipDevices: true}})
+		if err == nil {
+			err = m.Destroy()
+		}
+		if err != nil {
+			n.t.Errorf("remove the cgroups of the test: %v", err)
+		}
+	})
+	m, err := cgroup.New(n.cgroups)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return m
+}
+
+// A pod's directory is there before its cgroup, and goes after it: by the directory what is left of the pod is found, whenever this agent
+// is killed.
+func TestDirectoryBeforeCgroup(t *testing.T) {
+	n := newNode(t)
+	made := n.withCgroups()
+	pod := newPod("a", "web", "file")
+	source := filepath.Join(t.TempDir(), "missing")
+	pod.Spec.Volumes = []v1.Volume{
+		{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: source, Type: ptr.To(v1.HostPathDirectory)}}},
+	}
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "host", MountPath: "/host"}}
+	hasCgroup := func() bool {
+		t.Helper()
+		_, err := made.Usage(pod)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	l := n.start()
+	l.deliver(ops(change(client.Add, true, pod)))
+	l.await("a", "waits for its volume", func(p board.Pod) bool { return p.Err != nil })
+	if !exists(t, filepath.Join(n.podsDir, "a")) || hasCgroup() {
+		t.Error("it has a cgroup before its directory is complete")
+	}
+	if err := os.Mkdir(source, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l.awaitRunning("a")
+	if !hasCgroup() {
+		t.Error("it runs without a cgroup")
+	}
+	l.deliver(ops(change(client.Remove, true, pod)))
+	l.awaitGone("a")
+	if hasCgroup() || exists(t, filepath.Join(n.podsDir, "a")) {
+		t.Error("something is left of it")
+	}
+}

@@ -1,0 +1,150 @@
+package execsvc
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/events"
+)
+
+// holdAfter keeps all containers but the first few from being stopped, until release is called. stopping is closed when the first of them
+// is to be.
+func (n *node) holdAfter(few int32) (stopping <-chan struct{}, release func()) {
+	began, free := make(chan struct{}), make(chan struct{})
+	tell := sync.OnceFunc(func() { close(began) })
+	var stopped atomic.Int32
+	n.setFault(func(ctx context.Context, method string) error {
+		if method != "StopContainer" || stopped.Add(1) <= few {
+			return nil
+		}
+		tell()
+		select {
+		case <-free:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	return began, sync.OnceFunc(func() { close(free) })
+}
+
+// preempted are the pods that were ended to make room.
+func (l *life) preempted() []string {
+	all, _, _ := l.events.After(0)
+	var got []string
+	for _, e := range all {
+		if e.Reason == events.Preempting {
+			got = append(got, string(e.UID))
+		}
+	}
+	slices.Sort(got)
+	return got
+}
+
+// awaitOutOfCPU waits until the pod is refused for want of room.
+func (l *life) awaitOutOfCPU(pod *v1.Pod) {
+	l.n.t.Helper()
+	l.await(pod.UID, "is refused", func(p board.Pod) bool { return p.Status != nil && p.Status.Reason == "OutOfcpu" })
+}
+
+// What a pod leaves that ends for a critical one is not for those that wait longer, after a restart in between neither; and it ends once.
+func TestPreemptionKeepsItsRoom(t *testing.T) {
+	for name, restart := range map[string]bool{"in one life": false, "over a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.allocatable = amounts("2", "1Gi")
+			l := n.start()
+			waits, critical := sized("w", 1, "1", "256Mi"), static(sized("c", 0, "2", "256Mi"))
+			l.deliver(at(1, ops(change(client.Add, true, sized("v1", 1, "1", "256Mi"), sized("v2", 1, "1", "256Mi")))))
+			l.awaitRunning("v1")
+			l.awaitRunning("v2")
+			l.deliver(at(2, ops(change(client.Add, true, waits))))
+			l.awaitOutOfCPU(waits)
+			stopping, release := n.holdAfter(1)
+			l.deliver(at(3, ops(change(client.Add, true, critical))))
+			<-stopping
+			eventually(t, "one of them has ended", func() bool {
+				first, _ := l.shown("v1")
+				second, _ := l.shown("v2")
+				return first.State == finished || second.State == finished
+			})
+			if got := l.preempted(); !slices.Equal(got, []string{"v1", "v2"}) {
+				t.Errorf("%q were ended; want both", got)
+			}
+			if restart {
+				l.stop()
+				l = n.startFrom(l.store)
+				l.await("c", "waits", func(p board.Pod) bool { return p.Err != nil })
+			}
+			l.housekeep()
+			release()
+			id := l.awaitRunning("c")
+			l.housekeep()
+			if now := l.awaitRunning("c"); now != id {
+				t.Errorf("container %s runs in place of %s", now, id)
+			}
+			if got := n.seenChanges(); slices.Contains(got, "RunPodSandbox w") {
+				t.Errorf("the runtime was told to %q; want the other pod to wait", got)
+			}
+			if got := l.preempted(); restart && len(got) > 0 || !restart && len(got) != 2 {
+				t.Errorf("%q were ended; want both once", got)
+			}
+			l.deliver(at(4, ops(change(client.Remove, true, critical))))
+			l.awaitRunning("w")
+		})
+	}
+}
+
+// The room that was made for a critical pod which goes before it is in is for those that wait.
+func TestPreemptionForNothing(t *testing.T) {
+	n := newNode(t)
+	n.allocatable = amounts("2", "1Gi")
+	l := n.start()
+	victim, waits, critical := sized("v", 1, "2", "256Mi"), sized("w", 1, "1", "256Mi"), static(sized("c", 0, "2", "256Mi"))
+	l.deliver(ops(change(client.Add, true, victim)))
+	l.awaitRunning("v")
+	l.deliver(ops(change(client.Add, true, waits)))
+	l.awaitOutOfCPU(waits)
+	stopping, release := n.holdAfter(0)
+	l.deliver(ops(change(client.Add, true, critical)))
+	<-stopping
+	l.deliver(ops(change(client.Remove, true, critical)))
+	l.awaitGone("c")
+	release()
+	l.awaitRunning("w")
+	if p, _ := l.shown("v"); p.Status.Reason != events.Preempting {
+		t.Errorf("the pod that made room has ended with %q", p.Status.Reason)
+	}
+}
+
+// Of the pods that come at once the oldest ones have the room that there is, and the others wait.
+func TestPodsOfOneBatch(t *testing.T) {
+	n := newNode(t)
+	n.allocatable = amounts("3", "1Gi")
+	l := n.start()
+	var batch []*v1.Pod
+	for i, uid := range []string{"f", "e", "d", "c", "b", "a"} {
+		batch = append(batch, aged(sized(types.UID(uid), 1, "1", "64Mi"), time.Duration(i)*time.Minute))
+	}
+	batch[2] = static(sized("d", 0, "1", "64Mi"))
+	shuffled := slices.Clone(batch)
+	slices.Reverse(shuffled)
+	l.deliver(ops(change(client.Add, true, shuffled...)))
+	for _, uid := range []types.UID{"f", "e", "d"} {
+		l.awaitRunning(uid)
+	}
+	for _, pod := range batch[3:] {
+		l.awaitOutOfCPU(pod)
+	}
+	l.deliver(ops(change(client.Remove, true, batch[0])))
+	l.awaitRunning("c")
+}
