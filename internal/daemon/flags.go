@@ -118,8 +118,10 @@ func (f *Flags) checkTLS() error {
 			f.Listen[tcp], strings.Join(missing, " and "))
 	case tcp >= 0 && f.AccessFile == "":
 		return fmt.Errorf("--listen %s: no client would have a role; give --access-file, which says who may see what", f.Listen[tcp])
-	case len(missing) == 1 || len(missing) == 2:
-		return fmt.Errorf("mutual TLS takes a certificate, its key and the clients' CAs; give %s too", strings.Join(missing, " and "))
+	case f.TLSCertFile == "" && f.TLSPrivateKeyFile != "":
+		return errors.New("--tls-private-key-file is of no use without its certificate; give --tls-cert-file too")
+	case f.TLSCertFile != "" && f.TLSPrivateKeyFile == "":
+		return errors.New("--tls-cert-file is of no use without its key; give --tls-private-key-file too")
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func TestAccessMistakes(t *testing.T) {
 		{"TCP without a client CA", []string{tcp, "--tls-cert-file=c", "--tls-private-key-file=k"}, "give --client-ca-file too"},
 		{"TCP without roles", []string{tcp, "--tls-cert-file=c", "--tls-private-key-file=k", "--client-ca-file=ca"}, "give --access-file"},
 		{"a certificate without its key", []string{"--tls-cert-file=c", "--client-ca-file=ca"}, "give --tls-private-key-file too"},
-		{"a key alone", []string{"--tls-private-key-file=k"}, "give --tls-cert-file and --client-ca-file too"},
+		{"a key alone", []string{"--tls-private-key-file=k"}, "give --tls-cert-file too"},
 		{"no user", []string{"--allow-uid=4294967295"}, "--allow-uid 4294967295: no user"},
 		{"no connections", []string{"--max-connections-per-peer=0"}, "--max-connections-per-peer 0: want a number from 1"},
 		{"no streams", []string{"--max-streams-per-connection=-1"}, "--max-streams-per-connection -1: want a number from 1"},

@@ -9,6 +9,7 @@ import (
 // Flags are podexecd's flags that a KubeletConfiguration may say too, and others about how pods run.
 type Flags struct {
 	values Settings
+	texts  clusterTexts
 	set    *pflag.FlagSet
 }
 
@@ -38,7 +39,8 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&v.MaxDead, "maximum-dead-containers", -1, "`number` of ended containers that are kept on the node; below 0: any")
 	fs.DurationVar(&v.MinAge, "minimum-container-ttl-duration", 0, "`time` for which an ended container is kept at least")
 	v.Node.addFlags(fs)
-	fs.StringVar(&v.Kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server, for events and service account tokens; default: none")
+	v.Cluster.addFlags(fs, &f.texts)
+	fs.StringVar(&v.Kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server, of whose cluster this is a node; default: none")
 	fs.Float32Var(&v.EventQPS, "event-qps", 50, "`number` of events that go to the API server each second, on average; 0: any")
 	fs.IntVar(&v.EventBurst, "event-burst", 100, "`number` of events that may go at once, within --event-qps")
 }

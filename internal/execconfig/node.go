@@ -7,11 +7,11 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	cliflag "k8s.io/component-base/cli/flag"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podstream/podstream/internal/kubeletconfig"
@@ -23,7 +23,7 @@ type Node struct {
 	// one it uses. Without CgroupsPerQOS pods have no cgroups of their own.
 	CgroupRoot, CgroupDriver string
 	CgroupsPerQOS            bool
-	// EnforceNodeAllocatable is where the bounds of Allocatable are set: "pods", or nowhere.
+	// EnforceNodeAllocatable is where the bounds of Allocatable are set: "pods", or "none".
 	EnforceNodeAllocatable []string
 	// PodPidsLimit is how many processes a pod may have; below zero: any number.
 	PodPidsLimit int64
@@ -80,7 +80,8 @@ func (n *Node) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&n.MaxPods, "max-pods", 110, "`number` of pods that may be here")
 	fs.StringToStringVar(&n.KubeReserved, "kube-reserved", nil, "resources that pods don't get, as they are for Kubernetes' own daemons: cpu=200m,memory=500Mi")
 	fs.StringToStringVar(&n.SystemReserved, "system-reserved", nil, "resources that pods don't get, as they are for the system's daemons")
-	n.EvictionHard = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%"}
+	n.EvictionHard = defaultEvictionHard()
+	fs.Var(cliflag.NewLangleSeparatedMapStringString(&n.EvictionHard), "eviction-hard", "`thresholds` below which pods are evicted: memory.available<1Gi")
 	fs.StringToStringVar(&n.Labels, "node-labels", nil, "`labels` of this node, for pods that choose their node by them")
 	fs.StringSliceVar(&n.ClusterDNS, "cluster-dns", nil, "`addresses` of the cluster's DNS servers; default: pods use the node's")
 	fs.StringVar(&n.ClusterDomain, "cluster-domain", "", "`domain` of the cluster, searched by pods that use the cluster's DNS")
@@ -99,6 +100,9 @@ func (n *Node) fromFile(set *pflag.FlagSet, c *kubeletconfigv1beta1.KubeletConfi
 	take(set, "cgroup-driver", &n.CgroupDriver, c.CgroupDriver)
 	takePointer(set, "cgroups-per-qos", &n.CgroupsPerQOS, c.CgroupsPerQOS)
 	takeSlice(set, "enforce-node-allocatable", &n.EnforceNodeAllocatable, c.EnforceNodeAllocatable)
+	if len(n.EnforceNodeAllocatable) == 0 {
+		n.EnforceNodeAllocatable = []string{"none"} // An empty list doesn't survive being written to a file.
+	}
 	takePointer(set, "pod-max-pids", &n.PodPidsLimit, c.PodPidsLimit)
 	takePointer(set, "cpu-cfs-quota", &n.CPUQuota, c.CPUCFSQuota)
 	if c.CPUCFSQuotaPeriod != nil {
@@ -111,7 +115,7 @@ func (n *Node) fromFile(set *pflag.FlagSet, c *kubeletconfigv1beta1.KubeletConfi
 	take(set, "max-pods", &n.MaxPods, int(c.MaxPods))
 	takeMap(set, "kube-reserved", &n.KubeReserved, c.KubeReserved)
 	takeMap(set, "system-reserved", &n.SystemReserved, c.SystemReserved)
-	takeMap(set, "", &n.EvictionHard, c.EvictionHard)
+	takeMap(set, "eviction-hard", &n.EvictionHard, evictionHardOf(c))
 	takeSlice(set, "cluster-dns", &n.ClusterDNS, c.ClusterDNS)
 	take(set, "cluster-domain", &n.ClusterDomain, c.ClusterDomain)
 	takePointer(set, "resolv-conf", &n.ResolvConf, c.ResolverConfig)
@@ -184,11 +188,7 @@ func (n *Node) check(file *kubeletconfig.Config, wrong func(flag, field, reason 
 			}
 		}
 	}
-	for signal, value := range n.EvictionHard {
-		if _, err := resource.ParseQuantity(strings.TrimSuffix(value, "%")); err != nil {
-			wrong("", "evictionHard", fmt.Sprintf("%s is %q; want an amount or a percentage", signal, value))
-		}
-	}
+	checkThresholds("eviction-hard", "evictionHard", n.EvictionHard, wrong)
 	for _, server := range n.ClusterDNS {
 		if _, err := netip.ParseAddr(server); err != nil {
 			wrong("cluster-dns", "clusterDNS", fmt.Sprintf("%q isn't an IP address", server))

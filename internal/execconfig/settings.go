@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/kubeletconfig"
@@ -33,10 +34,10 @@ type Settings struct {
 	EventBurst int
 	DeadContainers
 	Node
+	Cluster
 	// CredentialProviderConfig is the file of a CredentialProviderConfig, CredentialProviderBinDir the directory of its plugins.
 	CredentialProviderConfig, CredentialProviderBinDir string
-	// Kubeconfig is the file that says how to reach the API server, to which events are sent and which gives service account tokens. Empty:
-	// there is none.
+	// Kubeconfig is the file that says how to reach the API server, of whose cluster this is a node. Empty: there is none.
 	Kubeconfig string
 
 	// Unsupported are fields of the configuration that say something and that this version doesn't act upon, Podconfigd those that are
@@ -44,6 +45,9 @@ type Settings struct {
 	Unsupported, Podconfigd, Ignored []string
 	// Warnings are fields that aren't known, or given twice, with file and line.
 	Warnings []string
+
+	// file is what the configuration files say.
+	file *kubeletconfigv1beta1.KubeletConfiguration
 }
 
 // Pulls bound the pulling of images.
@@ -85,22 +89,24 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := f.values
+	s, texts := f.values, f.texts
+	s.file = &file.KubeletConfiguration
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
 	for _, name := range file.Podexecd() {
-		if !supported[name] && !slices.Contains(supportedOfNode, name) {
+		if !supported[name] && !slices.Contains(supportedOfNode, name) && !slices.Contains(supportedOfCluster, name) {
 			s.Unsupported = append(s.Unsupported, name)
 		}
 	}
 	f.fromFile(&s, file)
 	s.Node.fromFile(f.set, &file.KubeletConfiguration)
+	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
 	if s.ImageEndpoint == "" {
 		s.ImageEndpoint = s.RuntimeEndpoint
 	}
 	if s.PodLogsDir, err = filepath.Abs(s.PodLogsDir); err != nil {
 		return nil, fmt.Errorf("--pod-logs-dir: %w", err)
 	}
-	return &s, errors.Join(f.check(&s, file)...)
+	return &s, errors.Join(f.check(&s, &texts, file)...)
 }
 
 // fromFile takes what the file says and no flag does.
@@ -147,7 +153,7 @@ func takePointer[T any](set *pflag.FlagSet, flag string, setting, value *T) {
 }
 
 // check finds settings that can't be meant, each named as it was given: by the flag, or by the file and line of the field.
-func (f *Flags) check(s *Settings, file *kubeletconfig.Config) (mistakes []error) {
+func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Config) (mistakes []error) {
 	wrong := func(flag, field, reason string) {
 		if field == "" || f.set.Changed(flag) {
 			mistakes = append(mistakes, fmt.Errorf("--%s: %s", flag, reason))
@@ -198,6 +204,7 @@ func (f *Flags) check(s *Settings, file *kubeletconfig.Config) (mistakes []error
 		}
 	}
 	s.Node.check(file, wrong)
+	s.Cluster.check(texts, s.Kubeconfig, wrong)
 	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {
 		wrong("max-parallel-image-pulls", "maxParallelImagePulls", "it can't be more than 1 while images are pulled one at a time")
 	}

@@ -1,13 +1,16 @@
 package execconfig
 
 import (
+	"crypto/tls"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/pflag"
 
 	"github.com/podstream/podstream/internal/kubeletconfig"
@@ -42,8 +45,22 @@ func defaults() Settings {
 			CPUQuota: true, CPUQuotaPeriod: 100 * time.Millisecond, MaxPods: 110,
 			EvictionHard: map[string]string{
 				"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%",
+				"imagefs.inodesFree": "5%",
 			},
 			ResolvConf: "/etc/resolv.conf", LocalStorageCapacityIsolation: true, IDsPerPod: 65536,
+		},
+		Cluster: Cluster{
+			RegisterNode: true, NodeStatusUpdateFrequency: 10 * time.Second, NodeStatusReportFrequency: 5 * time.Minute,
+			NodeLeaseDuration: 40 * time.Second, NodeStatusMaxImages: 50,
+			KubeAPIQPS: 50, KubeAPIBurst: 100, ContentType: "application/vnd.kubernetes.protobuf",
+			NodeAPI: NodeAPI{
+				Address: netip.IPv4Unspecified(), Port: 10250, HealthzBindAddress: netip.MustParseAddr("127.0.0.1"), TLSMinVersion: tls.VersionTLS12,
+				Authentication:          Authentication{Webhook: true, WebhookCacheTTL: 2 * time.Minute},
+				Authorization:           Authorization{Mode: AuthorizeByWebhook, CacheAuthorizedTTL: 5 * time.Minute, CacheUnauthorizedTTL: 30 * time.Second},
+				EnableDebuggingHandlers: true, EnableProfilingHandler: true, EnableDebugFlagsHandler: true, EnableSystemLogHandler: true,
+				SystemLogDir: "/var/log", StreamingConnectionIdleTimeout: 4 * time.Hour,
+			},
+			Eviction: Eviction{EvictionPressureTransitionPeriod: 5 * time.Minute},
 		},
 	}
 }
@@ -82,7 +99,7 @@ func TestSettle(t *testing.T) {
 				"localStorageCapacityIsolation: false\nuserNamespaces: {idsPerPod: 131072}\n",
 			want: func(s *Settings) {
 				s.Node = Node{
-					CgroupRoot: "/a", CgroupDriver: "systemd", EnforceNodeAllocatable: []string{}, PodPidsLimit: 9, CPUQuotaPeriod: 5 * time.Millisecond,
+					CgroupRoot: "/a", CgroupDriver: "systemd", EnforceNodeAllocatable: []string{"none"}, PodPidsLimit: 9, CPUQuotaPeriod: 5 * time.Millisecond,
 					LimitedSwap: true, MemoryThrottlingFactor: 0.5, ReserveMemory: true, SingleProcessOOMKill: true, MaxPods: 7, KubeReserved: map[string]string{"cpu": "100m"},
 					SystemReserved: map[string]string{"memory": "1Gi"}, EvictionHard: map[string]string{"memory.available": "5%"},
 					ClusterDNS: []string{"10.0.0.10"}, ClusterDomain: "c.local", UnsafeSysctls: []string{"kernel.msg*", "net.core.somaxconn"}, SeccompDefault: true,
@@ -99,10 +116,11 @@ func TestSettle(t *testing.T) {
 			},
 		},
 		"whose fields": {
-			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nfailSwapOn: false\nhealthzPort: 1\nevictionSoft: {memory.available: 5%}\n",
+			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nfailSwapOn: false\nrunOnce: true\nhairpinMode: none\n",
 			want: func(s *Settings) {
-				s.Podconfigd, s.Ignored = []string{"staticPodPath"}, []string{"healthzPort"}
-				s.Unsupported = []string{"evictionSoft", "evictionMaxPodGracePeriod", "failSwapOn"}
+				s.EvictionMaxPodGracePeriod = 7
+				s.Podconfigd, s.Ignored = []string{"staticPodPath"}, []string{"runOnce"}
+				s.Unsupported = []string{"failSwapOn", "hairpinMode"}
 			},
 		},
 	} {
@@ -115,9 +133,10 @@ func TestSettle(t *testing.T) {
 			tc.want(&want)
 			slices.Sort(got.Unsupported)
 			slices.Sort(want.Unsupported)
-			if diff := cmp.Diff(want, *got); diff != "" {
+			if diff := cmp.Diff(want, *got, cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreUnexported(Settings{})); diff != "" {
 				t.Errorf("settings (-want +got):\n%s", diff)
 			}
+			wantEffective(t, got, tc.args)
 		})
 	}
 }

@@ -35,7 +35,7 @@ staticPodURL: http://main/
 staticPodURLHeader: {A: [one], B: [two]}
 fileCheckFrequency: 30s
 evictionHard: {memory.available: 5%}
-rotateCertificates: yes
+runOnce: yes
 `, head+`staticPodURLHeader: {B: null, C: [three, four]}
 httpCheckFrequency: 1m
 `, `{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "staticPodPath": "../other", "staticPodURL": null}`)
@@ -43,17 +43,17 @@ httpCheckFrequency: 1m
 		t.Fatal(err)
 	}
 	header := cfg.StaticPodURLHeader
-	if cfg.StaticPodPath != "/etc/other" || cfg.StaticPodURL != "" || !cfg.RotateCertificates ||
+	if cfg.StaticPodPath != "/etc/other" || cfg.StaticPodURL != "" || !cfg.RunOnce ||
 		cfg.FileCheckFrequency.Duration != 30*time.Second || cfg.HTTPCheckFrequency.Duration != time.Minute ||
 		len(header) != 2 || !slices.Equal(header["A"], []string{"one"}) || !slices.Equal(header["C"], []string{"three", "four"}) {
 		t.Errorf("the files together are %+v", cfg.KubeletConfiguration)
 	}
-	want := []string{"staticPodPath", "fileCheckFrequency", "httpCheckFrequency", "staticPodURLHeader", "rotateCertificates", "evictionHard"}
+	want := []string{"staticPodPath", "fileCheckFrequency", "httpCheckFrequency", "staticPodURLHeader", "runOnce", "evictionHard"}
 	if got := cfg.Set(); !slices.Equal(got, want) {
 		t.Errorf("set are %q; want %q", got, want)
 	}
-	if got := cfg.Ignored(); !slices.Equal(got, []string{"rotateCertificates"}) {
-		t.Errorf("ignored is %q; want rotateCertificates", got)
+	if got := cfg.Ignored(); !slices.Equal(got, []string{"runOnce"}) {
+		t.Errorf("ignored is %q; want runOnce", got)
 	}
 	if err := cfg.Mistake(document.Field{"fileCheckFrequency"}, "no"); err.Error() != "/etc/kubelet.yaml:6: fileCheckFrequency: no" {
 		t.Errorf("a complaint about a field is %q; want its file and line", err)

@@ -1,0 +1,90 @@
+package execconfig
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
+)
+
+// KubeletConfiguration is what podexecd goes by, for /configz: the file's fields, with what flags and defaults say in the place of those that
+// are podexecd's. Fields that this version doesn't act upon are as in the file.
+func (s *Settings) KubeletConfiguration() *kubeletconfigv1beta1.KubeletConfiguration {
+	c := s.file.DeepCopy()
+	c.ContainerRuntimeEndpoint, c.ImageServiceEndpoint, c.PodLogsDir = s.RuntimeEndpoint, s.ImageEndpoint, s.PodLogsDir
+	c.RuntimeRequestTimeout, c.SyncFrequency = duration(s.RequestTimeout), duration(s.SyncFrequency)
+	c.SerializeImagePulls = &s.Pulls.Serial
+	c.RegistryPullQPS, c.RegistryBurst = number(s.Pulls.QPS), int32(s.Pulls.Burst) //nolint:gosec // The settings were checked.
+	if s.Pulls.MaxParallel > 0 {
+		c.MaxParallelImagePulls = number(s.Pulls.MaxParallel)
+	}
+	c.CrashLoopBackOff.MaxContainerRestartPeriod = ptr.To(duration(s.RestartBackoff.Max))
+	c.EventRecordQPS, c.EventBurst = number(s.EventQPS), int32(s.EventBurst) //nolint:gosec // The settings were checked.
+	s.Node.into(c)
+	s.Cluster.into(c)
+	s.NodeAPI.into(c)
+	s.Eviction.into(c)
+	return c
+}
+
+func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+
+func number[T int | float32](n T) *int32 { return ptr.To(int32(n)) }
+
+func (n *Node) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
+	c.CgroupRoot, c.CgroupDriver, c.CgroupsPerQOS, c.EnforceNodeAllocatable = n.CgroupRoot, n.CgroupDriver, &n.CgroupsPerQOS, n.EnforceNodeAllocatable
+	c.PodPidsLimit, c.CPUCFSQuota, c.CPUCFSQuotaPeriod = &n.PodPidsLimit, &n.CPUQuota, ptr.To(duration(n.CPUQuotaPeriod))
+	c.MemorySwap.SwapBehavior = noSwap
+	if n.LimitedSwap {
+		c.MemorySwap.SwapBehavior = limitedSwap
+	}
+	c.MaxPods = int32(n.MaxPods) //nolint:gosec // The settings were checked.
+	c.KubeReserved, c.SystemReserved, c.EvictionHard = n.KubeReserved, n.SystemReserved, n.EvictionHard
+	c.MergeDefaultEvictionSettings = nil // They are merged.
+	c.ClusterDNS, c.ClusterDomain, c.ResolverConfig = n.ClusterDNS, n.ClusterDomain, &n.ResolvConf
+	c.AllowedUnsafeSysctls, c.SeccompDefault = n.UnsafeSysctls, &n.SeccompDefault
+	c.LocalStorageCapacityIsolation = &n.LocalStorageCapacityIsolation
+}
+
+func (n *Cluster) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
+	c.RegisterNode, c.RegisterWithTaints, c.ProviderID, c.PodCIDR = &n.RegisterNode, n.RegisterWithTaints, n.ProviderID, n.PodCIDR
+	c.NodeStatusUpdateFrequency, c.NodeStatusReportFrequency = duration(n.NodeStatusUpdateFrequency), duration(n.NodeStatusReportFrequency)
+	c.NodeLeaseDurationSeconds, c.NodeStatusMaxImages = int32(n.NodeLeaseDuration/time.Second), number(n.NodeStatusMaxImages) //nolint:gosec // as above
+	c.RotateCertificates, c.ContentType = n.RotateCertificates, n.ContentType
+	c.KubeAPIQPS, c.KubeAPIBurst = number(n.KubeAPIQPS), int32(n.KubeAPIBurst) //nolint:gosec // The settings were checked.
+}
+
+func (n *NodeAPI) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
+	c.EnableServer, c.Address, c.HealthzBindAddress = &n.EnableServer, n.Address.String(), n.HealthzBindAddress.String()
+	c.Port, c.ReadOnlyPort, c.HealthzPort = int32(n.Port), int32(n.ReadOnlyPort), number(n.HealthzPort) //nolint:gosec // The settings were checked.
+	c.TLSCertFile, c.TLSPrivateKeyFile, c.ServerTLSBootstrap = n.TLSCertFile, n.TLSPrivateKeyFile, n.ServerTLSBootstrap
+	c.Authentication = kubeletconfigv1beta1.KubeletAuthentication{
+		X509:      kubeletconfigv1beta1.KubeletX509Authentication{ClientCAFile: n.Authentication.ClientCAFile},
+		Webhook:   kubeletconfigv1beta1.KubeletWebhookAuthentication{Enabled: &n.Authentication.Webhook, CacheTTL: duration(n.Authentication.WebhookCacheTTL)},
+		Anonymous: kubeletconfigv1beta1.KubeletAnonymousAuthentication{Enabled: &n.Authentication.Anonymous},
+	}
+	c.Authorization = kubeletconfigv1beta1.KubeletAuthorization{
+		Mode: kubeletconfigv1beta1.KubeletAuthorizationMode(n.Authorization.Mode),
+		Webhook: kubeletconfigv1beta1.KubeletWebhookAuthorization{
+			CacheAuthorizedTTL: duration(n.Authorization.CacheAuthorizedTTL), CacheUnauthorizedTTL: duration(n.Authorization.CacheUnauthorizedTTL),
+		},
+	}
+	c.EnableDebuggingHandlers, c.EnableContentionProfiling = &n.EnableDebuggingHandlers, n.EnableContentionProfiling
+	c.EnableProfilingHandler, c.EnableDebugFlagsHandler = &n.EnableProfilingHandler, &n.EnableDebugFlagsHandler
+	c.EnableSystemLogHandler, c.EnableSystemLogQuery = &n.EnableSystemLogHandler, &n.EnableSystemLogQuery
+	c.StreamingConnectionIdleTimeout = duration(n.StreamingConnectionIdleTimeout)
+}
+
+func (e *Eviction) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
+	c.EvictionSoft, c.EvictionMinimumReclaim = e.EvictionSoft, e.EvictionMinimumReclaim
+	c.EvictionSoftGracePeriod = nil
+	for signal, grace := range e.EvictionSoftGracePeriod {
+		if c.EvictionSoftGracePeriod == nil {
+			c.EvictionSoftGracePeriod = map[string]string{}
+		}
+		c.EvictionSoftGracePeriod[signal] = grace.String()
+	}
+	c.EvictionPressureTransitionPeriod = duration(e.EvictionPressureTransitionPeriod)
+	c.EvictionMaxPodGracePeriod = int32(e.EvictionMaxPodGracePeriod) //nolint:gosec // The settings were checked.
+}

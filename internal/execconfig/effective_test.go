@@ -1,0 +1,45 @@
+package execconfig
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"sigs.k8s.io/yaml"
+)
+
+// noField are the flags that a KubeletConfiguration has no field for.
+var noField = []string{
+	"kubeconfig", "bootstrap-kubeconfig", "cert-dir", "node-ip", "cloud-provider", "node-labels", "image-credential-provider-config",
+	"image-credential-provider-bin-dir", "crash-loop-backoff-base", "image-pull-backoff-base", "image-pull-backoff-max",
+	"maximum-dead-containers", "maximum-dead-containers-per-container", "minimum-container-ttl-duration", "kube-reserved-cgroup",
+}
+
+// wantEffective checks that podexecd would work the same with what it tells at /configz for its file.
+func wantEffective(t *testing.T, settings *Settings, args []string) {
+	t.Helper()
+	c := settings.KubeletConfiguration()
+	c.Kind, c.APIVersion = "KubeletConfiguration", "kubelet.config.k8s.io/v1beta1"
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		return !slices.Contains(noField, name)
+	})
+	again, err := settle(t, string(text), args...)
+	if err != nil {
+		t.Fatalf("podexecd doesn't start with what it says it goes by: %v", err)
+	}
+	if settings.StreamingConnectionIdleTimeout == 0 {
+		again.StreamingConnectionIdleTimeout = 0 // The file can't say never: there, zero stands for the default.
+	}
+	told := cmpopts.IgnoreFields(Settings{}, "Unsupported", "Podconfigd", "Ignored", "Warnings")
+	if diff := cmp.Diff(*settings, *again, told, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreUnexported(Settings{})); diff != "" {
+		t.Errorf("with what podexecd says it goes by it would go by (-was +is):\n%s", diff)
+	}
+}

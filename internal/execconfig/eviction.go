@@ -1,0 +1,131 @@
+package execconfig
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+	cliflag "k8s.io/component-base/cli/flag"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
+)
+
+// Eviction is when pods have to go because the node runs short of something, beside Node.EvictionHard.
+type Eviction struct {
+	// EvictionSoft are thresholds as those of EvictionHard, below which a pod is evicted after the signal's EvictionSoftGracePeriod.
+	EvictionSoft            map[string]string
+	EvictionSoftGracePeriod map[string]time.Duration
+	// EvictionMinimumReclaim is by how much more than its threshold a signal has to be for pods to stay then.
+	EvictionMinimumReclaim map[string]string
+	// EvictionPressureTransitionPeriod is how long a condition stays that pressure brought: 5 min.
+	EvictionPressureTransitionPeriod time.Duration
+	// EvictionMaxPodGracePeriod is how many seconds a pod has to end at a soft threshold; zero: none, below zero: its own grace period.
+	EvictionMaxPodGracePeriod int
+}
+
+// defaultEvictionHard are the thresholds that hold where nothing is said.
+func defaultEvictionHard() map[string]string {
+	return map[string]string{
+		"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%",
+	}
+}
+
+// evictionSignals are what the node can run short of.
+var evictionSignals = []string{
+	"memory.available", "allocatableMemory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
+	"containerfs.available", "containerfs.inodesFree", "pid.available",
+}
+
+// evictionTexts are settings as they were written.
+type evictionTexts struct {
+	gracePeriods map[string]string
+}
+
+func (e *Eviction) addFlags(fs *pflag.FlagSet, texts *evictionTexts) {
+	fs.Var(cliflag.NewLangleSeparatedMapStringString(&e.EvictionSoft), "eviction-soft",
+		"`thresholds` below which pods are evicted after a while: memory.available<1.5Gi")
+	fs.Var(cliflag.NewMapStringString(&texts.gracePeriods), "eviction-soft-grace-period", "`times` after which they are: memory.available=1m30s")
+	fs.Var(cliflag.NewMapStringString(&e.EvictionMinimumReclaim), "eviction-minimum-reclaim",
+		"`amounts` by which more than its threshold a signal has to be for pods to stay: imagefs.available=2Gi")
+	fs.DurationVar(&e.EvictionPressureTransitionPeriod, "eviction-pressure-transition-period", 5*time.Minute,
+		"`time` for which the node's condition stays that pressure brought")
+	fs.IntVar(&e.EvictionMaxPodGracePeriod, "eviction-max-pod-grace-period", 0,
+		"`seconds` that a pod has to end at a soft threshold; below 0: as many as it has otherwise")
+}
+
+// fromFile takes what the file says and no flag does.
+func (e *Eviction) fromFile(set *pflag.FlagSet, texts *evictionTexts, f *kubeletconfigv1beta1.KubeletConfiguration) {
+	takeMap(set, "eviction-soft", &e.EvictionSoft, f.EvictionSoft)
+	takeMap(set, "eviction-soft-grace-period", &texts.gracePeriods, f.EvictionSoftGracePeriod)
+	takeMap(set, "eviction-minimum-reclaim", &e.EvictionMinimumReclaim, f.EvictionMinimumReclaim)
+	take(set, "eviction-pressure-transition-period", &e.EvictionPressureTransitionPeriod, f.EvictionPressureTransitionPeriod.Duration)
+	take(set, "eviction-max-pod-grace-period", &e.EvictionMaxPodGracePeriod, int(f.EvictionMaxPodGracePeriod))
+}
+
+// evictionHardOf is what the file says of hard thresholds: instead of the default ones, or beside them.
+func evictionHardOf(f *kubeletconfigv1beta1.KubeletConfiguration) map[string]string {
+	if f.EvictionHard == nil || !ptr.Deref(f.MergeDefaultEvictionSettings, false) {
+		return f.EvictionHard
+	}
+	merged := defaultEvictionHard()
+	maps.Copy(merged, f.EvictionHard)
+	return merged
+}
+
+// check calls wrong for each setting that can't be meant, and understands the grace periods.
+func (e *Eviction) check(texts *evictionTexts, wrong func(flag, field, reason string)) {
+	checkThresholds("eviction-soft", "evictionSoft", e.EvictionSoft, wrong)
+	checkThresholds("eviction-minimum-reclaim", "evictionMinimumReclaim", e.EvictionMinimumReclaim, wrong)
+	for _, signal := range slices.Sorted(maps.Keys(texts.gracePeriods)) {
+		period, err := time.ParseDuration(texts.gracePeriods[signal])
+		switch {
+		case !slices.Contains(evictionSignals, signal):
+			wrong("eviction-soft-grace-period", "evictionSoftGracePeriod", notSignal(signal))
+		case err != nil || period < 0:
+			wrong("eviction-soft-grace-period", "evictionSoftGracePeriod", fmt.Sprintf("%s is %q; want a time, such as 90s", signal, texts.gracePeriods[signal]))
+		default:
+			if e.EvictionSoftGracePeriod == nil {
+				e.EvictionSoftGracePeriod = map[string]time.Duration{}
+			}
+			e.EvictionSoftGracePeriod[signal] = period
+		}
+	}
+	for _, signal := range slices.Sorted(maps.Keys(e.EvictionSoft)) {
+		if _, ok := texts.gracePeriods[signal]; !ok {
+			wrong("eviction-soft", "evictionSoft", fmt.Sprintf("%s has no grace period in --eviction-soft-grace-period or evictionSoftGracePeriod", signal))
+		}
+	}
+	if e.EvictionPressureTransitionPeriod < 0 {
+		wrong("eviction-pressure-transition-period", "evictionPressureTransitionPeriod", "it must not be less than zero")
+	}
+}
+
+// checkThresholds calls wrong for what is no amount, or no amount of what the node can run short of.
+func checkThresholds(flag, field string, thresholds map[string]string, wrong func(flag, field, reason string)) {
+	for _, signal := range slices.Sorted(maps.Keys(thresholds)) {
+		if !slices.Contains(evictionSignals, signal) {
+			wrong(flag, field, notSignal(signal))
+		} else if !isThreshold(thresholds[signal]) {
+			wrong(flag, field, fmt.Sprintf("%s is %q; want an amount or a percentage", signal, thresholds[signal]))
+		}
+	}
+}
+
+// isThreshold tells whether a text is a quantity, or a percentage. 0% and 100% are ways to say: none.
+func isThreshold(text string) bool {
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		percentage, err := strconv.ParseFloat(number, 64)
+		return err == nil && percentage >= 0 && percentage <= 100
+	}
+	q, err := resource.ParseQuantity(text)
+	return err == nil && q.Sign() >= 0
+}
+
+func notSignal(name string) string {
+	return fmt.Sprintf("%q is nothing that pods are evicted for; that is one of %s", name, strings.Join(evictionSignals, ", "))
+}
