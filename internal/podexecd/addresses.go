@@ -1,10 +1,11 @@
 package podexecd
 
 import (
+	"context"
+	"net/netip"
 	"sync"
 	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/utils/clock"
 )
 
@@ -22,7 +23,20 @@ type addresses struct {
 	at    time.Time
 }
 
-func newAddresses() *addresses { return &addresses{find: defaultAddress, clock: clock.RealClock{}} }
+// newAddresses returns those that find tells, until ctx ends.
+func newAddresses(ctx context.Context, find func(context.Context) ([]netip.Addr, error)) *addresses {
+	return &addresses{clock: clock.RealClock{}, find: func() []string {
+		found, err := find(ctx)
+		if err != nil {
+			return nil // there is no route yet, say
+		}
+		var out []string
+		for _, ip := range found {
+			out = append(out, ip.String())
+		}
+		return out
+	}}
+}
 
 // get returns the addresses, the primary one first. While there are none, it looks again each time.
 func (a *addresses) get() []string {
@@ -32,13 +46,4 @@ func (a *addresses) get() []string {
 		a.found, a.at = a.find(), a.clock.Now()
 	}
 	return a.found
-}
-
-// defaultAddress is that of the interface with the default route: the node's own for others. None while there is no such route.
-func defaultAddress() []string {
-	ip, err := utilnet.ChooseHostInterface()
-	if err != nil {
-		return nil
-	}
-	return []string{ip.String()}
 }

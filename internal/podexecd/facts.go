@@ -29,15 +29,11 @@ type facts struct {
 
 // readFacts reads the machine and asks the runtime.
 func readFacts(ctx context.Context, opts *Options, c *connection, log *slog.Logger) (*facts, error) {
-	s := opts.settings
-	info, err := nodeinfo.Read(nodeinfo.Settings{
-		Hostname: opts.node, Labels: s.Labels, RootDir: opts.RootDir, MaxPods: s.MaxPods,
-		KubeReserved: s.KubeReserved, SystemReserved: s.SystemReserved, EvictionHard: s.EvictionHard,
-	})
+	info, err := readMachine(opts)
 	if err != nil {
 		return nil, err
 	}
-	f := &facts{info: info, cgroupDriver: s.CgroupDriver}
+	f := &facts{info: info, cgroupDriver: opts.settings.CgroupDriver}
 	status, err := c.runtime.Status(ctx, false)
 	if err != nil {
 		return nil, err
@@ -53,6 +49,30 @@ func readFacts(ctx context.Context, opts *Options, c *connection, log *slog.Logg
 	log.Info("what pods can have here", "cpu", info.Allocatable.Cpu(), "memory", info.Allocatable.Memory(), "pods", info.Allocatable.Pods(),
 		"cgroup_v2", info.CgroupV2, "cgroup_driver", f.cgroupDriver, "apparmor", info.AppArmor)
 	return f, nil
+}
+
+// readMachine reads what this machine has, and what of it pods may have.
+func readMachine(opts *Options) (nodeinfo.Info, error) {
+	s := opts.settings
+	info, err := nodeinfo.Read(nodeinfo.Settings{
+		Hostname: opts.node, Labels: s.Labels, RootDir: opts.RootDir, MaxPods: s.MaxPods,
+		KubeReserved: s.KubeReserved, SystemReserved: s.SystemReserved, EvictionHard: s.EvictionHard,
+	})
+	if err == nil && !s.LocalStorageCapacityIsolation {
+		delete(info.Allocatable, v1.ResourceEphemeralStorage)
+	}
+	return info, err
+}
+
+// reread returns what the machine has now; what it had at start while that can't be read. It is for one caller at a time.
+func (f *facts) reread(opts *Options) func() nodeinfo.Info {
+	last := f.info
+	return func() nodeinfo.Info {
+		if info, err := readMachine(opts); err == nil {
+			last = info
+		}
+		return last
+	}
 }
 
 // runtimeFeatures is what the runtime says that it can do. Image volumes it doesn't tell of: those that can mount them tell of their handlers'

@@ -19,6 +19,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/gc"
 	"github.com/podstream/podstream/internal/execsvc/handler"
 	"github.com/podstream/podstream/internal/execsvc/image"
+	clusternode "github.com/podstream/podstream/internal/execsvc/node"
 	"github.com/podstream/podstream/internal/execsvc/objects"
 	"github.com/podstream/podstream/internal/execsvc/report"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
@@ -26,7 +27,6 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -41,11 +41,15 @@ const probeVersion = "1.37"
 
 // node is what runs pods: the agent and all that it works with, from the stream to the runtime.
 type node struct {
-	opts     *Options
-	stream   *client.Client
-	board    *board.Board
-	events   *events.Recorder
-	registry prometheus.Registerer
+	opts   *Options
+	stream *client.Client
+	board  *board.Board
+	events *events.Recorder
+	// cluster is nil on a node that stands alone.
+	cluster *cluster
+	// api is nil on a node without the kubelet's ports.
+	api      *nodeAPI
+	registry *prometheus.Registry
 	log      *slog.Logger
 	// health tells how a part of podexecd is.
 	health func(part string, good bool)
@@ -112,13 +116,12 @@ func (n *node) run(ctx context.Context, group *errgroup.Group) {
 
 // work runs pods until ctx ends.
 func (n *node) work(ctx context.Context, c *connection) error {
-	settings, hostIPs := n.opts.settings, newAddresses()
+	settings := n.opts.settings
+	found := clusternode.NewAddresses(clusternode.AddressConfig{NodeIPs: settings.NodeIPs, Node: n.opts.node, Hostname: n.opts.node})
+	hostIPs := newAddresses(ctx, found.IPs)
 	known, err := readFacts(ctx, n.opts, c, n.log)
 	if err != nil {
 		return fmt.Errorf("read what the node has: %w", err)
-	}
-	if !settings.LocalStorageCapacityIsolation {
-		delete(known.info.Allocatable, v1.ResourceEphemeralStorage)
 	}
 	images := image.New(image.Config{
 		Images: c.images, Credentials: n.keyring, Serial: settings.Pulls.Serial, MaxParallel: settings.Pulls.MaxParallel,
@@ -141,7 +144,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	if err != nil {
 		return err
 	}
-	n.agent = execsvc.New(execsvc.Config{
+	working := execsvc.Config{
 		Runtime: criRuntime, Images: images, Exits: ends, Health: func(err error) { n.health(runtimeHealth, err == nil) },
 		Garbage: gc.New(gc.Config{
 			Runtime: criRuntime, LogsDir: settings.PodLogsDir, MaxDead: settings.MaxDead, MinAge: settings.MinAge, Logger: n.log,
@@ -149,10 +152,14 @@ func (n *node) work(ctx context.Context, c *connection) error {
 		World: worlds, Objects: n.objects, Node: func() admit.Node { return known.admission(n.opts) }, Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, Refused: n.report.Changed,
 		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
-	})
+	}
+	n.cluster.join(&working)
+	n.agent = execsvc.New(working)
 	n.runtime.Store(criRuntime)
+	defer n.api.serveStreams(n, criRuntime)()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { n.agent.Run(ctx); return nil })
+	n.cluster.run(ctx, group, machine{connection: c, agent: n.agent, info: known.reread(n.opts), ips: found})
 	group.Go(func() error { n.report.Run(ctx); return nil })
 	if settings.LocalStorageCapacityIsolation {
 		disk := storage.New(storage.Config{

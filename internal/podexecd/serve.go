@@ -1,11 +1,11 @@
 package podexecd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
@@ -16,8 +16,6 @@ import (
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/daemon"
 	"github.com/podstream/podstream/internal/execsvc/board"
-	"github.com/podstream/podstream/internal/execsvc/events"
-	"github.com/podstream/podstream/internal/execsvc/events/apisink"
 	"github.com/podstream/podstream/internal/execsvc/podsapi"
 	"github.com/podstream/podstream/internal/execsvc/service"
 	"github.com/podstream/podstream/internal/grpcserver"
@@ -67,18 +65,24 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 		return err
 	}
 	defer func() { _ = stream.Close() }()
-	recorder, closeEvents, err := newRecorder(opts, log)
+	registry := daemon.NewRegistry()
+	member, err := newCluster(opts, registry, log)
 	if err != nil {
 		return err
 	}
-	defer closeEvents()
-	registry := daemon.NewRegistry()
-	n := &node{opts: opts, stream: stream, board: board.New(), events: recorder, registry: registry, log: log}
+	defer member.close()
+	n := &node{
+		opts: opts, stream: stream, board: board.New(), events: member.recorder(), cluster: member, registry: registry, log: log,
+	}
+	member.prepare(n.board)
+	if n.api, err = newNodeAPI(n); err != nil {
+		return err
+	}
 	if err := n.open(ctx); err != nil {
 		return err
 	}
 	defer n.close()
-	svc := service.New(service.Config{Node: opts.node, Board: n.board, Events: recorder, Logs: &n.runtime, Exec: &n.runtime})
+	svc := service.New(service.Config{Node: opts.node, Board: n.board, Events: n.events, Logs: &n.runtime, Exec: &n.runtime})
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podexecv1.RegisterPodExecServiceServer(r, svc) },
 		Closing:  svc.Close, Access: rules, Limits: limits, Logger: log, Metrics: registry,
@@ -96,29 +100,13 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	group.Go(func() error { return server.Serve(ctx, listeners) })
 	group.Go(func() error { return podsServer.Serve(ctx, podsListeners) })
 	group.Go(func() error { return daemon.ServeMetricsOn(ctx, page, registry) })
+	n.cluster.begin(ctx, group)
+	n.api.run(ctx, group)
 	n.run(ctx, group)
 	log.Info("podexecd is up", "node", opts.node, "podconfigd", opts.podconfigEndpoint, "runtime", opts.settings.RuntimeEndpoint)
 	err = group.Wait()
 	log.Info("podexecd is down; the pods go on running")
 	return err
-}
-
-// newRecorder makes the recorder of events, and their way to the API server if there is one.
-func newRecorder(opts *Options, log *slog.Logger) (*events.Recorder, func(), error) {
-	if opts.settings.Kubeconfig == "" {
-		return events.New(events.Config{}), func() {}, nil
-	}
-	rest, err := opts.apiServer()
-	if err != nil {
-		return nil, nil, err
-	}
-	sink, err := apisink.New(apisink.Config{
-		REST: rest, Node: opts.node, QPS: opts.settings.EventQPS, Burst: opts.settings.EventBurst, Logger: log,
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("--kubeconfig %s: %w", opts.settings.Kubeconfig, err)
-	}
-	return events.New(events.Config{Sink: sink}), sink.Close, nil
 }
 
 // unlessEnded drops an error that only says that the daemon was told to end.
@@ -127,6 +115,11 @@ func unlessEnded(ctx context.Context, err error) error {
 		err = nil
 	}
 	return err
+}
+
+// certDir is where podexecd keeps the certificates that it asked for or made.
+func (o *Options) certDir() string {
+	return cmp.Or(o.settings.CertDir, filepath.Join(o.RootDir, "pki"))
 }
 
 // podsDir is where the volumes of pods are.

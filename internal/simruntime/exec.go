@@ -102,20 +102,3 @@ func output(lines []string) []byte {
 	}
 	return []byte(strings.Join(lines, "\n") + "\n")
 }
-
-// Exec, Attach and PortForward need processes and a network behind them.
-
-// Exec is not simulated.
-func (s *runtimeService) Exec(context.Context, *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
-	return nil, unimplemented("streaming exec; ExecSync works")
-}
-
-// Attach is not simulated.
-func (s *runtimeService) Attach(context.Context, *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
-	return nil, unimplemented("attach")
-}
-
-// PortForward is not simulated.
-func (s *runtimeService) PortForward(context.Context, *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
-	return nil, unimplemented("port forwarding")
-}

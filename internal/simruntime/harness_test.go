@@ -21,7 +21,8 @@ import (
 func TestMain(m *testing.M) {
 	// The client logs every error that it returns.
 	klog.SetLogger(klog.Logger{})
-	goleak.VerifyTestMain(m)
+	// For a second after a SPDY connection that broke somebody might ask what broke it.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
 }
 
 // testClock stands still until it is stepped, and tells of each timer that is waited for.

@@ -178,13 +178,14 @@ func playGRPCHealth(_ world, args []string) process {
 	return staying(fmt.Sprintf("serving health of %q address=%s", service, args[0]))
 }
 
-// playStdin and playTTY have what a container without stdin and tty has: nothing.
+// playStdin and playTTY have nothing to read where there is no stream.
 
-func playStdin(world, []string) process { return process{} }
+func playStdin(world, []string) process { return process{talk: copyStdin, termCode: exitTerminated} }
 
 func playTTY(_ world, args []string) process {
-	p := process{stdout: []string{"no terminal"}}
-	if len(args) > 0 {
+	wanted := strings.Join(args, "")
+	p := process{stdout: []string{"no terminal"}, talk: watchTerminal(wanted), termCode: exitTerminated}
+	if wanted != "" {
 		p.exitCode = exitFailed
 	}
 	return p

@@ -58,6 +58,9 @@ func (s *Server) start(c *container) error {
 // goOn lets p be the container's process, from its start or from where another one has brought it. It needs the lock.
 func (s *Server) goOn(c *container, p process) {
 	c.process = p
+	if p.talk != nil && (c.config.GetStdin() || c.config.GetTty()) {
+		return // It waits for somebody to attach.
+	}
 	s.print(c, runtimeapi.Stdout, p.stdout...)
 	s.print(c, runtimeapi.Stderr, p.stderr...)
 	switch {

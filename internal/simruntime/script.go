@@ -30,6 +30,9 @@ type process struct {
 	exitCode int32
 	// next is what it goes on as after its lifetime, instead of ending. It is to be called with the lock. Nil: it ends.
 	next func() process
+	// talk is what it does with a stream, if it is one that reads: its exit code is that. Where there is no stream it ends as if nothing
+	// were ever typed. Nil: it doesn't read.
+	talk func(session) int32
 	// oomKilled is set if the kernel ends it at once for the memory that it takes.
 	oomKilled bool
 	// ignoresTerm is set if SIGTERM doesn't end it; else it goes on as onTerm says, or, if that is nil, ends with termCode.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-streaming/pkg/streaming"
 	"k8s.io/utils/clock"
 )
 
@@ -41,6 +42,10 @@ type Config struct {
 	// EventFault is called with each event, and returns what is told instead: nothing if the event is lost, the same one twice,
 	// or, later, one that it had kept back. Calls come one at a time, and must not call the Server. Nil: no faults.
 	EventFault func(*runtimeapi.ContainerEventResponse) []*runtimeapi.ContainerEventResponse
+	// Streams serves Exec, Attach and PortForward, on a port of the loopback. Unset: they are Unimplemented.
+	Streams bool
+	// Dial connects to a port of a pod, by the pod's name. Nil: nothing listens anywhere.
+	Dial func(ctx context.Context, pod string, port int32) (net.Conn, error)
 	// Clock is the time of everything. Nil: the real one.
 	Clock clock.Clock
 	// Logger gets a line an RPC, at debug level. Nil discards.
@@ -68,7 +73,8 @@ type Server struct {
 	sandboxNames, containerNames names
 	addresses                    addresses
 	images                       imageStore
-	eventsBroken                 chan struct{} // closed, and replaced, by BreakEvents
+	eventsBroken                 chan struct{}    // closed, and replaced, by BreakEvents
+	streams                      streaming.Server // nil: none are served
 }
 
 // New returns a Server with no sandboxes that isn't serving yet. Close it after the last Serve.
@@ -117,6 +123,17 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	runtimeapi.RegisterRuntimeServiceServer(server, &runtimeService{Server: s})
 	runtimeapi.RegisterImageServiceServer(server, &imageService{Server: s})
 	group, ctx := errgroup.WithContext(ctx)
+	if s.cfg.Streams {
+		streams, err := listenForStreams()
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		server, err := s.newStreams(streams.Addr().String())
+		if err != nil {
+			return errors.Join(err, streams.Close(), l.Close())
+		}
+		group.Go(func() error { return s.serveStreams(ctx, server, streams) })
+	}
 	group.Go(func() error {
 		// ErrServerStopped: ctx ended before we came here.
 		if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {

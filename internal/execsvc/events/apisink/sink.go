@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
@@ -66,6 +67,12 @@ func New(cfg Config) (*Sink, error) {
 // Record is part of events.Sink. It never waits.
 func (s *Sink) Record(pod *v1.Pod, container, eventType, reason, message string) {
 	s.recorder.Event(reference(pod, container), eventType, reason, message)
+}
+
+// RecordNode notes that something happened to the node of that name. Its events bear its name for a UID, as the kubelet's do: `kubectl
+// describe node` looks for both. It never waits.
+func (s *Sink) RecordNode(name, eventType, reason, message string) {
+	s.recorder.Event(&v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: name, UID: types.UID(name)}, eventType, reason, message)
 }
 
 // Close breaks off what is being sent and drops what waits. Record does nothing after it.

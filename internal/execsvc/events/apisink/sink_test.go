@@ -152,6 +152,17 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestNodeEvents: an event of the node goes where `kubectl describe node` finds it.
+func TestNodeEvents(t *testing.T) {
+	s := newServer(t)
+	s.sink(t, io.Discard).RecordNode("node-1", events.Normal, "NodeReady", "Node node-1 status is now: NodeReady")
+	got := <-s.requests
+	want := v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: "node-1", UID: "node-1"}
+	if diff := cmp.Diff(want, got.Event.InvolvedObject); diff != "" || got.Path != "/api/v1/namespaces/default/events" {
+		t.Errorf("the event, at %s, is about (-want +got):\n%s", got.Path, diff)
+	}
+}
+
 // TestCounts: an event that repeats is counted up, and not made again.
 func TestCounts(t *testing.T) {
 	s := newServer(t)

@@ -1,0 +1,156 @@
+package apistatus_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/apistatus/fakeapi"
+)
+
+// deleted has a user delete the pod.
+func (n *node) deleted(name string) {
+	n.api.Update("ns", name, func(p *v1.Pod) {
+		grace := int64(30)
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(30 * time.Second)}, &grace
+	})
+}
+
+// A pod that is being deleted goes once all of it is torn down and its end stands at the server, by its UID and without grace.
+func TestDeletionIsCompleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.create("1")
+		n.show("1", syncing, ready())
+		n.deleted("pod-1")
+		end := succeeded()
+		n.show("1", terminating, end)
+		time.Sleep(time.Minute)
+		if got := n.status("1"); terminal(got) || got.ContainerStatuses[0].State.Terminated == nil {
+			t.Errorf("while the pod ends the server has %+v; want how its container ended, and no end of the pod", got)
+		}
+		n.show("1", finished, end)
+		got := n.requests("", "1")
+		last := got[len(got)-2:]
+		if last[0].Verb != "patch" || last[1].Verb != "delete" || n.api.Get("ns", "pod-1") != nil {
+			t.Fatalf("the last requests are %s, %s; want a patch, and then the deletion", last[0].Verb, last[1].Verb)
+		}
+		var patch v1.Pod
+		var options metav1.DeleteOptions
+		if err := json.Unmarshal(last[0].Body, &patch); err != nil || patch.Status.Phase != v1.PodSucceeded {
+			t.Errorf("the patch is %s, %v; want the end", last[0].Body, err)
+		}
+		err := json.Unmarshal(last[1].Body, &options)
+		if p := options.Preconditions; err != nil || p == nil || p.UID == nil || *p.UID != "1" || *options.GracePeriodSeconds != 0 {
+			t.Errorf("the deletion's options are %s", last[1].Body)
+		}
+		time.Sleep(time.Minute)
+		if again := n.requests("", "1"); len(again) != len(got) {
+			t.Error("there were requests after the pod had gone")
+		}
+	})
+}
+
+// A pod that was deleted while podexecd was down, or before it started: what never began has failed, and the pod goes.
+func TestDeletedBeforeItStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.create("1")
+		n.deleted("pod-1")
+		var end v1.PodStatus
+		n.api.Changed = func(p *v1.Pod, removed bool) {
+			end = p.Status
+			n.stream(p, removed)
+		}
+		n.show("1", terminating, pending())
+		n.show("1", finished, statusOf(v1.PodFailed, false, waits("ContainerCreating")))
+		if n.api.Get("ns", "pod-1") != nil {
+			t.Fatal("the pod is still there")
+		}
+		s := end.ContainerStatuses[0].State.Terminated
+		if end.Phase != v1.PodFailed || s == nil || s.ExitCode != 137 || s.Reason != "ContainerStatusUnknown" {
+			t.Errorf("its last status is %+v; want that it failed, and its container by 137", end)
+		}
+	})
+}
+
+// That the pod isn't there any more is as good; all else is tried again.
+func TestDeletionFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault fakeapi.Fault
+		// again: it is asked again, and then the pod goes.
+		again bool
+	}{
+		"not found":   {fakeapi.Fault{Code: http.StatusNotFound, Message: "no"}, false},
+		"another UID": {fakeapi.Fault{Code: http.StatusConflict, Message: "Precondition failed: UID in precondition: 1, UID in object meta: 2"}, false},
+		"internal":    {fakeapi.Fault{Code: http.StatusInternalServerError, Message: "no"}, true},
+		"no answer":   {fakeapi.Fault{Lost: true}, true},
+		"cut answer":  {fakeapi.Fault{Lost: true, Done: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				failed := false
+				n.api.Fault = func(r fakeapi.Request) fakeapi.Fault {
+					if r.Verb != "delete" || failed {
+						return fakeapi.Fault{}
+					}
+					failed = true
+					return tt.fault
+				}
+				n.create("1")
+				n.deleted("pod-1")
+				n.show("1", finished, succeeded())
+				time.Sleep(time.Minute)
+				if got := len(n.requests("delete", "1")) == 2; got != tt.again {
+					t.Errorf("it is asked for again: %v; want %v", got, tt.again)
+				}
+			})
+		})
+	}
+}
+
+// A pod with finalizers stays for a while; it isn't deleted time and again meanwhile.
+func TestFinalizers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		pod := newPod("1")
+		pod.Finalizers = []string{"example.com/f"}
+		n.api.Put(pod)
+		n.deleted("pod-1")
+		n.show("1", finished, succeeded())
+		for range 5 {
+			n.api.Update("ns", "pod-1", func(p *v1.Pod) { p.Labels = map[string]string{"at": time.Now().String()} })
+			time.Sleep(time.Minute)
+		}
+		if got := len(n.requests("delete", "1")); got != 1 {
+			t.Errorf("there were %d deletions; want one", got)
+		}
+	})
+}
+
+// A pod that isn't being deleted stays when it has ended.
+func TestEndedPodStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.create("1")
+		n.show("1", finished, succeeded())
+		time.Sleep(time.Minute)
+		if len(n.requests("delete", "")) != 0 || n.status("1").Phase != v1.PodSucceeded {
+			t.Error("the pod was deleted, or isn't told to have ended")
+		}
+		// It is deleted long after: nothing has to be told then.
+		n.deleted("pod-1")
+		synctest.Wait()
+		if len(n.requests("patch", "1")) != 1 || n.api.Get("ns", "pod-1") != nil {
+			t.Error("the pod is still there, or was patched again")
+		}
+	})
+}
+
+func terminal(s *v1.PodStatus) bool { return s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed }

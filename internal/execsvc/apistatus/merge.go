@@ -1,0 +1,159 @@
+package apistatus
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// nodeConditions are the node's to set, and to take away. DisruptionTarget is shared: the node sets it, and others may have before.
+var nodeConditions = map[v1.PodConditionType]bool{
+	v1.PodReadyToStartContainers: true,
+	v1.PodInitialized:            true,
+	v1.PodReady:                  true,
+	v1.ContainersReady:           true,
+	v1.PodScheduled:              true,
+	v1.AllContainersRestarting:   true,
+	v1.PodResizePending:          true,
+	v1.PodResizeInProgress:       true,
+}
+
+// mergeInput is what the status that the API server should show is made of.
+type mergeInput struct {
+	// spec is the pod as it is desired here.
+	spec *v1.Pod
+	// own is the status as podexecd sees it, and there the API server's.
+	own, there *v1.PodStatus
+	// generation is that of the pod at the API server if it is another one than here: a mirror pod's. Zero: own has it.
+	generation int64
+	// mayRun is set while something of the pod may still run. over is set once nothing does, or ever will.
+	mayRun, over bool
+	// static pods that are over need not have ended: they begin again when they come back.
+	static bool
+	now    metav1.Time
+}
+
+// merge is the status that the API server should show. It is normalised.
+func merge(in mergeInput) *v1.PodStatus {
+	out := in.own.DeepCopy()
+	if in.over {
+		conclude(in.spec, out, in.static)
+	}
+	ends := terminal(out.Phase) && !terminal(in.there.Phase)
+	if ends && in.mayRun {
+		out.Phase, out.Reason, out.Message = in.there.Phase, in.there.Reason, in.there.Message
+	}
+	out.ObservedGeneration = max(cmp.Or(in.generation, out.ObservedGeneration), in.there.ObservedGeneration)
+	if terminal(in.there.Phase) {
+		keepEnd(out, in.there)
+	}
+	mergeConditions(out, &in, ends && !in.mayRun)
+	if terminal(out.Phase) {
+		unready(out, &in)
+	}
+	if in.there.StartTime != nil {
+		out.StartTime = in.there.StartTime.DeepCopy()
+	}
+	// What isn't the node's to say.
+	out.ResourceClaimStatuses = in.there.ResourceClaimStatuses
+	out.ExtendedResourceClaimStatus = in.there.ExtendedResourceClaimStatus
+	out.NodeAllocatableResourceClaimStatuses = in.there.NodeAllocatableResourceClaimStatuses
+	normalise(in.spec, out)
+	return out
+}
+
+// mergeConditions puts the node's conditions among those of others, in the order in which the API server has them. ends is set if the
+// status is the first one to say that the pod has ended.
+func mergeConditions(out *v1.PodStatus, in *mergeInput, ends bool) {
+	own := out.Conditions
+	out.Conditions = nil
+	for i := range in.there.Conditions {
+		there := in.there.Conditions[i].DeepCopy()
+		if ours := find(own, there.Type); ours != nil && (nodeConditions[there.Type] || (there.Type == v1.DisruptionTarget && ends)) {
+			out.Conditions = append(out.Conditions, over(ours, there, in.generation))
+		} else if !nodeConditions[there.Type] {
+			out.Conditions = append(out.Conditions, *there)
+		}
+	}
+	for i := range own {
+		c := own[i]
+		if find(out.Conditions, c.Type) != nil || (!nodeConditions[c.Type] && (c.Type != v1.DisruptionTarget || !ends)) {
+			continue
+		}
+		out.Conditions = append(out.Conditions, over(&c, &v1.PodCondition{}, in.generation))
+	}
+}
+
+// over is the node's condition in the place of the one at the API server. Since when it is so is known there if it is so there already,
+// unless it has become something else and back in the meantime.
+func over(own, there *v1.PodCondition, generation int64) v1.PodCondition {
+	c := *own.DeepCopy()
+	c.ObservedGeneration = max(cmp.Or(generation, c.ObservedGeneration), there.ObservedGeneration)
+	if there.Status == c.Status && c.LastTransitionTime.Before(&there.LastTransitionTime) {
+		c.LastTransitionTime = there.LastTransitionTime
+	}
+	return c
+}
+
+// keepEnd is for a pod that has ended as far as the API server knows. That stands, and so does how its containers ended, though the
+// runtime may know of them no more.
+func keepEnd(out, there *v1.PodStatus) {
+	if out.Phase != there.Phase {
+		out.Reason, out.Message = "", ""
+	}
+	out.Phase, out.Reason, out.Message = there.Phase, cmp.Or(out.Reason, there.Reason), cmp.Or(out.Message, there.Message)
+	keepEnded(&out.InitContainerStatuses, there.InitContainerStatuses)
+	keepEnded(&out.ContainerStatuses, there.ContainerStatuses)
+	keepEnded(&out.EphemeralContainerStatuses, there.EphemeralContainerStatuses)
+}
+
+// keepEnded keeps the statuses of containers that have ended there, and here are missing or seem to wait.
+func keepEnded(out *[]v1.ContainerStatus, there []v1.ContainerStatus) {
+	if len(*out) == 0 {
+		for i := range there {
+			*out = append(*out, *there[i].DeepCopy())
+		}
+		return
+	}
+	for i := range *out {
+		s := &(*out)[i]
+		if s.State.Terminated != nil || s.State.Running != nil {
+			continue
+		}
+		at := slices.IndexFunc(there, func(t v1.ContainerStatus) bool { return t.Name == s.Name })
+		if at >= 0 && there[at].State.Terminated != nil {
+			there[at].DeepCopyInto(s)
+		}
+	}
+}
+
+// unready takes readiness from a pod that has ended.
+func unready(out *v1.PodStatus, in *mergeInput) {
+	reason := "PodFailed"
+	if out.Phase == v1.PodSucceeded {
+		reason = "PodCompleted"
+	}
+	for _, t := range []v1.PodConditionType{v1.ContainersReady, v1.PodReady} {
+		c := find(out.Conditions, t)
+		if c == nil || c.Status != v1.ConditionTrue {
+			continue
+		}
+		c.Status, c.Reason, c.Message, c.LastTransitionTime = v1.ConditionFalse, reason, "", in.now
+		if there := find(in.there.Conditions, t); there != nil && there.Status == c.Status {
+			c.LastTransitionTime = there.LastTransitionTime
+		}
+	}
+}
+
+func find(conditions []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
+	for i := range conditions {
+		if conditions[i].Type == t {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+func terminal(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }

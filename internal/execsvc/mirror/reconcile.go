@@ -1,0 +1,170 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// requestTimeout is how long the API server may take for one request.
+const requestTimeout = 10 * time.Second
+
+var (
+	// errNotYet is met before it can be known what is to be done. The next look may know.
+	errNotYet = errors.New("not yet")
+	// errForeign is met if a pod that mirrors nothing, or another node's pod, has the mirror pod's name.
+	errForeign = errors.New("another pod has its name")
+	// errReferences is met by a pod that the API server doesn't let be mirrored.
+	errReferences = errors.New("a mirror pod may not refer to objects of the API server")
+)
+
+// entry is what is remembered of a name.
+type entry struct {
+	// seen is set once there was a static pod: if it is gone, its own source has said so.
+	seen bool
+	// made is the mirror pod that was made, or found made, at that time, until the stream tells of it. removed is the last one that was
+	// removed: the stream may still tell of it.
+	made    *v1.Pod
+	at      time.Time
+	removed types.UID
+	// trouble is why there is no mirror pod, as it was told.
+	trouble string
+}
+
+// reconcile brings about that a name has the mirror pod that it should have, if any.
+func (k *Keeper) reconcile(ctx context.Context, name types.NamespacedName) error {
+	e := k.entries[name]
+	if e == nil {
+		e = &entry{}
+		k.entries[name] = e
+	}
+	static, mirror := k.cfg.Pods.ByName(name.Namespace, name.Name), k.mirrorOf(name, e)
+	if static == nil || !isStatic(static) {
+		return k.clear(ctx, name, e, mirror)
+	}
+	e.seen = true
+	refers := references(static)
+	if mirror != nil && mirrors(mirror, static) && refers == "" {
+		return nil
+	}
+	if mirror != nil {
+		if err := k.remove(ctx, e, mirror, "it doesn't mirror the static pod as it is now"); err != nil {
+			return err
+		}
+	}
+	if refers != "" {
+		return fmt.Errorf("%w: this pod refers to %s", errReferences, refers)
+	}
+	uid := k.cfg.NodeUID()
+	if uid == "" {
+		return errNotYet
+	}
+	return k.create(ctx, e, mirrorFor(static, k.cfg.Node, uid))
+}
+
+// clear removes the mirror pod of a static pod that isn't there, if that is certain and the pod has ended.
+func (k *Keeper) clear(ctx context.Context, name types.NamespacedName, e *entry, mirror *v1.Pod) error {
+	switch {
+	case mirror == nil && k.cfg.Mirrors.ByName(name.Namespace, name.Name) == nil:
+		delete(k.entries, name)
+		return nil
+	case mirror == nil, !e.seen && !k.cfg.Settled(""), k.cfg.Ending(name.Namespace, name.Name):
+		return errNotYet
+	}
+	return k.remove(ctx, e, mirror, "its static pod is gone")
+}
+
+// mirrorOf is the mirror pod that the API server has as far as is known, or nil: what the stream told last, but for what was removed and
+// made since.
+func (k *Keeper) mirrorOf(name types.NamespacedName, e *entry) *v1.Pod {
+	told := k.cfg.Mirrors.ByName(name.Namespace, name.Name)
+	if told != nil && told.UID != e.removed {
+		e.made = nil
+		return told
+	}
+	if e.made != nil && time.Since(e.at) > streamPatience {
+		// It may have been removed before the stream could tell of it.
+		e.made = nil
+	}
+	return e.made
+}
+
+// mirrors tells whether mirror is the picture of this very static pod, and not on its way out.
+func mirrors(mirror, static *v1.Pod) bool {
+	return mirror.DeletionTimestamp == nil && mirror.Annotations[v1.MirrorPodAnnotationKey] == static.Annotations[hashAnnotation]
+}
+
+// mirrorFor is the mirror pod of a static pod.
+func mirrorFor(static *v1.Pod, node string, uid types.UID) *v1.Pod {
+	controller := true
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: static.Namespace, Name: static.Name, Labels: static.Labels, Annotations: map[string]string{},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: uid, Controller: &controller}},
+		},
+		Spec: static.Spec,
+	}
+	for key, value := range static.Annotations {
+		pod.Annotations[key] = value
+	}
+	pod.Annotations[v1.MirrorPodAnnotationKey] = static.Annotations[hashAnnotation]
+	return pod
+}
+
+// create makes the mirror pod. If there is one of its name that the stream hasn't told of, it is looked at.
+func (k *Keeper) create(ctx context.Context, e *entry, pod *v1.Pod) error {
+	err := k.post(ctx, e, pod)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	there := &v1.Pod{}
+	err = k.cfg.Client.Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).MaxRetries(0).Timeout(requestTimeout).Do(ctx).Into(there)
+	k.heard(ctx, err)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look at the pod that has the mirror pod's name: %w", err)
+	case !isMirror(there) || there.Spec.NodeName != k.cfg.Node:
+		return fmt.Errorf("%w, uid %s", errForeign, there.UID)
+	case there.DeletionTimestamp == nil && there.Annotations[v1.MirrorPodAnnotationKey] == pod.Annotations[v1.MirrorPodAnnotationKey]:
+		e.made, e.at = there, time.Now()
+		return nil
+	}
+	if err := k.remove(ctx, e, there, "it mirrors another pod"); err != nil {
+		return err
+	}
+	return k.post(ctx, e, pod)
+}
+
+func (k *Keeper) post(ctx context.Context, e *entry, pod *v1.Pod) error {
+	made := &v1.Pod{}
+	err := k.cfg.Client.Post().Namespace(pod.Namespace).Resource("pods").MaxRetries(0).Timeout(requestTimeout).Body(pod).Do(ctx).Into(made)
+	k.heard(ctx, err)
+	if err != nil {
+		return fmt.Errorf("make the mirror pod: %w", err)
+	}
+	e.made, e.at = made, time.Now()
+	k.log.Info("mirror pod is made", "pod", pod.Namespace+"/"+pod.Name, "uid", made.UID)
+	return nil
+}
+
+// remove removes the mirror pod with that UID at once. That there is none is as good.
+func (k *Keeper) remove(ctx context.Context, e *entry, mirror *v1.Pod, why string) error {
+	now := int64(0)
+	err := k.cfg.Client.Delete().Namespace(mirror.Namespace).Resource("pods").Name(mirror.Name).MaxRetries(0).Timeout(requestTimeout).
+		Body(&metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(mirror.UID))}).Do(ctx).Error()
+	k.heard(ctx, err)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("remove the mirror pod: %w", err)
+	}
+	e.removed, e.made = mirror.UID, nil
+	if err == nil {
+		k.log.Info("mirror pod is removed", "pod", mirror.Namespace+"/"+mirror.Name, "uid", mirror.UID, "why", why)
+	}
+	return nil
+}

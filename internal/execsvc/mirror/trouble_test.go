@@ -1,0 +1,96 @@
+package mirror
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podstream/podstream/internal/execsvc/apistatus/fakeapi"
+)
+
+// A pod of another's in the mirror pod's place stays, is told of once, and is taken note of when it goes.
+func TestForeignPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		foreign := newPod("web-n1", "foreign")
+		n.api.Put(foreign)
+		n.put(newPod("web-n1", "u1"))
+		n.put(newPod("db-n1", "u2"))
+		time.Sleep(10 * time.Minute)
+		if got := n.log.count("another pod has its name"); got != 1 || n.hash("db-n1") != "u2" {
+			t.Errorf("it is told %d times, and another mirror pod is there: %v", got, n.hash("db-n1") == "u2")
+		}
+		if got := len(n.api.Requests()); got > 70 {
+			t.Errorf("there were %d requests in ten minutes", got)
+		}
+		n.api.Drop("ns", "web-n1")
+		time.Sleep(time.Minute)
+		if n.hash("web-n1") != "u1" || n.log.count("level=INFO msg=\"the static pod's mirror pod is as it should be again\"") != 1 {
+			t.Error("there is no mirror pod, or the log doesn't say that nothing is wrong any more")
+		}
+	})
+}
+
+// What the server won't have is told once for each pod, and tried again with pauses; nothing else waits for it.
+func TestRefusals(t *testing.T) {
+	for _, code := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusInternalServerError, http.StatusTooManyRequests} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			n.with(func() {
+				n.fault = func(r fakeapi.Request) fakeapi.Fault {
+					if r.Namespace == "missing" {
+						return fakeapi.Fault{Code: code, Message: "no"}
+					}
+					return fakeapi.Fault{}
+				}
+			})
+			pod := newPod("web-n1", "u1")
+			pod.Namespace = "missing"
+			n.put(pod)
+			n.put(newPod("db-n1", "u2"))
+			time.Sleep(10 * time.Minute)
+			if n.log.count("level=WARN") != 1 || n.hash("db-n1") != "u2" {
+				t.Errorf("%d: there are %d warnings; another mirror pod is there: %v", code, n.log.count("level=WARN"), n.hash("db-n1") == "u2")
+			}
+			if got := len(n.api.Requests()); got < 20 || got > 40 {
+				t.Errorf("%d: there were %d requests in ten minutes; want one in half a minute", code, got)
+			}
+			n.with(func() { n.fault = nil })
+			time.Sleep(time.Minute)
+			if n.api.Get("missing", "web-n1") == nil {
+				t.Errorf("%d: the mirror pod isn't made when nothing is in its way any more", code)
+			}
+		})
+	}
+}
+
+// While the server is away that is told once, and all follows soon after it is back.
+func TestOutage(t *testing.T) {
+	for name, fault := range map[string]fakeapi.Fault{
+		"nobody listens": {Lost: true}, "nobody knows us": {Code: http.StatusUnauthorized}, "hangs": {Lost: true, Hangs: true},
+		"cut answers": {Lost: true, Done: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.with(func() { n.fault = func(fakeapi.Request) fakeapi.Fault { return fault } })
+				for i := range 5 {
+					n.put(newPod(fmt.Sprint("web", i), fmt.Sprint("u", i)))
+				}
+				time.Sleep(24 * time.Hour)
+				n.with(func() { n.fault = nil })
+				time.Sleep(80 * time.Second)
+				for i := range 5 {
+					if n.hash(fmt.Sprint("web", i)) == "" {
+						t.Errorf("pod %d has no mirror pod", i)
+					}
+				}
+				if name != "cut answers" && (n.log.count("doesn't answer") != 1 || n.log.count("answers again") != 1) {
+					t.Errorf("the outage is told %d times, its end %d times", n.log.count("doesn't answer"), n.log.count("answers again"))
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,211 @@
+package nodecert
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/renameio/v2"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/certificate"
+	"k8s.io/client-go/util/certificate/csr"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/klog/v2"
+)
+
+// approvalTime is how long one look for an approval lasts: the kubelet's. The next one looks for that of the same request.
+const approvalTime = 15 * time.Minute
+
+// errNotApproved: the request is there, but nobody has said yes or no to it in approvalTime.
+var errNotApproved = errors.New("it isn't approved yet")
+
+// refusedError says that the API server, or who decides there, doesn't want to sign.
+type refusedError struct {
+	condition certificatesv1.CertificateSigningRequestCondition
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("certificate signing request is %s: %s %s", e.condition.Type, e.condition.Reason, e.condition.Message)
+}
+
+// issuer has one kind of certificate signed by the API server, and keeps them in files.
+type issuer struct {
+	// prefix begins the files' names in dir, signer is who signs, usages what for.
+	prefix, dir, signer string
+	usages              func(key any) []certificatesv1.KeyUsage
+	// certFile and keyFile are what there is if nothing was signed yet. They may be empty.
+	certFile, keyFile string
+	log               *slog.Logger
+}
+
+// store opens the files. It mends what a kill between two of them left.
+func (i *issuer) store() (certificate.FileStore, error) {
+	s, err := certificate.NewFileStoreWithLogger(logr.Discard(), i.prefix, i.dir, i.dir, i.certFile, i.keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("open the certificates in %s: %w", i.dir, err)
+	}
+	return s, nil
+}
+
+// current is the certificate in the files, nil if there is none. One that can't be read is an error.
+func (i *issuer) current() (*tls.Certificate, error) {
+	s, err := i.store()
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Current()
+	if none := (*certificate.NoCertKeyError)(nil); errors.As(err, &none) {
+		return nil, nil //nolint:nilerr // None is no error.
+	}
+	return c, err
+}
+
+// currentPath is the file that always has the current certificate and its key.
+func (i *issuer) currentPath() string { return filepath.Join(i.dir, i.prefix+"-current.pem") }
+
+// pendingPath is the file of the key for which a certificate is being asked.
+func (i *issuer) pendingPath() string { return filepath.Join(i.dir, i.prefix+".key.tmp") }
+
+// issue asks for a certificate and waits for it. What it got is in the files then. The key stays pending until forget.
+func (i *issuer) issue(ctx context.Context, client kubernetes.Interface, template *x509.CertificateRequest) error {
+	key, keyPEM, err := i.pendingKey()
+	if err != nil {
+		return err
+	}
+	request, err := certutil.MakeCSRFromTemplate(key, template)
+	if err != nil {
+		return fmt.Errorf("make a certificate signing request: %w", err)
+	}
+	name, err := i.nameOf(key, template)
+	if err != nil {
+		return err
+	}
+	pem, err := i.ask(ctx, client, name, request, key)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(pem, keyPEM)
+	if err == nil && expired(&pair, time.Now()) {
+		err = fmt.Errorf("it expired at %v", pair.Leaf.NotAfter)
+	}
+	if err != nil {
+		i.forget()
+		return fmt.Errorf("the certificate that %s brought is of no use: %w", name, err)
+	}
+	s, err := i.store()
+	if err != nil {
+		return err
+	}
+	if _, err := s.Update(pem, keyPEM); err != nil {
+		return fmt.Errorf("keep the certificate that %s brought: %w", name, err)
+	}
+	i.log.Info("got a certificate", "csr", name, "signer", i.signer, "expires", pair.Leaf.NotAfter)
+	return nil
+}
+
+// ask makes the request, or finds the one that was made already, and waits for the certificate.
+func (i *issuer) ask(ctx context.Context, client kubernetes.Interface, name string, request []byte, key crypto.Signer) ([]byte, error) {
+	// Client-go would log each of its tries.
+	waiting, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), approvalTime)
+	defer cancel()
+	made, uid, err := csr.RequestCertificateWithContext(waiting, client, request, name, i.signer, nil, i.usages(key), key)
+	if err == nil {
+		i.log.Info("certificate signing request waits for approval", "csr", made, "signer", i.signer)
+		var pem []byte
+		if pem, err = csr.WaitForCertificate(waiting, client, made, uid); err == nil {
+			return pem, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	found, notFound := client.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case notFound != nil && waiting.Err() != nil:
+		return nil, fmt.Errorf("look for the certificate signing request: %w", notFound)
+	case notFound != nil:
+		return nil, err
+	case waiting.Err() != nil:
+		return nil, fmt.Errorf("certificate signing request %s: %w", name, errNotApproved)
+	}
+	// It is there and of no use. It is left alone, and the next one is for another key.
+	i.forget()
+	return nil, verdict(found, err)
+}
+
+// verdict is a refusal if the request has met with one, else the failure.
+func verdict(found *certificatesv1.CertificateSigningRequest, failure error) error {
+	for _, c := range found.Status.Conditions {
+		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
+			return &refusedError{c}
+		}
+	}
+	return failure
+}
+
+// pendingKey is the key for which a certificate is asked, on disk before it is used.
+func (i *issuer) pendingKey() (crypto.Signer, []byte, error) {
+	if pem, err := os.ReadFile(i.pendingPath()); err == nil {
+		if key, err := keyutil.ParsePrivateKeyPEM(pem); err == nil {
+			if signer, ok := key.(crypto.Signer); ok {
+				return signer, pem, nil
+			}
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a key: %w", err)
+	}
+	pem, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode a key: %w", err)
+	}
+	if err := os.MkdirAll(i.dir, 0o755); err != nil {
+		return nil, nil, fmt.Errorf("directory of certificates: %w", err)
+	}
+	if err := renameio.WriteFile(i.pendingPath(), pem, 0o600); err != nil {
+		return nil, nil, fmt.Errorf("write a key: %w", err)
+	}
+	return key, pem, nil
+}
+
+// forget has the next request made for a key of its own.
+func (i *issuer) forget() { _ = os.Remove(i.pendingPath()) }
+
+// forgetUsed is forget if the pending key is that of a certificate that is there: a kill came before forget.
+func (i *issuer) forgetUsed(c *tls.Certificate) {
+	pem, err := os.ReadFile(i.pendingPath())
+	if err != nil {
+		return
+	}
+	key, err := keyutil.ParsePrivateKeyPEM(pem)
+	if used, ok := c.PrivateKey.(interface{ Equal(crypto.PrivateKey) bool }); err == nil && ok && used.Equal(key) {
+		i.forget()
+	}
+}
+
+// nameOf is a name that follows from all that is asked, so that the same is asked once.
+func (i *issuer) nameOf(key crypto.Signer, template *x509.CertificateRequest) (string, error) {
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return "", fmt.Errorf("encode a public key: %w", err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%x %q %q %q %q %q", public, i.signer, i.usages(key), template.Subject.String(), template.DNSNames, template.IPAddresses))
+	return "node-csr-" + hex.EncodeToString(sum[:]), nil
+}

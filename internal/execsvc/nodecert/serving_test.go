@@ -1,0 +1,335 @@
+package nodecert
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// serving is this node's Serving.
+func (n *node) serving(change ...func(*ServingConfig)) *Serving {
+	cfg := ServingConfig{Node: "n1", CertDir: n.path("pki"), Logger: slog.New(slog.NewTextHandler(n.log, nil))}
+	for _, c := range change {
+		c(&cfg)
+	}
+	return NewServing(cfg)
+}
+
+// presented is the certificate that a caller of the node's API sees, a second after whoever called before.
+func presented(s *Serving) (*x509.Certificate, error) {
+	time.Sleep(lookAtMost)
+	near, far := net.Pipe()
+	server := tls.Server(far, s.TLSConfig())
+	result := make(chan error, 1)
+	go func() {
+		err := server.Handshake()
+		_ = far.Close()
+		result <- err
+	}()
+	client := tls.Client(near, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // What is presented is what is asked.
+	err := client.Handshake()
+	_ = near.Close()
+	if failed := <-result; err != nil {
+		return nil, errors.Join(err, failed)
+	}
+	return client.ConnectionState().PeerCertificates[0], nil
+}
+
+func TestServingFromFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, ca := newNode(t), newAuthority(t)
+		pair := func(name string) (certPEM, keyPEM []byte) {
+			return ca.pair(t, x509.Certificate{DNSNames: []string{name}, NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour)})
+		}
+		s := n.serving(func(c *ServingConfig) { c.CertFile, c.KeyFile = n.path("c"), n.path("k") })
+		run(t, s.Run)
+		if _, err := presented(s); err == nil || !strings.Contains(err.Error(), errNoCertificate.Error()) {
+			t.Errorf("a handshake without a certificate: %v", err)
+		}
+		certPEM, keyPEM := pair("one")
+		n.write(n.path("c"), certPEM)
+		n.write(n.path("k"), keyPEM)
+		if c, err := presented(s); err != nil || c.DNSNames[0] != "one" {
+			t.Errorf("the certificate that has come isn't presented: %v", err)
+		}
+		certPEM, keyPEM = pair("two")
+		n.write(n.path("c"), certPEM)
+		for range 5 {
+			if c, err := presented(s); err != nil || c.DNSNames[0] != "one" {
+				t.Errorf("a certificate without its key isn't passed over: %v", err)
+			}
+		}
+		n.write(n.path("k"), keyPEM)
+		if c, err := presented(s); err != nil || c.DNSNames[0] != "two" {
+			t.Errorf("the certificate that has changed isn't presented: %v", err)
+		}
+		if n.log.count("level=WARN") != 2 || n.log.count("it is well again") != 2 {
+			t.Errorf("the two troubles aren't told once each")
+		}
+	})
+}
+
+func TestServingSelfSigned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		serial := func(change ...func(*ServingConfig)) string {
+			t.Helper()
+			s := n.serving(change...)
+			run(t, s.Run)
+			c, err := presented(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.VerifyHostname(s.cfg.Node); err != nil {
+				t.Error(err)
+			}
+			return c.SerialNumber.String()
+		}
+		first := serial()
+		if again := serial(); again != first {
+			t.Error("a restart makes another certificate")
+		}
+		if info, err := os.Stat(n.path("pki/kubelet.key")); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the key: %v, %v; want 0600", info, err)
+		}
+		other := serial(func(c *ServingConfig) { c.Node = "n2" })
+		if other == first {
+			t.Error("a host of another name keeps the certificate")
+		}
+		cert, key := n.read(n.path("pki/kubelet.crt")), n.read(n.path("pki/kubelet.key"))
+		for name, damage := range map[string]func(){
+			"killed between key and certificate": func() { n.write(n.path("pki/kubelet.key"), n.otherKey()) },
+			"half a certificate":                 func() { n.write(n.path("pki/kubelet.crt"), cert[:len(cert)/4]) },
+			"no key":                             func() { n.remove(n.path("pki/kubelet.key")) },
+		} {
+			n.write(n.path("pki/kubelet.crt"), cert)
+			n.write(n.path("pki/kubelet.key"), key)
+			damage()
+			if serial(func(c *ServingConfig) { c.Node = "n2" }) == other {
+				t.Errorf("%s: the certificate isn't made anew", name)
+			}
+		}
+	})
+}
+
+// otherKey is the key of some other certificate.
+func (n *node) otherKey() []byte {
+	_, key := newAuthority(n.t).pair(n.t, forNode("n1", time.Hour))
+	return key
+}
+
+// A certificate of podexecd's own is replaced before it expires, while podexecd runs too, also where it can't be written.
+func TestServingSelfSignedAges(t *testing.T) {
+	for name, change := range map[string]func(*node){
+		"on disk":          func(*node) {},
+		"can't be written": func(n *node) { n.write(n.path("pki"), []byte("a file, where a directory should be")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				change(n)
+				s := n.serving()
+				seen := map[string]bool{}
+				for range 18 {
+					for range 2 {
+						c, err := presented(s)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if time.Now().After(c.NotAfter) {
+							t.Fatalf("at %v the certificate has expired at %v", time.Now(), c.NotAfter)
+						}
+						seen[c.SerialNumber.String()] = true
+					}
+					time.Sleep(30 * 24 * time.Hour)
+				}
+				if len(seen) != 2 {
+					t.Errorf("%d certificates were made in one and a half years; want two", len(seen))
+				}
+			})
+		})
+	}
+}
+
+// addresses are a node's, which change.
+type addresses struct {
+	mu  sync.Mutex
+	now []v1.NodeAddress
+}
+
+func (a *addresses) set(ips ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now = []v1.NodeAddress{{Type: v1.NodeHostName, Address: "n1"}}
+	for _, ip := range ips {
+		a.now = append(a.now, v1.NodeAddress{Type: v1.NodeInternalIP, Address: ip})
+	}
+}
+
+func (a *addresses) get() []v1.NodeAddress {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now
+}
+
+// bootstrapping is a Serving whose certificate the api signs.
+func bootstrapping(t *testing.T, a *api, n *node, has *addresses, change ...func(*ServingConfig)) *Serving {
+	t.Helper()
+	n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: token}))
+	way, err := newRoute(mustRead(t, n.kubeconfig()).config, nil, a.dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(way.retire)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: placeholder, Transport: way})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.serving(append(change, func(c *ServingConfig) { c.Bootstrap, c.Client, c.Addresses = true, client, has.get })...)
+}
+
+// presents tells whether a certificate for the addresses is presented.
+func presents(s *Serving, ips ...string) func() bool {
+	return func() bool {
+		c, err := presented(s)
+		return err == nil && !slices.ContainsFunc(ips, func(ip string) bool { return c.VerifyHostname(ip) != nil })
+	}
+}
+
+func TestServingSigned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n, has := newAPI(t), newNode(t), &addresses{}
+		a.decision = leave
+		has.set()
+		s := bootstrapping(t, a, n, has)
+		end := run(t, s.Run)
+		time.Sleep(time.Hour)
+		if a.created != 0 {
+			t.Error("a certificate is asked for before the node has an address")
+		}
+		has.set("10.0.0.1")
+		s.Wake()
+		await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 1 })
+		if _, err := presented(s); err == nil || !strings.Contains(err.Error(), errNoCertificate.Error()) {
+			t.Errorf("a handshake before the certificate is signed: %v", err)
+		}
+		if n.log.count("connections to the node's API are refused") != 1 {
+			t.Errorf("it isn't told once that connections are refused")
+		}
+		for _, c := range a.csrs {
+			if c.Spec.SignerName != "kubernetes.io/kubelet-serving" {
+				t.Errorf("the request is for the signer %s", c.Spec.SignerName)
+			}
+		}
+		end()
+		s = bootstrapping(t, a, n, has)
+		run(t, s.Run)
+		a.decideAll(approve)
+		await(t, "the signed certificate is presented", presents(s, "n1", "10.0.0.1"))
+		if a.created != 1 {
+			t.Errorf("%d requests were made; want one", a.created)
+		}
+	})
+}
+
+// Other addresses need another certificate, also while the one for the old ones isn't signed yet. Fewer don't.
+func TestServingSignedForNewAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n, has := newAPI(t), newNode(t), &addresses{}
+		a.decision = leave
+		has.set("10.0.0.1")
+		s := bootstrapping(t, a, n, has)
+		run(t, s.Run)
+		await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 1 })
+		has.set("10.0.0.1", "10.0.0.2")
+		changed := time.Now()
+		await(t, "another request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 2 })
+		if took := time.Since(changed); took > 2*lookEvery {
+			t.Errorf("it took %v until another request was made", took)
+		}
+		a.mu.Lock()
+		a.decision = approve
+		a.mu.Unlock()
+		a.decideAll(approve)
+		await(t, "the certificate is presented", presents(s, "10.0.0.1", "10.0.0.2"))
+		has.set("10.0.0.2", "fd00::1")
+		await(t, "the next certificate is presented", presents(s, "10.0.0.2", "fd00::1"))
+		has.set("10.0.0.2")
+		time.Sleep(10 * time.Minute)
+		if a.created != 3 {
+			t.Errorf("%d requests were made; want three", a.created)
+		}
+	})
+}
+
+func TestServingRotates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n, has := newAPI(t), newNode(t), &addresses{}
+		has.set("10.0.0.1")
+		registry := prometheus.NewRegistry()
+		s := bootstrapping(t, a, n, has, func(c *ServingConfig) { c.Metrics = registry })
+		run(t, s.Run)
+		good := presents(s, "10.0.0.1")
+		await(t, "a certificate is presented", good)
+		for range 300 {
+			time.Sleep(time.Minute)
+			c, err := presented(s)
+			if err != nil || time.Now().After(c.NotAfter) {
+				t.Fatalf("at %v no good certificate is presented: %v", time.Now(), err)
+			}
+		}
+		if a.created < 5 || a.created > 8 {
+			t.Errorf("in five hours %d certificates of one hour were asked for; want one each 42 to 54 minutes", a.created)
+		}
+		if left := metric(t, registry, "kubelet_certificate_manager_server_ttl_seconds"); left <= 0 || left > 3600 {
+			t.Errorf("the certificate is good for %v seconds; it is one of an hour", left)
+		}
+		a.goAway(true)
+		time.Sleep(2 * time.Hour)
+		if _, err := presented(s); err == nil || !strings.Contains(err.Error(), "it expired") {
+			t.Errorf("a handshake with an expired certificate: %v", err)
+		}
+		if metric(t, registry, "kubelet_server_expiration_renew_errors") == 0 {
+			t.Error("no failure is counted")
+		}
+		a.goAway(false)
+		await(t, "a certificate is presented again", good)
+	})
+}
+
+// Whoever takes the TLS configuration gets what was set.
+func TestTLSConfig(t *testing.T) {
+	c := newNode(t).serving(func(c *ServingConfig) {
+		c.MinVersion, c.CipherSuites, c.Curves = tls.VersionTLS13, []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}, []tls.CurveID{tls.X25519}
+	}).TLSConfig()
+	if c.MinVersion != tls.VersionTLS13 || len(c.CipherSuites) != 1 || len(c.CurvePreferences) != 1 {
+		t.Errorf("%+v", c)
+	}
+	if c := newNode(t).serving().TLSConfig(); c.MinVersion != tls.VersionTLS12 || c.CipherSuites != nil {
+		t.Errorf("by default %+v", c)
+	}
+}
+
+// A Serving that nothing is signed for has nothing to run.
+func TestServingRunReturns(t *testing.T) {
+	n := newNode(t)
+	n.serving().Run(t.Context())
+	if !exists(n.path("pki/kubelet.crt")) {
+		t.Error("Run didn't make the certificate")
+	}
+}

@@ -1,0 +1,287 @@
+package pressure
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/node/nodestatus"
+	"github.com/podstream/podstream/internal/execsvc/status"
+	"github.com/podstream/podstream/internal/execsvc/storage"
+)
+
+const (
+	// period is the time between two looks.
+	period = 10 * time.Second
+	// endingPeriod is how often it is asked whether an evicted pod is gone, and endingFor how long.
+	endingPeriod, endingFor = time.Second, 30 * time.Second
+	// measureFor is how long it may take to find out what pods use.
+	measureFor = time.Minute
+	// defaultTransition is evictionPressureTransitionPeriod.
+	defaultTransition = 5 * time.Minute
+	defaultMaxFiles   = 1_000_000
+)
+
+// Config says what a Manager watches, and what it can do about it. Functions are called from Run's goroutine only.
+type Config struct {
+	// Thresholds are those of Parse. None: the node is never short of anything.
+	Thresholds []Threshold
+	// Transition is evictionPressureTransitionPeriod: how long a condition lasts after there is no reason for it any more. Zero means 5 min.
+	Transition time.Duration
+	// MaxGrace is evictionMaxPodGracePeriod: how many seconds a pod has at most to end, if it is for a soft threshold.
+	MaxGrace int64
+
+	// RootDir is a directory on nodefs. ImageDir tells one on imagefs, from the runtime's ImageFsInfo; nil: images are on nodefs.
+	RootDir  string
+	ImageDir func(context.Context) (string, error)
+	// PodsCgroup is the cgroup of all pods, "/kubepods": its limit has to be what is allocatable and the hard threshold of memory. Empty: what pods
+	// use together isn't looked at.
+	PodsCgroup string
+	// Machine is where the machine's /proc and /sys are. Empty: /.
+	Machine string
+
+	// Pods are those that may be evicted: Agent.Evictable.
+	Pods func() []*v1.Pod
+	// Evict ends a pod, which has so many seconds for it, and is failed then.
+	Evict func(uid types.UID, grace int64, why status.Failure)
+	// Gone tells whether all of an evicted pod has ended, so that what it used is free. Nil: it isn't waited for.
+	Gone func(types.UID) bool
+	// Stats, Disk (storage.Watcher's Measure), Dir (of an emptyDir) and LogsDir tell what pods use. They are asked only if one has to be evicted.
+	Stats   Stats
+	Disk    func(context.Context, *v1.Pod) (storage.Usage, error)
+	Dir     func(pod *v1.Pod, volume string) string
+	LogsDir string
+	// MaxFiles is how many of a pod's files are counted, where files are what is short. Zero means a million.
+	MaxFiles int
+	// DeadContainers and UnusedImages remove what nobody needs from a disk. Nil: there is nothing to remove.
+	DeadContainers, UnusedImages func(context.Context) error
+
+	// Changed is told when Pressure is another one. Nil: nobody is.
+	Changed func()
+	// Event is told what happens to the Node. Nil: nobody is.
+	Event func(nodestatus.Event)
+	// Metrics is where kubelet_evictions is registered. Nil: nowhere.
+	Metrics prometheus.Registerer
+	// Logger is told when the node begins and ceases to be short of something, and why that can't be found out. Nil discards.
+	Logger *slog.Logger
+}
+
+// Manager watches over the node's resources.
+type Manager struct {
+	cfg     Config
+	evicted *prometheus.CounterVec
+	log     *slog.Logger
+
+	// The rest but has is of Run's goroutine. trouble is what couldn't be read in the last look.
+	reader  reader
+	state   state
+	acting  bool
+	trouble string
+
+	mu  sync.Mutex
+	has map[v1.NodeConditionType]bool
+}
+
+// New returns a Manager that hasn't looked yet.
+func New(cfg Config) *Manager {
+	if cfg.Transition == 0 {
+		cfg.Transition = defaultTransition
+	}
+	if cfg.MaxFiles == 0 {
+		cfg.MaxFiles = defaultMaxFiles
+	}
+	if cfg.Changed == nil {
+		cfg.Changed = func() {}
+	}
+	if cfg.Event == nil {
+		cfg.Event = func(nodestatus.Event) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	m := &Manager{
+		cfg: cfg, log: cfg.Logger,
+		reader: reader{root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, imageDir: cfg.ImageDir, stat: statfs},
+		evicted: prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: "kubelet_evictions", Help: "Pods that were evicted, by signal."}, []string{"eviction_signal"},
+		),
+	}
+	if cfg.Metrics != nil {
+		cfg.Metrics.MustRegister(m.evicted)
+	}
+	return m
+}
+
+// Pressure is what the node is short of, as of the last look.
+func (m *Manager) Pressure() nodestatus.Pressure {
+	has := m.conditions()
+	return nodestatus.Pressure{Memory: has[v1.NodeMemoryPressure], Disk: has[v1.NodeDiskPressure], PID: has[v1.NodePIDPressure]}
+}
+
+// conditions mustn't be changed.
+func (m *Manager) conditions() map[v1.NodeConditionType]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.has
+}
+
+// Run watches until ctx ends.
+func (m *Manager) Run(ctx context.Context) {
+	if len(m.cfg.Thresholds) == 0 {
+		<-ctx.Done()
+		return
+	}
+	for ctx.Err() == nil {
+		uid, evicted := m.look(ctx)
+		if evicted && m.cfg.Gone != nil {
+			m.await(ctx, uid)
+			continue
+		}
+		pause(ctx, period)
+	}
+}
+
+// await waits for the end of an evicted pod: what it used counts until then, and another one would be evicted for it.
+func (m *Manager) await(ctx context.Context, uid types.UID) {
+	for waited := time.Duration(0); waited < endingFor && ctx.Err() == nil; waited += endingPeriod {
+		pause(ctx, endingPeriod)
+		if m.cfg.Gone(uid) {
+			return
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// look reads what is available, and does what follows from it. It names the pod that it has evicted.
+func (m *Manager) look(ctx context.Context) (types.UID, bool) {
+	seen, dedicated := m.observe(ctx)
+	if ctx.Err() != nil {
+		return "", false
+	}
+	var has map[v1.NodeConditionType]bool
+	var act []int
+	m.state, has, act = m.state.next(m.cfg.Thresholds, seen, m.cfg.Transition, time.Now())
+	m.show(has)
+	if len(act) == 0 {
+		m.acting = false
+		return "", false
+	}
+	name := kinds[m.cfg.Thresholds[act[0]].signal].resource
+	if !m.acting {
+		m.acting = true
+		m.log.Warn("the node is short of a resource; what can be spared has to go", "resource", name, "signal", m.cfg.Thresholds[act[0]].signal)
+		m.cfg.Event(nodestatus.Event{Type: events.Warning, Reason: "EvictionThresholdMet", Message: "Attempting to reclaim " + string(name)})
+	}
+	if m.reclaim(ctx, m.cfg.Thresholds[act[0]].signal, dedicated) {
+		seen, dedicated = m.observe(ctx)
+		act = still(m.cfg.Thresholds, act, seen)
+	}
+	if len(act) == 0 || ctx.Err() != nil {
+		return "", false
+	}
+	return m.evict(ctx, m.cfg.Thresholds[act[0]], seen, dedicated)
+}
+
+// observe reads, and tells once what can't be read.
+func (m *Manager) observe(ctx context.Context) (observations, bool) {
+	seen, dedicated, err := m.reader.observe(ctx)
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case ctx.Err() != nil || text == m.trouble:
+		return seen, dedicated
+	case err != nil:
+		m.log.Warn("not all can be read of what the node has left; pods aren't evicted for the rest", "error", err)
+	default:
+		m.log.Info("what the node has left can be read again")
+	}
+	m.trouble = text
+	return seen, dedicated
+}
+
+// show has the conditions known.
+func (m *Manager) show(has map[v1.NodeConditionType]bool) {
+	before := m.conditions()
+	changed := false
+	for _, c := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure} {
+		if before[c] != has[c] {
+			changed = true
+			m.log.Info("a condition of the node has changed", "condition", c, "status", has[c])
+		}
+	}
+	m.mu.Lock()
+	m.has = has
+	m.mu.Unlock()
+	if changed {
+		m.cfg.Changed()
+	}
+}
+
+// reclaim removes what nobody needs from the signal's disk. It is false if there is nothing that could be removed.
+func (m *Manager) reclaim(ctx context.Context, signal Signal, dedicated bool) (tried bool) {
+	if kinds[signal].condition != v1.NodeDiskPressure || !onDisk(signal, dedicated).layers {
+		return false
+	}
+	for _, remove := range []func(context.Context) error{m.cfg.DeadContainers, m.cfg.UnusedImages} {
+		if remove == nil {
+			continue
+		}
+		tried = true
+		if err := remove(ctx); err != nil && ctx.Err() == nil {
+			m.log.Warn("what nobody needs can't all be removed from the node's disk", "error", err)
+		}
+	}
+	return tried
+}
+
+// evict evicts one pod, the first in rank.
+func (m *Manager) evict(ctx context.Context, t Threshold, seen observations, dedicated bool) (types.UID, bool) {
+	pods := m.cfg.Pods()
+	if len(pods) == 0 {
+		return "", false
+	}
+	measuring, cancel := context.WithTimeout(ctx, measureFor)
+	defer cancel()
+	used, err := m.measure(measuring, pods, t.signal, dedicated)
+	if ctx.Err() != nil {
+		return "", false
+	}
+	if err != nil {
+		m.log.Warn("what pods use isn't all known; one is evicted by what is known", "error", err)
+	}
+	name := kinds[t.signal].resource
+	pod := rank(pods, name, used)[0]
+	m.cfg.Evict(pod.UID, m.grace(t, pod), status.Failure{
+		Reason: events.Evicted, Message: message(pod, name, t.amount.of(seen[t.signal].capacity), seen[t.signal].available, used[pod.UID]), Disrupted: true,
+	})
+	m.evicted.WithLabelValues(string(t.signal)).Inc()
+	return pod.UID, true
+}
+
+// grace is how many seconds the pod has to end: one, unless there is time.
+func (m *Manager) grace(t Threshold, pod *v1.Pod) int64 {
+	if t.grace == 0 {
+		return 1
+	}
+	grace := m.cfg.MaxGrace
+	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
+		grace = min(grace, *own)
+	}
+	return max(grace, 1)
+}

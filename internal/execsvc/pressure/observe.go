@@ -1,0 +1,214 @@
+package pressure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// reader reads what is available on the machine.
+type reader struct {
+	// root is where the machine's /proc and /sys are.
+	root string
+	// dir is on nodefs, and podsCgroup the cgroup of all pods, or empty.
+	dir, podsCgroup string
+	// imageDir tells a directory of imagefs; nil: it is nodefs. Once it has told one, that is held in imageFs.
+	imageDir func(context.Context) (string, error)
+	imageFs  string
+	// stat tells of the file system that a path is on.
+	stat func(path string) (fileSystem, error)
+}
+
+// fileSystem is what is on one, in bytes and files.
+type fileSystem struct {
+	device                        uint64
+	bytes, free, files, filesFree int64
+}
+
+func statfs(path string) (fileSystem, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fileSystem{}, fmt.Errorf("look at %s: %w", path, err)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return fileSystem{}, fmt.Errorf("look at the file system of %s: %w", path, err)
+	}
+	unit := uint64(fs.Frsize) //nolint:gosec // It is a size.
+	return fileSystem{st.Dev, bounded(fs.Blocks * unit), bounded(fs.Bavail * unit), bounded(fs.Files), bounded(fs.Ffree)}, nil
+}
+
+func bounded(n uint64) int64 { return int64(min(n, math.MaxInt64)) } //nolint:gosec // It is bounded.
+
+// observe reads all signals. What can't be read is missing, and said in the error. dedicated is that images have a file system of their own.
+func (r *reader) observe(ctx context.Context) (seen observations, dedicated bool, err error) {
+	seen = observations{}
+	var errs []error
+	try := func(read func() error) {
+		if err := read(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	try(func() error { return r.memory(seen) })
+	try(func() error { return r.podsMemory(seen) })
+	try(func() error { return r.processes(seen) })
+	try(func() (err error) { dedicated, err = r.disks(ctx, seen); return err })
+	return seen, dedicated, errors.Join(errs...)
+}
+
+func (r *reader) path(name string) string { return filepath.Join("/", r.root, name) }
+
+// memory is what is free, and the file cache that was used once or long ago.
+func (r *reader) memory(seen observations) error {
+	info, err := r.fields("proc/meminfo")
+	if err != nil {
+		return err
+	}
+	total, free, inactive := info["MemTotal:"]<<10, info["MemFree:"]<<10, info["Inactive(file):"]<<10
+	if total == 0 {
+		return fmt.Errorf("%s has no MemTotal", r.path("proc/meminfo"))
+	}
+	seen[MemoryAvailable] = inBytes(min(free+inactive, total), total)
+	return nil
+}
+
+// podsMemory is what pods may still use within the bounds of all of them.
+func (r *reader) podsMemory(seen observations) error {
+	if r.podsCgroup == "" {
+		return nil
+	}
+	dir, limit, use, inactive := "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+	if _, err := os.Stat(r.path("sys/fs/cgroup/cgroup.controllers")); err == nil {
+		dir, limit, use, inactive = "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
+	}
+	dir = filepath.Join(dir, r.podsCgroup)
+	bound, err := r.text(filepath.Join(dir, limit))
+	if err != nil {
+		return err
+	}
+	most, err := strconv.ParseInt(bound, 10, 64)
+	if err != nil || most >= unlimited {
+		// It is "max", or what version 1 has for it.
+		return nil //nolint:nilerr // There is no bound.
+	}
+	used, err := r.number(filepath.Join(dir, use))
+	if err != nil {
+		return err
+	}
+	stat, err := r.fields(filepath.Join(dir, "memory.stat"))
+	if err != nil {
+		return err
+	}
+	workingSet := max(used-stat[inactive], 0)
+	seen[AllocatableMemoryAvailable] = inBytes(max(most-workingSet, 0), most)
+	return nil
+}
+
+// unlimited is about the number of bytes from which version 1 of cgroups has no limit.
+const unlimited = 1 << 62
+
+// processes are how many more there may be. Threads count too.
+func (r *reader) processes(seen observations) error {
+	most := int64(math.MaxInt64)
+	for _, name := range []string{"proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max"} {
+		n, err := r.number(name)
+		if err != nil {
+			return err
+		}
+		most = min(most, n)
+	}
+	load, err := r.text("proc/loadavg")
+	if err != nil {
+		return err
+	}
+	// As in 1.36 3.49 4.53 2/3518 3715089: 3518 there are.
+	fields := strings.Fields(load)
+	if len(fields) < 4 {
+		return fmt.Errorf("%s is %q", r.path("proc/loadavg"), load)
+	}
+	_, count, _ := strings.Cut(fields[3], "/")
+	n, err := strconv.ParseInt(count, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s is %q: %w", r.path("proc/loadavg"), load, err)
+	}
+	seen[PIDAvailable] = observation{*resource.NewQuantity(most-n, resource.DecimalSI), *resource.NewQuantity(most, resource.DecimalSI)}
+	return nil
+}
+
+// disks are nodefs and imagefs, which may be one.
+func (r *reader) disks(ctx context.Context, seen observations) (dedicated bool, err error) {
+	node, err := r.stat(r.dir)
+	if err != nil {
+		return false, err
+	}
+	node.note(seen, NodeFsAvailable, NodeFsInodesFree)
+	if r.imageFs == "" && r.imageDir != nil {
+		if r.imageFs, err = r.imageDir(ctx); err != nil {
+			return false, fmt.Errorf("ask where images are: %w", err)
+		}
+	}
+	image := node
+	if r.imageFs != "" {
+		if image, err = r.stat(r.imageFs); err != nil {
+			return false, err
+		}
+	}
+	image.note(seen, ImageFsAvailable, ImageFsInodesFree)
+	return image.device != node.device, nil
+}
+
+// note takes the file system's two signals. Some have no number of files.
+func (f fileSystem) note(seen observations, bytes, files Signal) {
+	seen[bytes] = inBytes(f.free, f.bytes)
+	if f.files > 0 {
+		seen[files] = observation{*resource.NewQuantity(f.filesFree, resource.DecimalSI), *resource.NewQuantity(f.files, resource.DecimalSI)}
+	}
+}
+
+func inBytes(available, capacity int64) observation {
+	return observation{*resource.NewQuantity(available, resource.BinarySI), *resource.NewQuantity(capacity, resource.BinarySI)}
+}
+
+func (r *reader) text(name string) (string, error) {
+	data, err := os.ReadFile(r.path(name))
+	return strings.TrimSpace(string(data)), err
+}
+
+func (r *reader) number(name string) (int64, error) {
+	text, err := r.text(name)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", r.path(name), err)
+	}
+	return n, nil
+}
+
+// fields are the numbers of a file with a name and a number in each line.
+func (r *reader) fields(name string) (map[string]int64, error) {
+	text, err := r.text(name)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		if n, err := strconv.ParseInt(words[1], 10, 64); err == nil {
+			out[words[0]] = n
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,97 @@
+package pressure
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	podresource "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
+)
+
+// usage is what a pod uses of one resource, and what its containers do, as far as that is known.
+type usage struct {
+	pod        int64
+	containers map[string]int64
+}
+
+// rank puts the pods in the order in which they are evicted: first one of which nothing is known, then who uses more than it has asked for, then by
+// priority, then by how much more it is. Nobody asks for processes: of those, priority comes first.
+func rank(pods []*v1.Pod, name v1.ResourceName, used map[types.UID]usage) []*v1.Pod {
+	type candidate struct {
+		pod   *v1.Pod
+		known bool
+		over  int64
+	}
+	var all []candidate
+	for _, pod := range pods {
+		u, known := used[pod.UID]
+		all = append(all, candidate{pod, known, u.pod - request(pod, name)})
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		unknown, exceeds := before(!a.known, !b.known), before(a.over > 0, b.over > 0)
+		priority := cmp.Compare(ptr.Deref(a.pod.Spec.Priority, 0), ptr.Deref(b.pod.Spec.Priority, 0))
+		more := cmp.Or(cmp.Compare(b.over, a.over), cmp.Compare(a.pod.UID, b.pod.UID))
+		if name == pids {
+			return cmp.Or(priority, unknown, more)
+		}
+		return cmp.Or(unknown, exceeds, priority, more)
+	})
+	out := make([]*v1.Pod, 0, len(all))
+	for _, c := range all {
+		out = append(out, c.pod)
+	}
+	return out
+}
+
+// before puts what is so before what isn't.
+func before(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// request is how much of the resource the pod has asked for.
+func request(pod *v1.Pod, name v1.ResourceName) int64 {
+	if name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage {
+		return 0
+	}
+	all := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
+	q := all[name]
+	return q.Value()
+}
+
+// message is the kubelet's about why the pod is evicted.
+func message(pod *v1.Pod, name v1.ResourceName, least, available resource.Quantity, used usage) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", name, &least, &available)
+	if asked, has := podRequest(pod, name); has && name == v1.ResourceMemory {
+		fmt.Fprintf(&b, "Pod %s was using %s, request is %s, has larger consumption of %s. ", pod.Name, inBinary(used.pod), &asked, name)
+	}
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		asked := c.Resources.Requests[name]
+		if uses, known := used.containers[c.Name]; known && uses > asked.Value() {
+			fmt.Fprintf(&b, "Container %s was using %s, request is %s, has larger consumption of %s. ", c.Name, inBinary(uses), &asked, name)
+		}
+	}
+	return b.String()
+}
+
+// podRequest is what the pod as a whole asks for, if it does.
+func podRequest(pod *v1.Pod, name v1.ResourceName) (resource.Quantity, bool) {
+	if pod.Spec.Resources == nil {
+		return resource.Quantity{}, false
+	}
+	q, has := pod.Spec.Resources.Requests[name]
+	return q, has
+}
+
+func inBinary(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }

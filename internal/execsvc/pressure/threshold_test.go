@@ -1,0 +1,77 @@
+package pressure
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// words are thresholds as "signal amount grace +reclaim", given that there are 1000 of everything.
+func words(all []Threshold) []string {
+	out := []string{}
+	for _, t := range all {
+		thousand := *resource.NewQuantity(1000, resource.DecimalSI)
+		least, more := t.amount.of(thousand), t.reclaim.of(thousand)
+		out = append(out, fmt.Sprintf("%s %s %v +%s", t.signal, &least, t.grace, &more))
+	}
+	return out
+}
+
+func TestParse(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    Settings
+		want []string
+	}{
+		"nothing is the kubelet's defaults": {Settings{}, []string{
+			"memory.available 100Mi 0s +0", "allocatableMemory.available 100Mi 0s +0", "nodefs.available 100 0s +0", "nodefs.inodesFree 50 0s +0",
+			"imagefs.available 150 0s +0", "imagefs.inodesFree 50 0s +0",
+		}},
+		"none":                 {Settings{Hard: map[string]string{}}, []string{}},
+		"shares that are none": {Settings{Hard: map[string]string{"nodefs.available": "0%", "imagefs.available": "100%"}}, []string{}},
+		"containers' own disk": {Settings{Hard: map[string]string{"containerfs.available": "1%"}}, []string{}},
+		"all": {
+			Settings{
+				Hard:           map[string]string{"pid.available": "10%", "memory.available": "1Gi"},
+				Soft:           map[string]string{"memory.available": "2Gi", "nodefs.available": "12.5%"},
+				SoftGrace:      map[string]string{"memory.available": "1m30s", "nodefs.available": "2m"},
+				MinimumReclaim: map[string]string{"memory.available": "0", "nodefs.available": "5%"},
+			},
+			[]string{
+				"memory.available 1Gi 0s +0", "memory.available 2Gi 1m30s +0", "allocatableMemory.available 1Gi 0s +0",
+				"nodefs.available 125 2m0s +50", "pid.available 100 0s +0",
+			},
+		},
+	} {
+		got, err := Parse(c.s)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(c.want, words(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestParseRefusesWhatCantBeMeant(t *testing.T) {
+	for says, s := range map[string]Settings{
+		"evictionHard[cpu.available]: there is no such signal":                  {Hard: map[string]string{"cpu.available": "1"}},
+		"evictionHard[allocatableMemory.available]: there is no":                {Hard: map[string]string{"allocatableMemory.available": "1"}},
+		"evictionHard[memory.available]: it is \"0\"":                           {Hard: map[string]string{"memory.available": "0"}},
+		"evictionHard[memory.available]: \"-1\"":                                {Hard: map[string]string{"memory.available": "-1"}},
+		"evictionHard[memory.available]: \"101%\"":                              {Hard: map[string]string{"memory.available": "101%"}},
+		"evictionHard[memory.available]: \"NaN%\"":                              {Hard: map[string]string{"memory.available": "NaN%"}},
+		"evictionHard[memory.available]: \"some\"":                              {Hard: map[string]string{"memory.available": "some"}},
+		"evictionSoft[memory.available]: it needs a grace period":               {Soft: map[string]string{"memory.available": "1Gi"}},
+		"evictionSoftGracePeriod[memory.available]: it is \"long\"":             {SoftGrace: map[string]string{"memory.available": "long"}},
+		"evictionSoftGracePeriod[memory.available]: it is \"-1s\"":              {SoftGrace: map[string]string{"memory.available": "-1s"}},
+		"evictionMinimumReclaim[disk]: there is no such signal":                 {MinimumReclaim: map[string]string{"disk": "1"}},
+		"evictionMinimumReclaim[nodefs.available]: \"0%\": it must be from 0% ": {MinimumReclaim: map[string]string{"nodefs.available": "0%"}},
+	} {
+		if _, err := Parse(s); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("error %v; want one that says %q", err, says)
+		}
+	}
+}

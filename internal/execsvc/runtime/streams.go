@@ -1,0 +1,109 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/remotecommand"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
+)
+
+// ErrNoSandbox is what PortForwardURL returns if the pod has no sandbox that runs.
+var ErrNoSandbox = errors.New("the pod has no sandbox that runs")
+
+// StreamInput says which streams of a container are wanted. The runtime refuses Stderr together with TTY.
+type StreamInput struct {
+	ContainerID string
+	// Command is what an exec runs; an attach has none.
+	Command                    []string
+	Stdin, Stdout, Stderr, TTY bool
+}
+
+// ExecURL is where the runtime serves the streams of a command that it begins when somebody connects. Like every URL of the runtime it
+// is good for one connection, for a minute or so, and on this machine's loopback: nothing else may be reached by the runtime's word.
+func (r *Runtime) ExecURL(ctx context.Context, in StreamInput) (*url.URL, error) {
+	resp, err := r.cfg.Runtime.Exec(ctx, &runtimeapi.ExecRequest{
+		ContainerId: in.ContainerID, Cmd: in.Command, Stdin: in.Stdin, Stdout: in.Stdout, Stderr: in.Stderr, Tty: in.TTY,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask the container runtime for a stream: %w", err)
+	}
+	return streamURL(resp.GetUrl())
+}
+
+// AttachURL is where the runtime serves the streams of a container's first process.
+func (r *Runtime) AttachURL(ctx context.Context, in StreamInput) (*url.URL, error) {
+	resp, err := r.cfg.Runtime.Attach(ctx, &runtimeapi.AttachRequest{
+		ContainerId: in.ContainerID, Stdin: in.Stdin, Stdout: in.Stdout, Stderr: in.Stderr, Tty: in.TTY,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask the container runtime for a stream: %w", err)
+	}
+	return streamURL(resp.GetUrl())
+}
+
+// PortForwardURL is where the runtime serves connections to ports in a pod's network. Whoever connects names the ports; those given here
+// are for WebSockets, which can't.
+func (r *Runtime) PortForwardURL(ctx context.Context, uid types.UID, ports []int32) (*url.URL, error) {
+	sandboxes, err := r.cfg.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{
+		LabelSelector: map[string]string{criconfig.PodUIDLabel: string(uid)},
+		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the pod's sandboxes: %w", err)
+	}
+	sandboxes = slices.DeleteFunc(sandboxes, func(s *runtimeapi.PodSandbox) bool { return !r.mine(s.GetAnnotations()) })
+	if len(sandboxes) == 0 {
+		return nil, ErrNoSandbox
+	}
+	newest := slices.MaxFunc(sandboxes, func(a, b *runtimeapi.PodSandbox) int {
+		return cmp.Compare(a.GetMetadata().GetAttempt(), b.GetMetadata().GetAttempt())
+	})
+	resp, err := r.cfg.Runtime.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: newest.GetId(), Port: ports})
+	if err != nil {
+		return nil, fmt.Errorf("ask the container runtime for a stream: %w", err)
+	}
+	return streamURL(resp.GetUrl())
+}
+
+// streamURL is a URL of the runtime, if it is one that Exec would connect to.
+func streamURL(address string) (*url.URL, error) {
+	if _, err := executorFor(address); err != nil {
+		return nil, fmt.Errorf("the container runtime's stream: %w", err)
+	}
+	return url.Parse(address)
+}
+
+// Attach connects in's streams with those of the container's first process, which runs no Command, until that ends or ctx does.
+func (r *Runtime) Attach(ctx context.Context, in ExecInput) error {
+	u, err := r.AttachURL(ctx, StreamInput{
+		ContainerID: in.ContainerID, Stdin: in.Stdin != nil, Stdout: true, Stderr: !in.TTY, TTY: in.TTY,
+	})
+	if err != nil {
+		return err
+	}
+	executor, err := executorFor(u.String())
+	if err != nil {
+		return fmt.Errorf("the container runtime's stream: %w", err)
+	}
+	// What waits for sizes has to end with the streams.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	options := remotecommand.StreamOptions{Stdin: in.Stdin, Stdout: in.Stdout, Tty: in.TTY}
+	if !in.TTY {
+		options.Stderr = in.Stderr
+	} else if in.Resize != nil {
+		options.TerminalSizeQueue = sizes{ctx, in.Resize}
+	}
+	if err := executor.StreamWithContext(ctx, options); err != nil {
+		return fmt.Errorf("attach to the container: %w", err)
+	}
+	return nil
+}

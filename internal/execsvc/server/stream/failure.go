@@ -1,0 +1,59 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/internal/execsvc/runtime"
+)
+
+// failure is an error with the HTTP status that tells what kind it is. Where the kubelet has words for it, the text is the kubelet's: it
+// reaches people through the API server and kubectl, and scripts look for it.
+type failure struct {
+	status int
+	text   string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func fail(status int, format string, args ...any) error {
+	return &failure{status, fmt.Sprintf(format, args...)}
+}
+
+// answer sends an error as plain text without a newline, which whoever reads logs would see.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, err error) {
+	code := statusOf(err)
+	if code >= http.StatusInternalServerError && r.Context().Err() == nil {
+		h.log.WarnContext(r.Context(), "a request for a pod fails", "path", r.URL.Path, "err", err)
+	}
+	if code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "10")
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, err.Error())
+}
+
+// statusOf is the HTTP status of an error: its own, or one for what the runtime says.
+func statusOf(err error) int {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.status
+	}
+	if errors.Is(err, runtime.ErrNoLog) || errors.Is(err, runtime.ErrNoSandbox) {
+		return http.StatusNotFound
+	}
+	switch status.Code(err) {
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
+	default:
+		return http.StatusInternalServerError
+	}
+}

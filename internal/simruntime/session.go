@@ -1,0 +1,49 @@
+package simruntime
+
+import (
+	"fmt"
+	"io"
+
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+)
+
+// session is a process's side of a stream: what somebody types, and where it prints.
+type session struct {
+	in          io.Reader // nil: it has no standard input
+	out, stderr io.Writer // never nil
+	tty         bool
+	resize      <-chan remotecommand.TerminalSize
+}
+
+// copyStdin is what the sample program does as "stdin".
+func copyStdin(s session) int32 {
+	if s.in == nil {
+		return 0
+	}
+	if _, err := io.Copy(s.out, s.in); err != nil {
+		fmt.Fprintf(s.stderr, "sample: %v\n", err)
+		return exitFailed
+	}
+	return 0
+}
+
+// watchTerminal is what the sample program does as "tty": it tells the terminal's size, until that is the wanted one. Empty: once.
+func watchTerminal(wanted string) func(s session) int32 {
+	return func(s session) int32 {
+		if !s.tty {
+			fmt.Fprintln(s.out, "no terminal")
+			if wanted != "" {
+				return exitFailed
+			}
+			return 0
+		}
+		for size := range s.resize {
+			now := fmt.Sprintf("%dx%d", size.Width, size.Height)
+			fmt.Fprintln(s.out, "terminal "+now)
+			if wanted == "" || now == wanted {
+				return 0
+			}
+		}
+		return exitFailed
+	}
+}

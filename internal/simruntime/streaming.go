@@ -1,0 +1,238 @@
+package simruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-streaming/pkg/streaming"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	utilexec "k8s.io/utils/exec"
+)
+
+// newStreams is what serves streams at an address. Callers are sent there from now on.
+func (s *Server) newStreams(address string) (streaming.Server, error) {
+	server, err := streaming.NewServer(streaming.Config{
+		BaseURL:                         &url.URL{Scheme: "http", Host: address},
+		StreamIdleTimeout:               streaming.DefaultConfig.StreamIdleTimeout,
+		StreamCreationTimeout:           5 * time.Second, // That somebody who connected has left isn't noticed before.
+		SupportedRemoteCommandProtocols: streaming.DefaultConfig.SupportedRemoteCommandProtocols,
+		SupportedPortForwardProtocols:   streaming.DefaultConfig.SupportedPortForwardProtocols,
+	}, streamRuntime{s})
+	if err != nil {
+		return nil, fmt.Errorf("serve streams: %w", err)
+	}
+	s.setStreams(server)
+	return server, nil
+}
+
+// serveStreams serves streams until ctx ends, and cuts off those that are open then.
+func (s *Server) serveStreams(ctx context.Context, server http.Handler, l *trackedListener) error {
+	defer s.setStreams(nil)
+	web := &http.Server{
+		ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.lifetimes.Add(1)
+			defer s.lifetimes.Done()
+			server.ServeHTTP(w, r)
+		}),
+	}
+	defer context.AfterFunc(ctx, func() { _ = web.Close() })()
+	defer l.closeAll() // Those that speak another protocol now aren't the web server's any more.
+	if err := web.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve streams on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+func (s *Server) setStreams(server streaming.Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams = server
+}
+
+// streaming is where streams are served. Unimplemented if nowhere.
+func (s *Server) streaming(what string) (streaming.Server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams == nil {
+		return nil, unimplemented(what)
+	}
+	return s.streams, nil
+}
+
+// Exec is ExecSync with streams, if they are served.
+func (s *runtimeService) Exec(_ context.Context, req *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+	server, err := s.streaming("streaming exec; ExecSync works")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.runningContainer(req.GetContainerId()); err != nil {
+		return nil, err
+	}
+	return server.GetExec(req)
+}
+
+// Attach leads to the container's process, if streams are served. It shows nothing of what isn't typed there.
+func (s *runtimeService) Attach(_ context.Context, req *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+	server, err := s.streaming("attach")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.runningContainer(req.GetContainerId()); err != nil {
+		return nil, err
+	}
+	return server.GetAttach(req)
+}
+
+// PortForward leads to where Config.Dial does, if streams are served.
+func (s *runtimeService) PortForward(_ context.Context, req *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	server, err := s.streaming("port forwarding")
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, ok := s.sandboxes[req.GetPodSandboxId()]
+	switch {
+	case !ok:
+		return nil, notFound("failed to find sandbox %q", req.GetPodSandboxId())
+	case b.state != runtimeapi.PodSandboxState_SANDBOX_READY:
+		return nil, fmt.Errorf("sandbox container %q is not running", b.id)
+	}
+	return server.GetPortForward(req)
+}
+
+// runningContainer is a container whose process can be talked to.
+func (s *Server) runningContainer(id string) (*container, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.containers[id]
+	switch {
+	case !ok:
+		return nil, notFound("an error occurred when try to find container %q", id)
+	case c.state != runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return nil, fmt.Errorf("container is in %s state", c.state)
+	}
+	return c, nil
+}
+
+// streamRuntime is what the streaming server finds behind it.
+type streamRuntime struct{ *Server }
+
+// Exec implements streaming.Runtime.
+func (s streamRuntime) Exec(
+	ctx context.Context, id string, cmd []string, in io.Reader, out, stderr io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize,
+) error {
+	p, exited, err := s.startExec(&runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: cmd})
+	if err != nil {
+		return err
+	}
+	talk := newSession(in, out, stderr, tty, resize)
+	for {
+		if p.talk != nil { // It prints for itself.
+			return exitError(converse(p.talk, talk, exited))
+		}
+		if _, err := talk.out.Write(output(p.stdout)); err != nil {
+			return err
+		}
+		if _, err := talk.stderr.Write(output(p.stderr)); err != nil {
+			return err
+		}
+		switch err := s.pass(ctx, exited, p.lifetime, p.runsOn); {
+		case errors.Is(err, ErrNotRunning): // with the container, all of its processes have ended
+			return exitError(exitKilled)
+		case err != nil:
+			return err
+		case p.next == nil:
+			return exitError(p.exitCode)
+		}
+		p.stdout, p.stderr = nil, nil
+		p = s.goOnExec(p)
+	}
+}
+
+// Attach implements streaming.Runtime. A process that reads ends when what is typed does.
+func (s streamRuntime) Attach(
+	_ context.Context, id string, in io.Reader, out, stderr io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize,
+) error {
+	c, err := s.runningContainer(id)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	talk := c.process.talk
+	s.mu.Unlock()
+	if talk == nil {
+		<-c.exited
+		return nil
+	}
+	code := converse(talk, newSession(in, out, stderr, tty, resize), c.exited)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.exit(c, code, "")
+	return nil
+}
+
+// PortForward implements streaming.Runtime.
+func (s streamRuntime) PortForward(ctx context.Context, sandbox string, port int32, stream io.ReadWriteCloser) error {
+	if s.cfg.Dial == nil {
+		return fmt.Errorf("failed to connect to localhost:%d inside namespace %q: connection refused", port, sandbox)
+	}
+	s.mu.Lock()
+	b, ok := s.sandboxes[sandbox]
+	s.mu.Unlock()
+	if !ok {
+		return notFound("failed to find sandbox %q", sandbox)
+	}
+	conn, err := s.cfg.Dial(ctx, b.config.GetMetadata().GetName(), port)
+	if err != nil {
+		return fmt.Errorf("failed to connect to localhost:%d inside namespace %q: %w", port, sandbox, err)
+	}
+	defer func() { _ = conn.Close() }()
+	go func() { // It ends with the stream, at the latest with the connection that the stream is in.
+		_, _ = io.Copy(conn, stream)
+		half, ok := conn.(interface{ CloseWrite() error })
+		if !ok || half.CloseWrite() != nil {
+			_ = conn.Close()
+		}
+	}()
+	_, _ = io.Copy(stream, conn) // That the connection ends, however it does, is no error of the forwarding.
+	return nil
+}
+
+func newSession(in io.Reader, out, stderr io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) session {
+	talk := session{in: in, out: io.Discard, stderr: io.Discard, tty: tty, resize: resize}
+	if out != nil {
+		talk.out = out
+	}
+	if stderr != nil {
+		talk.stderr = stderr
+	}
+	return talk
+}
+
+// converse is the exit code of a process that reads. With its container it is killed; it is left reading then, until its stream ends.
+func converse(talk func(session) int32, with session, exited <-chan struct{}) int32 {
+	code := make(chan int32, 1)
+	go func() { code <- talk(with) }()
+	select {
+	case c := <-code:
+		return c
+	case <-exited:
+		return exitKilled
+	}
+}
+
+// exitError is an exit code as the streaming server wants it: nil if it is 0.
+func exitError(code int32) error {
+	if code == 0 {
+		return nil
+	}
+	return utilexec.CodeExitError{Err: fmt.Errorf("exit status %d", code), Code: int(code)}
+}
