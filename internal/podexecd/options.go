@@ -57,14 +57,9 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	for flag, path := range map[string]*string{
 		"--root-dir": &opts.RootDir, "--config": &config.Config, "--config-dir": &config.Dir, "--pods-api-socket": &opts.podsAPISocket,
 	} {
-		if *path == "" {
-			continue
+		if err := makeAbsolute(flag, path); err != nil {
+			return nil, err
 		}
-		abs, err := filepath.Abs(*path)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", flag, err)
-		}
-		*path = abs
 	}
 	if opts.podsAPISocket == "" {
 		opts.podsAPISocket = filepath.Join(opts.RootDir, "pods-api", "kubelet.sock")
@@ -76,11 +71,31 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	if opts.settings, err = exec.Settle(files); err != nil {
 		return nil, err
 	}
+	for flag, path := range map[string]*string{
+		"--kubeconfig": &opts.settings.Kubeconfig, "--bootstrap-kubeconfig": &opts.settings.BootstrapKubeconfig, "--cert-dir": &opts.settings.CertDir,
+	} {
+		if err := makeAbsolute(flag, path); err != nil {
+			return nil, err
+		}
+	}
 	if opts.node, err = opts.NodeName(); err != nil || !*check {
 		return opts, err
 	}
 	opts.print(stdout)
 	return nil, pflag.ErrHelp
+}
+
+// makeAbsolute makes a path good wherever podexecd is; an empty one stays empty.
+func makeAbsolute(flag string, path *string) error {
+	if *path == "" {
+		return nil
+	}
+	abs, err := filepath.Abs(*path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	*path = abs
+	return nil
 }
 
 // print tells how podexecd would work, for --check-config.

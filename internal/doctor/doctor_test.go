@@ -1,0 +1,324 @@
+package doctor
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// node is a node on which all is well, until a test changes something.
+type node struct {
+	podconfigv1.UnimplementedPodConfigServiceServer
+	runtimeapi.UnimplementedRuntimeServiceServer
+
+	t       *testing.T
+	dir     string
+	health  *health.Server
+	sources []*podconfigv1.Source
+	watcher *podconfigv1.Consumer
+	status  *runtimeapi.StatusResponse
+	config  Config
+	// user is whom the API server takes this node for, ahead how far its clock is ahead.
+	user  string
+	ahead time.Duration
+}
+
+func (n *node) ListSources(context.Context, *podconfigv1.ListSourcesRequest) (*podconfigv1.ListSourcesResponse, error) {
+	return &podconfigv1.ListSourcesResponse{Sources: n.sources}, nil
+}
+
+func (n *node) ListConsumers(context.Context, *podconfigv1.ListConsumersRequest) (*podconfigv1.ListConsumersResponse, error) {
+	return &podconfigv1.ListConsumersResponse{Consumers: []*podconfigv1.Consumer{n.watcher}}, nil
+}
+
+func (n *node) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return &runtimeapi.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "1.7.24"}, nil
+}
+
+func (n *node) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	return n.status, nil
+}
+
+const cniJSON = `{"PluginDirs": ["/opt/cni/bin"], "PluginConfDir": "/etc/cni/net.d", "Networks": [{"Config": {"Plugins": [{"Network": {"type": "ptp"}}]}}]}`
+
+func newNode(t *testing.T) *node {
+	n := &node{t: t, dir: t.TempDir(), health: health.NewServer(), user: "system:node:n1"}
+	n.sources = []*podconfigv1.Source{{Name: "file", Location: "/m", Ready: true, PodCount: 3}}
+	n.watcher = &podconfigv1.Consumer{Name: "podexecd@n1", State: podconfigv1.ConsumerState_CONSUMER_STATE_LIVE}
+	n.status = &runtimeapi.StatusResponse{
+		Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+			{Type: runtimeapi.RuntimeReady, Status: true}, {Type: runtimeapi.NetworkReady, Status: true},
+		}},
+		Info: map[string]string{"cniconfig": cniJSON},
+	}
+	for _, part := range []string{"", storeHealth, runtimeHealth} {
+		n.health.SetServingStatus(part, healthv1.HealthCheckResponse_SERVING)
+	}
+	n.write("proc/sys/net/ipv4/ip_forward", "1\n")
+	n.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
+	n.write("opt/cni/bin/ptp", "")
+	socket := n.serve()
+	podexec, err := ParsePodexec([]string{
+		"--hostname-override=n1", "--root-dir=/", "--pod-logs-dir=/", "--listen=unix://" + socket, "--container-runtime-endpoint=unix://" + socket,
+		"--enable-server=false", "--unknown-flag=1",
+	}, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	n.config = Config{
+		Podconfigd: Connection{ClientConnInterface: conn}, Podexecd: Connection{ClientConnInterface: conn}, Podexec: podexec, Machine: n.dir, Patience: 5 * time.Second,
+	}
+	return n
+}
+
+func (n *node) write(path, text string) string {
+	n.t.Helper()
+	path = filepath.Join(n.dir, path)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		n.t.Fatal(err)
+	}
+	return path
+}
+
+func (n *node) serve() (socket string) {
+	n.t.Helper()
+	socket = filepath.Join(n.t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	healthv1.RegisterHealthServer(s, n.health)
+	podconfigv1.RegisterPodConfigServiceServer(s, n)
+	runtimeapi.RegisterRuntimeServiceServer(s, n)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	n.t.Cleanup(func() {
+		s.Stop()
+		if err := <-served; err != nil {
+			n.t.Errorf("serve: %v", err)
+		}
+	})
+	return socket
+}
+
+// joins makes the node one of a cluster, whose API server is n too.
+func (n *node) joins() {
+	n.t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(n.ahead).UTC().Format(http.TimeFormat))
+		if n.user == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(authenticationv1.SelfSubjectReview{
+			Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: n.user, Groups: []string{"system:nodes"}}},
+		})
+	}))
+	n.t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	n.config.Podexec.Settings.Kubeconfig = n.write("kubeconfig", "apiVersion: v1\nkind: Config\ncurrent-context: c\n"+
+		"contexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {server: \""+server.URL+"\"}}]\nusers: [{name: u, user: {token: t}}]\n")
+}
+
+// certificate writes one that is valid for a time from now on, less than zero: that was.
+func (n *node) certificate(path string, valid time.Duration) string {
+	n.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "system:node:n1"}, NotBefore: time.Now().Add(-100 * 24 * time.Hour), NotAfter: time.Now().Add(valid),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return n.write(path, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+}
+
+// A node on which all is well gets no advice; what the machine that the test runs on is like isn't the node's business.
+func TestWell(t *testing.T) {
+	n := newNode(t)
+	n.joins()
+	for _, f := range Examine(t.Context(), n.config) {
+		if f.Check == "clock" || f.Check == "disk" {
+			continue
+		}
+		if f.State != OK && f.Check != "certificates" || f.Advice != "" && f.Check != "certificates" {
+			t.Errorf("%s is %s: %s; %s", f.Check, f.State, f.Found, f.Advice)
+		}
+	}
+}
+
+// Each trouble is found by its check, in words that tell what it is, with advice.
+func TestTroubles(t *testing.T) {
+	for name, tc := range map[string]struct {
+		harm  func(n *node)
+		check string
+		state State
+		found string
+	}{
+		"no podconfigd":          {func(n *node) { n.config.Podconfigd = n.nobody() }, "podconfigd", Failed, "no such file"},
+		"no podexecd":            {func(n *node) { n.config.Podexecd = n.nobody() }, "podexecd", Failed, "no such file"},
+		"a socket that is gone":  {func(n *node) { n.config.Podexec.Listen = []string{"unix:///nowhere"} }, "sockets", Failed, "/nowhere isn't there"},
+		"a file for a socket":    {func(n *node) { n.config.Podexec.Listen = []string{"unix://" + n.write("f", "")} }, "sockets", Failed, "is no socket"},
+		"a store that is full":   {func(n *node) { n.sick(storeHealth) }, "podconfigd", Failed, "store can't be written"},
+		"a runtime that is gone": {func(n *node) { n.sick(runtimeHealth) }, "podexecd", Failed, "can't reach the container runtime"},
+		"a source that isn't ready": {func(n *node) { n.sources[0].Ready, n.sources[0].LastError = false, "no such directory" },
+			"sources", Failed, "file (/m) isn't ready: no such directory"},
+		"a source that can't be read now": {func(n *node) { n.sources[0].LastError = "503" }, "sources", Warning, "503"},
+		"a manifest that is wrong": {func(n *node) {
+			n.sources[0].Findings = []*podconfigv1.Finding{{Severity: podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR}}
+		}, "sources", Warning, "1 manifests can't be used"},
+		"no sources":                {func(n *node) { n.sources = nil }, "sources", Warning, "no sources"},
+		"a stream of somebody else": {func(n *node) { n.watcher.Name = "podctl@n1" }, "stream", Failed, "doesn't watch"},
+		"a stream that stands": {func(n *node) {
+			n.watcher.State, n.watcher.LagRevisions = podconfigv1.ConsumerState_CONSUMER_STATE_PARKED, 7
+		},
+			"stream", Warning, "7 revisions behind"},
+		"a refused pod": {func(n *node) {
+			n.watcher.LastReport = &podconfigv1.ReportAppliedRequest{Errors: []*podconfigv1.PodError{{
+				Ref: &podconfigv1.PodRef{Namespace: "a", Name: "b"}, Message: "no room",
+			}}}
+		}, "stream", Warning, "a/b: no room"},
+		"no runtime":             {func(n *node) { n.config.Podexec.Settings.RuntimeEndpoint = "unix:///nowhere" }, "runtime", Failed, "nobody answers at unix:///nowhere"},
+		"no CNI config":          {func(n *node) { n.condition(1, "NetworkPluginNotReady", "cni plugin not initialized") }, "network", Failed, "cni plugin not initialized"},
+		"no CNI plugin":          {func(n *node) { _ = os.Remove(filepath.Join(n.dir, "opt/cni/bin/ptp")) }, "network", Failed, "plugin ptp is in none of /opt/cni/bin"},
+		"a sick runtime":         {func(n *node) { n.condition(0, "Bad", "shim lost") }, "runtime", Failed, "shim lost"},
+		"no memory controller":   {func(n *node) { n.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu pids") }, "cgroups", Failed, "lacks memory"},
+		"no forwarding":          {func(n *node) { n.write("proc/sys/net/ipv4/ip_forward", "0\n") }, "forwarding", Warning, "doesn't forward"},
+		"a clock that is behind": {func(n *node) { n.joins(); n.ahead = 2 * time.Minute }, "clock", Failed, "behind the API server's"},
+		"a stranger":             {func(n *node) { n.joins(); n.user = "" }, "credentials", Failed, "doesn't know who this is"},
+		"another's name":         {func(n *node) { n.joins(); n.user = "system:node:n2" }, "credentials", Warning, "knows this as system:node:n2"},
+		"an open kubeconfig":     {func(n *node) { n.joins(); _ = os.Chmod(n.config.Podexec.Settings.Kubeconfig, 0o644) }, "credentials", Warning, "may be read by others"},
+		"no kubeconfig":          {func(n *node) { n.config.Podexec.Settings.Kubeconfig = "/nowhere" }, "credentials", Failed, "/nowhere isn't there"},
+		"no kubeconfig yet": {func(n *node) {
+			n.config.Podexec.Settings.Kubeconfig, n.config.Podexec.Settings.BootstrapKubeconfig = "/nowhere", "/boot"
+		}, "credentials", Warning, "asks for a certificate by /boot"},
+		"an expired certificate": {func(n *node) { n.config.Podexec.Settings.TLSCertFile = n.certificate("c.pem", -time.Hour) }, "certificates", Failed, "has expired"},
+		"a certificate that expires soon": {func(n *node) { n.config.Podexec.Settings.TLSCertFile = n.certificate("c.pem", time.Hour) },
+			"certificates", Warning, "expires soon"},
+		"half a certificate": {func(n *node) { n.config.Podexec.Settings.TLSCertFile = n.write("c.pem", "-----BEGIN") }, "certificates", Failed, "has no certificate"},
+		"no client CA":       {func(n *node) { n.joins(); n.config.Podexec.Settings.EnableServer = true }, "certificates", Warning, "no --client-ca-file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			tc.harm(n)
+			findings := Examine(t.Context(), n.config)
+			for _, f := range findings {
+				if f.Check == tc.check && f.State == tc.state && strings.Contains(f.Found, tc.found) && f.Advice != "" {
+					return
+				}
+			}
+			t.Errorf("no check %s is %s with %q and advice; found %+v", tc.check, tc.state, tc.found, findings)
+		})
+	}
+}
+
+func (n *node) sick(part string) {
+	n.health.SetServingStatus(part, healthv1.HealthCheckResponse_NOT_SERVING)
+}
+
+func (n *node) condition(i int, reason, message string) {
+	c := n.status.Status.Conditions[i]
+	c.Status, c.Reason, c.Message = false, reason, message
+}
+
+// nobody is a connection to a daemon that isn't there.
+func (n *node) nobody() Connection {
+	conn, err := grpc.NewClient("unix:///nowhere/at/all", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { _ = conn.Close() })
+	return Connection{ClientConnInterface: conn}
+}
+
+// A check that hangs is told of, and holds up no other.
+func TestHang(t *testing.T) {
+	n := newNode(t)
+	release := make(chan struct{})
+	defer close(release)
+	n.config.Patience = 50 * time.Millisecond
+	n.config.Podconfigd = Connection{ClientConnInterface: hanging{release}}
+	findings := Examine(t.Context(), n.config)
+	told := map[string]State{}
+	for _, f := range findings {
+		told[f.Check] = f.State
+	}
+	if told["podconfigd"] != Failed || told["runtime"] != OK || Worst(findings) != Failed {
+		t.Errorf("with a podconfigd that hangs: %+v", findings)
+	}
+}
+
+// hanging is a connection whose calls don't even heed their context.
+type hanging struct{ release chan struct{} }
+
+func (h hanging) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+	<-h.release
+	return errors.New("released")
+}
+
+func (h hanging) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.New("no streams")
+}
+
+// How podexecd works is read from the process that listens: here, from this one, whose flags are go test's.
+func TestReadPodexec(t *testing.T) {
+	n := newNode(t)
+	socket := strings.TrimPrefix(n.config.Podexec.Listen[0], "unix://")
+	pid, err := listener(socket)
+	if err != nil || pid != os.Getpid() {
+		t.Errorf("process %d listens, %v; want this one, %d", pid, err, os.Getpid())
+	}
+	if _, err := ReadPodexec("/nowhere"); err == nil {
+		t.Error("somebody listens at /nowhere")
+	}
+	p, err := ParsePodexec([]string{"--root-dir", "state", "--kubeconfig=kube.conf", "--hostname-override=N2"}, "/srv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.RootDir != "/srv/state" || p.Settings.Kubeconfig != "/srv/kube.conf" || p.Settings.CertDir != "/srv/state/pki" || p.Node != "n2" {
+		t.Errorf("podexecd works with %s, %s, %s as %s", p.RootDir, p.Settings.Kubeconfig, p.Settings.CertDir, p.Node)
+	}
+	if _, err := ParsePodexec([]string{"--max-pods=many"}, "/"); err == nil {
+		t.Error("many pods are a number")
+	}
+}

@@ -1,0 +1,112 @@
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/internal/daemon"
+	"github.com/podstream/podstream/internal/execconfig"
+	"github.com/podstream/podstream/internal/kubeletconfig"
+)
+
+// ReadPodexec tells how the podexecd works that listens on the socket. It fails if nobody does, or if the process can't be looked at.
+func ReadPodexec(socket string) (*Podexec, error) {
+	pid, err := listener(socket)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+	if err != nil {
+		return nil, fmt.Errorf("read how podexecd was started: %w", err)
+	}
+	work, err := os.Readlink(filepath.Join(dir, "cwd"))
+	if err != nil {
+		return nil, fmt.Errorf("read where podexecd was started: %w", err)
+	}
+	args := strings.Split(string(bytes.TrimSuffix(text, []byte{0})), "\x00")
+	p, err := ParsePodexec(args[1:], work)
+	if err != nil {
+		return nil, fmt.Errorf("read how podexecd was started: %w", err)
+	}
+	p.Running = true
+	return p, nil
+}
+
+// ParsePodexec tells how a podexecd works that is started with these flags, in that directory.
+func ParsePodexec(args []string, dir string) (*Podexec, error) {
+	var common daemon.Flags
+	var exec execconfig.Flags
+	var config kubeletconfig.Paths
+	fs := pflag.NewFlagSet("podexecd", pflag.ContinueOnError)
+	fs.ParseErrorsAllowlist.UnknownFlags = true
+	common.AddFlags(fs, "podexecd")
+	fs.StringVar(&config.Config, "config", "", "")
+	fs.StringVar(&config.Dir, "config-dir", "", "")
+	exec.AddFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	for _, path := range []*string{&config.Config, &config.Dir, &common.RootDir} {
+		*path = within(dir, *path)
+	}
+	files, err := kubeletconfig.Load(config)
+	if err != nil {
+		return nil, err
+	}
+	p := &Podexec{RootDir: common.RootDir, Listen: common.Listen}
+	if p.Settings, err = exec.Settle(files); err != nil {
+		return nil, err
+	}
+	for _, path := range []*string{
+		&p.Settings.Kubeconfig, &p.Settings.BootstrapKubeconfig, &p.Settings.CertDir, &p.Settings.TLSCertFile, &p.Settings.Authentication.ClientCAFile,
+	} {
+		*path = within(dir, *path)
+	}
+	if p.Settings.CertDir == "" {
+		p.Settings.CertDir = filepath.Join(p.RootDir, "pki")
+	}
+	p.Node, err = common.NodeName()
+	return p, err
+}
+
+// within is the path as seen from the directory; an empty one stays empty.
+func within(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// listener is the process that listens on a Unix socket.
+func listener(socket string) (pid int, err error) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn() //nolint:forcetypeassert // It was dialed as one.
+	if err != nil {
+		return 0, err
+	}
+	var peer *unix.Ucred
+	if controlErr := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); controlErr != nil {
+		return 0, controlErr
+	}
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("ask who listens on %s: %w", socket, err)
+	case peer.Pid == 0:
+		return 0, errors.New("podexecd runs where its process can't be seen, in a container perhaps")
+	}
+	return int(peer.Pid), nil
+}

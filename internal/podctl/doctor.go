@@ -1,0 +1,93 @@
+package podctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podstream/podstream/internal/doctor"
+)
+
+func (t *tool) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor [-- PODEXECD-FLAG...]",
+		Short: "Look for what keeps this node from running pods, and say what to do about it",
+		Long: `Doctor looks at the daemons and their sockets, the stream between them, the container runtime, its network and cgroups, the disk, the
+clock, and, on a node of a cluster, credentials and certificates. It changes nothing. How podexecd was started it reads from the process
+that listens on its socket; while none does, give the flags with which it is to be started after "--".
+The exit code is 1 if something has failed.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return t.runDoctor(cmd.Context(), args) },
+	}
+}
+
+func (t *tool) runDoctor(ctx context.Context, flags []string) error {
+	podexec, err := t.findPodexec(flags)
+	if err != nil {
+		return err
+	}
+	podconfigd, err := t.podconfigd.connect(t.userAgent())
+	if err != nil {
+		return err
+	}
+	defer podconfigd.Close()
+	podexecd, err := t.podexecd.connect(t.userAgent())
+	if err != nil {
+		return err
+	}
+	defer podexecd.Close()
+	findings := doctor.Examine(ctx, doctor.Config{
+		Podconfigd: doctor.Connection{ClientConnInterface: podconfigd, Explain: podconfigd.explain},
+		Podexecd:   doctor.Connection{ClientConnInterface: podexecd, Explain: podexecd.explain},
+		Podexec:    podexec, Patience: t.requestTimeout, Now: t.Clock.Now,
+	})
+	if err := t.printFindings(findings); err != nil {
+		return err
+	}
+	if doctor.Worst(findings) == doctor.Failed {
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+// findPodexec finds out how podexecd works, or would.
+func (t *tool) findPodexec(flags []string) (*doctor.Podexec, error) {
+	if len(flags) == 0 && t.podexecd.endpoint.address == "" {
+		running, err := doctor.ReadPodexec(t.podexecd.endpoint.path)
+		if err == nil {
+			return running, nil
+		}
+		t.note("how podexecd was started isn't known, so its defaults are looked at: %v", err)
+		flags = []string{"--listen=unix://" + t.podexecd.endpoint.path}
+	}
+	podexec, err := doctor.ParsePodexec(flags, ".")
+	if err != nil {
+		return nil, fmt.Errorf("podexecd's flags: %w", err)
+	}
+	return podexec, nil
+}
+
+func (t *tool) printFindings(findings []doctor.Finding) error {
+	if !t.output.isTable() {
+		return (&documents{out: t.Stdout, output: t.output}).print(struct {
+			Findings []doctor.Finding `json:"findings"`
+		}{findings})
+	}
+	overview := newTable(t.Stdout, "CHECK", "STATE", "FOUND")
+	var advice []string
+	for _, f := range findings {
+		overview.row(f.Check, string(f.State), f.Found)
+		if f.Advice != "" {
+			advice = append(advice, "  "+escapeText(fmt.Sprintf("%s: %s", f.Check, f.Advice))+"\n")
+		}
+	}
+	if err := overview.flush(); err != nil {
+		return err
+	}
+	if len(advice) > 0 {
+		_, err := fmt.Fprintf(t.Stdout, "\nWhat to do:\n%s", strings.Join(advice, ""))
+		return err
+	}
+	return nil
+}
