@@ -18,6 +18,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/admit"
 	"github.com/podstream/podstream/internal/execsvc/apistatus"
 	"github.com/podstream/podstream/internal/execsvc/board"
+	podcluster "github.com/podstream/podstream/internal/execsvc/cluster"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/events/apisink"
 	"github.com/podstream/podstream/internal/execsvc/mirror"
@@ -45,8 +46,11 @@ type cluster struct {
 	api, unbounded kubernetes.Interface
 	// pods and mirrors are the agent's.
 	pods, mirrors *podset.Set
+	// given is what pods take from the API server.
+	given *podcluster.Cluster
 
 	// These are made when the container runtime has answered.
+	agent    *execsvc.Agent
 	node     atomic.Pointer[clusternode.Node]
 	statuses *apistatus.Writer
 	keeper   *mirror.Keeper
@@ -70,6 +74,7 @@ func newCluster(opts *Options, metrics prometheus.Registerer, log *slog.Logger) 
 	if c.unbounded, err = kubernetes.NewForConfig(unbounded(c.reach.Config())); err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)
 	}
+	c.given = podcluster.New(podcluster.Config{Client: c.unbounded, Wake: func(uid types.UID) { c.agent.Wake(uid) }, Logger: log})
 	c.sink, err = apisink.New(apisink.Config{REST: c.reach.Config(), Node: opts.node, QPS: s.EventQPS, Burst: s.EventBurst, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)
@@ -85,11 +90,8 @@ func (c *cluster) recorder() *events.Recorder {
 	return events.New(events.Config{Sink: c.sink})
 }
 
-// tokens are those that the API server gives; nil if there is none.
+// tokens are those that the API server gives.
 func (c *cluster) tokens() *token.Tokens {
-	if c == nil {
-		return nil
-	}
 	return token.New(token.Config{Requests: token.From(c.api.CoreV1()), Logger: c.log})
 }
 
@@ -129,7 +131,7 @@ func (c *cluster) join(cfg *execsvc.Config) {
 	cfg.Node = func() admit.Node {
 		n := alone()
 		// Labels that aren't known yet keep no pod away: the scheduler knew them.
-		n.Labels, n.Taints = nil, nil
+		n.Labels, n.Taints, n.Handler = nil, nil, c.given.Handler
 		if object := c.object(); object != nil {
 			n.Labels, n.Taints = object.Labels, object.Spec.Taints
 		}
@@ -226,6 +228,8 @@ func (c *cluster) run(ctx context.Context, group *errgroup.Group, m machine) {
 		UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency, LeaseDuration: s.NodeLeaseDuration, Logger: c.log,
 	})
 	c.node.Store(n)
+	c.agent = m.agent
+	group.Go(func() error { c.given.Run(ctx); return nil })
 	group.Go(func() error { watch.Run(ctx); return nil })
 	group.Go(func() error { n.Run(ctx); return nil })
 	group.Go(func() error { c.statuses.Run(ctx); return nil })

@@ -21,15 +21,17 @@ func (n *node) world(known *facts, hostIPs func() []string) (*world.World, error
 		return nil, fmt.Errorf("share out user ids to pods: %w", err)
 	}
 	volumes := volume.Config{PodsDir: dir, RecursiveReadOnly: known.runtime.Handlers[""].RecursiveReadOnlyMounts}
-	tokens := n.cluster.tokens()
-	if tokens != nil {
-		volumes.Tokens = tokens
-	}
-	return world.New(world.Config{
-		PodsDir: dir, Volumes: volume.New(volumes), Cgroups: cgroups, Users: users, Objects: n.objects, Tokens: tokens, Node: n.opts.node,
+	cfg := world.Config{
+		PodsDir: dir, Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node,
 		Allocatable: known.info.Allocatable, HostIPs: hostIPs, Events: n.events,
 		DNS: dns.Settings{ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, ResolvConf: settings.ResolvConf, NodeIPs: hostIPs()},
-	}), nil
+	}
+	if c := n.cluster; c != nil {
+		cfg.Tokens, cfg.Cluster = c.tokens(), c.given
+		volumes.Tokens, volumes.Bundles = cfg.Tokens, c.given
+	}
+	cfg.Volumes = volume.New(volumes)
+	return world.New(cfg), nil
 }
 
 // userIDs makes the manager of the ids of pods with users of their own. The node's owner may give these ids to the user kubelet.

@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
@@ -58,7 +57,7 @@ type Refusal struct {
 // where it is and what else is there: a pod that runs isn't refused because a label or another pod has changed. Of two pods that are
 // checked at once, one must be among the other's others: the caller admits one after the other.
 func Check(pod *v1.Pod, node Node, others []*v1.Pod) Verdict {
-	c := &checker{pod: pod, node: node, handler: node.Runtime.Handlers[ptr.Deref(pod.Spec.RuntimeClassName, "")]}
+	c := &checker{pod: pod, node: node}
 	c.features()
 	admitted := slices.ContainsFunc(others, func(o *v1.Pod) bool { return o.UID == pod.UID })
 	if len(c.verdict.Refused) == 0 && !admitted {
@@ -71,9 +70,10 @@ func Check(pod *v1.Pod, node Node, others []*v1.Pod) Verdict {
 type checker struct {
 	pod  *v1.Pod
 	node Node
-	// handler is the runtime's for this pod.
-	handler Handler
-	verdict Verdict
+	// handler is the runtime's for this pod, and handlerName what it calls it.
+	handler     Handler
+	handlerName string
+	verdict     Verdict
 }
 
 // features checks what doesn't depend on other pods, in the order of the pod's fields.

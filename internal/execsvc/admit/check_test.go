@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -115,9 +116,6 @@ func TestCheckRefusesWhatIsUnsupported(t *testing.T) {
 		},
 		"spec.securityContext.windowsOptions": func(s *v1.PodSpec) { s.SecurityContext.WindowsOptions = windows },
 		"spec.volumes[0].emptyDir.medium":     func(s *v1.PodSpec) { s.Volumes[0].EmptyDir.Medium = "Tape" },
-		"spec.volumes[8].projected.sources[0].clusterTrustBundle": func(s *v1.PodSpec) {
-			s.Volumes[8].Projected.Sources[0] = v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{}}
-		},
 		"spec.volumes[8].projected.sources[1].podCertificate": func(s *v1.PodSpec) {
 			s.Volumes[8].Projected.Sources[1] = v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}
 		},
@@ -245,6 +243,34 @@ func TestCheckWithARuntimeThatTellsNothing(t *testing.T) {
 	}
 	pod.Spec.HostUsers = ptr.To(false)
 	wantRefusal(t, "hostUsers", Check(pod, node, nil), UnsupportedFeature, "spec.hostUsers: ", false)
+}
+
+// By the API server's word a class is any handler. While that isn't known, or there is no such class, a pod isn't refused: it waits.
+func TestCheckWithTheClustersClasses(t *testing.T) {
+	node, pod := able(), fullPod()
+	node.Runtime.Handlers["runsc"] = Handler{}
+	classes := map[string]string{"sandboxed": "runsc", "default": "", "elsewhere": "kata-qemu"}
+	node.Handler = func(p *v1.Pod) (string, error) {
+		if handler, ok := classes[*p.Spec.RuntimeClassName]; ok {
+			return handler, nil
+		}
+		return "", errors.New("not read yet")
+	}
+	for _, class := range []string{"default", "unknown"} {
+		pod.Spec.RuntimeClassName = ptr.To(class)
+		if diff := cmp.Diff(Verdict{}, Check(pod, node, nil)); diff != "" {
+			t.Errorf("class %s: verdict (-want +got):\n%s", class, diff)
+		}
+	}
+	pod.Spec.Containers[0].VolumeMounts = nil
+	for class, message := range map[string]string{
+		"sandboxed": `spec.hostUsers: can't set ` + "`spec.hostUsers: false`" + `, RuntimeClass handler "runsc" does not support user namespaces`,
+		"elsewhere": `spec.runtimeClassName: the container runtime has no handler for "kata-qemu"`,
+	} {
+		pod.Spec.RuntimeClassName = ptr.To(class)
+		pod.Spec.HostUsers = ptr.To(class == "elsewhere")
+		wantRefusal(t, class, Check(pod, node, nil), UnsupportedFeature, message, false)
+	}
 }
 
 func TestCheckIgnores(t *testing.T) {

@@ -1,6 +1,9 @@
 package admit
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
 
 // Node is what a pod is held against. Of its zero value nothing is known: there is room for any pod, and no feature.
 type Node struct {
@@ -19,6 +22,9 @@ type Node struct {
 	// a NamespacedSysctl allows nothing.
 	UnsafeSysctls []string
 	Runtime       Runtime
+	// Handler is what the runtime calls a pod's RuntimeClass. An error is that this isn't known now: a pod isn't refused for it, and not for what
+	// its handler can't do either. Nil: a class is what the runtime calls so.
+	Handler func(*v1.Pod) (string, error)
 }
 
 // Runtime is what the container runtime can do, as it last told.
@@ -29,10 +35,23 @@ type Runtime struct {
 	UserNamespacesHostNetwork bool
 	// ImageVolumes is that it mounts images. The CRI doesn't tell.
 	ImageVolumes bool
-	// Handlers are by the runtimeClassName that a pod asks for them with; "" is the default. Empty: the runtime doesn't tell, as before
+	// Handlers are by the runtime's own names; "" is the default. Empty: the runtime doesn't tell, as before
 	// CRI 0.30: pods of any class are left to it, and none of them has a Handler's features.
 	Handlers map[string]Handler
 }
 
 // Handler is what one of the runtime's handlers can do.
 type Handler struct{ UserNamespaces, RecursiveReadOnlyMounts bool }
+
+// handlerFor is the handler that makes a pod's sandbox, and whether the runtime tells of others only.
+func (n *Node) handlerFor(pod *v1.Pod) (name string, h Handler, missing bool) {
+	name = ptr.Deref(pod.Spec.RuntimeClassName, "")
+	if n.Handler != nil {
+		var err error
+		if name, err = n.Handler(pod); err != nil {
+			return name, Handler{UserNamespaces: true, RecursiveReadOnlyMounts: true}, false
+		}
+	}
+	h, ok := n.Runtime.Handlers[name]
+	return name, h, !ok && name != "" && len(n.Runtime.Handlers) > 0
+}

@@ -15,30 +15,29 @@ func (c *checker) podSpec() {
 	if spec.OS != nil && spec.OS.Name != v1.Linux {
 		c.refuse(PodOSNotSupported, "Failed to admit pod as the OS field doesn't match node OS")
 	}
-	c.runtimeClass(ptr.Deref(spec.RuntimeClassName, ""))
+	c.runtimeClass()
 	c.userNamespace()
 	c.unsupported("spec.resourceClaims", len(spec.ResourceClaims) > 0)
 	c.unsupported("spec.resources.claims", spec.Resources != nil && len(spec.Resources.Claims) > 0)
 }
 
-func (c *checker) runtimeClass(name string) {
-	handlers := c.node.Runtime.Handlers
-	if _, ok := handlers[name]; !ok && name != "" && len(handlers) > 0 {
-		c.refuseFor(UnsupportedFeature, "spec.runtimeClassName", fmt.Sprintf("the container runtime has no handler for %q", name))
+func (c *checker) runtimeClass() {
+	var missing bool
+	if c.handlerName, c.handler, missing = c.node.handlerFor(c.pod); missing {
+		c.refuseFor(UnsupportedFeature, "spec.runtimeClassName", fmt.Sprintf("the container runtime has no handler for %q", c.handlerName))
 	}
 }
 
 func (c *checker) userNamespace() {
 	const path = "spec.hostUsers"
 	spec := &c.pod.Spec
-	class := ptr.Deref(spec.RuntimeClassName, "")
 	switch {
 	case ptr.Deref(spec.HostUsers, true):
-	case !c.handler.UserNamespaces && class == "":
+	case !c.handler.UserNamespaces && c.handlerName == "":
 		c.refuseFor(UnsupportedFeature, path, "can't set `spec.hostUsers: false`, runtime does not support user namespaces")
 	case !c.handler.UserNamespaces:
 		c.refuseFor(UnsupportedFeature, path,
-			fmt.Sprintf("can't set `spec.hostUsers: false`, RuntimeClass handler %q does not support user namespaces", class))
+			fmt.Sprintf("can't set `spec.hostUsers: false`, RuntimeClass handler %q does not support user namespaces", c.handlerName))
 	case spec.HostNetwork && !c.node.Runtime.UserNamespacesHostNetwork:
 		c.refuseFor(UnsupportedFeature, path, "the container runtime has no user namespaces in the node's network")
 	}

@@ -19,7 +19,6 @@ func (c *checker) volume(path string, v *v1.Volume) {
 	case v.Projected != nil:
 		for i := range v.Projected.Sources {
 			source, at := &v.Projected.Sources[i], fmt.Sprintf("%s.projected.sources[%d]", path, i)
-			c.unsupported(at+".clusterTrustBundle", source.ClusterTrustBundle != nil)
 			c.unsupported(at+".podCertificate", source.PodCertificate != nil)
 		}
 	case v.Image != nil:

@@ -30,7 +30,9 @@ type model struct {
 	down fakeapi.Fault
 
 	// arrival is when the last change arrives that was sent; none overtakes another. shown are the highest counts at the server.
+	// luck is for what the server does.
 	mu      sync.Mutex
+	luck    *rand.Rand
 	arrival time.Time
 	shown   map[types.UID]int32
 }
@@ -56,7 +58,7 @@ func (m *model) changed(pod *v1.Pod, removed bool) {
 		}
 		m.shown[pod.UID] = s[0].RestartCount
 	}
-	at := time.Now().Add(time.Duration(m.rand.Int64N(int64(m.lag) + 1)))
+	at := time.Now().Add(time.Duration(m.luck.Int64N(int64(m.lag) + 1)))
 	if !at.After(m.arrival) {
 		at = m.arrival.Add(time.Nanosecond)
 	}
@@ -68,7 +70,7 @@ func (m *model) changed(pod *v1.Pod, removed bool) {
 func (m *model) fault(fakeapi.Request) fakeapi.Fault {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.rand.IntN(3) == 0 {
+	if m.luck.IntN(3) == 0 {
 		return fakeapi.Fault{}
 	}
 	return m.down
@@ -267,7 +269,7 @@ func TestRandom(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &model{node: newNode(t), pods: map[types.UID]*modelPod{}, shown: map[types.UID]int32{}}
-				m.rand = rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // It keeps no secret.
+				m.rand, m.luck = rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // They keep no secrets.
 				m.api.Changed, m.api.Fault = m.changed, m.fault
 				for range 150 {
 					m.step()

@@ -71,7 +71,7 @@ const placeholder = "https://api-server"
 var ErrNoServer = errors.New("it isn't known yet how to reach the API server")
 
 // errNoKubeconfig is the usual reason.
-var errNoKubeconfig = errors.New("there is no kubeconfig yet")
+var errNoKubeconfig = errors.New("there is no kubeconfig")
 
 // NewClient returns a Client that has looked at the files once.
 func NewClient(cfg ClientConfig) *Client {
@@ -146,8 +146,8 @@ func (c *Client) look(atMost time.Duration) *route {
 	c.problem = err
 	switch {
 	case errors.Is(err, errNoKubeconfig):
-		// That is how a node begins; it is said once, and no trouble.
-		c.cfg.Logger.Info("there is no kubeconfig yet", "path", c.cfg.Kubeconfig, "bootstrap", c.cfg.BootstrapKubeconfig)
+		// That is how a node begins: no trouble.
+		c.cfg.Logger.Info("there is no kubeconfig", "path", c.cfg.Kubeconfig, "bootstrap", c.cfg.BootstrapKubeconfig)
 	case err != nil:
 		c.seen = "" // It may be for something else than the files that it is no good.
 		c.way.is("the kubeconfig can't be used", err)

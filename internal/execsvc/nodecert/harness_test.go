@@ -199,3 +199,24 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Fatalf("there is no metric %s", name)
 	return 0
 }
+
+// me is this node's name to the api.
+const me = "system:node:n1"
+
+// isMe tells whether requests get through as this node's.
+func isMe(t *testing.T, c *Client) func() bool {
+	client := clientset(t, c)
+	return func() bool {
+		who, err := whoAmI(client)
+		return err == nil && who == me
+	}
+}
+
+func mustRead(t *testing.T, path string) *kubeconfig {
+	t.Helper()
+	k, _, err := readKubeconfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}

@@ -27,8 +27,7 @@ type Input struct {
 	Container *v1.Container
 	Objects   Objects
 	Facts     downward.Facts
-	// Services are the variables of the services that the pod may see. Those of the API server are given to every pod, the others
-	// only if the pod wants service links.
+	// Services are the variables of the services that the pod may see.
 	Services []criconfig.EnvVar
 	// ReadFile reads a file of one of the pod's volumes. A file that isn't there is an fs.ErrNotExist.
 	ReadFile func(volume, path string) ([]byte, error)
@@ -45,8 +44,10 @@ func Of(in Input) (env []criconfig.EnvVar, skipped []string, err error) {
 	b := &builder{
 		Input: in, values: map[string]string{}, objects: map[object]map[string]string{}, files: map[file]map[string]string{},
 	}
-	if err := b.addServices(); err != nil {
-		return nil, nil, err
+	for _, v := range b.Services {
+		if err := b.set(v.Name, v.Value); err != nil {
+			return nil, nil, err
+		}
 	}
 	if skipped, err = b.addSources(); err != nil {
 		return nil, nil, err

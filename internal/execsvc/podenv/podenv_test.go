@@ -3,7 +3,6 @@ package podenv
 import (
 	"errors"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,37 +94,19 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// Services come first, and what the container says itself may refer to them, and replaces them.
 func TestServices(t *testing.T) {
-	master := []criconfig.EnvVar{
-		{Name: "KUBERNETES_SERVICE_HOST", Value: "10.96.0.1"}, {Name: "KUBERNETES_SERVICE_PORT", Value: "443"},
-		{Name: "KUBERNETES_SERVICE_PORT_HTTPS", Value: "443"}, {Name: "KUBERNETES_PORT", Value: "tcp://10.96.0.1:443"},
-		{Name: "KUBERNETES_PORT_443_TCP", Value: "x"}, {Name: "KUBERNETES_PORT_443_TCP_PROTO", Value: "tcp"},
-		{Name: "KUBERNETES_PORT_443_TCP_PORT", Value: "443"}, {Name: "KUBERNETES_PORT_443_TCP_ADDR", Value: "10.96.0.1"},
+	in := input(nil, plain("URL", "$(DB_SERVICE_HOST)"), plain("KUBERNETES_SERVICE_PORT", "6443"))
+	in.Services = []criconfig.EnvVar{
+		{Name: "KUBERNETES_SERVICE_HOST", Value: "10.96.0.1"}, {Name: "KUBERNETES_SERVICE_PORT", Value: "443"}, {Name: "DB_SERVICE_HOST", Value: "10.96.0.9"},
 	}
-	others := []criconfig.EnvVar{
-		{Name: "DB_SERVICE_HOST", Value: "10.96.0.9"}, {Name: "KUBERNETES_DASHBOARD_SERVICE_HOST", Value: "10.96.0.8"},
-		{Name: "KUBERNETES_PORT_X_SERVICE_HOST", Value: "10.96.0.7"}, {Name: "MY_KUBERNETES_SERVICE_HOST", Value: "10.96.0.6"},
+	env, _, err := Of(in)
+	if err != nil {
+		t.Fatal(err)
 	}
-	own := []v1.EnvVar{plain("URL", "$(DB_SERVICE_HOST)"), plain("KUBERNETES_SERVICE_PORT", "6443")}
-	ours := strings.Replace(shown(master), "KUBERNETES_SERVICE_PORT=443", "KUBERNETES_SERVICE_PORT=6443", 1)
-	for name, tc := range map[string]struct {
-		links *bool
-		want  string
-	}{
-		"by default": {nil, ours + " " + shown(others) + " URL=10.96.0.9"},
-		"wanted":     {new(true), ours + " " + shown(others) + " URL=10.96.0.9"},
-		"unwanted":   {new(false), ours + " URL=$(DB_SERVICE_HOST)"},
-	} {
-		in := input(nil, own...)
-		in.Pod.Spec.EnableServiceLinks = tc.links
-		in.Services = append(append(in.Services, master...), others...)
-		env, _, err := Of(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(tc.want, shown(env)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+	want := "KUBERNETES_SERVICE_HOST=10.96.0.1 KUBERNETES_SERVICE_PORT=6443 DB_SERVICE_HOST=10.96.0.9 URL=10.96.0.9"
+	if diff := cmp.Diff(want, shown(env)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -2,12 +2,14 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/handler"
@@ -103,6 +105,13 @@ type plainWorld struct {
 func (w plainWorld) Sandbox(pod *v1.Pod) (Sandbox, error) {
 	hostname, domain, err := criconfig.HostnameOf(pod, "")
 	return Sandbox{Hostname: hostname, Domain: domain}, err
+}
+
+func (w plainWorld) Handler(pod *v1.Pod) (string, error) {
+	if name := ptr.Deref(pod.Spec.RuntimeClassName, ""); name != "gone" {
+		return name, nil
+	}
+	return "", errors.New(`runtimeclass.node.k8s.io "gone" not found`)
 }
 
 func (w plainWorld) Container(_ context.Context, _ *v1.Pod, c *v1.Container, _ []string) (Given, error) {

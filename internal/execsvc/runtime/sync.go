@@ -240,6 +240,10 @@ func (s *round) runSandbox(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	handler, err := s.World.Handler(s.Pod)
+	if err != nil {
+		return "", err
+	}
 	for _, w := range given.Warnings {
 		s.cfg.Events.Record(s.Pod, "", events.Warning, w.Reason, w.Message)
 	}
@@ -249,7 +253,7 @@ func (s *round) runSandbox(ctx context.Context) (string, error) {
 	if err := s.takeTurn(ctx); err != nil {
 		return "", err
 	}
-	id, err := s.cfg.Runtime.RunPodSandbox(ctx, config, given.Handler)
+	id, err := s.cfg.Runtime.RunPodSandbox(ctx, config, handler)
 	if err != nil {
 		return "", fmt.Errorf("run sandbox: %w", err)
 	}

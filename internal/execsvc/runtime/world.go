@@ -14,6 +14,8 @@ import (
 type World interface {
 	// Sandbox is asked before a sandbox is made, and again with each container.
 	Sandbox(pod *v1.Pod) (Sandbox, error)
+	// Handler is what the runtime calls the pod's RuntimeClass; empty for its default. It is asked before a sandbox is made, and only then.
+	Handler(pod *v1.Pod) (string, error)
 	// Container is asked before a container is made, with the pod's addresses, the primary one first.
 	Container(ctx context.Context, pod *v1.Pod, c *v1.Container, ips []string) (Given, error)
 }
@@ -26,8 +28,6 @@ type Sandbox struct {
 	DNS           *runtimeapi.DNSConfig
 	CgroupParent  string
 	UserNamespace *criconfig.UserNamespace
-	// Handler is how the runtime calls the pod's RuntimeClass; empty for its default.
-	Handler string
 	// Warnings are for the pod's author, about what was left out.
 	Warnings []Warning
 }
@@ -41,7 +41,7 @@ type Given struct {
 	Mounts []criconfig.Mount
 }
 
-// sandboxConfig is what the runtime is told of the pod's sandbox, and the handler that makes it.
+// sandboxConfig is what the runtime is told of the pod's sandbox.
 func (s *round) sandboxConfig() (config *runtimeapi.PodSandboxConfig, given Sandbox, err error) {
 	if given, err = s.World.Sandbox(s.Pod); err != nil {
 		return nil, Sandbox{}, err

@@ -89,6 +89,12 @@ func TestStrangersDisplaceStrangersOnly(t *testing.T) {
 	if newcomer == nil || !oldest.closed || secondConn.closed || friendConn.closed {
 		t.Errorf("newcomer %v, oldest closed %v, second closed %v, friend closed %v", newcomer, oldest.closed, secondConn.closed, friendConn.closed)
 	}
+	if n := g.strangers.Len(); n != 4 {
+		t.Errorf("%d strangers; want 4", n)
+	}
+	if _, ok := g.from("192.0.2.4:1"); ok.closed || !secondConn.closed {
+		t.Error("the next one displaced isn't the next oldest")
+	}
 	// The place of the one that is gone is free for its peer.
 	if err := second.Close(); err != nil || second.welcome() == nil {
 		t.Error("a closed connection is welcome")

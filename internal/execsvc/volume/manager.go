@@ -35,6 +35,8 @@ type Config struct {
 	Plugins []Plugin
 	// Tokens gives the service account tokens of projected volumes. Nil: there is nobody to ask, and such volumes fail.
 	Tokens payload.Tokens
+	// Bundles gives the trust anchors of projected volumes. Nil: there is nobody to ask, and such volumes fail.
+	Bundles payload.Bundles
 	// RecursiveReadOnly tells whether the runtime can make the mounts below a volume read-only with it.
 	RecursiveReadOnly bool
 }
@@ -58,7 +60,7 @@ func New(cfg Config) *Manager {
 	m.hostPaths = &hostPath{good: map[types.UID]map[hostPathKey]bool{}}
 	m.plugins = append(m.plugins, cfg.Plugins...)
 	m.plugins = append(m.plugins, emptyDir{mounter: cfg.Mounter}, m.hostPaths, image{})
-	m.plugins = append(m.plugins, payloadPlugins(cfg.Mounter, cfg.Tokens)...)
+	m.plugins = append(m.plugins, payloadPlugins(cfg)...)
 	return m
 }
 

@@ -24,7 +24,8 @@ type payloadVolume struct {
 	inMemory bool
 }
 
-func payloadPlugins(mounter mount.Interface, tokens payload.Tokens) []Plugin {
+func payloadPlugins(cfg Config) []Plugin {
+	mounter := cfg.Mounter
 	return []Plugin{
 		payloadVolume{
 			name: "kubernetes.io/configmap", mounter: mounter,
@@ -51,7 +52,7 @@ func payloadPlugins(mounter mount.Interface, tokens payload.Tokens) []Plugin {
 			name: "kubernetes.io/projected", mounter: mounter, inMemory: true,
 			takes: func(spec *v1.Volume) bool { return spec.Projected != nil },
 			files: func(ctx context.Context, v Volume) (map[string]payload.File, error) {
-				in := payload.Input{Pod: v.Pod, Objects: v.Objects, Facts: v.Facts, Tokens: tokens}
+				in := payload.Input{Pod: v.Pod, Objects: v.Objects, Facts: v.Facts, Tokens: cfg.Tokens, Bundles: cfg.Bundles}
 				return payload.Projected(ctx, v.Spec.Projected, in)
 			},
 		},

@@ -38,12 +38,24 @@ type Config struct {
 	Users *userns.Manager
 	// Tokens are the service account tokens that Volumes asks for. Nil: there is no API server.
 	Tokens *token.Tokens
+	// Cluster is what else there is for pods at the API server. Nil: there is none.
+	Cluster Cluster
 	// Node is the node's name, Allocatable what its pods may have, HostIPs its addresses, the primary one first.
 	Node        string
 	Allocatable v1.ResourceList
 	HostIPs     func() []string
 	// Events is told what is left out of a pod's world, or isn't up to date in it. Nil: nobody is.
 	Events *events.Recorder
+}
+
+// Cluster is what pods take from the API server; cluster.Cluster is one.
+type Cluster interface {
+	// Services are the variables of the services that the pod may see.
+	Services(pod *v1.Pod) ([]criconfig.EnvVar, error)
+	// Handler is what the runtime calls the pod's RuntimeClass; empty for its default.
+	Handler(pod *v1.Pod) (string, error)
+	// Forget drops what is known of the pod.
+	Forget(uid types.UID)
 }
 
 // World is safe for concurrent use by the workers of different pods.
@@ -92,6 +104,9 @@ func (w *World) TearDown(ctx context.Context, uid types.UID) error {
 	if w.cfg.Tokens != nil {
 		w.cfg.Tokens.Forget(uid)
 	}
+	if w.cfg.Cluster != nil {
+		w.cfg.Cluster.Forget(uid)
+	}
 	return nil
 }
 
@@ -120,19 +135,27 @@ func (w *World) Sandbox(pod *v1.Pod) (runtime.Sandbox, error) {
 			given.Warnings = append(given.Warnings, runtime.Warning(warning))
 		}
 	}
-	if pod.Spec.RuntimeClassName != nil {
-		// Without an API server a class is what the runtime calls so.
-		given.Handler = *pod.Spec.RuntimeClassName
-	}
 	return given, nil
+}
+
+// Handler is part of runtime.World. Without an API server a class is what the runtime calls so.
+func (w *World) Handler(pod *v1.Pod) (string, error) {
+	if w.cfg.Cluster == nil {
+		return ptr.Deref(pod.Spec.RuntimeClassName, ""), nil
+	}
+	return w.cfg.Cluster.Handler(pod)
 }
 
 // Container is part of runtime.World.
 func (w *World) Container(ctx context.Context, pod *v1.Pod, c *v1.Container, ips []string) (runtime.Given, error) {
 	// What the process reads is what the pod's status says.
 	ips = status.OnePerFamily(ips, w.cfg.HostIPs())
+	services, err := w.services(pod)
+	if err != nil {
+		return runtime.Given{}, err
+	}
 	env, skipped, err := podenv.Of(podenv.Input{
-		Pod: pod, Container: c, Objects: w.cfg.Objects.For(pod), Facts: w.facts(ips),
+		Pod: pod, Container: c, Objects: w.cfg.Objects.For(pod), Facts: w.facts(ips), Services: services,
 		ReadFile: func(name, path string) ([]byte, error) { return w.cfg.Volumes.ReadFile(pod, name, path) },
 	})
 	if err != nil {
@@ -154,6 +177,13 @@ func (w *World) Container(ctx context.Context, pod *v1.Pod, c *v1.Container, ips
 		mounts = append(mounts, *file)
 	}
 	return runtime.Given{Env: env, Mounts: mounts}, err
+}
+
+func (w *World) services(pod *v1.Pod) ([]criconfig.EnvVar, error) {
+	if w.cfg.Cluster == nil {
+		return nil, nil
+	}
+	return w.cfg.Cluster.Services(pod)
 }
 
 // hostsFile is the container's /etc/hosts; nil if it has one of its own.

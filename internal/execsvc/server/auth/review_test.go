@@ -9,12 +9,14 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 )
 
 // Answers are remembered, good ones for longer; that there was none isn't.
@@ -114,33 +116,32 @@ func TestReviewsUnderWay(t *testing.T) {
 
 // A caller who goes away doesn't spoil the answer of those who wait with him.
 func TestCallerGoesAway(t *testing.T) {
-	turns := newTurns(maxReviews, maxReviewsOfPeer)
-	s := newSetup(t, nil)
-	a := newAnswers[int]("test", time.Minute, time.Minute, turns, s.clock, slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithCancel(t.Context())
-	began := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		_, err := a.get(ctx, "a", digest{}, func(ctx context.Context) (int, bool, error) {
-			close(began)
-			<-ctx.Done()
-			return 0, false, ctx.Err()
-		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("who went: %v", err)
-		}
-	})
-	<-began
-	for range 20 {
-		wg.Go(func() {
-			got, err := a.get(t.Context(), "b", digest{}, func(context.Context) (int, bool, error) { return 7, true, nil })
-			if got != 7 || err != nil {
-				t.Errorf("who stayed: %d, %v; want 7", got, err)
+	synctest.Test(t, func(t *testing.T) {
+		logger := slog.New(slog.DiscardHandler)
+		a := newAnswers[int]("test", time.Minute, time.Minute, newTurns(maxReviews, maxReviewsOfPeer), clock.RealClock{}, logger)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := a.get(ctx, "a", digest{}, func(ctx context.Context) (int, bool, error) {
+				<-ctx.Done()
+				return 0, false, ctx.Err()
+			})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("who went: %v", err)
 			}
-		})
-	}
-	cancel()
-	wg.Wait()
+		}()
+		synctest.Wait()
+		for range 3 {
+			go func() {
+				got, err := a.get(t.Context(), "b", digest{}, func(context.Context) (int, bool, error) { return 7, true, nil })
+				if got != 7 || err != nil {
+					t.Errorf("who stayed: %d, %v; want 7", got, err)
+				}
+			}()
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+	})
 }
 
 // With client-go's own client: what it sends is what the API server reads, and a 500 isn't an answer.

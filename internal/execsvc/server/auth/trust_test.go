@@ -91,7 +91,7 @@ func TestClientCAFile(t *testing.T) {
 	want("at first", 200, 401)
 	write(t, s.caFile, nil)
 	want("emptied", 200, 401)
-	both := append(s.ca.pem(), second.pem()...)
+	both := append(second.pem(), s.ca.pem()...)
 	write(t, s.caFile, both[:len(both)-40])
 	want("half written", 200, 401)
 	write(t, s.caFile, []byte("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"))

@@ -30,7 +30,8 @@ func (h *Handler) logs(w http.ResponseWriter, r *http.Request, pod board.Pod) er
 	if err != nil {
 		return err
 	}
-	if options.follow {
+	follow := options.follow && id != "" // What has ended doesn't grow.
+	if follow {
 		leave, err := h.follows.take(pod.UID)
 		if err != nil {
 			return err
@@ -42,7 +43,7 @@ func (h *Handler) logs(w http.ResponseWriter, r *http.Request, pod board.Pod) er
 	body := newLogBody(r.Context(), w, h.cfg.IdleTimeout)
 	defer body.end()
 	in := runtime.LogInput{
-		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Container: name, ContainerID: id, Follow: options.follow,
+		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Container: name, ContainerID: id, Follow: follow,
 		Since: options.since, TailLines: options.tail, LimitBytes: options.limit, Timestamps: options.timestamps, Idle: body.flush,
 	}
 	if options.stdout {

@@ -142,7 +142,7 @@ func TestPortForwardRefused(t *testing.T) {
 
 // A stream over which nothing goes ends.
 func TestIdleStreamEnds(t *testing.T) {
-	n := newNode(t, func(cfg *Config) { cfg.IdleTimeout = 50 * time.Millisecond })
+	n := newNode(t, func(cfg *Config) { cfg.IdleTimeout = 300 * time.Millisecond })
 	n.pod("web", nil, "pause")
 	dialer := websocket.Dialer{TLSClientConfig: n.web.Client().Transport.(*http.Transport).TLSClientConfig}
 	for protocol, path := range map[string]string{"v4.channel.k8s.io": "/exec/default/web/main", "v5.channel.k8s.io": "/exec/default/web/main"} {

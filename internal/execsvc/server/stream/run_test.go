@@ -145,23 +145,27 @@ func TestLimits(t *testing.T) {
 		r := n.ask(http.MethodGet, n.url("/containerLogs/default/"+pod+"/main"))
 		return r.Status[:4] + text(t, r)
 	}
-	conn := n.dialWebsocket("v5.channel.k8s.io", "/exec/default/a/main", echoing...)
-	if err := conn.WriteMessage(websocket.BinaryMessage, []byte("\x00x")); err != nil {
-		t.Fatal(err)
-	}
-	for message := []byte(nil); string(message) != "\x01x"; { // Until the command runs.
-		var err error
-		if _, message, err = conn.ReadMessage(); err != nil {
+	open := func(pod string) *websocket.Conn {
+		conn := n.dialWebsocket("v5.channel.k8s.io", "/exec/default/"+pod+"/main", echoing...)
+		if err := conn.WriteMessage(websocket.BinaryMessage, []byte("\x00x")); err != nil {
 			t.Fatal(err)
 		}
+		for message := []byte(nil); string(message) != "\x01x"; { // Until the command runs.
+			var err error
+			if _, message, err = conn.ReadMessage(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return conn
 	}
+	conn := open("a")
 	if got := logs("a"); got != "429 too many streams: the pod has 1 open, and no more at a time" {
 		t.Errorf("one pod: %q", got)
 	}
 	if got := logs("b"); got != "200 " {
 		t.Errorf("another pod: %q", got)
 	}
-	n.dialWebsocket("v5.channel.k8s.io", "/exec/default/b/main", echoing...)
+	open("b")
 	if got := logs("c"); got != "429 too many streams: this node has 2 open, and no more at a time" {
 		t.Errorf("all: %q", got)
 	}

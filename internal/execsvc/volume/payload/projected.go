@@ -12,8 +12,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/downward"
 )
 
-// tokenMode is that of a service account's token if the user or the group that is to read it is known.
-const tokenMode = 0o600
+// privateMode is that of a service account's token, or of trust anchors, if the user or the group that is to read them is known.
+const privateMode = 0o600
 
 // Tokens gives tokens of service accounts.
 type Tokens interface {
@@ -21,13 +21,20 @@ type Tokens interface {
 	Token(ctx context.Context, pod *v1.Pod, p *v1.ServiceAccountTokenProjection) ([]byte, error)
 }
 
+// Bundles gives the trust anchors of ClusterTrustBundles.
+type Bundles interface {
+	// TrustBundle returns the certificates that the projection means, in PEM. An error that is objects.ErrUnknown is over in a moment, mostly.
+	TrustBundle(pod *v1.Pod, p *v1.ClusterTrustBundleProjection) ([]byte, error)
+}
+
 // Input is what the sources of a projected volume draw from.
 type Input struct {
 	Pod     *v1.Pod
 	Objects Objects
 	Facts   downward.Facts
-	// Tokens may be nil: then there is no API server to ask for a token.
-	Tokens Tokens
+	// Tokens and Bundles may be nil: then there is no API server to ask for them.
+	Tokens  Tokens
+	Bundles Bundles
 }
 
 // Projected are the files of a projected volume. Where two sources have one path, the later one counts. The error names all sources
@@ -57,7 +64,7 @@ func (s set) addSource(ctx context.Context, p *v1.VolumeProjection, in Input) er
 	case p.ServiceAccountToken != nil:
 		return s.addToken(ctx, p.ServiceAccountToken, in)
 	case p.ClusterTrustBundle != nil:
-		return errors.New("clusterTrustBundle needs an API server, and isn't supported yet")
+		return s.addBundle(p.ClusterTrustBundle, in)
 	case p.PodCertificate != nil:
 		return errors.New("podCertificate needs an API server, and isn't supported yet")
 	default:
@@ -73,12 +80,28 @@ func (s set) addToken(ctx context.Context, p *v1.ServiceAccountTokenProjection, 
 	if err != nil {
 		return fmt.Errorf("serviceAccountToken: %w", err)
 	}
-	// With an fsGroup the token is 0640 in the end: what a group adds is the writer's.
-	user, mode := onlyUser(in.Pod), s.mode
-	if user != nil || (in.Pod.Spec.SecurityContext != nil && in.Pod.Spec.SecurityContext.FSGroup != nil) {
-		mode = tokenMode
+	return s.addPrivate(p.Path, token, in.Pod)
+}
+
+func (s set) addBundle(p *v1.ClusterTrustBundleProjection, in Input) error {
+	if in.Bundles == nil {
+		return errors.New("clusterTrustBundle: there is no API server to ask for it")
 	}
-	return s.addOwned(p.Path, token, mode, user)
+	anchors, err := in.Bundles.TrustBundle(in.Pod, p)
+	if err != nil {
+		return fmt.Errorf("clusterTrustBundle: %w", err)
+	}
+	return s.addPrivate(p.Path, anchors, in.Pod)
+}
+
+// addPrivate adds a file for those who are known to read it, if they are.
+func (s set) addPrivate(path string, data []byte, pod *v1.Pod) error {
+	// With an fsGroup the file is 0640 in the end: what a group adds is the writer's.
+	user, mode := onlyUser(pod), s.mode
+	if user != nil || (pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.FSGroup != nil) {
+		mode = privateMode
+	}
+	return s.addOwned(path, data, mode, user)
 }
 
 // onlyUser is the user that all containers of the pod run as, those that have ended too; nil if they are several, or if one's isn't

@@ -1,0 +1,281 @@
+package nodecert
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+func TestBootstrap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
+		a.decision = leave
+		n.bootstrapTo(a)
+		c := n.client(a)
+		client := clientset(t, c)
+		if _, err := whoAmI(client); !errors.Is(err, ErrNoServer) {
+			t.Errorf("a request before there is a kubeconfig: %v; want ErrNoServer", err)
+		}
+		run(t, c.Run)
+		await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 1 })
+		synctest.Wait()
+		if exists(n.kubeconfig()) {
+			t.Error("there is a kubeconfig before there is a certificate")
+		}
+		a.decideAll(approve)
+		await(t, "requests get through, of the client that was there before", func() bool { who, err := whoAmI(client); return err == nil && who == me })
+
+		info, err := os.Stat(n.kubeconfig())
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the kubeconfig: %v, %v; want 0600", info.Mode(), err)
+		}
+		if bytes.Contains(n.read(n.kubeconfig()), []byte(token)) {
+			t.Error("the kubeconfig has the bootstrap token")
+		}
+		// That is what podconfigd does.
+		said, _, err := readKubeconfig(n.kubeconfig())
+		if err != nil || said.cert == nil || said.cert.Leaf.Subject.CommonName != me || said.config.Host != "https://"+apiHost+":6443" {
+			t.Errorf("the kubeconfig says %+v, %v", said, err)
+		}
+		if a.created != 1 || exists(filepath.Join(n.dir, "pki", "kubelet-client.key.tmp")) {
+			t.Errorf("%d requests were made; want one, and no key left beside it", a.created)
+		}
+	})
+}
+
+// Who is killed while a request waits takes it up again: neither a second request nor a second key.
+func TestKilledBeforeTheCertificate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
+		a.decision = leave
+		n.bootstrapTo(a)
+		for range 3 {
+			end := run(t, n.client(a).Run)
+			await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created > 0 })
+			synctest.Wait()
+			end()
+		}
+		a.decideAll(approve)
+		c := n.client(a)
+		run(t, c.Run)
+		await(t, "requests get through", isMe(t, c))
+		if a.created != 1 {
+			t.Errorf("%d requests were made; want one", a.created)
+		}
+	})
+}
+
+// Who is killed when the certificate has come, but before the kubeconfig is written, writes it at the next start.
+func TestKilledBeforeTheKubeconfig(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
+		n.bootstrapTo(a)
+		c := n.client(a)
+		way, err := newRoute(mustRead(t, n.path("bootstrap")).config, nil, a.dial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer way.retire()
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: placeholder, Transport: way})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.issuer.issue(t.Context(), client, c.request()); err != nil {
+			t.Fatal(err)
+		}
+		c = n.client(a)
+		run(t, c.Run)
+		await(t, "requests get through", isMe(t, c))
+		if a.created != 1 {
+			t.Errorf("%d requests were made; want one", a.created)
+		}
+	})
+}
+
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
+		a.decision = deny
+		n.bootstrapTo(a)
+		c := n.client(a)
+		run(t, c.Run)
+		time.Sleep(time.Hour)
+		a.mu.Lock()
+		if a.created < 2 || a.created > 13 {
+			t.Errorf("%d requests were made in an hour of refusals; want one each five minutes", a.created)
+		}
+		a.decision = approve
+		a.mu.Unlock()
+		if n.log.count("a certificate was refused") != 1 || n.log.count("not in here") != 1 {
+			t.Errorf("the refusal isn't told once, with its reason")
+		}
+		await(t, "requests get through", isMe(t, c))
+	})
+}
+
+// Nobody approves for an hour: one request, told once.
+func TestNotApproved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
+		a.decision = leave
+		n.bootstrapTo(a)
+		c := n.client(a)
+		run(t, c.Run)
+		time.Sleep(time.Hour)
+		if a.created != 1 || n.log.count("waits for somebody to approve it") != 1 {
+			t.Errorf("%d requests were made; want one that is told of once", a.created)
+		}
+		a.decideAll(approve)
+		await(t, "requests get through", isMe(t, c))
+	})
+}
+
+// The API server goes while a request waits, which is nothing to tell at each try, and comes back.
+func TestServerGoesWhileARequestWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
+		a.decision = leave
+		n.bootstrapTo(a)
+		c := n.client(a)
+		run(t, c.Run)
+		await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 1 })
+		time.Sleep(time.Second)
+		a.goAway(true)
+		time.Sleep(time.Hour)
+		if told := n.log.count("level=WARN") + n.log.count("level=ERROR"); told > 2 {
+			t.Errorf("%d warnings; want one each of the request and the server", told)
+		}
+		a.goAway(false)
+		a.decideAll(approve)
+		await(t, "requests get through", isMe(t, c))
+	})
+}
+
+// The API server may be away when the node boots. That is told once, and made good soon after it is back.
+func TestServerAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
+		a.goAway(true)
+		n.bootstrapTo(a)
+		registry := prometheus.NewRegistry()
+		c := n.client(a, func(cfg *ClientConfig) { cfg.Metrics = registry })
+		run(t, c.Run)
+		if left := metric(t, registry, "kubelet_certificate_manager_client_ttl_seconds"); !math.IsInf(left, 1) {
+			t.Errorf("no certificate is good for %v seconds; want no end", left)
+		}
+		time.Sleep(time.Hour)
+		if warned := n.log.count("level=WARN"); warned != 1 {
+			t.Errorf("%d warnings; want one", warned)
+		}
+		if failed := metric(t, registry, "kubelet_certificate_manager_client_expiration_renew_errors"); failed < 100 || failed > 130 {
+			t.Errorf("%v failures in an hour; want one each half a minute", failed)
+		}
+		back := time.Now()
+		a.goAway(false)
+		await(t, "requests get through", isMe(t, c))
+		if took := time.Since(back); took > 40*time.Second {
+			t.Errorf("it took %v until requests get through", took)
+		}
+		await(t, "its end is told", func() bool { return n.log.count("it is well again") == 1 })
+	})
+}
+
+// What was half written when the power failed counts as not there.
+func TestHalfWritten(t *testing.T) {
+	for name, damage := range map[string]func(n *node){
+		"the certificate": func(n *node) { n.cutShort(n.pem()) },
+		"the kubeconfig":  func(n *node) { n.cutShort(n.kubeconfig()) },
+		"the pending key": func(n *node) {
+			n.write(n.path("pki/kubelet-client.key.tmp"), []byte("-----BEGIN EC PRIVATE KEY-----\nMHcC"))
+			n.remove(n.kubeconfig())
+		},
+		"the link to the certificate": func(n *node) {
+			target, err := os.Readlink(n.pem())
+			if err == nil {
+				err = os.Symlink(target, n.path("pki/kubelet-client-updated.pem"))
+			}
+			if err != nil {
+				n.t.Fatal(err)
+			}
+			n.remove(n.pem())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, n := newAPI(t), newNode(t)
+				n.bootstrapTo(a)
+				c := n.client(a)
+				end := run(t, c.Run)
+				await(t, "requests get through", isMe(t, c))
+				end()
+				damage(n)
+				time.Sleep(time.Minute)
+				c = n.client(a)
+				run(t, c.Run)
+				await(t, "requests get through again", isMe(t, c))
+			})
+		})
+	}
+}
+
+// cutShort leaves the first half of a file.
+func (n *node) cutShort(path string) {
+	n.t.Helper()
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	data := n.read(path)
+	n.write(path, data[:len(data)/2])
+}
+
+// A signer whose clock is slow makes certificates that have expired when they come.
+func TestExpiredOnArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
+		a.life = -time.Minute
+		n.bootstrapTo(a)
+		c := n.client(a)
+		run(t, c.Run)
+		time.Sleep(time.Hour)
+		if exists(n.kubeconfig()) || exists(n.pem()) {
+			t.Error("an expired certificate is kept")
+		}
+		a.mu.Lock()
+		a.life = time.Hour
+		a.mu.Unlock()
+		await(t, "requests get through", isMe(t, c))
+	})
+}
+
+// A kubeconfig that somebody puts there while the bootstrap waits is good at once, and isn't written over.
+func TestKubeconfigComesBeforeTheCertificate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
+		a.decision = leave
+		n.bootstrapTo(a)
+		c := n.client(a)
+		run(t, c.Run)
+		await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 1 })
+		theirs := n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: "theirs"})
+		n.write(n.kubeconfig(), theirs)
+		time.Sleep(2 * time.Second)
+		if who, err := whoAmI(clientset(t, c)); who != "theirs" {
+			t.Errorf("requests get through as %q, %v; want theirs", who, err)
+		}
+		a.decideAll(approve)
+		time.Sleep(time.Hour)
+		if !bytes.Equal(n.read(n.kubeconfig()), theirs) {
+			t.Error("their kubeconfig was written over")
+		}
+	})
+}
