@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// path is a file of the machine.
+func (e *examination) path(name string) string { return filepath.Join(e.Machine, name) }
+
 // needed are the controllers that pods' cgroups take.
 var needed = []string{"cpu", "cpuset", "memory", "pids"}
 
@@ -21,13 +24,13 @@ func (e *examination) cgroups(context.Context) []Finding {
 	if !e.Podexec.Settings.CgroupsPerQOS {
 		return []Finding{{"cgroups", Warning, "pods have no cgroups of their own (--cgroups-per-qos=false)", "nothing, if that is meant"}}
 	}
-	text, err := os.ReadFile(filepath.Join(e.Machine, "sys/fs/cgroup/cgroup.controllers"))
+	text, err := os.ReadFile(e.path("sys/fs/cgroup/cgroup.controllers"))
 	version := "v2"
 	has := strings.Fields(string(text))
 	if err != nil {
 		version, has = "v1", nil
 		for _, c := range needed {
-			if _, err := os.Stat(filepath.Join(e.Machine, "sys/fs/cgroup", c)); err == nil {
+			if _, err := os.Stat(e.path("sys/fs/cgroup/" + c)); err == nil {
 				has = append(has, c)
 			}
 		}
@@ -77,7 +80,7 @@ func fileSystem(path string) (string, unix.Statfs_t, error) {
 	var fs unix.Statfs_t
 	for {
 		err := unix.Statfs(path, &fs)
-		if err != unix.ENOENT || path == "/" || path == "." { //nolint:errorlint // It is a bare errno.
+		if err != unix.ENOENT || path == "/" || path == "." {
 			return path, fs, err
 		}
 		path = filepath.Dir(path)
@@ -93,7 +96,7 @@ func share(free, all uint64) float64 {
 
 // forwarding looks whether the kernel passes on what pods send.
 func (e *examination) forwarding(context.Context) []Finding {
-	text, err := os.ReadFile(filepath.Join(e.Machine, "proc/sys/net/ipv4/ip_forward"))
+	text, err := os.ReadFile(e.path("proc/sys/net/ipv4/ip_forward"))
 	if err != nil {
 		return []Finding{{"forwarding", Skipped, err.Error(), ""}}
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -24,7 +23,7 @@ func ReadPodexec(socket string) (*Podexec, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	dir := fmt.Sprintf("/proc/%d", pid)
 	text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 	if err != nil {
 		return nil, fmt.Errorf("read how podexecd was started: %w", err)
@@ -93,7 +92,7 @@ func listener(socket string) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	raw, err := conn.(*net.UnixConn).SyscallConn() //nolint:forcetypeassert // It was dialed as one.
 	if err != nil {
 		return 0, err

@@ -47,12 +47,12 @@ func (n *Node) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
 	c.LocalStorageCapacityIsolation = &n.LocalStorageCapacityIsolation
 }
 
-func (n *Cluster) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
-	c.RegisterNode, c.RegisterWithTaints, c.ProviderID, c.PodCIDR = &n.RegisterNode, n.RegisterWithTaints, n.ProviderID, n.PodCIDR
-	c.NodeStatusUpdateFrequency, c.NodeStatusReportFrequency = duration(n.NodeStatusUpdateFrequency), duration(n.NodeStatusReportFrequency)
-	c.NodeLeaseDurationSeconds, c.NodeStatusMaxImages = int32(n.NodeLeaseDuration/time.Second), number(n.NodeStatusMaxImages) //nolint:gosec // as above
-	c.RotateCertificates, c.ContentType = n.RotateCertificates, n.ContentType
-	c.KubeAPIQPS, c.KubeAPIBurst = number(n.KubeAPIQPS), int32(n.KubeAPIBurst) //nolint:gosec // The settings were checked.
+func (c *Cluster) into(file *kubeletconfigv1beta1.KubeletConfiguration) {
+	file.RegisterNode, file.RegisterWithTaints, file.ProviderID, file.PodCIDR = &c.RegisterNode, c.RegisterWithTaints, c.ProviderID, c.PodCIDR
+	file.NodeStatusUpdateFrequency, file.NodeStatusReportFrequency = duration(c.NodeStatusUpdateFrequency), duration(c.NodeStatusReportFrequency)
+	file.NodeLeaseDurationSeconds, file.NodeStatusMaxImages = int32(c.NodeLeaseDuration/time.Second), number(c.NodeStatusMaxImages) //nolint:gosec // as above
+	file.RotateCertificates, file.ContentType = c.RotateCertificates, c.ContentType
+	file.KubeAPIQPS, file.KubeAPIBurst = number(c.KubeAPIQPS), int32(c.KubeAPIBurst) //nolint:gosec // The settings were checked.
 }
 
 func (n *NodeAPI) into(c *kubeletconfigv1beta1.KubeletConfiguration) {

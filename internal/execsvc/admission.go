@@ -86,8 +86,6 @@ type verdict struct {
 	resizing bool
 }
 
-func (v *verdict) admits() bool { return len(v.Refused) == 0 && len(v.awaited) == 0 }
-
 // newAdmission returns an admission without pods. earlier is what pods were allocated in an earlier life of this agent.
 func newAdmission(cfg admissionConfig, earlier map[types.UID]resize.Allocation) *admission {
 	if cfg.ending == nil {

@@ -208,9 +208,10 @@ func (a *Agent) Run(ctx context.Context) {
 	a.workers.Stop()
 }
 
-// LoopHealth is nil if the sync loop turns, PLEGStalled unless the runtime's pods couldn't be listed for minutes.
+// LoopHealth is nil if the sync loop turns.
 func (a *Agent) LoopHealth() error { return a.loop.Health() }
 
+// PLEGStalled is nil unless the runtime's pods couldn't be listed for minutes.
 func (a *Agent) PLEGStalled() error { return a.pleg.Stalled() }
 
 // Found is what was last found to run, and whether that is a true picture.

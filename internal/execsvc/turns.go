@@ -228,19 +228,19 @@ func (a *admission) reserve(pod *v1.Pod, v *verdict) {
 
 // revoke takes their room from those of the pods for which it is only reserved: they wait on. It tells whether there were any.
 func (a *admission) revoke(uids []types.UID) bool {
-	any := false
+	some := false
 	for _, uid := range uids {
 		if a.reserved[uid] == nil {
 			continue
 		}
-		any = true
+		some = true
 		delete(a.reserved, uid)
 		if c := a.waiting[uid]; c != nil {
 			c.decided = false
 			a.wake(uid)
 		}
 	}
-	return any
+	return some
 }
 
 // unreserve gives up the pod's reservation, if there is one.

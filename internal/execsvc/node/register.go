@@ -160,6 +160,7 @@ func (n *Node) mark(node *v1.Node) {
 	}
 }
 
+//nolint:gocritic // The map may have to be made.
 func setKey(m *map[string]string, key, value string) {
 	if *m == nil {
 		*m = map[string]string{}

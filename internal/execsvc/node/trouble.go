@@ -20,9 +20,9 @@ func (t *trouble) is(err error) {
 	reason := string(apierrors.ReasonForError(err))
 	switch {
 	case err == nil && t.there:
-		t.log.Info(t.end)
+		t.log.Info(t.end) //nolint:sloglint // Who makes one says it in constants.
 	case err != nil && (!t.there || t.reason != reason):
-		t.log.Warn(t.what, "error", err)
+		t.log.Warn(t.what, "error", err) //nolint:sloglint // as above
 	}
 	t.there, t.reason = err != nil, reason
 }

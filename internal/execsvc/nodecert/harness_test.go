@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv(proxy)
 	}
 	// The second one slows errors down by the time since the last one, which it takes outside of any bubble.
-	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] //nolint:reassign // It is made to be.
 	goleak.VerifyTestMain(m)
 }
 

@@ -71,7 +71,7 @@ func (i *issuer) current() (*tls.Certificate, error) {
 	}
 	c, err := s.Current()
 	if none := (*certificate.NoCertKeyError)(nil); errors.As(err, &none) {
-		return nil, nil //nolint:nilerr // None is no error.
+		return nil, nil
 	}
 	return c, err
 }

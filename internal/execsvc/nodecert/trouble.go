@@ -23,7 +23,7 @@ func (t *trouble) is(what string, err error) {
 		level = slog.LevelDebug
 	}
 	t.now = what
-	t.log.Log(context.Background(), level, what, "error", err)
+	t.log.Log(context.Background(), level, what, "error", err) //nolint:sloglint // Callers give constants.
 }
 
 // over says that all is well.

@@ -93,7 +93,8 @@ func parseLogQuery(values url.Values) (q logQuery, unreadable, unacceptable erro
 		// Callers may come from where paths are written the other way.
 		q.file = strings.ReplaceAll(files[0], `\`, "/")
 	}
-	return q, nil, q.check(len(files))
+	unacceptable = q.check(len(files))
+	return q, nil, unacceptable
 }
 
 // check tells all that makes no sense.

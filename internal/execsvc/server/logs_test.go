@@ -128,7 +128,7 @@ func TestParseLogQuery(t *testing.T) {
 			values = url.Values{"query": {""}}
 		}
 		q, unreadable, unacceptable := parseLogQuery(values)
-		got := ""
+		var got string
 		switch {
 		case unreadable != nil:
 			got = "unreadable"

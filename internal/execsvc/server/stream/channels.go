@@ -43,7 +43,7 @@ func (h *Handler) channels(
 	conn, err := upgrader(remotecommand.StreamProtocolV5Name).Upgrade(w, r, nil)
 	if err != nil {
 		h.log.DebugContext(r.Context(), "a WebSocket doesn't open", "err", err)
-		return nil //nolint:nilerr // The caller has been told.
+		return nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	c := &channels{conn: conn, idle: h.cfg.IdleTimeout}

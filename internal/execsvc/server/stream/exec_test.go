@@ -216,7 +216,7 @@ func TestCloseEndsStreams(t *testing.T) {
 		done := echo(t.Context(), t, open(n, "/exec/default/web/main", echoing...))
 		n.Handler.Close()
 		<-done
-		if got := n.ask("GET", n.url("/containerLogs/default/web/main")); got.StatusCode != 503 {
+		if got := n.ask("GET", n.url("/containerLogs/default/web/main")); got.StatusCode != 503 { //nolint:bodyclose // ask reads and closes it.
 			t.Errorf("after Close: %s", got.Status)
 		}
 	})

@@ -108,7 +108,7 @@ func tunnelledProtocols(r *http.Request) []string {
 
 // tunnel lets the caller speak SPDY to the runtime in a WebSocket's messages.
 func (h *Handler) tunnel(w http.ResponseWriter, r *http.Request, u *url.URL, protocols []string) error {
-	backend, response, err := h.connect(r.Context(), http.MethodPost, u, http.Header{
+	backend, response, err := h.connect(r.Context(), http.MethodPost, u, http.Header{ //nolint:bodyclose // It is the backend.
 		"Upgrade": {"SPDY/3.1"}, "X-Stream-Protocol-Version": protocols,
 	})
 	if err != nil {
@@ -119,7 +119,7 @@ func (h *Handler) tunnel(w http.ResponseWriter, r *http.Request, u *url.URL, pro
 	if err != nil {
 		_ = backend.Close()
 		h.log.DebugContext(r.Context(), "a WebSocket doesn't open", "err", err)
-		return nil //nolint:nilerr // The caller has been told.
+		return nil
 	}
 	splice(r.Context(), portforward.NewTunnelingConnection("podexecd", conn), backend, "", h.cfg.IdleTimeout)
 	return nil

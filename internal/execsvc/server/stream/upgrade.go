@@ -55,7 +55,7 @@ func upgradeRequired(r *http.Request) error {
 // connect asks the runtime's streaming server for the protocol that the header asks for, and returns the connection and what the server
 // said. The error is a failure with the server's own words if it refused.
 func (h *Handler) connect(ctx context.Context, method string, u *url.URL, header http.Header) (io.ReadWriteCloser, *http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	request, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to the container runtime's streams: %w", err)
 	}
@@ -84,7 +84,7 @@ func (h *Handler) connect(ctx context.Context, method string, u *url.URL, header
 
 // pass lets the caller speak to the runtime as it asked to, without looking at what they say.
 func (h *Handler) pass(w http.ResponseWriter, r *http.Request, u *url.URL) error {
-	backend, response, err := h.connect(r.Context(), r.Method, u, r.Header)
+	backend, response, err := h.connect(r.Context(), r.Method, u, r.Header) //nolint:bodyclose // It is the backend.
 	if err != nil {
 		return err
 	}
