@@ -70,11 +70,13 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet, name string) {
 // Access is what the flags say of who may call and how much. It fails on flags that don't go together; files aren't read yet. The
 // caller adds the logger and which role each method takes.
 func (f *Flags) Access() (access.Config, grpcserver.Limits, error) {
-	cfg := access.Config{
-		CertFile: f.TLSCertFile, KeyFile: f.TLSPrivateKeyFile, ClientCAFile: f.ClientCAFile, File: f.AccessFile,
-	}
+	cfg := access.Config{File: f.AccessFile}
 	if err := f.checkTLS(); err != nil {
 		return cfg, grpcserver.Limits{}, err
+	}
+	// Without TCP they are for other ends, such as podexecd's node API, and need not be all there.
+	if f.tcp() >= 0 {
+		cfg.CertFile, cfg.KeyFile, cfg.ClientCAFile = f.TLSCertFile, f.TLSPrivateKeyFile, f.ClientCAFile
 	}
 	for _, uid := range f.AllowUIDs {
 		// The last of 32 bits is the kernel's "no user".
@@ -111,7 +113,7 @@ func (f *Flags) checkTLS() error {
 			missing = append(missing, flag.name)
 		}
 	}
-	tcp := slices.IndexFunc(f.Listen, func(address string) bool { return strings.HasPrefix(address, "tcp://") })
+	tcp := f.tcp()
 	switch {
 	case tcp >= 0 && len(missing) > 0:
 		return fmt.Errorf("--listen %s: TCP is served only with mutual TLS; give %s too, or use unix:///path",
@@ -124,6 +126,11 @@ func (f *Flags) checkTLS() error {
 		return errors.New("--tls-cert-file is of no use without its key; give --tls-private-key-file too")
 	}
 	return nil
+}
+
+// tcp is the first of the addresses that is one of TCP, or -1.
+func (f *Flags) tcp() int {
+	return slices.IndexFunc(f.Listen, func(address string) bool { return strings.HasPrefix(address, "tcp://") })
 }
 
 // NodeName is the node's name as the kubelet derives it: the override or the host's name, trimmed and in lower case. It goes

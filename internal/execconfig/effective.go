@@ -22,6 +22,7 @@ func (s *Settings) KubeletConfiguration() *kubeletconfigv1beta1.KubeletConfigura
 	c.CrashLoopBackOff.MaxContainerRestartPeriod = ptr.To(duration(s.RestartBackoff.Max))
 	c.EventRecordQPS, c.EventBurst = number(s.EventQPS), int32(s.EventBurst) //nolint:gosec // The settings were checked.
 	s.Node.into(c)
+	s.ImageGC.into(c)
 	s.Cluster.into(c)
 	s.NodeAPI.into(c)
 	s.Eviction.into(c)
@@ -42,6 +43,10 @@ func (n *Node) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
 	c.MaxPods = int32(n.MaxPods) //nolint:gosec // The settings were checked.
 	c.KubeReserved, c.SystemReserved, c.EvictionHard = n.KubeReserved, n.SystemReserved, n.EvictionHard
 	c.MergeDefaultEvictionSettings = nil // They are merged.
+	if len(n.EvictionHard) == 0 {
+		// An empty map doesn't survive being written to a file; this is no threshold either.
+		c.EvictionHard = map[string]string{"memory.available": "0%"}
+	}
 	c.ClusterDNS, c.ClusterDomain, c.ResolverConfig = n.ClusterDNS, n.ClusterDomain, &n.ResolvConf
 	c.AllowedUnsafeSysctls, c.SeccompDefault = n.UnsafeSysctls, &n.SeccompDefault
 	c.LocalStorageCapacityIsolation = &n.LocalStorageCapacityIsolation

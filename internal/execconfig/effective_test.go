@@ -43,3 +43,14 @@ func wantEffective(t *testing.T, settings *Settings, args []string) {
 		t.Errorf("with what podexecd says it goes by it would go by (-was +is):\n%s", diff)
 	}
 }
+
+// No threshold at all is told as such: without a word of it, those of the kubelet would be taken for granted.
+func TestNoEvictionIsTold(t *testing.T) {
+	settings, err := settle(t, "", "--eviction-hard=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"memory.available": "0%"}, settings.KubeletConfiguration().EvictionHard); diff != "" {
+		t.Errorf("evictionHard (-want +got):\n%s", diff)
+	}
+}

@@ -38,6 +38,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&v.MaxPerContainer, "maximum-dead-containers-per-container", 1, "`number` of ended containers that are kept of each, for their logs")
 	fs.IntVar(&v.MaxDead, "maximum-dead-containers", -1, "`number` of ended containers that are kept on the node; below 0: any")
 	fs.DurationVar(&v.MinAge, "minimum-container-ttl-duration", 0, "`time` for which an ended container is kept at least")
+	v.ImageGC.addFlags(fs)
 	v.Node.addFlags(fs)
 	v.Cluster.addFlags(fs, &f.texts)
 	fs.StringVar(&v.Kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server, of whose cluster this is a node; default: none")

@@ -33,6 +33,7 @@ type Settings struct {
 	EventQPS   float32
 	EventBurst int
 	DeadContainers
+	ImageGC ImageGC
 	Node
 	Cluster
 	// CredentialProviderConfig is the file of a CredentialProviderConfig, CredentialProviderBinDir the directory of its plugins.
@@ -93,12 +94,14 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	s.file = &file.KubeletConfiguration
 	s.Warnings, s.Ignored, s.Podconfigd = file.Warnings, file.Ignored(), file.Podconfigd()
 	for _, name := range file.Podexecd() {
-		if !supported[name] && !slices.Contains(supportedOfNode, name) && !slices.Contains(supportedOfCluster, name) {
+		if !supported[name] && !slices.Contains(supportedOfNode, name) && !slices.Contains(supportedOfCluster, name) &&
+			!slices.Contains(supportedOfImageGC, name) {
 			s.Unsupported = append(s.Unsupported, name)
 		}
 	}
 	f.fromFile(&s, file)
 	s.Node.fromFile(f.set, &file.KubeletConfiguration)
+	s.ImageGC.fromFile(f.set, &file.KubeletConfiguration)
 	s.Cluster.fromFile(f.set, file, docs, &texts, s.Kubeconfig != "")
 	if s.ImageEndpoint == "" {
 		s.ImageEndpoint = s.RuntimeEndpoint
@@ -204,6 +207,7 @@ func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Conf
 		}
 	}
 	s.Node.check(file, wrong)
+	s.ImageGC.check(wrong)
 	s.Cluster.check(texts, s.Kubeconfig, wrong)
 	if s.Pulls.Serial && s.Pulls.MaxParallel > 1 {
 		wrong("max-parallel-image-pulls", "maxParallelImagePulls", "it can't be more than 1 while images are pulled one at a time")

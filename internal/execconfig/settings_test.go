@@ -40,6 +40,7 @@ func defaults() Settings {
 		Pulls:          Pulls{QPS: 5, Burst: 10},
 		RestartBackoff: Backoff{10 * time.Second, 5 * time.Minute}, PullBackoff: Backoff{10 * time.Second, 5 * time.Minute},
 		EventQPS: 50, EventBurst: 100, DeadContainers: DeadContainers{MaxPerContainer: 1, MaxDead: -1},
+		ImageGC: ImageGC{HighThreshold: 85, LowThreshold: 80, MinAge: 2 * time.Minute},
 		Node: Node{
 			CgroupRoot: "/", CgroupDriver: "cgroupfs", CgroupsPerQOS: true, EnforceNodeAllocatable: []string{"pods"}, PodPidsLimit: -1,
 			CPUQuota: true, CPUQuotaPeriod: 100 * time.Millisecond, MaxPods: 110,
@@ -115,6 +116,15 @@ func TestSettle(t *testing.T) {
 				s.KubeReserved, s.Labels = map[string]string{"cpu": "1", "memory": "2Gi"}, map[string]string{"a": "b", "c": ""}
 			},
 		},
+		"image collection, by the file": {
+			text: "imageGCHighThresholdPercent: 70\nimageGCLowThresholdPercent: 0\nimageMinimumGCAge: 1m\nimageMaximumGCAge: 24h\n",
+			want: func(s *Settings) { s.ImageGC = ImageGC{HighThreshold: 70, MinAge: time.Minute, MaxAge: 24 * time.Hour} },
+		},
+		"image collection, by flags": {
+			text: "imageGCHighThresholdPercent: 70\nimageGCLowThresholdPercent: 60\nimageMinimumGCAge: 1m\n",
+			args: []string{"--image-gc-high-threshold=100", "--image-gc-low-threshold=99", "--minimum-image-ttl-duration=5s"},
+			want: func(s *Settings) { s.ImageGC = ImageGC{HighThreshold: 100, LowThreshold: 99, MinAge: 5 * time.Second} },
+		},
 		"whose fields": {
 			text: "staticPodPath: /m\nevictionMaxPodGracePeriod: 7\nfailSwapOn: false\nrunOnce: true\nhairpinMode: none\n",
 			want: func(s *Settings) {
@@ -174,6 +184,12 @@ func TestSettleRefuses(t *testing.T) {
 		{text: "userNamespaces: {idsPerPod: 1000}\n", want: "/etc/kubelet.yaml:3: userNamespaces.idsPerPod: it is 1000"},
 		{text: "userNamespaces: {idsPerPod: 4294967296}\n", want: "userNamespaces.idsPerPod"},
 		{text: "registryBurst: many\n", want: "registryBurst"},
+		{text: "imageGCHighThresholdPercent: 101\n", want: "/etc/kubelet.yaml:3: imageGCHighThresholdPercent: it is 101; want 0 to 100"},
+		{text: "imageGCLowThresholdPercent: 85\n", want: "imageGCLowThresholdPercent: it is 85, and must be less than the high threshold of 85"},
+		{args: []string{"--image-gc-low-threshold=-1"}, want: "--image-gc-low-threshold: it is -1"},
+		{args: []string{"--minimum-image-ttl-duration=-1s"}, want: "--minimum-image-ttl-duration: it must not"},
+		{text: "imageMaximumGCAge: 2m\n", want: "imageMaximumGCAge: it is 2m0s; want more than imageMinimumGCAge"},
+		{text: "imageMaximumGCAge: -1h\n", want: "imageMaximumGCAge"},
 	} {
 		if got, err := settle(t, tc.text, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("with %q %q: %+v, %v; want an error with %q", tc.text, tc.args, got, err, tc.want)

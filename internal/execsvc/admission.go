@@ -37,13 +37,15 @@ type admission struct {
 	freed int
 }
 
-// admissionConfig is how an admission knows the rest of the agent. Nil functions: no container may use swap, no pod is being ended, nobody is
-// woken, nothing is kept, and it is always the same time.
+// admissionConfig is how an admission knows the rest of the agent. Nil functions: no container may use swap, no pod is being ended, the node is
+// short of nothing, nobody is woken, nothing is kept, and it is always the same time.
 type admissionConfig struct {
 	// swaps tells whether a container may use swap.
 	swaps func(*v1.Pod, *v1.Container) bool
 	// ending tells whether a pod is being ended.
 	ending func(types.UID) bool
+	// pressed tells why a pod can't come now whatever room there is for it: the node is short of something.
+	pressed func(*v1.Pod) (admit.Refusal, bool)
 	// wake has a pod's worker ask again.
 	wake func(types.UID)
 	// keep has what a pod is allocated survive a restart; nil if it hasn't anything any more.
@@ -90,6 +92,9 @@ type verdict struct {
 func newAdmission(cfg admissionConfig, earlier map[types.UID]resize.Allocation) *admission {
 	if cfg.ending == nil {
 		cfg.ending = func(types.UID) bool { return false }
+	}
+	if cfg.pressed == nil {
+		cfg.pressed = func(*v1.Pod) (admit.Refusal, bool) { return admit.Refusal{}, false }
 	}
 	if cfg.wake == nil {
 		cfg.wake = func(types.UID) {}
@@ -262,6 +267,13 @@ func (a *Agent) expect(pods []*v1.Pod) {
 func (a *Agent) ending(uid types.UID) bool {
 	w, working := a.workers.Get(uid)
 	return working && w.State >= worker.Terminating
+}
+
+// PressureChanged has the pods looked at again that wait for room, or for the end of the node's pressure.
+func (a *Agent) PressureChanged() {
+	a.admission.mu.Lock()
+	defer a.admission.mu.Unlock()
+	a.admission.anew("")
 }
 
 // madeRoom has the pods looked at again for which the end of this one may have made room.

@@ -47,6 +47,9 @@ type Config struct {
 	Objects *objects.Objects
 	// Node is what pods are admitted against. Nil: nothing is known of the node.
 	Node func() admit.Node
+	// Pressure tells why a pod that isn't here yet can't come now, as the node is short of something; PressureChanged has to be called when it may
+	// have another answer. Nil: the node is never short of anything.
+	Pressure func(*v1.Pod) (why admit.Refusal, refused bool)
 	// Garbage removes ended containers beyond the node's bound. Nil: nobody does.
 	Garbage *gc.Collector
 	// Prober carries out probes.
@@ -114,6 +117,9 @@ func New(cfg Config) *Agent {
 	if cfg.Node == nil {
 		cfg.Node = func() admit.Node { return admit.Node{} }
 	}
+	if cfg.Pressure == nil {
+		cfg.Pressure = func(*v1.Pod) (admit.Refusal, bool) { return admit.Refusal{}, false }
+	}
 	if cfg.HostIPs == nil {
 		cfg.HostIPs = func() []string { return nil }
 	}
@@ -141,7 +147,7 @@ func New(cfg Config) *Agent {
 		Syncer: a, Resync: cfg.ResyncPeriod, Retry: cfg.RetryPause, Changed: a.show, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
 	a.admission = newAdmission(admissionConfig{
-		swaps: cfg.Runtime.Swaps, ending: a.ending, wake: a.workers.Sync, keep: cfg.Store.SetAllocation, now: cfg.Clock.Now,
+		swaps: cfg.Runtime.Swaps, ending: a.ending, pressed: cfg.Pressure, wake: a.workers.Sync, keep: cfg.Store.SetAllocation, now: cfg.Clock.Now,
 	}, cfg.Restored.Allocations)
 	a.loop = syncloop.New(syncloop.Config{
 		Handler: a, Begin: a.begin, Ready: a.pleg.Ready(), Take: a.pleg.Take, ProbesReady: a.probes.Ready(), TakeProbes: a.probes.Take,

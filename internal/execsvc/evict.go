@@ -7,10 +7,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/admit"
 	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/pressure"
 	"github.com/podstream/podstream/internal/execsvc/status"
 	"github.com/podstream/podstream/internal/execsvc/worker"
 )
@@ -18,26 +18,36 @@ import (
 // evictionGrace is the grace period in seconds of a pod that is evicted for what it has used up, as in the kubelet.
 const evictionGrace = 1
 
-// criticalClasses are the priority classes of the pods that the cluster can't do without. A static pod's priority is nobody's to compute.
-var criticalClasses = []string{"system-node-critical", "system-cluster-critical"}
-
-// Evictable are the pods that run and that may be evicted: all but critical ones. The kubelet never evicts a static pod, as it doesn't start
-// it again; this agent does, so a static pod is critical only if it says so.
+// Evictable are the pods that run, or are about to, and that may be evicted: all but critical ones. One that was refused has nothing to give.
 func (a *Agent) Evictable() []*v1.Pod {
 	return slices.DeleteFunc(a.active(), func(pod *v1.Pod) bool {
-		return ptr.Deref(pod.Spec.Priority, 0) >= admit.SystemCriticalPriority || slices.Contains(criticalClasses, pod.Spec.PriorityClassName)
+		last := a.lastStatus(pod)
+		return last != nil && terminal(last) || pressure.Critical(pod)
 	})
 }
 
-// Evict ends a pod that has used more of the node than it may. It stays failed, unless it is static: then it begins anew after a pause.
-func (a *Agent) Evict(uid types.UID, failure status.Failure) {
+// Evict ends a pod that has used more of the node than it may, within so many seconds. It stays failed, unless it is static: then it begins anew
+// after a pause. It is false if the pod is being ended already, or gone.
+func (a *Agent) Evict(uid types.UID, grace int64, failure status.Failure) bool {
 	w, working := a.workers.Get(uid)
 	if !working || w.State >= worker.Terminating {
-		return
+		return false
 	}
 	a.log.Warn("pod is evicted", "pod", w.Pod.Namespace+"/"+w.Pod.Name, "uid", uid, "message", failure.Message)
 	a.cfg.Events.Record(w.Pod, "", events.Warning, failure.Reason, failure.Message)
-	a.workers.Kill(uid, worker.Kill{Grace: ptr.To[int64](evictionGrace), Failure: &failure})
+	a.workers.Kill(uid, worker.Kill{Grace: &grace, Failure: &failure})
+	return true
+}
+
+// EvictOverLimit is Evict for a pod that exceeds a limit of its own.
+func (a *Agent) EvictOverLimit(uid types.UID, failure status.Failure) bool {
+	return a.Evict(uid, evictionGrace, failure)
+}
+
+// Gone tells whether all of the pod has ended, and its volumes are gone.
+func (a *Agent) Gone(uid types.UID) bool {
+	w, working := a.workers.Get(uid)
+	return !working || w.State == worker.Finished
 }
 
 // eviction is the last one of a static pod, or its last end to make room.
@@ -66,7 +76,7 @@ func (e eviction) then(at time.Time, first time.Duration) eviction {
 }
 
 // reviveEvicted has static pods begin anew that were evicted, or ended to make room: nobody else would make another one of them. Like a pod
-// that was removed and added again, one leaves nothing behind.
+// that was removed and added again, one leaves nothing behind. While the node is short of something they stay as they are.
 func (a *Agent) reviveEvicted() {
 	last := a.evictions
 	a.evictions = map[types.UID]eviction{}
@@ -74,12 +84,8 @@ func (a *Agent) reviveEvicted() {
 		if e, before := last[pod.UID]; before {
 			a.evictions[pod.UID] = e
 		}
-		w, working := a.workers.Get(pod.UID)
-		if !working || w.State != worker.Finished || w.Removed || !admit.Static(pod) {
-			continue
-		}
-		s, ok := a.statuses.Get(pod.UID)
-		if !ok || s.Status.Phase != v1.PodFailed || !slices.Contains([]string{events.Evicted, events.Preempting}, s.Status.Reason) {
+		s, evicted := a.beginsAnew(pod)
+		if !evicted {
 			continue
 		}
 		e := last[pod.UID].then(s.Changed, cmp.Or(a.cfg.RetryPause, firstEvictionPause))
@@ -87,9 +93,22 @@ func (a *Agent) reviveEvicted() {
 			a.log.Info("pod begins anew after a pause, as this node has ended it", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "reason", s.Status.Reason, "pause", e.pause)
 		}
 		a.evictions[pod.UID] = e
-		if a.cfg.Clock.Since(e.at) >= e.pause {
+		if a.cfg.Clock.Since(e.at) < e.pause {
+			continue
+		}
+		if _, short := a.cfg.Pressure(pod); !short {
 			a.workers.Remove(pod, evictionGrace)
 			a.workers.Update(pod)
 		}
 	}
+}
+
+// beginsAnew tells whether a desired pod is a static one that was evicted, or ended to make room, and has ended; s is its status.
+func (a *Agent) beginsAnew(pod *v1.Pod) (s status.Kept, evicted bool) {
+	w, working := a.workers.Get(pod.UID)
+	if !working || w.State != worker.Finished || w.Removed || !admit.Static(pod) {
+		return s, false
+	}
+	s, ok := a.statuses.Get(pod.UID)
+	return s, ok && s.Status.Phase == v1.PodFailed && slices.Contains([]string{events.Evicted, events.Preempting}, s.Status.Reason)
 }

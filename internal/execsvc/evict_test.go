@@ -51,7 +51,7 @@ func (n *node) fill(uid string) {
 // guard has what the pods use of the disk looked after, until the test or the life ends.
 func (l *life) guard() {
 	watcher := storage.New(storage.Config{
-		Pods: l.Evictable, Evict: l.Evict, Dir: l.cfg.World.EmptyDir, LogsDir: l.n.logsDir, Stats: l.n.cri, Period: 10 * time.Millisecond,
+		Pods: l.Evictable, Evict: l.EvictOverLimit, Dir: l.cfg.World.EmptyDir, LogsDir: l.n.logsDir, Stats: l.n.cri, Period: 10 * time.Millisecond,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -156,7 +156,7 @@ func TestEvictedStaticPodBeginsAnewAfterRestart(t *testing.T) {
 	n.startFrom(l.store).begunAnew(id)
 }
 
-// Critical pods aren't evicted, nor those that are to end.
+// Critical pods aren't evicted, nor those that are to end or were refused.
 func TestEvictable(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -165,11 +165,13 @@ func TestEvictable(t *testing.T) {
 	system.Spec.Priority, user.Spec.Priority = ptr.To[int32](2_000_000_000), ptr.To[int32](1_999_999_999)
 	ended := newPod("e", "ended", "api", "exit", "0")
 	ended.Spec.RestartPolicy = v1.RestartPolicyNever
-	l.deliver(ops(change(client.Add, true, classed, newPod("f", "static", "file")), change(client.Add, true, system, user, ended)))
+	refused := withClaim(newPod("r", "refused", "api"))
+	l.deliver(ops(change(client.Add, true, classed, newPod("f", "static", "file")), change(client.Add, true, system, user, ended, refused)))
 	for _, pod := range []*v1.Pod{classed, system, user} {
 		l.awaitRunning(pod.UID)
 	}
 	l.await("e", "has ended", func(p board.Pod) bool { return p.State == finished })
+	l.await("r", "is refused", func(p board.Pod) bool { return p.Status != nil && p.Status.Phase == v1.PodFailed })
 	var got []string
 	for _, pod := range l.Evictable() {
 		got = append(got, pod.Name)

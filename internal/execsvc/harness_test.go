@@ -22,7 +22,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/admit"
 	"github.com/podstream/podstream/internal/execsvc/cgroup"
+	"github.com/podstream/podstream/internal/execsvc/pressure"
 	"github.com/podstream/podstream/internal/simruntime"
 )
 
@@ -63,6 +65,8 @@ type node struct {
 	mu sync.Mutex
 	// network is what is wrong with the network.
 	network error
+	// pressure is what the node is short of.
+	pressure admit.Refusal
 	// fault, if set, may hold or fail a call.
 	fault func(ctx context.Context, method string) error
 	// changes are the calls that start, stop or remove something, failed ones too: "RunPodSandbox UID",
@@ -144,6 +148,13 @@ func (n *node) checkNetwork(context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.network
+}
+
+// pressed is an agent's Config.Pressure.
+func (n *node) pressed(pod *v1.Pod) (admit.Refusal, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pressure, n.pressure.Reason != "" && !pressure.Critical(pod)
 }
 
 // takeChanges are the changes since the last time.

@@ -19,6 +19,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cgroup"
 	"github.com/podstream/podstream/internal/execsvc/dns"
 	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/gc"
 	"github.com/podstream/podstream/internal/execsvc/handler"
 	"github.com/podstream/podstream/internal/execsvc/image"
 	"github.com/podstream/podstream/internal/execsvc/objects"
@@ -118,12 +119,13 @@ func (n *node) startFrom(path string) *life {
 		n.t.Fatal(err)
 	}
 	known := objects.New(objects.Config{})
+	criRuntime := runtime.New(runtime.Config{
+		Runtime: n.cri, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodsDir: n.podsDir,
+		RestartBackoffBase: 20 * time.Millisecond, RestartBackoffMax: 20 * time.Millisecond,
+	})
 	l.Agent = New(Config{
-		Runtime: runtime.New(runtime.Config{
-			Runtime: n.cri, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodsDir: n.podsDir,
-			RestartBackoffBase: 20 * time.Millisecond, RestartBackoffMax: 20 * time.Millisecond,
-		}),
-		Images: images, Prober: handlers, Objects: known,
+		Runtime: criRuntime, Garbage: gc.New(gc.Config{Runtime: criRuntime, LogsDir: n.logsDir, MaxDead: -1}),
+		Images: images, Prober: handlers, Objects: known, Pressure: n.pressed,
 		World: world.New(world.Config{
 			PodsDir: n.podsDir, Volumes: volume.New(volume.Config{PodsDir: n.podsDir}), Cgroups: cgroups, Objects: known,
 			HostIPs: func() []string { return nil }, DNS: dns.Settings{ResolvConf: "/etc/resolv.conf"},

@@ -61,9 +61,8 @@ func (a *admission) compare(x, y *contender) int {
 }
 
 func (a *admission) rank(c *contender) int {
-	_, earlier := a.earlier[c.pod.UID]
 	switch {
-	case earlier:
+	case a.hadRoom(c.pod):
 		return 0
 	case a.in[c.pod.UID] != nil:
 		return 2
@@ -71,6 +70,12 @@ func (a *admission) rank(c *contender) int {
 		return 1
 	}
 	return 3
+}
+
+// hadRoom tells whether the pod was admitted in an earlier life of this agent, and hasn't been in this one.
+func (a *admission) hadRoom(pod *v1.Pod) bool {
+	_, earlier := a.earlier[pod.UID]
+	return earlier
 }
 
 // decide admits the pod, or decides on its resize, if there is room. One that comes in with what it had in an earlier life stays undecided:
@@ -103,6 +108,9 @@ func (a *admission) decide(c *contender, node admit.Node) (resize.Decision, verd
 func (a *admission) enter(pod *v1.Pod, node admit.Node) verdict {
 	now, later, leaving := a.others(pod.UID)
 	v := verdict{Verdict: admit.Check(pod, node, later)}
+	if why, refused := a.pressed(pod); refused && !a.hadRoom(pod) && len(v.Refused) == 0 {
+		v.Verdict = admit.Verdict{Refused: []admit.Refusal{why}}
+	}
 	if a.revoke(v.Preempt) {
 		return a.enter(pod, node)
 	}

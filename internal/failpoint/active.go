@@ -10,13 +10,10 @@ import (
 	"sync/atomic"
 )
 
-// Variable is the environment variable that switches faults on in a process, as a list with commas.
-const Variable = "PODSTREAM_FAILPOINTS"
-
 // switches count for each fault how many have it enabled. The map itself never changes after start.
 var switches = func() map[Name]*atomic.Int32 {
 	m := map[Name]*atomic.Int32{}
-	for _, n := range slices.Concat(Names(), RelayNames(), ExecNames()) {
+	for _, n := range slices.Concat(Names(), RelayNames(), ExecNames(), ClusterNames()) {
 		m[n] = new(atomic.Int32)
 	}
 	return m

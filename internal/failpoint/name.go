@@ -3,6 +3,9 @@ package failpoint
 // Name names one fault.
 type Name string
 
+// Variable is the environment variable that switches faults on in a process, as a list with commas, in builds with the tag failpoints.
+const Variable = "PODSTREAM_FAILPOINTS"
+
 // The faults, one for each promise (G1 to G10 in podconfig.proto).
 const (
 	// ReorderRevisions delivers a revision before the one that precedes it. Breaks G1, Ordered.
@@ -56,6 +59,16 @@ const (
 	ForgetReadiness Name = "forget-readiness"
 )
 
+// The faults of podexecd as a node of a cluster. Each breaks one thing that package usage of test/cluster checks.
+const (
+	// UntoldEnd doesn't tell the API server that a pod has ended.
+	UntoldEnd Name = "untold-end"
+	// UncompletedDeletion leaves pods at the API server that are being deleted, and of which nothing is left here.
+	UncompletedDeletion Name = "uncompleted-deletion"
+	// LeaveMirror leaves the mirror pods of static pods that are gone.
+	LeaveMirror Name = "leave-mirror"
+)
+
 // Names are the faults that break a promise, in the order of the promises.
 func Names() []Name {
 	return []Name{
@@ -71,3 +84,6 @@ func RelayNames() []Name { return []Name{RelayDropRemove, RelayForgetHeld} }
 func ExecNames() []Name {
 	return []Name{DoubleStart, RestartAdopted, LeakSandbox, LeaveDirectory, LeaveCgroup, ShortGrace, UntoldGrace, ForgetReadiness}
 }
+
+// ClusterNames are the faults of podexecd as a node of a cluster.
+func ClusterNames() []Name { return []Name{UntoldEnd, UncompletedDeletion, LeaveMirror} }

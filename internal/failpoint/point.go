@@ -67,11 +67,20 @@ var calls = []string{
 	"PullImage", "ExecSync",
 }
 
+// requests are those to the API server by which others learn of the node and its pods.
+var requests = []string{"CreateNode", "CreatePod", "PatchPodStatus", "DeletePod"}
+
 // BeforeCall is the point before podexecd makes a call to the runtime, and AfterCall the one after its answer. call is the name in CRI.
 func BeforeCall(call string) Point { return Point("cri/" + call + "/before") }
 
 // AfterCall is the point after the answer to a call to the runtime.
 func AfterCall(call string) Point { return Point("cri/" + call + "/after") }
+
+// BeforeRequest is the point before podexecd makes a request to the API server, and AfterRequest the one after its answer.
+func BeforeRequest(request string) Point { return Point("api/" + request + "/before") }
+
+// AfterRequest is the point after the API server's answer to a request.
+func AfterRequest(request string) Point { return Point("api/" + request + "/after") }
 
 // ExecPoints are the points of podexecd, in the order in which a pod's life comes by them.
 func ExecPoints() []Point {
@@ -93,5 +102,14 @@ func SetUpPoints() []Point {
 // ConfigPoints are the points of podconfigd.
 func ConfigPoints() []Point { return []Point{BeforeCommit, AfterCommit, BeforePublish} }
 
-// Points are all points.
+// Points are all points of a node that stands alone.
 func Points() []Point { return append(ExecPoints(), ConfigPoints()...) }
+
+// ClusterPoints are those that podexecd passes only as a node of a cluster.
+func ClusterPoints() []Point {
+	var points []Point
+	for _, request := range requests {
+		points = append(points, BeforeRequest(request), AfterRequest(request))
+	}
+	return points
+}

@@ -109,7 +109,7 @@ var owners = []struct {
 	{"containerLogMaxFiles", podexecd},
 	{"containerLogMaxWorkers", podexecd},
 	{"containerLogMonitorInterval", podexecd},
-	{"configMapAndSecretChangeDetectionStrategy", nobody},
+	{"configMapAndSecretChangeDetectionStrategy", podconfigd},
 	{"systemReserved", podexecd},
 	{"kubeReserved", podexecd},
 	{"reservedSystemCPUs", podexecd},

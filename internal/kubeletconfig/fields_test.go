@@ -28,7 +28,9 @@ func TestEveryFieldHasAnOwner(t *testing.T) {
 		}
 		seen[f.field] = true
 	}
-	for _, mine := range []string{"staticPodPath", "staticPodURL", "staticPodURLHeader", "fileCheckFrequency", "httpCheckFrequency"} {
+	for _, mine := range []string{
+		"staticPodPath", "staticPodURL", "staticPodURLHeader", "fileCheckFrequency", "httpCheckFrequency", "configMapAndSecretChangeDetectionStrategy",
+	} {
 		if ownerOf(mine) != podconfigd {
 			t.Errorf("%s belongs to %d; want podconfigd", mine, ownerOf(mine))
 		}

@@ -51,7 +51,9 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 			ID: b.id, Node: b.node, Nodes: s.Relay.Nodes, Stored: func() []relay.Stored { return b.stored(s.Name) }, Logger: b.log,
 		})
 	case sourceconfig.API:
-		cfg := apiserver.Config{InCluster: s.API.InCluster, Node: b.node, Nodes: s.API.Nodes, Logger: b.log}
+		cfg := apiserver.Config{
+			InCluster: s.API.InCluster, Node: b.node, Nodes: s.API.Nodes, ChangeDetection: s.API.ChangeDetection, Logger: b.log,
+		}
 		if !s.API.InCluster {
 			var err error
 			if cfg.RESTConfig, err = restConfig(s.API.Kubeconfig, s.API.Data); err != nil {

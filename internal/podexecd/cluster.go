@@ -28,6 +28,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/nodeinfo"
 	"github.com/podstream/podstream/internal/execsvc/podset"
 	"github.com/podstream/podstream/internal/execsvc/token"
+	"github.com/podstream/podstream/internal/failpoint/apipoints"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
@@ -68,10 +69,10 @@ func newCluster(opts *Options, metrics prometheus.Registerer, log *slog.Logger) 
 		QPS: s.KubeAPIQPS, Burst: s.KubeAPIBurst, ContentType: s.ContentType, Metrics: metrics, Logger: log,
 	})
 	var err error
-	if c.api, err = kubernetes.NewForConfig(c.reach.Config()); err != nil {
+	if c.api, err = kubernetes.NewForConfig(c.requests()); err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)
 	}
-	if c.unbounded, err = kubernetes.NewForConfig(unbounded(c.reach.Config())); err != nil {
+	if c.unbounded, err = kubernetes.NewForConfig(unbounded(c.requests())); err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)
 	}
 	c.given = podcluster.New(podcluster.Config{Client: c.unbounded, Wake: func(uid types.UID) { c.agent.Wake(uid) }, Logger: log})
@@ -100,6 +101,13 @@ func (c *cluster) close() {
 	if c != nil {
 		c.sink.Close()
 	}
+}
+
+// requests is for the clients by which others learn of this node and its pods.
+func (c *cluster) requests() *rest.Config {
+	config := c.reach.Config()
+	config.Wrap(apipoints.Around)
+	return config
 }
 
 func unbounded(config *rest.Config) *rest.Config {
@@ -174,7 +182,8 @@ func (c *cluster) prepare(b *board.Board) {
 	})
 	c.keeper = mirror.New(mirror.Config{
 		Client: core, Node: c.opts.node, NodeUID: c.uid, Pods: c.pods, Mirrors: c.mirrors, Settled: c.pods.Settled,
-		Ending: func(namespace, name string) bool { return ending(b, namespace, name) }, Metrics: c.metrics, Logger: c.log,
+		Ending: func(namespace, name string) bool { return ending(b, namespace, name) },
+		Lives:  func(uid types.UID) bool { return lives(b, uid) }, Metrics: c.metrics, Logger: c.log,
 	})
 }
 
@@ -187,6 +196,12 @@ func ending(b *board.Board, namespace, name string) bool {
 		}
 	}
 	return false
+}
+
+// lives tells whether the pod hasn't ended, as far as its status is known.
+func lives(b *board.Board, uid types.UID) bool {
+	p, there := b.Get(uid)
+	return there && p.Status != nil && len(p.Status.Conditions) > 0 && p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed
 }
 
 // apiSource is the name of podconfigd's source of the API server's pods.
@@ -224,8 +239,7 @@ func (c *cluster) run(ctx context.Context, group *errgroup.Group, m machine) {
 		PodCIDRs: func(ctx context.Context, cidrs string) error {
 			return m.connection.runtime.UpdateRuntimeConfig(ctx, &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidrs}})
 		},
-		Event:           func(e nodestatus.Event) { c.sink.RecordNode(c.opts.node, e.Type, e.Reason, e.Message) },
-		UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency, LeaseDuration: s.NodeLeaseDuration, Logger: c.log,
+		Event: c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency, LeaseDuration: s.NodeLeaseDuration, Logger: c.log,
 	})
 	c.node.Store(n)
 	c.agent = m.agent

@@ -21,9 +21,9 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/image"
 	clusternode "github.com/podstream/podstream/internal/execsvc/node"
 	"github.com/podstream/podstream/internal/execsvc/objects"
+	"github.com/podstream/podstream/internal/execsvc/pressure"
 	"github.com/podstream/podstream/internal/execsvc/report"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
-	"github.com/podstream/podstream/internal/execsvc/storage"
 	"github.com/podstream/podstream/internal/execsvc/store"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 
@@ -60,6 +60,8 @@ type node struct {
 	keyring  *credential.Keyring
 	objects  *objects.Objects
 	report   *report.Reporter
+	// thresholds are how much of everything the node keeps free.
+	thresholds []pressure.Threshold
 	// agent is made when the runtime has answered; runtime is nil until then.
 	agent   *execsvc.Agent
 	runtime lateRuntime
@@ -70,6 +72,9 @@ type node struct {
 // open opens what doesn't need the runtime.
 func (n *node) open(ctx context.Context) (err error) {
 	if n.agentID, err = agentID(n.opts.RootDir); err != nil {
+		return err
+	}
+	if n.thresholds, err = thresholdsOf(n.opts.settings); err != nil {
 		return err
 	}
 	n.objects = objects.New(objects.Config{Watch: n.stream.WatchObjects, Logger: n.log})
@@ -144,12 +149,13 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	if err != nil {
 		return err
 	}
+	watch := newGuard(n, c, worlds.EmptyDir)
 	working := execsvc.Config{
 		Runtime: criRuntime, Images: images, Exits: ends, Health: func(err error) { n.health(runtimeHealth, err == nil) },
 		Garbage: gc.New(gc.Config{
 			Runtime: criRuntime, LogsDir: settings.PodLogsDir, MaxDead: settings.MaxDead, MinAge: settings.MinAge, Logger: n.log,
 		}),
-		World: worlds, Objects: n.objects, Node: func() admit.Node { return known.admission(n.opts) }, Prober: handlers,
+		World: worlds, Objects: n.objects, Node: func() admit.Node { return known.admission(n.opts) }, Pressure: watch.Admit, Prober: handlers,
 		Store: n.store, Restored: n.restored, Board: n.board, Events: n.events, Refused: n.report.Changed,
 		RuntimeName: c.name, Network: c.network, HostIPs: hostIPs.get, ResyncPeriod: settings.SyncFrequency, Metrics: n.registry, Logger: n.log,
 	}
@@ -157,16 +163,13 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	n.agent = execsvc.New(working)
 	n.runtime.Store(criRuntime)
 	defer n.api.serveStreams(n, criRuntime)()
+	defer n.api.serveStats(n, c, known)()
+	watch.Begin(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { n.agent.Run(ctx); return nil })
-	n.cluster.run(ctx, group, machine{connection: c, agent: n.agent, info: known.reread(n.opts), ips: found})
+	n.cluster.run(ctx, group, machine{connection: c, agent: n.agent, info: known.reread(n.opts), ips: found, pressure: watch.Pressure})
 	group.Go(func() error { n.report.Run(ctx); return nil })
-	if settings.LocalStorageCapacityIsolation {
-		disk := storage.New(storage.Config{
-			Pods: n.agent.Evictable, Evict: n.agent.Evict, Dir: worlds.EmptyDir, LogsDir: settings.PodLogsDir, Stats: c.runtime, Logger: n.log,
-		})
-		group.Go(func() error { disk.Run(ctx); return nil })
-	}
+	watch.run(ctx, group)
 	group.Go(func() error {
 		for {
 			select {

@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
+	"github.com/opencontainers/cgroups/systemd"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
@@ -19,12 +21,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/podstream/podstream/internal/execconfig"
+	"github.com/podstream/podstream/internal/execsvc/cgroup"
 	"github.com/podstream/podstream/internal/execsvc/nodecert"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/execsvc/server"
 	"github.com/podstream/podstream/internal/execsvc/server/auth"
 	"github.com/podstream/podstream/internal/execsvc/server/stream"
+	"github.com/podstream/podstream/internal/execsvc/stats"
 )
 
 // nodeAPI is what the kubelet serves on its ports. What needs the container runtime answers 503 until that has answered.
@@ -32,7 +36,16 @@ type nodeAPI struct {
 	server  *server.Server
 	serving *nodecert.Serving
 	streams *lateHandler
+	// stats are the handlers of statistics, by path.
+	stats map[string]*lateHandler
 }
+
+// These are the paths of statistics.
+const (
+	pathSummary  = "/stats/summary"
+	pathResource = "/metrics/resource"
+	pathCadvisor = "/metrics/cadvisor"
+)
 
 // newNodeAPI listens on the node's ports; nil if there are none.
 func newNodeAPI(n *node) (_ *nodeAPI, err error) {
@@ -68,7 +81,7 @@ func newNodeAPI(n *node) (_ *nodeAPI, err error) {
 	if len(listeners)+len(health) == 0 {
 		return nil, nil
 	}
-	api := &nodeAPI{streams: &lateHandler{}}
+	api := &nodeAPI{streams: &lateHandler{}, stats: map[string]*lateHandler{pathSummary: {}, pathResource: {}, pathCadvisor: {}}}
 	cfg := server.Config{
 		Listeners: listeners, ReadOnly: readOnly, Health: health, Pods: n.board, Runtime: &n.runtime, Streams: api.streams,
 		Configuration: func() any { return s.KubeletConfiguration() }, Checks: map[string]func() error{"syncloop": n.loopHealth}, LogOutput: os.Stderr,
@@ -78,6 +91,9 @@ func newNodeAPI(n *node) (_ *nodeAPI, err error) {
 			Profiling: s.EnableProfilingHandler, ContentionProfiling: s.EnableContentionProfiling,
 		},
 		Logger: n.log, Metrics: n.registry,
+	}
+	for path, handler := range api.stats {
+		cfg.Handlers[path] = handler
 	}
 	if len(listeners) > 0 {
 		api.serving = nodecert.NewServing(n.servingConfig())
@@ -175,6 +191,38 @@ func (a *nodeAPI) serveStreams(n *node, r *runtime.Runtime) (stop func()) {
 	h := stream.New(cfg)
 	a.streams.set(h)
 	return h.Close
+}
+
+// serveStats serves what the node and its pods use, until the returned function is called.
+func (a *nodeAPI) serveStats(n *node, c *connection, known *facts) (stop func()) {
+	if a == nil {
+		return func() {}
+	}
+	s := n.opts.settings
+	counted := stats.New(stats.Config{
+		Node: n.opts.node, Pods: &n.runtime, Board: n.board, Runtime: c.runtime, Images: c.images, PodsCgroup: podsCgroup(s, known.cgroupDriver),
+		RootDir: n.opts.RootDir, PodsDir: podsDir(n.opts.RootDir), LogsDir: s.PodLogsDir, Logger: n.log,
+	})
+	a.stats[pathSummary].set(counted.SummaryHandler())
+	a.stats[pathResource].set(counted.ResourceHandler())
+	a.stats[pathCadvisor].set(counted.CadvisorHandler())
+	return counted.Close
+}
+
+// podsCgroup is the cgroup of all pods, as package cgroup makes it; empty if they have none.
+func podsCgroup(s *execconfig.Settings, driver string) string {
+	if !s.CgroupsPerQOS {
+		return ""
+	}
+	at := filepath.Join("/", s.CgroupRoot, "kubepods")
+	if driver != cgroup.Systemd {
+		return at
+	}
+	slice := strings.ReplaceAll(strings.ReplaceAll(at[1:], "-", "_"), "/", "-") + ".slice"
+	if nested, err := systemd.ExpandSlice(slice); err == nil {
+		return nested
+	}
+	return ""
 }
 
 // loopHealth is nil if the sync loop turns.

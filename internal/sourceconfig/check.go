@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/podstream/podstream/internal/sources/apiserver"
 	httpsource "github.com/podstream/podstream/internal/sources/http"
 )
 
@@ -21,6 +22,8 @@ type checker struct {
 	readFile func(path string) ([]byte, error)
 	plan     *Plan
 	every    map[Kind]time.Duration
+	// detection is the API server's.
+	detection apiserver.ChangeDetection
 	// mistakes are in what was given, problems in the files that it names.
 	mistakes, problems []error
 }

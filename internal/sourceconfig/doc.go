@@ -28,6 +28,8 @@
 // their own, but for headers that are given by name. Certificates of flags go to the URLs that are https, and to the relays that are tcp;
 // what is given for nothing is warned of.
 //
+// How changes of the API server's ConfigMaps and Secrets are found is the kubelet's configMapAndSecretChangeDetectionStrategy.
+//
 // In order of priority are first what `order` names, then the rest by kind: file, http, relay, api; within a kind they are as they
 // are written.
 package sourceconfig

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podstream/podstream/internal/kubeletconfig"
+	"github.com/podstream/podstream/internal/sources/apiserver"
 )
 
 const (
@@ -111,6 +112,9 @@ func (p *Plan) text() string {
 		}
 		if a := s.API; a != nil {
 			line += " " + a.Kubeconfig + " " + strings.Join(a.Nodes, ",")
+			if a.ChangeDetection != apiserver.Watch {
+				line += " " + string(a.ChangeDetection)
+			}
 		}
 		lines = append(lines, strings.TrimSpace(line))
 	}

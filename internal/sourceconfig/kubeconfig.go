@@ -12,7 +12,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
+	"github.com/podstream/podstream/internal/sources/apiserver"
 	httpsource "github.com/podstream/podstream/internal/sources/http"
 )
 
@@ -20,7 +22,7 @@ import (
 const inClusterLocation = "in-cluster"
 
 func (c *checker) api(d draft, s *Source) {
-	s.API = &APISettings{Kubeconfig: d.kubeconfig, InCluster: d.inCluster, Nodes: c.plan.Nodes}
+	s.API = &APISettings{Kubeconfig: d.kubeconfig, InCluster: d.inCluster, Nodes: c.plan.Nodes, ChangeDetection: c.detection}
 	s.Location = inClusterLocation
 	if (d.kubeconfig == "") != d.inCluster {
 		c.wrong(d, "", "want either a kubeconfig, or inCluster: true")
@@ -41,6 +43,18 @@ func (c *checker) api(d draft, s *Source) {
 	}
 	sum := sha256.Sum256(data)
 	s.API.Data, s.API.Digest = data, hex.EncodeToString(sum[:])
+}
+
+// changeDetection is what the kubelet's configuration says of it.
+func changeDetection(kubelet *kubeletconfig.Config) (apiserver.ChangeDetection, error) {
+	switch way := apiserver.ChangeDetection(kubelet.ConfigMapAndSecretChangeDetectionStrategy); way {
+	case "":
+		return apiserver.Watch, nil
+	case apiserver.Watch, apiserver.Cache, apiserver.Get:
+		return way, nil
+	default:
+		return "", kubelet.Mistake(document.Field{"configMapAndSecretChangeDetectionStrategy"}, "want Watch, Cache or Get")
+	}
 }
 
 // server is the API server that a kubeconfig leads to. The files that it names must be there. No error quotes what may be a credential.

@@ -24,6 +24,8 @@ func TestMistakes(t *testing.T) {
 		{inputs{main: sourcesHead + "files:\n- name: Not A Name\n  path: /a\n"},
 			`/etc/p.yaml:4: files[0].name: "Not A Name" can't be a source's name`},
 		{inputs{main: sourcesHead + "files: [{name: a}]\n"}, "/etc/p.yaml:3: files[0].path: the path is empty"},
+		{inputs{main: kubeletHead + "configMapAndSecretChangeDetectionStrategy: Guess\n"},
+			"/etc/p.yaml:3: configMapAndSecretChangeDetectionStrategy: want Watch, Cache or Get"},
 		{inputs{main: kubeletHead + "staticPodURL: ftp://x/y\n"},
 			"/etc/p.yaml:3: staticPodURL: want http://host/path or https://host/path"},
 		{inputs{main: kubeletHead + "staticPodURL: http://x/\nstaticPodURLHeader: {'a b': [c]}\n"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podstream/podstream/internal/kubeletconfig"
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
+	"github.com/podstream/podstream/internal/sources/apiserver"
 )
 
 // Kind is what a source reads, and what its name begins with.
@@ -109,6 +110,8 @@ type APISettings struct {
 	Digest string
 	// Nodes are the Plan's.
 	Nodes []string
+	// ChangeDetection is how changes of ConfigMaps and Secrets are found.
+	ChangeDetection apiserver.ChangeDetection
 }
 
 // Input is all that a Plan is made of.
@@ -161,6 +164,8 @@ func assemble(in Input, kubelet *kubeletconfig.Config, written *collected) (*Pla
 	plan.Nodes, err = checkNodes(chosen.nodes)
 	mistakes.add(err)
 	check := checker{readFile: in.ReadFile, plan: plan, every: chosen.every}
+	check.detection, err = changeDetection(kubelet)
+	mistakes.add(err)
 	seen := map[string]bool{}
 	for _, d := range chosen.drafts {
 		if seen[d.name()] {

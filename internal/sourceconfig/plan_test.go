@@ -43,6 +43,8 @@ file:b /etc/b
 http:u https://h/p map[A:[b]] /pki/ca.pem
 relay tcp://r:1 /pki/cert.pem a,b
 api https://api:6443 /etc/kube.conf a,b`},
+		{"how objects' changes are found", inputs{main: kubeletHead + "configMapAndSecretChangeDetectionStrategy: Cache\n",
+			flags: []string{"--in-cluster"}}, "api in-cluster   Cache"},
 		{"drop-ins", inputs{main: sourcesHead + "files: [{name: a, path: /a}, {name: b, path: /b}]\napiServer: {inCluster: true}\n" +
 			"nodes: ['*']\n", dropIns: []string{
 			sourcesHead + "files: [{name: c, path: /c}, {name: a, path: x}]\n", kubeletHead + "staticPodPath: other\n", sourcesHead + "nodes: [n1]\n",
@@ -94,6 +96,10 @@ func TestFingerprint(t *testing.T) {
 		"a header":              {of(strings.Replace(base, "b, c", "b", 1), "https://a"), []string{"http"}},
 		"credentials of a URL":  {of(strings.Replace(base, "https://h", "https://u:p@h", 1), "https://a"), []string{"http"}},
 		"the kubeconfig's text": {of(base, "https://b"), []string{"api"}},
+		"how changes are found": {
+			of(base+"---\n"+kubeletHead+"configMapAndSecretChangeDetectionStrategy: Get\n", "https://a"), []string{"api"},
+		},
+		"what is so by default": {of(base+"---\n"+kubeletHead+"configMapAndSecretChangeDetectionStrategy: Watch\n", "https://a"), nil},
 		"the nodes":             {of(base+"nodes: [x]\n", "https://a"), []string{"api"}},
 		"strictness":            {of(base+"strictManifests: true\n", "https://a"), []string{"file", "http"}},
 		"a flag":                {of(base, "https://a", "--file-check-frequency=1s"), []string{"file"}},

@@ -6,6 +6,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/test/cluster/control"
 )
 
 // fleetGroup is who may read the pods of all nodes.
@@ -23,7 +25,7 @@ func TestFleet(t *testing.T) {
 	get(client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}))(t)
 
 	n := &node{name: "fleet", user: "podconfigd", group: fleetGroup, args: []string{"--nodes=fleet-1,fleet-2"}}
-	n.launch(t, time.Now().Add(certificateLife))
+	n.launch(t, time.Now().Add(control.CertificateLife))
 	s := n.watch(t)
 	check(t, "pods of its nodes come, others don't", func(t *testing.T) {
 		s.ready(t)

@@ -74,8 +74,8 @@ func TestLife(t *testing.T) {
 	check(t, "the first pods came by a WatchList where the server has it, else by a list; nothing was forbidden", func(t *testing.T) {
 		requests := plane.requests(t, n.user, "pods")
 		listed := slices.ContainsFunc(requests, func(r request) bool { return r.verb == "list" })
-		if countAnew(requests) == 0 || listed == plane.etcd.tellsProgress() {
-			t.Errorf("podconfigd's requests are %v, with an etcd %v", requests, plane.etcd.version)
+		if countAnew(requests) == 0 || listed == plane.Etcd.TellsProgress() {
+			t.Errorf("podconfigd's requests are %v, with an etcd %v", requests, plane.Etcd.Version)
 		}
 		for _, r := range requests {
 			if r.code == 401 || r.code == 403 {

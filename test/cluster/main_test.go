@@ -27,7 +27,7 @@ var absence = flag.Duration("absence", 20*time.Second, "how `long` the API serve
 
 // What all tests share. They run one after another.
 var (
-	plane      *control
+	plane      *controlPlane
 	podconfigd string
 	rows       []row
 )
@@ -46,10 +46,10 @@ func run(m *testing.M) (code int) {
 		podconfigd = filepath.Join(dir, "podconfigd")
 		err = build(podconfigd)
 		if err == nil {
-			plane, err = startControl(context.Background(), dir, *etcdProgram, filepath.Join(tools, "kube-apiserver"))
+			plane, err = startControl(context.Background(), dir, *etcdProgram)
 		}
 		if err == nil {
-			what := "podconfigd is built, kube-apiserver is ready on etcd " + plane.etcd.version.String()
+			what := "podconfigd is built, kube-apiserver is ready on etcd " + plane.Etcd.Version.String()
 			rows = append(rows, row{what: what, good: true, took: time.Since(started)})
 		}
 	}
@@ -61,7 +61,7 @@ func run(m *testing.M) (code int) {
 		return 1
 	}
 	code = m.Run()
-	plane.close()
+	plane.Close()
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		code = 1
@@ -125,6 +125,3 @@ func get[T any](value T, err error) func(t *testing.T) T {
 		return value
 	}
 }
-
-// errNotYet is the answer that a wait goes on with.
-var errNotYet = errors.New("not yet")

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	"github.com/podstream/podstream/test/cluster/control"
 )
 
 // namespace has all pods.
@@ -29,7 +30,7 @@ type node struct {
 	dir, credentials string
 	// args are further arguments.
 	args   []string
-	daemon *process
+	daemon *control.Process
 	config podconfigv1.PodConfigServiceClient
 }
 
@@ -37,7 +38,7 @@ type node struct {
 func newNode(t *testing.T, name string) *node {
 	t.Helper()
 	n := &node{name: name, user: "system:node:" + name, group: "system:nodes"}
-	n.launch(t, time.Now().Add(certificateLife))
+	n.launch(t, time.Now().Add(control.CertificateLife))
 	return n
 }
 
@@ -49,18 +50,18 @@ func (n *node) launch(t *testing.T, notAfter time.Time) {
 	t.Cleanup(func() { _ = os.RemoveAll(n.dir) })
 	n.credentials = n.path("node.pem")
 	n.rotate(t, notAfter)
-	must(t, plane.authority.writeKubeconfig(n.path("kubeconfig"), plane.url, n.credentials))
+	must(t, plane.Authority.WriteKubeconfig(n.path("kubeconfig"), plane.URL, n.credentials))
 	conn := get(grpc.NewClient("unix://"+n.path("socket"), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: pollInterval, MaxDelay: pollInterval}})))(t)
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: control.PollInterval, MaxDelay: control.PollInterval}})))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	n.config = podconfigv1.NewPodConfigServiceClient(conn)
 	n.start(t)
 	t.Cleanup(func() {
-		if err := n.daemon.stop(); err != nil {
+		if err := n.daemon.Stop(); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("the output of podconfigd ends with:\n%s", n.daemon.tail())
+			t.Logf("the output of podconfigd ends with:\n%s", n.daemon.Tail())
 		}
 	})
 }
@@ -70,8 +71,8 @@ func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 // rotate puts a new certificate in the place of the old one.
 func (n *node) rotate(t *testing.T, notAfter time.Time) {
 	t.Helper()
-	credentials := get(plane.authority.issue(n.user, n.group, notAfter))(t)
-	must(t, replaceFile(n.credentials, credentials))
+	credentials := get(plane.Authority.Issue(n.user, n.group, notAfter))(t)
+	must(t, control.ReplaceFile(n.credentials, credentials))
 }
 
 // start starts podconfigd, for the first time or after its end.
@@ -79,7 +80,7 @@ func (n *node) start(t *testing.T) {
 	t.Helper()
 	args := append([]string{"--root-dir=" + n.path("root"), "--listen=unix://" + n.path("socket"), "--hostname-override=" + n.name,
 		"--pod-manifest-path=", "--kubeconfig=" + n.path("kubeconfig")}, n.args...)
-	n.daemon = get(startProcess("podconfigd", n.path("log"), podconfigd, args...))(t)
+	n.daemon = get(control.StartProcess("podconfigd", n.path("log"), podconfigd, args...))(t)
 }
 
 // create makes a pod on the node, as the scheduler would have placed it.
@@ -147,13 +148,13 @@ func (n *node) source(ctx context.Context) (*podconfigv1.Source, error) {
 // awaitSource waits until the source has an error, or has none any more, and has the given number of pods.
 func (n *node) awaitSource(t *testing.T, failing bool, pods int) {
 	t.Helper()
-	must(t, until(t.Context(), n.daemon, fmt.Sprintf("the source fails is %t, with %d pods", failing, pods), func(ctx context.Context) error {
+	must(t, control.Until(t.Context(), n.daemon, fmt.Sprintf("the source fails is %t, with %d pods", failing, pods), func(ctx context.Context) error {
 		s, err := n.source(ctx)
 		if err != nil {
 			return err
 		}
 		if (s.GetLastError() != "") != failing || int(s.GetPodCount()) != pods {
-			return fmt.Errorf("%w: %v", errNotYet, s)
+			return fmt.Errorf("%w: %v", control.ErrNotYet, s)
 		}
 		return nil
 	}))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	"github.com/podstream/podstream/test/cluster/control"
 )
 
 // The objects that pods refer to come with their changes, under the node authorizer, which allows a node no others.
@@ -58,7 +59,7 @@ func TestObjects(t *testing.T) {
 	})
 	check(t, "the node may list its own pods, and see no objects but theirs", func(t *testing.T) {
 		putSecret(t, client, "foreign", "1")
-		config := plane.clientConfig(plane.url, get(os.ReadFile(n.credentials))(t))
+		config := plane.ClientConfig(plane.URL, get(os.ReadFile(n.credentials))(t))
 		httpClient := get(rest.HTTPClientFor(config))(t)
 		defer utilnet.CloseIdleConnectionsFor(httpClient.Transport)
 		own := get(kubernetes.NewForConfigAndClient(config, httpClient))(t).CoreV1()
@@ -119,7 +120,7 @@ func putSecret(t *testing.T, client kubernetes.Interface, name, value string) {
 // objectStream is a consumer of WatchObjects.
 type objectStream struct {
 	messages <-chan *podconfigv1.WatchObjectsResponse
-	daemon   *process
+	daemon   *control.Process
 	// held are the values of objects by kind and name.
 	held map[string]string
 }
@@ -138,7 +139,7 @@ func (n *node) watchObjects(t *testing.T) *objectStream {
 // await applies what comes until the object has the value.
 func (s *objectStream) await(t *testing.T, ref *podconfigv1.ObjectRef, want string) {
 	t.Helper()
-	timeout := time.NewTimer(bound)
+	timeout := time.NewTimer(control.Bound)
 	defer timeout.Stop()
 	for {
 		got, ok := s.held[keyOf(ref)]
@@ -155,7 +156,7 @@ func (s *objectStream) await(t *testing.T, ref *podconfigv1.ObjectRef, want stri
 			}
 			must(t, s.apply(m.GetUpdate()))
 		case <-timeout.C:
-			t.Fatalf("%s is %s for %v; want %s; the output of podconfigd ends with:\n%s", keyOf(ref), got, bound, want, s.daemon.tail())
+			t.Fatalf("%s is %s for %v; want %s; the output of podconfigd ends with:\n%s", keyOf(ref), got, control.Bound, want, s.daemon.Tail())
 		}
 	}
 }

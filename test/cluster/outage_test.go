@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/podstream/podstream/test/cluster/control"
 )
 
 // While the server restarts, as in an upgrade, its pods are kept; what changes afterwards is seen.
@@ -53,7 +55,7 @@ func TestAbsence(t *testing.T) {
 	lists := countAnew(plane.requests(t, n.user, "pods"))
 	var again *corev1.Pod
 	check(t, "the server crashes: the pods are kept", func(t *testing.T) {
-		plane.kill()
+		plane.Kill()
 		n.awaitSource(t, true, len(pods))
 	})
 	back := time.After(*absence)
@@ -66,7 +68,7 @@ func TestAbsence(t *testing.T) {
 			remove(t, client, "dying")
 			n.create(t, client, "new")
 		})
-		must(t, plane.etcd.compact(t.Context()))
+		must(t, plane.Etcd.Compact(t.Context()))
 		<-back
 		n.awaitSource(t, true, len(pods))
 	})
@@ -80,7 +82,7 @@ func TestAbsence(t *testing.T) {
 		n.awaitSource(t, false, len(pods))
 	})
 	check(t, "podconfigd had to list anew: its version was too old", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), bound)
+		ctx, cancel := context.WithTimeout(t.Context(), control.Bound)
 		defer cancel()
 		w := get(plane.client(t).CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: last}))(t)
 		defer w.Stop()
@@ -108,8 +110,8 @@ func TestPodconfigdRestart(t *testing.T) {
 	n.create(t, plane.client(t), "cold-gone")
 	s.expect(t, "ADD cold-gone")
 	check(t, "started without the server: RESTORE of both pods, as stale", func(t *testing.T) {
-		plane.kill()
-		n.daemon.kill()
+		plane.Kill()
+		n.daemon.Kill()
 		n.start(t)
 		n.awaitSource(t, true, 2)
 	})

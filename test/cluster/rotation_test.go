@@ -12,6 +12,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/podstream/podstream/test/cluster/control"
 )
 
 // shortLife is that of the certificate that the test lets expire: enough for podconfigd to start.
@@ -26,13 +28,13 @@ func TestCertificateRotation(t *testing.T) {
 	n.create(t, plane.client(t), "rotation-a")
 	s.expect(t, "ADD rotation-a")
 	old := get(os.ReadFile(n.credentials))(t)
-	n.rotate(t, time.Now().Add(certificateLife))
+	n.rotate(t, time.Now().Add(control.CertificateLife))
 	check(t, "the server refuses the old certificate", func(t *testing.T) {
-		config := plane.clientConfig(plane.url, old)
+		config := plane.ClientConfig(plane.URL, old)
 		httpClient := get(rest.HTTPClientFor(config))(t)
 		defer utilnet.CloseIdleConnectionsFor(httpClient.Transport)
 		client := get(kubernetes.NewForConfigAndClient(config, httpClient))(t)
-		must(t, until(t.Context(), nil, "the certificate has expired", func(ctx context.Context) error {
+		must(t, control.Until(t.Context(), nil, "the certificate has expired", func(ctx context.Context) error {
 			_, err := client.CoreV1().Pods(namespace).Get(ctx, "rotation-a", metav1.GetOptions{})
 			if apierrors.IsUnauthorized(err) {
 				return nil
@@ -40,7 +42,7 @@ func TestCertificateRotation(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return errNotYet
+			return control.ErrNotYet
 		}))
 	})
 	check(t, "a pod is seen all the same", func(t *testing.T) {

@@ -12,12 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	"github.com/podstream/podstream/test/cluster/control"
 )
 
 // stream is a consumer of WatchPodUpdates, from the start of its test or a later moment on.
 type stream struct {
 	messages <-chan *podconfigv1.WatchPodUpdatesResponse
-	daemon   *process
+	daemon   *control.Process
 }
 
 // revision is what podconfigd tells at once.
@@ -79,7 +80,7 @@ func receive[M any](t *testing.T, open func(context.Context) (grpc.ServerStreami
 // next waits for the next revision, or the initial state.
 func (s *stream) next(t *testing.T) revision {
 	t.Helper()
-	timeout := time.NewTimer(bound)
+	timeout := time.NewTimer(control.Bound)
 	defer timeout.Stop()
 	var r revision
 	for {
@@ -93,7 +94,7 @@ func (s *stream) next(t *testing.T) revision {
 				return r
 			}
 		case <-timeout.C:
-			t.Fatalf("nothing came for %v after %v; the output of podconfigd ends with:\n%s", bound, r.ops, s.daemon.tail())
+			t.Fatalf("nothing came for %v after %v; the output of podconfigd ends with:\n%s", control.Bound, r.ops, s.daemon.Tail())
 		}
 	}
 }

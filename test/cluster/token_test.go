@@ -13,13 +13,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/podstream/podstream/internal/execsvc/token"
+	"github.com/podstream/podstream/test/cluster/control"
 )
 
 // podexecd gets the tokens of service accounts with its node's own credentials: for the pods that are on the node, and no others.
 func TestTokens(t *testing.T) {
 	admin := plane.client(t)
 	const node = "tokens"
-	config := plane.clientConfig(plane.url, get(plane.authority.issue("system:node:"+node, "system:nodes", time.Now().Add(certificateLife)))(t))
+	config := plane.ClientConfig(plane.URL, get(plane.Authority.Issue("system:node:"+node, "system:nodes", time.Now().Add(control.CertificateLife)))(t))
 	httpClient := get(rest.HTTPClientFor(config))(t)
 	defer httpClient.CloseIdleConnections()
 	tokens := token.New(token.Config{Requests: token.From(get(kubernetes.NewForConfigAndClient(config, httpClient))(t).CoreV1())})
@@ -35,7 +36,7 @@ func TestTokens(t *testing.T) {
 	check(t, "the token of a pod's account names the account, the pod and the audience", func(t *testing.T) {
 		var got []byte
 		// The authorizer learns of the pod by a watch of its own.
-		deadline := time.Now().Add(bound)
+		deadline := time.Now().Add(control.Bound)
 		for err := error(nil); got == nil; {
 			if got, err = tokens.Token(t.Context(), here, want); err != nil && (!strings.Contains(err.Error(), "forbidden") || time.Now().After(deadline)) {
 				t.Fatal(err)

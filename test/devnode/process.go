@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -187,6 +188,10 @@ func (p *Process) LogTail() string {
 	return strings.TrimRight(string(tail), "\n")
 }
 
+// roomFlags keep podexecd from evicting pods and removing images because the machine is short of disk or memory: it isn't the node's own. Flags
+// after these win over them.
+var roomFlags = []string{"--eviction-hard=", "--image-gc-high-threshold=100"}
+
 // newProcess describes a process that logs to Dir/log and is ended by Close.
 func (n *Node) newProcess(name, binary string, args ...string) *Process {
 	p := &Process{Name: name, Args: args, LogPath: filepath.Join(n.dir, logDir, name+".log"), binary: binary, enter: stayHere}
@@ -211,7 +216,7 @@ func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) 
 		return nil, err
 	}
 	if name == "podexecd" {
-		args = append(n.cgroupFlags(as), args...)
+		args = slices.Concat(n.cgroupFlags(as), roomFlags, args)
 	}
 	p := n.newProcess(as, binary, args...)
 	if name == "podexecd" { // it asks pods over the network

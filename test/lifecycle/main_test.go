@@ -106,30 +106,36 @@ func alone(t *testing.T, flags []string, test func(t *testing.T, b *bench)) {
 	for _, r := range runtimes {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			start := nodes.Node
-			if r.kind == devnode.Containerd17 {
-				// It gives each event to one subscriber only: two podexecds would take them from each other.
-				start = func(kind devnode.Runtime) (*devnode.Node, error) {
-					node, err := nodes.New(kind)
-					if err == nil {
-						t.Cleanup(func() { check(t, node.Close()) })
-					}
-					return node, err
-				}
-			}
-			b, err := newBench(startNode(t, r.kind, start), r.kind, flags...)
-			check(t, err)
-			t.Cleanup(func() {
-				if t.Failed() {
-					t.Logf("podexecd's log ends with:\n%s", b.Podexecd.LogTail())
-				}
-				if err := errors.Join(b.clear(), b.close()); err != nil {
-					t.Error(err)
-				}
-			})
-			test(t, b)
+			test(t, ownBench(t, r.kind, flags...))
 		})
 	}
+}
+
+// ownBench is a bench on that runtime that goes with the test.
+func ownBench(t *testing.T, kind devnode.Runtime, flags ...string) *bench {
+	t.Helper()
+	start := nodes.Node
+	if kind == devnode.Containerd17 {
+		// It gives each event to one subscriber only: two podexecds would take them from each other.
+		start = func(kind devnode.Runtime) (*devnode.Node, error) {
+			node, err := nodes.New(kind)
+			if err == nil {
+				t.Cleanup(func() { check(t, node.Close()) })
+			}
+			return node, err
+		}
+	}
+	b, err := newBench(startNode(t, kind, start), kind, flags...)
+	check(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("podexecd's log ends with:\n%s", b.Podexecd.LogTail())
+		}
+		if err := errors.Join(b.clear(), b.close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
 }
 
 // share is the bench of that runtime.

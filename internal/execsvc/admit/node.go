@@ -22,8 +22,8 @@ type Node struct {
 	// a NamespacedSysctl allows nothing.
 	UnsafeSysctls []string
 	Runtime       Runtime
-	// Handler is what the runtime calls a pod's RuntimeClass. An error is that this isn't known now: a pod isn't refused for it, and not for what
-	// its handler can't do either. Nil: a class is what the runtime calls so.
+	// Handler is what the runtime calls a pod's RuntimeClass, by the word of an API server. As in the kubelet a pod isn't refused if that is
+	// an error, or if the runtime has no such handler: it waits. Nil: a class is what the runtime calls so.
 	Handler func(*v1.Pod) (string, error)
 }
 
@@ -43,15 +43,17 @@ type Runtime struct {
 // Handler is what one of the runtime's handlers can do.
 type Handler struct{ UserNamespaces, RecursiveReadOnlyMounts bool }
 
-// handlerFor is the handler that makes a pod's sandbox, and whether the runtime tells of others only.
+// handlerFor is the handler that makes a pod's sandbox, and whether the pod can't run as the runtime tells of others only.
 func (n *Node) handlerFor(pod *v1.Pod) (name string, h Handler, missing bool) {
 	name = ptr.Deref(pod.Spec.RuntimeClassName, "")
+	var err error
 	if n.Handler != nil {
-		var err error
-		if name, err = n.Handler(pod); err != nil {
-			return name, Handler{UserNamespaces: true, RecursiveReadOnlyMounts: true}, false
-		}
+		name, err = n.Handler(pod)
 	}
 	h, ok := n.Runtime.Handlers[name]
-	return name, h, !ok && name != "" && len(n.Runtime.Handlers) > 0
+	missing = err != nil || !ok && name != "" && len(n.Runtime.Handlers) > 0
+	if missing && n.Handler != nil {
+		return name, Handler{UserNamespaces: true, RecursiveReadOnlyMounts: true}, false
+	}
+	return name, h, missing
 }

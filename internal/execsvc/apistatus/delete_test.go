@@ -56,6 +56,25 @@ func TestDeletionIsCompleted(t *testing.T) {
 	})
 }
 
+// A server that doesn't know a field of the status never has all of it; the deletion is completed all the same.
+func TestDeletionIsCompletedAtAnOldServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.create("1")
+		n.api.Forget = func(s *v1.PodStatus) { s.ObservedGeneration = 0 }
+		n.show("1", syncing, ready())
+		n.deleted("pod-1")
+		n.show("1", finished, succeeded())
+		time.Sleep(time.Minute)
+		if n.api.Get("ns", "pod-1") != nil {
+			t.Error("the pod is still there")
+		}
+		if got := n.requests("delete", "1"); len(got) != 1 {
+			t.Errorf("its deletion was asked for %d times; want once", len(got))
+		}
+	})
+}
+
 // A pod that was deleted while podexecd was down, or before it started: what never began has failed, and the pod goes.
 func TestDeletedBeforeItStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -154,3 +173,63 @@ func TestEndedPodStays(t *testing.T) {
 }
 
 func terminal(s *v1.PodStatus) bool { return s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed }
+
+// A proxy that knows no such path isn't the API server, which would say that there is no such pod: what it was asked for is asked for again.
+func TestForeignNotFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		var f faults
+		n.api.Fault = f.fault
+		foreign := func(verb string) func(fakeapi.Request) fakeapi.Fault {
+			return func(r fakeapi.Request) fakeapi.Fault {
+				if r.Verb != verb {
+					return fakeapi.Fault{}
+				}
+				return fakeapi.Fault{Code: http.StatusNotFound, Message: "404 page not found", Foreign: true}
+			}
+		}
+		f.set(foreign("patch"))
+		n.create("1")
+		n.show("1", syncing, ready())
+		f.set(nil)
+		time.Sleep(time.Minute)
+		if n.status("1").Phase != v1.PodRunning {
+			t.Error("the server wasn't told of the pod again")
+		}
+		f.set(foreign("delete"))
+		n.deleted("pod-1")
+		n.show("1", finished, succeeded())
+		time.Sleep(10 * time.Minute)
+		if got := len(n.requests("delete", "1")); got < 10 || got > 40 {
+			t.Errorf("there were %d deletions in ten minutes; want one in 15 to 45 s", got)
+		}
+		f.set(nil)
+		time.Sleep(time.Minute)
+		if n.api.Get("ns", "pod-1") != nil {
+			t.Error("the pod is still there")
+		}
+	})
+}
+
+// A deletion that the server says has nothing to delete is asked for again when the stream says that the pod is there, as after a restored backup.
+func TestDeletedPodComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.create("1")
+		n.deleted("pod-1")
+		missing := true
+		n.api.Fault = func(r fakeapi.Request) fakeapi.Fault {
+			if r.Verb == "delete" && missing {
+				missing = false
+				return fakeapi.Fault{Code: http.StatusNotFound, Message: "no"}
+			}
+			return fakeapi.Fault{}
+		}
+		n.show("1", finished, succeeded())
+		n.api.Update("ns", "pod-1", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+		time.Sleep(time.Minute)
+		if n.api.Get("ns", "pod-1") != nil {
+			t.Error("the pod is still there")
+		}
+	})
+}

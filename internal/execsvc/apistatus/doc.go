@@ -13,7 +13,7 @@
 // and its end stands at the server.
 //
 // Run's goroutines are one that follows the board and a few that send; for each pod only one request is under way, so none overtakes
-// another. A request that is refused is made again with pauses of the pod's own. While the server doesn't answer at all, one pod tries
-// for all, and they follow when it gets through. Nothing waits for any of this. Writer.mu guards what is known of the pods; neither
+// another. A request that is refused is made again with pauses of the pod's own. While the server doesn't answer at all, one pod at a time
+// tries for all, and they follow when one gets through. Nothing waits for any of this. Writer.mu guards what is known of the pods; neither
 // requests nor log lines are made under it.
 package apistatus

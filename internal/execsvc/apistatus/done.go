@@ -37,17 +37,23 @@ func (w *Writer) note(uid types.UID, t *task, pod *v1.Pod, err error) (n news) {
 	}
 	if result == unanswered {
 		e.due(t.since)
-		began, at := w.outage.failed(uid, now)
-		if !at.IsZero() {
-			w.queue.AddAfter(uid, at.Sub(now))
+		alone, began, prober, at := w.outage.failed(uid, now)
+		if !alone {
+			w.queue.AddAfter(prober, at.Sub(now))
+			return news{outage: began}
 		}
-		return news{outage: began}
+		if e.failures++; e.failures > 1 {
+			n.trouble = w.trouble(e, result)
+		}
+		wait := pause(e.failures, longestOutage)
+		e.retry = now.Add(wait)
+		w.queue.AddAfter(uid, wait)
+		return n
 	}
-	if w.outage.on() {
-		n.restored = true
-		for waited := range w.outage.over() {
-			w.queue.Add(waited)
-		}
+	waited, told := w.outage.over()
+	n.restored = told
+	for other := range waited {
+		w.queue.Add(other)
 	}
 	switch result {
 	case taken, gone:
@@ -79,10 +85,10 @@ func (e *entry) due(since time.Time) {
 // took remembers how a task was taken.
 func (e *entry) took(t *task, pod *v1.Pod, result outcome) {
 	switch {
-	case t.status == nil:
-		e.deleted = t.uid
 	case result == gone:
 		e.gone = t.uid
+	case t.status == nil:
+		e.deleted = t.uid
 	default:
 		e.answer = &answer{uid: t.uid, version: pod.ResourceVersion, status: pod.Status}
 		if !same(t.pod, &pod.Status, t.status) {
@@ -145,9 +151,11 @@ func (w *Writer) tell(t *task, err error, n news) {
 		log.Warn("the API server forbids to tell it how pods are, or to remove them; trying again", "error", err)
 	case n.trouble == refused:
 		log.Warn("the API server refuses to be told how a pod is, or to remove it; trying again", "error", err)
+	case n.trouble == unanswered:
+		log.Warn("the API server doesn't answer what it is told of a pod, or asked to remove it; trying again", "error", err)
 	case n.relieved == forbidden:
 		w.log.Info("the API server lets this node tell again how its pods are")
-	case n.relieved == refused:
+	case n.relieved == refused, n.relieved == unanswered:
 		log.Info("the API server is told again how the pod is")
 	}
 }

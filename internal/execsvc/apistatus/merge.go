@@ -6,19 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// nodeConditions are the node's to set, and to take away. DisruptionTarget is shared: the node sets it, and others may have before.
-var nodeConditions = map[v1.PodConditionType]bool{
-	v1.PodReadyToStartContainers: true,
-	v1.PodInitialized:            true,
-	v1.PodReady:                  true,
-	v1.ContainersReady:           true,
-	v1.PodScheduled:              true,
-	v1.AllContainersRestarting:   true,
-	v1.PodResizePending:          true,
-	v1.PodResizeInProgress:       true,
-}
+	podstatus "github.com/podstream/podstream/internal/execsvc/status"
+)
 
 // mergeInput is what the status that the API server should show is made of.
 type mergeInput struct {
@@ -56,7 +46,8 @@ func merge(in mergeInput) *v1.PodStatus {
 	if in.there.StartTime != nil {
 		out.StartTime = in.there.StartTime.DeepCopy()
 	}
-	// What isn't the node's to say.
+	// What isn't the node's to say. Which class of service the pod is of the server has decided for good.
+	out.QOSClass = cmp.Or(in.there.QOSClass, out.QOSClass)
 	out.ResourceClaimStatuses = in.there.ResourceClaimStatuses
 	out.ExtendedResourceClaimStatus = in.there.ExtendedResourceClaimStatus
 	out.NodeAllocatableResourceClaimStatuses = in.there.NodeAllocatableResourceClaimStatuses
@@ -64,22 +55,22 @@ func merge(in mergeInput) *v1.PodStatus {
 	return out
 }
 
-// mergeConditions puts the node's conditions among those of others, in the order in which the API server has them. ends is set if the
-// status is the first one to say that the pod has ended.
+// mergeConditions puts the node's conditions among those of others, in the order in which the API server has them. DisruptionTarget is shared:
+// others may have set it before. ends is set if the status is the first one to say that the pod has ended.
 func mergeConditions(out *v1.PodStatus, in *mergeInput, ends bool) {
 	own := out.Conditions
 	out.Conditions = nil
 	for i := range in.there.Conditions {
 		there := in.there.Conditions[i].DeepCopy()
-		if ours := find(own, there.Type); ours != nil && (nodeConditions[there.Type] || (there.Type == v1.DisruptionTarget && ends)) {
+		if ours := find(own, there.Type); ours != nil && (podstatus.Owns(there.Type) || (there.Type == v1.DisruptionTarget && ends)) {
 			out.Conditions = append(out.Conditions, over(ours, there, in.generation))
-		} else if !nodeConditions[there.Type] {
+		} else if !podstatus.Owns(there.Type) {
 			out.Conditions = append(out.Conditions, *there)
 		}
 	}
 	for i := range own {
 		c := own[i]
-		if find(out.Conditions, c.Type) != nil || (!nodeConditions[c.Type] && (c.Type != v1.DisruptionTarget || !ends)) {
+		if find(out.Conditions, c.Type) != nil || (!podstatus.Owns(c.Type) && (c.Type != v1.DisruptionTarget || !ends)) {
 			continue
 		}
 		out.Conditions = append(out.Conditions, over(&c, &v1.PodCondition{}, in.generation))

@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -126,15 +128,15 @@ func TestMerge(t *testing.T) {
 		},
 		"what isn't the node's stays": {
 			in: mergeInput{
-				own: &v1.PodStatus{Phase: v1.PodRunning, StartTime: ptr.To(at(9))},
+				own: &v1.PodStatus{Phase: v1.PodRunning, StartTime: ptr.To(at(9)), QOSClass: v1.PodQOSBurstable},
 				there: &v1.PodStatus{
-					Phase: v1.PodRunning, StartTime: ptr.To(at(3)), NominatedNodeName: "n",
+					Phase: v1.PodRunning, StartTime: ptr.To(at(3)), NominatedNodeName: "n", QOSClass: v1.PodQOSGuaranteed,
 					ResourceClaimStatuses:       []v1.PodResourceClaimStatus{{Name: "c"}},
 					ExtendedResourceClaimStatus: &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "e"},
 				},
 			},
 			want: v1.PodStatus{
-				Phase: v1.PodRunning, StartTime: ptr.To(at(3)), ResourceClaimStatuses: []v1.PodResourceClaimStatus{{Name: "c"}},
+				Phase: v1.PodRunning, StartTime: ptr.To(at(3)), QOSClass: v1.PodQOSGuaranteed, ResourceClaimStatuses: []v1.PodResourceClaimStatus{{Name: "c"}},
 				ExtendedResourceClaimStatus: &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "e"},
 			},
 		},
@@ -173,4 +175,44 @@ func TestMergeGenerations(t *testing.T) {
 			t.Errorf("%+v: the status is of %d, its condition of %d", tt, got.ObservedGeneration, got.Conditions[0].ObservedGeneration)
 		}
 	}
+}
+
+// What the server has taken once isn't merged into something else again, whatever it is: there would be no end of patches.
+func TestMergeComesToRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := mergeInput{
+			spec: &v1.Pod{}, own: anyStatus(t, "own"), there: anyStatus(t, "there"), generation: rapid.Int64Range(0, 2).Draw(t, "generation"),
+			mayRun: rapid.Bool().Draw(t, "may run"), over: rapid.Bool().Draw(t, "over"), static: rapid.Bool().Draw(t, "static"), now: at(50),
+		}
+		for i := range rapid.IntRange(0, 2).Draw(t, "init containers") {
+			in.spec.Spec.InitContainers = append(in.spec.Spec.InitContainers, v1.Container{Name: string(rune('a' + i))})
+		}
+		once := merge(in)
+		if terminal(in.there.Phase) && once.Phase != in.there.Phase {
+			t.Fatalf("the end %s is taken back: %s", in.there.Phase, once.Phase)
+		}
+		in.there, in.now = once, at(100)
+		if diff := cmp.Diff(once, merge(in), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("what was merged is merged into something else (-first +second):\n%s", diff)
+		}
+	})
+}
+
+func anyStatus(t *rapid.T, label string) *v1.PodStatus {
+	s := &v1.PodStatus{
+		Phase:              rapid.SampledFrom([]v1.PodPhase{"", v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed}).Draw(t, label+" phase"),
+		Reason:             rapid.SampledFrom([]string{"", "r", "s"}).Draw(t, label+" reason"),
+		Message:            rapid.SampledFrom([]string{"", "m"}).Draw(t, label+" message"),
+		ObservedGeneration: rapid.Int64Range(0, 3).Draw(t, label+" generation"),
+	}
+	for _, c := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady, v1.PodResizePending, v1.DisruptionTarget, "example.com/gate"} {
+		if status := rapid.SampledFrom([]v1.ConditionStatus{"", v1.ConditionTrue, v1.ConditionFalse}).Draw(t, label+" "+string(c)); status != "" {
+			s.Conditions = append(s.Conditions, cond(c, status, s.Reason, rapid.IntRange(1, 3).Draw(t, label+" since")))
+		}
+	}
+	for _, list := range []*[]v1.ContainerStatus{&s.InitContainerStatuses, &s.ContainerStatuses, &s.EphemeralContainerStatuses} {
+		states := []v1.ContainerState{waitingState(), running1(), exited(0), exited(1)}
+		*list = containers(rapid.SliceOfN(rapid.SampledFrom(states), 0, 2).Draw(t, label+" containers")...)
+	}
+	return s
 }

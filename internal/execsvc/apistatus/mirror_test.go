@@ -56,3 +56,34 @@ func TestMirrorPod(t *testing.T) {
 		})
 	}
 }
+
+// A static pod that has begun anew after the server was told of its end is told of by another mirror pod.
+func TestMirrorPodThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		static := newPod("1")
+		static.Annotations = map[string]string{"kubernetes.io/config.hash": "hash", "kubernetes.io/config.source": "file"}
+		n.pods.Put(static)
+		mirror := newPod("1")
+		mirror.UID = "mirror"
+		mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "hash"}
+		n.api.Put(mirror)
+		n.show("1", finished, statusOf(v1.PodFailed, false, ended(137)))
+		if got := n.status("1").Phase; got != v1.PodFailed {
+			t.Fatalf("the mirror pod is %s; want it to have failed", got)
+		}
+		before := len(n.requests("", ""))
+		n.show("1", syncing, ready())
+		time.Sleep(time.Minute)
+		if got := len(n.requests("", "")) - before; got != 0 {
+			t.Errorf("there were %d requests for a mirror pod that has ended", got)
+		}
+		n.api.Drop("ns", "pod-1")
+		mirror.UID = "another"
+		n.api.Put(mirror)
+		synctest.Wait()
+		if got := n.status("1"); got.Phase != v1.PodRunning {
+			t.Errorf("the next mirror pod is %s", got.Phase)
+		}
+	})
+}

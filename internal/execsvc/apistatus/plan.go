@@ -54,6 +54,10 @@ func plan(p board.Pod, spec, there *v1.Pod, now time.Time) *task {
 		// Nobody works on it, or nothing is known of it but that it runs: what the API server knows is more.
 		return nil
 	}
+	if !fromAPI(spec) && terminal(there.Status.Phase) && !terminal(p.Status.Phase) {
+		// The static pod has begun anew, and so will its mirror pod: no pod's end is taken back.
+		return nil
+	}
 	in := mergeInput{
 		spec: spec, own: p.Status, there: &there.Status, static: !fromAPI(spec), now: metav1.NewTime(now),
 		over: p.State == podexecv1.WorkerState_WORKER_STATE_TERMINATED || p.State == podexecv1.WorkerState_WORKER_STATE_FINISHED,
@@ -67,11 +71,15 @@ func plan(p board.Pod, spec, there *v1.Pod, now time.Time) *task {
 		t.urgent = t.status.Phase != there.Status.Phase || ready(t.status) != ready(&there.Status)
 		return t
 	}
-	if !in.static && there.DeletionTimestamp != nil && p.State == podexecv1.WorkerState_WORKER_STATE_FINISHED && terminal(there.Status.Phase) {
-		t.status, t.urgent = nil, true
-		return t
+	return completion(p, spec, there)
+}
+
+// completion is the completion of a pod's deletion, once all of it is torn down and the API server knows how it ended. Nil: it isn't due.
+func completion(p board.Pod, spec, there *v1.Pod) *task {
+	if !fromAPI(spec) || there.DeletionTimestamp == nil || p.State != podexecv1.WorkerState_WORKER_STATE_FINISHED || !terminal(there.Status.Phase) {
+		return nil
 	}
-	return nil
+	return &task{uid: there.UID, namespace: there.Namespace, name: there.Name, pod: spec, there: &there.Status, urgent: true}
 }
 
 // running tells whether a container of any kind runs.

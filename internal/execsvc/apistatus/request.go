@@ -47,6 +47,9 @@ func outcomeOf(err error) outcome {
 		return taken
 	case !errors.As(err, &status):
 		return unanswered
+	case apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err):
+		// It isn't the API server that says so, but what stands before it.
+		return refused
 	case apierrors.IsNotFound(err), otherUID(status.Status()):
 		return gone
 	case apierrors.IsTooManyRequests(err):

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/failpoint"
 )
 
 // sendNext looks at the next pod of the queue. It is false when there is nothing more to do.
@@ -78,8 +79,16 @@ func (w *Writer) task(uid types.UID, e *entry, now time.Time) (t *task, due time
 	if streamed == nil {
 		return nil, due
 	}
-	t = plan(p, spec, e.copyOf(streamed), now)
-	if t == nil || t.uid == e.gone || (t.status == nil && t.uid == e.deleted) || e.asksAgain(t) {
+	there := e.copyOf(streamed)
+	t = plan(p, spec, there, now)
+	if t != nil && e.asksAgain(t) {
+		// The API server doesn't take all of the status, and never will.
+		t = completion(p, spec, there)
+	}
+	if t != nil && planted(t) {
+		return nil, due
+	}
+	if t == nil || t.uid == e.gone || (t.status == nil && t.uid == e.deleted) {
 		return nil, due
 	}
 	switch {
@@ -90,6 +99,14 @@ func (w *Writer) task(uid types.UID, e *entry, now time.Time) (t *task, due time
 		due = e.since.Add(w.cfg.Quiet)
 	}
 	return t, due
+}
+
+// planted tells whether a fault keeps the task from being done: tests have it noticed.
+func planted(t *task) bool {
+	if t.status == nil {
+		return failpoint.Active(failpoint.UncompletedDeletion)
+	}
+	return terminal(t.status.Phase) && failpoint.Active(failpoint.UntoldEnd)
 }
 
 func later(a, b time.Time) time.Time {

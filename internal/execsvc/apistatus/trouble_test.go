@@ -1,7 +1,6 @@
 package apistatus_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -186,106 +185,4 @@ func TestGone(t *testing.T) {
 			})
 		})
 	}
-}
-
-// While the server is away for a day one pod tries for all, every few seconds. All are told within seconds after it is back, what there is
-// to say is said once, and what is remembered is one thing a pod.
-func TestOutageOfADay(t *testing.T) {
-	for name, tt := range map[string]struct {
-		fault fakeapi.Fault
-		hours int
-	}{
-		"nobody listens":    {fakeapi.Fault{Lost: true}, 24},
-		"nobody knows us":   {fakeapi.Fault{Code: http.StatusUnauthorized, Message: "Unauthorized"}, 1},
-		"etcd is away":      {fakeapi.Fault{Code: http.StatusServiceUnavailable, Message: "no"}, 1},
-		"the answer is cut": {fakeapi.Fault{Lost: true, Done: true}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t)
-				var f faults
-				n.api.Fault = f.fault
-				f.set(func(fakeapi.Request) fakeapi.Fault { return tt.fault })
-				n.api.Changed = nil
-				const pods = 20
-				for i := range pods {
-					uid := types.UID(fmt.Sprint(i))
-					n.stream(n.create(uid), false)
-					n.show(uid, syncing, ready())
-				}
-				for hour := range tt.hours {
-					time.Sleep(time.Hour)
-					for i := range pods {
-						s := ready()
-						s.ContainerStatuses[0].RestartCount = int32(hour + 1)
-						n.show(types.UID(fmt.Sprint(i)), syncing, s)
-					}
-				}
-				if got := len(n.requests("", "")); got < tt.hours*3600/6 || got > tt.hours*3600/4+2*pods {
-					t.Errorf("there were %d requests in %d hours; want one in four to six seconds", got, tt.hours)
-				}
-				f.set(nil)
-				time.Sleep(8 * time.Second)
-				for i := range pods {
-					if got := n.status(types.UID(fmt.Sprint(i))).ContainerStatuses; len(got) == 0 || got[0].RestartCount != int32(tt.hours) {
-						t.Fatalf("pod %d isn't told of 8 s after the server is back", i)
-					}
-				}
-				want := []string{
-					"WARN the API server can't be told how its pods are; they go on, and it is told once it answers",
-					"INFO the API server is told again how its pods are",
-				}
-				if diff := cmp.Diff(want, levels(n.log.take())); diff != "" {
-					t.Errorf("the log (-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
-}
-
-// The pod that tries for all may go; another one tries then. And what the stream tells is a reason to try at once.
-func TestOutageProberLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		var f faults
-		n.api.Fault = f.fault
-		f.set(func(fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Lost: true} })
-		for _, uid := range []types.UID{"1", "2", "3"} {
-			n.create(uid)
-			n.show(uid, syncing, ready())
-		}
-		time.Sleep(time.Minute)
-		n.board.Remove("1")
-		time.Sleep(time.Minute)
-		before := len(n.requests("", ""))
-		time.Sleep(time.Minute)
-		if got := len(n.requests("", "")) - before; got < 10 {
-			t.Errorf("there were %d attempts in a minute after the pod that tried was removed; want 10 at least", got)
-		}
-		f.set(nil)
-		n.writer.Wake(n.pods.Get("3"))
-		synctest.Wait()
-		if n.status("2").Phase != v1.PodRunning || n.status("3").Phase != v1.PodRunning {
-			t.Error("the stream has told of a pod, and the server isn't tried")
-		}
-	})
-}
-
-// A server that hangs holds each request up for its time-out only, and Run ends without waiting for that.
-func TestHangingServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.api.Fault = func(fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hangs: true, Lost: true} }
-		n.create("1")
-		n.show("1", syncing, ready())
-		time.Sleep(time.Minute)
-		if got := n.requests("", ""); len(got) < 3 || len(got) > 6 {
-			t.Errorf("there were %d attempts in a minute; want one in 10 to 16 s", len(got))
-		}
-		begun := time.Now()
-		n.cancel()
-		if took := time.Since(begun); took != 0 {
-			t.Errorf("Run ended after %v", took)
-		}
-	})
 }

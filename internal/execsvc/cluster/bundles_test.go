@@ -113,6 +113,19 @@ func TestTrustBundle(t *testing.T) {
 		newBundleObject("t:one", "example.com/t", certificates("d"), example))
 }
 
+// What comes out is the same when it goes in again, whatever the text was.
+func FuzzNormalise(f *testing.F) {
+	f.Add([]byte(certificates("b", "a", "b")))
+	f.Add([]byte("-----BEGIN X-----\n-----END X-----\n" + certificates("")))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		once := normalise(text)
+		if again := normalise(once); string(again) != string(once) {
+			t.Errorf("%q becomes %q", once, again)
+		}
+		inside(t, once)
+	})
+}
+
 // A pod that has read a bundle is woken when one changes, once for each time that it has asked.
 func TestTrustBundleChanges(t *testing.T) {
 	in(t, func(h *harness) {

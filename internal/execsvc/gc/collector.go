@@ -42,7 +42,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Collector removes what nobody needs. It has one caller at a time.
+// Collector removes what nobody needs. Collect has one caller at a time; RemoveAll may be called beside it.
 type Collector struct {
 	cfg Config
 	log *slog.Logger
@@ -79,16 +79,22 @@ func (c *Collector) Collect(ctx context.Context, found []*observed.Pod, known fu
 	}
 	c.last = now
 	wanted := func(uid types.UID) bool { return !settled || known(uid) }
-	errs := []error{c.removeContainers(ctx, surplus(found, wanted, c.cfg.MaxDead, now.Add(-c.cfg.MinAge)))}
+	removing, cancel := context.WithTimeout(ctx, maxRemoving)
+	defer cancel()
+	errs := []error{c.removeContainers(removing, surplus(found, wanted, c.cfg.MaxDead, now.Add(-c.cfg.MinAge)), "the node has more of them than it may keep")}
 	if err := c.removeLinks(ctx, newPicture(c.cfg.LogsDir, c.linksDir, found)); err != nil {
 		errs = append(errs, fmt.Errorf("remove links to logs that are gone: %w", err))
 	}
 	return errors.Join(errs...)
 }
 
-func (c *Collector) removeContainers(ctx context.Context, surplus []ended) error {
-	ctx, cancel := context.WithTimeout(ctx, maxRemoving)
-	defer cancel()
+// RemoveAll removes all ended containers but young ones, however many may be left: the disk that they are on runs full. Of the pods that are
+// wanted the last one of each name stays, and of others none.
+func (c *Collector) RemoveAll(ctx context.Context, found []*observed.Pod, wanted func(types.UID) bool) error {
+	return c.removeContainers(ctx, surplus(found, wanted, 0, c.cfg.Clock.Now().Add(-c.cfg.MinAge)), "their disk runs full")
+}
+
+func (c *Collector) removeContainers(ctx context.Context, surplus []ended, why string) error {
 	var errs []error
 	for _, e := range surplus {
 		if ctx.Err() != nil {
@@ -98,8 +104,7 @@ func (c *Collector) removeContainers(ctx context.Context, surplus []ended) error
 			errs = append(errs, fmt.Errorf("pod %s/%s: %w", e.pod.Namespace, e.pod.Name, err))
 			continue
 		}
-		c.log.Info("removed a container that had ended: the node has more of them than it may keep", "pod", e.pod.Namespace+"/"+e.pod.Name,
-			"uid", e.pod.UID, "container", e.Name, "id", e.ID, "limit", c.cfg.MaxDead)
+		c.log.Info("removed a container that had ended", "pod", e.pod.Namespace+"/"+e.pod.Name, "uid", e.pod.UID, "container", e.Name, "id", e.ID, "as", why)
 	}
 	return errors.Join(errs...)
 }

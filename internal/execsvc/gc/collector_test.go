@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,6 +65,32 @@ func TestRounds(t *testing.T) {
 		}
 		if diff := cmp.Diff(step.want, rt.take()); diff != "" {
 			t.Errorf("removed %v later (-want +got):\n%s", step.after, diff)
+		}
+	}
+}
+
+// When the disk runs full the bound doesn't count, nor the time since the last round; age does, and what a wanted pod needs.
+func TestRemoveAll(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start.Add(time.Hour))
+	rt := removals{do: func(_ context.Context, id string) error {
+		if id == "over/c1" {
+			return errors.New("no such luck")
+		}
+		return nil
+	}}
+	c := New(Config{Runtime: &rt, LogsDir: t.TempDir(), MaxDead: -1, MinAge: 10 * time.Minute, Clock: clock})
+	found := []*observed.Pod{
+		pod("wanted", exited("c", 2, 59), exited("c", 1, 40), exited("c", 0, 30)), pod("over", exited("c", 2, 55), exited("c", 1, 20), exited("d", 0, 10)),
+	}
+	for range 2 {
+		err := c.RemoveAll(t.Context(), found, func(uid types.UID) bool { return uid == "wanted" })
+		if err == nil || !strings.Contains(err.Error(), "no such luck") {
+			t.Error(err)
+		}
+		got := rt.take()
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"over/c1", "over/d0", "wanted/c0", "wanted/c1"}, got); diff != "" {
+			t.Errorf("removed (-want +got):\n%s", diff)
 		}
 	}
 }

@@ -37,6 +37,7 @@ type node struct {
 	deaf   bool
 	uid    types.UID
 	ending bool
+	lives  bool
 	fault  func(fakeapi.Request) fakeapi.Fault
 }
 
@@ -89,6 +90,11 @@ func (n *node) live() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return n.ending
+		},
+		Lives: func(types.UID) bool {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.lives
 		},
 		Logger: slog.New(slog.NewTextHandler(&n.log, nil)),
 	})

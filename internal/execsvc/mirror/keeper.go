@@ -43,6 +43,8 @@ type Config struct {
 	Settled func(source string) bool
 	// Ending tells whether a static pod of that name is on its way out: its mirror pod stays until it has ended. Nil: none ever is.
 	Ending func(namespace, name string) bool
+	// Lives tells whether the static pod with that UID hasn't ended: one whose mirror pod has ended there has begun anew. Nil: nobody knows.
+	Lives func(types.UID) bool
 	// Period is the time between two looks at all pods. Zero means 2 s, the kubelet's housekeeping.
 	Period time.Duration
 	// Metrics takes the metric. Nil: nobody does.
@@ -66,6 +68,9 @@ type Keeper struct {
 func New(cfg Config) *Keeper {
 	if cfg.Ending == nil {
 		cfg.Ending = func(string, string) bool { return false }
+	}
+	if cfg.Lives == nil {
+		cfg.Lives = func(types.UID) bool { return false }
 	}
 	if cfg.Period == 0 {
 		cfg.Period = 2 * time.Second

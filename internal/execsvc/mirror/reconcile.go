@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/failpoint"
 )
 
 // requestTimeout is how long the API server may take for one request.
@@ -29,10 +31,11 @@ type entry struct {
 	// seen is set once there was a static pod: if it is gone, its own source has said so.
 	seen bool
 	// made is the mirror pod that was made, or found made, at that time, until the stream tells of it. removed is the last one that was
-	// removed: the stream may still tell of it.
-	made    *v1.Pod
-	at      time.Time
-	removed types.UID
+	// removed, at that time: the stream may still tell of it for a while.
+	made      *v1.Pod
+	at        time.Time
+	removed   types.UID
+	removedAt time.Time
 	// trouble is why there is no mirror pod, as it was told.
 	trouble string
 }
@@ -49,23 +52,26 @@ func (k *Keeper) reconcile(ctx context.Context, name types.NamespacedName) error
 		return k.clear(ctx, name, e, mirror)
 	}
 	e.seen = true
-	refers := references(static)
-	if mirror != nil && mirrors(mirror, static) && refers == "" {
+	refers, uid := references(static), k.cfg.NodeUID()
+	switch {
+	case mirror != nil && refers == "" && k.good(mirror, static, uid):
 		return nil
+	case refers == "" && uid == "":
+		return errNotYet
 	}
 	if mirror != nil {
 		if err := k.remove(ctx, e, mirror, "it doesn't mirror the static pod as it is now"); err != nil {
 			return err
 		}
 	}
-	if refers != "" {
+	switch {
+	case refers != "":
 		return fmt.Errorf("%w: this pod refers to %s", errReferences, refers)
-	}
-	uid := k.cfg.NodeUID()
-	if uid == "" {
+	case time.Since(e.at) < k.cfg.Period:
+		// Somebody takes it away as soon as it is made: that is no race to win.
 		return errNotYet
 	}
-	return k.create(ctx, e, mirrorFor(static, k.cfg.Node, uid))
+	return k.create(ctx, e, static, uid)
 }
 
 // clear removes the mirror pod of a static pod that isn't there, if that is certain and the pod has ended.
@@ -74,7 +80,7 @@ func (k *Keeper) clear(ctx context.Context, name types.NamespacedName, e *entry,
 	case mirror == nil && k.cfg.Mirrors.ByName(name.Namespace, name.Name) == nil:
 		delete(k.entries, name)
 		return nil
-	case mirror == nil, !e.seen && !k.cfg.Settled(""), k.cfg.Ending(name.Namespace, name.Name):
+	case mirror == nil, !e.seen && !k.cfg.Settled(""), k.cfg.Ending(name.Namespace, name.Name), failpoint.Active(failpoint.LeaveMirror):
 		return errNotYet
 	}
 	return k.remove(ctx, e, mirror, "its static pod is gone")
@@ -84,7 +90,7 @@ func (k *Keeper) clear(ctx context.Context, name types.NamespacedName, e *entry,
 // made since.
 func (k *Keeper) mirrorOf(name types.NamespacedName, e *entry) *v1.Pod {
 	told := k.cfg.Mirrors.ByName(name.Namespace, name.Name)
-	if told != nil && told.UID != e.removed {
+	if told != nil && (told.UID != e.removed || time.Since(e.removedAt) > streamPatience) {
 		e.made = nil
 		return told
 	}
@@ -95,9 +101,13 @@ func (k *Keeper) mirrorOf(name types.NamespacedName, e *entry) *v1.Pod {
 	return e.made
 }
 
-// mirrors tells whether mirror is the picture of this very static pod, and not on its way out.
-func mirrors(mirror, static *v1.Pod) bool {
-	return mirror.DeletionTimestamp == nil && mirror.Annotations[v1.MirrorPodAnnotationKey] == static.Annotations[hashAnnotation]
+// good tells whether mirror is the picture of this very static pod on this very Node, isn't on its way out, and hasn't come to an end that
+// isn't, or isn't any more, the static pod's.
+func (k *Keeper) good(mirror, static *v1.Pod, node types.UID) bool {
+	owner := metav1.GetControllerOf(mirror)
+	ended := mirror.Status.Phase == v1.PodSucceeded || mirror.Status.Phase == v1.PodFailed
+	return mirror.DeletionTimestamp == nil && mirror.Annotations[v1.MirrorPodAnnotationKey] == static.Annotations[hashAnnotation] &&
+		(owner == nil || node == "" || owner.UID == node) && !(ended && k.cfg.Lives(static.UID))
 }
 
 // mirrorFor is the mirror pod of a static pod.
@@ -118,7 +128,8 @@ func mirrorFor(static *v1.Pod, node string, uid types.UID) *v1.Pod {
 }
 
 // create makes the mirror pod. If there is one of its name that the stream hasn't told of, it is looked at.
-func (k *Keeper) create(ctx context.Context, e *entry, pod *v1.Pod) error {
+func (k *Keeper) create(ctx context.Context, e *entry, static *v1.Pod, uid types.UID) error {
+	pod := mirrorFor(static, k.cfg.Node, uid)
 	err := k.post(ctx, e, pod)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
@@ -131,7 +142,7 @@ func (k *Keeper) create(ctx context.Context, e *entry, pod *v1.Pod) error {
 		return fmt.Errorf("look at the pod that has the mirror pod's name: %w", err)
 	case !isMirror(there) || there.Spec.NodeName != k.cfg.Node:
 		return fmt.Errorf("%w, uid %s", errForeign, there.UID)
-	case there.DeletionTimestamp == nil && there.Annotations[v1.MirrorPodAnnotationKey] == pod.Annotations[v1.MirrorPodAnnotationKey]:
+	case k.good(there, static, uid):
 		e.made, e.at = there, time.Now()
 		return nil
 	}
@@ -159,10 +170,12 @@ func (k *Keeper) remove(ctx context.Context, e *entry, mirror *v1.Pod, why strin
 	err := k.cfg.Client.Delete().Namespace(mirror.Namespace).Resource("pods").Name(mirror.Name).MaxRetries(0).Timeout(requestTimeout).
 		Body(&metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(mirror.UID))}).Do(ctx).Error()
 	k.heard(ctx, err)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	// A proxy that knows no such path isn't the API server.
+	missing := apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
+	if err != nil && !missing && !apierrors.IsConflict(err) {
 		return fmt.Errorf("remove the mirror pod: %w", err)
 	}
-	e.removed, e.made = mirror.UID, nil
+	e.removed, e.removedAt, e.made = mirror.UID, time.Now(), nil
 	if err == nil {
 		k.log.Info("mirror pod is removed", "pod", mirror.Namespace+"/"+mirror.Name, "uid", mirror.UID, "why", why)
 	}

@@ -29,8 +29,8 @@ type apiServer struct {
 	t *testing.T
 
 	mu sync.Mutex
-	// away has every call fail before it arrives.
-	away bool
+	// away has every call fail before it arrives, hangs each watch be without an answer.
+	away, hangs bool
 	// deny, if set, is asked before a Node is created or changed; it gives the message of a refusal, or none.
 	deny func(method string, before, after *v1.Node) string
 	// forgets, if set, takes out of a Node what the server doesn't know.
@@ -81,6 +81,11 @@ func (a *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	watching := r.URL.Query().Get("watch") != ""
 	a.calls = append(a.calls, callName(r, watching))
 	switch {
+	case watching && a.hangs:
+		a.mu.Unlock()
+		<-r.Context().Done()
+		a.mu.Lock()
+		return nil, r.Context().Err()
 	case watching:
 		return a.watch(r), nil
 	case strings.Contains(r.URL.Path, "/leases"):

@@ -26,6 +26,8 @@ const (
 	floor = time.Second
 	// imagesFresh is how long the list of images is used, and imagesTimeout how long one may take.
 	imagesFresh, imagesTimeout = 30 * time.Second, 5 * time.Second
+	// assignTimeout is how long the container runtime may take for the pods' address ranges.
+	assignTimeout = 5 * time.Second
 )
 
 // keep registers and posts until ctx ends.
@@ -80,16 +82,15 @@ func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 
 // post brings the status up to date, if it isn't or if it is time to. What the cache has of the Node is tried first, then what the API server has.
 func (n *Node) post(ctx context.Context) error {
-	facts := n.facts(ctx)
+	facts, node := n.facts(ctx), n.Node()
+	if node == nil {
+		// It was deleted a moment ago.
+		return nil
+	}
+	n.assign(ctx, node)
 	ctx, cancel := n.callContext(ctx)
 	defer cancel()
-	node := n.Node()
 	for try := 1; ; try++ {
-		if node == nil {
-			// It was deleted a moment ago.
-			return nil
-		}
-		n.assign(ctx, node)
 		err := n.postOver(ctx, node, facts)
 		switch {
 		case apierrors.IsNotFound(err):
@@ -107,6 +108,7 @@ func (n *Node) post(ctx context.Context) error {
 
 // postOver posts the status if it differs from the node's, or if it is time to.
 func (n *Node) postOver(ctx context.Context, node *v1.Node, facts nodestatus.Facts) error {
+	n.doubling.is(n.otherMachine(&node.Status.NodeInfo))
 	next := node.DeepCopy()
 	n.mark(next)
 	next.Status = nodestatus.Of(facts, node.Status, time.Now())
@@ -135,6 +137,15 @@ func (n *Node) postOver(ctx context.Context, node *v1.Node, facts nodestatus.Fac
 	n.noteReady(&next.Status)
 	n.tell(nodestatus.Events(n.cfg.Name, &node.Status, &next.Status))
 	return nil
+}
+
+// otherMachine is an error if the status isn't this machine's, though it was when it was last posted. The kubelet doesn't notice: the machines
+// take the Node from each other for good.
+func (n *Node) otherMachine(info *v1.NodeSystemInfo) error {
+	if mine := n.wanted.NodeInfo.BootID; mine == "" || info.BootID == "" || info.BootID == mine {
+		return nil
+	}
+	return fmt.Errorf("the status that was there is of the machine with system UUID %q and boot ID %s", info.SystemUUID, info.BootID)
 }
 
 // noteReady notes that the API server knows this status.
@@ -177,6 +188,9 @@ func (n *Node) assign(ctx context.Context, node *v1.Node) {
 	if n.cfg.PodCIDRs == nil || cidrs == "" || cidrs == n.podCIDRs {
 		return
 	}
+	// Of its own, so that a runtime that hangs doesn't take the time in which the status tells of that.
+	ctx, cancel := context.WithTimeout(ctx, assignTimeout)
+	defer cancel()
 	err := n.cfg.PodCIDRs(ctx, cidrs)
 	n.assigning.is(err)
 	if err == nil {

@@ -91,7 +91,7 @@ type Node struct {
 	log        *slog.Logger
 
 	// The rest but seen is of the goroutine that registers and posts.
-	registering, posting, addressing, assigning *trouble
+	registering, posting, addressing, assigning, doubling *trouble
 
 	// reported is when a status was last posted, wanted the one that was, and version that of the object as it was then.
 	reported time.Time
@@ -145,6 +145,10 @@ func New(cfg Config) *Node {
 		posting:     &trouble{log: log, what: "the node's status can't be posted", end: "the node's status is posted again"},
 		addressing:  &trouble{log: log, what: "the node's addresses can't be found; they stay as they were", end: "the node's addresses are known"},
 		assigning:   &trouble{log: log, what: "the pods' address ranges can't be put into use", end: "the pods' address ranges are in use"},
+		doubling: &trouble{
+			log: log, what: "another machine posts the status of this Node too: each node needs a name of its own",
+			end: "no other machine posts the status of this Node any more",
+		},
 	}
 }
 

@@ -12,13 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podstream/podstream/internal/execsvc/node/nodestatus"
 )
 
 const (
-	// The pause after a watch that failed doubles from the first to the last.
-	firstWatchBackoff, lastWatchBackoff = time.Second, 30 * time.Second
-	// watchFor is how long one watch lasts at least, and at most twice as long.
-	watchFor = 5 * time.Minute
+	// The pause after a watch that failed doubles from the first to the last, of which up to half is left out at random: not all nodes come back
+	// to a server at once. The last one is no longer than a status interval: by the watch it is known that the cluster took the node for dead.
+	firstWatchBackoff, lastWatchBackoff = time.Second, 10 * time.Second
+	// watchFor is how long one watch lasts at least, and at most twice as long. A server that hasn't ended it watchGrace later hangs.
+	watchFor, watchGrace = 5 * time.Minute, 30 * time.Second
 )
 
 // watch follows the object until ctx ends. For one object a reflector and its store would be more than is needed.
@@ -35,7 +38,7 @@ func (n *Node) watch(ctx context.Context) {
 		} else {
 			t.is(err)
 		}
-		pause(ctx, backoff, nil)
+		pause(ctx, backoff-rand.N(backoff/2), nil) //nolint:gosec // It keeps no secret.
 		backoff = min(2*backoff, lastWatchBackoff)
 	}
 }
@@ -53,7 +56,9 @@ func (n *Node) follow(ctx context.Context, begun func()) error {
 	}
 	n.listed(list.Items)
 	seconds := int64((watchFor + rand.N(watchFor)).Seconds()) //nolint:gosec // It keeps no secret.
-	w, err := nodes.Watch(ctx, metav1.ListOptions{FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: &seconds})
+	watching, stop := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+watchGrace)
+	defer stop()
+	w, err := nodes.Watch(watching, metav1.ListOptions{FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: &seconds})
 	if err != nil {
 		return fmt.Errorf("watch the Node: %w", err)
 	}
@@ -77,8 +82,8 @@ func (n *Node) follow(ctx context.Context, begun func()) error {
 			default:
 				n.changed(node, n.see)
 			}
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-watching.Done():
+			return watching.Err()
 		}
 	}
 }
@@ -96,7 +101,8 @@ func (n *Node) listed(items []v1.Node) {
 func (n *Node) changed(node *v1.Node, see func(*v1.Node)) {
 	before := n.Node()
 	see(node)
-	if before == nil || !slices.Equal(before.Spec.PodCIDRs, node.Spec.PodCIDRs) || before.Spec.Unschedulable != node.Spec.Unschedulable {
+	if before == nil || !slices.Equal(before.Spec.PodCIDRs, node.Spec.PodCIDRs) || before.Spec.Unschedulable != node.Spec.Unschedulable ||
+		nodestatus.Condition(&node.Status, v1.NodeReady) == v1.ConditionUnknown {
 		n.Wake()
 	}
 }

@@ -41,11 +41,11 @@ type api struct {
 	// decision is for the requests that come, life how long certificates are good, skew how much later than now they begin to be.
 	decision   decision
 	life, skew time.Duration
-	// away has connections refused.
-	away    bool
-	csrs    map[string]*certificatesv1.CertificateSigningRequest
-	changed chan struct{}
-	version int
+	// away has connections refused, hangs leaves requests without an answer, and loses cuts off the answer to each new signing request.
+	away, hangs, loses bool
+	csrs               map[string]*certificatesv1.CertificateSigningRequest
+	changed            chan struct{}
+	version            int
 	// created counts requests for certificates, users are who made requests of any kind, serial is the last client certificate.
 	created int
 	users   []string
@@ -166,7 +166,12 @@ func (a *api) authenticate(next http.Handler) http.Handler {
 			user = bearer
 		}
 		a.users = append(a.users, user)
+		hangs := a.hangs
 		a.mu.Unlock()
+		if hangs {
+			<-r.Context().Done()
+			return
+		}
 		if user == "" {
 			answer(w, http.StatusUnauthorized, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonUnauthorized, Code: http.StatusUnauthorized})
 			return

@@ -1,6 +1,7 @@
 package nodecert
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -10,6 +11,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,6 +33,9 @@ import (
 
 // approvalTime is how long one look for an approval lasts: the kubelet's. The next one looks for that of the same request.
 const approvalTime = 15 * time.Minute
+
+// answerTime is how long the API server may take for one answer.
+const answerTime = 30 * time.Second
 
 // errNotApproved: the request is there, but nobody has said yes or no to it in approvalTime.
 var errNotApproved = errors.New("it isn't approved yet")
@@ -124,7 +129,9 @@ func (i *issuer) ask(ctx context.Context, client kubernetes.Interface, name stri
 	// Client-go would log each of its tries.
 	waiting, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), approvalTime)
 	defer cancel()
-	made, uid, err := csr.RequestCertificateWithContext(waiting, client, request, name, i.signer, nil, i.usages(key), key)
+	asking, answered := context.WithTimeout(waiting, answerTime)
+	made, uid, err := csr.RequestCertificateWithContext(asking, client, request, name, i.signer, nil, i.usages(key), key)
+	answered()
 	if err == nil {
 		i.log.Info("certificate signing request waits for approval", "csr", made, "signer", i.signer)
 		var pem []byte
@@ -135,7 +142,9 @@ func (i *issuer) ask(ctx context.Context, client kubernetes.Interface, name stri
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	found, notFound := client.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
+	looking, answered := context.WithTimeout(ctx, answerTime)
+	defer answered()
+	found, notFound := client.CertificatesV1().CertificateSigningRequests().Get(looking, name, metav1.GetOptions{})
 	switch {
 	case notFound != nil && waiting.Err() != nil:
 		return nil, fmt.Errorf("look for the certificate signing request: %w", notFound)
@@ -144,19 +153,35 @@ func (i *issuer) ask(ctx context.Context, client kubernetes.Interface, name stri
 	case waiting.Err() != nil:
 		return nil, fmt.Errorf("certificate signing request %s: %w", name, errNotApproved)
 	}
+	refused := refusal(found)
+	if refused == nil && isFor(found, key) {
+		// Only an answer was lost. The request is found again.
+		return nil, err
+	}
 	// It is there and of no use. It is left alone, and the next one is for another key.
 	i.forget()
-	return nil, verdict(found, err)
+	return nil, cmp.Or(refused, err)
 }
 
-// verdict is a refusal if the request has met with one, else the failure.
-func verdict(found *certificatesv1.CertificateSigningRequest, failure error) error {
+// refusal is why there won't be a certificate. Nil: there may still be one.
+func refusal(found *certificatesv1.CertificateSigningRequest) error {
 	for _, c := range found.Status.Conditions {
 		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
 			return &refusedError{c}
 		}
 	}
-	return failure
+	return nil
+}
+
+// isFor tells whether a request is for the key.
+func isFor(found *certificatesv1.CertificateSigningRequest, key crypto.Signer) bool {
+	block, _ := pem.Decode(found.Spec.Request)
+	if block == nil {
+		return false
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	ours, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
+	return err == nil && ok && ours.Equal(request.PublicKey)
 }
 
 // pendingKey is the key for which a certificate is asked, on disk before it is used.

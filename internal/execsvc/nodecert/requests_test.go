@@ -36,7 +36,11 @@ func (a *api) create(w http.ResponseWriter, r *http.Request) {
 	c.TypeMeta = metav1.TypeMeta{Kind: "CertificateSigningRequest", APIVersion: "certificates.k8s.io/v1"}
 	c.UID, c.Spec.Username = types.UID(c.Name), r.Context().Value(userKey{}).(string)
 	a.created++
-	answer(w, http.StatusCreated, a.decide(c, a.decision))
+	made := a.decide(c, a.decision)
+	if a.loses {
+		panic(http.ErrAbortHandler)
+	}
+	answer(w, http.StatusCreated, made)
 }
 
 // decide is called with mu held. Others may be reading the request as it was.

@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/events"
 )
 
-// criticalClasses are the priority classes of the pods that a cluster can't do without.
+// criticalClasses are the priority classes of the pods that a cluster can't do without. A static pod's priority is nobody's to compute.
 var criticalClasses = []string{"system-node-critical", "system-cluster-critical"}
 
 // Admit tells why a pod that isn't here yet can't come now; refused is false if it can. Whom pressure would evict again isn't let in: a static pod
@@ -32,7 +32,7 @@ func admission(has map[v1.NodeConditionType]bool, pod *v1.Pod) (why admit.Refusa
 			names = append(names, string(c))
 		}
 	}
-	if len(names) == 0 || critical(pod) {
+	if len(names) == 0 || Critical(pod) {
 		return admit.Refusal{}, false
 	}
 	if memoryOnly := len(names) == 1 && has[v1.NodeMemoryPressure]; memoryOnly {
@@ -40,10 +40,12 @@ func admission(has map[v1.NodeConditionType]bool, pod *v1.Pod) (why admit.Refusa
 			return admit.Refusal{}, false
 		}
 	}
-	return admit.Refusal{Reason: events.Evicted, Message: fmt.Sprintf("The node had condition: [%s]. ", strings.Join(names, " "))}, true
+	return admit.Refusal{Reason: events.Evicted, Message: fmt.Sprintf("The node had condition: [%s]. ", strings.Join(names, " ")), Passing: true}, true
 }
 
-func critical(pod *v1.Pod) bool {
+// Critical tells whether pressure spares the pod. The kubelet never evicts a static pod, as it doesn't start it again; this agent does, so a static
+// pod is critical only if it says so.
+func Critical(pod *v1.Pod) bool {
 	_, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]
 	return mirror || ptr.Deref(pod.Spec.Priority, 0) >= admit.SystemCriticalPriority || slices.Contains(criticalClasses, pod.Spec.PriorityClassName)
 }

@@ -38,6 +38,7 @@ type world struct {
 	mu       sync.Mutex
 	pods     []*v1.Pod
 	gone     map[types.UID]bool
+	ending   map[types.UID]bool
 	node     fileSystem
 	image    fileSystem
 	stats    []*runtimeapi.ContainerStats
@@ -77,9 +78,9 @@ func inWorld(t *testing.T, s Settings, test func(t *testing.T, w *world)) {
 				return filepath.Join(w.root, "volumes", string(pod.UID), volume)
 			},
 			LogsDir: filepath.Join(w.root, "logs"), DeadContainers: reclaim("dead containers"), UnusedImages: reclaim("images"),
-			Changed: func() { w.set(func() { w.did = append(w.did, "changed") }) },
-			Event:   func(e nodestatus.Event) { w.set(func() { w.did = append(w.did, e.Message) }) },
-			Metrics: w.registry, Logger: slog.New(slog.NewTextHandler(w, nil)),
+			Changed:   func() { w.set(func() { w.did = append(w.did, "changed") }) },
+			Event:     func(e nodestatus.Event) { w.set(func() { w.did = append(w.did, e.Message) }) },
+			Evictions: NewEvictions(w.registry), Logger: slog.New(slog.NewTextHandler(w, nil)),
 		}
 		test(t, w)
 	})
@@ -125,7 +126,7 @@ func (w *world) evictable() []*v1.Pod {
 	return slices.Clone(w.pods)
 }
 
-func (w *world) evict(uid types.UID, grace int64, why status.Failure) {
+func (w *world) evict(uid types.UID, grace int64, why status.Failure) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if why.Reason != "Evicted" || !why.Disrupted || !strings.HasPrefix(why.Message, "The node was low on resource: ") {
@@ -133,6 +134,7 @@ func (w *world) evict(uid types.UID, grace int64, why status.Failure) {
 	}
 	w.pods = slices.DeleteFunc(w.pods, func(p *v1.Pod) bool { return p.UID == uid })
 	w.did = append(w.did, fmt.Sprintf("evict %s within %d", uid, grace))
+	return !w.ending[uid]
 }
 
 func (w *world) isGone(uid types.UID) bool {

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/node/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/status"
@@ -34,7 +35,8 @@ type Config struct {
 	Thresholds []Threshold
 	// Transition is evictionPressureTransitionPeriod: how long a condition lasts after there is no reason for it any more. Zero means 5 min.
 	Transition time.Duration
-	// MaxGrace is evictionMaxPodGracePeriod: how many seconds a pod has at most to end, if it is for a soft threshold.
+	// MaxGrace is evictionMaxPodGracePeriod: how many seconds a pod has at most to end, if it is for a soft threshold. Below zero: as many as it has
+	// otherwise.
 	MaxGrace int64
 
 	// RootDir is a directory on nodefs. ImageDir tells one on imagefs, from the runtime's ImageFsInfo; nil: images are on nodefs.
@@ -48,8 +50,8 @@ type Config struct {
 
 	// Pods are those that may be evicted: Agent.Evictable.
 	Pods func() []*v1.Pod
-	// Evict ends a pod, which has so many seconds for it, and is failed then.
-	Evict func(uid types.UID, grace int64, why status.Failure)
+	// Evict ends a pod, which has so many seconds for it, and is failed then. It is false if the pod was ending already.
+	Evict func(uid types.UID, grace int64, why status.Failure) bool
 	// Gone tells whether all of an evicted pod has ended, so that what it used is free. Nil: it isn't waited for.
 	Gone func(types.UID) bool
 	// Stats, Disk (storage.Watcher's Measure), Dir (of an emptyDir) and LogsDir tell what pods use. They are asked only if one has to be evicted.
@@ -66,17 +68,16 @@ type Config struct {
 	Changed func()
 	// Event is told what happens to the Node. Nil: nobody is.
 	Event func(nodestatus.Event)
-	// Metrics is where kubelet_evictions is registered. Nil: nowhere.
-	Metrics prometheus.Registerer
+	// Evictions counts the evicted pods, by signal: NewEvictions. Nil: nobody does.
+	Evictions *prometheus.CounterVec
 	// Logger is told when the node begins and ceases to be short of something, and why that can't be found out. Nil discards.
 	Logger *slog.Logger
 }
 
 // Manager watches over the node's resources.
 type Manager struct {
-	cfg     Config
-	evicted *prometheus.CounterVec
-	log     *slog.Logger
+	cfg Config
+	log *slog.Logger
 
 	// The rest but has is of Run's goroutine. trouble is what couldn't be read in the last look.
 	reader  reader
@@ -105,17 +106,24 @@ func New(cfg Config) *Manager {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	m := &Manager{
+	if cfg.Evictions == nil {
+		cfg.Evictions = NewEvictions(nil)
+	}
+	return &Manager{
 		cfg: cfg, log: cfg.Logger,
 		reader: reader{root: cfg.Machine, dir: cfg.RootDir, podsCgroup: cfg.PodsCgroup, imageDir: cfg.ImageDir, stat: statfs},
-		evicted: prometheus.NewCounterVec(
-			prometheus.CounterOpts{Name: "kubelet_evictions", Help: "Pods that were evicted, by signal."}, []string{"eviction_signal"},
-		),
 	}
-	if cfg.Metrics != nil {
-		cfg.Metrics.MustRegister(m.evicted)
+}
+
+// NewEvictions is kubelet_evictions, which storage.Watcher shares. A nil Registerer: it is shown nowhere.
+func NewEvictions(r prometheus.Registerer) *prometheus.CounterVec {
+	count := prometheus.NewCounterVec(
+		prometheus.CounterOpts{Name: "kubelet_evictions", Help: "Pods that were evicted, by signal."}, []string{"eviction_signal"},
+	)
+	if r != nil {
+		r.MustRegister(count)
 	}
-	return m
+	return count
 }
 
 // Pressure is what the node is short of, as of the last look.
@@ -129,6 +137,13 @@ func (m *Manager) conditions() map[v1.NodeConditionType]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.has
+}
+
+// Begin looks once, so that Pressure and Admit know before the first pod comes. It evicts none, and is called before Run, if at all.
+func (m *Manager) Begin(ctx context.Context) {
+	if len(m.cfg.Thresholds) > 0 {
+		m.judge(ctx)
+	}
 }
 
 // Run watches until ctx ends.
@@ -168,14 +183,10 @@ func pause(ctx context.Context, d time.Duration) {
 
 // look reads what is available, and does what follows from it. It names the pod that it has evicted.
 func (m *Manager) look(ctx context.Context) (types.UID, bool) {
-	seen, dedicated := m.observe(ctx)
+	act, seen, dedicated := m.judge(ctx)
 	if ctx.Err() != nil {
 		return "", false
 	}
-	var has map[v1.NodeConditionType]bool
-	var act []int
-	m.state, has, act = m.state.next(m.cfg.Thresholds, seen, m.cfg.Transition, time.Now())
-	m.show(has)
 	if len(act) == 0 {
 		m.acting = false
 		return "", false
@@ -194,6 +205,18 @@ func (m *Manager) look(ctx context.Context) (types.UID, bool) {
 		return "", false
 	}
 	return m.evict(ctx, m.cfg.Thresholds[act[0]], seen, dedicated)
+}
+
+// judge reads what is available, and has the conditions known that the node has for it. It returns the thresholds to act upon.
+func (m *Manager) judge(ctx context.Context) (act []int, seen observations, dedicated bool) {
+	seen, dedicated = m.observe(ctx)
+	if ctx.Err() != nil {
+		return nil, nil, false
+	}
+	var has map[v1.NodeConditionType]bool
+	m.state, has, act = m.state.next(m.cfg.Thresholds, seen, m.cfg.Transition, time.Now())
+	m.show(has)
+	return act, seen, dedicated
 }
 
 // observe reads, and tells once what can't be read.
@@ -267,10 +290,12 @@ func (m *Manager) evict(ctx context.Context, t Threshold, seen observations, ded
 	}
 	name := kinds[t.signal].resource
 	pod := rank(pods, name, used)[0]
-	m.cfg.Evict(pod.UID, m.grace(t, pod), status.Failure{
+	if !m.cfg.Evict(pod.UID, m.grace(t, pod), status.Failure{
 		Reason: events.Evicted, Message: message(pod, name, t.amount.of(seen[t.signal].capacity), seen[t.signal].available, used[pod.UID]), Disrupted: true,
-	})
-	m.evicted.WithLabelValues(string(t.signal)).Inc()
+	}) {
+		return "", false
+	}
+	m.cfg.Evictions.WithLabelValues(string(t.signal)).Inc()
 	return pod.UID, true
 }
 
@@ -280,8 +305,8 @@ func (m *Manager) grace(t Threshold, pod *v1.Pod) int64 {
 		return 1
 	}
 	grace := m.cfg.MaxGrace
-	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
-		grace = min(grace, *own)
+	if own := criconfig.GracePeriod(pod); grace < 0 || own < grace {
+		grace = own
 	}
 	return max(grace, 1)
 }

@@ -89,9 +89,56 @@ func TestSoft(t *testing.T) {
 		pass(period)
 		w.want("ten seconds later", "evict slow within 60")
 		pass(period)
-		w.want("and again", "evict any within 60")
+		w.want("and again", "evict any within 30")
 		pass(time.Hour)
 		w.want("then there are none")
+	})
+}
+
+// Below zero, evictionMaxPodGracePeriod leaves pods the time that they have otherwise.
+func TestOwnGrace(t *testing.T) {
+	s := Settings{
+		Hard: map[string]string{}, Soft: map[string]string{"memory.available": "200Mi"}, SoftGrace: map[string]string{"memory.available": "0s"},
+	}
+	inWorld(t, s, func(t *testing.T, w *world) {
+		w.cfg.MaxGrace = -1
+		pod := podOf("slow", 1, "1Mi")
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(3600))
+		m := New(w.cfg)
+		if got := m.grace(Threshold{grace: time.Second}, pod); got != 3600 {
+			t.Errorf("it has %d s", got)
+		}
+		if got := m.grace(Threshold{}, pod); got != 1 {
+			t.Errorf("at a hard threshold it has %d s", got)
+		}
+	})
+}
+
+// The first look knows the conditions, and ends nobody; nor does a pod count as evicted that was ending by itself.
+func TestBegin(t *testing.T) {
+	inWorld(t, Settings{Hard: map[string]string{"memory.available": "100Mi"}}, func(t *testing.T, w *world) {
+		w.cfg.Gone = nil
+		w.ending = map[types.UID]bool{"a": true}
+		w.pods = []*v1.Pod{podOf("a", 0, "0")}
+		w.memory(1)
+		m := New(w.cfg)
+		m.reader.stat = func(string) (fileSystem, error) { return w.node, nil }
+		m.Begin(t.Context())
+		w.want("begun", "changed")
+		if m.Pressure() != (nodestatus.Pressure{Memory: true}) {
+			t.Errorf("pressure %+v", m.Pressure())
+		}
+		why, refused := m.Admit(podOf("new", 0, "0"))
+		if !refused || !why.Passing || why.Message != "The node had condition: [MemoryPressure]. " {
+			t.Errorf("a pod that asks for nothing: %v, %+v", refused, why)
+		}
+		if uid, evicted := m.look(t.Context()); evicted {
+			t.Errorf("%s counts as evicted", uid)
+		}
+		w.want("a look", "Attempting to reclaim memory", "evict a within 1")
+		if families, err := w.registry.Gather(); err != nil || len(families) != 0 {
+			t.Errorf("metrics %v, %v", families, err)
+		}
 	})
 }
 

@@ -18,8 +18,8 @@ import (
 // Signal is something of which less and less may be available.
 type Signal string
 
-// The signals, by the names that a KubeletConfiguration has for them. AllocatableMemoryAvailable can't be configured: it is what is left within
-// the bounds of all pods together, and goes by the hard threshold of MemoryAvailable.
+// The signals, by the names that a KubeletConfiguration has for them. AllocatableMemoryAvailable is what is left within the bounds of all pods
+// together, and always goes by the hard threshold of MemoryAvailable.
 const (
 	MemoryAvailable            Signal = "memory.available"
 	AllocatableMemoryAvailable Signal = "allocatableMemory.available"
@@ -55,7 +55,7 @@ var kinds = map[Signal]kind{
 }
 
 // ignored are signals that may be configured, and say nothing that others don't.
-var ignored = []Signal{"containerfs.available", "containerfs.inodesFree"}
+var ignored = []Signal{AllocatableMemoryAvailable, "containerfs.available", "containerfs.inodesFree"}
 
 // Settings are the fields of a KubeletConfiguration, as they stand there.
 type Settings struct {
@@ -109,7 +109,7 @@ func Parse(s Settings) ([]Threshold, error) {
 		}
 	}
 	for signal, a := range p.amounts("evictionSoft", s.Soft, false) {
-		if graces[signal] == 0 {
+		if _, has := graces[signal]; !has {
 			p.wrong("evictionSoft", string(signal), "it needs a grace period in evictionSoftGracePeriod")
 		}
 		all = append(all, Threshold{signal: signal, amount: a, grace: graces[signal], reclaim: reclaim[signal]})
@@ -172,7 +172,7 @@ func parseAmount(value string) (amount, error) {
 		return amount{quantity: q}, err
 	}
 	p, err := strconv.ParseFloat(share, 64)
-	if err == nil && (math.IsNaN(p) || p <= 0 || p > 100) {
+	if err == nil && (math.IsNaN(p) || p < 0 || p > 100) {
 		err = errors.New("it must be from 0% to 100%")
 	}
 	return amount{share: p / 100}, err
@@ -184,7 +184,7 @@ func (p *parser) graces(values map[string]string) map[Signal]time.Duration {
 	for _, signal := range p.signals(field, values) {
 		value := values[string(signal)]
 		d, err := time.ParseDuration(value)
-		if err != nil || d <= 0 {
+		if err != nil || d < 0 {
 			p.wrong(field, string(signal), fmt.Sprintf("it is %q; want a duration, such as 1m30s", value))
 			continue
 		}

@@ -32,6 +32,14 @@ func TestParse(t *testing.T) {
 		"none":                 {Settings{Hard: map[string]string{}}, []string{}},
 		"shares that are none": {Settings{Hard: map[string]string{"nodefs.available": "0%", "imagefs.available": "100%"}}, []string{}},
 		"containers' own disk": {Settings{Hard: map[string]string{"containerfs.available": "1%"}}, []string{}},
+		"pods' own bounds":     {Settings{Hard: map[string]string{"allocatableMemory.available": "1Gi"}}, []string{}},
+		"without delay, and nothing to win back": {
+			Settings{
+				Hard: map[string]string{}, Soft: map[string]string{"pid.available": "7"}, SoftGrace: map[string]string{"pid.available": "0s"},
+				MinimumReclaim: map[string]string{"pid.available": "0%"},
+			},
+			[]string{"pid.available 7 0s +0"},
+		},
 		"all": {
 			Settings{
 				Hard:           map[string]string{"pid.available": "10%", "memory.available": "1Gi"},
@@ -58,7 +66,6 @@ func TestParse(t *testing.T) {
 func TestParseRefusesWhatCantBeMeant(t *testing.T) {
 	for says, s := range map[string]Settings{
 		"evictionHard[cpu.available]: there is no such signal":                  {Hard: map[string]string{"cpu.available": "1"}},
-		"evictionHard[allocatableMemory.available]: there is no":                {Hard: map[string]string{"allocatableMemory.available": "1"}},
 		"evictionHard[memory.available]: it is \"0\"":                           {Hard: map[string]string{"memory.available": "0"}},
 		"evictionHard[memory.available]: \"-1\"":                                {Hard: map[string]string{"memory.available": "-1"}},
 		"evictionHard[memory.available]: \"101%\"":                              {Hard: map[string]string{"memory.available": "101%"}},
@@ -68,7 +75,8 @@ func TestParseRefusesWhatCantBeMeant(t *testing.T) {
 		"evictionSoftGracePeriod[memory.available]: it is \"long\"":             {SoftGrace: map[string]string{"memory.available": "long"}},
 		"evictionSoftGracePeriod[memory.available]: it is \"-1s\"":              {SoftGrace: map[string]string{"memory.available": "-1s"}},
 		"evictionMinimumReclaim[disk]: there is no such signal":                 {MinimumReclaim: map[string]string{"disk": "1"}},
-		"evictionMinimumReclaim[nodefs.available]: \"0%\": it must be from 0% ": {MinimumReclaim: map[string]string{"nodefs.available": "0%"}},
+		"evictionMinimumReclaim[nodefs.available]: \"-1%\": it must be from 0%": {MinimumReclaim: map[string]string{"nodefs.available": "-1%"}},
+		"evictionHard[nodefs.available]: it is \"0.0%\"":                        {Hard: map[string]string{"nodefs.available": "0.0%"}},
 	} {
 		if _, err := Parse(s); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("error %v; want one that says %q", err, says)

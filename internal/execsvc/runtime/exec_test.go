@@ -176,7 +176,7 @@ func TestExecOnlyOnLoopback(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"http://127.0.0.1:1/x", "https://[::1]:1/x", "http://localhost:1/x"} {
-		if _, err := executorFor(url); err != nil {
+		if _, err := streamURL(url); err != nil {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -25,6 +27,9 @@ import (
 // ErrNoLog is what ReadLog returns if the log isn't there: it was never made, or has been removed.
 var ErrNoLog = errors.New("there is no log of it")
 
+// ErrTooManyFollows is what ReadLog returns if as many logs as may be are followed already.
+var ErrTooManyFollows = errors.New("too many logs are followed: this node follows no more at a time")
+
 // LogInput says which log is to be read, and how much of it.
 type LogInput struct {
 	UID             types.UID
@@ -32,7 +37,7 @@ type LogInput struct {
 	Container       string
 	// Attempt is that of the container whose log it is. The log is read whether or not the container is still there.
 	Attempt uint32
-	// ContainerID is the container whose end ends a Follow. Empty: it has ended.
+	// ContainerID is the container whose end ends a Follow. Empty: it has ended, and its log doesn't grow.
 	ContainerID string
 	Follow      bool
 	// Since leaves out the lines that are older. Zero: none.
@@ -51,11 +56,18 @@ type LogInput struct {
 // else have it asked a thousand times a second.
 const askRunning = 500 * time.Millisecond
 
-// ReadLog reads a container's log to its end; with Follow, to the container's end.
+// ReadLog reads a container's log to its end; with Follow, to the container's end. It returns ErrNoLog or ErrTooManyFollows before anything
+// is written.
 func (r *Runtime) ReadLog(ctx context.Context, in LogInput) error {
 	path := filepath.Join(criconfig.LogDir(r.cfg.LogsDir, in.Namespace, in.Name, in.UID), criconfig.LogPath(in.Container, in.Attempt))
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return ErrNoLog
+	}
+	if in.Follow = in.Follow && in.ContainerID != ""; in.Follow {
+		defer r.follows.Add(-1)
+		if r.follows.Add(1) > int64(r.cfg.MaxFollows) {
+			return ErrTooManyFollows
+		}
 	}
 	// The reader would log the lines that it doesn't understand.
 	quiet := klog.NewContext(ctx, logr.Discard())
@@ -85,9 +97,6 @@ func (f *followed) ContainerStatus(ctx context.Context, id string, verbose bool)
 		}
 	}
 	gone := &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_EXITED}}
-	if id == "" {
-		return gone, nil
-	}
 	if f.last != nil && time.Since(f.asked) < askRunning {
 		return f.last, nil
 	}
@@ -98,4 +107,18 @@ func (f *followed) ContainerStatus(ctx context.Context, id string, verbose bool)
 	}
 	f.last = resp
 	return resp, err
+}
+
+// inotifyInstances is how many the kernel allows a user.
+func inotifyInstances() int {
+	const usual = 128
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
+	if err != nil {
+		return usual
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return usual
+	}
+	return n
 }

@@ -125,10 +125,27 @@ func TestReadLogFollowOfTheEnded(t *testing.T) {
 	if err := r.ReadLog(t.Context(), in); err != nil || stdout.String() != "one\n" {
 		t.Errorf("error %v, stdout %q", err, &stdout)
 	}
-	gone := errors.New("the reader is gone")
-	in.Idle = func() error { return gone }
-	if err := r.ReadLog(t.Context(), in); !errors.Is(err, gone) {
-		t.Errorf("error %v; want that of Idle", err)
+}
+
+// Followers are bounded, whoever they are, as each takes what the node has little of; one that ends makes room.
+func TestReadLogFollowers(t *testing.T) {
+	r, in, _ := containerLog(t, logCRI{running: func() (bool, error) { return false, nil }}, "2026-01-02T03:04:05Z stdout F one\n")
+	r.cfg.MaxFollows = 1
+	in.Follow, in.ContainerID, in.Stdout = true, "c1", io.Discard
+	second := in
+	in.Idle = func() error {
+		if err := r.ReadLog(t.Context(), second); !errors.Is(err, ErrTooManyFollows) {
+			t.Errorf("a second one: %v; want ErrTooManyFollows", err)
+		}
+		plain := second
+		plain.Follow = false
+		return r.ReadLog(t.Context(), plain)
+	}
+	if err := r.ReadLog(t.Context(), in); err != nil {
+		t.Error(err)
+	}
+	if err := r.ReadLog(t.Context(), second); err != nil {
+		t.Errorf("after the first has ended: %v", err)
 	}
 }
 

@@ -60,6 +60,9 @@ type Config struct {
 	MaxPerContainer *int
 	// MinAge is how long a dead container is kept at least.
 	MinAge time.Duration
+	// MaxFollows is how many logs are followed at once, by whomever: each takes one of root's inotify instances, of which the container
+	// runtime and podconfigd need some too. Zero: half of those that the kernel allows.
+	MaxFollows int
 	// Events is told what happens to containers. Nil: nobody is.
 	Events *events.Recorder
 	// Clock is for backoff, grace periods and ages. Nil means the real one.
@@ -75,6 +78,8 @@ type Runtime struct {
 	restarts *flowcontrol.Backoff
 	lists    *flowcontrol.Backoff
 	turns    *turns
+	// follows is how many logs are followed.
+	follows atomic.Int64
 
 	// noSandboxResize is set once the runtime has said that it doesn't have UpdatePodSandboxResources.
 	noSandboxResize atomic.Bool
@@ -105,6 +110,9 @@ func New(cfg Config) *Runtime {
 	}
 	if cfg.RestartBackoffMax == 0 {
 		cfg.RestartBackoffMax = 5 * time.Minute
+	}
+	if cfg.MaxFollows == 0 {
+		cfg.MaxFollows = max(inotifyInstances()/2, 1)
 	}
 	if cfg.HostIPs == nil {
 		cfg.HostIPs = func() []string { return []string{"127.0.0.1"} }

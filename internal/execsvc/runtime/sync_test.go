@@ -67,6 +67,35 @@ func TestSyncPodStarts(t *testing.T) {
 	}
 }
 
+// The handler of the pod's class makes its sandbox. While there is no such class none is made; one that is gone keeps no container from
+// starting again.
+func TestRuntimeClass(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	class := "gone"
+	pod.Spec.RuntimeClassName = &class
+	if res := s.sync(pod); res.Err == nil {
+		t.Error("a pod was made whose class is gone")
+	}
+	if boxes, _ := s.left(); boxes != 0 {
+		t.Errorf("there are %d sandboxes", boxes)
+	}
+	want := `FailedCreatePodSandBox : Failed to create pod sandbox: runtimeclass.node.k8s.io "gone" not found`
+	if got := s.events(); !slices.ContainsFunc(got, func(e string) bool { return strings.Contains(e, want) }) {
+		t.Errorf("events: %q; want %s", got, want)
+	}
+	class = "runc"
+	s.mustSync(pod)
+	boxes, err := s.cri.ListPodSandbox(t.Context(), nil)
+	if err != nil || len(boxes) != 1 || boxes[0].GetRuntimeHandler() != "runc" {
+		t.Fatalf("sandboxes: %v, %v", boxes, err)
+	}
+	class = "gone"
+	s.exit(pod, "a", 1)
+	s.mustSync(pod)
+	s.wantContainer(pod, "a", observed.Running, 1)
+}
+
 func TestSecondSyncDoesNothing(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"), sample("b"))

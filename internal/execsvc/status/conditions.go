@@ -21,7 +21,9 @@ const (
 	readinessGatesNotReady   = "ReadinessGatesNotReady"
 )
 
-// nodeConditions are the conditions that are the node agent's to set. Others are passed on.
+// Owns tells whether conditions of that type are the node agent's to set, and to take away. Others are passed on.
+func Owns(t v1.PodConditionType) bool { return nodeConditions[t] }
+
 var nodeConditions = map[v1.PodConditionType]bool{
 	v1.PodReadyToStartContainers: true,
 	v1.PodInitialized:            true,

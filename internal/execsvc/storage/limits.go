@@ -9,23 +9,30 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 )
 
-// exceeded is the kubelet's message about the first limit that the pod exceeds; empty if it exceeds none.
-func exceeded(pod *v1.Pod, used Usage) string {
+// The kinds of limits, as the kubelet counts evictions for them.
+const (
+	ofEmptyDir  = "emptydirfs.limit"
+	ofPod       = "ephemeralpodfs.limit"
+	ofContainer = "ephemeralcontainerfs.limit"
+)
+
+// exceeded is the kind of the first limit that the pod exceeds, with the kubelet's message; both are empty if it exceeds none.
+func exceeded(pod *v1.Pod, used Usage) (signal, message string) {
 	for volume := range emptyDirs(pod) {
 		limit := volume.EmptyDir.SizeLimit
 		if bounds(limit) && used.Volumes[volume.Name] > limit.Value() {
-			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit)
+			return ofEmptyDir, fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit)
 		}
 	}
 	if limit := podLimit(pod); bounds(limit) && used.Total() > limit.Value() {
-		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit)
+		return ofPod, fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit)
 	}
 	for c := range containers(pod) {
 		if limit := c.Resources.Limits.StorageEphemeral(); bounds(limit) && used.Container(c.Name) > limit.Value() {
-			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)
+			return ofContainer, fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit)
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // limits are which of its limits a pod has.

@@ -53,8 +53,10 @@ func TestExceeded(t *testing.T) {
 		},
 		"nobody's layer": {pod: sidecar, used: Usage{Layers: in("debug", 2*mi)}},
 	} {
-		if got := exceeded(tc.pod, tc.used); got != tc.want {
-			t.Errorf("%s: %q; want %q", name, got, tc.want)
+		signal, got := exceeded(tc.pod, tc.used)
+		kinds := map[string]string{"": "", "U": "emptydirfs.limit", "P": "ephemeralpodfs.limit", "C": "ephemeralcontainerfs.limit"}
+		if got != tc.want || signal != kinds[tc.want[:min(len(tc.want), 1)]] {
+			t.Errorf("%s: %s %q; want %q", name, signal, got, tc.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -23,8 +24,10 @@ type Stats interface {
 type Config struct {
 	// Pods returns the pods that run, of which those with a limit are watched.
 	Pods func() []*v1.Pod
-	// Evict ends a pod that exceeds a limit. It is called again each time that Pods still has it.
-	Evict func(types.UID, status.Failure)
+	// Evict ends a pod that exceeds a limit, and is false if the pod was ending already. It is called again each time that Pods still has it.
+	Evict func(types.UID, status.Failure) bool
+	// Evictions counts the evicted pods, by what it was that they exceeded: pressure.NewEvictions. Nil: nobody does.
+	Evictions *prometheus.CounterVec
 	// Dir is the directory of an emptyDir of the pod, by its name.
 	Dir func(pod *v1.Pod, volume string) string
 	// LogsDir is the root of the pods' logs: /var/log/pods.
@@ -124,9 +127,10 @@ func (w *Watcher) look(ctx context.Context, pod *v1.Pod, has limits, last watche
 		w.cfg.Logger.Warn("what a pod uses of the disk isn't all known; what is known is held against its limits",
 			"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "error", err)
 	}
-	if message := exceeded(pod, used); message != "" {
-		// It is the pod's own doing, and so no disruption.
-		w.cfg.Evict(pod.UID, status.Failure{Reason: events.Evicted, Message: message})
+	// It is the pod's own doing, and so no disruption.
+	signal, message := exceeded(pod, used)
+	if message != "" && w.cfg.Evict(pod.UID, status.Failure{Reason: events.Evicted, Message: message}) && w.cfg.Evictions != nil {
+		w.cfg.Evictions.WithLabelValues(signal).Inc()
 	}
 	return next
 }

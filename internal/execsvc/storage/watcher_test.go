@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,13 +37,14 @@ func (p *place) watch(t *testing.T, pods []*v1.Pod, do func(evicted func() map[t
 			}
 			return left
 		}
-		cfg.Evict = func(uid types.UID, failure status.Failure) {
+		cfg.Evict = func(uid types.UID, failure status.Failure) bool {
 			mu.Lock()
 			defer mu.Unlock()
 			if failure.Reason != "Evicted" || failure.Disrupted || evicted[uid] != "" {
 				t.Errorf("pod %s is evicted with %+v", uid, failure)
 			}
 			evicted[uid] = failure.Message
+			return true
 		}
 		if more != nil {
 			more(&cfg)
@@ -74,6 +76,9 @@ func pass(d time.Duration) {
 // A pod is evicted within ten seconds of exceeding a limit, and others aren't.
 func TestEvictsWhatExceeds(t *testing.T) {
 	p := newPlace(t)
+	registry := prometheus.NewRegistry()
+	evictions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "n"}, []string{"signal"})
+	registry.MustRegister(evictions)
 	volume, container, good := withDir(podOf("v"), "x", "1Mi"), limited(podOf("c"), "1Mi"), limited(withDir(podOf("g"), "x", "1Mi"), "1Mi")
 	p.watch(t, []*v1.Pod{volume, podOf("n"), container, good}, func(evicted func() map[types.UID]string) {
 		pass(9 * time.Second)
@@ -94,7 +99,26 @@ func TestEvictsWhatExceeds(t *testing.T) {
 		if diff := cmp.Diff(want, evicted()); diff != "" {
 			t.Errorf("evicted later (-want +got):\n%s", diff)
 		}
-	}, nil)
+		if diff := cmp.Diff(map[string]float64{"emptydirfs.limit": 1, "ephemeralpodfs.limit": 1}, counted(t, registry)); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	}, func(cfg *Config) { cfg.Evictions = evictions })
+}
+
+// counted are the counts by their label.
+func counted(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			out[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	return out
 }
 
 // While no pod has a limit, neither the disk nor the runtime is asked for anything.

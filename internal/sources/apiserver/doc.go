@@ -42,10 +42,14 @@
 //
 // # Objects
 //
-// RunObjects has a reflector and a goroutine for each wanted object, which selects it by name, as the kubelet's manager does
-// (pkg/kubelet/util/manager): the node authorizer grants no more. The first hundred begin at once, further ones at 50 a second.
-// One that is immutable isn't watched once it was read, and stays told as it is. If it is deleted and made anew under its name, that
-// is seen when it has ceased to be wanted and is wanted again; the kubelet reads it again no sooner. All callers are called from
+// RunObjects has a goroutine for each wanted object, which by default has a reflector that selects it by name, as the kubelet's manager does
+// (pkg/kubelet/util/manager): the node authorizer grants no more. The first hundred begin at once, further ones at 50 a second. By
+// Config.ChangeDetection each object is asked for from time to time instead, as the kubelet would when it syncs the pods that refer to
+// it, and at once when Run reads such a pod that is new or has another spec: a first answer and these are the server's latest, the others
+// may come from its cache, but for those that say that the object is older than it was, or gone.
+//
+// One that is immutable isn't watched or asked for once it was read, and stays told as it is. If it is deleted and made anew under its name,
+// that is seen when it has ceased to be wanted and is wanted again; the kubelet reads it again no sooner. All callers are called from
 // RunObjects' own goroutine.
 //
 // All goroutines have ended when Run and RunObjects return, but for a request that was just cancelled and for the one in which

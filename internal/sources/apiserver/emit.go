@@ -18,7 +18,9 @@ type emitter struct {
 	log     *slog.Logger
 	clock   clock.PassiveClock
 	address string
-	out     func(manifest.Set)
+	// referrals may be nil.
+	referrals *referrals
+	out       func(manifest.Set)
 
 	// origins are in the order of their names. A slice that was handed over isn't changed.
 	origins []*manifest.Origin
@@ -32,6 +34,10 @@ func (e *emitter) emit(b batch) {
 		before := e.origins
 		e.origins = merge(before, b.changed)
 		e.logHeld(before, b.changed)
+		if e.referrals != nil {
+			// Before the set, so that objects are asked for while it is merged.
+			e.referrals.put(referredAnew(before, e.origins, b.changed))
+		}
 	}
 	now := e.clock.Now()
 	if b.good {

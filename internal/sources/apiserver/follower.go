@@ -16,12 +16,14 @@ import (
 	"github.com/podstream/podstream/internal/sources/reason"
 )
 
-// follower is where the reflector of one object puts it. One goroutine at a time uses it, but for stop.
+// follower is where a strategy puts one object. One goroutine at a time uses it, but for stop.
 type follower struct {
 	key  sources.ObjectKey
 	stop context.CancelFunc
 	news *news
-	log  *slog.Logger
+	// again says that the object is to be looked at now.
+	again chan struct{}
+	log   *slog.Logger
 
 	// told: something was. version is of what, empty if that was that there is none.
 	told    bool

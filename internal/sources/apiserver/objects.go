@@ -6,14 +6,13 @@ import (
 
 	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
 )
 
-// RunObjects follows the wanted objects, each by a watch of its own, until ctx ends, and then returns nil; it never returns
+// RunObjects follows the wanted objects, each on its own, as Config.ChangeDetection says, until ctx ends, and then returns nil; it never returns
 // another error. It calls out, always from the same goroutine, with each object when it is first known and after each change,
 // and with nil when it is known not to exist. If wanted is closed, the last set stays wanted. It doesn't need Run.
 func (s *Source) RunObjects(
@@ -27,6 +26,10 @@ func (s *Source) RunObjects(
 	defer s.server.closeIdle()
 	defer f.running.Wait()
 	defer cancel()
+	var referred <-chan struct{}
+	if s.referrals != nil {
+		referred = s.referrals.signal
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,16 +42,18 @@ func (s *Source) RunObjects(
 			f.want(ctx, keys)
 		case <-f.news.signal:
 			f.tell(f.news.take())
+		case <-referred:
+			f.again(s.referrals.take())
 		}
 	}
 }
 
-// followers are the watches of one RunObjects, in whose goroutine all of it is used.
+// followers are those of one RunObjects, in whose goroutine all of it is used.
 type followers struct {
 	source *Source
 	out    func(sources.ObjectKey, *manifest.Object)
 	byKey  map[sources.ObjectKey]*follower
-	// starts bounds how fast watches begin.
+	// starts bounds how fast they begin.
 	starts  *rate.Limiter
 	news    *news
 	running sync.WaitGroup
@@ -70,14 +75,13 @@ func (f *followers) want(ctx context.Context, keys []sources.ObjectKey) {
 		if f.byKey[key] != nil {
 			continue
 		}
-		resource, example := kindOf(key.Kind)
-		if example == nil {
+		if _, example := kindOf(key.Kind); example == nil {
 			f.source.cfg.Logger.Warn("an object of a kind that isn't known is wanted", "kind", key.Kind.String())
 			continue
 		}
 		following, stop := context.WithCancel(ctx)
 		follower := &follower{
-			key: key, stop: stop, news: f.news,
+			key: key, stop: stop, news: f.news, again: make(chan struct{}, 1),
 			log: f.source.cfg.Logger.With("kind", key.Kind.String(), "object", key.Namespace+"/"+key.Name),
 		}
 		f.byKey[key] = follower
@@ -86,12 +90,22 @@ func (f *followers) want(ctx context.Context, keys []sources.ObjectKey) {
 			if f.starts.Wait(following) != nil {
 				return // it isn't wanted any more
 			}
-			r := &reader{
-				server: f.source.server, resource: resource, namespace: key.Namespace,
-				selector: fields.OneTermEqualSelector("metadata.name", key.Name), observer: follower,
-			}
-			f.source.reflect(following, r, example, follower)
+			f.source.objects.follow(following, follower)
 		})
+	}
+}
+
+// again has these objects asked for now.
+func (f *followers) again(keys map[sources.ObjectKey]bool) {
+	for key := range keys {
+		follower := f.byKey[key]
+		if follower == nil {
+			continue // it will be, when it is wanted
+		}
+		select {
+		case follower.again <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -37,7 +37,11 @@ type told struct {
 
 func follow(t *testing.T, server *apitest.Server, logger *slog.Logger) *following {
 	t.Helper()
-	s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), Logger: logger})
+	return followBy(t, newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), Logger: logger}))
+}
+
+func followBy(t *testing.T, s *Source) *following {
+	t.Helper()
 	f := &following{t: t, wanted: make(chan []sources.ObjectKey), changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

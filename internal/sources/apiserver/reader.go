@@ -37,7 +37,7 @@ type observer interface {
 	failed(err error)
 }
 
-// reader makes one reflector's requests. A reflector makes them one after the other.
+// reader makes the requests of one reflector, or of one polling, one after the other.
 type reader struct {
 	server              *server
 	resource, namespace string
@@ -92,6 +92,23 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 		r.fail(ctx, err)
 	}
 	return list, err
+}
+
+// get asks for one object, as it is at that version or later ("" for now). That there is none is no failure to read.
+func (r *reader) get(ctx context.Context, name, version string) (runtime.Object, error) {
+	if err := r.wait(ctx); err != nil {
+		return nil, err
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
+	defer cancel()
+	object, err := r.server.get(r.resource, r.namespace, &metav1.ListOptions{ResourceVersion: version}).Name(name).Do(bounded).Get()
+	if err != nil && errors.Is(context.Cause(bounded), errListTimeout) {
+		err = errListTimeout
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		r.fail(ctx, err)
+	}
+	return object, err
 }
 
 // watch is a reflector's WatchFuncWithContext.

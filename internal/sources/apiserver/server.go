@@ -113,9 +113,9 @@ func connect(cfg *rest.Config) (*server, error) {
 // closeIdle closes the connections that nobody uses.
 func (s *server) closeIdle() { utilnet.CloseIdleConnectionsFor(s.transport) }
 
-// get begins a request. It isn't repeated beneath: each failure is to be known.
+// get begins a request, of all namespaces or of none if that is empty. It isn't repeated beneath: each failure is to be known.
 func (s *server) get(resource, namespace string, options *metav1.ListOptions) *rest.Request {
-	return s.client.Get().Resource(resource).Namespace(namespace).
+	return s.client.Get().Resource(resource).NamespaceIfScoped(namespace, namespace != "").
 		VersionedParams(options, metav1.ParameterCodec).MaxRetries(0)
 }
 

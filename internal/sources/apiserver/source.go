@@ -45,6 +45,8 @@ type Config struct {
 	Node string
 	// Nodes are the nodes whose pods are read, if not only those of Node. AllNodes among them: of all.
 	Nodes []string
+	// ChangeDetection is how changes of the objects are found that pods refer to. Empty: Watch.
+	ChangeDetection ChangeDetection
 	// Clock: nil means the system's.
 	Clock clock.WithTicker
 	// Logger is told when the server goes and comes back, and what can't be taken. Nil: slog.Default().
@@ -62,6 +64,11 @@ type Source struct {
 	pace rate.Limit
 	// silence is how long a streaming list that isn't complete yet may say nothing; tests have a shorter one.
 	silence time.Duration
+	// objects keeps what is told of objects up to date. It asks for them each resync; tests have a shorter one.
+	objects strategy
+	resync  time.Duration
+	// referrals is nil if nobody wants to know.
+	referrals *referrals
 }
 
 var _ sources.ObjectSource = (*Source)(nil)
@@ -76,7 +83,7 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{cfg: cfg, backoff: wait.Backoff{
 		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 15 * time.Second, Steps: math.MaxInt32,
-	}, pace: rate.Every(time.Second), silence: initialSilence}
+	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync}
 	if !slices.Contains(cfg.Nodes, AllNodes) {
 		s.nodes = slices.Compact(slices.Sorted(slices.Values(cfg.Nodes)))
 		if len(s.nodes) == 0 {
@@ -85,6 +92,13 @@ func New(cfg Config) (*Source, error) {
 		if slices.Contains(s.nodes, "") {
 			return nil, errors.New("source api: a node without a name")
 		}
+	}
+	var err error
+	if s.objects, err = newStrategy(s); err != nil {
+		return nil, err
+	}
+	if _, asks := s.objects.(polling); asks {
+		s.referrals = newReferrals()
 	}
 	client, err := clientConfig(cfg)
 	if err != nil {
@@ -129,7 +143,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	defer reflector.Wait()
 	defer cancel()
 
-	e := &emitter{log: s.cfg.Logger, clock: s.cfg.Clock, address: s.server.address, out: out}
+	e := &emitter{log: s.cfg.Logger, clock: s.cfg.Clock, address: s.server.address, referrals: s.referrals, out: out}
 	for {
 		select {
 		case <-ctx.Done():

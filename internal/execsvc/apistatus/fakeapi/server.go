@@ -36,6 +36,8 @@ type Fault struct {
 	// Code is the answer's, with this message, and after so many seconds the client may come again. Zero: there is none of its own.
 	Code, RetryAfter int
 	Message          string
+	// Foreign: not the server answers with Code, but a proxy before it.
+	Foreign bool
 }
 
 // Server is the API server. Its functions must be set before it is used; they are called without its lock.
@@ -206,6 +208,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) (lost bool) {
 	s.mu.Unlock()
 	if fault.Lost {
 		return true
+	}
+	if fault.Foreign {
+		http.Error(w, fault.Message, code)
+		return false
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if fault.RetryAfter != 0 {

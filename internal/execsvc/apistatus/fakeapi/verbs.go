@@ -122,6 +122,9 @@ func (s *Server) delete(req Request) (code int, body any) {
 		at := metav1.NewTime(time.Now().Add(time.Duration(grace) * time.Second)).Rfc3339Copy()
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &at, &grace
 		pod = s.store(pod)
+	} else {
+		s.mu.Unlock()
+		return http.StatusOK, typed(pod)
 	}
 	s.mu.Unlock()
 	s.changed(pod, removed)

@@ -16,6 +16,9 @@ import (
 // maxFile is how much is read of a file: cgroup.procs may be long.
 const maxFile = 1 << 20
 
+// maxKept is how large a buffer is kept for the next file.
+const maxKept = 64 << 10
+
 var buffers = sync.Pool{New: func() any { b := make([]byte, 8<<10); return &b }}
 
 // Reader reads beneath one root.
@@ -42,7 +45,11 @@ func (r *Reader) read(name string, parse func([]byte)) error {
 	}
 	defer func() { _ = unix.Close(fd) }()
 	buffer := buffers.Get().(*[]byte) //nolint:forcetypeassert // The pool holds nothing else.
-	defer buffers.Put(buffer)
+	defer func() {
+		if len(*buffer) <= maxKept {
+			buffers.Put(buffer)
+		}
+	}()
 	have := 0
 	for have < maxFile {
 		if have == len(*buffer) {
@@ -77,7 +84,7 @@ func gone(name string, err error) error {
 	return fmt.Errorf("read %s: %w", name, err)
 }
 
-// number is the only one of a file; nil if there is no such file, or nothing that is one. "max" is 0: there is no limit.
+// number is the only one of a file; nil if there is no such file, or nothing that is one. "max" is Unlimited.
 func (r *Reader) number(name string) *uint64 {
 	var out *uint64
 	_ = r.read(name, func(data []byte) { out = parseNumber(bytes.TrimSpace(data)) })
@@ -86,7 +93,7 @@ func (r *Reader) number(name string) *uint64 {
 
 func parseNumber(text []byte) *uint64 {
 	if string(text) == "max" {
-		return new(uint64(0))
+		return new(uint64(Unlimited))
 	}
 	n, err := strconv.ParseUint(string(text), 10, 64)
 	if err != nil {

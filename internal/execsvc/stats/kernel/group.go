@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Group reads what the cgroup with that path uses. Brief is the time of processors, and memory with its limit and swap, from four or five files.
+// Group reads what the cgroup with that path uses. Brief is the time of processors, and memory with its limit and swap, from half a dozen files.
 // The error is fs.ErrNotExist if there is no such cgroup.
 func (r *Reader) Group(path string, now time.Time, brief bool) (*Usage, error) {
 	u := &Usage{At: now}
@@ -92,9 +92,12 @@ func (r *Reader) processes(dir string, u *Usage) {
 	_ = r.read(dir+"/cgroup.procs", func(data []byte) {
 		var count uint64
 		for line := range bytes.Lines(data) {
-			count++
+			n, ok := digits(bytes.TrimSpace(line))
+			if ok {
+				count++
+			}
 			// 0 is a process that isn't seen from here.
-			if n, ok := digits(bytes.TrimSpace(line)); ok && u.PID == 0 && n < 1<<31 {
+			if u.PID == 0 && n < 1<<31 {
 				u.PID = int(n)
 			}
 		}

@@ -45,11 +45,11 @@ func (r *Reader) Machine(now time.Time, brief bool) (*Machine, error) {
 		pairs(data, func(name []byte, n uint64) {
 			switch string(name) {
 			case "pgfault":
-				m.Memory.Faults = &n
+				m.Memory.Faults = new(n)
 			case "pgmajfault":
-				m.Memory.MajorFaults = &n
+				m.Memory.MajorFaults = new(n)
 			case "oom_kill":
-				m.Memory.OOMKills = &n
+				m.Memory.OOMKills = new(n)
 			}
 		})
 	})

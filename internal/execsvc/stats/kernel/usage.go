@@ -1,6 +1,12 @@
 package kernel
 
-import "time"
+import (
+	"math"
+	"time"
+)
+
+// Unlimited is a limit that there isn't.
+const Unlimited = math.MaxUint64
 
 // Usage is what a cgroup, or the machine, uses. Nil is what isn't known.
 type Usage struct {
@@ -13,7 +19,7 @@ type Usage struct {
 	// Processes are those of the cgroup itself, and PID is one of them, the first; zero: none, or none that is seen from here.
 	Processes *uint64
 	PID       int
-	// Threads are those of all cgroups below too. ThreadsMax is their limit, 0 for none.
+	// Threads are those of all cgroups below too. ThreadsMax is their limit.
 	Threads, ThreadsMax *uint64
 	Disks               []Disk
 }
@@ -24,7 +30,7 @@ type CPU struct {
 	Total, User, System *uint64
 	// Periods are those in which the quota counted, ThrottledPeriods those in which it was used up, and Throttled the nanoseconds lost to it.
 	Periods, ThrottledPeriods, Throttled *uint64
-	// Shares are those of version 1. Quota is in microseconds a Period; 0: there is none.
+	// Shares are those of version 1. Quota is in microseconds a Period.
 	Shares, Quota, Period *uint64
 	Pressure              *Pressure
 }
@@ -37,7 +43,7 @@ type Memory struct {
 	Max *uint64
 	// Faults and MajorFaults are page faults; Failures is how often the limit was hit, and OOMKills how many processes were killed for it.
 	Faults, MajorFaults, Failures, OOMKills *uint64
-	// Limit, SwapLimit and Reservation are 0 if there is none.
+	// Limit and SwapLimit may be Unlimited; Reservation too, in version 1.
 	Limit, SwapLimit, Reservation *uint64
 	Pressure                      *Pressure
 }

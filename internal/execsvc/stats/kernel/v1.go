@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// unlimited is about the number of bytes from which there is no limit: the kernel rounds.
-const unlimited = 1 << 62
+// nearlyAll is about the number of bytes from which there is no limit: the kernel rounds.
+const nearlyAll = 1 << 62
 
 // tick is a unit of /proc and cpuacct.stat in nanoseconds: USER_HZ is 100 wherever pods run.
 const tick = 10_000_000
@@ -18,6 +18,12 @@ func (r *Reader) groupV1(path string, u *Usage, brief bool) error {
 		return err
 	}
 	m.Usage, m.Limit = r.number(memory+"/memory.usage_in_bytes"), r.limit(memory+"/memory.limit_in_bytes")
+	if both := r.limit(memory + "/memory.memsw.limit_in_bytes"); both != nil && m.Limit != nil {
+		// The two are limited together.
+		if m.SwapLimit = both; *both != Unlimited {
+			m.SwapLimit = new(less(*both, *m.Limit))
+		}
+	}
 	account := r.dir("cpuacct", path)
 	if c.Total = r.number(account + "/cpuacct.usage"); brief {
 		return nil
@@ -37,29 +43,25 @@ func (r *Reader) groupV1(path string, u *Usage, brief bool) error {
 		pairs(data, func(name []byte, n uint64) {
 			switch string(name) {
 			case "nr_periods":
-				c.Periods = &n
+				c.Periods = new(n)
 			case "nr_throttled":
-				c.ThrottledPeriods = &n
+				c.ThrottledPeriods = new(n)
 			case "throttled_time":
-				c.Throttled = &n
+				c.Throttled = new(n)
 			}
 		})
 	})
 	c.Shares, c.Period = r.number(cpu+"/cpu.shares"), r.number(cpu+"/cpu.cfs_period_us")
 	if c.Quota = r.number(cpu + "/cpu.cfs_quota_us"); c.Quota == nil && c.Period != nil {
 		// It is -1.
-		c.Quota = new(uint64(0))
+		c.Quota = new(uint64(Unlimited))
 	}
 	m.Max, m.Failures = r.number(memory+"/memory.max_usage_in_bytes"), r.number(memory+"/memory.failcnt")
 	m.Kernel, m.Reservation = r.number(memory+"/memory.kmem.usage_in_bytes"), r.limit(memory+"/memory.soft_limit_in_bytes")
-	if both := r.limit(memory + "/memory.memsw.limit_in_bytes"); both != nil && m.Limit != nil {
-		// The two are limited together. Without a limit of both there is none of swap.
-		m.SwapLimit = new(less(*both, *m.Limit))
-	}
 	_ = r.read(memory+"/memory.oom_control", func(data []byte) {
 		pairs(data, func(name []byte, n uint64) {
 			if string(name) == "oom_kill" {
-				m.OOMKills = &n
+				m.OOMKills = new(n)
 			}
 		})
 	})
@@ -76,11 +78,11 @@ func (r *Reader) groupV1(path string, u *Usage, brief bool) error {
 	return nil
 }
 
-// limit is 0 if there is none.
+// limit is Unlimited if there is none.
 func (r *Reader) limit(name string) *uint64 {
 	n := r.number(name)
-	if n != nil && *n >= unlimited {
-		*n = 0
+	if n != nil && *n >= nearlyAll {
+		*n = Unlimited
 	}
 	return n
 }
@@ -90,21 +92,21 @@ func (m *Memory) parseV1(data []byte) {
 	pairs(data, func(name []byte, n uint64) {
 		switch string(name) {
 		case "total_rss":
-			m.RSS = &n
+			m.RSS = new(n)
 		case "total_cache":
-			m.Cache = &n
+			m.Cache = new(n)
 		case "total_mapped_file":
-			m.Mapped = &n
+			m.Mapped = new(n)
 		case "total_active_file":
-			m.ActiveFile = &n
+			m.ActiveFile = new(n)
 		case "total_inactive_file":
-			m.InactiveFile = &n
+			m.InactiveFile = new(n)
 		case "total_swap":
-			m.Swap = &n
+			m.Swap = new(n)
 		case "total_pgfault":
-			m.Faults = &n
+			m.Faults = new(n)
 		case "total_pgmajfault":
-			m.MajorFaults = &n
+			m.MajorFaults = new(n)
 		}
 	})
 }

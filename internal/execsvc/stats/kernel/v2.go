@@ -14,18 +14,21 @@ func (r *Reader) groupV2(path string, u *Usage, brief bool) error {
 	if err := r.read(dir+"/memory.stat", func(data []byte) { m.parseV2(data) }); err != nil {
 		return err
 	}
-	m.Usage, m.Limit, m.Swap = r.number(dir+"/memory.current"), r.number(dir+"/memory.max"), r.number(dir+"/memory.swap.current")
+	m.Usage, m.Limit = r.number(dir+"/memory.current"), r.number(dir+"/memory.max")
+	if m.Swap = r.number(dir + "/memory.swap.current"); m.Swap != nil {
+		m.SwapLimit = r.number(dir + "/memory.swap.max")
+	}
 	if brief {
 		return nil
 	}
-	m.SwapLimit, m.Max, m.Reservation = r.number(dir+"/memory.swap.max"), r.number(dir+"/memory.peak"), r.number(dir+"/memory.low")
+	m.Max, m.Reservation = r.number(dir+"/memory.peak"), r.number(dir+"/memory.low")
 	_ = r.read(dir+"/memory.events", func(data []byte) {
 		pairs(data, func(name []byte, n uint64) {
 			switch string(name) {
 			case "max":
-				m.Failures = &n
+				m.Failures = new(n)
 			case "oom_kill":
-				m.OOMKills = &n
+				m.OOMKills = new(n)
 			}
 		})
 	})
@@ -50,9 +53,9 @@ func (c *CPU) parseV2(data []byte) {
 		case "system_usec":
 			c.System = new(n * microsecond)
 		case "nr_periods":
-			c.Periods = &n
+			c.Periods = new(n)
 		case "nr_throttled":
-			c.ThrottledPeriods = &n
+			c.ThrottledPeriods = new(n)
 		case "throttled_usec":
 			c.Throttled = new(n * microsecond)
 		}
@@ -69,21 +72,21 @@ func (m *Memory) parseV2(data []byte) {
 	pairs(data, func(name []byte, n uint64) {
 		switch string(name) {
 		case "anon":
-			m.RSS = &n
+			m.RSS = new(n)
 		case "file":
-			m.Cache = &n
+			m.Cache = new(n)
 		case "file_mapped":
-			m.Mapped = &n
+			m.Mapped = new(n)
 		case "kernel":
-			m.Kernel = &n
+			m.Kernel = new(n)
 		case "active_file":
-			m.ActiveFile = &n
+			m.ActiveFile = new(n)
 		case "inactive_file":
-			m.InactiveFile = &n
+			m.InactiveFile = new(n)
 		case "pgfault":
-			m.Faults = &n
+			m.Faults = new(n)
 		case "pgmajfault":
-			m.MajorFaults = &n
+			m.MajorFaults = new(n)
 		}
 	})
 }

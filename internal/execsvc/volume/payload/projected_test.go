@@ -64,6 +64,17 @@ func (f tokens) Token(_ context.Context, pod *v1.Pod, p *v1.ServiceAccountTokenP
 	return []byte(pod.Name + " for " + p.Audience), f.err
 }
 
+// bundles gives trust anchors that say whose they are, or an error.
+type bundles struct{ err error }
+
+func (b bundles) TrustBundle(pod *v1.Pod, p *v1.ClusterTrustBundleProjection) ([]byte, error) {
+	return []byte(*p.Name + " for " + pod.Name), b.err
+}
+
+func bundleSource(path string) v1.VolumeProjection {
+	return v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Path: path, Name: ptr.To("roots")}}
+}
+
 func tokenSource(path string) v1.VolumeProjection {
 	return v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: path, Audience: "vault"}}
 }
@@ -78,13 +89,15 @@ func TestProjected(t *testing.T) {
 			}},
 			{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "none"}, Optional: ptr.To(true)}},
 			{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{fieldItem("name", "metadata.name")}}},
-			tokenSource("token"),
+			tokenSource("token"), bundleSource("ca/roots.pem"),
 		},
-	}, payload.Input{Pod: podOf(v1.PodSpec{}), Objects: held, Tokens: tokens{}})
+	}, payload.Input{Pod: podOf(v1.PodSpec{}), Objects: held, Tokens: tokens{}, Bundles: bundles{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"x": "0400 - hunter2", "crt": "0400 - crt", "name": "0440 - p", "token": "0440 - p for vault"}
+	want := map[string]string{
+		"x": "0400 - hunter2", "crt": "0400 - crt", "name": "0440 - p", "token": "0440 - p for vault", "ca/roots.pem": "0440 - roots for p",
+	}
 	if diff := cmp.Diff(want, tell(files)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -92,17 +105,17 @@ func TestProjected(t *testing.T) {
 
 func TestProjectedErrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		source v1.VolumeProjection
-		tokens payload.Tokens
-		want   string
+		source  v1.VolumeProjection
+		tokens  payload.Tokens
+		bundles payload.Bundles
+		want    string
 	}{
-		"no API server for tokens": {source: tokenSource("t"), want: "serviceAccountToken: there is no API server to ask for a token"},
-		"a token is refused":       {source: tokenSource("t"), tokens: tokens{errors.New("forbidden")}, want: "serviceAccountToken: forbidden"},
-		"a token's path":           {source: tokenSource("../t"), tokens: tokens{}, want: `path "../t" must not contain ".."`},
-		"clusterTrustBundle": {
-			source: v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Path: "ca", Optional: ptr.To(true)}},
-			want:   "clusterTrustBundle needs an API server",
-		},
+		"no API server for tokens":        {source: tokenSource("t"), want: "serviceAccountToken: there is no API server to ask for a token"},
+		"a token is refused":              {source: tokenSource("t"), tokens: tokens{errors.New("forbidden")}, want: "serviceAccountToken: forbidden"},
+		"a token's path":                  {source: tokenSource("../t"), tokens: tokens{}, want: `path "../t" must not contain ".."`},
+		"no API server for trust anchors": {source: bundleSource("ca"), want: "clusterTrustBundle: there is no API server to ask for it"},
+		"no such bundle":                  {source: bundleSource("ca"), bundles: bundles{errors.New("not found")}, want: "clusterTrustBundle: not found"},
+		"a bundle's path":                 {source: bundleSource("/ca"), bundles: bundles{}, want: `path "/ca" must be relative`},
 		"podCertificate": {
 			source: v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{KeyPath: "k"}}, want: "podCertificate needs an API server",
 		},
@@ -110,13 +123,13 @@ func TestProjectedErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{c.source}}
-			_, err := payload.Projected(t.Context(), src, payload.Input{Pod: podOf(v1.PodSpec{}), Objects: held, Tokens: c.tokens})
+			_, err := payload.Projected(t.Context(), src, payload.Input{Pod: podOf(v1.PodSpec{}), Objects: held, Tokens: c.tokens, Bundles: c.bundles})
 			checkError(t, err, c.want)
 		})
 	}
 }
 
-// TestTokenOwner: a token is for the one user that all containers run as, or for the fsGroup, and else as the volume says.
+// TestTokenOwner: a token, or trust anchors, are for the one user that all containers run as, or for the fsGroup, and else as the volume says.
 func TestTokenOwner(t *testing.T) {
 	runAs := func(uid int64) *v1.SecurityContext { return &v1.SecurityContext{RunAsUser: &uid} }
 	common := &v1.PodSecurityContext{RunAsUser: ptr.To[int64](1000)}
@@ -151,12 +164,12 @@ func TestTokenOwner(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			src := &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{tokenSource("token")}}
-			files, err := payload.Projected(t.Context(), src, payload.Input{Pod: podOf(c.spec), Tokens: tokens{}})
+			src := &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{tokenSource("token"), bundleSource("ca")}}
+			files, err := payload.Projected(t.Context(), src, payload.Input{Pod: podOf(c.spec), Tokens: tokens{}, Bundles: bundles{}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(map[string]string{"token": c.want + " p for vault"}, tell(files)); diff != "" {
+			if diff := cmp.Diff(map[string]string{"token": c.want + " p for vault", "ca": c.want + " roots for p"}, tell(files)); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
 		})

@@ -1,4 +1,4 @@
-// Package apitest is an API server for tests: it serves pods, ConfigMaps and Secrets over real connections, as far as a client
+// Package apitest is an API server for tests: it serves pods, ConfigMaps, Secrets, and a Node by its name, over real connections, as far as a client
 // that gets, lists and watches needs it, and fails as servers and networks do when a test tells it to.
 //
 // A test makes a Server with New, changes its objects with Put and Delete, and waits for what clients do with Await. Each Server

@@ -18,6 +18,7 @@ var kinds = map[string]schema.GroupVersionKind{
 	"pods":       v1.SchemeGroupVersion.WithKind("Pod"),
 	"configmaps": v1.SchemeGroupVersion.WithKind("ConfigMap"),
 	"secrets":    v1.SchemeGroupVersion.WithKind("Secret"),
+	"nodes":      v1.SchemeGroupVersion.WithKind("Node"),
 }
 
 var codecs = func() serializer.CodecFactory {

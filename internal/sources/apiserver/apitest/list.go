@@ -63,7 +63,11 @@ func (s *Server) list(r Request) runtime.Object {
 func (s *Server) get(r Request) runtime.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.objects[r.Resource][r.Namespace+"/"+r.Name]; o != nil {
+	objects := s.objects
+	if r.ResourceVersion == "0" && s.cache != nil {
+		objects = s.cache.objects
+	}
+	if o := objects[r.Resource][r.Namespace+"/"+r.Name]; o != nil {
 		return o
 	}
 	return notFound(r)

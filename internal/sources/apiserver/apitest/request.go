@@ -10,7 +10,7 @@ import (
 type Request struct {
 	// Verb is get, list or watch.
 	Verb string
-	// Resource is pods, configmaps or secrets. Namespace and Name may be empty.
+	// Resource is pods, configmaps, secrets or nodes. Namespace and Name may be empty.
 	Resource, Namespace, Name    string
 	FieldSelector, LabelSelector string
 	ResourceVersion, Continue    string
@@ -43,7 +43,7 @@ func parse(r *http.Request) (Request, bool) {
 	if req.Resource = parts[0]; kinds[req.Resource].Empty() {
 		return Request{}, false
 	}
-	if len(parts) > 2 || len(parts) == 2 && req.Namespace == "" {
+	if len(parts) > 2 || len(parts) == 2 && (req.Namespace == "") != (req.Resource == "nodes") {
 		return Request{}, false
 	}
 	query := r.URL.Query()

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is a *v1.Pod, *v1.ConfigMap or *v1.Secret.
+// Object is a *v1.Pod, *v1.ConfigMap, *v1.Secret or *v1.Node.
 type Object interface {
 	runtime.Object
 	metav1.Object
@@ -50,7 +50,7 @@ type event struct {
 func newState() state {
 	return state{
 		version: 1, oldest: 1,
-		objects:   map[string]map[string]Object{"pods": {}, "configmaps": {}, "secrets": {}},
+		objects:   map[string]map[string]Object{"pods": {}, "configmaps": {}, "secrets": {}, "nodes": {}},
 		snapshots: map[uint64]map[string][]Object{},
 	}
 }
@@ -127,6 +127,8 @@ func resourceOf(o Object) string {
 		return "configmaps"
 	case *v1.Secret:
 		return "secrets"
+	case *v1.Node:
+		return "nodes"
 	default:
 		return ""
 	}

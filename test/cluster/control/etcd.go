@@ -1,4 +1,4 @@
-package cluster
+package control
 
 import (
 	"bytes"
@@ -14,22 +14,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// etcd is the server's store: one member, on loopback.
-type etcd struct {
-	process *process
+// Etcd is the server's store: one member, on loopback.
+type Etcd struct {
+	// Version is what it says of itself.
+	Version *version.Version
+
+	process *Process
 	url     string
 	http    http.Client
-	version *version.Version
 }
 
-func startEtcd(ctx context.Context, dir, program string) (*etcd, error) {
-	ports, err := freePorts(2)
+func startEtcd(ctx context.Context, dir, program string) (*Etcd, error) {
+	ports, err := FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
-	url := func(port int) string { return "http://" + net.JoinHostPort(loopback, strconv.Itoa(port)) }
-	e := &etcd{url: url(ports[0]), http: http.Client{Transport: &http.Transport{}}}
-	e.process, err = startProcess("etcd", filepath.Join(dir, "etcd.log"), program, "--name=test",
+	url := func(port int) string { return "http://" + net.JoinHostPort(Loopback, strconv.Itoa(port)) }
+	e := &Etcd{url: url(ports[0]), http: http.Client{Transport: &http.Transport{}}}
+	e.process, err = StartProcess("etcd", filepath.Join(dir, "etcd.log"), program, "--name=test",
 		"--data-dir="+filepath.Join(dir, "etcd"),
 		"--listen-client-urls="+e.url, "--advertise-client-urls="+e.url,
 		"--listen-peer-urls="+url(ports[1]), "--initial-advertise-peer-urls="+url(ports[1]), "--initial-cluster=test="+url(ports[1]),
@@ -37,7 +39,7 @@ func startEtcd(ctx context.Context, dir, program string) (*etcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := until(ctx, e.process, "etcd serves", func(ctx context.Context) error {
+	if err := Until(ctx, e.process, "etcd serves", func(ctx context.Context) error {
 		var answer struct {
 			Server string `json:"etcdserver"`
 		}
@@ -45,7 +47,7 @@ func startEtcd(ctx context.Context, dir, program string) (*etcd, error) {
 		if err != nil {
 			return err
 		}
-		e.version, err = version.ParseSemantic(answer.Server)
+		e.Version, err = version.ParseSemantic(answer.Server)
 		return err
 	}); err != nil {
 		e.stop()
@@ -55,22 +57,22 @@ func startEtcd(ctx context.Context, dir, program string) (*etcd, error) {
 }
 
 // stop ends it. How it ends is of no account: etcd dies of its own SIGTERM.
-func (e *etcd) stop() {
-	_ = e.process.stop()
+func (e *Etcd) stop() {
+	_ = e.process.Stop()
 	e.http.CloseIdleConnections()
 }
 
-// tellsProgress is whether the API server trusts this etcd to say how far a watch is, without which it serves no WatchList.
-func (e *etcd) tellsProgress() bool {
+// TellsProgress is whether the API server trusts this etcd to say how far a watch is, without which it serves no WatchList.
+func (e *Etcd) TellsProgress() bool {
 	first := "3.5.13"
-	if e.version.LessThan(version.MustParseSemantic("3.5.0")) {
+	if e.Version.LessThan(version.MustParseSemantic("3.5.0")) {
 		first = "3.4.31"
 	}
-	return e.version.AtLeast(version.MustParseSemantic(first))
+	return e.Version.AtLeast(version.MustParseSemantic(first))
 }
 
 // revision is the store's: what Kubernetes calls the resource version of the newest change.
-func (e *etcd) revision(ctx context.Context) (int64, error) {
+func (e *Etcd) revision(ctx context.Context) (int64, error) {
 	var answer struct {
 		Header struct {
 			Revision int64 `json:"revision,string"`
@@ -80,8 +82,8 @@ func (e *etcd) revision(ctx context.Context) (int64, error) {
 	return answer.Header.Revision, err
 }
 
-// compact forgets all versions before the current one, so that nobody can watch from an older one.
-func (e *etcd) compact(ctx context.Context) error {
+// Compact forgets all versions before the current one, so that nobody can watch from an older one.
+func (e *Etcd) Compact(ctx context.Context) error {
 	revision, err := e.revision(ctx)
 	if err != nil {
 		return err
@@ -90,7 +92,7 @@ func (e *etcd) compact(ctx context.Context) error {
 }
 
 // call speaks the JSON form of etcd's API, which saves a client.
-func (e *etcd) call(ctx context.Context, method, path string, question, answer any) error {
+func (e *Etcd) call(ctx context.Context, method, path string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
 		return err
@@ -114,11 +116,11 @@ func (e *etcd) call(ctx context.Context, method, path string, question, answer a
 	return json.Unmarshal(text, answer)
 }
 
-// freePorts are some that nobody listens on now.
-func freePorts(n int) ([]int, error) {
+// FreePorts are some that nobody listens on now.
+func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
-		l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+		l, err := net.Listen("tcp", net.JoinHostPort(Loopback, "0"))
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package cluster
+package control
 
 import (
 	"crypto/ecdsa"
@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -18,28 +19,29 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// loopback is where everything listens.
-const loopback = "127.0.0.1"
+// Loopback is where everything listens.
+const Loopback = "127.0.0.1"
 
-// certificateLife is that of certificates that are no part of the test.
-const certificateLife = 24 * time.Hour
+// CertificateLife is that of certificates that are no part of a test.
+const CertificateLife = 24 * time.Hour
 
-// authority signs the certificates of the server and its clients.
-type authority struct {
+// Authority signs the certificates of the server and its clients.
+type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	// file is the certificate, for those who check others.
-	file string
+	// File is the certificate, for those who check others; KeyFile is its key, for who signs besides us.
+	File, KeyFile string
 }
 
-func newAuthority(dir string) (*authority, error) {
+// NewAuthority makes one, with its files in that directory.
+func NewAuthority(dir string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "cluster-ca"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(certificateLife),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(CertificateLife),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -50,13 +52,14 @@ func newAuthority(dir string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{cert: cert, key: key, file: filepath.Join(dir, "ca.pem")}
-	return a, os.WriteFile(a.file, encode("CERTIFICATE", der), 0o600)
+	a := &Authority{cert: cert, key: key, File: filepath.Join(dir, "ca.pem"), KeyFile: filepath.Join(dir, "ca.key")}
+	private, err := encodeKey(key)
+	return a, errors.Join(err, os.WriteFile(a.File, encode("CERTIFICATE", der), 0o600), os.WriteFile(a.KeyFile, private, 0o600))
 }
 
-// issue makes a certificate and its key in one PEM text, as the kubelet keeps its own. It is good for this machine as a server,
+// Issue makes a certificate and its key in one PEM text, as the kubelet keeps its own. It is good for this machine as a server,
 // and anywhere as a client.
-func (a *authority) issue(name, group string, notAfter time.Time) ([]byte, error) {
+func (a *Authority) Issue(name, group string, notAfter time.Time) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -70,7 +73,7 @@ func (a *authority) issue(name, group string, notAfter time.Time) ([]byte, error
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.ParseIP(loopback)},
+		IPAddresses: []net.IP{net.ParseIP(Loopback)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
@@ -109,8 +112,8 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// replaceFile renames the content into place, as whoever rotates credentials has to.
-func replaceFile(path string, content []byte) error {
+// ReplaceFile renames the content into place, as whoever rotates credentials has to.
+func ReplaceFile(path string, content []byte) error {
 	temp := path + ".new"
 	if err := os.WriteFile(temp, content, 0o600); err != nil {
 		return err
@@ -118,14 +121,20 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(temp, path)
 }
 
-// writeKubeconfig writes one for the server, with the credentials of a file.
-func (a *authority) writeKubeconfig(path, server, credentials string) error {
+// Kubeconfig is one for the server and the user whose credentials it is given.
+func (a *Authority) Kubeconfig(server string, user clientcmdapi.AuthInfo) *clientcmdapi.Config {
 	config := clientcmdapi.NewConfig()
-	config.Clusters["test"] = &clientcmdapi.Cluster{Server: server, CertificateAuthority: a.file}
-	config.AuthInfos["node"] = &clientcmdapi.AuthInfo{ClientCertificate: credentials, ClientKey: credentials}
-	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "node"}
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: server, CertificateAuthority: a.File}
+	config.AuthInfos["user"] = &user
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "user"}
 	config.CurrentContext = "test"
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	return config
+}
+
+// WriteKubeconfig writes one for the server, with the certificate and key of a file.
+func (a *Authority) WriteKubeconfig(path, server, credentials string) error {
+	user := clientcmdapi.AuthInfo{ClientCertificate: credentials, ClientKey: credentials}
+	if err := clientcmd.WriteToFile(*a.Kubeconfig(server, user), path); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

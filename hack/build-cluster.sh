@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the kube-apiserver and the etcd that test/cluster runs into .tools/, in the versions that test/cluster/programs/go.mod
-# pins. They are built again only after that file, its go.sum or the Go version changed. The first time this compiles some 2,000
-# packages, which takes minutes on two cores.
+# Builds the programs that test/cluster runs into .tools/, a cluster's control plane with its etcd and kubectl, in the versions that
+# test/cluster/programs/go.mod pins. They are built again only after that file, its go.sum or the Go version changed. The first time
+# this compiles some 3,000 packages, which takes many minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,13 +18,15 @@ build() {
 	if [[ -x $bin/$name && -f $stamp && $(<"$stamp") == "$want" ]]; then
 		return
 	fi
-	echo "build-apiserver: building $name"
+	echo "build-cluster: building $name"
 	go -C "$module" build -trimpath -ldflags="-s -w $*" -o "$bin/$name.new" "$package"
 	mv "$bin/$name.new" "$bin/$name"
 	echo "$want" >"$stamp"
 }
 
-# Without the flag kube-apiserver doesn't know its version.
+# Without the flag Kubernetes' programs don't know their version.
 version=$(go -C "$module" list -m -f '{{.Version}}' k8s.io/kubernetes)
-build kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver -X "k8s.io/component-base/version.gitVersion=$version"
+for name in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
+	build $name k8s.io/kubernetes/cmd/$name -X "k8s.io/component-base/version.gitVersion=$version"
+done
 build etcd go.etcd.io/etcd/server/v3

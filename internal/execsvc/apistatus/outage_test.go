@@ -1,0 +1,213 @@
+package apistatus_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/apistatus/fakeapi"
+)
+
+// While the server is away for a day one pod tries for all, every few seconds. All are told within seconds after it is back, what there is
+// to say is said once, and what is remembered is one thing a pod.
+func TestOutageOfADay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault fakeapi.Fault
+		hours int
+	}{
+		"nobody listens":    {fakeapi.Fault{Lost: true}, 24},
+		"nobody knows us":   {fakeapi.Fault{Code: http.StatusUnauthorized, Message: "Unauthorized"}, 1},
+		"etcd is away":      {fakeapi.Fault{Code: http.StatusServiceUnavailable, Message: "no"}, 1},
+		"the answer is cut": {fakeapi.Fault{Lost: true, Done: true}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				var f faults
+				n.api.Fault = f.fault
+				f.set(func(fakeapi.Request) fakeapi.Fault { return tt.fault })
+				n.api.Changed = nil
+				const pods = 20
+				for i := range pods {
+					uid := types.UID(fmt.Sprint(i))
+					n.stream(n.create(uid), false)
+					n.show(uid, syncing, ready())
+				}
+				for hour := range tt.hours {
+					time.Sleep(time.Hour)
+					for i := range pods {
+						s := ready()
+						s.ContainerStatuses[0].RestartCount = int32(hour + 1)
+						n.show(types.UID(fmt.Sprint(i)), syncing, s)
+					}
+				}
+				if got := len(n.requests("", "")); got < tt.hours*3600/6 || got > tt.hours*3600/4+2*pods {
+					t.Errorf("there were %d requests in %d hours; want one in four to six seconds", got, tt.hours)
+				}
+				f.set(nil)
+				time.Sleep(8 * time.Second)
+				for i := range pods {
+					if got := n.status(types.UID(fmt.Sprint(i))).ContainerStatuses; len(got) == 0 || got[0].RestartCount != int32(tt.hours) {
+						t.Fatalf("pod %d isn't told of 8 s after the server is back", i)
+					}
+				}
+				want := []string{
+					"WARN the API server can't be told how its pods are; they go on, and it is told once it answers",
+					"INFO the API server is told again how its pods are",
+				}
+				if diff := cmp.Diff(want, levels(n.log.take())); diff != "" {
+					t.Errorf("the log (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// The pod that tries for all may go; another one tries then. And what the stream tells is a reason to try at once.
+func TestOutageProberLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		var f faults
+		n.api.Fault = f.fault
+		f.set(func(fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Lost: true} })
+		for _, uid := range []types.UID{"1", "2", "3"} {
+			n.create(uid)
+			n.show(uid, syncing, ready())
+		}
+		time.Sleep(time.Minute)
+		n.board.Remove("1")
+		time.Sleep(time.Minute)
+		before := len(n.requests("", ""))
+		time.Sleep(time.Minute)
+		if got := len(n.requests("", "")) - before; got < 10 {
+			t.Errorf("there were %d attempts in a minute after the pod that tried was removed; want 10 at least", got)
+		}
+		f.set(nil)
+		n.writer.Wake(n.pods.Get("3"))
+		synctest.Wait()
+		if n.status("2").Phase != v1.PodRunning || n.status("3").Phase != v1.PodRunning {
+			t.Error("the stream has told of a pod, and the server isn't tried")
+		}
+	})
+}
+
+// A server that hangs holds each request up for its time-out only, and Run ends without waiting for that.
+func TestHangingServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.api.Fault = func(fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hangs: true, Lost: true} }
+		n.create("1")
+		n.show("1", syncing, ready())
+		time.Sleep(time.Minute)
+		if got := n.requests("", ""); len(got) < 3 || len(got) > 6 {
+			t.Errorf("there were %d attempts in a minute; want one in 10 to 16 s", len(got))
+		}
+		begun := time.Now()
+		n.cancel()
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("Run ended after %v", took)
+		}
+	})
+}
+
+// A pod whose requests hang, by a webhook of its namespace say, holds up nobody else, and is told of once.
+func TestOnePodHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		var f faults
+		n.api.Fault = f.fault
+		f.set(func(r fakeapi.Request) fakeapi.Fault {
+			return fakeapi.Fault{Hangs: r.Name == "pod-1", Lost: r.Name == "pod-1"}
+		})
+		n.create("1")
+		n.create("2")
+		n.show("1", syncing, ready())
+		for i := range 100 {
+			s := ready()
+			s.ContainerStatuses[0].RestartCount = int32(i)
+			n.show("2", syncing, s)
+			time.Sleep(7 * time.Second)
+			if got := n.status("2").ContainerStatuses; len(got) == 0 || got[0].RestartCount != int32(i) {
+				t.Fatalf("after %d changes the other pod waits for the one that hangs", i)
+			}
+		}
+		f.set(nil)
+		time.Sleep(20 * time.Second)
+		if n.status("1").Phase != v1.PodRunning {
+			t.Error("the pod isn't told of after its requests don't hang any more")
+		}
+		want := []string{
+			"WARN the API server doesn't answer what it is told of a pod, or asked to remove it; trying again",
+			"INFO the API server is told again how the pod is",
+		}
+		if diff := cmp.Diff(want, levels(n.log.take())); diff != "" {
+			t.Errorf("the log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// If some pods' requests hang, the others take their turns.
+func TestSomePodsHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.api.Fault = func(r fakeapi.Request) fakeapi.Fault {
+			hangs := r.Name < "pod-4"
+			return fakeapi.Fault{Hangs: hangs, Lost: hangs}
+		}
+		for i := range 9 {
+			uid := types.UID(fmt.Sprint(i + 1))
+			n.create(uid)
+			n.show(uid, syncing, ready())
+		}
+		time.Sleep(30 * time.Second)
+		for i := range 6 {
+			n.show(types.UID(fmt.Sprint(i+4)), syncing, statusOf(v1.PodRunning, false, runs()))
+		}
+		time.Sleep(2 * time.Minute)
+		for i := range 6 {
+			if n.status(types.UID(fmt.Sprint(i + 4))).ContainerStatuses[0].Ready {
+				t.Errorf("pod %d isn't told of", i+4)
+			}
+		}
+	})
+}
+
+// An outage is told once, also if nobody has anything to say for a while.
+func TestOutageWithPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		var f faults
+		n.api.Fault = f.fault
+		f.set(func(fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Lost: true} })
+		for _, uid := range []types.UID{"1", "2"} {
+			n.create(uid)
+		}
+		before := n.pods.Get("1").Status.DeepCopy()
+		for range 3 {
+			for _, uid := range []types.UID{"1", "2"} {
+				n.show(uid, syncing, ready())
+			}
+			time.Sleep(time.Minute)
+			for _, uid := range []types.UID{"1", "2"} {
+				n.show(uid, 0, before)
+			}
+			time.Sleep(time.Minute)
+		}
+		f.set(nil)
+		n.show("1", syncing, ready())
+		time.Sleep(time.Minute)
+		want := []string{
+			"WARN the API server can't be told how its pods are; they go on, and it is told once it answers",
+			"INFO the API server is told again how its pods are",
+		}
+		if diff := cmp.Diff(want, levels(n.log.take())); diff != "" {
+			t.Errorf("the log (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/sources"
+	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
+)
+
+// asking is a Source that asks for objects, each so often.
+func asking(t *testing.T, server *apitest.Server, often time.Duration) *Source {
+	t.Helper()
+	s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), ChangeDetection: Get})
+	s.resync = often
+	return s
+}
+
+func isGetOf(name string) func(apitest.Request) bool {
+	return func(r apitest.Request) bool { return r.Verb == "get" && r.Name == name }
+}
+
+// By Get as by Watch each change is told, once, and no watch is there for it.
+func TestPolledObjectLife(t *testing.T) {
+	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	server.Put(newConfigMap("c", "1"))
+	f := followBy(t, asking(t, server, time.Millisecond))
+	f.wanted <- []sources.ObjectKey{configKey("c")}
+	if first := f.next(1); first.key != configKey("c") || first.object.ConfigMap.Data["key"] != "1" {
+		t.Errorf("told %+v", first)
+	}
+	server.Put(newConfigMap("c", "2"))
+	if second := f.next(2); second.object.ConfigMap.Data["key"] != "2" {
+		t.Errorf("told %+v", second.object.ConfigMap)
+	}
+	server.Delete(newConfigMap("c", ""))
+	if gone := f.next(3); gone.object != nil {
+		t.Errorf("told %+v of an object that is gone", gone.object)
+	}
+	f.wanted <- []sources.ObjectKey{configKey("c"), secretKey("s")}
+	if missing := f.next(4); missing.object != nil || missing.key != secretKey("s") {
+		t.Errorf("told %+v of a Secret that was never there", missing)
+	}
+	server.Put(newSecret("s", "later"))
+	if s := f.next(5); string(s.object.Secret.Data["key"]) != "later" {
+		t.Errorf("told %+v", s)
+	}
+	for _, r := range server.View().Requests {
+		if r.Verb != "get" {
+			t.Errorf("a request that asks for more than an object: %+v", r)
+		}
+	}
+}
+
+// What the server's cache has is taken only if it is news: neither an object of before, nor that there is none.
+func TestPolledFromALaggingCache(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.Put(newConfigMap("old", "1"))
+	server.Lag()
+	server.Put(newConfigMap("old", "2"), newConfigMap("new", "1"))
+	f := followBy(t, asking(t, server, time.Millisecond))
+	f.wanted <- []sources.ObjectKey{configKey("old"), configKey("new")}
+	f.next(2)
+	for _, name := range []string{"old", "new"} {
+		server.Await("looks at "+name, func(v apitest.View) bool { return v.Answered(isGetOf(name)) >= 10 })
+	}
+	all, _ := f.all()
+	for _, told := range all {
+		if told.object == nil || told.key == configKey("old") && told.object.ConfigMap.Data["key"] != "2" || len(all) != 2 {
+			t.Errorf("told %+v of %s, which is one of %d", told.object, told.key.Name, len(all))
+		}
+	}
+	// A first look is never at the cache.
+	firsts := map[string]bool{}
+	for _, r := range server.View().Requests {
+		if !firsts[r.Name] && r.ResourceVersion != "" {
+			t.Errorf("the first look at %s is %+v", r.Name, r)
+		}
+		firsts[r.Name] = true
+	}
+}
+
+// A pod that comes, or is changed, has its objects asked for at once; what else happens to it doesn't.
+func TestPolledWhenAPodRefersToIt(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.Put(newConfigMap("c", "1"))
+	s := asking(t, server, time.Hour)
+	f, pods := followBy(t, s), start(t, s)
+	_, seen := pods.awaitPods(0)
+	f.wanted <- []sources.ObjectKey{configKey("c")}
+	f.next(1)
+	looks := func() int { return server.View().Answered(isGetOf("c")) }
+
+	pod := newPod("p")
+	pod.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "c"}}}}
+	server.Put(newConfigMap("c", "2"))
+	server.Put(withUID(pod, "u"))
+	if told := f.next(2); told.object.ConfigMap.Data["key"] != "2" {
+		t.Errorf("when a pod came, told %+v", told.object.ConfigMap)
+	}
+	_, seen = pods.awaitPods(seen, "ns/p")
+
+	before := looks()
+	changed := pod.DeepCopy()
+	changed.Status.Phase = v1.PodRunning
+	server.Put(changed)
+	pods.await("the pod runs", seen, func(set manifest.Set) bool {
+		return len(set.Origins) == 1 && set.Origins[0].Pods[0].Status.Phase == v1.PodRunning
+	})
+	if after := looks(); after != before {
+		t.Errorf("for a change of a status it was asked for %d times", after-before)
+	}
+	server.Put(newConfigMap("c", "3"))
+	changed = changed.DeepCopy()
+	changed.Spec.Containers[0].Image = "image:2"
+	server.Put(changed)
+	if told := f.next(3); told.object.ConfigMap.Data["key"] != "3" {
+		t.Errorf("when the pod changed, told %+v", told.object.ConfigMap)
+	}
+}
+
+// While the server is away, or refuses, nothing is told and it is tried again.
+func TestPolledWhileTheServerIsAway(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.Put(newSecret("s", "1"))
+	server.Answer(func(apitest.Request) *apitest.Reply {
+		return apitest.Fail(http.StatusForbidden, metav1.StatusReasonForbidden, "no relationship found between node and this object")
+	})
+	f := followBy(t, asking(t, server, time.Millisecond))
+	f.wanted <- []sources.ObjectKey{secretKey("s")}
+	server.Await("tries", func(v apitest.View) bool { return v.Answered(isGetOf("s")) >= 3 })
+	if all, _ := f.all(); len(all) > 0 {
+		t.Errorf("told %+v of an object that can't be read", all)
+	}
+	server.Answer(nil)
+	f.next(1)
+	server.Stop()
+	server.Put(newSecret("s", "2"))
+	server.Start()
+	if told := f.next(2); string(told.object.Secret.Data["key"]) != "2" {
+		t.Errorf("told %+v when it was back", told.object.Secret)
+	}
+}
+
+// An object that is immutable isn't asked for again.
+func TestPolledImmutableObject(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	yes := true
+	immutable := newSecret("s", "1")
+	immutable.Immutable = &yes
+	server.Put(immutable, newConfigMap("c", "1"))
+	f := followBy(t, asking(t, server, time.Millisecond))
+	f.wanted <- []sources.ObjectKey{secretKey("s")}
+	f.next(1)
+	f.wanted <- []sources.ObjectKey{secretKey("s"), configKey("c")}
+	f.next(2)
+	before := server.View().Answered(isGetOf("s"))
+	server.Await("looks at another", func(v apitest.View) bool { return v.Answered(isGetOf("c")) >= 10 })
+	if after := server.View().Answered(isGetOf("s")); after > before {
+		t.Errorf("it was asked for %d times more", after-before)
+	}
+}
+
+// By Cache the time is the Node's, where that can be read; it is read again after a while.
+func TestNodeTTL(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	clock := clocktesting.NewFakeClock(time.Now())
+	every := func(nodes ...string) time.Duration {
+		t.Helper()
+		s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), ChangeDetection: Cache, Clock: clock, Nodes: nodes})
+		return s.objects.(polling).every(t.Context())
+	}
+	annotated := func(ttl string) *v1.Node {
+		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{v1.ObjectTTLAnnotationKey: ttl}}}
+	}
+	if got := every(); got != time.Minute {
+		t.Errorf("without a Node it is %v", got)
+	}
+	for ttl, want := range map[string]time.Duration{"300": 5 * time.Minute, "0": time.Minute, "15": time.Minute, "-1": time.Minute, "soon": time.Minute} {
+		server.Put(annotated(ttl))
+		if got := every(); got != want {
+			t.Errorf("with the annotation %s it is %v; want %v", ttl, got, want)
+		}
+	}
+	server.Put(annotated("300"))
+	if got := every("n1", "n2"); got != time.Minute {
+		t.Errorf("for several nodes it is %v", got)
+	}
+	s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), ChangeDetection: Cache, Clock: clock})
+	how := s.objects.(polling).every
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	got := []time.Duration{how(cancelled), how(t.Context())}
+	server.Put(annotated("600"))
+	got = append(got, how(t.Context()))
+	clock.Step(nodeFrequency)
+	got = append(got, how(t.Context()))
+	if want := []time.Duration{time.Minute, 5 * time.Minute, 5 * time.Minute, 10 * time.Minute}; !slices.Equal(got, want) {
+		t.Errorf("it is %v; want %v", got, want)
+	}
+}
+
+func TestUnknownStrategy(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	if _, err := New(Config{RESTConfig: server.RESTConfig(apitest.Identity{}), Node: node, ChangeDetection: "Guess"}); err == nil {
+		t.Error("a source that guesses was made")
+	}
+}

@@ -1,0 +1,410 @@
+package usage
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/podstream/podstream/test/cluster/control"
+)
+
+const (
+	// crowd is how many connections one peer opens.
+	crowd = 10_000
+	// attackedMemory is how much podexecd may grow by all that: what a listener's connections may cost, and the collector's slack.
+	attackedMemory = 64 << 20
+	// refusalLines bound what is logged: a few at once for each reason that there is, then one every five seconds for each.
+	refusalLines, refusalReasons = 10, 8
+)
+
+// What strangers and those with few rights try at a node's own port is refused, costs little, and keeps nobody else from it.
+func TestAttackers(t *testing.T) {
+	n := newNode(t, "attacked")
+	s := newSpace(t, n)
+	s.applyPod(t, "box", sampleImage, sample("print", "hello"), "terminationGracePeriodSeconds: 1")
+	s.awaitReady(t, "box")
+	other := s.neighbour(t)
+	a := &attackers{node: n, space: s, began: time.Now()}
+	health := n.watchHealth(t)
+	works := func(when string) {
+		t.Helper()
+		if got := s.kubectl(t, "logs", "box"); got != "hello\n" {
+			t.Errorf("%s, kubectl logs says %q", when, got)
+		}
+		if _, err := s.try(t.Context(), "", "exec", "box", "--", "/sample", "exit", "7"); exitCode(err) != 7 {
+			t.Errorf("%s, kubectl exec of exit 7 ends with %v", when, err)
+		}
+	}
+	works("before")
+	before := memory(t, n.podexecd.Pid())
+
+	t.Run("certificates", a.certificates)
+	t.Run("tokens", a.tokens)
+	t.Run("paths", a.paths)
+	t.Run("namespaces", func(t *testing.T) { a.namespaces(t, other) })
+	t.Run("sizes", a.sizes)
+	t.Run("crowds", func(t *testing.T) { a.crowds(t, works) })
+
+	works("after")
+	after := memory(t, n.podexecd.Pid())
+	lines, took := bytes.Count(get(os.ReadFile(n.podexecd.LogPath))(t), []byte("the node's API refused")), time.Since(a.began)
+	h := health()
+	t.Logf("podexecd's memory was %d MiB before and %d MiB after, at most %d MiB", before.now>>20, after.now>>20, after.peak>>20)
+	t.Logf("refusals are logged with %d lines in %.0f s", lines, took.Seconds())
+	if after.peak > before.now+attackedMemory {
+		t.Errorf("podexecd's memory grew by %d MiB; want %d at most", (after.peak-before.now)>>20, attackedMemory>>20)
+	}
+	if most := refusalReasons * (refusalLines + int(took.Seconds()/5)); lines > most {
+		t.Errorf("refusals are logged with %d lines; want %d at most", lines, most)
+	}
+	for _, not := range h.unready {
+		t.Errorf("the node wasn't ready: %s", not)
+	}
+}
+
+// attackers know the address of a node, and of a pod on it.
+type attackers struct {
+	node  *node
+	space *space
+	began time.Time
+}
+
+// address is the node's API, as the API server dials it; loopback is the same from a peer of another address.
+func (a *attackers) address() string { return net.JoinHostPort(here.ip, strconv.Itoa(a.node.port)) }
+
+func (a *attackers) loopback() string {
+	return net.JoinHostPort(control.Loopback, strconv.Itoa(a.node.port))
+}
+
+// exec is the path that runs a program in the container.
+func (a *attackers) exec() string {
+	return "/exec/" + a.space.name + "/box/main?command=/sample&command=exit&command=0&output=1"
+}
+
+// certificates: nobody's, another authority's and an expired one open nothing.
+func (a *attackers) certificates(t *testing.T) {
+	const admin, group = "admin", "system:masters"
+	dir := t.TempDir()
+	foreign := get(control.NewAuthority(dir))(t)
+	for _, c := range []struct {
+		name        string
+		certificate []byte
+	}{
+		{"no certificate", nil},
+		{"another authority's certificate", get(foreign.Issue(admin, group, time.Now().Add(time.Hour)))(t)},
+		{"an expired certificate", get(here.plane.Authority.Issue(admin, group, time.Now().Add(-time.Minute)))(t)},
+	} {
+		for _, path := range []string{"/pods", "/metrics", "/configz", a.exec()} {
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				if status := a.ask(t, method, path, c.certificate); status != http.StatusUnauthorized {
+					t.Errorf("with %s, %s %s is answered %d; want 401", c.name, method, path, status)
+				}
+			}
+		}
+	}
+}
+
+// tokens: one without rights opens nothing, one for metrics opens metrics, and "get" of nodes/proxy reads, and runs nothing.
+func (a *attackers) tokens(t *testing.T) {
+	none, metrics, reads := a.account(t, "none"), a.account(t, "metrics", "nodes/metrics"), a.account(t, "reads", "nodes/proxy")
+	websocket := http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-WebSocket-Version": {"13"}, "Sec-WebSocket-Key": {"MDEyMzQ1Njc4OWFiY2RlZg=="},
+		"Sec-WebSocket-Protocol": {"v5.channel.k8s.io"},
+	}
+	for _, c := range []struct {
+		who, token, method, path string
+		header                   http.Header
+		want                     int
+	}{
+		{"nobody", "no-such-token", http.MethodGet, "/metrics", nil, http.StatusUnauthorized},
+		{"none", none, http.MethodGet, "/metrics", nil, http.StatusForbidden},
+		{"none", none, http.MethodGet, "/pods", nil, http.StatusForbidden},
+		{"none", none, http.MethodPost, a.exec(), nil, http.StatusForbidden},
+		{"metrics", metrics, http.MethodGet, "/metrics", nil, http.StatusOK},
+		{"metrics", metrics, http.MethodGet, "/metrics/resource", nil, http.StatusOK},
+		{"metrics", metrics, http.MethodGet, "/pods", nil, http.StatusForbidden},
+		{"metrics", metrics, http.MethodGet, "/configz", nil, http.StatusForbidden},
+		{"metrics", metrics, http.MethodGet, "/logs/", nil, http.StatusForbidden},
+		{"metrics", metrics, http.MethodGet, "/containerLogs/" + a.space.name + "/box/main", nil, http.StatusForbidden},
+		{"metrics", metrics, http.MethodPost, a.exec(), nil, http.StatusForbidden},
+		{"metrics", metrics, http.MethodGet, a.exec(), websocket, http.StatusForbidden},
+		{"reads", reads, http.MethodGet, "/pods", nil, http.StatusOK},
+		{"reads", reads, http.MethodGet, "/containerLogs/" + a.space.name + "/box/main", nil, http.StatusOK},
+		{"reads", reads, http.MethodPost, a.exec(), nil, http.StatusForbidden},
+		{"reads", reads, http.MethodGet, a.exec(), websocket, http.StatusForbidden},
+		{"reads", reads, http.MethodGet, strings.Replace(a.exec(), "/exec/", "/attach/", 1), websocket, http.StatusForbidden},
+		{"reads", reads, http.MethodGet, "/portForward/" + a.space.name + "/box?ports=80", websocket, http.StatusForbidden},
+		{"reads", reads, http.MethodPost, "/run/" + a.space.name + "/box/main?cmd=/sample", nil, http.StatusForbidden},
+	} {
+		status := get(a.request(c.method, c.path, nil, c.token, c.header))(t)
+		if status != c.want {
+			t.Errorf("with the rights of %q, %s %s %s is answered %d; want %d", c.who, c.method, c.path, c.header.Get("Upgrade"), status, c.want)
+		}
+	}
+}
+
+// paths: one that could be read as another doesn't get by whom that other is forbidden.
+func (a *attackers) paths(t *testing.T) {
+	token := a.account(t, "paths", "nodes/metrics")
+	for _, path := range []string{
+		"/metrics/../pods", "/metrics/..%2fpods", "/metrics%2f..%2fpods", "/metrics/%2e%2e/pods", "//pods", "/./pods", "/metrics/..;/pods", "/metrics\\..\\pods",
+		"/metrics/%00/../pods", "/%70ods", "/metrics/../exec/" + a.space.name + "/box/main?command=/sample", "/stats/../pods", "/metrics/..", "/pods/",
+		"/METRICS/../pods", "http://other/pods", "/metrics/%252e%252e/pods", "*",
+	} {
+		answer := a.raw(t, "GET "+path+" HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer "+token+"\r\nConnection: close\r\n\r\n")
+		if status := statusOf(answer); status < 400 || status >= 500 || strings.Contains(answer, "PodList") {
+			t.Errorf("GET %s is answered %.300q; want a refusal", path, answer)
+		}
+	}
+}
+
+// namespaces: who may exec in one namespace is refused by the API server in another, and by the node everywhere.
+func (a *attackers) namespaces(t *testing.T, other string) {
+	token := a.account(t, "local")
+	rbac := here.client.RbacV1()
+	get(rbac.Roles(other).Create(t.Context(), &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "local"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "pods/exec"}, Verbs: []string{"get", "create"}}},
+	}, metav1.CreateOptions{}))(t)
+	get(rbac.RoleBindings(other).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "local"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "local"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "local", Namespace: a.space.name}},
+	}, metav1.CreateOptions{}))(t)
+	client := get(kubernetes.NewForConfig(&rest.Config{
+		Host: here.plane.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAFile: here.plane.Authority.File},
+	}))(t)
+	err := client.CoreV1().RESTClient().Post().Namespace(a.space.name).Resource("pods").Name("box").SubResource("exec").Param("command", "/sample").
+		Do(t.Context()).Error()
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("exec in another namespace, through the API server: %v; want that it is forbidden", err)
+	}
+	for _, namespace := range []string{a.space.name, other} {
+		path := strings.Replace(a.exec(), "/"+a.space.name+"/", "/"+namespace+"/", 1)
+		if status := get(a.request(http.MethodPost, path, nil, token, nil))(t); status != http.StatusForbidden {
+			t.Errorf("exec in namespace %s at the node itself is answered %d; want 403", namespace, status)
+		}
+	}
+}
+
+// sizes: what is too large or too slow is ended.
+func (a *attackers) sizes(t *testing.T) {
+	token := a.account(t, "sizes", "nodes/metrics")
+	giant := "GET /metrics HTTP/1.1\r\nHost: node\r\nX-Giant: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"
+	if answer := a.raw(t, giant); answer != "" && statusOf(answer) != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a header of 1 MiB is answered %.100q", answer)
+	}
+	many := "GET /metrics HTTP/1.1\r\nHost: node\r\n" + strings.Repeat("X-Many: x\r\n", 100_000) + "\r\n"
+	if answer := a.raw(t, many); answer != "" && statusOf(answer) != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("100,000 headers are answered %.100q", answer)
+	}
+	var all sync.WaitGroup
+	for what, text := range map[string]string{
+		"header": "GET /metrics HTTP/1.1\r\nHost: ",
+		"body":   "POST /metrics HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer " + token + "\r\nContent-Length: 1000000\r\n\r\n",
+	} {
+		all.Go(func() {
+			began := time.Now()
+			conn, err := tls.Dial("tcp", a.loopback(), &tls.Config{InsecureSkipVerify: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			answered := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, conn)
+				answered <- err
+			}()
+			if _, err := io.WriteString(conn, text); err != nil {
+				t.Error(err)
+				return
+			}
+			tick := time.NewTicker(time.Second)
+			defer tick.Stop()
+			for {
+				select {
+				case <-tick.C:
+					_, _ = io.WriteString(conn, "x") // until nobody takes it
+				case <-answered:
+					t.Logf("a %s of a byte a second is ended after %.0f s", what, time.Since(began).Seconds())
+					return
+				case <-time.After(control.Bound):
+					t.Errorf("a %s of a byte a second isn't ended in %v", what, control.Bound)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// crowds: a peer with as many connections as it can open holds nobody up, not even if it has the API server's own address.
+func (a *attackers) crowds(t *testing.T, works func(when string)) {
+	for _, c := range []struct{ from, address string }{{"another address", a.loopback()}, {"the API server's own address", a.address()}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var conns []net.Conn
+		half := make(chan struct{})
+		all.Go(func() {
+			for i := range crowd {
+				if i == crowd/2 {
+					close(half)
+				}
+				conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", c.address)
+				if err != nil {
+					continue // the node's word too
+				}
+				if i%10 == 0 { // some speak
+					_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+					all.Go(func() { _ = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) })
+				}
+				mu.Lock()
+				conns = append(conns, conn)
+				mu.Unlock()
+			}
+		})
+		<-half
+		began := time.Now()
+		works("while a crowd from " + c.from + " comes")
+		took := time.Since(began)
+		all.Wait()
+		began = time.Now()
+		works("while a crowd from " + c.from + " is there")
+		t.Logf("with %d connections from %s: kubectl logs and exec took %.1f s while they came, %.1f s when they were there", len(conns), c.from,
+			took.Seconds(), time.Since(began).Seconds())
+		cancel()
+		for _, conn := range conns {
+			_ = conn.Close() // most were closed at the other end
+		}
+	}
+}
+
+// account makes a service account with the right to get these resources of all nodes, and returns its token.
+func (a *attackers) account(t *testing.T, name string, resources ...string) string {
+	t.Helper()
+	accounts := here.client.CoreV1().ServiceAccounts(a.space.name)
+	get(accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
+	if len(resources) > 0 {
+		rbac, object := here.client.RbacV1(), metav1.ObjectMeta{Name: a.space.name + "-" + name}
+		get(rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+			ObjectMeta: object, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get"}}},
+		}, metav1.CreateOptions{}))(t)
+		get(rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: object, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: object.Name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: a.space.name}},
+		}, metav1.CreateOptions{}))(t)
+		t.Cleanup(func() {
+			must(t, errors.Join(rbac.ClusterRoleBindings().Delete(context.Background(), object.Name, metav1.DeleteOptions{}),
+				rbac.ClusterRoles().Delete(context.Background(), object.Name, metav1.DeleteOptions{})))
+		})
+	}
+	return get(accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t).Status.Token
+}
+
+// ask makes a request with a certificate and its key in one text. One that ends in the handshake is answered 401.
+func (a *attackers) ask(t *testing.T, method, path string, certificate []byte) int {
+	t.Helper()
+	status, err := a.request(method, path, certificate, "", nil)
+	if err != nil && strings.Contains(err.Error(), "tls: ") {
+		return http.StatusUnauthorized
+	}
+	return get(status, err)(t)
+}
+
+func (a *attackers) request(method, path string, certificate []byte, token string, header http.Header) (int, error) {
+	config := &tls.Config{InsecureSkipVerify: true}
+	if certificate != nil {
+		pair, err := tls.X509KeyPair(certificate, certificate)
+		if err != nil {
+			return 0, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	transport := &http.Transport{TLSClientConfig: config}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequest(method, "https://"+a.loopback()+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	for key, values := range header {
+		r.Header[key] = values
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
+
+// raw sends a text and returns the answer, as far as it comes.
+func (a *attackers) raw(t *testing.T, text string) string {
+	t.Helper()
+	conn := get(tls.Dial("tcp", a.loopback(), &tls.Config{InsecureSkipVerify: true}))(t)
+	defer conn.Close()
+	must(t, conn.SetDeadline(time.Now().Add(control.Bound)))
+	_, _ = io.WriteString(conn, text) // which it may not care to read to the end
+	answer, _ := io.ReadAll(bufio.NewReader(conn))
+	return string(answer)
+}
+
+func statusOf(answer string) int {
+	found := regexp.MustCompile(`^HTTP/1\.[01] (\d{3}) `).FindStringSubmatch(answer)
+	if found == nil {
+		return 0
+	}
+	status, _ := strconv.Atoi(found[1]) // three digits
+	return status
+}
+
+// neighbour is another namespace. It goes with the test.
+func (s *space) neighbour(t *testing.T) string {
+	t.Helper()
+	name := s.name + "-other"
+	get(here.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
+	t.Cleanup(func() {
+		must(t, here.client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}))
+	})
+	return name
+}
+
+// use is what memory a process has, and had at most, in bytes.
+type use struct{ now, peak int }
+
+func memory(t *testing.T, pid int) use {
+	t.Helper()
+	status := string(get(os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status")))(t))
+	of := func(name string) int {
+		found := regexp.MustCompile(`(?m)^` + name + `:\s+(\d+) kB$`).FindStringSubmatch(status)
+		if found == nil {
+			t.Fatal(fmt.Errorf("/proc/%d/status has no %s", pid, name))
+		}
+		return get(strconv.Atoi(found[1]))(t) << 10
+	}
+	return use{of("VmRSS"), of("VmHWM")}
+}

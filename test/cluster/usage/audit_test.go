@@ -1,0 +1,86 @@
+package usage
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/podstream/podstream/test/cluster/control"
+)
+
+// auditPolicy has the API server write down what nodes ask it to change.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, userGroups: ["system:nodes"], verbs: [create, update, patch, delete]}
+- {level: None}
+`
+
+// auditFlags are the API server's. Its audit log goes on over its restarts.
+func auditFlags(dir string) ([]string, error) {
+	policy := dir + "/audit-policy.yaml"
+	if err := control.ReplaceFile(policy, []byte(auditPolicy)); err != nil {
+		return nil, err
+	}
+	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + dir + "/audit.log"}, nil
+}
+
+// request is what a node asked the API server to change.
+type request struct {
+	at time.Time
+	// what is the verb and the resource, "patch pods/status" for instance.
+	what, namespace, name string
+	code                  int
+}
+
+// requests are the node's since then, in the order of their answers.
+func (n *node) requests(t *testing.T, since time.Time) []request {
+	t.Helper()
+	var all []request
+	for line := range bytes.Lines(get(os.ReadFile(n.site.plane.Path("audit.log")))(t)) {
+		var entry struct {
+			User           struct{ Username string }
+			Verb           string
+			ObjectRef      struct{ Resource, Subresource, Namespace, Name string }
+			ResponseStatus struct{ Code int }
+			// Received is when the server had read it.
+			Received time.Time `json:"requestReceivedTimestamp"`
+		}
+		if json.Unmarshal(line, &entry) != nil { // a server that was killed may have left half a line
+			continue
+		}
+		if entry.User.Username != "system:node:"+n.name || entry.Received.Before(since) {
+			continue
+		}
+		r := request{
+			at: entry.Received, what: entry.Verb + " " + entry.ObjectRef.Resource, namespace: entry.ObjectRef.Namespace, name: entry.ObjectRef.Name,
+			code: entry.ResponseStatus.Code,
+		}
+		if entry.ObjectRef.Subresource != "" {
+			r.what += "/" + entry.ObjectRef.Subresource
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// statusPatches counts, by pod, how often the node told how the pods of the namespace are.
+func (n *node) statusPatches(t *testing.T, namespace string, since time.Time) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for _, r := range n.requests(t, since) {
+		if r.what == "patch pods/status" && r.namespace == namespace {
+			counts[r.name]++
+		}
+	}
+	return counts
+}
+
+// percentile is that of sorted values.
+func percentile[T cmp.Ordered](sorted []T, percent int) T {
+	return sorted[min(len(sorted)*percent/100, len(sorted)-1)]
+}

@@ -1,0 +1,102 @@
+package usage
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// A machine joins with a bootstrap token alone: the controller manager signs its client certificate, an administrator approves its serving
+// certificate, and it is a node like any other. With its credentials it starts again without the token.
+func TestBootstrap(t *testing.T) {
+	const id, secret = "abcdef", "0123456789abcdef"
+	tokens := here.client.CoreV1().Secrets(metav1.NamespaceSystem)
+	get(tokens.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id}, Type: corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true"},
+	}, metav1.CreateOptions{}))(t)
+	n := newNode(t, "joins", func(n *node) {
+		n.joins, n.config = true, "rotateCertificates: true\nserverTLSBootstrap: true\n"
+		must(t, os.MkdirAll(n.path(), 0o755))
+		config := here.plane.Authority.Kubeconfig(here.plane.URL, clientcmdapi.AuthInfo{Token: id + "." + secret})
+		must(t, clientcmd.WriteToFile(*config, n.path("bootstrap-kubeconfig")))
+		n.podexecdFlags = []string{"--bootstrap-kubeconfig", n.path("bootstrap-kubeconfig")}
+	})
+	if info := get(os.Stat(n.kubeconfig()))(t); info.Mode().Perm() != 0o600 {
+		t.Errorf("the kubeconfig that was written has the mode %v", info.Mode())
+	}
+
+	requests := get(await(t.Context(), here.requests(), "the node asks for a serving certificate", func(requests map[string]*certificatesv1.CertificateSigningRequest) error {
+		return when(servingRequest(requests, n) != nil)
+	}))(t)
+	serving := servingRequest(requests, n)
+	address := net.JoinHostPort(here.ip, strconv.Itoa(n.port))
+	if err := dialNode(address); err == nil {
+		t.Error("the node's API has a certificate of the authority before one was approved")
+	}
+	here.kubectl(t, "certificate", "approve", serving.Name)
+	s := newSpace(t, n)
+	s.applyPod(t, "box", sampleImage, sample("print", "hello"), "terminationGracePeriodSeconds: 1")
+	pod := s.awaitReady(t, "box")
+	must(t, untilServing(t, address))
+	if got := s.kubectl(t, "logs", "box"); got != "hello\n" {
+		t.Errorf("its log is %q", got)
+	}
+
+	must(t, tokens.Delete(t.Context(), "bootstrap-token-"+id, metav1.DeleteOptions{}))
+	restart(t, n.podconfigd)
+	restart(t, n.podexecd)
+	must(t, untilServing(t, address))
+	s.applyPod(t, "second", sampleImage, idle, "terminationGracePeriodSeconds: 1")
+	s.awaitReady(t, "second")
+	if again := s.awaitReady(t, "box"); again.Status.ContainerStatuses[0].ContainerID != pod.Status.ContainerStatuses[0].ContainerID {
+		t.Error("a restart of the daemons replaced the container")
+	}
+}
+
+// servingRequest is the node's request for a serving certificate that nobody has decided on, or nil.
+func servingRequest(requests map[string]*certificatesv1.CertificateSigningRequest, n *node) *certificatesv1.CertificateSigningRequest {
+	for _, r := range requests {
+		if r.Spec.SignerName == certificatesv1.KubeletServingSignerName && r.Spec.Username == "system:node:"+n.name && len(r.Status.Conditions) == 0 {
+			return r
+		}
+	}
+	return nil
+}
+
+// dialNode shakes hands with a node's API and checks its certificate.
+func dialNode(address string) error {
+	authority, err := os.ReadFile(here.plane.Authority.File)
+	if err != nil {
+		return err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authority) {
+		return fmt.Errorf("%s has no certificate", here.plane.Authority.File)
+	}
+	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pool})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if cn := conn.ConnectionState().PeerCertificates[0].Subject.CommonName; !strings.HasPrefix(cn, "system:node:") {
+		return fmt.Errorf("the certificate is that of %s", cn)
+	}
+	return nil
+}
+
+func untilServing(t *testing.T, address string) error {
+	t.Helper()
+	return untilNil(t, "the node's API has a certificate of the authority", func() error { return dialNode(address) })
+}

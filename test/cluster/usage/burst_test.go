@@ -1,0 +1,302 @@
+package usage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"google.golang.org/grpc"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+const (
+	// burst is as many pods as a node takes.
+	burst = 110
+	// burstPatience is how long they may take: it is the runtime that takes it.
+	burstPatience = 10 * time.Minute
+)
+
+// A node is given all the pods that it takes at once. It stays ready, tells of each in a few patches, and takes not much longer than a node
+// without an API server takes for the same pods.
+func TestBurst(t *testing.T) {
+	machine := newMachine(t, "burst-machine", here.bin())
+	floor := burstOfManifests(t, machine)
+	n := newNode(t, "burst", func(n *node) { n.machine = machine })
+	s := newSpace(t, n)
+	node := n.watchHealth(t)
+	api := s.burst(t)
+	health := node()
+	patches := n.statusPatches(t, s.name, api.began)
+
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\tready p50\tp99\tall\tpodexecd CPU\tpodconfigd CPU\t")
+	for _, r := range []struct {
+		what string
+		*burstResult
+	}{{"from the API server", api}, {"from manifests", floor}} {
+		fmt.Fprintf(w, "%s\t%.1f s\t%.1f s\t%.1f s\t%.1f s\t%.1f s\t\n", r.what, percentile(r.ready, 50).Seconds(), percentile(r.ready, 99).Seconds(),
+			percentile(r.ready, 100).Seconds(), r.podexecd.Seconds(), r.podconfigd.Seconds())
+	}
+	must(t, w.Flush())
+	var counts []int
+	for _, n := range patches {
+		counts = append(counts, n)
+	}
+	slices.Sort(counts)
+	if len(counts) != burst {
+		t.Fatalf("the API server was told of %d pods; want %d", len(counts), burst)
+	}
+	t.Logf("%d pods at once\n%s", burst, table.String())
+	t.Logf("status patches a pod: p50 %d, p99 %d, most %d; the scheduler bound the last pod after %.1f s", percentile(counts, 50), percentile(counts, 99),
+		percentile(counts, 100), percentile(api.bound, 100).Seconds())
+	t.Logf("the lease was renewed %d times, at the longest after %.1f s, and lasts %.0f s", health.renewals, health.longest.Seconds(), health.duration.Seconds())
+	if percentile(counts, 100) > 6 {
+		t.Errorf("one pod's way to be ready was told with %d patches", percentile(counts, 100))
+	}
+	for _, not := range health.unready {
+		t.Errorf("the node wasn't ready: %s", not)
+	}
+	if health.longest >= health.duration {
+		t.Errorf("the lease was %v old; it lasts %v", health.longest, health.duration)
+	}
+}
+
+// burstResult is what came of a burst: how long it took until each pod was bound, and ready, sorted; what the daemons used.
+type burstResult struct {
+	began                time.Time
+	bound, ready         []time.Duration
+	podexecd, podconfigd time.Duration
+}
+
+// arrivals notes when pods came to be so, until all have.
+type arrivals struct {
+	began time.Time
+	at    map[string]time.Duration
+}
+
+func (a *arrivals) note(name string, so bool) {
+	if _, noted := a.at[name]; so && !noted {
+		a.at[name] = time.Since(a.began)
+	}
+}
+
+func (a *arrivals) sorted() []time.Duration {
+	var all []time.Duration
+	for _, took := range a.at {
+		all = append(all, took)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// burst makes the pods, and waits until all are ready.
+func (s *space) burst(t *testing.T) *burstResult {
+	t.Helper()
+	client := s.site.client.CoreV1().Pods(s.name)
+	pods := get(client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "0"}))(t)
+	defer pods.Stop()
+	exec, config := cpu(t, s.node.podexecd), cpu(t, s.node.podconfigd)
+	began := time.Now()
+	bound, ready := arrivals{began, map[string]time.Duration{}}, arrivals{began, map[string]time.Duration{}}
+	var making sync.WaitGroup
+	defer making.Wait()
+	slots := make(chan struct{}, 16)
+	making.Go(func() {
+		for i := range burst {
+			slots <- struct{}{}
+			making.Go(func() {
+				defer func() { <-slots }()
+				if _, err := client.Create(t.Context(), burstPod(i), metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	timeout := time.After(burstPatience)
+	for len(ready.at) < burst {
+		select {
+		case event, open := <-pods.ResultChan():
+			pod, ok := event.Object.(*corev1.Pod)
+			if !open || !ok || event.Type == watch.Deleted {
+				t.Fatalf("the watch of pods has %v %+v", event.Type, event.Object)
+			}
+			bound.note(pod.Name, pod.Spec.NodeName != "")
+			ready.note(pod.Name, isReady(pod))
+		case <-timeout:
+			t.Fatalf("%d pods are ready; want %d", len(ready.at), burst)
+		}
+	}
+	return &burstResult{
+		began: began, bound: bound.sorted(), ready: ready.sorted(),
+		podexecd: cpu(t, s.node.podexecd) - exec, podconfigd: cpu(t, s.node.podconfigd) - config,
+	}
+}
+
+func burstPod(i int) *corev1.Pod {
+	grace := int64(1)
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("burst-%03d", i)},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: &grace,
+			Containers:                    []corev1.Container{{Name: "main", Image: sampleImage, Command: []string{"/sample", "sleep"}}},
+		},
+	}
+}
+
+// burstOfManifests gives the same pods to a node that stands alone, and takes them away again.
+func burstOfManifests(t *testing.T, machine *devnode.Node) *burstResult {
+	t.Helper()
+	drafts, manifests := machine.Path("floor", "drafts"), machine.Path("floor", "manifests")
+	for _, dir := range []string{drafts, manifests} {
+		must(t, os.MkdirAll(dir, 0o755))
+	}
+	files := make([]string, burst)
+	for i := range files {
+		pod := burstPod(i)
+		files[i] = pod.Name + ".json"
+		must(t, os.WriteFile(filepath.Join(drafts, files[i]), get(json.Marshal(pod))(t), 0o644))
+	}
+	n := &node{site: here, machine: machine, name: "floor"}
+	n.podconfigd = get(machine.StartDaemonAs("floor-podconfigd", "podconfigd", "--root-dir", n.path("podconfigd"), "--listen", n.configEndpoint(),
+		"--hostname-override", n.name, "--pod-manifest-path", manifests))(t)
+	n.podexecd = get(machine.StartDaemonAs("floor-podexecd", "podexecd", "--root-dir", n.path("podexecd"),
+		"--listen", "unix://"+machine.Socket(n.name+"-exec"), "--podconfig-endpoint", n.configEndpoint(),
+		"--container-runtime-endpoint", machine.Endpoint(), "--pod-logs-dir", n.path("log", "pods"), "--hostname-override", n.name))(t)
+	defer func() { must(t, n.kill()) }()
+	o := observe(t, n)
+	follow := func(enough func(pods map[string]shownPod) bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), burstPatience)
+		defer cancel()
+		must(t, o.follow(ctx, enough))
+	}
+	follow(func(map[string]shownPod) bool { return true }) // it is up
+	exec, config := cpu(t, n.podexecd), cpu(t, n.podconfigd)
+	ready := arrivals{time.Now(), map[string]time.Duration{}}
+	for _, file := range files {
+		must(t, os.Rename(filepath.Join(drafts, file), filepath.Join(manifests, file)))
+	}
+	follow(func(pods map[string]shownPod) bool {
+		for name, p := range pods {
+			ready.note(name, isTrue(&p.status, corev1.PodReady))
+		}
+		return len(ready.at) == burst
+	})
+	r := &burstResult{began: ready.began, ready: ready.sorted(), podexecd: cpu(t, n.podexecd) - exec, podconfigd: cpu(t, n.podconfigd) - config}
+	for _, file := range files {
+		must(t, os.Remove(filepath.Join(manifests, file)))
+	}
+	follow(func(pods map[string]shownPod) bool { return len(pods) == 0 })
+	return r
+}
+
+// follow watches what podexecd shows until that is enough.
+func (o *observer) follow(ctx context.Context, enough func(pods map[string]shownPod) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := o.exec.WatchPodStatus(ctx, &podexecv1.WatchPodStatusRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF},
+		grpc.WaitForReady(true))
+	if err != nil {
+		return err
+	}
+	pods, synced := map[string]shownPod{}, false
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return fmt.Errorf("watch what podexecd shows, which is %d pods: %w", len(pods), err)
+		}
+		switch event := message.GetEvent().(type) {
+		case *podexecv1.WatchPodStatusResponse_Pod:
+			shown := shownPod{ObservedPod: event.Pod}
+			if err := shown.status.Unmarshal(event.Pod.GetProtobuf()); err != nil {
+				return err
+			}
+			pods[event.Pod.GetRef().GetName()] = shown
+		case *podexecv1.WatchPodStatusResponse_Removed:
+			delete(pods, event.Removed.GetName())
+		case *podexecv1.WatchPodStatusResponse_Synced:
+			synced = true
+		}
+		if synced && enough(pods) {
+			return nil
+		}
+	}
+}
+
+// cpu is what a process has used of it.
+func cpu(t *testing.T, p *devnode.Process) time.Duration {
+	t.Helper()
+	const ticks = 100 // a second, on every Linux that there is
+	stat := string(get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid())))(t))
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // from the third one on
+	user, system := get(strconv.Atoi(fields[11]))(t), get(strconv.Atoi(fields[12]))(t)
+	return time.Duration(user+system) * time.Second / ticks
+}
+
+// health is how the cluster found a node all the while.
+type health struct {
+	// unready are the moments when it wasn't.
+	unready           []string
+	renewals          int
+	longest, duration time.Duration
+}
+
+// watchHealth watches the Node object and its lease; the function that it returns ends that.
+func (n *node) watchHealth(t *testing.T) func() health {
+	t.Helper()
+	only := metav1.ListOptions{FieldSelector: "metadata.name=" + n.name}
+	nodes := get(n.site.client.CoreV1().Nodes().Watch(t.Context(), only))(t)
+	leases := get(n.site.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Watch(t.Context(), only))(t)
+	var h health
+	var last time.Time
+	var both sync.WaitGroup
+	both.Go(func() {
+		for event := range nodes.ResultChan() {
+			if node, ok := event.Object.(*corev1.Node); ok {
+				if c := nodeCondition(node, corev1.NodeReady); c == nil || c.Status != corev1.ConditionTrue || event.Type == watch.Deleted {
+					h.unready = append(h.unready, fmt.Sprintf("%v %v: %+v", time.Now().Format(time.TimeOnly), event.Type, c))
+				}
+			}
+		}
+	})
+	both.Go(func() {
+		for event := range leases.ResultChan() {
+			lease, ok := event.Object.(*coordinationv1.Lease)
+			if !ok || lease.Spec.RenewTime == nil {
+				continue
+			}
+			h.duration = time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+			if !last.IsZero() {
+				h.longest = max(h.longest, lease.Spec.RenewTime.Sub(last))
+			}
+			last = lease.Spec.RenewTime.Time
+			h.renewals++
+		}
+	})
+	return func() health {
+		nodes.Stop()
+		leases.Stop()
+		both.Wait()
+		if !last.IsZero() {
+			h.longest = max(h.longest, time.Since(last))
+		}
+		return h
+	}
+}

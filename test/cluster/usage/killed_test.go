@@ -1,0 +1,365 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/internal/failpoint"
+	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+const (
+	// killPatience is how long all may take to agree after a death, and faultPatience where a fault may keep them from it.
+	killPatience, faultPatience = 60 * time.Second, 8 * time.Second
+	// killPause is how long a daemon that was killed stays away.
+	killPause = 300 * time.Millisecond
+)
+
+// A life is that of a pod, in steps after each of which all come to rest.
+type life struct {
+	name  string
+	steps []step
+}
+
+type step struct {
+	what string
+	do   func(t *testing.T, s *space)
+}
+
+// lives are one of an API pod and one of a static pod; a Job's pod goes with the API pod.
+var lives = []life{
+	{"api", []step{
+		{"an API pod is made", func(t *testing.T, s *space) {
+			s.applyPod(t, "box", sampleImage, idle, "terminationGracePeriodSeconds: 1")
+		}},
+		{"it is deleted", func(t *testing.T, s *space) { s.kubectl(t, "delete", "pod", "box", "--wait=false") }},
+		{"a pod ends by itself", func(t *testing.T, s *space) {
+			s.applyPod(t, "job", sampleImage, sample("exit", "3", "500ms"), "restartPolicy: Never")
+		}},
+		{"it is deleted", func(t *testing.T, s *space) { s.kubectl(t, "delete", "pod", "job", "--wait=false") }},
+	}},
+	{"static", []step{
+		{"a static pod is added", func(t *testing.T, s *space) { s.node.addManifest(t, "static", staticPod(s.name, "1")) }},
+		{"it is changed", func(t *testing.T, s *space) { s.node.addManifest(t, "static", staticPod(s.name, "2")) }},
+		{"it is removed", func(t *testing.T, s *space) { s.node.removeManifest(t, "static") }},
+	}},
+}
+
+// death is one that podexecd dies.
+type death struct {
+	point failpoint.Point
+	// times is how often it gets there until it dies.
+	times int
+	life  life
+}
+
+func (d death) String() string { return fmt.Sprintf("%s:%d, %s pod", d.point, d.times, d.life.name) }
+
+// deaths are those at each point that a life comes by: at the requests each time that it does so, at the calls to the runtime once.
+func deaths() []death {
+	var all []death
+	api, static := lives[0], lives[1]
+	for _, point := range failpoint.ClusterPoints() {
+		request := strings.Split(string(point), "/")[1]
+		for _, of := range []struct {
+			life  life
+			count map[string]int
+		}{
+			{api, map[string]int{"PatchPodStatus": 5, "DeletePod": 2}},
+			{static, map[string]int{"CreatePod": 2, "PatchPodStatus": 2, "DeletePod": 2}},
+		} {
+			for times := range of.count[request] {
+				all = append(all, death{point, times + 1, of.life})
+			}
+		}
+	}
+	for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemovePodSandbox"} {
+		for _, point := range []failpoint.Point{failpoint.BeforeCall(call), failpoint.AfterCall(call)} {
+			all = append(all, death{point, 1, api}, death{point, 1, static})
+		}
+	}
+	return all
+}
+
+// The daemons are killed in each phase of pods' lives, podexecd at each of its points and podconfigd at all times. Afterwards the API server
+// sees what is: no pod is stuck, none is said to run that doesn't, and none runs of which it doesn't know.
+func TestKillCluster(t *testing.T) {
+	binaries := buildWithFailpoints(t)
+	machine := newMachine(t, "killed-machine", binaries)
+	n := newNode(t, "killed", func(n *node) { n.machine = machine }, hurried)
+	s := newSpace(t, n)
+	k := &killer{space: s, observer: observe(t, n)}
+	s.applyPod(t, "bystander", sampleImage, idle, "terminationGracePeriodSeconds: 1")
+	n.addManifest(t, "witness", staticPodOf("witness", s.name, "1"))
+	must(t, k.rest(t, killPatience))
+	before := k.seen.ids("bystander", "witness-killed")
+	if len(before) != 2 {
+		t.Fatalf("the bystanders' containers are %v", before)
+	}
+	var told []string
+	failed := 0
+	try := func(what string, do func(t *testing.T) string) {
+		t.Helper()
+		if failed > 2 { // the others would fail by these ones' mess
+			return
+		}
+		outcome := "FAILED"
+		if !t.Run(what, func(t *testing.T) { outcome = do(t) }) {
+			failed++
+		}
+		told = append(told, fmt.Sprintf("%-48s %s", what, outcome))
+	}
+	for _, point := range []failpoint.Point{failpoint.BeforeRequest("CreateNode"), failpoint.AfterRequest("CreateNode")} {
+		try(string(point), func(t *testing.T) string { return k.registering(t, point) })
+	}
+	for _, d := range deaths() {
+		try(d.String(), func(t *testing.T) string { return k.dieAt(t, d) })
+	}
+	for _, point := range failpoint.ConfigPoints() {
+		for _, l := range lives {
+			try(fmt.Sprintf("%s, %s pod", point, l.name), func(t *testing.T) string { return k.dieAt(t, death{point, 3, l}) })
+		}
+	}
+	for _, l := range lives {
+		for _, after := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond} {
+			try(fmt.Sprintf("podconfigd after %v, %s pod", after, l.name), func(t *testing.T) string { return k.timed(t, l, after) })
+		}
+	}
+	t.Logf("%d deaths\n%s", len(told), strings.Join(told, "\n"))
+	if got := k.seen.ids("bystander", "witness-killed"); failed == 0 && fmt.Sprint(got) != fmt.Sprint(before) {
+		t.Errorf("the bystanders' containers are %v; want %v still", got, before)
+	}
+	if failed == 0 {
+		k.faults(t)
+	}
+}
+
+// killer has a node's daemons die.
+type killer struct {
+	*space
+	*observer
+	// seen is the node when it was last at rest.
+	seen *view
+}
+
+// rest waits until all agree, and the pods that should run do.
+func (k *killer) rest(t *testing.T, patience time.Duration) (err error) {
+	t.Helper()
+	k.seen, err = k.settled(t.Context(), patience)
+	return err
+}
+
+// errDied is why a wait ends that nobody can meet any more.
+var errDied = errors.New("the daemon has died")
+
+// restAfter is rest after a step, which has to show first. It is errDied once died is closed; nil never is.
+func (k *killer) restAfter(t *testing.T, l life, at int, patience time.Duration, died <-chan struct{}) error {
+	t.Helper()
+	ctx, end := context.WithCancelCause(t.Context())
+	defer end(nil)
+	go func() {
+		select {
+		case <-died:
+			end(errDied)
+		case <-ctx.Done():
+		}
+	}()
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := control.Until(waiting, nil, "it shows, and API server, podexecd and runtime agree", func(ctx context.Context) error {
+		if err := k.came(ctx, l, at); err != nil {
+			return err
+		}
+		v, err := k.look(ctx)
+		if err != nil {
+			return err
+		}
+		k.seen = v
+		return errors.Join(v.differences()...)
+	})
+	if errors.Is(context.Cause(ctx), errDied) {
+		return errDied
+	}
+	return err
+}
+
+// came is nil if what a step has to come to is at the API server.
+func (k *killer) came(ctx context.Context, l life, at int) error {
+	name := map[string][]string{"api": {"box", "box", "job", "job"}, "static": {"static-killed", "static-killed", "static-killed"}}[l.name][at]
+	pod, err := here.client.CoreV1().Pods(k.name).Get(ctx, name, metav1.GetOptions{})
+	if gone := strings.Contains(l.steps[at].what, "deleted") || strings.Contains(l.steps[at].what, "removed"); gone {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("pod %s is there still: %w", name, errors.Join(err, errNo))
+	}
+	switch {
+	case err != nil:
+		return err
+	case name == "job":
+		if ended := pod.Status.ContainerStatuses; pod.Status.Phase != corev1.PodFailed || ended[0].State.Terminated == nil || ended[0].State.Terminated.ExitCode != 3 {
+			return fmt.Errorf("pod %s is %s", name, describe(pod))
+		}
+		return nil
+	case l.name == "static" && pod.Labels["version"] != fmt.Sprint(at+1), !isReady(pod):
+		return fmt.Errorf("pod %s, version %s, is %s", name, pod.Labels["version"], describe(pod))
+	}
+	return nil
+}
+
+// dieAt has the daemon die at a point in a life, starts it again, and tells when it died.
+func (k *killer) dieAt(t *testing.T, d death) string {
+	daemon := k.space.node.podexecd
+	if slices.Contains(failpoint.ConfigPoints(), d.point) {
+		daemon = k.space.node.podconfigd
+	}
+	must(t, daemon.Kill())
+	startToDie(t, daemon, d)
+	return k.live(t, d.life, func(at int) (string, error) {
+		err := k.restAfter(t, d.life, at, killPatience, daemon.Done())
+		if !errors.Is(err, errDied) {
+			return "", err
+		}
+		if err := diedAt(daemon, d.point); err != nil {
+			return "", err
+		}
+		must(t, daemon.Start())
+		return "died when " + d.life.steps[at].what, k.restAfter(t, d.life, at, killPatience, nil)
+	})
+}
+
+// live goes through a life; after each step comes what is given, which tells of a death. It is an error if nobody dies.
+func (k *killer) live(t *testing.T, l life, after func(at int) (string, error)) string {
+	t.Helper()
+	began, outcome := time.Now(), ""
+	for at, step := range l.steps {
+		step.do(t, k.space)
+		said, err := after(at)
+		if err != nil {
+			t.Fatalf("after %s: %v", step.what, err)
+		}
+		if said != "" && outcome == "" {
+			outcome = said
+		}
+	}
+	if outcome == "" {
+		t.Error("nobody died: the point was never reached")
+	}
+	return fmt.Sprintf("%s; all well after %.1f s", outcome, time.Since(began).Seconds())
+}
+
+// registering has podexecd die when it makes its Node object.
+func (k *killer) registering(t *testing.T, point failpoint.Point) string {
+	began, n := time.Now(), k.space.node
+	must(t, n.podexecd.Kill())
+	here.kubectl(t, "delete", "node", n.name)
+	startToDie(t, n.podexecd, death{point: point, times: 1})
+	select {
+	case <-n.podexecd.Done():
+	case <-time.After(killPatience):
+		t.Fatal("the point was never reached")
+	}
+	must(t, diedAt(n.podexecd, point))
+	must(t, n.podexecd.Start())
+	must(t, n.awaitReady(t.Context()))
+	must(t, k.rest(t, killPatience))
+	return fmt.Sprintf("died when it registered; all well after %.1f s", time.Since(began).Seconds())
+}
+
+// timed has podconfigd die so long after each step.
+func (k *killer) timed(t *testing.T, l life, after time.Duration) string {
+	return k.live(t, l, func(at int) (string, error) {
+		<-time.After(after)
+		must(t, k.space.node.podconfigd.Kill())
+		<-time.After(killPause)
+		must(t, k.space.node.podconfigd.Start())
+		return "died after each step", k.restAfter(t, l, at, killPatience, nil)
+	})
+}
+
+// faults plants one fault of podexecd after the other, and the look at the node shows each.
+func (k *killer) faults(t *testing.T) {
+	n := k.space.node
+	for _, c := range []struct {
+		fault failpoint.Name
+		life  life
+		says  string
+	}{
+		{failpoint.UntoldEnd, lives[0], "podexecd shows"},
+		{failpoint.UncompletedDeletion, lives[0], "is being deleted"},
+		{failpoint.LeaveMirror, lives[1], "has no static pod"},
+	} {
+		t.Run(string(c.fault), func(t *testing.T) {
+			must(t, n.podexecd.Kill())
+			t.Setenv(failpoint.Variable, string(c.fault))
+			must(t, n.podexecd.Start())
+			var noticed error
+			for at, step := range c.life.steps {
+				step.do(t, k.space)
+				if err := k.restAfter(t, c.life, at, faultPatience, nil); err != nil {
+					v := get(k.look(t.Context()))(t)
+					noticed = errors.Join(v.differences()...)
+					break
+				}
+			}
+			if noticed == nil || !strings.Contains(noticed.Error(), c.says) {
+				t.Errorf("with the fault %s there is %v; want that something %s", c.fault, noticed, c.says)
+			} else {
+				t.Logf("with the fault %s: %.300v", c.fault, noticed)
+			}
+			must(t, os.Unsetenv(failpoint.Variable))
+			restart(t, n.podexecd)
+			for _, pod := range []string{"box", "job"} {
+				s := k.space
+				s.kubectl(t, "delete", "pod", pod, "--ignore-not-found", "--wait=false")
+			}
+			if _, err := os.Stat(filepath.Join(n.manifests, "static.yaml")); err == nil {
+				n.removeManifest(t, "static")
+			}
+			must(t, k.rest(t, killPatience))
+		})
+	}
+}
+
+// startToDie starts a daemon that is to die at the point.
+func startToDie(t *testing.T, daemon *devnode.Process, d death) {
+	t.Helper()
+	must(t, os.Setenv(failpoint.DieAt, fmt.Sprintf("%s:%d", d.point, d.times)))
+	defer func() { must(t, os.Unsetenv(failpoint.DieAt)) }()
+	must(t, daemon.Start())
+}
+
+// diedAt is nil if the daemon has died at the point, by its own hand.
+func diedAt(daemon *devnode.Process, point failpoint.Point) error {
+	err := daemon.Wait(context.Background())
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL ||
+		!strings.Contains(daemon.LogTail(), "failpoint: dying at "+string(point)) {
+		return fmt.Errorf("%s ended otherwise: %w; its output ends with:\n%s", daemon.Name, err, daemon.LogTail())
+	}
+	return nil
+}
+
+// buildWithFailpoints builds the daemons with the points, and returns the directory that they are in.
+func buildWithFailpoints(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(here.dir, "failpoints")
+	if output, err := exec.Command("go", "build", "-tags=failpoints", "-o", dir+"/", "./cmd/podconfigd", "./cmd/podexecd").CombinedOutput(); err != nil {
+		t.Fatalf("build the daemons with failpoints: %v\n%s", err, output)
+	}
+	return dir
+}

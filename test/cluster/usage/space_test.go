@@ -1,0 +1,149 @@
+package usage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// space is a namespace, whose pods all go to one node.
+type space struct {
+	site *site
+	name string
+	node *node
+}
+
+// newSpace makes a namespace for the test, on the node that tests share or another one. It goes with the test, and its pods with it.
+func newSpace(t *testing.T, on ...*node) *space {
+	t.Helper()
+	s := &space{site: here, name: strings.ToLower(t.Name()), node: here.main}
+	if len(on) > 0 {
+		s.node = on[0]
+	}
+	client := get(here.plane.Client(t.Context()))(t)
+	get(client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: s.name, Annotations: map[string]string{"scheduler.alpha.kubernetes.io/node-selector": corev1.LabelHostname + "=" + s.node.name},
+	}}, metav1.CreateOptions{}))(t)
+	t.Cleanup(func() { s.close(t) })
+	// A pod without its account is refused.
+	get(await(t.Context(), here.accounts(s.name), "the namespace has its account", func(accounts map[string]*corev1.ServiceAccount) error {
+		return when(accounts["default"] != nil)
+	}))(t)
+	return s
+}
+
+// close removes the namespace and waits until its pods are gone: a node that leaves one behind fails every test. If the test has failed
+// already, it shows what there is first.
+func (s *space) close(t *testing.T) {
+	if t.Failed() {
+		for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"get", "events"}, {"describe", "pods"}} {
+			text, err := s.try(context.Background(), "", args...)
+			t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, text)
+		}
+		if s.node == here.main {
+			t.Log(s.node.tails())
+		}
+	}
+	must(t, s.site.client.CoreV1().Namespaces().Delete(context.Background(), s.name, metav1.DeleteOptions{}))
+	_, err := await(context.Background(), s.pods(), "all pods are gone", func(pods map[string]*corev1.Pod) error {
+		for _, pod := range pods {
+			return fmt.Errorf("%s is there: %s", pod.Name, describe(pod))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+		for _, args := range [][]string{{"get", "pods", "-o", "yaml"}, {"get", "--raw", "/api/v1/nodes/" + s.node.name + "/proxy/pods"}, {"delete", "pods", "--all", "--force", "--grace-period=0"}} {
+			text, err := s.try(context.Background(), "", args...)
+			t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, text)
+		}
+		t.Log(s.node.tails())
+	}
+}
+
+// kubectl runs kubectl in the namespace and returns its output; it has to end with 0.
+func (s *space) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return get(s.try(t.Context(), "", args...))(t)
+}
+
+// try is kubectl where it may fail: the error has its exit code, and what it said. input is what it reads.
+func (s *space) try(ctx context.Context, input string, args ...string) (string, error) {
+	return s.site.try(ctx, input, append([]string{"--namespace", s.name}, args...)...)
+}
+
+func (s *site) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return get(s.try(context.Background(), "", args...))(t)
+}
+
+func (s *site) try(ctx context.Context, input string, args ...string) (string, error) {
+	cmd := s.command(ctx, args...)
+	cmd.Stdin = strings.NewReader(input)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// command is kubectl as an administrator runs it.
+func (s *site) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.tools, "kubectl"), append([]string{"--kubeconfig", s.kubeconfig}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+s.dir, "TERM=dumb") // its cache goes with the site
+	return cmd
+}
+
+// exitCode is that of a kubectl that failed, or -1.
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return -1
+	}
+	return exit.ExitCode()
+}
+
+// apply is kubectl apply of a manifest.
+func (s *space) apply(t *testing.T, manifest string) {
+	t.Helper()
+	get(s.try(t.Context(), manifest, "apply", "-f", "-"))(t)
+}
+
+// applyPod makes a pod with one container, main: spec is the pod's, container the container's, both in YAML's flow style without the braces.
+func (s *space) applyPod(t *testing.T, name, image, container, spec string) {
+	t.Helper()
+	s.apply(t, podManifest(name, image, container, spec))
+}
+
+func podManifest(name, image, container, spec string) string {
+	if container != "" {
+		container = ", " + container
+	}
+	if spec != "" {
+		spec += ", "
+	}
+	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %q, labels: {app: %q}},
+spec: {%scontainers: [{name: main, image: %q%s}]}}`, name, name, spec, image, container)
+}
+
+// shell is a container's command that has the shell of toolsImage run a script.
+func shell(script string) string { return fmt.Sprintf("command: [sh, -c, %q]", script) }
+
+// sample is a container's arguments for the sample program.
+func sample(args ...string) string {
+	quoted := make([]string, len(args))
+	for i, arg := range args {
+		quoted[i] = fmt.Sprintf("%q", arg)
+	}
+	return "command: [/sample, " + strings.Join(quoted, ", ") + "]"
+}

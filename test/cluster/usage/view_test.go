@@ -1,0 +1,294 @@
+package usage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// newMachine starts a containerd of the test's own, on which daemons of that directory run. It ends with the test.
+func newMachine(t *testing.T, name, binaries string) *devnode.Node {
+	t.Helper()
+	if *kubelet != "" {
+		t.Skip("this looks into podexecd, which a run without -kubelet has: make test-cluster")
+	}
+	m := get(devnode.Start(t.Context(), devnode.Config{Dir: here.dir + "/" + name, Runtime: here.runtime, BinDir: binaries, Log: t.Output()}))(t)
+	t.Cleanup(func() { must(t, m.Close()) })
+	must(t, importImages(t.Context(), m, here.bin()+"/sample"))
+	return m
+}
+
+// observer looks at a node which is alone on its machine.
+type observer struct {
+	node *node
+	exec podexecv1.PodExecServiceClient
+	cri  runtimeapi.RuntimeServiceClient
+}
+
+func observe(t *testing.T, n *node) *observer {
+	t.Helper()
+	dial := func(endpoint string) *grpc.ClientConn {
+		conn := get(grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+		t.Cleanup(func() { must(t, conn.Close()) })
+		return conn
+	}
+	return &observer{
+		node: n, exec: podexecv1.NewPodExecServiceClient(dial("unix://" + n.machine.Socket(n.name+"-exec"))),
+		cri: runtimeapi.NewRuntimeServiceClient(dial(n.machine.Endpoint())),
+	}
+}
+
+// shownPod is a pod as podexecd shows it.
+type shownPod struct {
+	*podexecv1.ObservedPod
+	status corev1.PodStatus
+}
+
+// view is a node as the cluster sees it, as podexecd sees it, and as its runtime does.
+type view struct {
+	node string
+	// pods are those that the API server has on the node.
+	pods []corev1.Pod
+	// shown are podexecd's, by UID.
+	shown      map[string]shownPod
+	sandboxes  []*runtimeapi.PodSandbox
+	containers []*runtimeapi.Container
+	// static are the names of the manifests' pods.
+	static []string
+}
+
+// podUIDLabel is by which the runtime knows pods.
+const podUIDLabel = "io.kubernetes.pod.uid"
+
+// look asks all three.
+func (o *observer) look(ctx context.Context) (v *view, err error) {
+	v = &view{node: o.node.name}
+	list, err := o.node.site.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + o.node.name})
+	if err != nil {
+		return nil, err
+	}
+	v.pods = list.Items
+	return v, o.local(ctx, v)
+}
+
+// local asks those who are on the node.
+func (o *observer) local(ctx context.Context, v *view) (err error) {
+	if v.shown, err = o.shown(ctx); err != nil {
+		return err
+	}
+	if v.sandboxes, v.containers, err = o.runtime(ctx); err != nil {
+		return err
+	}
+	files, err := os.ReadDir(o.node.manifests)
+	for _, file := range files {
+		if name, ok := strings.CutSuffix(file.Name(), ".yaml"); ok {
+			v.static = append(v.static, name+"-"+o.node.name)
+		}
+	}
+	return err
+}
+
+func (o *observer) runtime(ctx context.Context) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
+	sandboxes, err := o.cri.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return nil, nil, err
+	}
+	containers, err := o.cri.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	return sandboxes.GetItems(), containers.GetContainers(), err
+}
+
+// shown asks podexecd, which may be on its way up.
+func (o *observer) shown(ctx context.Context) (map[string]shownPod, error) {
+	all := map[string]shownPod{}
+	for token := ""; ; {
+		page, err := o.exec.ListPods(ctx, &podexecv1.ListPodsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, PageToken: token},
+			grpc.WaitForReady(true))
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range page.GetPods() {
+			shown := shownPod{ObservedPod: p}
+			if err := shown.status.Unmarshal(p.GetProtobuf()); err != nil {
+				return nil, err
+			}
+			all[p.GetRef().GetUid()] = shown
+		}
+		if token = page.GetNextPageToken(); token == "" {
+			return all, nil
+		}
+	}
+}
+
+// awaitShown waits until podexecd shows the pod as enough wants it; nil is none at all.
+func (o *observer) awaitShown(t *testing.T, name, what string, enough func(*corev1.PodStatus) error) {
+	t.Helper()
+	must(t, control.Until(t.Context(), nil, "podexecd shows that pod "+name+" "+what, func(ctx context.Context) error {
+		pods, err := o.shown(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range pods {
+			if p.GetRef().GetName() == name {
+				if err := enough(&p.status); err == nil {
+					return nil
+				}
+				return fmt.Errorf("it is %s", describe(&corev1.Pod{Status: p.status}))
+			}
+		}
+		return enough(nil)
+	}))
+}
+
+// settled waits until the three see the same, at most so long, and returns how they see it. The error says in what they differ.
+func (o *observer) settled(ctx context.Context, patience time.Duration) (v *view, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err = control.Until(ctx, nil, "API server, podexecd and runtime agree", func(ctx context.Context) error {
+		now, err := o.look(ctx)
+		if err != nil {
+			return err
+		}
+		v = now
+		return errors.Join(v.differences()...)
+	})
+	return v, err
+}
+
+// differences are in what the API server, podexecd and the runtime don't agree, where all has come to rest.
+func (v *view) differences() []error {
+	var all []error
+	differ := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	known := map[string]bool{}
+	for i := range v.pods {
+		pod := &v.pods[i]
+		uid, mirror := uidOf(pod)
+		known[uid] = true
+		name := pod.Namespace + "/" + pod.Name
+		if pod.DeletionTimestamp != nil {
+			differ("pod %s is being deleted since %v", name, pod.DeletionTimestamp)
+		}
+		if mirror && !slices.Contains(v.static, pod.Name) {
+			differ("mirror pod %s has no static pod", name)
+		}
+		shown, ok := v.shown[uid]
+		if !ok {
+			differ("pod %s isn't shown by podexecd", name)
+			continue
+		}
+		if told, own := essence(&pod.Status), essence(&shown.status); told != own {
+			differ("pod %s at the API server:\n%s\npodexecd shows:\n%s", name, told, own)
+		}
+		all = append(all, v.untrue(name, uid, &pod.Status)...)
+	}
+	for _, name := range v.static {
+		if !slices.ContainsFunc(v.pods, func(p corev1.Pod) bool { _, mirror := uidOf(&p); return mirror && p.Name == name }) {
+			differ("static pod %s has no mirror pod", name)
+		}
+	}
+	for _, s := range v.sandboxes {
+		if uid := s.GetLabels()[podUIDLabel]; !known[uid] {
+			differ("sandbox %s, %v, is of pod %s (%s), which the API server hasn't", s.GetId(), s.GetState(), s.GetMetadata().GetName(), uid)
+		}
+	}
+	for _, c := range v.containers {
+		if uid := c.GetLabels()[podUIDLabel]; !known[uid] {
+			differ("container %s, %v, is of pod %s, which the API server hasn't", c.GetMetadata().GetName(), c.GetState(), uid)
+		}
+	}
+	return all
+}
+
+// untrue is what the API server says of a pod's containers and isn't so by the runtime.
+func (v *view) untrue(name, uid string, status *corev1.PodStatus) []error {
+	var all []error
+	said := map[string]bool{}
+	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses) {
+		if c.State.Running != nil {
+			said[strings.TrimPrefix(c.ContainerID, "containerd://")] = true
+		}
+	}
+	for _, c := range v.containers {
+		runs := c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
+		if c.GetLabels()[podUIDLabel] == uid && runs && !said[c.GetId()] {
+			all = append(all, fmt.Errorf("container %s of pod %s runs, and the API server doesn't know it", c.GetMetadata().GetName(), name))
+		}
+		if runs {
+			delete(said, c.GetId())
+		}
+	}
+	for id := range said {
+		all = append(all, fmt.Errorf("container %s of pod %s runs by the API server, and doesn't", id, name))
+	}
+	return all
+}
+
+// uidOf is the UID by which the node knows a pod: that of a mirror pod's static pod is another one than its own.
+func uidOf(pod *corev1.Pod) (uid string, mirror bool) {
+	if static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static != "" {
+		return static, true
+	}
+	return string(pod.UID), false
+}
+
+// nodeConditions are those that the node sets.
+var nodeConditions = []corev1.PodConditionType{
+	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
+}
+
+// essence is what a status says, as a text, without what the API server adds and without what only one of both has by design.
+func essence(status *corev1.PodStatus) string {
+	e := corev1.PodStatus{Phase: status.Phase, Reason: status.Reason, Message: status.Message, PodIP: status.PodIP, HostIP: status.HostIP}
+	for _, kind := range nodeConditions {
+		for _, c := range status.Conditions {
+			if c.Type == kind {
+				e.Conditions = append(e.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
+			}
+		}
+	}
+	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses) {
+		e.ContainerStatuses = append(e.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, State: c.State, LastTerminationState: c.LastTerminationState, Ready: c.Ready, RestartCount: c.RestartCount,
+			ContainerID: c.ContainerID, ImageID: c.ImageID, Started: c.Started,
+		})
+	}
+	text, err := json.Marshal(e) // with times in whole seconds
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// ids are the IDs of the running containers of pods, by the pod's name; those of the named pods alone.
+func (v *view) ids(names ...string) map[string]string {
+	ids := map[string]string{}
+	for _, c := range v.containers {
+		name := c.GetLabels()["io.kubernetes.pod.name"]
+		if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING && slices.Contains(names, name) {
+			ids[name] = fmt.Sprintf("%s, restarted %d times", c.GetId(), c.GetMetadata().GetAttempt())
+		}
+	}
+	return ids
+}
+
+// isTrue tells whether a condition of a status is true.
+func isTrue(status *corev1.PodStatus, kind corev1.PodConditionType) bool {
+	c := podCondition(&corev1.Pod{Status: *status}, kind)
+	return c != nil && c.Status == corev1.ConditionTrue
+}

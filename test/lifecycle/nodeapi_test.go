@@ -1,0 +1,443 @@
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
+	utilexec "k8s.io/client-go/util/exec"
+	"k8s.io/klog/v2"
+	streamhttp "k8s.io/streaming/pkg/httpstream"
+
+	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// nodeAPI is a bench whose podexecd serves the node's API, and a client that may use it.
+type nodeAPI struct {
+	*bench
+	t      *testing.T
+	port   int
+	client *restclient.Config
+}
+
+func newNodeAPI(t *testing.T, kind devnode.Runtime) *nodeAPI {
+	t.Helper()
+	klog.SetLogger(klog.Logger{}) // The streaming libraries log every connection that ends.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	check(t, l.Close())
+	ca, file := accesstest.NewCA(t, "clients"), filepath.Join(t.TempDir(), "ca.pem")
+	accesstest.WriteFile(t, file, ca.PEM)
+	certificate, key := ca.Issue(accesstest.Request{CommonName: "kube-apiserver-kubelet-client"})
+	return &nodeAPI{
+		bench: ownBench(t, kind, "--address=127.0.0.1", fmt.Sprintf("--port=%d", port), "--authorization-mode=AlwaysAllow", "--client-ca-file="+file),
+		t:     t, port: port,
+		client: &restclient.Config{
+			Host:            fmt.Sprintf("https://127.0.0.1:%d", port),
+			TLSClientConfig: restclient.TLSClientConfig{Insecure: true, CertData: certificate, KeyData: key},
+		},
+	}
+}
+
+// onEachNodeAPI runs the test on those runtimes, each with a node of its own.
+func onEachNodeAPI(t *testing.T, runtimes []namedRuntime, test func(t *testing.T, n *nodeAPI)) {
+	t.Parallel()
+	for _, r := range runtimes {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newNodeAPI(t, r.kind))
+		})
+	}
+}
+
+// url is that of a path; pairs are its query's names and values.
+func (n *nodeAPI) url(path string, pairs ...string) *url.URL {
+	query := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		query.Add(pairs[i], pairs[i+1])
+	}
+	u, err := url.Parse(n.client.Host + path)
+	check(n.t, err)
+	u.RawQuery = query.Encode()
+	return u
+}
+
+// of is the path of a room for a pod.
+func (n *nodeAPI) of(room string, p *pod, more ...string) string {
+	return strings.Join(append([]string{"", room, "default", p.name + "-" + n.Name}, more...), "/")
+}
+
+// get is the status and the whole answer.
+func (n *nodeAPI) get(u *url.URL) (int, string) {
+	n.t.Helper()
+	client, err := restclient.HTTPClientFor(n.client)
+	check(n.t, err)
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	check(n.t, err)
+	response, err := client.Do(request)
+	check(n.t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	check(n.t, err)
+	return response.StatusCode, string(text)
+}
+
+// protocols are the ways in which kubectl and the API server come.
+var protocols = map[string]func(n *nodeAPI, u *url.URL) (remotecommand.Executor, error){
+	"spdy": func(n *nodeAPI, u *url.URL) (remotecommand.Executor, error) {
+		return remotecommand.NewSPDYExecutor(n.client, "POST", u)
+	},
+	"websocket": func(n *nodeAPI, u *url.URL) (remotecommand.Executor, error) {
+		return remotecommand.NewWebSocketExecutor(n.client, "GET", u.String())
+	},
+	"websocket v4": func(n *nodeAPI, u *url.URL) (remotecommand.Executor, error) {
+		return remotecommand.NewWebSocketExecutorForProtocols(n.client, "GET", u.String(), "v4.channel.k8s.io")
+	},
+}
+
+// stream runs something with streams to its end, and returns the exit code.
+func (n *nodeAPI) stream(protocol string, u *url.URL, options remotecommand.StreamOptions) (int, error) {
+	n.t.Helper()
+	executor, err := protocols[protocol](n, u)
+	check(n.t, err)
+	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
+	defer cancel()
+	err = executor.StreamWithContext(ctx, options)
+	if exit, ok := errors.AsType[utilexec.CodeExitError](err); ok {
+		return exit.Code, nil
+	}
+	return 0, err
+}
+
+// command is a query for a command of the sample program.
+func command(streams string, args ...string) []string {
+	pairs := []string{"command", "/sample"}
+	for _, a := range args {
+		pairs = append(pairs, "command", a)
+	}
+	for name := range strings.FieldsSeq(streams) {
+		pairs = append(pairs, name, "1")
+	}
+	return pairs
+}
+
+// What the API server, a monitoring agent and a person with a certificate ask of a node that stands alone.
+func TestNodeAPIAnswers(t *testing.T) {
+	onEachNodeAPI(t, runtimes, func(t *testing.T, n *nodeAPI) {
+		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
+		p.awaitReady()
+		for path, want := range map[string]string{
+			"/healthz": "ok", "/healthz/syncloop": "ok", "/configz": `"authorization":{"mode":"AlwaysAllow"`, "/metrics": "kubelet_http_requests_total",
+			"/runningpods/": p.name,
+		} {
+			if status, text := n.get(n.url(path)); status != http.StatusOK || !strings.Contains(text, want) {
+				t.Errorf("%s: %d, without %q:\n%s", path, status, want, text)
+			}
+		}
+		var pods v1.PodList
+		_, text := n.get(n.url("/pods"))
+		check(t, json.Unmarshal([]byte(text), &pods))
+		if len(pods.Items) != 1 || pods.Items[0].Name != p.name+"-"+n.Name || pods.Items[0].Status.Phase != v1.PodRunning {
+			t.Errorf("/pods: %s", text)
+		}
+		n.client.CertData, n.client.KeyData = nil, nil
+		for _, path := range []string{"/healthz", "/pods", n.of("containerLogs", p, "main"), "/nonsense"} {
+			if status, _ := n.get(n.url(path)); status != http.StatusUnauthorized {
+				t.Errorf("%s without a certificate: %d", path, status)
+			}
+		}
+	})
+}
+
+func TestNodeAPIExec(t *testing.T) {
+	onEachNodeAPI(t, runtimes, func(t *testing.T, n *nodeAPI) {
+		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
+		p.awaitReady()
+		for protocol := range protocols {
+			t.Run(protocol, func(t *testing.T) {
+				n := &nodeAPI{n.bench, t, n.port, n.client}
+				exec := func(streams string, args ...string) *url.URL {
+					return n.url(n.of("exec", p, "main"), command(streams, args...)...)
+				}
+
+				var stdout, stderr bytes.Buffer
+				code, err := n.stream(protocol, exec("output error", "nonsense"), remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
+				if err != nil || code != 2 || stdout.Len() > 0 || !strings.Contains(stderr.String(), "unknown command") {
+					t.Errorf("a mistake: exit code %d, %v, stdout %q, stderr %q", code, err, &stdout, &stderr)
+				}
+				if protocol != "websocket v4" { // It has no word for the end of the standard input.
+					stdout.Reset()
+					code, err = n.stream(protocol, exec("input output", "stdin"), remotecommand.StreamOptions{Stdin: strings.NewReader("typed"), Stdout: &stdout})
+					if err != nil || code != 0 || stdout.String() != "typed" {
+						t.Errorf("stdin: exit code %d, %v, stdout %q", code, err, &stdout)
+					}
+				}
+				terminal := newTerminal(remotecommand.TerminalSize{Width: 80, Height: 24}, remotecommand.TerminalSize{Width: 100, Height: 40})
+				stdin, typed := io.Pipe()
+				code, err = n.stream(protocol, exec("input output tty", "tty", "100x40"), remotecommand.StreamOptions{
+					Stdin: stdin, Stdout: terminal, Tty: true, TerminalSizeQueue: terminal,
+				})
+				_ = typed.Close()
+				terminal.close()
+				if err != nil || code != 0 || !strings.Contains(terminal.shown(), "terminal 100x40") {
+					t.Errorf("a terminal: exit code %d, %v, shown %q", code, err, terminal.shown())
+				}
+				// Sooner or later a caller learns how a command ended that didn't take what it was sent.
+				code, err = n.stream(protocol, exec("input output", "exit", "3"), remotecommand.StreamOptions{
+					Stdin: io.LimitReader(zeros{}, 100<<20), Stdout: io.Discard,
+				})
+				if err != nil || code != 3 {
+					t.Errorf("a command that doesn't read: exit code %d, %v", code, err)
+				}
+			})
+		}
+		if status, text := n.get(n.url(n.of("exec", p, "main"), command("output", "exit", "0")...)); status != http.StatusBadRequest {
+			t.Errorf("without an upgrade: %d %s", status, text)
+		}
+	})
+}
+
+// zeros is an endless file.
+type zeros struct{}
+
+// Read implements io.Reader.
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// terminal has one size after another, each as soon as the one before is shown in it.
+type terminal struct {
+	sizes chan remotecommand.TerminalSize
+	later []remotecommand.TerminalSize
+
+	mu   sync.Mutex
+	last remotecommand.TerminalSize
+	text strings.Builder
+}
+
+func newTerminal(first remotecommand.TerminalSize, later ...remotecommand.TerminalSize) *terminal {
+	t := &terminal{sizes: make(chan remotecommand.TerminalSize, 1+len(later)), later: later, last: first}
+	t.sizes <- first
+	return t
+}
+
+// Next implements remotecommand.TerminalSizeQueue.
+func (t *terminal) Next() *remotecommand.TerminalSize {
+	if size, ok := <-t.sizes; ok {
+		return &size
+	}
+	return nil
+}
+
+// Write implements io.Writer.
+func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text.Write(p)
+	if len(t.later) > 0 && strings.Contains(t.text.String(), fmt.Sprintf("%dx%d", t.last.Width, t.last.Height)) {
+		t.last, t.later = t.later[0], t.later[1:]
+		t.sizes <- t.last
+	}
+	return len(p), nil
+}
+
+func (t *terminal) shown() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
+func (t *terminal) close() { close(t.sizes) }
+
+// An attached caller sees what the process writes from then on, types to one that reads, and is told when it ends.
+func TestNodeAPIAttach(t *testing.T) {
+	onEachNodeAPI(t, runtimes[:2], func(t *testing.T, n *nodeAPI) {
+		for protocol := range protocols {
+			t.Run(protocol, func(t *testing.T) {
+				n := &nodeAPI{n.bench, t, n.port, n.client}
+				p := n.run(t, `
+restartPolicy: Never
+containers:
+- {name: reads, stdin: true, stdinOnce: true, args: [stdin]}
+- {name: deaf, args: [on-term, /log/end, term, "2", "0"]}`)
+				p.awaitReady()
+				if protocol != "websocket v4" {
+					var stdout bytes.Buffer
+					_, err := n.stream(protocol, n.url(n.of("attach", p, "reads"), "input", "1", "output", "1"), remotecommand.StreamOptions{
+						Stdin: strings.NewReader("typed"), Stdout: &stdout,
+					})
+					if err != nil || stdout.String() != "typed" {
+						t.Errorf("a process that reads: %v, stdout %q", err, &stdout)
+					}
+				}
+				stdin, typed := io.Pipe()
+				defer func() { _ = typed.Close() }()
+				ended := make(chan error, 1)
+				go func() {
+					_, err := n.stream(protocol, n.url(n.of("attach", p, "deaf"), "input", "1", "output", "1"), remotecommand.StreamOptions{
+						Stdin: stdin, Stdout: io.Discard,
+					})
+					ended <- err
+				}()
+				eventually(t, "it is attached to", func() error {
+					_, text := n.get(n.url("/metrics"))
+					for line := range strings.Lines(text) {
+						if strings.HasPrefix(line, "kubelet_http_inflight_requests{") && strings.Contains(line, `path="attach"`) && strings.HasSuffix(line, " 1\n") {
+							return nil
+						}
+					}
+					return errors.New("it isn't")
+				})
+				p.remove()
+				if err := <-ended; err != nil {
+					t.Errorf("a process that doesn't: %v", err)
+				}
+			})
+		}
+	})
+}
+
+// forwarders are the ways in which kubectl port-forward comes.
+var forwarders = map[string]func(n *nodeAPI, u *url.URL) (streamhttp.Dialer, error){
+	"spdy": func(n *nodeAPI, u *url.URL) (streamhttp.Dialer, error) {
+		transport, upgrader, err := spdy.RoundTripperFor(n.client)
+		return spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, "POST", u), err
+	},
+	"websocket": func(n *nodeAPI, u *url.URL) (streamhttp.Dialer, error) {
+		return portforward.NewSPDYOverWebsocketDialerForStreaming(u, n.client)
+	},
+}
+
+func TestNodeAPIPortForward(t *testing.T) {
+	onEachNodeAPI(t, runtimes[:2], func(t *testing.T, n *nodeAPI) {
+		p := n.run(t, `containers: [{name: one, args: [serve, ":8081"]}, {name: two, args: [serve, ":8082"]}]`)
+		p.awaitReady()
+		for name, dial := range forwarders {
+			t.Run(name, func(t *testing.T) {
+				dialer, err := dial(n, n.url(n.of("portForward", p)))
+				check(t, err)
+				stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+				f, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{"0:8081", "0:8082"}, stop, ready, io.Discard, io.Discard)
+				check(t, err)
+				go func() { ended <- f.ForwardPorts() }()
+				select {
+				case <-ready:
+				case err := <-ended:
+					t.Fatal(err)
+				}
+				ports, err := f.GetPorts()
+				check(t, err)
+				for _, port := range ports {
+					for range 2 {
+						eventually(t, "it answers", func() error {
+							response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port.Local))
+							if err != nil {
+								return err
+							}
+							defer func() { _ = response.Body.Close() }()
+							if text, err := io.ReadAll(response.Body); err != nil || string(text) != "hello\n" {
+								return fmt.Errorf("%q, %w", text, err)
+							}
+							return nil
+						})
+					}
+				}
+				http.DefaultClient.CloseIdleConnections()
+				close(stop)
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
+
+// A followed log ends with its container, and has all of it.
+func TestNodeAPILogs(t *testing.T) {
+	onEachNodeAPI(t, runtimes, func(t *testing.T, n *nodeAPI) {
+		p := n.run(t, `
+restartPolicy: Never
+containers: [{name: main, args: [seq, print, "first", ;, sleep, "3", ;, print, "grüße", ;, exit, "1"]}]`)
+		p.awaitReady()
+		status, text := n.get(n.url(n.of("containerLogs", p, "main"), "follow", "true"))
+		if status != http.StatusOK || text != "first\ngrüße\n" {
+			t.Errorf("followed: %d %q", status, text)
+		}
+		p.awaitPhase(v1.PodFailed)
+		for query, want := range map[string]string{
+			"": "first\ngrüße\n", "tailLines=1": "grüße\n", "limitBytes=5": "first", "stream=Stderr": "", "tailLines=0&follow=true": "",
+		} {
+			u := n.url(n.of("containerLogs", p, "main"))
+			u.RawQuery = query
+			if status, text := n.get(u); status != http.StatusOK || text != want {
+				t.Errorf("?%s: %d %q; want %q", query, status, text, want)
+			}
+		}
+		if status, text := n.get(n.url(n.of("containerLogs", p, "main"), "timestamps", "1", "tailLines", "1")); status != http.StatusOK {
+			t.Errorf("with times: %d %q", status, text)
+		} else if at, line, _ := strings.Cut(text, " "); line != "grüße\n" {
+			t.Errorf("with times: %q", text)
+		} else if _, err := time.Parse(time.RFC3339Nano, at); err != nil {
+			t.Errorf("with times: %v", err)
+		}
+	})
+}
+
+// What is streamed ends with podexecd, which doesn't wait for it.
+func TestNodeAPIEndsWithPodexecd(t *testing.T) {
+	onEachNodeAPI(t, runtimes, func(t *testing.T, n *nodeAPI) {
+		p := n.run(t, `containers: [{name: main, args: [seq, print, "first", ;, sleep]}]`)
+		p.awaitReady()
+		begun, ended := make(chan struct{}, 8), make(chan error, 8)
+		stdin, typed := io.Pipe()
+		defer func() { _ = typed.Close() }()
+		for protocol := range protocols {
+			go func() {
+				_, err := n.stream(protocol, n.url(n.of("exec", p, "main"), command("input output", "seq", "print", "x", ";", "sleep")...),
+					remotecommand.StreamOptions{Stdin: stdin, Stdout: writerFunc(func(b []byte) (int, error) { begun <- struct{}{}; return len(b), nil })})
+				ended <- err
+			}()
+			select {
+			case <-begun:
+			case err := <-ended:
+				t.Fatalf("%s: %v", protocol, err)
+			}
+		}
+		began := time.Now()
+		check(t, n.Podexecd.Stop())
+		for range protocols {
+			<-ended
+		}
+		if took := time.Since(began); took > slack {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// writerFunc is a writer of one function.
+type writerFunc func(p []byte) (int, error)
+
+// Write implements io.Writer.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
