@@ -43,6 +43,8 @@ type Config struct {
 	Pods, Mirrors *podset.Set
 	// Told is called with each pod, or mirror pod, that the stream has changed or taken away. Nil: nobody is told.
 	Told func(*v1.Pod)
+	// Final tells whether a refusal of the pod is for good: the API server is told of it. Nil: no refusal is.
+	Final func(*v1.Pod) bool
 	// Objects are woken by: the pods that have read an object are looked at when it changes. Nil: there are none.
 	Objects *objects.Objects
 	// Node is what pods are admitted against. Nil: nothing is known of the node.
@@ -128,6 +130,9 @@ func New(cfg Config) *Agent {
 	}
 	if cfg.Mirrors == nil {
 		cfg.Mirrors = podset.New()
+	}
+	if cfg.Final == nil {
+		cfg.Final = func(*v1.Pod) bool { return false }
 	}
 	if cfg.Told == nil {
 		cfg.Told = func(*v1.Pod) {}

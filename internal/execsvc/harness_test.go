@@ -63,6 +63,8 @@ type node struct {
 	cgroups cgroup.Config
 
 	mu sync.Mutex
+	// final is the agents' Config.Final.
+	final func(*v1.Pod) bool
 	// network is what is wrong with the network.
 	network error
 	// pressure is what the node is short of.

@@ -131,7 +131,7 @@ func (n *node) startFrom(path string) *life {
 			HostIPs: func() []string { return nil }, DNS: dns.Settings{ResolvConf: "/etc/resolv.conf"},
 		}),
 		Node:  func() admit.Node { return admit.Node{Allocatable: n.allocatable} },
-		Store: remembered, Restored: state, Board: l.board, Events: l.events, RuntimeName: "containerd", Network: n.checkNetwork,
+		Store: remembered, Restored: state, Board: l.board, Events: l.events, RuntimeName: "containerd", Network: n.checkNetwork, Final: n.final,
 		RelistPeriod: relistPeriod, HousekeepingPeriod: housekeepingPeriod, RetryPause: 20 * time.Millisecond,
 		Clock: roundsClock{ctx: ctx, rounds: &l.rounds, group: &group},
 	})

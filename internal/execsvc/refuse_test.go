@@ -1,6 +1,7 @@
 package execsvc
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,6 +40,27 @@ func TestRefusalIsTold(t *testing.T) {
 	if res, err = l.SyncPod(t.Context(), newPod("b", "web", "file")); res.Refused || err != nil {
 		t.Errorf("%+v, %v; want it to run", res, err)
 	}
+}
+
+// A refusal that others act on stands, over a restart too: a controller has made another pod by now.
+func TestFinalRefusalStands(t *testing.T) {
+	n := newNode(t)
+	path := filepath.Join(t.TempDir(), "podexecd.db")
+	n.final = func(pod *v1.Pod) bool { return pod.Annotations[sourceAnnotation] == "api" }
+	l := n.startFrom(path)
+	pod := newPod("a", "web", "api")
+	l.deliver(ops(change(client.Add, true, withClaim(pod))))
+	l.await("a", "is refused", func(p board.Pod) bool { return p.Status != nil && p.Status.Phase == v1.PodFailed })
+	if res, err := l.SyncPod(t.Context(), pod); !res.Refused || err != nil {
+		t.Errorf("%+v, %v; want the refusal to stand", res, err)
+	}
+	l.stop()
+	l = n.startFrom(path)
+	l.await("a", "is known", func(p board.Pod) bool { return p.Status != nil })
+	if res, err := l.SyncPod(t.Context(), pod); !res.Refused || err != nil {
+		t.Errorf("after a restart: %+v, %v; want the refusal to stand", res, err)
+	}
+	n.wantUnchanged()
 }
 
 // A running pod that is changed into one that can't be run goes on as it was; its error says so until it is changed back.

@@ -29,6 +29,9 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	if err != nil {
 		return worker.Result{}, err
 	}
+	if a.rejectedForGood(pod) && !has.Active() {
+		return worker.Result{Refused: true}, nil
+	}
 	decision, verdict := a.admission.check(pod, a.cfg.Node(), has, a.lastStatus(pod))
 	if len(verdict.Refused) > 0 {
 		return worker.Result{Refused: true}, a.refuse(pod, has, verdict.Verdict)
@@ -181,6 +184,13 @@ func (a *Agent) refuse(pod *v1.Pod, has *observed.Pod, verdict admit.Verdict) er
 	}
 	a.keep(pod, func(in *status.Input) { in.Failure = &status.Failure{Reason: reason, Message: rejected + message} })
 	return nil
+}
+
+// rejectedForGood tells whether the pod was refused, and stays so, as others act on it: a controller that has made another pod in its place.
+// Once the API server has heard of it the pod's own status says that it has ended.
+func (a *Agent) rejectedForGood(pod *v1.Pod) bool {
+	last := a.lastStatus(pod)
+	return a.cfg.Final(pod) && last != nil && strings.HasPrefix(last.Message, rejected) && !terminal(&pod.Status)
 }
 
 // parts are the errors that were joined.

@@ -113,6 +113,8 @@ func (c *cluster) requests() *rest.Config {
 func unbounded(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
+	// A warning, that an API will go, would be one for each request.
+	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config
 }
 
@@ -134,7 +136,7 @@ func (c *cluster) join(cfg *execsvc.Config) {
 	if c == nil {
 		return
 	}
-	cfg.Pods, cfg.Mirrors, cfg.Told = c.pods, c.mirrors, c.told
+	cfg.Pods, cfg.Mirrors, cfg.Told, cfg.Final = c.pods, c.mirrors, c.told, apistatus.FromAPI
 	alone := cfg.Node
 	cfg.Node = func() admit.Node {
 		n := alone()
@@ -239,7 +241,8 @@ func (c *cluster) run(ctx context.Context, group *errgroup.Group, m machine) {
 		PodCIDRs: func(ctx context.Context, cidrs string) error {
 			return m.connection.runtime.UpdateRuntimeConfig(ctx, &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidrs}})
 		},
-		Event: c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency, LeaseDuration: s.NodeLeaseDuration, Logger: c.log,
+		Event: c.event, UpdateFrequency: s.NodeStatusUpdateFrequency, ReportFrequency: s.NodeStatusReportFrequency,
+		LeaseDuration: s.NodeLeaseDuration, Metrics: c.metrics, Logger: c.log,
 	})
 	c.node.Store(n)
 	c.agent = m.agent

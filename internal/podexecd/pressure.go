@@ -2,6 +2,7 @@ package podexecd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"golang.org/x/sync/errgroup"
@@ -35,7 +36,7 @@ func thresholdsOf(s *execconfig.Settings) ([]pressure.Threshold, error) {
 }
 
 // newGuard comes before the agent, which it asks only once it runs. dir is where the pods' emptyDirs are.
-func newGuard(n *node, c *connection, dir func(pod *v1.Pod, volume string) string) *guard {
+func newGuard(ctx context.Context, n *node, c *connection, dir func(pod *v1.Pod, volume string) string) *guard {
 	s := n.opts.settings
 	evictions := pressure.NewEvictions(n.registry)
 	pods := func() []*v1.Pod { return n.agent.Evictable() }
@@ -44,8 +45,9 @@ func newGuard(n *node, c *connection, dir func(pod *v1.Pod, volume string) strin
 		Pods: pods, Evict: func(uid types.UID, why status.Failure) bool { return n.agent.EvictOverLimit(uid, why) }, Evictions: evictions, Dir: dir,
 		LogsDir: s.PodLogsDir, Stats: c.runtime, Logger: n.log,
 	})
+	sandbox := c.sandboxImage(ctx)
 	g.images = imagegc.New(imagegc.Config{
-		Images: c.images, Containers: c.runtime, Needed: func() []string { return n.agent.Images() }, Settled: func() bool { return n.agent.Settled() },
+		Images: c.images, Containers: c.runtime, Needed: func() []string { return append(n.agent.Images(), sandbox...) }, Settled: func() bool { return n.agent.Settled() },
 		Dir: c.imageDir, High: s.ImageGC.HighThreshold, Low: s.ImageGC.LowThreshold, MinAge: s.ImageGC.MinAge, MaxAge: s.ImageGC.MaxAge,
 		Event: n.cluster.event, Metrics: n.registry, Logger: n.log,
 	})
@@ -82,6 +84,22 @@ func (c *connection) imageDir(ctx context.Context) (string, error) {
 		}
 	}
 	return "", errors.New("the container runtime doesn't tell")
+}
+
+// sandboxImage is the image of sandboxes, if the runtime tells. Those that pin it needn't; containerd before 1.7 doesn't pin it, and tells in its
+// configuration.
+func (c *connection) sandboxImage(ctx context.Context) []string {
+	status, err := c.runtime.Status(ctx, true)
+	if err != nil {
+		return nil
+	}
+	var config struct {
+		SandboxImage string `json:"sandboxImage"`
+	}
+	if json.Unmarshal([]byte(status.GetInfo()["config"]), &config) != nil || config.SandboxImage == "" {
+		return nil
+	}
+	return []string{config.SandboxImage}
 }
 
 // event tells the cluster what happens to the Node.

@@ -1,13 +1,17 @@
 package lifecycle
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // plain is a pod that asks for nothing, critical one that the node can't do without.
@@ -60,6 +64,44 @@ func TestPressure(t *testing.T) {
 		refused.awaitReady()
 		unharmed(needed, &before, "main")
 	})
+}
+
+// TestDiskPressure: where the disk of images runs full those go that nobody uses, but never the one of sandboxes.
+func TestDiskPressure(t *testing.T) {
+	t.Parallel()
+	for _, r := range runtimes[:2] {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			// Images are the whole node's.
+			node := startNode(t, r.kind, nodes.New)
+			t.Cleanup(func() { check(t, node.Close()) })
+			b, err := newBench(node, r.kind, "--eviction-hard=imagefs.available<99%")
+			check(t, err)
+			t.Cleanup(func() { check(t, errors.Join(b.clear(), b.close())) })
+			conn, err := rig.Dial(node.Endpoint())
+			check(t, err)
+			t.Cleanup(func() { check(t, conn.Close()) })
+			images := runtimeapi.NewImageServiceClient(conn)
+			eventually(t, "the image that nobody uses is gone", func() error {
+				list, err := images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
+				check(t, err)
+				var names []string
+				for _, image := range list.GetImages() {
+					names = append(names, image.GetRepoTags()...)
+				}
+				if !slices.Equal(names, []string{devnode.PauseImage}) {
+					return fmt.Errorf("there are %q", names)
+				}
+				return nil
+			})
+			p := b.run(t, critical)
+			p.await("its image can't be had any more", func(s *state) bool { return s.waitsFor("main") == "ErrImagePull" })
+			boxes, err := b.CRI.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
+			if err != nil || len(boxes.GetItems()) != 1 {
+				t.Errorf("there are the sandboxes %v (%v); want one", boxes.GetItems(), err)
+			}
+		})
+	}
 }
 
 // restartWith ends podexecd and starts it with other flags.

@@ -21,8 +21,8 @@ const (
 	rejected = "Pod was rejected: "
 )
 
-// fromAPI tells whether the pod is the API server's own: it came from there, perhaps through other podconfigds.
-func fromAPI(pod *v1.Pod) bool {
+// FromAPI tells whether the pod is the API server's own: it came from there, perhaps through other podconfigds.
+func FromAPI(pod *v1.Pod) bool {
 	return pod.Annotations[sourceAnnotation] == apiSource || strings.HasSuffix(pod.Annotations[relayPathAnnotation], "/"+apiSource)
 }
 
@@ -54,12 +54,12 @@ func plan(p board.Pod, spec, there *v1.Pod, now time.Time) *task {
 		// Nobody works on it, or nothing is known of it but that it runs: what the API server knows is more.
 		return nil
 	}
-	if !fromAPI(spec) && terminal(there.Status.Phase) && !terminal(p.Status.Phase) {
+	if !FromAPI(spec) && terminal(there.Status.Phase) && !terminal(p.Status.Phase) {
 		// The static pod has begun anew, and so will its mirror pod: no pod's end is taken back.
 		return nil
 	}
 	in := mergeInput{
-		spec: spec, own: p.Status, there: &there.Status, static: !fromAPI(spec), now: metav1.NewTime(now),
+		spec: spec, own: p.Status, there: &there.Status, static: !FromAPI(spec), now: metav1.NewTime(now),
 		over: p.State == podexecv1.WorkerState_WORKER_STATE_TERMINATED || p.State == podexecv1.WorkerState_WORKER_STATE_FINISHED,
 	}
 	if in.static {
@@ -76,7 +76,7 @@ func plan(p board.Pod, spec, there *v1.Pod, now time.Time) *task {
 
 // completion is the completion of a pod's deletion, once all of it is torn down and the API server knows how it ended. Nil: it isn't due.
 func completion(p board.Pod, spec, there *v1.Pod) *task {
-	if !fromAPI(spec) || there.DeletionTimestamp == nil || p.State != podexecv1.WorkerState_WORKER_STATE_FINISHED || !terminal(there.Status.Phase) {
+	if !FromAPI(spec) || there.DeletionTimestamp == nil || p.State != podexecv1.WorkerState_WORKER_STATE_FINISHED || !terminal(there.Status.Phase) {
 		return nil
 	}
 	return &task{uid: there.UID, namespace: there.Namespace, name: there.Name, pod: spec, there: &there.Status, urgent: true}

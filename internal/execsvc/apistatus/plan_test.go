@@ -43,7 +43,7 @@ func TestMayRun(t *testing.T) {
 func TestFromAPI(t *testing.T) {
 	for path, want := range map[string]bool{"": false, "n(12345678)/file": false, "n(12345678)/relay,m(23456789)/api": true} {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{sourceAnnotation: "relay", relayPathAnnotation: path}}}
-		if got := fromAPI(pod); got != want {
+		if got := FromAPI(pod); got != want {
 			t.Errorf("%q: from the API server is %v; want %v", path, got, want)
 		}
 	}

@@ -118,10 +118,10 @@ func later(a, b time.Time) time.Time {
 
 // copies are the pod as it is desired here, and as the API server has it by what was streamed. Nil: it has none of it.
 func (w *Writer) copies(p board.Pod) (spec, there *v1.Pod) {
-	if pod := w.cfg.Pod(p.UID); pod != nil && fromAPI(pod) {
+	if pod := w.cfg.Pod(p.UID); pod != nil && FromAPI(pod) {
 		return pod, pod
 	}
-	if p.Object == nil || fromAPI(p.Object) {
+	if p.Object == nil || FromAPI(p.Object) {
 		return nil, nil
 	}
 	mirror := w.cfg.Mirror(p.Namespace, p.Name)

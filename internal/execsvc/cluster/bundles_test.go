@@ -60,6 +60,9 @@ func signed(signer string, selector *metav1.LabelSelector) *v1.ClusterTrustBundl
 
 // serve has the API server tell of these versions of the bundles' API.
 func (h *harness) serve(versions ...string) {
+	synctest.Wait()
+	h.api.Lock()
+	defer h.api.Unlock()
 	h.api.Resources = nil
 	for _, v := range versions {
 		h.api.Resources = append(h.api.Resources, &metav1.APIResourceList{

@@ -167,6 +167,7 @@ func TestFollowPauses(t *testing.T) {
 		s.on(h)
 		h.run()
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		if n := len(s.asked); n < 8 || n > 16 {
 			t.Errorf("in five minutes it was tried %d times", n)
 		}

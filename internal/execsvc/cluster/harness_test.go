@@ -27,9 +27,9 @@ type harness struct {
 	*Cluster
 	t   *testing.T
 	api *fake.Clientset
-	log bytes.Buffer
 
 	mu    sync.Mutex
+	log   bytes.Buffer
 	woken []string
 }
 
@@ -38,9 +38,16 @@ func in(t *testing.T, test func(h *harness), objects ...runtime.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := &harness{t: t, api: fake.NewClientset(objects...)}
-		h.Cluster = New(Config{Client: h.api, Wake: h.wake, Logger: slog.New(slog.NewTextHandler(&h.log, nil))})
+		h.Cluster = New(Config{Client: h.api, Wake: h.wake, Logger: slog.New(slog.NewTextHandler(h, nil))})
 		test(h)
 	})
+}
+
+// Write is where the log goes.
+func (h *harness) Write(line []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.log.Write(line)
 }
 
 func (h *harness) wake(uid types.UID) {
@@ -78,6 +85,8 @@ func (h *harness) wantWoken(uids ...string) {
 // lines are those of the log since it was asked last.
 func (h *harness) lines() []string {
 	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	text := strings.TrimSpace(h.log.String())
 	h.log.Reset()
 	if text == "" {

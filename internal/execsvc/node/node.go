@@ -141,10 +141,12 @@ func New(cfg Config) *Node {
 	log := cfg.Logger.With("node", cfg.Name)
 	return &Node{
 		cfg: cfg, woken: make(chan struct{}, 1), registered: make(chan struct{}), log: log, refused: map[string]bool{}, reset: cfg.ResetExtended,
-		registering: &trouble{log: log, what: "the node can't be registered", end: "the node is registered"},
-		posting:     &trouble{log: log, what: "the node's status can't be posted", end: "the node's status is posted again"},
+		registering: &trouble{log: log, what: "the node can't be registered; trying again", end: "the node is registered"},
+		posting:     &trouble{log: log, what: "the node's status can't be posted; trying again", end: "the node's status is posted again"},
 		addressing:  &trouble{log: log, what: "the node's addresses can't be found; they stay as they were", end: "the node's addresses are known"},
-		assigning:   &trouble{log: log, what: "the pods' address ranges can't be put into use", end: "the pods' address ranges are in use"},
+		assigning: &trouble{
+			log: log, what: "the pods' address ranges can't be put into use; trying again", end: "the pods' address ranges are in use",
+		},
 		doubling: &trouble{
 			log: log, what: "another machine posts the status of this Node too: each node needs a name of its own",
 			end: "no other machine posts the status of this Node any more",

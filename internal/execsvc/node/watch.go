@@ -26,7 +26,7 @@ const (
 
 // watch follows the object until ctx ends. For one object a reflector and its store would be more than is needed.
 func (n *Node) watch(ctx context.Context) {
-	t := &trouble{log: n.log, what: "the Node can't be watched", end: "the Node is watched again"}
+	t := &trouble{log: n.log, what: "the Node can't be watched; trying again", end: "the Node is watched again"}
 	backoff := firstWatchBackoff
 	for ctx.Err() == nil {
 		err := n.follow(ctx, func() { t.is(nil) })

@@ -38,10 +38,10 @@ func whatOf(err error) string {
 	var refused *refusedError
 	switch {
 	case errors.As(err, &refused):
-		return "a certificate was refused"
+		return "a certificate was refused; asking again in some minutes"
 	case errors.Is(err, errNotApproved):
 		return "a certificate signing request waits for somebody to approve it"
 	default:
-		return "no certificate can be had"
+		return "no certificate can be had; trying again"
 	}
 }

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/node/nodestatus"
 	"github.com/podstream/podstream/internal/execsvc/status"
@@ -79,11 +78,12 @@ type Manager struct {
 	cfg Config
 	log *slog.Logger
 
-	// The rest but has is of Run's goroutine. trouble is what couldn't be read in the last look.
-	reader  reader
-	state   state
-	acting  bool
-	trouble string
+	// The rest but has is of Run's goroutine, and before that Begin's. trouble is what couldn't be read in the last look; stuck is set if what
+	// nobody needs couldn't all be removed when that was last tried.
+	reader               reader
+	state                state
+	begun, acting, stuck bool
+	trouble              string
 
 	mu  sync.Mutex
 	has map[v1.NodeConditionType]bool
@@ -139,10 +139,12 @@ func (m *Manager) conditions() map[v1.NodeConditionType]bool {
 	return m.has
 }
 
-// Begin looks once, so that Pressure and Admit know before the first pod comes. It evicts none, and is called before Run, if at all.
+// Begin looks once, so that Pressure and Admit know before the first pod comes, and does nothing about it: Run's first look is a period later
+// then. It is called before Run, if at all.
 func (m *Manager) Begin(ctx context.Context) {
 	if len(m.cfg.Thresholds) > 0 {
 		m.judge(ctx)
+		m.begun = true
 	}
 }
 
@@ -151,6 +153,9 @@ func (m *Manager) Run(ctx context.Context) {
 	if len(m.cfg.Thresholds) == 0 {
 		<-ctx.Done()
 		return
+	}
+	if m.begun {
+		pause(ctx, period)
 	}
 	for ctx.Err() == nil {
 		uid, evicted := m.look(ctx)
@@ -254,59 +259,4 @@ func (m *Manager) show(has map[v1.NodeConditionType]bool) {
 	if changed {
 		m.cfg.Changed()
 	}
-}
-
-// reclaim removes what nobody needs from the signal's disk. It is false if there is nothing that could be removed.
-func (m *Manager) reclaim(ctx context.Context, signal Signal, dedicated bool) (tried bool) {
-	if kinds[signal].condition != v1.NodeDiskPressure || !onDisk(signal, dedicated).layers {
-		return false
-	}
-	for _, remove := range []func(context.Context) error{m.cfg.DeadContainers, m.cfg.UnusedImages} {
-		if remove == nil {
-			continue
-		}
-		tried = true
-		if err := remove(ctx); err != nil && ctx.Err() == nil {
-			m.log.Warn("what nobody needs can't all be removed from the node's disk", "error", err)
-		}
-	}
-	return tried
-}
-
-// evict evicts one pod, the first in rank.
-func (m *Manager) evict(ctx context.Context, t Threshold, seen observations, dedicated bool) (types.UID, bool) {
-	pods := m.cfg.Pods()
-	if len(pods) == 0 {
-		return "", false
-	}
-	measuring, cancel := context.WithTimeout(ctx, measureFor)
-	defer cancel()
-	used, err := m.measure(measuring, pods, t.signal, dedicated)
-	if ctx.Err() != nil {
-		return "", false
-	}
-	if err != nil {
-		m.log.Warn("what pods use isn't all known; one is evicted by what is known", "error", err)
-	}
-	name := kinds[t.signal].resource
-	pod := rank(pods, name, used)[0]
-	if !m.cfg.Evict(pod.UID, m.grace(t, pod), status.Failure{
-		Reason: events.Evicted, Message: message(pod, name, t.amount.of(seen[t.signal].capacity), seen[t.signal].available, used[pod.UID]), Disrupted: true,
-	}) {
-		return "", false
-	}
-	m.cfg.Evictions.WithLabelValues(string(t.signal)).Inc()
-	return pod.UID, true
-}
-
-// grace is how many seconds the pod has to end: one, unless there is time.
-func (m *Manager) grace(t Threshold, pod *v1.Pod) int64 {
-	if t.grace == 0 {
-		return 1
-	}
-	grace := m.cfg.MaxGrace
-	if own := criconfig.GracePeriod(pod); grace < 0 || own < grace {
-		grace = own
-	}
-	return max(grace, 1)
 }

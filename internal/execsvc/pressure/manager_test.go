@@ -1,6 +1,8 @@
 package pressure
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,9 +134,13 @@ func TestBegin(t *testing.T) {
 		if !refused || !why.Passing || why.Message != "The node had condition: [MemoryPressure]. " {
 			t.Errorf("a pod that asks for nothing: %v, %+v", refused, why)
 		}
-		if uid, evicted := m.look(t.Context()); evicted {
-			t.Errorf("%s counts as evicted", uid)
-		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { m.Run(ctx) })
+		defer func() { cancel(); running.Wait() }()
+		pass(period - 1)
+		w.want("for a period")
+		pass(1)
 		w.want("a look", "Attempting to reclaim memory", "evict a within 1")
 		if families, err := w.registry.Gather(); err != nil || len(families) != 0 {
 			t.Errorf("metrics %v, %v", families, err)
@@ -160,6 +166,9 @@ func TestDisk(t *testing.T) {
 		w.set(func() { w.node.free, w.reclaims = 9<<30, func() {} })
 		pass(period)
 		w.want("what doesn't", "Attempting to reclaim ephemeral-storage", "dead containers", "images", "evict layers within 1")
+		if w.told("can't all be removed") != 1 {
+			t.Errorf("log:\n%s", w.log.String())
+		}
 	})
 	// Where images have a disk of their own, there is nothing on the node's that nobody needs, and layers aren't on it.
 	inWorld(t, Settings{Hard: map[string]string{"nodefs.available": "10%", "imagefs.available": "10%"}}, func(t *testing.T, w *world) {

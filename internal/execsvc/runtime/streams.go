@@ -3,23 +3,32 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	streamspdy "k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // ErrNoSandbox is what PortForwardURL returns if the pod has no sandbox that runs.
 var ErrNoSandbox = errors.New("the pod has no sandbox that runs")
+
+// pingPeriod is how often the runtime's streaming server is asked whether it is there, as kubectl does it.
+const pingPeriod = 5 * time.Second
+
+// goodbye is how long the end of a connection with it may take.
+const goodbye = time.Second
 
 // StreamInput says which streams of a container are wanted. The runtime refuses Stderr together with TTY.
 type StreamInput struct {
@@ -103,18 +112,28 @@ func (r *Runtime) Attach(ctx context.Context, in ExecInput) error {
 
 // converse connects in's streams with those at a URL of the runtime, until they end or ctx does.
 func converse(ctx context.Context, u *url.URL, in ExecInput) error {
-	// It is on this machine and speaks to whoever comes, so a certificate would prove nothing.
-	transport, upgrader, err := spdy.RoundTripperFor(&restclient.Config{TLSClientConfig: restclient.TLSClientConfig{Insecure: true}})
-	if err != nil {
-		return err
-	}
-	executor, err := remotecommand.NewSPDYExecutorRejectRedirects(transport, upgrader, "POST", u)
-	if err != nil {
-		return err
-	}
-	// What waits for sizes has to end with the streams.
+	// What waits for sizes, and for a runtime that doesn't read, has to end with the streams.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	transport, err := streamspdy.NewRoundTripperWithConfig(streamspdy.RoundTripperConfig{PingPeriod: pingPeriod, UpgradeTransport: &http.Transport{
+		DialContext: func(dialing context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(dialing, network, address)
+			if err == nil {
+				// The executor says goodbye before it closes a connection, which behind a write that is stuck would take for ever.
+				context.AfterFunc(ctx, func() { time.AfterFunc(goodbye, func() { _ = conn.Close() }) })
+			}
+			return conn, err
+		},
+		// It is on this machine and speaks to whoever comes, so a certificate would prove nothing.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // See above.
+	}})
+	if err != nil {
+		return err
+	}
+	executor, err := remotecommand.NewSPDYExecutorRejectRedirects(transport, spdy.NewUpgraderForStreaming(transport), http.MethodPost, u)
+	if err != nil {
+		return err
+	}
 	options := remotecommand.StreamOptions{Stdin: in.Stdin, Stdout: in.Stdout, Tty: in.TTY}
 	if !in.TTY {
 		options.Stderr = in.Stderr

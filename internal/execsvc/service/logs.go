@@ -16,13 +16,9 @@ import (
 // maxPiece is the most that one message holds of a log, or of what a command writes.
 const maxPiece = 64 << 10
 
-// maxFollowers is how many logs may be followed at once. Each is watched by an inotify instance of its own, of which root has 128 on most
-// nodes, and the container runtime and podconfigd need some too.
-const maxFollowers = 64
-
 // LogReader reads containers' logs: a runtime.Runtime.
 type LogReader interface {
-	// ReadLog returns runtime.ErrNoLog if the log isn't there.
+	// ReadLog returns runtime.ErrNoLog if the log isn't there, and runtime.ErrTooManyFollows as that says.
 	ReadLog(ctx context.Context, in runtime.LogInput) error
 }
 
@@ -67,12 +63,6 @@ func (s *Server) ReadLogs(req *podexecv1.ReadLogsRequest, stream grpc.ServerStre
 	if c.State.Running != nil && !req.GetPrevious() {
 		in.ContainerID = runtimeID(c.ContainerID)
 	}
-	if in.Follow {
-		defer s.followers.Add(-1)
-		if s.followers.Add(1) > maxFollowers {
-			return status.Errorf(codes.ResourceExhausted, "%d logs are being followed already; podexecd follows no more at a time", maxFollowers)
-		}
-	}
 	err = runtime.ErrNoLog
 	for _, in.Attempt = range attempts {
 		if err = s.cfg.Logs.ReadLog(ctx, in); !errors.Is(err, runtime.ErrNoLog) {
@@ -84,6 +74,8 @@ func (s *Server) ReadLogs(req *podexecv1.ReadLogsRequest, stream grpc.ServerStre
 		return s.ended(ctx)
 	case errors.Is(err, runtime.ErrNoLog):
 		return status.Errorf(codes.NotFound, "the log of container %s of pod %s isn't there any more", c.Name, pod.Name)
+	case errors.Is(err, runtime.ErrTooManyFollows):
+		return status.Error(codes.ResourceExhausted, err.Error())
 	case err != nil:
 		return status.Error(codes.Internal, valid(err.Error()))
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"slices"
-	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -43,8 +42,6 @@ type Server struct {
 	// closing ends when the server closes.
 	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
 	close   context.CancelFunc
-	// followers is how many logs are being followed.
-	followers atomic.Int64
 }
 
 // New returns a Server. Close ends its streams.

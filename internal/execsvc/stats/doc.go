@@ -9,8 +9,10 @@
 // The use of processors in nanocores is between two readings ten seconds apart or more; there is none in the first.
 //
 // Each reading is a goroutine, so that a file or a runtime that doesn't answer holds up neither those who ask nor a second goroutine: while one
-// is under way, nobody begins another. Close waits for them, a moment at most. There are locks in shared and in rates, never held together, nor
-// while anything is read.
+// is under way, nobody begins another. Close waits for them, a moment at most. There are locks in shared, rates and moment, never held together,
+// nor while anything is read.
+//
+// Other than with the kubelet, a pod that uses the node's network has none of its own, and of two pods of one name /metrics/resource has the newer.
 //
 // Beneath it package kernel reads files. What a reading comes to (summary, series) is pure. The package changes nothing.
 package stats

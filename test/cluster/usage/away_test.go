@@ -168,6 +168,7 @@ func TestAPIServerAway(t *testing.T) {
 	}
 	t.Logf("the API server was away for %v, in which the crashing pod was restarted %d times", away.Round(time.Second), crashed)
 	t.Logf("its statuses equal podexecd's %v after it is ready, the node's lease is renewed %v after", equal.Round(time.Millisecond), lease.Round(time.Millisecond))
+	t.Logf("the last difference was: %.600v", o.differed)
 	patches := n.statusPatches(t, s.name, returning)
 	for _, name := range slices.Sorted(maps.Keys(patches)) {
 		t.Logf("pod %-12s %d status patches", name, patches[name])

@@ -28,7 +28,7 @@ resources: {requests: {cpu: 100m, memory: 64Mi}}`, "terminationGracePeriodSecond
 		`PIDPressure +False .* KubeletHasSufficientPID +kubelet has sufficient PID available`,
 		`Ready +True .* KubeletReady +kubelet is posting ready status`,
 		`InternalIP: +`+regexp.QuoteMeta(here.ip), `Hostname: +main`,
-		`cpu: +\d+`, `memory: +\d+Ki`, `ephemeral-storage: +\d+`, `pods: +110`,
+		`cpu: +\d+`, `memory: +\d+Ki`, `ephemeral-storage: +\d+(Ki)?`, `pods: +110`,
 		`Machine ID: +\S+`, `System UUID: .*`, `Boot ID: +\S+`, `Kernel Version: +\d.*`, `OS Image: +\S+.*`, `Operating System: +linux`,
 		`Container Runtime Version: +containerd://.*`, `Kubelet Version: +v1\..*`,
 		s.name+` +web +100m \(\d+%\) +0 \(0%\) +64Mi \(\d+%\).*`,

@@ -105,6 +105,8 @@ func TestKillCluster(t *testing.T) {
 	k := &killer{space: s, observer: observe(t, n)}
 	s.applyPod(t, "bystander", sampleImage, idle, "terminationGracePeriodSeconds: 1")
 	n.addManifest(t, "witness", staticPodOf("witness", s.name, "1"))
+	s.awaitReady(t, "bystander")
+	s.awaitReady(t, "witness-killed")
 	must(t, k.rest(t, killPatience))
 	before := k.seen.ids("bystander", "witness-killed")
 	if len(before) != 2 {

@@ -38,8 +38,10 @@ func newMachine(t *testing.T, name, binaries string) *devnode.Node {
 // observer looks at a node which is alone on its machine.
 type observer struct {
 	node *node
-	exec podexecv1.PodExecServiceClient
-	cri  runtimeapi.RuntimeServiceClient
+	// differed is what API server, podexecd and runtime last differed in before they agreed.
+	differed error
+	exec     podexecv1.PodExecServiceClient
+	cri      runtimeapi.RuntimeServiceClient
 }
 
 func observe(t *testing.T, n *node) *observer {
@@ -166,7 +168,11 @@ func (o *observer) settled(ctx context.Context, patience time.Duration) (v *view
 			return err
 		}
 		v = now
-		return errors.Join(v.differences()...)
+		if err := errors.Join(v.differences()...); err != nil {
+			o.differed = err
+			return err
+		}
+		return nil
 	})
 	return v, err
 }

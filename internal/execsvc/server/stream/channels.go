@@ -31,6 +31,8 @@ func speaksChannels(r *http.Request) bool {
 type channels struct {
 	conn *websocket.Conn
 	idle time.Duration
+	// quiet ends it all when nothing was said for the idle time, by the caller or the command: one that doesn't read keeps nobody for ever.
+	quiet *time.Timer
 	// writing lets one message be written at a time.
 	writing sync.Mutex
 }
@@ -46,7 +48,8 @@ func (h *Handler) channels(
 		return nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	c := &channels{conn: conn, idle: h.cfg.IdleTimeout}
+	c := &channels{conn: conn, idle: h.cfg.IdleTimeout, quiet: time.AfterFunc(h.cfg.IdleTimeout, cancel)}
+	defer c.quiet.Stop()
 	stdin, typed := io.Pipe()
 	in := runtime.ExecInput{
 		ContainerID: streams.ContainerID, Command: streams.Command, TTY: streams.TTY, Stdout: io.Discard, Stderr: io.Discard,
@@ -113,7 +116,6 @@ func (c *channels) writer(stream byte) writerFunc {
 		c.writing.Lock()
 		defer c.writing.Unlock()
 		c.alive()
-		_ = c.conn.SetWriteDeadline(time.Now().Add(c.idle))
 		message, err := c.conn.NextWriter(websocket.BinaryMessage)
 		if err != nil {
 			return 0, err
@@ -127,7 +129,7 @@ func (c *channels) writer(stream byte) writerFunc {
 }
 
 // alive gives the streams another idle time.
-func (c *channels) alive() { _ = c.conn.SetReadDeadline(time.Now().Add(c.idle)) }
+func (c *channels) alive() { c.quiet.Reset(c.idle) }
 
 // read takes what the caller sends, until the connection ends. Standard input stops it while the command doesn't read.
 func (c *channels) read(stdin *io.PipeWriter, hasStdin bool, sizes chan runtime.TerminalSize) error {
@@ -145,7 +147,10 @@ func (c *channels) read(stdin *io.PipeWriter, hasStdin bool, sizes chan runtime.
 		case remotecommand.StreamStdIn:
 			if hasStdin {
 				// A command that doesn't read any more is no reason to end.
-				_, _ = io.Copy(stdin, message)
+				_, _ = io.Copy(writerFunc(func(p []byte) (int, error) {
+					c.alive()
+					return stdin.Write(p)
+				}), message)
 			}
 		case remotecommand.StreamResize:
 			var size struct{ Width, Height uint16 }

@@ -48,6 +48,9 @@ func statusOf(err error) int {
 	if errors.Is(err, runtime.ErrNoLog) || errors.Is(err, runtime.ErrNoSandbox) {
 		return http.StatusNotFound
 	}
+	if errors.Is(err, runtime.ErrTooManyFollows) {
+		return http.StatusTooManyRequests
+	}
 	switch status.Code(err) {
 	case codes.NotFound:
 		return http.StatusNotFound

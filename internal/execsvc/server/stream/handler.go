@@ -23,7 +23,7 @@ type Pods interface {
 
 // Runtime reads logs and has streams: a runtime.Runtime.
 type Runtime interface {
-	// ReadLog returns runtime.ErrNoLog if the log isn't there.
+	// ReadLog returns runtime.ErrNoLog if the log isn't there, and runtime.ErrTooManyFollows as that says.
 	ReadLog(ctx context.Context, in runtime.LogInput) error
 	Exec(ctx context.Context, in runtime.ExecInput) (exitCode int, err error)
 	Attach(ctx context.Context, in runtime.ExecInput) error
@@ -43,14 +43,11 @@ type Config struct {
 	MirrorUID func(namespace, name string) types.UID
 	// CheckpointsDir is where checkpoints are kept: <root-dir>/checkpoints. It is made when it is needed. Empty: there are none to be had.
 	CheckpointsDir string
-	// IdleTimeout ends a stream over which nothing has gone for so long. Zero: 4 hours, as the kubelet's.
+	// IdleTimeout ends a stream over which nothing has gone for so long. Zero: it may be silent as long as it likes.
 	IdleTimeout time.Duration
 	// MaxStreams is how many requests are served at once, and MaxStreamsPerPod how many of them for one pod. Zero: 1000, and half of
 	// MaxStreams, so that one pod leaves room for the others.
 	MaxStreams, MaxStreamsPerPod int
-	// MaxFollows is how many logs are followed at once, each of which takes one of root's inotify instances. Zero: half of those that
-	// the kernel allows.
-	MaxFollows int
 	// Registerer gets the metrics. Nil: nobody does.
 	Registerer prometheus.Registerer
 	// Logger gets what goes wrong on this node. What the caller did wrong is told to the caller only. Nil discards.
@@ -64,7 +61,6 @@ type Handler struct {
 	log     *slog.Logger
 	mux     *http.ServeMux
 	slots   *slots
-	follows *slots
 	metrics *metrics
 	// runtime connects to the runtime's streaming server.
 	runtime *http.Transport
@@ -73,13 +69,16 @@ type Handler struct {
 	end    context.CancelFunc
 }
 
+// never is longer than anything lasts.
+const never = 100 * 365 * 24 * time.Hour
+
 // New returns a Handler. Close it when it serves no more.
 func New(cfg Config) *Handler {
 	if cfg.MirrorUID == nil {
 		cfg.MirrorUID = func(string, string) types.UID { return "" }
 	}
 	if cfg.IdleTimeout == 0 {
-		cfg.IdleTimeout = 4 * time.Hour
+		cfg.IdleTimeout = never
 	}
 	if cfg.MaxStreams == 0 {
 		cfg.MaxStreams = 1000
@@ -87,15 +86,12 @@ func New(cfg Config) *Handler {
 	if cfg.MaxStreamsPerPod == 0 {
 		cfg.MaxStreamsPerPod = max(cfg.MaxStreams/2, 1)
 	}
-	if cfg.MaxFollows == 0 {
-		cfg.MaxFollows = max(inotifyInstances()/2, 1)
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	h := &Handler{
 		cfg: cfg, log: cfg.Logger, mux: http.NewServeMux(), metrics: newMetrics(cfg.Registerer), runtime: newTransport(),
-		slots: newSlots("streams", cfg.MaxStreams, cfg.MaxStreamsPerPod), follows: newSlots("followed logs", cfg.MaxFollows, cfg.MaxFollows),
+		slots: newSlots(cfg.MaxStreams, cfg.MaxStreamsPerPod),
 	}
 	h.closed, h.end = context.WithCancel(context.Background())
 	h.handle("containerLogs", h.logs, "/{namespace}/{pod}/{container}", http.MethodGet)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/board"
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 const someday = "2026-01-01T00:00:00Z"
@@ -162,7 +163,8 @@ func TestFollowOverRotation(t *testing.T) {
 
 // A caller who doesn't wait for the end, or doesn't read, leaves nothing behind; and only so many logs are followed at once.
 func TestFollowIsLeft(t *testing.T) {
-	n := newNode(t, func(cfg *Config) { cfg.MaxFollows = 1 })
+	n := newNode(t, nil)
+	n.cfg.Runtime = runtime.New(runtime.Config{Runtime: n.cri, LogsDir: filepath.Join(n.root, "pods"), MaxFollows: 1})
 	pod := n.pod("web", nil, "pause")
 	line := someday + " stdout F " + strings.Repeat("x", 1000) + "\n"
 	if err := os.WriteFile(n.logPath(pod), []byte(strings.Repeat(line, 20_000)), 0o600); err != nil {
@@ -186,7 +188,7 @@ func TestFollowIsLeft(t *testing.T) {
 		t.Errorf("a second one: %s", r.Status)
 	}
 	cancel()
-	n.follows.close() // It waits until all have left.
+	n.slots.close() // It waits until all have left.
 }
 
 // Close doesn't wait for a caller who doesn't read.

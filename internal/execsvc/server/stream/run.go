@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,20 +24,15 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, pod board.Pod) err
 	if command == "" {
 		return fail(http.StatusBadRequest, "cmd: is empty")
 	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	output := newBody(r.Context(), w, h.cfg.IdleTimeout, runBuffer)
+	defer output.end()
 	// Both streams are written to side by side.
 	var (
 		writing sync.Mutex
-		begun   bool // The answer has.
 		over    bool // Nobody waits for what is still written.
 	)
-	output := bufio.NewWriterSize(writerFunc(func(p []byte) (int, error) {
-		if !begun {
-			begun = true
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-		}
-		return w.Write(p)
-	}), runBuffer)
 	both := writerFunc(func(p []byte) (int, error) {
 		writing.Lock()
 		defer writing.Unlock()
@@ -59,14 +53,14 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, pod board.Pod) err
 	}
 	switch {
 	case err == nil:
-	case begun:
+	case output.sent:
 		fmt.Fprintf(output, "\n%v\n", err)
-	case output.Buffered() > 0:
+	case output.buffer.Buffered() > 0:
 		fmt.Fprintf(output, "\n%v\n", err)
 		w.WriteHeader(http.StatusInternalServerError)
 	default:
 		return err
 	}
-	_ = output.Flush() // A caller who is gone needs no answer.
+	_ = output.flush() // A caller who is gone needs no answer.
 	return nil
 }

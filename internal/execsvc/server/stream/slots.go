@@ -2,17 +2,13 @@ package stream
 
 import (
 	"net/http"
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// slots bounds how much goes on at once, in all and for each pod, and waits for its end.
+// slots bounds how many streams there are at once, in all and for each pod, and waits for their end.
 type slots struct {
-	what        string
 	all, perPod int
 
 	mu     sync.Mutex
@@ -22,8 +18,8 @@ type slots struct {
 	busy   sync.WaitGroup
 }
 
-func newSlots(what string, all, perPod int) *slots {
-	return &slots{what: what, all: all, perPod: perPod, byPod: map[types.UID]int{}}
+func newSlots(all, perPod int) *slots {
+	return &slots{all: all, perPod: perPod, byPod: map[types.UID]int{}}
 }
 
 // take returns what gives the slot back, once.
@@ -34,9 +30,9 @@ func (s *slots) take(pod types.UID) (leave func(), err error) {
 	case s.closed:
 		return nil, fail(http.StatusServiceUnavailable, "podexecd is ending")
 	case s.taken >= s.all:
-		return nil, fail(http.StatusTooManyRequests, "too many %s: this node has %d open, and no more at a time", s.what, s.taken)
+		return nil, fail(http.StatusTooManyRequests, "too many streams: this node has %d open, and no more at a time", s.taken)
 	case s.byPod[pod] >= s.perPod:
-		return nil, fail(http.StatusTooManyRequests, "too many %s: the pod has %d open, and no more at a time", s.what, s.byPod[pod])
+		return nil, fail(http.StatusTooManyRequests, "too many streams: the pod has %d open, and no more at a time", s.byPod[pod])
 	}
 	s.taken++
 	s.byPod[pod]++
@@ -60,17 +56,4 @@ func (s *slots) close() {
 	s.closed = true
 	s.mu.Unlock()
 	s.busy.Wait()
-}
-
-// inotifyInstances is how many the kernel allows a user.
-func inotifyInstances() int {
-	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_instances")
-	if err != nil {
-		return 128 // The kernel's own default.
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 128
-	}
-	return n
 }

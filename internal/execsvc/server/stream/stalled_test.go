@@ -14,6 +14,8 @@ import (
 
 	"github.com/gorilla/websocket"
 	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/podstream/podstream/internal/execsvc/runtime"
 )
 
 // zeros are so many bytes.
@@ -93,6 +95,52 @@ func TestCallerDoesNotRead(t *testing.T) {
 				t.Errorf("after %d KiB the heap grew by %d KiB", typed>>10, grown>>10)
 			}
 			n.Handler.Close()
+		})
+	}
+}
+
+// A command that doesn't read what it is sent, and says nothing, keeps the stream no longer than the idle timeout.
+func TestCommandDoesNotRead(t *testing.T) {
+	for _, protocol := range []string{"v4.channel.k8s.io", "v5.channel.k8s.io"} {
+		t.Run(protocol, func(t *testing.T) {
+			n := newNode(t, func(cfg *Config) { cfg.IdleTimeout = 500 * time.Millisecond })
+			n.pod("web", nil, "pause")
+			conn := n.dialWebsocket(protocol, "/exec/default/web/main", command([]string{"input", "1", "output", "1"}, "pause")...)
+			message := make([]byte, 64<<10)
+			for conn.WriteMessage(websocket.BinaryMessage, message) == nil { // Until the node hangs up.
+			}
+			n.slots.close() // It waits until all have left.
+		})
+	}
+}
+
+// endless is a runtime whose commands write without end.
+type endless struct{ Runtime }
+
+// Exec implements Runtime.
+func (endless) Exec(_ context.Context, in runtime.ExecInput) (int, error) {
+	for line := []byte(strings.Repeat("x", 1<<10)); ; {
+		if _, err := in.Stdout.Write(line); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Who has something run and doesn't read what it writes is left after the idle timeout, and when the Handler closes.
+func TestRunCallerDoesNotRead(t *testing.T) {
+	for name, idle := range map[string]time.Duration{"idle": 500 * time.Millisecond, "closed": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, func(cfg *Config) { cfg.Runtime, cfg.IdleTimeout = endless{cfg.Runtime}, idle })
+			n.pod("web", nil, "pause")
+			r := n.ask(http.MethodPost, n.url("/run/default/web/main", "cmd", "yes")) // Its head comes with the first of the output.
+			if r.StatusCode != http.StatusOK {
+				t.Fatal(r.Status)
+			}
+			if name == "closed" {
+				n.Handler.Close()
+			} else {
+				n.slots.close() // It waits until all have left.
+			}
 		})
 	}
 }
