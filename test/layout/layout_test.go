@@ -44,6 +44,12 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/execsvc/worker", module + "internal/execsvc/pleg", "workers know their Syncer only as an interface"},
 	{"internal/execsvc/status", module + "internal/execsvc/runtime", "a status is made of values"},
 	{"internal/execsvc/actions", module + "internal/execsvc/runtime", "what to do is decided before it is done"},
+	{"internal/execsvc/apistatus", module + "internal/execsvc/runtime", "who tells the API server reads the board"},
+	{"internal/execsvc/mirror", module + "internal/execsvc/apistatus", "mirror pods are made whether or not anybody tells their status"},
+	{"internal/execsvc/node/nodestatus", "k8s.io/client-go/", "a node's status is made of values"},
+	{"internal/execsvc/server/auth", module + "internal/execsvc/board", "who may ask is decided before anything is looked at"},
+	{"internal/execsvc/worker", "k8s.io/client-go/kubernetes", "no pod's life waits for an API server"},
+	{"internal/execsvc/syncloop", "k8s.io/client-go/kubernetes", "no pod's life waits for an API server"},
 	{"cmd/podconfigd", "k8s.io/kubernetes/", "upstream is read, not linked"},
 	{"cmd/podexecd", "k8s.io/kubernetes/", "upstream is read, not linked"},
 }

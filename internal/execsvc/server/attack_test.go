@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,13 @@ func TestSlowRequests(t *testing.T) {
 		t.Errorf("a slow body: %q; want 400", answer)
 	}
 	_ = body.Close()
+	// Nobody reads this one's body but net/http, before it answers on a connection that may go on.
+	unread := open()
+	_, _ = io.WriteString(unread, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nDELETE /pods HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n4")
+	if answers, err := io.ReadAll(unread); errors.Is(err, os.ErrDeadlineExceeded) || !bytes.HasPrefix(answers, []byte("HTTP/1.1 200 ")) {
+		t.Errorf("a slow body that is refused: %q, %v", answers, err)
+	}
+	_ = unread.Close()
 	n.served()
 }
 
@@ -199,6 +207,33 @@ func TestSlowReaders(t *testing.T) {
 		}
 		if err := <-written; err == nil {
 			t.Errorf("HTTP/2 %v: the handler goes on", h2)
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+// Nor does who doesn't read a file or a profile, which may take as long as they come to be read.
+func TestSlowReadersOfLogs(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "big"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "big"), 256<<20); err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, func(c *Config) {
+		c.Limits.AnswerTimeout = 500 * time.Millisecond
+		c.Debug.SystemLogs, c.Debug.LogDir = true, dir
+	})
+	for _, h2 := range []bool{false, true} {
+		resp, err := n.client(n.ca.client(t, "admin"), h2).Get("https://" + n.address + "/logs/big")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(n.page(`kubelet_http_inflight_requests{long_running="false",method="GET",path="logs"`), "} 0\n"); {
+			if time.Now().After(deadline) {
+				t.Fatalf("HTTP/2 %v: the handler goes on", h2)
+			}
 		}
 		_ = resp.Body.Close()
 	}

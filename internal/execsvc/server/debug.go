@@ -13,7 +13,7 @@ func (s *Server) profilingRoute() *route {
 	if !s.cfg.Debug.Profiling {
 		return disabled("profiling endpoint is disabled.")
 	}
-	return &route{methods: onlyGet, long: true, handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return &route{methods: onlyGet, long: true, handler: s.patiently(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
 		case "profile":
 			pprof.Profile(w, r)
@@ -26,7 +26,7 @@ func (s *Server) profilingRoute() *route {
 		default:
 			pprof.Index(w, r)
 		}
-	})}
+	}))}
 }
 
 // verbosityRoute serves /debug/flags/v.

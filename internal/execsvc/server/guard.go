@@ -6,9 +6,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/podstream/podstream/internal/execsvc/server/auth"
 )
 
 var (
@@ -57,7 +58,7 @@ func (g *guard) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: accepted, guard: g, peer: peerOf(accepted.RemoteAddr())}
+		c := &conn{Conn: accepted, guard: g, peer: auth.Peer(accepted.RemoteAddr().String())}
 		displaced, err := g.admit(c)
 		if displaced != nil {
 			g.refusals.add("connections", refused{peer: displaced.peer, err: errDisplaced})
@@ -183,23 +184,6 @@ func (g *guard) closeAll() {
 	for _, c := range left {
 		_ = c.Close()
 	}
-}
-
-// peerOf is what connections are counted by: an IPv4 address, or the network that one subscriber has of IPv6 addresses.
-func peerOf(a net.Addr) string {
-	at, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return a.String()
-	}
-	ip := at.Addr().Unmap()
-	if ip.Is4() || ip.IsLinkLocalUnicast() || ip.IsLoopback() {
-		return ip.String()
-	}
-	network, err := ip.WithZone("").Prefix(64)
-	if err != nil {
-		return ip.String()
-	}
-	return network.String()
 }
 
 type connKey struct{}

@@ -22,7 +22,7 @@ func (s *Server) logsRoute() *route {
 		return disabled("logs endpoint is disabled.")
 	}
 	dir := logDir(path.Clean(cmp.Or(d.LogDir, "/var/log")))
-	files := http.StripPrefix("/logs", http.FileServer(http.FS(dir)))
+	files := s.patiently(http.StripPrefix("/logs", http.FileServer(http.FS(dir))))
 	query := newLogQueries(files, dir, d.Journalctl)
 	return &route{methods: onlyGet, long: true, handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.SystemLogQuery && asksQuery(r.URL.Query()) {

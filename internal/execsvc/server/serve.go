@@ -30,6 +30,7 @@ func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, "path", refused{verb: r.Method, err: errPath}, http.StatusBadRequest, "Bad Request: "+errPath.Error())
 		return
 	}
+	p.boundBody(w, r)
 	// From here on there is one path, the one that auth decides on.
 	r.URL.RawPath = ""
 	if p.auth != nil {
@@ -47,7 +48,9 @@ func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route, status := p.routes.find(r.Method, r.URL.Path)
 	switch status {
 	case http.StatusOK:
-		p.bound(w, r, route)
+		if !route.long {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.guard.limits.AnswerTimeout))
+		}
 		route.handler.ServeHTTP(w, r)
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", strings.Join(route.methods, ", "))
@@ -70,16 +73,13 @@ func (p *port) refuse(w http.ResponseWriter, r *http.Request, reason string, of 
 	http.Error(w, message, status)
 }
 
-// bound gives a request its time and its size.
-func (p *port) bound(w http.ResponseWriter, r *http.Request, to *route) {
-	limits, control := p.guard.limits, http.NewResponseController(w)
-	if !to.long {
-		_ = control.SetWriteDeadline(time.Now().Add(limits.AnswerTimeout))
+// boundBody gives a request's body its time and its size, also if nobody reads it: net/http does then, before it answers.
+func (p *port) boundBody(w http.ResponseWriter, r *http.Request) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return
 	}
-	if r.Body != nil && r.Body != http.NoBody {
-		_ = control.SetReadDeadline(time.Now().Add(limits.BodyTimeout))
-		r.Body = http.MaxBytesReader(w, r.Body, limits.MaxBodyBytes)
-	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.guard.limits.BodyTimeout))
+	r.Body = http.MaxBytesReader(w, r.Body, p.guard.limits.MaxBodyBytes)
 }
 
 // recovered makes a handler's panic an error of its request alone.

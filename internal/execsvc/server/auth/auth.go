@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -124,7 +123,7 @@ func (a *Auth) Check(r *http.Request) (*User, *Refusal) {
 			Message: "Authorization error: could not determine attributes for request", Err: errors.New("the method is unknown"),
 		}
 	}
-	if refusal := a.authorize(r.Context(), peer(r), user, verb, anyOf); refusal != nil {
+	if refusal := a.authorize(r.Context(), Peer(r.RemoteAddr), user, verb, anyOf); refusal != nil {
 		return nil, refusal
 	}
 	r.Header.Del("Authorization")
@@ -142,7 +141,7 @@ func (a *Auth) authenticate(r *http.Request) (*User, error) {
 		failed = append(failed, fmt.Errorf("client certificate: %w", err))
 	}
 	if token := bearer(r); token != "" && a.tokens != nil {
-		user, err := a.tokens.user(r.Context(), peer(r), token)
+		user, err := a.tokens.user(r.Context(), Peer(r.RemoteAddr), token)
 		if err == nil {
 			return known(user), nil
 		}
@@ -185,13 +184,4 @@ func (a *Auth) authorize(ctx context.Context, peer string, user *User, verb stri
 		why = decision.reason
 	}
 	return forbidden(user, verb, anyOf, why)
-}
-
-// peer is whose share of the reviews a request takes.
-func peer(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }

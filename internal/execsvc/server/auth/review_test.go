@@ -87,12 +87,12 @@ func TestReviewsUnderWay(t *testing.T) {
 		})
 	}
 	for i := range maxReviewsOfPeer {
-		from("192.0.2.1:1", fmt.Sprint("token-", i))
+		from(fmt.Sprintf("[2001:db8::%x]:1", i), fmt.Sprint("token-", i)) // One subscriber has all of these.
 	}
 	for range maxReviewsOfPeer {
 		<-began
 	}
-	from("192.0.2.1:2", "one more")
+	from("[2001:db8::ffff]:2", "one more")
 	if code := <-got; code != http.StatusTooManyRequests {
 		t.Errorf("one more of this peer's: %d; want 429", code)
 	}
