@@ -136,7 +136,10 @@ func (w *Watcher) run() {
 		// There is always more to wait for.
 		return false
 	})
-	if !errors.Is(err, os.ErrClosed) {
+	w.mu.Lock()
+	closed := w.closed
+	w.mu.Unlock()
+	if !closed {
 		w.log.Error("the ends of processes can't be waited for any more; they are seen when pods are listed", "error", err)
 	}
 }
