@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 )
@@ -73,7 +74,7 @@ func TestFlags(t *testing.T) {
 		RootDir: "/var/lib/podstream/podconfigd", Listen: []string{"unix:///run/podstream/podconfigd.sock"}, LogFormat: "text",
 		MaxConnectionsPerPeer: 1024, MaxStreamsPerConnection: 256, MaxRequestsPerSecond: 500,
 	}
-	if diff := cmp.Diff(defaults, parse(t)); diff != "" {
+	if diff := cmp.Diff(defaults, parse(t), cmpopts.IgnoreUnexported(Flags{})); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
 	want := &Flags{
@@ -85,7 +86,7 @@ func TestFlags(t *testing.T) {
 		"--metrics-address=127.0.0.1:9", "--log-format=json", "-v5", "--tls-cert-file=/c", "--tls-private-key-file=/k",
 		"--client-ca-file=/ca", "--access-file=/a", "--allow-uid=7", "--allow-uid=8,9", "--max-connections-per-peer=1",
 		"--max-streams-per-connection=2", "--max-requests-per-second=3")
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Flags{})); diff != "" {
 		t.Errorf("all flags given (-want +got):\n%s", diff)
 	}
 	if got := parse(t, "-v", "2").Verbosity; got != 2 {
@@ -108,6 +109,30 @@ func TestNodeName(t *testing.T) {
 	for _, override := range []string{" ", "my_node", "a b", "-a", "a.", "n\u00f6de", "a/b", strings.Repeat("a", 254)} {
 		if got, err := (&Flags{HostnameOverride: override}).NodeName(); err == nil || !strings.Contains(err.Error(), "--hostname-override") {
 			t.Errorf("--hostname-override %q: node %q, %v; want an error that names the flag", override, got, err)
+		}
+	}
+}
+
+// The verbosity changes while the log is written, also that of loggers that were made of it before.
+func TestSetVerbosity(t *testing.T) {
+	var out bytes.Buffer
+	flags := &Flags{LogFormat: "text"}
+	log, err := flags.Logger(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log = log.With("pod", "default/web")
+	for _, step := range []struct {
+		verbosity string
+		fails     bool
+		logged    int
+	}{{"4", false, 1}, {"x", true, 2}, {" 10\n", false, 3}, {"0", false, 3}} {
+		if err := flags.SetVerbosity(step.verbosity); (err != nil) != step.fails {
+			t.Errorf("%q: %v", step.verbosity, err)
+		}
+		log.Debug("detail")
+		if got := strings.Count(out.String(), "detail"); got != step.logged {
+			t.Errorf("%q: %d details are logged in all; want %d", step.verbosity, got, step.logged)
 		}
 	}
 }

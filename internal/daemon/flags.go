@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"slices"
@@ -21,8 +22,8 @@ type Flags struct {
 	RootDir string
 	// Listen are the gRPC addresses, unix:///path or tcp://host:port.
 	Listen []string
-	// TLSCertFile and TLSPrivateKeyFile are the server's certificate and key, ClientCAFile the CAs of its clients. With none of
-	// the three, only Unix sockets can be served.
+	// TLSCertFile and TLSPrivateKeyFile are the server's certificate and key, ClientCAFile the CAs of its clients. Without all three only
+	// Unix sockets can be served; podexecd's node API has a use for fewer.
 	TLSCertFile, TLSPrivateKeyFile, ClientCAFile string
 	// AccessFile gives roles to certificates and uids. Empty: none.
 	AccessFile string
@@ -38,6 +39,8 @@ type Flags struct {
 	LogFormat string
 	// Verbosity is the kubelet's -v: from 4 on, debug messages are logged.
 	Verbosity int
+	// level is that of the log, once there is one.
+	level *slog.LevelVar
 }
 
 // AddFlags adds the flags to fs. name is the daemon's, for the default paths.

@@ -38,6 +38,15 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// Without TCP the files are those of the node's API, of which some are enough.
+func TestAccessWithoutTCP(t *testing.T) {
+	for _, args := range [][]string{{"--client-ca-file=/ca"}, {"--tls-cert-file=/c", "--tls-private-key-file=/k"}} {
+		if cfg, _, err := parse(t, args...).Access(); err != nil || !cmp.Equal(cfg, access.Config{}) {
+			t.Errorf("%q: %+v, %v; want no TLS, and no error", args, cfg, err)
+		}
+	}
+}
+
 // TestAccessMistakes: each mistake is told by the flag to give.
 func TestAccessMistakes(t *testing.T) {
 	const tcp = "--listen=tcp://127.0.0.1:9443"

@@ -4,17 +4,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
+	"strings"
 )
 
 // DebugVerbosity is the -v from which on debug messages are logged.
 const DebugVerbosity = 4
 
-// Logger is the daemon's log. It fails on an unknown format.
+// Logger is the daemon's log, whose verbosity SetVerbosity changes. It fails on an unknown format.
 func (f *Flags) Logger(w io.Writer) (*slog.Logger, error) {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo}
-	if f.Verbosity >= DebugVerbosity {
-		options.Level = slog.LevelDebug
-	}
+	f.level = &slog.LevelVar{}
+	f.level.Set(levelOf(f.Verbosity))
+	options := &slog.HandlerOptions{Level: f.level}
 	switch f.LogFormat {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, options)), nil
@@ -23,4 +24,21 @@ func (f *Flags) Logger(w io.Writer) (*slog.Logger, error) {
 	default:
 		return nil, fmt.Errorf("--log-format %q: want text or json", f.LogFormat)
 	}
+}
+
+// SetVerbosity makes the log as verbose as with that -v from now on. Logger has to have been called.
+func (f *Flags) SetVerbosity(verbosity string) error {
+	v, err := strconv.Atoi(strings.TrimSpace(verbosity))
+	if err != nil {
+		return fmt.Errorf("a verbosity is a number: %w", err)
+	}
+	f.level.Set(levelOf(v))
+	return nil
+}
+
+func levelOf(verbosity int) slog.Level {
+	if verbosity >= DebugVerbosity {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
 }

@@ -1,6 +1,8 @@
 package execconfig
 
 import (
+	"crypto/tls"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +66,10 @@ func (n *NodeAPI) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
 	c.EnableServer, c.Address, c.HealthzBindAddress = &n.EnableServer, n.Address.String(), n.HealthzBindAddress.String()
 	c.Port, c.ReadOnlyPort, c.HealthzPort = int32(n.Port), int32(n.ReadOnlyPort), number(n.HealthzPort) //nolint:gosec // The settings were checked.
 	c.TLSCertFile, c.TLSPrivateKeyFile, c.ServerTLSBootstrap = n.TLSCertFile, n.TLSPrivateKeyFile, n.ServerTLSBootstrap
+	c.TLSMinVersion, c.TLSCipherSuites = "Version"+strings.NewReplacer(" ", "", ".", "").Replace(tls.VersionName(n.TLSMinVersion)), nil
+	for _, id := range n.TLSCipherSuites {
+		c.TLSCipherSuites = append(c.TLSCipherSuites, tls.CipherSuiteName(id))
+	}
 	c.Authentication = kubeletconfigv1beta1.KubeletAuthentication{
 		X509:      kubeletconfigv1beta1.KubeletX509Authentication{ClientCAFile: n.Authentication.ClientCAFile},
 		Webhook:   kubeletconfigv1beta1.KubeletWebhookAuthentication{Enabled: &n.Authentication.Webhook, CacheTTL: duration(n.Authentication.WebhookCacheTTL)},

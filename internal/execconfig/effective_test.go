@@ -54,3 +54,17 @@ func TestNoEvictionIsTold(t *testing.T) {
 		t.Errorf("evictionHard (-want +got):\n%s", diff)
 	}
 }
+
+// What flags say of TLS is told in the words of a file.
+func TestTLSIsTold(t *testing.T) {
+	args := []string{"--port=10250", "--tls-min-version=VersionTLS12", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}
+	settings, err := settle(t, "", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := settings.KubeletConfiguration()
+	if c.TLSMinVersion != "VersionTLS12" || !slices.Equal(c.TLSCipherSuites, []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}) {
+		t.Errorf("tlsMinVersion %q, tlsCipherSuites %q", c.TLSMinVersion, c.TLSCipherSuites)
+	}
+	wantEffective(t, settings, args)
+}

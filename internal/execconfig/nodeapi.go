@@ -240,7 +240,9 @@ func (n *NodeAPI) checkTLS(texts *nodeAPITexts, wrong func(flag, field, reason s
 
 // shareString adds a flag, unless the flags of every daemon have one of that name, which then means both.
 func shareString(fs *pflag.FlagSet, setting *string, name, usage string) {
-	if fs.Lookup(name) == nil {
-		fs.StringVar(setting, name, "", usage)
+	if shared := fs.Lookup(name); shared != nil {
+		shared.Usage += "; it is the node API's, too"
+		return
 	}
+	fs.StringVar(setting, name, "", usage)
 }

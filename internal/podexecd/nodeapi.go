@@ -95,6 +95,9 @@ func newNodeAPI(n *node) (_ *nodeAPI, err error) {
 	for path, handler := range api.stats {
 		cfg.Handlers[path] = handler
 	}
+	if s.EnableDebugFlagsHandler {
+		cfg.Debug.SetVerbosity = n.opts.SetVerbosity
+	}
 	if len(listeners) > 0 {
 		api.serving = nodecert.NewServing(n.servingConfig())
 		cfg.TLS = api.serving.TLSConfig()

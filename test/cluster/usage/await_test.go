@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -69,7 +70,14 @@ func (s *space) statefulSets() resource[*appsv1.StatefulSet] {
 // await watches a resource until its objects, by name, are as enough wants them, which else says what they lack. It waits for
 // control.Bound at most, outages of the API server included, and returns the objects as they were then.
 func await[O runtime.Object](ctx context.Context, r resource[O], what string, enough func(map[string]O) error) (map[string]O, error) {
-	ctx, cancel := context.WithTimeout(ctx, control.Bound)
+	return awaitWithin(ctx, control.Bound, r, what, enough)
+}
+
+// awaitWithin is await with another bound.
+func awaitWithin[O runtime.Object](
+	ctx context.Context, bound time.Duration, r resource[O], what string, enough func(map[string]O) error,
+) (map[string]O, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	var store cache.Store
 	var objects map[string]O

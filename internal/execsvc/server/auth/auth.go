@@ -126,7 +126,7 @@ func (a *Auth) Check(r *http.Request) (*User, *Refusal) {
 	if refusal := a.authorize(r.Context(), Peer(r.RemoteAddr), user, verb, anyOf); refusal != nil {
 		return nil, refusal
 	}
-	r.Header.Del("Authorization")
+	hideToken(r)
 	return user, nil
 }
 

@@ -41,6 +41,31 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
+// A WebSocket's token may be one of its subprotocols, beside the one that is spoken, which is all that handlers see.
+func TestTokenOfWebSocket(t *testing.T) {
+	s := newSetup(t, nil)
+	const good, bad = tokenProtocol + "Z29vZA", tokenProtocol + "YmFk"
+	for protocols, want := range map[string]int{
+		good + ", v4.channel.k8s.io": 200, "v4.channel.k8s.io," + good: 200, bad + ", v4.channel.k8s.io": 401, good: 401,
+		good + "," + bad + ",v4.channel.k8s.io": 401, tokenProtocol + "!,v4.channel.k8s.io": 401, "v4.channel.k8s.io": 401,
+	} {
+		for _, upgrade := range []string{"websocket", ""} {
+			r := ask(http.MethodGet, "/pods", "")
+			r.Header.Set("Upgrade", upgrade)
+			r.Header.Set("Sec-WebSocket-Protocol", protocols)
+			if upgrade == "" {
+				want = http.StatusUnauthorized
+			}
+			if got := status(s.Auth, r); got != want {
+				t.Errorf("%q, upgrade %q: %d; want %d", protocols, upgrade, got, want)
+			}
+			if left := r.Header.Get("Sec-WebSocket-Protocol"); want == http.StatusOK && left != "v4.channel.k8s.io" {
+				t.Errorf("%q: handlers see %q", protocols, left)
+			}
+		}
+	}
+}
+
 func TestTokens(t *testing.T) {
 	s := newSetup(t, nil)
 	r := ask(http.MethodGet, "/pods", "good")

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,12 +72,45 @@ func (t *tokens) user(ctx context.Context, peer, token string) (*User, error) {
 	return answer.user, nil
 }
 
+// tokenProtocol begins a WebSocket's subprotocol that is a token: who is in a browser has no other place for one.
+const tokenProtocol = "base64url.bearer.authorization.k8s.io."
+
 // bearer is the request's token, or empty.
 func bearer(r *http.Request) string {
 	scheme, rest, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
-	if !strings.EqualFold(scheme, "bearer") {
-		return ""
+	if strings.EqualFold(scheme, "bearer") {
+		token, _, _ := strings.Cut(rest, " ")
+		return token
 	}
-	token, _, _ := strings.Cut(rest, " ")
-	return token
+	if tokens, others := protocols(r); len(tokens) == 1 && len(others) > 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		if token, err := base64.RawURLEncoding.DecodeString(tokens[0]); err == nil && utf8.Valid(token) {
+			return string(token)
+		}
+	}
+	return ""
+}
+
+// hideToken takes the tokens off a request: nobody behind needs them, the container runtime least of all.
+func hideToken(r *http.Request) {
+	r.Header.Del("Authorization")
+	if tokens, others := protocols(r); len(tokens) > 0 {
+		r.Header.Set(protocolHeader, strings.Join(others, ", "))
+	}
+}
+
+const protocolHeader = "Sec-Websocket-Protocol"
+
+// protocols are the subprotocols that a WebSocket may have, and the encoded tokens among them.
+func protocols(r *http.Request) (tokens, others []string) {
+	for _, list := range r.Header.Values(protocolHeader) {
+		for protocol := range strings.SplitSeq(list, ",") {
+			protocol = strings.TrimSpace(protocol)
+			if token, ok := strings.CutPrefix(protocol, tokenProtocol); ok {
+				tokens = append(tokens, token)
+			} else {
+				others = append(others, protocol)
+			}
+		}
+	}
+	return tokens, others
 }
