@@ -183,7 +183,7 @@ func (c *Collector) collect(ctx context.Context, now time.Time) error {
 	c.log.Info("the disk of images is fuller than the high threshold", "directory", dir, "high", c.cfg.High, "low", c.cfg.Low, "bytes_to_free", excess)
 	freed, err := c.free(ctx, r, excess)
 	if err == nil && freed < excess {
-		err = fmt.Errorf("Failed to garbage collect required amount of images. Attempted to free %d bytes, but only found %d bytes eligible to free.", //nolint:staticcheck // It is the kubelet's.
+		err = fmt.Errorf("Failed to garbage collect required amount of images. Attempted to free %d bytes, but only found %d bytes eligible to free.", //nolint:staticcheck,revive // It is the kubelet's.
 			excess, freed)
 		c.cfg.Event(nodestatus.Event{Type: events.Warning, Reason: freeDiskSpaceFailed, Message: err.Error()})
 	}

@@ -33,30 +33,34 @@ func (m *Manager) reclaim(ctx context.Context, signal Signal, dedicated bool) (t
 	return tried
 }
 
-// evict evicts one pod, the first in rank.
-func (m *Manager) evict(ctx context.Context, t Threshold, seen observations, dedicated bool) (types.UID, bool) {
+// evict evicts one pod, the first in rank of those of which it is known what they use. If that is known of none, none has to go: what pods use
+// was lost then, as while the runtime is down, and whoever went for it would be anybody. It returns the pod and its seconds; empty: none went.
+func (m *Manager) evict(ctx context.Context, t Threshold, seen observations, dedicated bool) (evicted types.UID, grace int64) {
 	pods := m.cfg.Pods()
 	if len(pods) == 0 {
-		return "", false
+		return "", 0
 	}
 	measuring, cancel := context.WithTimeout(ctx, measureFor)
 	defer cancel()
 	used, err := m.measure(measuring, pods, t.signal, dedicated)
 	if ctx.Err() != nil {
-		return "", false
-	}
-	if err != nil {
-		m.log.Warn("what pods use isn't all known; one is evicted by what is known", "error", err)
+		return "", 0
 	}
 	name := kinds[t.signal].resource
-	pod := rank(pods, name, used)[0]
-	if !m.cfg.Evict(pod.UID, m.grace(t, pod), status.Failure{
+	ranked := rank(pods, name, used)
+	m.tellBlind(err, len(ranked) == 0)
+	if len(ranked) == 0 {
+		return "", 0
+	}
+	pod := ranked[0]
+	grace = m.grace(t, pod)
+	if !m.cfg.Evict(pod.UID, grace, status.Failure{
 		Reason: events.Evicted, Message: message(pod, name, t.amount.of(seen[t.signal].capacity), seen[t.signal].available, used[pod.UID]), Disrupted: true,
 	}) {
-		return "", false
+		return "", 0
 	}
 	m.cfg.Evictions.WithLabelValues(string(t.signal)).Inc()
-	return pod.UID, true
+	return pod.UID, grace
 }
 
 // grace is how many seconds the pod has to end: one, unless there is time.
@@ -69,4 +73,15 @@ func (m *Manager) grace(t Threshold, pod *v1.Pod) int64 {
 		grace = own
 	}
 	return max(grace, 1)
+}
+
+// tellBlind tells that it isn't known what pods use, when that begins.
+func (m *Manager) tellBlind(err error, all bool) {
+	switch {
+	case err == nil && !all:
+		m.blind = false
+	case !m.blind:
+		m.blind = true
+		m.log.Warn("what pods use isn't all known; only those are evicted of which it is", "error", err)
+	}
 }

@@ -19,7 +19,7 @@ import (
 const (
 	// period is the time between two looks.
 	period = 10 * time.Second
-	// endingPeriod is how often it is asked whether an evicted pod is gone, and endingFor how long.
+	// endingPeriod is how often it is asked whether an evicted pod is gone, and endingFor how long beyond the time that it has to end.
 	endingPeriod, endingFor = time.Second, 30 * time.Second
 	// measureFor is how long it may take to find out what pods use.
 	measureFor = time.Minute
@@ -79,11 +79,11 @@ type Manager struct {
 	log *slog.Logger
 
 	// The rest but has is of Run's goroutine, and before that Begin's. trouble is what couldn't be read in the last look; stuck is set if what
-	// nobody needs couldn't all be removed when that was last tried.
-	reader               reader
-	state                state
-	begun, acting, stuck bool
-	trouble              string
+	// nobody needs couldn't all be removed when that was last tried, and blind if it wasn't known then what all pods use.
+	reader                      reader
+	state                       state
+	begun, acting, stuck, blind bool
+	trouble                     string
 
 	mu  sync.Mutex
 	has map[v1.NodeConditionType]bool
@@ -158,9 +158,9 @@ func (m *Manager) Run(ctx context.Context) {
 		pause(ctx, period)
 	}
 	for ctx.Err() == nil {
-		uid, evicted := m.look(ctx)
-		if evicted && m.cfg.Gone != nil {
-			m.await(ctx, uid)
+		uid, grace := m.look(ctx)
+		if uid != "" && m.cfg.Gone != nil {
+			m.await(ctx, uid, time.Duration(grace)*time.Second+endingFor)
 			continue
 		}
 		pause(ctx, period)
@@ -168,8 +168,8 @@ func (m *Manager) Run(ctx context.Context) {
 }
 
 // await waits for the end of an evicted pod: what it used counts until then, and another one would be evicted for it.
-func (m *Manager) await(ctx context.Context, uid types.UID) {
-	for waited := time.Duration(0); waited < endingFor && ctx.Err() == nil; waited += endingPeriod {
+func (m *Manager) await(ctx context.Context, uid types.UID, most time.Duration) {
+	for waited := time.Duration(0); waited < most && ctx.Err() == nil; waited += endingPeriod {
 		pause(ctx, endingPeriod)
 		if m.cfg.Gone(uid) {
 			return
@@ -186,15 +186,16 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// look reads what is available, and does what follows from it. It names the pod that it has evicted.
-func (m *Manager) look(ctx context.Context) (types.UID, bool) {
+// look reads what is available, and does what follows from it. It names the pod that it has evicted, if any, and the
+// seconds that this has to end.
+func (m *Manager) look(ctx context.Context) (evicted types.UID, grace int64) {
 	act, seen, dedicated := m.judge(ctx)
 	if ctx.Err() != nil {
-		return "", false
+		return "", 0
 	}
 	if len(act) == 0 {
 		m.acting = false
-		return "", false
+		return "", 0
 	}
 	name := kinds[m.cfg.Thresholds[act[0]].signal].resource
 	if !m.acting {
@@ -207,7 +208,7 @@ func (m *Manager) look(ctx context.Context) (types.UID, bool) {
 		act = still(m.cfg.Thresholds, act, seen)
 	}
 	if len(act) == 0 || ctx.Err() != nil {
-		return "", false
+		return "", 0
 	}
 	return m.evict(ctx, m.cfg.Thresholds[act[0]], seen, dedicated)
 }

@@ -93,6 +93,7 @@ func (m *Manager) disk(ctx context.Context, pods []*v1.Pod, of parts) (map[types
 			errs = append(errs, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err))
 		}
 		u := usage{containers: map[string]int64{}}
+		// What is counted in spite of an error is the least that it can be.
 		count := func(name string, n int64) { u.pod += n; u.containers[name] += n }
 		if of.rest {
 			for _, n := range has.Volumes {
@@ -107,7 +108,9 @@ func (m *Manager) disk(ctx context.Context, pods []*v1.Pod, of parts) (map[types
 				count(name, n)
 			}
 		}
-		out[pod.UID] = u
+		if err == nil || u.pod > 0 {
+			out[pod.UID] = u
+		}
 	}
 	return out, errors.Join(errs...)
 }

@@ -64,7 +64,7 @@ func (r *reader) observe(ctx context.Context) (seen observations, dedicated bool
 	return seen, dedicated, errors.Join(errs...)
 }
 
-func (r *reader) path(name string) string { return filepath.Join("/", r.root, name) }
+func (r *reader) path(name string) string { return filepath.Join("/", r.root, name) } //nolint:gocritic // An empty root is "/".
 
 // memory is what is free, and the file cache that was used once or long ago.
 func (r *reader) memory(seen observations) error {
@@ -72,11 +72,16 @@ func (r *reader) memory(seen observations) error {
 	if err != nil {
 		return err
 	}
-	total, free, inactive := info["MemTotal:"]<<10, info["MemFree:"]<<10, info["Inactive(file):"]<<10
-	if total == 0 {
-		return fmt.Errorf("%s has no MemTotal", r.path("proc/meminfo"))
+	total, err1 := info.of("MemTotal:")
+	free, err2 := info.of("MemFree:")
+	inactive, err3 := info.of("Inactive(file):")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return fmt.Errorf("%s: %w", r.path("proc/meminfo"), err)
 	}
-	seen[MemoryAvailable] = inBytes(min(free+inactive, total), total)
+	if total == 0 {
+		return fmt.Errorf("%s has a MemTotal of 0", r.path("proc/meminfo"))
+	}
+	seen[MemoryAvailable] = inBytes(min(free+inactive, total)<<10, total<<10)
 	return nil
 }
 
@@ -94,10 +99,16 @@ func (r *reader) podsMemory(seen observations) error {
 	if err != nil {
 		return err
 	}
+	if bound == "max" {
+		return nil
+	}
 	most, err := strconv.ParseInt(bound, 10, 64)
-	if err != nil || most >= unlimited {
-		// It is "max", or what version 1 has for it.
-		return nil //nolint:nilerr // There is no bound.
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", r.path(filepath.Join(dir, limit)), err)
+	case most <= 0 || most >= unlimited:
+		// No bound that pods could run in, or what version 1 has for none.
+		return nil
 	}
 	used, err := r.number(filepath.Join(dir, use))
 	if err != nil {
@@ -107,7 +118,11 @@ func (r *reader) podsMemory(seen observations) error {
 	if err != nil {
 		return err
 	}
-	workingSet := max(used-stat[inactive], 0)
+	cache, err := stat.of(inactive)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.path(filepath.Join(dir, "memory.stat")), err)
+	}
+	workingSet := max(used-cache, 0)
 	seen[AllocatableMemoryAvailable] = inBytes(max(most-workingSet, 0), most)
 	return nil
 }
@@ -122,6 +137,9 @@ func (r *reader) processes(seen observations) error {
 		n, err := r.number(name)
 		if err != nil {
 			return err
+		}
+		if n <= 0 {
+			return fmt.Errorf("%s is %d", r.path(name), n)
 		}
 		most = min(most, n)
 	}
@@ -143,31 +161,35 @@ func (r *reader) processes(seen observations) error {
 	return nil
 }
 
-// disks are nodefs and imagefs, which may be one.
+// disks are nodefs and imagefs, which may be one. Neither is told of before it is known which: who has to go for nodefs depends on it.
 func (r *reader) disks(ctx context.Context, seen observations) (dedicated bool, err error) {
 	node, err := r.stat(r.dir)
 	if err != nil {
 		return false, err
 	}
-	node.note(seen, NodeFsAvailable, NodeFsInodesFree)
+	image := node
 	if r.imageFs == "" && r.imageDir != nil {
 		if r.imageFs, err = r.imageDir(ctx); err != nil {
 			return false, fmt.Errorf("ask where images are: %w", err)
 		}
 	}
-	image := node
 	if r.imageFs != "" {
 		if image, err = r.stat(r.imageFs); err != nil {
+			// The runtime may have another one by now.
+			r.imageFs = ""
 			return false, err
 		}
 	}
+	node.note(seen, NodeFsAvailable, NodeFsInodesFree)
 	image.note(seen, ImageFsAvailable, ImageFsInodesFree)
 	return image.device != node.device, nil
 }
 
-// note takes the file system's two signals. Some have no number of files.
+// note takes the file system's two signals. Some have no number of files, and some tell no size either.
 func (f fileSystem) note(seen observations, bytes, files Signal) {
-	seen[bytes] = inBytes(f.free, f.bytes)
+	if f.bytes > 0 {
+		seen[bytes] = inBytes(f.free, f.bytes)
+	}
 	if f.files > 0 {
 		seen[files] = observation{*resource.NewQuantity(f.filesFree, resource.DecimalSI), *resource.NewQuantity(f.files, resource.DecimalSI)}
 	}
@@ -194,19 +216,31 @@ func (r *reader) number(name string) (int64, error) {
 	return n, nil
 }
 
-// fields are the numbers of a file with a name and a number in each line.
-func (r *reader) fields(name string) (map[string]int64, error) {
+// numbers are those of a file, by name.
+type numbers map[string]int64
+
+// of is one of them. That it isn't there doesn't mean 0: what is taken for short is acted upon.
+func (n numbers) of(name string) (int64, error) {
+	value, there := n[name]
+	if !there {
+		return 0, fmt.Errorf("it has no number for %s", name)
+	}
+	return value, nil
+}
+
+// fields reads a file with a name and a number in each line.
+func (r *reader) fields(name string) (numbers, error) {
 	text, err := r.text(name)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]int64{}
+	out := numbers{}
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) < 2 {
 			continue
 		}
-		if n, err := strconv.ParseInt(words[1], 10, 64); err == nil {
+		if n, err := strconv.ParseInt(words[1], 10, 64); err == nil && n >= 0 {
 			out[words[0]] = n
 		}
 	}

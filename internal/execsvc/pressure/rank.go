@@ -19,27 +19,28 @@ type usage struct {
 	containers map[string]int64
 }
 
-// rank puts the pods in the order in which they are evicted: first one of which nothing is known, then who uses more than it has asked for, then by
-// priority, then by how much more it is. Nobody asks for processes: of those, priority comes first.
+// rank puts the pods in the order in which they are evicted: first who uses more than it has asked for, then by priority, then by how much more it
+// is. Nobody asks for processes: of those, priority comes first. Other than in the kubelet, where it comes first, a pod of which nothing is known
+// isn't among them: it may not even have begun.
 func rank(pods []*v1.Pod, name v1.ResourceName, used map[types.UID]usage) []*v1.Pod {
 	type candidate struct {
-		pod   *v1.Pod
-		known bool
-		over  int64
+		pod  *v1.Pod
+		over int64
 	}
 	var all []candidate
 	for _, pod := range pods {
-		u, known := used[pod.UID]
-		all = append(all, candidate{pod, known, u.pod - request(pod, name)})
+		if u, known := used[pod.UID]; known {
+			all = append(all, candidate{pod, u.pod - request(pod, name)})
+		}
 	}
 	slices.SortFunc(all, func(a, b candidate) int {
-		unknown, exceeds := before(!a.known, !b.known), before(a.over > 0, b.over > 0)
+		exceeds := before(a.over > 0, b.over > 0)
 		priority := cmp.Compare(ptr.Deref(a.pod.Spec.Priority, 0), ptr.Deref(b.pod.Spec.Priority, 0))
 		more := cmp.Or(cmp.Compare(b.over, a.over), cmp.Compare(a.pod.UID, b.pod.UID))
 		if name == pids {
-			return cmp.Or(priority, unknown, more)
+			return cmp.Or(priority, more)
 		}
-		return cmp.Or(unknown, exceeds, priority, more)
+		return cmp.Or(exceeds, priority, more)
 	})
 	out := make([]*v1.Pod, 0, len(all))
 	for _, c := range all {

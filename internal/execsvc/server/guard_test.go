@@ -145,11 +145,6 @@ func TestKnownAreBounded(t *testing.T) {
 	}
 }
 
-type named string
-
-func (named) Network() string  { return "tcp" }
-func (n named) String() string { return string(n) }
-
 // A stranger has so much time, and whoever is known has more.
 func TestStrangerTimeout(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -139,10 +139,6 @@ func TestDamage(t *testing.T) {
 // TestWrongRecords: pages may be good where records aren't.
 func TestWrongRecords(t *testing.T) {
 	file, want, _ := sample(t)
-	sealed := func(key, payload string) []byte {
-		sum := crc32.Checksum([]byte(key+payload), crc32.MakeTable(crc32.Castagnoli))
-		return append(binary.BigEndian.AppendUint32(nil, sum), payload...)
-	}
 	for what, edit := range map[string]func(tx *bbolt.Tx) error{
 		"a record too few":    func(tx *bbolt.Tx) error { return tx.Bucket([]byte("ends")).Delete([]byte("u05")) },
 		"a record too many":   func(tx *bbolt.Tx) error { return tx.Bucket([]byte("ends")).Put([]byte("x"), sealed("x", "{}")) },
@@ -155,7 +151,8 @@ func TestWrongRecords(t *testing.T) {
 		"an allocation that isn't": func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte("allocations")).Put([]byte("u05"), sealed("u05", `{"containers":7}`))
 		},
-		"no allocations": func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("allocations")) },
+		"an allocation too few": func(tx *bbolt.Tx) error { return tx.Bucket([]byte("allocations")).Delete([]byte("u05")) },
+		"no allocations":        func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("allocations")) },
 		"a bucket in the place of a record": func(tx *bbolt.Tx) error {
 			_, err := tx.Bucket([]byte("statuses")).CreateBucket([]byte("x"))
 			return err
@@ -167,6 +164,12 @@ func TestWrongRecords(t *testing.T) {
 			t.Errorf("%s: the store isn't set aside", what)
 		}
 	}
+}
+
+// sealed is a record as a store has it.
+func sealed(key, payload string) []byte {
+	sum := crc32.Checksum([]byte(key+payload), crc32.MakeTable(crc32.Castagnoli))
+	return append(binary.BigEndian.AppendUint32(nil, sum), payload...)
 }
 
 // edited is a store's file after a transaction of somebody else.
@@ -190,41 +193,10 @@ func edited(t *testing.T, file []byte, edit func(tx *bbolt.Tx) error) []byte {
 	return file
 }
 
-// TestWithoutAllocations: a store of before allocations were kept is taken as it is, and keeps them from then on.
-func TestWithoutAllocations(t *testing.T) {
-	s := newSetting(t)
-	st, _, stop := s.open(t)
-	st.Apply(event(1, change(client.Add, newPod("a", "file", 1))))
-	stop()
-	file, err := os.ReadFile(s.cfg.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file = edited(t, file, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("allocations")) })
-	if err := os.WriteFile(s.cfg.Path, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	st, state, stop := s.open(t)
-	if len(state.Pods) != 1 || len(state.Allocations) > 0 {
-		t.Errorf("the store holds %+v; want the pod", state)
-	}
-	allocated := allocation(3)
-	st.SetAllocation("a", &allocated)
-	stop()
-	if got := s.state(t).Allocations["a"]; got.Generation != 3 {
-		t.Errorf("%+v is allocated; want what was kept last", got)
-	}
-	if names := s.beside(t); len(names) > 0 {
-		t.Errorf("beside the store there are %v", names)
-	}
-}
-
 // TestOtherFormat: the store of another version is kept under a name that says so.
 func TestOtherFormat(t *testing.T) {
 	file, _, _ := sample(t)
-	head := `{"format":7,"something":"else"}`
-	sum := crc32.Checksum([]byte("head"+head), crc32.MakeTable(crc32.Castagnoli))
-	record := append(binary.BigEndian.AppendUint32(nil, sum), head...)
+	record := sealed("head", `{"format":7,"something":"else"}`)
 	file = edited(t, file, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("head")).Put([]byte("head"), record) })
 	s := newSetting(t)
 	if err := os.WriteFile(s.cfg.Path, file, 0o600); err != nil {

@@ -13,15 +13,19 @@
 //
 // The state is one bbolt file (package boltfile). Its buckets are
 //
-//	head         "head": the number of this layout, the cursor, and what the records below add up to
+//	head         "head": the number of this layout, the cursor, and what the records of pods, statuses and ends add up to;
+//	             "allocations": what those of allocations add up to, and the checksum of the "head" that it was written with
 //	pods         UID → the desired pod, with its source and digests
 //	statuses     UID → the status, and when it changed
 //	ends         UID → the termination that is under way
-//	allocations  UID → what the pod was allocated; an older store has no such bucket, and gets one with its first write
+//	allocations  UID → what the pod was allocated
 //
 // A record is JSON behind four bytes, the big-endian CRC-32C of key and JSON; pods, statuses and the cursor are within it in their
 // protobuf encodings, times in milliseconds. Fields may be added within a format. The head counts the records and adds up their
 // checksums, so that one that is missing, or is an older version of itself, is found too.
+//
+// Versions that know of no allocations read and write the rest, and so can be gone back to: they leave the key and the bucket as they are. By
+// the checksum it is seen that one of them has written, or made, the file: its allocations aren't believed then, and the file is replaced.
 //
 // # Trouble
 //

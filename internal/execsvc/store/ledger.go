@@ -27,7 +27,11 @@ func (t table) bucket() []byte {
 	return []byte([tables]string{"pods", "statuses", "ends", "allocations"}[t])
 }
 
-const headKey = "head"
+// The keys of the bucket "head".
+const (
+	headKey      = "head"
+	allocatedKey = "allocations"
+)
 
 // place is where a record stands.
 type place struct {
@@ -45,8 +49,13 @@ type edit struct {
 // ledger is the store within one transaction.
 type ledger struct {
 	headRecord
-	top     *bbolt.Bucket
-	buckets [tables]*bbolt.Bucket
+	// allocated is the head of the allocations.
+	allocated allocatedRecord
+	// outdated is set if the head isn't the one that allocated was written with: a version that knows nothing of allocations has
+	// written since.
+	outdated bool
+	top      *bbolt.Bucket
+	buckets  [tables]*bbolt.Bucket
 }
 
 // newLedger makes the buckets of an empty store.
@@ -70,30 +79,33 @@ func openLedger(tx *bbolt.Tx) (*ledger, error) {
 	if l.top == nil {
 		return nil, fmt.Errorf("%w: it has no head", boltfile.ErrDamaged)
 	}
-	if _, err := unseal(headKey, l.top.Get([]byte(headKey)), &l.headRecord); err != nil {
+	sum, err := unseal(headKey, l.top.Get([]byte(headKey)), &l.headRecord)
+	if err != nil {
 		return nil, err
 	}
 	if l.Format != format {
 		return nil, &boltfile.FormatError{Found: l.Format, Known: format}
 	}
+	record := l.top.Get([]byte(allocatedKey))
+	if record != nil {
+		if _, err := unseal(allocatedKey, record, &l.allocated); err != nil {
+			return nil, err
+		}
+	}
+	l.outdated = record == nil || l.allocated.Head != sum
+	if l.outdated && tx.Writable() {
+		// It is read first, and replaced then.
+		return nil, fmt.Errorf("%w: another version has written it meanwhile", boltfile.ErrDamaged)
+	}
 	for t := range tables {
-		var err error
-		l.buckets[t] = tx.Bucket(t.bucket())
-		switch {
-		case l.buckets[t] != nil:
-		case t != allocations:
+		if l.buckets[t] = tx.Bucket(t.bucket()); l.buckets[t] == nil && !(t == allocations && l.outdated) {
 			return nil, fmt.Errorf("%w: it has no bucket %s", boltfile.ErrDamaged, t.bucket())
-		case tx.Writable():
-			// It was made by a version that didn't keep them.
-			if l.buckets[t], err = tx.CreateBucket(t.bucket()); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return l, nil
 }
 
-// apply makes the edits and writes the head.
+// apply makes the edits and writes the heads.
 func (l *ledger) apply(cursor []byte, edits []edit) error {
 	for _, e := range edits {
 		if err := l.change(e); err != nil {
@@ -105,47 +117,66 @@ func (l *ledger) apply(cursor []byte, edits []edit) error {
 	if err != nil {
 		return err
 	}
-	return l.top.Put([]byte(headKey), head)
+	l.allocated.Head = sumOf(head)
+	allocated, err := seal(allocatedKey, l.allocated)
+	if err != nil {
+		return err
+	}
+	if err := l.top.Put([]byte(headKey), head); err != nil {
+		return err
+	}
+	return l.top.Put([]byte(allocatedKey), allocated)
 }
 
 func (l *ledger) change(e edit) error {
-	b, key := l.buckets[e.table], []byte(e.uid)
+	b, key, n := l.buckets[e.table], []byte(e.uid), l.tallyOf(e.table)
 	if old := b.Get(key); len(old) >= sumSize {
-		l.Records--
-		l.Sum -= sumOf(old)
+		n.Records--
+		n.Sum -= sumOf(old)
 	}
 	if e.record == nil {
 		return b.Delete(key)
 	}
-	l.Records++
-	l.Sum += sumOf(e.record)
+	n.Records++
+	n.Sum += sumOf(e.record)
 	return b.Put(key, e.record)
 }
 
-// load reads all records, and compares them with what the head says.
+// tallyOf is the tally in which a table's records count.
+func (l *ledger) tallyOf(t table) *tally {
+	if t == allocations {
+		return &l.allocated.tally
+	}
+	return &l.headRecord.tally
+}
+
+// load reads all records, and compares them with what the heads say. Outdated allocations are left out.
 func (l *ledger) load() (h held, err error) {
 	h = newHeld()
 	if h.cursor, err = decodeCursor(l.Cursor); err != nil {
 		return held{}, err
 	}
-	var records, sum uint64
+	var found ledger
 	for t := range tables {
-		if l.buckets[t] == nil {
+		if t == allocations && l.outdated {
 			continue
 		}
+		n := found.tallyOf(t)
 		err := l.buckets[t].ForEach(func(key, record []byte) error {
-			n, err := h.decode(t, types.UID(key), record)
-			records++
-			sum += n
+			sum, err := h.decode(t, types.UID(key), record)
+			n.Records++
+			n.Sum += sum
 			return err
 		})
 		if err != nil {
 			return held{}, err
 		}
 	}
-	if records != l.Records || sum != l.Sum {
-		return held{}, fmt.Errorf("%w: it has %d records that add up to %x; its head says %d and %x", boltfile.ErrDamaged,
-			records, sum, l.Records, l.Sum)
+	for _, t := range []table{pods, allocations} {
+		if n, want := found.tallyOf(t), l.tallyOf(t); *n != *want && !(t == allocations && l.outdated) {
+			return held{}, fmt.Errorf("%w: it has %d records that add up to %x; the head of %s says %d and %x", boltfile.ErrDamaged,
+				n.Records, n.Sum, t.bucket(), want.Records, want.Sum)
+		}
 	}
 	return h, nil
 }

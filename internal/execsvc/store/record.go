@@ -43,8 +43,17 @@ type (
 		Object    []byte           `json:"object,omitempty"`
 	}
 	headRecord struct {
-		Format  int    `json:"format"`
-		Cursor  []byte `json:"cursor,omitempty"`
+		Format int    `json:"format"`
+		Cursor []byte `json:"cursor,omitempty"`
+		tally
+	}
+	allocatedRecord struct {
+		// Head is the checksum of the head that it was written with.
+		Head uint64 `json:"head"`
+		tally
+	}
+	// tally is how many records there are, and what their checksums add up to.
+	tally struct {
 		Records uint64 `json:"records"`
 		Sum     uint64 `json:"sum"`
 	}

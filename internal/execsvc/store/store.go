@@ -141,7 +141,7 @@ func (s *Store) load() error {
 	}
 	switch {
 	case err == nil:
-		s.whole = readOnly
+		s.whole = s.whole || readOnly
 	case errors.Is(err, fs.ErrNotExist):
 		s.whole = true
 	case boltfile.Unusable(err):
@@ -171,7 +171,8 @@ func (s *Store) read(opts boltfile.Options) error {
 		if err != nil {
 			return err
 		}
-		s.held = h
+		// All of it is written anew in place of what is outdated.
+		s.held, s.whole = h, l.outdated
 		return nil
 	})
 }

@@ -114,15 +114,16 @@ func (s *Server) delete(req Request) (code int, body any) {
 		grace = *options.GracePeriodSeconds
 	}
 	removed := grace == 0 && len(pod.Finalizers) == 0
-	if removed {
+	switch {
+	case removed:
 		delete(s.pods, req.Namespace+"/"+req.Name)
 		s.version++
 		pod.ResourceVersion = strconv.Itoa(s.version)
-	} else if pod.DeletionTimestamp == nil || *pod.DeletionGracePeriodSeconds != grace {
+	case pod.DeletionTimestamp == nil || *pod.DeletionGracePeriodSeconds != grace {
 		at := metav1.NewTime(time.Now().Add(time.Duration(grace) * time.Second)).Rfc3339Copy()
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &at, &grace
 		pod = s.store(pod)
-	} else {
+	default:
 		s.mu.Unlock()
 		return http.StatusOK, typed(pod)
 	}

@@ -229,7 +229,7 @@ func TestCallerLeavesExec(t *testing.T) {
 		n.pod("web", nil, "pause")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := echo(ctx, t, open(n, "/exec/default/web/main", echoing...))
-		if got := n.ask("GET", n.url("/containerLogs/default/web/main")); got.StatusCode != 429 {
+		if got := n.ask("GET", n.url("/containerLogs/default/web/main")); got.StatusCode != 429 { //nolint:bodyclose // The test ends with it.
 			t.Errorf("with as many streams as there may be: %s", got.Status)
 		}
 		cancel()

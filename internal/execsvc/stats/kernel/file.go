@@ -29,7 +29,7 @@ type Reader struct {
 
 // New returns a Reader of the machine whose /proc and /sys are beneath root; empty: this one.
 func New(root string) *Reader {
-	r := &Reader{root: filepath.Join("/", root)}
+	r := &Reader{root: filepath.Join("/", root)} //nolint:gocritic // An empty root is "/".
 	var st unix.Stat_t
 	r.v2 = unix.Stat(r.path("sys/fs/cgroup/cgroup.controllers"), &st) == nil
 	return r
