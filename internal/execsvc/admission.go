@@ -23,7 +23,7 @@ import (
 type admission struct {
 	admissionConfig
 
-	// mu is held while workers are asked (ending), woken (wake), and the store is told (keep).
+	// mu is held while the functions of the admissionConfig are called, and an admit.Node's Handler: none of them waits for anything.
 	mu sync.Mutex
 	// in are the pods that were admitted and haven't ended.
 	in map[types.UID]*room
@@ -37,8 +37,8 @@ type admission struct {
 	freed int
 }
 
-// admissionConfig is how an admission knows the rest of the agent. Nil functions: no container may use swap, no pod is being ended, the node is
-// short of nothing, nobody is woken, nothing is kept, and it is always the same time.
+// admissionConfig is how an admission knows the rest of the agent. Nil functions: no container may use swap, no pod is being ended, the
+// node is short of nothing, nobody is woken, nothing is kept, and it is always the same time.
 type admissionConfig struct {
 	// swaps tells whether a container may use swap.
 	swaps func(*v1.Pod, *v1.Container) bool
@@ -210,7 +210,7 @@ func (a *admission) resized(uid types.UID) {
 	}
 }
 
-// left notes that the pod has ended or is gone: the others that wait for room are looked at again, if it had any.
+// left notes that the pod has ended, is gone or never comes: the others that wait for room are looked at again, if it had any.
 func (a *admission) left(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -257,7 +257,8 @@ func (a *Agent) expect(pods []*v1.Pod) {
 		}
 	}
 	for _, pod := range pods {
-		if last := a.lastStatus(pod); pod.DeletionTimestamp == nil && (runs(pod) || !hasEnded(pod, last)) {
+		last := a.lastStatus(pod)
+		if comes := !hasEnded(pod, last) && !a.rejectedForGood(pod); pod.DeletionTimestamp == nil && (runs(pod) || comes) {
 			a.admission.expect(pod, last)
 		}
 	}
@@ -276,5 +277,5 @@ func (a *Agent) PressureChanged() {
 	a.admission.anew("")
 }
 
-// madeRoom has the pods looked at again for which the end of this one may have made room.
+// madeRoom takes away what room the pod has or waits for: it has ended, or never comes. Those for which that may be enough are looked at again.
 func (a *Agent) madeRoom(uid types.UID) { a.admission.left(uid) }

@@ -90,7 +90,8 @@ func (a *Agent) reviveEvicted() {
 		}
 		e := last[pod.UID].then(s.Changed, cmp.Or(a.cfg.RetryPause, firstEvictionPause))
 		if e != last[pod.UID] {
-			a.log.Info("pod begins anew after a pause, as this node has ended it", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "reason", s.Status.Reason, "pause", e.pause)
+			a.log.Info("pod begins anew after a pause, as this node has ended it",
+				"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "reason", s.Status.Reason, "pause", e.pause)
 		}
 		a.evictions[pod.UID] = e
 		if a.cfg.Clock.Since(e.at) < e.pause {

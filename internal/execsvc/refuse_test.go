@@ -84,3 +84,21 @@ func TestRunningPodOutlivesUnsupportedUpdate(t *testing.T) {
 	l.await("a", "is well", func(p board.Pod) bool { return p.Err == nil && p.Status.Phase == v1.PodRunning })
 	n.wantUnchanged()
 }
+
+// A pod that was refused for good takes no room from others, when there is some and when it is told of again.
+func TestFinalRefusalWaitsForNoRoom(t *testing.T) {
+	n := newNode(t)
+	n.allocatable = amounts("2", "8Gi")
+	n.final = func(*v1.Pod) bool { return true }
+	l := n.start()
+	first, refused := sized("f", 1, "2", "1Mi"), sized("r", 1, "2", "1Mi")
+	l.deliver(ops(change(client.Add, true, first)))
+	l.awaitRunning("f")
+	l.deliver(ops(change(client.Add, true, refused)))
+	l.awaitOutOfCPU(refused)
+	l.deliver(ops(change(client.Update, true, refused)))
+	l.deliver(ops(change(client.Remove, true, first)))
+	l.awaitGone("f")
+	l.deliver(ops(change(client.Add, true, sized("s", 1, "2", "1Mi"))))
+	l.awaitRunning("s")
+}

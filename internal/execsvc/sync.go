@@ -30,6 +30,7 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 		return worker.Result{}, err
 	}
 	if a.rejectedForGood(pod) && !has.Active() {
+		a.madeRoom(pod.UID)
 		return worker.Result{Refused: true}, nil
 	}
 	decision, verdict := a.admission.check(pod, a.cfg.Node(), has, a.lastStatus(pod))
@@ -183,6 +184,10 @@ func (a *Agent) refuse(pod *v1.Pod, has *observed.Pod, verdict admit.Verdict) er
 		a.cfg.Events.Record(pod, "", events.Warning, reason, message)
 	}
 	a.keep(pod, func(in *status.Input) { in.Failure = &status.Failure{Reason: reason, Message: rejected + message} })
+	if a.cfg.Final(pod) {
+		// Another pod's turn mustn't give it room any more.
+		a.madeRoom(pod.UID)
+	}
 	return nil
 }
 

@@ -36,11 +36,11 @@ func (a *admission) decideBefore(c *contender, node admit.Node) {
 	}
 }
 
-// before are those that come before the pod and haven't been decided upon, in their order.
+// before are those that come before the pod and haven't been decided upon, in their order. Those that are being ended want no room any more.
 func (a *admission) before(c *contender) []*contender {
 	var list []*contender
 	for _, other := range a.waiting {
-		if !other.decided && other != c && a.compare(other, c) < 0 {
+		if !other.decided && other != c && !a.ending(other.pod.UID) && a.compare(other, c) < 0 {
 			list = append(list, other)
 		}
 	}

@@ -196,3 +196,21 @@ func TestEarlierAllocations(t *testing.T) {
 		t.Error("what a pod had that has left is kept")
 	}
 }
+
+// A pod that is being ended has no turn, though it waited for one.
+func TestNoTurnForWhatEnds(t *testing.T) {
+	d := newDoorman(t, "4", nil)
+	d.wantIn(sized("x", 1, "2", "1Mi"))
+	d.wantIn(sized("r", 1, "1", "1Mi"))
+	resized, critical := sized("r", 2, "3", "1Mi"), static(sized("c", 0, "4", "1Mi"))
+	if got := d.wantIn(resized); got.Pending != v1.PodReasonDeferred {
+		t.Fatalf("%+v; want it deferred", got)
+	}
+	d.expect(critical, nil)
+	d.ending["r"], d.ending["c"] = true, true
+	d.ends("x")
+	d.wantIn(sized("new", 1, "3", "1Mi"))
+	if got := d.allocated(resized); !resize.Same(got, sized("r", 1, "1", "1Mi")) || len(d.reserved) > 0 {
+		t.Errorf("what ends is allocated %v, and %v are reserved", got.Spec.Containers[0].Resources, d.reserved)
+	}
+}

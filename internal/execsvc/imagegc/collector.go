@@ -163,6 +163,9 @@ func (c *Collector) collect(ctx context.Context, now time.Time) error {
 		return err
 	}
 	old := c.freeOld(ctx, r)
+	if c.cfg.High >= 100 {
+		return old
+	}
 	dir, err := c.cfg.Dir(ctx)
 	if err != nil {
 		return errors.Join(old, fmt.Errorf("ask where images are: %w", err))

@@ -252,6 +252,24 @@ func TestUnusedOnly(t *testing.T) {
 	})
 }
 
+// A pull may make the name that a pod has for its image one of an image that is here by another name.
+func TestNeededByAnotherName(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.add("a", "b")
+		w.needed = []string{"pulled"}
+		c := w.run()
+		w.removing = func(id string) {
+			if id == "sha256:a" {
+				w.images[1].RepoTags = append(w.images[1].RepoTags, "docker.io/library/pulled:latest")
+			}
+		}
+		if err := c.RemoveUnused(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.want("it is pulled meanwhile", "remove a")
+	})
+}
+
 // While pods may come that aren't known yet no image goes, but not forever.
 func TestUnsettled(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -318,6 +336,14 @@ func TestOff(t *testing.T) {
 		}
 		w.want("when it is asked for", "remove a")
 	})
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cfg.High, w.cfg.MaxAge = 100, time.Hour
+		w.add("a")
+		w.full(0)
+		w.run()
+		pass(time.Hour)
+		w.want("on a full disk, before the maximum age")
+	})
 }
 
 // Trouble is told once in the log, and as an event from the second time on; one image that can't be removed keeps no other one.
@@ -380,6 +406,8 @@ func TestExcess(t *testing.T) {
 		{disk{1000, 1}, 100, 80, 199},
 		{disk{1000, 2000}, 85, 80, 0},
 		{disk{1 << 50, 0}, 85, 0, 1 << 50},
+		{disk{1 << 62, 1 << 61}, 85, 80, 0}, // Network file systems tell such sizes.
+		{disk{1 << 62, 0}, 85, 50, 1 << 61},
 	} {
 		if got := c.d.excess(c.high, c.low); got != c.want {
 			t.Errorf("%+v, %d to %d: %d; want %d", c.d, c.high, c.low, got, c.want)

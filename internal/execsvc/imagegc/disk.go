@@ -3,6 +3,7 @@ package imagegc
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,8 +25,16 @@ func bounded(n uint64) int64 { return int64(min(n, math.MaxInt64)) } //nolint:go
 // excess is how many bytes have to be freed: none unless high percent of the disk are used, and then as many as leave low percent used.
 func (d disk) excess(high, low int) int64 {
 	available := min(d.free, d.bytes)
-	if used := 100 - int(available*100/d.bytes); used < high {
+	if used := 100 - scaled(available, 100, d.bytes); used < int64(high) {
 		return 0
 	}
-	return d.bytes*int64(100-low)/100 - available
+	return scaled(d.bytes, int64(100-low), 100) - available
+}
+
+// scaled is n*by/of, of which by is a percentage, and of no less than n or than 100. Some network file systems have so many bytes that n*by is too
+// large a number.
+func scaled(n, by, of int64) int64 {
+	high, low := bits.Mul64(uint64(n), uint64(by))  //nolint:gosec // They aren't negative.
+	quotient, _ := bits.Div64(high, low, uint64(of)) //nolint:gosec // As above.
+	return int64(quotient)                           //nolint:gosec // It is n at most, or by.
 }

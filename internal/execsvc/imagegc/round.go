@@ -152,11 +152,12 @@ func (c *Collector) remove(ctx context.Context, r *round, image unused, reason s
 // needs are the images that pods need.
 type needs struct {
 	images Images
-	// names are those that are known already, ids what is there of them.
+	// names are those of which there is an image, ids those images.
 	names, ids map[string]bool
 }
 
-// update asks for names that weren't known. An image that isn't there needs no protection; once it is, it has come lately.
+// update asks for names that weren't known. One of which there was no image is asked for again: a pull may make it the name of an image that is
+// here by another one.
 func (n *needs) update(ctx context.Context, names []string) error {
 	for _, name := range names {
 		if n.names[name] {
@@ -167,8 +168,8 @@ func (n *needs) update(ctx context.Context, names []string) error {
 		if err != nil && grpcstatus.Code(err) != codes.InvalidArgument {
 			return fmt.Errorf("look for image %q, which a pod needs: %w", name, err)
 		}
-		n.names[name] = true
 		if image := resp.GetImage(); image != nil {
+			n.names[name] = true
 			n.ids[image.GetId()] = true
 		}
 	}

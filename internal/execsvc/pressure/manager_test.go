@@ -2,6 +2,7 @@ package pressure
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -46,9 +47,11 @@ func TestMemory(t *testing.T) {
 		pass(endingPeriod)
 		w.want("it is gone, and that wasn't enough", "evict small within 1")
 		pass(endingFor)
+		w.want("in its time and a while")
+		pass(endingPeriod)
 		w.want("one that doesn't end isn't waited for forever", "evict within within 1")
 		w.memory(100)
-		pass(endingFor)
+		pass(endingFor + endingPeriod)
 		w.want("enough, and none is left")
 		pass(defaultTransition - endingFor - period)
 		if m.Pressure() == (nodestatus.Pressure{}) {
@@ -122,6 +125,7 @@ func TestBegin(t *testing.T) {
 		w.cfg.Gone = nil
 		w.ending = map[types.UID]bool{"a": true}
 		w.pods = []*v1.Pod{podOf("a", 0, "0")}
+		w.uses("a", 1, 0)
 		w.memory(1)
 		m := New(w.cfg)
 		m.reader.stat = func(string) (fileSystem, error) { return w.node, nil }
@@ -261,15 +265,68 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// A runtime that doesn't answer is no reason to let the node die: then priority alone counts.
-func TestRuntimeIsDown(t *testing.T) {
+// Nobody is evicted of whom it isn't known what he uses: not all of them while the runtime doesn't answer, nor one that has only come.
+func TestUsageUnknown(t *testing.T) {
 	inWorld(t, Settings{Hard: map[string]string{"memory.available": "100Mi"}}, func(t *testing.T, w *world) {
 		w.cfg.Gone = nil
 		w.broken, w.pods = true, []*v1.Pod{podOf("high", 9, "0"), podOf("low", 1, "0")}
 		w.memory(1)
 		w.run()
-		w.want("short", "changed", "Attempting to reclaim memory", "evict low within 1")
+		w.want("short", "changed", "Attempting to reclaim memory")
+		pass(10 * period)
+		w.want("then")
+		w.set(func() { w.broken = false })
+		pass(period)
+		w.want("the runtime is back, and knows nothing")
+		if w.told("isn't all known") != 1 {
+			t.Errorf("log:\n%s", w.log.String())
+		}
+		w.set(func() { w.uses("high", 10, 0) })
+		pass(period)
+		w.want("of one it is known", "evict high within 1")
+		pass(period)
+		w.want("of the other it still isn't")
 	})
+}
+
+// A pod that was evicted has all the time that it was given before another one goes for the same.
+func TestAwaitsGrace(t *testing.T) {
+	s := Settings{
+		Hard: map[string]string{}, Soft: map[string]string{"memory.available": "200Mi"}, SoftGrace: map[string]string{"memory.available": "30s"},
+	}
+	inWorld(t, s, func(t *testing.T, w *world) {
+		w.cfg.MaxGrace = 300
+		for _, uid := range []types.UID{"a", "b"} {
+			pod := podOf(uid, 0, "1Mi")
+			pod.Spec.TerminationGracePeriodSeconds = new(int64(600))
+			w.pods = append(w.pods, pod)
+			w.uses(uid, 10, 0)
+		}
+		w.memory(199)
+		w.run()
+		pass(30 * time.Second)
+		w.want("after 30 s", "changed", "Attempting to reclaim memory", "evict a within 300")
+		pass(300 * time.Second)
+		w.want("while it ends")
+		w.set(func() { w.gone["a"] = true })
+		pass(endingPeriod)
+		w.want("it is gone", "evict b within 300")
+	})
+}
+
+// A directory is read no further than its files are counted: it may have more than there is memory for.
+func TestCountFilesInALargeDirectory(t *testing.T) {
+	const all = 4000
+	dir := t.TempDir()
+	for i := range all {
+		write(t, dir, map[string]string{strconv.Itoa(i): ""})
+	}
+	if left := countFiles(t.Context(), dir, 2*all); left != 2*all-all-1 {
+		t.Errorf("%d were counted", 2*all-left)
+	}
+	if n := testing.AllocsPerRun(1, func() { countFiles(t.Context(), dir, 2) }); n > all/2 {
+		t.Errorf("%v allocations for two files", n)
+	}
 }
 
 // What can't be read is told once, and so is that it can be again.

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -150,17 +151,42 @@ func (m *Manager) inodes(ctx context.Context, pods []*v1.Pod, of parts) (map[typ
 	return out, ctx.Err()
 }
 
-// countFiles takes the directory's files from what is left to count, until nothing is. It follows no links.
+// countFiles takes the directory and the files below it from what is left to count, until nothing is. It follows no links.
 func countFiles(ctx context.Context, dir string, left int) int {
-	// What can't be read isn't counted: the container may be removing it.
-	_ = filepath.WalkDir(dir, func(_ string, _ fs.DirEntry, err error) error {
-		switch {
-		case left == 0 || ctx.Err() != nil:
-			return fs.SkipAll
-		case err == nil:
-			left--
+	if _, err := os.Lstat(dir); err != nil || left == 0 {
+		return left
+	}
+	left--
+	for dirs := []string{dir}; len(dirs) > 0; {
+		at := dirs[len(dirs)-1]
+		dirs = dirs[:len(dirs)-1]
+		left = eachEntry(ctx, at, left, func(name string) { dirs = append(dirs, filepath.Join(at, name)) })
+	}
+	return left
+}
+
+// entriesAtOnce is how many are read of a directory, which may have more than there is memory for.
+const entriesAtOnce = 512
+
+// eachEntry takes those of a directory from what is left, and calls found with the directories among them.
+func eachEntry(ctx context.Context, dir string, left int, found func(name string)) int {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
+	if err != nil {
+		// What can't be read isn't counted: the container may be removing it.
+		return left
+	}
+	defer func() { _ = f.Close() }()
+	for left > 0 && ctx.Err() == nil {
+		entries, err := f.ReadDir(min(left, entriesAtOnce))
+		left -= len(entries)
+		for _, e := range entries {
+			if e.IsDir() {
+				found(e.Name())
+			}
 		}
-		return nil
-	})
+		if err != nil {
+			return left
+		}
+	}
 	return left
 }

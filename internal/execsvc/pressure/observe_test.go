@@ -134,7 +134,11 @@ func TestObserveInPart(t *testing.T) {
 			func(_ string, r *reader) {
 				r.imageDir = func(context.Context) (string, error) { return "", errors.New("silent") }
 			},
-			"imagefs.available imagefs.inodesFree",
+			"nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree",
+		},
+		"images nowhere": {
+			func(_ string, r *reader) { r.imageDir = func(context.Context) (string, error) { return "/gone", nil } },
+			"nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree",
 		},
 	} {
 		root := t.TempDir()
@@ -150,6 +154,73 @@ func TestObserveInPart(t *testing.T) {
 		if (err != nil) != (c.lost != "") {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// A number that isn't there is unknown, and not nothing: nobody is evicted for it.
+func TestObserveOddFiles(t *testing.T) {
+	const info = "MemTotal: 4096 kB\nMemFree: 1024 kB\nInactive(file): 512 kB\n"
+	const cgroup = "sys/fs/cgroup/k/"
+	whole := map[string]string{
+		"sys/fs/cgroup/cgroup.controllers": "", cgroup + "memory.max": "2097152\n", cgroup + "memory.current": "1048576\n",
+		cgroup + "memory.stat": "anon 5\ninactive_file 524288\n",
+	}
+	const memory, allocatable, processes = "memory.available", "allocatableMemory.available", "pid.available"
+	for _, c := range []struct{ file, content, lost string }{
+		{"proc/meminfo", strings.Replace(info, "MemFree", "MemFreed", 1), memory},
+		{"proc/meminfo", strings.Replace(info, "Inactive(file)", "Inactive", 1), memory},
+		{"proc/meminfo", strings.Replace(info, "1024", "-1024", 1), memory},
+		{"proc/meminfo", strings.Replace(info, "1024 kB", "", 1), memory},
+		{"proc/meminfo", info[:len("MemTotal: 4096 kB\n")], memory},
+		{cgroup + "memory.stat", "anon 5\n", allocatable},
+		{cgroup + "memory.max", "?\n", allocatable},
+		{"proc/sys/kernel/pid_max", "0\n", processes},
+	} {
+		root := t.TempDir()
+		write(t, root, machine())
+		write(t, root, whole)
+		r := reader{root: root, dir: "/root", podsCgroup: "/k", stat: disks(map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}})}
+		if seen, _, err := r.observe(t.Context()); err != nil || len(seen) != 7 {
+			t.Fatalf("all is well: %v, %v", texts(seen), err)
+		}
+		write(t, root, map[string]string{c.file: c.content})
+		seen, _, err := r.observe(t.Context())
+		if _, there := seen[Signal(c.lost)]; there || err == nil || len(seen) != 6 {
+			t.Errorf("%s is %q: %v, %v", c.file, c.content, texts(seen), err)
+		}
+	}
+}
+
+// A file system without a size, as some have none, isn't full.
+func TestObserveWithoutSize(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, machine())
+	r := reader{root: root, dir: "/root", stat: disks(map[string]fileSystem{"/root": {device: 1}})}
+	seen, _, err := r.observe(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	for _, signal := range []Signal{NodeFsAvailable, ImageFsAvailable, NodeFsInodesFree, ImageFsInodesFree} {
+		if o, there := seen[signal]; there {
+			t.Errorf("%s is %v", signal, o)
+		}
+	}
+}
+
+// Where images are is asked again when they aren't there any more.
+func TestObserveMovedImages(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, machine())
+	at := "/old"
+	there := map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}, "/old": {2, 4 << 30, 2 << 30, 100, 50}}
+	r := reader{root: root, dir: "/root", stat: disks(there), imageDir: func(context.Context) (string, error) { return at, nil }}
+	for _, want := range []string{"2Gi of 4Gi", "", "3Gi of 4Gi"} {
+		seen, dedicated, _ := r.observe(t.Context())
+		if got := texts(seen)["imagefs.available"]; got != want || dedicated != (want != "") {
+			t.Errorf("at %s: %q, dedicated %v; want %q", at, got, dedicated, want)
+		}
+		delete(there, "/old")
+		at, there["/new"] = "/new", fileSystem{3, 4 << 30, 3 << 30, 100, 50}
 	}
 }
 

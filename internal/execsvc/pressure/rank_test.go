@@ -26,7 +26,7 @@ func podOf(uid types.UID, priority int32, asks string) *v1.Pod {
 func TestRank(t *testing.T) {
 	pods := []*v1.Pod{
 		podOf("within-low", 0, "500"), podOf("within-high", 9, "500"), podOf("over-little", 5, "100"), podOf("over-much", 5, "100"),
-		podOf("over-high", 9, "100"), podOf("over-low", -1, "100"), podOf("unknown-high", 9, "100"), podOf("unknown-low", 1, "100"),
+		podOf("over-high", 9, "100"), podOf("over-low", -1, "100"), podOf("unknown", -9, "100"),
 	}
 	used := map[types.UID]usage{
 		"within-low": {pod: 500}, "within-high": {pod: 1}, "over-little": {pod: 101}, "over-much": {pod: 900}, "over-high": {pod: 5000},
@@ -34,11 +34,11 @@ func TestRank(t *testing.T) {
 	}
 	const beyond = "over-low over-much over-little over-high "
 	for name, want := range map[v1.ResourceName]string{
-		v1.ResourceMemory:           "unknown-low unknown-high " + beyond + "within-low within-high ",
-		v1.ResourceEphemeralStorage: "unknown-low unknown-high " + beyond + "within-low within-high ",
+		v1.ResourceMemory:           beyond + "within-low within-high ",
+		v1.ResourceEphemeralStorage: beyond + "within-low within-high ",
 		// Nobody asks for files: all are beyond.
-		inodes: "unknown-low unknown-high over-low within-low over-much over-little over-high within-high ",
-		pids:   "over-low within-low unknown-low over-much over-little unknown-high over-high within-high ",
+		inodes: "over-low within-low over-much over-little over-high within-high ",
+		pids:   "over-low within-low over-much over-little over-high within-high ",
 	} {
 		got := ""
 		for _, pod := range rank(pods, name, used) {

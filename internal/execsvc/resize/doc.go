@@ -7,9 +7,9 @@
 //
 // All of it is pure. Decide is called as the pod is admitted again, those that wait for room in the order of Compare; Changes by package
 // runtime, which carries them out. What was allocated isn't kept here: while podexecd runs its admission has it, and package store keeps it
-// as an Allocation for the next life; of a pod without one, Told reads it from the pod's last status. The rules and words are the kubelet's (pkg/kubelet/allocation, pkg/kubelet/kuberuntime), but that containers are compared by what the runtime says
-// of them, and not by notes of what it was told: a change of the memory request alone, by which nothing changes for a container, restarts
-// none.
+// as an Allocation for the next life; of a pod without one, Told reads it from the pod's last status. The rules and words are the
+// kubelet's (pkg/kubelet/allocation, pkg/kubelet/kuberuntime), but that containers are compared by what the runtime says of them, and not
+// by notes of what it was told: a change of the memory request alone, by which nothing changes for a container, restarts none.
 //
 // Only an API server resizes pods: it numbers their specs. A pod without a generation is static; its spec changes with its UID.
 package resize

@@ -119,7 +119,7 @@ func (s *Server) delete(req Request) (code int, body any) {
 		delete(s.pods, req.Namespace+"/"+req.Name)
 		s.version++
 		pod.ResourceVersion = strconv.Itoa(s.version)
-	case pod.DeletionTimestamp == nil || *pod.DeletionGracePeriodSeconds != grace {
+	case pod.DeletionTimestamp == nil || *pod.DeletionGracePeriodSeconds != grace:
 		at := metav1.NewTime(time.Now().Add(time.Duration(grace) * time.Second)).Rfc3339Copy()
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &at, &grace
 		pod = s.store(pod)
