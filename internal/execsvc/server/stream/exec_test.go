@@ -216,7 +216,7 @@ func TestCloseEndsStreams(t *testing.T) {
 		done := echo(t.Context(), t, open(n, "/exec/default/web/main", echoing...))
 		n.Handler.Close()
 		<-done
-		if got := n.ask("GET", n.url("/containerLogs/default/web/main")); got.StatusCode != 503 { //nolint:bodyclose // ask reads and closes it.
+		if got := n.ask("GET", n.url("/containerLogs/default/web/main")); got.StatusCode != 503 {
 			t.Errorf("after Close: %s", got.Status)
 		}
 	})
@@ -229,7 +229,7 @@ func TestCallerLeavesExec(t *testing.T) {
 		n.pod("web", nil, "pause")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := echo(ctx, t, open(n, "/exec/default/web/main", echoing...))
-		if got := n.ask("GET", n.url("/containerLogs/default/web/main")); got.StatusCode != 429 { //nolint:bodyclose // The test ends with it.
+		if got := n.ask("GET", n.url("/containerLogs/default/web/main")); got.StatusCode != 429 {
 			t.Errorf("with as many streams as there may be: %s", got.Status)
 		}
 		cancel()

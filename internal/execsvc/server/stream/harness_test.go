@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -152,8 +153,15 @@ func (n *node) client() *restclient.Config {
 	return &restclient.Config{Host: n.web.URL, TLSClientConfig: restclient.TLSClientConfig{Insecure: true}}
 }
 
+// answer is one whose body is closed with the test.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+	Body       io.ReadCloser
+}
+
 // ask sends a request and returns the answer.
-func (n *node) ask(method string, u *url.URL) *http.Response {
+func (n *node) ask(method string, u *url.URL) answer {
 	n.t.Helper()
 	request, err := http.NewRequestWithContext(n.t.Context(), method, u.String(), nil)
 	if err != nil {
@@ -164,5 +172,5 @@ func (n *node) ask(method string, u *url.URL) *http.Response {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { _ = response.Body.Close() })
-	return response
+	return answer{response.StatusCode, response.Header, response.Body}
 }

@@ -66,7 +66,7 @@ func TestLogs(t *testing.T) {
 	} {
 		u := n.url("/containerLogs/default/web/main")
 		u.RawQuery = query
-		r := n.ask(http.MethodGet, u) //nolint:bodyclose // The test ends with it.
+		r := n.ask(http.MethodGet, u)
 		if got := text(t, r); r.StatusCode != http.StatusOK || got != want {
 			t.Errorf("%q: %s %q, want %q", query, r.Status, got, want)
 		}
@@ -103,7 +103,7 @@ func TestLogsRefused(t *testing.T) {
 		path, query, _ := strings.Cut(path, "?")
 		u := n.url(path)
 		u.RawQuery = query
-		r := n.ask(method, u) //nolint:bodyclose // The test ends with it.
+		r := n.ask(method, u)
 		if got := fmt.Sprint(r.StatusCode, " ", text(t, r)); got != want {
 			t.Errorf("%s: %q, want %q", request, got, want)
 		}
@@ -123,7 +123,7 @@ func TestLogsRefused(t *testing.T) {
 func TestFollowOverRotation(t *testing.T) {
 	n := newNode(t, nil)
 	pod := n.pod("web", nil, "seq", "print", "started")
-	r := n.ask(http.MethodGet, n.url("/containerLogs/default/web/main", "follow", "true")) //nolint:bodyclose // The test ends with it.
+	r := n.ask(http.MethodGet, n.url("/containerLogs/default/web/main", "follow", "true"))
 	lines := bufio.NewReader(r.Body)
 	want := func(text string) {
 		t.Helper()
@@ -199,7 +199,7 @@ func TestCloseEndsFollow(t *testing.T) {
 	if err := os.WriteFile(n.logPath(pod), []byte(strings.Repeat(line, 20_000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := n.ask(http.MethodGet, n.url("/containerLogs/default/web/main", "follow", "true")) //nolint:bodyclose // The test ends with it.
+	r := n.ask(http.MethodGet, n.url("/containerLogs/default/web/main", "follow", "true"))
 	if _, err := r.Body.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
