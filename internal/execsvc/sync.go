@@ -77,7 +77,7 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 			}
 			a.cfg.Events.Record(pod, "", events.Warning, events.FailedMountVolume, each.Error())
 		}
-		return worker.Result{WakeAfter: left}, err
+		return worker.Result{Passing: passing(err), WakeAfter: left}, err
 	}
 	defer a.pleg.Act(pod.UID)()
 	res := a.cfg.Runtime.SyncPod(ctx, runtime.SyncInput{
@@ -103,7 +103,7 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	if res.Err != nil && needsNetwork(pod, has) {
 		return result, errors.Join(res.Err, a.checkNetwork(ctx, pod))
 	}
-	result.Again = res.Acted && a.moreToDo(pod, has, res)
+	result.Again, result.Passing = res.Acted && a.moreToDo(pod, has, res), passing(res.Err)
 	return result, res.Err
 }
 
@@ -198,12 +198,22 @@ func (a *Agent) rejectedForGood(pod *v1.Pod) bool {
 	return a.cfg.Final(pod) && last != nil && strings.HasPrefix(last.Message, rejected) && !terminal(&pod.Status)
 }
 
-// parts are the errors that were joined.
+// passing tells whether there is nothing wrong but that objects haven't come yet.
+func passing(err error) bool {
+	return !slices.ContainsFunc(parts(err), func(part error) bool { return !errors.Is(part, objects.ErrUnknown) })
+}
+
+// parts are the errors that were joined, also in several steps.
 func parts(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { // one that wraps it says more
-		return joined.Unwrap()
+	joined, ok := err.(interface{ Unwrap() []error }) // one that wraps it says more
+	if !ok {
+		return []error{err}
 	}
-	return []error{err}
+	var all []error
+	for _, each := range joined.Unwrap() {
+		all = append(all, parts(each)...)
+	}
+	return all
 }
 
 func terminal(s *v1.PodStatus) bool { return s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed }

@@ -34,7 +34,7 @@ func (d disk) excess(high, low int) int64 {
 // scaled is n*by/of, of which by is a percentage, and of no less than n or than 100. Some network file systems have so many bytes that n*by is too
 // large a number.
 func scaled(n, by, of int64) int64 {
-	high, low := bits.Mul64(uint64(n), uint64(by))  //nolint:gosec // They aren't negative.
+	high, low := bits.Mul64(uint64(n), uint64(by))   //nolint:gosec // They aren't negative.
 	quotient, _ := bits.Div64(high, low, uint64(of)) //nolint:gosec // As above.
 	return int64(quotient)                           //nolint:gosec // It is n at most, or by.
 }

@@ -15,6 +15,8 @@ const (
 	// quietPause is for how long a failure isn't followed by another try for the sake of what the runtime tells: as long as the kubelet
 	// takes to hear of it.
 	quietPause = time.Second
+	// passingTime is how long a failure may last that is over in a moment, mostly.
+	passingTime = 10 * time.Second
 )
 
 // rest is when to look at the pod again after a step that leaves nothing to do at once. What the worker waits for meanwhile is noted.

@@ -117,10 +117,7 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 		return false
 	}
 	if err != nil {
-		// The same failure again and again is one message.
-		if k.err == nil || k.err.Error() != err.Error() {
-			log.Error("step failed; it is tried again", "step", s.String(), "error", err, "retry_in", w.retry(res, err))
-		}
+		w.logFailure(log, k, s, res, err)
 		k.err = err
 		return false
 	}
@@ -131,7 +128,7 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 		if k.err != nil {
 			log.Info("step went well after failures", "step", s.String())
 		}
-		k.err = nil
+		k.err, k.logged, k.passing = nil, "", time.Time{}
 	}
 	held, before, purged := k.machine.holdsName(), k.machine.state, k.machine.purged
 	k.machine.done(w.cfg.Clock.Now(), s, res)
@@ -143,6 +140,28 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 		log.Debug("worker went on", "state", k.machine.state.String(), "was", before.String())
 	}
 	return before != k.machine.state || purged != k.machine.purged
+}
+
+// logFailure logs a failed step: the same failure again and again is one message. The caller holds mu.
+func (w *Workers) logFailure(log *slog.Logger, k *worker, s step, res Result, err error) {
+	now := w.cfg.Clock.Now()
+	switch {
+	case !res.Passing:
+		k.passing = time.Time{}
+	case k.passing.IsZero():
+		k.passing = now
+	}
+	args := []any{"step", s.String(), "error", err, "retry_in", w.retry(res, err)}
+	switch {
+	case err.Error() == k.logged:
+	case res.Passing && now.Sub(k.passing) < passingTime:
+		if errorText(k.err) != err.Error() {
+			log.Info("step waits for what comes in a moment, mostly", args...)
+		}
+	default:
+		log.Error("step failed; it is tried again", args...)
+		k.logged = err.Error()
+	}
 }
 
 // logOf is the log for one pod. The caller holds mu.

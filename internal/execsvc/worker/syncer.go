@@ -13,7 +13,7 @@ import (
 // ErrNetworkNotReady is what an error of SyncPod wraps if the pod waits for the node's network: it is tried again after a second.
 var ErrNetworkNotReady = errors.New("the network isn't ready")
 
-// Result is what came of a SyncPod. After an error only Refused, RetryAfter and WakeAfter count.
+// Result is what came of a SyncPod. After an error only Refused, Passing, RetryAfter and WakeAfter count.
 type Result struct {
 	// Terminal is set if the pod has run to its end and must not be restarted.
 	Terminal bool
@@ -24,6 +24,8 @@ type Result struct {
 	// Refused is set if the pod can't run here as it is. It is offered again after growing pauses, as what it lacks may come; a
 	// changed manifest begins anew.
 	Refused bool
+	// Passing is set if an error is over in a moment, mostly: it is logged as an error only once it has lasted.
+	Passing bool
 	// RetryAfter is when the earliest backoff ends; after an error it counts only if it is less than Config.Retry. Zero: nothing
 	// waits for one.
 	RetryAfter time.Duration

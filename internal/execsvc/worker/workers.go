@@ -55,7 +55,11 @@ type worker struct {
 	// interrupt ends the step under way. Nil between steps.
 	interrupt context.CancelFunc
 	err       error
-	refusals  refusals
+	// logged is the text of the last failure that was logged as an error, and passing since when there were none but those that Result
+	// calls Passing. Both are empty after a step that went well.
+	logged   string
+	passing  time.Time
+	refusals refusals
 	// retry and waitsFor are those of Status. told is the Status that Changed was called for last.
 	retry    time.Time
 	waitsFor string

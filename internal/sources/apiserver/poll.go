@@ -28,18 +28,18 @@ func (p polling) follow(ctx context.Context, f *follower) {
 	}}
 	backoff := p.source.backoff
 	for fresh := true; ctx.Err() == nil; {
-		var pause time.Duration
+		again, pause := f.again, time.Duration(0)
 		if looks.next(ctx, fresh) {
-			backoff = p.source.backoff
+			backoff, fresh = p.source.backoff, false
 			pause = wait.Jitter(p.every(ctx), spread)
 		} else {
-			pause = backoff.Step()
+			// Pods that come don't have a server asked sooner that is in trouble. What was to be fresh still is.
+			again, pause = nil, backoff.Step()
 		}
 		timer := p.source.cfg.Clock.NewTimer(pause)
 		select {
 		case <-timer.C():
-			fresh = false
-		case <-f.again:
+		case <-again:
 			fresh = true
 		case <-ctx.Done():
 		}

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -21,7 +22,7 @@ const (
 	// Watch has a watch for each object, and is what an empty ChangeDetection means.
 	Watch ChangeDetection = "Watch"
 	// Cache asks for each object when its time is over: that of the Node's annotation node.alpha.kubernetes.io/ttl, but a minute at least,
-	// and a minute where that can't be read.
+	// and a minute where that was never read.
 	Cache ChangeDetection = "Cache"
 	// Get asks for each object each minute.
 	Get ChangeDetection = "Get"
@@ -74,7 +75,8 @@ func (w watching) follow(ctx context.Context, f *follower) {
 type nodeTTL struct {
 	source *Source
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	// ttl is by the last word of the Node; zero before there was one. next is when it is read again.
 	ttl  time.Duration
 	next time.Time
 }
@@ -83,21 +85,20 @@ func (n *nodeTTL) get(ctx context.Context) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.source.cfg.Clock.Now()
-	if now.Before(n.next) {
-		return n.ttl
+	if !now.Before(n.next) {
+		// A Node that can't be read says nothing new: a server in trouble isn't to be asked for more.
+		ttl, ok := n.read(ctx)
+		if ok {
+			n.ttl = ttl
+		}
+		if ok || ctx.Err() == nil {
+			n.next = now.Add(nodeFrequency)
+		}
 	}
-	ttl, ok := n.read(ctx)
-	if ctx.Err() != nil {
-		return defaultTTL
-	}
-	if !ok {
-		ttl = defaultTTL
-	}
-	n.ttl, n.next = ttl, now.Add(nodeFrequency)
-	return n.ttl
+	return cmp.Or(n.ttl, defaultTTL)
 }
 
-// read asks for the Node. Who reads the pods of several nodes has none of its own.
+// read asks for the Node; false: it can't be read. Who reads the pods of several nodes has none of its own.
 func (n *nodeTTL) read(ctx context.Context) (time.Duration, bool) {
 	if len(n.source.nodes) != 1 {
 		return 0, false
@@ -113,5 +114,8 @@ func (n *nodeTTL) read(ctx context.Context) (time.Duration, bool) {
 		return 0, false
 	}
 	seconds, err := strconv.ParseInt(node.Annotations[v1.ObjectTTLAnnotationKey], 10, 32)
-	return time.Duration(seconds) * time.Second, err == nil
+	if err != nil {
+		return defaultTTL, true
+	}
+	return time.Duration(seconds) * time.Second, true
 }

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -206,6 +207,78 @@ func TestNodeTTL(t *testing.T) {
 	got = append(got, how(t.Context()))
 	if want := []time.Duration{time.Minute, 5 * time.Minute, 5 * time.Minute, 10 * time.Minute}; !slices.Equal(got, want) {
 		t.Errorf("it is %v; want %v", got, want)
+	}
+}
+
+// While the Node can't be read its last word stands, and one that has taken its word back has none.
+func TestNodeTTLOfANodeThatIsAway(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	clock := clocktesting.NewFakeClock(time.Now())
+	s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), ChangeDetection: Cache, Clock: clock})
+	every := func(what string, want time.Duration) {
+		t.Helper()
+		if got := s.objects.(polling).every(t.Context()); got != want {
+			t.Errorf("%s it is %v; want %v", what, got, want)
+		}
+		clock.Step(nodeFrequency)
+	}
+	every("before", time.Minute)
+	server.Put(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{v1.ObjectTTLAnnotationKey: "300"}}})
+	every("with the annotation", 5*time.Minute)
+	server.Answer(func(apitest.Request) *apitest.Reply {
+		return apitest.Fail(http.StatusInternalServerError, metav1.StatusReasonInternalError, "too much to do")
+	})
+	every("while the server is in trouble", 5*time.Minute)
+	every("for long", 5*time.Minute)
+	server.Answer(nil)
+	server.Put(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
+	every("without the annotation", time.Minute)
+}
+
+// A look for a pod that has come is at the newest, also if it took several tries; and those come no faster for further pods.
+func TestPolledFreshAfterAFailure(t *testing.T) {
+	server := apitest.New(t, apitest.Config{})
+	server.Put(newConfigMap("c", "1"))
+	s := asking(t, server, time.Hour)
+	clock := clocktesting.NewFakeClock(time.Now())
+	s.cfg.Clock = clock
+	f, ended := &follower{key: configKey("c"), news: newNews(), again: make(chan struct{}, 1), log: s.cfg.Logger}, make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer func() { cancel(); <-ended }()
+	go func() {
+		defer close(ended)
+		s.objects.follow(ctx, f)
+	}()
+	answered := func(n int) {
+		t.Helper()
+		server.Await("looks", func(v apitest.View) bool { return v.Answered(isGetOf("c")) >= n })
+	}
+	waits := func() {
+		for !clock.HasWaiters() {
+			runtime.Gosched()
+		}
+	}
+	answered(1)
+	waits()
+	server.Lag()
+	server.Put(newConfigMap("c", "2"))
+	server.Answer(func(apitest.Request) *apitest.Reply {
+		return apitest.Fail(http.StatusForbidden, metav1.StatusReasonForbidden, "not yet")
+	})
+	f.again <- struct{}{}
+	answered(2)
+	waits()
+	f.again <- struct{}{}
+	if len(f.again) == 0 {
+		t.Error("a server that has just refused is asked again for the next pod")
+	}
+	server.Answer(nil)
+	clock.Step(time.Minute)
+	answered(3)
+	for _, r := range server.View().Requests {
+		if isGetOf("c")(r) && r.ResourceVersion != "" {
+			t.Errorf("a look may be at the server's cache: %+v", r)
+		}
 	}
 }
 

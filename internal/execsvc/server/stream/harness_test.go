@@ -155,6 +155,7 @@ func (n *node) client() *restclient.Config {
 
 // answer is one whose body is closed with the test.
 type answer struct {
+	Status     string
 	StatusCode int
 	Header     http.Header
 	Body       io.ReadCloser
@@ -172,5 +173,5 @@ func (n *node) ask(method string, u *url.URL) answer {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { _ = response.Body.Close() })
-	return answer{response.StatusCode, response.Header, response.Body}
+	return answer{response.Status, response.StatusCode, response.Header, response.Body}
 }
