@@ -39,7 +39,8 @@ func (w *Workers) end(uid types.UID, k *worker) bool {
 		delete(w.workers, uid)
 		return false
 	}
-	k.machine, k.err, k.logged, k.passing, k.refusals = m, nil, "", time.Time{}, refusals{}
+	k.machine, k.refusals = m, refusals{}
+	k.wentWell()
 	name := fullName(m.pod)
 	w.queues[name] = append(w.queues[name], uid)
 	k.signal(false)

@@ -211,3 +211,45 @@ func TestRetryAtOnce(t *testing.T) {
 		h.want("sync a")
 	})
 }
+
+// What is over in a moment, mostly, is no error yet; if it lasts it is one, once.
+func TestPassingFailureIsNoErrorYet(t *testing.T) {
+	run(t, func(h *harness) {
+		fails := func(passing bool, err error) {
+			h.plan("sync a", func(context.Context) (Result, error) { return Result{Passing: passing}, err })
+		}
+		want := func(infos, errors int) {
+			t.Helper()
+			text := h.log.String()
+			if i, e := strings.Count(text, "level=INFO"), strings.Count(text, "level=ERROR"); i != infos || e != errors {
+				t.Fatalf("log %q; want %d and %d lines", text, infos, errors)
+			}
+			h.log.Reset()
+		}
+		coming, failure := errors.New("not there yet"), errors.New("disk on fire")
+		fails(true, coming)
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		want(1, 0)
+		h.Retry("a")
+		h.want("sync a")
+		want(0, 0)
+		h.wantPause(10*time.Second, "sync a")
+		want(0, 1)
+		h.wantPause(10*time.Second, "sync a")
+		want(0, 0)
+		fails(false, failure)
+		h.wantPause(10*time.Second, "sync a")
+		want(0, 1)
+		fails(true, coming)
+		h.wantPause(10*time.Second, "sync a")
+		want(1, 0)
+		fails(false, nil)
+		h.wantPause(10*time.Second, "sync a")
+		want(1, 0)
+		fails(true, coming)
+		h.Update(newPod("a", "web"))
+		h.want("sync a")
+		want(1, 0)
+	})
+}

@@ -128,7 +128,7 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 		if k.err != nil {
 			log.Info("step went well after failures", "step", s.String())
 		}
-		k.err, k.logged, k.passing = nil, "", time.Time{}
+		k.wentWell()
 	}
 	held, before, purged := k.machine.holdsName(), k.machine.state, k.machine.purged
 	k.machine.done(w.cfg.Clock.Now(), s, res)
@@ -141,6 +141,9 @@ func (w *Workers) finish(k *worker, s step, res Result, err error, outdated bool
 	}
 	return before != k.machine.state || purged != k.machine.purged
 }
+
+// wentWell forgets failures. The caller holds mu.
+func (k *worker) wentWell() { k.err, k.logged, k.passing = nil, "", time.Time{} }
 
 // logFailure logs a failed step: the same failure again and again is one message. The caller holds mu.
 func (w *Workers) logFailure(log *slog.Logger, k *worker, s step, res Result, err error) {

@@ -22,9 +22,9 @@ import (
 const someday = "2026-01-01T00:00:00Z"
 
 // text is an answer's body.
-func text(t *testing.T, r *http.Response) string {
+func text(t *testing.T, from io.Reader) string {
 	t.Helper()
-	body, err := io.ReadAll(r.Body)
+	body, err := io.ReadAll(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestLogs(t *testing.T) {
 		u := n.url("/containerLogs/default/web/main")
 		u.RawQuery = query
 		r := n.ask(http.MethodGet, u)
-		if got := text(t, r); r.StatusCode != http.StatusOK || got != want {
+		if got := text(t, r.Body); r.StatusCode != http.StatusOK || got != want {
 			t.Errorf("%q: %s %q, want %q", query, r.Status, got, want)
 		}
 	}
@@ -104,7 +104,7 @@ func TestLogsRefused(t *testing.T) {
 		u := n.url(path)
 		u.RawQuery = query
 		r := n.ask(method, u)
-		if got := fmt.Sprint(r.StatusCode, " ", text(t, r)); got != want {
+		if got := fmt.Sprint(r.StatusCode, " ", text(t, r.Body)); got != want {
 			t.Errorf("%s: %q, want %q", request, got, want)
 		}
 	}

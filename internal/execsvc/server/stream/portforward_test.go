@@ -120,7 +120,7 @@ func TestPortForwardRefused(t *testing.T) {
 			return err.Error()
 		}
 		defer func() { _ = response.Body.Close() }()
-		return fmt.Sprint(response.StatusCode, " ", text(t, response))
+		return fmt.Sprint(response.StatusCode, " ", text(t, response.Body))
 	}
 	for got, want := range map[string]string{
 		websocketTo("/portForward/default/web"):                   `400 query parameter "port" is required`,
@@ -134,7 +134,7 @@ func TestPortForwardRefused(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if r := n.ask(http.MethodPost, n.url("/portForward/default/web")); r.StatusCode != http.StatusBadRequest || text(t, r) != "Upgrade request required" {
+	if r := n.ask(http.MethodPost, n.url("/portForward/default/web")); r.StatusCode != http.StatusBadRequest || text(t, r.Body) != "Upgrade request required" {
 		t.Errorf("without an upgrade: %s", r.Status)
 	}
 	n.slots.close()

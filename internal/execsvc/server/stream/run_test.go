@@ -27,7 +27,7 @@ func TestRun(t *testing.T) {
 		"/sample seq write /f text ; cat /none": "!sample: ",
 	} {
 		r := n.ask(http.MethodPost, n.url("/run/default/web/main", "cmd", command))
-		got := text(t, r)
+		got := text(t, r.Body)
 		if fails := strings.HasPrefix(want, "!"); fails != (r.StatusCode >= 400) || fails && !strings.HasPrefix(got, want[1:]) || !fails && got != want {
 			t.Errorf("%q: %s %q, want %q", command, r.Status, got, want)
 		}
@@ -100,7 +100,7 @@ func TestRemoteRefused(t *testing.T) {
 		u.RawQuery = query
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			r := n.ask(method, u)
-			if got := r.Status[:4] + text(t, r); got != want {
+			if got := r.Status[:4] + text(t, r.Body); got != want {
 				t.Errorf("%s %s: %q, want %q", method, path, got, want)
 			}
 		}
@@ -143,7 +143,7 @@ func TestLimits(t *testing.T) {
 	n.pod("c", nil, "pause")
 	logs := func(pod string) string {
 		r := n.ask(http.MethodGet, n.url("/containerLogs/default/"+pod+"/main"))
-		return r.Status[:4] + text(t, r)
+		return r.Status[:4] + text(t, r.Body)
 	}
 	open := func(pod string) *websocket.Conn {
 		conn := n.dialWebsocket("v5.channel.k8s.io", "/exec/default/"+pod+"/main", echoing...)
