@@ -244,7 +244,7 @@ func TestRuntimeLearnsLittle(t *testing.T) {
 	}
 	u := n.url("")
 	u.Scheme, u.Host = "http", listener.Addr().String()
-	_, _, err = n.connect(t.Context(), http.MethodPost, u, header)
+	_, _, err = n.connect(t.Context(), http.MethodPost, u, header) //nolint:bodyclose // It fails.
 	if statusOf(err) != http.StatusNotFound || err.Error() != "no such stream\n" {
 		t.Errorf("the runtime's refusal: %v", err)
 	}
