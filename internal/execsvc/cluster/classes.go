@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 var errClassesUnread = errors.New("RuntimeClasses have not yet been read at least once")
@@ -40,7 +42,7 @@ func (c *Cluster) Handler(pod *v1.Pod) (string, error) {
 	switch {
 	case len(found) > 0:
 		return found[0].handler, nil
-	case isStatic(pod):
+	case criconfig.Static(pod):
 		return name, nil
 	case !read:
 		return "", errClassesUnread

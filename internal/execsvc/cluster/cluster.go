@@ -3,14 +3,10 @@ package cluster
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // Config says where a Cluster reads.
@@ -74,15 +70,4 @@ func (c *Cluster) Forget(uid types.UID) {
 	c.services.forget(uid)
 	c.classes.forget(uid)
 	c.bundles.forget(uid)
-}
-
-const (
-	relayPathAnnotation = "podstream.io/relay-path"
-	apiSource           = "api"
-)
-
-// isStatic tells whether a pod is this node's own: it didn't come from an API server, not through other podconfigds either.
-func isStatic(pod *v1.Pod) bool {
-	return pod.Annotations[criconfig.ConfigSourceAnnotation] != apiSource &&
-		!strings.HasSuffix(pod.Annotations[relayPathAnnotation], "/"+apiSource)
 }

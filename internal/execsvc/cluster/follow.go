@@ -17,7 +17,7 @@ import (
 
 const (
 	// The pause before the next try doubles from the first to the last while tries fail; half as much again is added at random.
-	firstPause, lastPause = time.Second, 30 * time.Second
+	firstPause, lastPause = time.Second, 8 * time.Second
 	// unservedPause is how long nobody asks for what the server doesn't have.
 	unservedPause = 5 * time.Minute
 	// pageSize is how many objects a list brings at once.

@@ -163,12 +163,12 @@ func TestFollowBrokenAnswers(t *testing.T) {
 // A server that is away for long is asked now and then.
 func TestFollowPauses(t *testing.T) {
 	in(t, func(h *harness) {
-		s := &script{lists: slices.Repeat([]func(metav1.ListOptions) (*v1.ServiceList, error){failing(errors.New("down"))}, 20)}
+		s := &script{lists: slices.Repeat([]func(metav1.ListOptions) (*v1.ServiceList, error){failing(errors.New("down"))}, 60)}
 		s.on(h)
 		h.run()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		if n := len(s.asked); n < 8 || n > 16 {
+		if n := len(s.asked); n < 25 || n > 42 {
 			t.Errorf("in five minutes it was tried %d times", n)
 		}
 	})

@@ -68,7 +68,7 @@ func (c *Cluster) Services(pod *v1.Pod) ([]criconfig.EnvVar, error) {
 	found, read := c.services.find(pod.UID, func(s service) bool {
 		return s.namespace == pod.Namespace && links || s.isMaster()
 	})
-	if !read && !isStatic(pod) {
+	if !read && !criconfig.Static(pod) {
 		return nil, errServicesUnread
 	}
 	return variables(shadowed(found, pod.Namespace)), nil

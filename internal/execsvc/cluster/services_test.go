@@ -119,23 +119,30 @@ func TestServices(t *testing.T) {
 		newService("default", "other", "10.0.0.4", p), newService("shop", "headless", "None", p), newService("shop", "external", "", p))
 }
 
+const relayPath = "podstream.io/relay-path"
+
 // A pod of the API server waits until services were read once, and is woken then; a static pod doesn't wait.
 func TestServicesUnread(t *testing.T) {
 	in(t, func(h *harness) {
 		relayed := podOf("relayed", "relay")
-		relayed.Annotations[relayPathAnnotation] = "1234/api"
+		relayed.Annotations[relayPath] = "site(12),edge(34)/api"
 		for _, pod := range []*v1.Pod{podOf("waits", "api"), relayed, podOf("gone", "api")} {
 			_, err := h.Services(pod)
 			if want := "services have not yet been read at least once, cannot construct envvars"; err == nil || err.Error() != want {
 				t.Errorf("%s: %v; want %s", pod.Name, err, want)
 			}
 		}
-		if env, err := h.Services(podOf("static", "file")); len(env) > 0 || err != nil {
-			t.Errorf("a static pod has %v, %v", env, err)
+		// Its directory is called so.
+		static := podOf("relayed-static", "relay")
+		static.Annotations[relayPath] = "site(12),edge(34)/file:/etc/pods/api"
+		for _, pod := range []*v1.Pod{podOf("static", "file"), static} {
+			if env, err := h.Services(pod); len(env) > 0 || err != nil {
+				t.Errorf("%s: %v, %v", pod.Name, env, err)
+			}
 		}
 		h.Forget("gone")
 		h.run()
-		h.wantWoken("relayed", "static", "waits")
+		h.wantWoken("relayed", "relayed-static", "static", "waits")
 		if env := must[[]criconfig.EnvVar](t)(h.Services(podOf("static", "file"))); hosts(env) != "KUBERNETES=10.0.0.1" {
 			t.Errorf("once they were read a static pod sees %q", hosts(env))
 		}

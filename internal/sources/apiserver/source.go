@@ -82,7 +82,7 @@ func New(cfg Config) (*Source, error) {
 		cfg.Logger = slog.Default()
 	}
 	s := &Source{cfg: cfg, backoff: wait.Backoff{
-		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 15 * time.Second, Steps: math.MaxInt32,
+		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 4 * time.Second, Steps: math.MaxInt32,
 	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync}
 	if !slices.Contains(cfg.Nodes, AllNodes) {
 		s.nodes = slices.Compact(slices.Sorted(slices.Values(cfg.Nodes)))

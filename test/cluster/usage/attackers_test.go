@@ -1,26 +1,19 @@
 package usage
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -261,171 +254,4 @@ func (a *attackers) works(t *testing.T) error {
 		return fmt.Errorf("kubectl exec of exit 7: %w", err)
 	}
 	return nil
-}
-
-// crowds: a peer with as many connections as it can open holds no other up. One that shares the API server's address can, as long as it opens
-// new ones; not by those that it has.
-func (a *attackers) crowds(t *testing.T) {
-	for _, c := range []struct {
-		from, address string
-		another       bool
-	}{{"another address", a.loopback(), true}, {"the API server's own address", a.address(), false}} {
-		comes := newCrowd(t, c.address)
-		<-comes.half
-		began := time.Now()
-		err := a.works(t)
-		took := time.Since(began)
-		if err != nil && c.another {
-			t.Errorf("while a crowd from %s comes: %v", c.from, err)
-		}
-		comes.all.Wait()
-		began = time.Now()
-		must(t, untilNil(t, "logs and exec work while a crowd is there", func() error { return a.works(t) }))
-		t.Logf("%d connections from %s: logs and exec took %.1f s while they came (%v), and worked %.1f s after", len(comes.conns), c.from,
-			took.Seconds(), err, time.Since(began).Seconds())
-		comes.close()
-	}
-}
-
-// crowdOf are connections of one peer, of which few speak.
-type crowdOf struct {
-	// half is closed when half of them have come.
-	half  chan struct{}
-	all   sync.WaitGroup
-	conns []net.Conn
-}
-
-func newCrowd(t *testing.T, address string) *crowdOf {
-	c := &crowdOf{half: make(chan struct{})}
-	dialer := net.Dialer{Timeout: 5 * time.Second}
-	c.all.Go(func() {
-		for i := range crowd {
-			if i == crowd/2 {
-				close(c.half)
-			}
-			conn, err := dialer.DialContext(t.Context(), "tcp", address)
-			if err != nil {
-				continue // the node's word too
-			}
-			if i%10 == 0 {
-				_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-				c.all.Go(func() { _ = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(t.Context()) })
-			}
-			c.conns = append(c.conns, conn)
-		}
-	})
-	return c
-}
-
-func (c *crowdOf) close() {
-	for _, conn := range c.conns {
-		_ = conn.Close() // most were closed at the other end
-	}
-}
-
-// account makes a service account with the right to get these resources of all nodes, and returns its token.
-func (a *attackers) account(t *testing.T, name string, resources ...string) string {
-	t.Helper()
-	accounts := here.client.CoreV1().ServiceAccounts(a.space.name)
-	get(accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
-	if len(resources) > 0 {
-		rbac, object := here.client.RbacV1(), metav1.ObjectMeta{Name: a.space.name + "-" + name}
-		get(rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
-			ObjectMeta: object, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get"}}},
-		}, metav1.CreateOptions{}))(t)
-		get(rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: object, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: object.Name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: a.space.name}},
-		}, metav1.CreateOptions{}))(t)
-		t.Cleanup(func() {
-			must(t, errors.Join(rbac.ClusterRoleBindings().Delete(context.Background(), object.Name, metav1.DeleteOptions{}),
-				rbac.ClusterRoles().Delete(context.Background(), object.Name, metav1.DeleteOptions{})))
-		})
-	}
-	return get(accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t).Status.Token
-}
-
-// ask makes a request with a certificate and its key in one text. One that ends in the handshake is answered 401.
-func (a *attackers) ask(t *testing.T, method, path string, certificate []byte) int {
-	t.Helper()
-	status, err := a.request(method, path, certificate, "", nil)
-	if err != nil && strings.Contains(err.Error(), "tls: ") {
-		return http.StatusUnauthorized
-	}
-	return get(status, err)(t)
-}
-
-func (a *attackers) request(method, path string, certificate []byte, token string, header http.Header) (int, error) {
-	config := &tls.Config{InsecureSkipVerify: true}
-	if certificate != nil {
-		pair, err := tls.X509KeyPair(certificate, certificate)
-		if err != nil {
-			return 0, err
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	transport := &http.Transport{TLSClientConfig: config}
-	defer transport.CloseIdleConnections()
-	r, err := http.NewRequest(method, "https://"+a.loopback()+path, nil)
-	if err != nil {
-		return 0, err
-	}
-	for key, values := range header {
-		r.Header[key] = values
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	response, err := transport.RoundTrip(r)
-	if err != nil {
-		return 0, err
-	}
-	return response.StatusCode, response.Body.Close()
-}
-
-// raw sends a text and returns the answer, as far as it comes.
-func (a *attackers) raw(t *testing.T, text string) string {
-	t.Helper()
-	conn := get(tls.Dial("tcp", a.loopback(), &tls.Config{InsecureSkipVerify: true}))(t)
-	defer conn.Close()
-	must(t, conn.SetDeadline(time.Now().Add(control.Bound)))
-	_, _ = io.WriteString(conn, text) // which it may not care to read to the end
-	answer, _ := io.ReadAll(bufio.NewReader(conn))
-	return string(answer)
-}
-
-func statusOf(answer string) int {
-	found := regexp.MustCompile(`^HTTP/1\.[01] (\d{3}) `).FindStringSubmatch(answer)
-	if found == nil {
-		return 0
-	}
-	status, _ := strconv.Atoi(found[1]) // three digits
-	return status
-}
-
-// neighbour is another namespace. It goes with the test.
-func (s *space) neighbour(t *testing.T) string {
-	t.Helper()
-	name := s.name + "-other"
-	get(here.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
-	t.Cleanup(func() {
-		must(t, here.client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}))
-	})
-	return name
-}
-
-// use is what memory a process has, and had at most, in bytes.
-type use struct{ now, peak int }
-
-func memory(t *testing.T, pid int) use {
-	t.Helper()
-	status := string(get(os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status")))(t))
-	of := func(name string) int {
-		found := regexp.MustCompile(`(?m)^` + name + `:\s+(\d+) kB$`).FindStringSubmatch(status)
-		if found == nil {
-			t.Fatal(fmt.Errorf("/proc/%d/status has no %s", pid, name))
-		}
-		return get(strconv.Atoi(found[1]))(t) << 10
-	}
-	return use{of("VmRSS"), of("VmHWM")}
 }

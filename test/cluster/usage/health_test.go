@@ -1,0 +1,84 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// health is how the cluster found a node all the while.
+type health struct {
+	// unready are the moments when it wasn't.
+	unready           []string
+	renewals          int
+	longest, duration time.Duration
+}
+
+// watchHealth watches the Node object and its lease; the function that it returns ends that.
+func (n *node) watchHealth(t *testing.T) func() health {
+	t.Helper()
+	only := metav1.ListOptions{FieldSelector: "metadata.name=" + n.name}
+	ctx, stop := context.WithCancel(t.Context())
+	var h health
+	var last time.Time
+	var both sync.WaitGroup
+	both.Go(func() {
+		events(ctx, &h, n.site.client.CoreV1().Nodes().Watch, only, func(event watch.Event) {
+			if node, ok := event.Object.(*corev1.Node); ok {
+				if c := nodeCondition(node, corev1.NodeReady); c == nil || c.Status != corev1.ConditionTrue || event.Type == watch.Deleted {
+					h.unready = append(h.unready, fmt.Sprintf("%v %v: %+v", time.Now().Format(time.TimeOnly), event.Type, c))
+				}
+			}
+		})
+	})
+	var leases health
+	both.Go(func() {
+		events(ctx, &leases, n.site.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Watch, only, func(event watch.Event) {
+			lease, ok := event.Object.(*coordinationv1.Lease)
+			if !ok || lease.Spec.RenewTime == nil {
+				return
+			}
+			leases.duration = time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+			if !last.IsZero() {
+				leases.longest = max(leases.longest, lease.Spec.RenewTime.Sub(last))
+			}
+			last = lease.Spec.RenewTime.Time
+			leases.renewals++
+		})
+	})
+	return func() health {
+		stop()
+		both.Wait()
+		if !last.IsZero() {
+			leases.longest = max(leases.longest, time.Since(last))
+		}
+		leases.unready = append(leases.unready, h.unready...)
+		return leases
+	}
+}
+
+// events tells of what is watched until ctx ends, over watches that the API server ends; h has it if it refuses one.
+func events(
+	ctx context.Context, h *health, begin func(context.Context, metav1.ListOptions) (watch.Interface, error), of metav1.ListOptions, tell func(watch.Event),
+) {
+	for ctx.Err() == nil {
+		w, err := begin(ctx, of)
+		if err != nil {
+			if ctx.Err() == nil {
+				h.unready = append(h.unready, fmt.Sprintf("it can't be watched: %v", err))
+			}
+			return
+		}
+		for event := range w.ResultChan() {
+			tell(event)
+		}
+		w.Stop()
+	}
+}
