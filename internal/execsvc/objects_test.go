@@ -1,6 +1,8 @@
 package execsvc
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -8,6 +10,7 @@ import (
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc/board"
 	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/objects"
 )
 
 // A pod whose ConfigMap hasn't been told of yet waits, and nobody is warned: it comes by a stream of its own.
@@ -30,6 +33,25 @@ func TestPodWaitsForObjects(t *testing.T) {
 	for _, e := range all {
 		if e.Type == events.Warning {
 			t.Errorf("event %s: %s", e.Reason, e.Message)
+		}
+	}
+	if res, err := l.SyncPod(t.Context(), pod); !res.Passing || err == nil {
+		t.Errorf("%+v, %v; want an error that is over in a moment, mostly", res, err)
+	}
+}
+
+// Who waits for objects only has nothing wrong with him.
+func TestPassing(t *testing.T) {
+	coming, wrong := fmt.Errorf("configmap a: %w", objects.ErrUnknown), errors.New("disk on fire")
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false}, {wrong, false}, {coming, true}, {errors.Join(errors.Join(coming, coming)), true},
+		{errors.Join(coming, wrong), false}, {errors.Join(errors.Join(wrong, coming)), false},
+	} {
+		if got := passing(tt.err); got != tt.want {
+			t.Errorf("passing(%v) is %v", tt.err, got)
 		}
 	}
 }

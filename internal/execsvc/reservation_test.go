@@ -54,6 +54,24 @@ func TestVictimComesAgain(t *testing.T) {
 	d.wantIn(critical)
 }
 
+// Whom a critical pod would have ended, but hasn't told yet, is spared if another one ends meanwhile.
+func TestVictimIsSpared(t *testing.T) {
+	d := newDoorman(t, "4", nil)
+	d.wantIn(sized("v", 1, "2", "1Mi"))
+	d.wantIn(sized("x", 1, "2", "1Mi"))
+	critical := static(sized("c", 0, "2", "1Mi"))
+	d.expect(critical, nil)
+	d.wantOut(sized("other", 1, "1", "1Mi")) // It is the critical one's turn first.
+	if r := d.reserved["c"]; r == nil || !r.victims["v"] {
+		t.Fatalf("%+v is reserved; want v to end for it", r)
+	}
+	d.ending["x"] = true
+	d.wantReserved(critical, named("x"), nil)
+	d.ends("x")
+	d.wantIn(critical)
+	d.wantOut(sized("other", 1, "1", "1Mi"))
+}
+
 // Each of two critical pods has its own room, whoever's victim ends first.
 func TestTwoCriticalPods(t *testing.T) {
 	d := newDoorman(t, "4", nil)

@@ -2,6 +2,7 @@ package execsvc
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -106,6 +107,10 @@ func (a *admission) decide(c *contender, node admit.Node) (resize.Decision, verd
 
 // enter takes in a pod if it fits in now, and also beside those for which room is reserved, once it is theirs.
 func (a *admission) enter(pod *v1.Pod, node admit.Node) verdict {
+	if r := a.reserved[pod.UID]; r != nil {
+		// Those that haven't been told to end needn't any more if others have come to.
+		maps.DeleteFunc(r.victims, func(victim types.UID, _ bool) bool { return !a.ending(victim) })
+	}
 	now, later, leaving := a.others(pod.UID)
 	v := verdict{Verdict: admit.Check(pod, node, later)}
 	if why, refused := a.pressed(pod); refused && !a.hadRoom(pod) && len(v.Refused) == 0 {

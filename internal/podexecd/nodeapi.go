@@ -217,7 +217,7 @@ func podsCgroup(s *execconfig.Settings, driver string) string {
 	if !s.CgroupsPerQOS {
 		return ""
 	}
-	at := filepath.Join(s.CgroupRoot, "kubepods")
+	at := filepath.Join("/", s.CgroupRoot, "kubepods") //nolint:gocritic // An empty root is "/".
 	if driver != cgroup.Systemd {
 		return at
 	}

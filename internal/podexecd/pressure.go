@@ -45,9 +45,9 @@ func newGuard(ctx context.Context, n *node, c *connection, dir func(pod *v1.Pod,
 		Pods: pods, Evict: func(uid types.UID, why status.Failure) bool { return n.agent.EvictOverLimit(uid, why) }, Evictions: evictions, Dir: dir,
 		LogsDir: s.PodLogsDir, Stats: c.runtime, Logger: n.log,
 	})
-	sandbox := c.sandboxImage(ctx)
+	sandbox := c.sandboxImages(ctx)
 	g.images = imagegc.New(imagegc.Config{
-		Images: c.images, Containers: c.runtime, Needed: func() []string { return append(n.agent.Images(), sandbox...) }, Settled: func() bool { return n.agent.Settled() },
+		Images: c.images, Containers: c.runtime, Needed: func() []string { return append(n.agent.Images(), sandbox()...) }, Settled: func() bool { return n.agent.Settled() },
 		Dir: c.imageDir, High: s.ImageGC.HighThreshold, Low: s.ImageGC.LowThreshold, MinAge: s.ImageGC.MinAge, MaxAge: s.ImageGC.MaxAge,
 		Event: n.cluster.event, Metrics: n.registry, Logger: n.log,
 	})
@@ -86,20 +86,27 @@ func (c *connection) imageDir(ctx context.Context) (string, error) {
 	return "", errors.New("the container runtime doesn't tell")
 }
 
-// sandboxImage is the image of sandboxes, if the runtime tells. Those that pin it needn't; containerd before 1.7 doesn't pin it, and tells in its
-// configuration.
-func (c *connection) sandboxImage(ctx context.Context) []string {
-	status, err := c.runtime.Status(ctx, true)
-	if err != nil {
-		return nil
+// sandboxImages gives the image of sandboxes, if the runtime tells, which it is asked until it has answered. Runtimes that pin it needn't tell;
+// containerd before 1.7 doesn't pin it, and tells in its configuration. One goroutine at a time may call what it returns.
+func (c *connection) sandboxImages(ctx context.Context) func() []string {
+	answered, images := false, []string(nil)
+	return func() []string {
+		if answered {
+			return images
+		}
+		status, err := c.runtime.Status(ctx, true)
+		if err != nil {
+			return nil
+		}
+		answered = true
+		var config struct {
+			SandboxImage string `json:"sandboxImage"`
+		}
+		if json.Unmarshal([]byte(status.GetInfo()["config"]), &config) == nil && config.SandboxImage != "" {
+			images = []string{config.SandboxImage}
+		}
+		return images
 	}
-	var config struct {
-		SandboxImage string `json:"sandboxImage"`
-	}
-	if json.Unmarshal([]byte(status.GetInfo()["config"]), &config) != nil || config.SandboxImage == "" {
-		return nil
-	}
-	return []string{config.SandboxImage}
 }
 
 // event tells the cluster what happens to the Node.

@@ -44,16 +44,19 @@ func machineFamilies(r *reading) []*family {
 	if r.machine == nil {
 		return nil
 	}
+	t, id := r.machine.topology, r.machine.identity
+	which := newLabels("boot_id", id.Boot, "machine_id", id.Machine, "system_uuid", id.System)
 	one := func(name, help string, v float64) *family {
 		f := newFamily(name, help, gauge)
-		f.add(v, time.Time{}, nil)
+		f.add(v, time.Time{}, which)
 		return f
 	}
-	t := r.machine.topology
+	scrape := newFamily("machine_scrape_error", "1 if the machine can't be read, else 0.", gauge)
+	scrape.add(0, time.Time{}, nil)
 	all := []*family{
+		scrape,
 		one("machine_memory_bytes", "Memory of the machine.", float64(r.machine.Total)),
 		one("machine_swap_bytes", "Swap of the machine.", float64(r.machine.SwapTotal)),
-		one("machine_scrape_error", "1 if the machine can't be read, else 0.", 0),
 	}
 	for _, has := range []struct {
 		name, help string

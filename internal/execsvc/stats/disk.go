@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -157,39 +158,72 @@ func (c *counter) tree(dir string, whole bool) *volume {
 		*v.bytesUsed, *v.inodes = less(v.bytes, v.free), less(v.files, v.filesFree)
 		return v
 	}
-	var dev uint64
-	several := map[uint64]bool{}
-	_ = fs.WalkDir(root.FS(), ".", func(_ string, entry fs.DirEntry, err error) error {
-		if c.left--; c.left < 0 || c.ctx.Err() != nil {
-			return fs.SkipAll
-		}
-		if err != nil {
-			// It is gone, or something else by now.
-			return nil //nolint:nilerr // The rest still counts.
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return nil //nolint:nilerr // As above.
-		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return nil
-		}
-		switch {
-		case dev == 0:
-			dev = st.Dev
-		case st.Dev != dev && entry.IsDir():
-			return fs.SkipDir
-		case st.Nlink > 1 && !entry.IsDir() && several[st.Ino]:
-			return nil
-		}
-		if st.Nlink > 1 {
-			several[st.Ino] = true
-		}
-		v.add(info)
-		return nil
-	})
+	t := tally{counter: c, volume: v, several: map[uint64]bool{}}
+	if info, err := root.Lstat("."); err == nil {
+		t.take(info)
+	}
+	for dirs := []string{"."}; len(dirs) > 0; {
+		at := dirs[len(dirs)-1]
+		dirs = dirs[:len(dirs)-1]
+		t.entries(root, at, func(name string) { dirs = append(dirs, filepath.Join(at, name)) })
+	}
 	return v
+}
+
+// entriesAtOnce is how many are read of a directory, which may have more than there is memory for.
+const entriesAtOnce = 512
+
+// tally counts one tree.
+type tally struct {
+	*counter
+	*volume
+	// dev is the file system of the tree; zero before its first file. several are the files of it that have several names.
+	dev     uint64
+	several map[uint64]bool
+}
+
+// entries counts those of a directory, and calls below with the directories among them.
+func (t *tally) entries(root *os.Root, at string, below func(name string)) {
+	dir, err := root.OpenFile(at, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		// It is gone, or something else by now. The rest still counts.
+		return
+	}
+	defer func() { _ = dir.Close() }()
+	for t.left > 0 && t.ctx.Err() == nil {
+		entries, err := dir.ReadDir(min(t.left, entriesAtOnce))
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil && t.take(info) && e.IsDir() {
+				below(e.Name())
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// take counts a file, and tells whether what is in it counts too, if it is a directory.
+func (t *tally) take(info fs.FileInfo) bool {
+	if t.left--; t.left < 0 || t.ctx.Err() != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok:
+		return false
+	case t.dev == 0:
+		t.dev = st.Dev
+	case st.Dev != t.dev && info.IsDir():
+		return false
+	case st.Nlink > 1 && !info.IsDir() && t.several[st.Ino]:
+		return false
+	}
+	if st.Nlink > 1 && !info.IsDir() {
+		t.several[st.Ino] = true
+	}
+	t.add(info)
+	return true
 }
 
 // add counts a file.

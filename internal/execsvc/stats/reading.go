@@ -33,6 +33,7 @@ type reading struct {
 type machine struct {
 	*kernel.Machine
 	topology kernel.Topology
+	identity kernel.Identity
 	rate     *uint64
 }
 
@@ -85,7 +86,7 @@ func (s *Stats) read(ctx context.Context, brief bool) (*reading, error) {
 	if m, err := s.kernel.Machine(r.at, brief); err != nil {
 		errs = append(errs, fmt.Errorf("what the machine uses: %w", err))
 	} else {
-		r.machine = &machine{Machine: m, topology: s.topology, rate: s.rates.of("/", r.at, m.CPU.Total)}
+		r.machine = &machine{Machine: m, topology: s.topology, identity: s.identity, rate: s.rates.of("/", r.at, m.CPU.Total)}
 	}
 	s.readSystem(r, brief)
 	listed, err := s.cfg.Pods.List(ctx)

@@ -3,6 +3,7 @@ package stats
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -185,6 +186,25 @@ func TestDisk(t *testing.T) {
 	}
 	if sum > 3 {
 		t.Errorf("%d files were counted; want 3 at most", sum)
+	}
+}
+
+// A directory is read no further than its files are counted: it may have more than there is memory for.
+func TestLargeDirectory(t *testing.T) {
+	const all = 2000
+	w := newWorld(t, "v2")
+	for i := range all {
+		w.write("large/"+strconv.Itoa(i), "")
+	}
+	s := w.start()
+	count := func(most int) uint64 {
+		return *(&counter{ctx: t.Context(), stats: s, left: most}).tree(w.path("large"), false).inodes
+	}
+	if n := count(2 * all); n != all+1 {
+		t.Errorf("%d files are counted", n)
+	}
+	if n := testing.AllocsPerRun(1, func() { count(2) }); n > all/2 {
+		t.Errorf("%v allocations for two files", n)
 	}
 }
 

@@ -48,11 +48,14 @@ var containerSeries = []series{
 		if x.Usage == nil {
 			return
 		}
-		if n := x.Memory.Faults; n != nil {
-			add(float64(*n), "failure_type", "pgfault", "scope", "hierarchy")
-		}
-		if n := x.Memory.MajorFaults; n != nil {
-			add(float64(*n), "failure_type", "pgmajfault", "scope", "hierarchy")
+		// cAdvisor has one number for both scopes, and dashboards ask for either.
+		for _, scope := range []string{"container", "hierarchy"} {
+			if n := x.Memory.Faults; n != nil {
+				add(float64(*n), "failure_type", "pgfault", "scope", scope)
+			}
+			if n := x.Memory.MajorFaults; n != nil {
+				add(float64(*n), "failure_type", "pgmajfault", "scope", scope)
+			}
 		}
 	}),
 	counted("container_oom_events_total", "Processes that were killed as memory ran out.",

@@ -79,8 +79,9 @@ var errClosed = errors.New("podexecd is about to end")
 type Stats struct {
 	cfg    Config
 	kernel *kernel.Reader
-	// topology and own (this process's cgroup) don't change.
+	// topology, identity and own (this process's cgroup) don't change.
 	topology kernel.Topology
+	identity kernel.Identity
 	own      string
 	statfs   func(path string) (fileSystem, error)
 
@@ -95,7 +96,7 @@ type Stats struct {
 	noSandboxStats moment
 }
 
-// New returns Stats that has read nothing yet but how many processors there are.
+// New returns Stats that has read nothing yet but what doesn't change of the machine.
 func New(cfg Config) *Stats {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 8 * time.Second
@@ -110,7 +111,7 @@ func New(cfg Config) *Stats {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Stats{cfg: cfg, kernel: kernel.New(cfg.Machine), statfs: statfs}
-	s.topology, s.own = s.kernel.Topology(), s.kernel.Own()
+	s.topology, s.identity, s.own = s.kernel.Topology(), s.kernel.Identity(), s.kernel.Own()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.brief = &shared[*reading]{stats: s, name: "brief", take: func(ctx context.Context) (*reading, error) { return s.read(ctx, true) }}
 	s.whole = &shared[*reading]{stats: s, name: "whole", take: func(ctx context.Context) (*reading, error) { return s.read(ctx, false) }}

@@ -21,11 +21,11 @@
 //	allocations  UID → what the pod was allocated
 //
 // A record is JSON behind four bytes, the big-endian CRC-32C of key and JSON; pods, statuses and the cursor are within it in their
-// protobuf encodings, times in milliseconds. Fields may be added within a format. The head counts the records and adds up their
+// protobuf encodings, times in milliseconds. Fields may be added within a format. The heads count the records and add up their
 // checksums, so that one that is missing, or is an older version of itself, is found too.
 //
-// Versions that know of no allocations read and write the rest, and so can be gone back to: they leave the key and the bucket as they are. By
-// the checksum it is seen that one of them has written, or made, the file: its allocations aren't believed then, and the file is replaced.
+// Versions that know of no allocations read and write the rest, and so can be gone back to: they leave that key and bucket as they are.
+// By the checksum it is seen that one of them has written, or made, the file: its allocations aren't believed then, and it is replaced.
 //
 // # Trouble
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -281,23 +280,5 @@ func TestClosed(t *testing.T) {
 	}
 	if got := s.state(t).Cursor.GetRevision(); got != 3 {
 		t.Errorf("the cursor is at %d; want 3, the last one that Run could see", got)
-	}
-}
-
-// TestDraftLeft: a draft that a killed process left is of no account.
-func TestDraftLeft(t *testing.T) {
-	s := newSetting(t)
-	if err := os.WriteFile(s.cfg.Path+".new", []byte("half of it"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	st, _, stop := s.open(t)
-	st.Apply(event(1))
-	mustFlush(t, st)
-	stop()
-	if got := s.state(t).Cursor.GetRevision(); got != 1 {
-		t.Errorf("the cursor is at %d; want 1", got)
-	}
-	if names, _ := filepath.Glob(s.cfg.Path + "?*"); len(names) > 0 {
-		t.Errorf("beside the store there are %v; want nothing", names)
 	}
 }

@@ -196,3 +196,21 @@ func TestReadOnlyDisk(t *testing.T) {
 		t.Errorf("the state is %+v; want pods a and b at revision 2", state)
 	}
 }
+
+// TestDraftLeft: a draft that a killed process left is of no account.
+func TestDraftLeft(t *testing.T) {
+	s := newSetting(t)
+	if err := os.WriteFile(s.cfg.Path+".new", []byte("half of it"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	st, _, stop := s.open(t)
+	st.Apply(event(1))
+	mustFlush(t, st)
+	stop()
+	if got := s.state(t).Cursor.GetRevision(); got != 1 {
+		t.Errorf("the cursor is at %d; want 1", got)
+	}
+	if names, _ := filepath.Glob(s.cfg.Path + "?*"); len(names) > 0 {
+		t.Errorf("beside the store there are %v; want nothing", names)
+	}
+}

@@ -28,7 +28,8 @@ func (p polling) follow(ctx context.Context, f *follower) {
 	}}
 	backoff := p.source.backoff
 	for fresh := true; ctx.Err() == nil; {
-		again, pause := f.again, time.Duration(0)
+		var pause time.Duration
+		again := f.again
 		if looks.next(ctx, fresh) {
 			backoff, fresh = p.source.backoff, false
 			pause = wait.Jitter(p.every(ctx), spread)

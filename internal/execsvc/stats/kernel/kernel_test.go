@@ -195,3 +195,18 @@ func FuzzParsers(f *testing.F) {
 		}
 	})
 }
+
+// What a machine has no first name for it has a second for, or none.
+func TestIdentity(t *testing.T) {
+	if got := machine(t, nil).Identity(); got != (Identity{}) {
+		t.Errorf("without any: %+v", got)
+	}
+	files := map[string]string{"proc/sys/kernel/random/boot_id": "b\n", "etc/machine-id": "m\n", "proc/device-tree/vm,uuid": "tree\x00"}
+	if got := machine(t, files).Identity(); got != (Identity{Machine: "m", System: "tree", Boot: "b"}) {
+		t.Errorf("of a device tree: %+v", got)
+	}
+	files["sys/class/dmi/id/product_uuid"] = "dmi\n"
+	if got := machine(t, files).Identity(); got != (Identity{Machine: "m", System: "dmi", Boot: "b"}) {
+		t.Errorf("of a PC: %+v", got)
+	}
+}

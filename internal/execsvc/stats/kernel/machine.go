@@ -143,6 +143,28 @@ func (r *Reader) Devices() map[string]string {
 	return out
 }
 
+// Identity are the machine's names for itself, and that of this boot. Empty is what isn't known.
+type Identity struct{ Machine, System, Boot string }
+
+// Identity reads it.
+func (r *Reader) Identity() Identity {
+	first := func(names ...string) string {
+		for _, name := range names {
+			if data, err := os.ReadFile(r.path(name)); err == nil {
+				if text := strings.Trim(string(data), "\x00 \n"); text != "" {
+					return text
+				}
+			}
+		}
+		return ""
+	}
+	return Identity{
+		Machine: first("etc/machine-id", "var/lib/dbus/machine-id"),
+		System:  first("sys/class/dmi/id/product_uuid", "proc/device-tree/vm,uuid", "etc/machine-id"),
+		Boot:    first("proc/sys/kernel/random/boot_id"),
+	}
+}
+
 // Topology is how many processors there are: those that are online, as cores of chips, and as chips. 0 is what isn't known.
 type Topology struct{ CPUs, Cores, Sockets int }
 
