@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
 
 	"github.com/podstream/podstream/test/devnode"
 	"github.com/podstream/podstream/test/rig"
@@ -44,6 +45,7 @@ type sharedBench struct {
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		klog.SetLogger(klog.Logger{}) // client-go's streams log every connection that ends
 		flag.Parse()
 		given := false
 		flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })

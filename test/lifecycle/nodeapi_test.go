@@ -18,7 +18,6 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	utilexec "k8s.io/client-go/util/exec"
-	"k8s.io/klog/v2"
 
 	"github.com/podstream/podstream/internal/access/accesstest"
 	"github.com/podstream/podstream/test/devnode"
@@ -35,7 +34,6 @@ type nodeAPI struct {
 // newNodeAPI starts one; flags are podexecd's.
 func newNodeAPI(t *testing.T, kind devnode.Runtime, flags ...string) *nodeAPI {
 	t.Helper()
-	klog.SetLogger(klog.Logger{}) // The streaming libraries log every connection that ends.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
