@@ -188,9 +188,9 @@ func (p *Process) LogTail() string {
 	return strings.TrimRight(string(tail), "\n")
 }
 
-// roomFlags keep podexecd from evicting pods and removing images because the machine is short of disk or memory: it isn't the node's own. Flags
-// after these win over them.
-var roomFlags = []string{"--eviction-hard=", "--image-gc-high-threshold=100"}
+// roomFlags keep podexecd from evicting pods and removing images because the machine is short of disk: it isn't the node's own. What memory is kept
+// from pods is the kubelet's default. Flags after these win over them.
+var roomFlags = []string{"--eviction-hard=memory.available<100Mi", "--image-gc-high-threshold=100"}
 
 // newProcess describes a process that logs to Dir/log and is ended by Close.
 func (n *Node) newProcess(name, binary string, args ...string) *Process {
