@@ -157,10 +157,13 @@ func TestForeignSandboxIsLeftAlone(t *testing.T) {
 		r.awaitRunning("mine")
 		r.remove("mine.yaml")
 		r.eventually("r's pod is gone", r.empty)
-		resp, err := r.Exec.ListPods(t.Context(), nil)
-		if err != nil || len(resp.GetPods()) != 0 {
-			t.Errorf("r lists %v, %v; want nothing", resp.GetPods(), err)
-		}
+		r.eventually("r lists nothing", func() error {
+			resp, err := r.Exec.ListPods(t.Context(), nil)
+			if err == nil && len(resp.GetPods()) != 0 {
+				err = fmt.Errorf("it lists %v", resp.GetPods())
+			}
+			return err
+		})
 		if after := other.containers(uid); len(after) != 1 || after[0].GetId() != before {
 			t.Errorf("the other agent's containers are %v; want only %s", after, before)
 		}
