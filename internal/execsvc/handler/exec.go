@@ -13,7 +13,13 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
+// toBegin is how long, beyond its timeout, a runtime may take over a probe's command. One that hangs in beginning it, as runc may while the
+// container ends, wouldn't notice that end, and so couldn't stop the container either.
+const toBegin = 10 * time.Second
+
 func (r *Runner) probeExec(ctx context.Context, t Target, action *v1.ExecAction, timeout time.Duration) (Outcome, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout+toBegin)
+	defer cancel()
 	stdout, stderr, err := r.cfg.Runtime.ExecSync(ctx, t.ContainerID, expand(action.Command, t), timeout)
 	output := slices.Concat(stdout, stderr)
 	output = output[:min(len(output), maxOutput)]
