@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/admit"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 	"github.com/podstream/podstream/internal/execsvc/resize"
 	"github.com/podstream/podstream/internal/execsvc/worker"
@@ -246,7 +247,7 @@ func (a *admission) remember(uid types.UID) {
 
 // expect gives pods that come together their turns. What runs since an earlier life has its room before any other pod finds it free.
 func (a *Agent) expect(pods []*v1.Pod) {
-	pods = slices.DeleteFunc(slices.Clone(pods), isMirror)
+	pods = slices.DeleteFunc(slices.Clone(pods), criconfig.Mirror)
 	runs := func(pod *v1.Pod) bool {
 		has := a.pleg.Get(pod.UID)
 		return has != nil && has.Active()

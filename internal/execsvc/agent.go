@@ -141,7 +141,7 @@ func (a *Agent) Found() ([]*observed.Pod, bool) { return a.pleg.Pods() }
 // runtime has is known by now, and nothing of the stream has been applied.
 func (a *Agent) begin() {
 	for _, known := range a.cfg.Restored.Pods {
-		if isMirror(known.Object) {
+		if criconfig.Mirror(known.Object) {
 			a.cfg.Mirrors.Put(known.Object)
 			continue
 		}

@@ -94,7 +94,7 @@ func TestMirrorPodIsNotRun(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	mirror := newPod("m", "web", "api")
-	mirror.Annotations[mirrorAnnotation] = "hash"
+	mirror.Annotations[v1.MirrorPodAnnotationKey] = "hash"
 	// The other pod shows that the event was acted upon.
 	l.deliver(ops(change(client.Add, true, mirror, newPod("b", "other", "api"))))
 	l.deliver(ops(change(client.Update, true, mirror)))

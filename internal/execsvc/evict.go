@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/execsvc/admit"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/pressure"
 	"github.com/podstream/podstream/internal/execsvc/status"
@@ -107,7 +107,7 @@ func (a *Agent) reviveEvicted() {
 // beginsAnew tells whether a desired pod is a static one that was evicted, or ended to make room, and has ended; s is its status.
 func (a *Agent) beginsAnew(pod *v1.Pod) (s status.Kept, evicted bool) {
 	w, working := a.workers.Get(pod.UID)
-	if !working || w.State != worker.Finished || w.Removed || !admit.Static(pod) {
+	if !working || w.State != worker.Finished || w.Removed || !criconfig.Static(pod) {
 		return s, false
 	}
 	s, ok := a.statuses.Get(pod.UID)

@@ -11,7 +11,7 @@ import (
 func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
 	a.expect(pods)
 	for _, pod := range pods {
-		if isMirror(pod) {
+		if criconfig.Mirror(pod) {
 			a.cfg.Mirrors.Put(pod)
 		} else {
 			a.pods.Put(pod)
@@ -20,12 +20,6 @@ func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
 		}
 		a.cfg.Told(pod)
 	}
-}
-
-// isMirror tells whether the pod is the API server's picture of a static pod, which is nothing to run.
-func isMirror(pod *v1.Pod) bool {
-	_, mirror := pod.Annotations[mirrorAnnotation]
-	return mirror
 }
 
 // HandlePodUpdates is part of syncloop.SyncHandler.
@@ -53,7 +47,7 @@ func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {
 // API server's copy of what this agent told it. What others have set in it counts: readiness gates, and that the pod has ended.
 func (a *Agent) HandlePodReconcile(pods []*v1.Pod) {
 	for _, pod := range pods {
-		if isMirror(pod) {
+		if criconfig.Mirror(pod) {
 			a.cfg.Mirrors.Put(pod)
 			a.cfg.Told(pod)
 			continue
@@ -106,8 +100,5 @@ func (a *Agent) HandleSources(ready map[string]bool, complete bool) {
 	}
 }
 
-// The annotations by which a pod's source is known; sourceAnnotation is set on every pod by podconfigd's merge.
-const (
-	sourceAnnotation = "kubernetes.io/config.source"
-	mirrorAnnotation = "kubernetes.io/config.mirror"
-)
+// sourceAnnotation is set on every pod by podconfigd's merge.
+const sourceAnnotation = criconfig.ConfigSourceAnnotation

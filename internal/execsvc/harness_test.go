@@ -3,7 +3,6 @@ package execsvc
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	remote "k8s.io/cri-client/pkg"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
@@ -26,6 +24,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cgroup"
 	"github.com/podstream/podstream/internal/execsvc/pressure"
 	"github.com/podstream/podstream/internal/simruntime"
+	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
 func TestMain(m *testing.M) {
@@ -81,32 +80,8 @@ func newNode(t *testing.T) *node {
 	root := t.TempDir()
 	n := &node{t: t, podsDir: filepath.Join(root, "pods"), logsDir: filepath.Join(root, "log", "pods")}
 	n.server = simruntime.New(simruntime.Config{Fault: n.called})
-	t.Cleanup(n.server.Close)
-	socket := filepath.Join(t.TempDir(), "cri.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- n.server.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	endpoint := "unix://" + socket
-	n.cri, err = remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = n.cri.Close(context.Background()) })
-	n.images, err = remote.NewRemoteImageServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = n.images.Close(context.Background()) })
+	endpoint := simtest.Serve(t, n.server)
+	n.cri, n.images = simtest.Runtime(t, endpoint), simtest.Images(t, endpoint)
 	return n
 }
 

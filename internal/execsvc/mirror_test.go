@@ -25,7 +25,7 @@ func TestTold(t *testing.T) {
 		told = append(told, pod.UID)
 	}
 	mirror := newPod("m", "web", "api")
-	mirror.Annotations[mirrorAnnotation] = "hash"
+	mirror.Annotations[v1.MirrorPodAnnotationKey] = "hash"
 	l.deliver(ops(change(client.Add, true, newPod("a", "web", "file")), change(client.Add, true, mirror)))
 	if got := l.cfg.Mirrors.ByName("default", "web"); got == nil || got.UID != "m" {
 		t.Errorf("the mirror pod of that name is %v; want m", got)

@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/store"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -13,7 +14,7 @@ import (
 func ShowRestored(b *board.Board, restored store.State) {
 	pods := map[types.UID]board.Pod{}
 	for _, known := range restored.Pods {
-		if !isMirror(known.Object) {
+		if !criconfig.Mirror(known.Object) {
 			pods[known.UID] = board.Pod{Namespace: known.Namespace, Name: known.Name, Source: known.Source, Desired: true, Object: known.Object}
 		}
 	}

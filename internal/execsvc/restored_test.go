@@ -23,7 +23,7 @@ func TestShowRestored(t *testing.T) {
 	ready, since := &v1.PodStatus{Phase: v1.PodRunning}, time.Unix(100, 0)
 	b := board.New()
 	ShowRestored(b, store.State{
-		Pods:     []client.Pod{known("runs", nil), known("ends", nil), known("mirror", map[string]string{mirrorAnnotation: "x"})},
+		Pods:     []client.Pod{known("runs", nil), known("ends", nil), known("mirror", map[string]string{v1.MirrorPodAnnotationKey: "x"})},
 		Statuses: map[types.UID]store.Status{"runs": {Status: ready, Changed: since}},
 		Ends:     map[types.UID]store.End{"ends": {UID: "ends"}, "removed": {UID: "removed", Namespace: "default", Name: "removed", Removed: true}},
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/apistatus"
 	"github.com/podstream/podstream/internal/execsvc/board"
 	podcluster "github.com/podstream/podstream/internal/execsvc/cluster"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/events/apisink"
 	"github.com/podstream/podstream/internal/execsvc/mirror"
@@ -136,7 +137,7 @@ func (c *cluster) join(cfg *execsvc.Config) {
 	if c == nil {
 		return
 	}
-	cfg.Pods, cfg.Mirrors, cfg.Told, cfg.Final = c.pods, c.mirrors, c.told, apistatus.FromAPI
+	cfg.Pods, cfg.Mirrors, cfg.Told, cfg.Final = c.pods, c.mirrors, c.told, criconfig.FromAPI
 	alone := cfg.Node
 	cfg.Node = func() admit.Node {
 		n := alone()

@@ -57,7 +57,7 @@ func (c *checker) place(others []*v1.Pod) {
 	}
 	noExecute := func(t *v1.Taint) bool { return t.Effect == v1.TaintEffectNoExecute }
 	_, repelled := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, c.node.Taints, pod.Spec.Tolerations, noExecute, true)
-	if repelled && !Static(pod) {
+	if repelled && !criconfig.Static(pod) {
 		c.predicateFailed(TaintToleration, "node(s) had taints that the pod didn't tolerate", false)
 	}
 }
@@ -112,6 +112,3 @@ func hostPorts(pod *v1.Pod) []hostPort {
 	}
 	return out
 }
-
-// Static tells whether the pod's manifest comes from a file or a URL, and not from an API server.
-func Static(pod *v1.Pod) bool { return criconfig.Static(pod) }

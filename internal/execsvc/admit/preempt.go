@@ -16,8 +16,7 @@ const SystemCriticalPriority = 2_000_000_000
 
 // Critical tells whether others have to make room for the pod.
 func Critical(pod *v1.Pod) bool {
-	_, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]
-	return mirror || Static(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= SystemCriticalPriority
+	return criconfig.Mirror(pod) || criconfig.Static(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= SystemCriticalPriority
 }
 
 // yields tells whether the pod makes room for the other.

@@ -9,22 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
 const (
-	sourceAnnotation    = "kubernetes.io/config.source"
-	hashAnnotation      = "kubernetes.io/config.hash"
-	relayPathAnnotation = "podstream.io/relay-path"
-	apiSource           = "api"
+	hashAnnotation = "kubernetes.io/config.hash"
 	// rejected begins the message of a pod that was refused: nothing of it is ever started, though its worker goes on.
 	rejected = "Pod was rejected: "
 )
-
-// FromAPI tells whether the pod is the API server's own: it came from there, perhaps through other podconfigds.
-func FromAPI(pod *v1.Pod) bool {
-	return pod.Annotations[sourceAnnotation] == apiSource || strings.HasSuffix(pod.Annotations[relayPathAnnotation], "/"+apiSource)
-}
 
 // mirrors tells whether mirror is the picture of this very static pod, and not on its way out.
 func mirrors(mirror, static *v1.Pod) bool {
@@ -54,12 +47,12 @@ func plan(p board.Pod, spec, there *v1.Pod, now time.Time) *task {
 		// Nobody works on it, or nothing is known of it but that it runs: what the API server knows is more.
 		return nil
 	}
-	if !FromAPI(spec) && terminal(there.Status.Phase) && !terminal(p.Status.Phase) {
+	if !criconfig.FromAPI(spec) && terminal(there.Status.Phase) && !terminal(p.Status.Phase) {
 		// The static pod has begun anew, and so will its mirror pod: no pod's end is taken back.
 		return nil
 	}
 	in := mergeInput{
-		spec: spec, own: p.Status, there: &there.Status, static: !FromAPI(spec), now: metav1.NewTime(now),
+		spec: spec, own: p.Status, there: &there.Status, static: !criconfig.FromAPI(spec), now: metav1.NewTime(now),
 		over: p.State == podexecv1.WorkerState_WORKER_STATE_TERMINATED || p.State == podexecv1.WorkerState_WORKER_STATE_FINISHED,
 	}
 	if in.static {
@@ -76,7 +69,7 @@ func plan(p board.Pod, spec, there *v1.Pod, now time.Time) *task {
 
 // completion is the completion of a pod's deletion, once all of it is torn down and the API server knows how it ended. Nil: it isn't due.
 func completion(p board.Pod, spec, there *v1.Pod) *task {
-	if !FromAPI(spec) || there.DeletionTimestamp == nil || p.State != podexecv1.WorkerState_WORKER_STATE_FINISHED || !terminal(there.Status.Phase) {
+	if !criconfig.FromAPI(spec) || there.DeletionTimestamp == nil || p.State != podexecv1.WorkerState_WORKER_STATE_FINISHED || !terminal(there.Status.Phase) {
 		return nil
 	}
 	return &task{uid: there.UID, namespace: there.Namespace, name: there.Name, pod: spec, there: &there.Status, urgent: true}

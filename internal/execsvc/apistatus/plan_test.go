@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
@@ -31,20 +32,10 @@ func TestMayRun(t *testing.T) {
 	} {
 		tt.status.Phase = v1.PodFailed
 		tt.status.Conditions = []v1.PodCondition{cond(v1.PodScheduled, v1.ConditionTrue, "", 1)}
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{sourceAnnotation: apiSource}}, Status: v1.PodStatus{Phase: v1.PodRunning}}
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{criconfig.ConfigSourceAnnotation: "api"}}, Status: v1.PodStatus{Phase: v1.PodRunning}}
 		got := plan(board.Pod{State: tt.state, Status: &tt.status}, pod, pod, t0)
 		if got == nil || (got.status.Phase == v1.PodFailed) != tt.ends {
 			t.Errorf("%s: told is %+v; want an end: %v", name, got, tt.ends)
-		}
-	}
-}
-
-// A pod that comes from an API server by way of other podconfigds is the server's own.
-func TestFromAPI(t *testing.T) {
-	for path, want := range map[string]bool{"": false, "n(12345678)/file": false, "n(12345678)/relay,m(23456789)/api": true} {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{sourceAnnotation: "relay", relayPathAnnotation: path}}}
-		if got := FromAPI(pod); got != want {
-			t.Errorf("%q: from the API server is %v; want %v", path, got, want)
 		}
 	}
 }

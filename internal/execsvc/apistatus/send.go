@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
@@ -118,10 +119,10 @@ func later(a, b time.Time) time.Time {
 
 // copies are the pod as it is desired here, and as the API server has it by what was streamed. Nil: it has none of it.
 func (w *Writer) copies(p board.Pod) (spec, there *v1.Pod) {
-	if pod := w.cfg.Pod(p.UID); pod != nil && FromAPI(pod) {
+	if pod := w.cfg.Pod(p.UID); pod != nil && criconfig.FromAPI(pod) {
 		return pod, pod
 	}
-	if p.Object == nil || FromAPI(p.Object) {
+	if p.Object == nil || criconfig.FromAPI(p.Object) {
 		return nil, nil
 	}
 	mirror := w.cfg.Mirror(p.Namespace, p.Name)

@@ -3,7 +3,6 @@ package criconfig
 import (
 	"math"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	podresource "k8s.io/component-helpers/resource"
@@ -125,17 +124,4 @@ func nodeCritical(pod *v1.Pod) bool {
 // each of them is.
 func critical(pod *v1.Pod) bool {
 	return Static(pod) || ptr.Deref(pod.Spec.Priority, 0) >= systemCriticalPriority
-}
-
-// relayPathAnnotation tells how a pod came that another podconfigd has relayed: NODE(ID)/SOURCE for each on the way, the first one last.
-const relayPathAnnotation = "podstream.io/relay-path"
-
-// Static tells whether the pod's manifest comes from a file or a URL, and not from an API server.
-func Static(pod *v1.Pod) bool {
-	source := pod.Annotations[ConfigSourceAnnotation]
-	if way := pod.Annotations[relayPathAnnotation]; way != "" {
-		_, source, _ = strings.Cut(way[strings.LastIndex(way, ",")+1:], "/")
-	}
-	kind, _, _ := strings.Cut(source, ":")
-	return kind != "" && kind != "api"
 }

@@ -3,8 +3,6 @@ package image
 import (
 	"context"
 	"fmt"
-	"net"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -15,13 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	remote "k8s.io/cri-client/pkg"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/simruntime"
+	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
 func TestMain(m *testing.M) {
@@ -73,26 +71,7 @@ func newSim(t *testing.T, cfg Config) *sim {
 		}
 		return fault(ctx, method)
 	}})
-	t.Cleanup(s.server.Close)
-	socket := filepath.Join(t.TempDir(), "cri.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- s.server.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	s.images, err = remote.NewRemoteImageServiceBuilder().WithEndpoint("unix://" + socket).WithConnectionTimeout(time.Minute).Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.images.Close(context.Background()) })
+	s.images = simtest.Images(t, simtest.Serve(t, s.server))
 	s.events = events.New(events.Config{Clock: s.clock})
 	cfg.Images, cfg.Clock, cfg.Events = s.images, s.clock, s.events
 	cfg.Done = func(uid types.UID) { s.done <- uid }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/apistatus/fakeapi"
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/podset"
 )
 
@@ -118,7 +119,7 @@ func (n *node) with(change func()) {
 }
 
 func (n *node) stream(pod *v1.Pod, removed bool) {
-	if !isMirror(pod) {
+	if !criconfig.Mirror(pod) {
 		return
 	}
 	if removed {
@@ -163,7 +164,7 @@ func newPod(name, uid string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: name, UID: types.UID(uid), Labels: map[string]string{"app": name},
-			Annotations: map[string]string{sourceAnnotation: "file", hashAnnotation: uid, "kubernetes.io/config.seen": "then", "a": "b"},
+			Annotations: map[string]string{criconfig.ConfigSourceAnnotation: "file", hashAnnotation: uid, "kubernetes.io/config.seen": "then", "a": "b"},
 		},
 		Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "c", Image: "image"}}},
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 const (
@@ -92,7 +93,7 @@ func New(cfg Config) *Keeper {
 
 // Wake says that the stream has told of the pod, or of the mirror pod, whatever it was. It doesn't wait.
 func (k *Keeper) Wake(pod *v1.Pod) {
-	if isMirror(pod) || isStatic(pod) {
+	if criconfig.Mirror(pod) || criconfig.Static(pod) {
 		k.queue.Add(nameOf(pod))
 	}
 }
@@ -130,7 +131,7 @@ func (k *Keeper) look(paused bool) {
 		}
 	}
 	for _, pod := range k.cfg.Pods.All() {
-		if isStatic(pod) {
+		if criconfig.Static(pod) {
 			static++
 			add(pod)
 		}
@@ -165,22 +166,8 @@ func (k *Keeper) workNext(ctx context.Context) bool {
 }
 
 const (
-	sourceAnnotation    = "kubernetes.io/config.source"
-	hashAnnotation      = "kubernetes.io/config.hash"
-	relayPathAnnotation = "podstream.io/relay-path"
-	apiSource           = "api"
+	hashAnnotation = "kubernetes.io/config.hash"
 )
-
-// isStatic tells whether the pod is one of this node's own: it didn't come from an API server, not through other podconfigds either.
-func isStatic(pod *v1.Pod) bool {
-	return !isMirror(pod) && pod.Annotations[sourceAnnotation] != apiSource &&
-		!strings.HasSuffix(pod.Annotations[relayPathAnnotation], "/"+apiSource)
-}
-
-func isMirror(pod *v1.Pod) bool {
-	_, ok := pod.Annotations[v1.MirrorPodAnnotationKey]
-	return ok
-}
 
 func nameOf(pod *v1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}

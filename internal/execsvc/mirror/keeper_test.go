@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
 
 // A static pod's mirror pod is the pod itself, with its hash in one more annotation, owned by the node.
@@ -26,7 +28,7 @@ func TestMirrorPodIsMade(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "ns", Name: "web-n1", UID: got.UID, Generation: 1, ResourceVersion: got.ResourceVersion, Labels: static.Labels,
 				Annotations: map[string]string{
-					sourceAnnotation: "file", hashAnnotation: "u1", "kubernetes.io/config.seen": "then", "a": "b", v1.MirrorPodAnnotationKey: "u1",
+					criconfig.ConfigSourceAnnotation: "file", hashAnnotation: "u1", "kubernetes.io/config.seen": "then", "a": "b", v1.MirrorPodAnnotationKey: "u1",
 				},
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "node-uid", Controller: &controller}},
 			},
@@ -52,8 +54,8 @@ func TestMirrorPodIsMade(t *testing.T) {
 func TestOthersAreNotMirrored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, relayed, mirror := newPod("a", "1"), newPod("b", "2"), newMirror("c", "3")
-		api.Annotations[sourceAnnotation] = "api"
-		relayed.Annotations[sourceAnnotation], relayed.Annotations[relayPathAnnotation] = "relay", "n(12345678)/api"
+		api.Annotations[criconfig.ConfigSourceAnnotation] = "api"
+		relayed.Annotations[criconfig.ConfigSourceAnnotation], relayed.Annotations["podstream.io/relay-path"] = "relay", "n(12345678)/api"
 		mirror.UID = "4"
 		n := newNode(t, api, relayed, mirror)
 		time.Sleep(time.Minute)

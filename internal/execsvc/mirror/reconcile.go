@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
@@ -48,7 +49,7 @@ func (k *Keeper) reconcile(ctx context.Context, name types.NamespacedName) error
 		k.entries[name] = e
 	}
 	static, mirror := k.cfg.Pods.ByName(name.Namespace, name.Name), k.mirrorOf(name, e)
-	if static == nil || !isStatic(static) {
+	if static == nil || !criconfig.Static(static) {
 		return k.clear(ctx, name, e, mirror)
 	}
 	e.seen = true
@@ -140,7 +141,7 @@ func (k *Keeper) create(ctx context.Context, e *entry, static *v1.Pod, uid types
 	switch {
 	case err != nil:
 		return fmt.Errorf("look at the pod that has the mirror pod's name: %w", err)
-	case !isMirror(there) || there.Spec.NodeName != k.cfg.Node:
+	case !criconfig.Mirror(there) || there.Spec.NodeName != k.cfg.Node:
 		return fmt.Errorf("%w, uid %s", errForeign, there.UID)
 	case k.good(there, static, uid):
 		e.made, e.at = there, time.Now()

@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	internalapi "k8s.io/cri-api/pkg/apis"
-	remote "k8s.io/cri-client/pkg"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
@@ -27,6 +25,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/events"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 	"github.com/podstream/podstream/internal/simruntime"
+	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
 func TestMain(m *testing.M) {
@@ -80,32 +79,8 @@ func newSim(t *testing.T) *sim {
 		}
 		return s.fault(method)
 	}})
-	t.Cleanup(s.server.Close)
-	socket := filepath.Join(t.TempDir(), "cri.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- s.server.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	endpoint := "unix://" + socket
-	s.cri, err = remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.cri.Close(context.Background()) })
-	s.images.service, err = remote.NewRemoteImageServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.images.service.Close(context.Background()) })
+	endpoint := simtest.Serve(t, s.server)
+	s.cri, s.images.service = simtest.Runtime(t, endpoint), simtest.Images(t, endpoint)
 	s.Runtime = s.restarted()
 	return s
 }

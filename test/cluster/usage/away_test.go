@@ -36,9 +36,9 @@ func TestAPIServerAway(t *testing.T) {
 	o := observe(t, n)
 	must(t, os.MkdirAll(n.path("work"), 0o777))
 	work := fmt.Sprintf("terminationGracePeriodSeconds: 1, volumes: [{name: work, hostPath: {path: %q}}]", n.path("work"))
-	mount := ", volumeMounts: [{name: work, mountPath: /work}]"
+	mount := ", volumeMounts: [{name: work, mountPath: /scratch}]"
 	until := func(name string, code int) string {
-		return shell(fmt.Sprintf("while [ ! -e /work/%s ]; do /sample sleep 200ms; done; exit %d", name, code)) + mount
+		return shell(fmt.Sprintf("while [ ! -e /scratch/%s ]; do /sample sleep 200ms; done; exit %d", name, code)) + mount
 	}
 	n.write(t, "work/ready", "")
 	s.applyPod(t, "steady", sampleImage, idle, "terminationGracePeriodSeconds: 1")
@@ -46,7 +46,7 @@ func TestAPIServerAway(t *testing.T) {
 	s.applyPod(t, "crash", sampleImage, sample("exit", "1", "1s"), "terminationGracePeriodSeconds: 1")
 	s.applyPod(t, "job", toolsImage, until("job", 0), "restartPolicy: Never, "+work)
 	s.applyPod(t, "fails", toolsImage, until("fails", 6), "restartPolicy: Never, "+work)
-	s.applyPod(t, "flips", sampleImage, sample("serve", ":8080", "--ready=/work/ready")+mount+
+	s.applyPod(t, "flips", sampleImage, sample("serve", ":8080", "--ready=/scratch/ready")+mount+
 		", readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1, failureThreshold: 1}", work)
 	for _, name := range []string{"static", "leaves"} {
 		n.addManifest(t, name, staticPodOf(name, s.name, "1"))

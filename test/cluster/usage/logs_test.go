@@ -14,8 +14,8 @@ func TestKubectlLogs(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "count", toolsImage, shell(`i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo line $i; done; exec /sample sleep`), "")
 	s.applyPod(t, "clock", toolsImage, shell(`i=0; while :; do i=$((i+1)); echo tick $i; /sample sleep 1; done`), "terminationGracePeriodSeconds: 0")
-	s.applyPod(t, "crash", toolsImage, shell(`if [ -e /work/second ]; then echo the second run; exec /sample sleep; fi
-echo the first run; : > /work/second; exit 3`)+`, volumeMounts: [{name: work, mountPath: /work}]`, `volumes: [{name: work, emptyDir: {}}]`)
+	s.applyPod(t, "crash", toolsImage, shell(`if [ -e /scratch/second ]; then echo the second run; exec /sample sleep; fi
+echo the first run; : > /scratch/second; exit 3`)+`, volumeMounts: [{name: work, mountPath: /scratch}]`, `volumes: [{name: work, emptyDir: {}}]`)
 	s.applyPod(t, "stuck", "localhost/no-such-image:1", "imagePullPolicy: Never", "")
 	s.awaitReady(t, "count")
 

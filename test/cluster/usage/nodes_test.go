@@ -161,7 +161,7 @@ func TestOutages(t *testing.T) {
 	n := newNode(t, "outages")
 	s := newSpace(t, n)
 	s.applyPod(t, "box", sampleImage, idle, "terminationGracePeriodSeconds: 1")
-	s.applyPod(t, "brief", toolsImage, shell("while [ ! -e /work/end ]; do /sample sleep 1; done; exit 6")+", volumeMounts: [{name: work, mountPath: /work}]",
+	s.applyPod(t, "brief", toolsImage, shell("while [ ! -e /scratch/end ]; do /sample sleep 1; done; exit 6")+", volumeMounts: [{name: work, mountPath: /scratch}]",
 		fmt.Sprintf("restartPolicy: Never, volumes: [{name: work, hostPath: {path: %q, type: DirectoryOrCreate}}]", n.path("work")))
 	before := s.awaitReady(t, "box")
 	s.awaitReady(t, "brief")

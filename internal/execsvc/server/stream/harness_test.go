@@ -1,15 +1,12 @@
 package stream
 
 import (
-	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
@@ -18,13 +15,13 @@ import (
 	restclient "k8s.io/client-go/rest"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	cri "k8s.io/cri-client/pkg"
 	"k8s.io/klog/v2"
 
 	"github.com/podstream/podstream/internal/execsvc/board"
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/simruntime"
+	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
 func TestMain(m *testing.M) {
@@ -53,26 +50,7 @@ func newNode(t *testing.T, change func(*Config)) *node {
 	t.Helper()
 	n := &node{t: t, board: board.New(), root: t.TempDir()}
 	n.sim = simruntime.New(simruntime.Config{Streams: true, Dial: dialEcho})
-	t.Cleanup(n.sim.Close)
-	socket := filepath.Join(t.TempDir(), "cri.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- n.sim.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("serve the runtime: %v", err)
-		}
-	})
-	n.cri, err = cri.NewRemoteRuntimeServiceBuilder().WithEndpoint("unix://" + socket).WithConnectionTimeout(time.Minute).Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = n.cri.Close(context.Background()) })
+	n.cri = simtest.Runtime(t, simtest.Serve(t, n.sim))
 	cfg := Config{
 		Pods: n.board, CheckpointsDir: filepath.Join(n.root, "checkpoints"),
 		Runtime: runtime.New(runtime.Config{Runtime: n.cri, Agent: "me", LogsDir: filepath.Join(n.root, "pods")}),
