@@ -41,7 +41,10 @@ type Process struct {
 }
 
 // Start starts it: for the first time, or again after it ended. It is an error if it runs.
-func (p *Process) Start() error {
+func (p *Process) Start() error { return p.StartWith() }
+
+// StartWith is Start with more in the environment, as KEY=VALUE, in this one life: also when others start processes of this binary.
+func (p *Process) StartWith(env ...string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running() {
@@ -52,7 +55,7 @@ func (p *Process) Start() error {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	cmd := exec.Command(p.binary, p.Args...)
-	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Env = slices.Concat(os.Environ(), p.env, env)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Pdeathsig: syscall.SIGKILL,

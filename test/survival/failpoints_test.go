@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -182,20 +181,12 @@ func (s *site) dieAt(d death, image string) (string, error) {
 	return fmt.Sprintf("died when %s; all well after %v", when, time.Since(began).Round(time.Millisecond)), nil
 }
 
-// environment is held while this process has a daemon's environment.
-var environment sync.Mutex
-
 func startToDie(p *devnode.Process, point failpoint.Point) error {
-	environment.Lock()
-	defer environment.Unlock()
 	value := string(point)
 	if n := passes[point]; n > 0 {
 		value = fmt.Sprintf("%s:%d", point, n)
 	}
-	if err := os.Setenv(failpoint.DieAt, value); err != nil {
-		return err
-	}
-	return errors.Join(p.Start(), os.Unsetenv(failpoint.DieAt))
+	return p.StartWith(failpoint.DieAt + "=" + value)
 }
 
 // diedAt is nil if the process has died at the point, by its own hand.

@@ -62,9 +62,7 @@ func (k *killer) faults(t *testing.T) {
 // startToDie starts a daemon that is to die at the point.
 func startToDie(t *testing.T, daemon *devnode.Process, d death) {
 	t.Helper()
-	must(t, os.Setenv(failpoint.DieAt, fmt.Sprintf("%s:%d", d.point, d.times)))
-	defer func() { must(t, os.Unsetenv(failpoint.DieAt)) }()
-	must(t, daemon.Start())
+	must(t, daemon.StartWith(fmt.Sprintf("%s=%s:%d", failpoint.DieAt, d.point, d.times)))
 }
 
 // diedAt is nil if the daemon has died at the point, by its own hand.
