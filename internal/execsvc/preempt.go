@@ -18,7 +18,8 @@ func (a *Agent) preempt(pod *v1.Pod, v verdict) error {
 	for _, other := range v.awaited {
 		name := other.Namespace + "/" + other.Name
 		names = append(names, name)
-		if !slices.Contains(v.Preempt, other.UID) {
+		w, working := a.workers.Get(other.UID)
+		if !slices.Contains(v.Preempt, other.UID) || !working || w.State >= worker.Terminating {
 			continue
 		}
 		const message = "Preempted in order to admit critical pod"

@@ -37,7 +37,7 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	if len(verdict.Refused) > 0 {
 		return worker.Result{Refused: true}, a.refuse(pod, has, verdict.Verdict)
 	} else if len(verdict.awaited) > 0 {
-		return worker.Result{}, a.preempt(pod, verdict)
+		return worker.Result{Passing: true}, a.preempt(pod, verdict)
 	} else if _, seen := a.statuses.Get(pod.UID); !seen && len(verdict.Ignored) > 0 {
 		a.log.Warn("pod sets fields that this version doesn't act upon; it runs without them",
 			"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "fields", verdict.Ignored)

@@ -63,6 +63,8 @@ type Keeper struct {
 	entries map[types.NamespacedName]*entry
 	// down is set while the API server doesn't answer.
 	down bool
+	// blind is set once it was told that the stream leaves out mirror pods, until it has one.
+	blind bool
 }
 
 // New returns a Keeper that isn't running.

@@ -33,8 +33,10 @@ type entry struct {
 	seen bool
 	// made is the mirror pod that was made, or found made, at that time, until the stream tells of it. removed is the last one that was
 	// removed, at that time: the stream may still tell of it for a while.
-	made      *v1.Pod
-	at        time.Time
+	made *v1.Pod
+	at   time.Time
+	// untold is the last one that was made of which the stream never told.
+	untold    types.UID
 	removed   types.UID
 	removedAt time.Time
 	// trouble is why there is no mirror pod, as it was told.
@@ -92,12 +94,12 @@ func (k *Keeper) clear(ctx context.Context, name types.NamespacedName, e *entry,
 func (k *Keeper) mirrorOf(name types.NamespacedName, e *entry) *v1.Pod {
 	told := k.cfg.Mirrors.ByName(name.Namespace, name.Name)
 	if told != nil && (told.UID != e.removed || time.Since(e.removedAt) > streamPatience) {
-		e.made = nil
+		e.made, k.blind = nil, false
 		return told
 	}
 	if e.made != nil && time.Since(e.at) > streamPatience {
 		// It may have been removed before the stream could tell of it.
-		e.made = nil
+		e.untold, e.made = e.made.UID, nil
 	}
 	return e.made
 }
@@ -144,6 +146,7 @@ func (k *Keeper) create(ctx context.Context, e *entry, static *v1.Pod, uid types
 	case !criconfig.Mirror(there) || there.Spec.NodeName != k.cfg.Node:
 		return fmt.Errorf("%w, uid %s", errForeign, there.UID)
 	case k.good(there, static, uid):
+		k.missed(e, there)
 		e.made, e.at = there, time.Now()
 		return nil
 	}

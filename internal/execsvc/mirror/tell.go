@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -39,6 +40,17 @@ func (k *Keeper) tell(name types.NamespacedName, err error) {
 	default:
 		log.Warn("the static pod's mirror pod isn't as it should be, and the pod runs all the same; trying again", "error", err)
 	}
+}
+
+// missed logs, once, that the stream hasn't told of a mirror pod that is there.
+func (k *Keeper) missed(e *entry, mirror *v1.Pod) {
+	if mirror.UID != e.untold || k.blind {
+		return
+	}
+	k.blind = true
+	k.log.Warn("podconfigd doesn't tell of mirror pods that are at the API server, so nobody can tell the API server how static pods are: "+
+		"it needs the API server as a source (--kubeconfig), for this node",
+		"pod", mirror.Namespace+"/"+mirror.Name, "uid", mirror.UID, "node", k.cfg.Node)
 }
 
 // reasonOf is what errors have in common of which it is enough to tell one.

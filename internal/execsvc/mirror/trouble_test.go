@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podstream/podstream/internal/execsvc/apistatus/fakeapi"
 )
 
@@ -29,6 +31,33 @@ func TestForeignPod(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n.hash("web-n1") != "u1" || n.log.count("level=INFO msg=\"the static pod's mirror pod is as it should be again\"") != 1 {
 			t.Error("there is no mirror pod, or the log doesn't say that nothing is wrong any more")
+		}
+	})
+}
+
+// A podconfigd without the API server as a source never tells of mirror pods. That is said once, and again if it comes again.
+func TestStreamWithoutMirrorPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const said = "podconfigd doesn't tell of mirror pods"
+		n := newNode(t, newPod("web-n1", "u1"), newPod("db-n1", "u2"))
+		n.with(func() { n.deaf = true })
+		time.Sleep(streamPatience)
+		if got := n.log.count(said); got != 0 {
+			t.Errorf("it is told %d times before it can be known", got)
+		}
+		for want := 1; want <= 2; want++ {
+			time.Sleep(10 * streamPatience)
+			if got := n.log.count(said); got != want {
+				t.Errorf("it is told %d times; want %d", got, want)
+			}
+			mirrors := []*v1.Pod{n.api.Get("ns", "web-n1"), n.api.Get("ns", "db-n1")}
+			for _, mirror := range mirrors {
+				n.stream(mirror, false)
+			}
+			time.Sleep(time.Minute)
+			for _, mirror := range mirrors {
+				n.stream(mirror, true)
+			}
 		}
 	})
 }
