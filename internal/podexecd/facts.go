@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/opencontainers/cgroups/systemd"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -111,15 +113,38 @@ func (f *facts) forCRI(opts *Options) criconfig.Node {
 	}
 }
 
+// bounded tells whether pods are held to what isn't reserved.
+func bounded(s *execconfig.Settings) bool { return slices.Contains(s.EnforceNodeAllocatable, "pods") }
+
+// boundedCgroup is the cgroup of all pods if they are held to what isn't reserved.
+func (f *facts) boundedCgroup(s *execconfig.Settings) string {
+	if !bounded(s) {
+		return ""
+	}
+	return podsCgroup(s, f.cgroupDriver)
+}
+
+// podsCgroup is the cgroup of all pods, as package cgroup makes it; empty if they have none.
+func podsCgroup(s *execconfig.Settings, driver string) string {
+	if !s.CgroupsPerQOS {
+		return ""
+	}
+	at := filepath.Join("/", s.CgroupRoot, "kubepods") //nolint:gocritic // An empty root is "/".
+	if driver != cgroup.Systemd {
+		return at
+	}
+	slice := strings.ReplaceAll(strings.ReplaceAll(at[1:], "-", "_"), "/", "-") + ".slice"
+	if nested, err := systemd.ExpandSlice(slice); err == nil {
+		return nested
+	}
+	return ""
+}
+
 // cgroups makes the manager of the pods' cgroups.
 func (f *facts) cgroups(s *execconfig.Settings, log *slog.Logger) (*cgroup.Manager, error) {
-	bound := f.info.Capacity
-	if slices.Contains(s.EnforceNodeAllocatable, "pods") {
-		bound = f.info.Allocatable
-	}
-	room := v1.ResourceList{}
-	for name, amount := range bound {
-		room[name] = amount
+	room := f.info.Capacity
+	if bounded(s) {
+		room = f.info.Bound
 	}
 	return cgroup.New(cgroup.Config{
 		PerQoS: s.CgroupsPerQOS, Root: s.CgroupRoot, Driver: f.cgroupDriver, Allocatable: room, PodPidsLimit: s.PodPidsLimit,

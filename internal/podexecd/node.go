@@ -149,7 +149,7 @@ func (n *node) work(ctx context.Context, c *connection) error {
 	if err != nil {
 		return err
 	}
-	watch := newGuard(ctx, n, c, worlds.EmptyDir)
+	watch := newGuard(ctx, n, c, known, worlds.EmptyDir)
 	working := execsvc.Config{
 		Runtime: criRuntime, Images: images, Exits: ends, Health: func(err error) { n.health(runtimeHealth, err == nil) },
 		Garbage: gc.New(gc.Config{

@@ -10,10 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
-	"github.com/opencontainers/cgroups/systemd"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
@@ -21,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/podstream/podstream/internal/execconfig"
-	"github.com/podstream/podstream/internal/execsvc/cgroup"
 	"github.com/podstream/podstream/internal/execsvc/nodecert"
 	"github.com/podstream/podstream/internal/execsvc/observed"
 	"github.com/podstream/podstream/internal/execsvc/runtime"
@@ -210,22 +207,6 @@ func (a *nodeAPI) serveStats(n *node, c *connection, known *facts) (stop func())
 	a.stats[pathResource].set(counted.ResourceHandler())
 	a.stats[pathCadvisor].set(counted.CadvisorHandler())
 	return counted.Close
-}
-
-// podsCgroup is the cgroup of all pods, as package cgroup makes it; empty if they have none.
-func podsCgroup(s *execconfig.Settings, driver string) string {
-	if !s.CgroupsPerQOS {
-		return ""
-	}
-	at := filepath.Join("/", s.CgroupRoot, "kubepods") //nolint:gocritic // An empty root is "/".
-	if driver != cgroup.Systemd {
-		return at
-	}
-	slice := strings.ReplaceAll(strings.ReplaceAll(at[1:], "-", "_"), "/", "-") + ".slice"
-	if nested, err := systemd.ExpandSlice(slice); err == nil {
-		return nested
-	}
-	return ""
 }
 
 // loopHealth is nil if the sync loop turns.

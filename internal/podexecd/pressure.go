@@ -36,7 +36,7 @@ func thresholdsOf(s *execconfig.Settings) ([]pressure.Threshold, error) {
 }
 
 // newGuard comes before the agent, which it asks only once it runs. dir is where the pods' emptyDirs are.
-func newGuard(ctx context.Context, n *node, c *connection, dir func(pod *v1.Pod, volume string) string) *guard {
+func newGuard(ctx context.Context, n *node, c *connection, known *facts, dir func(pod *v1.Pod, volume string) string) *guard {
 	s := n.opts.settings
 	evictions := pressure.NewEvictions(n.registry)
 	pods := func() []*v1.Pod { return n.agent.Evictable() }
@@ -53,7 +53,7 @@ func newGuard(ctx context.Context, n *node, c *connection, dir func(pod *v1.Pod,
 	})
 	g.Manager = pressure.New(pressure.Config{
 		Thresholds: n.thresholds, Transition: s.EvictionPressureTransitionPeriod, MaxGrace: int64(s.EvictionMaxPodGracePeriod),
-		RootDir: n.opts.RootDir, ImageDir: c.imageDir, Pods: pods,
+		RootDir: n.opts.RootDir, ImageDir: c.imageDir, PodsCgroup: known.boundedCgroup(s), Pods: pods,
 		Evict: func(uid types.UID, grace int64, why status.Failure) bool { return n.agent.Evict(uid, grace, why) },
 		Gone:  func(uid types.UID) bool { return n.agent.Gone(uid) }, Stats: c.runtime, Disk: g.limits.Measure, Dir: dir, LogsDir: s.PodLogsDir,
 		DeadContainers: func(ctx context.Context) error { return n.agent.RemoveDead(ctx) }, UnusedImages: g.images.RemoveUnused,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -64,6 +65,37 @@ func TestPressure(t *testing.T) {
 		refused.awaitReady()
 		unharmed(needed, &before, "main")
 	})
+}
+
+// TestPressureOfPods: pods that together near what they are held to are evicted before the kernel ends them, though the machine has enough.
+func TestPressureOfPods(t *testing.T) {
+	t.Parallel()
+	var machine unix.Sysinfo_t
+	check(t, unix.Sysinfo(&machine))
+	// Pods are held to 300 MiB, of which the threshold keeps 100 free.
+	reserved := machine.Totalram*uint64(machine.Unit) - 300<<20
+	flags := []string{fmt.Sprintf("--system-reserved=memory=%d", reserved), "--eviction-hard=memory.available<100Mi"}
+	for _, r := range runtimes[:2] {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			b := ownBench(t, r.kind, flags...)
+			needed := b.run(t, critical)
+			before := needed.awaitReady()
+			hog := b.run(t, `
+containers:
+- {name: main, args: [hog, "240"]}`)
+			s := hog.awaitNow("it is evicted", func(s *state) bool {
+				return s.Phase == v1.PodFailed && s.Reason == "Evicted" && s.ended("main") != nil
+			})
+			if !strings.HasPrefix(s.Message, "The node was low on resource: memory. Threshold quantity: 100Mi, available: ") {
+				t.Errorf("it is evicted with %q", s.Message)
+			}
+			if reason := s.ended("main").Reason; reason == "OOMKilled" {
+				t.Error("the kernel was first")
+			}
+			unharmed(needed, &before, "main")
+		})
+	}
 }
 
 // TestDiskPressure: where the disk of images runs full those go that nobody uses, but never the one of sandboxes.

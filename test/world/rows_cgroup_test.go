@@ -35,7 +35,7 @@ func TestNodeLimits(t *testing.T) {
 		b.awaitTier(t, "kubepods/besteffort", bounds{shares: 2})
 
 		cpus, memory := runtime.NumCPU(), totalMemory()
-		b.awaitTier(t, "kubepods", bounds{shares: cpus*1024 - 512, memory: int((memory - 1<<30 - 100<<20) >> 20)})
+		b.awaitTier(t, "kubepods", bounds{shares: cpus*1024 - 512, memory: int((memory - 1<<30) >> 20)})
 
 		one.remove()
 		one.awaitGone()

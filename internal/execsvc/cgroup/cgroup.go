@@ -36,8 +36,8 @@ type Config struct {
 	Root string
 	// Driver is Cgroupfs or Systemd, the same as the runtime's. Empty means Cgroupfs.
 	Driver string
-	// Allocatable is what all pods may have together: the node's allocatable where enforceNodeAllocatable names pods, else its
-	// capacity. cpu, memory, pid and hugepages-<size> count; what isn't in it isn't limited, and cpu keeps the kernel's share.
+	// Allocatable is what all pods may have together: the node's capacity, less what is reserved where enforceNodeAllocatable names
+	// pods. cpu, memory, pid and hugepages-<size> count; what isn't in it isn't limited, and cpu keeps the kernel's share.
 	Allocatable v1.ResourceList
 	// PodPidsLimit is podPidsLimit: the processes of one pod. Zero or less means any number.
 	PodPidsLimit int64

@@ -25,37 +25,39 @@ const (
 // pidResource is what reservations call the number of processes. It isn't a resource that pods ask for.
 const pidResource = "pid"
 
-// allocatable is the capacity less what is reserved, and the memory less all huge pages too: the kernel has set them aside.
-func allocatable(capacity v1.ResourceList, s Settings) (v1.ResourceList, error) {
+// allocatable is the capacity less what is reserved and what has to stay free, and the memory less all huge pages too: the kernel has set
+// them aside. bound is the capacity less what is reserved.
+func allocatable(capacity v1.ResourceList, s Settings) (left, bound v1.ResourceList, err error) {
 	kube, err := reservation("kubeReserved", s.KubeReserved)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	system, err := reservation("systemReserved", s.SystemReserved)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	eviction, err := evictionReservation(s.EvictionHard, capacity)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	left := v1.ResourceList{}
+	left, bound = v1.ResourceList{}, v1.ResourceList{}
 	var pages resource.Quantity
 	var mistakes []error
 	for _, name := range slices.Sorted(maps.Keys(capacity)) {
 		has := capacity[name]
-		var reserved resource.Quantity
-		for _, list := range []v1.ResourceList{kube, system, eviction} {
-			reserved.Add(list[name])
-		}
-		if reserved.Cmp(has) > 0 {
+		rest := has.DeepCopy()
+		rest.Sub(kube[name])
+		rest.Sub(system[name])
+		bound[name] = rest.DeepCopy()
+		rest.Sub(eviction[name])
+		if rest.Sign() < 0 {
+			reserved := has.DeepCopy()
+			reserved.Sub(rest)
 			mistakes = append(mistakes, fmt.Errorf("of %s, %s is reserved, and the node has %s", name, &reserved, &has))
 		}
 		if isHugePages(name) {
 			pages.Add(has)
 		}
-		rest := has.DeepCopy()
-		rest.Sub(reserved)
 		left[name] = rest
 	}
 	if memory, known := left[v1.ResourceMemory]; known {
@@ -65,7 +67,7 @@ func allocatable(capacity v1.ResourceList, s Settings) (v1.ResourceList, error) 
 		}
 		left[v1.ResourceMemory] = memory
 	}
-	return left, errors.Join(mistakes...)
+	return left, bound, errors.Join(mistakes...)
 }
 
 // reservation reads one of the configuration's lists.

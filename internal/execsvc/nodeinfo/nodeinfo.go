@@ -39,8 +39,9 @@ type Settings struct {
 type Info struct {
 	Labels map[string]string
 	// Capacity is cpu, memory, ephemeral-storage, pods, and the huge pages of each size that the kernel has, if none of them too.
-	// Allocatable is what of it pods may have.
-	Capacity, Allocatable v1.ResourceList
+	// Allocatable is what of it pods may ask for. Bound is what they are held to together: Allocatable, and what has to stay free besides, so
+	// that they are evicted before the kernel ends them.
+	Capacity, Allocatable, Bound v1.ResourceList
 	// System is all but the versions of the runtime and the agent. What the machine doesn't tell is empty.
 	System v1.NodeSystemInfo
 	// CgroupV2 is that there is one hierarchy of cgroups for all controllers.
@@ -64,12 +65,12 @@ func Read(s Settings) (Info, error) {
 			return Info{}, fmt.Errorf("read the size of the file system of %s: %w", s.RootDir, err)
 		}
 	}
-	forPods, err := allocatable(capacity, s)
+	forPods, bound, err := allocatable(capacity, s)
 	if err != nil {
 		return Info{}, err
 	}
 	return Info{
-		Labels: labels(s), Capacity: capacity, Allocatable: forPods, System: m.system(), CgroupV2: m.cgroupV2(),
+		Labels: labels(s), Capacity: capacity, Allocatable: forPods, Bound: bound, System: m.system(), CgroupV2: m.cgroupV2(),
 		SwapAccounting: m.swapAccounting(), AppArmor: m.appArmor(),
 	}, nil
 }

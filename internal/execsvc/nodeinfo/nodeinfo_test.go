@@ -189,29 +189,31 @@ func TestAllocatable(t *testing.T) {
 	for name, c := range map[string]struct {
 		s    Settings
 		want map[string]string
+		// bound is the memory that pods are held to.
+		bound string
 	}{
-		"the kubelet's defaults": {Settings{}, map[string]string{"cpu": "4", "memory": "7068Mi", "ephemeral-storage": "90Gi"}},
+		"the kubelet's defaults": {Settings{}, map[string]string{"cpu": "4", "memory": "7068Mi", "ephemeral-storage": "90Gi"}, "8Gi"},
 		"reserved twice": {
 			Settings{
 				KubeReserved:   map[string]string{"cpu": "100m", "memory": "1Gi", "pid": "1000"},
 				SystemReserved: map[string]string{"cpu": "400m", "ephemeral-storage": "10Gi"}, EvictionHard: map[string]string{},
 			},
-			map[string]string{"cpu": "3500m", "memory": "6Gi", "ephemeral-storage": "90Gi"},
+			map[string]string{"cpu": "3500m", "memory": "6Gi", "ephemeral-storage": "90Gi"}, "7Gi",
 		},
 		"thresholds": {
 			Settings{EvictionHard: map[string]string{"memory.available": "25%", "nodefs.available": "1Gi", "imagefs.available": "50%"}},
-			map[string]string{"cpu": "4", "memory": "5Gi", "ephemeral-storage": "99Gi"},
+			map[string]string{"cpu": "4", "memory": "5Gi", "ephemeral-storage": "99Gi"}, "8Gi",
 		},
 		"shares that mean nothing": {
 			Settings{EvictionHard: map[string]string{"memory.available": "100%", "nodefs.available": "0%"}},
-			map[string]string{"cpu": "4", "memory": "7Gi", "ephemeral-storage": "100Gi"},
+			map[string]string{"cpu": "4", "memory": "7Gi", "ephemeral-storage": "100Gi"}, "8Gi",
 		},
 		"more huge pages than what is left": {
 			Settings{SystemReserved: map[string]string{"memory": "7900Mi"}, EvictionHard: map[string]string{}},
-			map[string]string{"cpu": "4", "memory": "0", "ephemeral-storage": "100Gi"},
+			map[string]string{"cpu": "4", "memory": "0", "ephemeral-storage": "100Gi"}, "292Mi",
 		},
 	} {
-		got, err := allocatable(capacity, c.s)
+		got, bound, err := allocatable(capacity, c.s)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -219,6 +221,9 @@ func TestAllocatable(t *testing.T) {
 		c.want["pods"], c.want["hugepages-2Mi"] = "110", "1Gi"
 		if diff := cmp.Diff(c.want, strs(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if got := bound.Memory().String(); got != c.bound {
+			t.Errorf("%s: pods are held to %s; want %s", name, got, c.bound)
 		}
 	}
 	if q := capacity["memory"]; q.String() != "8Gi" {
@@ -243,7 +248,7 @@ func TestAllocatableRefusesWhatCantBeMeant(t *testing.T) {
 		"above 100%":      {Settings{EvictionHard: map[string]string{"memory.available": "101%"}}, "0% to 100%"},
 		"not a number":    {Settings{EvictionHard: map[string]string{"nodefs.available": "NaN%"}}, "0% to 100%"},
 	} {
-		if _, err := allocatable(capacity, c.s); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, _, err := allocatable(capacity, c.s); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v; want one that says %q", name, err, c.says)
 		}
 	}

@@ -41,7 +41,7 @@ type Config struct {
 	// RootDir is a directory on nodefs. ImageDir tells one on imagefs, from the runtime's ImageFsInfo; nil: images are on nodefs.
 	RootDir  string
 	ImageDir func(context.Context) (string, error)
-	// PodsCgroup is the cgroup of all pods, "/kubepods": its limit has to be what is allocatable and the hard threshold of memory. Empty: what pods
+	// PodsCgroup is the cgroup of all pods, "/kubepods": its limit has to be more than what is allocatable, by the hard threshold of memory. Empty: what pods
 	// use together isn't looked at.
 	PodsCgroup string
 	// Machine is where the machine's /proc and /sys are. Empty: /.
