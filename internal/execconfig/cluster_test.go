@@ -3,21 +3,14 @@ package execconfig
 import (
 	"crypto/tls"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
 )
 
 func TestSettleCluster(t *testing.T) {
-	for name, tc := range map[string]struct {
-		text string
-		args []string
-		want func(*Settings)
-	}{
+	testAccepted(t, map[string]accepted{
 		"a kubeconfig brings the node's API": {
 			args: []string{"--kubeconfig=/k"},
 			want: func(s *Settings) { s.Kubeconfig, s.EnableServer, s.HealthzPort = "/k", true, 10248 },
@@ -112,28 +105,11 @@ func TestSettleCluster(t *testing.T) {
 				s.EvictionSoftGracePeriod = map[string]time.Duration{"memory.available": time.Minute, "nodefs.available": 2 * time.Minute}
 			},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := settle(t, tc.text, tc.args...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := defaults()
-			tc.want(&want)
-			if diff := cmp.Diff(want, *got, cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreUnexported(Settings{})); diff != "" {
-				t.Errorf("settings (-want +got):\n%s", diff)
-			}
-			wantEffective(t, got, tc.args)
-		})
-	}
+	})
 }
 
 func TestSettleClusterRefuses(t *testing.T) {
-	for _, tc := range []struct {
-		text string
-		args []string
-		want string
-	}{
+	testRefused(t, []refused{
 		{args: []string{"--register-with-taints=a=b"}, want: "--register-with-taints: \"a=b\" is no taint"},
 		{args: []string{"--register-with-taints=a=b:Never"}, want: "--register-with-taints: \"Never\" is no effect"},
 		{args: []string{"--register-with-taints==b:NoSchedule"}, want: "a taint's key"},
@@ -169,9 +145,5 @@ func TestSettleClusterRefuses(t *testing.T) {
 		{text: "evictionSoftGracePeriod: {memory.available: soon}\n", want: "evictionSoftGracePeriod: memory.available is \"soon\""},
 		{args: []string{"--eviction-minimum-reclaim=memory.available=-1Gi"}, want: "--eviction-minimum-reclaim"},
 		{text: "evictionPressureTransitionPeriod: -1s\n", want: "evictionPressureTransitionPeriod"},
-	} {
-		if got, err := settle(t, tc.text, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("with %q %q: %+v, %v; want an error with %q", tc.text, tc.args, got, err, tc.want)
-		}
-	}
+	})
 }

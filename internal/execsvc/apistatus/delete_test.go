@@ -23,16 +23,19 @@ func (n *node) deleted(name string) {
 
 // A pod that is being deleted goes once all of it is torn down and its end stands at the server, by its UID and without grace.
 func TestDeletionIsCompleted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.create("1")
-		n.show("1", syncing, ready())
+	inBubble(t, func(t *testing.T, n *node) {
+		n.createReady("1")
 		n.deleted("pod-1")
 		end := succeeded()
 		n.show("1", terminating, end)
 		time.Sleep(time.Minute)
 		if got := n.status("1"); terminal(got) || got.ContainerStatuses[0].State.Terminated == nil {
 			t.Errorf("while the pod ends the server has %+v; want how its container ended, and no end of the pod", got)
+		}
+		n.show("1", terminated, end)
+		time.Sleep(time.Minute)
+		if !terminal(n.status("1")) || len(n.requests("delete", "1")) != 0 {
+			t.Error("before all of the pod is torn down its end isn't told, or it is deleted")
 		}
 		n.show("1", finished, end)
 		got := n.requests("", "1")
@@ -58,17 +61,14 @@ func TestDeletionIsCompleted(t *testing.T) {
 
 // A server that doesn't know a field of the status never has all of it; the deletion is completed all the same.
 func TestDeletionIsCompletedAtAnOldServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.api.Forget = func(s *v1.PodStatus) { s.ObservedGeneration = 0 }
 		n.show("1", syncing, ready())
 		n.deleted("pod-1")
 		n.show("1", finished, succeeded())
 		time.Sleep(time.Minute)
-		if n.api.Get("ns", "pod-1") != nil {
-			t.Error("the pod is still there")
-		}
+		n.wantGone("1")
 		if got := n.requests("delete", "1"); len(got) != 1 {
 			t.Errorf("its deletion was asked for %d times; want once", len(got))
 		}
@@ -77,8 +77,7 @@ func TestDeletionIsCompletedAtAnOldServer(t *testing.T) {
 
 // A pod that was deleted while podexecd was down, or before it started: what never began has failed, and the pod goes.
 func TestDeletedBeforeItStarted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.deleted("pod-1")
 		var end v1.PodStatus
@@ -88,9 +87,7 @@ func TestDeletedBeforeItStarted(t *testing.T) {
 		}
 		n.show("1", terminating, pending())
 		n.show("1", finished, statusOf(v1.PodFailed, false, waits("ContainerCreating")))
-		if n.api.Get("ns", "pod-1") != nil {
-			t.Fatal("the pod is still there")
-		}
+		n.wantGone("1")
 		s := end.ContainerStatuses[0].State.Terminated
 		if end.Phase != v1.PodFailed || s == nil || s.ExitCode != 137 || s.Reason != "ContainerStatusUnknown" {
 			t.Errorf("its last status is %+v; want that it failed, and its container by 137", end)
@@ -112,16 +109,8 @@ func TestDeletionFails(t *testing.T) {
 		"cut answer":  {fakeapi.Fault{Lost: true, Done: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t)
-				failed := false
-				n.api.Fault = func(r fakeapi.Request) fakeapi.Fault {
-					if r.Verb != "delete" || failed {
-						return fakeapi.Fault{}
-					}
-					failed = true
-					return tt.fault
-				}
+			inBubble(t, func(t *testing.T, n *node) {
+				n.fail(firstDeletion(tt.fault))
 				n.create("1")
 				n.deleted("pod-1")
 				n.show("1", finished, succeeded())
@@ -136,8 +125,7 @@ func TestDeletionFails(t *testing.T) {
 
 // A pod with finalizers stays for a while; it isn't deleted time and again meanwhile.
 func TestFinalizers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		pod := newPod("1")
 		pod.Finalizers = []string{"example.com/f"}
 		n.api.Put(pod)
@@ -155,8 +143,7 @@ func TestFinalizers(t *testing.T) {
 
 // A pod that isn't being deleted stays when it has ended.
 func TestEndedPodStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.show("1", finished, succeeded())
 		time.Sleep(time.Minute)
@@ -166,8 +153,9 @@ func TestEndedPodStays(t *testing.T) {
 		// It is deleted long after: nothing has to be told then.
 		n.deleted("pod-1")
 		synctest.Wait()
-		if len(n.requests("patch", "1")) != 1 || n.api.Get("ns", "pod-1") != nil {
-			t.Error("the pod is still there, or was patched again")
+		n.wantGone("1")
+		if len(n.requests("patch", "1")) != 1 {
+			t.Error("the pod was patched again")
 		}
 	})
 }
@@ -176,60 +164,40 @@ func terminal(s *v1.PodStatus) bool { return s.Phase == v1.PodSucceeded || s.Pha
 
 // A proxy that knows no such path isn't the API server, which would say that there is no such pod: what it was asked for is asked for again.
 func TestForeignNotFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		var f faults
-		n.api.Fault = f.fault
+	inBubble(t, func(t *testing.T, n *node) {
 		foreign := func(verb string) func(fakeapi.Request) fakeapi.Fault {
-			return func(r fakeapi.Request) fakeapi.Fault {
-				if r.Verb != verb {
-					return fakeapi.Fault{}
-				}
-				return fakeapi.Fault{Code: http.StatusNotFound, Message: "404 page not found", Foreign: true}
-			}
+			return only(func(r fakeapi.Request) bool { return r.Verb == verb },
+				fakeapi.Fault{Code: http.StatusNotFound, Message: "404 page not found", Foreign: true})
 		}
-		f.set(foreign("patch"))
-		n.create("1")
-		n.show("1", syncing, ready())
-		f.set(nil)
+		n.fail(foreign("patch"))
+		n.createReady("1")
+		n.fail(nil)
 		time.Sleep(time.Minute)
 		if n.status("1").Phase != v1.PodRunning {
 			t.Error("the server wasn't told of the pod again")
 		}
-		f.set(foreign("delete"))
+		n.fail(foreign("delete"))
 		n.deleted("pod-1")
 		n.show("1", finished, succeeded())
 		time.Sleep(10 * time.Minute)
 		if got := len(n.requests("delete", "1")); got < 10 || got > 40 {
 			t.Errorf("there were %d deletions in ten minutes; want one in 15 to 45 s", got)
 		}
-		f.set(nil)
+		n.fail(nil)
 		time.Sleep(time.Minute)
-		if n.api.Get("ns", "pod-1") != nil {
-			t.Error("the pod is still there")
-		}
+		n.wantGone("1")
 	})
 }
 
 // A deletion that the server says has nothing to delete is asked for again when the stream says that the pod is there, as after a restored backup.
 func TestDeletedPodComesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.deleted("pod-1")
-		missing := true
-		n.api.Fault = func(r fakeapi.Request) fakeapi.Fault {
-			if r.Verb == "delete" && missing {
-				missing = false
-				return fakeapi.Fault{Code: http.StatusNotFound, Message: "no"}
-			}
-			return fakeapi.Fault{}
-		}
+		n.fail(firstDeletion(fakeapi.Fault{Code: http.StatusNotFound, Message: "no"}))
 		n.show("1", finished, succeeded())
 		n.api.Update("ns", "pod-1", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
 		time.Sleep(time.Minute)
-		if n.api.Get("ns", "pod-1") != nil {
-			t.Error("the pod is still there")
-		}
+		n.wantGone("1")
 	})
 }

@@ -1,11 +1,9 @@
 package apistatus_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,6 +29,7 @@ const (
 	waiting     = podexecv1.WorkerState_WORKER_STATE_WAITING
 	syncing     = podexecv1.WorkerState_WORKER_STATE_SYNCING
 	terminating = podexecv1.WorkerState_WORKER_STATE_TERMINATING
+	terminated  = podexecv1.WorkerState_WORKER_STATE_TERMINATED
 	finished    = podexecv1.WorkerState_WORKER_STATE_FINISHED
 )
 
@@ -38,6 +37,7 @@ const (
 type node struct {
 	t             *testing.T
 	api           *fakeapi.Server
+	faults        faults
 	pods, mirrors *podset.Set
 	registry      *prometheus.Registry
 
@@ -49,10 +49,19 @@ type node struct {
 	cancel func()
 }
 
+// inBubble runs a test in a time of its own, with a node.
+func inBubble(t *testing.T, test func(*testing.T, *node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		test(t, newNode(t))
+	})
+}
+
 // newNode is a node in its first life; the stream brings what the server has without delay.
 func newNode(t *testing.T) *node {
 	n := &node{t: t, api: &fakeapi.Server{}, pods: podset.New(), mirrors: podset.New()}
-	n.api.Changed = n.stream
+	n.api.Changed, n.api.Fault = n.stream, n.faults.fault
 	n.live()
 	t.Cleanup(func() { n.cancel() })
 	return n
@@ -124,6 +133,15 @@ func (n *node) create(uid types.UID) *v1.Pod {
 	return n.api.Put(newPod(uid))
 }
 
+// createReady makes pods at the API server, and has podexecd show them as ready, one after the other.
+func (n *node) createReady(uids ...types.UID) {
+	n.t.Helper()
+	for _, uid := range uids {
+		n.create(uid)
+		n.show(uid, syncing, ready())
+	}
+}
+
 func newPod(uid types.UID) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + string(uid), UID: uid, Generation: 1},
@@ -159,7 +177,7 @@ func (n *node) requests(verb string, uid types.UID) []fakeapi.Request {
 	return out
 }
 
-// at the API server.
+// status is what the API server has of a pod.
 func (n *node) status(uid types.UID) *v1.PodStatus {
 	n.t.Helper()
 	pod := n.api.Get("ns", "pod-"+string(uid))
@@ -167,6 +185,14 @@ func (n *node) status(uid types.UID) *v1.PodStatus {
 		n.t.Fatalf("pod %s isn't at the API server", uid)
 	}
 	return &pod.Status
+}
+
+// wantGone checks that the API server has the pod no more.
+func (n *node) wantGone(uid types.UID) {
+	n.t.Helper()
+	if n.api.Get("ns", "pod-"+string(uid)) != nil {
+		n.t.Fatal("the pod is still there")
+	}
 }
 
 // statusOf is a status of a pod with one container, in that phase.
@@ -202,24 +228,10 @@ func succeeded() *v1.PodStatus {
 	return statusOf(v1.PodSucceeded, false, ended(0))
 }
 
-// logBuffer is written by several goroutines.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// take returns the lines so far, and forgets them.
-func (l *logBuffer) take() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.b.Reset()
-	return strings.Split(strings.TrimSuffix(l.b.String(), "\n"), "\n")
+// restarted is a status whose container has been restarted so many times.
+func restarted(s *v1.PodStatus, times int) *v1.PodStatus {
+	s.ContainerStatuses[0].RestartCount = int32(times)
+	return s
 }
 
 // boardPod is a desired pod as it is shown, in the state syncing.

@@ -20,8 +20,7 @@ func TestMirrorPod(t *testing.T) {
 		"it is being deleted":    {func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t)
+			inBubble(t, func(t *testing.T, n *node) {
 				static := newPod("1")
 				static.Generation = 0
 				static.Annotations = map[string]string{"kubernetes.io/config.hash": "hash", "kubernetes.io/config.source": "file"}
@@ -59,8 +58,7 @@ func TestMirrorPod(t *testing.T) {
 
 // A static pod that has begun anew after the server was told of its end is told of by another mirror pod.
 func TestMirrorPodThatHasEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		static := newPod("1")
 		static.Annotations = map[string]string{"kubernetes.io/config.hash": "hash", "kubernetes.io/config.source": "file"}
 		n.pods.Put(static)

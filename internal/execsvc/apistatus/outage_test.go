@@ -7,12 +7,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/apistatus/fakeapi"
 )
+
+// outage is what is said of an outage: once that it has begun, and once that it is over.
+var outage = []string{
+	"WARN the API server can't be told how its pods are; they go on, and it is told once it answers",
+	"INFO the API server is told again how its pods are",
+}
 
 // While the server is away for a day one pod tries for all, every few seconds. All are told within seconds after it is back, what there is
 // to say is said once, and what is remembered is one thing a pod.
@@ -27,11 +32,8 @@ func TestOutageOfADay(t *testing.T) {
 		"the answer is cut": {fakeapi.Fault{Lost: true, Done: true}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t)
-				var f faults
-				n.api.Fault = f.fault
-				f.set(func(fakeapi.Request) fakeapi.Fault { return tt.fault })
+			inBubble(t, func(t *testing.T, n *node) {
+				n.fail(always(tt.fault))
 				n.api.Changed = nil
 				const pods = 20
 				for i := range pods {
@@ -42,28 +44,20 @@ func TestOutageOfADay(t *testing.T) {
 				for hour := range tt.hours {
 					time.Sleep(time.Hour)
 					for i := range pods {
-						s := ready()
-						s.ContainerStatuses[0].RestartCount = int32(hour + 1)
-						n.show(types.UID(fmt.Sprint(i)), syncing, s)
+						n.show(types.UID(fmt.Sprint(i)), syncing, restarted(ready(), hour+1))
 					}
 				}
 				if got := len(n.requests("", "")); got < tt.hours*3600/6 || got > tt.hours*3600/4+2*pods {
 					t.Errorf("there were %d requests in %d hours; want one in four to six seconds", got, tt.hours)
 				}
-				f.set(nil)
+				n.fail(nil)
 				time.Sleep(8 * time.Second)
 				for i := range pods {
 					if got := n.status(types.UID(fmt.Sprint(i))).ContainerStatuses; len(got) == 0 || got[0].RestartCount != int32(tt.hours) {
 						t.Fatalf("pod %d isn't told of 8 s after the server is back", i)
 					}
 				}
-				want := []string{
-					"WARN the API server can't be told how its pods are; they go on, and it is told once it answers",
-					"INFO the API server is told again how its pods are",
-				}
-				if diff := cmp.Diff(want, levels(n.log.take())); diff != "" {
-					t.Errorf("the log (-want +got):\n%s", diff)
-				}
+				n.wantLog(outage...)
 			})
 		})
 	}
@@ -71,27 +65,28 @@ func TestOutageOfADay(t *testing.T) {
 
 // The pod that tries for all may go; another one tries then. And what the stream tells is a reason to try at once.
 func TestOutageProberLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		var f faults
-		n.api.Fault = f.fault
-		f.set(func(fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Lost: true} })
-		for _, uid := range []types.UID{"1", "2", "3"} {
-			n.create(uid)
-			n.show(uid, syncing, ready())
-		}
+	inBubble(t, func(t *testing.T, n *node) {
+		n.fail(always(fakeapi.Fault{Lost: true}))
+		n.createReady("1", "2")
 		time.Sleep(time.Minute)
-		n.board.Remove("1")
+		// They take turns: it is that one's which didn't try last.
+		tried := n.requests("", "")
+		gone, left := types.UID("1"), types.UID("2")
+		if tried[len(tried)-1].Name == "pod-1" {
+			gone, left = left, gone
+		}
+		n.board.Remove(gone)
+		n.createReady("3")
 		time.Sleep(time.Minute)
 		before := len(n.requests("", ""))
 		time.Sleep(time.Minute)
 		if got := len(n.requests("", "")) - before; got < 10 {
 			t.Errorf("there were %d attempts in a minute after the pod that tried was removed; want 10 at least", got)
 		}
-		f.set(nil)
+		n.fail(nil)
 		n.writer.Wake(n.pods.Get("3"))
 		synctest.Wait()
-		if n.status("2").Phase != v1.PodRunning || n.status("3").Phase != v1.PodRunning {
+		if n.status(left).Phase != v1.PodRunning || n.status("3").Phase != v1.PodRunning {
 			t.Error("the stream has told of a pod, and the server isn't tried")
 		}
 	})
@@ -99,11 +94,9 @@ func TestOutageProberLeaves(t *testing.T) {
 
 // A server that hangs holds each request up for its time-out only, and Run ends without waiting for that.
 func TestHangingServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.api.Fault = func(fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hangs: true, Lost: true} }
-		n.create("1")
-		n.show("1", syncing, ready())
+	inBubble(t, func(t *testing.T, n *node) {
+		n.fail(always(fakeapi.Fault{Hangs: true, Lost: true}))
+		n.createReady("1")
 		time.Sleep(time.Minute)
 		if got := n.requests("", ""); len(got) < 3 || len(got) > 6 {
 			t.Errorf("there were %d attempts in a minute; want one in 10 to 16 s", len(got))
@@ -118,53 +111,35 @@ func TestHangingServer(t *testing.T) {
 
 // A pod whose requests hang, by a webhook of its namespace say, holds up nobody else, and is told of once.
 func TestOnePodHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		var f faults
-		n.api.Fault = f.fault
-		f.set(func(r fakeapi.Request) fakeapi.Fault {
-			return fakeapi.Fault{Hangs: r.Name == "pod-1", Lost: r.Name == "pod-1"}
-		})
+	inBubble(t, func(t *testing.T, n *node) {
+		n.fail(only(func(r fakeapi.Request) bool { return r.Name == "pod-1" }, fakeapi.Fault{Hangs: true, Lost: true}))
 		n.create("1")
 		n.create("2")
 		n.show("1", syncing, ready())
 		for i := range 100 {
-			s := ready()
-			s.ContainerStatuses[0].RestartCount = int32(i)
-			n.show("2", syncing, s)
+			n.show("2", syncing, restarted(ready(), i))
 			time.Sleep(7 * time.Second)
 			if got := n.status("2").ContainerStatuses; len(got) == 0 || got[0].RestartCount != int32(i) {
 				t.Fatalf("after %d changes the other pod waits for the one that hangs", i)
 			}
 		}
-		f.set(nil)
+		n.fail(nil)
 		time.Sleep(20 * time.Second)
 		if n.status("1").Phase != v1.PodRunning {
 			t.Error("the pod isn't told of after its requests don't hang any more")
 		}
-		want := []string{
+		n.wantLog(
 			"WARN the API server doesn't answer what it is told of a pod, or asked to remove it; trying again",
 			"INFO the API server is told again how the pod is",
-		}
-		if diff := cmp.Diff(want, levels(n.log.take())); diff != "" {
-			t.Errorf("the log (-want +got):\n%s", diff)
-		}
+		)
 	})
 }
 
 // If some pods' requests hang, the others take their turns.
 func TestSomePodsHang(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.api.Fault = func(r fakeapi.Request) fakeapi.Fault {
-			hangs := r.Name < "pod-4"
-			return fakeapi.Fault{Hangs: hangs, Lost: hangs}
-		}
-		for i := range 9 {
-			uid := types.UID(fmt.Sprint(i + 1))
-			n.create(uid)
-			n.show(uid, syncing, ready())
-		}
+	inBubble(t, func(t *testing.T, n *node) {
+		n.fail(only(func(r fakeapi.Request) bool { return r.Name < "pod-4" }, fakeapi.Fault{Hangs: true, Lost: true}))
+		n.createReady("1", "2", "3", "4", "5", "6", "7", "8", "9")
 		time.Sleep(30 * time.Second)
 		for i := range 6 {
 			n.show(types.UID(fmt.Sprint(i+4)), syncing, statusOf(v1.PodRunning, false, runs()))
@@ -180,11 +155,8 @@ func TestSomePodsHang(t *testing.T) {
 
 // An outage is told once, also if nobody has anything to say for a while.
 func TestOutageWithPauses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		var f faults
-		n.api.Fault = f.fault
-		f.set(func(fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Lost: true} })
+	inBubble(t, func(t *testing.T, n *node) {
+		n.fail(always(fakeapi.Fault{Lost: true}))
 		for _, uid := range []types.UID{"1", "2"} {
 			n.create(uid)
 		}
@@ -199,15 +171,9 @@ func TestOutageWithPauses(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		f.set(nil)
+		n.fail(nil)
 		n.show("1", syncing, ready())
 		time.Sleep(time.Minute)
-		want := []string{
-			"WARN the API server can't be told how its pods are; they go on, and it is told once it answers",
-			"INFO the API server is told again how its pods are",
-		}
-		if diff := cmp.Diff(want, levels(n.log.take())); diff != "" {
-			t.Errorf("the log (-want +got):\n%s", diff)
-		}
+		n.wantLog(outage...)
 	})
 }

@@ -2,7 +2,6 @@ package apistatus_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,8 +12,7 @@ import (
 
 // From creation to Ready a pod takes three patches at most, and that it is ready is told at once.
 func TestStartTakesFewPatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.show("1", waiting, nil)
 		n.show("1", syncing, pending())
@@ -47,16 +45,13 @@ func TestStartTakesFewPatches(t *testing.T) {
 
 // Changes that nobody waits for are gathered for a tenth of a second, counted from the first one: the last of them counts.
 func TestChangesCoalesce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.show("1", syncing, pending())
 		time.Sleep(time.Second)
 		begun := len(n.requests("patch", "1"))
 		for i := range 10 {
-			s := pending()
-			s.ContainerStatuses[0].RestartCount = int32(i + 1)
-			n.show("1", syncing, s)
+			n.show("1", syncing, restarted(pending(), i+1))
 			time.Sleep(15 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
@@ -68,8 +63,7 @@ func TestChangesCoalesce(t *testing.T) {
 
 // A restart of podexecd tells the server nothing that it has already.
 func TestRestartIsSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.create("2")
 		n.show("1", syncing, ready())
@@ -97,8 +91,7 @@ func TestRestartIsSilent(t *testing.T) {
 
 // What an earlier life stored last may be older than what it told last: it waits until this life has made its own.
 func TestEarlierLifeWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.show("1", syncing, pending())
 		time.Sleep(time.Second)
@@ -129,8 +122,7 @@ func TestEarlierLifeWaits(t *testing.T) {
 
 // That a pod runs is no status: what the server has of it is more.
 func TestSkeletonIsNotTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.show("1", syncing, &v1.PodStatus{Phase: v1.PodRunning})
 		n.show("1", 0, ready())
@@ -143,10 +135,8 @@ func TestSkeletonIsNotTold(t *testing.T) {
 
 // A difference that nobody here made shows in the streamed copy, and is mended; what others may say stays.
 func TestStreamedDifferenceIsMended(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.create("1")
-		n.show("1", syncing, ready())
+	inBubble(t, func(t *testing.T, n *node) {
+		n.createReady("1")
 		n.api.Update("ns", "pod-1", func(p *v1.Pod) {
 			p.Status.Phase = v1.PodPending
 			p.Status.ContainerStatuses = nil
@@ -167,14 +157,11 @@ func TestStreamedDifferenceIsMended(t *testing.T) {
 
 // The answer to a patch is known before the stream brings it: the next patch is made from it.
 func TestAnswerIsTheBase(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.api.Changed = nil // The stream brings nothing.
 		n.show("1", syncing, ready())
-		s := ready()
-		s.ContainerStatuses[0].RestartCount = 1
-		n.show("1", syncing, s)
+		n.show("1", syncing, restarted(ready(), 1))
 		time.Sleep(time.Second)
 		got := n.patches("1")
 		if len(got) != 2 || got[1].Phase != "" || got[1].ContainerStatuses[0].RestartCount != 1 {
@@ -191,22 +178,19 @@ func TestAnswerIsTheBase(t *testing.T) {
 
 // Of one pod only one patch is under way, and of what changes meanwhile the last counts.
 func TestOneAtATimeAndTheLatestWins(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.create("2")
 		hold := make(chan struct{})
-		n.api.Fault = func(r fakeapi.Request) fakeapi.Fault {
+		n.fail(func(r fakeapi.Request) fakeapi.Fault {
 			if r.Name == "pod-1" {
 				<-hold
 			}
 			return fakeapi.Fault{}
-		}
+		})
 		n.show("1", syncing, ready())
 		for i := range 5 {
-			s := statusOf(v1.PodRunning, i%2 == 1, runs())
-			s.ContainerStatuses[0].RestartCount = int32(i + 1)
-			n.show("1", syncing, s)
+			n.show("1", syncing, restarted(statusOf(v1.PodRunning, i%2 == 1, runs()), i+1))
 		}
 		n.show("2", syncing, ready())
 		if len(n.requests("patch", "2")) != 1 {
@@ -223,8 +207,7 @@ func TestOneAtATimeAndTheLatestWins(t *testing.T) {
 
 // A server that doesn't know a field leaves it out each time, and isn't asked each time.
 func TestOldServerIsNotAskedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+	inBubble(t, func(t *testing.T, n *node) {
 		n.create("1")
 		n.api.Forget = func(s *v1.PodStatus) { s.ObservedGeneration = 0 }
 		n.show("1", syncing, ready())
@@ -244,10 +227,8 @@ func TestOldServerIsNotAskedAgain(t *testing.T) {
 
 // A pod that isn't on the board, or isn't desired any more, costs nothing.
 func TestRemovedPodIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.create("1")
-		n.show("1", syncing, ready())
+	inBubble(t, func(t *testing.T, n *node) {
+		n.createReady("1")
 		n.pods.Remove("1")
 		gone := n.boardPod("1", succeeded())
 		gone.Desired = false

@@ -139,6 +139,13 @@ func (a *api) goAway(away bool) {
 	}
 }
 
+// set changes what the api does from now on.
+func (a *api) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
 type listener struct{ *api }
 
 func (l listener) Accept() (net.Conn, error) {

@@ -17,8 +17,7 @@ import (
 )
 
 func TestBootstrap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		a.decision = leave
 		n.bootstrapTo(a)
 		c := n.client(a)
@@ -27,13 +26,13 @@ func TestBootstrap(t *testing.T) {
 			t.Errorf("a request before there is a kubeconfig: %v; want ErrNoServer", err)
 		}
 		run(t, c.Run)
-		await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 1 })
+		a.awaitRequests(1)
 		synctest.Wait()
 		if exists(n.kubeconfig()) {
 			t.Error("there is a kubeconfig before there is a certificate")
 		}
 		a.decideAll(approve)
-		await(t, "requests get through, of the client that was there before", func() bool { who, err := whoAmI(client); return err == nil && who == me })
+		await(t, "requests get through, of the client that was there before", asks(client, me))
 
 		info, err := os.Stat(n.kubeconfig())
 		if err != nil || info.Mode().Perm() != 0o600 {
@@ -47,38 +46,34 @@ func TestBootstrap(t *testing.T) {
 		if err != nil || said.cert == nil || said.cert.Leaf.Subject.CommonName != me || said.config.Host != "https://"+apiHost+":6443" {
 			t.Errorf("the kubeconfig says %+v, %v", said, err)
 		}
-		if a.created != 1 || exists(filepath.Join(n.dir, "pki", "kubelet-client.key.tmp")) {
-			t.Errorf("%d requests were made; want one, and no key left beside it", a.created)
+		a.wantRequests(1)
+		if exists(n.path("pki/kubelet-client.key.tmp")) {
+			t.Error("the request's key is left beside the certificate")
 		}
 	})
 }
 
 // Who is killed while a request waits takes it up again: neither a second request nor a second key.
 func TestKilledBeforeTheCertificate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		a.decision = leave
 		n.bootstrapTo(a)
 		for range 3 {
 			end := run(t, n.client(a).Run)
-			await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created > 0 })
+			a.awaitRequests(1)
 			synctest.Wait()
 			end()
 		}
 		a.decideAll(approve)
-		c := n.client(a)
-		run(t, c.Run)
-		await(t, "requests get through", isMe(t, c))
-		if a.created != 1 {
-			t.Errorf("%d requests were made; want one", a.created)
-		}
+		c := n.start(a)
+		awaitMe(t, c)
+		a.wantRequests(1)
 	})
 }
 
 // Who is killed when the certificate has come, but before the kubeconfig is written, writes it at the next start.
 func TestKilledBeforeTheKubeconfig(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		n.bootstrapTo(a)
 		c := n.client(a)
 		way, err := newRoute(mustRead(t, n.path("bootstrap")).config, nil, a.dial)
@@ -93,62 +88,52 @@ func TestKilledBeforeTheKubeconfig(t *testing.T) {
 		if err := c.issuer.issue(t.Context(), client, c.request()); err != nil {
 			t.Fatal(err)
 		}
-		c = n.client(a)
-		run(t, c.Run)
-		await(t, "requests get through", isMe(t, c))
-		if a.created != 1 {
-			t.Errorf("%d requests were made; want one", a.created)
-		}
+		c = n.start(a)
+		awaitMe(t, c)
+		a.wantRequests(1)
 	})
 }
 
 func TestRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		a.decision = deny
 		n.bootstrapTo(a)
-		c := n.client(a)
-		run(t, c.Run)
+		c := n.start(a)
 		time.Sleep(time.Hour)
-		a.mu.Lock()
-		if a.created < 2 || a.created > 13 {
-			t.Errorf("%d requests were made in an hour of refusals; want one each five minutes", a.created)
+		if made := a.requests(); made < 2 || made > 13 {
+			t.Errorf("%d requests were made in an hour of refusals; want one each five minutes", made)
 		}
-		a.decision = approve
-		a.mu.Unlock()
+		a.set(func() { a.decision = approve })
 		if n.log.count("a certificate was refused") != 1 || n.log.count("not in here") != 1 {
 			t.Errorf("the refusal isn't told once, with its reason")
 		}
-		await(t, "requests get through", isMe(t, c))
+		awaitMe(t, c)
 	})
 }
 
 // Nobody approves for an hour: one request, told once.
 func TestNotApproved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		a.decision = leave
 		n.bootstrapTo(a)
-		c := n.client(a)
-		run(t, c.Run)
+		c := n.start(a)
 		time.Sleep(time.Hour)
-		if a.created != 1 || n.log.count("waits for somebody to approve it") != 1 {
-			t.Errorf("%d requests were made; want one that is told of once", a.created)
+		a.wantRequests(1)
+		if n.log.count("waits for somebody to approve it") != 1 {
+			t.Error("it isn't told once that the request waits")
 		}
 		a.decideAll(approve)
-		await(t, "requests get through", isMe(t, c))
+		awaitMe(t, c)
 	})
 }
 
 // The API server goes while a request waits, which is nothing to tell at each try, and comes back.
 func TestServerGoesWhileARequestWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		a.decision = leave
 		n.bootstrapTo(a)
-		c := n.client(a)
-		run(t, c.Run)
-		await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 1 })
+		c := n.start(a)
+		a.awaitRequests(1)
 		time.Sleep(time.Second)
 		a.goAway(true)
 		time.Sleep(time.Hour)
@@ -157,19 +142,17 @@ func TestServerGoesWhileARequestWaits(t *testing.T) {
 		}
 		a.goAway(false)
 		a.decideAll(approve)
-		await(t, "requests get through", isMe(t, c))
+		awaitMe(t, c)
 	})
 }
 
 // The API server may be away when the node boots. That is told once, and made good soon after it is back.
 func TestServerAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		a.goAway(true)
 		n.bootstrapTo(a)
 		registry := prometheus.NewRegistry()
-		c := n.client(a, func(cfg *ClientConfig) { cfg.Metrics = registry })
-		run(t, c.Run)
+		c := n.start(a, func(cfg *ClientConfig) { cfg.Metrics = registry })
 		if left := metric(t, registry, "kubelet_certificate_manager_client_ttl_seconds"); !math.IsInf(left, 1) {
 			t.Errorf("no certificate is good for %v seconds; want no end", left)
 		}
@@ -182,7 +165,7 @@ func TestServerAway(t *testing.T) {
 		}
 		back := time.Now()
 		a.goAway(false)
-		await(t, "requests get through", isMe(t, c))
+		awaitMe(t, c)
 		if took := time.Since(back); took > 40*time.Second {
 			t.Errorf("it took %v until requests get through", took)
 		}
@@ -211,18 +194,16 @@ func TestHalfWritten(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a, n := newAPI(t), newNode(t)
+			inBubble(t, func(t *testing.T, a *api, n *node) {
 				n.bootstrapTo(a)
 				c := n.client(a)
 				end := run(t, c.Run)
-				await(t, "requests get through", isMe(t, c))
+				awaitMe(t, c)
 				end()
 				damage(n)
 				time.Sleep(time.Minute)
-				c = n.client(a)
-				run(t, c.Run)
-				await(t, "requests get through again", isMe(t, c))
+				c = n.start(a)
+				awaitMe(t, c)
 			})
 		})
 	}
@@ -240,32 +221,26 @@ func (n *node) cutShort(path string) {
 
 // A signer whose clock is slow makes certificates that have expired when they come.
 func TestExpiredOnArrival(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		a.life = -time.Minute
 		n.bootstrapTo(a)
-		c := n.client(a)
-		run(t, c.Run)
+		c := n.start(a)
 		time.Sleep(time.Hour)
 		if exists(n.kubeconfig()) || exists(n.pem()) {
 			t.Error("an expired certificate is kept")
 		}
-		a.mu.Lock()
-		a.life = time.Hour
-		a.mu.Unlock()
-		await(t, "requests get through", isMe(t, c))
+		a.set(func() { a.life = time.Hour })
+		awaitMe(t, c)
 	})
 }
 
 // A kubeconfig that somebody puts there while the bootstrap waits is good at once, and isn't written over.
 func TestKubeconfigComesBeforeTheCertificate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		a.decision = leave
 		n.bootstrapTo(a)
-		c := n.client(a)
-		run(t, c.Run)
-		await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 1 })
+		c := n.start(a)
+		a.awaitRequests(1)
 		theirs := n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: "theirs"})
 		n.write(n.kubeconfig(), theirs)
 		time.Sleep(2 * time.Second)

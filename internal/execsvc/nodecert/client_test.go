@@ -25,9 +25,7 @@ func TestKubeconfigChanges(t *testing.T) {
 		})
 		run(t, c.Run)
 		client := clientset(t, c)
-		is := func(want string) func() bool {
-			return func() bool { who, err := whoAmI(client); return err == nil && who == want }
-		}
+		is := func(want string) func() bool { return asks(client, want) }
 		time.Sleep(time.Hour)
 		if n.log.count("level=WARN") != 0 || n.log.count("there is no kubeconfig") != 1 {
 			t.Errorf("that there is no kubeconfig yet isn't told once, quietly")
@@ -68,22 +66,20 @@ func dialOf(now func() *api) Dial {
 
 // A token file isn't there yet when the kubeconfig is.
 func TestTokenFileComesLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{TokenFile: n.path("token")}))
 		client := clientset(t, n.client(a, func(cfg *ClientConfig) { cfg.BootstrapKubeconfig = "" }))
 		if _, err := whoAmI(client); !errors.Is(err, ErrNoServer) {
 			t.Errorf("a request without the token: %v; want ErrNoServer", err)
 		}
 		n.write(n.path("token"), []byte("late"))
-		await(t, "requests get through", func() bool { who, err := whoAmI(client); return err == nil && who == "late" })
+		await(t, "requests get through", asks(client, "late"))
 	})
 }
 
 // The API server's address may have a path, as behind some proxies.
 func TestServerWithPath(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		a.server.Handler = http.StripPrefix("/clusters/c1", a.server.Handler)
 		data := n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: "one"})
 		n.write(n.kubeconfig(), bytes.Replace(data, []byte(apiHost+":6443"), []byte(apiHost+":6443/clusters/c1/"), 1))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -46,6 +47,15 @@ func newNode(t *testing.T) *node {
 		}
 	})
 	return n
+}
+
+// inBubble runs a test in a time of its own, with an API server and a node.
+func inBubble(t *testing.T, test func(*testing.T, *api, *node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		test(t, newAPI(t), newNode(t))
+	})
 }
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
@@ -101,6 +111,14 @@ func (n *node) bootstrapTo(a *api) {
 	n.write(n.path("bootstrap"), n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: token}))
 }
 
+// install writes a kubeconfig that holds a node's certificate, good for an hour, as an installer does. It returns the certificate's key.
+func (n *node) install(a *api, node string) (keyPEM []byte) {
+	n.t.Helper()
+	certPEM, keyPEM := a.ca.pair(n.t, forNode(node, time.Hour))
+	n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}))
+	return keyPEM
+}
+
 // client is this node's Client of the api, by the flags that most nodes have.
 func (n *node) client(a *api, change ...func(*ClientConfig)) *Client {
 	cfg := ClientConfig{
@@ -111,6 +129,14 @@ func (n *node) client(a *api, change ...func(*ClientConfig)) *Client {
 		c(&cfg)
 	}
 	return NewClient(cfg)
+}
+
+// start has a client run until the test ends.
+func (n *node) start(a *api, change ...func(*ClientConfig)) *Client {
+	n.t.Helper()
+	c := n.client(a, change...)
+	run(n.t, c.Run)
+	return c
 }
 
 // run has something run until the returned function ends it, or the test does.
@@ -134,6 +160,17 @@ func await(t *testing.T, what string, is func() bool) {
 	for deadline := time.Now().Add(time.Hour); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within an hour: %s", what)
+		}
+	}
+}
+
+// always checks, each minute of a while, that it is so.
+func always(t *testing.T, what string, while time.Duration, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(while); time.Now().Before(end); {
+		time.Sleep(time.Minute)
+		if !is() {
+			t.Fatalf("not so at %v: %s", time.Now(), what)
 		}
 	}
 }
@@ -203,13 +240,21 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 // me is this node's name to the api.
 const me = "system:node:n1"
 
-// isMe tells whether requests get through as this node's.
-func isMe(t *testing.T, c *Client) func() bool {
-	client := clientset(t, c)
+// asks tells whether a client's requests get through, as somebody's.
+func asks(client kubernetes.Interface, somebody string) func() bool {
 	return func() bool {
 		who, err := whoAmI(client)
-		return err == nil && who == me
+		return err == nil && who == somebody
 	}
+}
+
+// isMe tells whether requests get through as this node's.
+func isMe(t *testing.T, c *Client) func() bool { return asks(clientset(t, c), me) }
+
+// awaitMe waits until requests get through as this node's.
+func awaitMe(t *testing.T, c *Client) {
+	t.Helper()
+	await(t, "requests get through as this node's", isMe(t, c))
 }
 
 func mustRead(t *testing.T, path string) *kubeconfig {

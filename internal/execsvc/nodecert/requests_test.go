@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -72,6 +73,27 @@ func (a *api) decideAll(d decision) {
 		if len(c.Status.Conditions) == 0 {
 			a.decide(c, d)
 		}
+	}
+}
+
+// requests is how many certificates were asked for.
+func (a *api) requests() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.created
+}
+
+// awaitRequests waits until that many certificates were asked for.
+func (a *api) awaitRequests(many int) {
+	a.t.Helper()
+	await(a.t, fmt.Sprintf("the certificates asked for are %d", many), func() bool { return a.requests() == many })
+}
+
+// wantRequests checks how many certificates were asked for.
+func (a *api) wantRequests(many int) {
+	a.t.Helper()
+	if made := a.requests(); made != many {
+		a.t.Errorf("%d certificates were asked for; want %d", made, many)
 	}
 }
 

@@ -3,24 +3,20 @@ package nodecert
 import (
 	"bytes"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Through many lives of a certificate there is no moment at which requests don't get through, and what is open under an old one is closed.
 func TestRotation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		n.bootstrapTo(a)
 		registry := prometheus.NewRegistry()
-		c := n.client(a, func(cfg *ClientConfig) { cfg.Metrics = registry })
-		run(t, c.Run)
+		c := n.start(a, func(cfg *ClientConfig) { cfg.Metrics = registry })
 		good := isMe(t, c)
 		await(t, "requests get through", good)
 		first := a.serial
@@ -28,12 +24,7 @@ func TestRotation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 300 {
-			time.Sleep(time.Minute)
-			if !good() {
-				t.Fatalf("at %v requests don't get through", time.Now())
-			}
-		}
+		always(t, "requests get through", 5*time.Hour, good)
 		await(t, "a watch by the first certificate ends", func() bool {
 			select {
 			case _, more := <-watch.ResultChan():
@@ -56,19 +47,11 @@ func TestRotation(t *testing.T) {
 
 // A kubeconfig that holds a certificate, as an installer writes it, is made to name the one that is renewed: podconfigd goes by it too.
 func TestRotationOfWhatTheKubeconfigHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
-		certPEM, keyPEM := a.ca.pair(t, forNode("n1", time.Hour))
-		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}))
-		c := n.client(a, func(cfg *ClientConfig) { cfg.BootstrapKubeconfig = "" })
-		run(t, c.Run)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		n.install(a, "n1")
+		c := n.start(a, func(cfg *ClientConfig) { cfg.BootstrapKubeconfig = "" })
 		good := isMe(t, c)
-		for range 120 {
-			time.Sleep(time.Minute)
-			if !good() {
-				t.Fatalf("at %v requests don't get through", time.Now())
-			}
-		}
+		always(t, "requests get through", 2*time.Hour, good)
 		raw, err := clientcmd.LoadFromFile(n.kubeconfig())
 		if err != nil {
 			t.Fatal(err)
@@ -84,27 +67,21 @@ func TestRotationOfWhatTheKubeconfigHolds(t *testing.T) {
 
 // A certificate with more rights than a node's, as an installer may leave it, is replaced at once.
 func TestRotationOfAnotherName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
-		certPEM, keyPEM := a.ca.pair(t, forNode("admin", time.Hour))
-		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}))
-		c := n.client(a)
-		run(t, c.Run)
-		await(t, "requests get through as this node's", isMe(t, c))
-		if a.created != 1 {
-			t.Errorf("%d requests were made; want one", a.created)
-		}
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		n.install(a, "admin")
+		c := n.start(a)
+		awaitMe(t, c)
+		a.wantRequests(1)
 	})
 }
 
 // A certificate that expired while the node was off can't be renewed by itself: the node begins as a new one does.
 func TestExpiredWhileOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
 		n.bootstrapTo(a)
 		c := n.client(a)
 		end := run(t, c.Run)
-		await(t, "requests get through", isMe(t, c))
+		awaitMe(t, c)
 		end()
 		time.Sleep(2 * time.Hour)
 
@@ -119,22 +96,18 @@ func TestExpiredWhileOff(t *testing.T) {
 		}
 		end()
 
-		c = n.client(a)
-		run(t, c.Run)
-		await(t, "requests get through", isMe(t, c))
+		c = n.start(a)
+		awaitMe(t, c)
 	})
 }
 
 // The renewed certificate is damaged, and the kubeconfig has one that is still good.
 func TestRenewedOneDamaged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
-		certPEM, keyPEM := a.ca.pair(t, forNode("n1", time.Hour))
-		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}))
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		n.install(a, "n1")
 		n.write(n.pem(), []byte("-----BEGIN CERTIFICATE-----\nMIIB"))
-		c := n.client(a)
-		run(t, c.Run)
-		await(t, "requests get through", isMe(t, c))
+		c := n.start(a)
+		awaitMe(t, c)
 		if n.log.count("can't be read") == 0 {
 			t.Error("it isn't told that the renewed certificate is damaged")
 		}
@@ -143,10 +116,8 @@ func TestRenewedOneDamaged(t *testing.T) {
 
 // Of the kubeconfig's certificate and the one that was renewed the younger counts, and what hasn't changed isn't read again.
 func TestTheYoungerIsTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
-		certPEM, keyPEM := a.ca.pair(t, forNode("n1", time.Hour))
-		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}))
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		n.install(a, "n1")
 		c := n.client(a)
 		older := c.route
 		if c.look(0) != older {
@@ -165,8 +136,7 @@ func TestTheYoungerIsTaken(t *testing.T) {
 			t.Error("the renewed certificate isn't taken")
 		}
 		time.Sleep(time.Minute)
-		certPEM, keyPEM = a.ca.pair(t, forNode("n1", time.Hour))
-		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}))
+		n.install(a, "n1")
 		if got := c.look(0); got.cert.Leaf.Equal(renewed.Leaf) || got.cert.Leaf.Equal(older.cert.Leaf) {
 			t.Error("the kubeconfig's new certificate isn't taken")
 		}
@@ -175,10 +145,8 @@ func TestTheYoungerIsTaken(t *testing.T) {
 
 // What is due goes by the wall's clock, also where that jumps.
 func TestClockJumps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
-		certPEM, keyPEM := a.ca.pair(t, forNode("n1", time.Hour))
-		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}))
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		n.install(a, "n1")
 		c := n.client(a)
 		start := time.Now()
 		for _, tc := range []struct {
@@ -193,15 +161,12 @@ func TestClockJumps(t *testing.T) {
 }
 
 func TestForgetsUsedKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n := newAPI(t), newNode(t)
-		certPEM, keyPEM := a.ca.pair(t, forNode("n1", time.Hour))
-		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}))
-		n.write(n.path("pki/kubelet-client.key.tmp"), keyPEM)
-		c := n.client(a)
-		run(t, c.Run)
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		key := n.install(a, "n1")
+		n.write(n.path("pki/kubelet-client.key.tmp"), key)
+		n.start(a)
 		await(t, "it is renewed", func() bool { return exists(n.pem()) })
-		if bytes.Contains(n.read(n.pem()), keyPEM) {
+		if bytes.Contains(n.read(n.pem()), key) {
 			t.Error("the renewed certificate has the key of the one before")
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,19 +60,17 @@ func presents(s *Serving, ips ...string) func() bool {
 }
 
 func TestServingSigned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n, has := newAPI(t), newNode(t), &addresses{}
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		has := &addresses{}
 		a.decision = leave
 		has.set()
 		s := bootstrapping(t, a, n, has)
 		end := run(t, s.Run)
 		time.Sleep(time.Hour)
-		if a.created != 0 {
-			t.Error("a certificate is asked for before the node has an address")
-		}
+		a.wantRequests(0) // The node has no address yet.
 		has.set("10.0.0.1")
 		s.Wake()
-		await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 1 })
+		a.awaitRequests(1)
 		if _, err := presented(s); err == nil || !strings.Contains(err.Error(), errNoCertificate.Error()) {
 			t.Errorf("a handshake before the certificate is signed: %v", err)
 		}
@@ -90,45 +87,39 @@ func TestServingSigned(t *testing.T) {
 		run(t, s.Run)
 		a.decideAll(approve)
 		await(t, "the signed certificate is presented", presents(s, "n1", "10.0.0.1"))
-		if a.created != 1 {
-			t.Errorf("%d requests were made; want one", a.created)
-		}
+		a.wantRequests(1)
 	})
 }
 
 // Other addresses need another certificate, also while the one for the old ones isn't signed yet. Fewer don't.
 func TestServingSignedForNewAddresses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n, has := newAPI(t), newNode(t), &addresses{}
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		has := &addresses{}
 		a.decision = leave
 		has.set("10.0.0.1")
 		s := bootstrapping(t, a, n, has)
 		run(t, s.Run)
-		await(t, "the request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 1 })
+		a.awaitRequests(1)
 		has.set("10.0.0.1", "10.0.0.2")
 		changed := time.Now()
-		await(t, "another request is made", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.created == 2 })
+		a.awaitRequests(2)
 		if took := time.Since(changed); took > 2*lookEvery {
 			t.Errorf("it took %v until another request was made", took)
 		}
-		a.mu.Lock()
-		a.decision = approve
-		a.mu.Unlock()
+		a.set(func() { a.decision = approve })
 		a.decideAll(approve)
 		await(t, "the certificate is presented", presents(s, "10.0.0.1", "10.0.0.2"))
 		has.set("10.0.0.2", "fd00::1")
 		await(t, "the next certificate is presented", presents(s, "10.0.0.2", "fd00::1"))
 		has.set("10.0.0.2")
 		time.Sleep(10 * time.Minute)
-		if a.created != 3 {
-			t.Errorf("%d requests were made; want three", a.created)
-		}
+		a.wantRequests(3)
 	})
 }
 
 func TestServingRotates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, n, has := newAPI(t), newNode(t), &addresses{}
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		has := &addresses{}
 		has.set("10.0.0.1")
 		registry := prometheus.NewRegistry()
 		s := bootstrapping(t, a, n, has, func(c *ServingConfig) { c.Metrics = registry })

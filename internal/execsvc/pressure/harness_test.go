@@ -48,7 +48,9 @@ type world struct {
 	did      []string
 	asked    int
 	reclaims func()
-	log      bytes.Buffer
+
+	// log is read when nobody writes.
+	log bytes.Buffer
 }
 
 // inWorld runs the test in a bubble, whose time passes as the test lets it.
@@ -80,13 +82,13 @@ func inWorld(t *testing.T, s Settings, test func(t *testing.T, w *world)) {
 			LogsDir: filepath.Join(w.root, "logs"), DeadContainers: reclaim("dead containers"), UnusedImages: reclaim("images"),
 			Changed:   func() { w.set(func() { w.did = append(w.did, "changed") }) },
 			Event:     func(e nodestatus.Event) { w.set(func() { w.did = append(w.did, e.Message) }) },
-			Evictions: NewEvictions(w.registry), Logger: slog.New(slog.NewTextHandler(w, nil)),
+			Evictions: NewEvictions(w.registry), Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		}
 		test(t, w)
 	})
 }
 
-// run has a Manager run until the test ends.
+// run has a Manager run until the test ends, for which the bubble waits.
 func (w *world) run() *Manager {
 	m := New(w.cfg)
 	m.reader.stat = func(path string) (fileSystem, error) {
@@ -94,10 +96,7 @@ func (w *world) run() *Manager {
 		defer w.mu.Unlock()
 		return map[string]fileSystem{"/root": w.node, "/images": w.image}[path], nil
 	}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { m.Run(ctx) })
-	w.t.Cleanup(func() { cancel(); running.Wait() })
+	go m.Run(w.t.Context())
 	synctest.Wait()
 	return m
 }
@@ -111,13 +110,6 @@ func (w *world) set(do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	do()
-}
-
-// Write is what the log is written with.
-func (w *world) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.Write(p)
 }
 
 func (w *world) evictable() []*v1.Pod {
@@ -193,9 +185,9 @@ func (w *world) took() []string {
 	return out
 }
 
+// told is how often the log has the text.
 func (w *world) told(text string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	synctest.Wait()
 	return strings.Count(w.log.String(), text)
 }
 

@@ -122,6 +122,26 @@ func (h *harness) want(calls ...string) {
 	h.fake.calls = nil
 }
 
+// wantLoosely is want where only the first so many calls have an order. Those after them are of several workers, and are to be given sorted.
+func (h *harness) wantLoosely(first int, calls ...string) {
+	h.t.Helper()
+	synctest.Wait()
+	h.fake.mu.Lock()
+	if len(h.fake.calls) > first {
+		slices.Sort(h.fake.calls[first:])
+	}
+	h.fake.mu.Unlock()
+	h.want(calls...)
+}
+
+func (h *harness) wantNothingLogged() {
+	h.t.Helper()
+	synctest.Wait()
+	if h.log.Len() > 0 {
+		h.t.Errorf("logged %q; want nothing", h.log)
+	}
+}
+
 // plan sets what the calls of that text do from now on.
 func (h *harness) plan(call string, do func(context.Context) (Result, error)) {
 	h.fake.mu.Lock()

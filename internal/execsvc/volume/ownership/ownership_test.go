@@ -58,6 +58,24 @@ func check(t *testing.T, path string, gid int, mode uint32) {
 	}
 }
 
+// volumeAndOutside makes a volume, and beside it a directory with a file that nobody may lead out to.
+func volumeAndOutside(t *testing.T) (root, outside string) {
+	t.Helper()
+	base := t.TempDir()
+	root, outside = filepath.Join(base, "volume"), filepath.Join(base, "outside")
+	dir(t, root, 0o755)
+	dir(t, outside, 0o700)
+	file(t, filepath.Join(outside, "precious"), 0o600)
+	return root, outside
+}
+
+// checkOutside wants what is outside of the volume to be as it was made.
+func checkOutside(t *testing.T, outside string) {
+	t.Helper()
+	check(t, outside, 0, 0o700)
+	check(t, filepath.Join(outside, "precious"), 0, 0o600)
+}
+
 func TestMode(t *testing.T) {
 	for _, c := range []struct {
 		mode          uint32
@@ -82,11 +100,7 @@ func TestMode(t *testing.T) {
 
 func TestSet(t *testing.T) {
 	needRoot(t)
-	base := t.TempDir()
-	root, outside := filepath.Join(base, "volume"), filepath.Join(base, "outside")
-	dir(t, root, 0o755)
-	dir(t, outside, 0o700)
-	file(t, filepath.Join(outside, "precious"), 0o600)
+	root, outside := volumeAndOutside(t)
 	dir(t, filepath.Join(root, "sub"), 0o700)
 	file(t, filepath.Join(root, "sub/file"), 0o604)
 	file(t, filepath.Join(root, "sub/program"), 0o4711)
@@ -113,8 +127,7 @@ func TestSet(t *testing.T) {
 		for _, link := range []string{"todir", "sub/tofile", "broken"} {
 			check(t, filepath.Join(root, link), group, 0o777)
 		}
-		check(t, outside, 0, 0o700)
-		check(t, filepath.Join(outside, "precious"), 0, 0o600)
+		checkOutside(t, outside)
 	}
 }
 
@@ -215,31 +228,22 @@ func TestInterrupted(t *testing.T) {
 // TestMountInside: what is mounted in the volume, of the same file system too, isn't the volume's.
 func TestMountInside(t *testing.T) {
 	needRoot(t)
-	base := t.TempDir()
-	root, outside := filepath.Join(base, "volume"), filepath.Join(base, "outside")
-	dir(t, root, 0o755)
-	dir(t, outside, 0o700)
-	file(t, filepath.Join(outside, "precious"), 0o600)
+	root, outside := volumeAndOutside(t)
 	inner := filepath.Join(root, "inner")
 	dir(t, inner, 0o755)
 	must(t, unix.Mount(outside, inner, "", unix.MS_BIND, ""))
 	defer func() { must(t, unix.Unmount(inner, unix.MNT_DETACH)) }()
 	must(t, Set(t.Context(), Request{Dir: root, Group: group}))
 	check(t, root, group, 0o2775)
-	check(t, outside, 0, 0o700)
-	check(t, filepath.Join(outside, "precious"), 0, 0o600)
+	checkOutside(t, outside)
 }
 
 // TestSwapped: a container that puts a link in place of a directory, again and again, leads nobody out of the volume.
 func TestSwapped(t *testing.T) {
 	needRoot(t)
-	base := t.TempDir()
-	root, outside := filepath.Join(base, "volume"), filepath.Join(base, "outside")
-	dir(t, root, 0o755)
-	dir(t, outside, 0o700)
-	file(t, filepath.Join(outside, "f"), 0o600)
+	root, outside := volumeAndOutside(t)
 	dir(t, filepath.Join(root, "sub"), 0o755)
-	file(t, filepath.Join(root, "sub/f"), 0o600)
+	file(t, filepath.Join(root, "sub/precious"), 0o600)
 	must(t, os.Symlink(outside, filepath.Join(root, "link")))
 
 	done, swaps := make(chan struct{}), make(chan int)
@@ -267,8 +271,7 @@ func TestSwapped(t *testing.T) {
 	if n := <-swaps; n == 0 {
 		t.Error("nothing was swapped")
 	}
-	check(t, outside, 0, 0o700)
-	check(t, filepath.Join(outside, "f"), 0, 0o600)
+	checkOutside(t, outside)
 }
 
 func TestTooDeep(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -73,6 +74,17 @@ func tell(files map[string]payload.File) map[string]string {
 		told[path] = fmt.Sprintf("%04o %s %s", f.Mode, owner, f.Data)
 	}
 	return told
+}
+
+// checkFiles: there are these files, as tell writes them, and no error.
+func checkFiles(t *testing.T, files map[string]payload.File, err error, want map[string]string) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, tell(files)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
 }
 
 // checkError: the error says so, and no secret's value.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -12,15 +11,32 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/volume/payload"
 )
 
+// objectVolume is a volume of a ConfigMap or a Secret, and the files or the error that come of it.
+type objectVolume struct {
+	name     string
+	items    []v1.KeyToPath
+	mode     *int32
+	optional bool
+	want     map[string]string
+	err      string
+}
+
+func testObjectVolumes(t *testing.T, rows map[string]objectVolume, files func(objectVolume) (map[string]payload.File, error)) {
+	t.Helper()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			got, err := files(row)
+			if row.err != "" {
+				checkError(t, err, row.err)
+				return
+			}
+			checkFiles(t, got, err, row.want)
+		})
+	}
+}
+
 func TestConfigMap(t *testing.T) {
-	for name, c := range map[string]struct {
-		name     string
-		items    []v1.KeyToPath
-		mode     *int32
-		optional bool
-		want     map[string]string
-		err      string
-	}{
+	testObjectVolumes(t, map[string]objectVolume{
 		"all keys, binaryData before data": {
 			name: "conf",
 			want: map[string]string{"a.conf": "0644 - a", "blob": "0644 - \x00\x01", "both": "0644 - binary"},
@@ -49,35 +65,15 @@ func TestConfigMap(t *testing.T) {
 		"a mode with setuid":     {name: "conf", items: withMode(items("a.conf=a"), 0o4755), err: `path "a": mode 04755`},
 		"a mode below zero":      {name: "conf", items: withMode(items("a.conf=a"), -1), err: `path "a": mode`},
 		"a default out of range": {name: "conf", mode: ptr.To[int32](0o1777), err: "mode 01777"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			src := &v1.ConfigMapVolumeSource{
-				LocalObjectReference: v1.LocalObjectReference{Name: c.name}, Items: c.items, DefaultMode: c.mode, Optional: &c.optional,
-			}
-			files, err := payload.ConfigMap(src, held)
-			if c.err != "" {
-				checkError(t, err, c.err)
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, tell(files)); diff != "" {
-				t.Errorf("files (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}, func(v objectVolume) (map[string]payload.File, error) {
+		return payload.ConfigMap(&v1.ConfigMapVolumeSource{
+			LocalObjectReference: v1.LocalObjectReference{Name: v.name}, Items: v.items, DefaultMode: v.mode, Optional: &v.optional,
+		}, held)
+	})
 }
 
 func TestSecret(t *testing.T) {
-	for name, c := range map[string]struct {
-		name     string
-		items    []v1.KeyToPath
-		mode     *int32
-		optional bool
-		want     map[string]string
-		err      string
-	}{
+	testObjectVolumes(t, map[string]objectVolume{
 		"all keys": {name: "keys", want: map[string]string{"tls.key": "0644 - hunter2", "tls.crt": "0644 - crt"}},
 		"items": {
 			name: "keys", items: items("tls.key=p/k"), mode: ptr.To[int32](0o440), want: map[string]string{"p/k": "0440 - hunter2"},
@@ -88,22 +84,9 @@ func TestSecret(t *testing.T) {
 		"key missing, optional": {name: "keys", items: items("k=k"), optional: true, want: map[string]string{}},
 		"unknown, optional":     {name: "unknown", optional: true, err: objects.ErrUnknown.Error()},
 		"a key that leads out":  {name: "up", err: `secret "up": path "../x" must not contain ".."`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			src := &v1.SecretVolumeSource{SecretName: c.name, Items: c.items, DefaultMode: c.mode, Optional: &c.optional}
-			files, err := payload.Secret(src, held)
-			if c.err != "" {
-				checkError(t, err, c.err)
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, tell(files)); diff != "" {
-				t.Errorf("files (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}, func(v objectVolume) (map[string]payload.File, error) {
+		return payload.Secret(&v1.SecretVolumeSource{SecretName: v.name, Items: v.items, DefaultMode: v.mode, Optional: &v.optional}, held)
+	})
 }
 
 // TestUnknownCanBeTold: who waits for podconfigd has to tell that from what is wrong, in a projected volume too.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -33,15 +32,9 @@ func TestDownwardAPI(t *testing.T) {
 		fieldItem("name", "metadata.name"), fieldItem("labels", "metadata.labels"), fieldItem("app", "metadata.labels['app']"),
 		private, cpuItem("cpu", "main"),
 	}}, pod, facts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{
+	checkFiles(t, files, err, map[string]string{
 		"name": "0644 - p", "labels": `0644 - app="web"`, "app": "0644 - web", "meta/uid": "0400 - u", "cpu": "0644 - 4",
-	}
-	if diff := cmp.Diff(want, tell(files)); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	})
 }
 
 // TestDownwardAPIErrors: all items that can't be had are named at once.
@@ -92,15 +85,9 @@ func TestProjected(t *testing.T) {
 			tokenSource("token"), bundleSource("ca/roots.pem"),
 		},
 	}, payload.Input{Pod: podOf(v1.PodSpec{}), Objects: held, Tokens: tokens{}, Bundles: bundles{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{
+	checkFiles(t, files, err, map[string]string{
 		"x": "0400 - hunter2", "crt": "0400 - crt", "name": "0440 - p", "token": "0440 - p for vault", "ca/roots.pem": "0440 - roots for p",
-	}
-	if diff := cmp.Diff(want, tell(files)); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	})
 }
 
 func TestProjectedErrors(t *testing.T) {
@@ -166,12 +153,7 @@ func TestTokenOwner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src := &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{tokenSource("token"), bundleSource("ca")}}
 			files, err := payload.Projected(t.Context(), src, payload.Input{Pod: podOf(c.spec), Tokens: tokens{}, Bundles: bundles{}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(map[string]string{"token": c.want + " p for vault", "ca": c.want + " roots for p"}, tell(files)); diff != "" {
-				t.Errorf("files (-want +got):\n%s", diff)
-			}
+			checkFiles(t, files, err, map[string]string{"token": c.want + " p for vault", "ca": c.want + " roots for p"})
 		})
 	}
 }
