@@ -39,12 +39,14 @@ func TestSettleCluster(t *testing.T) {
 				"--register-node=false", "--register-with-taints=a=b:NoExecute,c:NoSchedule", "--node-ip=10.0.0.1,fd00::1", "--provider-id=cloud://1",
 				"--cloud-provider=external", "--node-status-update-frequency=7s", "--node-status-max-images=3", "--pod-cidr=10.0.0.0/24,fd00::/64",
 				"--kubeconfig=/k", "--bootstrap-kubeconfig=/b", "--cert-dir=/c", "--rotate-certificates", "--enable-server=false", "--healthz-port=0",
+				"--streaming-connection-idle-timeout=1h",
 			},
 			want: func(s *Settings) {
 				s.RegisterNode = false
 				s.RegisterWithTaints = []v1.Taint{{Key: "a", Value: "b", Effect: v1.TaintEffectNoExecute}, {Key: "c", Effect: v1.TaintEffectNoSchedule}}
 				s.NodeIPs, s.ProviderID, s.ExternalCloud = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}, "cloud://1", true
 				s.NodeStatusUpdateFrequency, s.NodeStatusReportFrequency, s.NodeStatusMaxImages = 7*time.Second, time.Minute, 3
+				s.StreamingConnectionIdleTimeout = time.Hour
 				s.PodCIDR, s.Kubeconfig, s.BootstrapKubeconfig, s.CertDir, s.RotateCertificates = "10.0.0.0/24,fd00::/64", "/k", "/b", "/c", true
 			},
 		},
