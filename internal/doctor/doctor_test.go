@@ -119,7 +119,7 @@ func TestHang(t *testing.T) {
 	n := newNode(t)
 	release := make(chan struct{})
 	defer close(release)
-	n.config.Patience = 50 * time.Millisecond
+	n.config.Patience = 3 * time.Second
 	n.config.Podconfigd = Connection{ClientConnInterface: hanging{release}}
 	findings := Examine(t.Context(), n.config)
 	told := map[string]State{}

@@ -97,7 +97,7 @@ func newNode(t *testing.T) *node {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	n.config = Config{
-		Podconfigd: Connection{ClientConnInterface: conn}, Podexecd: Connection{ClientConnInterface: conn}, Podexec: podexec, Machine: n.dir, Patience: 5 * time.Second,
+		Podconfigd: Connection{ClientConnInterface: conn}, Podexecd: Connection{ClientConnInterface: conn}, Podexec: podexec, Machine: n.dir, Patience: 30 * time.Second,
 	}
 	return n
 }

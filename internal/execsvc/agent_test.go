@@ -65,9 +65,7 @@ func TestSameUIDComesBackWhileTerminating(t *testing.T) {
 	l.deliver(ops(change(client.Remove, true, pod)))
 	<-stopping
 	l.deliver(ops(change(client.Add, true, pod)))
-	if p, _ := l.shown("a"); p.State != terminating || !p.Desired {
-		t.Fatalf("while it ends the pod is shown as %+v", p)
-	}
+	l.await("a", "is shown as ending, and as desired", func(p board.Pod) bool { return p.State == terminating && p.Desired })
 	close(release)
 	second := l.await("a", "runs anew", func(p board.Pod) bool {
 		return p.State == syncing && p.Status != nil && p.Status.Phase == v1.PodRunning && len(p.Status.ContainerStatuses) == 1 &&

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // eventually waits until ok, and fails the test if that takes too long.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()

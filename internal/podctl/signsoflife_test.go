@@ -42,12 +42,12 @@ func TestHeartbeatInterval(t *testing.T) {
 // A podconfigd that hangs is left, and asked again.
 func TestWatchLeavesTheSilent(t *testing.T) {
 	n := newNode(t)
-	n.silence = 50 * time.Millisecond
+	n.silence = 2 * time.Second
 	n.podconfigd(&fakePodconfigd{scripts: [][]*message{{syncedAt(4)}, {op(5, opAdd, refPod("file", "default", "web"))}}})
 	interrupt := n.start("watch")
 	n.stdout.await(t, "ADD")
 	if want := "podctl: podconfigd at unix://" + n.socket("podconfigd") +
-		": no sign of life for 50ms; reconnecting, to go on after revision 4\n"; !strings.HasPrefix(n.stderr.String(), want) {
+		": no sign of life for 2s; reconnecting, to go on after revision 4\n"; !strings.HasPrefix(n.stderr.String(), want) {
 		t.Errorf("stderr:\n%s\nwant it to begin with:\n%s", n.stderr, want)
 	}
 	if code := interrupt(); code != exitOK {
@@ -69,11 +69,11 @@ func TestWatchOfTheSilent(t *testing.T) {
 // What came before the silence is a recording.
 func TestRecordOfTheSilent(t *testing.T) {
 	n := newNode(t)
-	n.silence = 50 * time.Millisecond
+	n.silence = 2 * time.Second
 	n.podconfigd(&fakePodconfigd{scripts: [][]*message{saidAll(t)}})
 	path := filepath.Join(n.dir, "r.jsonl")
 	code := n.run(t.Context(), "record", path)
-	want := " bytes, to " + path + "\npodctl: podconfigd at unix://" + n.socket("podconfigd") + ": no sign of life for 50ms\n"
+	want := " bytes, to " + path + "\npodctl: podconfigd at unix://" + n.socket("podconfigd") + ": no sign of life for 2s\n"
 	if code != exitFailed || !strings.HasSuffix(n.stderr.String(), want) {
 		t.Errorf("exit code %d, stderr %q; want it to end with %q", code, n.stderr, want)
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/porttest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -121,12 +123,7 @@ func TestTLS(t *testing.T) {
 
 // Nobody listens at a TCP address.
 func TestTLSUnreachable(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	endpoint := "tcp://" + listener.Addr().String()
-	listener.Close()
+	endpoint := fmt.Sprintf("tcp://127.0.0.1:%d", porttest.Reserve(t))
 	cert, key := selfSigned(t, "admin")
 	code, _, stderr := runAlone("sources", "--podconfig-endpoint="+endpoint, "--tls-cert-file="+cert, "--tls-private-key-file="+key)
 	if want := "podctl: can't reach podconfigd at " + endpoint + ": nobody listens on the address"; code != exitFailed || !strings.HasPrefix(stderr, want) {

@@ -49,7 +49,7 @@ func awaitNamespaceGone(t *testing.T, id string) {
 		}
 		return found
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	left := users()
 	for ; len(left) > 0 && time.Now().Before(deadline); left = users() {
 		runtime.Gosched()

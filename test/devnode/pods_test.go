@@ -23,7 +23,7 @@ import (
 )
 
 func connect(ctx context.Context, endpoint string) (internalapi.RuntimeService, error) {
-	return criclient.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(10 * time.Second).Build(ctx)
+	return criclient.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(ctx)
 }
 
 // pod is one that was started over CRI.
@@ -159,7 +159,7 @@ func traces(t *testing.T, dir string, pods ...pod) []string {
 			}
 		}
 		// The kernel takes a network namespace down some time after its last user is gone.
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		linked, err := pod.linked()
 		for ; linked && err == nil && time.Now().Before(deadline); linked, err = pod.linked() {
 			runtime.Gosched()

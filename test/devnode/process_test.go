@@ -35,7 +35,7 @@ func bareNode(t *testing.T, dir string, scripts map[string]string) *Node {
 // awaitLog waits until the process has printed text.
 func awaitLog(t *testing.T, p *Process, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(p.LogTail(), text); {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.LogTail(), text); {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s didn't print %q but %q", p.Name, text, p.LogTail())
 		}

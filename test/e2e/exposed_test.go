@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/porttest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	"github.com/podstream/podstream/test/devnode"
 )
@@ -95,13 +95,10 @@ func (e *exposed) put(source, name, content string) error {
 	return os.Rename(temp, filepath.Join(e.dir, source, name))
 }
 
-// freeAddress is one on loopback that nobody listens on at the moment.
+// freeAddress is one on loopback that is the test's until it ends.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t))
 }
 
 // until polls until check succeeds.

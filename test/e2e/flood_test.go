@@ -20,6 +20,9 @@ import (
 // without a role.
 const peerConnections, strangerConnections = 1024, 16
 
+// handshakeTimeout is how long a connection may take to say who it is.
+const handshakeTimeout = 10 * time.Second
+
 // floodRequests calls as often as it can, on both sides.
 func floodRequests(t *testing.T, e *exposed) {
 	for peer, api := range map[string]podconfigv1.PodConfigServiceClient{
@@ -45,7 +48,8 @@ func floodRequests(t *testing.T, e *exposed) {
 		callers.Wait()
 		most := 2000 + int32(500*time.Since(began).Seconds()) + 1
 		t.Logf("of %s %d calls were answered, %d refused", peer, answered.Load(), refused.Load())
-		if n := answered.Load(); n < 1500 || n > most || refused.Load() == 0 {
+		// Where the machine is so slow that they come at a rate that is allowed, most is more than all of them.
+		if n := answered.Load(); n < 1500 || n > most {
 			t.Errorf("of %s %d calls are answered and %d refused; want 2000 at once and 500 a second, %d in all", peer, n, refused.Load(), most)
 		}
 	}
@@ -67,7 +71,7 @@ func floodConnections(t *testing.T, e *exposed) {
 		from, series := side.from, fmt.Sprintf("podstream_grpc_refused_total{reason=%q}", side.reason)
 		before, err := metricOn(e.metrics, series)
 		check(t, err)
-		ends := make(chan error, flood)
+		ends, began := make(chan error, flood), time.Now()
 		var open []net.Conn
 		for range flood {
 			conn, err := e.connect(floodUID, from)
@@ -92,7 +96,12 @@ func floodConnections(t *testing.T, e *exposed) {
 		t.Logf("with %d connections from %q: %+v", side.most, from, now)
 		refused, err := metricOn(e.metrics, series)
 		check(t, err)
-		if got := int(refused - before); got != flood-side.most {
+		// Over TCP nothing is said on those that are let in: they make room for as many others when the time for it is over.
+		rounds := 1
+		if from == flooder {
+			rounds += int(time.Since(began) / handshakeTimeout)
+		}
+		if got := int(refused - before); got > flood-side.most || got < flood-rounds*side.most {
 			t.Errorf("%d connections from %q are counted as refused; want %d", got, from, flood-side.most)
 		}
 		for _, conn := range open {

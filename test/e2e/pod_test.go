@@ -38,10 +38,13 @@ func TestManifestRunsIsEditedAndGoes(t *testing.T) {
 		r.eventually("the log is where the kubelet has it", func() error {
 			return fileContains(r.Path("log", "pods", fmt.Sprintf("default_web-%s_%s", r.Name, first), "web", "0.log"), "first version")
 		})
-		links, err := filepath.Glob(r.Path("log", "containers", fmt.Sprintf("web-%s_default_web-*.log", r.Name)))
-		if err != nil || len(links) != 1 {
-			t.Errorf("links to the log of web: %v, %v; want one", links, err)
-		}
+		r.eventually("a link leads to it", func() error {
+			links, err := filepath.Glob(r.Path("log", "containers", fmt.Sprintf("web-%s_default_web-*.log", r.Name)))
+			if err == nil && len(links) != 1 {
+				err = fmt.Errorf("the links are %v", links)
+			}
+			return err
+		})
 
 		r.write("web.yaml", manifest("web", `web: print, "second version"`, "side: sleep"))
 		removed, readded := stream.await("REMOVE web"), stream.await("ADD web")
@@ -69,8 +72,8 @@ func TestManifestRunsIsEditedAndGoes(t *testing.T) {
 		gone := time.Now()
 		r.remove("web.yaml")
 		stream.await("REMOVE web")
-		// Its grace period is 2 s.
-		r.within(4*time.Second, "containers, sandbox, logs and directories are gone within the grace period + 2 s", r.empty)
+		// Its grace period is 2 s. At rest all is over in two more; less than 30 tells it from a relist that comes to the rescue.
+		r.within(20*time.Second, "containers, sandbox, logs and directories are gone soon after the grace period", r.empty)
 		t.Logf("pod %s was gone %v after its manifest", second, time.Since(gone).Round(time.Millisecond))
 	})
 }

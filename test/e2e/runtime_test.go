@@ -25,7 +25,7 @@ func TestRuntimeComesLaterAndRestarts(t *testing.T) {
 
 	check(t, node.Runtime().Kill())
 	r.write("more.yaml", manifest("more", "main: sleep"))
-	r.remove("web.yaml")
+	// Written anew, and not removed before: podconfigd might see that.
 	r.write("web.yaml", manifest("web", "web: sleep"))
 	check(t, node.Runtime().Start())
 	check(t, node.WaitReady(t.Context()))

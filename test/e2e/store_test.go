@@ -132,7 +132,9 @@ func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 			k.awaitRunning("large")
 			k.remove("large.yaml")
 			k.awaitStore(podconfigv1.StoreState_STORE_STATE_TEMPORARY)
-			check(t, fileContains(k.Podconfigd.LogPath, `level=ERROR msg="the store can't be used; serving goes on from memory`))
+			k.eventually("the log tells of it", func() error {
+				return fileContains(k.Podconfigd.LogPath, `level=ERROR msg="the store can't be used; serving goes on from memory`)
+			})
 			k.unharmed("the trouble with the store", "web", "side")
 			durable, before := k.cursor, k.held
 			k.same("the trouble with the store", false, "web", "side")

@@ -111,8 +111,8 @@ func TestG7RotationLosesNothing(t *testing.T) {
 func TestG8ExpiryEndsTheStream(t *testing.T) {
 	t.Parallel()
 	e := newExposed(t)
-	// X.509 counts whole seconds.
-	expiring := e.ca.Client(e.ca, accesstest.Request{CommonName: "agent", NotAfter: time.Now().Add(3 * time.Second)})
+	// X.509 counts whole seconds. The stream has to begin before it expires, on a busy machine too.
+	expiring := e.ca.Client(e.ca, accesstest.Request{CommonName: "agent", NotAfter: time.Now().Add(8 * time.Second)})
 	api := e.remote(credentials.NewTLS(expiring), "127.0.0.1")
 	watch, err := api.WatchPodUpdates(t.Context(), &podconfigv1.WatchPodUpdatesRequest{})
 	check(t, err)
@@ -120,8 +120,8 @@ func TestG8ExpiryEndsTheStream(t *testing.T) {
 	for err == nil {
 		_, err = watch.Recv()
 	}
-	if took := time.Since(began); status.Code(err) != codes.Unavailable || took > 10*time.Second {
-		t.Errorf("the stream ends after %v with %v; want UNAVAILABLE soon after 3 s", took, err)
+	if took := time.Since(began); status.Code(err) != codes.Unavailable || took > patience {
+		t.Errorf("the stream ends after %v with %v; want UNAVAILABLE soon after 8 s", took, err)
 	}
 	e.turnedAway(t, "the expired certificate", expiring, "tls: expired certificate")
 }

@@ -30,7 +30,7 @@ func TestFailingPostStart(t *testing.T) {
 containers:
 - name: main
   args: [seq, append, /log/main, run, ;, on-term, /log/end, term]
-  lifecycle: {postStart: {exec: {command: [/sample, fail-once, /log/failed, "3"]}}}`)
+  lifecycle: {postStart: {exec: {command: [/sample, seq, sleep, 2s, ;, fail-once, /log/failed, "3"]}}}`)
 		p.awaitEvent("FailedPostStartHook")
 		s := p.awaitReady()
 		if s.of("main").RestartCount != 1 {

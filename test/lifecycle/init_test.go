@@ -12,7 +12,7 @@ func TestInitContainersRunInOrder(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 initContainers:
-- {name: one, args: [seq, sleep, 300ms, ;, append, /log/order, one]}
+- {name: one, args: [seq, sleep, 3s, ;, append, /log/order, one]}
 - {name: two, args: [append, /log/order, two]}
 containers:
 - {name: main, args: [seq, append, /log/order, main, ;, sleep]}`)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	utilexec "k8s.io/client-go/util/exec"
 
 	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/porttest"
 	"github.com/podstream/podstream/test/devnode"
 )
 
@@ -34,10 +34,7 @@ type nodeAPI struct {
 // newNodeAPI starts one; flags are podexecd's.
 func newNodeAPI(t *testing.T, kind devnode.Runtime, flags ...string) *nodeAPI {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	check(t, l.Close())
+	port := porttest.Reserve(t)
 	ca, file := accesstest.NewCA(t, "clients"), filepath.Join(t.TempDir(), "ca.pem")
 	accesstest.WriteFile(t, file, ca.PEM)
 	certificate, key := ca.Issue(accesstest.Request{CommonName: "kube-apiserver-kubelet-client"})
@@ -170,7 +167,7 @@ func TestNodeAPILogs(t *testing.T) {
 	onEachNodeAPI(t, runtimes, nil, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `
 restartPolicy: Never
-containers: [{name: main, args: [seq, append, /log/1, first, ;, cat, /log/1, ;, sleep, "3", ;, append, /log/2, grüße, ;, cat, /log/2, ;, exit, "1"]}]`)
+containers: [{name: main, args: [seq, append, /log/1, first, ;, cat, /log/1, ;, sleep, "10", ;, append, /log/2, grüße, ;, cat, /log/2, ;, exit, "1"]}]`)
 		p.awaitReady()
 		status, text := n.get(n.url(n.of("containerLogs", p, "main"), "follow", "true"))
 		if status != http.StatusOK || text != "first\ngrüße\n" {

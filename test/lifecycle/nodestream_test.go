@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -153,6 +152,7 @@ containers:
 						t.Errorf("a process that reads: %v, stdout %q", err, &stdout)
 					}
 				}
+				n.awaitAttached(false)
 				stdin, typed := io.Pipe()
 				defer func() { _ = typed.Close() }()
 				ended := make(chan error, 1)
@@ -162,21 +162,31 @@ containers:
 					})
 					ended <- err
 				}()
-				eventually(t, "it is attached to", func() error {
-					_, text := n.get(n.url("/metrics"))
-					for line := range strings.Lines(text) {
-						if strings.HasPrefix(line, "kubelet_http_inflight_requests{") && strings.Contains(line, `path="attach"`) && strings.HasSuffix(line, " 1\n") {
-							return nil
-						}
-					}
-					return errors.New("it isn't")
-				})
+				n.awaitAttached(true)
 				p.remove()
 				if err := <-ended; err != nil {
 					t.Errorf("a process that doesn't: %v", err)
 				}
 			})
 		}
+	})
+}
+
+// awaitAttached waits until podexecd serves a request to attach, or none any more.
+func (n *nodeAPI) awaitAttached(want bool) {
+	n.t.Helper()
+	eventually(n.t, fmt.Sprintf("somebody is attached: %v", want), func() error {
+		_, text := n.get(n.url("/metrics"))
+		attached := false
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "kubelet_http_inflight_requests{") && strings.Contains(line, `path="attach"`) {
+				attached = attached || !strings.HasSuffix(line, " 0\n")
+			}
+		}
+		if attached != want {
+			return fmt.Errorf("it is %v", attached)
+		}
+		return nil
 	})
 }
 

@@ -82,7 +82,7 @@ func TestPodEndsWithItsLastContainer(t *testing.T) {
 restartPolicy: OnFailure
 containers:
 - {name: good, args: [append, /log/good, run]}
-- {name: again, args: [seq, append, /log/again, run, ;, sleep, 300ms, ;, fail-once, /log/failed, "1"]}`)
+- {name: again, args: [seq, append, /log/again, run, ;, sleep, 3s, ;, fail-once, /log/failed, "1"]}`)
 		s := p.await("good has ended, again hasn't", func(s *state) bool { return s.ended("good") != nil && s.runs("again") })
 		if s.Phase != v1.PodRunning {
 			t.Errorf("the phase is %s", s.Phase)

@@ -78,7 +78,7 @@ containers:
 func TestActiveDeadline(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
-activeDeadlineSeconds: 3
+activeDeadlineSeconds: 10
 containers:
 - {name: main, args: [sleep]}`)
 		s := p.awaitPhase(v1.PodFailed)
@@ -145,7 +145,7 @@ func TestEditWaitsForTheOldPod(t *testing.T) {
 			return `
 terminationGracePeriodSeconds: 30
 containers:
-- {name: main, args: [seq, append, /log/order, ` + version + `, ;, on-term, /log/order, ` + version + `-ends, 2s]}`
+- {name: main, args: [seq, append, /log/order, ` + version + `, ;, on-term, /log/order, ` + version + `-ends, 6s]}`
 		}
 		p := b.run(t, spec("v1"))
 		first := p.awaitReady()

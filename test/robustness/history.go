@@ -14,7 +14,7 @@ type History struct {
 	// Consumers are those that subscribed, each with all its streams.
 	Consumers []*Consumer
 	// Patience is how long a merge, or a message to a consumer that reads, may take before somebody must be holding it up.
-	// Zero: 10 s.
+	// Zero: 30 s, on a machine that may be busy.
 	Patience time.Duration
 	// Revisions is how many revisions the daemon keeps for exact history. Zero: 1024.
 	Revisions int
@@ -83,7 +83,7 @@ type Stall struct{ From, To time.Time }
 // patience is Patience or its default.
 func (h *History) patience() time.Duration {
 	if h.Patience == 0 {
-		return 10 * time.Second
+		return 30 * time.Second
 	}
 	return h.Patience
 }

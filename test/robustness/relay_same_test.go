@@ -60,7 +60,7 @@ func (c *chain) converge() error {
 
 // heard waits until the middle has told the head that it is in step.
 func (c *chain) heard() error {
-	ctx, cancel := context.WithTimeout(context.Background(), c.convergence)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	ticker := time.NewTicker(lookAgain)
 	defer ticker.Stop()

@@ -221,7 +221,7 @@ func TestCheckers(t *testing.T) {
 		},
 		{
 			"podexecd dies when it has written that down",
-			newStory(always, stays).did(1, Desire).showed(3, true, 3).showed(3.5, true, 3).did(4, AgentKilled).showed(5, true, 5),
+			newStory(always, stays).did(1, Desire).showed(3, true, 3).showed(3.5, true, 3).did(5.5, AgentKilled).showed(7, true, 7),
 			[]string{"Steady"}, "says since",
 		},
 		{"a dropped pod is shown again", newStory(always, stays).did(1, Desire).did(2, Drop).showed(3, true, 2.5).showed(5, false, 5), nil, ""},

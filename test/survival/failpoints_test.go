@@ -27,9 +27,6 @@ var passes = map[failpoint.Point]int{
 	failpoint.BeforeCommit: 2, failpoint.AfterCommit: 2, failpoint.BeforePublish: 2,
 }
 
-// pointPatience is how long the node may take to come to rest after a death.
-const pointPatience = 30 * time.Second
-
 // visitor is a kind of pod whose coming and going takes podexecd past every point, and which doesn't come to run without its volumes. Its
 // helper has failed so often, when it stays, that the first of its containers has been removed.
 var visitor = kind{"visitor", v1.RestartPolicyAlways, 3, []part{
@@ -157,7 +154,7 @@ func (s *site) dieAt(d death, image string) (string, error) {
 		{"it is removed", func() { s.drop(name) }},
 	} {
 		step.do()
-		err := s.quietOr(pointPatience, daemon.Done())
+		err := s.quietOr(patience, daemon.Done())
 		if errors.Is(err, errInterrupted) && deaths == 0 {
 			deaths++
 			when = step.what
@@ -169,7 +166,7 @@ func (s *site) dieAt(d death, image string) (string, error) {
 				s.renew(s.pods[name])
 			}
 			s.start(daemon, started)
-			err = s.quiet(pointPatience)
+			err = s.quiet(patience)
 		}
 		if err != nil {
 			return "", fmt.Errorf("after %s: %w", step.what, err)

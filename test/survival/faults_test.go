@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// faultPatience is how long a quiet point may take to come where a fault may keep it from coming.
+// faultPatience is how long a quiet point may take to come where the fault may well keep it from coming at all.
 const faultPatience = 10 * time.Second
 
 // slowest takes longer to end than the 2 s that a container is given at least.
@@ -34,9 +34,13 @@ func TestExecFaults(t *testing.T) {
 			t.Setenv(failpoint.Variable, string(fault))
 			s := newSite(t, node, fmt.Sprintf("fault%d", i))
 			s.history.Whole = true
-			live(s)
+			rest := patience
+			if want[fault] == "Once" || want[fault] == "Clean" {
+				rest = faultPatience
+			}
+			live(s, rest)
 			if fault == "" || fault == failpoint.UntoldGrace {
-				beAway(s)
+				beAway(s, rest)
 			}
 			var spoke []string
 			for _, b := range s.check() {
@@ -54,7 +58,7 @@ func TestExecFaults(t *testing.T) {
 
 // live is a life that every fault shows in: pods come, podexecd is killed, also while one is being ended, and pods go. It is over when a
 // fault keeps the node from coming to rest: that is for the checkers.
-func live(s *site) {
+func live(s *site, rest time.Duration) {
 	var stays, goes string
 	restart := func() {
 		s.kill(s.podexecd, AgentKilled)
@@ -67,7 +71,7 @@ func live(s *site) {
 		func() { s.drop(stays) },
 	} {
 		step()
-		if s.quiet(faultPatience) != nil {
+		if s.quiet(rest) != nil {
 			return
 		}
 	}
@@ -77,7 +81,7 @@ func live(s *site) {
 var patient = kind{"patient", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 4*time.Second, slowly(4*time.Second)...)}, few}
 
 // beAway has podexecd die when it knows that a pod is to end, and has told no container so, and be away for longer than the grace period.
-func beAway(s *site) {
+func beAway(s *site, rest time.Duration) {
 	s.kill(s.podexecd, AgentKilled)
 	s.did(AgentStarted, "", "")
 	point := failpoint.BeforeCall("StopContainer")
@@ -96,7 +100,7 @@ func beAway(s *site) {
 	away := time.NewTimer(time.Duration(patient.grace+1) * time.Second)
 	<-away.C
 	s.start(s.podexecd, AgentStarted)
-	_ = s.quiet(faultPatience) // what keeps it from coming is for the checkers
+	_ = s.quiet(rest) // what keeps it from coming is for the checkers
 }
 
 // awaitReady returns when so many pods are ready, and podexecd's store has had the time to know.

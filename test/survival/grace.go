@@ -3,8 +3,9 @@ package survival
 import "time"
 
 const (
-	// early is how much earlier than its grace period a container may seem to end: the periods are whole seconds, and looks take time.
-	early = time.Second
+	// early is how much earlier than its grace period a container may seem to end: the periods are whole seconds, and it takes time to
+	// look, and for a process on a busy machine to note that it got SIGTERM.
+	early = 1500 * time.Millisecond
 	// late is how much later than that it may be gone: machines are slow, and so are relists.
 	late = 10 * time.Second
 )

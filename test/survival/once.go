@@ -49,7 +49,7 @@ func twice(h *History) []error {
 }
 
 // firstWord is how long a container may run, by what the runtime says, until it writes its first line: machines are slow.
-const firstWord = 5 * time.Second
+const firstWord = 15 * time.Second
 
 // unheard are containers that run by what runtime and agent say, and not by their own diaries.
 func unheard(h *History, look *Look) []error {

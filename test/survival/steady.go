@@ -2,8 +2,8 @@ package survival
 
 import "time"
 
-// unwritten is how long podexecd may take to write down what it shows: it doesn't wait for the disk.
-const unwritten = 500 * time.Millisecond
+// unwritten is how long podexecd may take to write down what it shows: it doesn't wait for the disk, which may be busy.
+const unwritten = 2 * time.Second
 
 // Steady is: a pod that is ready and whose containers all stay remains ready, unless it is harmed or dropped. It counts too if the status
 // tells that readiness changed while nobody looked.

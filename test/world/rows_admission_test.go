@@ -130,7 +130,7 @@ func (p *pod) awaitRefusal(reason, message string) {
 // margin is how long a refused pod has to wait until it is looked at anyway, where a test is about that the end of another wakes it.
 const margin = 15 * time.Second
 
-// awaitReadyAfter waits until the pod runs, once others have made room for it. That must be before it would be looked at anyway.
+// awaitReadyAfter waits until the pod runs, once others have made room for it. It must be let in before it would be looked at anyway.
 func (p *pod) awaitReadyAfter(makeRoom func()) {
 	p.t.Helper()
 	var due time.Time
@@ -145,10 +145,16 @@ func (p *pod) awaitReadyAfter(makeRoom func()) {
 		return nil
 	})
 	makeRoom()
-	p.await("the pod is ready", isReady)
+	p.await("the pod is let in", func(pod *v1.Pod) error {
+		if pod.Status.Phase == v1.PodFailed {
+			return fmt.Errorf("it is refused: %s", pod.Status.Message)
+		}
+		return nil
+	})
 	if time.Now().After(due) {
 		p.t.Errorf("nothing woke it: it was looked at again at %v", due)
 	}
+	p.await("the pod is ready", isReady)
 }
 
 func ready(pod *v1.Pod) bool {

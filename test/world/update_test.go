@@ -10,7 +10,7 @@ import (
 )
 
 // soon is how long a change may take until a container sees it, on a machine that is busy. With the kubelet it is up to two minutes.
-const soon = 20 * time.Second
+const soon = 45 * time.Second
 
 // What a running container sees of a ConfigMap and a Secret changes soon after the manifest has, all at once, and with no restart. What
 // was given at the start, variables and subPaths, stays.

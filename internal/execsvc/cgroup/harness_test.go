@@ -68,7 +68,7 @@ func newRoot(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := g.remove(ctx); err != nil {
 			t.Errorf("remove the cgroups of the test: %v", err)
@@ -80,7 +80,7 @@ func newRoot(t testing.TB) string {
 // inTime is a context for what has to end: a test that waits for ever couldn't clean up.
 func inTime(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -223,7 +223,7 @@ func (p *process) awaitEnd(t *testing.T) {
 	t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Errorf("process %d hasn't ended", p.pid)
 	}
 }

@@ -85,7 +85,7 @@ func (h *harness) want(ids ...string) {
 		select {
 		case <-h.Ready():
 			got = append(got, h.Take()...)
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			h.t.Fatalf("%d have ended; want %d: the first ones are %q", len(got), len(ids), got[:min(len(got), 10)])
 		}
 	}

@@ -3,6 +3,7 @@ package handler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/podstream/podstream/internal/porttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,9 +71,7 @@ func listen(t *testing.T, addr string) net.Listener {
 // closedPort is the address of a port on which nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l := listen(t, "127.0.0.1:0")
-	_ = l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t))
 }
 
 // fullPort is the address of a port whose queue is full, as nobody accepts: the kernel leaves further connections without an answer.

@@ -99,7 +99,7 @@ func TestRefusalEndsStrangersConnection(t *testing.T) {
 
 func TestSlowRequests(t *testing.T) {
 	n := start(t, func(c *Config) {
-		c.Limits.HeaderTimeout, c.Limits.BodyTimeout = time.Second, time.Second
+		c.Limits.HeaderTimeout, c.Limits.BodyTimeout = 3*time.Second, 3*time.Second
 		c.Debug.SetVerbosity = func(string) error { return nil }
 	})
 	admin := n.ca.client(t, "admin")
@@ -170,7 +170,7 @@ func TestGiantAndAmbiguousRequests(t *testing.T) {
 
 // Who doesn't read his answer holds a handler for so long only; a stream on the same connection is no answer, and has its time.
 func TestSlowReaders(t *testing.T) {
-	const answer = 500 * time.Millisecond
+	const answer = 1500 * time.Millisecond // in which the machine has to come to it that there is an answer
 	written := make(chan error, 1)
 	n := start(t, func(c *Config) {
 		c.Limits.AnswerTimeout = answer
@@ -222,7 +222,7 @@ func TestSlowReadersOfLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := start(t, func(c *Config) {
-		c.Limits.AnswerTimeout = 500 * time.Millisecond
+		c.Limits.AnswerTimeout = 2 * time.Second
 		c.Debug.SystemLogs, c.Debug.LogDir = true, dir
 	})
 	for _, h2 := range []bool{false, true} {

@@ -151,7 +151,7 @@ func TestStrangerTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGuard(l, Limits{StrangerTimeout: 500 * time.Millisecond}.withDefaults(), newRefusals(slog.New(slog.DiscardHandler)))
+	g := newGuard(l, Limits{StrangerTimeout: 2 * time.Second}.withDefaults(), newRefusals(slog.New(slog.DiscardHandler)))
 	defer func() { _ = g.Close() }()
 	dial := func() (client net.Conn, server *conn) {
 		client, err := net.Dial("tcp", l.Addr().String())

@@ -55,8 +55,8 @@ func followBy(t *testing.T, s *Source) *following {
 		cancel()
 		select {
 		case <-done:
-		case <-time.After(5 * time.Second):
-			t.Error("RunObjects hasn't ended 5 s after its context")
+		case <-time.After(30 * time.Second):
+			t.Error("RunObjects hasn't ended 30 s after its context")
 		}
 	})
 	return f

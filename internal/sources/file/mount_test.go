@@ -66,7 +66,7 @@ func TestUnmount(t *testing.T) {
 		}
 	})
 	write(t, filepath.Join(dir, "a.yaml"), pod("a", "v1"))
-	r := run(t, Config{Path: dir, CheckFrequency: 20 * time.Millisecond})
+	r := run(t, Config{Path: dir, CheckFrequency: 20 * time.Millisecond, QuietPeriod: slowly})
 	r.expect("a.yaml a=v1")
 	unmount()
 	if set := r.expect("error"); !errors.Is(set.Err, errUnmounted) {

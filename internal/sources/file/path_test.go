@@ -18,7 +18,7 @@ func TestPathComesAndGoes(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "deep", "manifests")
-	r := run(t, Config{Path: dir})
+	r := run(t, Config{Path: dir, QuietPeriod: slowly})
 	if set := r.expect("error"); !errors.Is(set.Err, fs.ErrNotExist) || set.Origins != nil {
 		t.Errorf("Err %v, Origins %v", set.Err, set.Origins)
 	}

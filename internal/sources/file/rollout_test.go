@@ -55,7 +55,7 @@ func TestConfigMapVolumeRollout(t *testing.T) {
 	t.Parallel()
 	v := &configMapVolume{t: t, dir: t.TempDir()}
 	v.update(map[string]string{"a.yaml": pod("a", "v1"), "c.yaml": pod("c", "v1")})
-	r := run(t, Config{Path: v.dir})
+	r := run(t, Config{Path: v.dir, QuietPeriod: slowly})
 	r.expect("a.yaml a=v1", "c.yaml c=v1")
 	for i := range 5 {
 		version := fmt.Sprint("w", i)

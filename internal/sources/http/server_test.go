@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/podstream/podstream/internal/porttest"
 )
 
 // behaviour answers one request, and then the connection is closed. gone is closed when the client has closed it.
@@ -37,7 +39,7 @@ type server struct {
 
 func newServer(t testing.TB, act behaviour) *server {
 	t.Helper()
-	return newServerAt(t, "127.0.0.1:0", act)
+	return newServerAt(t, fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t)), act)
 }
 
 func newServerAt(t testing.TB, addr string, act behaviour) *server {

@@ -36,8 +36,11 @@ func TestSilent(t *testing.T) {
 	r := relay(t, nil, Config{Endpoint: endpoint, Heartbeat: 10 * time.Millisecond})
 	r.failed("no sign of life for 30ms")
 	r.stop()
-	if len(r.all) != 1 {
-		t.Errorf("%d sets were handed over; want the error only", len(r.all))
+	// The next try may have failed too before it was stopped.
+	for _, set := range r.all {
+		if set.Err == nil {
+			t.Errorf("a set of %d origins was handed over; want the error only", len(set.Origins))
+		}
 	}
 }
 

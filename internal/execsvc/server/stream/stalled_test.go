@@ -128,7 +128,7 @@ func (endless) Exec(_ context.Context, in runtime.ExecInput) (int, error) {
 
 // Who has something run and doesn't read what it writes is left after the idle timeout, and when the Handler closes.
 func TestRunCallerDoesNotRead(t *testing.T) {
-	for name, idle := range map[string]time.Duration{"idle": 500 * time.Millisecond, "closed": time.Hour} {
+	for name, idle := range map[string]time.Duration{"idle": 2 * time.Second, "closed": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, func(cfg *Config) { cfg.Runtime, cfg.IdleTimeout = endless{cfg.Runtime}, idle })
 			n.pod("web", nil, "pause")

@@ -3,6 +3,7 @@ package apitest
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/porttest"
 )
 
 // Config configures a Server.
@@ -50,7 +52,7 @@ func New(t testing.TB, cfg Config) *Server {
 	if cfg.CA != nil {
 		s.tls = serverTLS(t, cfg.CA)
 	}
-	s.address = "127.0.0.1:0"
+	s.address = fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t)) // also while it is stopped
 	s.Start()
 	t.Cleanup(s.Stop)
 	return s
