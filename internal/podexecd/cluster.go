@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -76,7 +77,10 @@ func newCluster(opts *Options, metrics prometheus.Registerer, log *slog.Logger) 
 	if c.unbounded, err = kubernetes.NewForConfig(unbounded(c.requests())); err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)
 	}
-	c.given = podcluster.New(podcluster.Config{Client: c.unbounded, Wake: func(uid types.UID) { c.agent.Wake(uid) }, Logger: log})
+	c.given = podcluster.New(podcluster.Config{
+		Client: c.unbounded, Wake: func(uid types.UID) { c.agent.Wake(uid) },
+		Dir: filepath.Join(opts.RootDir, "cluster"), Server: func() string { return c.reach.Config().Host }, Logger: log,
+	})
 	c.sink, err = apisink.New(apisink.Config{REST: c.reach.Config(), Node: opts.node, QPS: s.EventQPS, Burst: s.EventBurst, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", s.Kubeconfig, err)

@@ -93,11 +93,11 @@ func (c *Cluster) TrustBundle(pod *v1.Pod, p *v1.ClusterTrustBundleProjection) (
 		return nil, err
 	}
 	c.bundle.Do(func() { close(c.bundled) })
-	found, read := c.bundles.find(pod.UID, match)
+	found, known := c.bundles.find(pod.UID, match)
 	switch {
-	case !read && errors.Is(c.bundles.failing(), errUnserved):
+	case known != read && errors.Is(c.bundles.failing(), errUnserved):
 		return nil, fmt.Errorf("ClusterTrustBundles can't be read: %w", errUnserved)
-	case !read:
+	case known != read:
 		return nil, bundlesUnreadError{}
 	case len(found) > 0:
 		return merge(found), nil

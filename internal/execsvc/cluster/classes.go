@@ -16,8 +16,8 @@ import (
 
 var errClassesUnread = errors.New("RuntimeClasses have not yet been read at least once")
 
-// class is a RuntimeClass: how the runtime calls it.
-type class struct{ name, handler string }
+// class is a RuntimeClass: how the runtime calls it. Its fields' names stand in the file by which RuntimeClasses are remembered.
+type class struct{ Name, Handler string }
 
 func (c *Cluster) findClasses(context.Context) (resource, error) {
 	return resourceOf(c.client.NodeV1().RuntimeClasses()), nil
@@ -38,13 +38,13 @@ func (c *Cluster) Handler(pod *v1.Pod) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	found, read := c.classes.find(pod.UID, func(c class) bool { return c.name == name })
+	found, known := c.classes.find(pod.UID, func(c class) bool { return c.Name == name })
 	switch {
 	case len(found) > 0:
-		return found[0].handler, nil
+		return found[0].Handler, nil
 	case criconfig.Static(pod):
 		return name, nil
-	case !read:
+	case known != read: // It may have been made since others were remembered.
 		return "", errClassesUnread
 	default:
 		return "", apierrors.NewNotFound(nodev1.Resource("runtimeclass"), name)

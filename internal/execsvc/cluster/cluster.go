@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,7 +17,12 @@ type Config struct {
 	// Wake has a pod looked at again: what it waits for was read, or what it has read has changed. It must not block. Nil: nobody is
 	// woken, and pods ask again at their next sync.
 	Wake func(types.UID)
-	// Logger is told when a kind of objects can't be read, and when it can again. Nil discards.
+	// Dir is where services and RuntimeClasses are remembered for the next life, in a file each; it is made when it is needed. Empty:
+	// nothing is remembered.
+	Dir string
+	// Server names the API server that Client reaches now: what was remembered of another one is left alone. Nil: all are one.
+	Server func() string
+	// Logger is told when a kind of objects can't be read, and when it can again, and what of that comes from Dir. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -40,25 +46,32 @@ func New(cfg Config) *Cluster {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Server == nil {
+		cfg.Server = func() string { return "" }
+	}
 	c := &Cluster{client: cfg.Client, bundled: make(chan struct{})}
 	c.services = newTable("services", cutService, cfg)
-	c.services.awaits = func(_ []service, read bool) bool { return !read }
+	c.services.awaits = func(_ []service, known knowledge) bool { return known == unread }
 	c.classes = newTable("RuntimeClasses", cutClass, cfg)
-	c.classes.awaits = func(found []class, _ bool) bool { return len(found) == 0 }
+	c.classes.awaits = func(found []class, _ knowledge) bool { return len(found) == 0 }
+	if cfg.Dir != "" {
+		c.services.memory = newMemory[service](filepath.Join(cfg.Dir, "services.json"), cfg)
+		c.classes.memory = newMemory[class](filepath.Join(cfg.Dir, "runtimeclasses.json"), cfg)
+	}
 	c.bundles = newTable("ClusterTrustBundles", cutBundle, cfg)
-	c.bundles.awaits = func([]bundle, bool) bool { return true }
+	c.bundles.awaits = func([]bundle, knowledge) bool { return true }
 	return c
 }
 
-// Run reads until ctx ends.
+// Run reads until ctx ends. When it returns, what was read is remembered.
 func (c *Cluster) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	running.Go(func() { c.services.follow(ctx, c.findServices) })
-	running.Go(func() { c.classes.follow(ctx, c.findClasses) })
+	running.Go(func() { c.services.run(ctx, c.findServices) })
+	running.Go(func() { c.classes.run(ctx, c.findClasses) })
 	running.Go(func() {
 		select {
 		case <-c.bundled:
-			c.bundles.follow(ctx, c.findBundles)
+			c.bundles.run(ctx, c.findBundles)
 		case <-ctx.Done():
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
 )
@@ -28,7 +29,9 @@ type harness struct {
 	t   *testing.T
 	api *fake.Clientset
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// away is why no list succeeds; nil if they do.
+	away  error
 	log   bytes.Buffer
 	woken []string
 }
@@ -38,6 +41,7 @@ func in(t *testing.T, test func(h *harness), objects ...runtime.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := &harness{t: t, api: fake.NewClientset(objects...)}
+		h.api.PrependReactor("list", "*", h.isAway)
 		h.Cluster = New(Config{Client: h.api, Wake: h.wake, Logger: slog.New(slog.NewTextHandler(h, nil))})
 		test(h)
 	})
@@ -56,17 +60,44 @@ func (h *harness) wake(uid types.UID) {
 	h.woken = append(h.woken, string(uid))
 }
 
-// run runs the Cluster until the test ends, and waits until it has read what there is.
-func (h *harness) run() {
+// run runs the Cluster until the test ends, and waits until it has read what there is. What it returns ends it earlier.
+func (h *harness) run() (end func()) {
 	h.t.Helper()
+	return h.doing(h.Run)
+}
+
+// doing does something until the test ends, or what it returns is called.
+func (h *harness) doing(do func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		h.Run(ctx)
+		do(ctx)
 	}()
-	h.t.Cleanup(func() { cancel(); <-done })
+	end = func() { cancel(); <-done }
+	h.t.Cleanup(end)
 	synctest.Wait()
+	return end
+}
+
+// next has a new Cluster take the place of the one before, which has ended. It remembers what is in the directory, of that server.
+func (h *harness) next(dir, server string) {
+	h.Cluster = New(Config{
+		Client: h.api, Wake: h.wake, Dir: dir, Server: func() string { return server }, Logger: slog.New(slog.NewTextHandler(h, nil)),
+	})
+}
+
+// goAway has the API server answer no list, for that reason; nil has it answer again.
+func (h *harness) goAway(why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.away = why
+}
+
+func (h *harness) isAway(clienttesting.Action) (handled bool, none runtime.Object, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.away != nil, nil, h.away
 }
 
 // wantWoken: these pods, and no others, were woken since it was asked last.

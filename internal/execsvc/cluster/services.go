@@ -23,15 +23,15 @@ const master = "kubernetes"
 // errServicesUnread has the kubelet's words.
 var errServicesUnread = errors.New("services have not yet been read at least once, cannot construct envvars")
 
-// service is one with an address of its own.
+// service is one with an address of its own. Its fields' names stand in the file by which services are remembered.
 type service struct {
-	namespace, name, ip string
-	ports               []port
+	Namespace, Name, IP string
+	Ports               []port
 }
 
 type port struct {
-	name, protocol string
-	number         int32
+	Name, Protocol string
+	Number         int32
 }
 
 func (c *Cluster) findServices(context.Context) (resource, error) {
@@ -48,13 +48,13 @@ func cutService(o runtime.Object) (service, bool) {
 	}
 	// The object isn't kept, and its strings may be parts of a whole answer.
 	cut := service{
-		namespace: strings.Clone(s.Namespace), name: strings.Clone(s.Name), ip: strings.Clone(s.Spec.ClusterIP),
-		ports: make([]port, len(s.Spec.Ports)),
+		Namespace: strings.Clone(s.Namespace), Name: strings.Clone(s.Name), IP: strings.Clone(s.Spec.ClusterIP),
+		Ports: make([]port, len(s.Spec.Ports)),
 	}
 	for i, p := range s.Spec.Ports {
-		cut.ports[i] = port{strings.Clone(p.Name), strings.Clone(strings.ToUpper(string(p.Protocol))), p.Port}
+		cut.Ports[i] = port{strings.Clone(p.Name), strings.Clone(strings.ToUpper(string(p.Protocol))), p.Port}
 		if p.Protocol == "" {
-			cut.ports[i].protocol = string(v1.ProtocolTCP)
+			cut.Ports[i].Protocol = string(v1.ProtocolTCP)
 		}
 	}
 	return cut, true
@@ -62,33 +62,33 @@ func cutService(o runtime.Object) (service, bool) {
 
 // Services are the variables of the services that the pod's containers may see, as of the kubelet's getServiceEnvVarMap: those of the API
 // server's in any case, those of the pod's namespace if it wants service links, by the services' names. A pod that isn't static has to
-// wait, that is the error, until services have been read once.
+// wait, that is the error, until services have been read or are remembered.
 func (c *Cluster) Services(pod *v1.Pod) ([]criconfig.EnvVar, error) {
 	links := ptr.Deref(pod.Spec.EnableServiceLinks, true)
-	found, read := c.services.find(pod.UID, func(s service) bool {
-		return s.namespace == pod.Namespace && links || s.isMaster()
+	found, known := c.services.find(pod.UID, func(s service) bool {
+		return s.Namespace == pod.Namespace && links || s.isMaster()
 	})
-	if !read && !criconfig.Static(pod) {
+	if known == unread && !criconfig.Static(pod) {
 		return nil, errServicesUnread
 	}
 	return variables(shadowed(found, pod.Namespace)), nil
 }
 
-func (s service) isMaster() bool { return s.namespace == metav1.NamespaceDefault && s.name == master }
+func (s service) isMaster() bool { return s.Namespace == metav1.NamespaceDefault && s.Name == master }
 
 // shadowed are the services in the order of their names, one of each: that of the namespace, rather than the API server's.
 func shadowed(services []service, namespace string) []service {
 	slices.SortFunc(services, func(a, b service) int {
 		switch {
-		case a.name != b.name:
-			return strings.Compare(a.name, b.name)
-		case a.namespace == namespace:
+		case a.Name != b.Name:
+			return strings.Compare(a.Name, b.Name)
+		case a.Namespace == namespace:
 			return -1
 		default:
 			return 1
 		}
 	})
-	return slices.CompactFunc(services, func(a, b service) bool { return a.name == b.name })
+	return slices.CompactFunc(services, func(a, b service) bool { return a.Name == b.Name })
 }
 
 // variables are those of the services, in the order of the kubelet's pkg/kubelet/envvars.
@@ -96,34 +96,34 @@ func variables(services []service) []criconfig.EnvVar {
 	var env []criconfig.EnvVar
 	set := func(name, value string) { env = append(env, criconfig.EnvVar{Name: name, Value: value}) }
 	for _, s := range services {
-		if len(s.ports) == 0 {
+		if len(s.Ports) == 0 {
 			continue
 		}
-		prefix := variableName(s.name)
-		set(prefix+"_SERVICE_HOST", s.ip)
-		set(prefix+"_SERVICE_PORT", s.ports[0].text())
-		for _, p := range s.ports {
-			if p.name != "" {
-				set(prefix+"_SERVICE_PORT_"+variableName(p.name), p.text())
+		prefix := variableName(s.Name)
+		set(prefix+"_SERVICE_HOST", s.IP)
+		set(prefix+"_SERVICE_PORT", s.Ports[0].text())
+		for _, p := range s.Ports {
+			if p.Name != "" {
+				set(prefix+"_SERVICE_PORT_"+variableName(p.Name), p.text())
 			}
 		}
 		// What Docker's links had.
-		set(prefix+"_PORT", s.ports[0].url(s.ip))
-		for _, p := range s.ports {
-			link := prefix + "_PORT_" + p.text() + "_" + p.protocol
-			set(link, p.url(s.ip))
-			set(link+"_PROTO", strings.ToLower(p.protocol))
+		set(prefix+"_PORT", s.Ports[0].url(s.IP))
+		for _, p := range s.Ports {
+			link := prefix + "_PORT_" + p.text() + "_" + p.Protocol
+			set(link, p.url(s.IP))
+			set(link+"_PROTO", strings.ToLower(p.Protocol))
 			set(link+"_PORT", p.text())
-			set(link+"_ADDR", s.ip)
+			set(link+"_ADDR", s.IP)
 		}
 	}
 	return env
 }
 
-func (p port) text() string { return strconv.Itoa(int(p.number)) }
+func (p port) text() string { return strconv.Itoa(int(p.Number)) }
 
 func (p port) url(ip string) string {
-	return strings.ToLower(p.protocol) + "://" + net.JoinHostPort(ip, p.text())
+	return strings.ToLower(p.Protocol) + "://" + net.JoinHostPort(ip, p.text())
 }
 
 func variableName(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }

@@ -17,17 +17,36 @@ type table[T any] struct {
 	wake func(types.UID)
 	log  *slog.Logger
 	// awaits tells whether a pod that has found this is to be woken by the next change.
-	awaits func(found []T, read bool) bool
+	awaits func(found []T, known knowledge) bool
+	// memory is what it had in an earlier life, and is to have in the next one. Nil: nothing is remembered.
+	memory *memory[T]
+	// recalling is done once, as what was remembered changes only by what is read.
+	recalling sync.Once
+	// changed has something once there is something new to remember.
+	changed chan struct{}
 
-	mu sync.Mutex
-	// read is set once all of it was read. why is what has kept it from being read at the last try; nil after a good one.
-	read bool
-	why  error
-	// rows are by namespace and name.
-	rows map[types.NamespacedName]row[T]
+	mu    sync.Mutex
+	known knowledge
+	// why is what has kept it from being read at the last try; nil after a good one.
+	why error
+	// rows are by namespace and name, once they were read. Before that there is only what was recalled.
+	rows     map[types.NamespacedName]row[T]
+	recalled []T
 	// asked are the pods to be woken by the next change.
 	asked map[types.UID]bool
 }
+
+// knowledge is where a table's content comes from.
+type knowledge int
+
+const (
+	// unread: there is none.
+	unread knowledge = iota
+	// remembered: from an earlier life, as the API server can't be read.
+	remembered
+	// read: from the API server, all of it at least once.
+	read
+)
 
 // row is one object.
 type row[T any] struct {
@@ -37,23 +56,29 @@ type row[T any] struct {
 
 func newTable[T any](what string, cut func(runtime.Object) (T, bool), cfg Config) *table[T] {
 	return &table[T]{
-		what: what, cut: cut, wake: cfg.Wake, log: cfg.Logger, rows: map[types.NamespacedName]row[T]{}, asked: map[types.UID]bool{},
+		what: what, cut: cut, wake: cfg.Wake, log: cfg.Logger, changed: make(chan struct{}, 1),
+		rows: map[types.NamespacedName]row[T]{}, asked: map[types.UID]bool{},
 	}
 }
 
-// find returns the objects that match, in no order, and whether they were read at all.
-func (t *table[T]) find(pod types.UID, match func(T) bool) (found []T, read bool) {
+// find returns the objects that match, in no order, and where they are known from.
+func (t *table[T]) find(pod types.UID, match func(T) bool) (found []T, known knowledge) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, kept := range t.recalled {
+		if match(kept) {
+			found = append(found, kept)
+		}
+	}
 	for _, r := range t.rows {
 		if match(r.kept) {
 			found = append(found, r.kept)
 		}
 	}
-	if t.awaits(found, t.read) {
+	if t.awaits(found, t.known) {
 		t.asked[pod] = true
 	}
-	return found, t.read
+	return found, t.known
 }
 
 func (t *table[T]) forget(pod types.UID) {
@@ -69,7 +94,7 @@ func (t *table[T]) failing() error {
 	return t.why
 }
 
-// tell notes how the last try went, and logs it if it is news.
+// tell notes how the last try went, and logs it if it is news. While nothing was read, a bad one has what is remembered count.
 func (t *table[T]) tell(err error) {
 	t.mu.Lock()
 	before := t.why
@@ -81,17 +106,20 @@ func (t *table[T]) tell(err error) {
 	case err != nil && (before == nil || reason(before) != reason(err)):
 		t.log.Warn("the API server can't be read", "objects", t.what, "error", err)
 	}
+	if err != nil {
+		t.recall()
+	}
 }
 
 // replace puts all that there is in place of what was there.
 func (t *table[T]) replace(rows map[types.NamespacedName]row[T]) {
 	t.change(func() bool {
-		changed := !t.read || len(rows) != len(t.rows)
+		changed := t.known != read || len(rows) != len(t.rows)
 		for name, r := range rows {
 			before, ok := t.rows[name]
 			changed = changed || !ok || before.version != r.version
 		}
-		t.read, t.rows = true, rows
+		t.known, t.rows, t.recalled = read, rows, nil
 		return changed
 	})
 }
@@ -119,12 +147,13 @@ func (t *table[T]) remove(name types.NamespacedName) {
 	})
 }
 
-// change makes a change, and wakes the pods that await one if there was any.
+// change makes a change. If there was any, it wakes the pods that await one, and has it remembered.
 func (t *table[T]) change(do func() bool) {
 	t.mu.Lock()
 	var woken map[types.UID]bool
-	if do() && len(t.asked) > 0 {
+	if do() {
 		woken, t.asked = t.asked, map[types.UID]bool{}
+		t.signal()
 	}
 	t.mu.Unlock()
 	for uid := range woken {

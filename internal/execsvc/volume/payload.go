@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/mount-utils"
@@ -11,6 +12,9 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/volume/atomicdir"
 	"github.com/podstream/podstream/internal/execsvc/volume/payload"
 )
+
+// patience is how long an API server that doesn't answer holds up what runs in a pod and has a token already.
+const patience = 5 * time.Second
 
 // payloadVolume are the kinds of volumes whose files come from elsewhere: configMap, secret, downwardAPI and projected. They are
 // written anew, all at once, when they change; a mount with a subPath, and what a program holds open, stay as they were.
@@ -52,6 +56,11 @@ func payloadPlugins(cfg Config) []Plugin {
 			name: "kubernetes.io/projected", mounter: mounter, inMemory: true,
 			takes: func(spec *v1.Volume) bool { return spec.Projected != nil },
 			files: func(ctx context.Context, v Volume) (map[string]payload.File, error) {
+				if atomicdir.Written(v.Dir) {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, patience)
+					defer cancel()
+				}
 				in := payload.Input{Pod: v.Pod, Objects: v.Objects, Facts: v.Facts, Tokens: cfg.Tokens, Bundles: cfg.Bundles}
 				return payload.Projected(ctx, v.Spec.Projected, in)
 			},
@@ -69,7 +78,8 @@ func (p payloadVolume) Takes(spec *v1.Volume) bool { return p.takes(spec) }
 func (p payloadVolume) Source(v Volume) Source { return Source{Path: v.Dir, ReadOnly: true, Own: true} }
 
 // SetUp is part of Plugin. If the files can't be had or written now, the volume keeps those that it has, and what runs in the pod goes on
-// with them: while podconfigd is away, which would know of newer ones, and as with the kubelet when an object was removed or a disk is full.
+// with them: while podconfigd or the API server is away, which would know of newer ones, however old a token has become, and as with the kubelet
+// when an object was removed or a disk is full.
 func (p payloadVolume) SetUp(ctx context.Context, v Volume) error {
 	files, err := p.files(ctx, v)
 	if err != nil {

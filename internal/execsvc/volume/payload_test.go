@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,11 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/mount-utils"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/objects"
@@ -161,6 +165,70 @@ func TestTokenWithoutAServer(t *testing.T) {
 	pod := podWith("u1", projectedVolume("v", v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}))
 	if err := newManager(t).SetUp(t.Context(), Request{Pod: pod}); err == nil || !strings.Contains(err.Error(), "no API server") {
 		t.Errorf("error %v, want one that says that there is no API server", err)
+	}
+}
+
+// server is an API server that gives what it has, answers with an error, or doesn't answer at all.
+type server struct {
+	token, anchors string
+	err            error
+	hangs          bool
+}
+
+func (s *server) Token(ctx context.Context, _ *v1.Pod, _ *v1.ServiceAccountTokenProjection) ([]byte, error) {
+	if s.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return []byte(s.token), s.err
+}
+
+func (s *server) TrustBundle(*v1.Pod, *v1.ClusterTrustBundleProjection) ([]byte, error) {
+	return []byte(s.anchors), s.err
+}
+
+// TestAPIServerAway: a Manager that is new, as after a restart, leaves a volume with a token and trust anchors as it is if they can't be had,
+// and says so; an API server that doesn't answer holds it up for seconds at most. A volume that has none yet waits.
+func TestAPIServerAway(t *testing.T) {
+	token, bundle := &v1.ServiceAccountTokenProjection{Path: "token"}, &v1.ClusterTrustBundleProjection{Name: ptr.To("b"), Path: "ca"}
+	sources := []v1.VolumeProjection{{ServiceAccountToken: token}, {ClusterTrustBundle: bundle}}
+	for name, away := range map[string]*server{
+		"refuses": {err: errors.New("connection refused")}, "doesn't answer": {hangs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				life := func(s *server) *Manager {
+					return New(Config{PodsDir: dir, Mounter: mount.NewFakeMounter(nil), Tokens: s, Bundles: s})
+				}
+				pod := podWith("u1", projectedVolume("v", sources...))
+				before := life(&server{token: "old", anchors: "roots"})
+				setUp(t, before, pod)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				var outdated []string
+				next := life(away)
+				if err := next.SetUp(ctx, Request{Pod: pod, Outdated: func(err error) { outdated = append(outdated, err.Error()) }}); err != nil {
+					t.Errorf("the pod can't go on with what it has: %v", err)
+				}
+				if len(outdated) != 1 || !strings.Contains(outdated[0], `volume "v"`) || !strings.Contains(outdated[0], "serviceAccountToken") {
+					t.Errorf("told of %q", outdated)
+				}
+				if took := time.Since(began); took > patience {
+					t.Errorf("it was held up for %v", took)
+				}
+				at := dirOf(t, next, pod, "v")
+				holds(t, filepath.Join(at, "token"), "old")
+				holds(t, filepath.Join(at, "ca"), "roots")
+				if err := next.SetUp(ctx, Request{Pod: podWith("u2", projectedVolume("v", sources...))}); err == nil {
+					t.Error("a pod begins without a token")
+				}
+
+				setUp(t, life(&server{token: "new", anchors: "roots"}), pod)
+				holds(t, filepath.Join(at, "token"), "new")
+			})
+		})
 	}
 }
 

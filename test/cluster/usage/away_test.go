@@ -110,11 +110,11 @@ func TestAPIServerAway(t *testing.T) {
 	more("while the API server is away")
 	n.addManifest(t, "added", staticPodOf("added", s.name, "1"))
 	runs("added-away")
-	// As with the kubelet, the new podexecd makes no container of an API pod until it knows the Services for its environment.
 	must(t, n.podexecd.Kill())
 	n.removeManifest(t, "leaves")
 	must(t, n.podexecd.Start())
 	gone("leaves-away")
+	more("by a new podexecd")
 	ended("fails", corev1.PodFailed, 6)
 	must(t, n.podconfigd.Kill())
 	n.addManifest(t, "static", staticPodOf("static", s.name, "2"))

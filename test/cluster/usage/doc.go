@@ -8,10 +8,11 @@
 // There is no proxy and no DNS, so Services have addresses that nobody answers at, and no metrics server: TestKubectlTop reads what that one
 // would read, through the API server.
 //
-// And it is what the cluster sees when things break: an API server that is away for long (TestAPIServerAway), daemons that die in each phase of
-// a pod's life (TestKillCluster), attackers at the node's own port (TestAttackers), and all the pods that a node takes at once (TestBurst). These
-// look at a node from three sides, a view: what the API server has of it, what podexecd shows, and what the runtime runs; when all has come to
-// rest the three agree. What nodes asked the API server to change stands in its audit log.
+// And it is what the cluster sees when things break: an API server that is away for long (TestAPIServerAway), a podexecd that is restarted
+// meanwhile (TestRestartedWhileAPIServerIsAway), daemons that die in each phase of a pod's life (TestKillCluster), attackers at the node's own
+// port (TestAttackers), and all the pods that a node takes at once (TestBurst). These look at a node from three sides, a view: what the API
+// server has of it, what podexecd shows, and what the runtime runs; when all has come to rest the three agree. What nodes asked the API server
+// to change stands in its audit log.
 //
 // It needs root, containerd and the programs that `make test-cluster` builds. Tests run one after another, except those that mostly wait.
 //

@@ -6,7 +6,7 @@
 //	app -> ..data/app                                  what a container opens
 //
 // Package volume calls Write for the volumes that package payload has the files of, and Finish where these can't be had or written; calls
-// for one directory must not meet. The package runs no goroutines, and knows nothing but the disk.
+// for one directory must not meet, but that Written only looks. The package runs no goroutines, and knows nothing but the disk.
 //
 // All names that begin with ".." are the package's: a Write removes those that a kill has left. Whoever resolves ..data once, at any
 // moment, finds the whole content that was written last or the whole one before it; a kill between any two steps changes nothing of

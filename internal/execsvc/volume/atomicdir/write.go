@@ -207,6 +207,16 @@ func (w *writer) list() ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
+// Written tells whether the directory has a content.
+func Written(dir string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = root.Close() }()
+	return (&writer{root: root}).current() != ""
+}
+
 // Finish does what a Write that was killed has left to do, and tells whether the directory has a content then, which is that of the last
 // Write. A directory that isn't there has none.
 func Finish(dir string) (written bool, err error) {
