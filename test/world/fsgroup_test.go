@@ -39,7 +39,7 @@ containers:
 		check(t, finds(map[string]string{
 			"/file": "dir 2777 0:4321 writable", "/file/f": `file 0644 0:4321 writable "x"`,
 			"/root": "dir 2777 0:4321 writable", "/root/f": `file 0644 0:4321 writable "x"`,
-			"/mem": "dir 2777 0:4321 writable", "/mem/f": `file 0644 0:4321 writable "x"`,
+			"/mem": "dir 3777 0:4321 writable", "/mem/f": `file 0644 0:4321 writable "x"`,
 			"/conf/..data/f": `file 0644 0:4321 "x"`,
 		})(found))
 		pods[p] = b.pod(p.name)
@@ -70,7 +70,7 @@ containers:
 		check(t, finds(map[string]string{
 			"/file": "dir 2777 0:4321 writable", "/file/f": `file 0600 0:0 writable "x"`,
 			"/root": "dir 0700 0:0 writable", "/root/f": `file 0600 0:0 writable "x"`,
-			"/mem": "dir 2777 0:4321 writable", "/mem/f": `file 0600 0:0 writable "x"`,
+			"/mem": "dir 3777 0:4321 writable", "/mem/f": `file 0600 0:0 writable "x"`,
 			"/conf/..data/f": `file 0644 0:4321 "x"`,
 		})(r))
 	}

@@ -42,8 +42,8 @@ containers:
   - {name: limited, mountPath: /v/limited}`,
 		paths: []string{"/v"},
 		check: both(finds(map[string]string{
-			"/v/disk": "dir 0777 0:0 writable", "/v/mode": "dir 0750 0:0 writable", "/v/memory": "dir 0777 0:0 writable",
-			"/v/limited": "dir 0777 0:0 writable",
+			"/v/disk": "dir 0777 0:0 writable", "/v/mode": "dir 0750 0:0 writable", "/v/memory": "dir 1777 0:0 writable",
+			"/v/limited": "dir 1777 0:0 writable",
 		}), mounted("/v/memory", "tmpfs"), mounted("/v/limited", "tmpfs", "size=2048k")),
 	},
 	{
@@ -96,7 +96,7 @@ containers:
 		paths: []string{"/v"},
 		check: finds(map[string]string{
 			"/v/disk": "dir 2777 0:4321 writable", "/v/disk/new": `file 0644 1000:4321 writable "text"`, "/v/mode": "dir 2770 0:4321 writable",
-			"/v/memory": "dir 2777 0:4321 writable", "/v/memory/new": `file 0644 1000:4321 writable "text"`,
+			"/v/memory": "dir 3777 0:4321 writable", "/v/memory/new": `file 0644 1000:4321 writable "text"`,
 		}),
 	},
 }

@@ -20,8 +20,9 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// emptyDirMode is that of an emptyDir for which the pod asks nothing else.
-const emptyDirMode = 0o777
+// emptyDirMode is that of an emptyDir for which the pod asks nothing else, tmpfsMode that of one in memory: the kernel's, which the kubelet
+// leaves as it is.
+const emptyDirMode, tmpfsMode = 0o777, 0o1777
 
 // emptyDir is the kind of volume that begins empty and ends with its pod: on the node's disk, in its memory, or in huge pages.
 type emptyDir struct {
@@ -40,18 +41,18 @@ func (emptyDir) Source(v Volume) Source { return Source{Path: v.Dir, Own: true} 
 
 // SetUp is part of Plugin.
 func (e emptyDir) SetUp(ctx context.Context, v Volume) error {
-	source, access := v.Spec.EmptyDir, accessOf(v)
+	source := v.Spec.EmptyDir
 	switch {
 	case source.Medium == v1.StorageMediumDefault:
-		return makeDir(ctx, v.Dir, access)
+		return makeDir(ctx, v.Dir, accessOf(v, emptyDirMode))
 	case source.Medium == v1.StorageMediumMemory:
-		return mountTmpfs(e.mounter, v.Dir, access, memoryLimit(v))
+		return mountTmpfs(e.mounter, v.Dir, accessOf(v, tmpfsMode), memoryLimit(v))
 	case strings.HasPrefix(string(source.Medium), string(v1.StorageMediumHugePages)):
 		size, err := pageSize(v.Pod, source.Medium)
 		if err != nil {
 			return err
 		}
-		return mountHugePages(ctx, e.mounter, v.Dir, access, size)
+		return mountHugePages(ctx, e.mounter, v.Dir, accessOf(v, emptyDirMode), size)
 	default:
 		return fmt.Errorf("emptyDir.medium %q isn't known", source.Medium)
 	}
@@ -65,8 +66,9 @@ type access struct {
 	group *int64
 }
 
-func accessOf(v Volume) access {
-	a := access{mode: emptyDirMode, group: v.fsGroup()}
+// accessOf is the access to a volume, with that mode where the pod asks for none.
+func accessOf(v Volume, mode uint32) access {
+	a := access{mode: mode, group: v.fsGroup()}
 	if e := v.Spec.EmptyDir; e != nil && e.Mode != nil {
 		a.mode = uint32(*e.Mode)
 	}

@@ -91,8 +91,8 @@ func TestEmptyDirInMemory(t *testing.T) {
 		t.Errorf("it holds %d bytes, want 1 MiB", size)
 	}
 	st := status(t, dir)
-	if mode := st.Mode & 0o7777; mode != 0o2777 || st.Gid != 4321 {
-		t.Errorf("mode %o and group %d, want 2777 and the fsGroup", mode, st.Gid)
+	if mode := st.Mode & 0o7777; mode != 0o3777 || st.Gid != 4321 {
+		t.Errorf("mode %o and group %d, want 3777 and the fsGroup", mode, st.Gid)
 	}
 
 	// The agent comes again: no second mount hides the first.
@@ -126,7 +126,7 @@ func TestMemoryIsNotSwappedWhereTheKernelCan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(mounts) != 1 || slices.Contains(mounts[0].Opts, "noswap") == swaps || !slices.Contains(mounts[0].Opts, "mode=777") {
+		if len(mounts) != 1 || slices.Contains(mounts[0].Opts, "noswap") == swaps || !slices.Contains(mounts[0].Opts, "mode=1777") {
 			t.Errorf("on a kernel that has to swap (%v): mounts %+v", swaps, mounts)
 		}
 	}

@@ -86,9 +86,9 @@ func (p payloadVolume) SetUp(ctx context.Context, v Volume) error {
 		return p.keep(v, err)
 	}
 	if p.inMemory {
-		err = mountTmpfs(p.mounter, v.Dir, accessOf(v), memoryLimit(v))
+		err = mountTmpfs(p.mounter, v.Dir, accessOf(v, tmpfsMode), memoryLimit(v))
 	} else {
-		err = makeDir(ctx, v.Dir, accessOf(v))
+		err = makeDir(ctx, v.Dir, accessOf(v, emptyDirMode))
 	}
 	if err != nil {
 		return err
