@@ -3,6 +3,7 @@ package criconfig
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,7 +106,17 @@ func containerAnnotations(in ContainerInput) (map[string]string, error) {
 		}
 		annotations[PortsAnnotation] = string(text)
 	}
+	if RestartsFor(c, v1.ResourceMemory) {
+		annotations[MemoryRequestAnnotation] = strconv.FormatInt(c.Resources.Requests.Memory().Value(), 10)
+	}
 	return annotations, nil
+}
+
+// RestartsFor tells whether the container wants to start anew when this resource of it changes.
+func RestartsFor(c *v1.Container, name v1.ResourceName) bool {
+	return slices.ContainsFunc(c.ResizePolicy, func(p v1.ContainerResizePolicy) bool {
+		return p.ResourceName == name && p.RestartPolicy == v1.RestartContainer
+	})
 }
 
 // realTimeSignal spells "SIGRTMIN+1" as the CRI does.

@@ -21,4 +21,8 @@ const (
 	// AgentAnnotation marks the sandboxes and containers of one podexecd. Those without it, or with another value, are never
 	// touched.
 	AgentAnnotation = "podstream.io/agent"
+
+	// MemoryRequestAnnotation is how much memory a container asked for when it was made, in bytes, if it wants to start anew when that
+	// changes: of what it is held to, nothing tells.
+	MemoryRequestAnnotation = "podstream.io/memory-request"
 )

@@ -76,6 +76,8 @@ type Container struct {
 	Ports   []v1.ContainerPort
 	// Resources are what it is held to. Nil if the runtime doesn't tell.
 	Resources *Resources
+	// MemoryRequest is what it asked for when it was made, in bytes; nil if that isn't recorded, as it doesn't start anew for another one.
+	MemoryRequest *int64
 }
 
 // Resources are what a container is held to, in the units of the CRI. Zero is what isn't told; limits may also be negative: there is none.

@@ -36,7 +36,8 @@ func Changes(pod *v1.Pod, has *observed.Pod, node criconfig.Node) []Change {
 		}
 		want := criconfig.LinuxResources(pod, c, &node)
 		now := ptr.Deref(last.Resources, observed.Resources{})
-		cpu, memory := last.Resources == nil || otherCPU(now, want), last.Resources == nil || otherMemory(now, want)
+		cpu := last.Resources == nil || otherCPU(now, want)
+		memory := last.Resources == nil || otherMemory(now, want) || otherRequest(last, c)
 		if !cpu && !memory {
 			continue
 		}
@@ -44,7 +45,7 @@ func Changes(pod *v1.Pod, has *observed.Pod, node criconfig.Node) []Change {
 		unlimit(now, want)
 		out = append(out, Change{
 			Container: *last, Want: want,
-			Restart: cpu && restarts(c, v1.ResourceCPU) || memory && restarts(c, v1.ResourceMemory),
+			Restart: cpu && criconfig.RestartsFor(c, v1.ResourceCPU) || memory && criconfig.RestartsFor(c, v1.ResourceMemory),
 			Lowers:  limit > 0 && (now.MemoryLimit <= 0 || limit < now.MemoryLimit),
 		})
 	}
@@ -75,6 +76,11 @@ func otherMemory(has observed.Resources, want *runtimeapi.LinuxContainerResource
 		}
 	}
 	return false
+}
+
+// otherRequest tells whether the container was made with another memory request, as far as it wants to start anew for that.
+func otherRequest(has *observed.Container, c *v1.Container) bool {
+	return has.MemoryRequest != nil && *has.MemoryRequest != c.Resources.Requests.Memory().Value()
 }
 
 // unlimit takes those limits away that the container isn't to have any more: what is zero in an update stays as it is.

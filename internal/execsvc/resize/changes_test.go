@@ -25,6 +25,8 @@ func TestChanges(t *testing.T) {
 		has    func(r *observed.Resources)
 		state  observed.State
 		policy v1.ResourceName
+		// request is the memory request that the container was made with.
+		request *int64
 		// want is what is changed: "shares quota memory", with words for how; empty for nothing.
 		want string
 	}{
@@ -36,6 +38,8 @@ func TestChanges(t *testing.T) {
 		"restart for cpu":       {asked: amounts("2", "256Mi"), policy: v1.ResourceCPU, want: "2048 200000 256 restart"},
 		"restart for memory":    {asked: amounts("1", "128Mi"), policy: v1.ResourceMemory, want: "1024 100000 128 restart lowers"},
 		"no restart for cpu":    {asked: amounts("2", "256Mi"), policy: v1.ResourceMemory, want: "2048 200000 256"},
+		"another request":       {asked: amounts("1", "256Mi"), request: ptr.To[int64](128 * mi), policy: v1.ResourceMemory, want: "1024 100000 256 restart"},
+		"the same request":      {asked: amounts("1", "256Mi"), request: ptr.To[int64](256 * mi), policy: v1.ResourceMemory},
 		"limits dropped":        {asked: amounts("-", "-"), want: "2 -1 -1"},
 		"a limit is new":        {asked: amounts("1", "256Mi"), has: func(r *observed.Resources) { r.MemoryLimit = -1 }, want: "1024 100000 256 lowers"},
 		"no limits, as it is":   {asked: amounts("-", "-"), has: func(r *observed.Resources) { *r = observed.Resources{CPUShares: 2, CPUQuota: -1, MemoryLimit: -1} }},
@@ -53,7 +57,7 @@ func TestChanges(t *testing.T) {
 			if test.policy != "" {
 				restartFor(test.policy)(pod)
 			}
-			c := observed.Container{ID: "id", Name: "a", State: observed.Running, Resources: ptr.To(fit())}
+			c := observed.Container{ID: "id", Name: "a", State: observed.Running, Resources: ptr.To(fit()), MemoryRequest: test.request}
 			if test.state != observed.Unknown {
 				c.State = test.state
 			}

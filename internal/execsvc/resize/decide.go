@@ -87,16 +87,9 @@ func (in *Input) resizesSwap() bool {
 	now := containers(in.Pod)
 	return slices.ContainsFunc(containers(in.Allocated), func(before *v1.Container) bool {
 		i := slices.IndexFunc(now, func(c *v1.Container) bool { return c.Name == before.Name })
-		if i < 0 || now[i].Resources.Requests.Memory().Equal(*before.Resources.Requests.Memory()) || restarts(before, v1.ResourceMemory) {
+		if i < 0 || now[i].Resources.Requests.Memory().Equal(*before.Resources.Requests.Memory()) || criconfig.RestartsFor(before, v1.ResourceMemory) {
 			return false
 		}
 		return in.Swaps(in.Pod, now[i]) || in.Swaps(in.Allocated, before)
-	})
-}
-
-// restarts tells whether the container wants to start anew when this resource of it changes.
-func restarts(c *v1.Container, name v1.ResourceName) bool {
-	return slices.ContainsFunc(c.ResizePolicy, func(p v1.ContainerResizePolicy) bool {
-		return p.ResourceName == name && p.RestartPolicy == v1.RestartContainer
 	})
 }

@@ -63,6 +63,7 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 	c.Resources = resourcesOf(s)
 	c.PreStop = recorded[*v1.LifecycleHandler](r, s, criconfig.PreStopHandlerAnnotation)
 	c.Ports = recorded[[]v1.ContainerPort](r, s, criconfig.PortsAnnotation)
+	c.MemoryRequest = recorded[*int64](r, s, criconfig.MemoryRequestAnnotation)
 	if r.cutShort(c) {
 		// It never ran, and can't be started any more.
 		c.State = observed.Created

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
@@ -47,5 +48,31 @@ func TestResizeRestartsOnce(t *testing.T) {
 		s.SyncPod(t.Context(), in)
 	}); slices.Contains(calls, "StopContainer") {
 		t.Errorf("calls %q; want it left alone", calls)
+	}
+}
+
+// A container that wants to start anew for its memory does so for another request too, of which nothing shows in what it is held to.
+func TestMemoryRequestIsResized(t *testing.T) {
+	for policy, want := range map[v1.ResourceResizeRestartPolicy]bool{v1.RestartContainer: true, v1.NotRequired: false} {
+		s := newSim(t)
+		pod := func(request string) *v1.Pod {
+			c := sized(sample("a"), "200Mi")
+			c.Resources.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse(request)}
+			c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: policy}}
+			return simPod(c)
+		}
+		if res := s.SyncPod(t.Context(), s.input(pod("100Mi"))); res.Err != nil {
+			t.Fatal(res.Err)
+		}
+		for _, request := range []string{"150Mi", "50Mi"} {
+			before := s.status(pod(request)).Latest("a").ID
+			res := s.resizeTo(pod(request))
+			if now := s.status(pod(request)).Latest("a").ID; (now != before) != want || res.Err != nil || res.Resizing {
+				t.Errorf("%s, %s: %+v, and it started anew: %v", policy, request, res, now != before)
+			}
+			if calls := s.callsDuring(func() { s.resizeTo(pod(request)) }); slices.Contains(calls, "StopContainer") {
+				t.Errorf("%s, %s, once more: calls %q", policy, request, calls)
+			}
+		}
 	}
 }
