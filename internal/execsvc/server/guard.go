@@ -72,7 +72,8 @@ func (g *guard) Accept() (net.Conn, error) {
 	}
 }
 
-// admit counts a newcomer, or tells why not. Where a stranger had to make room, it is out of the count, and to be closed.
+// admit counts a newcomer, or tells why not. Where a stranger had to make room, one of the same peer if that has enough of them, it is out of the
+// count, and to be closed.
 func (g *guard) admit(c *conn) (displaced *conn, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,11 +81,15 @@ func (g *guard) admit(c *conn) (displaced *conn, err error) {
 	if counts == nil {
 		counts = &peerCounts{}
 	}
-	if counts.strangers >= g.limits.StrangersPerPeer || counts.known >= g.limits.ConnectionsPerPeer {
+	switch {
+	case counts.known >= g.limits.ConnectionsPerPeer:
 		return nil, errTooManyOfPeer
+	case counts.strangers >= g.limits.StrangersPerPeer:
+		displaced = g.oldest(c.peer)
+	case g.strangers.Len() >= g.limits.Strangers:
+		displaced = g.oldest("")
 	}
-	if g.strangers.Len() >= g.limits.Strangers {
-		displaced = g.strangers.Front().Value.(*conn) //nolint:forcetypeassert // The list holds nothing else.
+	if displaced != nil {
 		g.drop(displaced)
 	}
 	// They are in the map only as long as they count something.
@@ -93,6 +98,16 @@ func (g *guard) admit(c *conn) (displaced *conn, err error) {
 	c.open, c.place = true, g.strangers.PushBack(c)
 	c.timer = time.AfterFunc(g.limits.StrangerTimeout, c.expire)
 	return displaced, nil
+}
+
+// oldest is the oldest stranger of the peer, or of all if that is empty.
+func (g *guard) oldest(peer string) *conn {
+	for e := g.strangers.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*conn); peer == "" || c.peer == peer { //nolint:forcetypeassert // The list holds nothing else.
+			return c
+		}
+	}
+	return nil
 }
 
 // drop takes a connection out of the count.

@@ -10,7 +10,8 @@ type Limits struct {
 	// Connections are those on which a request was let in, and ConnectionsPerPeer one address's. Default 2048 and half of that: an API
 	// server has one for each stream.
 	Connections, ConnectionsPerPeer int
-	// Strangers are the connections on which none was let in yet, and StrangersPerPeer one address's. Default 512 and half of that.
+	// Strangers are the connections on which none was let in yet, and StrangersPerPeer one address's: the oldest make room for others.
+	// Default 512 and half of that.
 	Strangers, StrangersPerPeer int
 	// StrangerTimeout is how long a connection may remain a stranger's. Default 30 s: the API server may have to be asked.
 	StrangerTimeout time.Duration
