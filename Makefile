@@ -88,6 +88,10 @@ fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all
 test-cluster: ## Test against a real Kubernetes: the source api, and a node in a cluster; the first build takes minutes
 	@hack/test-cluster.sh
 
+.PHONY: test-conformance
+test-conformance: ## Run Kubernetes' own node conformance tests against a node in a cluster; half an hour, the first build takes more
+	@hack/test-conformance.sh
+
 .PHONY: differential
 differential: ## Compare the merge with upstream's on random sequences (SEQUENCES=1000 SEED=0); the first build takes minutes
 	@hack/differential.sh test

@@ -42,7 +42,7 @@ func TestAttackers(t *testing.T) {
 	a := &attackers{node: n, space: s, began: time.Now()}
 	health := n.watchHealth(t)
 	must(t, a.works(t))
-	before := memory(t, n.podexecd.Pid())
+	before := memory(t, n.Podexecd.Pid())
 
 	t.Run("certificates", a.certificates)
 	t.Run("tokens", a.tokens)
@@ -52,8 +52,8 @@ func TestAttackers(t *testing.T) {
 	t.Run("crowds", a.crowds)
 
 	must(t, a.works(t))
-	after := memory(t, n.podexecd.Pid())
-	lines, took := bytes.Count(get(os.ReadFile(n.podexecd.LogPath))(t), []byte("the node's API refused")), time.Since(a.began)
+	after := memory(t, n.Podexecd.Pid())
+	lines, took := bytes.Count(get(os.ReadFile(n.Podexecd.LogPath))(t), []byte("the node's API refused")), time.Since(a.began)
 	h := health()
 	t.Logf("podexecd's memory was %d MiB before and %d MiB after, at most %d MiB", before.now>>20, after.now>>20, after.peak>>20)
 	t.Logf("refusals are logged with %d lines in %.0f s", lines, took.Seconds())
@@ -76,10 +76,10 @@ type attackers struct {
 }
 
 // address is the node's API, as the API server dials it; loopback is the same from a peer of another address.
-func (a *attackers) address() string { return net.JoinHostPort(here.ip, strconv.Itoa(a.node.port)) }
+func (a *attackers) address() string { return net.JoinHostPort(here.IP, strconv.Itoa(a.node.Port)) }
 
 func (a *attackers) loopback() string {
-	return net.JoinHostPort(control.Loopback, strconv.Itoa(a.node.port))
+	return net.JoinHostPort(control.Loopback, strconv.Itoa(a.node.Port))
 }
 
 // exec is the path that runs a program in the container.
@@ -98,7 +98,7 @@ func (a *attackers) certificates(t *testing.T) {
 	}{
 		{"no certificate", nil},
 		{"another authority's certificate", get(foreign.Issue(admin, group, time.Now().Add(time.Hour)))(t)},
-		{"an expired certificate", get(here.plane.Authority.Issue(admin, group, time.Now().Add(-time.Minute)))(t)},
+		{"an expired certificate", get(here.Plane.Authority.Issue(admin, group, time.Now().Add(-time.Minute)))(t)},
 	} {
 		for _, path := range []string{"/pods", "/metrics", "/configz", a.exec()} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -167,7 +167,7 @@ func (a *attackers) paths(t *testing.T) {
 // namespaces: who may exec in one namespace is refused by the API server in another, and by the node everywhere.
 func (a *attackers) namespaces(t *testing.T, other string) {
 	token := a.account(t, "local")
-	rbac := here.client.RbacV1()
+	rbac := here.Client.RbacV1()
 	get(rbac.Roles(other).Create(t.Context(), &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: "local"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "pods/exec"}, Verbs: []string{"get", "create"}}},
@@ -177,7 +177,7 @@ func (a *attackers) namespaces(t *testing.T, other string) {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "local", Namespace: a.space.name}},
 	}, metav1.CreateOptions{}))(t)
 	client := get(kubernetes.NewForConfig(&rest.Config{
-		Host: here.plane.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAFile: here.plane.Authority.File},
+		Host: here.Plane.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAFile: here.Plane.Authority.File},
 	}))(t)
 	err := client.CoreV1().RESTClient().Post().Namespace(a.space.name).Resource("pods").Name("box").SubResource("exec").Param("command", "/sample").
 		Do(t.Context()).Error()
@@ -194,7 +194,7 @@ func (a *attackers) namespaces(t *testing.T, other string) {
 
 // sizes: what is too large or too slow is ended.
 func (a *attackers) sizes(t *testing.T) {
-	token := a.account(t, "sizes", "nodes/metrics")
+	token := a.account(t, "sizes", "nodes/proxy")
 	giant := "GET /metrics HTTP/1.1\r\nHost: node\r\nX-Giant: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"
 	if answer := a.raw(t, giant); answer != "" && statusOf(answer) != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a header of 1 MiB is answered %.100q", answer)
@@ -206,7 +206,7 @@ func (a *attackers) sizes(t *testing.T) {
 	var all sync.WaitGroup
 	for what, text := range map[string]string{
 		"header": "GET /metrics HTTP/1.1\r\nHost: ",
-		"body":   "POST /metrics HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer " + token + "\r\nContent-Length: 1000000\r\n\r\n",
+		"body":   "PUT /debug/flags/v HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer " + token + "\r\nContent-Length: 1000000\r\n\r\n",
 	} {
 		all.Go(func() {
 			began := time.Now()
@@ -232,7 +232,11 @@ func (a *attackers) sizes(t *testing.T) {
 				case <-tick.C:
 					_, _ = io.WriteString(conn, "x") // until nobody takes it
 				case <-answered:
-					t.Logf("a %s of a byte a second is ended after %.0f s", what, time.Since(began).Seconds())
+					took := time.Since(began)
+					t.Logf("a %s of a byte a second is ended after %.0f s", what, took.Seconds())
+					if took < 5*time.Second {
+						t.Errorf("it was refused for something else")
+					}
 					return
 				case <-time.After(control.Bound):
 					t.Errorf("a %s of a byte a second isn't ended in %v", what, control.Bound)

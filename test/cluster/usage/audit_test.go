@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -22,11 +23,11 @@ rules:
 
 // auditFlags are the API server's. Its audit log goes on over its restarts.
 func auditFlags(dir string) ([]string, error) {
-	policy := dir + "/audit-policy.yaml"
+	policy := filepath.Join(dir, "audit-policy.yaml")
 	if err := control.ReplaceFile(policy, []byte(auditPolicy)); err != nil {
 		return nil, err
 	}
-	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + dir + "/audit.log"}, nil
+	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + filepath.Join(dir, "audit.log")}, nil
 }
 
 // request is what a node asked the API server to change.
@@ -41,7 +42,7 @@ type request struct {
 func (n *node) requests(t *testing.T, since time.Time) []request {
 	t.Helper()
 	var all []request
-	for line := range bytes.Lines(get(os.ReadFile(n.site.plane.Path("audit.log")))(t)) {
+	for line := range bytes.Lines(get(os.ReadFile(filepath.Join(n.site.dir, "audit.log")))(t)) {
 		var entry struct {
 			User           struct{ Username string }
 			Verb           string
@@ -53,7 +54,7 @@ func (n *node) requests(t *testing.T, since time.Time) []request {
 		if json.Unmarshal(line, &entry) != nil { // a server that was killed may have left half a line
 			continue
 		}
-		if entry.User.Username != "system:node:"+n.name || entry.Received.Before(since) {
+		if entry.User.Username != "system:node:"+n.Name || entry.Received.Before(since) {
 			continue
 		}
 		r := request{

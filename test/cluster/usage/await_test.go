@@ -31,40 +31,40 @@ type resource[O runtime.Object] struct {
 }
 
 func (s *site) nodes() resource[*corev1.Node] {
-	return resource[*corev1.Node]{s.client.CoreV1().RESTClient(), "nodes", "", &corev1.Node{}}
+	return resource[*corev1.Node]{s.Client.CoreV1().RESTClient(), "nodes", "", &corev1.Node{}}
 }
 
 func (s *site) requests() resource[*certificatesv1.CertificateSigningRequest] {
-	return resource[*certificatesv1.CertificateSigningRequest]{s.client.CertificatesV1().RESTClient(), "certificatesigningrequests", "",
+	return resource[*certificatesv1.CertificateSigningRequest]{s.Client.CertificatesV1().RESTClient(), "certificatesigningrequests", "",
 		&certificatesv1.CertificateSigningRequest{}}
 }
 
 func (s *site) leases() resource[*coordinationv1.Lease] {
-	return resource[*coordinationv1.Lease]{s.client.CoordinationV1().RESTClient(), "leases", corev1.NamespaceNodeLease, &coordinationv1.Lease{}}
+	return resource[*coordinationv1.Lease]{s.Client.CoordinationV1().RESTClient(), "leases", corev1.NamespaceNodeLease, &coordinationv1.Lease{}}
 }
 
 func (s *site) accounts(namespace string) resource[*corev1.ServiceAccount] {
-	return resource[*corev1.ServiceAccount]{s.client.CoreV1().RESTClient(), "serviceaccounts", namespace, &corev1.ServiceAccount{}}
+	return resource[*corev1.ServiceAccount]{s.Client.CoreV1().RESTClient(), "serviceaccounts", namespace, &corev1.ServiceAccount{}}
 }
 
 func (s *site) namespaces() resource[*corev1.Namespace] {
-	return resource[*corev1.Namespace]{s.client.CoreV1().RESTClient(), "namespaces", "", &corev1.Namespace{}}
+	return resource[*corev1.Namespace]{s.Client.CoreV1().RESTClient(), "namespaces", "", &corev1.Namespace{}}
 }
 
 func (s *space) pods() resource[*corev1.Pod] {
-	return resource[*corev1.Pod]{s.site.client.CoreV1().RESTClient(), "pods", s.name, &corev1.Pod{}}
+	return resource[*corev1.Pod]{s.site.Client.CoreV1().RESTClient(), "pods", s.name, &corev1.Pod{}}
 }
 
 func (s *space) events() resource[*corev1.Event] {
-	return resource[*corev1.Event]{s.site.client.CoreV1().RESTClient(), "events", s.name, &corev1.Event{}}
+	return resource[*corev1.Event]{s.site.Client.CoreV1().RESTClient(), "events", s.name, &corev1.Event{}}
 }
 
 func (s *space) jobs() resource[*batchv1.Job] {
-	return resource[*batchv1.Job]{s.site.client.BatchV1().RESTClient(), "jobs", s.name, &batchv1.Job{}}
+	return resource[*batchv1.Job]{s.site.Client.BatchV1().RESTClient(), "jobs", s.name, &batchv1.Job{}}
 }
 
 func (s *space) statefulSets() resource[*appsv1.StatefulSet] {
-	return resource[*appsv1.StatefulSet]{s.site.client.AppsV1().RESTClient(), "statefulsets", s.name, &appsv1.StatefulSet{}}
+	return resource[*appsv1.StatefulSet]{s.site.Client.AppsV1().RESTClient(), "statefulsets", s.name, &appsv1.StatefulSet{}}
 }
 
 // await watches a resource until its objects, by name, are as enough wants them, which else says what they lack. It waits for

@@ -23,19 +23,19 @@ var absence = flag.Duration("absence", 40*time.Second, "how `long` the API serve
 
 // hurried has a node do in seconds what others do in minutes.
 func hurried(n *node) {
-	n.config = "nodeStatusUpdateFrequency: 1s\nnodeStatusReportFrequency: 5s\nnodeLeaseDurationSeconds: 8\n"
-	n.podexecdFlags = []string{"--crash-loop-backoff-base=500ms", "--crash-loop-backoff-max=4s"}
+	n.Config = "nodeStatusUpdateFrequency: 1s\nnodeStatusReportFrequency: 5s\nnodeLeaseDurationSeconds: 8\n"
+	n.PodexecdFlags = []string{"--crash-loop-backoff-base=500ms", "--crash-loop-backoff-max=4s"}
 }
 
 // An API server that is away for long stops nothing on the node: pods crash, end, become ready and unready, static pods come, change and go,
 // and both daemons die meanwhile. When it is back it is told how everything is now, once, and nothing else happens.
 func TestAPIServerAway(t *testing.T) {
-	machine := newMachine(t, "away-machine", here.bin())
-	n := newNode(t, "away", func(n *node) { n.machine = machine }, hurried)
+	machine := newMachine(t, "away-machine", here.BinDir())
+	n := newNode(t, "away", func(n *node) { n.Machine = machine }, hurried)
 	s := newSpace(t, n)
 	o := observe(t, n)
-	must(t, os.MkdirAll(n.path("work"), 0o777))
-	work := fmt.Sprintf("terminationGracePeriodSeconds: 1, volumes: [{name: work, hostPath: {path: %q}}]", n.path("work"))
+	must(t, os.MkdirAll(n.Path("work"), 0o777))
+	work := fmt.Sprintf("terminationGracePeriodSeconds: 1, volumes: [{name: work, hostPath: {path: %q}}]", n.Path("work"))
 	mount := ", volumeMounts: [{name: work, mountPath: /scratch}]"
 	until := func(name string, code int) string {
 		return shell(fmt.Sprintf("while [ ! -e /scratch/%s ]; do /sample sleep 200ms; done; exit %d", name, code)) + mount
@@ -58,15 +58,15 @@ func TestAPIServerAway(t *testing.T) {
 	before := get(o.look(t.Context()))(t).ids(steady...)
 
 	s.kubectl(t, "delete", "pod", "goes", "--wait=false")
-	here.plane.Kill()
+	here.Plane.Kill()
 	began := time.Now()
-	t.Cleanup(func() { get(here.plane.Client(context.Background()))(t) }) // others need it, whatever becomes of this
+	t.Cleanup(func() { get(here.Plane.Client(context.Background()))(t) }) // others need it, whatever becomes of this
 	ready := func(want bool) {
 		t.Helper()
 		if want {
 			n.write(t, "work/ready", "")
 		} else {
-			must(t, os.Remove(n.path("work", "ready")))
+			must(t, os.Remove(n.Path("work", "ready")))
 		}
 		o.awaitShown(t, "flips", fmt.Sprintf("has Ready=%t", want), func(status *corev1.PodStatus) error {
 			return when(status != nil && isTrue(status, corev1.PodReady) == want)
@@ -110,15 +110,15 @@ func TestAPIServerAway(t *testing.T) {
 	more("while the API server is away")
 	n.addManifest(t, "added", staticPodOf("added", s.name, "1"))
 	runs("added-away")
-	must(t, n.podexecd.Kill())
+	must(t, n.Podexecd.Kill())
 	n.removeManifest(t, "leaves")
-	must(t, n.podexecd.Start())
+	must(t, n.Podexecd.Start())
 	gone("leaves-away")
 	more("by a new podexecd")
 	ended("fails", corev1.PodFailed, 6)
-	must(t, n.podconfigd.Kill())
+	must(t, n.Podconfigd.Kill())
 	n.addManifest(t, "static", staticPodOf("static", s.name, "2"))
-	must(t, n.podconfigd.Start())
+	must(t, n.Podconfigd.Start())
 	o.awaitShown(t, "static-away", "has another container", func(status *corev1.PodStatus) error {
 		if status == nil || !isTrue(status, corev1.PodReady) {
 			return errNo
@@ -147,7 +147,7 @@ func TestAPIServerAway(t *testing.T) {
 	away, crashed := time.Since(began), crashes()-crashed
 
 	returning := time.Now()
-	must(t, here.plane.Resume(t.Context()))
+	must(t, here.Plane.Resume(t.Context()))
 	returned := time.Now()
 	v, err := o.settled(t.Context(), time.Minute)
 	if err != nil {
@@ -156,7 +156,7 @@ func TestAPIServerAway(t *testing.T) {
 	equal := time.Since(returned)
 	more("when the API server is back")
 	lease := n.awaitRenewed(t, returning)
-	must(t, n.awaitReady(t.Context()))
+	must(t, n.AwaitReady(t.Context()))
 	s.awaitGone(t, "goes")
 	if got := v.ids(steady...); !maps.Equal(got, before) || len(got) != len(steady) {
 		t.Errorf("once the API server was back the containers are %v; want %v still", got, before)
@@ -208,7 +208,7 @@ func (n *node) awaitRenewed(t *testing.T, after time.Time) (took time.Duration) 
 // wantEnd checks how a pod's end was told.
 func (s *space) wantEnd(t *testing.T, name string, phase corev1.PodPhase, code int32) {
 	t.Helper()
-	pod := get(s.site.client.CoreV1().Pods(s.name).Get(t.Context(), name, metav1.GetOptions{}))(t)
+	pod := get(s.site.Client.CoreV1().Pods(s.name).Get(t.Context(), name, metav1.GetOptions{}))(t)
 	if ended := pod.Status.ContainerStatuses[0].State.Terminated; pod.Status.Phase != phase || ended == nil || ended.ExitCode != code {
 		t.Errorf("pod %s is %s; want it %s with code %d", name, describe(pod), phase, code)
 	}
@@ -217,7 +217,7 @@ func (s *space) wantEnd(t *testing.T, name string, phase corev1.PodPhase, code i
 // wantEventsOnce checks that of what happens once in a pod's life no more than one event tells.
 func (s *space) wantEventsOnce(t *testing.T, names ...string) {
 	t.Helper()
-	list := get(s.site.client.CoreV1().Events(s.name).List(t.Context(), metav1.ListOptions{}))(t)
+	list := get(s.site.Client.CoreV1().Events(s.name).List(t.Context(), metav1.ListOptions{}))(t)
 	count := map[string]int32{}
 	for _, e := range list.Items {
 		key := e.InvolvedObject.Name + " " + e.Reason

@@ -21,19 +21,19 @@ import (
 // certificate, and it is a node like any other. With its credentials it starts again without the token.
 func TestBootstrap(t *testing.T) {
 	const id, secret = "abcdef", "0123456789abcdef"
-	tokens := here.client.CoreV1().Secrets(metav1.NamespaceSystem)
+	tokens := here.Client.CoreV1().Secrets(metav1.NamespaceSystem)
 	get(tokens.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id}, Type: corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true"},
 	}, metav1.CreateOptions{}))(t)
 	n := newNode(t, "joins", func(n *node) {
-		n.joins, n.config = true, "rotateCertificates: true\nserverTLSBootstrap: true\n"
-		must(t, os.MkdirAll(n.path(), 0o755))
-		config := here.plane.Authority.Kubeconfig(here.plane.URL, clientcmdapi.AuthInfo{Token: id + "." + secret})
-		must(t, clientcmd.WriteToFile(*config, n.path("bootstrap-kubeconfig")))
-		n.podexecdFlags = []string{"--bootstrap-kubeconfig", n.path("bootstrap-kubeconfig")}
+		n.Joins, n.Config = true, "rotateCertificates: true\nserverTLSBootstrap: true\n"
+		must(t, os.MkdirAll(n.Path(), 0o755))
+		config := here.Plane.Authority.Kubeconfig(here.Plane.URL, clientcmdapi.AuthInfo{Token: id + "." + secret})
+		must(t, clientcmd.WriteToFile(*config, n.Path("bootstrap-kubeconfig")))
+		n.PodexecdFlags = []string{"--bootstrap-kubeconfig", n.Path("bootstrap-kubeconfig")}
 	})
-	if info := get(os.Stat(n.kubeconfig()))(t); info.Mode().Perm() != 0o600 {
+	if info := get(os.Stat(n.Kubeconfig()))(t); info.Mode().Perm() != 0o600 {
 		t.Errorf("the kubeconfig that was written has the mode %v", info.Mode())
 	}
 
@@ -41,7 +41,7 @@ func TestBootstrap(t *testing.T) {
 		return when(servingRequest(requests, n) != nil)
 	}))(t)
 	serving := servingRequest(requests, n)
-	address := net.JoinHostPort(here.ip, strconv.Itoa(n.port))
+	address := net.JoinHostPort(here.IP, strconv.Itoa(n.Port))
 	if err := dialNode(address); err == nil {
 		t.Error("the node's API has a certificate of the authority before one was approved")
 	}
@@ -55,8 +55,8 @@ func TestBootstrap(t *testing.T) {
 	}
 
 	must(t, tokens.Delete(t.Context(), "bootstrap-token-"+id, metav1.DeleteOptions{}))
-	restart(t, n.podconfigd)
-	restart(t, n.podexecd)
+	restart(t, n.Podconfigd)
+	restart(t, n.Podexecd)
 	must(t, untilServing(t, address))
 	s.applyPod(t, "second", sampleImage, idle, "terminationGracePeriodSeconds: 1")
 	s.awaitReady(t, "second")
@@ -68,7 +68,7 @@ func TestBootstrap(t *testing.T) {
 // servingRequest is the node's request for a serving certificate that nobody has decided on, or nil.
 func servingRequest(requests map[string]*certificatesv1.CertificateSigningRequest, n *node) *certificatesv1.CertificateSigningRequest {
 	for _, r := range requests {
-		if r.Spec.SignerName == certificatesv1.KubeletServingSignerName && r.Spec.Username == "system:node:"+n.name && len(r.Status.Conditions) == 0 {
+		if r.Spec.SignerName == certificatesv1.KubeletServingSignerName && r.Spec.Username == "system:node:"+n.Name && len(r.Status.Conditions) == 0 {
 			return r
 		}
 	}
@@ -77,13 +77,13 @@ func servingRequest(requests map[string]*certificatesv1.CertificateSigningReques
 
 // dialNode shakes hands with a node's API and checks its certificate.
 func dialNode(address string) error {
-	authority, err := os.ReadFile(here.plane.Authority.File)
+	authority, err := os.ReadFile(here.Plane.Authority.File)
 	if err != nil {
 		return err
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authority) {
-		return fmt.Errorf("%s has no certificate", here.plane.Authority.File)
+		return fmt.Errorf("%s has no certificate", here.Plane.Authority.File)
 	}
 	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pool})
 	if err != nil {

@@ -33,9 +33,9 @@ const (
 // A node is given all the pods that it takes at once. It stays ready, tells of each in a few patches, and takes not much longer than a node
 // without an API server takes for the same pods.
 func TestBurst(t *testing.T) {
-	machine := newMachine(t, "burst-machine", here.bin())
+	machine := newMachine(t, "burst-machine", here.BinDir())
 	floor := burstOfManifests(t, machine)
-	n := newNode(t, "burst", func(n *node) { n.machine = machine })
+	n := newNode(t, "burst", func(n *node) { n.Machine = machine })
 	s := newSpace(t, n)
 	node := n.watchHealth(t)
 	api := s.burst(t)
@@ -110,8 +110,8 @@ func (a *arrivals) sorted() []time.Duration {
 // burst makes the pods, and waits until all are ready.
 func (s *space) burst(t *testing.T) *burstResult {
 	t.Helper()
-	client := s.site.client.CoreV1().Pods(s.name)
-	exec, config := cpu(t, s.node.podexecd), cpu(t, s.node.podconfigd)
+	client := s.site.Client.CoreV1().Pods(s.name)
+	exec, config := cpu(t, s.node.Podexecd), cpu(t, s.node.Podconfigd)
 	began := time.Now()
 	bound, ready := arrivals{began, map[string]time.Duration{}}, arrivals{began, map[string]time.Duration{}}
 	var making sync.WaitGroup
@@ -142,7 +142,7 @@ func (s *space) burst(t *testing.T) *burstResult {
 	slices.Sort(told)
 	return &burstResult{
 		began: began, bound: bound.sorted(), ready: ready.sorted(), told: told,
-		podexecd: cpu(t, s.node.podexecd) - exec, podconfigd: cpu(t, s.node.podconfigd) - config,
+		podexecd: cpu(t, s.node.Podexecd) - exec, podconfigd: cpu(t, s.node.Podconfigd) - config,
 	}
 }
 
@@ -171,13 +171,13 @@ func burstOfManifests(t *testing.T, machine *devnode.Node) *burstResult {
 		files[i] = pod.Name + ".json"
 		must(t, os.WriteFile(filepath.Join(drafts, files[i]), get(json.Marshal(pod))(t), 0o644))
 	}
-	n := &node{site: here, machine: machine, name: "floor"}
-	n.podconfigd = get(machine.StartDaemonAs("floor-podconfigd", "podconfigd", "--root-dir", n.path("podconfigd"), "--listen", n.configEndpoint(),
-		"--hostname-override", n.name, "--pod-manifest-path", manifests))(t)
-	n.podexecd = get(machine.StartDaemonAs("floor-podexecd", "podexecd", "--root-dir", n.path("podexecd"),
-		"--listen", "unix://"+machine.Socket(n.name+"-exec"), "--podconfig-endpoint", n.configEndpoint(),
-		"--container-runtime-endpoint", machine.Endpoint(), "--pod-logs-dir", n.path("log", "pods"), "--hostname-override", n.name))(t)
-	defer func() { must(t, n.kill()) }()
+	n := here.nodeOn(machine, "floor")
+	n.Podconfigd = get(machine.StartDaemonAs("floor-podconfigd", "podconfigd", "--root-dir", n.Path("podconfigd"), "--listen", n.ConfigEndpoint(),
+		"--hostname-override", n.Name, "--pod-manifest-path", manifests))(t)
+	n.Podexecd = get(machine.StartDaemonAs("floor-podexecd", "podexecd", "--root-dir", n.Path("podexecd"),
+		"--listen", "unix://"+machine.Socket(n.Name+"-exec"), "--podconfig-endpoint", n.ConfigEndpoint(),
+		"--container-runtime-endpoint", machine.Endpoint(), "--pod-logs-dir", n.Path("log", "pods"), "--hostname-override", n.Name))(t)
+	defer func() { must(t, n.Kill()) }()
 	o := observe(t, n)
 	follow := func(enough func(pods map[string]shownPod) bool) {
 		ctx, cancel := context.WithTimeout(t.Context(), burstPatience)
@@ -185,7 +185,7 @@ func burstOfManifests(t *testing.T, machine *devnode.Node) *burstResult {
 		must(t, o.follow(ctx, enough))
 	}
 	follow(func(map[string]shownPod) bool { return true }) // it is up
-	exec, config := cpu(t, n.podexecd), cpu(t, n.podconfigd)
+	exec, config := cpu(t, n.Podexecd), cpu(t, n.Podconfigd)
 	ready := arrivals{time.Now(), map[string]time.Duration{}}
 	for _, file := range files {
 		must(t, os.Rename(filepath.Join(drafts, file), filepath.Join(manifests, file)))
@@ -196,7 +196,7 @@ func burstOfManifests(t *testing.T, machine *devnode.Node) *burstResult {
 		}
 		return len(ready.at) == burst
 	})
-	r := &burstResult{began: ready.began, ready: ready.sorted(), podexecd: cpu(t, n.podexecd) - exec, podconfigd: cpu(t, n.podconfigd) - config}
+	r := &burstResult{began: ready.began, ready: ready.sorted(), podexecd: cpu(t, n.Podexecd) - exec, podconfigd: cpu(t, n.Podconfigd) - config}
 	for _, file := range files {
 		must(t, os.Remove(filepath.Join(manifests, file)))
 	}

@@ -25,7 +25,9 @@ func (a *attackers) crowds(t *testing.T) {
 		}
 		comes.all.Wait()
 		began = time.Now()
-		must(t, untilNil(t, "logs and exec work while a crowd is there", func() error { return a.works(t) }))
+		if err := a.works(t); err != nil {
+			t.Errorf("while a crowd from %s is there: %v", c.from, err)
+		}
 		t.Logf("%d connections from %s: logs and exec took %.1f s while they came (%v), and worked %.1f s after", len(comes.conns), c.from,
 			took.Seconds(), err, time.Since(began).Seconds())
 		comes.close()

@@ -19,7 +19,7 @@ resources: {requests: {cpu: 100m, memory: 64Mi}}`, "terminationGracePeriodSecond
 	s.awaitEvent(t, "stuck", "ErrImageNeverPull")
 	s.awaitEvent(t, "crash", "BackOff")
 
-	wantLines(t, "node main", s.kubectl(t, "describe", "node", s.node.name),
+	wantLines(t, "node main", s.kubectl(t, "describe", "node", s.node.Name),
 		`Labels: .*`, `kubernetes.io/hostname=main`, `kubernetes.io/os=linux`, `kubernetes.io/arch=\w+`,
 		`Unschedulable: +false`,
 		`HolderIdentity: +main`,
@@ -27,7 +27,7 @@ resources: {requests: {cpu: 100m, memory: 64Mi}}`, "terminationGracePeriodSecond
 		`DiskPressure +False .* KubeletHasNoDiskPressure +kubelet has no disk pressure`,
 		`PIDPressure +False .* KubeletHasSufficientPID +kubelet has sufficient PID available`,
 		`Ready +True .* KubeletReady +kubelet is posting ready status`,
-		`InternalIP: +`+regexp.QuoteMeta(here.ip), `Hostname: +main`,
+		`InternalIP: +`+regexp.QuoteMeta(here.IP), `Hostname: +main`,
 		`cpu: +\d+`, `memory: +\d+Ki`, `ephemeral-storage: +\d+(Ki)?`, `pods: +110`,
 		`Machine ID: +\S+`, `System UUID: .*`, `Boot ID: +\S+`, `Kernel Version: +\d.*`, `OS Image: +\S+.*`, `Operating System: +linux`,
 		`Container Runtime Version: +containerd://.*`, `Kubelet Version: +v1\..*`,
@@ -35,7 +35,7 @@ resources: {requests: {cpu: 100m, memory: 64Mi}}`, "terminationGracePeriodSecond
 		`Normal +RegisteredNode .*`,
 	)
 	wantLines(t, "pod web", s.kubectl(t, "describe", "pod", "web"),
-		`Node: +main/`+regexp.QuoteMeta(here.ip), `Status: +Running`, `IP: +10\.\S+`,
+		`Node: +main/`+regexp.QuoteMeta(here.IP), `Status: +Running`, `IP: +10\.\S+`,
 		`Container ID: +containerd://\S+`, `Image ID: +\S*sha256:\S+`, `State: +Running`, `Ready: +True`, `Restart Count: +0`,
 		`PodReadyToStartContainers +True`, `Initialized +True`, `Ready +True`, `ContainersReady +True`, `PodScheduled +True`,
 		`QoS Class: +Burstable`,
@@ -47,13 +47,13 @@ resources: {requests: {cpu: 100m, memory: 64Mi}}`, "terminationGracePeriodSecond
 	wantLines(t, "pod crash", s.kubectl(t, "describe", "pod", "crash"),
 		`Last State: +Terminated`, `Exit Code: +3`, `Restart Count: +[1-9].*`, `Warning +BackOff .*`)
 
-	images := s.kubectl(t, "get", "node", s.node.name, "-o", "jsonpath={.status.images[*].names}")
+	images := s.kubectl(t, "get", "node", s.node.Name, "-o", "jsonpath={.status.images[*].names}")
 	for _, image := range []string{sampleImage, toolsImage} {
 		if !strings.Contains(images, image) {
 			t.Errorf("the node's images are %s; %s isn't among them", images, image)
 		}
 	}
-	wantLines(t, "kubectl get nodes", s.kubectl(t, "get", "nodes", "-o", "wide"), `main +Ready .* `+regexp.QuoteMeta(here.ip)+` .* containerd://.*`)
+	wantLines(t, "kubectl get nodes", s.kubectl(t, "get", "nodes", "-o", "wide"), `main +Ready .* `+regexp.QuoteMeta(here.IP)+` .* containerd://.*`)
 	s.awaitPod(t, "crash", "is shown as it is", func(pod *corev1.Pod) error {
 		c := pod.Status.ContainerStatuses[0]
 		return when(c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" && c.LastTerminationState.Terminated.ExitCode == 3)

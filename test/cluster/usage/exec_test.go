@@ -172,7 +172,7 @@ func TestKubectlDebug(t *testing.T) {
 		t.Errorf("the debugger's log is %q", got)
 	}
 
-	said := s.kubectl(t, "debug", "node/"+s.node.name, "--image="+toolsImage, "--profile=general", "--", "sh", "-c", "cat /host/proc/sys/kernel/ostype")
+	said := s.kubectl(t, "debug", "node/"+s.node.Name, "--image="+toolsImage, "--profile=general", "--", "sh", "-c", "cat /host/proc/sys/kernel/ostype")
 	name := regexp.MustCompile(`node-debugger-\S+`).FindString(said)
 	if name == "" {
 		t.Fatalf("kubectl debug node said %q", said)

@@ -28,9 +28,9 @@ func (k *killer) faults(t *testing.T) {
 		{failpoint.LeaveMirror, lives[1], "has no static pod"},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
-			must(t, n.podexecd.Kill())
+			must(t, n.Podexecd.Kill())
 			t.Setenv(failpoint.Variable, string(c.fault))
-			must(t, n.podexecd.Start())
+			must(t, n.Podexecd.Start())
 			var noticed error
 			for at, step := range c.life.steps {
 				step.do(t, k.space)
@@ -46,12 +46,12 @@ func (k *killer) faults(t *testing.T) {
 				t.Logf("with the fault %s: %.300v", c.fault, noticed)
 			}
 			must(t, os.Unsetenv(failpoint.Variable))
-			restart(t, n.podexecd)
+			restart(t, n.Podexecd)
 			for _, pod := range []string{"box", "job"} {
 				s := k.space
 				s.kubectl(t, "delete", "pod", pod, "--ignore-not-found", "--wait=false")
 			}
-			if _, err := os.Stat(filepath.Join(n.manifests, "static.yaml")); err == nil {
+			if _, err := os.Stat(filepath.Join(n.Manifests, "static.yaml")); err == nil {
 				n.removeManifest(t, "static")
 			}
 			must(t, k.rest(t, killPatience))

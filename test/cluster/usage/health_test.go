@@ -24,13 +24,13 @@ type health struct {
 // watchHealth watches the Node object and its lease; the function that it returns ends that.
 func (n *node) watchHealth(t *testing.T) func() health {
 	t.Helper()
-	only := metav1.ListOptions{FieldSelector: "metadata.name=" + n.name}
+	only := metav1.ListOptions{FieldSelector: "metadata.name=" + n.Name}
 	ctx, stop := context.WithCancel(t.Context())
 	var h health
 	var last time.Time
 	var both sync.WaitGroup
 	both.Go(func() {
-		events(ctx, &h, n.site.client.CoreV1().Nodes().Watch, only, func(event watch.Event) {
+		events(ctx, &h, n.site.Client.CoreV1().Nodes().Watch, only, func(event watch.Event) {
 			if node, ok := event.Object.(*corev1.Node); ok {
 				if c := nodeCondition(node, corev1.NodeReady); c == nil || c.Status != corev1.ConditionTrue || event.Type == watch.Deleted {
 					h.unready = append(h.unready, fmt.Sprintf("%v %v: %+v", time.Now().Format(time.TimeOnly), event.Type, c))
@@ -40,7 +40,7 @@ func (n *node) watchHealth(t *testing.T) func() health {
 	})
 	var leases health
 	both.Go(func() {
-		events(ctx, &leases, n.site.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Watch, only, func(event watch.Event) {
+		events(ctx, &leases, n.site.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Watch, only, func(event watch.Event) {
 			lease, ok := event.Object.(*coordinationv1.Lease)
 			if !ok || lease.Spec.RenewTime == nil {
 				return

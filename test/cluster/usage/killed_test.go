@@ -95,7 +95,7 @@ func deaths() []death {
 func TestKillCluster(t *testing.T) {
 	binaries := buildWithFailpoints(t)
 	machine := newMachine(t, "killed-machine", binaries)
-	n := newNode(t, "killed", func(n *node) { n.machine = machine }, hurried)
+	n := newNode(t, "killed", func(n *node) { n.Machine = machine }, hurried)
 	s := newSpace(t, n)
 	k := &killer{space: s, observer: observe(t, n)}
 	s.applyPod(t, "bystander", sampleImage, idle, "terminationGracePeriodSeconds: 1")
@@ -197,7 +197,7 @@ func (k *killer) restAfter(t *testing.T, l life, at int, patience time.Duration,
 // came is nil if what a step has to come to is at the API server.
 func (k *killer) came(ctx context.Context, l life, at int) error {
 	name := map[string][]string{"api": {"box", "box", "job", "job"}, "static": {"static-killed", "static-killed", "static-killed"}}[l.name][at]
-	pod, err := here.client.CoreV1().Pods(k.name).Get(ctx, name, metav1.GetOptions{})
+	pod, err := here.Client.CoreV1().Pods(k.name).Get(ctx, name, metav1.GetOptions{})
 	if gone := strings.Contains(l.steps[at].what, "deleted") || strings.Contains(l.steps[at].what, "removed"); gone {
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -220,9 +220,9 @@ func (k *killer) came(ctx context.Context, l life, at int) error {
 
 // dieAt has the daemon die at a point in a life, starts it again, and tells when it died.
 func (k *killer) dieAt(t *testing.T, d death) string {
-	daemon := k.space.node.podexecd
+	daemon := k.space.node.Podexecd
 	if slices.Contains(failpoint.ConfigPoints(), d.point) {
-		daemon = k.space.node.podconfigd
+		daemon = k.space.node.Podconfigd
 	}
 	must(t, daemon.Kill())
 	startToDie(t, daemon, d)
@@ -262,17 +262,17 @@ func (k *killer) live(t *testing.T, l life, after func(at int) (string, error)) 
 // registering has podexecd die when it makes its Node object.
 func (k *killer) registering(t *testing.T, point failpoint.Point) string {
 	began, n := time.Now(), k.space.node
-	must(t, n.podexecd.Kill())
-	here.kubectl(t, "delete", "node", n.name)
-	startToDie(t, n.podexecd, death{point: point, times: 1})
+	must(t, n.Podexecd.Kill())
+	here.kubectl(t, "delete", "node", n.Name)
+	startToDie(t, n.Podexecd, death{point: point, times: 1})
 	select {
-	case <-n.podexecd.Done():
+	case <-n.Podexecd.Done():
 	case <-time.After(killPatience):
 		t.Fatal("the point was never reached")
 	}
-	must(t, diedAt(n.podexecd, point))
-	must(t, n.podexecd.Start())
-	must(t, n.awaitReady(t.Context()))
+	must(t, diedAt(n.Podexecd, point))
+	must(t, n.Podexecd.Start())
+	must(t, n.AwaitReady(t.Context()))
 	must(t, k.rest(t, killPatience))
 	return fmt.Sprintf("died when it registered; all well after %.1f s", time.Since(began).Seconds())
 }
@@ -281,9 +281,9 @@ func (k *killer) registering(t *testing.T, point failpoint.Point) string {
 func (k *killer) timed(t *testing.T, l life, after time.Duration) string {
 	return k.live(t, l, func(at int) (string, error) {
 		<-time.After(after)
-		must(t, k.space.node.podconfigd.Kill())
+		must(t, k.space.node.Podconfigd.Kill())
 		<-time.After(killPause)
-		must(t, k.space.node.podconfigd.Start())
+		must(t, k.space.node.Podconfigd.Start())
 		return "died after each step", k.restAfter(t, l, at, killPatience, nil)
 	})
 }

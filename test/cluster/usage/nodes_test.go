@@ -47,7 +47,7 @@ containers: [{name: main, image: "`+sampleImage+`", `+idle+`}]}}}}`)
 	s.kubectl(t, "rollout", "status", "deployment/web", timeout)
 	s.kubectl(t, "rollout", "status", "daemonset/agent", timeout)
 
-	said := s.kubectl(t, "drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", timeout)
+	said := s.kubectl(t, "drain", n.Name, "--ignore-daemonsets", "--delete-emptydir-data", timeout)
 	if !strings.Contains(said, "node/drain drained") {
 		t.Errorf("kubectl drain said %q", said)
 	}
@@ -61,7 +61,7 @@ containers: [{name: main, image: "`+sampleImage+`", `+idle+`}]}}}}`)
 		return when(len(pods) == 4)
 	})
 	wantLines(t, "kubectl get nodes", s.kubectl(t, "get", "nodes"), `drain +Ready,SchedulingDisabled .*`)
-	s.kubectl(t, "uncordon", n.name)
+	s.kubectl(t, "uncordon", n.Name)
 	s.kubectl(t, "rollout", "status", "deployment/web", timeout)
 	n.removeManifest(t, "static")
 	s.awaitGone(t, "static-drain")
@@ -76,12 +76,12 @@ func TestEvictionAPI(t *testing.T) {
 	s.kubectl(t, "wait", "--for=jsonpath={.status.currentHealthy}=2", "pdb/web", timeout)
 	victim := s.ofImage(t, sampleImage, 2)[0]
 	evict := func() error {
-		return s.site.client.PolicyV1().Evictions(s.name).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: victim, Namespace: s.name}})
+		return s.site.Client.PolicyV1().Evictions(s.name).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: victim, Namespace: s.name}})
 	}
 	if err := evict(); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("an eviction beyond the budget: %v", err)
 	}
-	w := get(s.site.client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + victim}))(t)
+	w := get(s.site.Client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + victim}))(t)
 	defer w.Stop()
 	s.kubectl(t, "patch", "pdb/web", "-p", `{"spec":{"minAvailable":1}}`)
 	s.kubectl(t, "wait", "--for=jsonpath={.status.disruptionsAllowed}=1", "pdb/web", timeout)
@@ -119,7 +119,7 @@ func TestTaints(t *testing.T) {
 		s.awaitReady(t, name)
 	}
 	began := time.Now()
-	s.kubectl(t, "taint", "node", n.name, "out=of-order:NoExecute")
+	s.kubectl(t, "taint", "node", n.Name, "out=of-order:NoExecute")
 	pods := s.awaitPods(t, "the pod that doesn't tolerate it is gone", func(pods map[string]*corev1.Pod) error { return when(pods["goes"] == nil) })
 	if took := time.Since(began); took < 4*time.Second && !isReady(pods["goes-later"]) {
 		t.Errorf("after %v, the pod that tolerates it for 5 s is %s", took, describe(pods["goes-later"]))
@@ -131,7 +131,7 @@ func TestTaints(t *testing.T) {
 	if !isReady(pods["stays"]) {
 		t.Errorf("the pod that tolerates it is %s", describe(pods["stays"]))
 	}
-	s.kubectl(t, "taint", "node", n.name, "out-")
+	s.kubectl(t, "taint", "node", n.Name, "out-")
 }
 
 // A Node object that is deleted comes back by itself, with its lease, and the pods don't notice.
@@ -140,15 +140,15 @@ func TestNodeDeletedAndBack(t *testing.T) {
 	s := newSpace(t, n)
 	s.applyPod(t, "box", sampleImage, idle, "terminationGracePeriodSeconds: 1")
 	before := s.awaitReady(t, "box")
-	old := types.UID(s.kubectl(t, "get", "node", n.name, "-o", "jsonpath={.metadata.uid}"))
-	s.kubectl(t, "delete", "node", n.name)
+	old := types.UID(s.kubectl(t, "get", "node", n.Name, "-o", "jsonpath={.metadata.uid}"))
+	s.kubectl(t, "delete", "node", n.Name)
 	nodes := get(await(t.Context(), here.nodes(), "there is another Node object", func(nodes map[string]*corev1.Node) error {
-		return when(nodes[n.name] != nil && nodes[n.name].UID != old)
+		return when(nodes[n.Name] != nil && nodes[n.Name].UID != old)
 	}))(t)
-	must(t, n.awaitReady(t.Context()))
+	must(t, n.AwaitReady(t.Context()))
 	get(await(t.Context(), here.leases(), "its lease is the new Node's", func(leases map[string]*coordinationv1.Lease) error {
-		lease := leases[n.name]
-		return when(lease != nil && len(lease.OwnerReferences) == 1 && lease.OwnerReferences[0].UID == nodes[n.name].UID)
+		lease := leases[n.Name]
+		return when(lease != nil && len(lease.OwnerReferences) == 1 && lease.OwnerReferences[0].UID == nodes[n.Name].UID)
 	}))(t)
 	after := s.awaitReady(t, "box")
 	if got, want := after.Status.ContainerStatuses[0], before.Status.ContainerStatuses[0]; got.ContainerID != want.ContainerID || after.UID != before.UID {
@@ -162,7 +162,7 @@ func TestOutages(t *testing.T) {
 	s := newSpace(t, n)
 	s.applyPod(t, "box", sampleImage, idle, "terminationGracePeriodSeconds: 1")
 	s.applyPod(t, "brief", toolsImage, shell("while [ ! -e /scratch/end ]; do /sample sleep 1; done; exit 6")+", volumeMounts: [{name: work, mountPath: /scratch}]",
-		fmt.Sprintf("restartPolicy: Never, volumes: [{name: work, hostPath: {path: %q, type: DirectoryOrCreate}}]", n.path("work")))
+		fmt.Sprintf("restartPolicy: Never, volumes: [{name: work, hostPath: {path: %q, type: DirectoryOrCreate}}]", n.Path("work")))
 	before := s.awaitReady(t, "box")
 	s.awaitReady(t, "brief")
 	same := func(after string) {
@@ -176,14 +176,14 @@ func TestOutages(t *testing.T) {
 			return err
 		}))
 	}
-	restart(t, n.podexecd)
-	must(t, n.awaitReady(t.Context()))
+	restart(t, n.Podexecd)
+	must(t, n.AwaitReady(t.Context()))
 	same("podexecd was killed")
-	restart(t, n.podconfigd)
+	restart(t, n.Podconfigd)
 	same("podconfigd was killed")
-	here.plane.Kill()
+	here.Plane.Kill()
 	n.write(t, "work/end", "")
-	must(t, here.plane.Resume(t.Context()))
+	must(t, here.Plane.Resume(t.Context()))
 	pod := s.awaitPod(t, "brief", "has failed", func(pod *corev1.Pod) error { return when(pod.Status.Phase == corev1.PodFailed) })
 	if code := pod.Status.ContainerStatuses[0].State.Terminated.ExitCode; code != 6 {
 		t.Errorf("what ended while the API server was away ended with %d; want 6", code)

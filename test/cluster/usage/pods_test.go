@@ -28,7 +28,7 @@ func TestDeleteGracePeriod(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s.applyPod(t, c.name, sampleImage, c.container, "")
 			pod := s.awaitReady(t, c.name)
-			w := get(s.site.client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + c.name}))(t)
+			w := get(s.site.Client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + c.name}))(t)
 			defer w.Stop()
 			began := time.Now()
 			s.kubectl(t, append([]string{"delete", "pod", c.name}, c.flags...)...)
@@ -93,7 +93,7 @@ func TestMirrorPods(t *testing.T) {
 	const name = "static-mirrors"
 	n.addManifest(t, "static", staticPod(s.name, "1"))
 	first := s.awaitReady(t, name)
-	if owner := metav1.GetControllerOf(first); first.Annotations[corev1.MirrorPodAnnotationKey] == "" || owner == nil || owner.Kind != "Node" || owner.Name != n.name {
+	if owner := metav1.GetControllerOf(first); first.Annotations[corev1.MirrorPodAnnotationKey] == "" || owner == nil || owner.Kind != "Node" || owner.Name != n.Name {
 		t.Errorf("its annotations are %v, its owner %v", first.Annotations, owner)
 	}
 	if got := s.kubectl(t, "logs", name); got != "version 1\n" {
@@ -115,8 +115,8 @@ func TestMirrorPods(t *testing.T) {
 	if got := s.kubectl(t, "logs", name); got != "version 2\n" {
 		t.Errorf("its log is %q", got)
 	}
-	restart(t, n.podexecd)
-	must(t, n.awaitReady(t.Context()))
+	restart(t, n.Podexecd)
+	must(t, n.AwaitReady(t.Context()))
 	n.removeManifest(t, "static")
 	s.awaitGone(t, name)
 	if n.running(t, third.Status.ContainerStatuses[0].ContainerID) {

@@ -15,15 +15,15 @@ import (
 // A podexecd that is restarted while the API server is away goes on as the one before: containers of API pods run on, and those that end, also
 // while there is no podexecd, are begun again, with services, objects and token.
 func TestRestartedWhileAPIServerIsAway(t *testing.T) {
-	machine := newMachine(t, "restarted-machine", here.bin())
-	n := newNode(t, "restarted", func(n *node) { n.machine = machine }, hurried)
+	machine := newMachine(t, "restarted-machine", here.BinDir())
+	n := newNode(t, "restarted", func(n *node) { n.Machine = machine }, hurried)
 	s := newSpace(t, n)
 	o := observe(t, n)
-	must(t, os.MkdirAll(n.path("work"), 0o777))
+	must(t, os.MkdirAll(n.Path("work"), 0o777))
 	s.apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {key: set}}`)
 	s.apply(t, `{apiVersion: v1, kind: Service, metadata: {name: db}, spec: {selector: {app: db}, ports: [{port: 5432}]}}`)
 	must(t, untilNil(t, "podexecd remembers the service", func() error {
-		text, err := os.ReadFile(n.path("podexecd", "cluster", "services.json"))
+		text, err := os.ReadFile(n.Path("podexecd", "cluster", "services.json"))
 		if err != nil {
 			return err
 		}
@@ -38,11 +38,11 @@ n=0; while read -r line; do n=$((n+1)); done </scratch/%[1]s
 while [ ! -e /scratch/%[1]s.end$n ]; do /sample sleep 200ms; done; exit 3`, name)
 		s.applyPod(t, name, toolsImage, shell(script)+`, env: [{name: KEY, valueFrom: {configMapKeyRef: {name: settings, key: key}}}],
 volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /settings}]`, fmt.Sprintf(
-			"terminationGracePeriodSeconds: 1, volumes: [{name: work, hostPath: {path: %q}}, {name: settings, configMap: {name: settings}}]", n.path("work")))
+			"terminationGracePeriodSeconds: 1, volumes: [{name: work, hostPath: {path: %q}}, {name: settings, configMap: {name: settings}}]", n.Path("work")))
 	}
 	starts := func(name string) []string {
 		t.Helper()
-		text, err := os.ReadFile(n.path("work", name))
+		text, err := os.ReadFile(n.Path("work", name))
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
@@ -77,10 +77,10 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 	}
 	before := containers()
 
-	here.plane.Kill()
-	t.Cleanup(func() { get(here.plane.Client(context.Background()))(t) }) // others need it, whatever becomes of this
-	must(t, n.podexecd.Stop())
-	must(t, n.podexecd.Start())
+	here.Plane.Kill()
+	t.Cleanup(func() { get(here.Plane.Client(context.Background()))(t) }) // others need it, whatever becomes of this
+	must(t, n.Podexecd.Stop())
+	must(t, n.Podexecd.Start())
 	for _, name := range names {
 		shown(name, 0)
 	}
@@ -94,7 +94,7 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 		t.Errorf("after the restart there are the containers %v; before it there were %v", got, before)
 	}
 
-	must(t, n.podexecd.Stop())
+	must(t, n.Podexecd.Stop())
 	end("first", 2)
 	end("second", 1)
 	must(t, untilNil(t, "no container runs", func() error {
@@ -107,7 +107,7 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 		return when(len(v.ids(names...)) == 0)
 	}))
 	began = time.Now()
-	must(t, n.podexecd.Start())
+	must(t, n.Podexecd.Start())
 	begun("first", 3)
 	begun("second", 2)
 	t.Logf("containers that ended without podexecd were begun again %v after its start", time.Since(began).Round(time.Millisecond))
@@ -115,12 +115,12 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 	shown("second", 1)
 	before = containers()
 
-	must(t, here.plane.Resume(t.Context()))
+	must(t, here.Plane.Resume(t.Context()))
 	returned := time.Now()
 	v, err := o.settled(t.Context(), time.Minute)
 	must(t, err)
 	t.Logf("the API server's statuses equal podexecd's %v after it is back", time.Since(returned).Round(time.Millisecond))
-	must(t, n.awaitReady(t.Context()))
+	must(t, n.AwaitReady(t.Context()))
 	for name, restarts := range map[string]int32{"first": 2, "second": 1} {
 		pod := s.awaitReady(t, name)
 		if got := pod.Status.ContainerStatuses[0].RestartCount; got != restarts {

@@ -29,9 +29,9 @@ func newSpace(t *testing.T, on ...*node) *space {
 	if len(on) > 0 {
 		s.node = on[0]
 	}
-	client := get(here.plane.Client(t.Context()))(t)
+	client := get(here.Plane.Client(t.Context()))(t)
 	get(client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: s.name, Annotations: map[string]string{"scheduler.alpha.kubernetes.io/node-selector": corev1.LabelHostname + "=" + s.node.name},
+		Name: s.name, Annotations: map[string]string{"scheduler.alpha.kubernetes.io/node-selector": corev1.LabelHostname + "=" + s.node.Name},
 	}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { s.close(t) })
 	// A pod without its account is refused.
@@ -50,10 +50,10 @@ func (s *space) close(t *testing.T) {
 			t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, text)
 		}
 		if s.node == here.main {
-			t.Log(s.node.tails())
+			t.Log(s.node.Tails())
 		}
 	}
-	must(t, s.site.client.CoreV1().Namespaces().Delete(context.Background(), s.name, metav1.DeleteOptions{}))
+	must(t, s.site.Client.CoreV1().Namespaces().Delete(context.Background(), s.name, metav1.DeleteOptions{}))
 	_, err := await(context.Background(), s.pods(), "all pods are gone", func(pods map[string]*corev1.Pod) error {
 		for _, pod := range pods {
 			return fmt.Errorf("%s is there: %s", pod.Name, describe(pod))
@@ -62,11 +62,11 @@ func (s *space) close(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
-		for _, args := range [][]string{{"get", "pods", "-o", "yaml"}, {"get", "--raw", "/api/v1/nodes/" + s.node.name + "/proxy/pods"}, {"delete", "pods", "--all", "--force", "--grace-period=0"}} {
+		for _, args := range [][]string{{"get", "pods", "-o", "yaml"}, {"get", "--raw", "/api/v1/nodes/" + s.node.Name + "/proxy/pods"}, {"delete", "pods", "--all", "--force", "--grace-period=0"}} {
 			text, err := s.try(context.Background(), "", args...)
 			t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, text)
 		}
-		t.Log(s.node.tails())
+		t.Log(s.node.Tails())
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *site) try(ctx context.Context, input string, args ...string) (string, e
 
 // command is kubectl as an administrator runs it.
 func (s *site) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(s.tools, "kubectl"), append([]string{"--kubeconfig", s.kubeconfig}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(s.tools, "kubectl"), append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+s.dir, "TERM=dumb") // its cache goes with the site
 	return cmd
 }

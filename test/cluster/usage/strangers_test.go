@@ -24,15 +24,15 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// account makes a service account with the right to get these resources of all nodes, and returns its token.
+// account makes a service account with the right to get and update these resources of all nodes, and returns its token.
 func (a *attackers) account(t *testing.T, name string, resources ...string) string {
 	t.Helper()
-	accounts := here.client.CoreV1().ServiceAccounts(a.space.name)
+	accounts := here.Client.CoreV1().ServiceAccounts(a.space.name)
 	get(accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 	if len(resources) > 0 {
-		rbac, object := here.client.RbacV1(), metav1.ObjectMeta{Name: a.space.name + "-" + name}
+		rbac, object := here.Client.RbacV1(), metav1.ObjectMeta{Name: a.space.name + "-" + name}
 		get(rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
-			ObjectMeta: object, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get"}}},
+			ObjectMeta: object, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get", "update"}}},
 		}, metav1.CreateOptions{}))(t)
 		get(rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 			ObjectMeta: object, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: object.Name},
@@ -108,9 +108,9 @@ func statusOf(answer string) int {
 func (s *space) neighbour(t *testing.T) string {
 	t.Helper()
 	name := s.name + "-other"
-	get(here.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
+	get(here.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
-		must(t, here.client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}))
+		must(t, here.Client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}))
 	})
 	return name
 }

@@ -16,7 +16,7 @@ func TestKubectlTop(t *testing.T) {
 	s.awaitReady(t, "large")
 	s.begin(t, "logs", "-f", "large").expect(t, "holding 48 MiB")
 	read := func() samples {
-		return parseSamples(t, s.kubectl(t, "get", "--raw", "/api/v1/nodes/"+s.node.name+"/proxy/metrics/resource"))
+		return parseSamples(t, s.kubectl(t, "get", "--raw", "/api/v1/nodes/"+s.node.Name+"/proxy/metrics/resource"))
 	}
 	labels := fmt.Sprintf(`{container="main",namespace=%q,pod="busy"}`, s.name)
 	cpu := "container_cpu_usage_seconds_total" + labels

@@ -31,7 +31,7 @@ func newMachine(t *testing.T, name, binaries string) *devnode.Node {
 	}
 	m := get(devnode.Start(t.Context(), devnode.Config{Dir: here.dir + "/" + name, Runtime: here.runtime, BinDir: binaries, Log: t.Output()}))(t)
 	t.Cleanup(func() { must(t, m.Close()) })
-	must(t, importImages(t.Context(), m, here.bin()+"/sample"))
+	must(t, importImages(t.Context(), m, here.BinDir()+"/sample"))
 	return m
 }
 
@@ -52,8 +52,8 @@ func observe(t *testing.T, n *node) *observer {
 		return conn
 	}
 	return &observer{
-		node: n, exec: podexecv1.NewPodExecServiceClient(dial("unix://" + n.machine.Socket(n.name+"-exec"))),
-		cri: runtimeapi.NewRuntimeServiceClient(dial(n.machine.Endpoint())),
+		node: n, exec: podexecv1.NewPodExecServiceClient(dial("unix://" + n.Machine.Socket(n.Name+"-exec"))),
+		cri: runtimeapi.NewRuntimeServiceClient(dial(n.Machine.Endpoint())),
 	}
 }
 
@@ -81,8 +81,8 @@ const podUIDLabel = "io.kubernetes.pod.uid"
 
 // look asks all three.
 func (o *observer) look(ctx context.Context) (v *view, err error) {
-	v = &view{node: o.node.name}
-	list, err := o.node.site.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + o.node.name})
+	v = &view{node: o.node.Name}
+	list, err := o.node.site.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + o.node.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -98,10 +98,10 @@ func (o *observer) local(ctx context.Context, v *view) (err error) {
 	if v.sandboxes, v.containers, err = o.runtime(ctx); err != nil {
 		return err
 	}
-	files, err := os.ReadDir(o.node.manifests)
+	files, err := os.ReadDir(o.node.Manifests)
 	for _, file := range files {
 		if name, ok := strings.CutSuffix(file.Name(), ".yaml"); ok {
-			v.static = append(v.static, name+"-"+o.node.name)
+			v.static = append(v.static, name+"-"+o.node.Name)
 		}
 	}
 	return err

@@ -66,7 +66,7 @@ func TestTokenRotated(t *testing.T) {
 	}
 	for i, token := range tokens {
 		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{"vault"}}}
-		status := get(s.site.client.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{}))(t).Status
+		status := get(s.site.Client.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{}))(t).Status
 		of := status.User.Extra["authentication.kubernetes.io/pod-uid"]
 		if !status.Authenticated || status.User.Username != "system:serviceaccount:"+s.name+":default" || !slices.Equal(of, []string{string(pod.UID)}) {
 			t.Errorf("token %d is that of %+v", i+1, status)

@@ -86,8 +86,8 @@ func (s *space) ofImage(t *testing.T, image string, count int) []string {
 // watchReady watches how many pods are ready; the function that it returns ends that and tells the least number.
 func (s *space) watchReady(t *testing.T) func() int {
 	t.Helper()
-	list := get(s.site.client.CoreV1().Pods(s.name).List(t.Context(), metav1.ListOptions{}))(t)
-	w := get(s.site.client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}))(t)
+	list := get(s.site.Client.CoreV1().Pods(s.name).List(t.Context(), metav1.ListOptions{}))(t)
+	w := get(s.site.Client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}))(t)
 	ready := map[string]bool{}
 	for _, pod := range list.Items {
 		ready[pod.Name] = isReady(&pod)
@@ -180,8 +180,8 @@ template: {metadata: {labels: {app: agent}}, spec: {nodeSelector: {kubernetes.io
 {name: main, image: "`+sampleImage+`", `+sample("sleep")+`, env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}]}}}}`)
 	s.kubectl(t, "rollout", "status", "daemonset/agent", timeout)
 	first := s.ofImage(t, sampleImage, 1)
-	if ip := s.kubectl(t, "get", "pod", first[0], "-o", "jsonpath={.status.podIP} {.status.hostIP}"); ip != here.ip+" "+here.ip {
-		t.Errorf("the pod in the node's network has the addresses %q; want the node's, %s", ip, here.ip)
+	if ip := s.kubectl(t, "get", "pod", first[0], "-o", "jsonpath={.status.podIP} {.status.hostIP}"); ip != here.IP+" "+here.IP {
+		t.Errorf("the pod in the node's network has the addresses %q; want the node's, %s", ip, here.IP)
 	}
 	s.kubectl(t, "set", "image", "daemonset/agent", "main="+nextImage)
 	s.kubectl(t, "rollout", "status", "daemonset/agent", timeout)

@@ -1,0 +1,107 @@
+package conformance
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podstream/podstream/test/cluster/nodes"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// programs are what this needs in tools besides the control plane.
+var programs = []string{"conformance.test", "ginkgo", "agnhost", "nonewprivs", "kubectl"}
+
+// TestConformance runs the specs against a cluster of one node.
+func TestConformance(t *testing.T) {
+	for _, program := range programs {
+		if _, err := os.Stat(filepath.Join(tools, program)); err != nil {
+			t.Fatalf("%v; make test-conformance builds it", err)
+		}
+	}
+	dir := outDir(t)
+	cluster := startCluster(t, dir)
+	report := filepath.Join(dir, "report.json")
+	runSpecs(t, dir, cluster.Kubeconfig, "--json-report="+report)
+	tell(t, report)
+}
+
+// outDir is where everything goes: a given directory, or one that goes if nothing fails.
+func outDir(t *testing.T) string {
+	t.Helper()
+	if *out != "" {
+		must(t, os.MkdirAll(*out, 0o755))
+		return get(filepath.Abs(*out))(t)
+	}
+	dir := get(os.MkdirTemp("", "conf"))(t) // short, as it holds sockets
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("ginkgo's output, its report and the daemons' logs are in %s", dir)
+			return
+		}
+		must(t, os.RemoveAll(dir))
+	})
+	return dir
+}
+
+// startCluster starts a cluster whose only node runs pods with the images that the specs have.
+func startCluster(t *testing.T, dir string) *nodes.Cluster {
+	t.Helper()
+	config := nodes.Config{Dir: dir, Tools: tools, Kubelet: *kubelet, Log: os.Stderr}
+	if *containerd == "1.7" {
+		config.Runtime = devnode.Containerd17
+	}
+	cluster := get(nodes.Start(t.Context(), config))(t)
+	t.Cleanup(cluster.Close)
+	machine := get(cluster.NewMachine(t.Context(), "machine"))(t)
+	t.Cleanup(func() { must(t, machine.Close()) })
+	serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"))
+	node := cluster.NewNode(machine, "node")
+	node.Port = 10250 // specs don't ask
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(node.Tails())
+		}
+		must(t, node.Kill())
+	})
+	must(t, node.Launch())
+	must(t, node.AwaitReady(t.Context()))
+	return cluster
+}
+
+// runSpecs runs the program with ginkgo; what came of it stands in the report, which is asked for with flags.
+func runSpecs(t *testing.T, dir, kubeconfig string, flags ...string) {
+	t.Helper()
+	log := get(os.Create(filepath.Join(dir, "ginkgo.log")))(t)
+	defer log.Close()
+
+	args := append(flags, "--no-color", "--procs="+strconv.Itoa(*processes), "--focus="+*focus, "--timeout=4h")
+	if *except != "" {
+		args = append(args, "--skip="+*except)
+	}
+	for _, u := range unfit {
+		args = append(args, "--skip="+u.pattern)
+	}
+	args = append(args, filepath.Join(tools, "conformance.test"), "--",
+		"--kubeconfig="+kubeconfig, "--kubectl-path="+filepath.Join(tools, "kubectl"), "--provider=skeleton", "--num-nodes=1")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(tools, "ginkgo"), args...)
+	// As Ctrl-C in a terminal does it, to all its processes: they end what they have in the cluster.
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = time.Minute
+	cmd.Stdout = io.MultiWriter(log, os.Stdout)
+	cmd.Stderr = cmd.Stdout
+	// It dies with the thread that starts it, so this test keeps its thread.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) { // that some failed is in the report
+		t.Fatal(err)
+	}
+}

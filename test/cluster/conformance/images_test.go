@@ -1,0 +1,234 @@
+package conformance
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing/fstest"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// The images' names in registry.k8s.io, as test/utils/image of Kubernetes v1.35 has them.
+const (
+	agnhostImage     = "e2e-test-images/agnhost:2.59"
+	agnhostPrevImage = "e2e-test-images/agnhost:2.55"
+	busyboxImage     = "e2e-test-images/busybox:1.37.0-1"
+	dnsutilsImage    = "e2e-test-images/jessie-dnsutils:1.7"
+	nginxImage       = "e2e-test-images/nginx:1.14-4"
+	nginxNewImage    = "e2e-test-images/nginx:1.15-4"
+	nonewprivsImage  = "e2e-test-images/nonewprivs:1.3"
+	nonrootImage     = "e2e-test-images/nonroot:1.4"
+	pauseImage       = "pause:3.10.1"
+)
+
+// files are those of a layer, by their paths.
+type files = fstest.MapFS
+
+func directory(mode fs.FileMode) *fstest.MapFile { return &fstest.MapFile{Mode: fs.ModeDir | mode} }
+func text(content string) *fstest.MapFile        { return &fstest.MapFile{Data: []byte(content), Mode: 0o644} }
+func link(to string) *fstest.MapFile {
+	return &fstest.MapFile{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}
+}
+
+// program is a file of this machine.
+func program(path string, mode fs.FileMode) (*fstest.MapFile, error) {
+	content, err := os.ReadFile(path)
+	return &fstest.MapFile{Data: content, Mode: mode}, err
+}
+
+// buildImages makes all images. Where a spec is content with any web server or any shell in place of what the name says, busybox is that.
+func buildImages(ctx context.Context, sample string) (map[string]v1.Image, error) {
+	base, err := busyboxFiles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pause, err := devnode.BuildSampleImage(sample, "pause")
+	if err != nil {
+		return nil, err
+	}
+	agnhost, err := agnhostFiles(ctx, pause)
+	if err != nil {
+		return nil, err
+	}
+	nnp, err := program(filepath.Join(tools, "nonewprivs"), fs.ModeSetuid|0o755)
+	if err != nil {
+		return nil, err
+	}
+	isAgnhost := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
+	isServer := v1.Config{Cmd: []string{"httpd", "-f", "-p", "80", "-h", "/srv"}}
+	server := files{"srv/index.html": text("<title>Welcome to nginx!</title>\n")}
+	images := map[string]v1.Image{pauseImage: pause}
+	for name, image := range map[string]struct {
+		config v1.Config
+		added  files
+	}{
+		agnhostImage:     {isAgnhost, agnhost},
+		agnhostPrevImage: {isAgnhost, agnhost},
+		busyboxImage:     {v1.Config{Cmd: []string{"sh"}}, nil},
+		dnsutilsImage:    {v1.Config{Cmd: []string{"sh"}}, nil},
+		nginxImage:       {isServer, server},
+		nginxNewImage:    {isServer, server},
+		nonewprivsImage:  {v1.Config{Cmd: []string{"nnp"}}, files{"usr/local/bin/nnp": nnp}},
+		nonrootImage:     {v1.Config{Cmd: []string{"sh"}, User: "1234"}, nil},
+	} {
+		image.config.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+		image.config.Labels = map[string]string{"image": name} // no two are the same, whatever is in them
+		if images[name], err = buildImage(image.config, base, image.added); err != nil {
+			return nil, fmt.Errorf("build %s: %w", name, err)
+		}
+	}
+	return images, nil
+}
+
+// busyboxFiles are a root directory with all of busybox's programs, and bash, which agnhost has too. A plain sh is that bash: Debian's patch of
+// busybox has its shell hide variables from programs if their names are no identifiers, which specs look for. /bin/sh is busybox, as specs
+// know what it says.
+func busyboxFiles(ctx context.Context) (files, error) {
+	busybox, err := program("/bin/busybox", 0o755)
+	if err != nil {
+		return nil, err
+	}
+	bash, err := program("/bin/bash-static", 0o755)
+	if err != nil {
+		return nil, err
+	}
+	list, err := exec.CommandContext(ctx, "/bin/busybox", "--list").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list busybox's programs: %w", err)
+	}
+	all := files{
+		"bin": directory(0o755), "bin/busybox": busybox,
+		"etc": directory(0o755), "home": directory(0o755), "root": directory(0o700), "tmp": directory(fs.ModeSticky | 0o777),
+		"usr": directory(0o755), "usr/local": directory(0o755), "usr/local/bin": directory(0o755), "var": directory(0o755),
+		"etc/passwd": text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n"),
+		"etc/group":  text("root:x:0:\nnobody:x:65534:\n"),
+	}
+	for name := range strings.FieldsSeq(string(list)) {
+		if name != "busybox" {
+			all["bin/"+name] = link("busybox")
+		}
+	}
+	all["bin/bash"], all["usr/local/bin/sh"] = bash, link("/bin/bash")
+	return all, nil
+}
+
+// agnhostFiles are what the image agnhost has besides a shell: the program, the user, the certificate and the registry that specs ask for,
+// and the programs curl and nc.
+func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
+	agnhost, err := program(filepath.Join(tools, "agnhost"), 0o755)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := serverCertificate()
+	if err != nil {
+		return nil, err
+	}
+	all := files{
+		"agnhost": agnhost, "agnhost-2": link("agnhost"), "uploads": directory(0o755),
+		// Each file has both the certificate and the key, as everybody takes what he looks for.
+		"localhost.crt": text(string(pair)), "localhost.key": text(string(pair)),
+		"etc/passwd": text("root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n"),
+		"etc/group":  text("root:x:0:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n"),
+	}
+	if err := addPrivateRegistry(all, "var/registry/pause", "testing", pause); err != nil {
+		return nil, err
+	}
+	// In /usr/bin, which comes before the programs of busybox.
+	return all, errors.Join(addProgram(ctx, all, "usr/bin/curl", "/usr/bin/curl"), addProgram(ctx, all, "usr/bin/nc", "/bin/nc.openbsd"))
+}
+
+// serverCertificate is one that nobody has reason to trust, with its key.
+func serverCertificate() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "authority")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	authority, err := control.NewAuthority(dir)
+	if err != nil {
+		return nil, err
+	}
+	return authority.Issue("localhost", "agnhost", time.Now().Add(control.CertificateLife))
+}
+
+// addPrivateRegistry adds an image in the form that agnhost's registry, which takes a password, serves.
+func addPrivateRegistry(all files, dir, tag string, image v1.Image) error {
+	objects, err := objectsOf(image)
+	if err != nil {
+		return err
+	}
+	manifest := objects[0]
+	all[path.Join(dir, "manifests", tag)] = text(manifest.digest)
+	all[path.Join(dir, "manifests", manifest.digest)] = text(string(manifest.content))
+	for _, o := range objects[1:] {
+		all[path.Join(dir, "blobs", o.digest)] = text(string(o.content))
+	}
+	return nil
+}
+
+// addProgram adds a program of this machine with the libraries that it is linked with.
+func addProgram(ctx context.Context, all files, name, path string) error {
+	output, err := exec.CommandContext(ctx, "ldd", path).Output()
+	if err != nil {
+		return fmt.Errorf("find the libraries of %s: %w", path, err)
+	}
+	if all[name], err = program(path, 0o755); err != nil {
+		return err
+	}
+	for field := range strings.FieldsSeq(string(output)) {
+		if library, absolute := strings.CutPrefix(field, "/"); absolute {
+			if all[library], err = program(field, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// buildImage makes an image with the files of both, in one layer.
+func buildImage(config v1.Config, base, added files) (v1.Image, error) {
+	all := maps.Clone(base)
+	maps.Copy(all, added)
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := w.AddFS(all); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil })
+	if err != nil {
+		return nil, err
+	}
+	image, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, err
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture, file.Config = "linux", runtime.GOARCH, config
+	return mutate.ConfigFile(image, file)
+}

@@ -1,0 +1,116 @@
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// serveImages has the machine's containerd get the images of registry.k8s.io from here.
+func serveImages(t *testing.T, machine *devnode.Node, sample string) {
+	t.Helper()
+	store := registry{}
+	for name, image := range get(buildImages(t.Context(), sample))(t) {
+		must(t, store.add(name, image))
+	}
+	server := httptest.NewServer(store)
+	t.Cleanup(server.Close)
+	must(t, os.MkdirAll(machine.Path("registries", "registry.k8s.io"), 0o755))
+	hosts := fmt.Sprintf("server = %q\n[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", server.URL, server.URL)
+	must(t, os.WriteFile(machine.Path("registries", "registry.k8s.io", "hosts.toml"), []byte(hosts), 0o644))
+}
+
+// registry is what there is to be had, by the reference that it is asked for with: a manifest by its tag, and all else by digests.
+type registry map[string]object
+
+type object struct {
+	mediaType, digest string
+	content           []byte
+}
+
+func (r registry) add(name string, image v1.Image) error {
+	objects, err := objectsOf(image)
+	if err != nil {
+		return fmt.Errorf("serve %s: %w", name, err)
+	}
+	for _, o := range objects {
+		r[o.digest] = o
+	}
+	r[name] = objects[0]
+	return nil
+}
+
+// objectsOf are an image's manifest, configuration and layers, in this order.
+func objectsOf(image v1.Image) ([]object, error) {
+	manifest, err := image.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := image.RawManifest()
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.RawConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	objects := []object{
+		{string(manifest.MediaType), digest.String(), raw},
+		{string(manifest.Config.MediaType), manifest.Config.Digest.String(), config},
+	}
+	layers, err := image.Layers()
+	if err != nil {
+		return nil, err
+	}
+	for i, layer := range layers {
+		reader, err := layer.Compressed()
+		if err != nil {
+			return nil, err
+		}
+		content, err := io.ReadAll(reader)
+		if err != nil {
+			return nil, err
+		}
+		if err := reader.Close(); err != nil {
+			return nil, err
+		}
+		objects = append(objects, object{string(manifest.Layers[i].MediaType), manifest.Layers[i].Digest.String(), content})
+	}
+	return objects, nil
+}
+
+// ServeHTTP answers what a runtime asks for when it pulls.
+func (r registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	path := strings.TrimPrefix(request.URL.Path, "/v2/")
+	repository, reference, found := strings.Cut(path, "/manifests/")
+	if !found {
+		repository, reference, found = strings.Cut(path, "/blobs/")
+	}
+	o, has := r[reference]
+	if !has {
+		o, has = r[repository+":"+reference]
+	}
+	if !found || !has {
+		http.NotFound(w, request)
+		return
+	}
+	w.Header().Set("Content-Type", o.mediaType)
+	w.Header().Set("Docker-Content-Digest", o.digest)
+	w.Header().Set("Content-Length", strconv.Itoa(len(o.content)))
+	if request.Method != http.MethodHead {
+		_, _ = w.Write(o.content) // who doesn't read it to the end has gone
+	}
+}

@@ -1,0 +1,99 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// suite is what is used of ginkgo's report.
+type suite struct {
+	SuiteSucceeded             bool
+	SpecialSuiteFailureReasons []string
+	SpecReports                []spec
+}
+
+// spec is a spec's report, or that of something that is done before or after all.
+type spec struct {
+	ContainerHierarchyTexts []string
+	LeafNodeType            string
+	LeafNodeText            string
+	State                   string
+	RunTime                 time.Duration
+	Failure                 struct {
+		Message        string
+		Location       location
+		ForwardedPanic string
+	}
+}
+
+type location struct {
+	FileName   string
+	LineNumber int
+}
+
+func (l location) String() string {
+	return fmt.Sprintf("%s:%d", filepath.Base(l.FileName), l.LineNumber)
+}
+
+// name is the spec's whole name, or what else it is.
+func (s *spec) name() string {
+	if s.LeafNodeType != "It" {
+		return s.LeafNodeType + " " + s.LeafNodeText
+	}
+	return strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")
+}
+
+// tell has a subtest for each spec that was asked for.
+func tell(t *testing.T, path string) {
+	t.Helper()
+	var suites []suite
+	must(t, json.Unmarshal(get(os.ReadFile(path))(t), &suites))
+	count := map[string]int{}
+	for _, suite := range suites {
+		for _, spec := range suite.SpecReports {
+			if !asked(&spec) {
+				continue
+			}
+			count[spec.State]++
+			t.Run(spec.name(), spec.tell)
+		}
+		if !suite.SuiteSucceeded {
+			t.Errorf("the suite failed %s", strings.Join(suite.SpecialSuiteFailureReasons, ", "))
+		}
+	}
+	t.Logf("%d specs passed, %d were skipped, %d failed", count["passed"], count["skipped"],
+		count["failed"]+count["panicked"]+count["timedout"]+count["interrupted"]+count["aborted"])
+	if count["passed"] == 0 {
+		t.Error("nothing ran")
+	}
+}
+
+// asked is whether somebody wants to know of it: the specs that focus and except leave, and what else failed.
+func asked(s *spec) bool {
+	if s.LeafNodeType != "It" {
+		return s.State != "passed"
+	}
+	name := s.name()
+	return regexp.MustCompile(*focus).MatchString(name) && (*except == "" || !regexp.MustCompile(*except).MatchString(name))
+}
+
+// tell is the subtest.
+func (s *spec) tell(t *testing.T) {
+	switch s.State {
+	case "passed":
+		t.Logf("passed after %.1f s", s.RunTime.Seconds())
+	case "skipped", "pending":
+		if s.Failure.Message != "" {
+			t.Skipf("upstream skips it: %s", s.Failure.Message)
+		}
+		t.Skip(unfitFor(s.name()))
+	default:
+		t.Errorf("%s after %.1f s at %v: %s%s", s.State, s.RunTime.Seconds(), s.Failure.Location, s.Failure.Message, s.Failure.ForwardedPanic)
+	}
+}

@@ -1,0 +1,151 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// Config says what cluster to run.
+type Config struct {
+	// Dir is where it keeps everything; short, as it holds sockets. Required.
+	Dir string
+	// Tools is the directory of the control plane's programs. Required; hack/build-cluster.sh provides them.
+	Tools string
+	// Runtime runs the pods. Zero means the containerd in PATH.
+	Runtime devnode.Runtime
+	// Kubelet is the program of a kubelet that is each node, in place of podconfigd and podexecd. Empty: none.
+	Kubelet string
+	// ServerFlags are further flags of kube-apiserver.
+	ServerFlags []string
+	// Log gets a line for each step that takes long. Nil: nothing.
+	Log io.Writer
+}
+
+// Cluster is a control plane, and the programs of its nodes.
+type Cluster struct {
+	Plane *control.Plane
+	// Client is an administrator's, Kubeconfig a file with the same credentials.
+	Client     kubernetes.Interface
+	Kubeconfig string
+	// IP is the machine's own address, at which the API server reaches its nodes.
+	IP string
+
+	config Config
+}
+
+// Start builds the programs and starts the control plane. The working directory is to be the root of Podstream's module: there is what is
+// built.
+func Start(ctx context.Context, config Config) (*Cluster, error) {
+	if err := devnode.Check(devnode.Config{Runtime: config.Runtime}); err != nil {
+		return nil, err
+	}
+	c := &Cluster{config: config}
+	ip, err := utilnet.ChooseHostInterface()
+	if err != nil {
+		return nil, fmt.Errorf("find the machine's address: %w", err)
+	}
+	c.IP = ip.String()
+	if err := c.provide(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.startPlane(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// BinDir is where the programs that are built here are: the node's daemons, and sample.
+func (c *Cluster) BinDir() string { return filepath.Join(c.config.Dir, "bin") }
+
+// provide fills BinDir. The sample program is all that there is in its image.
+func (c *Cluster) provide(ctx context.Context) error {
+	if err := c.build(ctx, []string{"CGO_ENABLED=0"}, "-trimpath", "-ldflags=-s -w", "./test/sample"); err != nil {
+		return err
+	}
+	if c.config.Kubelet != "" {
+		return os.Symlink(c.config.Kubelet, filepath.Join(c.BinDir(), "kubelet"))
+	}
+	return c.build(ctx, nil, "./cmd/podconfigd", "./cmd/podexecd")
+}
+
+func (c *Cluster) build(ctx context.Context, env []string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", c.BinDir() + "/"}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, output)
+	}
+	return nil
+}
+
+func (c *Cluster) startPlane(ctx context.Context) (err error) {
+	dir := filepath.Join(c.config.Dir, "plane")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	c.Plane, err = control.Start(ctx, control.Config{
+		Dir: dir, Etcd: filepath.Join(c.config.Tools, "etcd"), Tools: c.config.Tools,
+		ServerFlags: append([]string{"--allow-privileged", "--enable-bootstrap-token-auth"}, c.config.ServerFlags...),
+	})
+	if err != nil {
+		return err
+	}
+	if c.Client, err = c.Plane.Client(ctx); err != nil {
+		return err
+	}
+	c.Kubeconfig = c.Plane.Path("admin.kubeconfig")
+	if err := c.Plane.Authority.WriteKubeconfig(c.Kubeconfig, c.Plane.URL, c.Plane.Path("admin.pem")); err != nil {
+		return err
+	}
+	if err := c.Plane.StartManagers(ctx); err != nil {
+		return err
+	}
+	return c.grant(ctx)
+}
+
+// grant gives the roles that whoever sets a cluster up gives: the API server's at nodes, and those of machines that join.
+func (c *Cluster) grant(ctx context.Context) error {
+	const joining = "system:bootstrappers"
+	var errs []error
+	for role, subject := range map[string]rbacv1.Subject{
+		"system:kubelet-api-admin": {Kind: rbacv1.UserKind, Name: control.KubeletClient},
+		"system:node-bootstrapper": {Kind: rbacv1.GroupKind, Name: joining},
+		"system:certificates.k8s.io:certificatesigningrequests:nodeclient":     {Kind: rbacv1.GroupKind, Name: joining},
+		"system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": {Kind: rbacv1.GroupKind, Name: "system:nodes"},
+	} {
+		subject.APIGroup = rbacv1.GroupName
+		_, err := c.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "test:" + role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}, Subjects: []rbacv1.Subject{subject},
+		}, metav1.CreateOptions{})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// NewMachine starts a containerd for nodes. Whoever starts it closes it, before the cluster: its daemons have no server to miss then.
+func (c *Cluster) NewMachine(ctx context.Context, name string) (*devnode.Node, error) {
+	return devnode.Start(ctx, devnode.Config{
+		Dir: filepath.Join(c.config.Dir, name), Runtime: c.config.Runtime, BinDir: c.BinDir(), Log: c.config.Log,
+	})
+}
+
+// Close ends the control plane. What it kept stays in the directory.
+func (c *Cluster) Close() {
+	if c.Plane != nil {
+		c.Plane.Close()
+	}
+}

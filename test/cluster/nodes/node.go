@@ -1,0 +1,190 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/devnode"
+)
+
+// kubeletConfig is a node's, as installers write it, but without thresholds that the disk of a busy machine might pass.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+port: %d
+healthzPort: 0
+authentication:
+  x509: {clientCAFile: %q}
+evictionHard: {memory.available: 50Mi, nodefs.available: 1%%, nodefs.inodesFree: 1%%, imagefs.available: 1%%}
+imageGCHighThresholdPercent: 100
+%s`
+
+// Node is a pair of daemons on a machine. Both may be killed and started again.
+type Node struct {
+	// Machine runs its pods. Pairs can share one, but two kubelets can't: each takes the other's pods for its own leftovers.
+	Machine *devnode.Node
+	// Name is the node's name; those of two nodes of a run must differ, since what was on the first one stays until the machine goes.
+	Name string
+	// Config is added to its KubeletConfiguration, PodexecdFlags to podexecd's flags (a kubelet's, where that is the node).
+	Config        string
+	PodexecdFlags []string
+	// Joins is set where it gets no credentials but has to ask for them.
+	Joins bool
+
+	// Port is that of its API; zero: one that is free, known once it is launched.
+	Port int
+
+	// Manifests is the directory of its static pods, once it is launched.
+	Manifests string
+	// Podconfigd and Podexecd are the daemons; where a kubelet is the node, both are that one.
+	Podconfigd, Podexecd *devnode.Process
+
+	cluster *Cluster
+}
+
+// NewNode describes a node of the cluster, to be launched.
+func (c *Cluster) NewNode(machine *devnode.Node, name string) *Node {
+	return &Node{cluster: c, Machine: machine, Name: name}
+}
+
+// Path is that of a file of the node.
+func (n *Node) Path(elements ...string) string {
+	return n.Machine.Path(append([]string{n.Name}, elements...)...)
+}
+
+// Kubeconfig is where the node's own is.
+func (n *Node) Kubeconfig() string { return n.Path("kubeconfig") }
+
+// Launch starts it for the first time.
+func (n *Node) Launch() error {
+	if n.Port == 0 {
+		ports, err := control.FreePorts(1)
+		if err != nil {
+			return err
+		}
+		n.Port = ports[0]
+	}
+	n.Manifests = n.Path("manifests")
+	if err := os.MkdirAll(n.Manifests, 0o755); err != nil {
+		return err
+	}
+	config := fmt.Sprintf(kubeletConfig, n.Port, n.cluster.Plane.Authority.File, n.Config)
+	if n.cluster.config.Kubelet != "" {
+		config += fmt.Sprintf("podLogsDir: %q\nfailCgroupV1: false\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\n", n.Path("log", "pods"))
+	}
+	if err := os.WriteFile(n.Path("config.yaml"), []byte(config), 0o600); err != nil {
+		return err
+	}
+	if !n.Joins {
+		if err := n.WriteCredentials(); err != nil {
+			return err
+		}
+	}
+	if n.cluster.config.Kubelet != "" {
+		return n.startKubelet()
+	}
+	both := []string{"--kubeconfig", n.Kubeconfig(), "--config", n.Path("config.yaml"), "--hostname-override", n.Name}
+	var err error
+	n.Podconfigd, err = n.Machine.StartDaemonAs(n.Name+"-podconfigd", "podconfigd", slices.Concat([]string{
+		"--root-dir", n.Path("podconfigd"), "--listen", n.ConfigEndpoint(), "--pod-manifest-path", n.Manifests}, both)...)
+	if err != nil {
+		return err
+	}
+	n.Podexecd, err = n.Machine.StartDaemonAs(n.Name+"-podexecd", "podexecd", slices.Concat([]string{
+		"--root-dir", n.Path("podexecd"), "--listen", "unix://" + n.Machine.Socket(n.Name+"-exec"),
+		"--podconfig-endpoint", n.ConfigEndpoint(), "--container-runtime-endpoint", n.Machine.Endpoint(),
+		"--pod-logs-dir", n.Path("log", "pods"), "--node-ip", n.cluster.IP}, both, n.PodexecdFlags)...)
+	return err
+}
+
+// startKubelet starts a kubelet as both daemons.
+func (n *Node) startKubelet() (err error) {
+	n.Podexecd, err = n.Machine.StartDaemonAs(n.Name+"-kubelet", "kubelet", slices.Concat([]string{
+		"--kubeconfig", n.Kubeconfig(), "--config", n.Path("config.yaml"), "--hostname-override", n.Name, "--root-dir", n.Path("kubelet"),
+		"--cert-dir", n.Path("kubelet", "pki"), "--container-runtime-endpoint", n.Machine.Endpoint(), "--pod-manifest-path", n.Manifests,
+		"--node-ip", n.cluster.IP, "--fail-swap-on=false", "--make-iptables-util-chains=false",
+	}, n.PodexecdFlags)...)
+	n.Podconfigd = n.Podexecd
+	return err
+}
+
+// WriteCredentials writes the kubeconfig of a node that is a member already.
+func (n *Node) WriteCredentials() error {
+	authority := n.cluster.Plane.Authority
+	credentials, err := authority.Issue("system:node:"+n.Name, "system:nodes", time.Now().Add(control.CertificateLife))
+	if err != nil {
+		return err
+	}
+	if err := control.ReplaceFile(n.Path("node.pem"), credentials); err != nil {
+		return err
+	}
+	return authority.WriteKubeconfig(n.Kubeconfig(), n.cluster.Plane.URL, n.Path("node.pem"))
+}
+
+// ConfigEndpoint is where its podconfigd serves.
+func (n *Node) ConfigEndpoint() string { return "unix://" + n.Machine.Socket(n.Name+"-config") }
+
+// Kill ends both daemons; the node's pods run on until the machine is closed.
+func (n *Node) Kill() error {
+	var errs []error
+	for _, daemon := range []*devnode.Process{n.Podexecd, n.Podconfigd} {
+		if daemon != nil {
+			errs = append(errs, daemon.Kill())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// AwaitReady waits until the API server is told that the node is ready, and pods may come.
+func (n *Node) AwaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // a daemon that has ended won't tell it
+		select {
+		case <-n.Podexecd.Done():
+			cancel(fmt.Errorf("%s has ended", n.Podexecd.Name))
+		case <-ctx.Done():
+		}
+	}()
+	err := control.Until(ctx, nil, "node "+n.Name+" is ready", func(ctx context.Context) error {
+		node, err := n.cluster.Client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return ready(node)
+	})
+	return errors.Join(err, context.Cause(ctx))
+}
+
+// ready is nil if pods may come to the node.
+func ready(node *corev1.Node) error {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == corev1.TaintNodeNotReady {
+			return fmt.Errorf("it has the taint %s", taint.ToString())
+		}
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("its conditions are %+v", node.Status.Conditions)
+}
+
+// Tails are the ends of the daemons' logs, for messages.
+func (n *Node) Tails() string {
+	text := ""
+	for _, daemon := range []*devnode.Process{n.Podconfigd, n.Podexecd} {
+		if daemon != nil {
+			text += fmt.Sprintf("the output of %s ends with:\n%s\n", daemon.Name, daemon.LogTail())
+		}
+	}
+	return text
+}
