@@ -119,8 +119,21 @@ func RestartsFor(c *v1.Container, name v1.ResourceName) bool {
 	})
 }
 
-// realTimeSignal spells "SIGRTMIN+1" as the CRI does.
-var realTimeSignal = strings.NewReplacer("+", "PLUS", "-", "MINUS")
+// realTimeSignal spells "SIGRTMIN+1" as the CRI does, apiSignal the other way round.
+var (
+	realTimeSignal = strings.NewReplacer("+", "PLUS", "-", "MINUS")
+	apiSignal      = strings.NewReplacer("PLUS", "+", "MINUS", "-")
+)
+
+// SignalOf is the signal by which the runtime says that it stops a container; nil if it doesn't say.
+func SignalOf(signal runtimeapi.Signal) *v1.Signal {
+	name, told := strings.CutPrefix(signal.String(), "SIGNAL_")
+	if !told || signal == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
+		return nil
+	}
+	out := v1.Signal(apiSignal.Replace(name))
+	return &out
+}
 
 // stopSignal is the signal that stops the container; zero for the image's own.
 func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {

@@ -78,6 +78,9 @@ type Container struct {
 	Resources *Resources
 	// MemoryRequest is what it asked for when it was made, in bytes; nil if that isn't recorded, as it doesn't start anew for another one.
 	MemoryRequest *int64
+	// User is whom its first process began as, and StopSignal what stops it. Nil if the runtime doesn't tell, as containerd before 2.0 doesn't.
+	User       *v1.ContainerUser
+	StopSignal *v1.Signal
 }
 
 // Resources are what a container is held to, in the units of the CRI. Zero is what isn't told; limits may also be negative: there is none.

@@ -60,7 +60,7 @@ func (r *Runtime) containerDetails(ctx context.Context, uid types.UID, c *observ
 	if sandbox != nil && sandbox.ID == c.SandboxID && sandbox.PID == 0 {
 		sandbox.PID = told.sandbox()
 	}
-	c.Resources = resourcesOf(s)
+	c.Resources, c.User, c.StopSignal = resourcesOf(s), userOf(s), criconfig.SignalOf(s.GetStopSignal())
 	c.PreStop = recorded[*v1.LifecycleHandler](r, s, criconfig.PreStopHandlerAnnotation)
 	c.Ports = recorded[[]v1.ContainerPort](r, s, criconfig.PortsAnnotation)
 	c.MemoryRequest = recorded[*int64](r, s, criconfig.MemoryRequestAnnotation)
@@ -126,6 +126,17 @@ func (p processes) sandbox() int {
 		}
 	}
 	return 0
+}
+
+// userOf is whom the container's first process began as; nil if the runtime doesn't tell.
+func userOf(s *runtimeapi.ContainerStatus) *v1.ContainerUser {
+	linux := s.GetUser().GetLinux()
+	if linux == nil {
+		return nil
+	}
+	return &v1.ContainerUser{Linux: &v1.LinuxContainerUser{
+		UID: linux.GetUid(), GID: linux.GetGid(), SupplementalGroups: linux.GetSupplementalGroups(),
+	}}
 }
 
 // recorded is what was written down in an annotation of the container when it was made. What can't be read is as if it weren't

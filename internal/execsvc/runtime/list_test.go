@@ -1,12 +1,15 @@
 package runtime
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/criconfig"
@@ -35,6 +38,35 @@ func TestStatusInFull(t *testing.T) {
 	}
 	if !has.Active() {
 		t.Error("the pod isn't active")
+	}
+}
+
+// telling is a runtime that tells of its containers' users and signals, as containerd does from 2.0 on.
+type telling struct{ internalapi.RuntimeService }
+
+func (r telling) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	resp, err := r.RuntimeService.ContainerStatus(ctx, id, verbose)
+	if s := resp.GetStatus(); s != nil {
+		s.User = &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: 7, Gid: 8, SupplementalGroups: []int64{8, 9}}}
+		s.StopSignal = runtimeapi.Signal_SIGNAL_SIGRTMINPLUS1
+	}
+	return resp, err
+}
+
+func TestUserAndSignalAreTold(t *testing.T) {
+	s := newSim(t)
+	pod := simPod(sample("a"))
+	s.mustSync(pod)
+	if a := s.status(pod).Latest("a"); a.User != nil || a.StopSignal != nil {
+		t.Errorf("the runtime says nothing, and it has the user %v and the signal %v", a.User, a.StopSignal)
+	}
+	s = newSim(t)
+	s.cfg.Runtime = telling{s.cfg.Runtime}
+	s.mustSync(pod)
+	a := s.status(pod).Latest("a")
+	want := &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: 7, GID: 8, SupplementalGroups: []int64{8, 9}}}
+	if diff := cmp.Diff(want, a.User); diff != "" || a.StopSignal == nil || *a.StopSignal != v1.SIGRTMINPLUS1 {
+		t.Errorf("the signal is %v, the user (-want +got):\n%s", a.StopSignal, diff)
 	}
 }
 

@@ -95,7 +95,7 @@ func containerStatus(in *Input, c *v1.Container, previous *v1.ContainerStatus, k
 func takeOver(in *Input, status *v1.ContainerStatus, c *observed.Container, previous *v1.ContainerStatus) {
 	status.ContainerID = containerID(in, c)
 	status.RestartCount = restartCount(c, status.ContainerID, previous)
-	status.ImageID = c.ImageRef
+	status.ImageID, status.User, status.StopSignal = c.ImageRef, c.User, c.StopSignal
 	if c.Image != "" {
 		status.Image = c.Image
 	}
