@@ -43,10 +43,10 @@ func TestKubectlExec(t *testing.T) {
 				t.Errorf("of %d bytes that go in %d come back, or others", len(input), len(got))
 			}
 			terminal := s.beginTerminal(t, 120, 33, "exec", "-it", "box", "--", "sh")
-			terminal.say(t, "/sample tty\n")
+			terminal.say(t, "/sample tty 120x33\n") // which waits until it is that: sizes come beside what is typed
 			terminal.expect(t, "terminal 120x33")
 			must(t, pty.Setsize(terminal.in.(*os.File), &pty.Winsize{Cols: 90, Rows: 20}))
-			terminal.say(t, "/sample tty 90x20\n") // which waits until it is that
+			terminal.say(t, "/sample tty 90x20\n")
 			terminal.expect(t, "terminal 90x20")
 			terminal.say(t, "echo $((6*7)) is it; exit 5\n")
 			terminal.expect(t, "42 is it")
