@@ -194,10 +194,10 @@ func (c *cluster) prepare(b *board.Board) {
 	})
 }
 
-// ending tells whether a pod of that name is on its way out.
+// ending tells whether a pod of that name that isn't the API server's own is on its way out.
 func ending(b *board.Board, namespace, name string) bool {
 	for _, p := range b.All() {
-		if p.Name == name && p.Namespace == namespace && !p.Desired && p.Source != apiSource &&
+		if p.Name == name && p.Namespace == namespace && !p.Desired && (p.Object == nil || !criconfig.FromAPI(p.Object)) &&
 			p.State != podexecv1.WorkerState_WORKER_STATE_FINISHED && p.State != podexecv1.WorkerState_WORKER_STATE_UNSPECIFIED {
 			return true
 		}
@@ -210,9 +210,6 @@ func lives(b *board.Board, uid types.UID) bool {
 	p, there := b.Get(uid)
 	return there && p.Status != nil && len(p.Status.Conditions) > 0 && p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed
 }
-
-// apiSource is the name of podconfigd's source of the API server's pods.
-const apiSource = "api"
 
 // run has the group do all that a cluster sees of this node, until ctx ends.
 func (c *cluster) run(ctx context.Context, group *errgroup.Group, m machine) {

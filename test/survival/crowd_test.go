@@ -3,9 +3,6 @@ package survival
 import (
 	"context"
 	"math/rand/v2"
-	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/simruntime"
+	"github.com/podstream/podstream/internal/simruntime/simtest"
 	"github.com/podstream/podstream/test/devnode"
 )
 
@@ -169,27 +167,5 @@ func serveRuntime(t *testing.T, tr *trouble, seed uint64) (*simruntime.Server, s
 	server := simruntime.New(simruntime.Config{
 		Fault: tr.fault, EventFault: tr.eventFault(simruntime.UnreliableEvents(rand.New(rand.NewPCG(seed, 2)))),
 	})
-	dir, err := os.MkdirTemp("", "survival-sim")
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "sim.sock")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		server.Close()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return server, "unix://" + socket
+	return server, simtest.Serve(t, server)
 }

@@ -167,9 +167,7 @@ func (k *Keeper) workNext(ctx context.Context) bool {
 	return true
 }
 
-const (
-	hashAnnotation = "kubernetes.io/config.hash"
-)
+const hashAnnotation = "kubernetes.io/config.hash"
 
 func nameOf(pod *v1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
