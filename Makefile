@@ -7,21 +7,27 @@ SHELL       := /bin/bash
 
 DAEMONS  := podconfigd podexecd
 BINARIES := $(DAEMONS) podctl
-# Where `go test` runs: everything. PKG=./internal/manifest narrows each of the test targets.
+# The packages of `go test`: all by default. PKG=./internal/manifest narrows each of the test targets.
 PKG      ?= ./...
 # For `make run`: empty for a private containerd, sim for a simulated one, or the path of a CRI socket.
 RUNTIME  ?=
-# For `make bench`: which, and how often.
+# For `make bench`: a regular expression and a count.
 BENCH    ?= .
 COUNT    ?= 1
 # For `make fuzz`: seconds in all.
 FUZZTIME ?= 300
-# For `make robustness`: how long in all.
+# For `make robustness`: the total time.
 ROBUSTNESS_TIME ?= 10m
+# The version of the binaries; in a source tree without git, the version that Go records.
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+# -s -w: without the symbol table and DWARF. Panics still show functions and lines.
+LDFLAGS  := -s -w -X github.com/podstream/podstream/internal/daemon/process.version=$(VERSION)
 # For `make images`: the images are podstream/NAME:$(TAG).
 TAG      ?= dev
 
 export RUNTIME
+# A go of the version of go.mod, also on a machine without Go.
+export PATH := $(CURDIR)/hack/bin:$(PATH)
 
 ##@ Use
 
@@ -34,7 +40,7 @@ help: ## Show this list
 .PHONY: build
 build: ## Build podconfigd, podexecd and podctl into bin/, static
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -o bin/ $(BINARIES:%=./cmd/%)
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(BINARIES:%=./cmd/%)
 
 .PHONY: run
 run: build deps ## Run a node here, with a sample pod, until Ctrl-C (RUNTIME=sim: simulated; =/path.sock: yours)
@@ -50,7 +56,8 @@ images: build ## Build the container images podstream/podconfigd and podstream/p
 
 ##@ Test
 
-# Go would take a result from its cache though the daemons changed: it doesn't see that test/e2e builds them. Hence -count=1.
+# Go would reuse a cached result although the daemons changed: it doesn't detect that test/e2e builds them. Hence
+# -count=1.
 .PHONY: test
 test: test-deps ## Run all tests: unit, scenario and end to end, on a containerd of their own (PKG=./...)
 	PODSTREAM_REQUIRE_RUNTIME=1 PODSTREAM_REQUIRE_NODE=1 go test -count=1 $(PKG)
@@ -71,7 +78,7 @@ ifeq ($(BENCH) $(PKG),. ./...)
 endif
 
 .PHONY: bench-pods
-bench-pods: deps ## Compare pods through the daemons with bare CRI calls, and weigh 100 idle ones
+bench-pods: deps ## Compare pods through the daemons with bare CRI calls, and measure 100 idle ones
 	@hack/deps.sh containerd-1.7
 	go test -run='^$$' -bench=. -timeout=60m -count=$(COUNT) ./test/podbench
 
@@ -79,6 +86,7 @@ bench-pods: deps ## Compare pods through the daemons with bare CRI calls, and we
 robustness: test-deps ## Check the stream's ten promises, and that pods survive, under random load and kill -9, for ROBUSTNESS_TIME=10m
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) go test -count=1 -timeout=0 -run='TestSimulation|TestProcess|TestRelayChain' -v ./test/robustness
 	ROBUSTNESS_TIME=$(ROBUSTNESS_TIME) PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=0 -v ./test/survival
+	PODSTREAM_ATTACK_FULL=1 PODSTREAM_REQUIRE_RUNTIME=1 go test -count=1 -timeout=20m -run=TestG8UnderAttack -v ./test/e2e
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target, FUZZTIME=300 seconds in all
@@ -92,31 +100,35 @@ test-cluster: ## Test against a real Kubernetes: the source api, and a node in a
 test-conformance: ## Run Kubernetes' own node conformance tests against a node in a cluster; half an hour, the first build takes more
 	@hack/test-conformance.sh
 
+# SEQUENCES is the number of sequences of sets for both merges, PODS the number of mutated pods for both readers of
+# manifests. SEED repeats a run, which prints it.
 .PHONY: differential
-differential: ## Compare the merge with upstream's on random sequences (SEQUENCES=1000 SEED=0); the first build takes minutes
+differential: ## Compare the merge and manifests with the kubelet's (SEQUENCES=1000 PODS=200000 SEED=0); the first build takes minutes
 	@hack/differential.sh test
 
 ##@ Change
 
 .PHONY: lint
-lint: fmt-check vet golangci-lint buf-lint buf-breaking check-generated ## Run all linters and check that generated code is up to date
+lint: fmt-check vet prose golangci-lint buf-lint buf-breaking check-generated ## Run all linters and check that generated code is up to date
 
 .PHONY: generate
-generate: ## Generate Go from the protos
+generate: ## Generate Go from the protos, and docs/flags.md from the programs
 	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc
 	PATH="$(CURDIR)/.tools:$$PATH" .tools/buf generate
+	@hack/flags.sh
 
 .PHONY: check-generated
-check-generated: ## Check that the generated code is that of the protos
+check-generated: ## Check that the generated code matches the protos, and docs/flags.md the programs
 	@hack/tools.sh buf protoc-gen-go protoc-gen-go-grpc
 	@hack/check-generated.sh
+	@hack/flags.sh check
 
 .PHONY: tools
 tools: ## Build the pinned tools into .tools/: buf, protoc-gen-go*, grpcurl, golangci-lint
 	@hack/tools.sh
 
 .PHONY: deps
-deps: ## Install what tests need of this machine, on Debian and Ubuntu: containerd, runc, CNI plugins, ip, iptables
+deps: ## Install the tests' requirements, on Debian and Ubuntu: containerd, runc, CNI plugins, ip, iptables
 	@[[ "$$RUNTIME" == sim ]] || hack/deps.sh
 
 .PHONY: test-deps
@@ -125,7 +137,7 @@ test-deps: deps
 	@hack/deps.sh containerd-1.7
 
 .PHONY: clean
-clean: ## Remove what was built: bin/ and .tools/
+clean: ## Remove the build results: bin/ and .tools/
 	rm -rf bin .tools
 
 # The parts of lint.
@@ -138,6 +150,10 @@ fmt-check:
 .PHONY: vet
 vet:
 	go vet ./...
+
+.PHONY: prose
+prose: ## Find words that CONTRIBUTING.md's section "Prose" replaces
+	@hack/prose.sh
 
 .PHONY: golangci-lint
 golangci-lint:

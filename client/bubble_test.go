@@ -14,7 +14,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// bubble connects a client to the script without leaving the test's bubble.
+// bubble connects a client to the script within the test's synctest bubble.
 func bubble(t *testing.T, s *script, interval time.Duration) (c *client.Client, stop func()) {
 	t.Helper()
 	return bubbleWith(t, s, client.Config{Heartbeat: interval})

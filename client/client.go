@@ -14,35 +14,35 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// DefaultEndpoint is where podconfigd listens if it isn't told otherwise.
+// DefaultEndpoint is the Unix socket on which podconfigd listens by default.
 const DefaultEndpoint = "unix:///run/podstream/podconfigd.sock"
 
-// Config says whom to talk to.
+// Config configures a Client. Its zero value connects to DefaultEndpoint.
 type Config struct {
 	// Endpoint is podconfigd's address, unix:///path or tcp://host:port. Empty means DefaultEndpoint.
 	Endpoint string
-	// TLS has the certificates for an endpoint tcp://host:port, which requires them. It isn't used for a Unix socket, where
-	// podconfigd asks the kernel who is calling.
+	// TLS names the certificate files. It is required for tcp://host:port, and not used for a Unix socket, where
+	// podconfigd reads the caller's user ID from the kernel.
 	TLS TLS
-	// Consumer is the name that podconfigd knows this consumer by. Empty: the caller's identity, "uid:0" on a
-	// Unix socket and the certificate's common name over TLS.
+	// Consumer is the name under which podconfigd lists this consumer. Empty means the caller's identity: "uid:0" on
+	// a Unix socket, the certificate's common name over TLS.
 	Consumer string
-	// Heartbeat is how often a quiet podconfigd shall give a sign of life; after three times that without one the stream is
-	// taken for dead. Zero means 10 s; less than 1 s is taken as 1 s.
+	// Heartbeat is the interval of podconfigd's heartbeats on a quiet stream. A stream without a message for three
+	// intervals is broken. Zero means 10 s; less than 1 s means 1 s.
 	Heartbeat time.Duration
-	// Logger gets a line when the stream breaks and when it is back. Nil discards.
+	// Logger receives a line when a stream breaks, and when the consumer is up to date again. Nil discards them.
 	Logger *slog.Logger
-	// OnBreak is called each time that a stream breaks or can't be had and Watch is going to try again, with the error. It is
-	// called from Watch's goroutine, which waits for it. Nil: nobody is told.
+	// OnBreak is called, with the error, each time that a stream breaks or can't be opened and Watch or WatchObjects
+	// is about to retry. It runs in the goroutine of that Watch, which waits for it. Nil means no call.
 	OnBreak func(error)
-	// DialOptions are added to the connection's own.
+	// DialOptions are passed to gRPC after the client's own options.
 	DialOptions []grpc.DialOption
 }
 
-// ErrClosed is what Watch returns once its Client is closed.
+// ErrClosed is the error of Watch and WatchObjects after Close.
 var ErrClosed = errors.New("the client is closed")
 
-// Client is a connection to podconfigd. It is safe for concurrent use; each Watch is a consumer of its own.
+// Client is a connection to podconfigd. It is safe for concurrent use. Each Watch is a separate consumer.
 type Client struct {
 	cfg  Config
 	conn *grpc.ClientConn
@@ -52,8 +52,8 @@ type Client struct {
 	closed    chan struct{}
 }
 
-// New returns a Client. It doesn't connect: the first call does. It fails on an endpoint that can't be understood, and on
-// certificates that can't be read.
+// New returns a Client. It doesn't connect: the first call does. It returns an error if the endpoint is not valid or
+// the certificate files can't be read.
 func New(cfg Config) (*Client, error) {
 	if cfg.Endpoint == "" {
 		cfg.Endpoint = DefaultEndpoint
@@ -84,10 +84,11 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// API is the service itself, for the calls that aren't streams.
+// API returns the gRPC client of the service, for the calls that aren't streams.
 func (c *Client) API() podconfigv1.PodConfigServiceClient { return c.api }
 
-// Close ends the connection and every Watch on it: they return ErrClosed. Only the first Close does something.
+// Close closes the connection. Every Watch and WatchObjects on it returns ErrClosed. Later calls do nothing and
+// return nil.
 func (c *Client) Close() error {
 	var err error
 	c.closeOnce.Do(func() {

@@ -17,10 +17,10 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
-// TestConverges checks G2, G3 and G7 end to end: while random sets are merged, sources come and go, the server goes down and comes back, sometimes
-// with another, empty, podconfigd behind it, and the consumer restarts with what it kept. The history is short, so exact
-// history, coalesced catch-ups, differences and SETs all occur. In the end the consumer holds what podconfigd serves, and every
-// op on the way fitted what it held.
+// TestConverges checks G2, G3 and G7 end to end: while random sets are merged, sources are added and removed, the
+// server restarts, sometimes as another, empty, podconfigd, and the consumer restarts with its stored state. The
+// history is short, so exact history, coalesced catch-ups, differences and SETs all occur. In the end the consumer
+// holds podconfigd's pods, and every op fitted the pods that it held.
 func TestConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, err := newPlace()
@@ -67,7 +67,7 @@ func TestConverges(t *testing.T) {
 
 var sourceNames = []string{"file", "http", "api"}
 
-// errEnd is how the consumer ends its Watch when it holds the pod "end".
+// errEnd is the consumer's error that ends its Watch when it holds the pod "end".
 var errEnd = errors.New("the end")
 
 type struggle struct {

@@ -1,8 +1,8 @@
-// Package client subscribes to podconfigd: it is what a consumer of the pod stream imports.
+// Package client subscribes to podconfigd. A consumer of the pod stream imports it.
 //
-// Watch delivers revisions whole and in order, to one function, from one goroutine. When the stream breaks it subscribes again
-// with backoff and resumes where the last delivered revision ended: across restarts of podconfigd nothing is missing and
-// nothing comes twice. A consumer that keeps what it was given across its own restarts passes it back in WatchOptions.
+// Watch delivers whole revisions, in order, to one function. When the stream breaks, Watch subscribes again with
+// backoff and resumes after the last delivered revision: no change is missing or delivered twice, also when
+// podconfigd restarts. A consumer that stores its pods and cursor passes them in WatchOptions when it starts again.
 //
 //	c, err := client.New(client.Config{Endpoint: client.DefaultEndpoint, Consumer: "my-agent"})
 //	if err != nil {
@@ -16,14 +16,15 @@
 //		return nil
 //	})
 //
-// The client does a consumer's duties as far as they can be done for it: it drops a revision that didn't arrive whole, turns a SET
-// into the ops that lead there, removes what is absent once its source is ready, and asks for snapshots where podconfigd says what
-// it doesn't understand. What is left to the consumer: an ADD of a pod that it holds is an update, and a RESTORE adds unless the
-// pod is being deleted or known to be terminal.
+// The client does most of a consumer's duties. It drops a revision that arrived in part, turns a SET into the ops
+// that lead to it, removes absent pods once their source is ready, and requests snapshots after an op that it can't
+// read. Two duties stay with the consumer: an ADD of a pod that it holds is an update, and a RESTORE adds a pod
+// unless that pod is being deleted or is known to be terminal.
 //
-// Beside Watch there are ReportApplied and ReportRejected, by which a consumer says what it made of an event, and API for all other
-// calls. Package stream beneath it is for those who want podconfig.v1's own messages and their own way of retrying.
+// WatchObjects delivers the ConfigMaps and Secrets of the pods in the same way. ReportApplied and ReportRejected
+// report to podconfigd how the consumer handled an event. API returns the gRPC client for all other calls. Package
+// stream, below this one, serves consumers that need the messages of podconfig.v1 or their own retries.
 //
-// A Watch runs in its caller's goroutine, and handle is called from there. Beside that there are only gRPC's goroutines, which end
-// with Close.
+// Watch calls its function from the goroutine that called Watch. The only other goroutines are gRPC's, which end with
+// Close.
 package client

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// dialing is how gRPC reaches the endpoint: by which name, and with which credentials.
+// dialing returns the gRPC target and the dial options for the endpoint.
 func dialing(cfg Config) (target string, options []grpc.DialOption, err error) {
 	if strings.HasPrefix(cfg.Endpoint, "unix:///") {
 		return cfg.Endpoint, []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, nil
@@ -28,7 +28,8 @@ func dialing(cfg Config) (target string, options []grpc.DialOption, err error) {
 	}
 	return (&url.URL{Scheme: "dns", Path: "/" + address}).String(), []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		// Neither a proxy from the environment nor a DNS record has a say in who tells this node what to run.
+		// The stream decides what this node runs, so a proxy from the environment or a DNS record must not redirect
+		// it.
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 	}, nil
 }

@@ -11,10 +11,10 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Op is what happened to the pods of a Change; the names and meanings are podconfig.v1.PodOperation's.
+// Op is an operation on the pods of a Change. podconfig.v1.PodOperation defines the meanings.
 type Op = podconfigv1.PodOperation
 
-// The ops that a consumer meets. SET isn't among them: the client turns it into the others.
+// The ops that a consumer receives. The client turns a SET into these.
 const (
 	Add       = podconfigv1.PodOperation_POD_OPERATION_ADD
 	Update    = podconfigv1.PodOperation_POD_OPERATION_UPDATE
@@ -24,57 +24,60 @@ const (
 	Restore   = podconfigv1.PodOperation_POD_OPERATION_RESTORE
 )
 
-// Event is one revision, one catch-up after a pause, or the word that the initial state is complete. An event may have nothing but
-// a Cursor: then revisions have gone by that held nothing for this consumer.
+// Event is one revision, one catch-up, or the end of the initial state. An event with only a Cursor means that
+// revisions passed that had no change for this consumer.
 type Event struct {
-	// Ops are in the order in which they are to be applied; all or none.
+	// Ops are applied in this order, all or none.
 	Ops []Change
-	// Synced is set on an event that ends the initial state of a stream; it has no Ops. It comes again after each reconnect.
+	// Synced is true on the event that ends the initial state of a stream. That event has no Ops. It comes again
+	// after each reconnect.
 	Synced bool
-	// Sources is the readiness of all configured sources, in order of priority: one that isn't among them isn't configured any more.
-	// It is set, though perhaps empty, on Synced events, and where a heartbeat tells of other sources, another order or another
-	// readiness than the stream had before. It is true once the Ops are applied, and overrules their SourceReady. Nil: not told.
+	// Sources is the readiness of all configured sources, in order of priority. A source that isn't listed isn't
+	// configured any more. Sources is set, though it may be empty, on Synced events, and on the event of a heartbeat
+	// after which the sources, their order or their readiness differ. It holds once the Ops are applied, and
+	// overrules their SourceReady. Nil means no change.
 	Sources []Source
-	// Cursor is where the consumer is once it has applied the event.
+	// Cursor is the consumer's position once it has applied the event.
 	Cursor *podconfigv1.Cursor
 }
 
 // Change is one op and its pods.
 type Change struct {
 	Op Op
-	// Source is the source that caused it.
+	// Source is the name of the source that caused the change.
 	Source string
-	// SourceReady tells whether that source is ready: its pods are complete.
+	// SourceReady reports whether that source is ready: all its pods are known.
 	SourceReady bool
-	// Pods is empty only in the ADD that says that the source became ready.
+	// Pods is empty only in the ADD by which a source becomes ready.
 	Pods []Pod
-	// Observed is when podconfigd read the change; zero in a catch-up.
+	// Observed is the time at which podconfigd read the change. It is zero in a catch-up.
 	Observed time.Time
-	// TraceParent and TraceState are the W3C trace context of the change. Empty: it isn't traced.
+	// TraceParent and TraceState are the W3C trace context of the change. They are empty if the change isn't traced.
 	TraceParent, TraceState string
 }
 
-// Pod is one pod of a Change.
+// Pod is one pod of a Change. Source is the source that the pod comes from.
 type Pod struct {
 	UID             types.UID
 	Namespace, Name string
 	Source          string
-	// Stale is set if the pod is known only from podconfigd's store.
+	// Stale reports whether the pod is known only from podconfigd's store: its source hasn't confirmed it since the
+	// restart.
 	Stale bool
-	// SpecDigest and StatusDigest tell versions of the pod apart.
+	// SpecDigest and StatusDigest identify the version of the pod, as podconfig.v1.Pod defines them.
 	SpecDigest, StatusDigest string
-	// Object is the pod itself. Nil for REMOVE. It belongs to the consumer.
+	// Object is the decoded pod. It is nil in a Remove. The consumer may change it.
 	Object *v1.Pod
 }
 
-// Source is the readiness of one configured source.
+// Source is the name and the readiness of one configured source.
 type Source struct {
 	Name  string
 	Ready bool
 }
 
-// errUnknownFormat: podconfigd is newer than this package, or doesn't keep to the request.
-var errUnknownFormat = errors.New("another format than the one asked for")
+// errUnknownFormat: podconfigd is newer than this package, or ignored the requested format.
+var errUnknownFormat = errors.New("not the requested format")
 
 func decodeChanges(ops []*podconfigv1.PodUpdate) ([]Change, error) {
 	var out []Change

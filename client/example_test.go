@@ -14,7 +14,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Watch prints what changes until the initial state is complete.
+// Watch prints changes until the initial state is complete.
 func ExampleClient_Watch() {
 	endpoint, stop := examplePodconfigd()
 	defer stop()
@@ -52,8 +52,7 @@ func ExampleClient_Watch() {
 	// synced
 }
 
-// A consumer that keeps its pods and the cursor of the last event that it applied gets only the difference when it is started
-// again.
+// A consumer that stores its pods and the cursor of the last applied event gets only the difference after a restart.
 func ExampleWatchOptions() {
 	endpoint, stop := examplePodconfigd()
 	defer stop()
@@ -67,7 +66,7 @@ func ExampleWatchOptions() {
 
 	// This comes from the consumer's own store; the pods are those of a podconfigd that has lost its history since.
 	kept := client.WatchOptions{
-		ResumeAfter: &podconfigv1.Cursor{InstanceId: "an earlier life", Revision: 17},
+		ResumeAfter: &podconfigv1.Cursor{InstanceId: "before-restart", Revision: 17},
 		Known:       []client.Pod{{UID: "old", Namespace: "default", Name: "old", Source: "file"}},
 	}
 	done := errors.New("in step")
@@ -91,7 +90,7 @@ func ExampleWatchOptions() {
 	// POD_OPERATION_ADD web
 }
 
-// A consumer restarts. What it kept of the events, it hands to the next Watch, which goes on where the one before ended.
+// A consumer restarts. It passes its stored state to the next Watch, which resumes after the last event.
 func ExampleWatchOptions_restart() {
 	endpoint, stop := examplePodconfigd()
 	defer stop()
@@ -139,7 +138,7 @@ func ExampleWatchOptions_restart() {
 	// the second life is told of 0 pods and holds 2
 }
 
-// A consumer that is there for a part of the pods only asks for that part.
+// A consumer of some pods requests only those.
 func ExampleWatchOptions_filter() {
 	endpoint, stop := exampleFiltered()
 	defer stop()
@@ -172,7 +171,7 @@ func ExampleWatchOptions_filter() {
 	// POD_OPERATION_ADD web
 }
 
-// A consumer reports what it applied, so that whoever asks podconfigd sees how far it is and what it refused.
+// A consumer reports what it applied, so that ListConsumers shows its position and the pods that it refused.
 func ExampleClient_ReportApplied() {
 	endpoint, stop := exampleFiltered()
 	defer stop()
@@ -209,7 +208,7 @@ func ExampleClient_ReportApplied() {
 	// applied revision 1 but for 0 pods
 }
 
-// The calls that aren't streams are made on the service itself.
+// API makes the calls that aren't streams.
 func ExampleClient_API() {
 	endpoint, stop := examplePodconfigd()
 	defer stop()
@@ -252,7 +251,7 @@ func examplePodconfigd() (endpoint string, stop func()) {
 	}
 }
 
-// exampleFiltered is a podconfigd that has one pod to show for every filter, and takes reports.
+// exampleFiltered is a podconfigd that has one pod for every filter, and accepts reports.
 func exampleFiltered() (endpoint string, stop func()) {
 	p, err := newPlace()
 	if err != nil {

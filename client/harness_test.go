@@ -25,10 +25,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline is how long a test waits for what must come.
+// deadline is the time limit of a test for an expected event.
 const deadline = 30 * time.Second
 
-// place is where a podconfigd listens, one after the other.
+// place is an address at which one podconfigd after the other listens.
 type place struct{ dir, endpoint string }
 
 func newPlace() (place, error) {
@@ -103,7 +103,7 @@ func up(t *testing.T, p place, d interface {
 	return stop
 }
 
-// consumer runs one Watch and hands its events on.
+// consumer runs one Watch and passes its events on.
 type consumer struct {
 	t      *testing.T
 	events chan client.Event

@@ -11,8 +11,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestHeartbeatMovesTheCursor: revisions that hold nothing for the consumer go by without an op; its cursor moves on all the same,
-// and the next stream resumes from there.
+// TestHeartbeatMovesTheCursor: revisions without a change for the consumer produce no op; its cursor moves all the
+// same, and the next stream resumes from there.
 func TestHeartbeatMovesTheCursor(t *testing.T) {
 	s := newScript(func(s serverStream) error {
 		send(s, synced(1))
@@ -31,9 +31,9 @@ func TestHeartbeatMovesTheCursor(t *testing.T) {
 	wantRequest(t, <-s.requests, 7, "")
 }
 
-// TestHeartbeatTellsReadiness checks the consumer's part of G9: what a SET didn't have while its source wasn't ready is removed when
-// a heartbeat tells that it is.
-func TestHeartbeatTellsReadiness(t *testing.T) {
+// TestHeartbeatHasReadiness checks the consumer's part of G9: a pod that a SET lacked while its source wasn't ready
+// is removed when a heartbeat reports the source as ready.
+func TestHeartbeatHasReadiness(t *testing.T) {
 	restore := update(1, client.Restore, "one", "two")
 	restore.GetUpdate().SourceReady = false
 	unready := synced(1)
@@ -62,7 +62,7 @@ func TestHeartbeatTellsReadiness(t *testing.T) {
 	wantRequest(t, <-s.requests, 2, "two")
 }
 
-// TestRequestOfWatch: consumer, filter and heartbeat interval stand in every request.
+// TestRequestOfWatch: every request has the consumer, filter and heartbeat interval.
 func TestRequestOfWatch(t *testing.T) {
 	s := newScript(func(s serverStream) error {
 		send(s, synced(1))
@@ -108,7 +108,7 @@ func TestTraceContext(t *testing.T) {
 	}
 }
 
-// TestUnknownFormat: a pod that came in another format isn't guessed at; nothing of its revision is applied.
+// TestUnknownFormat: a pod in another format than the requested one is an error; nothing of its revision is applied.
 func TestUnknownFormat(t *testing.T) {
 	strange := update(2, client.Add, "two")
 	strange.GetUpdate().GetPods()[0].Content = nil

@@ -10,9 +10,9 @@ import (
 	"github.com/podstream/podstream/client"
 )
 
-// TestHoldsVeryManyPods checks G7 for a consumer that holds more pods than a request can name: it gets its stream, and is told of
-// what is gone and of nothing that it holds already. Pods of a source that hasn't spoken stay until it has (G9), also if the stream
-// breaks before.
+// TestHoldsVeryManyPods checks G7 for a consumer that holds more pods than a request can list: it gets its stream,
+// the removals, and no op for a pod that it already holds. Pods of a source that isn't ready stay until it is (G9),
+// also if the stream breaks before.
 func TestHoldsVeryManyPods(t *testing.T) {
 	p, d := testPlace(t), newDaemon()
 	d.set("file", "a: web()")

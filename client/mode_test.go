@@ -16,7 +16,7 @@ const (
 	modeSnapshot = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
 )
 
-// wantModes compares the modes in which the client has asked the script for its streams.
+// wantModes compares the modes of the client's requests to the script.
 func wantModes(t *testing.T, s *script, want ...podconfigv1.NotificationMode) {
 	t.Helper()
 	var got []podconfigv1.NotificationMode
@@ -28,8 +28,8 @@ func wantModes(t *testing.T, s *script, want ...podconfigv1.NotificationMode) {
 	}
 }
 
-// TestModeAfterUnknownOp: snapshots are asked of the podconfigd that can't be understood, as long as it lives, and not of the one
-// that replaces it; but of that too, if it can't be understood either.
+// TestModeAfterUnknownOp: snapshots are requested from the podconfigd whose ops are unknown, as long as it runs, and
+// not from its successor, unless that one's ops are unknown too.
 func TestModeAfterUnknownOp(t *testing.T) {
 	strange := func(s serverStream) error {
 		send(s, update(2, 99, "two"))
@@ -55,7 +55,7 @@ func TestModeAfterUnknownOp(t *testing.T) {
 	wantModes(t, replaced, modeWanted, modeWanted, modeSnapshot, modeSnapshot)
 }
 
-// TestOnBreak: each break is told, with its error, before the next try; what ends Watch isn't.
+// TestOnBreak: OnBreak gets each break's error before the retry, but not the error that ends Watch.
 func TestOnBreak(t *testing.T) {
 	s := newScript(
 		func(serverStream) error { return status.Error(codes.PermissionDenied, "no role for it") },
@@ -80,7 +80,7 @@ func TestOnBreak(t *testing.T) {
 	}
 	want := []string{
 		"rpc error: code = PermissionDenied desc = no role for it", "rpc error: code = Unavailable desc = broken",
-		"an operation came that this version doesn't know: 99",
+		"unknown operation: 99",
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("OnBreak is told %q; want %q", told, want)

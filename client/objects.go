@@ -10,21 +10,24 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// ObjectOptions say where a consumer of objects starts, and whose objects it wants.
+// ObjectOptions select the objects and the start position of WatchObjects. The zero value starts with the current
+// state of all pods' objects.
 type ObjectOptions struct {
-	// ResumeAfter is the cursor of the last event that the consumer applied in an earlier life. Nil: it starts anew.
+	// ResumeAfter is the cursor of the last event that the consumer applied before it restarted. Nil starts with the
+	// current state.
 	ResumeAfter *podconfigv1.Cursor
-	// Known are all objects that the consumer holds from an earlier life: of each, the reference and the digest are used. One without a
-	// digest is known to be missing. More than 20,000 can't be sent: podconfigd is asked for all objects then, and the
-	// difference is found here.
+	// Known lists all objects that the consumer holds from before its restart. Only the reference and the digest of
+	// each are used. An object without a digest is known to be missing. A request can list 20,000 objects; with more,
+	// the client requests all objects and finds the difference itself.
 	Known []Object
-	// Filter selects the pods whose objects are wanted. Nil: all pods. It must not be changed while WatchObjects runs.
+	// Filter selects the pods whose objects are delivered. Nil selects all pods. Don't change it while WatchObjects
+	// runs.
 	Filter *podconfigv1.PodFilter
 }
 
-// WatchObjects delivers the ConfigMaps and Secrets that the consumer's pods refer to, and every change to them, until ctx ends, handle
-// fails or the Client is closed, and returns that error. It subscribes again and resumes as Watch does, and like Watch returns
-// INVALID_ARGUMENT; a podconfigd that doesn't know the call is asked again and again too, as it may be upgraded.
+// WatchObjects delivers the ConfigMaps and Secrets that the consumer's pods refer to, and every change to them, to
+// handle. It returns the error of ctx or of handle, or ErrClosed. It retries and resumes as Watch does, and as Watch
+// does returns on INVALID_ARGUMENT. It retries also a podconfigd without this call, which may be upgraded.
 func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle func(context.Context, ObjectEvent) error) error {
 	w := &objectWatcher{
 		watcher: watcher{client: c, backoff: newBackoff()}, handle: handle,
@@ -44,13 +47,13 @@ func (c *Client) WatchObjects(ctx context.Context, opts ObjectOptions, handle fu
 
 // objectWatcher is one consumer of objects, across its streams.
 type objectWatcher struct {
-	watcher // its backoff and its complaints
+	watcher // for its backoff and its log
 	handle  func(context.Context, ObjectEvent) error
-	request *podconfigv1.WatchObjectsRequest // what is the same for every stream
+	request *podconfigv1.WatchObjectsRequest // the same for every stream, apart from the position
 	held    *stream.HeldObjects
 }
 
-// session is one stream: it delivers events until the stream breaks.
+// session opens one stream and delivers its events until the stream breaks.
 func (w *objectWatcher) session(ctx context.Context) error {
 	s, err := stream.OpenObjects(ctx, stream.ObjectConfig{
 		API: w.client.api, Request: w.held.Begin(w.request), Silence: 3 * w.client.cfg.Heartbeat,
@@ -65,8 +68,8 @@ func (w *objectWatcher) session(ctx context.Context) error {
 			return err
 		}
 		if revision.Synced != nil {
-			w.backoff, w.complaint = newBackoff(), ""
-			w.client.cfg.Logger.Info("in step with the objects of podconfigd", "endpoint", w.client.cfg.Endpoint,
+			w.backoff, w.lastError = newBackoff(), ""
+			w.client.cfg.Logger.Info("objects are up to date with podconfigd", "endpoint", w.client.cfg.Endpoint,
 				"revision", revision.Cursor.GetRevision())
 		}
 		if err := w.deliver(ctx, revision); err != nil {
@@ -75,7 +78,7 @@ func (w *objectWatcher) session(ctx context.Context) error {
 	}
 }
 
-// deliver hands a revision to the consumer, and remembers it as applied if the consumer took it.
+// deliver passes a revision to the consumer and, if the consumer accepts it, records it as applied.
 func (w *objectWatcher) deliver(ctx context.Context, r *stream.ObjectRevision) error {
 	outcome := w.held.Interpret(r)
 	event, err := objectEvent(outcome.Ops)

@@ -17,42 +17,42 @@ const (
 	SecretKind    = podconfigv1.ObjectKind_OBJECT_KIND_SECRET
 )
 
-// ObjectRef names an object. The pods of a source refer to objects of that source only.
+// ObjectRef identifies an object. Pods refer only to objects of their own source.
 type ObjectRef struct {
 	Kind                    ObjectKind
 	Source, Namespace, Name string
 }
 
-// Object is one version of an object.
+// Object is one version of an object. The field of its kind is set, the other one is nil.
 type Object struct {
 	ObjectRef
-	// Digest tells versions apart.
+	// Digest identifies the version. It is empty for an object that is known to be missing.
 	Digest string
-	// ConfigMap or Secret is the object itself, by its kind. It belongs to the consumer.
+	// ConfigMap or Secret is the decoded object. The consumer may change it.
 	ConfigMap *v1.ConfigMap
 	Secret    *v1.Secret
 }
 
-// ObjectEvent is one revision of the objects, or one catch-up. It is to be applied as a whole; an event may have nothing but a Cursor:
-// then revisions have gone by that held nothing for this consumer.
+// ObjectEvent is one revision of the objects, or one catch-up. A consumer applies it as a whole. An event with only a
+// Cursor means that revisions passed that had no change for this consumer.
 type ObjectEvent struct {
-	// Removed are objects that no pod of the consumer refers to any more. The consumer may not hold all of them.
+	// Removed lists objects that no pod of the consumer refers to any more. The consumer may not hold all of them.
 	Removed []ObjectRef
-	// Put are objects that are new or changed.
+	// Put lists new and changed objects.
 	Put []Object
-	// Missing are objects that a pod refers to and that don't exist, or not any more.
+	// Missing lists objects that a pod refers to and that don't exist.
 	Missing []ObjectRef
-	// Synced is set on the event that ends a catch-up, at the beginning of each stream: what of the consumer's pods' objects can be
-	// told has been. An object of a source that isn't ready in Sources may still come.
+	// Synced is true on the event that ends the catch-up at the start of each stream: every object that is known then
+	// has been delivered. Objects of a source that isn't ready in Sources may still follow.
 	Synced bool
-	// Sources is the readiness of the configured sources that the consumer sees: all objects that their pods refer to are known. It is
-	// set on Synced events, and where another readiness is told than before. Nil: not told.
+	// Sources is the readiness of the configured sources in the consumer's view. Ready means that all objects of the
+	// source's pods are known. It is set on Synced events and when the readiness changes. Nil means no change.
 	Sources []Source
-	// Cursor is where the consumer is once it has applied the event.
+	// Cursor is the consumer's position once it has applied the event. Nil means that it hasn't moved.
 	Cursor *podconfigv1.Cursor
 }
 
-// empty tells whether there is nothing to apply, not even another place.
+// empty reports whether the event changes nothing, not even the position.
 func (e ObjectEvent) empty() bool {
 	return len(e.Removed)+len(e.Put)+len(e.Missing) == 0 && !e.Synced && e.Sources == nil && e.Cursor == nil
 }
@@ -73,7 +73,7 @@ func knownObjects(objects []Object) []*podconfigv1.KnownObject {
 	return out
 }
 
-// objectEvent is what ops come to.
+// objectEvent decodes ops.
 func objectEvent(ops []*podconfigv1.ObjectUpdate) (ObjectEvent, error) {
 	var e ObjectEvent
 	for _, u := range ops {
@@ -95,7 +95,7 @@ func objectEvent(ops []*podconfigv1.ObjectUpdate) (ObjectEvent, error) {
 	return e, nil
 }
 
-// decodeObject decodes what a PUT brings.
+// decodeObject decodes the object of a PUT.
 func decodeObject(m *podconfigv1.Object) (Object, error) {
 	o := Object{ObjectRef: objectRef(m.GetRef()), Digest: m.GetDigest()}
 	var err error
@@ -107,10 +107,10 @@ func decodeObject(m *podconfigv1.Object) (Object, error) {
 		o.Secret = &v1.Secret{}
 		err = o.Secret.Unmarshal(m.GetProtobuf())
 	default:
-		err = fmt.Errorf("kind %d isn't known", o.Kind)
+		err = fmt.Errorf("unknown kind %d", o.Kind)
 	}
 	if err != nil {
-		// The content is in no error: it may be a secret.
+		// The error doesn't include the content, which may be a secret.
 		return Object{}, fmt.Errorf("decode %s/%s of %s: %w", o.Namespace, o.Name, o.Source, err)
 	}
 	return o, nil

@@ -7,7 +7,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestObjectEventBroken: content that isn't what it should be is an error without the content.
+// TestObjectEventBroken: content that can't be decoded is an error without the content.
 func TestObjectEventBroken(t *testing.T) {
 	bad := &podconfigv1.Object{
 		Ref:     &podconfigv1.ObjectRef{Kind: SecretKind, Source: "file", Namespace: "default", Name: "a"},

@@ -15,12 +15,13 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/objects"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 )
 
-// objectDaemon is a daemon with objects; what it knows of them can be lost.
+// objectDaemon is a daemon with objects; it can lose its objects' state.
 type objectDaemon struct {
 	*daemon
 	objects *objects.Hub
@@ -32,9 +33,9 @@ func newObjectDaemon() *objectDaemon {
 	return d
 }
 
-// forget makes the objects those of a new process.
+// forget replaces the objects by those of a new process.
 func (d *objectDaemon) forget() {
-	d.objects = objects.New(objects.Config{History: d.hub.History(), Merge: d.hub.Apply})
+	d.objects = objects.New(objects.Config{History: d.hub.History()})
 }
 
 func (d *objectDaemon) serve(p place) (stop func(), err error) {
@@ -52,7 +53,8 @@ func (d *objectDaemon) serve(p place) (stop func(), err error) {
 	}, err
 }
 
-// apply has a pod refer to all ConfigMaps "NAME=VALUE", and to those that are only named, which don't exist.
+// apply applies a set with a pod that refers to all ConfigMaps "NAME=VALUE", and to those with only a name, which
+// don't exist.
 func (d *objectDaemon) apply(source string, maps ...string) {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: types.UID(source + strings.Join(maps, " "))}}
 	o := &manifest.Origin{Name: "a"}
@@ -74,10 +76,10 @@ func (d *objectDaemon) apply(source string, maps ...string) {
 		o.Pods = []*manifest.Pod{mergetest.Pod(p)}
 	}
 	d.second++
-	d.objects.Apply(manifest.Set{Source: source, ReadTime: time.Unix(d.second, 0), Origins: []*manifest.Origin{o}})
+	mergesvc.Intake{Pods: d.hub, Objects: d.objects}.Apply(manifest.Set{Source: source, ReadTime: time.Unix(d.second, 0), Origins: []*manifest.Origin{o}})
 }
 
-// objectConsumer runs one WatchObjects and hands its events on.
+// objectConsumer runs one WatchObjects and passes its events on.
 type objectConsumer struct {
 	t      *testing.T
 	events chan client.ObjectEvent
@@ -150,8 +152,8 @@ func objectWords(e client.ObjectEvent) string {
 	return strings.Join(words, " ")
 }
 
-// TestWatchObjects: across restarts of podconfigd, with and without what it knew of the objects, nothing is missing and nothing comes
-// twice; and so across those of the consumer.
+// TestWatchObjects: across restarts of podconfigd, with and without the objects' state, and across restarts of the
+// consumer, nothing is missing and nothing comes twice.
 func TestWatchObjects(t *testing.T) {
 	p, d := testPlace(t), newObjectDaemon()
 	d.apply("file", "a=1", "b=1", "c")
@@ -181,7 +183,7 @@ func TestWatchObjects(t *testing.T) {
 	stop()
 }
 
-// TestWatchObjectsUnready: what nobody can tell of yet stays, until its source has spoken.
+// TestWatchObjectsUnready: held objects of a source stay until the source is ready.
 func TestWatchObjectsUnready(t *testing.T) {
 	p, d := testPlace(t), newObjectDaemon()
 	up(t, p, d)
@@ -192,7 +194,7 @@ func TestWatchObjectsUnready(t *testing.T) {
 	w.want("-a file api?")
 }
 
-// TestWatchObjectsEnds: the consumer's own error and the end of the Client end it, and so does a request that can't be understood.
+// TestWatchObjectsEnds: the consumer's own error, Close, and INVALID_ARGUMENT end it.
 func TestWatchObjectsEnds(t *testing.T) {
 	p, d := testPlace(t), newObjectDaemon()
 	up(t, p, d)

@@ -17,8 +17,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestRefused: a consumer without a role goes on asking, as it may get one, and says each minute what keeps it. Once it is admitted
-// it is in step.
+// TestRefused: a consumer without a role retries, as it may get one, and logs the refusal each minute. Once it is
+// admitted it gets the pods.
 func TestRefused(t *testing.T) {
 	for _, code := range []codes.Code{codes.PermissionDenied, codes.Unauthenticated} {
 		synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// refuser gives nobody a role until some time, and then says synced.
+// refuser refuses all callers for some time, and then sends synced.
 type refuser struct {
 	*script
 	code  codes.Code

@@ -9,24 +9,24 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// PodError is why a consumer couldn't take one pod.
+// PodError is the reason why a consumer couldn't apply one pod.
 type PodError struct {
 	UID             types.UID
 	Namespace, Name string
 	// Reason is one word in CamelCase, as in a pod's status.reason.
 	Reason string
-	// Message is for people.
+	// Message explains the reason to a user.
 	Message string
 }
 
-// ReportApplied tells podconfigd that the events up to the cursor are applied, and which pods the consumer refused; the others are
-// accepted. Whoever asks podconfigd for its consumers is shown it.
+// ReportApplied reports to podconfigd that the events up to the cursor are applied, and which pods the consumer
+// refused. It accepted all other pods. ListConsumers shows the report. Errors are gRPC's, wrapped.
 func (c *Client) ReportApplied(ctx context.Context, cursor *podconfigv1.Cursor, refused []PodError) error {
 	return c.report(ctx, podconfigv1.ApplyOutcome_APPLY_OUTCOME_APPLIED, cursor, refused)
 }
 
-// ReportRejected tells podconfigd that the event with that cursor couldn't be applied at all, and which pods were the reason. The
-// consumer is still at the event before.
+// ReportRejected reports to podconfigd that the event with this cursor couldn't be applied, and which pods were the
+// reason. The consumer stays at the event before. Errors are gRPC's, wrapped.
 func (c *Client) ReportRejected(ctx context.Context, cursor *podconfigv1.Cursor, reasons []PodError) error {
 	return c.report(ctx, podconfigv1.ApplyOutcome_APPLY_OUTCOME_REJECTED, cursor, reasons)
 }

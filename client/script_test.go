@@ -15,8 +15,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// script is a podconfigd whose every stream does what the test says: the nth stream runs the nth function, and those after the
-// last one wait for their end.
+// script is a podconfigd whose streams follow the test: the nth stream runs the nth function, and later ones wait for
+// their end.
 type script struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 
@@ -53,7 +53,7 @@ func (s *script) WatchPodUpdates(req *podconfigv1.WatchPodUpdatesRequest, stream
 	return run(stream)
 }
 
-// ReportApplied refuses reports of no revision.
+// ReportApplied refuses reports without a revision.
 func (s *script) ReportApplied(_ context.Context, req *podconfigv1.ReportAppliedRequest) (*podconfigv1.ReportAppliedResponse, error) {
 	if req.GetCursor() == nil {
 		return nil, status.Error(codes.InvalidArgument, "cursor: unset")
@@ -62,7 +62,7 @@ func (s *script) ReportApplied(_ context.Context, req *podconfigv1.ReportApplied
 	return &podconfigv1.ReportAppliedResponse{}, nil
 }
 
-// send sends the message; if the client has gone, nobody misses it.
+// send sends the message; an error means that the client has closed the stream.
 func send(s serverStream, m *podconfigv1.WatchPodUpdatesResponse) { _ = s.Send(m) }
 
 func cursor(revision uint64) *podconfigv1.Cursor {
@@ -91,7 +91,7 @@ func synced(revision uint64) *podconfigv1.WatchPodUpdatesResponse {
 	}}, Cursor: cursor(revision)}
 }
 
-// heartbeat tells of file; with a zero revision it moves no cursor.
+// heartbeat is a heartbeat with the source file; with a zero revision it moves no cursor.
 func heartbeat(revision uint64, ready bool) *podconfigv1.WatchPodUpdatesResponse {
 	m := &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{
 		Sources: []*podconfigv1.SourceReadiness{{Name: "file", Ready: ready}},
@@ -104,8 +104,8 @@ func heartbeat(revision uint64, ready bool) *podconfigv1.WatchPodUpdatesResponse
 
 var broken = status.Error(codes.Unavailable, "broken")
 
-// TestG4DropsHalfARevision checks the consumer's part of G4: the stream breaks inside a revision, whose first half is dropped;
-// the next stream resumes after the last whole one, and the revision is delivered once, as a whole.
+// TestG4DropsHalfARevision checks the consumer's part of G4: the stream breaks inside a revision, whose first half is
+// dropped; the next stream resumes after the last whole one, and the revision is delivered once, as a whole.
 func TestG4DropsHalfARevision(t *testing.T) {
 	s := newScript(
 		func(s serverStream) error {
@@ -151,7 +151,7 @@ func wantRequest(t *testing.T, req *podconfigv1.WatchPodUpdatesRequest, revision
 	}
 }
 
-// TestUnknownOp: the contract may grow. A consumer that meets an op it doesn't know drops it and asks for snapshots.
+// TestUnknownOp: podconfig.v1 may grow. A consumer drops an unknown op and requests snapshots.
 func TestUnknownOp(t *testing.T) {
 	s := newScript(
 		func(s serverStream) error {
@@ -183,8 +183,8 @@ func TestUnknownOp(t *testing.T) {
 	wantRequest(t, req, 1, "one")
 }
 
-// TestWatchdog: a podconfigd that accepts and then says nothing is left after three intervals, and asked again. Heartbeats
-// keep a quiet stream alive, and a consumer may take its time. It all happens in a bubble with a clock of its own.
+// TestWatchdog: a stream without a message for three intervals is ended, and opened again. Heartbeats keep a quiet
+// stream alive, and a slow consumer doesn't end it. The test runs in a bubble with its own clock.
 func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const interval = 10 * time.Second
@@ -234,8 +234,8 @@ func TestWatchdog(t *testing.T) {
 	})
 }
 
-// TestSetIsAppliedWithSynced: a SET at the start of a stream says what to remove only with the synced that follows. A stream that
-// breaks between the two leaves the cursor where it was.
+// TestSetIsAppliedWithSynced: the removals of a SET at the start of a stream come only with its synced. If the stream
+// breaks between the two, the cursor doesn't move.
 func TestSetIsAppliedWithSynced(t *testing.T) {
 	snapshot := update(0, podconfigv1.PodOperation_POD_OPERATION_SET, "one")
 	s := newScript(

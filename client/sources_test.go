@@ -8,10 +8,10 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
-// configure makes these the daemon's sources.
+// configure sets the daemon's sources.
 func (d *daemon) configure(names ...string) { d.hub.Configure(sourcesOf(names)) }
 
-// wantSources waits for an event without ops that tells of just these sources, those that are ready with "!".
+// wantSources waits for an event without ops that has exactly these sources, ready ones with "!".
 func (w *consumer) wantSources(want ...string) {
 	w.t.Helper()
 	e := w.want()
@@ -24,8 +24,8 @@ func (w *consumer) wantSources(want ...string) {
 	}
 }
 
-// TestSourcesChange: podconfigd's sources come, go and change places while the consumer watches. It is told of each change, after
-// the removals, with all sources that are left; a source that is new isn't ready.
+// TestSourcesChange: podconfigd's sources are added, removed and reordered while the consumer watches. It receives
+// each change, after the removals, with all remaining sources; a new source isn't ready.
 func TestSourcesChange(t *testing.T) {
 	d, p := newDaemon(), testPlace(t)
 	up(t, p, d)
@@ -50,8 +50,8 @@ func TestSourcesChange(t *testing.T) {
 	w.wantSources()
 }
 
-// TestLeftoversWaitForANewSource: what the consumer holds of a source that is configured no longer goes once all sources are ready,
-// those among them that came meanwhile; and what is podconfigd's own stays.
+// TestLeftoversWaitForANewSource: held pods of a source that isn't configured any more are removed once all sources
+// are ready, including new ones; podconfigd's own pods stay.
 func TestLeftoversWaitForANewSource(t *testing.T) {
 	d, p := newDaemon(), testPlace(t)
 	up(t, p, d)
@@ -64,7 +64,7 @@ func TestLeftoversWaitForANewSource(t *testing.T) {
 	w.wantSources("file!", "http", "api")
 	d.set("api", "")
 	w.want("ADD api:")
-	// http never speaks, and goes: nobody is left to ask.
+	// http never becomes ready, and is then removed from the configuration.
 	d.configure("file", "api")
 	w.want("REMOVE gone: old")
 	w.wantSources("file!", "api!")

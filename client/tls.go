@@ -6,27 +6,33 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
 	"sync"
+	"syscall"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 )
 
-// TLS names the files of a mutual TLS connection. They are read again for each new connection, so a renewed certificate needs no
-// restart; if they can't be used then, for instance because only one of them has been replaced yet, the last good ones are.
+// TLS names the files of a mutual TLS connection. They are read again for each new connection, so a renewed
+// certificate needs no restart. If they can't be used then, for instance because only one of them has been replaced
+// yet, the last good ones are used.
 type TLS struct {
-	// CertFile and KeyFile are this consumer's certificate (with intermediate ones, if any) and its key, in PEM. Both are required.
+	// CertFile and KeyFile are this consumer's certificate (with intermediate ones, if any) and its key, in PEM. Both
+	// are required.
 	CertFile, KeyFile string
-	// CAFile has the authorities that may sign podconfigd's certificate, in PEM. Empty: the system's.
+	// CAFile has the authorities that may sign podconfigd's certificate, in PEM. Empty means the system's
+	// authorities.
 	CAFile string
-	// ServerName is the name that must stand in podconfigd's certificate. Empty: the endpoint's host.
+	// ServerName is the name that podconfigd's certificate must have. Empty means the endpoint's host.
 	ServerName string
 }
 
-// TransportCredentials are gRPC's credentials from the files. It fails if they can't be used now. log gets a line when they can't
-// later; nil discards.
+// TransportCredentials returns gRPC credentials that read the files at each handshake. It returns an error if the
+// files can't be used now. log receives a line if they can't be used later; nil discards it.
 func (t TLS) TransportCredentials(log *slog.Logger) (credentials.TransportCredentials, error) {
 	if t.CertFile == "" || t.KeyFile == "" {
 		return nil, errors.New("tcp needs a certificate file and a key file for mutual TLS")
@@ -43,26 +49,60 @@ func (t TLS) TransportCredentials(log *slog.Logger) (credentials.TransportCreden
 
 // load reads the files.
 func (t TLS) load() (credentials.TransportCredentials, error) {
-	certificate, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	certificate, err := loadKeyPair(t.CertFile, t.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("read certificate %s and key %s: %w", t.CertFile, t.KeyFile, err)
 	}
 	cfg := &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: t.ServerName,
-		// Shown also to a podconfigd that asks for another authority's: it then says what it dislikes, not that there is none.
+		// The certificate is sent also to a podconfigd that asks for another authority's: its error then names the
+		// problem, rather than a missing certificate.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil },
 	}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
+		pem, err := readFile(t.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("read the authorities: %w", err)
+			return nil, fmt.Errorf("read the certificate authorities: %w", err)
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read the authorities: %s has no certificate in PEM", t.CAFile)
+			return nil, fmt.Errorf("read the certificate authorities: %s has no certificate in PEM", t.CAFile)
 		}
 	}
 	return credentials.NewTLS(cfg), nil
+}
+
+func loadKeyPair(certFile, keyFile string) (tls.Certificate, error) {
+	certificate, err := readFile(certFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := readFile(keyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certificate, key)
+}
+
+// maxFile is the maximum size of a file in bytes. fileTimeout is the time limit for the writer of a pipe.
+const maxFile = 1 << 20
+
+var fileTimeout = 10 * time.Second
+
+// readFile reads a file or a pipe. It doesn't wait for a writer to open the pipe, nor for the holder of a lease.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// Regular files don't support a deadline, and need none.
+	_ = f.SetReadDeadline(time.Now().Add(fileTimeout))
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	}
+	return data, err
 }
 
 // reloading are credentials that are read from their files at each handshake. It is safe for concurrent use.
@@ -72,11 +112,11 @@ type reloading struct {
 
 	mu   sync.Mutex
 	good credentials.TransportCredentials
-	// failure is the last one of reading the files, so that it is told once. Empty: they were good.
+	// failure is the last error of reading the files, so that it is logged once. Empty means that they were good.
 	failure string
 }
 
-// current are the credentials of the files as they are now, or the last good ones.
+// current returns the credentials in the files, or the last good ones.
 func (r *reloading) current() credentials.TransportCredentials {
 	fresh, err := r.files.load()
 	r.mu.Lock()
@@ -87,7 +127,7 @@ func (r *reloading) current() credentials.TransportCredentials {
 	}
 	if err.Error() != r.failure {
 		r.failure = err.Error()
-		r.log.Error("the certificates can't be used; connecting with those from before", "error", err)
+		r.log.Error("can't use the certificate files; using the last good certificates", "error", err)
 	}
 	return r.good
 }
@@ -97,20 +137,20 @@ func (r *reloading) ClientHandshake(ctx context.Context, authority string, conn 
 	return r.current().ClientHandshake(ctx, authority, conn)
 }
 
-// ServerHandshake implements credentials.TransportCredentials. A client never calls it.
+// ServerHandshake implements credentials.TransportCredentials. gRPC doesn't call it on a client.
 func (r *reloading) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("these are a client's credentials")
+	return nil, nil, errors.New("client credentials can't serve")
 }
 
-// Info implements credentials.TransportCredentials. Its server name becomes the calls' authority.
+// Info implements credentials.TransportCredentials. Its server name becomes the authority of the calls.
 func (r *reloading) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: r.files.ServerName} //nolint:staticcheck // gRPC goes by it still.
 }
 
-// Clone implements credentials.TransportCredentials. There is nothing in it that one copy could change for another.
+// Clone implements credentials.TransportCredentials. It returns r, which no caller can change.
 func (r *reloading) Clone() credentials.TransportCredentials { return r }
 
-// OverrideServerName implements credentials.TransportCredentials. TLS.ServerName is the one way to do it.
+// OverrideServerName implements credentials.TransportCredentials. It always fails: set TLS.ServerName instead.
 func (r *reloading) OverrideServerName(string) error {
-	return errors.New("the server name is set with the files")
+	return errors.New("set the server name in TLS.ServerName")
 }

@@ -140,7 +140,7 @@ func (a *authority) serveTLS(name string) (endpoint string) {
 	return "tcp://" + l.Addr().String()
 }
 
-// whoAmI is the name that the podconfigd sees, or why the client doesn't get as far.
+// whoAmI returns the name that podconfigd sees, or the client's error.
 func whoAmI(t *testing.T, cfg client.Config) string {
 	t.Helper()
 	c, err := client.New(cfg)
@@ -160,7 +160,7 @@ func call(t *testing.T, api podconfigv1.PodConfigServiceClient) string {
 	return err.Error()
 }
 
-// TestTLS: over TCP both sides show certificates, and both must be good.
+// TestTLS: over TCP both sides present certificates, and both must be valid.
 func TestTLS(t *testing.T) {
 	ours, theirs := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	endpoint := ours.serveTLS("podconfigd")
@@ -195,7 +195,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTLSRenewal: a new connection is made with the files as they are then, or, while they don't fit together, as they last were.
+// TestTLSRenewal: a new connection uses the present files, or the last good ones while they don't fit together.
 func TestTLSRenewal(t *testing.T) {
 	ours := newAuthority(t, "ours")
 	files := ours.files("before")

@@ -16,55 +16,60 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// WatchOptions say where a consumer starts, and what it wants to see.
+// WatchOptions select the pods and the start position of Watch. The zero value starts with the current state of all
+// pods.
 type WatchOptions struct {
-	// ResumeAfter is the cursor of the last event that the consumer applied in an earlier life. Nil: it starts anew.
+	// ResumeAfter is the cursor of the last event that the consumer applied before it restarted. Nil starts with the
+	// current state.
 	ResumeAfter *podconfigv1.Cursor
-	// Known are all pods that the consumer holds from an earlier life: of each, UID, Source, Namespace, Name and the digests are
-	// used. They belong to ResumeAfter: without them, a consumer whose cursor can't be honoured isn't told what to remove. More
-	// than 20,000 can't be sent: podconfigd is asked for all pods then, and the difference is found here.
+	// Known lists all pods that the consumer holds from before its restart. Only UID, Source, Namespace, Name and the
+	// digests are used. They belong to ResumeAfter: without them, a consumer whose cursor isn't accepted gets no
+	// REMOVE for pods that went meanwhile. A request can list 20,000 pods; with more, the client requests all pods
+	// and finds the difference itself.
 	Known []Pod
-	// Filter selects the pods. A pod that begins to match comes as an ADD, one that no longer does as a REMOVE. It may be another
-	// one than in an earlier life. Nil: all pods. It must not be changed while Watch runs.
+	// Filter selects the pods. A pod that starts to match comes as an ADD, one that stops matching as a REMOVE. The
+	// filter may differ from the one before a restart. Nil selects all pods. Don't change it while Watch runs.
 	Filter *podconfigv1.PodFilter
 }
 
-// handlerError marks an error that came from the consumer's own function.
+// handlerError marks an error of the consumer's own function.
 type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
 
-// Watch delivers events to handle until ctx ends, handle fails or the Client is closed, and returns that error. It doesn't
-// return when podconfigd can't be reached or goes away: it tries again, for as long as it takes, after pauses that double from
-// 50 ms to 2 s, each lengthened at random by up to half. Nor does it if podconfigd refuses the consumer, as roles and certificates
-// change while it runs. It does return INVALID_ARGUMENT, which no second try would mend.
+// Watch delivers events to handle. It returns the error of ctx or of handle, or ErrClosed.
+//
+// While podconfigd can't be reached, Watch retries without end, after pauses that double from 50 ms to 2 s, each
+// lengthened at random by up to half. It also retries if podconfigd refuses the consumer, as roles and certificates
+// can change. It returns an error with the code INVALID_ARGUMENT, as a retry would get the same answer.
 func (c *Client) Watch(ctx context.Context, opts WatchOptions, handle func(context.Context, Event) error) error {
 	w := c.newWatcher(opts, handle)
 	return w.persist(ctx, "podconfigd", w.session, w.chooseMode, func() {
 		if !c.connected() {
-			// That the connection is gone may show later than that the stream is.
+			// The connection's state may change later than the stream breaks.
 			w.request.Mode = wantedMode
 		}
 	})
 }
 
-// wantedMode is the mode in which each podconfigd is asked first.
+// wantedMode is the mode of the first request to each podconfigd.
 const wantedMode = podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED
 
 // watcher is one consumer, across its streams.
 type watcher struct {
 	client  *Client
 	handle  func(context.Context, Event) error
-	request *podconfigv1.WatchPodUpdatesRequest // what is the same for every stream, but for the mode
+	request *podconfigv1.WatchPodUpdatesRequest // the same for every stream, apart from the mode and the position
 	held    *stream.Held
 	backoff wait.Backoff
-	// complaint is the last error that was logged, and when.
-	complaint   string
-	complaintAt time.Time
+	// lastError is the last error that was logged, and lastErrorAt the time of that.
+	lastError   string
+	lastErrorAt time.Time
 }
 
-// persist runs one session after the other until ctx ends, the consumer's own function fails, the Client is closed, or podconfigd
-// can't understand what is asked of it, and returns that error. broke is told why each session ended, and again is called before the next.
+// persist runs sessions until ctx ends, the consumer's function fails, the Client is closed, or podconfigd returns
+// INVALID_ARGUMENT, and returns that error. It calls broke with the error of each session, and again before the next
+// one.
 func (w *watcher) persist(ctx context.Context, what string, session func(context.Context) error, broke func(error), again func()) error {
 	c := w.client
 	for {
@@ -82,7 +87,7 @@ func (w *watcher) persist(ctx context.Context, what string, session func(context
 		}
 		broke(err)
 		pause := w.backoff.Step()
-		w.complain(err, pause)
+		w.logBreak(err, pause)
 		if c.cfg.OnBreak != nil {
 			c.cfg.OnBreak(err)
 		}
@@ -98,19 +103,19 @@ func (w *watcher) persist(ctx context.Context, what string, session func(context
 	}
 }
 
-// chooseMode decides, by how the last stream broke, in which mode the next one is asked for.
+// chooseMode sets the mode of the next stream by the error of the last one.
 func (w *watcher) chooseMode(err error) {
 	switch {
 	case errors.Is(err, stream.ErrUnknownOp), errors.Is(err, errUnknownFormat):
 		w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
 	case status.Code(err) == codes.Unimplemented, !w.client.connected():
-		// Snapshots were asked of a newer podconfigd. This one is older and has none; or the next connection may lead to one that
-		// is understood.
+		// Snapshots were requested from a newer podconfigd. This one doesn't implement them, or the next connection
+		// may lead to one whose ops are known.
 		w.request.Mode = wantedMode
 	}
 }
 
-// connected tells whether there is a connection. Without one the next stream is on a new one.
+// connected reports whether there is a connection. Without one, the next stream uses a new one.
 func (c *Client) connected() bool { return c.conn.GetState() == connectivity.Ready }
 
 func (c *Client) isClosed() bool {
@@ -122,7 +127,8 @@ func (c *Client) isClosed() bool {
 	}
 }
 
-// newBackoff is short, and what is random of it only adds: podconfigd is on this node, and a restart of it takes less than a second.
+// newBackoff starts short, and jitter only lengthens it: podconfigd is on this node and restarts in less than a
+// second.
 func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 2 * time.Second}
 }
@@ -137,7 +143,7 @@ func (c *Client) newWatcher(opts WatchOptions, handle func(context.Context, Even
 	}
 }
 
-// session is one stream: it delivers events until the stream breaks.
+// session opens one stream and delivers its events until the stream breaks.
 func (w *watcher) session(ctx context.Context) error {
 	s, err := stream.Open(ctx, stream.Config{
 		API: w.client.api, Request: w.held.Begin(w.request), Silence: 3 * w.client.cfg.Heartbeat,
@@ -152,8 +158,8 @@ func (w *watcher) session(ctx context.Context) error {
 			return err
 		}
 		if revision.Synced != nil {
-			w.backoff, w.complaint = newBackoff(), ""
-			w.client.cfg.Logger.Info("in step with podconfigd", "endpoint", w.client.cfg.Endpoint, "revision", revision.Cursor.GetRevision())
+			w.backoff, w.lastError = newBackoff(), ""
+			w.client.cfg.Logger.Info("up to date with podconfigd", "endpoint", w.client.cfg.Endpoint, "revision", revision.Cursor.GetRevision())
 		}
 		if err := w.deliver(ctx, revision); err != nil {
 			return err
@@ -161,8 +167,8 @@ func (w *watcher) session(ctx context.Context) error {
 	}
 }
 
-// deliver hands a revision to the consumer, and remembers it as applied if the consumer took it. What is certain only with synced
-// comes right before it.
+// deliver passes a revision to the consumer and, if the consumer accepts it, records it as applied. The REMOVEs that
+// synced makes certain come right before it.
 func (w *watcher) deliver(ctx context.Context, r *stream.Revision) error {
 	outcome := w.held.Interpret(r)
 	ops, err := decodeChanges(outcome.Ops)
@@ -188,18 +194,19 @@ func (w *watcher) deliver(ctx context.Context, r *stream.Revision) error {
 	return nil
 }
 
-// complain logs why there is no stream: the same error again and again once, but a refusal, which a person has to mend, each minute.
-func (w *watcher) complain(err error, pause time.Duration) {
+// logBreak logs why there is no stream. It logs a repeated error once, and a repeated refusal, which an administrator
+// has to resolve, each minute.
+func (w *watcher) logBreak(err error, pause time.Duration) {
 	log := w.client.cfg.Logger.With("endpoint", w.client.cfg.Endpoint, "error", err, "retry_in", pause)
 	code := status.Code(err)
 	refused := code == codes.PermissionDenied || code == codes.Unauthenticated
-	if err.Error() == w.complaint && (!refused || time.Since(w.complaintAt) < time.Minute) {
+	if err.Error() == w.lastError && (!refused || time.Since(w.lastErrorAt) < time.Minute) {
 		return
 	}
-	w.complaint, w.complaintAt = err.Error(), time.Now()
+	w.lastError, w.lastErrorAt = err.Error(), time.Now()
 	if refused {
-		log.Error("podconfigd refuses this consumer; what runs goes on running, but nothing new is learnt until it is admitted")
+		log.Error("podconfigd refuses this consumer; running pods are not affected, but no changes arrive until it is admitted")
 		return
 	}
-	log.Warn("no stream from podconfigd; what runs goes on running, subscribing again until it is back")
+	log.Warn("no stream from podconfigd; running pods are not affected, retrying until it is back")
 }

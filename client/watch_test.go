@@ -115,8 +115,8 @@ func TestNewRefusesEndpoints(t *testing.T) {
 	}
 }
 
-// TestG7ResumesAfterRestart checks G7 and G3 end to end: podconfigd's server goes away and comes back, with its history; the
-// consumer is told of what happened meanwhile, and of nothing twice.
+// TestG7ResumesAfterRestart checks G7 and G3 end to end: podconfigd restarts with its history; the consumer receives
+// the changes meanwhile, each once.
 func TestG7ResumesAfterRestart(t *testing.T) {
 	p, d := testPlace(t), newDaemon()
 	stop := up(t, p, d)
@@ -135,8 +135,8 @@ func TestG7ResumesAfterRestart(t *testing.T) {
 	w.want("REMOVE file: web")
 }
 
-// TestG7DifferenceAfterNewInstance checks G7 end to end for a podconfigd that lost its history: the consumer gets the difference
-// to what it holds, and pods of a source that hasn't spoken are left alone until it has (G9).
+// TestG7DifferenceAfterNewInstance checks G7 end to end for a podconfigd that lost its history: the consumer gets the
+// difference to its pods, and pods of a source that isn't ready stay until it is (G9).
 func TestG7DifferenceAfterNewInstance(t *testing.T) {
 	p, before := testPlace(t), newDaemon()
 	stop := up(t, p, before)
@@ -160,7 +160,7 @@ func TestG7DifferenceAfterNewInstance(t *testing.T) {
 	w.want("REMOVE file: f-gone", "ADD file:")
 }
 
-// TestWatchOptions: a consumer that kept cursor and pods across its own restart goes on where it was.
+// TestWatchOptions: a consumer that stored cursor and pods resumes after its own restart.
 func TestWatchOptions(t *testing.T) {
 	p, d := testPlace(t), newDaemon()
 	up(t, p, d)

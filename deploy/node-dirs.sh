@@ -1,7 +1,6 @@
 #!/bin/sh
-# Makes the directories that docker-compose.yml mounts, with the owners that the daemons need. To be run as root, on the node.
-# With systemd it also sees to it that they are there after each boot, since /run is emptied then; without systemd, run it
-# again at boot.
+# Makes the directories that docker-compose.yml mounts, with the owners that the daemons need. Run it as root, on the
+# node. With systemd it also has them made at each boot, as /run is empty then; without systemd, run it again at boot.
 set -eu
 conf=$(dirname "$0")/podstream.tmpfiles.conf
 
@@ -14,8 +13,8 @@ else
 	done
 fi
 
-# podexecd mounts volumes in its container, and the pods have to see them: this takes a shared mount, which everything is under
-# systemd, and nothing without it.
+# podexecd mounts volumes in its container, and the pods must see them: this needs a shared mount. With systemd all
+# mounts are shared, without it none.
 volumes=/var/lib/podstream/podexecd
 case $(findmnt --noheadings --output PROPAGATION --target "$volumes") in
 *shared*) ;;

@@ -24,7 +24,7 @@ var subresources = map[schema.GroupResource][]string{
 
 var verbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 
-// Each manifest is what an API server takes; its rules name resources that there are, and its bindings roles that it has.
+// An API server accepts each manifest; its rules name existing resources, and its bindings roles of the file.
 func TestRoles(t *testing.T) {
 	served := map[schema.GroupResource]bool{}
 	for kind := range scheme.Scheme.AllKnownTypes() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts Podstream's merge beside upstream's own of the same sets, in turn, and prints medians and ratios.
-# Usage: hack/bench-merge.sh [TURNS]. The first run builds parts of k8s.io/kubernetes, which takes some minutes.
+# Runs Podstream's merge and the kubelet's own on the same sets, alternately, and prints medians and ratios. Usage:
+# hack/bench-merge.sh [TURNS]. The first run builds parts of k8s.io/kubernetes, which takes some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +25,7 @@ awk '
 	/^BenchmarkUpstreamMerge\// { keep(($1 ~ /decoded/ ? "decoded" : "shared") pods, $3 / 1000) }
 	END {
 		print "One change among N pods of three containers; microseconds, medians."
-		print "Upstream compares all pods: shared with the set before (as from an informer), or decoded anew (as from a file or URL)."
+		print "Upstream compares all pods: shared with the set before (as from an informer), or decoded again (as from a file or URL)."
 		format = "%6s %9s %9s %14s %14s %18s %18s %12s %12s\n"
 		printf format, "pods", "merge", "digests", "commit+fsync", "commit", "upstream shared", "upstream decoded", "x shared", "x decoded"
 		split("10 100 1000", counts, " ")

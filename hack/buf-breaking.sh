@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compares the protos with those of the last release, or of the main branch before there was one: a service's .v1 only grows.
+# Compares the protos with those of the last release, or of the main branch if there is no release: a .v1 service only
+# grows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +18,7 @@ if [[ -z $base ]] || ! git cat-file -e "$base:proto" 2>/dev/null; then
 	exit 0
 fi
 echo "buf breaking: against $base"
-# Out of git by ourselves: buf's own way needs a clone that isn't shallow.
+# Read from git here: buf's own way needs a clone that isn't shallow.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 git archive "$base" proto buf.yaml | tar -x -C "$work"

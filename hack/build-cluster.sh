@@ -24,7 +24,7 @@ build() {
 	echo "$want" >"$stamp"
 }
 
-# Without the flag Kubernetes' programs don't know their version.
+# Without the flag, Kubernetes' programs have no version.
 version=$(go -C "$module" list -m -f '{{.Version}}' k8s.io/kubernetes)
 for name in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
 	build $name k8s.io/kubernetes/cmd/$name -X "k8s.io/component-base/version.gitVersion=$version"

@@ -12,7 +12,7 @@ mkdir -p "$bin"
 export GOFLAGS="${GOFLAGS:-} -mod=readonly" CGO_ENABLED=0
 want=$(cat "$module"/go.{mod,sum} "$module"/conformance/*.go <(go env GOVERSION) | sha256sum)
 
-# build NAME COMMAND...: the command of go that builds it.
+# build NAME COMMAND...: COMMAND is the go command that builds it.
 build() {
 	local name=$1 stamp=$bin/$1.stamp
 	shift

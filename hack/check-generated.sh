@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if generating code from the protos would change what is checked in. Works on a copy, so that it changes nothing.
+# Fails if the code generated from the protos differs from the committed code. Works on a copy, so it changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

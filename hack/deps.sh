@@ -1,58 +1,28 @@
 #!/usr/bin/env bash
-# Installs what Podstream's tests need of the machine: a container runtime, CNI plugins, ip and iptables; with the argument "node" also Node
-# and npm, for the example in JavaScript. With the argument "containerd-1.7" it installs nothing, but unpacks a second containerd
-# into .tools/containerd-1.7. Does nothing, at once, where it is all there. Installs by itself only on Debian and Ubuntu as root;
-# elsewhere it says what is needed and fails.
+# Installs what Podstream's tests need on the machine: a container runtime, CNI plugins, ip and iptables; with the
+# argument "node" also Node and npm, for the example in JavaScript. With the argument "containerd-1.7" it installs
+# nothing, but unpacks a second containerd into .tools/containerd-1.7. Does nothing if everything is present. Installs
+# only on Debian and Ubuntu as root; elsewhere it prints the requirements and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# containerd 1.7 is the first to send container events over CRI; that of Debian 12 is older. Debian 13's runs on Debian 12 too,
-# beside its runc. apt fetches it and checks Debian's signatures, with sources, lists and cache of its own: the machine's stay.
-containerd17() (
-	dest=$PWD/.tools/containerd-1.7
-	keys=/usr/share/keyrings/debian-archive-keyring.gpg
-	if [[ -x $dest/containerd ]]; then
-		exit 0
+# containerd 1.7 is the first version that sends container events over CRI. Debian 12 has an older one, and Debian
+# 13's runs on Debian 12 with its runc.
+containerd17() {
+	if [[ -x .tools/containerd-1.7/containerd ]]; then
+		return
 	fi
-	if ! command -v apt-get >/dev/null || [[ ! -r $keys ]]; then
-		cat >&2 <<-END
-			deps: containerd 1.7 is taken from Debian 13, which needs apt-get and $keys
-			deps: (package debian-archive-keyring). Elsewhere put containerd, ctr and containerd-shim-runc-v2 into $dest.
-		END
+	rm -rf .tools/containerd-1.7
+	if ! hack/unpack-deb.sh trixie .tools/containerd-root containerd; then
+		echo "deps: put containerd 1.7, ctr and containerd-shim-runc-v2 into $PWD/.tools/containerd-1.7" >&2
 		exit 1
 	fi
-	# The mirror that the machine uses for Debian, if it has package lists by which to know it.
-	mirror=$(apt-get indextargets --format '$(ORIGIN)/$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
-		awk '$1 == "Debian/Debian" && !found { found = 1; print $2 }') || true
-	mirror=${mirror:-http://deb.debian.org/debian}
-
-	echo "deps: unpacking the containerd of Debian 13 from $mirror"
-	mkdir -p .tools
-	dir=$(mktemp -d "$dest.XXXXXX")
-	trap 'rm -rf "$dir"' EXIT
-	cd "$dir"
-	mkdir -p state/lists/partial cache/archives/partial bin
-	echo "deb [signed-by=$keys] $mirror trixie main" >sources.list
-	options=(
-		-o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=- -o Dir::Etc::preferences=- -o Dir::Etc::preferencesparts=-
-		-o Dir::State="$dir/state" -o Dir::State::status=/dev/null -o Dir::Cache="$dir/cache"
-		-o Acquire::Languages=none -o APT::Sandbox::User=root -o APT::Update::Error-Mode=any --quiet
-	)
-	if ! { apt-get "${options[@]}" update && apt-get "${options[@]}" download containerd; } >log 2>&1; then
-		cat log >&2
-		echo "deps: can't fetch Debian 13's containerd for the architecture $(dpkg --print-architecture)" >&2
+	if ! .tools/containerd-root/usr/bin/containerd --version | grep -q ' 1\.7\.'; then
+		echo "deps: the containerd of Debian 13 does not run here, or is not 1.7" >&2
 		exit 1
 	fi
-	dpkg-deb --extract containerd_*.deb root
-	mv root/usr/bin/{containerd,ctr,containerd-shim-runc-v2} bin/
-	if ! bin/containerd --version | grep -q ' 1\.7\.'; then
-		echo "deps: Debian 13's containerd doesn't run here, or isn't 1.7" >&2
-		exit 1
-	fi
-	rm -rf "$dest"
-	mv bin "$dest"
-	echo "deps: done"
-)
+	ln -sfn containerd-root/usr/bin .tools/containerd-1.7
+}
 
 if [[ ${1:-} == containerd-1.7 ]]; then
 	containerd17
@@ -101,7 +71,7 @@ export DEBIAN_FRONTEND=noninteractive
 install=(apt-get install --yes --quiet --no-install-recommends "${packages[@]}")
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# The package lists may be missing or old: then once more with new ones.
+# The package lists may be missing or old: retry once with new ones.
 if ! "${install[@]}" >"$log" 2>&1 && ! { apt-get update --quiet && "${install[@]}"; } >"$log" 2>&1; then
 	cat "$log" >&2
 	echo "deps: apt-get failed" >&2

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Compares Podstream's merge with upstream's. Usage: hack/differential.sh [test|bench] [FLAG...], the flags being go test's.
+# Compares Podstream with the kubelet: its merge on random sequences, and its reading of manifests on mutated pods.
+# Usage: hack/differential.sh [test|bench] [FLAG...], the flags being go test's.
 #
-#   test    random sequences to both, SEQUENCES=1000 of them; SEED=N repeats the ones of a run
+#   test    SEQUENCES=1000 random sequences and PODS=200000 mutated pods; SEED=N repeats those of a run
 #   bench   upstream's merge alone, as standard Go benchmark lines
 #
 # The first run builds parts of k8s.io/kubernetes, which takes some minutes.
@@ -13,7 +14,7 @@ shift || true
 case $mode in
 test)
 	exec go test -count=1 -timeout=60m -v "$@" . \
-		-rapid.nofailfile -rapid.checks="${SEQUENCES:-1000}" -rapid.seed="${SEED:-0}"
+		-rapid.nofailfile -rapid.checks="${SEQUENCES:-1000}" -rapid.seed="${SEED:-0}" -pods="${PODS:-200000}" -pods.seed="${SEED:-0}"
 	;;
 bench)
 	exec go test -run='^$' -bench=. -benchmem "$@" .

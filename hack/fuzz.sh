@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while. Usage: hack/fuzz.sh SECONDS, in all, shared out evenly.
+# Runs every fuzz target. Usage: hack/fuzz.sh SECONDS, the total time, divided equally.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,12 +18,12 @@ each=$((seconds / ${#targets[@]}))
 
 # run DIR NAME fuzzes one target.
 run() {
-	# No minimizing: it would take a minute by itself once something was found that is of interest.
+	# No minimizing: it would take a minute by itself after each interesting input.
 	go test -run='^$' -fuzz="^$2\$" -fuzztime="${each}s" -fuzzminimizetime=1x "$1"
 }
 
-# Before Go 1.27 the end of the time can be reported as a failure (golang/go#75804): this error, and no input. Such a target has to end well
-# once in three times.
+# Before Go 1.27 the end of the time can be reported as a failure (golang/go#75804): this error, and no input. Such a
+# target must succeed in one of three attempts.
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 for target in "${targets[@]}"; do

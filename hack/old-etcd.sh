@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Unpacks the etcd of Debian's package into .tools/old-etcd: an API server on it can't serve a WatchList, so test/cluster runs on
-# that one, too. The package isn't installed, because that would start etcd as a service, now and at each boot.
+# Unpacks the etcd of Debian's package into .tools/old-etcd: an API server on it can't serve a WatchList, so
+# test/cluster uses it for that case. The package isn't installed, because that would start etcd as a service, now and
+# at each boot.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +18,7 @@ mkdir -p .tools
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
-# The package lists may be missing or old: then once more with new ones, which takes root.
+# The package lists may be missing or old: retry once with new ones, which requires root.
 if ! apt-get download etcd-server >log 2>&1 && ! { apt-get update --quiet && apt-get download etcd-server; } >log 2>&1; then
 	cat log >&2
 	echo "old-etcd: apt-get failed" >&2

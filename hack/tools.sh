@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds development tools into .tools/, in the versions that tools/go.mod pins. Usage: hack/tools.sh [NAME...], all without
-# names. A tool is built again only after tools/go.mod, tools/go.sum or the Go version changed.
+# Builds development tools into .tools/, in the versions that tools/go.mod pins. Usage: hack/tools.sh [NAME...], all
+# without names. A tool is built again only after tools/go.mod, tools/go.sum or the Go version changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -12,7 +12,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// many are held pods of file whose names have that many bytes.
+// many are held pods of file with names of that many bytes.
 func many(n, name int) []*podconfigv1.KnownPod {
 	out := make([]*podconfigv1.KnownPod, n)
 	for i := range out {
@@ -21,9 +21,9 @@ func many(n, name int) []*podconfigv1.KnownPod {
 	return out
 }
 
-// TestBeginNamesWhatFits: no request is larger than podconfigd takes, and none without known pods lets it believe that the consumer
-// holds nothing.
-func TestBeginNamesWhatFits(t *testing.T) {
+// TestBeginFits: no request exceeds podconfigd's bounds, and a request without known pods never claims that
+// the consumer holds nothing.
+func TestBeginFits(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		known []*podconfigv1.KnownPod
@@ -53,8 +53,8 @@ func TestBeginNamesWhatFits(t *testing.T) {
 	}
 }
 
-// TestBeginResumesWhereAllIsSettled: a consumer that can't name its pods resumes after its cursor only if that says all of what it
-// holds; else it asks for a SET, by which what is gone is found.
+// TestBeginResumesWhereAllIsSettled: a consumer that can't list its pods resumes after its cursor only if the cursor
+// alone describes them; otherwise it requests a SET, and finds the removed pods by that.
 func TestBeginResumesWhereAllIsSettled(t *testing.T) {
 	moves := func(r *Revision) *Revision {
 		r.Cursor = at(9)
@@ -95,7 +95,7 @@ func TestBeginResumesWhereAllIsSettled(t *testing.T) {
 	}
 }
 
-// TestResume: what is saved for a later life is all, however much; looking at it begins no stream.
+// TestResume: the stored state has all pods, however many; Resume doesn't start a stream.
 func TestResume(t *testing.T) {
 	known := many(20_001, 1)
 	h := NewHeld(at(7), known)

@@ -10,7 +10,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestCursorText is how cursors are written.
+// TestCursorText is the format of cursors.
 func TestCursorText(t *testing.T) {
 	for text, want := range map[string]*podconfigv1.Cursor{
 		"":                           nil,
@@ -28,11 +28,11 @@ func TestCursorText(t *testing.T) {
 	}
 }
 
-// TestParseCursorRefuses: what isn't a cursor is told from one, and the error says what is wrong.
+// TestParseCursorRefuses: texts that aren't a cursor are errors that name the wrong part.
 func TestParseCursorRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"i": "INSTANCE/REVISION/VIEW", "i/1": "INSTANCE/REVISION/VIEW", "i/1/v/": "INSTANCE/REVISION/VIEW", "/1/v": "INSTANCE/REVISION/VIEW",
-		"i/-1/v": "its revision", "i//v": "its revision", "i/18446744073709551616/v": "its revision", "%/1/v": "its instance", "i/1/%zz": "its view",
+		"i/-1/v": "revision", "i//v": "revision", "i/18446744073709551616/v": "revision", "%/1/v": "instance", "i/1/%zz": "view",
 	} {
 		if got, err := ParseCursor(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q is read as %v, %v; want an error that names it and says %q", text, got, err, want)
@@ -40,7 +40,7 @@ func TestParseCursorRefuses(t *testing.T) {
 	}
 }
 
-// TestCursorTextKeepsAll: whatever an instance and a view are called, the text says it.
+// TestCursorTextKeepsAll: the text keeps every instance and view.
 func TestCursorTextKeepsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &podconfigv1.Cursor{

@@ -6,14 +6,15 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// The fields of k8s.io.api.core.v1.Pod and k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta that lead to the deletion timestamp.
+// The protobuf fields of v1.Pod and metav1.ObjectMeta that lead to the deletion timestamp.
 const (
 	metadataField          protowire.Number = 1
 	deletionTimestampField protowire.Number = 9
 )
 
-// deleting tells whether the pod has a deletion timestamp, which makes a change of it a DELETE. It reads no further than needed:
-// the consumer decodes the pod. A pod without content, or with one that can't be read, hasn't.
+// deleting reports whether the pod has a deletion timestamp, which makes a change of it a DELETE. It reads only as
+// far as that field: the consumer decodes the pod. It returns false for a pod without content, or with content that
+// can't be read.
 func deleting(p *podconfigv1.Pod) bool {
 	switch content := p.GetContent().(type) {
 	case *podconfigv1.Pod_Json:
@@ -27,7 +28,7 @@ func deleting(p *podconfigv1.Pod) bool {
 	return false
 }
 
-// bytesField is the first field of that number and of length-delimited type.
+// bytesField returns the first field with that number and length-delimited type.
 func bytesField(message []byte, number protowire.Number) ([]byte, bool) {
 	for len(message) > 0 {
 		n, kind, length := protowire.ConsumeTag(message)

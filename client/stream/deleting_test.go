@@ -41,7 +41,7 @@ func TestDeleting(t *testing.T) {
 	}
 }
 
-// FuzzDeleting: whatever a pod's bytes are, they are read to an end.
+// FuzzDeleting: reading ends for every content.
 func FuzzDeleting(f *testing.F) {
 	now := metav1.Now()
 	pod := v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", DeletionTimestamp: &now}}
@@ -54,8 +54,8 @@ func FuzzDeleting(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		_ = deleting(&podconfigv1.Pod{Content: &podconfigv1.Pod_Protobuf{Protobuf: content}})
 		var pod v1.Pod
-		// Kubernetes refuses more than deleting does, and takes the last of several fields, not the first: only what it writes
-		// itself must agree.
+		// Kubernetes refuses more than deleting does, and takes the last of several fields, not the first: only what
+		// it writes itself must agree.
 		if pod.Unmarshal(content) != nil {
 			return
 		}

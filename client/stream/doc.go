@@ -1,14 +1,14 @@
-// Package stream is one subscription to podconfigd as podconfig.v1's own messages, and what a consumer holds across its
-// subscriptions.
+// Package stream is one subscription to podconfigd in the messages of podconfig.v1, and the state that a consumer
+// holds across its subscriptions.
 //
-// A Stream hands over whole revisions: it collects messages until their cursor comes, joins the fragments of one op, and drops
-// what is incomplete when the stream breaks. Held remembers the pods, the cursor and the readiness that a consumer was given. It
-// does a consumer's duties as far as they can be done without knowing what a pod is for: it tells what a SET changes, and when
-// what was missing from one is gone for good; and it fills in the next request, so that the next Stream goes on where the last one
+// A Stream returns whole revisions. It collects messages until their cursor arrives, joins the fragments of one op,
+// and drops an incomplete revision when the stream breaks. Held keeps the references of the pods, the cursor and the
+// readiness that the consumer received. It computes the ops that a SET stands for, and the REMOVE of a pod that a SET
+// lacked, once that is certain. It also fills in the next request, so that the next Stream resumes where the last one
 // ended.
 //
 //	held := stream.NewHeld(nil, nil)
-//	for { // and pause between two tries
+//	for { // with a pause between two attempts
 //		s, err := stream.Open(ctx, stream.Config{API: api, Request: held.Begin(request)})
 //		...
 //		for {
@@ -22,8 +22,8 @@
 //
 // ObjectStream and HeldObjects are the same for the ConfigMaps and Secrets that the pods refer to.
 //
-// Package client does this with retries and with decoded pods, and podctl watch to print what comes; whoever writes a proxy, a
-// recorder or a consumer with another idea of retrying uses this package itself.
+// Package client adds retries and decodes the pods. podctl watch prints the stream. A proxy, a recorder, or a
+// consumer with its own retries uses this package directly.
 //
-// It starts no goroutines and never retries, logs, or decodes a pod or an object.
+// The package starts no goroutines, and never retries, logs, or decodes a pod or an object.
 package stream

@@ -66,7 +66,7 @@ func heartbeat(texts ...string) *Revision {
 	return &Revision{Heartbeat: &podconfigv1.Heartbeat{Sources: sources(texts...)}}
 }
 
-// newStream stands for the begin of another stream.
+// newStream marks the start of another stream.
 var newStream *Revision
 
 // lines are ops as "ADD file: web db".
@@ -90,8 +90,8 @@ func heldPods(h *Held) []string {
 	return out
 }
 
-// TestInterpret follows what a consumer is given for what the stream says, and what it holds in the end. The last revision's ops
-// are compared.
+// TestInterpret compares the ops that a consumer gets for a stream, and the pods that it holds in the end. The last
+// revision's ops are compared.
 func TestInterpret(t *testing.T) {
 	file, api := update(opAdd, "file", true, "f1/a/x", "f2/a/x", "f3/a/x"), update(opAdd, "api", true, "a1/a/x")
 	restored := update(opRestore, "file", false, "f1/a/x", "f2/a/x")
@@ -158,7 +158,7 @@ func TestInterpret(t *testing.T) {
 	}
 }
 
-// wantInterpreted compares what a consumer is given for the last of the revisions, and what it holds in the end.
+// wantInterpreted compares the ops for the last of the revisions, and the pods that are held in the end.
 func wantInterpreted(t *testing.T, revisions []*Revision, want []string, held string) {
 	t.Helper()
 	h := NewHeld(nil, nil)
@@ -180,8 +180,8 @@ func wantInterpreted(t *testing.T, revisions []*Revision, want []string, held st
 	}
 }
 
-// TestInterpretNamesWhatIsRemoved: podconfigd may know a removed pod only by its UID; the consumer knows its name.
-func TestInterpretNamesWhatIsRemoved(t *testing.T) {
+// TestInterpretFillsInNames: podconfigd may have only a removed pod's UID; Held fills in its name.
+func TestInterpretFillsInNames(t *testing.T) {
 	h := NewHeld(nil, []*podconfigv1.KnownPod{{Uid: "u", Namespace: "prod", Name: "web", Source: "file", SpecDigest: "s"}})
 	message := &podconfigv1.PodUpdate{Op: opRemove, Source: "file", Pods: []*podconfigv1.Pod{{Ref: &podconfigv1.PodRef{Uid: "u"}, Source: "file"}}}
 	out := h.Interpret(ops(message)).Ops
@@ -193,7 +193,7 @@ func TestInterpretNamesWhatIsRemoved(t *testing.T) {
 	}
 }
 
-// TestKnownWithoutNames: what a consumer kept need not have names and status digests; what isn't told doesn't differ.
+// TestKnownWithoutNames: stored pods may lack names and status digests; a missing one counts as equal.
 func TestKnownWithoutNames(t *testing.T) {
 	h := NewHeld(nil, []*podconfigv1.KnownPod{{Uid: "a", Source: "file", SpecDigest: "1"}, {Uid: "b", Source: "file"}})
 	got := lines(h.Interpret(ops(setOf(true, pods("file", "a/1/x", "b/1/x")))).Ops)
@@ -214,8 +214,8 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// TestInterpretKeepsWhatCame: content, time and trace of a SET are those of the ops that it becomes.
-func TestInterpretKeepsWhatCame(t *testing.T) {
+// TestInterpretKeepsContent: the ops of a SET have its content, time and trace.
+func TestInterpretKeepsContent(t *testing.T) {
 	message := setOf(true, pods("file", "a/1/x"))
 	message.ObservedTime = timestamppb.New(timestamppb.Now().AsTime())
 	message.TraceContext = &podconfigv1.TraceContext{Traceparent: "00-1-2-01", Tracestate: "k=v"}
@@ -229,7 +229,7 @@ func TestInterpretKeepsWhatCame(t *testing.T) {
 	}
 }
 
-// TestInterpretChangesNothing: a revision that the consumer couldn't take in the end leaves no trace.
+// TestInterpretChangesNothing: a revision that isn't applied has no effect.
 func TestInterpretChangesNothing(t *testing.T) {
 	h := NewHeld(&podconfigv1.Cursor{Revision: 1}, nil)
 	h.Apply(h.Interpret(ops(update(opAdd, "file", true, "a/1/x", "b/1/x"))))
@@ -245,7 +245,7 @@ func TestInterpretChangesNothing(t *testing.T) {
 	}
 }
 
-// TestBegin is what the next stream starts from.
+// TestBegin checks the request of the next stream.
 func TestBegin(t *testing.T) {
 	h := NewHeld(&podconfigv1.Cursor{InstanceId: "i", Revision: 1}, []*podconfigv1.KnownPod{{Uid: "z", Source: "http"}})
 	steps := []struct {

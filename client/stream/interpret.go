@@ -18,22 +18,22 @@ const (
 	opReconcile = podconfigv1.PodOperation_POD_OPERATION_RECONCILE
 )
 
-// Outcome is what a revision means for the consumer.
+// Outcome is the effect of a revision on the consumer.
 type Outcome struct {
-	// Ops are what to apply, in this order: the revision's own, each SET turned into what it changes, and before them the REMOVEs
-	// that have become certain.
+	// Ops are applied in this order: first the REMOVEs that have become certain, then the revision's own ops, with a
+	// SET replaced by the ops that lead to it.
 	Ops []*podconfigv1.PodUpdate
-	// Cursor is where the consumer is afterwards.
+	// Cursor is the consumer's position afterwards.
 	Cursor *podconfigv1.Cursor
-	// Moved is set if that is another place than the one before.
+	// Moved reports whether Cursor differs from the former position.
 	Moved bool
-	// ReadinessChanged is set if a source is known to be ready, or not to be, that wasn't so before on this stream.
+	// ReadinessChanged reports whether the readiness of a source on this stream changes.
 	ReadinessChanged bool
-	// SourcesChanged is set if synced or a heartbeat tells of other configured sources, or of another order of them, than this stream
-	// told before.
+	// SourcesChanged reports whether synced or a heartbeat lists other sources, or another order, than this stream
+	// listed before.
 	SourcesChanged bool
 
-	// What Apply is to remember. A nil pod is one that is gone.
+	// The state that Apply records. A nil pod is removed.
 	pods    map[podKey]*podconfigv1.KnownPod
 	ready   map[string]bool
 	sources []string
@@ -41,7 +41,8 @@ type Outcome struct {
 	synced  bool
 }
 
-// Interpret tells what a revision means. It changes nothing: what isn't applied in the end was never there.
+// Interpret returns the effect of a revision. It changes nothing: a revision that isn't passed to Apply has no
+// effect.
 func (h *Held) Interpret(r *Revision) Outcome {
 	i := &interpreter{held: h, outcome: Outcome{
 		Cursor: h.cursor, pods: map[podKey]*podconfigv1.KnownPod{}, ready: h.readyAfter(r), sources: h.sourcesAfter(r),
@@ -56,7 +57,7 @@ func (h *Held) Interpret(r *Revision) Outcome {
 		switch u.GetOp() {
 		case opSet:
 			i.set(u)
-			i.tellReady(u, r.Synced != nil)
+			i.addReady(u, r.Synced != nil)
 		case opRemove:
 			i.remove(u)
 		default:
@@ -67,8 +68,8 @@ func (h *Held) Interpret(r *Revision) Outcome {
 	return *o
 }
 
-// readyAfter is the readiness after the revision: what tells of all configured sources replaces what was known, so one that went is
-// forgotten.
+// readyAfter returns the readiness after the revision. A list of all configured sources replaces the former
+// readiness, so a source that isn't configured any more is dropped.
 func (h *Held) readyAfter(r *Revision) map[string]bool {
 	ready := maps.Clone(h.ready)
 	for _, u := range r.Updates {
@@ -76,7 +77,7 @@ func (h *Held) readyAfter(r *Revision) map[string]bool {
 			ready[u.GetSource()] = u.GetSourceReady()
 		}
 	}
-	if !r.tellsSources() {
+	if !r.listsSources() {
 		return ready
 	}
 	clear(ready)
@@ -86,9 +87,9 @@ func (h *Held) readyAfter(r *Revision) map[string]bool {
 	return ready
 }
 
-// sourcesAfter are the names of the configured sources as the stream has told them, in order of priority.
+// sourcesAfter returns the names of the configured sources after the revision, in order of priority.
 func (h *Held) sourcesAfter(r *Revision) []string {
-	if !r.tellsSources() {
+	if !r.listsSources() {
 		return h.sources
 	}
 	names := make([]string, 0, len(r.Sources()))
@@ -98,7 +99,7 @@ func (h *Held) sourcesAfter(r *Revision) []string {
 	return names
 }
 
-// allReady tells whether no source is known not to be ready.
+// allReady reports whether no source is known as not ready.
 func allReady(ready map[string]bool) bool {
 	for _, r := range ready {
 		if !r {
@@ -116,7 +117,7 @@ type interpreter struct {
 	brought map[podKey]bool
 }
 
-// pod is the pod as it is held after the ops so far. Nil: it isn't.
+// pod returns the held pod after the ops so far, or nil.
 func (i *interpreter) pod(key podKey) *podconfigv1.KnownPod {
 	if p, touched := i.outcome.pods[key]; touched {
 		return p
@@ -138,7 +139,7 @@ func (i *interpreter) each(f func(podKey, *podconfigv1.KnownPod)) {
 	}
 }
 
-// hold notes a pod as held; forget, as gone.
+// hold records a pod as held, and forget as removed.
 func (i *interpreter) hold(p *podconfigv1.Pod) {
 	i.outcome.pods[keyOf(p)] = knownPod(p)
 	delete(i.outcome.absent, keyOf(p))
@@ -149,7 +150,7 @@ func (i *interpreter) forget(key podKey) {
 	delete(i.outcome.absent, key)
 }
 
-// put passes an op on. A snapshot mode repeats as UPDATE or DELETE what the SET before it has brought: once is enough.
+// put appends an op. The snapshot mode repeats the pods of its SET as UPDATE or DELETE; the repeats are dropped.
 func (i *interpreter) put(u *podconfigv1.PodUpdate) {
 	fresh := u.GetPods()
 	if i.brought != nil {
@@ -166,7 +167,8 @@ func (i *interpreter) put(u *podconfigv1.PodUpdate) {
 	i.pass(u, fresh)
 }
 
-// remove passes a REMOVE on, with the names of pods that podconfigd knows only from the consumer's own word.
+// remove appends a REMOVE. Where podconfigd has a pod only from the request's known_pods, remove fills in the pod's
+// name.
 func (i *interpreter) remove(u *podconfigv1.PodUpdate) {
 	pods := slices.Clone(u.GetPods())
 	for n, p := range pods {
@@ -189,20 +191,20 @@ func (i *interpreter) op(u *podconfigv1.PodUpdate, op podconfigv1.PodOperation, 
 	})
 }
 
-// tellReady says what a SET says beside its pods: that its source has become ready. Where synced follows, that says it.
-func (i *interpreter) tellReady(u *podconfigv1.PodUpdate, synced bool) {
+// addReady appends the empty ADD of a source that became ready with a SET. With synced it isn't needed.
+func (i *interpreter) addReady(u *podconfigv1.PodUpdate, synced bool) {
 	told := slices.ContainsFunc(i.outcome.Ops, func(op *podconfigv1.PodUpdate) bool { return op.GetSource() == u.GetSource() })
 	if u.GetSourceReady() && !i.held.ready[u.GetSource()] && !synced && !told {
 		i.op(u, opAdd, u.GetSource(), true, nil)
 	}
 }
 
-// settle returns the REMOVEs that have become certain: of pods that were absent from a SET, once their source is ready or, if it isn't
-// configured, once all are that the stream has told of.
+// settle returns the REMOVEs that have become certain: of pods that a SET lacked, once their source is ready, or once
+// all listed sources are ready if their source isn't configured.
 //
-// Of a pod that no SET left out nothing is certain without a word of podconfigd's, whatever the list of sources says. Where the filter
-// or the caller's role hides sources, the list may lack the one for which podconfigd waits before it gives the pod up: it serves the
-// pod till then, and tells when it is gone, as it does of each pod that the request named.
+// A pod that no SET lacked is removed only by podconfigd's own REMOVE, whatever the list of sources says. Where the
+// filter or the caller's role hides sources, the list may lack the source for which podconfigd waits before it drops
+// the pod. podconfigd serves the pod until then, and sends its REMOVE as for every pod in the request.
 func (i *interpreter) settle() []*podconfigv1.PodUpdate {
 	ready, sources := i.outcome.ready, i.outcome.sources
 	all := len(sources) > 0 && !slices.ContainsFunc(sources, func(name string) bool { return !ready[name] })

@@ -10,7 +10,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// objectKey names an object.
+// objectKey identifies an object.
 type objectKey struct {
 	kind                    podconfigv1.ObjectKind
 	source, namespace, name string
@@ -29,26 +29,26 @@ func (k objectKey) ref() *podconfigv1.ObjectRef {
 	return &podconfigv1.ObjectRef{Kind: k.kind, Source: k.source, Namespace: k.namespace, Name: k.name}
 }
 
-// HeldObjects is what a consumer holds of objects, as Held is of pods: references and digests, not their content. It is not safe for
-// concurrent use.
+// HeldObjects is Held for objects: it keeps references and digests, not content. It is not safe for concurrent use.
 type HeldObjects struct {
 	cursor *podconfigv1.Cursor
-	// digests are those of the objects that are held; empty ones of those that are known to be missing.
+	// digests are the digests of the held objects. An empty digest is an object that is known to be missing.
 	digests map[objectKey]string
-	// absent are held objects that a SET didn't have while their source wasn't known to be ready. No request names them: whether it
-	// tells that they are there, or that all is known of their source, podconfigd decides about them on any stream.
+	// absent are held objects that a SET lacked while their source wasn't known to be ready. No request lists them:
+	// on any stream podconfigd either sends them again or reports their source as ready.
 	absent map[objectKey]bool
-	// sources is the readiness that the current stream told last, and synced is set once its initial state is complete.
+	// sources is the last readiness on the current stream. synced reports whether the stream's initial state is
+	// complete.
 	sources []*podconfigv1.SourceReadiness
 	synced  bool
 	// settled is as in Held.
 	settled bool
-	// anew makes the next stream begin with everything.
-	anew bool
+	// reset makes the next stream start with a SET.
+	reset bool
 }
 
-// NewHeldObjects returns what a consumer holds from an earlier life: the cursor and the objects that were given together. Nil and none:
-// it starts anew.
+// NewHeldObjects returns the state of a consumer that stored cursor and objects together. Nil and no objects mean
+// that it starts with the current state.
 func NewHeldObjects(cursor *podconfigv1.Cursor, known []*podconfigv1.KnownObject) *HeldObjects {
 	h := &HeldObjects{cursor: cursor, digests: make(map[objectKey]string, len(known)), absent: map[objectKey]bool{}}
 	for _, k := range known {
@@ -57,11 +57,11 @@ func NewHeldObjects(cursor *podconfigv1.Cursor, known []*podconfigv1.KnownObject
 	return h
 }
 
-// Anew makes the next stream begin with a SET, whatever is held: the least that every version understands.
-func (h *HeldObjects) Anew() { h.anew = true }
+// Anew makes the next stream start with a SET, whatever is held. Every version understands a SET.
+func (h *HeldObjects) Anew() { h.reset = true }
 
-// Begin forgets what was true of the stream before only, and returns what to ask the next one for: base, with the place to resume
-// from and the objects that are held. If they are more than a request can name, they are left out, as Held.Begin does.
+// Begin starts a stream: it discards the state of the former stream, and returns the next request, a copy of base
+// with the cursor and the held objects. Objects beyond the bounds of one request are handled as in Held.Begin.
 func (h *HeldObjects) Begin(base *podconfigv1.WatchObjectsRequest) *podconfigv1.WatchObjectsRequest {
 	h.sources, h.synced = nil, false
 	request := proto.CloneOf(base)
@@ -69,8 +69,8 @@ func (h *HeldObjects) Begin(base *podconfigv1.WatchObjectsRequest) *podconfigv1.
 		request = &podconfigv1.WatchObjectsRequest{}
 	}
 	request.ResumeAfter, request.KnownObjects = nil, nil
-	if h.anew {
-		h.anew = false
+	if h.reset {
+		h.reset = false
 		return request
 	}
 	request.ResumeAfter = h.cursor
@@ -83,15 +83,15 @@ func (h *HeldObjects) Begin(base *podconfigv1.WatchObjectsRequest) *podconfigv1.
 	return request
 }
 
-// fitObjects tells whether a request can name the objects.
+// fitObjects reports whether one request can list the objects.
 func fitObjects(objects []*podconfigv1.KnownObject) bool {
 	return len(objects) <= maxKnownObjects && proto.Size(&podconfigv1.WatchObjectsRequest{KnownObjects: objects}) <= maxKnownBytes
 }
 
-// maxKnownObjects is how many podconfigd takes.
+// maxKnownObjects is podconfigd's bound for one request.
 const maxKnownObjects = 20_000
 
-// Apply remembers an outcome as applied. It must be that of the last Interpret.
+// Apply records an outcome as applied. It must be the outcome of the last Interpret.
 func (h *HeldObjects) Apply(o ObjectOutcome) {
 	for key, digest := range o.digests {
 		if digest == nil {
@@ -104,10 +104,10 @@ func (h *HeldObjects) Apply(o ObjectOutcome) {
 	h.settled = o.synced && len(o.sources) > 0 && objectsReady(o.sources)
 }
 
-// Cursor is the place after all that was applied. Nil: nothing was.
+// Cursor returns the position after all applied revisions. Nil means that none was applied.
 func (h *HeldObjects) Cursor() *podconfigv1.Cursor { return h.cursor }
 
-// Known are the held objects, and those that are known to be missing, without a digest; sorted by source, kind, namespace and name.
+// Known returns the held objects and, without a digest, the missing ones; sorted by source, kind, namespace and name.
 func (h *HeldObjects) Known() []*podconfigv1.KnownObject {
 	return h.known(func(objectKey) bool { return true })
 }

@@ -28,7 +28,7 @@ func objectOp(op podconfigv1.ObjectOperation, texts ...string) *podconfigv1.Obje
 	return u
 }
 
-// objectReadiness is of sources, those with a question mark not being ready.
+// objectReadiness is the readiness of sources; a question mark means not ready.
 func objectReadiness(names ...string) []*podconfigv1.SourceReadiness {
 	var out []*podconfigv1.SourceReadiness
 	for _, name := range names {
@@ -51,7 +51,7 @@ func (r *ObjectRevision) beat(sources ...string) *ObjectRevision {
 	return r
 }
 
-// wantObjects applies a revision and compares what it comes to with words like "REMOVE file/a", "PUT file/a=1 file/b=2".
+// wantObjects applies a revision and compares its ops with words like "REMOVE file/a", "PUT file/a=1 file/b=2".
 func (h *HeldObjects) wantObjects(t *testing.T, r *ObjectRevision, want ...string) {
 	t.Helper()
 	o := h.Interpret(r)
@@ -85,7 +85,7 @@ func knownTexts(known []*podconfigv1.KnownObject) string {
 	return strings.Join(words, " ")
 }
 
-// heldOf holds objects of an earlier life.
+// heldOf holds objects from before a restart.
 func heldOf(cursor *podconfigv1.Cursor, texts ...string) *HeldObjects {
 	var known []*podconfigv1.KnownObject
 	for _, text := range texts {
@@ -95,7 +95,8 @@ func heldOf(cursor *podconfigv1.Cursor, texts ...string) *HeldObjects {
 	return NewHeldObjects(cursor, known)
 }
 
-// TestObjectSet: of a SET comes what isn't held; what is held beyond goes when all is known of its source.
+// TestObjectSet: a SET becomes the objects that aren't held; held objects that it lacks are removed once their source
+// is ready.
 func TestObjectSet(t *testing.T) {
 	h := heldOf(nil, "file/same=1", "file/changed=1", "file/gone=1", "api/open=1", "api/back=1", "http/unconfigured=1", "file/absent", "file/went=1")
 	h.Begin(nil)
@@ -111,8 +112,9 @@ func TestObjectSet(t *testing.T) {
 	}
 }
 
-// TestObjectSetBreaks: a stream that breaks between what a source has and the word that it is ready leaves nothing behind: what a SET
-// didn't have isn't named to the next one, which tells of it if it is there, and else that the source is ready.
+// TestObjectSetBreaks: a stream that breaks between a SET and the readiness of a source leaves nothing behind: the
+// next request doesn't list absent objects, so podconfigd sends them again if they exist, and otherwise reports the
+// source as ready.
 func TestObjectSetBreaks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		next *ObjectRevision
@@ -139,7 +141,7 @@ func TestObjectSetBreaks(t *testing.T) {
 	}
 }
 
-// TestObjectSetEarly: readiness that is told before the initial state is complete removes nothing.
+// TestObjectSetEarly: readiness before the initial state is complete removes nothing.
 func TestObjectSetEarly(t *testing.T) {
 	h := heldOf(nil, "file/a=1")
 	h.Begin(nil)
@@ -151,7 +153,7 @@ func TestObjectSetEarly(t *testing.T) {
 	h.wantObjects(t, (&ObjectRevision{}).beat("api"), "REMOVE file/a")
 }
 
-// TestObjectSources tells when other sources, or another readiness, are told.
+// TestObjectSources: SourcesChanged follows the list and the readiness of the sources.
 func TestObjectSources(t *testing.T) {
 	h := NewHeldObjects(nil, nil)
 	for i, tc := range []struct {
@@ -172,7 +174,8 @@ func TestObjectSources(t *testing.T) {
 	}
 }
 
-// TestObjectBegin: what a request can't name is replaced by what makes podconfigd tell all, unless the cursor says it.
+// TestObjectBegin: objects beyond the bounds of a request are left out, with a cursor that makes podconfigd send all,
+// unless the consumer's own cursor is enough.
 func TestObjectBegin(t *testing.T) {
 	h := NewHeldObjects(nil, nil)
 	base := &podconfigv1.WatchObjectsRequest{Consumer: "me"}
@@ -182,7 +185,7 @@ func TestObjectBegin(t *testing.T) {
 	h.wantObjects(t, objectsUpTo(1, objectOp(objectPut, "file/a=1")).synced("file"), "PUT file/a=1")
 	h.Anew()
 	if request := h.Begin(base); !proto.Equal(request, base) {
-		t.Errorf("to begin anew it asks for %v", request)
+		t.Errorf("after Anew the request is %v", request)
 	}
 	if request := h.Begin(base); request.GetResumeAfter().GetRevision() != 1 || len(request.GetKnownObjects()) != 1 {
 		t.Errorf("the stream after that is asked for with %v; want the cursor and what is held", request)
@@ -194,7 +197,7 @@ func TestObjectBegin(t *testing.T) {
 	put := objectOp(objectPut, many...)
 	h.Apply(h.Interpret(objectsUpTo(2, put).synced("file", "api?")))
 	if request := h.Begin(base); len(request.GetKnownObjects()) > 0 || request.ResumeAfter == nil || request.ResumeAfter.InstanceId != "" {
-		t.Errorf("with too many objects it is asked for after %v; want a place that nobody knows", request.GetResumeAfter())
+		t.Errorf("with too many objects the request resumes after %v; want an unknown cursor", request.GetResumeAfter())
 	}
 	h.Apply(h.Interpret(objectsUpTo(3).synced("file", "api")))
 	if request := h.Begin(base); len(request.GetKnownObjects()) > 0 || request.GetResumeAfter().GetRevision() != 3 {

@@ -16,27 +16,28 @@ const (
 	objectSet     = podconfigv1.ObjectOperation_OBJECT_OPERATION_SET
 )
 
-// ObjectOutcome is what a revision of the objects means for the consumer.
+// ObjectOutcome is the effect of a revision of the objects on the consumer.
 type ObjectOutcome struct {
-	// Ops are what to apply, in this order: the REMOVEs that have become certain, and the revision's own ops. A SET has become a PUT of
-	// what is new or changed.
+	// Ops are applied in this order: first the REMOVEs that have become certain, then the revision's own ops. A SET
+	// becomes a PUT of the new and changed objects.
 	Ops []*podconfigv1.ObjectUpdate
-	// Cursor is where the consumer is afterwards.
+	// Cursor is the consumer's position afterwards.
 	Cursor *podconfigv1.Cursor
-	// Moved is set if that is another place than the one before.
+	// Moved reports whether Cursor differs from the former position.
 	Moved bool
-	// SourcesChanged is set if the revision tells of other sources, another order of them or another readiness than this stream told
-	// before.
+	// SourcesChanged reports whether the revision lists other sources, another order or another readiness than this
+	// stream listed before.
 	SourcesChanged bool
 
-	// What Apply is to remember. A nil digest is that of an object that is gone.
+	// The state that Apply records. A nil digest is a removed object.
 	digests map[objectKey]*string
 	absent  map[objectKey]bool
 	sources []*podconfigv1.SourceReadiness
 	synced  bool
 }
 
-// Interpret tells what a revision means. It changes nothing: what isn't applied in the end was never there.
+// Interpret returns the effect of a revision. It changes nothing: a revision that isn't passed to Apply has no
+// effect.
 func (h *HeldObjects) Interpret(r *ObjectRevision) ObjectOutcome {
 	i := &objectInterpreter{held: h, outcome: ObjectOutcome{
 		Cursor: h.cursor, digests: map[objectKey]*string{}, absent: maps.Clone(h.absent), sources: h.sources,
@@ -48,7 +49,7 @@ func (h *HeldObjects) Interpret(r *ObjectRevision) ObjectOutcome {
 	}
 	for _, u := range r.Updates {
 		if u.GetOp() == objectSet {
-			i.doubt()
+			i.markAbsent()
 		}
 		for _, object := range u.GetObjects() {
 			i.take(u.GetOp(), object)
@@ -68,7 +69,7 @@ type objectInterpreter struct {
 	outcome ObjectOutcome
 }
 
-// digest is that of the object as it is held after the ops so far.
+// digest returns the digest of an object after the ops so far, and whether the object is held.
 func (i *objectInterpreter) digest(key objectKey) (digest string, held bool) {
 	if d, touched := i.outcome.digests[key]; touched {
 		if d == nil {
@@ -80,8 +81,8 @@ func (i *objectInterpreter) digest(key objectKey) (digest string, held bool) {
 	return digest, held
 }
 
-// doubt makes all that is held absent: a SET begins.
-func (i *objectInterpreter) doubt() {
+// markAbsent marks all held objects as absent, at the start of a SET.
+func (i *objectInterpreter) markAbsent() {
 	for key := range i.held.digests {
 		if _, held := i.digest(key); held {
 			i.outcome.absent[key] = true
@@ -94,7 +95,8 @@ func (i *objectInterpreter) doubt() {
 	}
 }
 
-// take takes in one object of an op, and passes it on if it is news. As no request names what is absent, it may come again.
+// take applies one object of an op, and appends it if it is new or changed. An absent object may come again, as no
+// request lists it.
 func (i *objectInterpreter) take(op podconfigv1.ObjectOperation, object *podconfigv1.Object) {
 	key, digest := objectKeyOf(object.GetRef()), object.GetDigest()
 	before, held := i.digest(key)
@@ -125,8 +127,8 @@ func (i *objectInterpreter) pass(op podconfigv1.ObjectOperation, object *podconf
 	last.Objects = append(last.Objects, object)
 }
 
-// settle puts the REMOVEs that have become certain before the other ops: of what a SET didn't have, once all is known of its source.
-// Before the initial state is complete, readiness says nothing of what is still to come.
+// settle puts the REMOVEs that have become certain before the other ops: of objects that a SET lacked, once their
+// source is ready. Before the initial state is complete, readiness doesn't cover the objects that are still to come.
 func (i *objectInterpreter) settle() {
 	if !i.outcome.synced {
 		return
@@ -144,7 +146,7 @@ func (i *objectInterpreter) settle() {
 	}
 }
 
-// decided tells whether a source is ready, or isn't configured any more and all that are are ready.
+// decided reports whether a source is ready, or isn't configured any more while all configured sources are ready.
 func (i *objectInterpreter) decided(source string) bool {
 	sources := i.outcome.sources
 	for _, s := range sources {

@@ -11,8 +11,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestObjectsConverge: whatever a consumer holds, however often its streams break, and whether podconfigd tells it the difference to what
-// it names or everything, in the end it holds what there is, as soon as all sources are ready.
+// TestObjectsConverge: whatever a consumer holds, however often its streams break, and whether podconfigd sends a
+// difference or everything, in the end it holds podconfigd's objects, once all sources are ready.
 func TestObjectsConverge(t *testing.T) {
 	names := []string{"file/a", "file/b", "api/c", "api/d"}
 	rapid.Check(t, func(r *rapid.T) {
@@ -63,7 +63,7 @@ func told(ready bool) []string {
 	return []string{"api?", "file"}
 }
 
-// everything is the SET of what podconfigd knows.
+// everything is the SET of podconfigd's objects.
 func everything(there map[string]string, ready bool) *podconfigv1.ObjectUpdate {
 	set := objectOp(objectSet)
 	for _, name := range slices.Sorted(maps.Keys(there)) {
@@ -74,8 +74,8 @@ func everything(there map[string]string, ready bool) *podconfigv1.ObjectUpdate {
 	return set
 }
 
-// caughtUp is the difference to what the consumer names. Of a source that isn't ready, or isn't configured while another one isn't
-// ready, podconfigd says nothing.
+// caughtUp is the difference to the known objects. It leaves out a source that isn't ready, or that isn't configured
+// while another one isn't ready.
 func caughtUp(there map[string]string, known []*podconfigv1.KnownObject, ready bool) []*podconfigv1.ObjectUpdate {
 	remove, put := objectOp(objectRemove), objectOp(objectPut)
 	named := map[string]string{}

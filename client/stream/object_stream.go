@@ -10,17 +10,18 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// ObjectConfig says what objects to subscribe to, and where.
+// ObjectConfig configures OpenObjects.
 type ObjectConfig struct {
 	// API is the service. It is required.
 	API podconfigv1.PodConfigServiceClient
-	// Request is what to ask for. Nil: everything, from the current state on.
+	// Request selects the objects and the start position. Nil means all objects, from the current state on.
 	Request *podconfigv1.WatchObjectsRequest
 	// Silence is as in Config.
 	Silence time.Duration
 }
 
-// ObjectStream is one subscription to the ConfigMaps and Secrets that pods refer to. It is not safe for concurrent use.
+// ObjectStream is one subscription to the ConfigMaps and Secrets that pods refer to. It is not safe for concurrent
+// use.
 type ObjectStream struct {
 	messages *subscription[podconfigv1.WatchObjectsResponse]
 	pending  ObjectRevision
@@ -44,7 +45,7 @@ func OpenObjects(ctx context.Context, cfg ObjectConfig) (*ObjectStream, error) {
 // Close ends the subscription.
 func (s *ObjectStream) Close() { s.messages.close() }
 
-// Next waits for the next whole revision, the end of the initial state, or a heartbeat, and ends as Stream.Next does.
+// Next returns the next whole revision, end of the initial state, or heartbeat. Its errors are those of Stream.Next.
 func (s *ObjectStream) Next() (*ObjectRevision, error) {
 	for {
 		msg, err := s.messages.receive()
@@ -61,7 +62,7 @@ func (s *ObjectStream) Next() (*ObjectRevision, error) {
 			s.pending.Synced = event.Synced
 		case *podconfigv1.WatchObjectsResponse_Heartbeat:
 			if msg.GetCursor() == nil && len(s.pending.Updates) > 0 {
-				// Amid a revision it is a sign of life.
+				// Within a revision it only shows that the stream is alive.
 				continue
 			}
 			s.pending.Heartbeat = event.Heartbeat
@@ -82,22 +83,25 @@ func knownObjectOp(op podconfigv1.ObjectOperation) bool {
 	return ok && op != podconfigv1.ObjectOperation_OBJECT_OPERATION_UNSPECIFIED
 }
 
-// ObjectRevision is what came up to a cursor, as Revision is of pods.
+// ObjectRevision is a revision of the objects, as Revision is one of pods.
 type ObjectRevision struct {
-	// Updates are the ops in the order in which they are to be applied, all or none; each is whole, however many messages it took.
+	// Updates are applied in this order, all or none. Each op is whole, however many messages it took.
 	Updates []*podconfigv1.ObjectUpdate
-	// Synced is set at the end of the initial state. It may have Updates: what begins a stream is completed by it.
+	// Synced is set at the end of the initial state. It may come with Updates, which complete that state.
 	Synced *podconfigv1.Synced
-	// Heartbeat is set if the readiness of the sources is told, or nothing else was to be said.
+	// Heartbeat is set if the message is a heartbeat.
 	Heartbeat *podconfigv1.Heartbeat
-	// Cursor is where the consumer is once it has applied all of this. Nil only on a heartbeat that doesn't move it.
+	// Cursor is the consumer's position once it has applied the revision. It is nil only on a heartbeat that doesn't
+	// move the consumer.
 	Cursor *podconfigv1.Cursor
 }
 
-// TellsSources tells whether Sources are all that are configured. None may be, for all that the consumer may see.
+// TellsSources reports whether the revision lists all configured sources. The list may be empty if the consumer's
+// view has none.
 func (r *ObjectRevision) TellsSources() bool { return r.Synced != nil || r.Heartbeat != nil }
 
-// Sources is the readiness of all configured sources, in order of priority. Nil if the revision doesn't tell it.
+// Sources returns the readiness of all configured sources, in order of priority. Nil means that the revision doesn't
+// list them.
 func (r *ObjectRevision) Sources() []*podconfigv1.SourceReadiness {
 	if r.Synced != nil {
 		return r.Synced.GetSources()
@@ -105,7 +109,8 @@ func (r *ObjectRevision) Sources() []*podconfigv1.SourceReadiness {
 	return r.Heartbeat.GetSources()
 }
 
-// Path is the way that the objects come, as Synced.path and Heartbeat.path have it. Nil if the revision doesn't tell it.
+// Path returns the relays that the objects pass, as in Synced.path and Heartbeat.path. Nil means that the revision
+// doesn't list them.
 func (r *ObjectRevision) Path() []*podconfigv1.RelayHop {
 	if r.Synced != nil {
 		return r.Synced.GetPath()
@@ -113,7 +118,7 @@ func (r *ObjectRevision) Path() []*podconfigv1.RelayHop {
 	return r.Heartbeat.GetPath()
 }
 
-// add appends an op, or joins it to the one before if that is the same.
+// add appends an op, or joins it to the one before if both have the same operation.
 func (r *ObjectRevision) add(u *podconfigv1.ObjectUpdate) {
 	if n := len(r.Updates); n > 0 && r.Updates[n-1].GetOp() == u.GetOp() {
 		r.Updates[n-1].Objects = append(r.Updates[n-1].Objects, u.GetObjects()...)

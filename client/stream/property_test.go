@@ -11,9 +11,9 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestSnapshotsConverge: a podconfigd whose pods come, change, move and go is told of in SETs only, over streams that break, by
-// sources that are ready or not. Every op fits what a strict consumer holds; once all sources are ready the consumer holds what
-// podconfigd has, and Held agrees with it all the time.
+// TestSnapshotsConverge: a podconfigd with changing pods sends only SETs, over streams that break, with sources that
+// are ready or not. Every op fits the pods of a strict consumer; once all sources are ready the consumer holds
+// podconfigd's pods, and Held agrees with it all the time.
 func TestSnapshotsConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := NewHeld(nil, nil)
@@ -45,7 +45,7 @@ func TestSnapshotsConverge(t *testing.T) {
 	})
 }
 
-// readiness tells of file and api.
+// readiness is the readiness of file and api.
 func readiness(ready ...string) *Revision {
 	texts := []string{"-file", "-api"}
 	for i, name := range []string{"file", "api"} {
@@ -73,7 +73,7 @@ func draw(t *rapid.T) []*podconfigv1.Pod {
 	return out
 }
 
-// strict is a consumer that keeps pods by UID and refuses what doesn't fit.
+// strict is a consumer that keeps pods by UID and rejects ops that don't fit.
 type strict map[string]*podconfigv1.KnownPod
 
 func (c strict) take(t *rapid.T, h *Held, r *Revision) {

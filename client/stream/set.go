@@ -8,8 +8,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// set turns a SET into the ops that lead there, in the order in which podconfigd would have sent them. What it doesn't have is
-// absent: settle decides what that means.
+// set replaces a SET by the ops that lead to it, in podconfigd's order. Held pods that the SET lacks become absent;
+// settle decides about them.
 func (i *interpreter) set(u *podconfigv1.PodUpdate) {
 	ops := map[podconfigv1.PodOperation]map[string][]*podconfigv1.Pod{
 		opRemove: {}, opAdd: {}, opUpdate: {}, opDelete: {}, opReconcile: {},
@@ -28,7 +28,8 @@ func (i *interpreter) set(u *podconfigv1.PodUpdate) {
 		switch {
 		case i.brought[key]:
 		case taken && source != key.source:
-			// Another source's pod has the UID now: two pods with one UID can't be, ready or not.
+			// Another source's pod has the UID now. Two pods can't have one UID, so the old one goes even if its
+			// source isn't ready.
 			add(opRemove, reference(old))
 		default:
 			i.outcome.absent[key] = true
@@ -64,13 +65,14 @@ func (i *interpreter) set(u *podconfigv1.PodUpdate) {
 	}
 }
 
-// renamed tells whether a pod bears another name than the held one with its UID: then it is another pod. A held pod may have come
-// without a name.
+// renamed reports whether a pod has another name than the held one with its UID: it is another pod then. A held pod
+// may have no name.
 func renamed(old *podconfigv1.KnownPod, p *podconfigv1.Pod) bool {
 	return old.GetName() != "" && (old.GetNamespace() != p.GetRef().GetNamespace() || old.GetName() != p.GetRef().GetName())
 }
 
-// same tells whether the pod is held as it is. A held pod without a status digest is taken to have the current status.
+// same reports whether the held version is this version. A held pod without a status digest counts as having the
+// current status.
 func same(old *podconfigv1.KnownPod, p *podconfigv1.Pod) bool {
 	return old.GetSpecDigest() == p.GetSpecDigest() && (old.GetStatusDigest() == "" || old.GetStatusDigest() == p.GetStatusDigest())
 }

@@ -9,7 +9,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestSourcesChanged: a heartbeat's list is all sources; what isn't in it is forgotten, in which order it stands is told too.
+// TestSourcesChanged: a heartbeat lists all sources; others are dropped, and the order counts.
 func TestSourcesChanged(t *testing.T) {
 	h := NewHeld(nil, nil)
 	for _, step := range []struct {
@@ -45,7 +45,7 @@ func TestSourcesChanged(t *testing.T) {
 	}
 }
 
-// TestInterpretSources follows what a consumer is given while sources come and go, as TestInterpret does.
+// TestInterpretSources compares the ops while sources are added and removed, as TestInterpret does.
 func TestInterpretSources(t *testing.T) {
 	file, api := update(opAdd, "file", true, "f1", "f2"), update(opAdd, "api", true, "a1")
 	restored := update(opRestore, "file", false, "f1", "f2")

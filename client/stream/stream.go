@@ -11,24 +11,25 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// How a Stream ends, beside gRPC's own errors and those of its context.
+// The errors by which a Stream ends, beside gRPC's and those of its context.
 var (
-	// ErrEnded: podconfigd closed the stream in good order.
-	ErrEnded = errors.New("the stream was ended")
-	// ErrSilent: nothing came for longer than Config.Silence.
-	ErrSilent = errors.New("no sign of life")
-	// ErrUnknownOp: podconfigd is newer than this package. The contract asks to subscribe again in NOTIFICATION_MODE_SNAPSHOT; to
-	// objects, with HeldObjects.Anew.
-	ErrUnknownOp = errors.New("an operation came that this version doesn't know")
+	// ErrEnded: podconfigd ended the stream without an error.
+	ErrEnded = errors.New("the stream ended")
+	// ErrSilent: no message arrived for Config.Silence.
+	ErrSilent = errors.New("no message")
+	// ErrUnknownOp: podconfigd is newer than this package. Subscribe again in NOTIFICATION_MODE_SNAPSHOT; to objects,
+	// after HeldObjects.Anew.
+	ErrUnknownOp = errors.New("unknown operation")
 )
 
-// Config says what to subscribe to, and where.
+// Config configures Open.
 type Config struct {
 	// API is the service. It is required.
 	API podconfigv1.PodConfigServiceClient
-	// Request is what to ask for. Nil: everything, from the current state on.
+	// Request selects the pods and the start position. Nil means all pods, from the current state on.
 	Request *podconfigv1.WatchPodUpdatesRequest
-	// Silence is how long Next waits for a message; it should be a few times Request's heartbeat interval. Zero: for ever.
+	// Silence is how long Next waits for a message. Use a few times the Request's heartbeat interval. Zero means no
+	// limit.
 	Silence time.Duration
 }
 
@@ -38,7 +39,8 @@ type Stream struct {
 	pending  Revision
 }
 
-// Open subscribes. ctx ends the Stream. A podconfigd that can't be reached may show here or in the first Next.
+// Open subscribes. The Stream ends with ctx. The error of a podconfigd that can't be reached comes from Open or from
+// the first Next.
 func Open(ctx context.Context, cfg Config) (*Stream, error) {
 	if cfg.Request == nil {
 		cfg.Request = &podconfigv1.WatchPodUpdatesRequest{}
@@ -56,8 +58,9 @@ func Open(ctx context.Context, cfg Config) (*Stream, error) {
 // Close ends the subscription.
 func (s *Stream) Close() { s.messages.close() }
 
-// Next waits for the next whole revision, the end of the initial state, or a heartbeat. Its error says how the Stream ended: with
-// one of this package, with the context's, or with gRPC's; what had come of a revision by then is dropped. Call no Next after it.
+// Next waits for the next whole revision, end of the initial state, or heartbeat. Its error is ErrEnded, ErrSilent,
+// ErrUnknownOp, the context's or gRPC's; an incomplete revision is dropped. The Stream has ended then: don't call
+// Next again.
 func (s *Stream) Next() (*Revision, error) {
 	for {
 		msg, err := s.messages.receive()
@@ -74,7 +77,8 @@ func (s *Stream) Next() (*Revision, error) {
 			s.pending.Synced = event.Synced
 		case *podconfigv1.WatchPodUpdatesResponse_Heartbeat:
 			if msg.GetCursor() == nil && len(s.pending.Updates) > 0 {
-				// Amid a revision it is a sign of life; what it says of the sources, the revision's end says again.
+				// Within a revision it only shows that the stream is alive: the end of the revision lists the sources
+				// again.
 				continue
 			}
 			s.pending.Heartbeat = event.Heartbeat

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type message = podconfigv1.WatchPodUpdatesResponse
 
-// fake is a service whose one stream brings messages, a nil one being an interval's pause, and ends with err. A nil err: it stays
-// open until its context ends.
+// fake is a service with one stream, which sends messages, a nil one being an interval's pause, and ends with err.
+// With a nil err it stays open until its context ends.
 type fake struct {
 	podconfigv1.PodConfigServiceClient
 	messages []*message
@@ -96,7 +96,7 @@ func syncedMessage(revision uint64) *message {
 	return m
 }
 
-// TestNext: which messages make one revision.
+// TestNext: the messages that make one revision.
 func TestNext(t *testing.T) {
 	a, b, c := adding("a"), adding("b"), adding("c")
 	snapshot := func(texts ...string) *podconfigv1.PodUpdate { return setOf(true, pods("file", texts...)) }
@@ -168,7 +168,7 @@ func open(t *testing.T, cfg Config) *Stream {
 	return s
 }
 
-// TestEnds: why a Stream ends.
+// TestEnds: the errors by which a Stream ends.
 func TestEnds(t *testing.T) {
 	broken := status.Error(codes.Unavailable, "broken")
 	for _, tc := range []struct {
@@ -206,7 +206,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestRequestReachesTheService: what is asked for is Config's, and the empty request if that is nil.
+// TestRequestReachesTheService: the request is Config's, or the empty one if that is nil.
 func TestRequestReachesTheService(t *testing.T) {
 	want := &podconfigv1.WatchPodUpdatesRequest{Consumer: "c"}
 	f := &fake{}
@@ -220,7 +220,7 @@ func TestRequestReachesTheService(t *testing.T) {
 	}
 }
 
-// TestSilence: a stream that says nothing is given up; heartbeats and slow fragments keep it, and the consumer may take its time.
+// TestSilence: a silent stream is ended; heartbeats and slow fragments keep it, and a slow consumer doesn't end it.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// subscription is a call that streams messages, with an eye on its silence.
+// subscription is a streaming call with a limit for its silence.
 type subscription[M any] struct {
 	messages grpc.ServerStreamingClient[M]
 	ctx      context.Context //nolint:containedctx // It says why the stream was given up.
@@ -19,7 +19,7 @@ type subscription[M any] struct {
 	watchdog *time.Timer // nil if silence is zero
 }
 
-// subscribe makes the call. ctx ends the subscription.
+// subscribe makes the call. The subscription ends with ctx.
 func subscribe[M any](
 	ctx context.Context, silence time.Duration, call func(context.Context) (grpc.ServerStreamingClient[M], error),
 ) (*subscription[M], error) {
@@ -44,7 +44,8 @@ func (s *subscription[M]) close() {
 	s.cancel(nil)
 }
 
-// receive waits for a message. Only podconfigd's silence is counted, not the time that the consumer takes between two calls.
+// receive waits for a message. Only the time within receive counts as silence, not the consumer's time between two
+// calls.
 func (s *subscription[M]) receive() (*M, error) {
 	if s.watchdog != nil {
 		s.watchdog.Reset(s.silence)

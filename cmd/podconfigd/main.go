@@ -1,5 +1,5 @@
-// Command podconfigd decides what should run on this node: it reads the pod sources, merges them, and publishes the result as
-// one ordered gRPC stream.
+// Command podconfigd decides which pods should run on this node: it reads the pod sources, merges them, and publishes
+// the result as one ordered gRPC stream.
 package main
 
 import (
@@ -15,7 +15,8 @@ func main() {
 	program := podconfigd.Program()
 	serve := program.Serve
 	program.Serve = func(ctx context.Context, opts *podconfigd.Options, stderr io.Writer) error {
-		// client-go tells through klog what it doesn't return: a token or a certificate that can't be read again.
+		// client-go logs through klog what it doesn't return, such as a token or a certificate that can't be read
+		// again.
 		log, err := opts.Logger(stderr)
 		if err != nil {
 			return err

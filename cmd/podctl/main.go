@@ -1,4 +1,4 @@
-// Command podctl shows what podconfigd wants to run on this node and what podexecd does run.
+// Command podctl shows the pods that podconfigd wants to run on this node, and those that podexecd runs.
 package main
 
 import (

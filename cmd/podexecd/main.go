@@ -1,4 +1,5 @@
-// Command podexecd runs the pods that podconfigd streams: it drives a container runtime over CRI and shows what runs.
+// Command podexecd runs the pods that podconfigd publishes. It drives a container runtime over CRI and serves the
+// pods' statuses.
 package main
 
 import (
@@ -16,7 +17,8 @@ func main() {
 	program := podexecd.Program()
 	serve := program.Serve
 	program.Serve = func(ctx context.Context, opts *podexecd.Options, stderr io.Writer) error {
-		// The CRI client logs each failed call through klog, and returns it too: once is enough, but for debugging.
+		// The CRI client logs each failed call through klog, and returns the error too. It is logged once, except
+		// when debugging.
 		klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 		if opts.Verbosity >= daemon.DebugVerbosity {
 			log, err := opts.Logger(stderr)

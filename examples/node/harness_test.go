@@ -20,7 +20,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// deadline is how long a test waits for what must come.
+// deadline is the time limit of a test for an expected line.
 const deadline = time.Minute
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ var installed struct {
 	err  error
 }
 
-// install returns the directory of an installed copy. It skips the test where there is no Node.
+// install returns the directory of an installed copy. It skips the test on a machine without Node.
 func install(t *testing.T) string {
 	t.Helper()
 	for _, tool := range []string{"node", "npm"} {
@@ -215,7 +215,7 @@ func (w *watcher) wantRequest(mode podconfigv1.NotificationMode, after *podconfi
 	}
 }
 
-// end ends the example with a signal, which is no failure, and checks that it has nothing more to say.
+// end ends the example with a signal, which is no failure, and checks that it prints nothing more.
 func (w *watcher) end(signal os.Signal) {
 	w.t.Helper()
 	if err := w.process.Signal(signal); err != nil {

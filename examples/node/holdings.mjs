@@ -1,6 +1,5 @@
-// What a consumer holds, and what each revision makes of it. No I/O here: a revision goes in, the ops to act upon come out.
-// This is the part to carry over to another language with care; the duties that it follows stand in
-// proto/podconfig/v1/podconfig.proto.
+// The state of a consumer, and the effect of each revision on it. No I/O: a revision goes in, the ops to act on come
+// out. Port this part with care; proto/podconfig/v1/podconfig.proto defines the duties.
 
 /** The ops that this consumer knows. */
 const KNOWN_OPS = new Set(['SET', 'ADD', 'DELETE', 'REMOVE', 'UPDATE', 'RECONCILE', 'RESTORE']);
@@ -58,7 +57,7 @@ export class Holdings {
     // A large SET comes in several messages, which together are the set.
     const set = sets.flatMap((update) => update.pods);
     if (sets.length > 0) this.#compareWith(set, out);
-    // Removals come first: they free the names that others take.
+    // Removals come first: they free names for other pods.
     this.#removeCertain(out);
     for (const { op, pods } of ops) {
       for (const pod of pods) this.#applyPod(op, pod, out);
@@ -73,14 +72,15 @@ export class Holdings {
     const held = this.#pods.get(key);
     switch (op) {
       case 'REMOVE':
-        // A catch-up with filters may remove what isn't held; and what podconfigd knows from us alone comes without a name.
+        // A catch-up with filters may remove pods that aren't held; and podconfigd has no name for a pod that it
+        // knows only from known_pods.
         if (held) this.#remove(key, out);
         return;
       case 'ADD':
         op = held ? 'UPDATE' : 'ADD';
         break;
       case 'RESTORE':
-        // Known from a store only: it doesn't bring back a pod that is on its way out.
+        // It is known only from a store: it doesn't restart a pod that is terminating.
         if (held && (held.deleting || held.terminal)) return;
         break;
     }
@@ -96,7 +96,7 @@ export class Holdings {
       if (!pod) {
         this.#missing.add(key); // it goes once its source is ready
       } else if (!keys.has(key) || pod.namespace !== held.namespace || pod.name !== held.name) {
-        this.#remove(key, out); // under its UID there is another pod now
+        this.#remove(key, out); // another pod has its UID now
       } else {
         this.#missing.delete(key);
       }
@@ -138,7 +138,7 @@ export class Holdings {
 
 /** Turns a podconfig.v1.PodUpdate into what apply takes. Throws UnknownError for an op or a format that isn't known here. */
 export function decode(update) {
-  // The loader gives an enum value that isn't in the .proto as a number.
+  // The loader returns an enum value that isn't in the .proto as a number.
   const op = String(update.op).replace('POD_OPERATION_', '');
   if (!KNOWN_OPS.has(op)) throw new UnknownError(`podconfigd sent op ${update.op}, which isn't known here`);
   return {

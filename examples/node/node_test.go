@@ -26,8 +26,8 @@ const (
 	snapshot    = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
 )
 
-// TestResume: the stream breaks inside a revision. Its first half is dropped, and the next stream resumes after the last whole
-// revision, with the pods that it left (G4, G7).
+// TestResume: the stream breaks inside a revision. Its first half is dropped, and the next stream resumes after the
+// last whole revision, with the pods of that revision (G4, G7).
 func TestResume(t *testing.T) {
 	w := watch(t, newScript(
 		func(s serverStream) error {
@@ -69,7 +69,8 @@ func TestResume(t *testing.T) {
 	w.end(syscall.SIGTERM)
 }
 
-// TestCursorGoesBackAsItCame: a revision has 64 bits, of which a number in JavaScript holds 53. A heartbeat may bring it, too.
+// TestCursorGoesBackAsItCame: a revision has 64 bits, of which a number in JavaScript holds 53. It may also come with
+// a heartbeat.
 func TestCursorGoesBackAsItCame(t *testing.T) {
 	w := watch(t, newScript(
 		func(s serverStream) error { return send(s, errBroken, synced(math.MaxUint64-1, "file")) },
@@ -84,8 +85,8 @@ func TestCursorGoesBackAsItCame(t *testing.T) {
 	w.end(syscall.SIGTERM)
 }
 
-// TestAddAndRestore: an ADD of a pod that is held is an update. RESTORE adds, unless the pod is on its way out. An op without pods
-// says that a source has become ready, which is no line.
+// TestAddAndRestore: an ADD of a held pod is an update. RESTORE adds, unless the pod is terminating. An op without
+// pods means that a source is ready, and prints no line.
 func TestAddAndRestore(t *testing.T) {
 	w := watch(t, newScript(func(s serverStream) error {
 		return send(s, nil,
@@ -112,8 +113,8 @@ func TestAddAndRestore(t *testing.T) {
 	w.end(syscall.SIGTERM)
 }
 
-// TestSet: an op that isn't known is dropped with its revision, and snapshots are asked for. A SET is compared with what is held; a
-// pod that it lacks goes when its source is ready, not before.
+// TestSet: an unknown op is dropped with its revision, and snapshots are requested. A SET is compared with the held
+// pods; a pod that it lacks is removed once its source is ready.
 func TestSet(t *testing.T) {
 	w := watch(t, newScript(
 		func(s serverStream) error {
@@ -169,8 +170,8 @@ func TestSet(t *testing.T) {
 	w.end(syscall.SIGTERM)
 }
 
-// TestReadinessIsOfOneStream: a podconfigd that was started again knows less than the one before. What was ready before, and what
-// was missing before from a SET, says nothing on a new stream.
+// TestReadinessIsOfOneStream: a restarted podconfigd has to read its sources again. The readiness and the absent pods
+// of the former stream don't count on a new one.
 func TestReadinessIsOfOneStream(t *testing.T) {
 	w := watch(t, newScript(
 		func(s serverStream) error {
@@ -193,7 +194,7 @@ func TestReadinessIsOfOneStream(t *testing.T) {
 	w.end(syscall.SIGTERM)
 }
 
-// TestSourceGone: the pods of a source that isn't configured any more, which a SET left out, stay until all that are configured are ready.
+// TestSourceGone: absent pods of a source that isn't configured any more stay until all configured ones are ready.
 func TestSourceGone(t *testing.T) {
 	w := watch(t, newScript(
 		func(s serverStream) error {
@@ -212,7 +213,7 @@ func TestSourceGone(t *testing.T) {
 	w.end(syscall.SIGTERM)
 }
 
-// TestOlderServer: one that has no snapshots is asked for changes again.
+// TestOlderServer: a podconfigd without snapshots gets a request for changes again.
 func TestOlderServer(t *testing.T) {
 	w := watch(t, newScript(
 		func(s serverStream) error { return send(s, nil, at(1, op(99, "file"))) },
@@ -236,7 +237,7 @@ func TestAway(t *testing.T) {
 	w.end(os.Interrupt)
 }
 
-// TestRefused: what podconfigd calls invalid stays so; the watcher says why, and ends.
+// TestRefused: after INVALID_ARGUMENT the watcher prints the reason, and ends.
 func TestRefused(t *testing.T) {
 	w := watch(t, newScript(func(serverStream) error { return status.Error(codes.InvalidArgument, "no such consumer") }))
 	w.wantLog("no such consumer")

@@ -96,7 +96,7 @@ func op(op podconfigv1.PodOperation, source string, pods ...*podconfigv1.Pod) me
 	}}
 }
 
-// more says that more of the revision follows.
+// more marks that more of the revision follows.
 func more(m message) message {
 	m.Continued = true
 	return m

@@ -1,6 +1,7 @@
 // Watches the pods of a podconfigd and prints a JSON line for each op: node watch.mjs [ENDPOINT]
 //
-// The shell around holdings.mjs: it subscribes, hands over whole revisions, and subscribes again when the stream breaks.
+// The shell around holdings.mjs: it subscribes, passes on whole revisions, and subscribes again when the stream
+// breaks.
 
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -22,7 +23,7 @@ const { podconfig } = grpc.loadPackageDefinition(
   protoLoader.loadSync('podconfig/v1/podconfig.proto', {
     includeDirs: [fileURLToPath(new URL('../../proto', import.meta.url))],
     keepCase: true,
-    longs: String, // a revision has 64 bits, and a cursor has to go back exactly as it came
+    longs: String, // a revision has 64 bits, and a cursor must be sent back unchanged
     enums: String,
     defaults: true,
     oneofs: true,
@@ -48,14 +49,14 @@ async function watch(client, signal, print) {
     if (error instanceof UnknownError) {
       mode = SNAPSHOT;
     } else if (error?.code === grpc.status.UNIMPLEMENTED) {
-      mode = INCREMENTAL; // an older podconfigd has taken over, and has no snapshots
+      mode = INCREMENTAL; // podconfigd is now an older one, without snapshots
     } else if (error && (error.code === grpc.status.INVALID_ARGUMENT || !(error.code in grpc.status))) {
       throw error;
     }
     const delay = longest * (0.5 + Math.random() / 2);
     longest = Math.min(2 * longest, LONGEST_PAUSE_MS);
     console.error(`no stream, trying again in ${Math.round(delay)} ms: ${error?.message ?? 'podconfigd ended it'}`);
-    await pause(delay, undefined, { signal }).catch(() => {}); // aborted: the loop sees it
+    await pause(delay, undefined, { signal }).catch(() => {}); // aborted: the loop handles it
   }
 }
 
@@ -72,7 +73,7 @@ async function stream(client, signal, holdings, mode, print) {
   });
   const cancel = () => call.cancel();
   signal.addEventListener('abort', cancel);
-  // A podconfigd that hangs says nothing, not even goodbye.
+  // A hanging podconfigd sends nothing, not even the end of the stream.
   const watchdog = setTimeout(cancel, 3 * HEARTBEAT_SECONDS * 1000);
   try {
     const updates = [];
@@ -80,7 +81,7 @@ async function stream(client, signal, holdings, mode, print) {
       watchdog.refresh();
       if (message.update) updates.push(decode(message.update));
       const sources = (message.synced ?? message.heartbeat)?.sources ?? null;
-      // Without a cursor, more of this revision follows; but a heartbeat tells of sources all the same.
+      // Without a cursor, more of this revision follows; a heartbeat has the sources all the same.
       const whole = message.cursor ? updates.splice(0) : [];
       for (const { op, pod } of holdings.apply(whole, sources, message.cursor)) {
         const revision = Number(holdings.cursor?.revision ?? 0);
@@ -104,7 +105,7 @@ async function main() {
   const stopping = new AbortController();
   const stop = () => stopping.abort();
   process.once('SIGTERM', stop).once('SIGINT', stop);
-  // Whoever read the lines has gone.
+  // The reader of standard output has closed it.
   process.stdout.on('error', stop);
 
   const client = new podconfig.v1.PodConfigService(endpoint, grpc.credentials.createInsecure(), {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,32 +17,34 @@ import (
 )
 
 const (
-	// healthCheck may be called by everyone who gets a connection: it tells nothing of the pods, and is over at once.
+	// Any connected caller may call healthCheck: it reveals nothing about the pods, and ends at once.
 	healthCheck = "/grpc.health.v1.Health/Check"
-	// healthService has streams also, which cost as long as they last: so the rest of it takes a role, whichever.
+	// The other methods of healthService are streams, which cost as long as they last, so they require a role.
 	healthService = "/grpc.health.v1.Health/"
 )
 
-// Config says who may call. The zero value is for Unix sockets only, and lets root and the daemon's own user be operators.
+// Config configures the access rules. With the zero value, only root and the daemon's own user may call, as
+// operators, on Unix sockets.
 type Config struct {
-	// AllowUIDs are consumers beyond root and the daemon's own user. A user of another user namespace that has no uid in this one
-	// comes as the kernel's overflow uid, 65534.
+	// AllowUIDs are consumers, beside root and the daemon's own user. A user of another user namespace without a uid
+	// in this one has the kernel's overflow uid, 65534.
 	AllowUIDs []uint32
-	// File is the access file: YAML with a list "clients" of {commonName, organization, uri, dns | uid, role, nodes, sources}. The
-	// first entry whose given fields all match decides, also for root. Empty: none.
+	// File is the access file: YAML with a list "clients" of {commonName, organization, uri, dns | uid, role, nodes,
+	// sources}. The first entry whose given fields all match decides, also for root. Empty: none.
 	File string
-	// CertFile and KeyFile are the server's own certificate and key, ClientCAFile the CAs of its clients, in PEM. All three or none;
-	// with none, TCP can't be served.
+	// CertFile and KeyFile are the server's own certificate and key, ClientCAFile the CAs of its clients, in PEM. All
+	// three or none; with none, TCP can't be served.
 	CertFile, KeyFile, ClientCAFile string
-	// MinimumRole is the least role that may call a method ("/podconfig.v1.PodConfigService/GetPod"). Nil: Inspector for all.
+	// MinimumRole returns the minimum role for a method ("/podconfig.v1.PodConfigService/GetPod"). Nil means
+	// Inspector for all.
 	MinimumRole func(fullMethod string) Role
-	// Clock tells when certificates expire. Nil: the real one.
+	// Clock is for the expiry of certificates. Nil means the real one.
 	Clock clock.PassiveClock
-	// Logger gets a line for each change of the files. Nil discards.
+	// Logger receives a line for each change of the files. Nil discards.
 	Logger *slog.Logger
 }
 
-// Access decides who may call. It is safe for concurrent use.
+// Access authenticates and authorizes callers. It is safe for concurrent use.
 type Access struct {
 	cfg   Config
 	own   uint32
@@ -58,7 +59,7 @@ type Access struct {
 // Local is the Access of the zero Config: root and the daemon's own user, on Unix sockets.
 func Local() *Access { return newAccess(Config{}) }
 
-// New reads the files. Later changes are taken over by Reload.
+// New reads the files. Reload applies later changes.
 func New(cfg Config) (*Access, error) {
 	a := newAccess(cfg)
 	switch given := []string{cfg.CertFile, cfg.KeyFile, cfg.ClientCAFile}; {
@@ -88,7 +89,7 @@ func newAccess(cfg Config) *Access {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Access{cfg: cfg, own: uint32(os.Geteuid())} //nolint:gosec // A uid has 32 bits.
+	a := &Access{cfg: cfg, own: self}
 	a.rules.Store(&rules{})
 	return a
 }
@@ -109,22 +110,23 @@ func (a *Access) useRules(contents [][]byte) error {
 	return err
 }
 
-// TLS tells whether TCP can be served.
+// TLS reports whether TCP can be served.
 func (a *Access) TLS() bool { return a.trust.Load() != nil }
 
-// OtherUsers tells whether users beyond root and the daemon's own may have a role on a Unix socket, so that its mode must let them
-// connect.
+// OtherUsers reports whether users other than root and the daemon's own may have a role on a Unix socket, so that its
+// mode must let them connect.
 func (a *Access) OtherUsers() bool {
 	other := func(uid uint32) bool { return !a.owner(uid) }
 	return slices.ContainsFunc(a.cfg.AllowUIDs, other) ||
 		slices.ContainsFunc(a.rules.Load().entries, func(e entry) bool { return e.UID != nil && other(*e.UID) })
 }
 
-// Reloads tells whether there are files to Reload, or certificates that expire.
+// Reloads reports whether there are files to Reload, or certificates that expire.
 func (a *Access) Reloads() bool { return len(a.groups) > 0 }
 
-// Reload reads the files again, and takes over what has changed and is the same as at the call before: so changes are in force
-// two calls later. Files that can't be used, or don't fit together, are logged once, and what was read before stays.
+// Reload reads the files again. It applies contents that are the same at two successive calls, so a change is in
+// force two calls later. Files that can't be used, or don't fit together, are logged once, and the former contents
+// stay in force.
 func (a *Access) Reload() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,20 +135,20 @@ func (a *Access) Reload() {
 		g.reload()
 	}
 	if !others && a.OtherUsers() {
-		a.cfg.Logger.Warn("other users have roles now, but sockets that were made before let only their owner connect; restart to change that")
+		a.cfg.Logger.Warn("other users have roles now, but the existing sockets are open to their owner only; restart to change that")
 	}
 }
 
-// Authorize decides whether a call may be made, by the rules of now. It returns the context with the Caller, or an error with the
-// code PERMISSION_DENIED, or UNAUTHENTICATED if a certificate has expired since the handshake.
+// Authorize decides whether a call may be made, by the present rules. It returns the context with the Caller, or an
+// error with the code PERMISSION_DENIED, or UNAUTHENTICATED if a certificate has expired since the handshake.
 func (a *Access) Authorize(ctx context.Context, fullMethod string) (context.Context, error) {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
-		return ctx, status.Error(codes.Unauthenticated, "the connection doesn't tell who calls")
+		return ctx, status.Error(codes.Unauthenticated, "the connection has no known caller")
 	}
 	info, ok := p.AuthInfo.(*AuthInfo)
 	if !ok {
-		return ctx, status.Error(codes.Unauthenticated, "the connection doesn't tell who calls")
+		return ctx, status.Error(codes.Unauthenticated, "the connection has no known caller")
 	}
 	caller := a.caller(info, a.rules.Load())
 	ctx = NewContext(ctx, caller)
@@ -169,7 +171,7 @@ func (a *Access) Authorize(ctx context.Context, fullMethod string) (context.Cont
 	return ctx, nil
 }
 
-// hint tells a local user what else gives roles.
+// hint returns advice for a local user without a role.
 func hint(i *AuthInfo) string {
 	if i.Unix != nil {
 		return ", and --allow-uid the role consumer"
@@ -177,23 +179,23 @@ func hint(i *AuthInfo) string {
 	return ""
 }
 
-// caller is who the connection's peer is to the rules.
+// caller returns the connection's Caller under the rules.
 func (a *Access) caller(i *AuthInfo, r *rules) Caller {
-	c := Caller{Peer: i.Peer}
+	c := Caller{Peer: i.Peer, Elsewhere: i.Elsewhere}
 	c.Identity, _ = i.identity()
 	if i.Unix != nil {
 		uid := i.Unix.Uid
 		switch e := r.find(uid, nil); {
 		case e != nil:
 			c.Role, c.Nodes, c.Sources = e.role, e.Nodes, e.Sources
-		case a.owner(uid):
+		case a.isOwner(i):
 			c.Role = Operator
 		case slices.Contains(a.cfg.AllowUIDs, uid):
 			c.Role = Consumer
 		}
 		return c
 	}
-	// A consumer's name is bound to its identity, so no certificate may take a local user's.
+	// A consumer's name is bound to its identity, so no certificate may have the identity of a local user.
 	if strings.HasPrefix(c.Identity, uidPrefix) {
 		c.Identity = "certificate:" + c.Identity
 		return c
@@ -204,11 +206,18 @@ func (a *Access) caller(i *AuthInfo, r *rules) Caller {
 	return c
 }
 
-// owner tells whether it is root or the daemon's own user.
+// owner reports whether the uid is root's or the daemon's own.
 func (a *Access) owner(uid uint32) bool { return uid == 0 || uid == a.own }
 
-// stand notes under which rules the connection begins.
-func (a *Access) stand(i *AuthInfo) {
+// isOwner reports whether a connection on a Unix socket is root's or the daemon's own. For the daemon's own uid, the
+// process must also have the daemon's mount namespace, as a container's image may have the same uid (65532 is
+// common).
+func (a *Access) isOwner(i *AuthInfo) bool {
+	return i.Unix.Uid == 0 || i.Unix.Uid == a.own && !i.Elsewhere
+}
+
+// recordRules records the rules under which the connection starts.
+func (a *Access) recordRules(i *AuthInfo) {
 	r := a.rules.Load()
 	i.caller = a.caller(i, r)
 	i.rules.Store(r)
@@ -218,15 +227,16 @@ func (a *Access) expired(i *AuthInfo) bool {
 	return i.Unix == nil && a.cfg.Clock.Now().After(i.expires)
 }
 
-// Recheck tells why a connection can't stay as it is: its certificate has expired or its CA is no longer trusted, or the caller's
-// role or scope has changed, while its streams go by the former. It is cheap unless the files have changed.
+// Recheck returns why a connection must be closed: its certificate has expired or its CA isn't trusted any more, or
+// the caller's role or scope has changed, while its streams still use the former. It is cheap unless the files have
+// changed.
 func (a *Access) Recheck(i *AuthInfo) error {
 	if a.expired(i) {
 		return errors.New("its certificate has expired")
 	}
 	if t := a.trust.Load(); i.Unix == nil && i.trust.Load() != t {
 		if err := t.verify(i.Certificates, a.cfg.Clock.Now()); err != nil {
-			return fmt.Errorf("its certificate isn't good any more: %w", err)
+			return fmt.Errorf("its certificate isn't valid any more: %w", err)
 		}
 		i.trust.Store(t)
 	}

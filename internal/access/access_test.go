@@ -58,7 +58,7 @@ func (f tlsFiles) write(t *testing.T, name string, data []byte) {
 // uid is the AuthInfo of a local user.
 func uid(a *Access, id uint32) *AuthInfo {
 	i := &AuthInfo{Peer: uidIdentity(id), Unix: &unix.Ucred{Uid: id}}
-	a.stand(i)
+	a.recordRules(i)
 	return i
 }
 
@@ -73,7 +73,7 @@ func client(t *testing.T, a *Access, ca *accesstest.CA, r accesstest.Request) *A
 	}
 	i := &AuthInfo{Peer: "192.0.2.1", Certificates: []*x509.Certificate{cert}, expires: cert.NotAfter}
 	i.trust.Store(a.trust.Load())
-	a.stand(i)
+	a.recordRules(i)
 	return i
 }
 
@@ -83,7 +83,7 @@ func authorize(a *Access, i *AuthInfo, method string) (Caller, error) {
 	return c, err
 }
 
-// TestAuthorize: who may call what, by the flags, the access file and the role that a method takes.
+// TestAuthorize: the calls that each caller may make, by the flags, the access file and the method's role.
 func TestAuthorize(t *testing.T) {
 	ca := accesstest.NewCA(t, "ca")
 	files := newTLSFiles(t, ca, `
@@ -149,7 +149,7 @@ clients:
 				t.Errorf("a method for operators: %v; want it to be let through: %v", err, operator)
 			}
 			if _, err := authorize(a, tc.info, "/grpc.health.v1.Health/Check"); err != nil {
-				t.Errorf("a check of health: %v; want it for everybody", err)
+				t.Errorf("a check of health: %v; want it for all callers", err)
 			}
 			if _, err := authorize(a, tc.info, "/grpc.health.v1.Health/Watch"); status.Code(err) != tc.pods {
 				t.Errorf("a watch of health: %v; want %s, as it takes a role", err, tc.pods)
@@ -160,11 +160,11 @@ clients:
 		t.Errorf("the scope of web is %+v; want node n1 and all sources", c)
 	}
 	if _, err := a.Authorize(context.Background(), "/s/Pods"); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("a call of nobody: %v; want UNAUTHENTICATED", err)
+		t.Errorf("a call without a connection: %v; want UNAUTHENTICATED", err)
 	}
 }
 
-// TestRecheck: a connection stays as long as it would be let in again as the same caller, and no longer.
+// TestRecheck: a connection stays as long as it would be accepted again as the same caller.
 func TestRecheck(t *testing.T) {
 	old, next := accesstest.NewCA(t, "old"), accesstest.NewCA(t, "next")
 	const entries = "clients:\n- {commonName: a, role: consumer}\n- {commonName: b, role: consumer}\n"
@@ -206,7 +206,7 @@ func TestRecheck(t *testing.T) {
 	check("one more CA", aOld, "")
 	aNext := client(t, a, next, accesstest.Request{CommonName: "a"})
 	reload("ca", string(next.PEM))
-	check("its CA is gone", aOld, "isn't good any more")
+	check("its CA is gone", aOld, "isn't valid any more")
 	check("its CA is the one that stays", aNext, "")
 
 	now.SetTime(aNext.expires.Add(time.Second))
@@ -216,7 +216,7 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-// TestKeepsFilesThatFit: certificate and key are taken over only together.
+// TestKeepsFilesThatFit: certificate and key are replaced only together.
 func TestKeepsFilesThatFit(t *testing.T) {
 	ca := accesstest.NewCA(t, "ca")
 	files := newTLSFiles(t, ca, "clients: []\n")

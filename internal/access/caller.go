@@ -3,20 +3,21 @@ package access
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 )
 
-// Role is what a caller may see and do. A higher role may do all that a lower one may.
+// Role is a caller's set of rights. A higher role has all rights of a lower one.
 type Role int
 
 const (
-	// None may ask nothing but whether the daemon is healthy.
+	// None may only check whether the daemon is healthy.
 	None Role = iota
-	// Inspector sees what runs, but not what may be secret in it.
+	// Inspector may see the pods without the parts that may be secret.
 	Inspector
-	// Consumer sees whole pods and objects, and reads logs.
+	// Consumer may see whole pods and objects, and read logs.
 	Consumer
-	// Operator also runs commands in containers.
+	// Operator may also run commands in containers.
 	Operator
 )
 
@@ -35,17 +36,32 @@ func (r Role) String() string {
 	}
 }
 
-// Caller is who makes a call, and what the access rules grant.
+// Caller is the authenticated caller and its rights.
 type Caller struct {
-	// Identity is "uid:0" on a Unix socket, and over TLS the certificate's common name; without one its first URI or DNS name. No
-	// certificate's identity begins with "uid:".
+	// Identity is "uid:0" on a Unix socket, and over TLS the certificate's common name; without one its first URI or
+	// DNS name. No certificate's identity starts with "uid:".
 	Identity string
 	Role     Role
-	// Nodes and Sources are the scope of the role: nothing else may be seen. Empty: everything. They are shared; don't change them.
+	// Nodes and Sources are the scope of the role: everything else is hidden. Empty means no limit. They are shared;
+	// don't change them.
 	Nodes, Sources []string
-	// Peer is what limits are counted by: "uid:0", or the IP address.
+	// Elsewhere is set on a Unix socket if the calling process may have another mount namespace than the daemon, as
+	// in a container.
+	Elsewhere bool
+	// Peer is "uid:0", or the IP address. Limits are counted by Peer and Identity.
 	Peer string
 }
+
+// IsOwner reports whether the caller is root or the daemon's own user; the latter only with the daemon's own mounts.
+func (c Caller) IsOwner() bool {
+	return c.Identity == uidIdentity(0) || c.Identity == uidIdentity(self) && !c.Elsewhere
+}
+
+// self is the daemon's own uid; tests replace it.
+var self = uint32(os.Geteuid()) //nolint:gosec // A uid has 32 bits.
+
+// HasNode reports whether a node is in the caller's scope.
+func (c Caller) HasNode(node string) bool { return len(c.Nodes) == 0 || slices.Contains(c.Nodes, node) }
 
 func (c Caller) equal(o Caller) bool {
 	return c.Identity == o.Identity && c.Role == o.Role && c.Peer == o.Peer &&
@@ -54,12 +70,13 @@ func (c Caller) equal(o Caller) bool {
 
 type callerKey struct{}
 
-// NewContext returns a context with the caller: what Authorize does, for tests of services.
+// NewContext returns a context with the caller, as Authorize does, for tests of services.
 func NewContext(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// FromContext is the caller of the call with this context. It is false only outside a call that Authorize let pass.
+// FromContext returns the caller of the call with this context. It returns false only outside a call that Authorize
+// allowed.
 func FromContext(ctx context.Context) (Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(Caller)
 	return c, ok

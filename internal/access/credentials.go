@@ -14,19 +14,22 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// AuthInfo is what a connection's handshake told of the caller. Each connection has its own.
+// AuthInfo is the result of a connection's handshake. Each connection has its own.
 type AuthInfo struct {
 	credentials.CommonAuthInfo
 
 	// Peer is as Caller.Peer.
 	Peer string
-	// Unix is who made the connection, with uid, gid and pid. Nil over TLS.
+	// Unix has the uid, gid and pid of the process that made the connection. Nil over TLS.
 	Unix *unix.Ucred
+	// Elsewhere is set if the process that made the connection has another mount namespace than the daemon, as in a
+	// container, or if that isn't known.
+	Elsewhere bool
 	// Certificates is the client's chain, its own first. Nil on a Unix socket.
 	Certificates []*x509.Certificate
 
 	expires time.Time
-	// What the connection stands on: the rules and CAs that it was last found good under, and the caller that it was to them.
+	// The rules and CAs of the last check of the connection, and the caller under them.
 	caller Caller
 	rules  atomic.Pointer[rules]
 	trust  atomic.Pointer[trust]
@@ -40,7 +43,10 @@ func (i *AuthInfo) AuthType() string {
 	return "unix"
 }
 
-// identity is as Caller.Identity, and name is how messages call it.
+// Caller is the caller under the rules at the time when the connection was accepted.
+func (i *AuthInfo) Caller() Caller { return i.caller }
+
+// identity is as Caller.Identity. name is its form in messages.
 func (i *AuthInfo) identity() (identity, name string) {
 	if i.Unix != nil {
 		return uidIdentity(i.Unix.Uid), fmt.Sprintf("uid %d", i.Unix.Uid)
@@ -57,8 +63,8 @@ func (i *AuthInfo) identity() (identity, name string) {
 	}
 }
 
-// TransportCredentials are for a gRPC server on Unix sockets and, if there are TLS files, TCP. The handshake waits as long as the
-// connection's deadline lets it (grpc.ConnectionTimeout).
+// TransportCredentials are for a gRPC server on Unix sockets and, if there are TLS files, TCP. The connection's
+// deadline (grpc.ConnectionTimeout) limits the handshake.
 func (a *Access) TransportCredentials() credentials.TransportCredentials {
 	return &transport{a, credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true,
@@ -77,17 +83,17 @@ func (t *transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthIn
 	if overTCP(conn) {
 		conn, err = t.handshakeTLS(conn, info)
 	} else if info.Unix, err = peerCred(conn); err == nil {
-		info.Peer = uidIdentity(info.Unix.Uid)
+		info.Peer, info.Elsewhere = uidIdentity(info.Unix.Uid), isElsewhere(conn, info.Unix.Pid)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	t.access.stand(info)
+	t.access.recordRules(info)
 	return conn, info, nil
 }
 
 func (t *transport) handshakeTLS(conn net.Conn, info *AuthInfo) (net.Conn, error) {
-	// Loaded before the handshake loads its own: if the files change between the two, Recheck verifies once more.
+	// Loaded before the handshake loads its own: if the files change in between, Recheck verifies once more.
 	trust := t.access.trust.Load()
 	if trust == nil {
 		return nil, errors.New("there are no TLS files to serve TCP with")
@@ -117,5 +123,5 @@ func (*transport) Info() credentials.ProtocolInfo {
 
 func (t *transport) Clone() credentials.TransportCredentials { return t.access.TransportCredentials() }
 
-// OverrideServerName does nothing: a server has no use for it.
+// OverrideServerName does nothing on a server.
 func (*transport) OverrideServerName(string) error { return nil }

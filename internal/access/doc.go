@@ -1,6 +1,7 @@
-// Package access knows who is calling and what they may see: on a Unix socket by the word of the kernel, over TCP by the client
-// certificate of mutual TLS. Root and the daemon's own user are operators, and the uids of Config.AllowUIDs consumers; the access file
-// gives roles to further uids and to certificates. Whoever has no role is told so, and gets nothing but a health check.
+// Package access authenticates callers and determines their rights: on a Unix socket by the kernel's SO_PEERCRED,
+// over TCP by the client certificate of mutual TLS. Root is an operator, and so is the daemon's own user, unless it
+// calls from another mount namespace; the uids of Config.AllowUIDs are consumers. The access file gives roles to
+// further uids and to certificates. A caller without a role may only check the daemon's health.
 //
 // An access file, of which the first entry that matches decides:
 //
@@ -10,9 +11,9 @@
 //	- {uid: 1000, role: inspector}
 //	- {uid: 1001, role: operator}
 //
-// grpcserver calls it: at the accept of each connection and for its handshake, for each call, and once a second to read the files anew and to ask
-// which connections still stand. Services take the Caller from their context.
+// grpcserver calls it: when it accepts a connection and for its handshake, for each call, and once a second to read
+// the files again and to recheck the connections. Services read the Caller from their context.
 //
-// It runs no goroutine, logs no key, and never trades good files for bad ones: what can't be used is logged, and the last good
-// version stays.
+// It runs no goroutine, logs no key, and never replaces good files by bad ones: an unusable file is logged, and the
+// last good version stays.
 package access

@@ -2,36 +2,35 @@ package access
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/podstream/podstream/internal/openfile"
 )
 
-// maxFile is far more than any certificate or list of clients needs.
+// maxFile is larger than any list of certificates or clients.
 const maxFile = 1 << 20
 
-// fileGroup is files that are good only together, such as a certificate and its key. They are compared by content: a symbolic
-// link that is switched, a rename and a write in place all look alike.
+// fileGroup is a set of files that are valid only together, such as a certificate and its key. They are compared by
+// content, so a switched symbolic link, a rename and a write in place have the same effect.
 type fileGroup struct {
 	paths []string
-	// use takes the contents over, or says why they can't be used.
+	// use applies the contents, or returns why they can't be used.
 	use func(contents [][]byte) error
 	log *slog.Logger
 
 	current, candidate digest
 	// judged: the candidate was tried and isn't good.
 	judged bool
-	// problem is what was logged last; empty if the files are well.
+	// problem is the last logged error; empty if the files are good.
 	problem string
 }
 
-// digest tells contents apart without keeping a key in memory.
+// digest identifies contents without keeping a key in memory.
 type digest [sha256.Size]byte
 
 // load reads the files for the first time.
@@ -44,47 +43,46 @@ func (g *fileGroup) load() error {
 	return g.use(contents)
 }
 
-// reload reads the files again, and tells whether it took over new contents. What has changed must be the same at two readings:
-// a file that is being written in place can look whole before its time, and a truncated entry may grant more than the whole one.
-func (g *fileGroup) reload() bool {
+// reload reads the files again and applies new contents. They must be the same at two readings: a file that is being
+// written in place can look complete too early, and a truncated entry may grant more than the whole one.
+func (g *fileGroup) reload() {
 	contents, sum, err := g.read()
 	switch {
 	case err != nil:
 		g.candidate, g.judged = digest{}, false
-		g.complain(err)
-		return false
+		g.logProblem(err)
+		return
 	case sum == g.current:
 		g.candidate, g.judged = digest{}, false
 		g.recover()
-		return false
+		return
 	case sum != g.candidate:
 		g.candidate, g.judged = sum, false
-		return false
+		return
 	case g.judged:
-		return false
+		return
 	}
 	if err := g.use(contents); err != nil {
 		g.judged = true
-		g.complain(err)
-		return false
+		g.logProblem(err)
+		return
 	}
 	g.current, g.candidate, g.problem = sum, digest{}, ""
 	g.log.Info("changed files are in use", "files", g.paths)
-	return true
 }
 
-// complain logs each problem once.
-func (g *fileGroup) complain(err error) {
+// logProblem logs each problem once.
+func (g *fileGroup) logProblem(err error) {
 	if err.Error() != g.problem {
 		g.problem = err.Error()
-		g.log.Error("changed files can't be used; what was read before stays in use", "files", g.paths, "error", err)
+		g.log.Error("changed files can't be used; the last good version stays in use", "files", g.paths, "error", err)
 	}
 }
 
 func (g *fileGroup) recover() {
 	if g.problem != "" {
 		g.problem = ""
-		g.log.Info("files are again as they were when they were last good", "files", g.paths)
+		g.log.Info("files are the last good version again", "files", g.paths)
 	}
 }
 
@@ -95,7 +93,7 @@ func (g *fileGroup) read() (contents [][]byte, sum digest, err error) {
 		if err != nil {
 			return nil, digest{}, err
 		}
-		// With the lengths, no two groups of contents look the same.
+		// The lengths keep different groups of contents from having one digest.
 		_ = binary.Write(hash, binary.LittleEndian, int64(len(data)))
 		_, _ = hash.Write(data)
 		contents = append(contents, data)
@@ -104,27 +102,14 @@ func (g *fileGroup) read() (contents [][]byte, sum digest, err error) {
 }
 
 func readFile(path string) ([]byte, error) {
-	// To open a pipe that nobody writes to would wait for a writer otherwise, and the expiry of certificates with it.
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	switch info, err := f.Stat(); {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s isn't a regular file", path)
-	}
-	var data bytes.Buffer
-	if _, err := io.Copy(&data, io.LimitReader(f, maxFile+1)); err != nil {
-		return nil, err
-	}
-	if data.Len() > maxFile {
+	// A file that blocks its reader, such as a pipe without a writer, must not delay the expiry of certificates.
+	data, err := openfile.Read(context.Background(), path, maxFile)
+	var size *openfile.SizeError
+	switch {
+	case errors.As(err, &size):
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
-	if strings.TrimSpace(data.String()) == "" {
+	case err == nil && len(bytes.TrimSpace(data)) == 0:
 		return nil, fmt.Errorf("%s is empty", path)
 	}
-	return data.Bytes(), nil
+	return data, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/podstream/podstream/internal/access/accesstest"
 )
 
-// promptly runs do, and fails if it waits for somebody to write to a pipe.
+// promptly runs do, and fails if it waits for a pipe's writer.
 func promptly(t *testing.T, do func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -27,8 +27,8 @@ func promptly(t *testing.T, do func()) {
 	}
 }
 
-// TestNotAFile: what stands in place of a file and isn't one is refused at once, at the start and later, and what was read before
-// stays.
+// TestNotAFile: a path that isn't a regular file is refused at once, at the start and later, and the last good
+// version stays.
 func TestNotAFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fakeConn is a connection whose addresses are all that is asked for.
+// fakeConn is a connection that has only addresses.
 type fakeConn struct {
 	net.Conn
 	local, remote net.Addr
@@ -16,7 +16,7 @@ type fakeConn struct {
 func (c fakeConn) LocalAddr() net.Addr  { return c.local }
 func (c fakeConn) RemoteAddr() net.Addr { return c.remote }
 
-// TestPeer: one host is one peer, however its address is written; who can't be known is refused.
+// TestPeer: one host is one peer, in every form of its address; an unknown peer is refused.
 func TestPeer(t *testing.T) {
 	tcp := func(ip, zone string) net.Conn {
 		a := &net.TCPAddr{IP: net.ParseIP(ip), Port: 4711, Zone: zone}
@@ -40,7 +40,7 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// TestExpiryOfChain: a connection is good as long as one of its chains is, and a chain as long as all of it.
+// TestExpiryOfChain: a connection is valid as long as one of its chains, and a chain as long as all of it.
 func TestExpiryOfChain(t *testing.T) {
 	at := func(hours int) *x509.Certificate {
 		return &x509.Certificate{NotAfter: time.Unix(int64(hours)*3600, 0)}

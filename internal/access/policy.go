@@ -17,8 +17,8 @@ type rules struct {
 	entries []entry
 }
 
-// entry gives a role to the callers that match all of its given fields. A pointer tells a field that is left out, which matches
-// everything, from one that is empty, which is a mistake.
+// entry gives a role to the callers that match all of its given fields. A nil field matches everything; an empty one
+// is a mistake.
 type entry struct {
 	CommonName   *string `yaml:"commonName"`
 	Organization *string `yaml:"organization"`
@@ -33,7 +33,7 @@ type entry struct {
 	role Role
 }
 
-// parseRules reads an access file. Errors begin with the file's name, and with the line where there is one.
+// parseRules reads an access file. Errors start with the file's name and, if known, the line.
 func parseRules(name string, data []byte) (*rules, error) {
 	var file struct {
 		Clients []entry `yaml:"clients"`
@@ -42,7 +42,7 @@ func parseRules(name string, data []byte) (*rules, error) {
 	decoder.KnownFields(true)
 	err := decoder.Decode(&file)
 	if errors.Is(err, io.EOF) || err == nil && file.Clients == nil {
-		return nil, fmt.Errorf(`%s: it has no list "clients"; to give roles to nobody, write "clients: []"`, name)
+		return nil, fmt.Errorf(`%s: it has no list "clients"; for no roles, write "clients: []"`, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -65,7 +65,7 @@ func parseRules(name string, data []byte) (*rules, error) {
 	return &rules{file.Clients}, nil
 }
 
-// entryLines are the lines on which the entries begin. The data is known to decode.
+// entryLines returns the first line of each entry. The data is known to decode.
 func entryLines(data []byte) []int {
 	var file struct {
 		Clients []yaml.Node `yaml:"clients"`
@@ -78,7 +78,7 @@ func entryLines(data []byte) []int {
 	return lines
 }
 
-// complete fills in the role, and says what is wrong with the entry.
+// complete fills in the role, and returns the errors of the entry.
 func (e *entry) complete() error {
 	certificate := false
 	for field, value := range e.certificateFields() {
@@ -89,7 +89,7 @@ func (e *entry) complete() error {
 	}
 	switch {
 	case !certificate && e.UID == nil:
-		return errors.New("nothing says whom it is about: give commonName, organization, uri, dns or uid")
+		return errors.New("the entry names no callers: give commonName, organization, uri, dns or uid")
 	case certificate && e.UID != nil:
 		return errors.New("uid is about Unix sockets and the other fields about certificates: no caller has both")
 	case e.UID != nil && *e.UID == noUID:
@@ -122,7 +122,7 @@ func (e *entry) certificateFields() map[string]*string {
 	return map[string]*string{"commonName": e.CommonName, "organization": e.Organization, "uri": e.URI, "dns": e.DNS}
 }
 
-// matchesSame tells whether both entries are about the same callers.
+// matchesSame reports whether both entries match the same callers.
 func (e *entry) matchesSame(o entry) bool {
 	return samePtr(e.CommonName, o.CommonName) && samePtr(e.Organization, o.Organization) && samePtr(e.URI, o.URI) &&
 		samePtr(e.DNS, o.DNS) && samePtr(e.UID, o.UID)
@@ -130,7 +130,7 @@ func (e *entry) matchesSame(o entry) bool {
 
 func samePtr[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// find returns the first entry that matches: a uid if there is no certificate. It is nil if there is none.
+// find returns the first entry that matches, by uid if there is no certificate, or nil.
 func (r *rules) find(uid uint32, certificate *x509.Certificate) *entry {
 	for i := range r.entries {
 		if e := &r.entries[i]; e.matches(uid, certificate) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestAccessFileMistakes: what is wrong is said with file and line, and nothing of the file is taken.
+// TestAccessFileMistakes: a mistake is reported with file and line, and nothing of the file is applied.
 func TestAccessFileMistakes(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing", "# only a comment\n", `it has no list "clients"`},
@@ -19,8 +19,8 @@ func TestAccessFileMistakes(t *testing.T) {
 		{"not YAML", "clients: [\n", "did not find"},
 		{"an unknown field", "clients:\n- commonName: a\n  role: consumer\n  node: n1\n", "line 4: field node not found"},
 		{"a field twice", "clients:\n- uid: 1\n  role: consumer\n  role: inspector\n", `line 4: mapping key "role" already defined`},
-		{"nobody", "clients:\n- role: consumer\n", "a:2: clients[0]: nothing says whom"},
-		{"a scope is no matcher", "clients:\n- {role: consumer, nodes: [n]}\n", "a:2: clients[0]: nothing says whom"},
+		{"no caller", "clients:\n- role: consumer\n", "a:2: clients[0]: the entry names no callers"},
+		{"a scope is no matcher", "clients:\n- {role: consumer, nodes: [n]}\n", "a:2: clients[0]: the entry names no callers"},
 		{"empty matcher", "clients:\n- {commonName: a, role: consumer}\n- {commonName: b, organization: '', role: consumer}\n", "a:3: clients[1]: organization is empty"},
 		{"both kinds", "clients:\n- {uid: 1, commonName: a, role: consumer}\n", "no caller has both"},
 		{"no role", "clients:\n- commonName: a\n", `role: ""; want operator, consumer or inspector`},
@@ -78,11 +78,11 @@ clients:
 		{"by the organization", noUID, cert("other", "ops"), 3},
 		{"one of two fields", noUID, withURI, -1},
 		{"URI and DNS name", noUID, withBoth, 2},
-		{"nobody", noUID, cert("nobody"), -1},
+		{"a stranger", noUID, cert("stranger"), -1},
 		{"names are exact", noUID, cert("API"), -1},
 		{"a uid", 7, nil, 4},
 		{"another uid", 8, nil, -1},
-		{"no certificate has a uid", 7, cert("nobody"), -1},
+		{"no certificate has a uid", 7, cert("stranger"), -1},
 	} {
 		got := -1
 		if e := r.find(tc.uid, tc.cert); e != nil {
@@ -98,7 +98,7 @@ clients:
 	}
 }
 
-// FuzzParseRules: no text may crash the daemon, and each entry that is taken has a matcher and a role.
+// FuzzParseRules: no text crashes the daemon, and each accepted entry has a matcher and a role.
 func FuzzParseRules(f *testing.F) {
 	f.Add([]byte("clients:\n- {commonName: api, organization: ops, role: consumer, nodes: [n1]}\n"))
 	f.Add([]byte("clients:\n- uid: 7\n  role: inspector\n"))
@@ -120,8 +120,8 @@ func FuzzParseRules(f *testing.F) {
 	})
 }
 
-// TestFiles: a change is taken over once it has been the same at two readings; bad files are told of once, and the last good ones
-// stay.
+// TestFiles: a change is taken over once it has been the same at two readings; bad files are told of once, and the
+// last good ones stay.
 func TestFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access")
 	write := func(text string) {
@@ -183,7 +183,7 @@ func TestFiles(t *testing.T) {
 	check("no file", 9)
 	write("clients:\n" + entry("9"))
 	a.Reload()
-	if !strings.Contains(log.String(), "as they were when they were last good") {
+	if !strings.Contains(log.String(), "the last good version again") {
 		t.Errorf("the log doesn't tell that the file is well again:\n%s", log.String())
 	}
 	write("clients: []\n")

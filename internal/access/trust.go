@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// trust is what a TLS handshake needs of the files, all of one reading.
+// trust is the part of the files that a TLS handshake needs, all of one reading.
 type trust struct {
 	config *tls.Config
 	roots  *x509.CertPool
 }
 
-// newTrust makes a trust of the PEM texts of certificate chain, key and client CAs.
+// newTrust makes a trust from certificate chain, key and client CAs in PEM.
 func newTrust(certificate, key, clientCAs []byte, clock func() time.Time) (*trust, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -30,12 +30,12 @@ func newTrust(certificate, key, clientCAs []byte, clock func() time.Time) (*trus
 		ClientCAs:    roots,
 		MinVersion:   tls.VersionTLS12,
 		Time:         clock,
-		// A ticket would let a client in by what was verified under the former CAs.
+		// A session ticket would admit a client that was verified under the former CAs.
 		SessionTicketsDisabled: true,
 	}}, nil
 }
 
-// verify tells whether a chain that was verified under other CAs is good under these.
+// verify reports whether a chain that was verified under other CAs is good under these.
 func (t *trust) verify(chain []*x509.Certificate, now time.Time) error {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
@@ -47,7 +47,7 @@ func (t *trust) verify(chain []*x509.Certificate, now time.Time) error {
 	return err
 }
 
-// expiry is when the last of the verified chains ends; a chain ends with the first of its certificates.
+// expiry returns when the last of the verified chains ends; a chain ends with the first of its certificates.
 func expiry(chains [][]*x509.Certificate) time.Time {
 	var last time.Time
 	for _, chain := range chains {

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// keptAside is how many files that were set aside are kept.
+// keptAside is the number of kept files that were set aside.
 const keptAside = 5
 
-// asideName matches what SetAside appends to the path: why, when, and which one of that second.
+// asideName matches the suffix that SetAside appends to the path: reason, time, and a number within that second.
 var asideName = regexp.MustCompile(`^\.(?:damaged|version-[0-9]+)-([0-9]{8}T[0-9]{6}Z)(?:-([0-9]+))?$`)
 
-// SetAside renames what is at path and returns its new name, which tells of the time and, if the reason is a FormatError, of the format.
-// It overwrites nothing.
+// SetAside renames the file at path and returns its new name, with the time and, if the reason is a FormatError, the
+// format. It overwrites nothing.
 func SetAside(path string, reason error, now time.Time) (string, error) {
 	why := "damaged"
 	if other := (*FormatError)(nil); errors.As(reason, &other) {
@@ -42,7 +42,8 @@ func SetAside(path string, reason error, now time.Time) (string, error) {
 	return aside, nil
 }
 
-// PruneAside removes the oldest of the files that were set aside, but for the last few. It never removes what is in a directory.
+// PruneAside removes the oldest files that were set aside, and keeps the last keptAside. It never removes the content
+// of a directory.
 func PruneAside(path string) error {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {

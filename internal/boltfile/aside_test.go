@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/boltfile"
 )
 
-// TestSetAside: nothing that was set aside is overwritten, and of many the last five stay. What isn't such a file stays too.
+// TestSetAside: no file that was set aside is overwritten, and the last five stay. Other files stay too.
 func TestSetAside(t *testing.T) {
 	dir := t.TempDir()
 	path, now := filepath.Join(dir, "file"), time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC)
@@ -75,8 +75,8 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// TestSetAsideWithoutLooking: what can't be looked at isn't set aside.
-func TestSetAsideWithoutLooking(t *testing.T) {
+// TestSetAsideUnreadable: a file that can't be read isn't set aside.
+func TestSetAsideUnreadable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -8,9 +8,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Create makes a file with what fill puts into it, in the place of the one that may have the name: all of it or, on an error, nothing.
-// Who has the former one open goes on with that and is to close it. One process at a time runs fill and, once the file is whole and
-// before it gets its name, makeRoom, which sees to what had the name until then; nil leaves that to be lost.
+// Create makes a file with the content that fill writes, and replaces a file of that name: completely or, on an
+// error, not at all. A process that has the former file open continues with that, and has to close it. Only one
+// process at a time runs fill and, once the file is complete and before it gets its name, makeRoom, which moves the
+// former file; with a nil makeRoom the former file is lost.
 //
 // A File that is returned with an error has the name and is good, but the disk failed to confirm the name.
 func Create(path string, opts Options, fill func(tx *bbolt.Tx) error, makeRoom func() error) (*File, error) {
@@ -28,18 +29,19 @@ func Create(path string, opts Options, fill func(tx *bbolt.Tx) error, makeRoom f
 		err = os.Rename(draft, path)
 	}
 	if err != nil {
-		// Before the lock is gone: what has the name then is another process's.
+		// Before the lock is released: afterwards the draft may be another process's.
 		_ = os.Remove(draft)
 		_ = f.Close()
 		return nil, refused(err)
 	}
+	f.path = path
 	if opts.NoSync {
 		return f, nil
 	}
 	return f, refused(syncDir(path))
 }
 
-// fill begins anew with what another process may have left of its draft.
+// fill starts with an empty draft, whatever another process may have left.
 func (f *File) fill(fill func(tx *bbolt.Tx) error) error {
 	if err := f.file.Truncate(0); err != nil {
 		return err
@@ -53,7 +55,7 @@ func (f *File) fill(fill func(tx *bbolt.Tx) error) error {
 	return f.Update(fill)
 }
 
-// syncDir makes a rename in the directory of path last.
+// syncDir makes a rename in the directory of path durable.
 func syncDir(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/internal/boltfile"
 )
 
-// TestCreate: a new file takes the place of the old one when it is whole, and not before.
+// TestCreate: a new file replaces the old one when it is complete, and not before.
 func TestCreate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	// What another process left of its draft is of no account.
@@ -53,7 +53,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestMakeRoom: when it is called, the new file is whole, the former one has its name still, and nobody else can make one.
+// TestMakeRoom: when it is called, the new file is complete, the former one still has its name, and no other process
+// can make one.
 func TestMakeRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	mustClose(t, create(t, path, "first"))

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRefused: the disk's refusal is told once, with its reason; other trouble is something else.
+// TestRefused: a failed write is reported once, with its reason; other errors are not of that kind.
 func TestRefused(t *testing.T) {
 	full := &os.PathError{Op: "write", Path: "file", Err: unix.ENOSPC}
 	for _, tc := range []struct {

@@ -11,32 +11,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mode keeps what pods hold, their environment variables say, from others.
+// mode keeps other users from reading the pods' content, for instance their environment variables.
 const mode = 0o600
 
-// Options say how a file is used.
+// Options configure a file. The zero value is for reading and writing, with fsync.
 type Options struct {
-	// ReadOnly is for Open: the file may be one that can't be written.
+	// ReadOnly is for Open: the file may be read-only.
 	ReadOnly bool
-	// NoSync leaves out to wait for the disk: what is written survives the end of the process, but not that of the machine.
+	// NoSync doesn't wait for the disk: written data survives the end of the process, but not that of the machine.
 	NoSync bool
 }
 
 // File is an open file.
 type File struct {
 	opts Options
-	// file is db's. To close it is all that can be done once bbolt has stopped in the middle of something.
+	// path is the file's name. Empty: it has none yet.
+	path string
+	// file is db's. After bbolt has panicked, it can only be closed.
 	file *os.File
 	db   *bbolt.DB
-	// broken is why bbolt did. Nil: it didn't.
+	// broken is the error of a panic in bbolt. Nil means none.
 	broken error
 }
 
-// Open opens the file, if its pages are sound, and keeps others from it until Close; one that is only read is shared with other readers.
-// It waits a second for another process to let go of it.
+// Open opens the file, if its pages are sound, and locks it until Close; readers with ReadOnly share the lock. It
+// waits a second for another process to release it.
 //
-// A file that is damaged may be returned with the error. It is good for nothing but Close, and until then nobody else takes hold of it:
-// what is done about the damage is done once.
+// A damaged file may be returned with the error. It can only be closed. Until then no other process gets the lock, so
+// that the damage is handled once.
 func Open(path string, opts Options) (*File, error) {
 	flags := os.O_RDWR
 	if opts.ReadOnly {
@@ -49,7 +51,7 @@ func Open(path string, opts Options) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{opts: opts, file: file}
+	f := &File{opts: opts, path: path, file: file}
 	err = f.check()
 	if err == nil {
 		err = f.openDB()
@@ -72,7 +74,7 @@ func (f *File) check() error {
 	return f.broken
 }
 
-// openDB has bbolt take over the file that was locked and checked, whatever has its name by now.
+// openDB has bbolt open the file that was locked and checked, whatever file has its name by now.
 func (f *File) openDB() error {
 	return f.guard(func() (err error) {
 		f.db, err = bbolt.Open(f.file.Name(), mode, &bbolt.Options{
@@ -83,13 +85,29 @@ func (f *File) openDB() error {
 	})
 }
 
-// View runs fn in a transaction that changes nothing.
+// View runs fn in a read-only transaction.
 func (f *File) View(fn func(tx *bbolt.Tx) error) error {
 	return f.guard(func() error { return f.db.View(fn) })
 }
 
-// Update runs fn in a transaction, and returns once that is on disk. On an error the file is as it was, unless the disk took all and
-// failed to confirm it.
+// Named returns an error that wraps ErrGone unless the file still has the name that it was opened or created with.
+func (f *File) Named() error {
+	mine, err := f.file.Stat()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	named, err := os.Stat(f.path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	case !os.SameFile(mine, named):
+		return fmt.Errorf("%w: %s is another file now", ErrGone, f.path)
+	}
+	return nil
+}
+
+// Update runs fn in a transaction, and returns once that is on disk under the file's name. On an error the file is
+// unchanged, unless the disk took all and failed to confirm it, or the file has lost its name.
 func (f *File) Update(fn func(tx *bbolt.Tx) error) error {
 	var own error
 	err := f.guard(func() error {
@@ -99,23 +117,26 @@ func (f *File) Update(fn func(tx *bbolt.Tx) error) error {
 		})
 	})
 	if err != nil && own == nil && !errors.Is(err, ErrDamaged) {
-		// Only some of bbolt's errors wrap what the system said, so all of them count as its refusal.
+		// Only some of bbolt's errors wrap the system's error, so all of them count as a failed write.
 		err = fmt.Errorf("%w: %w", ErrUnwritable, err)
+	}
+	if err == nil && f.path != "" {
+		err = f.Named()
 	}
 	return err
 }
 
-// Close lets go of the file.
+// Close closes the file and releases the lock.
 func (f *File) Close() error {
 	if f.db != nil && f.broken == nil {
 		return f.db.Close()
 	}
-	// A db that panicked may hold its own locks; and a mapping that is left would keep the one on the file.
+	// A db that panicked may hold its own locks; and a remaining mapping would keep the lock on the file.
 	return errors.Join(unix.Flock(int(f.file.Fd()), unix.LOCK_UN), f.file.Close())
 }
 
-// guard makes errors of the panics that a damaged file leads bbolt to, and of the faults where the file is shorter than its
-// mapping, or can't be read. It works for what fn does in this goroutine. After such an error there is only that one.
+// guard turns into errors the panics of bbolt on a damaged file, and the faults where the file is shorter than its
+// mapping, or can't be read. It works only for code in this goroutine. After such an error, every call returns it.
 func (f *File) guard(fn func() error) (err error) {
 	if f.broken != nil {
 		return f.broken

@@ -27,7 +27,7 @@ func with(value string) func(tx *bbolt.Tx) error {
 	}
 }
 
-// value is what the file at path holds.
+// value is the content of the file at path.
 func value(t *testing.T, path string) (v string) {
 	t.Helper()
 	f, err := boltfile.Open(path, boltfile.Options{ReadOnly: true})
@@ -58,7 +58,7 @@ func mustClose(t *testing.T, f *boltfile.File) {
 	}
 }
 
-// TestOpenRefuses: what isn't a file of bbolt's is damaged; that there is none is something else.
+// TestOpenRefuses: a file that isn't bbolt's is damaged; a missing file isn't.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	fifo, text := filepath.Join(dir, "fifo"), filepath.Join(dir, "text")
@@ -80,7 +80,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestFaults: a file that is cut off while it is open gives errors, each time the same, and lets go of its lock.
+// TestFaults: a file that is cut off while it is open gives errors, each time the same, and releases its lock.
 func TestFaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	f := create(t, path, strings.Repeat("x", 20_000))
@@ -107,7 +107,8 @@ func TestFaults(t *testing.T) {
 	mustClose(t, f)
 }
 
-// TestDamagedIsHeld: who finds damage keeps others from finding it, too, until he has done something about it.
+// TestDamagedIsHeld: the process that finds damage keeps the lock, so that no other process finds it until it is
+// handled.
 func TestDamagedIsHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, make([]byte, 1<<16), 0o600); err != nil {
@@ -121,13 +122,13 @@ func TestDamagedIsHeld(t *testing.T) {
 		t.Errorf("View of a damaged file: %v; want %v", viewErr, err)
 	}
 	if _, err := boltfile.Open(path, boltfile.Options{ReadOnly: true}); !errors.Is(err, boltfile.ErrLocked) {
-		t.Errorf("Open while somebody has it: %v; want ErrLocked", err)
+		t.Errorf("Open while another process has it: %v; want ErrLocked", err)
 	}
 	mustClose(t, f)
 }
 
-// TestUpdateTellsWhose: an error of the caller's own isn't the disk's, and leaves the file as it was.
-func TestUpdateTellsWhose(t *testing.T) {
+// TestUpdateErrors: an error of the caller's function isn't a failed write, and leaves the file unchanged.
+func TestUpdateErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	f := create(t, path, "first")
 	failure := errors.New("no")
@@ -138,6 +139,40 @@ func TestUpdateTellsWhose(t *testing.T) {
 	mustClose(t, f)
 	if got := value(t, path); got != "first" {
 		t.Errorf("the file holds %q; want what was put there at first", got)
+	}
+}
+
+// TestGone: a write to a file that was removed or replaced is an error, whether it was opened or created.
+func TestGone(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file")
+			created := create(t, path, "first")
+			if err := errors.Join(created.Named(), created.Update(with("second"))); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			mustClose(t, created)
+			f, err := boltfile.Open(path, boltfile.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Update(with("third")); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			if err := harm(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Named(); !errors.Is(err, boltfile.ErrGone) {
+				t.Errorf("Named: %v; want ErrGone", err)
+			}
+			if err := f.Update(with("fourth")); !errors.Is(err, boltfile.ErrGone) {
+				t.Errorf("Update: %v; want ErrGone", err)
+			}
+			mustClose(t, f)
+		})
 	}
 }
 

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// lockTimeout is how long another process may take to let go of a file.
+	// lockTimeout is the time limit for another process to release a file.
 	lockTimeout = time.Second
 	lockRetry   = 20 * time.Millisecond
 )
 
-// openLocked opens a regular file and locks it for this process, or shares it with other readers if it is only read. The lock
-// ends with the descriptor.
+// openLocked opens a regular file and locks it for this process, or shares it with other readers if it is only read.
+// The lock ends with the descriptor.
 func openLocked(path string, flags int) (*os.File, error) {
 	for {
 		f, err := openRegular(path, flags)
@@ -36,7 +36,7 @@ func openLocked(path string, flags int) (*os.File, error) {
 			_ = f.Close()
 			return nil, err
 		}
-		// Who had the lock before may have put another file in its place.
+		// The former holder of the lock may have replaced the file.
 		if named, err := os.Stat(path); err == nil && os.SameFile(mine, named) {
 			return f, nil
 		}
@@ -45,7 +45,7 @@ func openLocked(path string, flags int) (*os.File, error) {
 }
 
 func openRegular(path string, flags int) (*os.File, error) {
-	// Opening some of the other things blocks.
+	// Opening some other kinds of files blocks.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: %s isn't a regular file: its mode is %s", ErrDamaged, path, info.Mode())
 	}

@@ -10,8 +10,9 @@ import (
 	"slices"
 )
 
-// What is known here of bbolt's file format: version 2, in the byte order of the machine. The first two pages are meta pages, the
-// one with the higher transaction id counts; all others belong to a tree of pages, to the free list, or stand in it.
+// bbolt's file format: version 2, in the byte order of the machine. The first two pages are meta pages, of which the
+// one with the higher transaction id is valid; all others belong to a tree of pages, to the free list, or are listed
+// in it.
 const (
 	boltMagic   = 0xED0CDAED
 	boltVersion = 2
@@ -29,13 +30,14 @@ const (
 	bucketElement = 0x01
 
 	minPageSize, maxPageSize = 1 << 10, 1 << 16
-	// maxDepth is of trees, those of nested buckets included: far more than any store needs, and than a cycle gets.
+	// maxDepth is the bound for trees, including those of nested buckets: far more than any store needs. A cycle
+	// exceeds it.
 	maxDepth = 64
 )
 
 var order = binary.NativeEndian
 
-// pageUse is what a page was found to be for.
+// pageUse is the use of a page.
 type pageUse byte
 
 const (
@@ -54,10 +56,10 @@ type walk struct {
 
 type meta struct{ pageSize, root, freelist, pages, txid uint64 }
 
-// checkPages tells what is wrong with the pages of a bbolt file: it must be safe to map, and consistent. It reads each page once.
-// Unlike bbolt it wants both meta pages good: one that is bad may have been the newer one, and the other would take the store
-// back to a state that was followed by another. A write that was cut off doesn't leave such a page: what counts of it is smaller
-// than a disk's sector.
+// checkPages returns an error unless the pages of a bbolt file are safe to map, and consistent. It reads each page
+// once. Unlike bbolt it requires both meta pages to be good: a bad one may have been the newer one, and the other
+// would set the store back to an older state. An interrupted write doesn't produce such a page, as its relevant part
+// is smaller than a disk's sector.
 func checkPages(file io.ReaderAt, size int64) error {
 	if size < 4*minPageSize {
 		return fmt.Errorf("it has only %d bytes", size)
@@ -71,7 +73,7 @@ func checkPages(file io.ReaderAt, size int64) error {
 		return err
 	}
 	if current.pageSize != first.pageSize {
-		return fmt.Errorf("the meta pages tell of pages of %d and %d bytes", first.pageSize, current.pageSize)
+		return fmt.Errorf("the meta pages have page sizes of %d and %d bytes", first.pageSize, current.pageSize)
 	}
 	if first.txid > current.txid {
 		current = first
@@ -116,12 +118,12 @@ func readMeta(file io.ReaderAt, id, pageSize uint64) (meta, error) {
 		freelist: order.Uint64(m[32:]), pages: order.Uint64(m[40:]), txid: order.Uint64(m[48:]),
 	}
 	if n := out.pageSize; n < minPageSize || n > maxPageSize || n&(n-1) != 0 {
-		return meta{}, fmt.Errorf("meta page %d tells of pages of %d bytes", id, n)
+		return meta{}, fmt.Errorf("meta page %d has a page size of %d bytes", id, n)
 	}
 	return out, nil
 }
 
-// read reads a page with those that it overflows into. None of them may have been met before.
+// read reads a page and its overflow pages. None of them may have been read before.
 func (w *walk) read(id uint64) (page []byte, flags uint16, err error) {
 	pages := uint64(len(w.uses))
 	if id >= pages {
@@ -132,7 +134,7 @@ func (w *walk) read(id uint64) (page []byte, flags uint16, err error) {
 		return nil, 0, fmt.Errorf("page %d: %w", id, err)
 	}
 	if self := order.Uint64(header[:]); self != id {
-		return nil, 0, fmt.Errorf("page %d says that it is page %d", id, self)
+		return nil, 0, fmt.Errorf("page %d has the number %d", id, self)
 	}
 	end := id + 1 + uint64(order.Uint32(header[12:]))
 	if end > pages {
@@ -151,7 +153,8 @@ func (w *walk) read(id uint64) (page []byte, flags uint16, err error) {
 	return page, order.Uint16(header[8:]), nil
 }
 
-// freelist reads the list of free pages and marks them. Its id is beyond all pages if the file has none, which isn't one of ours.
+// freelist reads the list of free pages and marks them. A file without one has an id beyond all pages, which isn't a
+// file of ours.
 func (w *walk) freelist(id uint64) error {
 	page, flags, err := w.read(id)
 	if err != nil {
@@ -165,7 +168,7 @@ func (w *walk) freelist(id uint64) error {
 		count, ids = order.Uint64(ids), ids[8:]
 	}
 	if count > uint64(len(ids)/8) {
-		return fmt.Errorf("the free list tells of %d pages, and has room for %d", count, len(ids)/8)
+		return fmt.Errorf("the free list has %d pages, and space for %d", count, len(ids)/8)
 	}
 	last := uint64(0)
 	for i := range count {
@@ -178,7 +181,7 @@ func (w *walk) freelist(id uint64) error {
 	return nil
 }
 
-// tree walks a page and all beneath it. Its keys are to be from low to below high; nil is no limit.
+// tree walks a page and all pages below it. Its keys must be from low to below high; nil is no limit.
 func (w *walk) tree(id uint64, low, high []byte, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("page %d is %d pages deep", id, depth)
@@ -222,7 +225,7 @@ func (w *walk) node(page []byte, flags uint16, low, high []byte, depth int) erro
 	return nil
 }
 
-// inline walks the page of a bucket that is so small that it is the value of its element.
+// inline walks the page of a small bucket, which is the value of its element.
 func (w *walk) inline(page []byte, depth int) error {
 	if len(page) < pageHeaderSize || order.Uint16(page[8:]) != leafPage || depth >= maxDepth {
 		return errors.New("it has an inline bucket that isn't one")
@@ -234,14 +237,14 @@ func (w *walk) inline(page []byte, depth int) error {
 type element struct {
 	key, value []byte
 	bucket     bool
-	// child is the page beneath a branch's element, or the root page of a bucket; zero if that is inline.
+	// child is the page below a branch's element, or the root page of a bucket; zero if that is inline.
 	child uint64
 }
 
 func parseNode(page []byte, flags uint16) ([]element, error) {
 	count := int(order.Uint16(page[10:]))
 	if flags != leafPage && (flags != branchPage || count == 0) {
-		return nil, fmt.Errorf("it is no branch or leaf: type %#x with %d elements", flags, count)
+		return nil, fmt.Errorf("it is neither a branch nor a leaf: type %#x with %d elements", flags, count)
 	}
 	if pageHeaderSize+count*elementSize > len(page) {
 		return nil, fmt.Errorf("its %d elements don't fit it", count)

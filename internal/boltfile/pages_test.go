@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// boltFile is a bbolt file of small pages, of what random puts and deletes have left. check sees it after each transaction.
+// boltFile is a bbolt file of small pages, after random puts and deletes. check gets it after each transaction.
 func boltFile(t testing.TB, seed uint64, check func(db *bbolt.DB, file []byte)) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bolt")
@@ -36,8 +36,7 @@ func boltFile(t testing.TB, seed uint64, check func(db *bbolt.DB, file []byte)) 
 	return file
 }
 
-// mutate changes a few of the keys of two buckets, one of them within the other, and of some that stay so small that they are
-// inline.
+// mutate changes some keys of two buckets, one of them within the other, and of small buckets that stay inline.
 func mutate(tx *bbolt.Tx, random *rand.Rand) error {
 	for range random.IntN(20) {
 		b, err := tx.CreateBucketIfNotExists(fmt.Appendf(nil, "bucket%d", random.IntN(3)))
@@ -60,7 +59,7 @@ func mutate(tx *bbolt.Tx, random *rand.Rand) error {
 	return nil
 }
 
-// boltCheck is what bbolt itself has to say.
+// boltCheck is bbolt's own check.
 func boltCheck(db *bbolt.DB) error {
 	return db.View(func(tx *bbolt.Tx) error {
 		var first error
@@ -73,8 +72,9 @@ func boltCheck(db *bbolt.DB) error {
 	})
 }
 
-// TestCheckPagesAcceptsWhatBoltWrites: if bbolt changes its format, this fails, rather than every store be set aside.
-func TestCheckPagesAcceptsWhatBoltWrites(t *testing.T) {
+// TestCheckPagesAcceptsBoltFiles: if bbolt changes its format, this fails, rather than every store being set
+// aside.
+func TestCheckPagesAcceptsBoltFiles(t *testing.T) {
 	for seed := range uint64(20) {
 		boltFile(t, seed, func(db *bbolt.DB, file []byte) {
 			if err := boltCheck(db); err != nil {
@@ -87,7 +87,7 @@ func TestCheckPagesAcceptsWhatBoltWrites(t *testing.T) {
 	}
 }
 
-// TestCheckPagesAcceptsAFullFreeList: a list of more than 65534 pages has its length elsewhere.
+// TestCheckPagesAcceptsAFullFreeList: a list of more than 65534 pages has its length in another place.
 func TestCheckPagesAcceptsAFullFreeList(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bolt")
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: minPageSize, NoSync: true})
@@ -123,7 +123,7 @@ func TestCheckPagesAcceptsAFullFreeList(t *testing.T) {
 	}
 }
 
-// TestCheckPagesRefuses damages a good file in one way each, such as a checksum of a record wouldn't find.
+// TestCheckPagesRefuses damages a good file in one way each, such that a checksum of a record wouldn't detect it.
 func TestCheckPagesRefuses(t *testing.T) {
 	good := boltFile(t, 1, func(*bbolt.DB, []byte) {})
 	for _, tc := range []struct {
@@ -192,7 +192,7 @@ func page(t *testing.T, file []byte, flags uint16) []byte {
 
 func add16(b []byte, n int) { order.PutUint16(b, order.Uint16(b)+uint16(n)) }
 
-// FuzzCheckPages: what passes is safe in bbolt's hands. It finds nothing wrong with it either, and can work on with it.
+// FuzzCheckPages: a file that passes is safe for bbolt. bbolt's own check passes too, and it can write to the file.
 func FuzzCheckPages(f *testing.F) {
 	for seed := range uint64(4) {
 		f.Add(boltFile(f, seed, func(*bbolt.DB, []byte) {}), uint32(0), uint32(0))

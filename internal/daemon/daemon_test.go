@@ -176,7 +176,7 @@ func TestServeMetrics(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- ServeMetricsOn(ctx, l, NewRegistry()) }()
+	go func() { ended <- ServeMetrics(ctx, l, Page{Registry: NewRegistry()}) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + l.Addr().String() + "/metrics")
 	if err != nil {
@@ -195,7 +195,7 @@ func TestServeMetrics(t *testing.T) {
 	if resp, err = client.Get("http://" + l.Addr().String() + "/"); err != nil {
 		t.Fatal(err)
 	} else if _ = resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("GET / gives %s; want 404, as there is only /metrics", resp.Status)
+		t.Errorf("GET / gives %s; want 404, as nothing is served there", resp.Status)
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -211,11 +211,15 @@ func TestServeMetricsAddresses(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, address := range []string{"", "127.0.0.1:0"} {
-		if err := ServeMetrics(ctx, address, NewRegistry()); err != nil {
+		l, err := listenMetrics(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ServeMetrics(ctx, l, Page{Registry: NewRegistry()}); err != nil {
 			t.Errorf("ServeMetrics on %q until the end: %v; want nil", address, err)
 		}
 	}
-	if err := ServeMetrics(context.Background(), "no port", NewRegistry()); err == nil || !strings.Contains(err.Error(), "--metrics-address") {
-		t.Errorf("ServeMetrics on \"no port\": %v; want an error that names the flag", err)
+	if _, err := listenMetrics("no port"); err == nil || !strings.Contains(err.Error(), "--metrics-address") {
+		t.Errorf("listenMetrics on \"no port\": %v; want an error that names the flag", err)
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/podstream/podstream/internal/grpcserver"
 )
 
-// Flags are the flags that both daemons have, named as the kubelet's where the kubelet has them.
+// Flags are the flags of both daemons, with the kubelet's names where it has them.
 type Flags struct {
-	// RootDir is where the daemon keeps its state.
+	// RootDir is the directory of the daemon's state.
 	RootDir string
 	// Listen are the gRPC addresses, unix:///path or tcp://host:port.
 	Listen []string
-	// TLSCertFile and TLSPrivateKeyFile are the server's certificate and key, ClientCAFile the CAs of its clients. Without all three only
-	// Unix sockets can be served; podexecd's node API has a use for fewer.
+	// TLSCertFile and TLSPrivateKeyFile are the server's certificate and key, ClientCAFile the CAs of its clients.
+	// Without all three only Unix sockets can be served; podexecd's node API doesn't need all of them.
 	TLSCertFile, TLSPrivateKeyFile, ClientCAFile string
 	// AccessFile gives roles to certificates and uids. Empty: none.
 	AccessFile string
@@ -39,11 +39,11 @@ type Flags struct {
 	LogFormat string
 	// Verbosity is the kubelet's -v: from 4 on, debug messages are logged.
 	Verbosity int
-	// level is that of the log, once there is one.
+	// level is the level of the log, set by Logger.
 	level *slog.LevelVar
 }
 
-// AddFlags adds the flags to fs. name is the daemon's, for the default paths.
+// AddFlags adds the flags to fs. name is the daemon's name, for the default paths.
 func (f *Flags) AddFlags(fs *pflag.FlagSet, name string) {
 	fs.StringVar(&f.RootDir, "root-dir", "/var/lib/podstream/"+name, "`directory` for the daemon's state")
 	fs.StringArrayVar(&f.Listen, "listen", []string{"unix:///run/podstream/" + name + ".sock"},
@@ -52,37 +52,37 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet, name string) {
 		"`file` of the certificate (and intermediates) to serve tcp:// with; re-read when it changes")
 	fs.StringVar(&f.TLSPrivateKeyFile, "tls-private-key-file", "", "`file` of the key of --tls-cert-file")
 	fs.StringVar(&f.ClientCAFile, "client-ca-file", "",
-		"`file` of the CAs whose client certificates may connect to tcp://; what they may see is in --access-file")
+		"`file` of the CAs of client certificates for tcp://; --access-file sets their roles")
 	fs.StringVar(&f.AccessFile, "access-file", "",
 		"YAML `file` that gives roles to client certificates, and to uids on Unix sockets; re-read when it changes")
 	fs.UintSliceVar(&f.AllowUIDs, "allow-uid", nil,
 		"`uid` that may use the Unix sockets as a consumer, beyond root and the daemon's own; repeatable")
 	fs.IntVar(&f.MaxConnectionsPerPeer, "max-connections-per-peer", 1024,
-		"`number` of connections that one uid or IP address may have")
+		"`number` of connections that one uid, or one certificate's identity at an IP address, may have; all at one address have four times as many")
 	fs.IntVar(&f.MaxStreamsPerConnection, "max-streams-per-connection", 256,
 		"`number` of calls that may be under way on one connection")
 	fs.IntVar(&f.MaxRequestsPerSecond, "max-requests-per-second", 500,
-		"`number` of calls that one uid or IP address may begin each second, on average; four times as many at once")
+		"`number` of calls that one uid, or one certificate's identity at an IP address, may begin each second, on average; four times as many at once")
 	fs.StringVar(&f.HostnameOverride, "hostname-override", "", "`name` of the node; default: the host's name, in lower case")
 	fs.StringVar(&f.MetricsAddress, "metrics-address", "",
-		"`host:port` to serve Prometheus metrics on, at /metrics, unauthenticated: give one that only the right people reach; default: none")
+		"`host:port` to serve Prometheus metrics on, at /metrics, and health, at /healthz and /readyz, unauthenticated: use an address that only monitoring reaches; default: none")
 	fs.StringVar(&f.LogFormat, "log-format", "text", "`format` of the log: text or json")
 	fs.IntVarP(&f.Verbosity, "v", "v", 0, "verbosity `level` of the log; 4 and more logs debug messages")
 }
 
-// Access is what the flags say of who may call and how much. It fails on flags that don't go together; files aren't read yet. The
-// caller adds the logger and which role each method takes.
+// Access returns the access configuration and limits of the flags. It fails on flags that can't be combined; it
+// doesn't read files. The caller adds the logger and the minimum roles.
 func (f *Flags) Access() (access.Config, grpcserver.Limits, error) {
 	cfg := access.Config{File: f.AccessFile}
 	if err := f.checkTLS(); err != nil {
 		return cfg, grpcserver.Limits{}, err
 	}
-	// Without TCP they are for other ends, such as podexecd's node API, and need not be all there.
+	// Without TCP they are used by other servers, such as podexecd's node API, and may be incomplete.
 	if f.tcp() >= 0 {
 		cfg.CertFile, cfg.KeyFile, cfg.ClientCAFile = f.TLSCertFile, f.TLSPrivateKeyFile, f.ClientCAFile
 	}
 	for _, uid := range f.AllowUIDs {
-		// The last of 32 bits is the kernel's "no user".
+		// The kernel uses the largest 32-bit value for "no user".
 		if uid >= math.MaxUint32 {
 			return cfg, grpcserver.Limits{}, fmt.Errorf("--allow-uid %d: no user has that uid", uid)
 		}
@@ -106,7 +106,7 @@ func (f *Flags) Access() (access.Config, grpcserver.Limits, error) {
 	}, nil
 }
 
-// checkTLS says which flags are missing beside those that are given.
+// checkTLS returns an error if required flags are missing.
 func (f *Flags) checkTLS() error {
 	var missing []string
 	for _, flag := range []struct{ name, value string }{
@@ -124,20 +124,21 @@ func (f *Flags) checkTLS() error {
 	case tcp >= 0 && f.AccessFile == "":
 		return fmt.Errorf("--listen %s: no client would have a role; give --access-file, which says who may see what", f.Listen[tcp])
 	case f.TLSCertFile == "" && f.TLSPrivateKeyFile != "":
-		return errors.New("--tls-private-key-file is of no use without its certificate; give --tls-cert-file too")
+		return errors.New("--tls-private-key-file needs --tls-cert-file")
 	case f.TLSCertFile != "" && f.TLSPrivateKeyFile == "":
-		return errors.New("--tls-cert-file is of no use without its key; give --tls-private-key-file too")
+		return errors.New("--tls-cert-file needs --tls-private-key-file")
 	}
 	return nil
 }
 
-// tcp is the first of the addresses that is one of TCP, or -1.
+// tcp returns the index of the first TCP address, or -1.
 func (f *Flags) tcp() int {
 	return slices.IndexFunc(f.Listen, func(address string) bool { return strings.HasPrefix(address, "tcp://") })
 }
 
-// NodeName is the node's name as the kubelet derives it: the override or the host's name, trimmed and in lower case. It goes
-// into the names of static pods, so one that no object could have is an error, rather than one for each pod later.
+// NodeName returns the node's name as the kubelet derives it: the override or the host's name, trimmed and in lower
+// case. It becomes a part of the names of static pods, so an invalid one is an error here, rather than an error for
+// each pod.
 func (f *Flags) NodeName() (string, error) {
 	name := f.HostnameOverride
 	if name == "" {

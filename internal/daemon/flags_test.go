@@ -47,7 +47,7 @@ func TestAccessWithoutTCP(t *testing.T) {
 	}
 }
 
-// TestAccessMistakes: each mistake is told by the flag to give.
+// TestAccessMistakes: each error names the missing flag.
 func TestAccessMistakes(t *testing.T) {
 	const tcp = "--listen=tcp://127.0.0.1:9443"
 	for _, tc := range []struct {
@@ -59,8 +59,8 @@ func TestAccessMistakes(t *testing.T) {
 			"give --tls-cert-file and --tls-private-key-file and --client-ca-file too, or use unix:///path"},
 		{"TCP without a client CA", []string{tcp, "--tls-cert-file=c", "--tls-private-key-file=k"}, "give --client-ca-file too"},
 		{"TCP without roles", []string{tcp, "--tls-cert-file=c", "--tls-private-key-file=k", "--client-ca-file=ca"}, "give --access-file"},
-		{"a certificate without its key", []string{"--tls-cert-file=c", "--client-ca-file=ca"}, "give --tls-private-key-file too"},
-		{"a key alone", []string{"--tls-private-key-file=k"}, "give --tls-cert-file too"},
+		{"a certificate without its key", []string{"--tls-cert-file=c", "--client-ca-file=ca"}, "needs --tls-private-key-file"},
+		{"a key alone", []string{"--tls-private-key-file=k"}, "needs --tls-cert-file"},
 		{"no user", []string{"--allow-uid=4294967295"}, "--allow-uid 4294967295: no user"},
 		{"no connections", []string{"--max-connections-per-peer=0"}, "--max-connections-per-peer 0: want a number from 1"},
 		{"no streams", []string{"--max-streams-per-connection=-1"}, "--max-streams-per-connection -1: want a number from 1"},

@@ -12,11 +12,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrDamagedID is what ID fails with if there is a file, and no id in it: what bears the old id would be a stranger's with a new one.
+// ErrDamagedID is returned by ID if the file exists but has no ID: with a new ID, objects marked with the old one
+// would no longer be recognized.
 var ErrDamagedID = errors.New("the file doesn't hold an id")
 
-// ID is the random id in the file of that name in rootDir. It is made once, so that it outlives restarts and changes of the node's
-// name. Whoever removes the file gets a new one.
+// ID returns the random ID in the file of that name in rootDir. It is created once, and doesn't change with restarts
+// and the node's name. If the file is removed, a new ID is created.
 func ID(rootDir, name string) (string, error) {
 	path := filepath.Join(rootDir, name)
 	data, err := os.ReadFile(path)

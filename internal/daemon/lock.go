@@ -9,15 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockRootDir makes the state directory and locks it for this process: two daemons on one directory would fight over the same
-// pods. The lock ends with the process, however that ends, or with release.
+// LockRootDir creates the state directory and locks it for this process: two daemons on one directory would conflict
+// about the same pods. The lock ends with the process, or with release.
 func LockRootDir(dir string) (release func(), err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("make --root-dir: %w", err)
+		return nil, fmt.Errorf("create --root-dir: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, unix.EROFS) {
-		// A disk that went bad must not keep the daemon from starting: it serves from memory. The directory itself can be locked.
+		// A broken disk must not prevent the start: the daemon then serves from memory. The directory itself can be
+		// locked.
 		f, err = os.Open(dir)
 	}
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// DebugVerbosity is the -v from which on debug messages are logged.
+// DebugVerbosity is the lowest -v that logs debug messages.
 const DebugVerbosity = 4
 
-// Logger is the daemon's log, whose verbosity SetVerbosity changes. It fails on an unknown format.
+// Logger returns the daemon's log, whose verbosity SetVerbosity changes. It fails on an unknown format.
 func (f *Flags) Logger(w io.Writer) (*slog.Logger, error) {
 	f.level = &slog.LevelVar{}
 	f.level.Set(levelOf(f.Verbosity))
@@ -26,7 +26,7 @@ func (f *Flags) Logger(w io.Writer) (*slog.Logger, error) {
 	}
 }
 
-// SetVerbosity makes the log as verbose as with that -v from now on. Logger has to have been called.
+// SetVerbosity sets the log's -v. Logger must have been called.
 func (f *Flags) SetVerbosity(verbosity string) error {
 	v, err := strconv.Atoi(strings.TrimSpace(verbosity))
 	if err != nil {

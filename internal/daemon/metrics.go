@@ -1,11 +1,15 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,17 +24,17 @@ func NewRegistry() *prometheus.Registry {
 	return r
 }
 
-// ServeMetrics serves the registry at /metrics until ctx ends, to whoever asks. With an empty address it does nothing until then.
-func ServeMetrics(ctx context.Context, address string, registry *prometheus.Registry) error {
-	l, err := ListenMetrics(address)
-	if err != nil {
-		return err
-	}
-	return ServeMetricsOn(ctx, l, registry)
+// Page is the content of --metrics-address.
+type Page struct {
+	// Registry is served at /metrics.
+	Registry *prometheus.Registry
+	// Health reports the health of each part of the daemon; the daemon as a whole is "". /healthz reports only the
+	// whole, /readyz all parts. Nil: both answer 200.
+	Health func() map[string]bool
 }
 
-// ListenMetrics listens at --metrics-address; its port may be 0, for any. Without an address it returns nil.
-func ListenMetrics(address string) (net.Listener, error) {
+// listenMetrics listens at --metrics-address; port 0 means any free port. Without an address it returns nil.
+func listenMetrics(address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -41,15 +45,21 @@ func ListenMetrics(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// ServeMetricsOn is ServeMetrics on a listener, which it closes. Nil: it does nothing until ctx ends.
-func ServeMetricsOn(ctx context.Context, l net.Listener, registry *prometheus.Registry) error {
+// ServeMetrics serves the page to every client on l, which it closes, until ctx ends. With a nil listener it only waits for that.
+func ServeMetrics(ctx context.Context, l net.Listener, page Page) error {
 	if l == nil {
 		<-ctx.Done()
 		return nil
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	// Anybody who reaches the address may connect: none of them keeps a connection for nothing.
+	mux.Handle("/metrics", promhttp.HandlerFor(page.Registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		page.answer(w, func(part string) bool { return part == "" })
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		page.answer(w, func(string) bool { return true })
+	})
+	// Any client that reaches the address may connect, so idle connections are closed.
 	server := &http.Server{
 		Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 	}
@@ -59,4 +69,25 @@ func ServeMetricsOn(ctx context.Context, l net.Listener, registry *prometheus.Re
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil
+}
+
+// answer writes 200 if all parts that count are healthy, and otherwise 503 with the names of the others.
+func (p Page) answer(w http.ResponseWriter, counts func(part string) bool) {
+	var bad []string
+	if p.Health != nil {
+		for part, good := range p.Health() {
+			if !good && counts(part) {
+				bad = append(bad, cmp.Or(part, "serving"))
+			}
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if len(bad) == 0 {
+		_, _ = io.WriteString(w, "ok")
+		return
+	}
+	slices.Sort(bad)
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = io.WriteString(w, "not ready: "+strings.Join(bad, ", ")+"\n")
 }

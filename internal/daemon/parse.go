@@ -14,17 +14,17 @@ import (
 	"github.com/podstream/podstream/internal/daemon/process"
 )
 
-// versionFlag asks for the version instead of the daemon.
+// versionFlag prints the version instead of starting the daemon.
 const versionFlag = "version"
 
-// NewFlagSet makes the daemon's set of flags, with those of f in it; the daemon adds its own. Help begins with the sentence about,
-// and goes to stdout.
+// NewFlagSet returns the daemon's flag set with the flags of f; the daemon adds its own. Help begins with the
+// sentence about, and goes to stdout.
 func (f *Flags) NewFlagSet(name, about string, stdout io.Writer) *pflag.FlagSet {
 	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	fs.SetOutput(stdout)
 	fs.SortFlags = false
 	fs.Usage = func() {
-		// There is nobody left to tell that stdout can't be written.
+		// An error of stdout can't be reported anywhere.
 		_, _ = fmt.Fprintf(stdout, "%s\n\nUsage:\n  %s [flags]\n\nFlags:\n%s", about, name, fs.FlagUsages())
 	}
 	f.AddFlags(fs, name)
@@ -32,8 +32,8 @@ func (f *Flags) NewFlagSet(name, about string, stdout io.Writer) *pflag.FlagSet 
 	return fs
 }
 
-// Parse understands args, with a set that NewFlagSet has made, and checks what they give to f. It returns pflag.ErrHelp if they
-// ask for help or the version, which it prints.
+// Parse parses args with a set of NewFlagSet, and checks the values of f. It returns pflag.ErrHelp for help or the
+// version, which it prints.
 func (f *Flags) Parse(fs *pflag.FlagSet, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (f *Flags) Parse(fs *pflag.FlagSet, args []string) error {
 	return f.Check()
 }
 
-// Check says what is wrong with the flags, as far as they alone tell: files aren't read, and addresses aren't tried.
+// Check returns an error if the flags are invalid. It reads no files, and doesn't try addresses.
 func (f *Flags) Check() error {
 	for _, address := range f.Listen {
 		if err := checkListen(address); err != nil {
@@ -71,7 +71,7 @@ func (f *Flags) Check() error {
 	return err
 }
 
-// checkListen refuses what can't be listened on, whatever the machine.
+// checkListen returns an error for an address that is invalid on every machine.
 func checkListen(address string) error {
 	if hostPort, ok := strings.CutPrefix(address, "tcp://"); ok {
 		if _, _, err := net.SplitHostPort(hostPort); err != nil {
@@ -80,7 +80,7 @@ func checkListen(address string) error {
 		return nil
 	}
 	path, ok := strings.CutPrefix(address, "unix://")
-	// The kernel wants a zero byte behind the path.
+	// The kernel needs a zero byte after the path.
 	const longest = len(syscall.RawSockaddrUnix{}.Path) - 1
 	switch {
 	case !ok || !filepath.IsAbs(path):

@@ -18,7 +18,7 @@ func parseAll(stdout io.Writer, args ...string) error {
 	return f.Parse(f.NewFlagSet("podconfigd", "Podconfigd decides.", stdout), args)
 }
 
-// TestParseMistakes: whatever the flags alone tell to be wrong is a mistake in the flags, told by the flag's name.
+// TestParseMistakes: an error that is visible in the flags alone names the flag.
 func TestParseMistakes(t *testing.T) {
 	for _, tc := range []struct{ arg, want string }{
 		{"--listen=foo", "--listen foo: want unix:///path or tcp://host:port"},
@@ -92,7 +92,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-// TestUsageNamesValues: help tells of each flag what its value is, in a word of people's and not of Go's.
+// TestUsageNamesValues: help names the value of each flag in plain words, not by its Go type.
 func TestUsageNamesValues(t *testing.T) {
 	f, tracing := &Flags{}, &Tracing{}
 	fs := f.NewFlagSet("podconfigd", "", t.Output())

@@ -13,13 +13,14 @@ import (
 	"github.com/podstream/podstream/internal/daemon/process"
 )
 
-// Program is a daemon's main, less what differs.
+// Program is the common part of a daemon's main.
 type Program[Options any] struct {
-	// Name is the binary's, for messages.
+	// Name is the binary's name, for messages.
 	Name string
-	// Parse understands the flags, and the files that they name. Help and version go to stdout; pflag.ErrHelp is no failure.
+	// Parse parses the flags, and the files that they name. Help and version go to stdout; pflag.ErrHelp is no
+	// failure.
 	Parse func(args []string, stdout io.Writer) (Options, error)
-	// Serve works until ctx ends, and logs to stderr.
+	// Serve runs until ctx ends, and logs to stderr.
 	Serve func(ctx context.Context, opts Options, stderr io.Writer) error
 }
 
@@ -28,15 +29,15 @@ func (p Program[Options]) Main() {
 	process.Main(func(ctx context.Context) int { return p.Run(ctx, os.Args[1:], os.Stdout, os.Stderr) })
 }
 
-// Run is Main without the process. It returns the exit code: 2 for a mistake in the flags or the
-// configuration, 1 for any other failure.
+// Run is Main without the process. It returns the exit code: 2 for an error in the flags or the configuration, 1 for
+// any other failure.
 func (p Program[Options]) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts, err := p.Parse(args, stdout)
 	if errors.Is(err, pflag.ErrHelp) {
 		return 0
 	}
 	if err != nil {
-		// A mistake a line: there may be several, in files.
+		// One error per line: files may have several.
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			fmt.Fprintf(stderr, "%s: %s\n", p.Name, line)
 		}

@@ -19,14 +19,14 @@ import (
 	"google.golang.org/grpc"
 )
 
-// million is what the sampling rate is a part of, as in the kubelet's configuration.
+// million is the base of the sampling rate, as in the kubelet's configuration.
 const million = 1_000_000
 
-// Tracing says where spans go.
+// Tracing configures the export of spans.
 type Tracing struct {
-	// Endpoint is the host:port of an OpenTelemetry collector that takes OTLP over gRPC. Empty: no spans are made.
+	// Endpoint is the host:port of an OpenTelemetry collector that accepts OTLP over gRPC. Empty: no spans are made.
 	Endpoint string
-	// SamplingRatePerMillion is how many of a million traces are kept.
+	// SamplingRatePerMillion is the number of traces of a million that are kept.
 	SamplingRatePerMillion int
 }
 
@@ -37,7 +37,7 @@ func (t *Tracing) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&t.SamplingRatePerMillion, "tracing-sampling-rate-per-million", 0, "how `many` of a million traces are sent")
 }
 
-// Check says what is wrong with the flags.
+// Check returns an error if the flags are invalid.
 func (t *Tracing) Check() error {
 	if t.SamplingRatePerMillion < 0 || t.SamplingRatePerMillion > million {
 		return fmt.Errorf("--tracing-sampling-rate-per-million %d: want 0 to %d", t.SamplingRatePerMillion, million)
@@ -51,8 +51,8 @@ func (t *Tracing) Check() error {
 	return nil
 }
 
-// Provider is where the daemon's tracers come from, and what ends it: spans that are waiting are sent then, for a few seconds
-// at most. A collector that can't be reached costs spans and nothing else.
+// Provider returns the daemon's tracer provider, and a function that ends it and sends waiting spans, for at most 3
+// s. If the collector can't be reached, only spans are lost.
 func (t *Tracing) Provider(ctx context.Context, name string) (trace.TracerProvider, func(), error) {
 	if t.Endpoint == "" {
 		return noop.NewTracerProvider(), func() {}, nil
@@ -74,11 +74,11 @@ func (t *Tracing) Provider(ctx context.Context, name string) (trace.TracerProvid
 		// The daemon's own context has ended by now.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		_ = provider.Shutdown(ctx) // There is nobody left to tell that the last spans were lost.
+		_ = provider.Shutdown(ctx) // The loss of the last spans can't be reported.
 	}, nil
 }
 
-// ServerOptions make a span of each call, if spans are made at all.
+// ServerOptions returns the options that make a span of each call; none without an endpoint.
 func (t *Tracing) ServerOptions(provider trace.TracerProvider) []grpc.ServerOption {
 	if t.Endpoint == "" {
 		return nil

@@ -7,26 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// credentials looks whether the API server knows this node.
+// credentials checks whether the API server accepts this node's credentials.
 func (e *examination) credentials(ctx context.Context) []Finding {
 	path := e.Podexec.Settings.Kubeconfig
 	if path == "" {
-		return []Finding{{"credentials", Skipped, "podexecd has no --kubeconfig: this node stands alone", ""}}
+		return []Finding{{"credentials", Skipped, "podexecd has no --kubeconfig: this node is standalone", ""}}
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,56 +44,10 @@ func (e *examination) credentials(ctx context.Context) []Finding {
 	return append(found, e.identity(ctx, config))
 }
 
-// identity asks the API server who this node is.
-func (e *examination) identity(ctx context.Context, config *rest.Config) Finding {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return Finding{"credentials", Failed, err.Error(), "mend " + e.Podexec.Settings.Kubeconfig}
-	}
-	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	switch {
-	case apierrors.IsUnauthorized(err):
-		return Finding{"credentials", Failed, "the API server doesn't know who this is: " + err.Error(),
-			"see the checks certificates and clock; without a good certificate podexecd begins anew with --bootstrap-kubeconfig"}
-	case err != nil:
-		return Finding{"credentials", Failed, fmt.Sprintf("the API server at %s: %v", config.Host, err),
-			"see whether this host reaches it, and whether the CA in the kubeconfig is its own"}
-	}
-	who := review.Status.UserInfo
-	if want := "system:node:" + e.Podexec.Node; who.Username != want || !slices.Contains(who.Groups, "system:nodes") {
-		return Finding{"credentials", Warning, fmt.Sprintf("the API server at %s knows this as %s; the node authorizer admits %s in system:nodes only", config.Host, who.Username, want),
-			"give it a certificate of that name, or the rights of deploy/rbac.yaml; --hostname-override sets the node's name"}
-	}
-	return Finding{"credentials", OK, fmt.Sprintf("the API server at %s knows this as %s", config.Host, who.Username), ""}
-}
-
-// serverTime is what the API server's clock says.
-func (e *examination) serverTime(ctx context.Context) (time.Time, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", e.Podexec.Settings.Kubeconfig)
-	if err != nil {
-		return time.Time{}, err
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(config.Host, "/")+"/version", http.NoBody)
-	if err != nil {
-		return time.Time{}, err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer response.Body.Close()
-	return http.ParseTime(response.Header.Get("Date"))
-}
-
-// soon is how long before its end a certificate is worth a word.
+// soon is the time before a certificate's end from which doctor warns.
 const soon = 7 * 24 * time.Hour
 
-// certificates looks at the ones that podexecd presents: whether they are good for a while.
+// certificates checks the validity of podexecd's certificates.
 func (e *examination) certificates(context.Context) []Finding {
 	s := e.Podexec.Settings
 	var found []Finding

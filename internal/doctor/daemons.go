@@ -7,13 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// sockets looks at the sockets' files: who may open them.
+// sockets checks the permissions of the sockets' files.
 func (e *examination) sockets(context.Context) []Finding {
 	var found []Finding
 	for _, address := range e.Podexec.Listen {
@@ -36,7 +37,7 @@ func (e *examination) sockets(context.Context) []Finding {
 	return found
 }
 
-// healthOf asks a daemon how it is, as a whole or a part of it.
+// healthOf returns the health of a daemon, as a whole or of one part.
 func healthOf(ctx context.Context, c Connection, part string) (healthv1.HealthCheckResponse_ServingStatus, error) {
 	resp, err := healthv1.NewHealthClient(c).Check(ctx, &healthv1.HealthCheckRequest{Service: part})
 	return resp.GetStatus(), err
@@ -45,15 +46,15 @@ func healthOf(ctx context.Context, c Connection, part string) (healthv1.HealthCh
 func (e *examination) podconfigd(ctx context.Context) []Finding {
 	now, err := healthOf(ctx, e.Podconfigd, "")
 	if err != nil {
-		return []Finding{{"podconfigd", Failed, e.Podconfigd.explain(err), "start podconfigd; the pods that run go on without it, but nothing new begins"}}
+		return []Finding{{"podconfigd", Failed, e.Podconfigd.explain(err), "start podconfigd; running pods are not affected, but no new ones start"}}
 	}
 	if now != healthv1.HealthCheckResponse_SERVING {
-		return []Finding{{"podconfigd", Failed, "it says that it is " + now.String(), "look at its log"}}
+		return []Finding{{"podconfigd", Failed, "its health is " + now.String(), "look at its log"}}
 	}
 	if now, err = healthOf(ctx, e.Podconfigd, storeHealth); err == nil && now != healthv1.HealthCheckResponse_SERVING {
 		return []Finding{{
-			"podconfigd", Failed, "its store can't be written: what it tells now is forgotten if it is restarted",
-			"look at its log for the reason: a disk that is full or read-only mostly; it writes again by itself",
+			"podconfigd", Failed, "its store can't be written: a restart loses the changes since then",
+			"look at its log for the reason: usually a full or read-only disk; it recovers by itself",
 		}}
 	}
 	return []Finding{{"podconfigd", OK, "serves", ""}}
@@ -65,11 +66,11 @@ const (
 	runtimeHealth = "podexecd.runtime"
 )
 
-// sources looks at where the pods come from.
+// sources checks podconfigd's sources.
 func (e *examination) sources(ctx context.Context) []Finding {
 	resp, err := podconfigv1.NewPodConfigServiceClient(e.Podconfigd).ListSources(ctx, &podconfigv1.ListSourcesRequest{})
 	if err != nil {
-		return []Finding{{"sources", Skipped, "podconfigd doesn't say", ""}}
+		return []Finding{{"sources", Skipped, "podconfigd doesn't answer", ""}}
 	}
 	var found []Finding
 	for _, s := range resp.GetSources() {
@@ -83,13 +84,13 @@ func (e *examination) sources(ctx context.Context) []Finding {
 		switch {
 		case !s.GetReady():
 			found = append(found, Finding{
-				"sources", Failed, name + " isn't ready: " + s.GetLastError(), "its pods start when it can be read; `podctl sources` tells more",
+				"sources", Failed, name + " isn't ready: " + s.GetLastError(), "its pods start when it can be read; see `podctl sources`",
 			})
 		case s.GetLastError() != "":
 			found = append(found, Finding{"sources", Warning, name + " can't be read now: " + s.GetLastError(), "its pods stay as they are meanwhile"})
 		case rejected > 0:
 			found = append(found, Finding{
-				"sources", Warning, fmt.Sprintf("%s: %d manifests can't be used", name, rejected), "`podctl sources` says which, and why",
+				"sources", Warning, fmt.Sprintf("%s: %d manifests can't be used", name, rejected), "see `podctl sources`",
 			})
 		default:
 			found = append(found, Finding{"sources", OK, fmt.Sprintf("%s: %d pods", name, s.GetPodCount()), ""})
@@ -104,22 +105,49 @@ func (e *examination) sources(ctx context.Context) []Finding {
 func (e *examination) podexecd(ctx context.Context) []Finding {
 	now, err := healthOf(ctx, e.Podexecd, "")
 	if err != nil {
-		return []Finding{{"podexecd", Failed, e.Podexecd.explain(err), "start podexecd; containers that run go on without it, but nobody restarts them"}}
+		return []Finding{{"podexecd", Failed, e.Podexecd.explain(err), "start podexecd; running containers continue without it, but are not restarted"}}
 	}
 	if now != healthv1.HealthCheckResponse_SERVING {
-		return []Finding{{"podexecd", Failed, "it says that it is " + now.String(), "look at its log"}}
+		return []Finding{{"podexecd", Failed, "its health is " + now.String(), "look at its log"}}
 	}
-	if now, err = healthOf(ctx, e.Podexecd, runtimeHealth); err == nil && now != healthv1.HealthCheckResponse_SERVING {
+	switch now = e.runtimeHealth(ctx); now {
+	case healthv1.HealthCheckResponse_UNKNOWN:
+		return []Finding{{"podexecd", Warning, "it has just started, and has no answer from the container runtime yet", "see the check \"runtime\", and ask again"}}
+	case healthv1.HealthCheckResponse_NOT_SERVING:
 		return []Finding{{"podexecd", Failed, "it can't reach the container runtime", "see the check \"runtime\""}}
 	}
 	return []Finding{{"podexecd", OK, "serves", ""}}
 }
 
-// stream looks at whether podexecd gets what podconfigd says.
+// firstAnswer is the time after its start that podexecd may take to determine the container runtime's health.
+var firstAnswer = 3 * time.Second
+
+// runtimeHealth returns the container runtime's health as podexecd sees it. It waits briefly until podexecd has
+// determined it. A podexecd without that part counts as serving.
+func (e *examination) runtimeHealth(ctx context.Context) healthv1.HealthCheckResponse_ServingStatus {
+	ctx, cancel := context.WithTimeout(ctx, firstAnswer)
+	defer cancel()
+	known := healthv1.HealthCheckResponse_SERVING
+	watch, err := healthv1.NewHealthClient(e.Podexecd).Watch(ctx, &healthv1.HealthCheckRequest{Service: runtimeHealth})
+	if err != nil {
+		return known
+	}
+	for {
+		resp, err := watch.Recv()
+		if err != nil {
+			return known
+		}
+		if known = resp.GetStatus(); known != healthv1.HealthCheckResponse_UNKNOWN {
+			return known
+		}
+	}
+}
+
+// stream checks whether podexecd receives podconfigd's stream.
 func (e *examination) stream(ctx context.Context) []Finding {
 	resp, err := podconfigv1.NewPodConfigServiceClient(e.Podconfigd).ListConsumers(ctx, &podconfigv1.ListConsumersRequest{})
 	if err != nil {
-		return []Finding{{"stream", Skipped, "podconfigd doesn't say", ""}}
+		return []Finding{{"stream", Skipped, "podconfigd doesn't answer", ""}}
 	}
 	for _, c := range resp.GetConsumers() {
 		if c.GetObjects() || !strings.HasPrefix(c.GetName(), "podexecd@") && !strings.Contains(c.GetIdentity(), e.Podexec.Node) {

@@ -1,7 +1,7 @@
-// Package doctor looks for what keeps a node from running pods, and says what to do about it.
+// Package doctor finds problems that keep a node from running pods, and gives advice on each.
 //
-// podctl calls Examine, which asks in turn: the daemons, each by its own services; the container runtime; the machine; the API server and
-// what this node shows it. How podexecd was started it reads from the process that listens on podexecd's socket, so that it looks at the same
-// files and sockets as podexecd does. It changes nothing, and starts no process. Each check runs in a goroutine of its own that ends with it;
-// one that hangs is told of as such, and holds up no other.
+// podctl calls Examine, which checks the daemons, each by its own services; the container runtime; the machine; and
+// the API server's answers to this node. It reads podexecd's flags from the process that listens on podexecd's
+// socket, so that it checks the same files and sockets as podexecd uses. It changes nothing, and starts no process.
+// Each check runs in its own goroutine; a check that hangs is reported as such, and doesn't delay the others.
 package doctor

@@ -11,10 +11,10 @@ import (
 	"github.com/podstream/podstream/internal/execconfig"
 )
 
-// State is how well something is.
+// State is the result of a check.
 type State string
 
-// The states, from good to bad; Skipped is what couldn't be looked at, and why stands in Found.
+// The states, from good to bad. A Skipped check has its reason in Found.
 const (
 	OK      State = "ok"
 	Skipped State = "skipped"
@@ -22,34 +22,36 @@ const (
 	Failed  State = "failed"
 )
 
-// Finding is what one check found.
+// Finding is the result of one check.
 type Finding struct {
-	// Check is what was looked at: "runtime", "certificates".
+	// Check is the subject: "runtime", "certificates".
 	Check string `json:"check"`
 	State State  `json:"state"`
-	// Found is what is there; Advice what to do about it, empty if nothing has to be done.
+	// Found is the observation. Advice is the remedy, empty if none is needed.
 	Found  string `json:"found"`
 	Advice string `json:"advice,omitempty"`
 }
 
-// Config says what is to be examined.
+// Config configures Examine.
 type Config struct {
-	// Podconfigd and Podexecd are connections to the daemons, and Explain puts the errors of their calls into words.
+	// Podconfigd and Podexecd are connections to the daemons.
 	Podconfigd, Podexecd Connection
-	// Podexec is how podexecd works, or would.
+	// Version is podctl's own version, for comparison with the daemons'.
+	Version string
+	// Podexec has podexecd's settings.
 	Podexec *Podexec
-	// Machine is where /proc, /sys and the rest are: "/" if empty.
+	// Machine is the root of /proc, /sys and the rest. Empty means "/".
 	Machine string
-	// Patience is for each check: 10 s for zero.
+	// Patience is the time limit of each check. Zero means 10 s.
 	Patience time.Duration
-	// Now tells the time. Nil means the system's clock.
+	// Now returns the time. Nil means the system's clock.
 	Now func() time.Time
 }
 
-// Connection is one to a daemon.
+// Connection is a connection to a daemon.
 type Connection struct {
 	grpc.ClientConnInterface
-	// Explain puts the error of a call into words. Nil: they are told as they are.
+	// Explain explains the error of a call to users. Nil means the plain error.
 	Explain func(error) error
 }
 
@@ -60,9 +62,9 @@ func (c Connection) explain(err error) string {
 	return err.Error()
 }
 
-// Podexec is how podexecd works.
+// Podexec has podexecd's settings.
 type Podexec struct {
-	// Running is whether that is read from a running podexecd.
+	// Running reports whether they were read from a running podexecd.
 	Running bool
 	Node    string
 	RootDir string
@@ -76,7 +78,7 @@ type examination struct {
 	Config
 }
 
-// Examine runs all checks at once and returns what they found, in an order in which one cause comes before what follows from it.
+// Examine runs all checks at once and returns the findings, ordered so that a cause comes before its effects.
 func Examine(ctx context.Context, cfg Config) []Finding {
 	if cfg.Machine == "" {
 		cfg.Machine = "/"
@@ -92,7 +94,8 @@ func Examine(ctx context.Context, cfg Config) []Finding {
 		name string
 		run  func(context.Context) []Finding
 	}{
-		{"sockets", e.sockets}, {"podconfigd", e.podconfigd}, {"sources", e.sources}, {"podexecd", e.podexecd}, {"stream", e.stream},
+		{"sockets", e.sockets}, {"podconfigd", e.podconfigd}, {"sources", e.sources}, {"podexecd", e.podexecd}, {"versions", e.versions},
+		{"stream", e.stream},
 		{"runtime", e.runtime}, {"cgroups", e.cgroups}, {"disk", e.disk}, {"forwarding", e.forwarding}, {"clock", e.clock},
 		{"credentials", e.credentials}, {"certificates", e.certificates},
 	}
@@ -107,12 +110,12 @@ func Examine(ctx context.Context, cfg Config) []Finding {
 			select {
 			case found[i] = <-done:
 			case <-ctx.Done():
-				// What it hangs in, a file system perhaps, may not notice; nobody waits for it.
+				// A hanging system call, of a file system perhaps, can't be interrupted; the check is abandoned.
 				select {
 				case found[i] = <-done:
 				case <-time.After(time.Second):
 					found[i] = []Finding{{check.name, Failed, fmt.Sprintf("the check didn't end within %v", e.Patience),
-						"look for what hangs: a mount of a server that is away, or the process that should answer"}}
+						"look for the cause: a mount whose server is down, or a process that hangs"}}
 				}
 			}
 		})
@@ -125,7 +128,7 @@ func Examine(ctx context.Context, cfg Config) []Finding {
 	return all
 }
 
-// Worst is the worst state among findings; OK if there are none.
+// Worst returns the worst state among findings; OK if there are none.
 func Worst(findings []Finding) State {
 	worst := OK
 	rank := map[State]int{OK: 0, Skipped: 0, Warning: 1, Failed: 2}

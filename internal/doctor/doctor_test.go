@@ -16,7 +16,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// A node on which all is well gets no advice; what the machine that the test runs on is like isn't the node's business.
+// A healthy node gets no advice; findings on the machine that runs the test are ignored.
 func TestWell(t *testing.T) {
 	n := newNode(t)
 	n.joins()
@@ -30,7 +30,7 @@ func TestWell(t *testing.T) {
 	}
 }
 
-// Each trouble is found by its check, in words that tell what it is, with advice.
+// Each problem is found by its check, with a description and advice.
 func TestTroubles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		harm  func(n *node)
@@ -38,8 +38,8 @@ func TestTroubles(t *testing.T) {
 		state State
 		found string
 	}{
-		"no podconfigd":          {func(n *node) { n.config.Podconfigd = n.nobody() }, "podconfigd", Failed, "no such file"},
-		"no podexecd":            {func(n *node) { n.config.Podexecd = n.nobody() }, "podexecd", Failed, "no such file"},
+		"no podconfigd":          {func(n *node) { n.config.Podconfigd = n.noDaemon() }, "podconfigd", Failed, "no such file"},
+		"no podexecd":            {func(n *node) { n.config.Podexecd = n.noDaemon() }, "podexecd", Failed, "no such file"},
 		"a socket that is gone":  {func(n *node) { n.config.Podexec.Listen = []string{"unix:///nowhere"} }, "sockets", Failed, "/nowhere isn't there"},
 		"a file for a socket":    {func(n *node) { n.config.Podexec.Listen = []string{"unix://" + n.write("f", "")} }, "sockets", Failed, "is no socket"},
 		"a store that is full":   {func(n *node) { n.sick(storeHealth) }, "podconfigd", Failed, "store can't be written"},
@@ -50,8 +50,8 @@ func TestTroubles(t *testing.T) {
 		"a manifest that is wrong": {func(n *node) {
 			n.sources[0].Findings = []*podconfigv1.Finding{{Severity: podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR}}
 		}, "sources", Warning, "1 manifests can't be used"},
-		"no sources":                {func(n *node) { n.sources = nil }, "sources", Warning, "no sources"},
-		"a stream of somebody else": {func(n *node) { n.watcher.Name = "podctl@n1" }, "stream", Failed, "doesn't watch"},
+		"no sources":                   {func(n *node) { n.sources = nil }, "sources", Warning, "no sources"},
+		"a stream of another consumer": {func(n *node) { n.watcher.Name = "podctl@n1" }, "stream", Failed, "doesn't watch"},
 		"a stream that stands": {func(n *node) {
 			n.watcher.State, n.watcher.LagRevisions = podconfigv1.ConsumerState_CONSUMER_STATE_PARKED, 7
 		},
@@ -61,15 +61,15 @@ func TestTroubles(t *testing.T) {
 				Ref: &podconfigv1.PodRef{Namespace: "a", Name: "b"}, Message: "no room",
 			}}}
 		}, "stream", Warning, "a/b: no room"},
-		"no runtime":             {func(n *node) { n.config.Podexec.Settings.RuntimeEndpoint = "unix:///nowhere" }, "runtime", Failed, "nobody answers at unix:///nowhere"},
+		"no runtime":             {func(n *node) { n.config.Podexec.Settings.RuntimeEndpoint = "unix:///nowhere" }, "runtime", Failed, "no runtime answers at unix:///nowhere"},
 		"no CNI config":          {func(n *node) { n.condition(1, "NetworkPluginNotReady", "cni plugin not initialized") }, "network", Failed, "cni plugin not initialized"},
 		"no CNI plugin":          {func(n *node) { _ = os.Remove(filepath.Join(n.dir, "opt/cni/bin/ptp")) }, "network", Failed, "plugin ptp is in none of /opt/cni/bin"},
 		"a sick runtime":         {func(n *node) { n.condition(0, "Bad", "shim lost") }, "runtime", Failed, "shim lost"},
 		"no memory controller":   {func(n *node) { n.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu pids") }, "cgroups", Failed, "lacks memory"},
 		"no forwarding":          {func(n *node) { n.write("proc/sys/net/ipv4/ip_forward", "0\n") }, "forwarding", Warning, "doesn't forward"},
 		"a clock that is behind": {func(n *node) { n.joins(); n.ahead = 2 * time.Minute }, "clock", Failed, "behind the API server's"},
-		"a stranger":             {func(n *node) { n.joins(); n.user = "" }, "credentials", Failed, "doesn't know who this is"},
-		"another's name":         {func(n *node) { n.joins(); n.user = "system:node:n2" }, "credentials", Warning, "knows this as system:node:n2"},
+		"a stranger":             {func(n *node) { n.joins(); n.user = "" }, "credentials", Failed, "rejects the node's credentials"},
+		"another's name":         {func(n *node) { n.joins(); n.user = "system:node:n2" }, "credentials", Warning, "authenticates this node as system:node:n2"},
 		"an open kubeconfig":     {func(n *node) { n.joins(); _ = os.Chmod(n.config.Podexec.Settings.Kubeconfig, 0o644) }, "credentials", Warning, "may be read by others"},
 		"no kubeconfig":          {func(n *node) { n.config.Podexec.Settings.Kubeconfig = "/nowhere" }, "credentials", Failed, "/nowhere isn't there"},
 		"no kubeconfig yet": {func(n *node) {
@@ -78,8 +78,11 @@ func TestTroubles(t *testing.T) {
 		"an expired certificate": {func(n *node) { n.config.Podexec.Settings.TLSCertFile = n.certificate("c.pem", -time.Hour) }, "certificates", Failed, "has expired"},
 		"a certificate that expires soon": {func(n *node) { n.config.Podexec.Settings.TLSCertFile = n.certificate("c.pem", time.Hour) },
 			"certificates", Warning, "expires soon"},
-		"half a certificate": {func(n *node) { n.config.Podexec.Settings.TLSCertFile = n.write("c.pem", "-----BEGIN") }, "certificates", Failed, "has no certificate"},
-		"no client CA":       {func(n *node) { n.joins(); n.config.Podexec.Settings.EnableServer = true }, "certificates", Warning, "no --client-ca-file"},
+		"half a certificate":    {func(n *node) { n.config.Podexec.Settings.TLSCertFile = n.write("c.pem", "-----BEGIN") }, "certificates", Failed, "has no certificate"},
+		"another podctl":        {func(n *node) { n.config.Version = "v2" }, "versions", Warning, "podctl is v2, podconfigd v1, podexecd v1"},
+		"another podexecd":      {func(n *node) { n.exec.version = "v0" }, "versions", Warning, "podexecd v0"},
+		"a much older podexecd": {func(n *node) { n.exec.version = "" }, "versions", Warning, "podexecd is older"},
+		"no client CA":          {func(n *node) { n.joins(); n.config.Podexec.Settings.EnableServer = true }, "certificates", Warning, "no --client-ca-file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -104,8 +107,8 @@ func (n *node) condition(i int, reason, message string) {
 	c.Status, c.Reason, c.Message = false, reason, message
 }
 
-// nobody is a connection to a daemon that isn't there.
-func (n *node) nobody() Connection {
+// noDaemon is a connection to a daemon that isn't running.
+func (n *node) noDaemon() Connection {
 	conn, err := grpc.NewClient("unix:///nowhere/at/all", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		n.t.Fatal(err)
@@ -114,7 +117,7 @@ func (n *node) nobody() Connection {
 	return Connection{ClientConnInterface: conn}
 }
 
-// A check that hangs is told of, and holds up no other.
+// A check that hangs is reported, and doesn't delay the others.
 func TestHang(t *testing.T) {
 	n := newNode(t)
 	release := make(chan struct{})
@@ -131,7 +134,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// hanging is a connection whose calls don't even heed their context.
+// hanging is a connection whose calls ignore their context.
 type hanging struct{ release chan struct{} }
 
 func (h hanging) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
@@ -143,7 +146,7 @@ func (h hanging) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 	return nil, errors.New("no streams")
 }
 
-// How podexecd works is read from the process that listens: here, from this one, whose flags are go test's.
+// podexecd's flags are read from the process that listens: here, from this one, whose flags are go test's.
 func TestReadPodexec(t *testing.T) {
 	n := newNode(t)
 	socket := strings.TrimPrefix(n.config.Podexec.Listen[0], "unix://")
@@ -152,7 +155,7 @@ func TestReadPodexec(t *testing.T) {
 		t.Errorf("process %d listens, %v; want this one, %d", pid, err, os.Getpid())
 	}
 	if _, err := ReadPodexec("/nowhere"); err == nil {
-		t.Error("somebody listens at /nowhere")
+		t.Error("a process listens at /nowhere")
 	}
 	p, err := ParsePodexec([]string{"--root-dir", "state", "--kubeconfig=kube.conf", "--hostname-override=N2"}, "/srv")
 	if err != nil {
@@ -163,5 +166,27 @@ func TestReadPodexec(t *testing.T) {
 	}
 	if _, err := ParsePodexec([]string{"--max-pods=many"}, "/"); err == nil {
 		t.Error("many pods are a number")
+	}
+}
+
+// A podexecd that has just started may have no answer from the runtime yet. doctor waits for it briefly.
+func TestRuntimeThatIsNotKnownYet(t *testing.T) {
+	before := firstAnswer
+	defer func() { firstAnswer = before }()
+	for name, tc := range map[string]struct {
+		patience time.Duration
+		answers  bool
+		want     State
+	}{"it answers soon": {time.Minute, true, OK}, "it doesn't": {50 * time.Millisecond, false, Warning}} {
+		n := newNode(t)
+		firstAnswer = tc.patience
+		n.health.SetServingStatus(runtimeHealth, healthv1.HealthCheckResponse_UNKNOWN)
+		if tc.answers {
+			time.AfterFunc(50*time.Millisecond, func() { n.health.SetServingStatus(runtimeHealth, healthv1.HealthCheckResponse_SERVING) })
+		}
+		found := (&examination{Config: n.config}).podexecd(t.Context())
+		if len(found) != 1 || found[0].State != tc.want {
+			t.Errorf("%s: %+v; want %v", name, found, tc.want)
+		}
 	}
 }

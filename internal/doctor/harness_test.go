@@ -28,11 +28,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// node is a node on which all is well, until a test changes something.
+// node is a healthy node, until a test changes something.
 type node struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 	runtimeapi.UnimplementedRuntimeServiceServer
@@ -44,6 +45,8 @@ type node struct {
 	watcher *podconfigv1.Consumer
 	status  *runtimeapi.StatusResponse
 	config  Config
+	// exec is the node's podexecd.
+	exec *execService
 	// user is whom the API server takes this node for, ahead how far its clock is ahead.
 	user  string
 	ahead time.Duration
@@ -65,10 +68,28 @@ func (n *node) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.S
 	return n.status, nil
 }
 
+// GetVersion is that of podconfigd.
+func (n *node) GetVersion(context.Context, *podconfigv1.GetVersionRequest) (*podconfigv1.GetVersionResponse, error) {
+	return &podconfigv1.GetVersionResponse{Version: "v1"}, nil
+}
+
+// execService is a podexecd with a version. Empty means an older podexecd without one.
+type execService struct {
+	podexecv1.UnimplementedPodExecServiceServer
+	version string
+}
+
+func (s *execService) GetVersion(ctx context.Context, req *podexecv1.GetVersionRequest) (*podexecv1.GetVersionResponse, error) {
+	if s.version == "" {
+		return s.UnimplementedPodExecServiceServer.GetVersion(ctx, req)
+	}
+	return &podexecv1.GetVersionResponse{Version: s.version}, nil
+}
+
 const cniJSON = `{"PluginDirs": ["/opt/cni/bin"], "PluginConfDir": "/etc/cni/net.d", "Networks": [{"Config": {"Plugins": [{"Network": {"type": "ptp"}}]}}]}`
 
 func newNode(t *testing.T) *node {
-	n := &node{t: t, dir: t.TempDir(), health: health.NewServer(), user: "system:node:n1"}
+	n := &node{t: t, dir: t.TempDir(), health: health.NewServer(), user: "system:node:n1", exec: &execService{version: "v1"}}
 	n.sources = []*podconfigv1.Source{{Name: "file", Location: "/m", Ready: true, PodCount: 3}}
 	n.watcher = &podconfigv1.Consumer{Name: "podexecd@n1", State: podconfigv1.ConsumerState_CONSUMER_STATE_LIVE}
 	n.status = &runtimeapi.StatusResponse{
@@ -97,7 +118,7 @@ func newNode(t *testing.T) *node {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	n.config = Config{
-		Podconfigd: Connection{ClientConnInterface: conn}, Podexecd: Connection{ClientConnInterface: conn}, Podexec: podexec, Machine: n.dir, Patience: 30 * time.Second,
+		Podconfigd: Connection{ClientConnInterface: conn}, Podexecd: Connection{ClientConnInterface: conn}, Version: "v1", Podexec: podexec, Machine: n.dir, Patience: 30 * time.Second,
 	}
 	return n
 }
@@ -121,6 +142,7 @@ func (n *node) serve() (socket string) {
 	s := grpc.NewServer()
 	healthv1.RegisterHealthServer(s, n.health)
 	podconfigv1.RegisterPodConfigServiceServer(s, n)
+	podexecv1.RegisterPodExecServiceServer(s, n.exec)
 	runtimeapi.RegisterRuntimeServiceServer(s, n)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
@@ -155,7 +177,7 @@ func (n *node) joins() {
 		"contexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {server: \""+server.URL+"\"}}]\nusers: [{name: u, user: {token: t}}]\n")
 }
 
-// certificate writes one that is valid for a time from now on, less than zero: that was.
+// certificate writes one that is valid for a time from now on; a negative time means expired.
 func (n *node) certificate(path string, valid time.Duration) string {
 	n.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

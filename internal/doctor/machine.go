@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// path is a file of the machine.
+// path returns the path of a file of the machine.
 func (e *examination) path(name string) string { return filepath.Join(e.Machine, name) }
 
-// needed are the controllers that pods' cgroups take.
+// needed are the controllers of pods' cgroups.
 var needed = []string{"cpu", "cpuset", "memory", "pids"}
 
-// cgroups looks at the kernel's cgroups.
+// cgroups checks the kernel's cgroups.
 func (e *examination) cgroups(context.Context) []Finding {
 	if !e.Podexec.Settings.CgroupsPerQOS {
 		return []Finding{{"cgroups", Warning, "pods have no cgroups of their own (--cgroups-per-qos=false)", "nothing, if that is meant"}}
@@ -50,7 +50,7 @@ func (e *examination) cgroups(context.Context) []Finding {
 	return []Finding{{"cgroups", OK, fmt.Sprintf("%s with %s", version, strings.Join(needed, ", ")), ""}}
 }
 
-// disk looks at the file systems that podexecd writes to.
+// disk checks the file systems that podexecd writes to.
 func (e *examination) disk(context.Context) []Finding {
 	var found []Finding
 	for _, d := range []struct{ what, path string }{{"state", e.Podexec.RootDir}, {"logs", e.Podexec.Settings.PodLogsDir}} {
@@ -75,7 +75,7 @@ func (e *examination) disk(context.Context) []Finding {
 	return found
 }
 
-// fileSystem is that of the path, or of the nearest directory above it that is there.
+// fileSystem returns the file system of the path, or of the nearest existing directory above it.
 func fileSystem(path string) (string, unix.Statfs_t, error) {
 	var fs unix.Statfs_t
 	for {
@@ -89,12 +89,12 @@ func fileSystem(path string) (string, unix.Statfs_t, error) {
 
 func share(free, all uint64) float64 {
 	if all == 0 {
-		return 100 // as of inodes where there is no bound
+		return 100 // for instance, of inodes without a bound
 	}
 	return 100 * float64(free) / float64(all)
 }
 
-// forwarding looks whether the kernel passes on what pods send.
+// forwarding checks whether the kernel forwards the pods' packets.
 func (e *examination) forwarding(context.Context) []Finding {
 	text, err := os.ReadFile(e.path("proc/sys/net/ipv4/ip_forward"))
 	if err != nil {
@@ -106,17 +106,17 @@ func (e *examination) forwarding(context.Context) []Finding {
 	return []Finding{{"forwarding", OK, "the kernel forwards IPv4", ""}}
 }
 
-// skew is how far the clock may be from the API server's before certificates and tokens seem not valid yet, or not any more.
+// skew is the difference from the API server's clock beyond which certificates and tokens may seem invalid.
 const skew = 30 * time.Second
 
-// clock looks whether the clock is right, by the kernel's word and the API server's.
+// clock checks the clock, by the kernel's state and the API server's time.
 func (e *examination) clock(ctx context.Context) []Finding {
-	now := Finding{"clock", OK, "the kernel says that it is synchronized", ""}
+	now := Finding{"clock", OK, "the kernel reports that it is synchronized", ""}
 	var timex unix.Timex
 	if state, err := unix.Adjtimex(&timex); err != nil {
-		now = Finding{"clock", Skipped, fmt.Sprintf("the kernel doesn't say whether it is synchronized: %v", err), ""}
+		now = Finding{"clock", Skipped, fmt.Sprintf("the kernel doesn't report whether it is synchronized: %v", err), ""}
 	} else if state == unix.TIME_ERROR || timex.Status&unix.STA_UNSYNC != 0 {
-		now = Finding{"clock", Warning, "the kernel says that nobody synchronizes it", "run an NTP client, such as chrony or systemd-timesyncd"}
+		now = Finding{"clock", Warning, "the kernel reports that it is not synchronized", "run an NTP client, such as chrony or systemd-timesyncd"}
 	}
 	found := []Finding{now}
 	if e.Podexec.Settings.Kubeconfig == "" {
@@ -124,9 +124,9 @@ func (e *examination) clock(ctx context.Context) []Finding {
 	}
 	theirs, err := e.serverTime(ctx)
 	if err != nil {
-		return found // credentials tells why
+		return found // credentials reports the reason
 	}
-	// The header has whole seconds, and the answer took its time.
+	// The header has whole seconds, and the answer took some time.
 	if off := e.Now().Sub(theirs); math.Abs(off.Seconds()) > skew.Seconds() {
 		word := "ahead of"
 		if off < 0 {

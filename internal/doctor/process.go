@@ -17,7 +17,8 @@ import (
 	"github.com/podstream/podstream/internal/kubeletconfig"
 )
 
-// ReadPodexec tells how the podexecd works that listens on the socket. It fails if nobody does, or if the process can't be looked at.
+// ReadPodexec returns the settings of the podexecd that listens on the socket. It returns an error if no process
+// listens there, or if the process can't be read.
 func ReadPodexec(socket string) (*Podexec, error) {
 	pid, err := listener(socket)
 	if err != nil {
@@ -26,22 +27,22 @@ func ReadPodexec(socket string) (*Podexec, error) {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 	if err != nil {
-		return nil, fmt.Errorf("read how podexecd was started: %w", err)
+		return nil, fmt.Errorf("read podexecd's flags: %w", err)
 	}
 	work, err := os.Readlink(filepath.Join(dir, "cwd"))
 	if err != nil {
-		return nil, fmt.Errorf("read where podexecd was started: %w", err)
+		return nil, fmt.Errorf("read podexecd's working directory: %w", err)
 	}
 	args := strings.Split(string(bytes.TrimSuffix(text, []byte{0})), "\x00")
 	p, err := ParsePodexec(args[1:], work)
 	if err != nil {
-		return nil, fmt.Errorf("read how podexecd was started: %w", err)
+		return nil, fmt.Errorf("read podexecd's flags: %w", err)
 	}
 	p.Running = true
 	return p, nil
 }
 
-// ParsePodexec tells how a podexecd works that is started with these flags, in that directory.
+// ParsePodexec returns the settings of a podexecd with these flags, started in that directory.
 func ParsePodexec(args []string, dir string) (*Podexec, error) {
 	var common daemon.Flags
 	var exec execconfig.Flags
@@ -78,7 +79,7 @@ func ParsePodexec(args []string, dir string) (*Podexec, error) {
 	return p, err
 }
 
-// within is the path as seen from the directory; an empty one stays empty.
+// within returns the path as seen from the directory; an empty one stays empty.
 func within(dir, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
@@ -86,7 +87,7 @@ func within(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// listener is the process that listens on a Unix socket.
+// listener returns the process that listens on a Unix socket.
 func listener(socket string) (pid int, err error) {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -103,9 +104,9 @@ func listener(socket string) (pid int, err error) {
 	}
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("ask who listens on %s: %w", socket, err)
+		return 0, fmt.Errorf("find the process that listens on %s: %w", socket, err)
 	case peer.Pid == 0:
-		return 0, errors.New("podexecd runs where its process can't be seen, in a container perhaps")
+		return 0, errors.New("podexecd's process can't be found; it may run in a container")
 	}
 	return int(peer.Pid), nil
 }

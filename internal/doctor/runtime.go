@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// runtime looks at the container runtime, and at the network that it gives pods.
+// runtime checks the container runtime and its pod network.
 func (e *examination) runtime(ctx context.Context) []Finding {
 	endpoint := e.Podexec.Settings.RuntimeEndpoint
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -25,7 +25,7 @@ func (e *examination) runtime(ctx context.Context) []Finding {
 	version, err := client.Version(ctx, &runtimeapi.VersionRequest{})
 	if err != nil {
 		return []Finding{{
-			"runtime", Failed, fmt.Sprintf("nobody answers at %s: %v", endpoint, err),
+			"runtime", Failed, fmt.Sprintf("no runtime answers at %s: %v", endpoint, err),
 			"start the container runtime (systemctl status containerd), or give podexecd its socket by --container-runtime-endpoint. " +
 				"A containerd that answers \"unknown service\" has its plugin cri disabled in /etc/containerd/config.toml",
 		}}
@@ -33,7 +33,7 @@ func (e *examination) runtime(ctx context.Context) []Finding {
 	name := version.GetRuntimeName() + " " + version.GetRuntimeVersion()
 	status, err := client.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
 	if err != nil {
-		return []Finding{{"runtime", Failed, fmt.Sprintf("%s doesn't tell its status: %v", name, err), "look at the runtime's log"}}
+		return []Finding{{"runtime", Failed, fmt.Sprintf("%s doesn't report its status: %v", name, err), "look at the runtime's log"}}
 	}
 	found := []Finding{{"runtime", OK, name + " at " + endpoint, ""}}
 	network := Finding{"network", OK, "the runtime has a network for pods", ""}
@@ -59,7 +59,7 @@ func (e *examination) runtime(ctx context.Context) []Finding {
 	return append(found, e.driver(ctx, client)...)
 }
 
-// cniConfig is what containerd tells of its CNI, in the verbose part of its status.
+// cniConfig is the CNI configuration in the verbose part of containerd's status.
 type cniConfig struct {
 	PluginDirs    []string
 	PluginConfDir string
@@ -72,7 +72,7 @@ type cniConfig struct {
 }
 
 func readCNI(status *runtimeapi.StatusResponse) (c cniConfig) {
-	// What can't be read isn't known; other runtimes tell other things.
+	// Other runtimes have other contents; an unreadable one counts as unknown.
 	_ = json.Unmarshal([]byte(status.GetInfo()["cniconfig"]), &c)
 	return c
 }
@@ -84,7 +84,7 @@ func confDir(status *runtimeapi.StatusResponse) string {
 	return "/etc/cni/net.d"
 }
 
-// plugins looks whether the plugins are there that the CNI configuration names.
+// plugins checks whether the plugins in the CNI configuration exist.
 func plugins(status *runtimeapi.StatusResponse, machine string) []Finding {
 	c := readCNI(status)
 	for _, network := range c.Networks {
@@ -106,14 +106,14 @@ func plugins(status *runtimeapi.StatusResponse, machine string) []Finding {
 	return nil
 }
 
-// driver looks whether podexecd and the runtime make cgroups alike.
+// driver checks whether podexecd and the runtime use the same cgroup driver.
 func (e *examination) driver(ctx context.Context, client runtimeapi.RuntimeServiceClient) []Finding {
 	config, err := client.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
 	if err == nil && config.GetLinux() != nil {
-		return []Finding{{"cgroup driver", OK, "the runtime says " + strings.ToLower(config.GetLinux().GetCgroupDriver().String()), ""}}
+		return []Finding{{"cgroup driver", OK, "the runtime uses " + strings.ToLower(config.GetLinux().GetCgroupDriver().String()), ""}}
 	}
 	return []Finding{{
-		"cgroup driver", OK, fmt.Sprintf("podexecd uses %s, and the runtime doesn't say what it uses", e.Podexec.Settings.CgroupDriver),
+		"cgroup driver", OK, fmt.Sprintf("podexecd uses %s, and the runtime doesn't report its driver", e.Podexec.Settings.CgroupDriver),
 		"",
 	}}
 }

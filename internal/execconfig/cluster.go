@@ -12,45 +12,48 @@ import (
 	"github.com/podstream/podstream/internal/kubeletconfig"
 )
 
-// Cluster is how this node takes part in a cluster. It says nothing to a node without a Kubeconfig, but for its NodeAPI and its eviction.
-// Names and defaults are the kubelet's, but where it is said.
+// Cluster configures this node as a member of a cluster. Without a Kubeconfig only NodeAPI and Eviction have an
+// effect. Names and defaults are the kubelet's, except where noted.
 type Cluster struct {
-	// RegisterNode makes the Node object if there is none. RegisterWithTaints are the taints that it begins with.
+	// RegisterNode creates the Node object if it doesn't exist. RegisterWithTaints are its initial taints.
 	RegisterNode       bool
 	RegisterWithTaints []v1.Taint
-	// NodeIPs are the node's addresses: none (it finds its own), one, or one of each family. A single unspecified address means that it
-	// finds its own, of that family first.
+	// NodeIPs are the node's addresses: none (they are detected), one, or one of each family. A single unspecified
+	// address means that they are detected, of that family first.
 	NodeIPs []netip.Addr
-	// ProviderID is what the cloud calls this machine. ExternalCloud leaves the rest of its addresses to the cloud's controller.
+	// ProviderID is the cloud's ID of this machine. ExternalCloud leaves the other addresses to the cloud's
+	// controller.
 	ProviderID    string
 	ExternalCloud bool
-	// PodCIDR is what the runtime is told of the pods' addresses while no Node object says it.
+	// PodCIDR is the pods' address range for the runtime while no Node object has one.
 	PodCIDR string
 
-	// NodeStatusUpdateFrequency is how often the node's status is looked at: 10 s; NodeStatusReportFrequency how often it is sent though
-	// nothing changed: 5 min. NodeLeaseDuration is how long the node counts as alive after each renewal: 40 s.
+	// NodeStatusUpdateFrequency is the time between two computations of the node's status: 10 s;
+	// NodeStatusReportFrequency the time after which an unchanged status is posted: 5 min. NodeLeaseDuration is how
+	// long the node counts as alive after each renewal: 40 s.
 	NodeStatusUpdateFrequency, NodeStatusReportFrequency, NodeLeaseDuration time.Duration
-	// NodeStatusMaxImages is how many images the status names: 50; -1 means all.
+	// NodeStatusMaxImages is the greatest number of images in the status: 50; -1 means all.
 	NodeStatusMaxImages int
 
-	// BootstrapKubeconfig is the file that says how to ask for a first client certificate, while there is no Kubeconfig. Empty: none.
+	// BootstrapKubeconfig is the kubeconfig that is used to request a first client certificate, while there is no
+	// Kubeconfig. Empty: none.
 	BootstrapKubeconfig string
-	// CertDir has the certificates that podexecd asked for or made. Empty: pki in the root directory.
+	// CertDir has podexecd's certificates. Empty: pki in the root directory.
 	CertDir string
 	// RotateCertificates renews the client certificate before it expires.
 	RotateCertificates bool
 
-	// KubeAPIQPS and KubeAPIBurst bound the requests to the API server: 50 and 100. A rate of zero means no bound.
+	// KubeAPIQPS and KubeAPIBurst limit the requests to the API server: 50 and 100. A rate of zero means no limit.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
-	// ContentType is how requests are encoded: application/vnd.kubernetes.protobuf.
+	// ContentType is the encoding of requests: application/vnd.kubernetes.protobuf.
 	ContentType string
 
 	NodeAPI
 	Eviction
 }
 
-// supportedOfCluster are the fields of a KubeletConfiguration that become a Cluster.
+// supportedOfCluster are the fields of a KubeletConfiguration that set a Cluster.
 var supportedOfCluster = []string{
 	"registerNode", "registerWithTaints", "providerID", "podCIDR", "nodeStatusUpdateFrequency", "nodeStatusReportFrequency", "nodeLeaseDurationSeconds",
 	"nodeStatusMaxImages", "rotateCertificates", "kubeAPIQPS", "kubeAPIBurst", "contentType",
@@ -62,7 +65,7 @@ var supportedOfCluster = []string{
 	"mergeDefaultEvictionSettings",
 }
 
-// clusterTexts are settings as they were written, which check understands.
+// clusterTexts are unparsed settings; check parses them.
 type clusterTexts struct {
 	taints, nodeIPs []string
 	cloudProvider   string
@@ -72,28 +75,29 @@ type clusterTexts struct {
 }
 
 func (c *Cluster) addFlags(fs *pflag.FlagSet, texts *clusterTexts) {
-	fs.BoolVar(&c.RegisterNode, "register-node", true, "make the Node object if there is none")
-	fs.StringSliceVar(&texts.taints, "register-with-taints", nil, "`taints` that the Node object begins with: key=value:effect")
+	fs.BoolVar(&c.RegisterNode, "register-node", true, "create the Node object if it doesn't exist")
+	fs.StringSliceVar(&texts.taints, "register-with-taints", nil, "initial `taints` of the Node object: key=value:effect")
 	fs.StringSliceVar(&texts.nodeIPs, "node-ip", nil, "`address` of this node, or two of both families; default: that of the default route")
 	fs.StringVar(&c.ProviderID, "provider-id", "", "`name` of this machine in its cloud")
-	fs.StringVar(&c.PodCIDR, "pod-cidr", "", "`range` of the pods' addresses that the runtime is told while no Node object says it")
+	fs.StringVar(&c.PodCIDR, "pod-cidr", "", "`range` of the pods' addresses for the runtime, while no Node object has one")
 	fs.StringVar(&texts.cloudProvider, "cloud-provider", "", "external, if a cloud controller completes the Node object; else empty")
-	fs.DurationVar(&c.NodeStatusUpdateFrequency, "node-status-update-frequency", 10*time.Second, "`time` between two looks at the node's status")
+	fs.DurationVar(&c.NodeStatusUpdateFrequency, "node-status-update-frequency", 10*time.Second, "`time` between two computations of the node's status")
 	c.NodeStatusReportFrequency = 5 * time.Minute
 	texts.leaseSeconds = 40
-	fs.IntVar(&c.NodeStatusMaxImages, "node-status-max-images", 50, "`number` of images that the node's status names; -1: all")
+	fs.IntVar(&c.NodeStatusMaxImages, "node-status-max-images", 50, "`number` of images in the node's status; -1: all")
 	fs.StringVar(&c.BootstrapKubeconfig, "bootstrap-kubeconfig", "",
-		"`file` that says how to ask for a client certificate, while there is no --kubeconfig; that is written then")
-	fs.StringVar(&c.CertDir, "cert-dir", "", "`directory` of the certificates that podexecd asked for or made; default: pki in --root-dir")
+		"kubeconfig `file` to request a client certificate with, if --kubeconfig doesn't exist; that is written then")
+	fs.StringVar(&c.CertDir, "cert-dir", "", "`directory` of podexecd's certificates; default: pki in --root-dir")
 	fs.BoolVar(&c.RotateCertificates, "rotate-certificates", false, "renew the client certificate before it expires")
-	fs.Float32Var(&c.KubeAPIQPS, "kube-api-qps", 50, "`number` of requests to the API server each second, on average; 0: any")
-	fs.IntVar(&c.KubeAPIBurst, "kube-api-burst", 100, "`number` of requests that may go at once, within --kube-api-qps")
-	fs.StringVar(&c.ContentType, "kube-api-content-type", "application/vnd.kubernetes.protobuf", "`type` in which requests to the API server are encoded")
+	fs.Float32Var(&c.KubeAPIQPS, "kube-api-qps", 50, "`number` of requests to the API server per second, on average; 0: no limit")
+	fs.IntVar(&c.KubeAPIBurst, "kube-api-burst", 100, "`number` of requests at once, within --kube-api-qps")
+	fs.StringVar(&c.ContentType, "kube-api-content-type", "application/vnd.kubernetes.protobuf", "content `type` of requests to the API server")
 	c.NodeAPI.addFlags(fs, &texts.api)
 	c.Eviction.addFlags(fs, &texts.eviction)
 }
 
-// fromFile takes what the file says and no flag does, and what flags say that has to be understood. kubeconfig tells whether there is one.
+// fromFile sets what the file sets and no flag does, and keeps flags that check has to parse. kubeconfig reports
+// whether there is one.
 func (c *Cluster) fromFile(set *pflag.FlagSet, file *kubeletconfig.Config, docs []kubeletconfig.Document, texts *clusterTexts, kubeconfig bool) {
 	f := &file.KubeletConfiguration
 	takePointer(set, "register-node", &c.RegisterNode, f.RegisterNode)
@@ -101,7 +105,7 @@ func (c *Cluster) fromFile(set *pflag.FlagSet, file *kubeletconfig.Config, docs 
 	take(set, "provider-id", &c.ProviderID, f.ProviderID)
 	c.ExternalCloud = texts.cloudProvider == externalCloud
 	take(set, "pod-cidr", &c.PodCIDR, f.PodCIDR)
-	// Who looks at another pace than usual without saying how often it is told, means the same pace: the kubelet's rule for files.
+	// The kubelet's rule for files: if only the update frequency is set, it is the report frequency too.
 	take(set, "", &c.NodeStatusReportFrequency, f.NodeStatusUpdateFrequency.Duration)
 	take(set, "", &c.NodeStatusReportFrequency, f.NodeStatusReportFrequency.Duration)
 	take(set, "node-status-update-frequency", &c.NodeStatusUpdateFrequency, f.NodeStatusUpdateFrequency.Duration)
@@ -116,17 +120,17 @@ func (c *Cluster) fromFile(set *pflag.FlagSet, file *kubeletconfig.Config, docs 
 	c.Eviction.fromFile(set, &texts.eviction, f)
 }
 
-// takeNumber is takePointer for fields of another type than their setting.
+// takeNumber is takePointer for fields whose type differs from their setting's.
 func takeNumber[T int | float32](set *pflag.FlagSet, flag string, setting *T, value *int32) {
 	if value != nil && !set.Changed(flag) {
 		*setting = T(*value)
 	}
 }
 
-// externalCloud is the only value of --cloud-provider that says something.
+// externalCloud is the only value of --cloud-provider with an effect.
 const externalCloud = "external"
 
-// check calls wrong for each setting that can't be meant, and understands the flags that are texts.
+// check calls wrong for each invalid setting, and parses flags.
 func (c *Cluster) check(texts *clusterTexts, kubeconfig string, wrong func(flag, field, reason string)) {
 	for _, text := range texts.taints {
 		taint, err := parseTaint(text)
@@ -183,7 +187,7 @@ func (c *Cluster) check(texts *clusterTexts, kubeconfig string, wrong func(flag,
 	c.Eviction.check(&texts.eviction, wrong)
 }
 
-// parseNodeIPs is none, one, or one of each family.
+// parseNodeIPs returns none, one, or one address of each family.
 func parseNodeIPs(texts []string) ([]netip.Addr, error) {
 	var ips []netip.Addr
 	for _, text := range texts {

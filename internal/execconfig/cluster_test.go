@@ -112,8 +112,8 @@ func TestSettleCluster(t *testing.T) {
 
 func TestSettleClusterRefuses(t *testing.T) {
 	testRefused(t, []refused{
-		{args: []string{"--register-with-taints=a=b"}, want: "--register-with-taints: \"a=b\" is no taint"},
-		{args: []string{"--register-with-taints=a=b:Never"}, want: "--register-with-taints: \"Never\" is no effect"},
+		{args: []string{"--register-with-taints=a=b"}, want: "--register-with-taints: \"a=b\" isn't a taint"},
+		{args: []string{"--register-with-taints=a=b:Never"}, want: "--register-with-taints: \"Never\" isn't an effect"},
 		{args: []string{"--register-with-taints==b:NoSchedule"}, want: "a taint's key"},
 		{text: "registerWithTaints: [{key: a, value: 'b c', effect: NoSchedule}]\n", want: "/etc/kubelet.yaml:3: registerWithTaints: \"b c\" can't be a taint's value"},
 		{text: "registerWithTaints: [{key: a, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]\n", want: "timeAdded"},

@@ -1,5 +1,6 @@
-// Package execconfig decides how podexecd works: flags and the kubelet's configuration become its Settings.
+// Package execconfig computes podexecd's Settings from its flags and the kubelet's configuration.
 //
-// Podexecd calls it at start. A flag wins over the field of the file that means the same. Fields that are podexecd's, and that this version
-// doesn't act upon, are named in Settings.Unsupported, those that are podconfigd's in Settings.Podconfigd. It is pure, and runs no goroutines.
+// podexecd calls it at start. A flag takes precedence over the corresponding field of the file. Fields for podexecd
+// that this version doesn't support are listed in Settings.Unsupported, and those for podconfigd in
+// Settings.Podconfigd. It is pure, and runs no goroutines.
 package execconfig

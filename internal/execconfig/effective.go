@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// KubeletConfiguration is what podexecd goes by, for /configz: the file's fields, with what flags and defaults say in the place of those that
-// are podexecd's. Fields that this version doesn't act upon are as in the file.
+// KubeletConfiguration returns the effective configuration for /configz: the file's fields, with the values of flags
+// and defaults in podexecd's fields. Unsupported fields are as in the file.
 func (s *Settings) KubeletConfiguration() *kubeletconfigv1beta1.KubeletConfiguration {
 	c := s.file.DeepCopy()
 	c.ContainerRuntimeEndpoint, c.ImageServiceEndpoint, c.PodLogsDir = s.RuntimeEndpoint, s.ImageEndpoint, s.PodLogsDir
@@ -46,7 +46,7 @@ func (n *Node) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
 	c.KubeReserved, c.SystemReserved, c.EvictionHard = n.KubeReserved, n.SystemReserved, n.EvictionHard
 	c.MergeDefaultEvictionSettings = nil // They are merged.
 	if len(n.EvictionHard) == 0 {
-		// An empty map doesn't survive being written to a file; this is no threshold either.
+		// An empty map would be dropped when it is written to a file; this means no threshold, too.
 		c.EvictionHard = map[string]string{"memory.available": "0%"}
 	}
 	c.ClusterDNS, c.ClusterDomain, c.ResolverConfig = n.ClusterDNS, n.ClusterDomain, &n.ResolvConf

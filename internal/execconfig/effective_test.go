@@ -18,7 +18,7 @@ var noField = []string{
 	"maximum-dead-containers", "maximum-dead-containers-per-container", "minimum-container-ttl-duration", "kube-reserved-cgroup",
 }
 
-// wantEffective checks that podexecd would work the same with what it tells at /configz for its file.
+// wantEffective checks that podexecd works in the same way with its /configz as its file.
 func wantEffective(t *testing.T, settings *Settings, args []string) {
 	t.Helper()
 	c := settings.KubeletConfiguration()
@@ -44,7 +44,7 @@ func wantEffective(t *testing.T, settings *Settings, args []string) {
 	}
 }
 
-// No threshold at all is told as such: without a word of it, those of the kubelet would be taken for granted.
+// No threshold at all is written explicitly: otherwise the kubelet's defaults would apply.
 func TestNoEvictionIsTold(t *testing.T) {
 	settings, err := settle(t, "", "--eviction-hard=")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestNoEvictionIsTold(t *testing.T) {
 	}
 }
 
-// What flags say of TLS is told in the words of a file.
+// TLS flags appear in the form of a file's fields.
 func TestTLSIsTold(t *testing.T) {
 	args := []string{"--port=10250", "--tls-min-version=VersionTLS12", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}
 	settings, err := settle(t, "", args...)

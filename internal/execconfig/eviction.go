@@ -15,33 +15,35 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Eviction is when pods have to go because the node runs short of something, beside Node.EvictionHard.
+// Eviction configures node-pressure eviction, besides Node.EvictionHard.
 type Eviction struct {
-	// EvictionSoft are thresholds as those of EvictionHard, below which a pod is evicted after the signal's EvictionSoftGracePeriod.
+	// EvictionSoft are thresholds as EvictionHard; below one, pods are evicted after the signal's
+	// EvictionSoftGracePeriod.
 	EvictionSoft            map[string]string
 	EvictionSoftGracePeriod map[string]time.Duration
-	// EvictionMinimumReclaim is by how much more than its threshold a signal has to be for pods to stay then.
+	// EvictionMinimumReclaim is how far above its threshold a signal must rise until evictions stop.
 	EvictionMinimumReclaim map[string]string
-	// EvictionPressureTransitionPeriod is how long a condition stays that pressure brought: 5 min.
+	// EvictionPressureTransitionPeriod is the least duration of a pressure condition: 5 min.
 	EvictionPressureTransitionPeriod time.Duration
-	// EvictionMaxPodGracePeriod is how many seconds a pod has to end at a soft threshold; zero: none, below zero: its own grace period.
+	// EvictionMaxPodGracePeriod is the greatest grace period, in seconds, of a pod that is evicted for a soft
+	// threshold; zero: none, negative: the pod's own.
 	EvictionMaxPodGracePeriod int
 }
 
-// defaultEvictionHard are the thresholds that hold where nothing is said.
+// defaultEvictionHard returns the default thresholds.
 func defaultEvictionHard() map[string]string {
 	return map[string]string{
 		"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%",
 	}
 }
 
-// evictionSignals are what the node can run short of.
+// evictionSignals are the signals of resources that the node can run short of.
 var evictionSignals = []string{
 	"memory.available", "allocatableMemory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
 	"containerfs.available", "containerfs.inodesFree", "pid.available",
 }
 
-// evictionTexts are settings as they were written.
+// evictionTexts are unparsed settings.
 type evictionTexts struct {
 	gracePeriods map[string]string
 }
@@ -49,16 +51,16 @@ type evictionTexts struct {
 func (e *Eviction) addFlags(fs *pflag.FlagSet, texts *evictionTexts) {
 	fs.Var(cliflag.NewLangleSeparatedMapStringString(&e.EvictionSoft), "eviction-soft",
 		"`thresholds` below which pods are evicted after a while: memory.available<1.5Gi")
-	fs.Var(cliflag.NewMapStringString(&texts.gracePeriods), "eviction-soft-grace-period", "`times` after which they are: memory.available=1m30s")
+	fs.Var(cliflag.NewMapStringString(&texts.gracePeriods), "eviction-soft-grace-period", "grace `times` of these thresholds: memory.available=1m30s")
 	fs.Var(cliflag.NewMapStringString(&e.EvictionMinimumReclaim), "eviction-minimum-reclaim",
-		"`amounts` by which more than its threshold a signal has to be for pods to stay: imagefs.available=2Gi")
+		"`amounts` above the thresholds at which evictions stop: imagefs.available=2Gi")
 	fs.DurationVar(&e.EvictionPressureTransitionPeriod, "eviction-pressure-transition-period", 5*time.Minute,
-		"`time` for which the node's condition stays that pressure brought")
+		"least `time` of a pressure condition of the node")
 	fs.IntVar(&e.EvictionMaxPodGracePeriod, "eviction-max-pod-grace-period", 0,
-		"`seconds` that a pod has to end at a soft threshold; below 0: as many as it has otherwise")
+		"greatest grace period in `seconds` of a pod that is evicted for a soft threshold; below 0: the pod's own")
 }
 
-// fromFile takes what the file says and no flag does.
+// fromFile sets what the file sets and no flag does.
 func (e *Eviction) fromFile(set *pflag.FlagSet, texts *evictionTexts, f *kubeletconfigv1beta1.KubeletConfiguration) {
 	takeMap(set, "eviction-soft", &e.EvictionSoft, f.EvictionSoft)
 	takeMap(set, "eviction-soft-grace-period", &texts.gracePeriods, f.EvictionSoftGracePeriod)
@@ -67,7 +69,7 @@ func (e *Eviction) fromFile(set *pflag.FlagSet, texts *evictionTexts, f *kubelet
 	take(set, "eviction-max-pod-grace-period", &e.EvictionMaxPodGracePeriod, int(f.EvictionMaxPodGracePeriod))
 }
 
-// evictionHardOf is what the file says of hard thresholds: instead of the default ones, or beside them.
+// evictionHardOf returns the file's hard thresholds, which replace or extend the defaults.
 func evictionHardOf(f *kubeletconfigv1beta1.KubeletConfiguration) map[string]string {
 	if f.EvictionHard == nil || !ptr.Deref(f.MergeDefaultEvictionSettings, false) {
 		return f.EvictionHard
@@ -77,7 +79,7 @@ func evictionHardOf(f *kubeletconfigv1beta1.KubeletConfiguration) map[string]str
 	return merged
 }
 
-// check calls wrong for each setting that can't be meant, and understands the grace periods.
+// check calls wrong for each invalid setting, and parses the grace periods.
 func (e *Eviction) check(texts *evictionTexts, wrong func(flag, field, reason string)) {
 	checkThresholds("eviction-soft", "evictionSoft", e.EvictionSoft, wrong)
 	checkThresholds("eviction-minimum-reclaim", "evictionMinimumReclaim", e.EvictionMinimumReclaim, wrong)
@@ -105,7 +107,7 @@ func (e *Eviction) check(texts *evictionTexts, wrong func(flag, field, reason st
 	}
 }
 
-// checkThresholds calls wrong for what is no amount, or no amount of what the node can run short of.
+// checkThresholds calls wrong for each invalid amount and unknown signal.
 func checkThresholds(flag, field string, thresholds map[string]string, wrong func(flag, field, reason string)) {
 	for _, signal := range slices.Sorted(maps.Keys(thresholds)) {
 		if !slices.Contains(evictionSignals, signal) {
@@ -116,7 +118,7 @@ func checkThresholds(flag, field string, thresholds map[string]string, wrong fun
 	}
 }
 
-// isThreshold tells whether a text is a quantity, or a percentage. 0% and 100% are ways to say: none.
+// isThreshold reports whether a text is a quantity, or a percentage. 0% and 100% mean no threshold.
 func isThreshold(text string) bool {
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		percentage, err := strconv.ParseFloat(number, 64)

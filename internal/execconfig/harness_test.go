@@ -66,7 +66,7 @@ func defaults() Settings {
 	}
 }
 
-// accepted is a file's text and flags that are good, and what they change in the defaults.
+// accepted is a file's text and valid flags, and their effect on the defaults.
 type accepted struct {
 	text string
 	args []string

@@ -9,25 +9,26 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ImageGC is which images go that nobody uses.
+// ImageGC configures the removal of unused images.
 type ImageGC struct {
-	// HighThreshold is how many percent of the images' disk are used when images go: 85; at 100 none go for that. LowThreshold is how many are
-	// used when enough have gone: 80.
+	// HighThreshold is the usage of the images' disk, in percent, above which images are removed: 85; 100 disables
+	// it. LowThreshold is the usage at which removal stops: 80.
 	HighThreshold, LowThreshold int
-	// MinAge is how long an image stays at least after it came: 2 min. MaxAge is after how long without use it goes; zero: never for that.
+	// MinAge is how long an image stays at least: 2 min. MaxAge is how long an unused image stays at most; zero: no
+	// limit.
 	MinAge, MaxAge time.Duration
 }
 
-// supportedOfImageGC are the fields of a KubeletConfiguration that become an ImageGC.
+// supportedOfImageGC are the fields of a KubeletConfiguration that set an ImageGC.
 var supportedOfImageGC = []string{"imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "imageMinimumGCAge", "imageMaximumGCAge"}
 
 func (g *ImageGC) addFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&g.HighThreshold, "image-gc-high-threshold", 85, "`percent` of the images' disk from which images go that nobody uses; 100: none go")
-	fs.IntVar(&g.LowThreshold, "image-gc-low-threshold", 80, "`percent` of the images' disk down to which they go")
-	fs.DurationVar(&g.MinAge, "minimum-image-ttl-duration", 2*time.Minute, "`time` for which an image stays at least after it came")
+	fs.IntVar(&g.HighThreshold, "image-gc-high-threshold", 85, "`percent` of the images' disk above which unused images are removed; 100: never")
+	fs.IntVar(&g.LowThreshold, "image-gc-low-threshold", 80, "`percent` of the images' disk at which the removal stops")
+	fs.DurationVar(&g.MinAge, "minimum-image-ttl-duration", 2*time.Minute, "least `time` for which an image is kept")
 }
 
-// fromFile takes what the file says and no flag does.
+// fromFile sets what the file sets and no flag does.
 func (g *ImageGC) fromFile(set *pflag.FlagSet, c *kubeletconfigv1beta1.KubeletConfiguration) {
 	if c.ImageGCHighThresholdPercent != nil {
 		takePointer(set, "image-gc-high-threshold", &g.HighThreshold, ptr.To(int(*c.ImageGCHighThresholdPercent)))
@@ -44,7 +45,7 @@ func (g *ImageGC) into(c *kubeletconfigv1beta1.KubeletConfiguration) {
 	c.ImageMinimumGCAge, c.ImageMaximumGCAge = duration(g.MinAge), duration(g.MaxAge)
 }
 
-// check calls wrong for each setting that can't be meant.
+// check calls wrong for each invalid setting.
 func (g *ImageGC) check(wrong func(flag, field, reason string)) {
 	for _, p := range []struct {
 		flag, field string

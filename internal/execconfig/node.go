@@ -17,51 +17,53 @@ import (
 	"github.com/podstream/podstream/internal/kubeletconfig"
 )
 
-// Node is what pods find on this node beside their own spec. Names and defaults are the kubelet's.
+// Node configures the environment of pods on this node. Names and defaults are the kubelet's.
 type Node struct {
-	// CgroupRoot is the cgroup beneath which all is: "/". CgroupDriver is cgroupfs or systemd, for a runtime that doesn't say itself which
-	// one it uses. Without CgroupsPerQOS pods have no cgroups of their own.
+	// CgroupRoot is the parent of all cgroups: "/". CgroupDriver is cgroupfs or systemd, for a runtime that doesn't
+	// report its driver. Without CgroupsPerQOS pods have no cgroups of their own.
 	CgroupRoot, CgroupDriver string
 	CgroupsPerQOS            bool
-	// EnforceNodeAllocatable is where the bounds of Allocatable are set: "pods", or "none".
+	// EnforceNodeAllocatable is where Allocatable is enforced: "pods", or "none".
 	EnforceNodeAllocatable []string
-	// PodPidsLimit is how many processes a pod may have; below zero: any number.
+	// PodPidsLimit is the greatest number of processes of a pod; negative: no limit.
 	PodPidsLimit int64
-	// CPUQuota tells whether cpu limits are enforced, CPUQuotaPeriod in which spans: 100 ms.
+	// CPUQuota enforces CPU limits, in periods of CPUQuotaPeriod: 100 ms.
 	CPUQuota       bool
 	CPUQuotaPeriod time.Duration
-	// LimitedSwap lets burstable pods use the node's swap, in proportion to their memory requests.
+	// LimitedSwap allows burstable pods to use the node's swap, in proportion to their memory requests.
 	LimitedSwap bool
-	// MemoryThrottlingFactor is how far between its request and its limit a container is slowed down, with cgroup v2; zero: nowhere.
+	// MemoryThrottlingFactor is the point between its request and its limit at which a container is throttled, with
+	// cgroup v2; zero: none.
 	MemoryThrottlingFactor float64
 	SingleProcessOOMKill   bool
-	// ReserveMemory keeps from pods, with cgroup v2, the memory that others have asked for.
+	// ReserveMemory protects the requested memory of pods from other pods, with cgroup v2.
 	ReserveMemory bool
 
-	// MaxPods is how many pods may be here: 110. KubeReserved and SystemReserved are what pods don't get, EvictionHard below which amounts
-	// of what pods may be evicted: quantities by resource or signal, or percentages.
+	// MaxPods is the greatest number of pods: 110. KubeReserved and SystemReserved are not available to pods.
+	// EvictionHard are the thresholds below which pods are evicted. They are quantities by resource or signal, or
+	// percentages.
 	MaxPods                                    int
 	KubeReserved, SystemReserved, EvictionHard map[string]string
 	// Labels are further labels of this node.
 	Labels map[string]string
 
-	// ClusterDNS are the addresses of the cluster's DNS servers, ClusterDomain is its domain. ResolvConf is the file that pods' DNS
-	// configuration begins with; empty: none.
+	// ClusterDNS are the addresses of the cluster's DNS servers, and ClusterDomain is its domain. ResolvConf is the
+	// base of pods' DNS configuration; empty: none.
 	ClusterDNS                []string
 	ClusterDomain, ResolvConf string
 
-	// UnsafeSysctls are those that pods may set besides the safe ones: names, or prefixes that end with "*".
+	// UnsafeSysctls are allowed besides the safe ones: names, or prefixes that end with "*".
 	UnsafeSysctls []string
-	// SeccompDefault runs containers under the runtime's seccomp profile that say nothing.
+	// SeccompDefault runs containers without a profile under the runtime's default seccomp profile.
 	SeccompDefault bool
 
-	// LocalStorageCapacityIsolation counts what pods use of the node's disk, and holds them to their limits.
+	// LocalStorageCapacityIsolation measures the pods' use of the node's disk, and enforces their limits.
 	LocalStorageCapacityIsolation bool
-	// IDsPerPod is how many user ids a pod with users of its own has: 65536, or a multiple.
+	// IDsPerPod is the number of user IDs of a pod with a user namespace: 65536, or a multiple.
 	IDsPerPod int64
 }
 
-// supportedOfNode are the fields of a KubeletConfiguration that become a Node.
+// supportedOfNode are the fields of a KubeletConfiguration that set a Node.
 var supportedOfNode = []string{
 	"cgroupRoot", "cgroupDriver", "cgroupsPerQOS", "enforceNodeAllocatable", "podPidsLimit", "cpuCFSQuota", "cpuCFSQuotaPeriod", "memorySwap",
 	"memoryThrottlingFactor", "memoryReservationPolicy", "singleProcessOOMKill", "maxPods", "kubeReserved", "systemReserved", "evictionHard", "clusterDNS",
@@ -70,31 +72,31 @@ var supportedOfNode = []string{
 
 func (n *Node) addFlags(fs *pflag.FlagSet) {
 	n.IDsPerPod = idsPerPod
-	fs.StringVar(&n.CgroupRoot, "cgroup-root", "/", "`cgroup` beneath which the pods' cgroups are")
-	fs.StringVar(&n.CgroupDriver, "cgroup-driver", "cgroupfs", "`driver` of cgroups, cgroupfs or systemd, if the runtime doesn't say which one it uses")
-	fs.BoolVar(&n.CgroupsPerQOS, "cgroups-per-qos", true, "give pods cgroups of their own, by class of service")
-	fs.StringSliceVar(&n.EnforceNodeAllocatable, "enforce-node-allocatable", []string{"pods"}, "where what pods get together is bounded: pods, or none")
-	fs.Int64Var(&n.PodPidsLimit, "pod-max-pids", -1, "`number` of processes that a pod may have; below 0: any")
+	fs.StringVar(&n.CgroupRoot, "cgroup-root", "/", "parent `cgroup` of the pods' cgroups")
+	fs.StringVar(&n.CgroupDriver, "cgroup-driver", "cgroupfs", "`driver` of cgroups, cgroupfs or systemd, if the runtime doesn't report its driver")
+	fs.BoolVar(&n.CgroupsPerQOS, "cgroups-per-qos", true, "create cgroups for pods, by QoS class")
+	fs.StringSliceVar(&n.EnforceNodeAllocatable, "enforce-node-allocatable", []string{"pods"}, "where the total of all pods is limited: pods, or none")
+	fs.Int64Var(&n.PodPidsLimit, "pod-max-pids", -1, "`number` of processes that a pod may have; below 0: no limit")
 	fs.BoolVar(&n.CPUQuota, "cpu-cfs-quota", true, "enforce cpu limits")
-	fs.DurationVar(&n.CPUQuotaPeriod, "cpu-cfs-quota-period", 100*time.Millisecond, "`time` span in which a cpu limit holds")
-	fs.IntVar(&n.MaxPods, "max-pods", 110, "`number` of pods that may be here")
-	fs.StringToStringVar(&n.KubeReserved, "kube-reserved", nil, "resources that pods don't get, as they are for Kubernetes' own daemons: cpu=200m,memory=500Mi")
-	fs.StringToStringVar(&n.SystemReserved, "system-reserved", nil, "resources that pods don't get, as they are for the system's daemons")
+	fs.DurationVar(&n.CPUQuotaPeriod, "cpu-cfs-quota-period", 100*time.Millisecond, "`time` period of cpu limits")
+	fs.IntVar(&n.MaxPods, "max-pods", 110, "greatest `number` of pods")
+	fs.StringToStringVar(&n.KubeReserved, "kube-reserved", nil, "resources reserved for Kubernetes' daemons: cpu=200m,memory=500Mi")
+	fs.StringToStringVar(&n.SystemReserved, "system-reserved", nil, "resources reserved for the system's daemons")
 	n.EvictionHard = defaultEvictionHard()
 	fs.Var(cliflag.NewLangleSeparatedMapStringString(&n.EvictionHard), "eviction-hard", "`thresholds` below which pods are evicted: memory.available<1Gi")
-	fs.StringToStringVar(&n.Labels, "node-labels", nil, "`labels` of this node, for pods that choose their node by them")
+	fs.StringToStringVar(&n.Labels, "node-labels", nil, "`labels` of this node, for pods with node selectors")
 	fs.StringSliceVar(&n.ClusterDNS, "cluster-dns", nil, "`addresses` of the cluster's DNS servers; default: pods use the node's")
 	fs.StringVar(&n.ClusterDomain, "cluster-domain", "", "`domain` of the cluster, searched by pods that use the cluster's DNS")
-	fs.StringVar(&n.ResolvConf, "resolv-conf", "/etc/resolv.conf", "`file` that pods' DNS configuration begins with; empty: none")
+	fs.StringVar(&n.ResolvConf, "resolv-conf", "/etc/resolv.conf", "`file` that is the base of pods' DNS configuration; empty: none")
 	fs.StringSliceVar(&n.UnsafeSysctls, "allowed-unsafe-sysctls", nil, "`sysctls` that pods may set besides the safe ones; a prefix ends with *")
-	fs.BoolVar(&n.SeccompDefault, "seccomp-default", false, "run containers that say nothing under the runtime's seccomp profile")
-	fs.BoolVar(&n.LocalStorageCapacityIsolation, "local-storage-capacity-isolation", true, "hold pods to their limits of the node's disk")
+	fs.BoolVar(&n.SeccompDefault, "seccomp-default", false, "run containers without a seccomp profile under the runtime's default profile")
+	fs.BoolVar(&n.LocalStorageCapacityIsolation, "local-storage-capacity-isolation", true, "enforce pods' limits of ephemeral storage")
 }
 
-// idsPerPod is the default of IDsPerPod, and what it is a multiple of.
+// idsPerPod is the default of IDsPerPod, which must be a multiple of it.
 const idsPerPod = 1 << 16
 
-// fromFile takes what the file says and no flag does.
+// fromFile sets what the file sets and no flag does.
 func (n *Node) fromFile(set *pflag.FlagSet, c *kubeletconfigv1beta1.KubeletConfiguration) {
 	take(set, "cgroup-root", &n.CgroupRoot, c.CgroupRoot)
 	take(set, "cgroup-driver", &n.CgroupDriver, c.CgroupDriver)
@@ -146,10 +148,10 @@ func takeMap[V any](set *pflag.FlagSet, flag string, setting *map[string]V, valu
 	}
 }
 
-// sysctlPattern is a sysctl's name, perhaps with a star at its end.
+// sysctlPattern matches a sysctl's name, optionally with a star at its end.
 var sysctlPattern = regexp.MustCompile(`^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*([./]?\*)?$`)
 
-// check calls wrong for each setting that can't be meant.
+// check calls wrong for each invalid setting.
 func (n *Node) check(file *kubeletconfig.Config, wrong func(flag, field, reason string)) {
 	if n.CgroupDriver != "cgroupfs" && n.CgroupDriver != "systemd" {
 		wrong("cgroup-driver", "cgroupDriver", fmt.Sprintf("it is %q; want cgroupfs or systemd", n.CgroupDriver))

@@ -21,23 +21,25 @@ const (
 	AuthorizeAlways    = string(kubeletconfigv1beta1.KubeletAuthorizationModeAlwaysAllow)
 )
 
-// NodeAPI is how the API of this node is served. Who may use it is as in a KubeletConfiguration that says nothing, not as with the kubelet's
-// flags: nobody without a name, and nobody whom the API server doesn't allow it.
+// NodeAPI configures the node's API. Access is as in a KubeletConfiguration without these fields, not as with the
+// kubelet's flags: anonymous requests, and requests that the API server doesn't allow, are refused.
 type NodeAPI struct {
-	// EnableServer is whether there is a node API at all. Its default is other than the kubelet's: with a Kubeconfig, or where Address or
-	// Port are given. ReadOnlyPort has what is no secret, without TLS; zero: off.
+	// EnableServer enables the node API. Its default differs from the kubelet's: true with a Kubeconfig, or if
+	// Address or Port are set. ReadOnlyPort serves the public part, without TLS; zero: off.
 	EnableServer       bool
 	Address            netip.Addr
 	Port, ReadOnlyPort int
-	// HealthzPort tells on HealthzBindAddress how podexecd is; zero: off. Its default is the kubelet's 10248 with a Kubeconfig, else zero.
+	// HealthzPort serves podexecd's health on HealthzBindAddress; zero: off. Its default is the kubelet's 10248 with
+	// a Kubeconfig, else zero.
 	HealthzBindAddress netip.Addr
 	HealthzPort        int
 
-	// TLSCertFile and TLSPrivateKeyFile are the serving certificate. Without them it is one that the API server signs if
-	// ServerTLSBootstrap, else one that podexecd signs itself.
+	// TLSCertFile and TLSPrivateKeyFile are the serving certificate. Without them the API server signs one if
+	// ServerTLSBootstrap, else it is self-signed.
 	TLSCertFile, TLSPrivateKeyFile string
 	ServerTLSBootstrap             bool
-	// TLSMinVersion is as in tls.Config: TLS 1.2. No TLSCipherSuites and no TLSCurvePreferences mean Go's own.
+	// TLSMinVersion is as in tls.Config: TLS 1.2. Without TLSCipherSuites or TLSCurvePreferences Go's defaults are
+	// used.
 	TLSMinVersion       uint16
 	TLSCipherSuites     []uint16
 	TLSCurvePreferences []tls.CurveID
@@ -45,71 +47,73 @@ type NodeAPI struct {
 	Authentication Authentication
 	Authorization  Authorization
 
-	// EnableDebuggingHandlers has logs, exec, attach and port forwarding; the profiling, the flags and the system's logs need it too.
+	// EnableDebuggingHandlers enables logs, exec, attach and port forwarding; profiling, flags and system logs need
+	// it too.
 	EnableDebuggingHandlers                                                    bool
 	EnableContentionProfiling, EnableProfilingHandler, EnableDebugFlagsHandler bool
-	// EnableSystemLogHandler serves the files in SystemLogDir, EnableSystemLogQuery what the journal and they have of a service.
+	// EnableSystemLogHandler serves the files in SystemLogDir, EnableSystemLogQuery the lines of a service in the
+	// journal and these files.
 	EnableSystemLogHandler, EnableSystemLogQuery bool
 	SystemLogDir                                 string
-	// StreamingConnectionIdleTimeout is after how long an idle stream is closed: 4 h.
+	// StreamingConnectionIdleTimeout is the time after which an idle stream is closed: 4 h.
 	StreamingConnectionIdleTimeout time.Duration
 }
 
-// Authentication is who it is that asks the node's API.
+// Authentication configures how callers of the node's API are authenticated.
 type Authentication struct {
-	// ClientCAFile has the CAs whose certificates name somebody. Empty: none do.
+	// ClientCAFile has the CAs of client certificates. Empty: none are accepted.
 	ClientCAFile string
-	// Webhook asks the API server about bearer tokens, and trusts the answer for WebhookCacheTTL: 2 min.
+	// Webhook has the API server review bearer tokens, and caches the results for WebhookCacheTTL: 2 min.
 	Webhook         bool
 	WebhookCacheTTL time.Duration
-	// Anonymous lets those in who have no name, as system:anonymous.
+	// Anonymous allows unauthenticated requests, as system:anonymous.
 	Anonymous bool
 }
 
-// Authorization is who may do what.
+// Authorization configures how requests are authorized.
 type Authorization struct {
-	// Mode is AuthorizeByWebhook (the API server is asked) or AuthorizeAlways.
+	// Mode is AuthorizeByWebhook (access reviews by the API server) or AuthorizeAlways.
 	Mode string
-	// CacheAuthorizedTTL and CacheUnauthorizedTTL are how long its answers hold: 5 min and 30 s.
+	// CacheAuthorizedTTL and CacheUnauthorizedTTL are how long reviews are cached: 5 min and 30 s.
 	CacheAuthorizedTTL, CacheUnauthorizedTTL time.Duration
 }
 
-// nodeAPITexts are settings as they were written, which check understands.
+// nodeAPITexts are unparsed settings; check parses them.
 type nodeAPITexts struct {
 	address, healthzAddress, minVersion string
 	cipherSuites                        []string
 	curves                              []int32
 }
 
-// systemLogDir is where upstream has it too; no flag says otherwise.
+// systemLogDir is the kubelet's directory, too; no flag changes it.
 const systemLogDir = "/var/log"
 
 func (n *NodeAPI) addFlags(fs *pflag.FlagSet, texts *nodeAPITexts) {
 	fs.BoolVar(&n.EnableServer, "enable-server", false, "serve the node's API; default: with --kubeconfig, --address or --port")
 	fs.StringVar(&texts.address, "address", "0.0.0.0", "IP `address` on which the node's API is served; 0.0.0.0 or :: for all")
 	fs.IntVar(&n.Port, "port", 10250, "`port` of the node's API")
-	fs.IntVar(&n.ReadOnlyPort, "read-only-port", 0, "`port` of what is no secret of the node's API, without TLS; 0: off")
-	fs.IntVar(&n.HealthzPort, "healthz-port", 10248, "`port` that tells how podexecd is; 0, and the default without --kubeconfig: off")
+	fs.IntVar(&n.ReadOnlyPort, "read-only-port", 0, "`port` of the public part of the node's API, without TLS; 0: off")
+	fs.IntVar(&n.HealthzPort, "healthz-port", 10248, "`port` of podexecd's health; 0, and the default without --kubeconfig: off")
 	fs.StringVar(&texts.healthzAddress, "healthz-bind-address", "127.0.0.1", "IP `address` of --healthz-port")
 	shareString(fs, &n.TLSCertFile, "tls-cert-file", "`file` of the certificate of the node's API; default: one that podexecd signs itself")
 	shareString(fs, &n.TLSPrivateKeyFile, "tls-private-key-file", "`file` of the key of --tls-cert-file")
-	fs.BoolVar(&n.ServerTLSBootstrap, "rotate-server-certificates", false, "ask the API server for the certificate of the node's API, and renew it")
+	fs.BoolVar(&n.ServerTLSBootstrap, "rotate-server-certificates", false, "request the certificate of the node's API from the API server, and renew it")
 	fs.StringVar(&texts.minVersion, "tls-min-version", "", "lowest `version` of TLS: VersionTLS12 (the default), VersionTLS13, ...")
 	fs.StringSliceVar(&texts.cipherSuites, "tls-cipher-suites", nil, "`names` of TLS 1.2 cipher suites; default: Go's")
 	shareString(fs, &n.Authentication.ClientCAFile, "client-ca-file", "`file` of the CAs whose certificates name who uses the node's API")
-	fs.BoolVar(&n.Authentication.Webhook, "authentication-token-webhook", true, "ask the API server whose a bearer token is")
-	fs.DurationVar(&n.Authentication.WebhookCacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "`time` for which its answer holds")
-	fs.BoolVar(&n.Authentication.Anonymous, "anonymous-auth", false, "let those use the node's API who don't say who they are, as system:anonymous")
-	fs.StringVar(&n.Authorization.Mode, "authorization-mode", AuthorizeByWebhook, "who says who may do what: Webhook (the API server) or AlwaysAllow")
-	fs.DurationVar(&n.Authorization.CacheAuthorizedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "`time` for which a yes holds")
-	fs.DurationVar(&n.Authorization.CacheUnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "`time` for which a no holds")
+	fs.BoolVar(&n.Authentication.Webhook, "authentication-token-webhook", true, "authenticate bearer tokens by the API server")
+	fs.DurationVar(&n.Authentication.WebhookCacheTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "`time` for which a token's authentication is cached")
+	fs.BoolVar(&n.Authentication.Anonymous, "anonymous-auth", false, "allow unauthenticated requests to the node's API, as system:anonymous")
+	fs.StringVar(&n.Authorization.Mode, "authorization-mode", AuthorizeByWebhook, "authorization of the node's API: Webhook (by the API server) or AlwaysAllow")
+	fs.DurationVar(&n.Authorization.CacheAuthorizedTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "`time` for which an allowed request is cached")
+	fs.DurationVar(&n.Authorization.CacheUnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "`time` for which a refused request is cached")
 	fs.BoolVar(&n.EnableDebuggingHandlers, "enable-debugging-handlers", true, "serve logs, exec, attach, port forwarding and the like")
-	fs.BoolVar(&n.EnableContentionProfiling, "contention-profiling", false, "profile who waits for locks")
+	fs.BoolVar(&n.EnableContentionProfiling, "contention-profiling", false, "profile lock contention")
 	n.EnableProfilingHandler, n.EnableDebugFlagsHandler, n.EnableSystemLogHandler, n.SystemLogDir = true, true, true, systemLogDir
 	fs.DurationVar(&n.StreamingConnectionIdleTimeout, "streaming-connection-idle-timeout", 4*time.Hour, "`time` after which an idle stream is closed; 0: never")
 }
 
-// fromFile takes what the file says and no flag does. kubeconfig tells whether there is one.
+// fromFile sets what the file sets and no flag does. kubeconfig reports whether there is one.
 func (n *NodeAPI) fromFile(set *pflag.FlagSet, texts *nodeAPITexts, f *kubeletconfigv1beta1.KubeletConfiguration, docs []kubeletconfig.Document, kubeconfig bool) {
 	if !set.Changed("enable-server") {
 		n.EnableServer = kubeconfig || set.Changed("address") || set.Changed("port") || f.Address != "" || f.Port != 0
@@ -154,7 +158,8 @@ func (n *NodeAPI) fromFile(set *pflag.FlagSet, texts *nodeAPITexts, f *kubeletco
 	take(set, "streaming-connection-idle-timeout", &n.StreamingConnectionIdleTimeout, f.StreamingConnectionIdleTimeout.Duration)
 }
 
-// pathIn is the path that a field has in the last document with that field, meant from the directory of its file as the kubelet means it.
+// pathIn returns the path of a field in the last document that has it, relative to the directory of its file, as in
+// the kubelet.
 func pathIn(docs []kubeletconfig.Document, field ...string) (path string) {
 	for _, d := range docs {
 		if d.APIVersion != kubeletconfig.APIVersion || d.Kind != kubeletconfig.Kind {
@@ -172,7 +177,7 @@ func pathIn(docs []kubeletconfig.Document, field ...string) (path string) {
 	return path
 }
 
-// check calls wrong for each setting that can't be meant, and understands the flags that are texts.
+// check calls wrong for each invalid setting, and parses flags.
 func (n *NodeAPI) check(texts *nodeAPITexts, wrong func(flag, field, reason string)) {
 	for _, a := range []struct {
 		flag, field, text string
@@ -218,7 +223,7 @@ func (n *NodeAPI) check(texts *nodeAPITexts, wrong func(flag, field, reason stri
 	}
 }
 
-// checkTLS understands versions, suites and curves.
+// checkTLS parses versions, suites and curves.
 func (n *NodeAPI) checkTLS(texts *nodeAPITexts, wrong func(flag, field, reason string)) {
 	var err error
 	if n.TLSMinVersion, err = cliflag.TLSVersion(texts.minVersion); err != nil {

@@ -16,48 +16,51 @@ import (
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
 )
 
-// Settings are how podexecd works. Names and defaults are the kubelet's, but where it is said.
+// Settings configure podexecd. Names and defaults are the kubelet's, except where noted.
 type Settings struct {
 	// RuntimeEndpoint and ImageEndpoint are CRI sockets, unix:///path.
 	RuntimeEndpoint, ImageEndpoint string
 	// PodLogsDir is the absolute path of the pods' logs.
 	PodLogsDir string
-	// RequestTimeout is how long a call to the runtime may take, pulls and stops excepted: 2 min.
+	// RequestTimeout is the time limit for calls to the runtime, except pulls and stops: 2 min.
 	RequestTimeout time.Duration
-	// SyncFrequency is the time between two looks at a pod to which nothing happens: 1 min.
+	// SyncFrequency is the time between two syncs of a pod without events: 1 min.
 	SyncFrequency time.Duration
 	Pulls         Pulls
-	// RestartBackoff is between the restarts of a crashing container, PullBackoff between failing pulls: 10 s to 5 min.
+	// RestartBackoff is the pause between restarts of a crashing container, PullBackoff between failing pulls: 10 s
+	// to 5 min.
 	RestartBackoff, PullBackoff Backoff
-	// EventQPS and EventBurst bound the events that go to the API server: 50 and 100. A rate of zero means no bound.
+	// EventQPS and EventBurst limit the events sent to the API server: 50 and 100. A rate of zero means no limit.
 	EventQPS   float32
 	EventBurst int
 	DeadContainers
 	ImageGC ImageGC
 	Node
 	Cluster
-	// CredentialProviderConfig is the file of a CredentialProviderConfig, CredentialProviderBinDir the directory of its plugins.
+	// CredentialProviderConfig is the path of a CredentialProviderConfig, CredentialProviderBinDir the directory of
+	// its plugins.
 	CredentialProviderConfig, CredentialProviderBinDir string
-	// Kubeconfig is the file that says how to reach the API server, of whose cluster this is a node. Empty: there is none.
+	// Kubeconfig is the kubeconfig of the API server of this node's cluster. Empty: a standalone node.
 	Kubeconfig string
 
-	// Unsupported are fields of the configuration that say something and that this version doesn't act upon, Podconfigd those that are
-	// podconfigd's, and Ignored those that are nobody's.
+	// Unsupported are the fields of the configuration that are set but not supported by this version, Podconfigd the
+	// fields for podconfigd, and Ignored the fields that neither daemon uses.
 	Unsupported, Podconfigd, Ignored []string
-	// Warnings are fields that aren't known, or given twice, with file and line.
+	// Warnings are unknown and repeated fields, with file and line.
 	Warnings []string
 
-	// file is what the configuration files say.
+	// file is the merged configuration of the files.
 	file *kubeletconfigv1beta1.KubeletConfiguration
 }
 
-// Pulls bound the pulling of images.
+// Pulls limit image pulls.
 type Pulls struct {
-	// Serial is one at a time. The kubelet's default is true, Podstream's false: runtimes have been able to pull side by side for years.
+	// Serial pulls one image at a time. The kubelet's default is true, Podstream's false: runtimes have supported
+	// parallel pulls for years.
 	Serial bool
-	// MaxParallel is how many at a time; zero means any number.
+	// MaxParallel is the number of parallel pulls; zero means no limit.
 	MaxParallel int
-	// QPS and Burst are the rate of pulls: 5 and 10. A rate of zero means no bound.
+	// QPS and Burst are the rate of pulls: 5 and 10. A rate of zero means no limit.
 	QPS   float32
 	Burst int
 }
@@ -65,22 +68,23 @@ type Pulls struct {
 // Backoff is a pause that doubles from Base to Max.
 type Backoff struct{ Base, Max time.Duration }
 
-// DeadContainers is how many containers are kept that have ended.
+// DeadContainers configures how many exited containers are kept.
 type DeadContainers struct {
-	// MaxPerContainer is how many of each container of a pod: 1, besides the one that runs. MaxDead is how many in all; below zero: any number.
+	// MaxPerContainer is the number for each container of a pod: 1, besides the running one. MaxDead is the total;
+	// negative: no limit.
 	MaxPerContainer, MaxDead int
 	// MinAge is how long each is kept at least.
 	MinAge time.Duration
 }
 
-// supported are the fields of a KubeletConfiguration that become Settings.
+// supported are the fields of a KubeletConfiguration that set Settings.
 var supported = map[string]bool{
 	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true, "podLogsDir": true, "runtimeRequestTimeout": true, "syncFrequency": true,
 	"serializeImagePulls": true, "maxParallelImagePulls": true, "registryPullQPS": true, "registryBurst": true,
 	"crashLoopBackOff": true, "eventRecordQPS": true, "eventBurst": true,
 }
 
-// Settle makes the Settings of flags, which have been parsed, and of configuration files.
+// Settle returns the Settings of parsed flags and of configuration files.
 func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	docs, err := kubeletconfig.Parse(files)
 	if err != nil {
@@ -112,7 +116,7 @@ func (f *Flags) Settle(files []kubeletconfig.File) (*Settings, error) {
 	return &s, errors.Join(f.check(&s, &texts, file)...)
 }
 
-// fromFile takes what the file says and no flag does.
+// fromFile sets what the file sets and no flag does.
 func (f *Flags) fromFile(s *Settings, file *kubeletconfig.Config) {
 	c := &file.KubeletConfiguration
 	take(f.set, "container-runtime-endpoint", &s.RuntimeEndpoint, c.ContainerRuntimeEndpoint)
@@ -140,7 +144,7 @@ func (f *Flags) fromFile(s *Settings, file *kubeletconfig.Config) {
 	}
 }
 
-// take gives the setting the file's value, unless that is zero or the flag was given.
+// take sets the setting to the file's value, unless that is zero or the flag was given.
 func take[T comparable](set *pflag.FlagSet, flag string, setting *T, value T) {
 	var zero T
 	if value != zero && !set.Changed(flag) {
@@ -148,14 +152,14 @@ func take[T comparable](set *pflag.FlagSet, flag string, setting *T, value T) {
 	}
 }
 
-// takePointer is take for a field in which zero means something.
+// takePointer is take for a field in which zero has a meaning.
 func takePointer[T any](set *pflag.FlagSet, flag string, setting, value *T) {
 	if value != nil && !set.Changed(flag) {
 		*setting = *value
 	}
 }
 
-// check finds settings that can't be meant, each named as it was given: by the flag, or by the file and line of the field.
+// check finds invalid settings, each named as it was given: by the flag, or by the file and line of the field.
 func (f *Flags) check(s *Settings, texts *clusterTexts, file *kubeletconfig.Config) (mistakes []error) {
 	wrong := func(flag, field, reason string) {
 		if field == "" || f.set.Changed(flag) {

@@ -9,23 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// parseTaint reads key=value:effect, in which the value, and the = with it, may be left out.
+// parseTaint parses key=value:effect; the value is optional.
 func parseTaint(text string) (v1.Taint, error) {
 	rest, effect, ok := strings.Cut(text, ":")
 	if !ok || effect == "" {
-		return v1.Taint{}, fmt.Errorf("%q is no taint; want key=value:effect", text)
+		return v1.Taint{}, fmt.Errorf("%q isn't a taint; want key=value:effect", text)
 	}
 	key, value, _ := strings.Cut(rest, "=")
 	taint := v1.Taint{Key: key, Value: value, Effect: v1.TaintEffect(effect)}
 	return taint, nil
 }
 
-// checkTaint finds what no API server would take.
+// checkTaint returns an error for a taint that the API server would reject.
 func checkTaint(t *v1.Taint) error {
 	switch t.Effect {
 	case v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute:
 	default:
-		return fmt.Errorf("%q is no effect of a taint; want %s, %s or %s", t.Effect,
+		return fmt.Errorf("%q isn't an effect of a taint; want %s, %s or %s", t.Effect,
 			v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute)
 	}
 	if wrong := validation.IsQualifiedName(t.Key); len(wrong) > 0 {
@@ -35,7 +35,7 @@ func checkTaint(t *v1.Taint) error {
 		return fmt.Errorf("%q can't be a taint's value: %s", t.Value, strings.Join(wrong, "; "))
 	}
 	if t.TimeAdded != nil {
-		return errors.New("a taint has timeAdded, which isn't for its author to say")
+		return errors.New("a taint has timeAdded, which only the cluster may set")
 	}
 	return nil
 }

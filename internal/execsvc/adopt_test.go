@@ -7,11 +7,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
-// A pod that was being ended when this agent was restarted has its room until it has ended.
-func TestEndingPodKeepsItsRoomAfterRestart(t *testing.T) {
+// A pod that is terminating during a restart keeps its capacity until it has ended.
+func TestTerminatingPodKeepsItsCapacityAfterRestart(t *testing.T) {
 	n := newNode(t)
 	n.allocatable = amounts("2", "1Gi")
 	l := n.start()
@@ -36,30 +36,30 @@ func TestEndingPodKeepsItsRoomAfterRestart(t *testing.T) {
 	l.stop()
 	again := n.startFrom(l.store)
 	again.deliver(at(3, ops(change(client.Add, true, sized("new", 1, "2", "256Mi")))))
-	again.await("new", "is decided on", func(p board.Pod) bool { return p.Status != nil })
+	again.await("new", "is admitted or rejected", func(p podview.Pod) bool { return p.Status != nil })
 	if p, _ := again.shown("new"); p.Status.Reason != "OutOfcpu" {
-		t.Errorf("it has %v %q while the other one runs; want it refused", p.Status.Phase, p.Status.Reason)
+		t.Errorf("it has %v %q while the other one runs; want it rejected", p.Status.Phase, p.Status.Reason)
 	}
 	close(release)
 	again.awaitRunning("new")
 }
 
-// What runs since an earlier life of which no store tells has its room, whatever else comes with it.
-func TestWhatRunsHasItsRoomBeforeWhatComes(t *testing.T) {
+// A pod that runs since before the restart, and isn't in the store, is admitted before the pods that arrive with it.
+func TestRunningPodIsAdmittedFirst(t *testing.T) {
 	n := newNode(t)
 	n.allocatable = amounts("2", "1Gi")
 	old := sized("old", 1, "2", "256Mi")
 	id := n.leave(old)[0]
 	l := n.start()
 	l.deliver(ops(change(client.Add, true, sized("new", 1, "2", "256Mi"), old)))
-	l.await("new", "is refused", func(p board.Pod) bool { return p.Status != nil && p.Status.Reason == "OutOfcpu" })
+	l.await("new", "is rejected", func(p podview.Pod) bool { return p.Status != nil && p.Status.Reason == "OutOfcpu" })
 	if now := l.awaitRunning("old"); now != id {
 		t.Errorf("container %s runs in place of %s", now, id)
 	}
 }
 
-// A pod that doesn't run any more after the node was restarted, and finds no room, says so.
-func TestPodWithoutRoomAfterReboot(t *testing.T) {
+// A pod that doesn't run any more after a reboot, and doesn't fit, is rejected.
+func TestPodThatDoesNotFitAfterReboot(t *testing.T) {
 	n := newNode(t)
 	n.allocatable = amounts("2", "1Gi")
 	l := n.start()
@@ -76,7 +76,7 @@ func TestPodWithoutRoomAfterReboot(t *testing.T) {
 	}
 	n.allocatable = amounts("1", "1Gi")
 	again := n.startFrom(l.store)
-	p := again.await("old", "is refused", func(p board.Pod) bool {
+	p := again.await("old", "is rejected", func(p podview.Pod) bool {
 		return p.Status != nil && p.Err != nil || p.Status != nil && p.Status.Reason == "OutOfcpu"
 	})
 	if p.Err != nil || p.Status.Phase != v1.PodFailed {

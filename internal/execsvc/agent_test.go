@@ -10,11 +10,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/board"
-	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
-// A pod that is added runs; when it is removed nothing of it is left, neither in the runtime nor on the disk nor on the board.
+// A pod that is added runs. After its removal nothing of it is left in the runtime, on disk and in the pod view.
 func TestAddRunsRemovePurges(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -22,7 +22,7 @@ func TestAddRunsRemovePurges(t *testing.T) {
 	l.deliver(ops(change(client.Add, true, pod)))
 	l.awaitRunning("a")
 	n.wantLeft(1, 1)
-	podDir, logDir := filepath.Join(n.podsDir, "a"), criconfig.LogDir(n.logsDir, "default", "web", "a")
+	podDir, logDir := filepath.Join(n.podsDir, "a"), podmeta.LogDir(n.logsDir, "default", "web", "a")
 	if !exists(t, podDir) || !exists(t, filepath.Join(logDir, "main", "0.log")) {
 		t.Fatal("the running pod has no directory or no log")
 	}
@@ -37,12 +37,12 @@ func TestAddRunsRemovePurges(t *testing.T) {
 		t.Errorf("links to logs %v are left (%v)", links, err)
 	}
 	if shown := l.board.All(); len(shown) > 0 {
-		t.Errorf("the board has %+v; want nothing", shown)
+		t.Errorf("the pod view has %+v; want nothing", shown)
 	}
 }
 
-// A pod that is removed and added again with the same UID while it ends is ended, and then runs once.
-func TestSameUIDComesBackWhileTerminating(t *testing.T) {
+// A pod that is removed, and added again with the same UID while it is terminating, ends and then runs once.
+func TestPodIsAddedAgainWhileTerminating(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	pod := newPod("a", "web", "file")
@@ -65,14 +65,14 @@ func TestSameUIDComesBackWhileTerminating(t *testing.T) {
 	l.deliver(ops(change(client.Remove, true, pod)))
 	<-stopping
 	l.deliver(ops(change(client.Add, true, pod)))
-	l.await("a", "is shown as ending, and as desired", func(p board.Pod) bool { return p.State == terminating && p.Desired })
+	l.await("a", "is shown as terminating, and as desired", func(p podview.Pod) bool { return p.State == terminating && p.Desired })
 	close(release)
-	second := l.await("a", "runs anew", func(p board.Pod) bool {
+	second := l.await("a", "runs again", func(p podview.Pod) bool {
 		return p.State == syncing && p.Status != nil && p.Status.Phase == v1.PodRunning && len(p.Status.ContainerStatuses) == 1 &&
 			!strings.HasSuffix(p.Status.ContainerStatuses[0].ContainerID, first)
 	})
 	if got := second.Status.ContainerStatuses[0].RestartCount; got != 0 {
-		t.Errorf("the new pod has %d restarts; want it to begin anew", got)
+		t.Errorf("the new pod has %d restarts; want none", got)
 	}
 	l.housekeep()
 	n.wantLeft(1, 1)
@@ -87,13 +87,13 @@ func TestSameUIDComesBackWhileTerminating(t *testing.T) {
 	}
 }
 
-// The API server's mirror of a static pod is neither run nor shown.
+// A mirror pod is neither run nor shown.
 func TestMirrorPodIsNotRun(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	mirror := newPod("m", "web", "api")
-	mirror.Annotations[v1.MirrorPodAnnotationKey] = "hash"
-	// The other pod shows that the event was acted upon.
+	mirror.Annotations[podmeta.MirrorAnnotation] = "hash"
+	// Once the other pod runs, the event was handled.
 	l.deliver(ops(change(client.Add, true, mirror, newPod("b", "other", "api"))))
 	l.deliver(ops(change(client.Update, true, mirror)))
 	l.deliver(ops(change(client.Reconcile, true, mirror)))
@@ -105,8 +105,8 @@ func TestMirrorPodIsNotRun(t *testing.T) {
 	n.wantLeft(1, 1)
 }
 
-// A pod that has run to its end stays, with how it ended, until it is removed.
-func TestPodThatEndsStaysUntilRemoved(t *testing.T) {
+// A pod that has run to its end keeps its status until it is removed.
+func TestEndedPodStaysUntilRemoved(t *testing.T) {
 	for _, tc := range []struct {
 		code  string
 		phase v1.PodPhase
@@ -118,7 +118,7 @@ func TestPodThatEndsStaysUntilRemoved(t *testing.T) {
 			pod.Spec.RestartPolicy = v1.RestartPolicyNever
 			l.deliver(ops(change(client.Add, true, pod)))
 			l.deliver(synced(client.Source{Name: "file", Ready: true}))
-			ended := func(p board.Pod) bool {
+			ended := func(p podview.Pod) bool {
 				return p.State == finished && p.Desired && p.Status.Phase == tc.phase
 			}
 			l.await("a", "has ended", ended)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/opencontainers/cgroups"
@@ -14,19 +15,15 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/board"
-	"github.com/podstream/podstream/internal/execsvc/cgroup"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
+	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
+	"github.com/podstream/podstream/internal/roottest"
 )
 
-// withCgroups has the node's pods get cgroups, in a root of the test's own. It returns a manager of them.
+// withCgroups sets cgroups for the node's pods, in a root of the test's own. It returns their manager.
 func (n *node) withCgroups() *cgroup.Manager {
 	n.t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("PODSTREAM_REQUIRE_RUNTIME") != "" {
-			n.t.Fatal("cgroups need root")
-		}
-		n.t.Skip("cgroups need root: sudo make test")
-	}
+	roottest.Need(n.t, "creating cgroups")
 	n.cgroups = cgroup.Config{PerQoS: true, Root: "/podstream-test-" + rand.Text()}
 	n.t.Cleanup(func() {
 		m, err := manager.New(&cgroups.Cgroup{Path: n.cgroups.Root, Resources: &cgroups.Resources{SkipDevices: true}})
@@ -44,8 +41,8 @@ func (n *node) withCgroups() *cgroup.Manager {
 	return m
 }
 
-// A pod's directory is there before its cgroup, and goes after it: by the directory what is left of the pod is found, whenever this agent
-// is killed.
+// A pod's directory is created before its cgroup, and removed after it: whenever podexecd is killed, the rest of the
+// pod is found by the directory.
 func TestDirectoryBeforeCgroup(t *testing.T) {
 	n := newNode(t)
 	made := n.withCgroups()
@@ -65,7 +62,7 @@ func TestDirectoryBeforeCgroup(t *testing.T) {
 	}
 	l := n.start()
 	l.deliver(ops(change(client.Add, true, pod)))
-	l.await("a", "waits for its volume", func(p board.Pod) bool { return p.Err != nil })
+	l.await("a", "waits for its volume", func(p podview.Pod) bool { return p.Err != nil })
 	if !exists(t, filepath.Join(n.podsDir, "a")) || hasCgroup() {
 		t.Error("it has a cgroup before its directory is complete")
 	}
@@ -80,5 +77,19 @@ func TestDirectoryBeforeCgroup(t *testing.T) {
 	l.awaitGone("a")
 	if hasCgroup() || exists(t, filepath.Join(n.podsDir, "a")) {
 		t.Error("something is left of it")
+	}
+}
+
+// The event for a cgroup that can't be created has the kubelet's reason, which is not that of a volume.
+func TestReasonOfFailedCgroup(t *testing.T) {
+	err := newNode(t).withCgroups().Ensure(newPod("a/b", "web", "file"))
+	if err == nil || !strings.HasPrefix(err.Error(), "unable to ensure pod container exists: ") {
+		t.Fatalf("error %v", err)
+	}
+	if got := setUpReason(err); got != "FailedCreatePodContainer" {
+		t.Errorf("reason %s", got)
+	}
+	if got := setUpReason(errors.New("no such volume")); got != "FailedMount" {
+		t.Errorf("reason %s of a volume", got)
 	}
 }

@@ -8,11 +8,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/execsvc/worker"
+	"github.com/podstream/podstream/internal/execsvc/loop/worker"
 )
 
-// RemoveDead removes the ended containers that nothing hangs on, as the disk that they are on runs full: all of a pod that has ended, and of
-// others all but the last one of each name. How a pod ended is known without them; their logs go too.
+// RemoveDead removes exited containers that nothing depends on, when the disk fills: all of a pod that has ended, and
+// of other pods all but the last one of each name. Their logs are removed too. The statuses of ended pods don't need
+// them.
 func (a *Agent) RemoveDead(ctx context.Context) error {
 	found, current := a.pleg.Pods()
 	if !current || a.cfg.Garbage == nil {
@@ -30,13 +31,13 @@ func (a *Agent) RemoveDead(ctx context.Context) error {
 	})
 }
 
-// Images are those that pods need which are here, or are to be, by the names that the pods have for them. A pod that has ended needs none, unless
-// it begins anew.
+// Images returns the images that the pods of this node need, by the names in their specs. A pod that has ended needs
+// none, unless it starts again.
 func (a *Agent) Images() []string {
 	names := map[string]bool{}
 	for _, pod := range a.pods.All() {
-		_, anew := a.beginsAnew(pod)
-		if w, working := a.workers.Get(pod.UID); !working || w.State != worker.Finished || anew {
+		_, again := a.startsAgain(pod)
+		if w, working := a.workers.Get(pod.UID); !working || w.State != worker.Finished || again {
 			addImages(names, &pod.Spec)
 		}
 	}
@@ -60,9 +61,6 @@ func addImages(names map[string]bool, spec *v1.PodSpec) {
 			names[v.Image.Reference] = true
 		}
 	}
-	// It has yet to be set, by who changes the pod: the image of a container, or the reference of a volume.
+	// An image of a container, or a reference of a volume, may be set later by an update.
 	delete(names, "")
 }
-
-// Settled tells whether all sources have told their pods.
-func (a *Agent) Settled() bool { return a.pods.Settled("") }

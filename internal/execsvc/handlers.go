@@ -4,21 +4,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
 // HandlePodAdditions is part of syncloop.SyncHandler.
 func (a *Agent) HandlePodAdditions(pods []*v1.Pod) {
 	a.expect(pods)
 	for _, pod := range pods {
-		if criconfig.Mirror(pod) {
+		if podmeta.IsMirror(pod) {
 			a.cfg.Mirrors.Put(pod)
 		} else {
 			a.pods.Put(pod)
 			a.dispatch(pod)
 			a.show(pod.UID)
 		}
-		a.cfg.Told(pod)
+		a.cfg.PodChanged(pod)
 	}
 }
 
@@ -29,32 +29,33 @@ func (a *Agent) HandlePodUpdates(pods []*v1.Pod) { a.HandlePodAdditions(pods) }
 func (a *Agent) HandlePodRemoves(pods []*v1.Pod) {
 	for _, gone := range pods {
 		if mirror := a.cfg.Mirrors.Remove(gone.UID); mirror != nil {
-			a.cfg.Told(mirror)
+			a.cfg.PodChanged(mirror)
 			continue
 		}
 		pod := a.pods.Remove(gone.UID)
 		if pod == nil {
-			// It may be left from an earlier life; housekeeping finds it if it is.
+			// It may run since before the restart; HandlePodCleanups finds it then.
 			continue
 		}
-		a.workers.Remove(pod, criconfig.GracePeriod(pod))
+		a.workers.Remove(pod, podmeta.GracePeriod(pod))
 		a.show(pod.UID)
-		a.cfg.Told(pod)
+		a.cfg.PodChanged(pod)
 	}
 }
 
-// HandlePodReconcile is part of syncloop.SyncHandler. The status of a static pod means nothing here; that of others is the
-// API server's copy of what this agent told it. What others have set in it counts: readiness gates, and that the pod has ended.
+// HandlePodReconcile is part of syncloop.SyncHandler. The status of a static pod has no meaning here. The status of
+// other pods is the API server's copy of the one that podexecd has sent; readiness gates and a terminal phase that
+// other clients have set count.
 func (a *Agent) HandlePodReconcile(pods []*v1.Pod) {
 	for _, pod := range pods {
-		if criconfig.Mirror(pod) {
+		if podmeta.IsMirror(pod) {
 			a.cfg.Mirrors.Put(pod)
-			a.cfg.Told(pod)
+			a.cfg.PodChanged(pod)
 			continue
 		}
 		a.pods.Put(pod)
-		a.cfg.Told(pod)
-		if len(pod.Spec.ReadinessGates) > 0 || terminal(&pod.Status) {
+		a.cfg.PodChanged(pod)
+		if len(pod.Spec.ReadinessGates) > 0 || podmeta.IsTerminal(pod.Status.Phase) {
 			a.workers.Update(pod)
 		}
 	}
@@ -71,7 +72,8 @@ func (a *Agent) HandlePodSyncs(uids []types.UID) {
 	}
 }
 
-// HandleProbes is part of syncloop.SyncHandler: what a probe says shows at once, and the worker does what follows from it.
+// HandleProbes is part of syncloop.SyncHandler: the status gets the result of a probe at once, and the worker acts on
+// it.
 func (a *Agent) HandleProbes(uids []types.UID) {
 	for _, uid := range uids {
 		pod := a.pods.Get(uid)
@@ -99,6 +101,3 @@ func (a *Agent) HandleSources(ready map[string]bool, complete bool) {
 		}
 	}
 }
-
-// sourceAnnotation is set on every pod by podconfigd's merge.
-const sourceAnnotation = criconfig.ConfigSourceAnnotation

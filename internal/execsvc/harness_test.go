@@ -10,28 +10,22 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/admit"
-	"github.com/podstream/podstream/internal/execsvc/cgroup"
-	"github.com/podstream/podstream/internal/execsvc/pressure"
+	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 	"github.com/podstream/podstream/internal/simruntime"
 	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
-func TestMain(m *testing.M) {
-	// The CRI client logs every error that it returns.
-	klog.SetLogger(klog.Logger{})
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { simtest.Main(m) }
 
 // eventually waits until ok, and fails the test if that takes too long.
 func eventually(t *testing.T, what string, ok func() bool) {
@@ -44,33 +38,39 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-poll.C:
 		case <-deadline.C:
-			t.Fatalf("it never came to this: %s", what)
+			t.Fatalf("timed out: %s", what)
 		}
 	}
 }
 
-// node is what outlives an agent: the container runtime and the disk.
+// node has the state that survives a restart of the agent: the container runtime and the disk.
 type node struct {
 	t                *testing.T
 	cri              internalapi.RuntimeService
 	images           internalapi.ImageManagerService
 	server           *simruntime.Server
 	podsDir, logsDir string
-	// allocatable is what pods may ask for; nil for anything. It is set before the first life.
+	// allocatable is the node's allocatable; nil: unbounded. It is set before the first start.
 	allocatable v1.ResourceList
-	// cgroups are those that pods get. They get none if it isn't set before the first life.
+	// cgroups configures the pods' cgroups. They have none if it isn't set before the first start.
 	cgroups cgroup.Config
 
 	mu sync.Mutex
 	// final is the agents' Config.Final.
 	final func(*v1.Pod) bool
-	// network is what is wrong with the network.
+	// can has the features of the container runtime.
+	can admit.Runtime
+	// answer has the features that the runtime reports to askRuntime; nil: they are those of can.
+	answer *admit.Runtime
+	// retryPause is the agents' Config.RetryPause.
+	retryPause time.Duration
+	// network is the error of the network, or nil.
 	network error
-	// pressure is what the node is short of.
-	pressure admit.Refusal
-	// fault, if set, may hold or fail a call.
+	// pressure is why pods are rejected under pressure.
+	pressure admit.Rejection
+	// fault, if set, may block or fail a call.
 	fault func(ctx context.Context, method string) error
-	// changes are the calls that start, stop or remove something, failed ones too: "RunPodSandbox UID",
+	// changes are the calls that start, stop or remove a sandbox or container, failed ones too: "RunPodSandbox UID",
 	// "StopContainer ID GRACE", and only the method of others.
 	changes []string
 }
@@ -78,7 +78,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	root := t.TempDir()
-	n := &node{t: t, podsDir: filepath.Join(root, "pods"), logsDir: filepath.Join(root, "log", "pods")}
+	n := &node{t: t, retryPause: 20 * time.Millisecond, podsDir: filepath.Join(root, "pods"), logsDir: filepath.Join(root, "log", "pods")}
 	n.server = simruntime.New(simruntime.Config{Fault: n.called})
 	endpoint := simtest.Serve(t, n.server)
 	n.cri, n.images = simtest.Runtime(t, endpoint), simtest.Images(t, endpoint)
@@ -120,6 +120,29 @@ func (n *node) setNetwork(err error) {
 	n.network = err
 }
 
+// setRuntime sets the features of the container runtime.
+func (n *node) setRuntime(can admit.Runtime) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.can = can
+}
+
+// askRuntime is an agent's Config.AskRuntime.
+func (n *node) askRuntime(context.Context) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.answer != nil {
+		n.can = *n.answer
+	}
+}
+
+// admits is an agent's Config.Node.
+func (n *node) admits() admit.Node {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return admit.Node{Allocatable: n.allocatable, Runtime: n.can}
+}
+
 // checkNetwork is an agent's Config.Network.
 func (n *node) checkNetwork(context.Context) error {
 	n.mu.Lock()
@@ -128,13 +151,13 @@ func (n *node) checkNetwork(context.Context) error {
 }
 
 // pressed is an agent's Config.Pressure.
-func (n *node) pressed(pod *v1.Pod) (admit.Refusal, bool) {
+func (n *node) pressed(pod *v1.Pod) (admit.Rejection, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.pressure, n.pressure.Reason != "" && !pressure.Critical(pod)
+	return n.pressure, n.pressure.Reason != "" && !podmeta.SparedByEviction(pod)
 }
 
-// takeChanges are the changes since the last time.
+// takeChanges returns the changes since the last call.
 func (n *node) takeChanges() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -143,7 +166,7 @@ func (n *node) takeChanges() []string {
 	return out
 }
 
-// seenChanges are the changes since takeChanges.
+// seenChanges returns the changes since takeChanges.
 func (n *node) seenChanges() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,7 +177,7 @@ func (n *node) seenChanges() []string {
 func (n *node) wantUnchanged() {
 	n.t.Helper()
 	if got := n.takeChanges(); len(got) > 0 {
-		n.t.Fatalf("the runtime was told to %q; want nothing", got)
+		n.t.Fatalf("the calls were %q; want nothing", got)
 	}
 }
 
@@ -174,10 +197,10 @@ func (n *node) wantLeft(sandboxes, containers int) {
 	}
 }
 
-// newPod is a pod with one container, of an image that is present.
+// newPod returns a pod with one container, of an image that is present.
 func newPod(uid types.UID, name, source string, args ...string) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "default", Name: name, Annotations: map[string]string{sourceAnnotation: source}},
+		ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "default", Name: name, Annotations: map[string]string{podmeta.SourceAnnotation: source}},
 		Spec: v1.PodSpec{
 			RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: ptr.To[int64](7),
 			Containers: []v1.Container{{
@@ -188,16 +211,23 @@ func newPod(uid types.UID, name, source string, args ...string) *v1.Pod {
 	}
 }
 
-// withClaim is a copy of the pod that can't be run as it is meant.
+// withClaim returns a copy of the pod with a volume that this version doesn't support.
 func withClaim(pod *v1.Pod) *v1.Pod {
 	pod = pod.DeepCopy()
-	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}}}
+	withVolume(&pod.Spec, v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}})
 	return pod
 }
 
-// change is a change of pods of one source, which is the first pod's.
+// ofAnotherOS returns a copy of the pod that is rejected for its label.
+func ofAnotherOS(pod *v1.Pod) *v1.Pod {
+	pod = pod.DeepCopy()
+	pod.Labels = map[string]string{v1.LabelOSStable: "windows"}
+	return pod
+}
+
+// change returns a change of pods of one source, which is the first pod's.
 func change(op client.Op, ready bool, pods ...*v1.Pod) client.Change {
-	c := client.Change{Op: op, Source: pods[0].Annotations[sourceAnnotation], SourceReady: ready}
+	c := client.Change{Op: op, Source: pods[0].Annotations[podmeta.SourceAnnotation], SourceReady: ready}
 	for _, pod := range pods {
 		p := client.Pod{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Source: c.Source}
 		if op != client.Remove {
@@ -208,7 +238,7 @@ func change(op client.Op, ready bool, pods ...*v1.Pod) client.Change {
 	return c
 }
 
-// becomesReady is the empty ADD, which says that the source is ready.
+// becomesReady returns the empty ADD, which means that the source is ready.
 func becomesReady(source string) client.Change {
 	return client.Change{Op: client.Add, Source: source, SourceReady: true}
 }

@@ -10,22 +10,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
-// What the stream brings of pods and of mirror pods is told once it is known, and a restart knows the mirror pods without the stream.
-func TestTold(t *testing.T) {
+// PodChanged is called for pods and mirror pods of the stream. After a restart the mirror pods are known without the
+// stream.
+func TestPodChanged(t *testing.T) {
 	n := newNode(t)
 	path := filepath.Join(t.TempDir(), "podexecd.db")
 	l := n.startFrom(path)
 	var mu sync.Mutex
 	var told []types.UID
-	l.cfg.Told = func(pod *v1.Pod) {
+	l.cfg.PodChanged = func(pod *v1.Pod) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, pod.UID)
 	}
 	mirror := newPod("m", "web", "api")
-	mirror.Annotations[v1.MirrorPodAnnotationKey] = "hash"
+	mirror.Annotations[podmeta.MirrorAnnotation] = "hash"
 	l.deliver(ops(change(client.Add, true, newPod("a", "web", "file")), change(client.Add, true, mirror)))
 	if got := l.cfg.Mirrors.ByName("default", "web"); got == nil || got.UID != "m" {
 		t.Errorf("the mirror pod of that name is %v; want m", got)

@@ -6,18 +6,19 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstream/podstream/internal/execsvc/events"
-	"github.com/podstream/podstream/internal/execsvc/observed"
-	"github.com/podstream/podstream/internal/execsvc/worker"
+	"github.com/podstream/podstream/internal/execsvc/loop/worker"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
 
-// needsNetwork tells whether the node's network decides on whether the pod can start.
+// needsNetwork reports whether the pod can only start if the node's network is ready.
 func needsNetwork(pod *v1.Pod, has *observed.Pod) bool {
 	return !pod.Spec.HostNetwork && has.ReadySandbox() == nil
 }
 
-// checkNetwork fails the pod's sync if the node's network isn't ready. It is asked for when a sandbox couldn't be made, and then before
-// each one until it is ready: as long as it is, no start waits for the answer.
+// checkNetwork fails the pod's sync if the node's network isn't ready. It is called when a sandbox couldn't be
+// created, and then before each new one until the network is ready. So while the network is ready, no start waits for
+// the check.
 func (a *Agent) checkNetwork(ctx context.Context, pod *v1.Pod) error {
 	err := a.cfg.Network(ctx)
 	a.networkDown.Store(err != nil)

@@ -8,12 +8,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/board"
-	"github.com/podstream/podstream/internal/execsvc/events"
-	"github.com/podstream/podstream/internal/execsvc/objects"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/objects"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
-// A pod whose ConfigMap hasn't been told of yet waits, and nobody is warned: it comes by a stream of its own.
+// A pod whose ConfigMap hasn't arrived yet waits without a warning: objects are streamed separately.
 func TestPodWaitsForObjects(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -22,7 +22,7 @@ func TestPodWaitsForObjects(t *testing.T) {
 		ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "conf"}}}}}
 	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "c", MountPath: "/c"}}
 	l.deliver(ops(change(client.Add, true, pod)))
-	l.await("a", "waits", func(p board.Pod) bool {
+	l.await("a", "waits", func(p podview.Pod) bool {
 		if p.Err == nil || p.Status == nil || len(p.Status.ContainerStatuses) != 1 {
 			return false
 		}
@@ -35,13 +35,13 @@ func TestPodWaitsForObjects(t *testing.T) {
 			t.Errorf("event %s: %s", e.Reason, e.Message)
 		}
 	}
-	if res, err := l.SyncPod(t.Context(), pod); !res.Passing || err == nil {
+	if res, err := l.SyncPod(t.Context(), pod); !res.Transient || err == nil {
 		t.Errorf("%+v, %v; want an error that is over in a moment, mostly", res, err)
 	}
 }
 
-// Who waits for objects only has nothing wrong with him.
-func TestPassing(t *testing.T) {
+// An error is transient if its only causes are objects that haven't arrived.
+func TestTransient(t *testing.T) {
 	coming, wrong := fmt.Errorf("configmap a: %w", objects.ErrUnknown), errors.New("disk on fire")
 	for _, tt := range []struct {
 		err  error
@@ -50,8 +50,8 @@ func TestPassing(t *testing.T) {
 		{nil, false}, {wrong, false}, {coming, true}, {errors.Join(errors.Join(coming, coming)), true},
 		{errors.Join(coming, wrong), false}, {errors.Join(errors.Join(wrong, coming)), false},
 	} {
-		if got := passing(tt.err); got != tt.want {
-			t.Errorf("passing(%v) is %v", tt.err, got)
+		if got := transient(tt.err); got != tt.want {
+			t.Errorf("transient(%v) is %v", tt.err, got)
 		}
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/board"
-	"github.com/podstream/podstream/internal/execsvc/resize"
-	"github.com/podstream/podstream/internal/execsvc/store"
+	"github.com/podstream/podstream/internal/execsvc/decide/resize"
+	"github.com/podstream/podstream/internal/execsvc/loop/store"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
-// whole is a pod of an API server that asks for so much as a whole and may use no more; its container says nothing.
+// whole returns a pod of an API server with these pod-level requests and limits; its container has none.
 func whole(uid types.UID, generation int64, cpu, memory string) *v1.Pod {
 	pod := newPod(uid, "pod-"+string(uid), "api")
 	pod.Generation = generation
@@ -23,11 +23,11 @@ func whole(uid types.UID, generation int64, cpu, memory string) *v1.Pod {
 	return pod
 }
 
-// awaitWhole waits until the pod as a whole is allocated, and has, what pod asks for, and nothing more is to be done. It returns the ID of
-// its container.
-func (l *life) awaitWhole(pod *v1.Pod) string {
+// awaitWhole waits until the pod is allocated and has the pod-level resources of its spec, and its resize is complete.
+// It returns the ID of its container.
+func (l *testAgent) awaitWhole(pod *v1.Pod) string {
 	l.n.t.Helper()
-	p := l.await(pod.UID, "has its size", func(p board.Pod) bool {
+	p := l.await(pod.UID, "has its size", func(p podview.Pod) bool {
 		s := p.Status
 		return s != nil && len(s.ContainerStatuses) == 1 && s.ContainerStatuses[0].State.Running != nil && s.ObservedGeneration == pod.Generation &&
 			equality.Semantic.DeepEqual(s.Resources, pod.Spec.Resources) &&
@@ -37,8 +37,8 @@ func (l *life) awaitWhole(pod *v1.Pod) string {
 	return strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
 }
 
-// A pod as a whole is resized in place, and so are its containers, as far as they have no size of their own. What it was allocated survives
-// a restart while it waits for more.
+// Pod-level resources are resized in place, together with containers that have none of their own. The allocation
+// survives a restart while a resize waits.
 func TestResizeOfPod(t *testing.T) {
 	n := newNode(t)
 	n.allocatable = amounts("4", "1Gi")
@@ -76,7 +76,7 @@ func TestResizeOfPod(t *testing.T) {
 	n.wantHeldTo(id, 4096, 512*mi)
 }
 
-// A resize that was decided upon, and of which no status was written, is carried out by the next life.
+// A resize that was decided, but has no stored status, is carried out after a restart.
 func TestResizeIsCarriedOutAfterRestart(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -84,7 +84,7 @@ func TestResizeIsCarriedOutAfterRestart(t *testing.T) {
 	id := l.awaitSize(sized("a", 1, "1", "256Mi"))
 	l.stop()
 	granted := sized("a", 2, "2", "512Mi")
-	l.remembers(func(s *store.Store) {
+	l.changeStore(func(s *store.Store) {
 		s.Apply(at(2, ops(change(client.Update, true, granted))))
 		allocation := resize.AllocationOf(granted)
 		allocation.Resizing = true
@@ -98,8 +98,8 @@ func TestResizeIsCarriedOutAfterRestart(t *testing.T) {
 	again.wantEvents("ResizeStarted", "ResizeCompleted")
 }
 
-// remembers has the store of a life that has ended hold something else.
-func (l *life) remembers(edit func(*store.Store)) {
+// changeStore changes the store of an agent that was stopped.
+func (l *testAgent) changeStore(edit func(*store.Store)) {
 	l.n.t.Helper()
 	s, _, err := store.Open(store.Config{Path: l.store})
 	if err != nil {
@@ -108,6 +108,6 @@ func (l *life) remembers(edit func(*store.Store)) {
 	ctx, cancel := context.WithCancel(l.n.t.Context())
 	edit(s)
 	cancel()
-	// It writes what there is before it ends.
+	// Run writes all changes before it ends.
 	s.Run(ctx)
 }

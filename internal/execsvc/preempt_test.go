@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/board"
-	"github.com/podstream/podstream/internal/execsvc/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
-// holdAfter keeps all containers but the first few from being stopped, until release is called. stopping is closed when the first of them
-// is to be.
+// holdAfter blocks StopContainer after the first few calls, until release is called. stopping is closed at the first
+// blocked call.
 func (n *node) holdAfter(few int32) (stopping <-chan struct{}, release func()) {
 	began, free := make(chan struct{}), make(chan struct{})
 	tell := sync.OnceFunc(func() { close(began) })
@@ -37,8 +37,8 @@ func (n *node) holdAfter(few int32) (stopping <-chan struct{}, release func()) {
 	return began, sync.OnceFunc(func() { close(free) })
 }
 
-// preempted are the pods that were ended to make room.
-func (l *life) preempted() []string {
+// preempted returns the pods that were preempted.
+func (l *testAgent) preempted() []string {
 	all, _, _ := l.events.After(0)
 	var got []string
 	for _, e := range all {
@@ -50,15 +50,16 @@ func (l *life) preempted() []string {
 	return got
 }
 
-// awaitOutOfCPU waits until the pod is refused for want of room.
-func (l *life) awaitOutOfCPU(pod *v1.Pod) {
+// awaitOutOfCPU waits until the pod is rejected because of its CPU requests.
+func (l *testAgent) awaitOutOfCPU(pod *v1.Pod) {
 	l.n.t.Helper()
-	l.await(pod.UID, "is refused", func(p board.Pod) bool { return p.Status != nil && p.Status.Reason == "OutOfcpu" })
+	l.await(pod.UID, "is rejected", func(p podview.Pod) bool { return p.Status != nil && p.Status.Reason == "OutOfcpu" })
 }
 
-// What a pod leaves that ends for a critical one is not for those that wait longer, after a restart in between neither; and it ends once.
-func TestPreemptionKeepsItsRoom(t *testing.T) {
-	for name, restart := range map[string]bool{"in one life": false, "over a restart": true} {
+// The capacity of preempted pods is not given to other waiting pods, also not after a restart; and they are preempted
+// once.
+func TestPreemptionReservesCapacity(t *testing.T) {
+	for name, restart := range map[string]bool{"without restart": false, "with restart": true} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			n.allocatable = amounts("2", "1Gi")
@@ -83,7 +84,7 @@ func TestPreemptionKeepsItsRoom(t *testing.T) {
 			if restart {
 				l.stop()
 				l = n.startFrom(l.store)
-				l.await("c", "waits", func(p board.Pod) bool { return p.Err != nil })
+				l.await("c", "waits", func(p podview.Pod) bool { return p.Err != nil })
 			}
 			l.housekeep()
 			release()
@@ -93,7 +94,7 @@ func TestPreemptionKeepsItsRoom(t *testing.T) {
 				t.Errorf("container %s runs in place of %s", now, id)
 			}
 			if got := n.seenChanges(); slices.Contains(got, "RunPodSandbox w") {
-				t.Errorf("the runtime was told to %q; want the other pod to wait", got)
+				t.Errorf("the calls were %q; want the other pod to wait", got)
 			}
 			if got := l.preempted(); restart && len(got) > 0 || !restart && len(got) != 2 {
 				t.Errorf("%q were ended; want both once", got)
@@ -104,8 +105,8 @@ func TestPreemptionKeepsItsRoom(t *testing.T) {
 	}
 }
 
-// The room that was made for a critical pod which goes before it is in is for those that wait.
-func TestPreemptionForNothing(t *testing.T) {
+// If a critical pod is removed before it is admitted, the capacity of its victims is for the other waiting pods.
+func TestCriticalPodIsRemovedBeforeAdmission(t *testing.T) {
 	n := newNode(t)
 	n.allocatable = amounts("2", "1Gi")
 	l := n.start()
@@ -121,12 +122,18 @@ func TestPreemptionForNothing(t *testing.T) {
 	l.awaitGone("c")
 	release()
 	l.awaitRunning("w")
-	if p, _ := l.shown("v"); p.Status.Reason != events.Preempting {
-		t.Errorf("the pod that made room has ended with %q", p.Status.Reason)
+	p, _ := l.shown("v")
+	if p.Status.Reason != events.Preempting {
+		t.Errorf("the preempted pod has ended with %q", p.Status.Reason)
+	}
+	// Its controller must see that the pod was disrupted.
+	c := conditionOf(p.Status, v1.DisruptionTarget)
+	if c == nil || c.Status != v1.ConditionTrue || c.Reason != v1.PodReasonTerminationByKubelet {
+		t.Errorf("the preempted pod has the condition %+v; want it disrupted by the node", c)
 	}
 }
 
-// Of the pods that come at once the oldest ones have the room that there is, and the others wait.
+// Of pods that arrive together, the oldest ones that fit are admitted, and the others wait.
 func TestPodsOfOneBatch(t *testing.T) {
 	n := newNode(t)
 	n.allocatable = amounts("3", "1Gi")

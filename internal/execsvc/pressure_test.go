@@ -9,9 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/admit"
-	"github.com/podstream/podstream/internal/execsvc/board"
-	"github.com/podstream/podstream/internal/execsvc/status"
+	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
 const (
@@ -19,27 +19,28 @@ const (
 	lowMessage   = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
 )
 
-// press has the node be short of memory, or not any more, and the agent told.
-func (l *life) press(short bool) {
+// press sets or clears memory pressure, and calls PressureChanged.
+func (l *testAgent) press(short bool) {
 	l.n.mu.Lock()
-	l.n.pressure = admit.Refusal{}
+	l.n.pressure = admit.Rejection{}
 	if short {
-		l.n.pressure = admit.Refusal{Reason: "Evicted", Message: shortMessage, Passing: true}
+		l.n.pressure = admit.Rejection{Reason: "Evicted", Message: shortMessage, Transient: true}
 	}
 	l.n.mu.Unlock()
 	l.PressureChanged()
 }
 
-func isKeptOut(p board.Pod) bool {
-	return p.State == syncing && p.Status != nil && p.Status.Phase == v1.PodFailed && p.Status.Reason == "Evicted" && p.Status.Message == rejected+shortMessage
+func isKeptOut(p podview.Pod) bool {
+	return p.State == syncing && p.Status != nil && p.Status.Phase == v1.PodFailed && p.Status.Reason == "Evicted" && p.Status.Message == admit.RejectedPrefix+shortMessage
 }
 
-func isLow(p board.Pod) bool {
+func isLow(p podview.Pod) bool {
 	return p.State == finished && p.Status.Phase == v1.PodFailed && p.Status.Reason == "Evicted" && p.Status.Message == lowMessage
 }
 
-// Under pressure no pod comes but a critical one; those that are here stay, a restart of the agent included. Once it is over they come at once.
-func TestPressureKeepsPodsOut(t *testing.T) {
+// Under pressure only critical pods are admitted; admitted pods stay, also over a restart. After it, waiting pods are
+// admitted at once.
+func TestPressureRejectsPods(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	l.deliver(at(1, ops(change(client.Add, true, newPod("here", "here", "file")))))
@@ -49,15 +50,15 @@ func TestPressureKeepsPodsOut(t *testing.T) {
 	critical.Spec.PriorityClassName = "system-node-critical"
 	l.deliver(at(2, ops(change(client.Add, true, newPod("f", "static", "file"), critical), change(client.Add, true, newPod("a", "web", "api")))))
 	l.awaitRunning("c")
-	l.await("f", "is kept out", isKeptOut)
-	l.await("a", "is kept out", isKeptOut)
+	l.await("f", "is rejected", isKeptOut)
+	l.await("a", "is rejected", isKeptOut)
 	l.stop()
 	n.takeChanges()
 	l = n.startFrom(l.store)
 	if now := l.awaitRunning("here"); now != here {
 		t.Errorf("container %s runs in place of %s", now, here)
 	}
-	l.await("f", "is kept out", isKeptOut)
+	l.await("f", "is rejected", isKeptOut)
 	l.housekeep()
 	n.wantUnchanged()
 	l.press(false)
@@ -68,7 +69,7 @@ func TestPressureKeepsPodsOut(t *testing.T) {
 	}
 }
 
-// A static pod that pressure has evicted stays as it ended while that lasts, and begins anew after it.
+// A static pod that was evicted under pressure stays Failed while the pressure lasts, and starts again after it.
 func TestEvictedStaticPodWaitsForTheEndOfPressure(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -76,7 +77,7 @@ func TestEvictedStaticPodWaitsForTheEndOfPressure(t *testing.T) {
 	id := l.awaitRunning("a")
 	l.press(true)
 	why := status.Failure{Reason: "Evicted", Message: lowMessage, Disrupted: true}
-	if !l.Evict("a", 3, why) || l.Evict("nobody", 3, why) {
+	if !l.Evict("a", 3, why) || l.Evict("unknown", 3, why) {
 		t.Error("what was evicted isn't told")
 	}
 	p := l.await("a", "is evicted", isLow)
@@ -88,16 +89,16 @@ func TestEvictedStaticPodWaitsForTheEndOfPressure(t *testing.T) {
 		t.Error("it has ended, and isn't taken to be gone")
 	}
 	if got := n.takeChanges(); !slices.ContainsFunc(got, func(c string) bool { return strings.HasPrefix(c, "StopContainer "+id) }) {
-		t.Errorf("the runtime was told to %q", got)
+		t.Errorf("the calls were %q", got)
 	}
 	l.housekeep()
 	l.await("a", "stays evicted", isLow)
 	n.wantUnchanged()
 	l.press(false)
-	l.begunAnew(id)
+	l.startedAgain(id)
 }
 
-// The images of pods stay that are here or are to be, and of those that begin anew; what has ended for good needs none.
+// Images has those of desired and running pods, and of evicted pods that start again, but not those of ended pods.
 func TestImages(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -110,27 +111,27 @@ func TestImages(t *testing.T) {
 	ended := with(newPod("e", "ended", "api", "exit", "0"), "localhost/ended:1")
 	ended.Spec.RestartPolicy = v1.RestartPolicyNever
 	evicted, waits := with(newPod("v", "evicted", "file"), "localhost/evicted:1"), with(newPod("p", "pulls", "file"), "slow/pulls:1h")
-	l.deliver(ops(change(client.Add, true, runs, evicted, waits), change(client.Add, true, ended, withClaim(with(newPod("r", "refused", "api"), "localhost/refused:1")))))
+	l.deliver(ops(change(client.Add, true, runs, evicted, waits), change(client.Add, true, ended, withClaim(with(newPod("r", "rejected", "api"), "localhost/rejected:1")))))
 	l.awaitRunning("a")
 	l.awaitRunning("v")
-	l.await("e", "has ended", func(p board.Pod) bool { return p.State == finished })
+	l.await("e", "has ended", func(p podview.Pod) bool { return p.State == finished })
 	l.press(true)
 	l.Evict("v", 1, status.Failure{Reason: "Evicted", Message: lowMessage})
 	l.await("v", "is evicted", isLow)
-	want := []string{"localhost/evicted:1", "localhost/init:1", "localhost/refused:1", "localhost/runs:1", "slow/pulls:1h"}
+	want := []string{"localhost/evicted:1", "localhost/init:1", "localhost/rejected:1", "localhost/runs:1", "slow/pulls:1h"}
 	if diff := cmp.Diff(want, l.Images()); diff != "" {
 		t.Errorf("images (-want +got):\n%s", diff)
 	}
 }
 
-// When the disk runs full the containers go of pods that have ended, and these are known to have ended all the same, after a restart too.
+// When the disk fills, the containers of ended pods are removed. Their statuses stay, also after a restart.
 func TestRemoveDead(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	ended := newPod("e", "ended", "api", "exit", "3")
 	ended.Spec.RestartPolicy = v1.RestartPolicyNever
 	l.deliver(at(1, ops(change(client.Add, true, ended), change(client.Add, true, newPod("a", "runs", "file")))))
-	hasEnded := func(p board.Pod) bool {
+	hasEnded := func(p podview.Pod) bool {
 		if p.State != finished || p.Status.Phase != v1.PodFailed || len(p.Status.ContainerStatuses) != 1 {
 			return false
 		}
@@ -150,14 +151,14 @@ func TestRemoveDead(t *testing.T) {
 		return len(left) == 1 && left[0].GetId() == id
 	})
 	l.housekeep()
-	l.await("e", "is known to have ended", hasEnded)
+	l.await("e", "is shown as ended", hasEnded)
 	l.stop()
 	n.takeChanges()
 	l = n.startFrom(l.store)
 	l.awaitRunning("a")
 	l.housekeep()
-	l.await("e", "is known to have ended", hasEnded)
+	l.await("e", "is shown as ended", hasEnded)
 	if got := n.takeChanges(); slices.Contains(got, "RunPodSandbox e") || slices.Contains(got, "StartContainer") {
-		t.Errorf("the runtime was told to %q; want nothing started", got)
+		t.Errorf("the calls were %q; want nothing started", got)
 	}
 }

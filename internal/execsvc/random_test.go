@@ -16,12 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
-// TestRandomLives lets pods come, change, end, go and come back, on a runtime that fails at times, under agents that are restarted and
-// killed. In the end what is desired runs, once, or has run to its end, and nothing is left of anything else.
-func TestRandomLives(t *testing.T) {
+// TestRandomEvents adds, changes and removes pods at random, with a runtime that fails at times, and agents that are
+// restarted and killed. In the end each desired pod runs once, or has run to its end, and nothing is left of other
+// pods.
+func TestRandomEvents(t *testing.T) {
 	for range 4 {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -36,13 +37,13 @@ func TestRandomLives(t *testing.T) {
 	}
 }
 
-// player plays one history.
+// player makes the random events of one run.
 type player struct {
-	*life
+	*testAgent
 	random *rand.Rand
 	// failing is set while calls to the runtime fail at times.
 	failing atomic.Bool
-	// history is what was delivered: the next event after revision n is history[n].
+	// history has the delivered events: the next event after revision n is history[n].
 	history []client.Event
 	desired map[types.UID]*v1.Pod
 }
@@ -57,11 +58,11 @@ func newPlayer(t *testing.T, seed uint64) *player {
 		}
 		return nil
 	})
-	p.life = n.start()
+	p.testAgent = n.start()
 	return p
 }
 
-// step does something, and perhaps lets the agent come to rest after it.
+// step makes one random change, and sometimes waits until it is handled.
 func (p *player) step() {
 	uid := []types.UID{"a", "b", "c", "d"}[p.random.IntN(4)]
 	// Two share each name.
@@ -75,11 +76,11 @@ func (p *player) step() {
 		p.add(pod)
 	case 2:
 		if p.desired[uid] != nil {
-			p.tell(change(client.Update, true, pod))
+			p.send(change(client.Update, true, pod))
 		}
 	case 3:
 		if p.desired[uid] != nil {
-			p.tell(change(client.Remove, true, pod))
+			p.send(change(client.Remove, true, pod))
 		}
 	case 4:
 		p.failing.Store(!p.failing.Load())
@@ -93,7 +94,7 @@ func (p *player) step() {
 	}
 }
 
-// add adds a pod, in the place of those that have its UID or name.
+// add adds a pod, which replaces those with its UID or name.
 func (p *player) add(pod *v1.Pod) {
 	var changes []client.Change
 	for _, other := range p.desired {
@@ -101,11 +102,11 @@ func (p *player) add(pod *v1.Pod) {
 			changes = append(changes, change(client.Remove, true, other))
 		}
 	}
-	p.tell(append(changes, change(client.Add, true, pod))...)
+	p.send(append(changes, change(client.Add, true, pod))...)
 }
 
-// tell delivers the next event.
-func (p *player) tell(changes ...client.Change) {
+// send delivers the next event.
+func (p *player) send(changes ...client.Change) {
 	for _, c := range changes {
 		for _, pod := range c.Pods {
 			delete(p.desired, pod.UID)
@@ -127,7 +128,8 @@ func (p *player) exit(uid types.UID) {
 	}
 }
 
-// restart starts another agent, and the stream goes on where its store stands. One that is killed has lost what wasn't on disk.
+// restart starts another agent; the stream goes on at the cursor of its store. An agent that is killed has lost the
+// changes that weren't on disk.
 func (p *player) restart(killed bool) {
 	path := p.store
 	onDisk, err := os.ReadFile(path)
@@ -139,7 +141,7 @@ func (p *player) restart(killed bool) {
 	}
 	p.failing.Store(false)
 	state := stored(p.n.t, path)
-	p.life = p.n.startFrom(path)
+	p.testAgent = p.n.startFrom(path)
 	if state.Cursor != nil {
 		for _, e := range p.history[state.Cursor.GetRevision():] {
 			p.deliver(e)
@@ -151,15 +153,15 @@ func (p *player) restart(killed bool) {
 	}
 }
 
-// wantDesired waits until all that is desired runs, and checks that nothing else is there.
+// wantDesired waits until all desired pods run, and checks that there are no others.
 func (p *player) wantDesired() {
 	t := p.n.t
 	t.Helper()
 	running := 0
-	eventually(t, "what is desired runs or has run, and nothing else is there", func() bool {
+	eventually(t, "each desired pod runs or has run, and there are no others", func() bool {
 		running = 0
 		shown := p.board.All()
-		return len(shown) == len(p.desired) && !slices.ContainsFunc(shown, func(s board.Pod) bool {
+		return len(shown) == len(p.desired) && !slices.ContainsFunc(shown, func(s podview.Pod) bool {
 			want := p.desired[s.UID]
 			if want == nil || s.Err != nil || s.Status == nil || s.Object.Annotations["version"] != want.Annotations["version"] {
 				return true

@@ -7,21 +7,22 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podstream/podstream/internal/execsvc/events"
-	"github.com/podstream/podstream/internal/execsvc/observed"
-	"github.com/podstream/podstream/internal/execsvc/resize"
-	"github.com/podstream/podstream/internal/execsvc/runtime"
-	"github.com/podstream/podstream/internal/execsvc/status"
+	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
+	"github.com/podstream/podstream/internal/execsvc/decide/resize"
+	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/observed"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
-// resizeOf is how far the change of a pod's resources is after a decision. resizing is set if what runs may not have what the pod was
-// allocated.
+// resizeOf returns the progress of a resize after a decision. resizing is set if running containers may have other
+// resources than the pod is allocated.
 func resizeOf(d resize.Decision, resizing bool) *status.Resize {
 	return &status.Resize{Pending: d.Pending, Message: d.Message, Begun: d.Begun, InProgress: resizing}
 }
 
-// resized is how far it is after the containers, and then the pod's cgroup, were to be changed.
-func resized(r *status.Resize, res runtime.SyncResult, settled error) *status.Resize {
+// resizeAfter returns the progress after the changes of the containers and then of the pod's cgroup.
+func resizeAfter(r *status.Resize, res runtime.SyncResult, settled error) *status.Resize {
 	out := &status.Resize{Pending: r.Pending, Message: r.Message, InProgress: res.Resizing}
 	if !r.InProgress {
 		return out
@@ -32,18 +33,19 @@ func resized(r *status.Resize, res runtime.SyncResult, settled error) *status.Re
 	return out
 }
 
-// finishResize ends a change of the pod's resources, once all that runs of the pod has them. before is how far it was, now how far it is.
+// finishResize completes a resize once all running containers have their resources. before and now are the progress.
 func (a *Agent) finishResize(ctx context.Context, pod *v1.Pod, has *observed.Pod, before, now *status.Resize) {
 	if before.InProgress && !now.InProgress {
 		a.cfg.Runtime.ResizeSandbox(ctx, pod, has)
-		a.admission.resized(pod.UID)
+		a.resized(pod.UID)
 	}
 }
 
-// tellResize records what has become of a pod's resize between two statuses, the first of which may be nil. pod has what it is allocated.
-func (a *Agent) tellResize(pod *v1.Pod, before, now *v1.PodStatus) {
+// recordResize records the events of a resize between two statuses, the first of which may be nil. pod has the
+// resources that it is allocated.
+func (a *Agent) recordResize(pod *v1.Pod, before, now *v1.PodStatus) {
 	pending, pendingBefore := conditionOf(now, v1.PodResizePending), conditionOf(before, v1.PodResizePending)
-	if pending != nil && !sameNews(pending, pendingBefore) {
+	if pending != nil && !sameCondition(pending, pendingBefore) {
 		reason, desired := events.ResizeDeferred, pod
 		if pending.Reason == v1.PodReasonInfeasible {
 			reason = events.ResizeInfeasible
@@ -59,11 +61,11 @@ func (a *Agent) tellResize(pod *v1.Pod, before, now *v1.PodStatus) {
 	}
 	progress, progressBefore := conditionOf(now, v1.PodResizeInProgress), conditionOf(before, v1.PodResizeInProgress)
 	switch {
-	case progress == nil && progressBefore != nil && !terminal(now):
+	case progress == nil && progressBefore != nil && !podmeta.IsTerminal(now.Phase):
 		done := *progressBefore
 		done.Message = ""
 		record(events.Normal, events.ResizeCompleted, "completed", &done)
-	case progress == nil || sameNews(progress, progressBefore):
+	case progress == nil || sameCondition(progress, progressBefore):
 	case progress.Reason == v1.PodReasonError:
 		record(events.Warning, events.ResizeError, "error", progress)
 	default:
@@ -71,12 +73,12 @@ func (a *Agent) tellResize(pod *v1.Pod, before, now *v1.PodStatus) {
 	}
 }
 
-// sameNews tells whether the condition says what another one of its type, or nil, said before.
-func sameNews(c, before *v1.PodCondition) bool {
+// sameCondition reports whether the condition has the content of the one before, which may be nil.
+func sameCondition(c, before *v1.PodCondition) bool {
 	return before != nil && c.Reason == before.Reason && c.Message == before.Message && c.ObservedGeneration == before.ObservedGeneration
 }
 
-// conditionOf is the condition of that type, or nil. The status may be nil, too.
+// conditionOf returns the condition of that type, or nil. The status may be nil, too.
 func conditionOf(s *v1.PodStatus, t v1.PodConditionType) *v1.PodCondition {
 	if s == nil {
 		return nil

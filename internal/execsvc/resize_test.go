@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
-// sized is a pod of an API server that asks for so much and may use no more.
+// sized returns a pod of an API server with these requests and limits.
 func sized(uid types.UID, generation int64, cpu, memory string) *v1.Pod {
 	pod := newPod(uid, "pod-"+string(uid), "api")
 	pod.Generation = generation
@@ -29,11 +29,12 @@ func amounts(cpu, memory string) v1.ResourceList {
 	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
 }
 
-// awaitSize waits until the pod's container is allocated, and has, what pod asks for, and nothing more is to be done. It returns its ID.
-func (l *life) awaitSize(pod *v1.Pod) string {
+// awaitSize waits until the pod's container is allocated and has the resources of its spec, and the resize is
+// complete. It returns its ID.
+func (l *testAgent) awaitSize(pod *v1.Pod) string {
 	l.n.t.Helper()
 	want := pod.Spec.Containers[0].Resources
-	p := l.await(pod.UID, "has its size", func(p board.Pod) bool {
+	p := l.await(pod.UID, "has its size", func(p podview.Pod) bool {
 		if p.Status == nil || len(p.Status.ContainerStatuses) != 1 || p.Status.ObservedGeneration != pod.Generation {
 			return false
 		}
@@ -46,9 +47,9 @@ func (l *life) awaitSize(pod *v1.Pod) string {
 }
 
 // awaitCondition waits until the condition has that reason for that generation, and returns it.
-func (l *life) awaitCondition(uid types.UID, kind v1.PodConditionType, reason string, generation int64) *v1.PodCondition {
+func (l *testAgent) awaitCondition(uid types.UID, kind v1.PodConditionType, reason string, generation int64) *v1.PodCondition {
 	l.n.t.Helper()
-	p := l.await(uid, fmt.Sprintf("has %s for %q", kind, reason), func(p board.Pod) bool {
+	p := l.await(uid, fmt.Sprintf("has %s for %q", kind, reason), func(p podview.Pod) bool {
 		c := conditionOf(p.Status, kind)
 		return c != nil && c.Reason == reason && c.ObservedGeneration == generation
 	})
@@ -56,7 +57,7 @@ func (l *life) awaitCondition(uid types.UID, kind v1.PodConditionType, reason st
 }
 
 // wantEvents checks the reasons of the events about resizes.
-func (l *life) wantEvents(want ...string) {
+func (l *testAgent) wantEvents(want ...string) {
 	l.n.t.Helper()
 	resizes := func() []string {
 		all, _, _ := l.events.After(0)
@@ -71,7 +72,7 @@ func (l *life) wantEvents(want ...string) {
 	eventually(l.n.t, fmt.Sprintf("events %q", want), func() bool { return slices.Equal(resizes(), want) })
 }
 
-// wantHeldTo checks what a container is held to.
+// wantHeldTo checks the limits of a container.
 func (n *node) wantHeldTo(id string, shares, memory int64) {
 	n.t.Helper()
 	resp, err := n.cri.ContainerStatus(n.t.Context(), id, false)
@@ -79,13 +80,13 @@ func (n *node) wantHeldTo(id string, shares, memory int64) {
 		n.t.Fatal(err)
 	}
 	if got := resp.GetStatus().GetResources().GetLinux(); got.GetCpuShares() != shares || got.GetMemoryLimitInBytes() != memory {
-		n.t.Fatalf("container %s is held to %v; want %d shares and %d bytes", id, got, shares, memory)
+		n.t.Fatalf("container %s has %v; want %d shares and %d bytes", id, got, shares, memory)
 	}
 }
 
 const mi = 1 << 20
 
-// What a pod asks for otherwise is given to the container that runs.
+// A resize changes the running container.
 func TestResizeInPlace(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -98,10 +99,10 @@ func TestResizeInPlace(t *testing.T) {
 	}
 	want := []string{fmt.Sprintf("UpdateContainerResources %s 2048 shares %d bytes", id, 512*mi)}
 	if got := n.takeChanges(); !slices.Equal(got, want) {
-		t.Errorf("the runtime was told to %q; want %q", got, want)
+		t.Errorf("the calls were %q; want %q", got, want)
 	}
 	l.wantEvents("ResizeStarted", "ResizeCompleted")
-	// It stays so in the next life.
+	// Nothing changes after a restart.
 	l.stop()
 	again := n.startFrom(l.store)
 	again.housekeep()
@@ -112,7 +113,7 @@ func TestResizeInPlace(t *testing.T) {
 	again.wantEvents()
 }
 
-// A container that says so starts anew for another size, with a count of restarts as for any other reason.
+// A container whose resizePolicy requires it is restarted for a resize, and its restarts are counted.
 func TestResizeRestarts(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -128,7 +129,7 @@ func TestResizeRestarts(t *testing.T) {
 	n.wantHeldTo(now, 1024, 512*mi)
 	if got := n.takeChanges(); !slices.Contains(got, "StopContainer "+id+" 7") ||
 		slices.ContainsFunc(got, func(c string) bool { return strings.HasPrefix(c, "Update") }) {
-		t.Errorf("the runtime was told to %q; want it stopped and started", got)
+		t.Errorf("the calls were %q; want it stopped and started", got)
 	}
 	if p, _ := l.shown("a"); p.Status.ContainerStatuses[0].RestartCount != 1 {
 		t.Errorf("it was restarted %d times", p.Status.ContainerStatuses[0].RestartCount)
@@ -136,10 +137,10 @@ func TestResizeRestarts(t *testing.T) {
 	l.wantEvents("ResizeStarted", "ResizeCompleted")
 }
 
-// A resize waits for room, in the next life too, and the pod goes on with what it has, whatever starts in it. It begins when another pod
-// ends, or asks for less.
+// A resize that doesn't fit waits, also after a restart. The pod goes on with its allocation, also in a restarted
+// container. The resize begins when another pod ends or shrinks.
 func TestResizeDeferred(t *testing.T) {
-	for name, room := range map[string]client.Change{
+	for name, free := range map[string]client.Change{
 		"another pod ends":    change(client.Remove, true, sized("b", 1, "2", "256Mi")),
 		"another pod shrinks": change(client.Update, true, sized("b", 2, "1", "256Mi")),
 	} {
@@ -172,7 +173,7 @@ func TestResizeDeferred(t *testing.T) {
 			eventually(t, "it was restarted", func() bool { now = l.awaitRunning("a"); return now != id })
 			n.wantHeldTo(now, 2048, 256*mi)
 
-			l.deliver(at(3, ops(room)))
+			l.deliver(at(3, ops(free)))
 			if last := l.awaitSize(sized("a", 2, "3", "256Mi")); last != now {
 				t.Errorf("container %s runs in place of %s", last, now)
 			}
@@ -181,7 +182,7 @@ func TestResizeDeferred(t *testing.T) {
 	}
 }
 
-// More than the node has is never given. To take the wish back is enough.
+// A resize beyond the node's capacity is infeasible. An update back to the old resources ends it.
 func TestResizeInfeasible(t *testing.T) {
 	n := newNode(t)
 	n.allocatable = amounts("4", "1Gi")
@@ -197,7 +198,7 @@ func TestResizeInfeasible(t *testing.T) {
 	l.wantEvents("ResizeInfeasible")
 }
 
-// A resize that the runtime refuses says so, and is tried again: by the next life, if this one ends.
+// A resize that fails in the runtime sets a condition, and is retried, also after a restart.
 func TestResizeFails(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -217,7 +218,7 @@ func TestResizeFails(t *testing.T) {
 	p, _ := l.shown("a")
 	s := p.Status.ContainerStatuses[0]
 	if s.Resources.Limits.Memory().Value() != 256*mi || s.AllocatedResources.Memory().Value() != 128*mi {
-		t.Errorf("it has %v of allocated %v; want what it had before of what it asks for", s.Resources, s.AllocatedResources)
+		t.Errorf("it has %v of allocated %v; want the old limits and the new allocation", s.Resources, s.AllocatedResources)
 	}
 	l.wantEvents("ResizeStarted", "ResizeError")
 	l.stop()

@@ -9,11 +9,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/board"
-	"github.com/podstream/podstream/internal/execsvc/store"
+	"github.com/podstream/podstream/internal/execsvc/loop/store"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
-// stored is what the store holds that a life has left.
+// stored returns the state of the store of an agent that was stopped.
 func stored(t *testing.T, path string) store.State {
 	t.Helper()
 	s, state, err := store.Open(store.Config{Path: path})
@@ -26,15 +26,15 @@ func stored(t *testing.T, path string) store.State {
 	return state
 }
 
-// A pod that had ended, was removed, and was added again under its UID before nothing was left of it, runs anew, also if the agent is
-// restarted before it could.
-func TestRestartBetweenRemovalAndReturn(t *testing.T) {
+// A pod that has ended, is removed, and is added again with its UID before it is purged, runs again, also if the agent
+// is restarted before that.
+func TestRestartBetweenRemovalAndAddition(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	pod := newPod("a", "job", "file", "exit", "0")
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
 	l.deliver(at(1, ops(change(client.Add, true, pod))))
-	l.await("a", "has ended", func(p board.Pod) bool { return p.State == finished && p.Status.Phase == v1.PodSucceeded })
+	l.await("a", "has ended", func(p podview.Pod) bool { return p.State == finished && p.Status.Phase == v1.PodSucceeded })
 	n.setFault(func(_ context.Context, method string) error {
 		if method == "RemoveContainer" {
 			return errors.New("not now")
@@ -43,18 +43,19 @@ func TestRestartBetweenRemovalAndReturn(t *testing.T) {
 	})
 	l.deliver(at(2, ops(change(client.Remove, true, pod))))
 	l.deliver(at(3, ops(change(client.Add, true, pod))))
-	l.await("a", "can't be removed", func(p board.Pod) bool { return p.Err != nil })
+	l.await("a", "can't be removed", func(p podview.Pod) bool { return p.Err != nil })
 	l.stop()
 	n.setFault(nil)
 	n.takeChanges()
 	again := n.startFrom(l.store)
-	eventually(t, "the pod runs anew", func() bool {
+	eventually(t, "the pod runs again", func() bool {
 		return strings.Contains(strings.Join(n.seenChanges(), ","), "RemovePodSandbox,RunPodSandbox a,CreateContainer,StartContainer")
 	})
-	again.await("a", "has ended again", func(p board.Pod) bool { return p.State == finished && p.Status.Phase == v1.PodSucceeded })
+	again.await("a", "has ended again", func(p podview.Pod) bool { return p.State == finished && p.Status.Phase == v1.PodSucceeded })
 }
 
-// A pod that is replaced under its UID is ended and begins anew, also if the agent is killed as soon as the store has that.
+// A pod that is replaced under its UID ends and starts again, also if the agent is killed as soon as the store has the
+// event.
 func TestKilledBetweenStoreAndLoop(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -75,19 +76,19 @@ func TestKilledBetweenStoreAndLoop(t *testing.T) {
 	s.Run(ended)
 	n.takeChanges()
 	again := n.startFrom(l.store)
-	again.await("a", "runs as the other", func(p board.Pod) bool {
+	again.await("a", "runs as the new pod", func(p podview.Pod) bool {
 		return p.Name == "other" && p.State == syncing && p.Status != nil && p.Status.Phase == v1.PodRunning
 	})
 	got := n.takeChanges()
 	wantStopThenRun(t, got, got[0], "RunPodSandbox a")
 	if !strings.HasPrefix(got[0], "StopContainer "+id+" ") {
-		t.Errorf("the runtime was told to %q; want the old container stopped first", got)
+		t.Errorf("the calls were %q; want the old container stopped first", got)
 	}
 	n.wantLeft(1, 1)
 }
 
-// What the store has of pods that nobody knows any more goes.
-func TestStatusesOfUnknownPodsAreForgotten(t *testing.T) {
+// At a start, the statuses of unknown pods are deleted from the store.
+func TestStatusesOfUnknownPodsAreDeleted(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	pod := newPod("a", "web", "file")

@@ -5,8 +5,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/execsvc/board"
-	"github.com/podstream/podstream/internal/execsvc/worker"
+	"github.com/podstream/podstream/internal/execsvc/loop/worker"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
@@ -18,40 +19,40 @@ var workerStates = map[worker.State]podexecv1.WorkerState{
 	worker.Finished:    podexecv1.WorkerState_WORKER_STATE_FINISHED,
 }
 
-// show puts the pod on the board as it is now: desired, worked on, or found running; or takes it off if it is none of that.
+// show sets the pod in the pod view if it is desired, has a worker, or was found running; otherwise it removes it.
 func (a *Agent) show(uid types.UID) {
 	a.showing.Lock()
 	defer a.showing.Unlock()
 	desired := a.pods.Get(uid)
 	w, working := a.workers.Get(uid)
 	has := a.pleg.Get(uid)
-	p := board.Pod{UID: uid, Desired: desired != nil, Object: desired}
+	p := podview.Pod{UID: uid, Desired: desired != nil, Object: desired}
 	pod := desired
 	switch {
 	case desired != nil:
 	case working && w.Pod.Name != "":
 		pod = w.Pod
 	case !working && has != nil && len(has.Sandboxes)+len(has.Containers) > 0:
-		// Found running, and not claimed yet: there is no more than its name.
+		// Found running, and not claimed yet: only its name is known.
 		pod = skeleton(has)
 	default:
-		// One without a name is only a directory that is being removed.
+		// A worker of a pod without a name only removes a directory.
 		a.cfg.Board.Remove(uid)
 		return
 	}
 	if len(pod.Spec.Containers) > 0 {
 		p.Object = pod
 	}
-	p.Namespace, p.Name, p.Source = pod.Namespace, pod.Name, pod.Annotations[sourceAnnotation]
+	p.Namespace, p.Name, p.Source = pod.Namespace, pod.Name, podmeta.Source(pod)
 	if working {
 		p.State, p.Err, p.WaitsFor, p.Retry = workerStates[w.State], w.Err, w.WaitsFor, w.Retry
 	} else if desired != nil && p.WaitsFor == "" {
-		p.WaitsFor = "the word of another source on a pod of the same name, which runs"
+		p.WaitsFor = "another source to be ready: its pod of the same name runs"
 	}
 	if s, ok := a.statuses.Get(uid); ok {
 		p.Status, p.Changed = s.Status, s.Changed
 	} else if has != nil && has.Active() {
-		// That it runs is all that is known.
+		// Nothing more is known of it.
 		p.Status, p.Changed = &v1.PodStatus{Phase: v1.PodRunning}, has.ReadAt
 	}
 	for _, pull := range a.cfg.Images.Pulls(uid) {
@@ -64,7 +65,7 @@ func (a *Agent) show(uid types.UID) {
 	a.cfg.Board.Set(p)
 }
 
-// statusChanged is told by the keeper of statuses.
+// statusChanged is status.Config.Changed.
 func (a *Agent) statusChanged(uid types.UID) {
 	a.storeStatus(uid)
 	a.show(uid)
@@ -78,7 +79,7 @@ func (a *Agent) storeStatus(uid types.UID) {
 	}
 }
 
-// forgetStatus drops the pod's status here and in the store, with its end.
+// forgetStatus deletes the pod's status, and its records in the store.
 func (a *Agent) forgetStatus(uid types.UID) {
 	a.showing.Lock()
 	defer a.showing.Unlock()

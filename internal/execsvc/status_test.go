@@ -6,16 +6,19 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/execsvc/board"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
-// A pod that the node ends has failed once nothing of it runs, and not before: whoever waits for its resources goes by that.
+// A pod that the node ends becomes Failed once nothing of it runs, and not before: Failed means that its resources are
+// free.
 func TestFailureShowsWhenNothingRuns(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
@@ -44,13 +47,13 @@ func TestFailureShowsWhenNothingRuns(t *testing.T) {
 		t.Errorf("while it is being stopped the pod is shown %v as %s, reason %q", p.State, p.Status.Phase, p.Status.Reason)
 	}
 	close(release)
-	l.await("a", "has failed", func(p board.Pod) bool {
+	l.await("a", "has failed", func(p podview.Pod) bool {
 		return p.State == finished && p.Status.Phase == v1.PodFailed && p.Status.Reason == "DeadlineExceeded"
 	})
 }
 
-// A pod that somebody else has declared failed at the API server ends here, as with the kubelet.
-func TestPodThatIsDeclaredFailedEnds(t *testing.T) {
+// A pod that another client has set Failed at the API server ends here, as with the kubelet.
+func TestPodSetFailedEnds(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	pod := newPod("a", "web", "api")
@@ -59,10 +62,10 @@ func TestPodThatIsDeclaredFailedEnds(t *testing.T) {
 	failed := pod.DeepCopy()
 	failed.Status.Phase = v1.PodFailed
 	l.deliver(ops(change(client.Reconcile, true, failed)))
-	l.await("a", "has ended", func(p board.Pod) bool { return p.State == finished && p.Status.Phase == v1.PodFailed })
+	l.await("a", "has ended", func(p podview.Pod) bool { return p.State == finished && p.Status.Phase == v1.PodFailed })
 }
 
-// Whoever makes statuses of one pod at the same time, the store ends up with the last one.
+// If several goroutines compute statuses of one pod at once, the store has the last one.
 func TestStoreHasTheLastStatus(t *testing.T) {
 	n := newNode(t)
 	n.setFault(func(context.Context, string) error {
@@ -92,5 +95,18 @@ func TestStoreHasTheLastStatus(t *testing.T) {
 	}
 	if wrong > 0 {
 		t.Errorf("the store has an older status of %d pods", wrong)
+	}
+}
+
+// The rest of the deadline is never longer than activeDeadlineSeconds, also if the clock was set back since the pod
+// was started.
+func TestDeadlineAfterClockSetBack(t *testing.T) {
+	l := newNode(t).start()
+	pod := newPod("a", "web", "file")
+	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+	started := metav1.NewTime(time.Now().Add(time.Hour))
+	left, failure := l.deadline(pod, &v1.PodStatus{StartTime: &started})
+	if left <= 0 || left > time.Minute || failure != nil {
+		t.Errorf("%v are left, failure %v; want a minute at most", left, failure)
 	}
 }

@@ -6,31 +6,33 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podstream/podstream/internal/execsvc/events"
-	"github.com/podstream/podstream/internal/execsvc/runtime"
-	"github.com/podstream/podstream/internal/execsvc/status"
-	"github.com/podstream/podstream/internal/execsvc/store"
-	"github.com/podstream/podstream/internal/execsvc/worker"
+	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
+	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/loop/store"
+	"github.com/podstream/podstream/internal/execsvc/loop/worker"
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 )
 
 // SyncTerminatingPod is part of worker.Syncer.
 func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Termination) error {
-	a.remember(ctx, pod, t)
+	a.storeEnd(ctx, pod, t)
 	a.probes.Ending(pod.UID)
 	a.cfg.Images.Forget(pod.UID)
 	has, err := a.pleg.Current(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
-	// Why the pod ends shows when nothing of it runs: that it has failed says that what it used is free.
+	// The failure is set only after the end: a phase Failed means that the pod's resources are free.
 	a.observe(pod, nil)
-	grace := runtime.Grace{Seconds: t.Grace, Since: t.Since(), Told: func(id string, begun time.Time) { a.cfg.Store.SetTold(pod.UID, id, begun) }}
+	grace := runtime.Grace{Seconds: t.Grace, Since: t.Since(), Signaled: func(id string, begun time.Time) { a.cfg.Store.SetStopping(pod.UID, id, begun) }}
 	if err := a.cfg.Runtime.KillPod(ctx, pod, has, grace); err != nil {
 		if ctx.Err() == nil {
 			a.cfg.Events.Record(pod, "", events.Warning, events.FailedToKillPod, err.Error())
 		}
-		// What was stopped all the same has to be seen.
+		// Some of the containers may have been stopped.
 		_, readErr := a.pleg.Refresh(ctx, pod.UID)
 		return errors.Join(err, readErr)
 	}
@@ -38,29 +40,29 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t worker.Te
 		return err
 	}
 	if has.Active() {
-		return errors.New("something of the pod still runs after it was stopped")
+		return errors.New("a container or sandbox still runs after the pod was stopped")
 	}
 	a.probes.Remove(pod.UID)
 	a.keep(pod, func(in *status.Input) { in.Failure, in.Terminal = t.Failure, true })
 	return nil
 }
 
-// remember has the store keep how the pod ends, so that this agent's next life knows it too. If the store can't, the pod ends all the same.
-func (a *Agent) remember(ctx context.Context, pod *v1.Pod, t worker.Termination) {
+// storeEnd stores the termination for the case of a restart. If the store can't be written, the pod ends all the same.
+func (a *Agent) storeEnd(ctx context.Context, pod *v1.Pod, t worker.Termination) {
 	if pod.Name == "" {
 		return
 	}
 	w, _ := a.workers.Get(pod.UID)
 	err := a.cfg.Store.SetEnd(ctx, pod.UID, endOf(pod, t, w.Removed))
 	if err != nil && ctx.Err() == nil {
-		a.log.Warn("the end of a pod isn't on disk: if podexecd is restarted now, its grace period begins anew",
-			"pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "error", err)
+		a.log.Warn("the termination of a pod couldn't be stored: if podexecd is restarted now, the grace period begins again",
+			"pod", podmeta.LogName(pod), "uid", pod.UID, "error", err)
 	}
 }
 
 func endOf(pod *v1.Pod, t worker.Termination, removed bool) store.End {
 	end := store.End{
-		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Source: pod.Annotations[sourceAnnotation],
+		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Source: pod.Annotations[podmeta.SourceAnnotation],
 		Grace: t.Grace, Deadline: t.Deadline, Removed: removed, Failure: t.Failure,
 	}
 	if len(pod.Spec.Containers) > 0 { // and not a skeleton
@@ -71,11 +73,11 @@ func endOf(pod *v1.Pod, t worker.Termination, removed bool) store.End {
 
 // SyncTerminatedPod is part of worker.Syncer.
 func (a *Agent) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, _ worker.Termination) error {
-	// How the pod ended must be known for good before what tells of it goes.
+	// The last status must be on disk before the containers and logs are removed.
 	if err := a.cfg.Store.Flush(ctx); err != nil && ctx.Err() == nil {
-		a.log.Warn("how a pod ended isn't on disk", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "error", err)
+		a.log.Warn("the last status of a pod couldn't be stored", "pod", podmeta.LogName(pod), "uid", pod.UID, "error", err)
 	}
-	// The directory goes last: by it the next life of this agent finds what is left.
+	// The directory is removed last: after a restart, the rest of the pod is found by it.
 	if a.pods.Get(pod.UID) == nil {
 		remove := func() error { return a.cfg.Runtime.RemoveLogs(pod) }
 		if pod.Name == "" {
@@ -85,10 +87,10 @@ func (a *Agent) SyncTerminatedPod(ctx context.Context, pod *v1.Pod, _ worker.Ter
 			return err
 		}
 	}
-	if err := a.cfg.World.TearDown(ctx, pod.UID); err != nil {
+	if err := a.cfg.PodSetup.TearDown(ctx, pod.UID); err != nil {
 		return err
 	}
-	a.madeRoom(pod.UID)
+	a.release(pod.UID)
 	return nil
 }
 
@@ -105,6 +107,18 @@ func (a *Agent) PurgePod(ctx context.Context, pod *v1.Pod) error {
 		return err
 	}
 	a.forget(pod.UID)
-	a.log.Info("pod is gone", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID)
+	a.log.Info("pod is gone", "pod", podmeta.LogName(pod), "uid", pod.UID)
 	return nil
+}
+
+// forget deletes all records of a pod that is gone.
+func (a *Agent) forget(uid types.UID) {
+	a.probes.Remove(uid)
+	a.cfg.Images.Forget(uid)
+	a.forgetStatus(uid)
+	a.release(uid)
+	a.reportPodErrors(a.podErrors.clear(uid))
+	a.started.Forget(string(uid))
+	a.ended.Forget(string(uid))
+	a.show(uid)
 }

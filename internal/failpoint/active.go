@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// switches count for each fault how many have it enabled. The map itself never changes after start.
+// switches counts for each fault how often it is enabled. The map itself never changes after start.
 var switches = func() map[Name]*atomic.Int32 {
 	m := map[Name]*atomic.Int32{}
 	for _, n := range slices.Concat(Names(), RelayNames(), ExecNames(), ClusterNames()) {
@@ -25,17 +25,17 @@ func init() {
 	}
 }
 
-// Active tells whether the fault is switched on.
+// Active reports whether the fault is switched on.
 func Active(n Name) bool { return switchOf(n).Load() > 0 }
 
-// Enable switches a fault on, for every goroutine, until disable is called; more than one may have it on at a time.
+// Enable switches a fault on, for every goroutine, until disable is called. Calls are counted.
 func Enable(n Name) (disable func()) {
 	s := switchOf(n)
 	s.Add(1)
 	return sync.OnceFunc(func() { s.Add(-1) })
 }
 
-// switchOf panics for a fault that doesn't exist: a misspelt one would make a test of a checker pass for nothing.
+// switchOf panics for an unknown fault: otherwise a misspelt name would make a checker's test pass.
 func switchOf(n Name) *atomic.Int32 {
 	s := switches[n]
 	if s == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// TestEnable: a fault is on from the first Enable to the last disable, and no other is.
+// TestEnable: a fault is on from the first Enable to the last disable, and no other fault is.
 func TestEnable(t *testing.T) {
 	first, second := failpoint.Enable(failpoint.SkipRevision), failpoint.Enable(failpoint.SkipRevision)
 	if !failpoint.Active(failpoint.SkipRevision) || failpoint.Active(failpoint.DropLeave) {
@@ -27,7 +27,7 @@ func TestEnable(t *testing.T) {
 	}
 }
 
-// TestUnknownName: a misspelt fault is no silent nothing.
+// TestUnknownName: a misspelt fault panics.
 func TestUnknownName(t *testing.T) {
 	defer func() {
 		if recover() == nil {

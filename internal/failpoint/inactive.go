@@ -2,5 +2,5 @@
 
 package failpoint
 
-// Active tells whether the fault is switched on. In this build none ever is.
+// Active reports whether the fault is switched on. In this build none ever is.
 func Active(Name) bool { return false }

@@ -1,75 +1,77 @@
 package failpoint
 
-// Name names one fault.
+// Name is the name of a fault.
 type Name string
 
-// Variable is the environment variable that switches faults on in a process, as a list with commas, in builds with the tag failpoints.
+// Variable is the environment variable that switches faults on in a process, as a list with commas, in builds with
+// the tag failpoints.
 const Variable = "PODSTREAM_FAILPOINTS"
 
-// The faults, one for each promise (G1 to G10 in podconfig.proto).
+// The faults, one for each guarantee (G1 to G10 in podconfig.proto).
 const (
-	// ReorderRevisions delivers a revision before the one that precedes it. Breaks G1, Ordered.
+	// ReorderRevisions delivers a revision before its predecessor. Breaks G1, Ordered.
 	ReorderRevisions Name = "reorder-revisions"
 	// SkipRevision leaves a revision out of a stream. Breaks G2, Reliable.
 	SkipRevision Name = "skip-revision"
-	// ResendCovered delivers again what the consumer's cursor covers. Breaks G3, Unique.
+	// ResendCovered delivers again the changes before the consumer's cursor. Breaks G3, Unique.
 	ResendCovered Name = "resend-covered"
 	// EarlyCursor puts the cursor on a message that isn't the last of its revision. Breaks G4, Atomic.
 	EarlyCursor Name = "early-cursor"
-	// EmitUnchanged publishes an op that changes nothing. Breaks G5, Minimal.
+	// EmitUnchanged publishes an op without a change. Breaks G5, Minimal.
 	EmitUnchanged Name = "emit-unchanged"
-	// SkipCommit publishes a revision without having stored it. Breaks G6, Durable.
+	// SkipCommit publishes a revision without storing it. Breaks G6, Durable.
 	SkipCommit Name = "skip-commit"
-	// ForgetTombstones catches consumers up without telling them what was removed. Breaks G7, Resumable.
+	// ForgetTombstones leaves the removed pods out of catch-ups. Breaks G7, Resumable.
 	ForgetTombstones Name = "forget-tombstones"
 	// SendUnderLock sends to consumers while the merge waits. Breaks G8, Isolated.
 	SendUnderLock Name = "send-under-lock"
-	// EarlyReady calls a source ready before all of its pods are known. Breaks G9, Ready.
+	// EarlyReady reports a source as ready before all of its pods are known. Breaks G9, Ready.
 	EarlyReady Name = "early-ready"
-	// DropLeave forgets the REMOVE of a pod that ceases to match a filter. Breaks G10, Filtered.
+	// DropLeave leaves out the REMOVE of a pod that stops matching a filter. Breaks G10, Filtered.
 	DropLeave Name = "drop-leave"
 )
 
-// The faults of a relay. They break no promise of the podconfigd that has it: what it serves isn't what its upstream has.
+// The faults of a relay. They break no guarantee of its podconfigd, but its pods differ from its upstream's.
 const (
-	// RelayDropRemove doesn't tell that the upstream has removed a pod.
+	// RelayDropRemove ignores that the upstream has removed a pod.
 	RelayDropRemove Name = "relay-drop-remove"
-	// RelayForgetHeld forgets the relayed pods with the stream that they came on, so that one which the upstream can't name yet on
-	// the next stream is taken for gone.
+	// RelayForgetHeld drops the relayed pods when their stream ends, so that a pod that the upstream doesn't have yet
+	// on the next stream is removed.
 	RelayForgetHeld Name = "relay-forget-held"
 )
 
-// The faults of podexecd. Each breaks one thing that package survival checks.
+// The faults of podexecd. Each breaks one promise that package survival checks.
 const (
 	// DoubleStart starts a pod's first container twice. Breaks Once.
 	DoubleStart Name = "double-start"
-	// RestartAdopted restarts the healthy containers that podexecd finds when it starts. Breaks Unharmed.
+	// RestartAdopted restarts the healthy containers that podexecd adopts when it starts. Breaks Unharmed.
 	RestartAdopted Name = "restart-adopted"
-	// LeakSandbox leaves the sandboxes of pods that are gone. Breaks Clean.
+	// LeakSandbox leaves the sandboxes of removed pods. Breaks Clean.
 	LeakSandbox Name = "leak-sandbox"
-	// LeaveDirectory leaves the directories of pods that are gone. Breaks Clean.
+	// LeaveDirectory leaves the directories of removed pods. Breaks Clean.
 	LeaveDirectory Name = "leave-directory"
-	// LeaveCgroup leaves the cgroups of pods that are gone. Breaks Clean.
+	// LeaveCgroup leaves the cgroups of removed pods. Breaks Clean.
 	LeaveCgroup Name = "leave-cgroup"
-	// ShortGrace forgets, over a restart of podexecd, what was left of a grace period: it is over. Breaks Grace.
+	// ShortGrace ends a grace period when podexecd restarts. Breaks Grace.
 	ShortGrace Name = "short-grace"
-	// UntoldGrace counts a container's grace period from when its pod was to end, though nobody has told it so yet. Breaks Grace.
+	// UntoldGrace counts a container's grace period from the end of its pod, although the container hasn't got the
+	// signal yet. Breaks Grace.
 	UntoldGrace Name = "untold-grace"
-	// ForgetReadiness forgets, over a restart of podexecd, which pods were ready. Breaks Steady.
+	// ForgetReadiness loses the pods' readiness when podexecd restarts. Breaks Steady.
 	ForgetReadiness Name = "forget-readiness"
 )
 
-// The faults of podexecd as a node of a cluster. Each breaks one thing that package usage of test/cluster checks.
+// The faults of podexecd as a node of a cluster. Each breaks one promise that package usage of test/cluster checks.
 const (
-	// UntoldEnd doesn't tell the API server that a pod has ended.
+	// UntoldEnd doesn't report to the API server that a pod has ended.
 	UntoldEnd Name = "untold-end"
-	// UncompletedDeletion leaves pods at the API server that are being deleted, and of which nothing is left here.
+	// UncompletedDeletion doesn't complete the deletion of pods at the API server after they are cleaned up.
 	UncompletedDeletion Name = "uncompleted-deletion"
-	// LeaveMirror leaves the mirror pods of static pods that are gone.
+	// LeaveMirror leaves the mirror pods of removed static pods.
 	LeaveMirror Name = "leave-mirror"
 )
 
-// Names are the faults that break a promise, in the order of the promises.
+// Names are the faults that break a guarantee, in the order of the guarantees.
 func Names() []Name {
 	return []Name{
 		ReorderRevisions, SkipRevision, ResendCovered, EarlyCursor, EmitUnchanged,

@@ -7,7 +7,7 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// TestNothingIsActive: no fault is on that nobody switched on, in any build.
+// TestNothingIsActive: in every build, all faults are off until they are switched on.
 func TestNothingIsActive(t *testing.T) {
 	seen := map[failpoint.Name]bool{}
 	for _, n := range slices.Concat(failpoint.Names(), failpoint.RelayNames(), failpoint.ExecNames(), failpoint.ClusterNames()) {

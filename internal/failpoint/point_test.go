@@ -7,7 +7,7 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// TestPoints: no point is there twice, and those of each daemon are told apart; in a build that isn't told to die, nobody does.
+// TestPoints: the points are distinct, also between the daemons; a process without a crash point never dies.
 func TestPoints(t *testing.T) {
 	seen := map[failpoint.Point]bool{}
 	for _, p := range slices.Concat(failpoint.Points(), failpoint.ClusterPoints()) {

@@ -2,5 +2,5 @@
 
 package failpoint
 
-// Reached dies if this is the point to die at. In this build there is none.
+// Reached kills the process if this is its crash point. In this build there is none.
 func Reached(Point) {}

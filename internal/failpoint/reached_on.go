@@ -12,16 +12,16 @@ import (
 	"syscall"
 )
 
-// death is where this process dies.
+// death is this process's crash point.
 var death = parseDeath(os.Getenv(DieAt))
 
 type place struct {
 	point Point
-	// left is how often the point is passed yet, until it is zero.
+	// left is the number of further times that the process passes the point before it dies there.
 	left atomic.Int64
 }
 
-// parseDeath panics for a point that doesn't exist: a misspelt one would make a test of nothing.
+// parseDeath panics for an unknown point: otherwise a test with a misspelt one would test nothing.
 func parseDeath(text string) *place {
 	d := &place{}
 	if text == "" {
@@ -40,13 +40,13 @@ func parseDeath(text string) *place {
 	return d
 }
 
-// Reached dies if this is the point to die at: by SIGKILL, after a line that says so. It doesn't return then.
+// Reached kills the process by SIGKILL, after a line in its log, if this is its crash point. It doesn't return then.
 func Reached(p Point) {
 	if p != death.point || death.left.Add(-1) != 0 {
 		return
 	}
 	fmt.Fprintf(os.Stderr, "failpoint: dying at %s\n", p)
-	// Both can't fail, and nothing may go on if they did.
+	// Neither can fail. If one did, the process must not continue.
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }

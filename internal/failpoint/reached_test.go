@@ -13,7 +13,7 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// TestEnvironmentDies starts this test again as a process that is to die when it comes by a point the second time.
+// TestEnvironmentDies starts this test again as a process that dies when it reaches a point the second time.
 func TestEnvironmentDies(t *testing.T) {
 	if os.Getenv(failpoint.DieAt) != "" {
 		failpoint.Reached(failpoint.AfterStore)

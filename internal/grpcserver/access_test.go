@@ -21,7 +21,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// whoami asks the server who it takes the caller for.
+// whoami asks the server for the caller's identity.
 func whoami(t *testing.T, c podconfigv1.PodConfigServiceClient, opts ...grpc.CallOption) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -33,7 +33,7 @@ func whoami(t *testing.T, c podconfigv1.PodConfigServiceClient, opts ...grpc.Cal
 	return resp.GetSources()[0].GetName() + " " + resp.GetSources()[0].GetLocation(), nil
 }
 
-// TestTLS: over TCP, who has no certificate of the CA gets no connection, and who has no role in the access file gets no data.
+// TestTLS: over TCP, a client without a certificate of the CA gets no connection, and one without a role gets no data.
 func TestTLS(t *testing.T) {
 	files := newTLSDir(t, `
 clients:
@@ -88,7 +88,7 @@ clients:
 	}
 }
 
-// TestNotTLS: what isn't TLS is cut off, and silence after a while; the others don't notice.
+// TestNotTLS: a connection that doesn't speak TLS is closed, a silent one after a while; others are not affected.
 func TestNotTLS(t *testing.T) {
 	files := newTLSDir(t, "clients:\n- {commonName: web, role: consumer}\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{HandshakeTimeout: 3 * time.Second}, nil)
@@ -129,7 +129,7 @@ func TestNotTLS(t *testing.T) {
 	until(t, "only web's connection is left", func() bool { return g.server.Connections()["127.0.0.1"] == 1 })
 }
 
-// TestDeniedConnectionEnds: who is denied and goes on regardless loses the connection.
+// TestDeniedConnectionEnds: after too many denied calls the connection is closed.
 func TestDeniedConnectionEnds(t *testing.T) {
 	files := newTLSDir(t, "clients: []\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{}, nil)
@@ -154,8 +154,8 @@ func TestDeniedConnectionEnds(t *testing.T) {
 	}
 }
 
-// TestRoleChanges: the access file is read anew, and decides at once on new calls. A connection whose rights have changed is
-// closed, so that no stream goes on with the former ones; the others stay.
+// TestRoleChanges: a changed access file applies at once to new calls. A connection whose rights have changed is
+// closed, so that no stream keeps the former ones; the others stay.
 func TestRoleChanges(t *testing.T) {
 	files := newTLSDir(t, "clients:\n- {commonName: a, role: consumer}\n- {commonName: b, role: consumer}\n")
 	clk := clocktesting.NewFakeClock(time.Now())
@@ -197,8 +197,8 @@ func TestRoleChanges(t *testing.T) {
 	<-ended
 }
 
-// TestCertificatesChange: the server's certificate and the clients' CAs are read anew; connections whose CA is gone or whose
-// certificate expires are closed.
+// TestCertificatesChange: the server's certificate and the clients' CAs are read again; connections whose CA is gone
+// or whose certificate expires are closed.
 func TestCertificatesChange(t *testing.T) {
 	files := newTLSDir(t, "clients:\n- {commonName: a, role: consumer}\n- {commonName: brief, role: consumer}\n")
 	clk := clocktesting.NewFakeClock(time.Now())

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/access"
 )
 
-// handshaker introduces the connections to the guard.
+// handshaker registers the connections with the guard.
 type handshaker struct {
 	credentials.TransportCredentials
 	guard *guard
@@ -37,8 +37,20 @@ func (h handshaker) Clone() credentials.TransportCredentials {
 	return handshaker{h.TransportCredentials.Clone(), h.guard}
 }
 
-// authorize is gRPC's tap: it sees each call's header, also that of an unknown method, before any message is read. An interceptor
-// would see a unary call only after up to MaxRequestBytes of it had been read for somebody who has no role.
+// authorize is gRPC's tap. It counts the calls that the guard allows.
+func (s *Server) authorize(ctx context.Context, info *tap.Info) (context.Context, error) {
+	ctx, err := s.guard.authorize(ctx, info)
+	if err != nil {
+		return ctx, err
+	}
+	caller, _ := access.FromContext(ctx)
+	c := s.guard.find(authInfo(ctx))
+	return s.calls.begin(ctx, caller, c != nil && c.owner, info.FullMethodName)
+}
+
+// authorize is part of gRPC's tap: it gets each call's header, also that of an unknown method, before any message is
+// read. An interceptor would see a unary call only after up to MaxRequestBytes of it had been read, even for a caller
+// without a role.
 func (g *guard) authorize(ctx context.Context, info *tap.Info) (context.Context, error) {
 	ctx, err := g.access.Authorize(ctx, info.FullMethodName)
 	caller, _ := access.FromContext(ctx)
@@ -56,7 +68,7 @@ func (g *guard) authorize(ctx context.Context, info *tap.Info) (context.Context,
 	return ctx, err
 }
 
-// beginWithoutRole counts a call until it ends. A call that never sends its message would wait for it as long as it likes.
+// beginWithoutRole counts a call until it ends, with a time limit: a call may never send its message.
 func (g *guard) beginWithoutRole(ctx context.Context) error {
 	c := g.find(authInfo(ctx))
 	if c == nil {
@@ -70,7 +82,7 @@ func (g *guard) beginWithoutRole(ctx context.Context) error {
 	return nil
 }
 
-// authInfo is who made the call's connection, or nil if that isn't known.
+// authInfo returns the AuthInfo of the call's connection, or nil if it isn't known.
 func authInfo(ctx context.Context) *access.AuthInfo {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -80,8 +92,8 @@ func authInfo(ctx context.Context) *access.AuthInfo {
 	return who
 }
 
-// connectionContexts ends the contexts of all calls with their connection. gRPC doesn't end that of a call that the tap denied, so
-// a far deadline would be kept long after the caller is gone. It also counts the calls whose handlers run.
+// connectionContexts ends the contexts of all calls with their connection. gRPC doesn't end the context of a call
+// that the tap denied, so a long deadline would outlive the caller. It also counts the calls whose handlers run.
 type connectionContexts struct{ running *running }
 
 type cancelKey struct{}
@@ -110,7 +122,7 @@ func (c connectionContexts) HandleRPC(_ context.Context, s stats.RPCStats) {
 		c.running.calls.Add(1)
 	case *stats.End:
 		if c.running.calls.Add(-1) == 0 {
-			c.running.tellIdle()
+			c.running.signalIdle()
 		}
 	}
 }

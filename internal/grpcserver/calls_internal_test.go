@@ -8,7 +8,8 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// TestCallEndsWithConnection: the context of a call, however far its deadline, ends with the call's connection, and not before.
+// TestCallEndsWithConnection: the context of a call, however long its deadline, ends with the call's connection, and
+// not before.
 func TestCallEndsWithConnection(t *testing.T) {
 	conn := connectionContexts{}.TagConn(t.Context(), &stats.ConnTagInfo{})
 	call, cancel := context.WithTimeout(conn, time.Hour)

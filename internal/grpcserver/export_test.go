@@ -1,6 +1,6 @@
 package grpcserver
 
-// Connections are how many connections the server counts now, by peer.
+// Connections returns the number of counted connections, by peer.
 func (s *Server) Connections() map[string]int {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
@@ -11,17 +11,28 @@ func (s *Server) Connections() map[string]int {
 	return out
 }
 
-// Forgotten tells whether the server remembers nothing of any connection.
+// Forgotten reports whether the server keeps no record of any connection.
 func (s *Server) Forgotten() bool {
 	s.guard.mu.Lock()
 	defer s.guard.mu.Unlock()
-	return len(s.guard.peers)+len(s.guard.open)+len(s.guard.known) == 0
+	return len(s.guard.peers)+len(s.guard.open)+len(s.guard.known)+len(s.guard.shares.held)+len(s.guard.shares.addresses) == 0
 }
 
-// RefusalPeers makes the log of refusals meet that many peers, and returns how many of them it remembers.
+// RefusalPeers sends refusals of that many peers to the log, and returns how many of them it keeps.
 func (s *Server) RefusalPeers(peers []string) int {
 	for _, peer := range peers {
 		s.guard.refusals.add(handshake, peer, errClosing)
 	}
 	return len(s.guard.refusals.logged)
+}
+
+// Receiving returns how many streams' requests are being received.
+func (s *Server) Receiving() int {
+	s.calls.mu.Lock()
+	defer s.calls.mu.Unlock()
+	n := 0
+	for _, tokens := range s.calls.receiving {
+		n += len(tokens)
+	}
+	return n
 }

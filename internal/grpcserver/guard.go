@@ -1,9 +1,9 @@
 package grpcserver
 
 import (
+	"container/list"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// recheckInterval is how often the files of access are read, and the connections looked at.
+	// recheckInterval is the interval at which the access files are read and the connections rechecked.
 	recheckInterval = time.Second
-	// maxCallsWithoutRole are the calls under way on a connection of somebody who has no role: one check of health at a time is
-	// usual.
+	// maxCallsWithoutRole bounds the calls under way on a connection of a caller without a role: one health check at
+	// a time is usual.
 	maxCallsWithoutRole = 4
-	// maxDenials is how many calls of one connection are denied before it is closed: who goes on after so many isn't asking.
+	// maxDenials is how many calls of one connection are denied before it is closed.
 	maxDenials = 100
 )
 
-// guard counts the connections, and knows those that are up by what access found out about them.
+// guard counts the connections, and keeps the established ones with their callers.
 type guard struct {
 	access   *access.Access
 	limits   Limits
@@ -35,33 +35,40 @@ type guard struct {
 	refusals *refusals
 	log      *slog.Logger
 
-	mu    sync.Mutex
-	peers map[string]int
-	// strangers are the connections of local users without a role.
+	mu sync.Mutex
+	// peers counts the connections of each uid or IP address, and shares those with a known identity.
+	peers  map[string]int
+	shares *shares
+	// strangers counts the connections of local users without a role.
 	strangers int
 	open      map[*conn]struct{}
 	known     map[*access.AuthInfo]*conn
+	// pending are the connections in their handshake, the oldest first.
+	pending map[pendingKey]*list.List
 }
 
 func newGuard(a *access.Access, l Limits, c clock.WithTicker, r *refusals, log *slog.Logger) *guard {
 	return &guard{
 		access: a, limits: l, clock: c, refusals: r, log: log,
-		peers: map[string]int{}, open: map[*conn]struct{}{}, known: map[*access.AuthInfo]*conn{},
+		peers: map[string]int{}, shares: newShares(l.MaxConnectionsPerPeer), open: map[*conn]struct{}{}, known: map[*access.AuthInfo]*conn{},
+		pending: map[pendingKey]*list.List{},
 	}
 }
 
-// listener closes connections over the limits at accept, before anything is read from them.
+// listener closes connections over the limits when it accepts them, before anything is read from them.
 type listener struct {
 	net.Listener
 	guard *guard
-	// Both are guarded by guard.mu.
-	count  int
-	closed bool
+	// guard.mu protects both. weak counts the connections whose callers are known to be neither consumers nor
+	// operators.
+	count, weak int
+	closed      bool
 }
 
 func (g *guard) listener(l net.Listener) *listener { return &listener{Listener: l, guard: g} }
 
-// local: it is on a Unix socket, where the kernel says who calls before anything is read.
+// local reports whether the listener is on a Unix socket, where the kernel reports the caller before anything is
+// read.
 func (l *listener) local() bool { return l.Addr().Network() != "tcp" }
 
 // Accept returns the next connection within the limits.
@@ -82,8 +89,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close closes the listener, and the connections that haven't got through their handshake: gRPC's graceful stop would wait for
-// them before it tells the others to go.
+// Close closes the listener, and the connections that are in their handshake: gRPC's graceful stop would wait for
+// them before it informs the others.
 func (l *listener) Close() error {
 	err := l.Listener.Close()
 	var pending []*conn
@@ -101,7 +108,7 @@ func (l *listener) Close() error {
 	return err
 }
 
-// admit counts the connection, or says why it is refused.
+// admit counts the connection, or returns why it is refused.
 func (g *guard) admit(l *listener, raw net.Conn) (*conn, error) {
 	who, err := g.access.Arrive(raw)
 	if err != nil {
@@ -109,7 +116,11 @@ func (g *guard) admit(l *listener, raw net.Conn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{Conn: raw, listener: l, peer: who.Peer, owner: who.Owner, stranger: who.Stranger}
-	why, err := g.count(c)
+	displaced, why, err := g.count(c)
+	if displaced != nil {
+		g.refusals.add(why, displaced.peer, errDisplaced)
+		_ = displaced.Close()
+	}
 	if err == nil {
 		c.setUserTimeout()
 		return c, nil
@@ -120,87 +131,30 @@ func (g *guard) admit(l *listener, raw net.Conn) (*conn, error) {
 	return nil, err
 }
 
-func (g *guard) count(c *conn) (reason, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	most := g.limits.MaxConnections
-	if c.listener.local() && !c.owner {
-		most -= g.limits.ReservedConnections
-	}
-	switch {
-	case c.listener.closed:
-		return "", net.ErrClosed
-	case c.stranger && g.strangers >= g.limits.MaxConnectionsWithoutRole:
-		return connectionsWithoutRole, fmt.Errorf("it has no role, and callers without one have %d connections", g.strangers)
-	case c.listener.count >= most:
-		return connections, fmt.Errorf("the listener has %d connections", c.listener.count)
-	case g.peers[c.peer] >= g.limits.MaxConnectionsPerPeer:
-		return connectionsPerPeer, fmt.Errorf("the peer has %d connections", g.peers[c.peer])
-	}
-	c.listener.count++
-	if c.stranger {
-		g.strangers++
-	}
-	g.peers[c.peer]++
-	g.open[c] = struct{}{}
-	return "", nil
-}
-
-// forget is called once, when the connection is closed.
-func (g *guard) forget(c *conn) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.open, c)
-	delete(g.known, c.info)
-	c.listener.count--
-	if c.stranger {
-		g.strangers--
-	}
-	if g.peers[c.peer]--; g.peers[c.peer] == 0 {
-		delete(g.peers, c.peer)
-	}
-}
-
-// introduce notes who the connection is. The files may have changed during its handshake, so it is checked after it can be seen
-// by recheck.
-func (g *guard) introduce(c *conn, info *access.AuthInfo) error {
-	g.mu.Lock()
-	_, open := g.open[c]
-	if open {
-		c.info = info
-		g.known[info] = c
-	}
-	g.mu.Unlock()
-	if !open {
-		return net.ErrClosed
-	}
-	return g.access.Recheck(info)
-}
-
-// left is how many connections there are.
+// left returns the number of connections.
 func (g *guard) left() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.open)
 }
 
-// find is the connection, or nil if it has ended.
+// find returns the connection, or nil if it has ended.
 func (g *guard) find(info *access.AuthInfo) *conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.known[info]
 }
 
-// denied notes that a call was denied. A connection that goes on regardless is closed: besides its tries, gRPC keeps the deadline
-// of each denied call until it has passed or the connection ends.
+// denied counts a denied call. After maxDenials the connection is closed: gRPC keeps the deadline of each denied call
+// until it has passed or the connection ends.
 func (g *guard) denied(info *access.AuthInfo) {
 	if c := g.find(info); c != nil && c.denials.Add(1) >= maxDenials {
 		_ = c.Close()
 	}
 }
 
-// run reads the files of access again and again until ctx ends, and closes connections that can't stay as they are. Their clients
-// come back with what they may see now; their cursors see to it that they miss nothing.
+// run reads the access files at each interval until ctx ends, and closes connections that fail the recheck. Their
+// clients reconnect with their new rights, and resume by their cursors.
 func (g *guard) run(ctx context.Context) {
 	if !g.access.Reloads() {
 		return
@@ -240,18 +194,21 @@ type conn struct {
 	peer     string
 	// owner and stranger are as in access.Arrival.
 	owner, stranger bool
-	// up: it got through its handshake.
+	// up is set once the handshake is complete.
 	up      atomic.Bool
 	denials atomic.Int32
-	// calls are those under way of a caller without a role.
+	// calls counts the calls under way of a caller without a role.
 	calls   atomic.Int32
 	closing sync.Once
 	ready   readiness
-	// info is who it is; guarded by guard.mu.
-	info *access.AuthInfo
+	// info is the caller, nil until it is known. guard.mu protects it, as well as the holder that the connection
+	// counts for, and its places in guard.pending.
+	info    *access.AuthInfo
+	holder  holder
+	pending [2]*list.Element
 }
 
-// SetDeadline learns that the connection is up: gRPC lifts the deadline of the handshake when that is done.
+// SetDeadline also detects that the connection is established: gRPC clears the deadline when the handshake is done.
 func (c *conn) SetDeadline(t time.Time) error {
 	if t.IsZero() {
 		c.up.Store(true)
@@ -264,7 +221,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// SyscallConn shows the socket to access, which asks the kernel about it.
+// SyscallConn gives access the socket, for the kernel's credentials.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	if s, ok := c.Conn.(syscall.Conn); ok {
 		return s.SyscallConn()
@@ -272,8 +229,8 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// setUserTimeout has the kernel give a dead TCP peer up after keepaliveTimeout: gRPC does it for connections of net alone. A
-// connection that can't take it is closed already, which its reader will see.
+// setUserTimeout makes the kernel close a dead TCP connection after keepaliveTimeout: gRPC does it only for package
+// net's connections. It fails only on a connection that is closed already.
 func (c *conn) setUserTimeout() {
 	tcp, ok := c.Conn.(*net.TCPConn)
 	if !ok {

@@ -1,7 +1,6 @@
 package grpcserver_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,13 +22,14 @@ import (
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/access/accesstest"
 	"github.com/podstream/podstream/internal/grpcserver"
+	"github.com/podstream/podstream/internal/logtest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// patience is how long a test waits for what should come at once.
+// patience is the time limit of a test for an immediate event.
 const patience = 20 * time.Second
 
-// asker tells its callers who they are, and streams until they have enough.
+// asker returns its callers' identities, and has a stream until the caller ends it.
 type asker struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 
@@ -82,7 +82,7 @@ type guarded struct {
 	unix     string // the socket's path
 	tcp      string // host:port
 	clock    *clocktesting.FakeClock
-	log      *syncBuffer
+	log      *logtest.Buffer
 	registry *prometheus.Registry
 	stop     func()
 }
@@ -90,7 +90,7 @@ type guarded struct {
 // guard serves with access, which may be nil, and limits. The clock stands still unless the test moves it.
 func guard(t *testing.T, a *access.Access, limits grpcserver.Limits, clk *clocktesting.FakeClock) *guarded {
 	t.Helper()
-	g := &guarded{t: t, unix: filepath.Join(socketDir(t), "s"), clock: clk, log: &syncBuffer{}, registry: prometheus.NewRegistry()}
+	g := &guarded{t: t, unix: filepath.Join(socketDir(t), "s"), clock: clk, log: &logtest.Buffer{}, registry: prometheus.NewRegistry()}
 	if g.clock == nil {
 		g.clock = clocktesting.NewFakeClock(time.Now())
 	}
@@ -153,7 +153,7 @@ func (g *guarded) dial(target string, creds credentials.TransportCredentials, op
 	return conn
 }
 
-// raw is a connection that doesn't speak gRPC by itself. What is read from it comes within patience.
+// raw is a connection without a gRPC client. Reads have patience as their limit.
 func (g *guarded) raw(network, address string) net.Conn {
 	g.t.Helper()
 	conn, err := net.Dial(network, address)
@@ -216,7 +216,7 @@ func (g *guarded) refused(reason string) int {
 	return 0
 }
 
-// until asks again and again until the answer is yes.
+// until polls until the function returns true.
 func until(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -274,22 +274,4 @@ func (d *tlsDir) access(clk *clocktesting.FakeClock) *access.Access {
 		d.t.Fatal(err)
 	}
 	return a
-}
-
-// syncBuffer is a log that is read while it is written.
-type syncBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }

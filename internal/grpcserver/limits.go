@@ -5,30 +5,45 @@ import (
 	"time"
 )
 
-// Limits bound what callers can make the server do. A zero field means the default.
+// Limits bound the server's work for callers. A zero field means the default. A peer is a uid, or over TCP an
+// identity at an IP address. All peers at one address together have four times as much as one. A quarter of that is
+// for consumers and operators, and no peer gets more than is free.
 type Limits struct {
-	// MaxConnections are the connections of one listener, those before and in their handshake included. Default 10000. Each
-	// listener has its own, so that a flood over TCP leaves the sockets free.
+	// MaxConnections is the maximum number of connections of one listener, including those before and in their
+	// handshake. Default 10000. Each listener has its own, so that a flood over TCP doesn't affect the sockets.
 	MaxConnections int
-	// ReservedConnections are those of MaxConnections that only root and the daemon's own user get, on each Unix socket: other users
-	// together can't shut them out. Default 256, or a quarter of MaxConnections if that is less.
+	// ReservedConnections is the part of MaxConnections that only root and the daemon's own user get, on each Unix
+	// socket, so that other users can't exclude them. Default 256, or a quarter of MaxConnections if that is less.
 	ReservedConnections int
-	// MaxConnectionsWithoutRole are those of all local users together who have no role: a few, for them to be told so. Default 16.
+	// MaxConnectionsWithoutRole is for all local users without a role together, who only get an error. Default 16.
 	MaxConnectionsWithoutRole int
-	// MaxConnectionsPerPeer are one uid's or one IP address's, on all listeners. Default 1024.
+	// MaxConnectionsPerPeer is for one peer, on all listeners. Default 1024. Over TCP the handshake determines the
+	// identity. Before that, a connection counts for its address, and a new one displaces the oldest if the address
+	// or listener has too many.
 	MaxConnectionsPerPeer int
-	// MaxStreamsPerConnection are the calls under way on one connection; a gRPC client queues further ones. Default 256.
+	// MaxStreamsPerConnection is the maximum number of calls under way on one connection; a gRPC client queues
+	// further ones. Default 256.
 	MaxStreamsPerConnection int
-	// MaxHealthStreams are the streams of health and reflection under way, and MaxHealthStreamsPerPeer those of one peer. They cost
-	// the daemon much more than their callers. Default 256 and 16.
+	// MaxHealthStreams is the maximum number of streams of health and reflection, and MaxHealthStreamsPerPeer that of
+	// one peer. They cost the daemon much more than their callers. Default 256 and 16.
 	MaxHealthStreams, MaxHealthStreamsPerPeer int
-	// RequestsPerSecond is how many calls a peer may begin, on average. Default 500.
+	// RequestsPerSecond is the average number of calls that a peer may start. Default 500.
 	RequestsPerSecond int
-	// Burst is how many it may begin at once. Default four times RequestsPerSecond.
+	// Burst is the number of calls that a peer may start at once. Default four times RequestsPerSecond.
 	Burst int
-	// MaxRequestBytes is one request message's size. Default 4 MiB: room for the known pods of a node far larger than any.
+	// MaxRequestBytes is the maximum size of one request message. Default 4 MiB, enough for the known pods of very
+	// large nodes.
 	MaxRequestBytes int
-	// HandshakeTimeout is how long a connection may take to say who it is and that it speaks HTTP/2. Default 10 s.
+	// MaxCallsPerPeer is the maximum number of calls of one peer under way, on all its connections, and
+	// MaxUnaryCallsPerPeer that of the unary ones among them. They don't apply to root and the daemon's own user.
+	// Default 2048 and 64.
+	MaxCallsPerPeer, MaxUnaryCallsPerPeer int
+	// MaxReceivingPerPeer is the number of streams of one peer whose requests are received at once; further ones
+	// wait. Default 16.
+	MaxReceivingPerPeer int
+	// RequestTimeout is the time limit for sending a call's request. Default 30 s.
+	RequestTimeout time.Duration
+	// HandshakeTimeout is the time limit for the handshakes of TLS and HTTP/2. Default 10 s.
 	HandshakeTimeout time.Duration
 }
 
@@ -43,6 +58,10 @@ func (l Limits) withDefaults() Limits {
 	l.RequestsPerSecond = cmp.Or(l.RequestsPerSecond, 500)
 	l.Burst = cmp.Or(l.Burst, 4*l.RequestsPerSecond)
 	l.MaxRequestBytes = cmp.Or(l.MaxRequestBytes, 4<<20)
+	l.MaxCallsPerPeer = cmp.Or(l.MaxCallsPerPeer, 2048)
+	l.MaxUnaryCallsPerPeer = cmp.Or(l.MaxUnaryCallsPerPeer, 64)
+	l.MaxReceivingPerPeer = cmp.Or(l.MaxReceivingPerPeer, 16)
+	l.RequestTimeout = cmp.Or(l.RequestTimeout, 30*time.Second)
 	l.HandshakeTimeout = cmp.Or(l.HandshakeTimeout, 10*time.Second)
 	return l
 }

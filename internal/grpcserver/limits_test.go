@@ -41,7 +41,8 @@ func speak(t *testing.T, conn net.Conn) *http2.Framer {
 	}
 }
 
-// TestConnectionsPerPeer: a peer that has its connections gets no more until it closes one; its open ones and other peers go on.
+// TestConnectionsPerPeer: a peer at its limit gets no more connections until it closes one; its open ones and other
+// peers are not affected.
 func TestConnectionsPerPeer(t *testing.T) {
 	files := newTLSDir(t, "clients:\n- {commonName: a, role: consumer}\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{MaxConnectionsPerPeer: 3}, nil)
@@ -77,10 +78,12 @@ func TestConnectionsPerPeer(t *testing.T) {
 		func() bool { return strings.Contains(g.log.String(), "unlogged_before=4") })
 }
 
-// TestConnections: silent connections of many addresses can't take what the socket needs.
+// TestConnections: silent connections of many addresses can't take the socket's connections, and the newest ones
+// stay.
 func TestConnections(t *testing.T) {
 	files := newTLSDir(t, "clients: []\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{MaxConnections: 4}, nil)
+	var silent []net.Conn
 	for i := range 6 {
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}}
 		conn, err := dialer.Dial("tcp", g.tcp)
@@ -88,10 +91,13 @@ func TestConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		if i >= 4 {
-			_ = conn.SetDeadline(time.Now().Add(patience))
-			closed(t, "a connection over the listener's limit", conn)
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
 		}
+		silent = append(silent, conn)
+	}
+	for _, conn := range silent[:2] {
+		closed(t, "one of the oldest connections, over the listener's limit", conn)
 	}
 	if got := g.refused("connections"); got != 2 {
 		t.Errorf("%d connections are counted as refused; want 2", got)
@@ -101,7 +107,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestRequestRate: a peer that calls too often is told so, and may call again later; other peers may call all the time.
+// TestRequestRate: a peer over its rate gets an error, and may call again later; other peers are not affected.
 func TestRequestRate(t *testing.T) {
 	files := newTLSDir(t, "clients:\n- {commonName: a, role: consumer}\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{RequestsPerSecond: 2, Burst: 5}, nil)
@@ -143,7 +149,7 @@ func TestRequestRate(t *testing.T) {
 	}
 }
 
-// TestLargeRequest: a message over the limit isn't read, and what comes after it on the connection is answered.
+// TestLargeRequest: a message over the limit isn't read, and the next call on the connection is answered.
 func TestLargeRequest(t *testing.T) {
 	g := guard(t, nil, grpcserver.Limits{}, nil)
 	client := g.local()
@@ -166,7 +172,7 @@ func TestLargeRequest(t *testing.T) {
 	}
 }
 
-// TestStreamsPerConnection: a client that begins more calls on a connection than it may is refused those, and the others go on.
+// TestStreamsPerConnection: calls of a client over its limit on a connection are refused, and the others continue.
 func TestStreamsPerConnection(t *testing.T) {
 	g := guard(t, nil, grpcserver.Limits{MaxStreamsPerConnection: 3}, nil)
 	framer := speak(t, g.raw("unix", g.unix))
@@ -202,10 +208,15 @@ func TestStreamsPerConnection(t *testing.T) {
 // watchHeader is the header of a call of WatchPodUpdates.
 func watchHeader(t *testing.T) []byte {
 	t.Helper()
+	return header(t, podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName)
+}
+
+func header(t *testing.T, method string) []byte {
+	t.Helper()
 	var block strings.Builder
 	encoder := hpack.NewEncoder(&block)
 	for _, field := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName},
+		{":method", "POST"}, {":scheme", "http"}, {":path", method},
 		{":authority", "localhost"}, {"content-type", "application/grpc"}, {"te", "trailers"},
 	} {
 		if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
@@ -215,7 +226,7 @@ func watchHeader(t *testing.T) []byte {
 	return []byte(block.String())
 }
 
-// TestTooManyPings: a client that asks again and again whether the server is there is sent away.
+// TestTooManyPings: a client that pings too often is disconnected.
 func TestTooManyPings(t *testing.T) {
 	g := guard(t, nil, grpcserver.Limits{}, nil)
 	framer := speak(t, g.raw("unix", g.unix))
@@ -237,7 +248,7 @@ func TestTooManyPings(t *testing.T) {
 	}
 }
 
-// TestLogOfRefusalsIsBounded: however many addresses are refused, the memory of who was logged stays small.
+// TestLogOfRefusalsIsBounded: however many addresses are refused, the record of logged callers stays small.
 func TestLogOfRefusalsIsBounded(t *testing.T) {
 	g := guard(t, nil, grpcserver.Limits{}, nil)
 	peers := make([]string, 10_000)

@@ -17,13 +17,14 @@ import (
 // ErrTCP is returned for a tcp:// address if there are no TLS files.
 var ErrTCP = errors.New("TCP is served only with mutual TLS: give --tls-cert-file, --tls-private-key-file and --client-ca-file, or use unix:///path")
 
-// Listen is ListenFor callers that run as root or as this process's user, so for Unix sockets only.
+// Listen is ListenFor with callers that run as root or as this process's user, so for Unix sockets only.
 func Listen(addresses []string) ([]net.Listener, error) { return ListenFor(nil, addresses) }
 
-// ListenFor opens the listeners for addresses of the form unix:///path or tcp://host:port. A socket file that nobody listens on any
-// more is replaced; one that is in use is an error. Beside each socket there is a lock file, PATH.lock, which stays. Sockets are made for their owner only (0600), unless a gives roles to other
-// users: then everybody may connect (0666), and who has no role is refused by what the kernel says of the caller. Access as it is
-// at the start decides on that. With a nil a it is as Listen.
+// ListenFor opens the listeners for addresses of the form unix:///path or tcp://host:port. A socket file without a
+// listening process is replaced; one that is in use is an error. Beside each socket there is a lock file, PATH.lock,
+// which stays. Sockets are accessible to their owner only (0600), unless a gives roles to other users: then any user
+// may connect (0666), and a user without a role is refused by the kernel's credentials. Only access at the start
+// determines the mode. With a nil a it is as Listen.
 func ListenFor(a *access.Access, addresses []string) ([]net.Listener, error) {
 	if a == nil {
 		a = access.Local()
@@ -77,8 +78,8 @@ func listenUnix(a *access.Access, path string) (net.Listener, error) {
 	if a.OtherUsers() {
 		umask = 0o111
 	}
-	// The socket must never be there with wider permissions, so the umask makes it, not a chmod after. No other goroutine
-	// makes files at this point of a daemon's start.
+	// The socket must never exist with wider permissions, so the umask sets its mode, not a later chmod. No other
+	// goroutine makes files at this point of a daemon's start.
 	old := syscall.Umask(umask)
 	defer syscall.Umask(old)
 	return net.Listen("unix", path)
@@ -94,7 +95,7 @@ func listenTCP(a *access.Access, hostPort string) (net.Listener, error) {
 	return net.Listen("tcp", hostPort)
 }
 
-// removeStale removes a socket that a killed daemon left behind.
+// removeStale removes the socket of a killed daemon.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

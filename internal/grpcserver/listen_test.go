@@ -60,7 +60,7 @@ func TestListenMakesPrivateSocket(t *testing.T) {
 	}
 }
 
-// stale is what a killed daemon leaves behind.
+// stale is the socket file of a killed daemon.
 func stale(t *testing.T, path string) {
 	t.Helper()
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -87,7 +87,7 @@ func TestListenReplacesStaleSocket(t *testing.T) {
 	_ = conn.Close()
 }
 
-// TestListenRefuses: whatever is wrong with an address is said, with the address, and nothing is broken by trying.
+// TestListenRefuses: an error names the address, and a failed attempt breaks nothing.
 func TestListenRefuses(t *testing.T) {
 	dir := socketDir(t)
 	live := "unix://" + filepath.Join(dir, "live")
@@ -124,7 +124,7 @@ func TestListenRefuses(t *testing.T) {
 	listen(t, "unix://"+longest)
 }
 
-// TestListenAllOrNone: if one address can't be had, the others are free again.
+// TestListenAllOrNone: if one address can't be opened, the others are closed again.
 func TestListenAllOrNone(t *testing.T) {
 	good := "unix://" + filepath.Join(socketDir(t), "good")
 	if _, err := grpcserver.Listen([]string{good, "unix://bad"}); err == nil {
@@ -135,8 +135,8 @@ func TestListenAllOrNone(t *testing.T) {
 	}
 }
 
-// TestListenLocks: a socket that looks dead is left alone while another daemon is about to replace it, and one that listens keeps
-// its path until it is closed, even if its socket file is gone.
+// TestListenLocks: a socket that looks dead is left alone while another daemon is about to replace it, and one that
+// listens keeps its path until it is closed, even if its socket file is gone.
 func TestListenLocks(t *testing.T) {
 	path := filepath.Join(socketDir(t), "s")
 	refused := func(what string) {

@@ -19,62 +19,70 @@ type ownStreams struct {
 	most, mostPerPeer int
 	refusals          *refusals
 
-	mu    sync.Mutex
-	count int
-	peers map[string]int
+	mu sync.Mutex
+	// count is their number, and weak that of callers that are neither consumers nor operators.
+	count, weak int
+	peers       map[holder]int
 }
 
 func newOwnStreams(l Limits, r *refusals) *ownStreams {
-	return &ownStreams{most: l.MaxHealthStreams, mostPerPeer: l.MaxHealthStreamsPerPeer, refusals: r, peers: map[string]int{}}
+	return &ownStreams{most: l.MaxHealthStreams, mostPerPeer: l.MaxHealthStreamsPerPeer, refusals: r, peers: map[holder]int{}}
 }
 
-// begin counts a stream of the peer, for end to take back, or says why there can't be another: RESOURCE_EXHAUSTED.
-func (o *ownStreams) begin(peer string) error {
+// begin counts a stream of the peer until end is called, or returns RESOURCE_EXHAUSTED.
+func (o *ownStreams) begin(peer holder) error {
 	err := o.add(peer)
 	if err == nil {
 		return nil
 	}
-	o.refusals.add(healthStreams, peer, err)
+	o.refusals.add(healthStreams, peer.String(), err)
 	return status.Error(codes.ResourceExhausted, err.Error()+"; end one, or try again later")
 }
 
-func (o *ownStreams) add(peer string) error {
+func (o *ownStreams) add(peer holder) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
 	case o.peers[peer] >= o.mostPerPeer:
-		return fmt.Errorf("%s has %d streams of health and reflection already", peer, o.peers[peer])
-	case o.count >= o.most:
+		return fmt.Errorf("%v has %d streams of health and reflection already", peer, o.peers[peer])
+	case o.count >= o.most || peer.weak && o.weak >= o.most-o.most/4:
 		return fmt.Errorf("the daemon has %d streams of health and reflection already", o.count)
 	}
 	o.count++
+	if peer.weak {
+		o.weak++
+	}
 	o.peers[peer]++
 	return nil
 }
 
-func (o *ownStreams) end(peer string) {
+func (o *ownStreams) end(peer holder) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.count--
+	if peer.weak {
+		o.weak--
+	}
 	if o.peers[peer]--; o.peers[peer] == 0 {
 		delete(o.peers, peer)
 	}
 }
 
 // errClosing is what the streams of gRPC's own services end with.
-var errClosing = status.Error(codes.Unavailable, "the daemon goes down; try again later")
+var errClosing = status.Error(codes.Unavailable, "the daemon is shutting down; try again later")
 
-// endOwn counts the streams of health and reflection, and ends them when the server closes; they would go on until their clients
-// end them.
+// endOwn counts the streams of health and reflection, and ends them when the server closes; otherwise only their
+// clients would end them.
 func (s *Server) endOwn(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if !strings.HasPrefix(info.FullMethod, "/grpc.") {
 		return handler(srv, stream)
 	}
 	caller, _ := access.FromContext(stream.Context())
-	if err := s.own.begin(caller.Peer); err != nil {
+	peer := holderOf(caller)
+	if err := s.own.begin(peer); err != nil {
 		return err
 	}
-	defer s.own.end(caller.Peer)
+	defer s.own.end(peer)
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	ending := &endingStream{ServerStream: stream, context: ctx}
@@ -97,11 +105,11 @@ func (s *Server) endOwn(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return errClosing
 }
 
-// endingStream is a stream that its handler leaves once the context ends.
+// endingStream is a stream whose handler returns when the context ends.
 type endingStream struct {
 	grpc.ServerStream
 	context context.Context //nolint:containedctx // It is what the interface asks for.
-	// serving is the last that a Watch of health told.
+	// serving is the last status that a Watch of health sent.
 	serving bool
 }
 
@@ -114,7 +122,7 @@ func (s *endingStream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
-// RecvMsg leaves its goroutine behind when the context ends: it ends with the stream, as soon as the handler has returned.
+// RecvMsg may return before its goroutine: that ends with the stream, once the handler has returned.
 func (s *endingStream) RecvMsg(m any) error {
 	received := make(chan error, 1)
 	go func() { received <- s.ServerStream.RecvMsg(m) }()

@@ -25,8 +25,8 @@ func watchHealth(ctx context.Context, c healthv1.HealthClient) error {
 	return err
 }
 
-// TestHealthStreams: a peer has a few streams of health and reflection, all peers together have some more, and one that ends makes
-// room. Checks are no streams.
+// TestHealthStreams: a peer may have a few streams of health and reflection, all peers together some more, and the
+// end of one allows another. Checks are no streams.
 func TestHealthStreams(t *testing.T) {
 	files := newTLSDir(t, "clients:\n- {commonName: a, role: inspector}\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{MaxHealthStreams: 5, MaxHealthStreamsPerPeer: 3}, nil)
@@ -71,7 +71,8 @@ func TestHealthStreams(t *testing.T) {
 	until(t, "a stream that has ended makes room", func() bool { return watchHealth(t.Context(), local) == nil })
 }
 
-// TestHealthWithoutRole: who has no role may check health, but not watch it, nor keep many checks waiting for their messages.
+// TestHealthWithoutRole: a caller without a role may check health, but not watch it, nor keep many checks waiting for
+// their messages.
 func TestHealthWithoutRole(t *testing.T) {
 	files := newTLSDir(t, "clients: []\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{}, nil)

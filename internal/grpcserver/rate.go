@@ -15,55 +15,71 @@ import (
 	"github.com/podstream/podstream/internal/access"
 )
 
-// sweepInterval is how often the buckets of idle peers are dropped.
+// sweepInterval is the interval at which the buckets of idle peers are dropped.
 const sweepInterval = time.Minute
 
-// rates is a token bucket for each peer.
+// rates has a token bucket for each peer. The peers at an address that are neither consumers nor operators also share
+// a larger one.
 type rates struct {
 	perSecond, burst int
 	clock            clock.PassiveClock
 	refusals         *refusals
 
-	mu      sync.Mutex
-	buckets map[string]*rate.Limiter
-	swept   time.Time
+	mu        sync.Mutex
+	peers     map[holder]*rate.Limiter
+	addresses map[string]*rate.Limiter
+	swept     time.Time
 }
 
 func newRates(l Limits, c clock.PassiveClock, r *refusals) *rates {
 	return &rates{
 		perSecond: l.RequestsPerSecond, burst: l.Burst, clock: c, refusals: r,
-		buckets: map[string]*rate.Limiter{}, swept: c.Now(),
+		peers: map[holder]*rate.Limiter{}, addresses: map[string]*rate.Limiter{}, swept: c.Now(),
 	}
 }
 
-func (r *rates) allow(peer string) bool {
+func (r *rates) allow(peer holder) bool {
 	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Sub(r.swept) >= sweepInterval {
 		r.swept = now
-		for key, bucket := range r.buckets {
-			// A full bucket is as good as a new one.
-			if bucket.TokensAt(now) >= float64(r.burst) {
-				delete(r.buckets, key)
-			}
+		sweepFull(r.peers, now)
+		sweepFull(r.addresses, now)
+	}
+	if !bucket(r.peers, peer, r.perSecond, r.burst).AllowN(now, 1) {
+		return false
+	}
+	const all = peersPerAddress - 1
+	return !peer.weak || bucket(r.addresses, peer.address, all*r.perSecond, all*r.burst).AllowN(now, 1)
+}
+
+// sweepFull drops the full buckets: a new bucket is full too.
+func sweepFull[K comparable](buckets map[K]*rate.Limiter, now time.Time) {
+	for key, b := range buckets {
+		if b.TokensAt(now) >= float64(b.Burst()) {
+			delete(buckets, key)
 		}
 	}
-	bucket := r.buckets[peer]
-	if bucket == nil {
-		bucket = rate.NewLimiter(rate.Limit(r.perSecond), r.burst)
-		r.buckets[peer] = bucket
+}
+
+func bucket[K comparable](buckets map[K]*rate.Limiter, key K, perSecond, burst int) *rate.Limiter {
+	b := buckets[key]
+	if b == nil {
+		b = rate.NewLimiter(rate.Limit(perSecond), burst)
+		buckets[key] = b
 	}
-	return bucket.AllowN(now, 1)
+	return b
 }
 
 func (r *rates) check(ctx context.Context) error {
 	caller, _ := access.FromContext(ctx)
-	if r.allow(caller.Peer) {
+	peer := holderOf(caller)
+	if r.allow(peer) {
 		return nil
 	}
-	r.refusals.add(requestRate, caller.Peer, fmt.Errorf("more than %d requests a second", r.perSecond))
-	return status.Errorf(codes.ResourceExhausted, "more than %d requests a second from %s; try again later", r.perSecond, caller.Peer)
+	r.refusals.add(requestRate, peer.String(), fmt.Errorf("more than %d requests a second", r.perSecond))
+	return status.Errorf(codes.ResourceExhausted, "more than %d requests a second from %v; try again later", r.perSecond, peer)
 }
 
 func (r *rates) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

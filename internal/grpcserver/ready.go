@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// ReadOnReady lets gRPC fetch a buffer only when there is something to read: for its own kind of connections it does so by itself,
-// for others it keeps 32 KiB each, which is most of what an idle consumer costs. What comes over TLS is read by the TLS layer, which
+// ReadOnReady makes gRPC allocate a buffer only when there is data: for its own kind of connections it does so by
+// itself; for others it keeps 32 KiB each, most of an idle consumer's memory. Over TLS the TLS layer reads, which
 // doesn't have this method.
 func (c *conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
 	raw, err := c.SyscallConn()
@@ -37,7 +37,8 @@ func (c *conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) 
 	return r.buffer, r.n, nil
 }
 
-// readiness is what one ReadOnReady works with. gRPC has one reader a connection, so it is the connection's, and costs nothing.
+// readiness is the state of one ReadOnReady. gRPC has one reader for each connection, so it is part of the
+// connection, without an allocation.
 type readiness struct {
 	size   int
 	pool   mem.BufferPool
@@ -47,7 +48,7 @@ type readiness struct {
 	read   func(fd uintptr) bool
 }
 
-// tryRead reads if there is something, and says whether it is done.
+// tryRead reads if there is data, and reports whether it is done.
 func (r *readiness) tryRead(fd uintptr) bool {
 	r.buffer = r.pool.Get(r.size)
 	for {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// reason is why a connection or a call was refused: the label of the metric.
+// reason is the reason for refusing a connection or a call: the label of the metric.
 type reason string
 
 const (
@@ -21,20 +21,22 @@ const (
 	callsWithoutRole       reason = "calls_without_role"
 	healthStreams          reason = "health_streams"
 	requestRate            reason = "request_rate"
+	callsPerPeer           reason = "calls_per_peer"
 )
 
 var reasons = []reason{
 	connectionsPerPeer, connections, connectionsWithoutRole, handshake, noAccess, callsWithoutRole, healthStreams, requestRate,
+	callsPerPeer,
 }
 
 const (
-	// refusalLogInterval is how often one caller's refusals for one reason are logged at most.
+	// refusalLogInterval is the minimum time between two log lines for one caller and reason.
 	refusalLogInterval = time.Minute
-	// maxLoggedCallers bounds the memory of who was logged. Of more callers within an interval, the rest is only counted.
+	// maxLoggedCallers bounds the memory for logged callers. Beyond it, refusals within an interval are only counted.
 	maxLoggedCallers = 4096
 )
 
-// refusals counts what is refused, and logs it without letting a flood become a flood of log lines.
+// refusals counts refusals, and limits their log lines.
 type refusals struct {
 	total *prometheus.CounterVec
 	clock clock.PassiveClock
@@ -51,7 +53,7 @@ type refusal struct {
 
 type logged struct {
 	at time.Time
-	// silent is how many came since, unlogged.
+	// silent is the number of refusals since then without a log line.
 	silent int
 }
 
@@ -65,7 +67,7 @@ func newRefusals(c clock.PassiveClock, log *slog.Logger) *refusals {
 	return r
 }
 
-// add counts a refusal. caller is the peer or, where it is known, the identity; why is for the log.
+// add counts a refusal. caller is the peer or, if known, the identity; why is for the log.
 func (r *refusals) add(what reason, caller string, why error) {
 	r.total.WithLabelValues(string(what)).Inc()
 	if silent, ok := r.due(refusal{what, caller}); ok {
@@ -73,7 +75,7 @@ func (r *refusals) add(what reason, caller string, why error) {
 	}
 }
 
-// due tells whether the refusal is to be logged now, and how many weren't since the last line.
+// due reports whether the refusal is to be logged now, and the number of unlogged ones since the last line.
 func (r *refusals) due(of refusal) (silent int, ok bool) {
 	now := r.clock.Now()
 	r.mu.Lock()
@@ -94,7 +96,7 @@ func (r *refusals) due(of refusal) (silent int, ok bool) {
 	return silent, true
 }
 
-// sweep forgets the callers of former intervals, and tells whether there were any.
+// sweep drops the callers of former intervals, and reports whether there were any.
 func (r *refusals) sweep(now time.Time) bool {
 	for key, l := range r.logged {
 		if now.Sub(l.at) >= refusalLogInterval {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -30,36 +31,40 @@ import (
 )
 
 const (
-	// maxHeaderBytes is for one call's header: names, a trace context, some baggage.
+	// maxHeaderBytes bounds one call's header: names, a trace context, some baggage.
 	maxHeaderBytes = 64 << 10
-	// keepaliveTime is the silence after which a caller is asked whether it is there, and keepaliveTimeout how long it may take to
-	// answer. Who asks the server more than once in keepaliveMinimum is sent away (GOAWAY, ENHANCE_YOUR_CALM).
+	// keepaliveTime is the silence after which the server pings a caller, and keepaliveTimeout the time limit for the
+	// answer. A client that pings more than once in keepaliveMinimum is disconnected (GOAWAY, ENHANCE_YOUR_CALM).
 	keepaliveTime    = time.Minute
 	keepaliveTimeout = 20 * time.Second
 	keepaliveMinimum = 10 * time.Second
 )
 
-// Config says what a Server serves.
+// Config configures a Server.
 type Config struct {
 	// Register adds the services.
 	Register func(grpc.ServiceRegistrar)
-	// Closing ends the streams of the services when the server goes down. May be nil.
+	// Closing ends the streams of the services when the server stops. May be nil.
 	Closing func()
-	// Access decides who may call. Nil: root and the daemon's own user, on Unix sockets. The services find the caller with
-	// access.FromContext.
+	// Access authorizes callers. Nil means root and the daemon's own user, on Unix sockets. The services get the
+	// caller from access.FromContext.
 	Access *access.Access
-	// Limits bound what callers can make the server do. The zero value has defaults.
+	// Limits bound the server's work for callers. The zero value has defaults.
 	Limits Limits
-	// Quiet are streams whose messages are neither counted nor logged one by one, by full method: those that send so many that it
-	// would cost more than a tenth of sending them. Their services count for themselves.
+	// Quiet are the streams, by full method, whose messages are neither counted nor logged one by one, as that would
+	// cost more than a tenth of sending them. Their services count messages themselves.
 	Quiet []string
-	// ServerOptions are added to the server's own. Interceptors come innermost. Credentials and a tap handle are the server's.
+	// Codec encodes and decodes messages. Nil means gRPC's own for protobuf. With either, requests with too many
+	// values aren't decoded.
+	Codec encoding.CodecV2
+	// ServerOptions are passed to gRPC after the server's own. Interceptors come innermost. Credentials, codec and
+	// tap handle are the server's.
 	ServerOptions []grpc.ServerOption
-	// Clock is for rates and the reading of files. Nil: the real one.
+	// Clock is for rates and the reading of files. Nil means the real one.
 	Clock clock.WithTicker
-	// Logger gets a line a call, at debug level. Nil discards.
+	// Logger receives a line for each call, at debug level. Nil discards.
 	Logger *slog.Logger
-	// Metrics is where the gRPC metrics are registered. Nil means nowhere.
+	// Metrics is the registry of the gRPC metrics. Nil means none.
 	Metrics prometheus.Registerer
 }
 
@@ -70,9 +75,10 @@ type Server struct {
 	health *health.Server
 	guard  *guard
 	own    *ownStreams
+	calls  *underWay
 	// running are the calls under way.
 	running *running
-	// closing is closed when the server goes down.
+	// closing is closed when the server stops.
 	closing chan struct{}
 }
 
@@ -91,12 +97,13 @@ func New(cfg Config) *Server {
 	refused := newRefusals(cfg.Clock, cfg.Logger)
 	s := &Server{
 		cfg: cfg, health: health.NewServer(), guard: newGuard(cfg.Access, limits, cfg.Clock, refused, cfg.Logger),
-		own: newOwnStreams(limits, refused), running: newRunning(), closing: make(chan struct{}),
+		own: newOwnStreams(limits, refused), calls: newUnderWay(limits, refused), running: newRunning(), closing: make(chan struct{}),
 	}
 	metrics := grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram())
 	options := slices.Concat(interceptors(s, metrics, newRates(limits, cfg.Clock, refused)), []grpc.ServerOption{
 		grpc.Creds(handshaker{cfg.Access.TransportCredentials(), s.guard}),
-		grpc.InTapHandle(s.guard.authorize),
+		grpc.InTapHandle(s.authorize),
+		grpc.ForceServerCodecV2(newBoundedCodec(cfg.Codec)),
 		grpc.StatsHandler(connectionContexts{s.running}),
 		grpc.ConnectionTimeout(limits.HandshakeTimeout),
 		grpc.MaxConcurrentStreams(uint32(limits.MaxStreamsPerConnection)), //nolint:gosec // The flag is checked.
@@ -109,6 +116,7 @@ func New(cfg Config) *Server {
 	cfg.Register(s.grpc)
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	reflection.RegisterV1(s.grpc)
+	s.calls.register(s.grpc.GetServiceInfo())
 	metrics.InitializeMetrics(s.grpc)
 	if cfg.Metrics != nil {
 		cfg.Metrics.MustRegister(metrics, refused.total)
@@ -116,8 +124,8 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// interceptors are those of every server. Recovery is innermost, so that a panic is logged and counted as the INTERNAL that it
-// becomes; calls over the rate are logged and counted too.
+// interceptors returns the interceptors of every server. Recovery is innermost, so that a panic is logged and counted
+// as the INTERNAL that it becomes; calls over the rate are logged and counted too.
 func interceptors(s *Server, metrics *grpcprom.ServerMetrics, rates *rates) []grpc.ServerOption {
 	logger := callLogger(s.cfg.Logger)
 	recoverer := recovery.WithRecoveryHandlerContext(func(_ context.Context, p any) error {
@@ -130,11 +138,11 @@ func interceptors(s *Server, metrics *grpcprom.ServerMetrics, rates *rates) []gr
 	})
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(metrics.UnaryServerInterceptor(), logging.UnaryServerInterceptor(logger, events),
-			rates.unary, recovery.UnaryServerInterceptor(recoverer)),
+			rates.unary, s.calls.interceptUnary, recovery.UnaryServerInterceptor(recoverer)),
 		grpc.ChainStreamInterceptor(
 			selector.StreamServerInterceptor(metrics.StreamServerInterceptor(), loud),
 			selector.StreamServerInterceptor(logging.StreamServerInterceptor(logger, events), loud),
-			rates.stream, s.endOwn, recovery.StreamServerInterceptor(recoverer)),
+			rates.stream, s.calls.interceptStream, s.endOwn, recovery.StreamServerInterceptor(recoverer)),
 	}
 }
 
@@ -144,7 +152,7 @@ func (s *Server) Serve(ctx context.Context, listeners []net.Listener) error {
 	for _, l := range listeners {
 		s.cfg.Logger.Info("serving gRPC", "address", l.Addr().Network()+"://"+l.Addr().String())
 		group.Go(func() error {
-			// A server that is stopped before it got here is as well stopped as any.
+			// A server that was stopped before it serves is no error.
 			if err := s.grpc.Serve(s.guard.listener(l)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 				return fmt.Errorf("serve %s: %w", l.Addr(), err)
 			}
@@ -163,13 +171,32 @@ func (s *Server) Serve(ctx context.Context, listeners []net.Listener) error {
 	return group.Wait()
 }
 
-// SetHealth says whether a part of the daemon, by a name of its own, is as it should be. Health as a whole is whether it serves.
+// SetHealth sets the health of a part of the daemon. The health of the daemon as a whole is whether it serves.
 func (s *Server) SetHealth(part string, good bool) {
 	status := healthv1.HealthCheckResponse_NOT_SERVING
 	if good {
 		status = healthv1.HealthCheckResponse_SERVING
 	}
 	s.health.SetServingStatus(part, status)
+}
+
+// SetHealthUnknown sets the health of a part of the daemon to unknown.
+func (s *Server) SetHealthUnknown(part string) {
+	s.health.SetServingStatus(part, healthv1.HealthCheckResponse_UNKNOWN)
+}
+
+// Health returns the health of each part of the daemon, by the names of SetHealth. The daemon as a whole is "".
+func (s *Server) Health() map[string]bool {
+	parts := map[string]bool{}
+	// It answers from memory, and fails only beyond a hundred parts.
+	list, err := s.health.List(context.Background(), &healthv1.HealthListRequest{})
+	if err != nil {
+		return map[string]bool{"": false}
+	}
+	for part, status := range list.GetStatuses() {
+		parts[part] = status.GetStatus() == healthv1.HealthCheckResponse_SERVING
+	}
+	return parts
 }
 
 // callLogger writes the interceptor's events at debug level: a node's log isn't an access log.

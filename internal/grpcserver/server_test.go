@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// service panics or waits, as it is asked.
+// service panics or waits, on request.
 type service struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 
@@ -94,8 +94,8 @@ func run(t *testing.T, metrics prometheus.Registerer) *running {
 	return r
 }
 
-// TestPanicIsInternal: a panic in a handler is its caller's INTERNAL, without its text, and the log's stack trace; the server
-// goes on.
+// TestPanicIsInternal: a panic in a handler is its caller's INTERNAL, without its text, and the log's stack trace;
+// the server goes on.
 func TestPanicIsInternal(t *testing.T) {
 	r := run(t, nil)
 	api := podconfigv1.NewPodConfigServiceClient(r.conn)
@@ -153,7 +153,7 @@ func TestHealthAndReflection(t *testing.T) {
 	}
 }
 
-// TestStop: a server that goes down ends its streams, and Serve returns nil.
+// TestStop: a server that stops ends its streams, and Serve returns nil.
 func TestStop(t *testing.T) {
 	r := run(t, nil)
 	stream, err := podconfigv1.NewPodConfigServiceClient(r.conn).WatchPodUpdates(t.Context(), &podconfigv1.WatchPodUpdatesRequest{})
@@ -171,7 +171,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestServeAfterTheEnd: a daemon that is told to stop while it starts ends as well as any.
+// TestServeAfterTheEnd: a daemon that is stopped while it starts ends without an error.
 func TestServeAfterTheEnd(t *testing.T) {
 	for range 20 {
 		server := grpcserver.New(grpcserver.Config{Register: func(grpc.ServiceRegistrar) {}})

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errInUse: the socket is somebody else's.
+// errInUse: another process has the socket.
 var errInUse = errors.New("another process listens there already")
 
 // lockedListener holds the lock of its socket until it is closed.
@@ -20,14 +20,15 @@ type lockedListener struct {
 
 func (l lockedListener) Close() error {
 	err := l.Listener.Close()
-	// Nothing was written, so nothing can fail; a second time does nothing.
+	// Nothing was written, so nothing can fail; a second call does nothing.
 	_ = l.lock.Close()
 	return err
 }
 
-// lockSocket locks the path for this process. Between finding a socket dead and making a new one in its place another daemon may
-// have made one: without the lock it would lose that, and not notice. The file is never removed, for then two could hold a lock
-// each, one of a file that is gone. The lock ends with the process, however that ends.
+// lockSocket locks the path for this process. Without the lock, another daemon could make a socket between the check
+// that the old one is dead and its replacement, and would lose that socket unnoticed. The file is never removed:
+// otherwise two processes could each hold a lock, one of them on a removed file. The kernel releases the lock when
+// the process ends.
 func lockSocket(path string) (*os.File, error) {
 	name := path + ".lock"
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)

@@ -6,30 +6,31 @@ import (
 )
 
 const (
-	// grace is how long calls that are under way may take once the server goes down.
+	// grace is the time limit for calls under way once the server stops.
 	grace = 5 * time.Second
-	// linger is how long connections without calls may take to hear that the server goes down. A client that is stopped never will.
+	// linger is the time limit for connections without calls to react to the stop. A stopped client process never
+	// does.
 	linger = 500 * time.Millisecond
 )
 
-// running is how many calls have their handlers running.
+// running counts the calls whose handlers run.
 type running struct {
 	calls atomic.Int64
-	// idle gets a value when there are none any more. It may be an old one.
+	// idle receives a value when there are none any more. The value may be outdated.
 	idle chan struct{}
 }
 
 func newRunning() *running { return &running{idle: make(chan struct{}, 1)} }
 
-func (r *running) tellIdle() {
+func (r *running) signalIdle() {
 	select {
 	case r.idle <- struct{}{}:
 	default:
 	}
 }
 
-// stop tells callers to come back later (GOAWAY, and UNAVAILABLE on streams), and cuts off those that don't listen: after grace, or
-// once there are no calls and nobody has gone for as long as linger.
+// stop sends GOAWAY, and UNAVAILABLE on streams, and closes the connections that remain: after grace, or once there
+// are no calls and no connection has closed for as long as linger.
 func (s *Server) stop() {
 	s.health.Shutdown()
 	close(s.closing)
@@ -47,10 +48,10 @@ func (s *Server) stop() {
 	<-gone
 }
 
-// cutIdle returns when all are gone, or once it has cut off those that don't go.
+// cutIdle returns when all connections have closed, or once it has closed those that remain.
 func (s *Server) cutIdle(gone <-chan struct{}) {
-	// A call of before may have told already that it was the last; whether it was is looked at below.
-	s.running.tellIdle()
+	// An earlier call may have sent the value; the state is checked below.
+	s.running.signalIdle()
 	for {
 		select {
 		case <-gone:

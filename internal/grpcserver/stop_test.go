@@ -17,8 +17,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestStopIsQuick: neither a Watch of health, nor an idle stream of reflection, nor a connection that hasn't said anything holds
-// the end up; callers are told to come back (GOAWAY), and health that it goes down.
+// TestStopIsQuick: neither a Watch of health, nor an idle stream of reflection, nor a silent connection delays the
+// end; callers get GOAWAY, and health reports that it stops.
 func TestStopIsQuick(t *testing.T) {
 	files := newTLSDir(t, "clients: []\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{}, nil)
@@ -73,7 +73,7 @@ func TestStopIsQuick(t *testing.T) {
 	}
 }
 
-// pinged waits for the answer to a ping: from then on the server has the connection among those that it tells when it goes down. It
+// pinged waits for the answer to a ping: from then on the server sends the connection a GOAWAY when it stops. It
 // acknowledges the settings a moment before.
 func pinged(t *testing.T, framer *http2.Framer) {
 	t.Helper()
@@ -91,7 +91,7 @@ func pinged(t *testing.T, framer *http2.Framer) {
 	}
 }
 
-// awaitGoAway answers pings, as every client does, until the server says that it goes down.
+// awaitGoAway answers pings, as every client does, until the server sends GOAWAY.
 func awaitGoAway(framer *http2.Framer) error {
 	var goAway *http2.GoAwayFrame
 	for {
@@ -111,8 +111,7 @@ func awaitGoAway(framer *http2.Framer) error {
 	}
 }
 
-// TestStopWithoutAnswer: a client that is stopped hears nothing and doesn't hold the end up, while a call that is under way has its
-// time.
+// TestStopWithoutAnswer: a stopped client process doesn't delay the end, while a call under way has its time.
 func TestStopWithoutAnswer(t *testing.T) {
 	g := guard(t, nil, grpcserver.Limits{}, nil)
 	framer := speak(t, g.raw("unix", g.unix))

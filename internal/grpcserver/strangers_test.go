@@ -20,6 +20,7 @@ import (
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/access/accesstest"
 	"github.com/podstream/podstream/internal/grpcserver"
+	"github.com/podstream/podstream/internal/roottest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -55,7 +56,7 @@ func dialAs(uid int, path string) (net.Conn, error) {
 // shared is a server whose socket other users can open; uid 1001 is a consumer.
 func shared(t *testing.T, cfg access.Config, limits grpcserver.Limits) *guarded {
 	t.Helper()
-	needRoot(t, "to call as other users takes root; run: sudo go test ./internal/grpcserver")
+	roottest.Need(t, "a process of another user")
 	cfg.AllowUIDs = []uint32{1001}
 	a, err := access.New(cfg)
 	if err != nil {
@@ -90,8 +91,8 @@ func (g *guarded) user(uid int) podconfigv1.PodConfigServiceClient {
 	return podconfigv1.NewPodConfigServiceClient(conn)
 }
 
-// TestConnectionsWithoutRole: local users without a role have a few connections together, on which they are told so; all others
-// have theirs.
+// TestConnectionsWithoutRole: local users without a role share a few connections, on which they get an error; other
+// users have their own.
 func TestConnectionsWithoutRole(t *testing.T) {
 	g := shared(t, access.Config{}, grpcserver.Limits{MaxConnections: 40})
 	var held []net.Conn

@@ -19,13 +19,14 @@ import (
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/access/accesstest"
 	"github.com/podstream/podstream/internal/grpcserver"
+	"github.com/podstream/podstream/internal/roottest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // childSocket tells a child process of TestOtherUser the socket to call.
 const childSocket = "PODSTREAM_TEST_SOCKET"
 
-// child is what TestOtherUser runs as another user: it prints what it is told of itself, and of health.
+// child is the part of TestOtherUser that runs as another user: it prints its identity, and the health.
 func child(socket string) {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -44,10 +45,10 @@ func child(socket string) {
 	fmt.Printf("health %s", status.Code(err))
 }
 
-// TestOtherUser: the kernel says who calls on a socket, and only the listed users get more than health.
+// TestOtherUser: on a socket, only the users that are listed get more than health.
 func TestOtherUser(t *testing.T) {
-	needRoot(t, "a process of another user takes root to start; run: sudo go test ./internal/grpcserver -run TestOtherUser")
-	const nobody = 65534
+	roottest.Need(t, "a process of another user")
+	const other = 65534
 	file := filepath.Join(t.TempDir(), "access")
 	accesstest.WriteFile(t, file, []byte("clients:\n- {uid: 65534, role: inspector}\n"))
 	for _, tc := range []struct {
@@ -56,9 +57,9 @@ func TestOtherUser(t *testing.T) {
 		mode fs.FileMode
 		want string
 	}{
-		{"nobody is listed", access.Config{}, 0o600, "Unavailable connection error: desc = \"transport: Error while dialing: dial unix"},
+		{"no user is listed", access.Config{}, 0o600, "Unavailable connection error: desc = \"transport: Error while dialing: dial unix"},
 		{"another is listed", access.Config{AllowUIDs: []uint32{1234}}, 0o666, "PermissionDenied no role for uid 65534; the access file (--access-file) gives roles, and --allow-uid the role consumer; health OK"},
-		{"it is listed", access.Config{AllowUIDs: []uint32{1234, nobody}}, 0o666, "uid:65534 consumer; health OK"},
+		{"it is listed", access.Config{AllowUIDs: []uint32{1234, other}}, 0o666, "uid:65534 consumer; health OK"},
 		{"it is in the access file", access.Config{File: file}, 0o666, "uid:65534 inspector; health OK"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -75,7 +76,7 @@ func TestOtherUser(t *testing.T) {
 			}
 			cmd := exec.Command("/proc/self/exe")
 			cmd.Env, cmd.Dir = []string{childSocket + "=" + g.unix}, "/"
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: other, Gid: other}}
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.HasPrefix(string(out), tc.want) {
 				t.Errorf("uid 65534 is told %q, %v; want %q", out, err, tc.want)
@@ -84,17 +85,5 @@ func TestOtherUser(t *testing.T) {
 				t.Errorf("root is %q, %v; want an operator", who, err)
 			}
 		})
-	}
-}
-
-// needRoot skips a test that takes root, with what enables it; under `make test`, which has to run all, it fails.
-func needRoot(t *testing.T, why string) {
-	t.Helper()
-	switch {
-	case os.Geteuid() == 0:
-	case os.Getenv("PODSTREAM_REQUIRE_RUNTIME") != "":
-		t.Fatal(why)
-	default:
-		t.Skip(why)
 	}
 }

@@ -1,18 +1,18 @@
 package kubeletconfig
 
-// owner says whom a field of a KubeletConfiguration concerns.
+// owner is the daemon that a field of a KubeletConfiguration concerns.
 type owner int
 
 const (
 	// podconfigd reads the field.
 	podconfigd owner = iota + 1
-	// podexecd is whom the field is for: how pods run, and what the node tells of them. Podconfigd passes over it.
+	// podexecd reads the field: it is about how pods run, or what the node reports of them. Podconfigd ignores it.
 	podexecd
-	// nobody has a use for the field: it is about the kubelet as a process, or what Podstream does otherwise.
-	nobody
+	// unused: no daemon reads the field. It is about the kubelet as a process, or Podstream does it in another way.
+	unused
 )
 
-// owners has every field there is, in the order of the type; kind and apiVersion belong to the document.
+// owners has every field, in the order of the type; kind and apiVersion belong to the document.
 var owners = []struct {
 	field string
 	owner owner
@@ -58,7 +58,7 @@ var owners = []struct {
 	{"imageMaximumGCAge", podexecd},
 	{"imageGCHighThresholdPercent", podexecd},
 	{"imageGCLowThresholdPercent", podexecd},
-	{"volumeStatsAggPeriod", nobody},
+	{"volumeStatsAggPeriod", unused},
 	{"kubeletCgroups", podexecd},
 	{"systemCgroups", podexecd},
 	{"cgroupRoot", podexecd},
@@ -79,7 +79,7 @@ var owners = []struct {
 	{"podCIDR", podexecd},
 	{"podPidsLimit", podexecd},
 	{"resolvConf", podexecd},
-	{"runOnce", nobody},
+	{"runOnce", unused},
 	{"cpuCFSQuota", podexecd},
 	{"cpuCFSQuotaPeriod", podexecd},
 	{"nodeStatusMaxImages", podexecd},
@@ -97,12 +97,12 @@ var owners = []struct {
 	{"evictionMinimumReclaim", podexecd},
 	{"mergeDefaultEvictionSettings", podexecd},
 	{"podsPerCore", podexecd},
-	{"enableControllerAttachDetach", nobody},
+	{"enableControllerAttachDetach", unused},
 	{"protectKernelDefaults", podexecd},
-	{"makeIPTablesUtilChains", nobody},
-	{"iptablesMasqueradeBit", nobody},
-	{"iptablesDropBit", nobody},
-	{"featureGates", nobody},
+	{"makeIPTablesUtilChains", unused},
+	{"iptablesMasqueradeBit", unused},
+	{"iptablesDropBit", unused},
+	{"featureGates", unused},
 	{"failSwapOn", podexecd},
 	{"memorySwap", podexecd},
 	{"containerLogMaxSize", podexecd},
@@ -113,16 +113,16 @@ var owners = []struct {
 	{"systemReserved", podexecd},
 	{"kubeReserved", podexecd},
 	{"reservedSystemCPUs", podexecd},
-	{"showHiddenMetricsForVersion", nobody},
+	{"showHiddenMetricsForVersion", unused},
 	{"systemReservedCgroup", podexecd},
 	{"kubeReservedCgroup", podexecd},
 	{"enforceNodeAllocatable", podexecd},
 	{"allowedUnsafeSysctls", podexecd},
 	{"defaultPodSysctls", podexecd},
-	{"volumePluginDir", nobody},
+	{"volumePluginDir", unused},
 	{"providerID", podexecd},
 	{"kernelMemcgNotification", podexecd},
-	{"logging", nobody},
+	{"logging", unused},
 	{"enableSystemLogHandler", podexecd},
 	{"enableSystemLogQuery", podexecd},
 	{"shutdownGracePeriod", podexecd},
@@ -137,7 +137,7 @@ var owners = []struct {
 	{"memoryReservationPolicy", podexecd},
 	{"registerWithTaints", podexecd},
 	{"registerNode", podexecd},
-	{"tracing", nobody},
+	{"tracing", unused},
 	{"localStorageCapacityIsolation", podexecd},
 	{"containerRuntimeEndpoint", podexecd},
 	{"imageServiceEndpoint", podexecd},
@@ -145,13 +145,13 @@ var owners = []struct {
 	{"userNamespaces", podexecd},
 }
 
-// Ignored are the fields of the configuration that say something that no daemon of Podstream heeds.
-func (c *Config) Ignored() []string { return c.of(nobody) }
+// Ignored returns the set fields that no daemon of Podstream reads.
+func (c *Config) Ignored() []string { return c.of(unused) }
 
-// Podconfigd are the fields that say something that podconfigd heeds.
+// Podconfigd returns the set fields that podconfigd reads.
 func (c *Config) Podconfigd() []string { return c.of(podconfigd) }
 
-// Podexecd are the fields that say something that is podexecd's to heed.
+// Podexecd returns the set fields that podexecd reads.
 func (c *Config) Podexecd() []string { return c.of(podexecd) }
 
 func (c *Config) of(who owner) []string {
@@ -164,7 +164,7 @@ func (c *Config) of(who owner) []string {
 	return fields
 }
 
-// ownerOf is zero for what is no field, and for kind and apiVersion.
+// ownerOf returns zero for a name that isn't a field, and for kind and apiVersion.
 func ownerOf(field string) owner {
 	for _, f := range owners {
 		if f.field == field {

@@ -10,16 +10,19 @@ import (
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
 )
 
-// dropInSuffix is what the names of drop-ins end with.
+// dropInSuffix is the suffix of the names of drop-ins.
 const dropInSuffix = ".conf"
 
 // Paths are where the configuration is. Either may be empty.
 type Paths struct {
 	// Config is one file, --config.
 	Config string
-	// Dir is a directory of drop-ins, --config-dir: all *.conf in and beneath it, in lexical order. Names that begin with a dot are
-	// passed over: they are editors', and the directories behind a mounted ConfigMap.
+	// Dir is a directory of drop-ins, --config-dir: all *.conf in and beneath it, in lexical order. Names that begin
+	// with a dot are skipped: they belong to editors, or are the directories behind a mounted ConfigMap.
 	Dir string
+	// Given is set if the paths are on the command line of this program: then Config may be a pipe, as the shell's
+	// <(command) is.
+	Given bool
 }
 
 // File is one file as it was read.
@@ -34,7 +37,11 @@ type File struct {
 func Load(paths Paths) ([]File, error) {
 	var files []File
 	if paths.Config != "" {
-		data, err := ReadFile(paths.Config, document.MaxSize)
+		read := ReadFile
+		if paths.Given {
+			read = readGiven
+		}
+		data, err := read(paths.Config, document.MaxSize)
 		if err != nil {
 			return nil, fmt.Errorf("--config: %w", err)
 		}

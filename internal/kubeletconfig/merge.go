@@ -20,24 +20,24 @@ import (
 // Kind and APIVersion are those of the documents that Merge takes.
 const Kind = "KubeletConfiguration"
 
-// APIVersion is the only version of Kind that there is.
+// APIVersion is the only version of Kind.
 var APIVersion = v1beta1.SchemeGroupVersion.String()
 
-// errTogether: each document is good by itself. What the decoder says isn't told, as it may quote what shall stay secret.
+// errTogether: each document is valid by itself. The decoder's text isn't shown, as it may quote a secret.
 var errTogether = errors.New("the configuration files don't go together")
 
-// Config is what the documents say together.
+// Config is the result of all documents.
 type Config struct {
 	v1beta1.KubeletConfiguration
-	// Warnings are fields that aren't known, or are given twice, with file and line.
+	// Warnings are unknown fields, and those given twice, with file and line.
 	Warnings []string
 
 	from map[string]*document.Document
 	set  []string
 }
 
-// Merge makes one configuration of the documents of that kind; others are passed over. Paths that are podconfigd's are made
-// absolute: they are meant from the directory of their file. No document at all gives the zero Config.
+// Merge makes one configuration of the documents of that kind, and ignores others. It makes podconfigd's paths
+// absolute: they are relative to the directory of their file. Without documents it returns the zero Config.
 func Merge(docs []Document) (*Config, error) {
 	cfg := &Config{from: map[string]*document.Document{}}
 	merged := []byte("{}")
@@ -74,7 +74,7 @@ func Merge(docs []Document) (*Config, error) {
 	return cfg, nil
 }
 
-// check looks at one document by itself.
+// check checks one document by itself.
 func (c *Config) check(d Document) error {
 	var alone v1beta1.KubeletConfiguration
 	found := d.Decode(&alone)
@@ -96,8 +96,8 @@ func (c *Config) check(d Document) error {
 	return errors.Join(append(wrong, headersWithoutValue(d)...)...)
 }
 
-// headersWithoutValue finds headers of staticPodURLHeader that are null, as one is that was written without the space behind its colon.
-// In a drop-in null takes back what came before, which can only be under a good name.
+// headersWithoutValue finds headers of staticPodURLHeader that are null, as one is that was written without the space
+// after its colon. In a drop-in null removes an earlier header, which can only have a valid name.
 func headersWithoutValue(d Document) (mistakes []error) {
 	headers, _ := d.Value()["staticPodURLHeader"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -114,7 +114,7 @@ func (c *Config) warn(findings []error) {
 	}
 }
 
-// patch merges a document into what came before it, by the rules of a JSON merge patch.
+// patch merges a document into the previous ones, by the rules of a JSON merge patch.
 func patch(before []byte, d Document) ([]byte, error) {
 	values := maps.Clone(d.Value())
 	if path, ok := values["staticPodPath"].(string); ok {
@@ -127,7 +127,7 @@ func patch(before []byte, d Document) ([]byte, error) {
 	return jsonpatch.MergePatch(before, data)
 }
 
-// Mistake complains about the value of a field, in the file that it was last given in.
+// Mistake returns an error about the value of a field, in the file that set it last.
 func (c *Config) Mistake(f document.Field, reason string) error {
 	if d := c.from[f[0]]; d != nil {
 		return d.Mistake(f, reason)
@@ -135,7 +135,8 @@ func (c *Config) Mistake(f document.Field, reason string) error {
 	return fmt.Errorf("%s: %s", f, reason)
 }
 
-// MistakeIn complains about a key of a field that is a mapping, without showing it, in the file that the field was last given in.
+// MistakeIn returns an error about a key of a field that is a mapping, without the key, in the file that set the
+// field last.
 func (c *Config) MistakeIn(f document.Field, key, reason string) error {
 	if d := c.from[f[0]]; d != nil {
 		return d.MistakeIn(f, key, reason)
@@ -143,8 +144,8 @@ func (c *Config) MistakeIn(f document.Field, key, reason string) error {
 	return fmt.Errorf("%s: %s", f, reason)
 }
 
-// Set are the fields that say something, in the order of the type. What is given its zero value by the letter, as tools do that
-// write out every field, isn't among them.
+// Set returns the fields that are set, in the order of the type. Fields that are explicitly given their zero value,
+// as by tools that write all fields, aren't among them.
 func (c *Config) Set() []string { return c.set }
 
 func fieldsSet(cfg *v1beta1.KubeletConfiguration, values map[string]any) []string {
@@ -160,7 +161,8 @@ func fieldsSet(cfg *v1beta1.KubeletConfiguration, values map[string]any) []strin
 	return set
 }
 
-// isBlank tells whether a value is only zeros all the way down. False isn't one: where it is written, it mostly means something.
+// isBlank reports whether a value and all below it are zero. False isn't: where it is written, it mostly has a
+// meaning.
 func isBlank(value any) bool {
 	switch v := value.(type) {
 	case nil:

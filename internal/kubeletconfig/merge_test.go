@@ -82,7 +82,7 @@ featureGates: null
 	}
 }
 
-// TestWarnings: what the kubelet is lenient about is told, with its place.
+// TestWarnings: fields about which the kubelet is lenient are warnings, with their place.
 func TestWarnings(t *testing.T) {
 	cfg, err := merge(t, head+"staticPodPath: /a\nfuture: {x: 1}\nstaticPodPath: /b\n", head+"authentication:\n  future: 1\n")
 	if err != nil {
@@ -138,7 +138,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// TestLoad: the main file first, then what counts as a drop-in, in lexical order.
+// TestLoad: the main file first, then the drop-ins, in lexical order.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{
@@ -182,7 +182,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestHeadersTakenBack: in a drop-in null takes a header back, if that is what it can mean.
+// TestHeadersTakenBack: in a drop-in null removes a header, if it can have that meaning.
 func TestHeadersTakenBack(t *testing.T) {
 	cfg, err := merge(t, head+"staticPodURLHeader: {A: [b]}\n", head+"staticPodURLHeader: {A: null}\n")
 	if err != nil || len(cfg.StaticPodURLHeader) > 0 {
@@ -194,7 +194,7 @@ func TestHeadersTakenBack(t *testing.T) {
 	}
 }
 
-// TestReadFile: what isn't a regular file is an error at once, and so is a large one.
+// TestReadFile: anything but a regular file is an error at once, and so is a large one.
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
@@ -214,7 +214,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// TestPodexecd: what is podexecd's is told apart from what nobody heeds.
+// TestPodexecd: podexecd's fields are listed apart from unused ones.
 func TestPodexecd(t *testing.T) {
 	cfg, err := merge(t, head+"staticPodPath: /m\nmaxPods: 5\nfeatureGates: {A: true}\nclusterDomain: x\n")
 	if err != nil {

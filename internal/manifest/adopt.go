@@ -7,21 +7,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The annotations by which the kubelet keeps account of a pod's origin.
+// The annotations by which the kubelet records a pod's origin.
 const (
 	// HashAnnotation has a static pod's UID. It is part of the spec digest.
 	HashAnnotation = "kubernetes.io/config.hash"
-	// SourceAnnotation and SeenAnnotation are the merge's to set; with MirrorAnnotation they are not part of the spec digest.
+	// SourceAnnotation and SeenAnnotation are set by the merge; with MirrorAnnotation they aren't part of the spec
+	// digest.
 	SourceAnnotation = "kubernetes.io/config.source"
 	SeenAnnotation   = "kubernetes.io/config.seen"
 	MirrorAnnotation = v1.MirrorPodAnnotationKey
-	// RelayPathAnnotation tells through which podconfigds a relayed pod came, as podconfig.v1.Pod.source defines it. It isn't
-	// part of the spec digest.
+	// RelayPathAnnotation has the podconfigds that a relayed pod came through, as podconfig.v1.Pod.source defines it.
+	// It isn't part of the spec digest.
 	RelayPathAnnotation = "podstream.io/relay-path"
 )
 
-// adopt makes a pod as written this node's own, as the kubelet does to what it reads (pkg/kubelet/config/common.go). What only
-// an API server may say of a pod is taken out: a static pod with a deletionTimestamp, say, must not be deleted.
+// adopt makes a pod as written this node's own, as the kubelet does (pkg/kubelet/config/common.go). Fields that only
+// an API server may set are removed: a static pod with a deletionTimestamp, for instance, must not be deleted.
 func adopt(pod *v1.Pod, opts Options, r *report) {
 	adoptMeta(&pod.ObjectMeta, r)
 	adoptAnnotations(&pod.ObjectMeta, r)
@@ -37,7 +38,7 @@ func adopt(pod *v1.Pod, opts Options, r *report) {
 	pod.Status = v1.PodStatus{Phase: v1.PodPending}
 }
 
-// fullName is the name of a static pod, which has to be unique in a cluster.
+// fullName returns the name of a static pod, which has to be unique in a cluster.
 func fullName(name, node string) string { return name + "-" + strings.ToLower(node) }
 
 func adoptMeta(m *metav1.ObjectMeta, r *report) {

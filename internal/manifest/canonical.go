@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// canonicalize brings JSON as encoding/json writes it, without white space, into the canonical form of the digests: members
-// sorted by name, nulls and empty "resources" left out, and with compact every empty object in the outermost one. It works on
-// the text, as decoding it into maps would cost more than all the rest of a digest.
+// canonicalize converts JSON as encoding/json writes it, without white space, into the canonical form of the digests:
+// members sorted by name, nulls and empty "resources" left out, and with compact every empty object in the outermost
+// one. It works on the text, as decoding it into maps would cost more than all the rest of a digest.
 func canonicalize(text []byte, compact bool) ([]byte, error) {
 	c := canonicalizer{in: text, compact: compact, out: make([]byte, 0, len(text))}
 	c.value(0)
@@ -71,7 +71,7 @@ func (c *canonicalizer) list(depth int) {
 	c.out = append(c.out, ']')
 }
 
-// object writes the members one after the other behind what there is of out, and then puts them in order.
+// object appends the members to out, and then sorts them.
 func (c *canonicalizer) object(depth int) {
 	c.take('{')
 	begin, base := len(c.out), len(c.members)
@@ -119,7 +119,7 @@ func (c *canonicalizer) member(depth int) {
 	}
 }
 
-// quoted is the string at pos, with its quotes.
+// quoted returns the string at pos, with its quotes.
 func (c *canonicalizer) quoted() []byte {
 	start := c.pos
 	c.take('"')

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// checkOrigin checks what holds of every Origin that Parse returns.
+// checkOrigin checks the properties of every Origin that Parse returns.
 func checkOrigin(t *testing.T, o *Origin) {
 	t.Helper()
 	errors := 0

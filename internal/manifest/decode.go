@@ -14,7 +14,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// decoder reads the kinds that a manifest may have and nothing else. It is strict, and what it finds so comes beside the object,
+// decoder reads only the kinds that a manifest may have. It is strict, and returns strict errors beside the object,
 // not in its place.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
@@ -24,14 +24,14 @@ var decoder = func() runtime.Decoder {
 
 var podKind = v1.SchemeGroupVersion.WithKind("Pod")
 
-// strictFinding is what is wrong with a field that is decoded all the same.
+// strictFinding is an error of a field that is decoded all the same.
 type strictFinding struct {
 	path    string
 	problem *problem
 }
 
-// decodePod reads a pod from a tree that text is the encoding of, without the status: a static pod begins with none. An item
-// of a list needs no kind.
+// decodePod decodes a pod, without its status, from a tree of which text is the encoding: a static pod starts without
+// one. An item of a list needs no kind.
 func decodePod(tree map[string]any, text []byte) (*v1.Pod, []strictFinding, error) {
 	if _, ok := tree["status"]; ok {
 		tree = maps.Clone(tree)
@@ -49,7 +49,7 @@ func decodePod(tree map[string]any, text []byte) (*v1.Pod, []strictFinding, erro
 	return pod, found, nil
 }
 
-// decodeInto reads an object of the kind.
+// decodeInto decodes an object of the kind.
 func decodeInto(object runtime.Object, kind schema.GroupVersionKind, text []byte) ([]strictFinding, error) {
 	_, _, err := decoder.Decode(text, &kind, object)
 	strict, ok := runtime.AsStrictDecodingError(err)
@@ -67,8 +67,8 @@ func decodeInto(object runtime.Object, kind schema.GroupVersionKind, text []byte
 	return found, nil
 }
 
-// asFinding takes the path out of one of the decoder's strict errors: its text is a few words and the quoted path. What the
-// decoder gets has no doubled fields any more.
+// asFinding extracts the path from one of the decoder's strict errors: its text is a few words and the quoted path.
+// The decoder's input has no doubled fields any more.
 func asFinding(err error, kind word) strictFinding {
 	if path, ok := fieldPath(err); ok {
 		return strictFinding{path, problemf("isn't a field of %s", kind)}
@@ -84,7 +84,7 @@ func fieldPath(err error) (string, bool) {
 	return field.FieldPath(), true
 }
 
-// doubledKey is a key that its object has twice. JSON has no line.
+// doubledKey is a key that its object has twice. In JSON its line isn't known.
 type doubledKey struct {
 	path string
 	line int
@@ -97,7 +97,7 @@ func (d doubledKey) problem() *problem {
 	return problemf("is set twice, again in line %d", d.line)
 }
 
-// below is the keys under a prefix, without it.
+// below returns the keys under a prefix, without it.
 func below(doubled []doubledKey, prefix string) []doubledKey {
 	var left []doubledKey
 	for _, d := range doubled {
@@ -108,8 +108,8 @@ func below(doubled []doubledKey, prefix string) []doubledKey {
 	return left
 }
 
-// decodeTree reads a JSON object without regard to its type. Integers are int64, other numbers float64; of a doubled key the
-// last one counts, as with the kubelet.
+// decodeTree reads a JSON object without regard to its type. Integers are int64, other numbers float64; of a doubled
+// key the last one counts, as with the kubelet.
 func decodeTree(data []byte) (map[string]any, []doubledKey, error) {
 	var tree map[string]any
 	strict, err := kjson.UnmarshalStrict(data, &tree, kjson.DisallowDuplicateFields)
@@ -129,8 +129,8 @@ func decodeTree(data []byte) (map[string]any, []doubledKey, error) {
 	return tree, doubled, nil
 }
 
-// encodeTree is the text of which a UID is taken, and from which the pod is decoded: JSON without white space, members sorted by
-// name in byte order, and a newline.
+// encodeTree returns the text from which a UID is made and the pod is decoded: JSON without white space, members
+// sorted by name in byte order, and a newline.
 func encodeTree(tree map[string]any) ([]byte, error) {
 	var b bytes.Buffer
 	// encoding/json sorts the members of maps.
@@ -142,7 +142,7 @@ func encodeTree(tree map[string]any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// isEmpty tells whether a value says nothing: null, or an object without members.
+// isEmpty reports whether a value is null, or an object without members.
 func isEmpty(value any) bool {
 	object, ok := value.(map[string]any)
 	return value == nil || ok && len(object) == 0
@@ -152,7 +152,7 @@ func notAnObject(is word) error {
 	return problemf("it is %s: a manifest is an object that begins with \"apiVersion: v1\" and \"kind: Pod\"", is)
 }
 
-// typeOf is the object's apiVersion and kind.
+// typeOf returns the object's apiVersion and kind.
 func typeOf(tree map[string]any) (apiVersion, kind string, err error) {
 	for field, into := range map[string]*string{"apiVersion": &apiVersion, "kind": &kind} {
 		if tree[field] == nil {
@@ -175,8 +175,8 @@ func typeOf(tree map[string]any) (apiVersion, kind string, err error) {
 	return apiVersion, kind, nil
 }
 
-// itemsOf returns the items of a PodList. Without the member "items" it isn't a list: an empty one has to say so, since it
-// clears the source.
+// itemsOf returns the items of a PodList. Without the member "items" it isn't a list: an empty list must have it,
+// since it clears the source.
 func itemsOf(tree map[string]any) ([]any, error) {
 	value, ok := tree["items"]
 	if !ok {

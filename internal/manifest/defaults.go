@@ -6,13 +6,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// setDefaults fills in what the API server fills in (pkg/apis/core/v1/defaults.go), as far as a static pod can use it. A
-// default that changes changes the spec digest, but never the UID.
-func setDefaults(spec *v1.PodSpec) {
+// setDefaults sets the API server's defaults (pkg/apis/core/v1/defaults.go), as far as a static pod can use them. A
+// changed default changes the spec digest, but never the UID.
+func setDefaults(pod *v1.Pod) {
+	spec := &pod.Spec
 	defaultTo(&spec.RestartPolicy, v1.RestartPolicyAlways)
 	defaultTo(&spec.DNSPolicy, v1.DNSClusterFirst)
 	defaultTo(&spec.SchedulerName, v1.DefaultSchedulerName)
 	pointTo(&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds)
+	if *spec.TerminationGracePeriodSeconds < 0 {
+		*spec.TerminationGracePeriodSeconds = 1
+	}
 	pointTo(&spec.SecurityContext, v1.PodSecurityContext{})
 	pointTo(&spec.EnableServiceLinks, v1.DefaultEnableServiceLinks)
 	roundUp(spec.Overhead)
@@ -28,6 +32,11 @@ func setDefaults(spec *v1.PodSpec) {
 	for i := range spec.EphemeralContainers {
 		defaultContainer((*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon), false)
 	}
+	if spec.Resources != nil {
+		roundUp(spec.Resources.Limits)
+		roundUp(spec.Resources.Requests)
+	}
+	defaultPodResources(pod)
 }
 
 func defaultContainer(c *v1.Container, hostNetwork bool) {
@@ -66,17 +75,22 @@ func defaultResources(r *v1.ResourceRequirements) {
 	roundUp(r.Limits)
 	roundUp(r.Requests)
 	for name, limit := range r.Limits {
-		if _, ok := r.Requests[name]; ok {
-			continue
-		}
-		if r.Requests == nil {
-			r.Requests = v1.ResourceList{}
-		}
-		r.Requests[name] = limit.DeepCopy()
+		setMissing(&r.Requests, name, limit)
 	}
 }
 
-// roundUp leaves nothing smaller than a thousandth, as the API server does.
+// setMissing sets a resource that the list doesn't have.
+func setMissing(list *v1.ResourceList, name v1.ResourceName, quantity resource.Quantity) {
+	if _, ok := (*list)[name]; ok {
+		return
+	}
+	if *list == nil {
+		*list = v1.ResourceList{}
+	}
+	(*list)[name] = quantity.DeepCopy()
+}
+
+// roundUp rounds up to a thousandth, as the API server does.
 func roundUp(list v1.ResourceList) {
 	for name, quantity := range list {
 		quantity.RoundUp(resource.Milli)
@@ -132,6 +146,7 @@ func defaultVolume(v *v1.VolumeSource) {
 	if v.Image != nil {
 		defaultTo(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
 	}
+	defaultDisk(v)
 	if v.Projected == nil {
 		return
 	}
@@ -143,6 +158,27 @@ func defaultVolume(v *v1.VolumeSource) {
 		if source.ServiceAccountToken != nil {
 			pointTo(&source.ServiceAccountToken.ExpirationSeconds, 3600)
 		}
+	}
+}
+
+func defaultDisk(v *v1.VolumeSource) {
+	if s := v.ISCSI; s != nil {
+		defaultTo(&s.ISCSIInterface, "default")
+	}
+	if s := v.RBD; s != nil {
+		defaultTo(&s.RBDPool, "rbd")
+		defaultTo(&s.RadosUser, "admin")
+		defaultTo(&s.Keyring, "/etc/ceph/keyring")
+	}
+	if s := v.AzureDisk; s != nil {
+		pointTo(&s.CachingMode, v1.AzureDataDiskCachingReadWrite)
+		pointTo(&s.FSType, "ext4")
+		pointTo(&s.ReadOnly, false)
+		pointTo(&s.Kind, v1.AzureSharedBlobDisk)
+	}
+	if s := v.ScaleIO; s != nil {
+		defaultTo(&s.StorageMode, "ThinProvisioned")
+		defaultTo(&s.FSType, "xfs")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// digested is what the spec digest is taken of.
+// digested is the input of the spec digest.
 type digested struct {
 	Annotations                map[string]string `json:"annotations,omitempty"`
 	DeletionGracePeriodSeconds *int64            `json:"deletionGracePeriodSeconds,omitempty"`
@@ -20,7 +20,7 @@ type digested struct {
 	Spec                       *v1.PodSpec       `json:"spec,omitempty"`
 }
 
-// SpecDigest is podconfig.v1.Pod.spec_digest of a defaulted pod, from any source.
+// SpecDigest returns podconfig.v1.Pod.spec_digest of a defaulted pod, from any source.
 func SpecDigest(pod *v1.Pod) (string, error) {
 	text, err := canonical(&digested{
 		Annotations:                lasting(pod.Annotations),
@@ -35,7 +35,7 @@ func SpecDigest(pod *v1.Pod) (string, error) {
 	return sum(text), nil
 }
 
-// StatusDigest is podconfig.v1.Pod.status_digest of a pod from any source.
+// StatusDigest returns podconfig.v1.Pod.status_digest of a pod from any source.
 func StatusDigest(pod *v1.Pod) (string, error) {
 	text, err := canonical(&pod.Status, false)
 	if err != nil {
@@ -44,7 +44,7 @@ func StatusDigest(pod *v1.Pod) (string, error) {
 	return sum(text), nil
 }
 
-// lasting is the annotations without those that differ from one reading, source or node agent to another.
+// lasting returns the annotations without those that differ between readings, sources or node agents.
 func lasting(annotations map[string]string) map[string]string {
 	left := make(map[string]string, len(annotations))
 	for k, v := range annotations {
@@ -57,7 +57,7 @@ func lasting(annotations map[string]string) map[string]string {
 	return left
 }
 
-// canonical is the canonical JSON of a Kubernetes type. See canonicalize.
+// canonical returns the canonical JSON of a Kubernetes type. See canonicalize.
 func canonical(value any, compact bool) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

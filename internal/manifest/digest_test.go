@@ -102,7 +102,7 @@ func TestCanonicalText(t *testing.T) {
 	}
 }
 
-// TestDigestOfChange: a digest changes with what a consumer has to act upon, and with nothing else.
+// TestDigestOfChange: a digest changes exactly with what a consumer has to act upon.
 func TestDigestOfChange(t *testing.T) {
 	now := metav1.NewTime(time.Unix(1700000000, 0))
 	for _, c := range []struct {
@@ -149,7 +149,8 @@ func TestDigestOfChange(t *testing.T) {
 	}
 }
 
-// TestDigestLeavesPod: the caller's pod isn't changed, and an equal quantity gives an equal digest however it is written.
+// TestDigestLeavesPod: the caller's pod isn't changed, and an equal quantity gives an equal digest however it is
+// written.
 func TestDigestLeavesPod(t *testing.T) {
 	pod, same := examplePod(), examplePod()
 	first, _ := specDigests(t, pod)
@@ -190,7 +191,7 @@ func TestCanonicalize(t *testing.T) {
 	})
 }
 
-// TestCanonicalizeJunk: what isn't JSON is an error, not a panic and not a loop.
+// TestCanonicalizeJunk: invalid JSON is an error, not a panic and not a loop.
 func TestCanonicalizeJunk(t *testing.T) {
 	whole := `{"a":[1,"\"\\",{"b":null}],"c":{}}`
 	for i := range len(whole) {

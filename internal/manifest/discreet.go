@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// isDiscreet tells whether nobody may be told what stands in a document: unless it is surely a Pod or a ConfigMap, it may be a Secret,
-// or what somebody meant to be one. One that has two kinds may be two documents without the separator between them.
+// isDiscreet reports whether messages about a document must not quote it: unless it is certainly a Pod or a
+// ConfigMap, it may be meant as a Secret. One that has two kinds may be two documents without the separator between
+// them.
 func isDiscreet(kind string, doubled []doubledKey) bool {
 	if kind != "Pod" && kind != ConfigMapKind.String() {
 		return true
@@ -18,7 +19,7 @@ func isDiscreet(kind string, doubled []doubledKey) bool {
 	return len(doubled) >= maxDoubled || slices.ContainsFunc(doubled, func(d doubledKey) bool { return d.path == "kind" })
 }
 
-// looksPod tells whether an item, which needs no kind, has what a Pod has and a Secret hasn't.
+// looksPod reports whether an item, which needs no kind, has what a Pod has and a Secret doesn't.
 func looksPod(item map[string]any) bool {
 	_, spec := item["spec"]
 	_, data := item["data"]
@@ -26,14 +27,14 @@ func looksPod(item map[string]any) bool {
 	return spec && !data && !text
 }
 
-// otherKinds are those that people put beside pods most often. They can be named whatever else stands in the document.
+// otherKinds are the kinds that are most often put beside pods. They can be named whatever else the document has.
 var otherKinds = []string{
 	"ConfigMapList (v1)", "CronJob (batch/v1)", "DaemonSet (apps/v1)", "Deployment (apps/v1)", "Ingress (networking.k8s.io/v1)",
 	"Job (batch/v1)", "List (v1)", "Namespace (v1)", "PersistentVolume (v1)", "PersistentVolumeClaim (v1)", "PodList (v1)",
 	"ReplicaSet (apps/v1)", "SecretList (v1)", "Service (v1)", "ServiceAccount (v1)", "StatefulSet (apps/v1)",
 }
 
-// kindText is a document's type in a message: hidden from the unquoted wording, unless it is one of otherKinds.
+// kindText returns a document's type for a message: hidden from the unquoted wording, unless it is one of otherKinds.
 func kindText(apiVersion, kind string) any {
 	text := kind + " (" + apiVersion + ")"
 	if slices.Contains(otherKinds, text) {
@@ -42,14 +43,14 @@ func kindText(apiVersion, kind string) any {
 	return text
 }
 
-// discreetPath is as much of a field's path as everybody may see of a discreet document: what knownPath knows, and one name behind it
-// that the document gives there, if it is fit to be a key of a Secret. Another name is more likely a value in a wrong place, and what
-// lies below a key is its value.
+// discreetPath returns the part of a field's path in a discreet document that all callers may see: what knownPath
+// knows, and one name of the document after it, if it is fit to be a key of a Secret. Another name is more likely a
+// value in a wrong place, and what is below a key is its value.
 func discreetPath(path string, tree map[string]any) string {
 	known := knownPath(path)
 	rest := path[len(known):]
 	if key, ok := strings.CutPrefix(rest, "["); ok {
-		// The way in which validation names a key. It may be one that isn't there, and should be.
+		// Validation names a key like this. The key may be one that is missing.
 		if key, ok = strings.CutSuffix(key, "]"); ok && isDataKey(key) {
 			return path
 		}
@@ -73,7 +74,7 @@ func discreetPath(path string, tree map[string]any) string {
 
 func isDataKey(key string) bool { return len(validation.IsConfigMapKey(key)) == 0 }
 
-// lookUp is the value that a path of known names and indexes leads to, or nil.
+// lookUp returns the value that a path of known names and indexes leads to, or nil.
 func lookUp(value any, path string) any {
 	for _, name := range strings.FieldsFunc(path, func(c rune) bool { return strings.ContainsRune(".[]", c) }) {
 		switch v := value.(type) {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// body is what a Secret has beside its type, or what somebody meant to be one.
+// body is the content of a Secret, or of a document meant as one, beside its type.
 const body = `
 metadata: {name: pass, namespace: prod, labels: {app: web}, annotations: {note: text}, creationTimestamp: "2020-01-01T00:00:00Z"}
 data: {user: YWRtaW4=, tls.crt: YQ==}
@@ -35,8 +35,8 @@ var secretTypes = []struct{ yamlHead, yamlTail, jsonHead, jsonTail string }{
 	{"apiVersion: v1\nkind: ConfigMap\n", "kind: Secret\n", `"apiVersion": "v1", "kind": "ConfigMap", `, `, "kind": "Secret"`},
 }
 
-// plantedYAML are ways in which a secret gets into the place of a value, and some of a key; where it becomes a key, it isn't one that a
-// Secret's data can have: such a one is shown.
+// plantedYAML are ways in which a secret gets into the place of a value, and some of a key; where it becomes a key,
+// it isn't one that a Secret's data can have: such a one is shown.
 var plantedYAML = []string{
 	"pass=hunter2", `"hunter2 "`, "*hunter2", "!hunter2 x", "!!int hunter2!", "!!float hunter2!", "!!timestamp hunter2!", "!!binary hunter2!",
 	"x # hunter2", "'hunter2", "[hunter2!", "[hunter2!, hunter2!]", "{hunter2!: hunter2!}", "{hunter2!: 1, hunter2!: 2}", "? hunter2!", "@hunter2",
@@ -51,8 +51,8 @@ var plantedJSON = []string{
 	`1hunter2!`, `{"a": {"hunter2": 1, "hunter2": 2}}`, `{"a": {"b": ["hunter2"]}}`, "hunter2!: hunter2", `"../hunter2"`,
 }
 
-// TestSecretsAreNeverTold plants a random word in every place of what is, or may be, a Secret, in a way that is drawn, and looks for
-// it in all that is said of the document.
+// TestSecretsAreNeverTold plants a random word in every place of a document that is, or may be, a Secret, in a random
+// way, and looks for it in all findings.
 func TestSecretsAreNeverTold(t *testing.T) {
 	findings := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -103,7 +103,7 @@ func checkTellsNot(t interface{ Fatalf(string, ...any) }, token, text string, op
 	return findings
 }
 
-// TestDiscreet: who may have written a Secret is told what is wrong with it, but not what stands there.
+// TestDiscreet: findings on a possible Secret describe the problem, but don't quote it.
 func TestDiscreet(t *testing.T) {
 	const head = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"
 	for _, tc := range []struct{ name, text, want string }{

@@ -1,21 +1,22 @@
-// Package manifest turns bytes into pods, and the ConfigMaps and Secrets beside them: it decodes, defaults, validates, and gives each
-// pod its UID and digests.
+// Package manifest turns bytes into pods, and the ConfigMaps and Secrets beside them: it decodes, defaults,
+// validates, and gives each pod its UID and digests.
 //
-// Every source calls it with what it read and hands the resulting Origins on in a Set. It does no I/O, runs no goroutines,
-// keeps nothing between calls, and never fails as a whole: what is wrong with a document becomes a Finding of its Origin.
+// Every source calls it with what it read and passes the resulting Origins on in a Set. It does no I/O, runs no
+// goroutines, keeps nothing between calls, and never fails as a whole: a problem with a document is a Finding of its
+// Origin.
 //
-// The way of a document, one file each:
+// The steps of a document, one file each:
 //
-//	documents.go  the file is cut at its "---" lines, so that a syntax error stays in its document
-//	yaml.go       YAML is checked (doubled keys, what its anchors expand to) and becomes JSON
-//	decode.go     JSON becomes a v1.Pod, with a finding for each field that v1.Pod doesn't know; explain.go tells what stopped it
-//	uid.go        the UID is taken from the document as written
-//	adopt.go      the pod becomes this node's: name suffix, namespace, nodeName, annotations, toleration
-//	defaults.go   what the API server would have filled in
-//	validate*.go  what the API server would have refused; static.go what a pod without an API server can't use
-//	report.go     what is wrong is told, in the two wordings of wording.go: with what it quotes of the manifest, and without;
-//	              discreet.go tells of which documents everybody gets the second one; syntax.go has what a parser may say in it
-//	size.go       what a pod may have in every format
-//	object*.go    the way of a ConfigMap or Secret, by validate_object.go; references.go tells which of them a pod refers to
-//	digest.go     what the merge compares; canonical.go is the form of JSON that it is taken of
+//	documents.go  splits the file at its "---" lines, so that a syntax error affects one document only
+//	yaml.go       checks YAML (doubled keys, the size of expanded anchors) and converts it to JSON
+//	decode.go     decodes JSON to a v1.Pod, with a finding for each unknown field; explain.go describes decoding errors
+//	uid.go        takes the UID from the document as written
+//	adopt.go      makes the pod this node's: name suffix, namespace, nodeName, annotations, toleration
+//	defaults.go   sets the API server's defaults
+//	validate*.go  refuse what the API server refuses; static.go refuses what a pod without an API server can't use
+//	report.go     reports problems, in the two wordings of wording.go: with and without quotes of the manifest;
+//	              discreet.go selects the documents that only have the second one; syntax.go words parsers' errors
+//	size.go       bounds a pod in every format
+//	object*.go    the steps of a ConfigMap or Secret, with validate_object.go; references.go lists those of a pod
+//	digest.go     makes the digests that the merge compares; canonical.go the form of JSON that they are taken from
 package manifest

@@ -17,21 +17,21 @@ type document struct {
 	// line is the line of the origin in which it begins, counted from 1.
 	line int
 
-	// empty is set by read if there is nothing in it: white space, comments, or null.
+	// empty is set by read if there is only white space, comments, or null.
 	empty bool
 	// json is the document as one JSON value. Nil if there is an err.
 	json []byte
 	// doubled are the keys that a mapping of YAML has more than once. Those of JSON are found when it is decoded.
 	doubled []doubledKey
-	// moreDoubled counts those beyond maxDoubled, which doubled leaves out.
+	// moreDoubled counts the doubled keys beyond maxDoubled.
 	moreDoubled int
-	// err says why the document can't be read.
+	// err is why the document can't be read.
 	err error
 }
 
-// split cuts an origin into its documents, at lines that begin with a "---" or "..." of their own. It is used in place of
-// apimachinery's YAMLReader as that one tells no line numbers, gives up the document before a separator that it doesn't like
-// ("--- {}"), and hides what follows a "...".
+// split cuts an origin into its documents, at lines that begin with a "---" or "..." of their own. It replaces
+// apimachinery's YAMLReader, which returns no line numbers, gives up the document before a separator that it doesn't
+// accept ("--- {}"), and hides what follows a "...".
 func split(data []byte) iter.Seq[*document] {
 	return func(yield func(*document) bool) {
 		data := bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -41,7 +41,8 @@ func split(data []byte) iter.Seq[*document] {
 				if !yield(&document{data: data[begin:offset], line: beginLine}) {
 					return
 				}
-				// What follows the marker in its line, a comment or even a value, is part of the document that it begins.
+				// What follows the marker in its line, a comment or even a value, is part of the document that it
+				// begins.
 				begin, beginLine = offset+3, line
 			}
 			offset += len(text)
@@ -51,13 +52,13 @@ func split(data []byte) iter.Seq[*document] {
 	}
 }
 
-// isMarker tells whether a line is a document marker.
+// isMarker reports whether a line is a document marker.
 func isMarker(line []byte, marker string) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(marker))
 	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
 }
 
-// read fills in all but data and line.
+// read sets all fields except data and line.
 func (d *document) read() {
 	if d.empty = isBlank(d.data); d.empty {
 		return
@@ -66,20 +67,28 @@ func (d *document) read() {
 		return
 	}
 	if !yaml.IsJSONBuffer(d.data) {
-		d.readYAML()
+		if d.err = checkMarks(d.data); d.err == nil {
+			d.readYAML()
+		}
 		return
 	}
-	// A "{" begins a flow mapping of YAML as well, so YAML has the last word; but the message of the JSON parser is the better one.
+	// A "{" begins a flow mapping of YAML as well, so YAML decides; but the message of the JSON parser is the better
+	// one.
 	if err := checkJSON(d.data, d.line); err != nil {
+		if d.err = checkMarks(d.data); d.err != nil {
+			return
+		}
 		if d.readYAML(); d.err != nil {
 			d.err = err
 		}
 		return
 	}
-	d.json = d.data
+	if d.err = checkJSONValues(d.data); d.err == nil {
+		d.json = d.data
+	}
 }
 
-// isBlank tells whether there are only empty lines, comments and YAML directives.
+// isBlank reports whether there are only empty lines, comments and YAML directives.
 func isBlank(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		text := bytes.TrimSpace(line)
@@ -90,7 +99,7 @@ func isBlank(data []byte) bool {
 	return true
 }
 
-// checkText refuses what isn't text: what a crash leaves of a file, or a file of another kind.
+// checkText refuses what isn't text: the remains of a file after a crash, or a file of another kind.
 func checkText(data []byte, line int) error {
 	if i := bytes.IndexByte(data, 0); i >= 0 {
 		return problemf("line %d: there is a NUL byte: this isn't a text file, or it was written in part only", lineAt(data, i, line))
@@ -108,7 +117,7 @@ func checkText(data []byte, line int) error {
 	return nil
 }
 
-// checkJSON tells whether data is one JSON value and nothing else.
+// checkJSON reports whether data is exactly one JSON value.
 func checkJSON(data []byte, line int) error {
 	var value json.RawMessage
 	err := json.Unmarshal(data, &value)
@@ -123,7 +132,7 @@ func checkJSON(data []byte, line int) error {
 	return nil
 }
 
-// lineAt is the line of the byte at offset, if data begins in the given line.
+// lineAt returns the line of the byte at offset, if data begins in the given line.
 func lineAt(data []byte, offset, line int) int {
 	return line + bytes.Count(data[:offset], []byte("\n"))
 }

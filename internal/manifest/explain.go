@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The types of values, as a manifest's author calls them.
+// The types of values, in the terms of a manifest's author.
 const (
 	aString word = "a string"
 	aNumber word = "a number"
@@ -19,8 +19,9 @@ const (
 	anObj   word = "an object"
 )
 
-// explain says in the words of a manifest's author why a pod can't be decoded, and of which field. The decoder tells neither
-// the index of a list's element nor the place of a bad quantity, so these are looked for in the tree.
+// explain returns, in the terms of a manifest's author, why a pod can't be decoded, and which field is wrong. The
+// decoder returns neither the index of a list's element nor the path of a bad quantity, so these are searched for in
+// the tree.
 func explain(err error, tree map[string]any) (field string, why *problem) {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) {
@@ -29,7 +30,7 @@ func explain(err error, tree map[string]any) (field string, why *problem) {
 	return explainType(e, tree)
 }
 
-// explainType explains a value that is of another type than the field.
+// explainType explains a value of another type than the field's.
 func explainType(e *json.UnmarshalTypeError, tree map[string]any) (field string, why *problem) {
 	is, wanted := jsonType(e), goType(e.Type)
 	why = problemf("is %s where %s is wanted", is, wanted)
@@ -45,8 +46,8 @@ func explainType(e *json.UnmarshalTypeError, tree map[string]any) (field string,
 	return e.Field, why
 }
 
-// jsonType is the type of the value that a decoding error is about. The decoder names it by one of a few words, and then perhaps
-// the value itself.
+// jsonType returns the type of the value in a decoding error. The decoder names it by one of a few words, perhaps
+// followed by the value itself.
 func jsonType(e *json.UnmarshalTypeError) word {
 	switch is, _, _ := strings.Cut(e.Value, " "); is {
 	case "array":
@@ -58,7 +59,7 @@ func jsonType(e *json.UnmarshalTypeError) word {
 	}
 }
 
-// goType is what is written in a manifest for a value of a Go type.
+// goType returns what a manifest has for a value of a Go type.
 func goType(t reflect.Type) word {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -98,8 +99,8 @@ func treeType(value any) word {
 	}
 }
 
-// locate is the path of the first value of a type that is reached by the given names, lists being passed through. With members,
-// it is a member of what the names reach: of a map the decoder doesn't tell the key.
+// locate returns the path of the first value of a type at the given names, through lists. With members, the value is
+// a member of what the names lead to: for a map the decoder doesn't return the key.
 func locate(value any, path string, names []string, is word, members bool) (string, bool) {
 	if len(names) == 0 && !members && treeType(value) == is {
 		return path, true
@@ -124,7 +125,7 @@ func locate(value any, path string, names []string, is word, members bool) (stri
 	return "", false
 }
 
-// sortedKeys makes what is found in a map come in the same order each time.
+// sortedKeys makes results of a search in a map deterministic.
 func sortedKeys[K ~string, V any](m map[K]V) []K {
 	return slices.Sorted(maps.Keys(m))
 }

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// coreScheme knows the kinds of the API group of v1.Pod.
+// coreScheme has the kinds of the API group of v1.Pod.
 var coreScheme = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	// It only adds types that differ.
+	// AddToScheme fails only for types that differ, which can't happen in a new scheme.
 	_ = v1.AddToScheme(scheme)
 	return scheme
 }()
@@ -22,12 +22,13 @@ var coreScheme = func() *runtime.Scheme {
 var (
 	kindName   = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{1,62}$`)
 	apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
-	// plainName is of the letters that names of all kinds are made of, those of RBAC included.
+	// plainName matches the characters of names of all kinds, those of RBAC included.
 	plainName = regexp.MustCompile(`^[A-Za-z0-9._:@-]{1,253}$`)
 )
 
-// foreignIdentity names the object that a document describes, KIND NAMESPACE/NAME, if it is surely of a kind that isn't read. Empty: it
-// isn't, or may be a misspelt one that is. Two documents without the separator between them have some of these keys twice.
+// foreignIdentity returns KIND NAMESPACE/NAME of a document's object if it is certainly of a kind that isn't read.
+// Empty: it isn't, or may be a misspelt kind that is. Two documents without the separator between them have some of
+// these keys twice.
 func foreignIdentity(tree map[string]any, doubled []doubledKey) string {
 	version, kind, err := typeOf(tree)
 	if err != nil || !isForeign(version, kind) || len(doubled) >= maxDoubled || slices.ContainsFunc(doubled, isHead) {
@@ -45,13 +46,13 @@ func foreignIdentity(tree map[string]any, doubled []doubledKey) string {
 	return kind + " " + namespace + "/" + name
 }
 
-// isHead tells whether a key is one that tells what a document is.
+// isHead reports whether a key is part of a document's type or name.
 func isHead(d doubledKey) bool {
 	return slices.Contains([]string{"apiVersion", "kind", "metadata", "metadata.name", "metadata.namespace"}, d.path)
 }
 
-// isForeign tells whether a type is surely one that isn't read: another kind of the core group, or one of another group. A list may
-// have anything in it.
+// isForeign reports whether a type is certainly one that isn't read: another kind of the core group, or one of
+// another group. A list may have any items.
 func isForeign(version, kind string) bool {
 	group, version, ok := strings.Cut(version, "/")
 	if !ok {

@@ -11,27 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxNameless is how many items that nobody can tell the name of get an origin; more help nobody.
+// maxNameless is how many items without a readable name get an origin. More origins wouldn't help a reader.
 const maxNameless = 20
 
 // Item is one object of a response, with an origin of its own: a document, or an item of a list.
 type Item struct {
-	// Origin is named by the object as it is written: Options.Origin and "#NAMESPACE/NAME" for a pod, "#KIND NAMESPACE/NAME" for
-	// another object, with " (2)" behind it for the second of that name. An item whose name can't be read has "#item N", its place
-	// counted from 1. What concerns the response as a whole is an origin that is named Options.Origin.
+	// Origin is named by the object as it is written: Options.Origin and "#NAMESPACE/NAME" for a pod, "#KIND
+	// NAMESPACE/NAME" for another object, with " (2)" after it for the second of that name. An item whose name can't
+	// be read has "#item N", its index counted from 1. Findings on the response as a whole are in an origin that is
+	// named Options.Origin.
 	Origin *Origin
-	// Nameless is set of what can't be used and may be any object that the response had before.
+	// Nameless is set if the item can't be used and may be any object that the response had before.
 	Nameless bool
 
-	// sum tells apart the texts that the origin was made of.
+	// sum identifies the texts that the origin was made from.
 	sum [sha256.Size]byte
 }
 
-// ParseItems is Parse with one origin for each object, so that each is held by itself. The names are unique. An item of former
-// whose text and name didn't change is the same as before, as pointer. No items at all means that there is a list, and it is empty.
+// ParseItems is Parse with one origin for each object, so that each is held by itself. The names are unique. An item
+// of former whose text and name didn't change is the same pointer. No items at all means that there is an empty list.
 //
-// A document that is surely an object of a kind which isn't read, as a Service among the pods, holds nothing: it is Ignored (for
-// Options.Strict it is an error). A response with nothing but such documents is an error as a whole.
+// A document that is certainly an object of a kind that isn't read, such as a Service among the pods, holds nothing:
+// it is Ignored (for Options.Strict it is an error). A response with only such documents is an error as a whole.
 func ParseItems(data []byte, opts Options, former []Item) []Item {
 	p := &itemParser{opts: opts, former: make(map[string]Item, len(former)), names: map[string]int{}}
 	p.whole = &parser{opts: opts, origin: &Origin{Name: opts.Origin}}
@@ -42,6 +43,7 @@ func ParseItems(data []byte, opts Options, former []Item) []Item {
 		p.whole.report(0).errorf("", "it is larger than %d MiB", MaxSize>>20)
 		return p.finish()
 	}
+	defer waitTurn(len(data))()
 	documents := 0
 	for d := range split(data) {
 		if d.read(); d.empty {
@@ -61,19 +63,19 @@ func ParseItems(data []byte, opts Options, former []Item) []Item {
 	return p.finish()
 }
 
-// itemParser gathers the items of one response.
+// itemParser collects the items of one response.
 type itemParser struct {
 	opts   Options
 	former map[string]Item
 	items  []Item
-	// count is how many items were read, and names how many of them had each name.
+	// count is the number of items, and names how many of them have each name.
 	count int
 	names map[string]int
-	// nameless is how many items are, those included that were left out.
+	// nameless is the number of nameless items, including those that were left out.
 	nameless int
-	// foreign is how many documents are objects of kinds that aren't read.
+	// foreign is the number of documents of kinds that aren't read.
 	foreign int
-	// whole is for what concerns no single item.
+	// whole has the findings on the response as a whole.
 	whole *parser
 }
 
@@ -89,10 +91,10 @@ func (p *itemParser) document(d *document, number int) bool {
 		return p.list(tree, doubled, d, number)
 	}
 	hash := sha256.New()
-	// The line of its marker may be empty or not there.
+	// The line of its marker may be empty or missing.
 	hash.Write(bytes.TrimLeft(d.data, "\r\n"))
 	if d.err != nil || len(d.doubled) > 0 {
-		// The findings tell lines.
+		// The findings have line numbers.
 		fmt.Fprintf(hash, "\nline %d", d.line)
 	}
 	sum := [sha256.Size]byte(hash.Sum(nil))
@@ -103,7 +105,7 @@ func (p *itemParser) document(d *document, number int) bool {
 	return p.add(sum, identity(tree), func(q *parser, r *report) { q.document(d, r) })
 }
 
-// isList tells whether the items of a document can be read one by one.
+// isList reports whether the items of a document can be read one by one.
 func (p *itemParser) isList(tree map[string]any, doubled []doubledKey) bool {
 	if apiVersion, kind, err := typeOf(tree); err != nil || apiVersion != "v1" || kind != "PodList" {
 		return false
@@ -116,7 +118,7 @@ func (p *itemParser) list(tree map[string]any, doubled []doubledKey, d *document
 	if d.moreDoubled > 0 {
 		p.whole.report(number).warnf("", "%d keys are set twice: the last one of each counts", len(doubled)+d.moreDoubled)
 	}
-	// isList has seen them already.
+	// isList has checked them already.
 	items, _ := itemsOf(tree)
 	for i, item := range items {
 		// What was decoded from JSON can be encoded.
@@ -127,7 +129,7 @@ func (p *itemParser) list(tree map[string]any, doubled []doubledKey, d *document
 		for _, d := range own {
 			fmt.Fprintf(hash, "\n%s %d", d.path, d.line)
 		}
-		// What isn't a pod has no identity.
+		// An item that isn't a pod has no identity.
 		object, _ := checkItem(item)
 		ok := p.add([sha256.Size]byte(hash.Sum(nil)), podIdentity(object), func(q *parser, r *report) {
 			q.item(item, own, len(doubled) >= maxDoubled, r)
@@ -171,7 +173,7 @@ func (p *itemParser) add(sum [sha256.Size]byte, name string, parse func(*parser,
 	return true
 }
 
-// finish adds the origin of the response as a whole, if there is something to say of it.
+// finish adds the origin of the response as a whole, if it has findings.
 func (p *itemParser) finish() []Item {
 	if more := p.nameless - maxNameless; more > 0 {
 		p.whole.report(0).errorf("", "%d more of its items can't be read", more)
@@ -187,7 +189,7 @@ func (p *itemParser) finish() []Item {
 	return append(p.items, Item{Origin: whole, Nameless: whole.Held})
 }
 
-// identity names the object that a document describes, whether or not it is a good one. Empty: nobody can tell.
+// identity names the object of a document, valid or not. Empty: the name can't be read.
 func identity(tree map[string]any) string {
 	apiVersion, kind, err := typeOf(tree)
 	switch {
@@ -203,7 +205,7 @@ func identity(tree map[string]any) string {
 	return ""
 }
 
-// podIdentity is NAMESPACE/NAME. A name that no object can have may be any object's misspelt name, so it is none.
+// podIdentity returns NAMESPACE/NAME. An invalid name isn't used, as it may be any object's misspelt name.
 func podIdentity(tree map[string]any) string {
 	meta, _ := tree["metadata"].(map[string]any)
 	name, _ := meta["name"].(string)

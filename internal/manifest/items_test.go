@@ -9,7 +9,7 @@ import (
 
 var urlOptions = Options{Origin: "https://config.example/pods", OriginKind: URLKind, Node: "node1"}
 
-// items shows the items of a response: their names, how many pods and objects they have, and what is wrong with them.
+// items shows the items of a response: their names, numbers of pods and objects, and findings.
 func items(t *testing.T, all []Item) []string {
 	t.Helper()
 	var lines []string
@@ -128,7 +128,7 @@ func TestParseItems(t *testing.T) {
 	}
 }
 
-// What a finding tells is true of the response that it is in.
+// TestItemsFindingsAreNew: the lines in findings are those of the current response.
 func TestItemsFindingsAreNew(t *testing.T) {
 	finding := func(text string, former []Item, item int) (string, []Item) {
 		t.Helper()
@@ -152,7 +152,7 @@ func TestItemsFindingsAreNew(t *testing.T) {
 	}
 }
 
-// A pod of an item is what Parse makes of it.
+// TestItemsArePods: a pod of an item is the same as from Parse.
 func TestItemsArePods(t *testing.T) {
 	const text = smallPod + "---\n" + `{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"db"},"spec":{"containers":[{"name":"a","image":"b"}]}}]}`
 	var got []string
@@ -170,14 +170,14 @@ func TestItemsArePods(t *testing.T) {
 	}
 }
 
-// A list may be as long as it likes without costing as much.
+// TestManyItems: the cost of a list is bounded, however long it is.
 func TestManyItems(t *testing.T) {
 	const head = `{"apiVersion":"v1","kind":"PodList","items":[`
 	all := ParseItems([]byte(head+strings.Repeat("{},", 100)+"{}]}"), urlOptions, nil)
 	if len(all) != maxNameless+1 || !strings.Contains(all[maxNameless].Origin.Findings[0].Message, "81 more of its items") {
 		t.Errorf("%d items, the last one %+v", len(all), all[len(all)-1].Origin)
 	}
-	all = ParseItems([]byte(head+strings.Repeat("{},", 1<<20)+"{}]}"), urlOptions, nil)
+	all = ParseItems([]byte(head+strings.Repeat("{},", 1<<18-100)+"{}]}"), urlOptions, nil)
 	if last := all[len(all)-1]; len(all) != maxNameless+1 || !last.Nameless || len(last.Origin.Findings) != 2 {
 		t.Errorf("%d items, the last one %+v", len(all), all[len(all)-1].Origin)
 	}

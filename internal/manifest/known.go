@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// manifestType has the fields that a manifest can have: those of a pod, or of a list of pods, or of an object.
+// manifestType has the fields that a manifest can have: those of a pod, of a list of pods, or of an object.
 type manifestType struct {
 	v1.Pod
 	Items      []v1.Pod          `json:"items"`
@@ -18,8 +18,8 @@ type manifestType struct {
 	Type       string            `json:"type"`
 }
 
-// knownPath is the beginning of a field's path up to the first name that the manifest has chosen: a key of a map, or a field that
-// v1.Pod doesn't have. Either may be a secret that was put in a wrong place.
+// knownPath returns the beginning of a field's path up to the first name that the manifest has chosen: a key of a
+// map, or a field that v1.Pod doesn't have. Either may be a secret in a wrong place.
 func knownPath(path string) string {
 	t, rest := reflect.TypeFor[manifestType](), path
 	for rest != "" {
@@ -41,8 +41,8 @@ func knownPath(path string) string {
 	return strings.TrimSuffix(path, rest)
 }
 
-// memberType is the type of the field that a path begins with, and how many bytes of the path name it. Zero: the struct has none
-// such.
+// memberType returns the type of the field that a path begins with, and the length of its name. Zero: the struct has
+// no such field.
 func memberType(t reflect.Type, path string) (reflect.Type, int) {
 	name := strings.TrimPrefix(path, ".")
 	if end := strings.IndexAny(name, ".["); end >= 0 {
@@ -69,7 +69,7 @@ func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// indexSize is the size of the index that a path begins with, such as "[12]", or zero.
+// indexSize returns the size of the index that a path begins with, such as "[12]", or zero.
 func indexSize(path string) int {
 	rest, ok := strings.CutPrefix(path, "[")
 	digits, _, closed := strings.Cut(rest, "]")

@@ -12,13 +12,13 @@ import (
 // ObjectKind is a kind of Object, numbered as podconfig.v1.ObjectKind.
 type ObjectKind int
 
-// The kinds of objects that stand beside pods.
+// The kinds of objects beside pods.
 const (
 	ConfigMapKind ObjectKind = iota + 1
 	SecretKind
 )
 
-// String is the kind as a manifest names it.
+// String returns the kind as a manifest names it.
 func (k ObjectKind) String() string {
 	switch k {
 	case ConfigMapKind:
@@ -36,7 +36,8 @@ type ObjectKey struct {
 	Namespace, Name string
 }
 
-// meansObject tells whether a document of that kind, as somebody wrote it, may be meant to define objects. An empty one can't be read.
+// meansObject reports whether a document of that kind, as written, may be meant to define objects. An empty kind
+// means that it can't be read.
 func meansObject(kind string) bool {
 	switch strings.TrimSuffix(strings.ToLower(kind), "list") {
 	case "", "configmap", "secret":
@@ -50,7 +51,7 @@ func (k ObjectKey) Compare(other ObjectKey) int {
 	return cmp.Or(cmp.Compare(k.Kind, other.Kind), cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name))
 }
 
-// String is the key for logs and messages.
+// String returns the key for logs and messages.
 func (k ObjectKey) String() string { return k.Kind.String() + " " + k.Namespace + "/" + k.Name }
 
 // Key is the object's key.
@@ -67,7 +68,7 @@ func (o *Object) Kind() ObjectKind {
 	return ConfigMapKind
 }
 
-// Meta is the object's metadata; nobody may change it.
+// Meta is the object's metadata, which is immutable.
 func (o *Object) Meta() *metav1.ObjectMeta {
 	if o.Secret != nil {
 		return &o.Secret.ObjectMeta
@@ -75,8 +76,9 @@ func (o *Object) Meta() *metav1.ObjectMeta {
 	return &o.ConfigMap.ObjectMeta
 }
 
-// NewConfigMap is the object of a ConfigMap, which nobody changes any more. It fails on one that is too large to be sent. What it keeps
-// has no managedFields: they mean nothing to a node, and are the one part of an object that may not be fit to be sent as JSON.
+// NewConfigMap returns the object of a ConfigMap, which must not change any more. It returns an error if the
+// ConfigMap is too large to be sent. The object has no managedFields: they have no meaning on a node, and are the
+// only part of an object that may not be valid JSON.
 func NewConfigMap(c *v1.ConfigMap) (*Object, error) {
 	if c.ManagedFields != nil {
 		// The caller's may be shared.
@@ -90,7 +92,7 @@ func NewConfigMap(c *v1.ConfigMap) (*Object, error) {
 	return newObject(&Object{ConfigMap: c}, &digestedObject{BinaryData: asAny(c.BinaryData), Data: asAny(c.Data), Immutable: c.Immutable})
 }
 
-// NewSecret is NewConfigMap of a Secret.
+// NewSecret is NewConfigMap for a Secret.
 func NewSecret(s *v1.Secret) (*Object, error) {
 	if s.ManagedFields != nil {
 		bare := *s
@@ -103,7 +105,7 @@ func NewSecret(s *v1.Secret) (*Object, error) {
 	return newObject(&Object{Secret: s}, &digestedObject{Data: asAny(s.Data), Immutable: s.Immutable, Type: s.Type})
 }
 
-// digestedObject is what an object's digest is taken of.
+// digestedObject is the input of an object's digest.
 type digestedObject struct {
 	BinaryData map[string]any `json:"binaryData,omitempty"`
 	Data       map[string]any `json:"data,omitempty"`
@@ -120,7 +122,7 @@ func newObject(o *Object, of *digestedObject) (*Object, error) {
 	return o, nil
 }
 
-// asAny are an object's data. No bytes are as good as none at all: JSON and protobuf don't tell them apart.
+// asAny returns an object's data. An empty value equals a missing one: JSON and protobuf don't distinguish them.
 func asAny[V ~string | ~[]byte](data map[string]V) map[string]any {
 	if len(data) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// configMap turns one document into a ConfigMap of the origin, unless there is an Error finding.
+// configMap adds the ConfigMap of one document to the origin, unless there is an Error finding.
 func (p *parser) configMap(tree map[string]any, doubled []doubledKey, r *report) {
 	c := &v1.ConfigMap{}
 	if !p.decodeObject(tree, doubled, c, ConfigMapKind, r) {
@@ -23,7 +23,7 @@ func (p *parser) configMap(tree map[string]any, doubled []doubledKey, r *report)
 	})
 }
 
-// secret turns one document into a Secret of the origin, unless there is an Error finding. Its report is discreet.
+// secret adds the Secret of one document to the origin, unless there is an Error finding. Its report is discreet.
 func (p *parser) secret(tree map[string]any, doubled []doubledKey, r *report) {
 	s := &v1.Secret{}
 	if !p.decodeObject(tree, doubled, s, SecretKind, r) {
@@ -36,7 +36,7 @@ func (p *parser) secret(tree map[string]any, doubled []doubledKey, r *report) {
 	})
 }
 
-// decodeObject reads a document into an object of the kind, and reports what is wrong with its fields.
+// decodeObject decodes a document into an object of the kind, and reports errors in its fields.
 func (p *parser) decodeObject(tree map[string]any, doubled []doubledKey, into runtime.Object, kind ObjectKind, r *report) bool {
 	for _, d := range doubled {
 		r.strict(p.opts.Strict, d.path, d.problem(), "the last one counts")
@@ -58,7 +58,7 @@ func (p *parser) decodeObject(tree map[string]any, doubled []doubledKey, into ru
 	return true
 }
 
-// explainObject says why an object can't be decoded, and of which field.
+// explainObject returns why an object can't be decoded, and which field is wrong.
 func explainObject(err error, tree map[string]any, kind ObjectKind) (at string, why *problem) {
 	var e *json.UnmarshalTypeError
 	if errors.As(err, &e) {
@@ -94,7 +94,7 @@ func adoptObject(m *metav1.ObjectMeta, r *report) {
 	}
 }
 
-// setSecretDefaults does what the API server does to a Secret: stringData goes into data and wins there, and the type is Opaque.
+// setSecretDefaults sets the API server's defaults of a Secret: stringData overrides data, and the type is Opaque.
 func setSecretDefaults(s *v1.Secret) {
 	if len(s.StringData) > 0 && s.Data == nil {
 		s.Data = make(map[string][]byte, len(s.StringData))
@@ -108,7 +108,7 @@ func setSecretDefaults(s *v1.Secret) {
 	}
 }
 
-// acceptObject measures and digests an object that is otherwise good.
+// acceptObject measures and digests a valid object.
 func (p *parser) acceptObject(errs field.ErrorList, r *report, digest func() (*Object, error)) {
 	for _, err := range errs {
 		r.reject(err.Field, refusal(err))

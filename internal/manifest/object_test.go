@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestManagedFields: they may be what no JSON is, so no object has them; the caller's keeps them.
+// TestManagedFields: they may be invalid JSON, so no object has them; the caller's object keeps them.
 func TestManagedFields(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: "a", Namespace: "default", Labels: map[string]string{"app": "web"}, ManagedFields: []metav1.ManagedFieldsEntry{
 		{Manager: "m", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{")},

@@ -8,26 +8,26 @@ import (
 )
 
 const (
-	// MaxSize is the most bytes that one origin may have: 10 MiB, as the kubelet reads of a file or a response.
+	// MaxSize is the maximum size of one origin: 10 MiB, as the kubelet reads of a file or a response.
 	MaxSize = 10 << 20
-	// MaxPodSize is the most bytes that one pod may encode to in any format of podconfig.v1.
+	// MaxPodSize is the maximum size of one encoded pod in any format of podconfig.v1.
 	MaxPodSize = 3 << 19
 	// maxDocuments is how many documents, or items of a list, are read of one origin. No node runs as many pods.
 	maxDocuments = 10000
 )
 
-// Kind is the kind of place that an origin is.
+// Kind is the kind of an origin.
 type Kind int
 
 const (
-	// FileKind is a manifest file. Its pods' UIDs depend on the node and the path, and its pods tolerate every NoExecute
-	// taint, since nothing could start them elsewhere.
+	// FileKind is a manifest file. Its pods' UIDs depend on the node and the path, and its pods tolerate every
+	// NoExecute taint, since they can't be started elsewhere.
 	FileKind Kind = iota
 	// URLKind is the body of a response. Its pods' UIDs depend on the URL only. It may be a v1 PodList.
 	URLKind
 )
 
-// Options say where bytes come from, and for which node.
+// Options describe the origin and the node.
 type Options struct {
 	// Origin is the file's path or the URL. It becomes Origin.Name and goes into the UIDs.
 	Origin string
@@ -35,13 +35,14 @@ type Options struct {
 	OriginKind Kind
 	// Node is the node's name: the suffix of each pod's name, and its spec.nodeName.
 	Node string
-	// Strict makes unknown and doubled fields errors. If false they are warnings, and of a doubled field the last one counts.
+	// Strict makes unknown and doubled fields errors. Otherwise they are warnings, and of a doubled field the last
+	// one counts.
 	Strict bool
 }
 
-// Parse reads the pods and objects of one origin. It never fails: each problem is a Finding. A document with an Error finding
-// yields none and makes the origin Held; the other documents are read all the same. The same data and options always give an equal
-// Origin.
+// Parse reads the pods and objects of one origin. It never fails: each problem is a Finding. A document with an Error
+// finding yields none and makes the origin Held; the other documents are still read. The same data and options always
+// give an equal Origin.
 func Parse(data []byte, opts Options) *Origin {
 	p := &parser{opts: opts, origin: &Origin{Name: opts.Origin}}
 	if len(data) > MaxSize {
@@ -49,6 +50,7 @@ func Parse(data []byte, opts Options) *Origin {
 		return p.origin
 	}
 	defer p.close()
+	defer waitTurn(len(data))()
 	count := 0
 	for d := range split(data) {
 		if d.read(); d.empty {
@@ -69,15 +71,15 @@ func Parse(data []byte, opts Options) *Origin {
 	return p.origin
 }
 
-// Broken is the origin that is there but couldn't be read at all. err goes to everybody who may see the origin's name.
+// Broken returns an origin that exists but couldn't be read. All callers that may see the origin's name see err.
 func Broken(name string, err error) *Origin {
 	p := &parser{origin: &Origin{Name: name}}
-	// What couldn't be read can't be quoted.
+	// Unread content can't be quoted.
 	p.report(0).reject("", &problem{error: err, unquoted: err.Error()})
 	return p.origin
 }
 
-// parser gathers what one origin has.
+// parser collects the contents of one origin.
 type parser struct {
 	opts   Options
 	origin *Origin
@@ -92,9 +94,9 @@ func (p *parser) place() word {
 	return "file"
 }
 
-// document turns one document into its pod, or pods if it is a list.
+// document adds the pods and objects of one document.
 func (p *parser) document(d *document, r *report) {
-	// What can't be read may be a Secret all the same.
+	// An unreadable document may be a Secret.
 	r.discreet = true
 	if d.err != nil {
 		r.reject("", d.err)
@@ -129,7 +131,7 @@ func (p *parser) document(d *document, r *report) {
 	}
 }
 
-// list reads a v1 PodList. A bad item is one item less, not the end of the list.
+// list reads a v1 PodList. An invalid item doesn't affect the others.
 func (p *parser) list(tree map[string]any, doubled []doubledKey, r *report) {
 	items, err := itemsOf(tree)
 	if err != nil {
@@ -137,7 +139,7 @@ func (p *parser) list(tree map[string]any, doubled []doubledKey, r *report) {
 		return
 	}
 	if p.opts.Strict && len(doubled) >= maxDoubled {
-		// The keys that aren't told one by one may be those of any item.
+		// The keys that aren't reported one by one may be those of any item.
 		r.errorf("items", "aren't read: too many of their keys are set twice to tell which items are good")
 		return
 	}
@@ -153,7 +155,7 @@ func (p *parser) list(tree map[string]any, doubled []doubledKey, r *report) {
 	}
 }
 
-// item turns an item of a list into a Pod. It needs no kind. unsure is set if not all keys of it that are doubled may be known.
+// item adds the Pod of a list's item. It needs no kind. unsure is set if not all of its doubled keys may be known.
 func (p *parser) item(item any, doubled []doubledKey, unsure bool, r *report) {
 	object, err := checkItem(item)
 	r.tree, r.discreet = object, err != nil || unsure || !looksPod(object) || isDiscreet("Pod", doubled)
@@ -165,7 +167,7 @@ func (p *parser) item(item any, doubled []doubledKey, unsure bool, r *report) {
 	p.pod(object, doubled, r)
 }
 
-// pod turns one object into a Pod of the origin, unless there is an Error finding.
+// pod adds the Pod of one object to the origin, unless there is an Error finding.
 func (p *parser) pod(tree map[string]any, doubled []doubledKey, r *report) {
 	for _, d := range doubled {
 		r.strict(p.opts.Strict, d.path, d.problem(), "the last one counts")
@@ -196,7 +198,7 @@ func (p *parser) pod(tree map[string]any, doubled []doubledKey, r *report) {
 		pod.UID = uid(text, p.opts)
 	}
 	adopt(pod, p.opts, r)
-	setDefaults(&pod.Spec)
+	setDefaults(pod)
 	errs = append(errs, validate(pod)...)
 	errs = append(errs, validateStatic(&pod.Spec)...)
 	for _, err := range errs {
@@ -208,7 +210,7 @@ func (p *parser) pod(tree map[string]any, doubled []doubledKey, r *report) {
 	p.accept(pod, r)
 }
 
-// accept measures and digests a pod that is otherwise good.
+// accept measures and digests a valid pod.
 func (p *parser) accept(pod *v1.Pod, r *report) {
 	if err := checkSize(pod); err != nil {
 		r.reject("", err)

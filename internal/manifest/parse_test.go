@@ -52,7 +52,7 @@ func TestPodSize(t *testing.T) {
 		{"just fits", "    args: [" + strings.Repeat("x", MaxPodSize-8<<10) + "]\n", ""},
 		{"text", "    args: [" + strings.Repeat("x", MaxPodSize) + "]\n", "as protobuf"},
 		{"escaped", "    args: [" + strings.Repeat("<", MaxPodSize/4) + "]\n", "as JSON"},
-		{"numbers", "  securityContext: {supplementalGroups: [" + strings.Repeat("1,", MaxPodSize/4) + "1]}\n", "google.protobuf.Struct"},
+		{"numbers", "  securityContext: {supplementalGroups: [" + strings.Repeat("1,", MaxPodSize/8) + "1]}\n", "google.protobuf.Struct"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Parse([]byte(smallPod+c.spec), fileOptions)
@@ -126,7 +126,7 @@ func TestManyDoubledKeys(t *testing.T) {
 	if got, want := o.Findings[0].Message, fmt.Sprintf("%d keys are set twice: the last one of each counts", keys-1); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	// One of those that aren't told may be the kind.
+	// One of those that aren't reported may be the kind.
 	if got := o.Findings[1].Field; got != "spec.x" {
 		t.Errorf("field %q; want what may be shown of any document", got)
 	}
@@ -136,7 +136,7 @@ func TestManyDoubledKeys(t *testing.T) {
 	}
 }
 
-// TestManyDoubledKeysStrict: what isn't told one by one is no less an error.
+// TestManyDoubledKeysStrict: doubled keys that aren't reported one by one are errors too.
 func TestManyDoubledKeysStrict(t *testing.T) {
 	doubled := strings.Repeat("a: 1, ", maxDoubled+10)
 	strict := Options{Origin: "o", OriginKind: URLKind, Node: "n", Strict: true}
@@ -186,7 +186,7 @@ func TestManyDocuments(t *testing.T) {
 	}{{strings.Repeat("--- x\n", maxDocuments+1), FileKind}, {list, URLKind}} {
 		o := Parse([]byte(c.data), Options{Origin: "o", OriginKind: c.kind, Node: "n"})
 		checkOrigin(t, o)
-		// Of a list this is told first; of documents it is told last, after the findings have been cut off.
+		// For a list this is reported first; for documents last, after the findings have been cut off.
 		if n := len(o.Findings); n != maxOriginFindings+1 {
 			t.Errorf("%d findings", n)
 		}
@@ -207,7 +207,8 @@ func TestLongMessage(t *testing.T) {
 	}
 }
 
-// TestOriginName: the origin bears the name that it was given, and a BOM and the line ends of Windows make no difference.
+// TestOriginName: the origin bears the name that it was given, and a BOM and the line ends of Windows make no
+// difference.
 func TestOriginName(t *testing.T) {
 	plain := Parse([]byte(smallPod), fileOptions)
 	windows := Parse([]byte("\ufeff"+strings.ReplaceAll(smallPod, "\n", "\r\n")), fileOptions)

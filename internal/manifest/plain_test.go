@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A plain document is read without a look at its syntax tree; it must come out as with one. A document end makes any document
-// one that isn't plain.
+// TestPlainIsReadAsTheRest: a plain document is read without its syntax tree, with the same result as with it. A
+// document end makes any document one that isn't plain.
 func TestPlainIsReadAsTheRest(t *testing.T) {
 	for _, text := range []string{
 		"apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n",

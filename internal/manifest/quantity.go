@@ -8,19 +8,22 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxQuantity is the longest text that is taken for a quantity.
+// maxQuantity is the longest text that is accepted as a quantity.
 const maxQuantity = 64
 
-// hugeExponent is an exponent of three digits or more. Resource quantities end at 10^18 and 10^-9.
+// hugeExponent matches an exponent of three digits or more. Resource quantities end at 10^18 and 10^-9.
 var hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3}`)
 
-// hugeQuantity is the path of the first quantity that must not be parsed, or empty: apimachinery works for hours, and without
-// end, at "1e-999999999".
+// hugeQuantity returns the path of the first quantity that must not be parsed, or "": apimachinery works for hours,
+// or forever, at "1e-999999999".
 func hugeQuantity(tree map[string]any) string {
-	return findQuantity(tree["spec"], "spec", func(text string) bool { return len(text) > maxQuantity || hugeExponent.MatchString(text) })
+	return findQuantity(tree["spec"], "spec", isHuge)
 }
 
-// badQuantity is the path of the first value that should be a quantity and isn't, or empty: the decoder's error doesn't tell.
+// isHuge reports whether the text must not be parsed as a quantity.
+func isHuge(text string) bool { return len(text) > maxQuantity || hugeExponent.MatchString(text) }
+
+// badQuantity returns the path of the first invalid quantity, or "": the decoder's error doesn't have it.
 func badQuantity(tree map[string]any) string {
 	return findQuantity(tree["spec"], "spec", func(text string) bool {
 		_, err := resource.ParseQuantity(text)
@@ -28,7 +31,7 @@ func badQuantity(tree map[string]any) string {
 	})
 }
 
-// findQuantity is the path of the first quantity of a pod that is matched.
+// findQuantity returns the path of the first quantity of a pod that matches.
 func findQuantity(value any, path string, match func(string) bool) string {
 	switch value := value.(type) {
 	case map[string]any:
@@ -47,7 +50,7 @@ func findQuantity(value any, path string, match func(string) bool) string {
 	return ""
 }
 
-// findQuantityAt knows by their keys where v1.PodSpec has quantities; TestQuantityKeys compares with the type.
+// findQuantityAt finds quantities by the keys of v1.PodSpec; TestQuantityKeys compares them with the type.
 func findQuantityAt(key string, value any, path string, match func(string) bool) string {
 	switch key {
 	case "limits", "requests", "overhead":

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestQuantityKeys: no quantity of a v1.PodSpec stands under a key that findQuantityAt doesn't know. One that does could hold
-// "1e-999999999" and stop the daemon.
+// TestQuantityKeys: no quantity of a v1.PodSpec stands under a key that findQuantityAt doesn't know. One that does
+// could hold "1e-999999999" and stop the daemon.
 func TestQuantityKeys(t *testing.T) {
 	known := map[string]bool{"limits": true, "requests": true, "overhead": true, "sizeLimit": true, "divisor": true}
 	seen, found := map[reflect.Type]bool{}, 0
@@ -52,7 +52,8 @@ func TestQuantityKeys(t *testing.T) {
 	}
 }
 
-// TestHugeQuantity: what would keep apimachinery busy for hours is refused at once, wherever and however it is written.
+// TestHugeQuantity: a quantity that would keep apimachinery busy for hours is refused at once, wherever and however
+// it is written.
 func TestHugeQuantity(t *testing.T) {
 	for _, spec := range []string{
 		`"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1e-999999999"}}}]`,
@@ -60,6 +61,10 @@ func TestHugeQuantity(t *testing.T) {
 		`"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":1e-300}}}]`,
 		`"containers":[{"name":"c","image":"i"}],"overhead":{"cpu":"1E999999999"}`,
 		`"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","emptyDir":{"sizeLimit":"1e-999999999"}}]`,
+		`"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","emptyDir":{"medium":"HugePages-1e-999999999"}}]`,
+		`"containers":[{"name":"c","image":"i","resources":{"limits":{"memory":1,"hugepages-1e-99999999":1}}}]`,
+		`"containers":[{"name":"c","image":"i","resources":{"limits":{"memory":1,"hugepages-1e999999":1}}}]`,
+		`"containers":[{"name":"c","image":"i","resources":{"limits":{"memory":1,"hugepages-1e64":1}}}]`,
 		`"containers":[{"name":"c","image":"i"}],"resources":{"limits":{"memory":"` + strings.Repeat("9", 1000) + `"}}`,
 	} {
 		o := Parse([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{`+spec+`}}`), fileOptions)
@@ -68,7 +73,7 @@ func TestHugeQuantity(t *testing.T) {
 			t.Errorf("%s: %s", spec, summary(o))
 		}
 	}
-	// What is overridden, and a status, aren't decoded at all.
+	// Overridden values, and a status, aren't decoded at all.
 	o := Parse([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}],`+
 		`"overhead":{"cpu":"1e-999999999"},"overhead":{"cpu":1}},"status":{"allocatedResources":{"cpu":"1e-999999999"}}}`), fileOptions)
 	checkOrigin(t, o)

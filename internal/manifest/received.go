@@ -2,10 +2,25 @@ package manifest
 
 import v1 "k8s.io/api/core/v1"
 
-// Received is the origin of one pod that comes complete, with UID and defaults: from an API server or another podconfigd. What
-// it says isn't checked but for its size; one that is too large is an origin that is held. pod isn't changed any more.
+// Received returns the origin of one pod that comes complete, with UID and defaults: from an API server or another
+// podconfigd. Only its size is checked, and that its UID, namespace and name can be elements of a path. The origin of
+// an invalid pod is held, and keeps only an earlier version of the same UID, which is being deleted if this one is.
+// The caller must not change pod any more.
 func Received(name string, pod *v1.Pod) *Origin {
-	p := &parser{origin: &Origin{Name: name}}
-	p.accept(pod, p.report(0))
+	p := &parser{origin: &Origin{Name: name, Only: pod.UID}}
+	r := p.report(0)
+	for _, element := range []struct{ field, value string }{
+		{"metadata.uid", string(pod.UID)}, {"metadata.namespace", pod.Namespace}, {"metadata.name", pod.Name},
+	} {
+		for _, message := range checkElement(element.value, maxReceived) {
+			r.errorf(element.field, "%q can't be used: it %s", element.value, word(message))
+		}
+	}
+	if !r.failed {
+		p.accept(pod, r)
+	}
+	if at := pod.DeletionTimestamp; p.origin.Held && at != nil {
+		p.origin.Deletion = &Deletion{Timestamp: *at, GracePeriodSeconds: pod.DeletionGracePeriodSeconds}
+	}
 	return p.origin
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// secret is what must not be told, wherever in a manifest it stands.
+// secret must not be shown, wherever it is in a manifest.
 const secret = "hunter2"
 
 // richPod has a value in every corner that validation looks into.
@@ -106,8 +106,8 @@ var jsonForms = []string{
 	`"\hunter2"`, `"../hunter2"`, `'hunter2'`, `1hunter2`,
 }
 
-// TestRedactedQuotesNothing puts a secret in the place of each key and of each value of a manifest, in many ways, and looks for it
-// in what inspectors are told.
+// TestRedactedQuotesNothing puts a secret in the place of each key and of each value of a manifest, in many ways, and
+// looks for it in the findings for inspectors.
 func TestRedactedQuotesNothing(t *testing.T) {
 	quoted, quoting := 0, map[Severity]bool{}
 	check := func(text string, opts Options) {
@@ -146,8 +146,8 @@ func TestRedactedQuotesNothing(t *testing.T) {
 	}
 }
 
-// marked are copies of a manifest, each with a key or a value replaced by one of the forms, or with a field more in one of its objects.
-// Each place gets one in step of the forms, the next place the ones after those.
+// marked are copies of a manifest, each with a key or a value replaced by one of the forms, or with a field more in
+// one of its objects. Each place gets one in step of the forms, the next place the ones after those.
 func marked(t *testing.T, manifest string, forms []string, step int, asJSON bool) []string {
 	t.Helper()
 	const place = "PLACEHOLDER"
@@ -193,7 +193,7 @@ func marked(t *testing.T, manifest string, forms []string, step int, asJSON bool
 	return out
 }
 
-// TestRedacted: what is left is what helps, as far as the manifest isn't quoted.
+// TestRedacted: a redacted finding keeps what helps and doesn't quote the manifest.
 func TestRedacted(t *testing.T) {
 	pod := func(spec string) string { return smallPod + spec }
 	for _, tc := range []struct{ name, text, field, message string }{

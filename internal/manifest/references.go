@@ -6,8 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// References are the ConfigMaps and Secrets that a pod refers to, in the order of ObjectKey.Compare, each once: those that the
-// kubelet reads to run it (pkg/api/v1/pod, VisitPodSecretNames and VisitPodConfigmapNames). Optional ones are among them.
+// References returns the ConfigMaps and Secrets that a pod refers to, in the order of ObjectKey.Compare, each once:
+// those that the kubelet reads to run it (pkg/api/v1/pod, VisitPodSecretNames and VisitPodConfigmapNames), optional
+// ones included.
 func References(pod *v1.Pod) []ObjectKey {
 	refs := references{namespace: pod.Namespace}
 	spec := &pod.Spec
@@ -30,7 +31,7 @@ func References(pod *v1.Pod) []ObjectKey {
 	return slices.Compact(refs.keys)
 }
 
-// references gathers the keys of one pod.
+// references collects the keys of one pod.
 type references struct {
 	namespace string
 	keys      []ObjectKey
@@ -45,7 +46,7 @@ func (r *references) add(kind ObjectKind, name string) {
 func (r *references) configMap(name string) { r.add(ConfigMapKind, name) }
 func (r *references) secret(name string)    { r.add(SecretKind, name) }
 
-// local adds the Secret that a volume names, if it names one.
+// local adds the Secret that a volume names, if any.
 func (r *references) local(ref *v1.LocalObjectReference) {
 	if ref != nil {
 		r.secret(ref.Name)

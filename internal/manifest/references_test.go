@@ -72,7 +72,8 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestObjectSizes: data of 1 MiB is taken, in one key or in many, and a byte more is not; nor what only its keys make too large.
+// TestObjectSizes: 1 MiB of data is accepted, in one key or in many; a byte more is refused, and so is an object that
+// only its keys make too large.
 func TestObjectSizes(t *testing.T) {
 	text := func(kind, field, pad string, keys int, values string) string {
 		var b strings.Builder
@@ -108,7 +109,8 @@ func TestObjectSizes(t *testing.T) {
 	}
 }
 
-// TestObjectDigests: as podconfig.v1 defines it, of the content alone; JSON and protobuf don't tell empty bytes from none.
+// TestObjectDigests: as podconfig.v1 defines it, of the content alone; JSON and protobuf don't distinguish empty
+// bytes from none.
 func TestObjectDigests(t *testing.T) {
 	secret := func(s *v1.Secret) string {
 		o, err := NewSecret(s)
@@ -138,8 +140,8 @@ func TestObjectDigests(t *testing.T) {
 	}
 }
 
-// TestSecretsStayOutOfFindings puts a value in each place of a Secret, spoils the document in many ways, and looks for the value in
-// what is told of it, quoted or not.
+// TestSecretsStayOutOfFindings puts a value in each place of a Secret, breaks the document in many ways, and looks
+// for the value in the findings, quoted or not.
 func TestSecretsStayOutOfFindings(t *testing.T) {
 	const value = "hunter2"
 	documents := []string{

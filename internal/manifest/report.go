@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// maxFindings is how many findings of one severity a document (or a list's item) gets, less the one that counts the rest;
-	// more help nobody.
+	// maxFindings is how many findings of one severity a document (or a list's item) gets, in addition to the one
+	// that counts the rest.
 	maxFindings = 19
-	// maxOriginFindings is how many an origin gets in all: 10 MiB can have millions of bad documents.
+	// maxOriginFindings is how many an origin gets in all: 10 MiB can have millions of invalid documents.
 	maxOriginFindings = 500
-	// maxMessage is the most bytes of one message. A message may quote a value, and values have no limit of their own.
+	// maxMessage bounds one message, in bytes. A message may quote a value, and values have no limit of their own.
 	maxMessage = 512
 )
 
@@ -23,15 +23,15 @@ type report struct {
 	document int
 	// prefix is the item's path within the document, or empty.
 	prefix string
-	// discreet leaves out what the findings quote of the document, for everybody.
+	// discreet leaves out quotes of the document from findings, for all callers.
 	discreet bool
 	// tree is the document, or the item; nil if it can't be read.
 	tree map[string]any
-	// objectless is set once the document, or the item, is known to define no ConfigMap or Secret.
+	// objectless is set once it is known that the document, or the item, defines no ConfigMap or Secret.
 	objectless bool
 	// failed is set once there is an error.
 	failed bool
-	// counts has how many findings there were of each severity, those that were left out included.
+	// counts has the number of findings of each severity, including those that were left out.
 	counts [Ignored + 1]int
 }
 
@@ -39,7 +39,7 @@ func (p *parser) report(document int) *report {
 	return &report{parser: p, document: document}
 }
 
-// within is a report of its own for a part of the document.
+// within returns a report for a part of the document.
 func (r *report) within(prefix string) *report {
 	return &report{parser: r.parser, document: r.document, prefix: prefix, discreet: r.discreet, objectless: r.objectless}
 }
@@ -62,7 +62,7 @@ func (r *report) warnf(field, format string, args ...any) {
 	r.add(Warning, field, problemf(format, args...))
 }
 
-// strict adds a problem that is an error to a strict reader; to others it is a warning, with what comes of it.
+// strict reports a problem that is an error under Strict, and otherwise a warning, with its consequence.
 func (r *report) strict(strict bool, field string, what *problem, consequence word) {
 	if strict {
 		r.reject(field, what)
@@ -89,7 +89,7 @@ func (r *report) add(severity Severity, field string, what *problem) {
 	r.parser.add(f)
 }
 
-// close says how many findings were left out.
+// close reports how many findings were left out.
 func (r *report) close() {
 	for _, severity := range []Severity{Warning, Error} {
 		if more := r.counts[severity] - maxFindings; more > 0 {
@@ -108,7 +108,7 @@ func (p *parser) add(f Finding) {
 	p.origin.Findings = append(p.origin.Findings, f)
 }
 
-// close says how many findings of the origin were left out.
+// close reports how many findings of the origin were left out.
 func (p *parser) close() {
 	if p.left == 0 {
 		return
@@ -131,7 +131,8 @@ func (r *report) path(field string) string {
 	}
 }
 
-// oneLine makes a text fit for a log line and a table: no line breaks or other control characters, valid UTF-8, not too long.
+// oneLine makes a text fit for a log line and a table: no line breaks or other control characters, valid UTF-8,
+// bounded.
 func oneLine(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) || c == '\u2028' || c == '\u2029' {

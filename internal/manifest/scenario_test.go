@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestScenarios runs the files of testdata/parse. Each "parse" directive has a manifest and, behind "----", what becomes of
-// it: the findings, and the pods and objects as lines. "show" prints them in full.
+// TestScenarios runs the files of testdata/parse. Each "parse" directive has a manifest and, after "----", the result:
+// the findings, and the pods and objects as lines. "show" prints them in full.
 //
-// Arguments: url (an URLKind origin), strict, origin=NAME, node=NAME. In the input «nul», «tab» and «xff» stand for bytes that
-// an editor would hide or spoil.
+// Arguments: url (an URLKind origin), strict, origin=NAME, node=NAME. In
+// the input «nul», «tab» and «xff» stand for bytes that an editor would hide or spoil.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/parse", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

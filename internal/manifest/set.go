@@ -5,21 +5,27 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// Set is everything that one source has at one reading: always the full set, never a difference. The zero Err with no
-// origins means that the source was read well and has no pods. A Set and all that it points to is immutable once it is
-// handed over.
+// Set is everything that one source has at one reading: always the full set, never a difference. If Err is nil and
+// there are no origins, the source was read and has no pods. A Set and all that it points to is immutable once it is
+// sent.
 type Set struct {
 	// Source is the source's name: "file", "http", "api" or "KIND:NAME".
 	Source string
 	// ReadTime is when the reading ended.
 	ReadTime time.Time
-	// Err says why the whole source can't be read now. Origins is then empty and means nothing: the pods stay as they are.
+	// Heard is when the place that the pods come from last answered, by the clock of this machine: a relay's is that
+	// of the least recently heard source of its upstream. Zero: ReadTime, unless there is an Err.
+	Heard time.Time
+	// Err is why the whole source can't be read now. Origins is then empty and has no meaning: the pods stay as they
+	// are.
 	Err error
-	// Origins are the places that the source read, in order of precedence: of two origins with one pod the first keeps it.
-	// An origin that is missing here is gone, and its pods with it. An origin that didn't change since the last Set is the
-	// same pointer.
+	// Origins are the places that the source read, in order of precedence: of two origins with one pod the first
+	// keeps it. An origin that is missing here is gone, and its pods with it. An unchanged origin is the same pointer
+	// as in the previous Set.
 	Origins []*Origin
 }
 
@@ -29,16 +35,22 @@ type Origin struct {
 	Name string
 	// Pods are the usable pods, in the order in which they are written.
 	Pods []*Pod
-	// Objects are the ConfigMaps and Secrets that stand beside the pods, for the pods of the same source.
+	// Objects are the ConfigMaps and Secrets beside the pods, for the pods of the same source.
 	Objects []*Object
-	// Held is set if the origin is there but some of it, or all, can't be used now. Pods are to be added and updated, and
-	// those that the origin had before are kept.
+	// Held is set if the origin exists but some or all of it can't be used now. Its Pods are added and updated, and
+	// its previous pods are kept.
 	Held bool
-	// ObjectsUnknown is set if Held is and what can't be used may define objects: it is, or may be, a ConfigMap, a Secret or a list.
-	// If it isn't set, Objects are all that the origin defines.
+	// Only, if set, is the UID of the one pod that the origin can have: its source has it even if the pod can't be
+	// used. Of the previous pods of a held origin, only the one with this UID is kept.
+	Only types.UID
+	// Deletion is set if Only is set, its pod can't be used, and the pod is being deleted: the kept version is then
+	// being deleted, too.
+	Deletion *Deletion
+	// ObjectsUnknown is set if Held is set and the unusable part may define objects: it is, or may be, a ConfigMap, a
+	// Secret or a list. If it isn't set, Objects are all that the origin defines.
 	ObjectsUnknown bool
-	// Unready keeps the source from becoming ready as long as it has this origin, whatever is known of what the source had before:
-	// it stands for pods that nobody can name yet.
+	// Unready keeps the source from becoming ready as long as it has this origin, whatever is known of its previous
+	// pods: the origin stands for pods whose names aren't known yet.
 	Unready bool
 	// Findings are the reasons for Held, and warnings.
 	Findings []Finding
@@ -47,23 +59,43 @@ type Origin struct {
 // Pod is one pod, ready to be merged: defaulted, validated, with UID and digests.
 type Pod struct {
 	*v1.Pod
-	// Document is the YAML document that it stands in, counted from 1.
+	// Document is the index of its YAML document, counted from 1.
 	Document int
 	// SpecDigest and StatusDigest are as podconfig.v1.Pod defines them.
 	SpecDigest, StatusDigest string
 }
 
-// Object is a ConfigMap or a Secret: one of the two is set, the other is nil. It is immutable once it is handed over.
+// Deletion is the deletion in the metadata of a pod.
+type Deletion struct {
+	Timestamp metav1.Time
+	// GracePeriodSeconds may be nil.
+	GracePeriodSeconds *int64
+}
+
+// Of returns a copy of p with the deletion.
+func (d *Deletion) Of(p *Pod) *Pod {
+	object := *p.Pod
+	object.DeletionTimestamp, object.DeletionGracePeriodSeconds = &d.Timestamp, d.GracePeriodSeconds
+	spec, err := SpecDigest(&object)
+	if err != nil {
+		return p // It was digested before, so this doesn't happen.
+	}
+	out := *p
+	out.Pod, out.SpecDigest = &object, spec
+	return &out
+}
+
+// Object is a ConfigMap or a Secret: one of the two is set, the other is nil. It is immutable once it is sent.
 type Object struct {
 	ConfigMap *v1.ConfigMap
 	Secret    *v1.Secret
 	// Digest is podconfig.v1.Object.digest.
 	Digest string
-	// Document is the YAML document that it stands in, counted from 1; zero if it comes from elsewhere.
+	// Document is the index of its YAML document, counted from 1; zero if it doesn't come from a manifest.
 	Document int
 }
 
-// Severity tells what a Finding meant for the pod.
+// Severity is the effect of a Finding on the pod.
 type Severity int
 
 // The severities, as podconfig.v1.FindingSeverity.
@@ -74,21 +106,21 @@ const (
 	Ignored
 )
 
-// Finding is one thing to know about a manifest.
+// Finding is a problem with a manifest.
 type Finding struct {
 	Severity Severity
 	// Document counts from 1; zero means the origin as a whole.
 	Document int
 	// Field is the path of the field, or empty.
 	Field string
-	// Message is one line for people, without origin and field.
+	// Message is one line, without origin and field.
 	Message string
-	// Unquoted is Message without what it quotes of the manifest. Empty: it quotes nothing.
+	// Unquoted is Message without quotes of the manifest. Empty: Message has none.
 	Unquoted string
 }
 
-// Redacted is the finding for those who may not see what is in a manifest: it has no text of it, as any may be a secret that was
-// put in a wrong place. Of the path it has what v1.Pod knows.
+// Redacted returns the finding for callers that may not see the content of a manifest: without text of it, any of
+// which may be a secret in a wrong place. Of the path it has the part that v1.Pod defines.
 func (f Finding) Redacted() Finding {
 	if f.Unquoted != "" {
 		f.Message, f.Unquoted = f.Unquoted, ""
@@ -99,7 +131,7 @@ func (f Finding) Redacted() Finding {
 	return f
 }
 
-// below is the finding told of a field that is above its own.
+// below returns the finding for a field that encloses its own.
 func (f Finding) below(field string) Finding {
 	const member = "one of its members: "
 	if f.Field = field; !strings.HasPrefix(f.Message, member) {

@@ -11,8 +11,8 @@ import (
 const (
 	// envelope is what podconfigd adds to a pod: annotations, reference, digests.
 	envelope = 4 << 10
-	// structGrowth is more than a value can grow from JSON text to a google.protobuf.Struct: the worst is a list of one-digit
-	// numbers, which take 2 bytes each in JSON and 11 there.
+	// structGrowth is more than a value can grow from JSON text to a google.protobuf.Struct: the worst is a list of
+	// one-digit numbers, which take 2 bytes each in JSON and 11 there.
 	structGrowth = 8
 )
 
@@ -34,8 +34,8 @@ func checkSize(pod *v1.Pod) error {
 	return checkStruct(data)
 }
 
-// checkObjectSize does so with a ConfigMap or Secret of a size in protobuf. How large it is as a JSON text says little of what is
-// sent: files have many characters that are escaped there.
+// checkObjectSize does the same for a ConfigMap or Secret, given its size in protobuf. Its size as JSON text doesn't
+// predict what is sent: files have many characters that are escaped there.
 func checkObjectSize(object any, size int) error {
 	if size > MaxPodSize-envelope {
 		return tooLarge("protobuf", size)

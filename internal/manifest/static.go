@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateStatic refuses what only an API server can give a pod. The kubelet refuses Secrets and ConfigMaps as well;
-// Podstream serves those that lie beside the manifests.
+// validateStatic refuses what only an API server can provide. The kubelet refuses Secrets and ConfigMaps as well;
+// Podstream serves those beside the manifests.
 func validateStatic(spec *v1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec")
@@ -36,6 +36,9 @@ func validateStatic(spec *v1.PodSpec) field.ErrorList {
 		}
 		if v.CSI != nil {
 			refuse(at.Child("csi"), "CSI volumes")
+		}
+		if v.Glusterfs != nil {
+			refuse(at.Child("glusterfs"), "GlusterFS volumes, which need Endpoints")
 		}
 		if v.Ephemeral != nil {
 			refuse(at.Child("ephemeral"), "ephemeral volumes, which are persistent volume claims")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// yamlMistakes are what the parser says of the mistakes that people make most. They quote nothing, so they are told to everybody.
+// yamlMistakes are the parser's texts for the most common mistakes. They quote nothing, so all callers see them.
 var yamlMistakes = []string{
 	"block sequence entries are not allowed in this context",
 	"could not find expected ':'",
@@ -28,8 +28,8 @@ var yamlMistakes = []string{
 	"there is more behind the end of the document",
 }
 
-// yamlText is what the parser says, hidden from the unquoted wording unless it is one of yamlMistakes. A password that begins with an
-// asterisk is the most likely one of those that are quoted.
+// yamlText is the parser's text, hidden from the unquoted wording unless it is one of yamlMistakes. Among the quotes,
+// a password that begins with an asterisk is the most likely one.
 func yamlText(text string) any {
 	if slices.Contains(yamlMistakes, text) {
 		return word(text)
@@ -42,8 +42,8 @@ func yamlText(text string) any {
 	return text
 }
 
-// jsonProblem is a syntax error of JSON. All that it may quote is the character that isn't valid; the rest says where in the syntax
-// that stands.
+// jsonProblem is a syntax error of JSON. It may quote only the invalid character; the rest describes its place in the
+// syntax.
 func jsonProblem(err *json.SyntaxError) *problem {
 	text := err.Error()
 	const invalid = "invalid character "

@@ -17,10 +17,10 @@ const uidBytes = 16
 //	"host:" and the node's name, for files only       newline
 //	"file:" and the path, or "url:" and the URL       newline
 //
-// cut to 128 bits. It is taken from the document as written, before any default, so an equal manifest keeps its UID through
-// every version of Podstream and of the Kubernetes API. The kubelet hashes its Go struct instead, and restarts every static
-// pod when that changes (kubernetes#67537, #116080). Formatting, comments, the order of members, and whether it is YAML or
-// JSON don't count.
+// cut to 128 bits. It is taken from the document as written, before any default, so an equal manifest keeps its UID
+// through every version of Podstream and of the Kubernetes API. The kubelet hashes its Go struct instead, and
+// restarts every static pod when that changes (kubernetes#67537, #116080). Formatting, comments, the order of
+// members, and whether it is YAML or JSON don't count.
 func uid(text []byte, opts Options) types.UID {
 	hash := sha256.New()
 	hash.Write(text)

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// escapes is a string of what JSON can write in several ways: control characters, what HTML or JavaScript treat in their own
-// way, and characters of every length.
+// escapes is a string of what JSON can write in several ways: control characters, what HTML or JavaScript treat in
+// their own way, and characters of every length.
 const escapes = `"\u0000\u0001\u0008\u0009\u000a\u000b\u000c\u000d\u001b\u001f\u007f\u0080\u2028\u2029\ufeff<>&'/\"\\é€\ud83d\ude00\ud800"`
 
-// TestGoldenText: how encoding/json writes a string goes into UIDs and digests. Should a Go version write it in another way,
-// this package needs a writer of its own.
+// TestGoldenText: how encoding/json writes a string goes into UIDs and digests. Should a Go version write it in
+// another way, this package needs a writer of its own.
 func TestGoldenText(t *testing.T) {
 	tree, _, err := decodeTree([]byte(`{"text":` + escapes + `}`))
 	if err != nil {
@@ -59,7 +59,7 @@ func TestGoldenUID(t *testing.T) {
 	}
 }
 
-// TestUIDOfContent: what is in the document counts, how it is written doesn't.
+// TestUIDOfContent: the content of the document counts, not its formatting.
 func TestUIDOfContent(t *testing.T) {
 	uidOf := func(t *testing.T, text string) string {
 		t.Helper()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestObjectsUnknown: what can't be used leaves open which objects an origin defines only if it may be one, or several.
+// TestObjectsUnknown: an unusable part leaves open which objects an origin defines only if it may be one, or several.
 func TestObjectsUnknown(t *testing.T) {
 	const good = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: good\n---\n"
 	for _, c := range []struct {

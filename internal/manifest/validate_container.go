@@ -11,12 +11,13 @@ import (
 )
 
 // validateContainers checks the init containers and the others. volumes are the names of the pod's volumes.
-func validateContainers(spec *v1.PodSpec, volumes map[string]bool) field.ErrorList {
+func validateContainers(spec *v1.PodSpec, volumes volumeNames) field.ErrorList {
 	var errs field.ErrorList
 	if len(spec.Containers) == 0 {
 		errs = append(errs, field.Required(field.NewPath("spec", "containers"), "a pod needs at least one"))
 	}
 	names := map[string]bool{}
+	// Ports of init containers don't conflict with those of the others: most have ended when these start.
 	together := hostPorts{}
 	eachContainer(spec, func(c *v1.Container, at *field.Path, init bool) {
 		switch {
@@ -29,33 +30,34 @@ func validateContainers(spec *v1.PodSpec, volumes map[string]bool) field.ErrorLi
 		}
 		names[c.Name] = true
 		taken := together
-		if init && !isSidecar(c) {
-			// It ends before any other container starts, so its ports are its own.
+		if init {
 			taken = hostPorts{}
 		}
-		errs = append(errs, validateContainer(c, spec, volumes, taken, at)...)
-		errs = append(errs, validateRestart(c, init, at)...)
-		errs = append(errs, validateProbes(c, init && !isSidecar(c), at)...)
-		errs = append(errs, validateLifecycle(c, init && !isSidecar(c), spec.TerminationGracePeriodSeconds, at)...)
+		once := init && !isSidecar(c)
+		errs = append(errs, validateContainer(c, spec, volumes, at)...)
+		errs = append(errs, validatePorts(c.Ports, spec.HostNetwork && !init, taken, at.Child("ports"))...)
+		errs = append(errs, validateRestart(c, at)...)
+		errs = append(errs, validateResizePolicy(c.ResizePolicy, spec.RestartPolicy, once, at.Child("resizePolicy"))...)
+		errs = append(errs, validateProbes(c, once, at)...)
+		errs = append(errs, validateLifecycle(c, once, spec, at)...)
 	})
 	return errs
 }
 
-// isSidecar tells whether an init container goes on running beside the others.
+// isSidecar reports whether an init container is a sidecar, which runs beside the others.
 func isSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
-func validateContainer(c *v1.Container, spec *v1.PodSpec, volumes map[string]bool, taken hostPorts, path *field.Path) field.ErrorList {
+func validateContainer(c *v1.Container, spec *v1.PodSpec, volumes volumeNames, path *field.Path) field.ErrorList {
 	errs := validateImage(c.Image, path.Child("image"))
 	errs = append(errs, oneOf(path.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
 	errs = append(errs, oneOf(path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
 		v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
-	errs = append(errs, validatePorts(c.Ports, spec.HostNetwork, taken, path.Child("ports"))...)
 	errs = append(errs, validateEnv(c.Env, volumes, path.Child("env"))...)
 	errs = append(errs, validateEnvFrom(c.EnvFrom, path.Child("envFrom"))...)
 	errs = append(errs, validateMounts(c, volumes, path.Child("volumeMounts"))...)
-	errs = append(errs, validateResources(&c.Resources, path.Child("resources"))...)
+	errs = append(errs, validateResources(&c.Resources, validateResourceName, path.Child("resources"))...)
 	return append(errs, validateContainerSecurity(c.SecurityContext, ptr.Deref(spec.HostUsers, true), path.Child("securityContext"))...)
 }
 
@@ -67,22 +69,6 @@ func validateImage(image string, at *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, image, "must not begin or end with white space")}
 	}
 	return nil
-}
-
-func validateRestart(c *v1.Container, init bool, path *field.Path) field.ErrorList {
-	at := path.Child("restartPolicy")
-	if c.RestartPolicy == nil {
-		if len(c.RestartPolicyRules) > 0 {
-			return field.ErrorList{field.Required(at, "restartPolicyRules need it")}
-		}
-		return nil
-	}
-	errs := oneOf(at, *c.RestartPolicy,
-		v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever)
-	if init && isSidecar(c) && len(c.RestartPolicyRules) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("restartPolicyRules"), "an init container with restartPolicy Always is restarted anyway"))
-	}
-	return errs
 }
 
 // hostPorts are the ports of the node that are taken, as "protocol/address/port".
@@ -103,9 +89,6 @@ func validatePorts(ports []v1.ContainerPort, hostNetwork bool, taken hostPorts, 
 		}
 		errs = append(errs, invalid(at.Child("containerPort"), p.ContainerPort, validation.IsValidPortNum(int(p.ContainerPort)))...)
 		errs = append(errs, oneOf(at.Child("protocol"), p.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)...)
-		if p.HostIP != "" {
-			errs = append(errs, validation.IsValidIPForLegacyField(at.Child("hostIP"), p.HostIP, false, nil)...)
-		}
 		if p.HostPort == 0 {
 			continue
 		}
@@ -122,7 +105,7 @@ func validatePorts(ports []v1.ContainerPort, hostNetwork bool, taken hostPorts, 
 	return errs
 }
 
-func validateMounts(c *v1.Container, volumes map[string]bool, path *field.Path) field.ErrorList {
+func validateMounts(c *v1.Container, volumes volumeNames, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	paths := map[string]bool{}
 	for i, m := range c.VolumeMounts {
@@ -130,14 +113,12 @@ func validateMounts(c *v1.Container, volumes map[string]bool, path *field.Path) 
 		switch {
 		case m.Name == "":
 			errs = append(errs, field.Required(at.Child("name"), ""))
-		case !volumes[m.Name]:
+		case !volumes.has(m.Name):
 			errs = append(errs, field.NotFound(at.Child("name"), m.Name))
 		}
 		switch {
 		case m.MountPath == "":
 			errs = append(errs, field.Required(at.Child("mountPath"), ""))
-		case strings.Contains(m.MountPath, ":"):
-			errs = append(errs, field.Invalid(at.Child("mountPath"), m.MountPath, "must not contain ':'"))
 		case paths[m.MountPath]:
 			errs = append(errs, field.Duplicate(at.Child("mountPath"), m.MountPath))
 		}
@@ -156,7 +137,7 @@ func validateMounts(c *v1.Container, volumes map[string]bool, path *field.Path) 
 	return errs
 }
 
-// validateMountModes checks how mounts are passed on, and how far read-only goes.
+// validateMountModes checks mount propagation, and recursive read-only mounts.
 func validateMountModes(c *v1.Container, m *v1.VolumeMount, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	propagation := v1.MountPropagationNone
@@ -181,7 +162,7 @@ func validateMountModes(c *v1.Container, m *v1.VolumeMount, at *field.Path) fiel
 	return errs
 }
 
-// validateRelative refuses a path that could lead out of the directory that it is to be in.
+// validateRelative refuses a path that could lead out of its directory.
 func validateRelative(p string, at *field.Path) field.ErrorList {
 	if strings.HasPrefix(p, "/") {
 		return field.ErrorList{field.Invalid(at, p, "must be a relative path")}

@@ -4,11 +4,12 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The fields of a pod that can be given to its containers: in variables, in files, or in both.
+// The fields of a pod that its containers can get: in variables, in files, or in both.
 var (
 	envFields = []string{
 		"metadata.name", "metadata.namespace", "metadata.uid",
@@ -17,12 +18,18 @@ var (
 	fileFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations"}
 )
 
-// resourceFields are what a resourceFieldRef may name; hugepages follow by their prefix.
+// resourceFields are the valid names of a resourceFieldRef, besides hugepages with their prefix.
 var resourceFields = []string{
 	"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage",
 }
 
-func validateEnv(env []v1.EnvVar, volumes map[string]bool, path *field.Path) field.ErrorList {
+// The valid divisors of a resource.
+var (
+	cpuDivisors  = []string{"1m", "1"}
+	byteDivisors = []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
+)
+
+func validateEnv(env []v1.EnvVar, volumes volumeNames, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, e := range env {
 		at := path.Index(i)
@@ -43,7 +50,7 @@ func validateEnv(env []v1.EnvVar, volumes map[string]bool, path *field.Path) fie
 	return errs
 }
 
-func validateValueFrom(from *v1.EnvVarSource, volumes map[string]bool, path *field.Path) field.ErrorList {
+func validateValueFrom(from *v1.EnvVarSource, volumes volumeNames, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	sources := 0
 	if ref := from.FieldRef; ref != nil {
@@ -65,11 +72,14 @@ func validateValueFrom(from *v1.EnvVarSource, volumes map[string]bool, path *fie
 	if ref := from.FileKeyRef; ref != nil {
 		sources++
 		at := path.Child("fileKeyRef")
-		errs = append(errs, required(at.Child("key"), ref.Key)...)
+		errs = append(errs, invalid(at.Child("key"), ref.Key, validation.IsRelaxedEnvVarName(ref.Key))...)
 		errs = append(errs, required(at.Child("path"), ref.Path)...)
-		errs = append(errs, validateRelative(ref.Path, at.Child("path"))...)
-		if !volumes[ref.VolumeName] {
+		errs = append(errs, validateNoBacksteps(ref.Path, at.Child("path"))...)
+		switch volume, ok := volumes[ref.VolumeName]; {
+		case !ok:
 			errs = append(errs, field.NotFound(at.Child("volumeName"), ref.VolumeName))
+		case volume.EmptyDir == nil:
+			errs = append(errs, field.Invalid(at.Child("volumeName"), ref.VolumeName, "must be an emptyDir"))
 		}
 	}
 	if sources != 1 {
@@ -79,7 +89,7 @@ func validateValueFrom(from *v1.EnvVarSource, volumes map[string]bool, path *fie
 }
 
 func validateKeyRef(name, key string, path *field.Path) field.ErrorList {
-	errs := required(path.Child("name"), name)
+	errs := validateObjectName(name, false, path.Child("name"))
 	if key == "" {
 		return append(errs, field.Required(path.Child("key"), ""))
 	}
@@ -91,21 +101,23 @@ func validateFieldRef(ref *v1.ObjectFieldSelector, fields []string, path *field.
 	errs := oneOf(path.Child("apiVersion"), ref.APIVersion, "v1")
 	at := path.Child("fieldPath")
 	name, ok := subscript(ref.FieldPath, "metadata.annotations")
-	if !ok {
+	if ok {
+		name = strings.ToLower(name)
+	} else {
 		name, ok = subscript(ref.FieldPath, "metadata.labels")
 	}
 	switch {
 	case ref.FieldPath == "":
 		errs = append(errs, field.Required(at, ""))
 	case ok:
-		errs = append(errs, invalid(at, ref.FieldPath, validation.IsQualifiedName(strings.ToLower(name)))...)
+		errs = append(errs, invalid(at, ref.FieldPath, validation.IsQualifiedName(name))...)
 	default:
 		errs = append(errs, oneOf(at, ref.FieldPath, fields...)...)
 	}
 	return errs
 }
 
-// subscript is the key in a path such as metadata.labels['key'].
+// subscript returns the key in a path such as metadata.labels['key'].
 func subscript(path, of string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, of+"['")
 	if !ok {
@@ -119,10 +131,26 @@ func validateResourceFieldRef(ref *v1.ResourceFieldSelector, path *field.Path) f
 	if ref.Resource == "" {
 		return field.ErrorList{field.Required(at, "")}
 	}
-	if strings.HasPrefix(ref.Resource, "limits.hugepages-") || strings.HasPrefix(ref.Resource, "requests.hugepages-") {
-		return nil
+	var errs field.ErrorList
+	if !strings.HasPrefix(ref.Resource, "limits.hugepages-") && !strings.HasPrefix(ref.Resource, "requests.hugepages-") {
+		errs = oneOf(at, ref.Resource, resourceFields...)
 	}
-	return oneOf(at, ref.Resource, resourceFields...)
+	if ref.Divisor.IsZero() {
+		return errs
+	}
+	divisors := byteDivisors
+	if strings.HasSuffix(ref.Resource, ".cpu") {
+		divisors = cpuDivisors
+	}
+	return append(errs, oneOf(path.Child("divisor"), ref.Divisor.String(), divisors...)...)
+}
+
+// validateObjectName checks the name of a ConfigMap or Secret, or a prefix of one.
+func validateObjectName(name string, prefix bool, at *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(at, "")}
+	}
+	return invalid(at, name, apivalidation.NameIsDNSSubdomain(name, prefix))
 }
 
 func validateEnvFrom(sources []v1.EnvFromSource, path *field.Path) field.ErrorList {
@@ -133,10 +161,10 @@ func validateEnvFrom(sources []v1.EnvFromSource, path *field.Path) field.ErrorLi
 			errs = append(errs, invalid(at.Child("prefix"), from.Prefix, validation.IsRelaxedEnvVarName(from.Prefix))...)
 		}
 		if ref := from.ConfigMapRef; ref != nil {
-			errs = append(errs, required(at.Child("configMapRef", "name"), ref.Name)...)
+			errs = append(errs, validateObjectName(ref.Name, true, at.Child("configMapRef", "name"))...)
 		}
 		if ref := from.SecretRef; ref != nil {
-			errs = append(errs, required(at.Child("secretRef", "name"), ref.Name)...)
+			errs = append(errs, validateObjectName(ref.Name, true, at.Child("secretRef", "name"))...)
 		}
 		if (from.ConfigMapRef == nil) == (from.SecretRef == nil) {
 			errs = append(errs, field.Invalid(at, "", "must have exactly one source"))

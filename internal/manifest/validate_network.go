@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What resolv.conf takes, as the API server limits it.
+// The limits of resolv.conf, as the API server has them.
 const (
 	maxNameservers  = 3
 	maxSearches     = 32
 	maxSearchLength = 2048
-	// maxHostname is what the kernel takes.
+	// maxHostname is the kernel's limit.
 	maxHostname = 64
 )
 
-// validateNetwork checks the pod's names and how it finds others.
+// validateNetwork checks the pod's names and its DNS.
 func validateNetwork(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if spec.Hostname != "" {
@@ -32,6 +32,9 @@ func validateNetwork(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, invalid(at, *name, validation.IsDNS1123Subdomain(*name))...)
 		if len(*name) > maxHostname {
 			errs = append(errs, field.TooLong(at, *name, maxHostname))
+		}
+		if spec.SetHostnameAsFQDN != nil && *spec.SetHostnameAsFQDN {
+			errs = append(errs, field.Forbidden(at, "excludes setHostnameAsFQDN"))
 		}
 		if spec.HostNetwork {
 			errs = append(errs, field.Forbidden(at, "a pod with hostNetwork has the node's name"))

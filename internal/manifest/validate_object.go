@@ -37,7 +37,7 @@ func validateConfigMap(c *v1.ConfigMap) field.ErrorList {
 	return append(errs, validateTotal(total, field.NewPath(""))...)
 }
 
-// validateSecret checks a Secret's data as the API server does, by its type too.
+// validateSecret checks a Secret's data by its type, as the API server does.
 func validateSecret(s *v1.Secret) field.ErrorList {
 	data := field.NewPath("data")
 	errs := append(validateDataKeys(s.Data, data), validateTotal(size(s.Data), data)...)

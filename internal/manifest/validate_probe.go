@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateProbes checks a container's probes. A container that runs to its end before the others start can't have any.
+// validateProbes checks a container's probes. A container that ends before the others start can't have any.
 func validateProbes(c *v1.Container, once bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, p := range []struct {
@@ -49,7 +49,7 @@ func validateProbe(p *v1.Probe, readiness bool, path *field.Path) field.ErrorLis
 }
 
 // validateLifecycle checks a container's hooks.
-func validateLifecycle(c *v1.Container, once bool, grace *int64, path *field.Path) field.ErrorList {
+func validateLifecycle(c *v1.Container, once bool, spec *v1.PodSpec, path *field.Path) field.ErrorList {
 	if c.Lifecycle == nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func validateLifecycle(c *v1.Container, once bool, grace *int64, path *field.Pat
 	if once {
 		return field.ErrorList{field.Forbidden(path, "an init container can have it only with restartPolicy Always")}
 	}
-	var errs field.ErrorList
+	errs := validateStopSignal(c.Lifecycle.StopSignal, spec.OS, path.Child("stopSignal"))
 	for _, h := range []struct {
 		field string
 		hook  *v1.LifecycleHandler
@@ -70,13 +70,13 @@ func validateLifecycle(c *v1.Container, once bool, grace *int64, path *field.Pat
 			exec: h.hook.Exec, httpGet: h.hook.HTTPGet, tcpSocket: h.hook.TCPSocket, sleep: h.hook.Sleep,
 		}, at)...)
 		if h.hook.Sleep != nil {
-			errs = append(errs, validateSleep(h.hook.Sleep.Seconds, *grace, at.Child("sleep", "seconds"))...)
+			errs = append(errs, validateSleep(h.hook.Sleep.Seconds, *spec.TerminationGracePeriodSeconds, at.Child("sleep", "seconds"))...)
 		}
 	}
 	return errs
 }
 
-// validateSleep refuses a hook that sleeps longer than the pod has to end.
+// validateSleep refuses a hook that sleeps longer than the pod's grace period.
 func validateSleep(seconds, grace int64, at *field.Path) field.ErrorList {
 	if seconds >= 0 && seconds <= grace {
 		return nil
@@ -84,7 +84,7 @@ func validateSleep(seconds, grace int64, at *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, seconds, "must be at least 0, and at most the pod's terminationGracePeriodSeconds")}
 }
 
-// handler is what a probe or a hook does: one of these.
+// handler is the action of a probe or a hook: one of these.
 type handler struct {
 	exec      *v1.ExecAction
 	httpGet   *v1.HTTPGetAction

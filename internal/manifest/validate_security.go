@@ -7,11 +7,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/component-helpers/node/util/sysctl"
 )
 
 const maxSysctl = 253
 
-// sysctlName is one or more segments, of which the separators may be dots or slashes.
+// sysctlName matches one or more segments, separated by dots or slashes.
 var sysctlName = regexp.MustCompile(`^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$`)
 
 func validatePodSecurity(spec *v1.PodSpec, path *field.Path) field.ErrorList {
@@ -43,14 +44,19 @@ func validatePodSecurity(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 	if p := context.FSGroupChangePolicy; p != nil {
 		errs = append(errs, oneOf(path.Child("fsGroupChangePolicy"), *p, v1.FSGroupChangeAlways, v1.FSGroupChangeOnRootMismatch)...)
 	}
-	errs = append(errs, validateProfiles(context.SeccompProfile, context.AppArmorProfile, path)...)
-	return append(errs, validateSysctls(context.Sysctls, path.Child("sysctls"))...)
+	if p := context.SELinuxChangePolicy; p != nil {
+		errs = append(errs, oneOf(path.Child("seLinuxChangePolicy"), *p, v1.SELinuxChangePolicyRecursive, v1.SELinuxChangePolicyMountOption)...)
+	}
+	errs = append(errs, validateSeccompProfile(context.SeccompProfile, path.Child("seccompProfile"))...)
+	errs = append(errs, validateAppArmorProfile(context.AppArmorProfile, path.Child("appArmorProfile"))...)
+	errs = append(errs, validateWindowsOptions(context.WindowsOptions, path.Child("windowsOptions"))...)
+	return append(errs, validateSysctls(spec, path.Child("sysctls"))...)
 }
 
-func validateSysctls(sysctls []v1.Sysctl, path *field.Path) field.ErrorList {
+func validateSysctls(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]bool{}
-	for i, s := range sysctls {
+	for i, s := range spec.SecurityContext.Sysctls {
 		at := path.Index(i).Child("name")
 		switch {
 		case s.Name == "":
@@ -61,6 +67,10 @@ func validateSysctls(sysctls []v1.Sysctl, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Duplicate(at, s.Name))
 		}
 		seen[s.Name] = true
+		switch namespace, _, _ := sysctl.GetNamespace(s.Name); {
+		case namespace == sysctl.NetNamespace && spec.HostNetwork, namespace == sysctl.IPCNamespace && spec.HostIPC:
+			errs = append(errs, field.Invalid(at, s.Name, "is the node's in a pod with the node's namespace"))
+		}
 	}
 	return errs
 }
@@ -78,7 +88,9 @@ func validateContainerSecurity(context *v1.SecurityContext, hostUsers bool, path
 			errs = append(errs, field.Invalid(at, *context.ProcMount, "needs a user namespace of its own (hostUsers: false)"))
 		}
 	}
-	errs = append(errs, validateProfiles(context.SeccompProfile, context.AppArmorProfile, path)...)
+	errs = append(errs, validateSeccompProfile(context.SeccompProfile, path.Child("seccompProfile"))...)
+	errs = append(errs, validateAppArmorProfile(context.AppArmorProfile, path.Child("appArmorProfile"))...)
+	errs = append(errs, validateWindowsOptions(context.WindowsOptions, path.Child("windowsOptions"))...)
 	if context.AllowPrivilegeEscalation == nil || *context.AllowPrivilegeEscalation {
 		return errs
 	}
@@ -94,27 +106,19 @@ func validateContainerSecurity(context *v1.SecurityContext, hostUsers bool, path
 
 func isSysAdmin(c v1.Capability) bool { return c == "CAP_SYS_ADMIN" || c == "SYS_ADMIN" }
 
-func validateProfiles(seccomp *v1.SeccompProfile, appArmor *v1.AppArmorProfile, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if seccomp != nil {
-		at := path.Child("seccompProfile")
-		errs = append(errs, oneOf(at.Child("type"), seccomp.Type,
-			v1.SeccompProfileTypeLocalhost, v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeUnconfined)...)
-		if local := seccomp.LocalhostProfile; local != nil {
-			errs = append(errs, validateRelative(*local, at.Child("localhostProfile"))...)
-		}
-		errs = append(errs, validateLocalhost(seccomp.LocalhostProfile, seccomp.Type == v1.SeccompProfileTypeLocalhost, at)...)
+func validateSeccompProfile(p *v1.SeccompProfile, path *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
 	}
-	if appArmor != nil {
-		at := path.Child("appArmorProfile")
-		errs = append(errs, oneOf(at.Child("type"), appArmor.Type,
-			v1.AppArmorProfileTypeLocalhost, v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined)...)
-		errs = append(errs, validateLocalhost(appArmor.LocalhostProfile, appArmor.Type == v1.AppArmorProfileTypeLocalhost, at)...)
+	errs := oneOf(path.Child("type"), p.Type,
+		v1.SeccompProfileTypeLocalhost, v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeUnconfined)
+	if p.LocalhostProfile != nil {
+		errs = append(errs, validateRelative(*p.LocalhostProfile, path.Child("localhostProfile"))...)
 	}
-	return errs
+	return append(errs, validateLocalhost(p.LocalhostProfile, p.Type == v1.SeccompProfileTypeLocalhost, path)...)
 }
 
-// validateLocalhost sees to it that a profile is named if, and only if, it is one of the node's.
+// validateLocalhost checks that a profile is named if, and only if, it is one of the node's.
 func validateLocalhost(profile *string, wanted bool, path *field.Path) field.ErrorList {
 	at := path.Child("localhostProfile")
 	switch {

@@ -5,12 +5,11 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxMode is all the permission bits that a file in a volume can have.
+// maxMode has all permission bits that a file in a volume can have.
 const maxMode = 0o777
 
 var hostPathTypes = []v1.HostPathType{
@@ -18,30 +17,36 @@ var hostPathTypes = []v1.HostPathType{
 	v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev,
 }
 
+// volumeNames are the volumes that containers can mount, by name.
+type volumeNames map[string]*v1.VolumeSource
+
+func (n volumeNames) has(name string) bool { return n[name] != nil }
+
 // validateVolumes checks the volumes, and returns the names that containers can mount.
-func validateVolumes(volumes []v1.Volume, path *field.Path) (map[string]bool, field.ErrorList) {
+func validateVolumes(volumes []v1.Volume, path *field.Path) (volumeNames, field.ErrorList) {
 	var errs field.ErrorList
-	names := make(map[string]bool, len(volumes))
+	names := make(volumeNames, len(volumes))
 	for i := range volumes {
 		v, at := &volumes[i], path.Index(i)
 		switch {
 		case v.Name == "":
 			errs = append(errs, field.Required(at.Child("name"), ""))
-		case names[v.Name]:
+		case names.has(v.Name):
 			errs = append(errs, field.Duplicate(at.Child("name"), v.Name))
 		default:
 			errs = append(errs, invalid(at.Child("name"), v.Name, validation.IsDNS1123Label(v.Name))...)
 		}
-		names[v.Name] = true
+		names[v.Name] = &v.VolumeSource
 		if n := sources(v.VolumeSource); n != 1 {
 			errs = append(errs, field.Forbidden(at, "must have exactly one source"))
 		}
 		errs = append(errs, validateSource(&v.VolumeSource, at)...)
+		errs = append(errs, validateDisk(v.Name, &v.VolumeSource, at)...)
 	}
 	return names, errs
 }
 
-// sources counts the members of a struct of pointers that are set. What Kubernetes adds to them is counted as well.
+// sources counts the set members of a struct of pointers, including those that Kubernetes adds later.
 func sources(of any) int {
 	n := 0
 	for _, f := range reflect.ValueOf(of).Fields() {
@@ -52,7 +57,8 @@ func sources(of any) int {
 	return n
 }
 
-// validateSource checks the kinds of volumes that a node can make by itself, and those that name an object or a server.
+// validateSource checks the kinds of volumes that a node can set up by itself, and those that name an object or a
+// server.
 func validateSource(v *v1.VolumeSource, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s := v.HostPath; s != nil {
@@ -87,16 +93,12 @@ func validateSource(v *v1.VolumeSource, path *field.Path) field.ErrorList {
 		for i := range s.Sources {
 			errs = append(errs, validateProjection(&s.Sources[i], at.Child("sources").Index(i))...)
 		}
+		errs = append(errs, validateProjectedPaths(s.Sources, at.Child("sources"))...)
 	}
 	if s := v.Image; s != nil {
 		at := path.Child("image")
-		errs = append(errs, validateImage(s.Reference, at.Child("reference"))...)
+		errs = append(errs, required(at.Child("reference"), s.Reference)...)
 		errs = append(errs, oneOf(at.Child("pullPolicy"), s.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
-	}
-	if s := v.NFS; s != nil {
-		at := path.Child("nfs")
-		errs = append(errs, required(at.Child("server"), s.Server)...)
-		errs = append(errs, required(at.Child("path"), s.Path)...)
 	}
 	return errs
 }
@@ -108,7 +110,7 @@ func validateEmptyDir(s *v1.EmptyDirVolumeSource, path *field.Path) field.ErrorL
 	}
 	at := path.Child("medium")
 	if page, ok := strings.CutPrefix(string(s.Medium), string(v1.StorageMediumHugePagesPrefix)); ok {
-		if size, err := resource.ParseQuantity(page); err != nil || size.Sign() <= 0 {
+		if size, ok := pageSize(page); !ok || size.Sign() <= 0 {
 			errs = append(errs, field.Invalid(at, s.Medium, "must name a page size, such as HugePages-2Mi"))
 		}
 		return errs
@@ -135,7 +137,39 @@ func validateProjection(p *v1.VolumeProjection, path *field.Path) field.ErrorLis
 	return errs
 }
 
-// validateKeys checks which keys of an object become which files.
+// validateProjectedPaths refuses a path of two files.
+func validateProjectedPaths(sources []v1.VolumeProjection, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	add := func(p string, at *field.Path) {
+		if p != "" && seen[p] {
+			errs = append(errs, field.Duplicate(at, p))
+		}
+		seen[p] = true
+	}
+	addKeys := func(items []v1.KeyToPath, at *field.Path) {
+		for i := range items {
+			add(items[i].Path, at.Index(i).Child("path"))
+		}
+	}
+	for i := range sources {
+		at := path.Index(i)
+		if s := sources[i].Secret; s != nil {
+			addKeys(s.Items, at.Child("secret", "items"))
+		}
+		if s := sources[i].ConfigMap; s != nil {
+			addKeys(s.Items, at.Child("configMap", "items"))
+		}
+		if s := sources[i].DownwardAPI; s != nil {
+			for j := range s.Items {
+				add(s.Items[j].Path, at.Child("downwardAPI", "items").Index(j).Child("path"))
+			}
+		}
+	}
+	return errs
+}
+
+// validateKeys checks the mapping of an object's keys to files.
 func validateKeys(items []v1.KeyToPath, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, item := range items {
@@ -147,7 +181,7 @@ func validateKeys(items []v1.KeyToPath, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateFiles checks which fields of the pod become which files.
+// validateFiles checks the mapping of the pod's fields to files.
 func validateFiles(items []v1.DownwardAPIVolumeFile, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, item := range items {
@@ -168,7 +202,8 @@ func validateFiles(items []v1.DownwardAPIVolumeFile, path *field.Path) field.Err
 	return errs
 }
 
-// validateFilePath checks the path of a file in a volume. Names that begin with ".." are those of the volume's own versions.
+// validateFilePath checks the path of a file in a volume. Names that begin with ".." are reserved for the versions of
+// the volume.
 func validateFilePath(p string, at *field.Path) field.ErrorList {
 	if p == "" {
 		return field.ErrorList{field.Required(at, "")}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// problem is what is wrong with a manifest, in two wordings: Error's may quote the manifest, unquoted is without.
+// problem is an error in a manifest, in two wordings: Error may quote the manifest, unquoted doesn't.
 type problem struct {
 	error
 	unquoted string
@@ -16,8 +16,9 @@ type problem struct {
 // word is text of a message that is this package's own, and not the manifest's.
 type word string
 
-// problemf formats both wordings, with everything hidden from the unquoted one that may be text of the manifest: all but ints,
-// which are counts and lines, words, and what other problems say unquoted. The numbers of a manifest are int64 and float64.
+// problemf formats both wordings. The unquoted one hides every argument that may be text of the manifest: all but
+// ints, which are counts and lines, words, and the unquoted wording of other problems. The numbers of a manifest are
+// int64 and float64.
 func problemf(format string, args ...any) *problem {
 	unquoted := make([]any, len(args))
 	for i, arg := range args {
@@ -37,7 +38,7 @@ func unquote(arg any) any {
 	}
 }
 
-// asProblem is the problem that err is. Of an error from elsewhere nobody knows what it quotes.
+// asProblem returns err as a problem. An error from elsewhere may quote anything.
 func asProblem(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
@@ -46,7 +47,8 @@ func asProblem(err error) *problem {
 	return problemf("can't be used: %v", err)
 }
 
-// refusal is the problem that validation found. Only the value is left out: the details are rules, and quote no value.
+// refusal returns the problem of a validation error. Only the value is left out: the details are rules, and quote no
+// value.
 func refusal(err *field.Error) *problem {
 	p := &problem{error: errors.New(err.ErrorBody()), unquoted: err.Type.String()}
 	if err.Detail != "" {
@@ -60,6 +62,6 @@ type hidden struct{}
 
 // Format is part of fmt.Formatter.
 func (hidden) Format(f fmt.State, _ rune) {
-	// A State that can't be written to shows nothing, which is what we want.
+	// If the State can't be written, nothing is shown, as intended.
 	_, _ = f.Write([]byte("(redacted)"))
 }

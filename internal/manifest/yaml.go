@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// maxExpanded is the most bytes of text that a document may have once its aliases are replaced by what they stand for.
+	// maxExpanded is the maximum size of a document once its aliases are replaced by their anchors' values, in bytes.
 	maxExpanded = MaxSize
-	// maxValues is the most values, counted likewise. A pod of MaxPodSize has far fewer.
+	// maxValues is the maximum number of values, counted the same way. A pod of MaxPodSize has far fewer.
 	maxValues = 1 << 20
-	// maxDoubled is how many doubled keys of a document are told one by one: as many as the JSON decoder tells.
+	// maxDoubled is how many doubled keys of a document are reported one by one: as many as the JSON decoder reports.
 	maxDoubled = 100
 )
 
-// readYAML turns the document into JSON as the kubelet does (sigs.k8s.io/yaml, YAML 1.1). Unless it is plain, its syntax tree
-// is looked at before, in which aliases aren't expanded yet: a few lines of anchors can stand for gigabytes, which the conversion
-// would write out. The tree also shows doubled keys; the converter's own strict mode takes a key that overrides one of a merge
-// ("<<") for one of these.
+// readYAML converts the document to JSON as the kubelet does (sigs.k8s.io/yaml, YAML 1.1). Unless it is plain, its
+// syntax tree is checked before, in which aliases aren't expanded yet: a few lines of anchors can stand for
+// gigabytes, which the conversion would write out. The tree also shows doubled keys; the converter's own strict mode
+// takes a key that overrides one of a merge ("<<") for one of these.
 func (d *document) readYAML() {
 	if isPlain(d.data) {
-		// Whatever is wrong here, the tree can say better.
+		// The tree gives a better message for any error here.
 		if data, err := yaml.YAMLToJSONStrict(d.data); err == nil && !bytes.Equal(data, []byte("null")) {
 			d.json = data
 			return
@@ -50,6 +50,8 @@ func (d *document) readYAML() {
 		return
 	}
 	tree.findDoubled(root, d.line-1)
+	// The conversion builds trees of its own: this one must not stay in memory beside them.
+	tree.weights = nil
 	data, err := yaml.YAMLToJSON(d.data)
 	if err != nil {
 		d.err = problemf("this YAML can't be turned into JSON: %v", shiftLines(err, d.line-1))
@@ -61,8 +63,9 @@ func (d *document) readYAML() {
 // maxPlain is the size in bytes up to which a document can be plain.
 const maxPlain = 64 << 10
 
-// isPlain tells whether the document is as nearly all are, so that the conversion alone will do: a small mapping in block style,
-// which can have nothing behind its end, without anchors, aliases, merges and document ends. A false no only costs time.
+// isPlain reports whether the document is like nearly all documents, so that it can be converted without the check: a
+// small mapping in block style, which can have nothing after its end, without anchors, aliases, merges and document
+// ends. A wrong false only costs time.
 func isPlain(data []byte) bool {
 	if len(data) > maxPlain || bytes.ContainsAny(data, "&*") || bytes.Contains(data, []byte("<<")) || bytes.Contains(data, []byte("\n...")) {
 		return false
@@ -76,7 +79,7 @@ func isPlain(data []byte) bool {
 	return false
 }
 
-// parseYAML returns the one value that data has, or nil if it has none, or null.
+// parseYAML returns the value of data, or nil if it has none, or null.
 func parseYAML(data []byte) (*yamlv3.Node, error) {
 	decoder := yamlv3.NewDecoder(bytes.NewReader(data))
 	var root, more yamlv3.Node
@@ -97,20 +100,20 @@ func parseYAML(data []byte) (*yamlv3.Node, error) {
 	return root.Content[0], nil
 }
 
-// yamlTree looks at a document's syntax tree. The parser bounds its depth.
+// yamlTree checks a document's syntax tree. The parser bounds its depth.
 type yamlTree struct {
 	weights map[*yamlv3.Node]weight
 	path    []string
 	doubled []doubledKey
-	// moreDoubled counts those beyond maxDoubled.
+	// moreDoubled counts the doubled keys beyond maxDoubled.
 	moreDoubled int
 }
 
 // weight is the size of a node with all that is below it.
 type weight struct{ values, bytes int64 }
 
-// weigh is the weight of a node with its aliases expanded. Each anchor is weighed once, however often it is used, and sums
-// stop growing a little over the limits, so they can't overflow.
+// weigh returns the weight of a node with its aliases expanded. Each anchor is weighed once, however often it is
+// used, and sums stop growing a little over the limits, so they can't overflow.
 func (t *yamlTree) weigh(n *yamlv3.Node) weight {
 	if n.Kind == yamlv3.AliasNode {
 		n = n.Alias
@@ -134,7 +137,7 @@ func (t *yamlTree) weigh(n *yamlv3.Node) weight {
 	return w
 }
 
-// findDoubled notes the keys that a mapping has twice. Lines are counted on from the given one.
+// findDoubled records the keys that a mapping has twice. line is the line of the document in its origin.
 func (t *yamlTree) findDoubled(n *yamlv3.Node, line int) {
 	switch n.Kind {
 	case yamlv3.MappingNode:
@@ -164,8 +167,8 @@ func (t *yamlTree) findDoubled(n *yamlv3.Node, line int) {
 	}
 }
 
-// addDoubled notes the key that path leads to. As paths may be as long as a document is deep, both their number and their length
-// are bounded; a report would cut them anyway.
+// addDoubled records the key of a path. As paths may be as long as a document is deep, both their number and their
+// length are bounded; a report would cut them anyway.
 func (t *yamlTree) addDoubled(line int) {
 	if len(t.doubled) == maxDoubled {
 		t.moreDoubled++
@@ -173,7 +176,7 @@ func (t *yamlTree) addDoubled(line int) {
 	}
 	var path strings.Builder
 	for _, name := range t.path {
-		// A little is left for the report to cut off, so that it shows that something is missing.
+		// A little more than a message, so that the report cuts it and shows that.
 		room := maxMessage + utf8.UTFMax - path.Len()
 		if room <= 0 {
 			break
@@ -185,12 +188,12 @@ func (t *yamlTree) addDoubled(line int) {
 
 var (
 	lineNumber = regexp.MustCompile(`line (\d+)`)
-	// firstLine is the number that is the parser's for sure, and not part of what it quotes.
+	// firstLine matches the number that is certainly the parser's, and not part of a quote.
 	firstLine = regexp.MustCompile(`^near line \d+: `)
 )
 
-// shiftLines turns a parser's error, which counts lines from the document's first, into one that counts from the origin's. Of
-// some errors the parser tells the line in which the surrounding value begins, so it is "near".
+// shiftLines turns the line of a parser's error, counted from the document's start, into one counted from the
+// origin's. For some errors the parser returns the line in which the surrounding value begins, so it is "near".
 func shiftLines(err error, by int) *problem {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	text = lineNumber.ReplaceAllStringFunc(text, func(m string) string {

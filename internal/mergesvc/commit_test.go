@@ -15,8 +15,8 @@ import (
 
 const commits = "podconfigd_store_commit_seconds"
 
-// TestG6GroupCommit: while one caller waits for the disk the others merge, and all that they have merged by then is stored in one
-// commit, in order. Each Apply returns when its own revision is published.
+// TestG6GroupCommit: while one caller waits for the disk the others merge, and all that they have merged by then is
+// stored in one commit, in order. Each Apply returns when its own revision is published.
 func TestG6GroupCommit(t *testing.T) {
 	path := newStore(t)
 	d := run(t, path)
@@ -25,7 +25,7 @@ func TestG6GroupCommit(t *testing.T) {
 	var calls atomic.Int32
 	committing, disk := make(chan struct{}), make(chan struct{})
 	d.clock.now = func() {
-		// Each Apply asks for the time twice to merge, and whoever publishes asks once more before it commits.
+		// Each Apply reads the time twice to merge, and a publisher once more before it commits.
 		if calls.Add(1) == 3 {
 			close(committing)
 			<-disk
@@ -69,7 +69,7 @@ func TestG6GroupCommit(t *testing.T) {
 	}
 }
 
-// until waits for what must come to be.
+// until waits until a condition holds.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !is(); runtime.Gosched() {
@@ -79,8 +79,8 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestG6ConcurrentApplies: many sources at once, through a store: every revision is stored, in order, and a kill in the end loses
-// none.
+// TestG6ConcurrentApplies: many sources at once, through a store: every revision is stored, in order, and a kill in
+// the end loses none.
 func TestG6ConcurrentApplies(t *testing.T) {
 	path := newStore(t)
 	d := run(t, path)

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podstream/podstream/internal/disktest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc"
-	"github.com/podstream/podstream/internal/mergesvc/disktest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
@@ -65,8 +65,8 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// TestConfigureForgetsReadiness: that a source was ready before it was removed isn't believed when it is back, in this life or the
-// next: an origin that was never good keeps it from being ready. Of a source that stayed it is.
+// TestConfigureForgetsReadiness: a source that was ready, removed and configured again isn't ready by that, before or
+// after a restart: an origin that was never good keeps it unready. A source that stayed is ready.
 func TestConfigureForgetsReadiness(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -97,7 +97,8 @@ func TestConfigureForgetsReadiness(t *testing.T) {
 	}
 }
 
-// TestConfigureWithoutStore: what is configured while the store can't be written is in it when it can, with the readiness of then.
+// TestConfigureWithoutStore: sources that are configured while the store can't be written are in it afterwards, with
+// their readiness.
 func TestConfigureWithoutStore(t *testing.T) {
 	dir := disktest.Small(t)
 	path := filepath.Join(dir, "podconfigd.db")
@@ -109,7 +110,7 @@ func TestConfigureWithoutStore(t *testing.T) {
 	d.configure("file")
 	d.configure("file", "api")
 	free()
-	d.clock.tick()
+	d.clock.TickOnce()
 	d.wantDurable("once there is room", true)
 	after := run(t, killed(t, path))
 	if after.pods() != "web" {
@@ -117,12 +118,12 @@ func TestConfigureWithoutStore(t *testing.T) {
 	}
 	after.set("api", "y: [held]")
 	if got := after.sources(); got != "file api" {
-		t.Errorf("the sources are %s; want api not to be believed ready, as it was configured anew", got)
+		t.Errorf("the sources are %s; want api not ready, as it was configured again", got)
 	}
 }
 
-// TestMarksWithoutStore: that a source which isn't configured any more was ready once is known over trouble with the store, whether it
-// waits still or was taken over meanwhile; but not if it was given up.
+// TestMarksWithoutStore: that a source which isn't configured any more was ready once is known over trouble with the
+// store, whether it waits still or was taken over meanwhile; but not if it was given up.
 func TestMarksWithoutStore(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -155,7 +156,7 @@ func TestMarksWithoutStore(t *testing.T) {
 			d.wantDurable("on a full disk", false)
 			tc.did(d)
 			free()
-			d.clock.tick()
+			d.clock.TickOnce()
 			d.wantDurable("once there is room", true)
 			after := run(t, killed(t, path))
 			after.configure("file", "api", "http")
@@ -187,13 +188,13 @@ func TestConfigureLog(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
-	if d.log.count(`msg="no pod waits`) != 1 {
+	if d.log.Count(`msg="no pod waits`) != 1 {
 		t.Errorf("the log doesn't tell that no pod waits any more:\n%s", d.log)
 	}
 }
 
-// TestConfigureWhileSourcesSpeak: sets that come at the same time are merged or ignored, and no revision is lost: who applies them all
-// has the pods of the end. Once each source has spoken again, all is as if nothing else had ever been.
+// TestConfigureWhileSourcesSpeak: concurrent sets are merged or ignored, and no revision is lost: a consumer of all
+// of them has the final pods. Once each source was read again, the state is as if nothing else had happened.
 func TestConfigureWhileSourcesSpeak(t *testing.T) {
 	both := []merge.Source{{Name: "file"}, {Name: "api"}}
 	h := mergesvc.NewHub(mergesvc.Config{Sources: both})
@@ -250,7 +251,7 @@ func contents(pods map[types.UID]*revision.Pod) map[types.UID]string {
 	return out
 }
 
-// outlines are the sources without what depends on how often they changed.
+// outlines are the sources without the fields that depend on how often they changed.
 func outlines(sources []merge.SourceState) []string {
 	var out []string
 	for _, s := range sources {
@@ -259,8 +260,8 @@ func outlines(sources []merge.SourceState) []string {
 	return out
 }
 
-// TestPreviewBesideConfigure: a preview that is under way while sources are told to be elsewhere and change places reads none of what
-// changes. The race detector is what finds it out.
+// TestPreviewBesideConfigure: a preview that runs while sources change their locations and order reads none of what
+// changes, which the race detector checks.
 func TestPreviewBesideConfigure(t *testing.T) {
 	h := mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "file"}, {Name: "api"}}})
 	h.Apply(mergetest.Set("api", 1, "x: web(uid=u1)"))

@@ -1,10 +1,23 @@
-// Package mergesvc is the heart of podconfigd: what the sources read goes in, an ordered stream of revisions comes out.
+// Package mergesvc merges the pods of all sources into one ordered stream of revisions.
 //
-// Data flows one way: a source hands its set to the Hub; the merge (package merge) makes a revision of it; the history
-// (package history) keeps the revision; each consumer's stream (package service, with the help of package catchup) reads the
-// history. The values that flow are in package revision. The Hub's lock covers merge and append, and nothing is sent under
-// it. The Hub runs no goroutines.
+// Data flows one way. A source hands its set to Intake.Apply, which gives the pods to Hub.Apply and the ConfigMaps and
+// Secrets to package objects, in the order that consumers need. Package merge makes a revision of the pods. Package store
+// commits the revision to disk, and package history publishes it. Each consumer's stream (package service, with
+// package catchup) reads the history. Package revision has the values that flow. Hub.Configure changes which sources
+// there are: that makes a revision as well, in order with all others. Package objects follows the history beside the
+// Hub: its revisions are ConfigMaps and Secrets.
 //
-// Which sources there are comes the same way: whoever reads the configuration tells the Hub, and consumers learn of it by a revision,
-// in order with all else.
+// # Locks
+//
+// A Hub has two locks, taken in this order:
+//
+//   - publishing covers store and history. Its holder takes the whole queue, commits it with one fsync, and appends
+//     it to the history.
+//   - mu covers the merge and the queue of merged revisions. It is never held during I/O.
+//
+// So other sources merge while one waits for the disk, and the next holder of publishing commits all that they
+// queued. The history has a lock of its own, which comes last. Nothing is sent to a consumer, and no line for a
+// changed pod is written, under any of them. logMu guards only the conflicts that were logged.
+//
+// Run, which checks the store and closes it at the end, is the only method that lasts; the Hub starts no goroutines.
 package mergesvc

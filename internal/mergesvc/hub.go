@@ -18,15 +18,17 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// Config says what a Hub merges.
+// Config is the configuration of a Hub.
 type Config struct {
 	// Sources are the configured sources, in order of priority; their names are unique.
 	Sources []merge.Source
-	// Store is where revisions are kept; it keeps as many tombstones as the Hub. Nil: nowhere, so that all it serves is temporary.
+	// Store is where revisions are stored, with as many tombstones as the Hub keeps. Nil: nowhere; every instance is
+	// temporary.
 	Store *store.Config
-	// RetryStore is how often a store that can't be written is tried again. Zero means 5 s.
+	// RetryStore is how often the store is checked, and tried again if it can't be written. Zero means 5 s.
 	RetryStore time.Duration
-	// Durable is told whether what is published is stored: at the start, and when that changes. It must not block. Nil: nobody is.
+	// Durable is called with whether published revisions are stored: at the start, and when that changes. It must not
+	// block. Nil is not called.
 	Durable func(bool)
 	// Logger gets one line for each change. Nil discards.
 	Logger *slog.Logger
@@ -34,17 +36,13 @@ type Config struct {
 	Metrics *metrics.Metrics
 	// Tracer makes the spans of merge and commit. Nil makes none.
 	Tracer trace.Tracer
-	// Clock tells the time. Nil means the real one.
+	// Clock is the clock. Nil means the real one.
 	Clock clock.WithTicker
 	// Revisions, Bytes and Tombstones are as in history.Config.
 	Revisions, Bytes, Tombstones int
 }
 
-// Hub is where all sources' sets come in. It is safe for concurrent use.
-//
-// A set goes through two locks: mu, under which it is merged and its revision queued, and publishing, under which what is queued
-// is stored and published. While one caller waits for the disk the others merge, and the next one to publish takes all that has
-// been queued in one commit. The order of locks is publishing, then mu; nobody waits for the disk with mu.
+// Hub merges the sets of all sources. It is safe for concurrent use. The package documentation describes its locks.
 type Hub struct {
 	cfg     Config
 	log     *slog.Logger
@@ -57,7 +55,7 @@ type Hub struct {
 
 	publishing sync.Mutex
 
-	// conflicts are those that the log knows of.
+	// conflicts are the ones that were logged last.
 	logMu     sync.Mutex
 	conflicts []string
 }
@@ -69,7 +67,7 @@ type merged struct {
 	span       trace.Span
 }
 
-// NewHub returns a Hub that has what its store has. A store that can't be used is no failure: the Hub then serves from memory.
+// NewHub returns a Hub with the pods of its store. If the store can't be used, the Hub serves from memory.
 func NewHub(cfg Config) *Hub {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -112,7 +110,7 @@ func NewHub(cfg Config) *Hub {
 	return h
 }
 
-// begin makes what is published from now on part of a life.
+// begin publishes later revisions under life.
 func (h *Hub) begin(life history.Life) {
 	h.history.Begin(life)
 	if h.cfg.Durable != nil {
@@ -120,10 +118,10 @@ func (h *Hub) begin(life history.Life) {
 	}
 }
 
-// History is what the Hub publishes to.
+// History is the history that the Hub publishes to.
 func (h *Hub) History() *history.History { return h.history }
 
-// Apply merges one set, and returns when what it changes is stored and published.
+// Apply merges one set, and returns when the resulting revision is stored and published.
 func (h *Hub) Apply(set manifest.Set) {
 	changed, conflicts := h.merge(func(m *merge.Merger) *revision.Revision { return m.Apply(set) })
 	if changed {
@@ -132,8 +130,9 @@ func (h *Hub) Apply(set manifest.Set) {
 	h.logConflicts(conflicts)
 }
 
-// Configure makes these the configured sources, in order of priority, and returns when that is stored and published; their names are
-// unique. See merge.Merger.Configure. Sets of sources that aren't configured are ignored, so whoever adds one reads it after this.
+// Configure replaces the configured sources, and returns when the resulting revision is stored and published. sources
+// are in order of priority; their names are unique. See merge.Merger.Configure. Sets of sources that aren't
+// configured are ignored: start a new source after this call.
 func (h *Hub) Configure(sources []merge.Source) {
 	var before, after []merge.SourceState
 	changed, conflicts := h.merge(func(m *merge.Merger) *revision.Revision {
@@ -152,7 +151,7 @@ func (h *Hub) Configure(sources []merge.Source) {
 	h.logConflicts(conflicts)
 }
 
-// merge lets the Merger change, and queues the revision.
+// merge calls change with the Merger, and queues the revision that it returns.
 func (h *Hub) merge(change func(*merge.Merger) *revision.Revision) (changed bool, conflicts []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,7 +165,8 @@ func (h *Hub) merge(change func(*merge.Merger) *revision.Revision) (changed bool
 	return rev != nil, h.merger.Conflicts()
 }
 
-// publish stores and publishes what is queued. On return the caller's revision is published, by itself or by another.
+// publish stores and publishes the queue. When it returns, the caller's revision is published, by this call or a
+// concurrent one.
 func (h *Hub) publish() {
 	revs := h.publishQueue()
 	// Outside the locks: a log that blocks must not stop the other sources.
@@ -211,7 +211,7 @@ func (h *Hub) count(rev *revision.Revision) {
 	}
 }
 
-// Run tries again to use a store that couldn't be used, until ctx ends; then it closes the store.
+// Run checks the store, and retries one that couldn't be used, until ctx ends. Then it closes the store.
 func (h *Hub) Run(ctx context.Context) {
 	defer h.close()
 	ticker := h.cfg.Clock.NewTicker(h.cfg.RetryStore)
@@ -221,23 +221,28 @@ func (h *Hub) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			h.retryStore()
+			h.tendStore()
 		}
 	}
 }
 
-func (h *Hub) retryStore() {
+// tendStore detects that the store's file was removed, even while nothing changes, and writes the whole state to a
+// store that can be used again.
+func (h *Hub) tendStore() {
+	h.publishing.Lock()
+	defer h.publishing.Unlock()
+	if life, changed := h.keeper.check(); changed {
+		h.begin(life)
+	}
 	if !h.history.Life().Temporary {
 		return
 	}
-	h.publishing.Lock()
-	defer h.publishing.Unlock()
 	if life, ok := h.keeper.restore(h.history.State()); ok {
 		h.begin(life)
 	}
 }
 
-// close makes what comes later temporary.
+// close closes the store. Later revisions are temporary.
 func (h *Hub) close() {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
@@ -253,9 +258,9 @@ func (h *Hub) Sources() []merge.SourceState {
 	return h.merger.Sources()
 }
 
-// Preview tells what a source's origins would change if they were as given, and what is wrong with them. Those that are named
-// in gone would be gone, all others are as they are. Nothing is applied. It fails for a source that isn't configured or hasn't
-// been read yet.
+// Preview returns the changes and findings that would result if the source had the given origins, and none named in
+// gone. Its other origins stay as they are. Nothing is applied. It returns an error for a source that isn't
+// configured or hasn't been read yet.
 func (h *Hub) Preview(source string, origins []*manifest.Origin, gone []string) (merge.Preview, error) {
 	h.mu.Lock()
 	merger := h.merger.Clone()

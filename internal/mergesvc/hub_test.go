@@ -54,7 +54,7 @@ func TestHubPublishesInOrder(t *testing.T) {
 	}
 }
 
-// TestHubInstances: each Hub is a life of its own.
+// TestHubInstances: each Hub has an instance of its own.
 func TestHubInstances(t *testing.T) {
 	if a, b := newHub(nil).History().Life().Instance, newHub(nil).History().Life().Instance; a == b || a == "" {
 		t.Errorf("two hubs have the instance ids %q and %q; want two different ones", a, b)
@@ -95,7 +95,7 @@ podconfigd_revision 1
 # TYPE podconfigd_source_failed gauge
 podconfigd_source_failed{source="api"} 1
 podconfigd_source_failed{source="file"} 0
-# HELP podconfigd_source_findings What is wrong with the source's manifests now, by severity: error, warning, conflict or ignored.
+# HELP podconfigd_source_findings Current problems with the source's manifests, by severity: error, warning, conflict or ignored.
 # TYPE podconfigd_source_findings gauge
 podconfigd_source_findings{severity="conflict",source="api"} 0
 podconfigd_source_findings{severity="conflict",source="file"} 1
@@ -105,6 +105,10 @@ podconfigd_source_findings{severity="ignored",source="api"} 0
 podconfigd_source_findings{severity="ignored",source="file"} 1
 podconfigd_source_findings{severity="warning",source="api"} 0
 podconfigd_source_findings{severity="warning",source="file"} 1
+# HELP podconfigd_source_last_heard_timestamp_seconds When the place that the source's pods come from last answered; a relay's is that of its upstream's sources. 0: never.
+# TYPE podconfigd_source_last_heard_timestamp_seconds gauge
+podconfigd_source_last_heard_timestamp_seconds{source="api"} 0
+podconfigd_source_last_heard_timestamp_seconds{source="file"} 1
 # HELP podconfigd_source_pods Pods of the source that are served.
 # TYPE podconfigd_source_pods gauge
 podconfigd_source_pods{source="api"} 0
@@ -132,8 +136,8 @@ func TestHubLogsConflicts(t *testing.T) {
 	const waits, none = `msg="pod waits for another one's name`, `msg="no pod waits for another one's name`
 	check := func(step string, conflicts, over int) {
 		t.Helper()
-		if d.log.count(waits) != conflicts || d.log.count(none) != over {
-			t.Errorf("%s: the log tells of %d conflicts and %d ends; want %d and %d", step, d.log.count(waits), d.log.count(none), conflicts, over)
+		if d.log.Count(waits) != conflicts || d.log.Count(none) != over {
+			t.Errorf("%s: the log tells of %d conflicts and %d ends; want %d and %d", step, d.log.Count(waits), d.log.Count(none), conflicts, over)
 		}
 	}
 	d.set("file", "a: web()")
@@ -152,7 +156,7 @@ func TestHubLogsConflicts(t *testing.T) {
 	check("again", 3, 1)
 }
 
-// TestHubCounts: the pods of all ops by source and op, the merges, and the commits of what changed something.
+// TestHubCounts: the metrics count the pods of all ops by source and op, the merges, and the commits of changes.
 func TestHubCounts(t *testing.T) {
 	d := run(t, newStore(t))
 	d.set("file", "a: a() b() c()")

@@ -13,24 +13,25 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// keeper puts revisions into the store, and knows what to do while it can't. Its caller serialises its methods.
+// keeper stores revisions, and tracks the instance to publish under while the store can't be used. The caller
+// serialises its methods.
 type keeper struct {
 	cfg     *store.Config
 	log     *slog.Logger
 	metrics *metrics.Metrics
 	// store is nil while it can't be used.
 	store *store.Store
-	// stored is the instance whose store this process began with, or has written since. Empty if there is none.
+	// stored is the instance of the store that this process opened or wrote last. Empty if there is none.
 	stored string
-	// temporary is the instance for the times without a store: one for the whole process, as numbers go on.
+	// temporary is the instance to publish under without a store. There is one per process, as numbers keep rising.
 	temporary string
-	// forgotten are the sources that revisions since there is no store have forgotten: what it says of them is void.
+	// forgotten are the sources that unstored revisions have dropped: what the store says about them is void.
 	forgotten map[string]bool
-	// lastErr keeps the log from telling the same every few seconds.
+	// lastErr is the error that was logged last. It isn't logged again every few seconds.
 	lastErr string
 }
 
-// openKeeper opens the store and returns what is in it, and the life that the process begins with.
+// openKeeper opens the store, and returns its contents and the first Life to publish under.
 func openKeeper(cfg Config) (*keeper, *store.Contents, history.Life) {
 	k := &keeper{cfg: cfg.Store, log: cfg.Logger, metrics: cfg.Metrics, temporary: uuid.NewString(), forgotten: map[string]bool{}}
 	temporary := k.temporaryLife()
@@ -55,7 +56,7 @@ func (k *keeper) temporaryLife() history.Life {
 	return history.Life{Instance: k.temporary, Temporary: true}
 }
 
-// commit stores revisions. If it can't, they are to be published under the life that it returns.
+// commit stores revisions. If it can't, changed is true, and the revisions are published under life.
 func (k *keeper) commit(revs []*revision.Revision) (life history.Life, changed bool) {
 	if failpoint.Active(failpoint.SkipCommit) {
 		return history.Life{}, false
@@ -72,15 +73,32 @@ func (k *keeper) commit(revs []*revision.Revision) (life history.Life, changed b
 	if err == nil {
 		return history.Life{}, false
 	}
-	k.failed("write", err)
-	// It is opened anew before it is trusted again; what closing has to say of it is known already.
-	_ = k.store.Close()
-	k.store = nil
+	life = k.abandon("write", err)
 	k.forget(revs)
-	return k.temporaryLife(), true
+	return life, true
 }
 
-// forget notes what revisions that aren't stored have forgotten.
+// check reports whether the store was lost. If so, later revisions are published under life.
+func (k *keeper) check() (life history.Life, changed bool) {
+	if k.store == nil {
+		return history.Life{}, false
+	}
+	err := k.store.Check()
+	if err == nil {
+		return history.Life{}, false
+	}
+	return k.abandon("check", err), true
+}
+
+// abandon closes a store that failed; it is opened again before its next use. An error of closing adds nothing.
+func (k *keeper) abandon(what string, err error) history.Life {
+	k.failed(what, err)
+	_ = k.store.Close()
+	k.store = nil
+	return k.temporaryLife()
+}
+
+// forget records the sources that unstored revisions dropped.
 func (k *keeper) forget(revs []*revision.Revision) {
 	for _, rev := range revs {
 		for _, name := range rev.Forgotten {
@@ -89,7 +107,7 @@ func (k *keeper) forget(revs []*revision.Revision) {
 	}
 }
 
-// restore tries to use the store again: it then holds the given state, and later revisions.
+// restore tries to open the store again, and writes the given state to it. If ok, later revisions are stored.
 func (k *keeper) restore(st *history.State) (life history.Life, ok bool) {
 	if k.cfg == nil || k.store != nil {
 		return history.Life{}, false
@@ -103,14 +121,14 @@ func (k *keeper) restore(st *history.State) (life history.Life, ok bool) {
 		Instance: contents.Instance, Number: st.Number, Horizon: st.Horizon, Pods: st.Pods, Tombstones: st.Tombstones,
 		ReadySources: map[string]uint64{},
 	}
-	// Numbers of an instance never go back, and cursors of it must mean what they meant: only the store that this process
-	// began with is continued.
+	// Numbers of an instance never go back, and its cursors must keep their meaning: only the store that this process
+	// opened is continued.
 	if contents.Instance != k.stored || contents.Number > st.Number {
 		next.Instance = uuid.NewString()
 	}
 	if next.Instance == contents.Instance {
-		// What the store knew of a source is as complete as it was until the source speaks or goes: one that isn't configured any more
-		// may still wait for the others.
+		// The store's record that a source was ready holds until the source is read or removed. A source that isn't
+		// configured any more may be waiting for the others.
 		for name, n := range contents.ReadySources {
 			if !k.forgotten[name] {
 				next.ReadySources[name] = n
@@ -133,25 +151,25 @@ func (k *keeper) restore(st *history.State) (life history.Life, ok bool) {
 	return history.Life{Instance: next.Instance}, true
 }
 
-// failed tells of trouble with the store, once as long as it is the same.
+// failed logs an error of the store, once as long as it is the same.
 func (k *keeper) failed(what string, err error) {
 	k.metrics.CommitFailures.Inc()
 	if err.Error() == k.lastErr {
 		return
 	}
 	k.lastErr = err.Error()
-	k.log.Error("the store can't be used; serving goes on from memory under a temporary instance id, and what changes now is "+
-		"forgotten if podconfigd is restarted before the store is back; trying again every few seconds",
+	k.log.Error("the store can't be used; podconfigd serves from memory under a temporary instance ID, and loses changes "+
+		"if it restarts before the store can be used again; it retries every few seconds",
 		"what", what, "path", k.cfg.Path, "error", err, "instance", k.temporary)
 }
 
-// close closes the store. What is published later belongs to the temporary life.
+// close closes the store. Later revisions are published under life, which is temporary.
 func (k *keeper) close() (life history.Life, changed bool) {
 	if k.store == nil {
 		return history.Life{}, false
 	}
 	if err := k.store.Close(); err != nil {
-		k.log.Error("the store didn't close well; the next start checks it", "path", k.cfg.Path, "error", err)
+		k.log.Error("the store couldn't be closed; the next start checks it", "path", k.cfg.Path, "error", err)
 	}
 	k.store = nil
 	return k.temporaryLife(), true

@@ -1,6 +1,7 @@
 package mergesvc_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podstream/podstream/internal/mergesvc/disktest"
+	"github.com/podstream/podstream/internal/disktest"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 	goodAgain    = "the store can be written again"
 )
 
-// wantDurable checks what a hub says of its store: by its life and by the metric.
+// wantDurable checks the state of a hub's store: in its Life and its metric.
 func (d *daemon) wantDurable(when string, want bool) {
 	d.t.Helper()
 	value := map[bool]float64{true: 1}[want]
@@ -27,8 +28,8 @@ func (d *daemon) wantDurable(when string, want bool) {
 	}
 }
 
-// TestG6FullDisk: what can't be stored is published under one temporary instance id, told once by the log and each time by the
-// metric; the hub returns to its store when there is room, under its own id.
+// TestG6FullDisk: revisions that can't be stored are published under one temporary instance ID, which is logged once
+// and counted each time. When the disk has space again, the hub returns to its store and its instance ID.
 func TestG6FullDisk(t *testing.T) {
 	dir := disktest.Small(t)
 	path := filepath.Join(dir, "podconfigd.db")
@@ -49,10 +50,10 @@ func TestG6FullDisk(t *testing.T) {
 		}
 	}
 	for range 5 {
-		d.clock.tick()
+		d.clock.TickOnce()
 	}
 	// Once for the write that failed, once for the attempts to come back, whose reason reads otherwise.
-	if got := d.log.count(cantBeUsed); got < 1 || got > 2 {
+	if got := d.log.Count(cantBeUsed); got < 1 || got > 2 {
 		t.Errorf("the log tells %d times that the store can't be used; want once for each reason:\n%s", got, d.log)
 	}
 	if got := gauge(t, failures, d.counts); got < 6 {
@@ -63,10 +64,10 @@ func TestG6FullDisk(t *testing.T) {
 	}
 
 	free()
-	d.clock.tick()
+	d.clock.TickOnce()
 	d.wantDurable("once there is room", true)
-	if got := d.History().Life().Instance; got != own || d.log.count(goodAgain) != 1 {
-		t.Errorf("once there is room the instance is %s, and the log tells it %d times; want %s, once", got, d.log.count(goodAgain), own)
+	if got := d.History().Life().Instance; got != own || d.log.Count(goodAgain) != 1 {
+		t.Errorf("once there is room the instance is %s, and the log tells it %d times; want %s, once", got, d.log.Count(goodAgain), own)
 	}
 	after := run(t, killed(t, path))
 	if got := after.History().State(); got.Number != 4 || got.Instance != own || after.pods() != "db more web" {
@@ -77,7 +78,7 @@ func TestG6FullDisk(t *testing.T) {
 		t.Errorf("what is published later is stored as %q; want web", got)
 	}
 
-	// Another time it is told anew, and the temporary instance is the same: its numbers went on.
+	// The next failure is logged again, and the temporary instance is the same: its numbers went on.
 	free = disktest.FillUp(t, dir)
 	d.set("file", "a: web(pad=400)")
 	if got := d.History().Life().Instance; got != temporary {
@@ -86,8 +87,8 @@ func TestG6FullDisk(t *testing.T) {
 	free()
 }
 
-// TestG6FullDiskAtStart: where no store can be made, the hub serves from memory, and makes one as soon as it can, with all that it
-// has by then.
+// TestG6FullDiskAtStart: where no store can be made, the hub serves from memory, and makes one as soon as it can,
+// with all that it has by then.
 func TestG6FullDiskAtStart(t *testing.T) {
 	dir := disktest.Small(t)
 	free := disktest.FillUp(t, dir)
@@ -95,11 +96,11 @@ func TestG6FullDiskAtStart(t *testing.T) {
 	d := run(t, path)
 	d.wantDurable("at the start", false)
 	d.set("file", "a: web()")
-	d.clock.tick()
+	d.clock.TickOnce()
 	d.wantDurable("later", false)
 	temporary := d.History().Life().Instance
 	free()
-	d.clock.tick()
+	d.clock.TickOnce()
 	d.wantDurable("once there is room", true)
 	if d.History().Life().Instance == temporary {
 		t.Error("the store has the temporary instance's id; want one of its own")
@@ -117,8 +118,8 @@ func TestG6FullDiskAtStart(t *testing.T) {
 	}
 }
 
-// TestG6ReadOnly: a store that may only be read is read: its pods are served as stale, under a temporary instance id. When it may
-// be written, the hub goes on in it.
+// TestG6ReadOnly: a store that may only be read is read: its pods are served as stale, under a temporary instance id.
+// When it may be written, the hub goes on in it.
 func TestG6ReadOnly(t *testing.T) {
 	dir := disktest.Small(t)
 	path := filepath.Join(dir, "podconfigd.db")
@@ -142,7 +143,7 @@ func TestG6ReadOnly(t *testing.T) {
 	}
 	d.set("api", "x: api()")
 	remount(0)
-	d.clock.tick()
+	d.clock.TickOnce()
 	d.wantDurable("once it can be written", true)
 	if got := d.History().Life(); got != own {
 		t.Errorf("once it can be written the life is %+v; want %+v, as before", got, own)
@@ -152,14 +153,66 @@ func TestG6ReadOnly(t *testing.T) {
 		t.Errorf("restarted it is at revision %d of %+v with %q; want 3 of %+v, with both pods", after.History().Number(),
 			after.History().Life(), after.pods(), d.History().Life())
 	}
-	// That all pods of file were known when the store was last well is known still: the broken file doesn't keep it from ready.
+	// That all pods of file were known when the store was last well is known still: the broken file doesn't keep it
+	// from ready.
 	after.set("file", "a: [held]")
 	if s := after.Sources()[0]; !s.Ready || s.Pods != 1 {
 		t.Errorf("file is ready=%v with %d pods; want it ready, with the one that the store knows", s.Ready, s.Pods)
 	}
 }
 
-// TestG6Damaged: a store that is damaged when podconfigd starts is set aside, loudly, and the daemon starts with an empty one.
+// TestG6Removed: a store whose file is removed or replaced under a running hub is detected, with or without a change,
+// and written again as a whole. A kill after that loses nothing.
+func TestG6Removed(t *testing.T) {
+	for name, harm := range map[string]func(t *testing.T, path string){
+		"removed": func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"replaced": func(t *testing.T, path string) {
+			other := newStore(t)
+			run(t, other).stop()
+			if err := os.Rename(other, path); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, changes := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", with a change ", changes), func(t *testing.T) {
+				path := newStore(t)
+				d := run(t, path)
+				d.set("file", "a: web()")
+				own := d.History().Life().Instance
+				want := "web"
+				harm(t, path)
+				if changes {
+					d.set("file", "a: web() db()")
+					want = "db web"
+					d.wantDurable("after a change", false)
+					if rev, _, _ := d.History().Next(1); rev.Instance == own {
+						t.Error("the change that isn't stored is published under the instance of the store")
+					}
+				}
+				d.clock.TickOnce()
+				d.wantDurable("after the next check", true)
+				if got := d.History().Life().Instance; got == own {
+					t.Error("the new store has the instance of the one that is gone")
+				}
+				if !strings.Contains(d.log.String(), "removed or replaced") {
+					t.Errorf("the log doesn't say what happened:\n%s", d.log)
+				}
+				after := run(t, killed(t, path))
+				if got := after.pods(); got != want || after.History().Life() != d.History().Life() {
+					t.Errorf("killed then, it goes on with %q in the life %+v; want %q in %+v", got, after.History().Life(), want, d.History().Life())
+				}
+			})
+		}
+	}
+}
+
+// TestG6Damaged: a store that is damaged when podconfigd starts is set aside, loudly, and the daemon starts with an
+// empty one.
 func TestG6Damaged(t *testing.T) {
 	path := newStore(t)
 	before := run(t, path)
@@ -174,7 +227,7 @@ func TestG6Damaged(t *testing.T) {
 	if d.History().Life().Instance == own || d.History().Number() != 0 || d.pods() != "" {
 		t.Errorf("it goes on at revision %d of %s with %q; want a new life without pods", d.History().Number(), d.History().Life().Instance, d.pods())
 	}
-	if got := d.log.count("level=ERROR"); got != 1 {
+	if got := d.log.Count("level=ERROR"); got != 1 {
 		t.Errorf("the log has %d errors; want one:\n%s", got, d.log)
 	}
 	if aside, err := filepath.Glob(path + ".damaged-*"); err != nil || len(aside) != 1 {
@@ -186,8 +239,8 @@ func TestG6Damaged(t *testing.T) {
 	}
 }
 
-// TestG6TwoHubs: of two hubs with one store the second serves from memory, and takes nothing from the first. When that has gone it
-// has the store, under an id of its own: its numbers never counted the first one's revisions.
+// TestG6TwoHubs: of two hubs with one store the second serves from memory, and takes nothing from the first. When
+// that has gone it has the store, under an id of its own: its numbers never counted the first one's revisions.
 func TestG6TwoHubs(t *testing.T) {
 	path := newStore(t)
 	first := run(t, path)
@@ -195,7 +248,7 @@ func TestG6TwoHubs(t *testing.T) {
 	second := run(t, path)
 	second.wantDurable("while another one has the store", false)
 	second.set("file", "a: other()")
-	second.clock.tick()
+	second.clock.TickOnce()
 	first.set("file", "a: web() more()")
 	first.wantDurable("while another one wants the store", true)
 	own := first.History().Life().Instance
@@ -203,7 +256,7 @@ func TestG6TwoHubs(t *testing.T) {
 		t.Errorf("the store has %q; want the first hub's pods", got)
 	}
 	first.stop()
-	second.clock.tick()
+	second.clock.TickOnce()
 	second.wantDurable("when the other one has gone", true)
 	if got := second.History().Life().Instance; got == own {
 		t.Errorf("the second hub goes on under %s, the first one's id; want another", got)
@@ -213,7 +266,8 @@ func TestG6TwoHubs(t *testing.T) {
 	}
 }
 
-// TestG6Stopped: what is published after Run has ended is temporary, and everything before is in the store, which another may have.
+// TestG6Stopped: revisions published after the end of Run are temporary. The store has all earlier ones, and another
+// process may open it.
 func TestG6Stopped(t *testing.T) {
 	path := newStore(t)
 	d := run(t, path)

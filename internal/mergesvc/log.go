@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// logRevision writes one line for each pod that changed: that is what one looks for at night.
+// logRevision writes one line for each pod that changed.
 func (h *Hub) logRevision(rev *revision.Revision) {
 	if rev.BecameReady {
 		h.log.Info("source is ready", "source", rev.Source, "revision", rev.Number)
@@ -29,7 +29,7 @@ func (h *Hub) logRevision(rev *revision.Revision) {
 	}
 }
 
-// logConfigured writes one line for each source that went or came.
+// logConfigured writes one line for each source that was removed or added.
 func (h *Hub) logConfigured(before, after []merge.SourceState) {
 	for _, s := range without(before, after) {
 		h.log.Info("source removed", "source", s.Name, "location", s.Location, "pods", s.Pods)
@@ -39,14 +39,14 @@ func (h *Hub) logConfigured(before, after []merge.SourceState) {
 	}
 }
 
-// without are the sources of list that aren't among others.
+// without returns the sources of list that aren't among others.
 func without(list, others []merge.SourceState) []merge.SourceState {
 	return slices.DeleteFunc(slices.Clone(list), func(s merge.SourceState) bool {
 		return slices.ContainsFunc(others, func(o merge.SourceState) bool { return o.Name == s.Name })
 	})
 }
 
-// logConflicts writes one line for each conflict that is new, and one when none is left.
+// logConflicts writes one line for each new conflict, and one when none is left.
 func (h *Hub) logConflicts(now []string) {
 	h.logMu.Lock()
 	defer h.logMu.Unlock()

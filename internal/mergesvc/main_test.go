@@ -1,21 +1,19 @@
 package mergesvc_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
-	"k8s.io/utils/clock"
-	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/podstream/podstream/internal/clocktest"
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
@@ -25,81 +23,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tickClock is a fake clock whose ticker ticks when the test says so, and tells when the tick was dealt with.
+// tickClock is a Clock that can call a function on each Now.
 type tickClock struct {
-	*testclock.FakeClock
-	// now is called by each Now; nil for nothing.
+	*clocktest.Clock
 	now func()
-
-	asked sync.Cond
-	// ticks is what the ticker's owner waits for: another channel each time that it asks.
-	ticks chan time.Time
-}
-
-func newTickClock() *tickClock {
-	return &tickClock{FakeClock: testclock.NewFakeClock(time.Unix(1000, 0)), asked: sync.Cond{L: &sync.Mutex{}}}
 }
 
 func (c *tickClock) Now() time.Time {
 	if c.now != nil {
 		c.now()
 	}
-	return c.FakeClock.Now()
-}
-
-func (c *tickClock) NewTicker(time.Duration) clock.Ticker { return ticker{c} }
-
-// awaitOther waits until the ticker's owner waits for another channel than that.
-func (c *tickClock) awaitOther(than chan time.Time) chan time.Time {
-	c.asked.L.Lock()
-	defer c.asked.L.Unlock()
-	for c.ticks == than {
-		c.asked.Wait()
-	}
-	return c.ticks
-}
-
-// tick ticks once, and returns when that was dealt with.
-func (c *tickClock) tick() {
-	ticks := c.awaitOther(nil)
-	ticks <- c.FakeClock.Now()
-	c.awaitOther(ticks)
-}
-
-type ticker struct{ *tickClock }
-
-func (t ticker) C() <-chan time.Time {
-	t.asked.L.Lock()
-	defer t.asked.L.Unlock()
-	t.ticks = make(chan time.Time)
-	t.asked.Broadcast()
-	return t.ticks
-}
-
-func (ticker) Stop() {}
-
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.buf.String(), text)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+	return c.Clock.Now()
 }
 
 // daemon is a hub that runs, with what it tells.
@@ -107,7 +41,7 @@ type daemon struct {
 	*mergesvc.Hub
 	t      *testing.T
 	clock  *tickClock
-	log    *syncBuffer
+	log    *logtest.Buffer
 	counts *metrics.Metrics
 	second int64
 	// stop ends Run and waits for it.
@@ -116,7 +50,7 @@ type daemon struct {
 
 // run runs a hub of the sources file and api with a store at path.
 func run(t *testing.T, path string) *daemon {
-	d := &daemon{t: t, clock: newTickClock(), log: &syncBuffer{}, counts: metrics.New()}
+	d := &daemon{t: t, clock: &tickClock{Clock: clocktest.New()}, log: &logtest.Buffer{}, counts: metrics.New()}
 	log := slog.New(slog.NewTextHandler(d.log, nil))
 	d.Hub = mergesvc.NewHub(mergesvc.Config{
 		Sources: []merge.Source{{Name: "file"}, {Name: "api"}}, Store: &store.Config{Path: path, NoSync: true, Logger: log},

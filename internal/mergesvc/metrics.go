@@ -11,10 +11,10 @@ var severities = map[manifest.Severity]string{
 	manifest.Error: "error", manifest.Warning: "warning", manifest.Conflict: "conflict", manifest.Ignored: "ignored",
 }
 
-// Describe is part of prometheus.Collector: the Hub's gauges are read when they are asked for.
+// Describe is part of prometheus.Collector: the Hub's gauges are computed when they are collected.
 func (h *Hub) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		metrics.Revision, metrics.StoreOK, metrics.Ready, metrics.Failed, metrics.Pods, metrics.Findings,
+		metrics.Revision, metrics.StoreOK, metrics.Ready, metrics.Failed, metrics.Heard, metrics.Pods, metrics.Findings,
 	} {
 		ch <- d
 	}
@@ -30,6 +30,11 @@ func (h *Hub) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range h.Sources() {
 		gauge(metrics.Ready, flag(s.Ready), s.Name)
 		gauge(metrics.Failed, flag(s.LastErr != nil), s.Name)
+		heard := float64(0)
+		if !s.LastHeard.IsZero() {
+			heard = float64(s.LastHeard.UnixMilli()) / 1000
+		}
+		gauge(metrics.Heard, heard, s.Name)
 		gauge(metrics.Pods, float64(s.Pods), s.Name)
 		counts := map[manifest.Severity]int{}
 		for _, f := range s.Findings {

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
-// preview asks what the origins, in mergetest's notation, would change.
+// preview previews the origins, in mergetest's notation.
 func preview(t *testing.T, h *mergesvc.Hub, text string, gone ...string) (ops []string, p merge.Preview) {
 	t.Helper()
 	origins, err := mergetest.Origins(text)
@@ -36,7 +36,8 @@ func preview(t *testing.T, h *mergesvc.Hub, text string, gone ...string) (ops []
 	return ops, p
 }
 
-// TestPreview: a preview is what the set would do with some of its origins replaced, added or gone; and what it says, happens.
+// TestPreview: a preview is the effect of the set with some of its origins replaced, added or removed; applying that
+// set has the same effect.
 func TestPreview(t *testing.T) {
 	const now = "a: web() db()\nc: [held]\nm: mid()"
 	for _, tc := range []struct {
@@ -125,7 +126,7 @@ func TestPreviewFindings(t *testing.T) {
 	}
 }
 
-// TestPreviewReady: what would make a source ready doesn't make it so.
+// TestPreviewReady: a preview that would make a source ready doesn't make it so.
 func TestPreviewReady(t *testing.T) {
 	h := newHub(nil)
 	h.Apply(mergetest.Set("file", 1, "a: [held]"))

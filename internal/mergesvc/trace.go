@@ -14,8 +14,8 @@ import (
 
 func noTracer() trace.Tracer { return noop.NewTracerProvider().Tracer("") }
 
-// startSpan begins the trace of a revision, at the time when its source was read, and puts it into the revision. A merge that
-// changed nothing leaves no trace.
+// startSpan starts the trace of a revision, at the time when its source was read, and puts it into the revision. A
+// merge that changed nothing has no trace.
 func (h *Hub) startSpan(m *merged) {
 	begin := m.rev.Observed
 	if begin.IsZero() || begin.After(m.start) {
@@ -35,7 +35,7 @@ func (h *Hub) startSpan(m *merged) {
 	m.rev.Trace = revision.Trace{Parent: carrier["traceparent"], State: carrier["tracestate"]}
 }
 
-// endSpan ends it when the revision is stored. Deliveries are children of it that come later.
+// endSpan ends the span when the revision is stored. Deliveries are later children of it.
 func (h *Hub) endSpan(m *merged, start, end time.Time) {
 	if !m.span.SpanContext().IsValid() {
 		return

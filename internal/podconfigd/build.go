@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -22,11 +24,11 @@ import (
 
 // builder makes the readers of sources. None of them connects before it runs.
 type builder struct {
-	// id and node are podconfigd's own.
-	id, node        string
-	fileQuietPeriod time.Duration
-	// history has what is known of a source already: from an earlier life, or from a reader that this one takes the place of. Nil:
-	// nothing is.
+	// id and node are podconfigd's own. rootDir is where sources may keep state; empty: nowhere.
+	id, node, rootDir string
+	fileQuietPeriod   time.Duration
+	// history has the known pods of a source: from before the restart, or from its previous reader. Nil: there are
+	// none.
 	history *history.History
 	log     *slog.Logger
 }
@@ -37,7 +39,7 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 	case sourceconfig.File:
 		return file.New(file.Config{
 			Name: s.Name, Path: s.File.Path, Node: b.node, Strict: s.File.Strict, CheckFrequency: s.File.CheckFrequency,
-			QuietPeriod: b.fileQuietPeriod, Logger: b.log,
+			QuietPeriod: b.fileQuietPeriod, Known: func() []string { return b.podOrigins(s.Name) }, PlaceFile: b.placeFile(s.Name), Logger: b.log,
 		}), nil
 	case sourceconfig.HTTP:
 		return http.New(http.Config{
@@ -66,8 +68,8 @@ func (b *builder) build(s sourceconfig.Source) (sources.Source, error) {
 	}
 }
 
-// restConfig is what a kubeconfig says, which is at the path and has been read and checked already: the plan goes by the same bytes. The
-// files that it names are read by the client, and again when they change.
+// restConfig returns the client configuration of a kubeconfig. data was read from path and checked already, as the
+// plan was made from the same bytes. The client reads the files that it names, and again when they change.
 func restConfig(path string, data []byte) (*rest.Config, error) {
 	config, err := clientcmd.Load(data)
 	if err != nil {
@@ -85,7 +87,7 @@ func restConfig(path string, data []byte) (*rest.Config, error) {
 	return clientcmd.NewDefaultClientConfig(*config, &clientcmd.ConfigOverrides{}).ClientConfig()
 }
 
-// pods are those that are known of a source.
+// pods returns the known pods of a source.
 func (b *builder) pods(source string) []*revision.Pod {
 	if b.history == nil {
 		return nil
@@ -99,7 +101,24 @@ func (b *builder) pods(source string) []*revision.Pod {
 	return out
 }
 
-// origins are those of the pods that are known of a URL, and those that the objects have which these refer to.
+// podOrigins returns the origins of a source's known pods.
+func (b *builder) podOrigins(source string) []string {
+	var out []string
+	for _, p := range b.pods(source) {
+		out = append(out, p.Origin)
+	}
+	return out
+}
+
+// placeFile returns the file in which a file source stores its mount.
+func (b *builder) placeFile(source string) string {
+	if b.rootDir == "" {
+		return ""
+	}
+	return filepath.Join(b.rootDir, "place-"+url.PathEscape(source)+".json")
+}
+
+// origins returns the origins of a URL's known pods, and of the objects that these refer to.
 func (b *builder) origins(s sourceconfig.Source) []string {
 	var out []string
 	for _, p := range b.pods(s.Name) {
@@ -111,7 +130,7 @@ func (b *builder) origins(s sourceconfig.Source) []string {
 	return out
 }
 
-// stored are the pods that are known of a source, as a relay begins with them.
+// stored returns the known pods of a source in a relay's form.
 func (b *builder) stored(source string) []relay.Stored {
 	var out []relay.Stored
 	for _, p := range b.pods(source) {

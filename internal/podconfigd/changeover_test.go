@@ -43,8 +43,8 @@ func launchPolling(t *testing.T, dir string, stderr io.Writer, args ...string) *
 	return &running{t: t, api: dial(t, dir)}
 }
 
-// TestReloadName: a source that gets another name hands its pods over in one revision, and one whose successor can't be read keeps them
-// meanwhile.
+// TestReloadName: a source that gets another name hands its pods over in one revision, and one whose successor can't
+// be read keeps them meanwhile.
 func TestReloadName(t *testing.T) {
 	dir := shortDir(t)
 	config := filepath.Join(dir, "config")
@@ -71,8 +71,8 @@ func TestReloadName(t *testing.T) {
 	}
 }
 
-// TestReloadLacksFile: sources whose files are missing hold nobody up, at the start and later, tell why, and are read when the files
-// come; nobody has to ask for it.
+// TestReloadLacksFile: sources whose files are missing don't delay others, at the start and later, show why, and are
+// read when the files come, without a request.
 func TestReloadLacksFile(t *testing.T) {
 	dir := shortDir(t)
 	in := func(path string) string { return filepath.Join(dir, path) }
@@ -107,7 +107,8 @@ func TestReloadLacksFile(t *testing.T) {
 	}
 }
 
-// TestReloadKubeconfig: a kubeconfig that is written in place, as for new credentials, is noticed though nothing watches it.
+// TestReloadKubeconfig: a kubeconfig that is written in place, as for new credentials, is noticed though nothing
+// watches it.
 func TestReloadKubeconfig(t *testing.T) {
 	dir := shortDir(t)
 	kubeconfig := filepath.Join(dir, "kube.conf")
@@ -127,7 +128,7 @@ func TestReloadKubeconfig(t *testing.T) {
 	}
 }
 
-// TestReloadRetries: a plan that was refused for what isn't in any file is tried again, and told of once.
+// TestReloadRetries: a plan that was refused for a reason outside the files is retried, and logged once.
 func TestReloadRetries(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	dir := shortDir(t)
@@ -138,7 +139,7 @@ func TestReloadRetries(t *testing.T) {
 	r := launchPolling(t, dir, log, "--config", config)
 	untilReady(t, r.watch(nil))
 	put(t, config, sourcesFile+"files: [{path: manifests}]\napiServer: {inCluster: true}\n")
-	log.await(t, "the configuration is no good", 1)
+	log.await(t, "the configuration has errors", 1)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "1")
 	// There is no service account here, which is the source's own affair.
@@ -146,7 +147,7 @@ func TestReloadRetries(t *testing.T) {
 	if got := names(r.sources()); got != "file api" {
 		t.Errorf("the sources are %q; want that of the API server too", got)
 	}
-	if n := strings.Count(log.String(), "the configuration is no good"); n != 1 {
+	if n := strings.Count(log.String(), "the configuration has errors"); n != 1 {
 		t.Errorf("that it is no good is told %d times; want once:\n%s", n, log)
 	}
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
-// checkStart finds what would keep podconfigd from starting: files that say who may call, and sources that can't be made as they are
-// configured. A source whose files are missing or no good starts without its pods; with all set it is told too. Nothing is connected.
+// checkStart returns the errors that would keep podconfigd from starting: in files that configure access, and in
+// sources that can't be made as configured. A source whose files are missing or invalid starts without its pods; with
+// all set that is an error too. Nothing is connected.
 func (o *Options) checkStart(all bool) error {
 	b := &builder{id: "none", node: o.node, fileQuietPeriod: o.fileQuietPeriod, log: slog.New(slog.DiscardHandler)}
 	mistakes := []error{o.checkAccess()}
 	for _, entry := range o.plan.Sources {
-		// What only its files can be wrong with has been read already.
+		// Errors in its files are known already.
 		fromFile := entry.API != nil && entry.API.Kubeconfig != ""
 		switch {
 		case entry.Problem != nil && all:
@@ -44,7 +45,8 @@ func (o *Options) checkAccess() error {
 	return err
 }
 
-// printPlan prints what would run, for --check-config: a line a source, in order of priority. It shows no credentials.
+// printPlan prints the plan for --check-config: a line for each source, in order of priority. It shows no
+// credentials.
 func printPlan(w io.Writer, o *Options) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PRIORITY\tSOURCE\tLOCATION\tSETTINGS")
@@ -70,7 +72,7 @@ func printPlan(w io.Writer, o *Options) error {
 	return nil
 }
 
-// settings are those of a source that matter to whoever looks for a mistake. Of headers only the names are told.
+// settings are the settings of a source that help to find a mistake. Of headers only the names are shown.
 func settings(s sourceconfig.Source) []string {
 	var out []string
 	every := func(d time.Duration, strict bool) {

@@ -13,8 +13,8 @@ import (
 
 var columns = regexp.MustCompile(` {2,}`)
 
-// TestCheckConfig runs the cases in testdata/check: `file PATH` writes a file into a directory that the outputs call DIR, and
-// `check-config [ARG…]` shows what podconfigd says of it, and its exit code.
+// TestCheckConfig runs the cases in testdata/check: `file PATH` writes a file into a directory that the outputs call
+// DIR, and `check-config [ARG…]` shows podconfigd's output for it, and its exit code.
 func TestCheckConfig(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	datadriven.Walk(t, "testdata/check", func(t *testing.T, path string) {

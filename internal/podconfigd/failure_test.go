@@ -26,8 +26,8 @@ func TestSupervisorRefuses(t *testing.T) {
 	st.expect("end a-1", "configure b extra", "forget a")
 }
 
-// TestSupervisorLacksFile: a source that can't be made for want of a file is configured with its reason, holds nobody up, is told of
-// once, and is tried again by each change.
+// TestSupervisorLacksFile: a source that can't be made because of a missing file is configured with its reason,
+// doesn't delay others, is logged once, and is retried by each change.
 func TestSupervisorLacksFile(t *testing.T) {
 	st := newStage(t)
 	log := newLog()
@@ -58,7 +58,7 @@ func TestSupervisorLacksFile(t *testing.T) {
 	if st.incomplete() {
 		t.Error("all sources run, and one of them is to be tried again")
 	}
-	// What is lost while the source runs leaves it as it is.
+	// A file that is lost while the source runs changes nothing.
 	plan = planOf("a-1", "b-1", "c-2")
 	plan.Sources[2].Problem = errors.New("f:3: open /kubeconfig again")
 	if err := st.change(t.Context(), plan); err != nil {
@@ -68,8 +68,8 @@ func TestSupervisorLacksFile(t *testing.T) {
 	log.await(t, "open /kubeconfig again", 1)
 }
 
-// TestSupervisorFailure: a source that podconfigd began with and that ends without having said anything can't work, which is told to
-// whoever runs the supervisor. Any other's end is only seen in its state, and each change tries it anew.
+// TestSupervisorFailure: a source of the start that ends without a set can't work, and the supervisor returns its
+// error. Any other's end only shows in its state, and each change retries it.
 func TestSupervisorFailure(t *testing.T) {
 	st := newStage(t)
 	st.mustStart("a-1", "b-1")
@@ -113,7 +113,7 @@ func TestSupervisorStaleFailure(t *testing.T) {
 	st.expect()
 }
 
-// TestSupervisorHanging: a source that doesn't end holds up the change only for a while, and isn't heard any more.
+// TestSupervisorHanging: a source that doesn't end delays the change only for a while, and its sets are ignored.
 func TestSupervisorHanging(t *testing.T) {
 	st := newStage(t)
 	log := newLog()

@@ -8,26 +8,26 @@ import (
 	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
-// handover is the time between two plans in which sources that went are still configured, without readers and behind all others, until
-// those that came have said what they have: where a source only got another name, its pods pass to the new one, which stands before
-// it, without a moment in which nobody has them. It is pure.
+// handover is the time between two plans in which removed sources are still configured, without readers and behind
+// all others, until the added ones were read: where a source only got another name, its pods pass to the new one,
+// which precedes it, without being removed in between. It is pure.
 type handover struct {
-	// patience is how long a source that went may stay.
+	// patience is how long a removed source may stay.
 	patience time.Duration
-	// leaving are the sources that went. awaited are those that came, or read from elsewhere now, and haven't given a good set yet.
-	// Both are empty, or neither is.
+	// leaving are the removed sources. awaited are those that were added, or read from elsewhere now, and haven't
+	// given a good set yet. Both are empty, or neither is.
 	leaving []leaver
 	awaited map[string]bool
 }
 
-// leaver is a source that goes at the latest at a time.
+// leaver is a removed source, and the time until which it may stay.
 type leaver struct {
 	merge.Source
 	until time.Time
 }
 
-// change takes note of another plan, and returns the sources that go at once: those that went while none came, and those for whose
-// successors nobody asks any more.
+// change starts a handover to another plan, and returns the sources that go at once: those that were removed while
+// none was added, and those for whose successors nothing waits any more.
 func (h *handover) change(before, next []sourceconfig.Source, now time.Time) (gone []string) {
 	was, is := map[string]string{}, map[string]bool{}
 	for _, s := range before {
@@ -56,13 +56,13 @@ func (h *handover) change(before, next []sourceconfig.Source, now time.Time) (go
 	return append(gone, h.settle()...)
 }
 
-// heard takes note of a good set of a source, and returns the sources that go now.
+// heard records a good set of a source, and returns the sources that go now.
 func (h *handover) heard(source string) (gone []string) {
 	delete(h.awaited, source)
 	return h.settle()
 }
 
-// expire returns the sources that have stayed for long enough.
+// expire returns the sources whose time is over.
 func (h *handover) expire(now time.Time) (gone []string) {
 	h.leaving = slices.DeleteFunc(h.leaving, func(l leaver) bool {
 		if l.until.After(now) {
@@ -74,7 +74,7 @@ func (h *handover) expire(now time.Time) (gone []string) {
 	return append(gone, h.settle()...)
 }
 
-// settle ends the handover if nobody is awaited any more, or nobody leaves.
+// settle ends the handover if no source is awaited any more, or none leaves.
 func (h *handover) settle() (gone []string) {
 	if len(h.awaited) > 0 && len(h.leaving) > 0 {
 		return nil
@@ -86,7 +86,7 @@ func (h *handover) settle() (gone []string) {
 	return gone
 }
 
-// next is when expire has to be called; false: not at all.
+// next returns when expire has to be called; false: not at all.
 func (h *handover) next() (at time.Time, ok bool) {
 	for _, l := range h.leaving {
 		if !ok || l.until.Before(at) {
@@ -96,7 +96,7 @@ func (h *handover) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// sources are those that leave, as the Hub takes them.
+// sources returns the leaving sources in the Hub's form.
 func (h *handover) sources() (out []merge.Source) {
 	for _, l := range h.leaving {
 		out = append(out, l.Source)

@@ -10,9 +10,10 @@ import (
 	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
-// TestHandover: what goes waits for what comes, whatever changes meanwhile.
+// TestHandover: removed sources wait for added ones, whatever changes meanwhile.
 func TestHandover(t *testing.T) {
-	// A step is a plan of NAME or NAME@LOCATION, a source that was heard, or a time to look whether any has stayed for long enough.
+	// A step is a plan of NAME or NAME@LOCATION, a source that was heard, or a time to look whether any has stayed
+	// for long enough.
 	type step struct {
 		plan, heard string
 		at          int
@@ -20,11 +21,11 @@ func TestHandover(t *testing.T) {
 		gone, leaving string
 	}
 	for name, steps := range map[string][]step{
-		"a removal":        {{plan: "b", gone: "a"}},
-		"another name":     {{plan: "b x", leaving: "a"}, {heard: "b", leaving: "a"}, {heard: "x", gone: "a"}},
-		"another location": {{plan: "b@elsewhere", leaving: "a"}, {heard: "b", gone: "a"}},
-		"nothing leaves":   {{plan: "a b x"}, {plan: "a b", gone: "x"}},
-		"nobody is heard":  {{plan: "b x", leaving: "a"}, {at: 29, leaving: "a"}, {at: 30, gone: "a"}, {heard: "x"}},
+		"a removal":          {{plan: "b", gone: "a"}},
+		"another name":       {{plan: "b x", leaving: "a"}, {heard: "b", leaving: "a"}, {heard: "x", gone: "a"}},
+		"another location":   {{plan: "b@elsewhere", leaving: "a"}, {heard: "b", gone: "a"}},
+		"nothing leaves":     {{plan: "a b x"}, {plan: "a b", gone: "x"}},
+		"no source is heard": {{plan: "b x", leaving: "a"}, {at: 29, leaving: "a"}, {at: 30, gone: "a"}, {heard: "x"}},
 		"another name again": {
 			{plan: "b x", leaving: "a"}, {plan: "b y", leaving: "a x"}, {heard: "x", leaving: "a x"}, {heard: "y", gone: "a x"},
 		},
@@ -74,8 +75,8 @@ func sourcesOf(text string) (out []sourceconfig.Source) {
 	return out
 }
 
-// TestSupervisorHandover: a source that went stays configured, behind all others and without a reader, until those that came have given
-// a good set.
+// TestSupervisorHandover: a removed source stays configured, behind all others and without a reader, until the added
+// ones have given a good set.
 func TestSupervisorHandover(t *testing.T) {
 	st := newStage(t)
 	st.mustStart("a-1", "b-1")

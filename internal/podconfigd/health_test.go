@@ -15,8 +15,8 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// TestG6DaemonHealth: health tells of the store apart from the whole, from the first answer on: a podconfigd whose store somebody
-// else has serves nevertheless.
+// TestG6DaemonHealth: the store has a health service of its own from the first answer on: a podconfigd whose store
+// another process has open serves nevertheless.
 func TestG6DaemonHealth(t *testing.T) {
 	for name, want := range map[string]healthv1.HealthCheckResponse_ServingStatus{
 		"free":  healthv1.HealthCheckResponse_SERVING,
@@ -38,7 +38,7 @@ func TestG6DaemonHealth(t *testing.T) {
 	}
 }
 
-// takeStore opens the store in the root directory until the test ends, which keeps everybody else from it.
+// takeStore opens the store in the root directory until the test ends, so that no other process can open it.
 func takeStore(t *testing.T, rootDir string) {
 	t.Helper()
 	if err := os.Mkdir(rootDir, 0o700); err != nil {
@@ -69,7 +69,7 @@ func healthOf(t *testing.T, dir, part string) healthv1.HealthCheckResponse_Servi
 	return resp.GetStatus()
 }
 
-// TestHealthOfStore: whatever the hub says before there is a server, the server is told the last of it, and each word after that.
+// TestHealthOfStore: the server gets the hub's last state from before the server was made, and each later one.
 func TestHealthOfStore(t *testing.T) {
 	var health healthOfStore
 	health.set(true)

@@ -15,7 +15,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestKinds: one source of each kind, made as the plan says, serves its pods; and a relay's path is told.
+// TestKinds: one source of each kind, made from the plan, serves its pods; and a relay's path is sent.
 func TestKinds(t *testing.T) {
 	up, dir := shortDir(t), shortDir(t)
 	writeManifest(t, up, "relayed", "one")
@@ -68,7 +68,7 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// synced is what a new consumer is told of the sources.
+// synced returns the sources that a new consumer gets.
 func synced(t *testing.T, r *running) *podconfigv1.Synced {
 	t.Helper()
 	for s := r.watch(nil); ; {
@@ -78,7 +78,7 @@ func synced(t *testing.T, r *running) *podconfigv1.Synced {
 	}
 }
 
-// TestID: a podconfigd keeps its id; one that can't be kept is told, and doesn't keep it from starting.
+// TestID: a podconfigd keeps its ID; an ID that can't be stored is logged, and doesn't keep it from starting.
 func TestID(t *testing.T) {
 	dir := shortDir(t)
 	var ids []string
@@ -93,7 +93,7 @@ func TestID(t *testing.T) {
 		r := launch(t, dir, log)
 		ids = append(ids, synced(t, r).GetPath()[0].GetId())
 		r.stop()
-		if told := strings.Contains(log.String(), "for this run only"); told != (i == 2) {
+		if told := strings.Contains(log.String(), "this run uses a temporary one"); told != (i == 2) {
 			t.Errorf("run %d: that the id isn't kept is told: %v\n%s", i, told, log)
 		}
 	}

@@ -18,27 +18,29 @@ import (
 	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
-// about is what its help begins with.
+// about is the beginning of its help text.
 const about = "Podconfigd reads the pod manifests of this node, merges them, and publishes every change as one ordered gRPC stream."
 
-// Options are podconfigd's flags, understood, and what the configuration files said at the start.
+// Options are podconfigd's parsed flags, and the content of the configuration files at the start.
 type Options struct {
 	daemon.Flags
 	node            string
 	sources         sourceconfig.Flags
 	config          kubeletconfig.Paths
 	fileQuietPeriod time.Duration
-	maxConsumers    int
-	// pollTime is as the constant; tests have a shorter one.
+	// maxConsumersPerIdentity is for one identity. Zero: a tenth of maxConsumers.
+	maxConsumers, maxConsumersPerIdentity int
+	// pollTime defaults to the constant; tests have a shorter one.
 	pollTime time.Duration
 	tracing  daemon.Tracing
-	// extra are the sources of the extras, which come last in the order of priority.
+	// extra are the sources of the extras, which are last in the order of priority.
 	extra []merge.Source
 
-	// plan is made of what was read.
+	// plan is made from what was read.
 	plan *sourceconfig.Plan
 	read *reading
-	// hup gets SIGHUP from before the files are read: until then the signal kills. Whoever has the Options stops it.
+	// hup receives SIGHUP from before the files are read: until then the signal ends the process. The owner of the
+	// Options stops it.
 	hup chan os.Signal
 }
 
@@ -55,10 +57,13 @@ func parse(args []string, stdout io.Writer, extras []Extra) (_ *Options, err err
 	fs.StringVar(&opts.config.Config, "config", "",
 		"`file` with a KubeletConfiguration, or with PodSources documents, or both; read again when it changes, and on SIGHUP")
 	fs.StringVar(&opts.config.Dir, "config-dir", "", "`directory` of drop-ins, *.conf, for --config; read again likewise")
-	check := fs.Bool("check-config", false, "print what would be read, or what is wrong with flags and configuration, and exit")
+	check := fs.Bool("check-config", false, "print the sources in their order, or the errors in flags and configuration, and exit")
 	fs.DurationVar(&opts.fileQuietPeriod, "file-quiet-period", 100*time.Millisecond,
 		"`time` for which a file that is written in place must be quiet before it is read")
 	fs.IntVar(&opts.maxConsumers, "max-consumers", 10_000, "`number` of streams that are served at once")
+	fs.IntVar(&opts.maxConsumersPerIdentity, "max-consumers-per-identity", 0,
+		"`number` of streams that one uid or certificate name may have; root and podconfigd's own user may have all; "+
+			"0 means a tenth of --max-consumers")
 	opts.tracing.AddFlags(fs)
 	for _, e := range extras {
 		e.AddFlags(fs)
@@ -85,7 +90,7 @@ func parse(args []string, stdout io.Writer, extras []Extra) (_ *Options, err err
 	return nil, pflag.ErrHelp
 }
 
-// check understands what the flags alone tell.
+// check checks what the flags alone determine.
 func (o *Options) check(extras []Extra) (err error) {
 	if err := errors.Join(o.tracing.Check(), o.sources.Check()); err != nil {
 		return err
@@ -96,10 +101,13 @@ func (o *Options) check(extras []Extra) (err error) {
 	if o.maxConsumers <= 0 {
 		return fmt.Errorf("--max-consumers must be more than zero")
 	}
+	if o.maxConsumersPerIdentity < 0 {
+		return fmt.Errorf("--max-consumers-per-identity must not be negative")
+	}
 	if o.node, err = o.NodeName(); err != nil {
 		return err
 	}
-	// Files are named in messages, and the working directory may change.
+	// Messages name the files, and the working directory may change.
 	for flag, path := range map[string]*string{"--config": &o.config.Config, "--config-dir": &o.config.Dir} {
 		if *path == "" {
 			continue
@@ -118,7 +126,7 @@ func (o *Options) check(extras []Extra) (err error) {
 	return nil
 }
 
-// mergeSources are all sources, those of the extras included, in order of priority.
+// mergeSources returns all sources, those of the extras included, in order of priority.
 func (o *Options) mergeSources(plan *sourceconfig.Plan) []merge.Source {
 	var out []merge.Source
 	for _, s := range plan.Sources {

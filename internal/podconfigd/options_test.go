@@ -20,8 +20,8 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 	// A source that lacks a file is another matter.
-	if opts, err := parse([]string{"--kubeconfig=/does/not/exist"}, t.Output(), nil); err != nil || opts.plan.Problems() == nil {
-		t.Errorf("--kubeconfig of a missing file gives %+v, %v; want options that tell of it", opts, err)
+	if opts, err := parse([]string{"--kubeconfig=/does/not/exist"}, t.Output(), nil); err != nil || opts.plan.Sources[0].Problem == nil {
+		t.Errorf("--kubeconfig of a missing file gives %+v, %v; want options with a problem", opts, err)
 	}
 	// An empty override is none.
 	if opts, err := parse([]string{"--hostname-override="}, t.Output(), nil); err != nil || opts.node == "" {

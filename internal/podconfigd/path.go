@@ -9,7 +9,8 @@ type pather interface {
 	Path() []*podconfigv1.RelayHop
 }
 
-// sourcePath is the podconfigds that the pods of a source come through, the nearest first. Anybody may call it.
+// sourcePath returns the podconfigds that the pods of a source come through, the nearest first. It is safe for
+// concurrent use.
 func (s *supervisor) sourcePath(source string) []*podconfigv1.RelayHop {
 	s.mu.Lock()
 	r := s.running[source]
@@ -23,7 +24,8 @@ func (s *supervisor) sourcePath(source string) []*podconfigv1.RelayHop {
 	return nil
 }
 
-// path is this podconfigd and then every one that a source's pods come through, each once. Anybody may call it.
+// path returns this podconfigd and then each one that a source's pods come through, each once. It is safe for
+// concurrent use.
 func (s *supervisor) path(own *podconfigv1.RelayHop) []*podconfigv1.RelayHop {
 	out := []*podconfigv1.RelayHop{own}
 	seen := map[string]bool{own.GetId(): true}

@@ -11,29 +11,29 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
-// Extra is a source, or several, that a main adds to those of podconfigd.
+// Extra is one or more sources that a main adds to those of podconfigd.
 type Extra interface {
 	// AddFlags adds its flags to podconfigd's.
 	AddFlags(fs *pflag.FlagSet)
-	// Sources are the names that it feeds, once the flags are parsed, or what is wrong with these. They stand behind
+	// Sources returns the names of its sources, once the flags are parsed, or an error in the flags. They follow
 	// podconfigd's own in the order of priority.
 	Sources() ([]merge.Source, error)
 	// Run feeds its sources until ctx ends, and then returns nil; any error ends podconfigd.
 	Run(ctx context.Context, hub Hub) error
 }
 
-// Hub is where an Extra's sets go.
+// Hub takes an Extra's sets.
 type Hub struct {
-	// Apply merges a set. What it changes is published when Apply returns.
+	// Apply merges a set. The resulting revision is published when Apply returns.
 	Apply func(manifest.Set)
-	// Configure makes these the configured sources, in order of priority. What it changes is published when Configure returns. The next
-	// reload makes those of the configuration and of the Extras the configured ones again.
+	// Configure replaces the configured sources. They are in order of priority. The resulting revision is published
+	// when Configure returns. The next reload configures those of the configuration and of the Extras again.
 	Configure func([]merge.Source)
-	// Published is the revision that was published last, and the instance that counts it.
+	// Published returns the revision that was published last, and its instance.
 	Published func() (instance string, revision uint64)
 }
 
-// Program is podconfigd with some further sources; without any it is podconfigd as it is shipped.
+// Program returns podconfigd with some further sources; without any it is podconfigd as it is shipped.
 func Program(extras ...Extra) daemon.Program[*Options] {
 	return daemon.Program[*Options]{
 		Name: "podconfigd",

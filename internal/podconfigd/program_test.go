@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// extra is an Extra of one source, which is told its sets by the test.
+// extra is an Extra of one source, which gets its sets from the test.
 type extra struct {
 	name, location string
-	// sets are what Run applies; after each it tells what was published.
+	// sets are applied by Run; after each it reports what was published.
 	sets      chan manifest.Set
 	published chan publication
 }
@@ -86,7 +86,7 @@ func start(ctx context.Context, t *testing.T, stderr io.Writer, e *extra, args .
 	return socket, ended
 }
 
-// TestProgramWithExtra: what an extra applies is published when Apply returns, and is what a consumer sees.
+// TestProgramWithExtra: the pods of an extra are published when Apply returns, and a consumer gets them.
 func TestProgramWithExtra(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -123,7 +123,7 @@ func TestProgramWithExtra(t *testing.T) {
 	}
 }
 
-// TestProgramEndsWithExtra: an extra that fails ends the program, and its error is told.
+// TestProgramEndsWithExtra: an extra that fails ends the program with its error.
 func TestProgramEndsWithExtra(t *testing.T) {
 	e := newExtra("api")
 	var stderr bytes.Buffer

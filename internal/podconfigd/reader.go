@@ -15,30 +15,31 @@ import (
 	"github.com/podstream/podstream/internal/sources"
 )
 
-// reader is a source that runs, or has ended by itself, or couldn't be made yet.
+// reader is a source that runs, has ended by itself, or couldn't be made yet.
 type reader struct {
 	entry sourceconfig.Source
 	// source is nil if it couldn't be made.
 	source sources.Source
-	// first is set on those that podconfigd began with.
+	// first is set on those of podconfigd's start.
 	first bool
 	stop  context.CancelFunc
-	// ended is closed when the goroutine has ended; err is what it ended with, or why the source couldn't be made.
+	// ended is closed when the goroutine has ended; err is its error, or why the source couldn't be made.
 	ended chan struct{}
 	err   error
-	// told: err has been told of. Only the supervisor's goroutine has to do with it.
-	told bool
+	// reported: err was reported. Only the supervisor's goroutine uses it.
+	reported bool
 
-	// spoke: it has handed over a set; good: one without an error.
+	// spoke: it has given a set; good: one without an error.
 	spoke, good atomic.Bool
 
-	// mu is held while a set is handed over. gone: nothing is handed over any more.
+	// mu is held while a set is passed on. gone: nothing is passed on any more.
 	mu   sync.Mutex
 	gone bool
 }
 
-// makeReader makes the reader of a source, and starts nothing. If it can't be made for a file that is missing or no good, the reader is
-// one that has ended already: that is the source's own affair, and may be over soon. Any other reason is an error.
+// makeReader makes the reader of a source, and starts nothing. If it can't be made because of a missing or invalid
+// file, the reader is one that has ended already: only this source fails, and the file may be corrected soon. Any
+// other reason is an error.
 func makeReader(entry sourceconfig.Source, build func(sourceconfig.Source) (sources.Source, error)) (*reader, error) {
 	r := &reader{entry: entry, stop: func() {}, ended: make(chan struct{}), err: entry.Problem}
 	if r.err == nil {
@@ -51,18 +52,18 @@ func makeReader(entry sourceconfig.Source, build func(sourceconfig.Source) (sour
 		}
 		r.err = err
 	}
-	r.told = true
+	r.reported = true
 	close(r.ended)
 	return r, nil
 }
 
-// lacksFile tells whether an error of build is about a file, and not about how the source is configured.
+// lacksFile reports whether an error of build is about a file, and not about the source's configuration.
 func lacksFile(entry sourceconfig.Source, err error) bool {
 	var file *fs.PathError
 	return errors.As(err, &file) || entry.API != nil && entry.API.Kubeconfig != ""
 }
 
-// run reads the source until ctx ends, and its objects if it has to be asked for them.
+// run reads the source until ctx ends, and its objects if it is an ObjectSource.
 func (r *reader) run(
 	ctx context.Context, out func(manifest.Set), follow func(context.Context, string, sources.ObjectSource) error,
 ) error {
@@ -74,7 +75,7 @@ func (r *reader) run(
 	return group.Wait()
 }
 
-// pass hands something over, unless the reader's time is over.
+// pass calls hand, unless the reader was silenced.
 func (r *reader) pass(hand func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +84,7 @@ func (r *reader) pass(hand func()) {
 	}
 }
 
-// silence has nothing handed over from now on, whatever the source still does.
+// silence ends that anything is passed on, whatever the source still does.
 func (r *reader) silence() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +106,7 @@ func (p passedObjects) RunObjects(
 	})
 }
 
-// broken tells whether it doesn't read, though nobody has stopped it: a reload tries it anew.
+// broken reports whether it has failed, and wasn't stopped: a reload tries it again.
 func (r *reader) broken() bool {
 	select {
 	case <-r.ended:
@@ -115,17 +116,17 @@ func (r *reader) broken() bool {
 	}
 }
 
-// fits tells whether it can go on as the reader of an entry: nothing has changed that it was made with, or its files can't be used now:
-// then what they held before stays in use.
+// fits reports whether it can go on as the reader of an entry: the settings and files that it was made with are
+// unchanged, or its files can't be used now. In the latter case their previous content stays in use.
 func (r *reader) fits(entry sourceconfig.Source) bool {
 	return !r.broken() && (r.entry.Fingerprint == entry.Fingerprint || entry.Problem != nil && r.entry.SameSettings(entry))
 }
 
-// failure is its error, if that hasn't been told of yet.
+// failure returns its error, unless that was reported already.
 func (r *reader) failure() error {
-	if r.told || !r.broken() {
+	if r.reported || !r.broken() {
 		return nil
 	}
-	r.told = true
+	r.reported = true
 	return fmt.Errorf("source %s: %w", r.entry.Name, r.err)
 }

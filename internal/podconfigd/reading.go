@@ -11,24 +11,27 @@ import (
 	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
-// digest tells one content from another.
+// digest identifies a content.
 type digest [sha256.Size]byte
 
-// reading is what was on the disk at one time: all that a plan is made of, but for the flags.
+// reading is what was on the disk at one time: all inputs of a plan except the flags.
 type reading struct {
-	// files are those of --config and --config-dir, own is their digest. If they can't be read, err says why, and own is that error's.
+	// files are those of --config and --config-dir, own is their digest. If they can't be read, err is the error, and
+	// own is its digest.
 	files []kubeletconfig.File
 	err   error
 	own   digest
-	// named are the digests of the files that flags and configuration name, certificates and kubeconfigs; of one that can't be
-	// read, that of the error.
+	// named are the digests of the files that flags and configuration name, certificates and kubeconfigs; for one
+	// that can't be read, that of the error.
 	named map[string]digest
 }
 
-// reread reads the configuration files, and those that they named at the reading before. Nil: there was none.
+// reread reads the configuration files, and those that they named at the previous reading. Nil: there was none.
 func (o *Options) reread(before *reading) *reading {
 	r := &reading{named: map[string]digest{}}
-	r.files, r.err = kubeletconfig.Load(o.config)
+	paths := o.config
+	paths.Given = true
+	r.files, r.err = kubeletconfig.Load(paths)
 	hash := sha256.New()
 	for _, f := range r.files {
 		fmt.Fprintf(hash, "%q %d\n", f.Path, len(f.Data))
@@ -40,13 +43,13 @@ func (o *Options) reread(before *reading) *reading {
 	r.own = digest(hash.Sum(nil))
 	if before != nil {
 		for path := range before.named {
-			_, _ = r.readNamed(path) // Only what is noted of it counts.
+			_, _ = r.readNamed(path) // Only the recorded digest is needed.
 		}
 	}
 	return r
 }
 
-// readNamed reads a file that the configuration names, and notes what it holds.
+// readNamed reads a file that the configuration names, and records its digest.
 func (r *reading) readNamed(path string) ([]byte, error) {
 	data, err := sourceconfig.ReadFile(path)
 	if err != nil {
@@ -57,7 +60,7 @@ func (r *reading) readNamed(path string) ([]byte, error) {
 	return data, err
 }
 
-// sum is the digest of all that was read.
+// sum returns the digest of all that was read.
 func (r *reading) sum() digest {
 	hash := sha256.New()
 	hash.Write(r.own[:])
@@ -69,8 +72,9 @@ func (r *reading) sum() digest {
 	return digest(hash.Sum(nil))
 }
 
-// makePlan makes the plan of a reading and the flags; from then on the files that it names are those of this plan. A plan without any
-// source is refused: that would be readiness without a word from anybody, on which consumers remove whatever they run.
+// makePlan makes the plan of a reading and the flags; from then on the files that it names are those of this plan. A
+// plan without any source is refused: it would be ready without having read anything, and consumers would remove all
+// their pods.
 func (o *Options) makePlan(r *reading) (*sourceconfig.Plan, error) {
 	if r.err != nil {
 		return nil, r.err

@@ -7,41 +7,42 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	"github.com/podstream/podstream/internal/sourceconfig"
 )
 
-// reloader reads the configuration again when it may have changed, and gives it to the supervisor.
+// reloader reads the configuration again when it may have changed, and passes it to the supervisor.
 type reloader struct {
 	opts *Options
 	sup  *supervisor
-	// hup asks for a reload whatever the files; look and poll ask whether the files changed, and poll also whether what couldn't be
-	// read can be now.
+	// hup requests a reload in any case. look and poll request a check whether the files changed; poll also retries
+	// what couldn't be read.
 	hup        <-chan os.Signal
 	look, poll <-chan struct{}
 	settling   settling
-	metrics    *reloadMetrics
+	metrics    *metrics.Metrics
 	log        *slog.Logger
 
-	// seen is what was read for the plan that was tried last. problem is why that was refused, empty if it wasn't; retry is set if
-	// the reason isn't in what was read, so that it may go away by itself.
+	// seen is the reading of the plan that was tried last. problem is why that was refused, empty if it wasn't; retry
+	// is set if the reason isn't in what was read, so that it may go away by itself.
 	seen    *reading
 	problem string
 	retry   bool
-	// restless: it has been told that the files don't settle.
+	// restless: it was logged that the files keep changing.
 	restless bool
 }
 
-// run starts the sources and follows the configuration until ctx ends; then it stops them. It returns the error of a source of the
-// first plan that can't work.
+// run starts the sources and follows the configuration until ctx ends; then it stops them. It returns the error of a
+// source of the first plan that can't work.
 func (r *reloader) run(ctx context.Context) error {
 	defer r.sup.stop()
 	if err := r.sup.start(ctx, r.opts.plan); err != nil {
 		return err
 	}
 	r.seen = r.opts.read
-	r.metrics.succeeded()
+	r.metrics.Reloaded.SetToCurrentTime()
 	r.log.Info("podconfigd is up", "node", r.opts.node, "sources", len(r.opts.mergeSources(r.opts.plan)))
-	tell(r.log, &sourceconfig.Plan{}, r.opts.plan)
+	logIneffective(r.log, &sourceconfig.Plan{}, r.opts.plan)
 	again := time.NewTimer(0)
 	again.Stop()
 	defer again.Stop()
@@ -57,7 +58,7 @@ func (r *reloader) run(ctx context.Context) error {
 		case <-r.sup.expired.C:
 			r.sup.expire()
 		case <-r.hup:
-			r.log.Info("told to read the configuration again")
+			r.log.Info("SIGHUP: reading the configuration again")
 			r.settling.forget()
 			r.reload(ctx, r.opts.reread(r.seen), true)
 		case <-r.look:
@@ -73,8 +74,8 @@ func (r *reloader) run(ctx context.Context) error {
 	}
 }
 
-// check looks at the files. It goes over to what they say once they have settled; or if nothing has changed and retry is set, tries
-// again what didn't work.
+// check reads the files. If they have changed and settled, it reloads. If nothing has changed and retry is set, it
+// retries what failed.
 func (r *reloader) check(ctx context.Context, retry bool) verdict {
 	now := r.opts.reread(r.seen)
 	found := r.settling.look(time.Now(), now.sum(), r.seen.sum())
@@ -82,14 +83,14 @@ func (r *reloader) check(ctx context.Context, retry bool) verdict {
 	case found == settled, found == unchanged && retry && (r.retry || r.sup.incomplete()):
 		r.reload(ctx, now, false)
 	case found == restless && !r.restless:
-		r.log.Warn("the configuration files don't stop changing; what was in force stays so until they do")
+		r.log.Warn("the configuration files keep changing; the current configuration stays in force until they settle")
 	}
 	r.restless = found == restless
 	return found
 }
 
-// reload goes over to what was read. If it is no good, all stays as it is. It is told of if somebody has asked for it, or if there is
-// anything new in it.
+// reload changes to what was read. If that has an error, nothing changes. It is logged and counted if asked is set,
+// or if anything is new.
 func (r *reloader) reload(ctx context.Context, now *reading, asked bool) {
 	before, sum, own, problem := r.sup.plan.Load(), r.seen.sum(), r.seen.own, r.problem
 	r.seen, r.problem, r.retry = now, "", false
@@ -102,30 +103,30 @@ func (r *reloader) reload(ctx context.Context, now *reading, asked bool) {
 		r.problem = err.Error()
 	}
 	if asked || now.sum() != sum || r.problem != problem {
-		r.metrics.total.Inc()
+		r.metrics.Reloads.Inc()
 		if err != nil {
-			r.metrics.errors.Inc()
+			r.metrics.ReloadErrors.Inc()
 		}
 	}
 	switch {
 	case err == nil:
-		r.metrics.succeeded()
+		r.metrics.Reloaded.SetToCurrentTime()
 		if asked || now.own != own || problem != "" || !sameSources(before, plan) {
 			r.log.Info("the configuration was read again", "sources", len(r.opts.mergeSources(plan)))
 		}
-		tell(r.log, before, plan)
+		logIneffective(r.log, before, plan)
 	case asked || r.problem != problem:
-		r.log.Error("the configuration is no good; what was in force stays so", "err", err)
+		r.log.Error("the configuration has errors; the current one stays in force", "error", err)
 	}
 }
 
-// sameSources tells whether two plans are the same to the sources.
+// sameSources reports whether two plans have the same sources.
 func sameSources(a, b *sourceconfig.Plan) bool {
 	return slices.EqualFunc(a.Sources, b.Sources, func(a, b sourceconfig.Source) bool { return a.Fingerprint == b.Fingerprint })
 }
 
-// tell logs what of the configuration has no effect, unless it was told before.
-func tell(log *slog.Logger, before, now *sourceconfig.Plan) {
+// logIneffective logs which of the configuration has no effect, unless that was logged before.
+func logIneffective(log *slog.Logger, before, now *sourceconfig.Plan) {
 	if len(now.Ignored) > 0 && !slices.Equal(before.Ignored, now.Ignored) {
 		log.Warn("set in the configuration but not supported, and ignored", "fields", now.Ignored)
 	}
@@ -138,7 +139,7 @@ func tell(log *slog.Logger, before, now *sourceconfig.Plan) {
 	}
 	for _, warning := range now.Warnings {
 		if !told[warning] {
-			log.Warn("look at the configuration", "warning", warning)
+			log.Warn("the configuration has a warning", "warning", warning)
 		}
 	}
 }

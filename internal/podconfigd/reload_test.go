@@ -69,8 +69,8 @@ func names(list []*podconfigv1.Source) string {
 	return strings.Join(out, " ")
 }
 
-// TestReload takes one podconfigd, and one consumer on one stream, through the changes that its files can have: they are found by
-// themselves.
+// TestReload takes one podconfigd, and one consumer on one stream, through the changes that its files can have: they
+// are found by themselves.
 func TestReload(t *testing.T) {
 	dir := shortDir(t)
 	in := func(path string) string { return filepath.Join(dir, path) }
@@ -104,7 +104,7 @@ func TestReload(t *testing.T) {
 	read := r.sources()
 
 	put(t, in("conf.d/10.conf"), sourcesFile+"files: [{name: b, path: [}]\n")
-	log.await(t, "the configuration is no good", 1)
+	log.await(t, "the configuration has errors", 1)
 	if now := r.sources(); names(now) != "file:c file file:b" || !proto.Equal(now[1].GetLastReadTime(), read[1].GetLastReadTime()) {
 		t.Errorf("with a broken drop-in the sources are %v; want those of before, %v", now, read)
 	}
@@ -136,7 +136,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%q isn't told once:\n%s", told, text)
 		}
 	}
-	if n := strings.Count(text, "the configuration is no good"); n != 2 || !strings.Contains(text, "conf.d/10.conf:3: ") {
+	if n := strings.Count(text, "the configuration has errors"); n != 2 || !strings.Contains(text, "conf.d/10.conf:3: ") {
 		t.Errorf("a broken configuration is told %d times; want 2, with file and line:\n%s", n, text)
 	}
 }

@@ -123,7 +123,8 @@ func recv(t *testing.T, s podconfigv1.PodConfigService_WatchPodUpdatesClient) *p
 	return m
 }
 
-// untilReady reads up to the message that makes file ready, and returns its cursor and the ops on the way, synced left out.
+// untilReady reads up to the message that makes file ready, and returns its cursor and the ops on the way, synced
+// left out.
 func untilReady(t *testing.T, s podconfigv1.PodConfigService_WatchPodUpdatesClient) (cursor *podconfigv1.Cursor, ops []string) {
 	t.Helper()
 	ready, synced, whole := false, false, false
@@ -149,8 +150,8 @@ func untilReady(t *testing.T, s podconfigv1.PodConfigService_WatchPodUpdatesClie
 	return cursor, ops
 }
 
-// TestG6DaemonRestart: podconfigd is stopped and started again in its root directory: a consumer that resumes is told of its files
-// only what has changed, under the same instance id.
+// TestG6DaemonRestart: podconfigd is stopped and started again in its root directory: a consumer that resumes gets
+// only the changes of its files, under the same instance ID.
 func TestG6DaemonRestart(t *testing.T) {
 	dir := shortDir(t)
 	writeManifest(t, dir, "web", "one")
@@ -177,7 +178,7 @@ func TestG6DaemonRestart(t *testing.T) {
 	}
 }
 
-// TestG6DaemonDamagedStore: podconfigd starts with a damaged store, and says so.
+// TestG6DaemonDamagedStore: podconfigd starts with a damaged store, and logs it.
 func TestG6DaemonDamagedStore(t *testing.T) {
 	dir := shortDir(t)
 	writeManifest(t, dir, "web", "one")
@@ -199,7 +200,7 @@ func TestG6DaemonDamagedStore(t *testing.T) {
 	}
 }
 
-// TestDaemonDiff: what a manifest would change is found out with the daemon's node name, as the file source would read it.
+// TestDaemonDiff: a diff reads manifests as the file source would, with the daemon's node name.
 func TestDaemonDiff(t *testing.T) {
 	dir := shortDir(t)
 	writeManifest(t, dir, "web", "one")
@@ -234,12 +235,13 @@ func TestMaxConsumersFlag(t *testing.T) {
 	}
 }
 
-// TestMinimumRole: each RPC of the contract has the role that it takes: those that give pods away unredacted, or change what others
-// see, a consumer's.
+// TestMinimumRole: each RPC has its minimum role: consumer for those that return unredacted pods, or change what
+// others see.
 func TestMinimumRole(t *testing.T) {
 	want := map[string]access.Role{
 		"WatchPodUpdates": access.Inspector, "ListPods": access.Inspector, "GetPod": access.Inspector, "ListSources": access.Inspector,
 		"ListConsumers": access.Inspector, "ReportApplied": access.Consumer, "WatchObjects": access.Consumer, "DiffManifests": access.Consumer,
+		"GetVersion": access.Inspector,
 	}
 	var names []string
 	for _, m := range podconfigv1.PodConfigService_ServiceDesc.Methods {

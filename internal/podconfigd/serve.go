@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
@@ -14,7 +15,9 @@ import (
 
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/daemon"
+	"github.com/podstream/podstream/internal/daemon/process"
 	"github.com/podstream/podstream/internal/grpcserver"
+	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
@@ -36,32 +39,11 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	if err != nil {
 		return err
 	}
-	who, limits, err := opts.Access()
+	base, err := opts.Open(minimumRole, log)
 	if err != nil {
 		return err
 	}
-	who.Logger, who.MinimumRole = log, minimumRole
-	rules, err := access.New(who)
-	if err != nil {
-		return err
-	}
-	release, err := daemon.LockRootDir(opts.RootDir)
-	if err != nil {
-		return err
-	}
-	defer release()
-	listeners, err := grpcserver.ListenFor(rules, opts.Listen)
-	if err != nil {
-		return err
-	}
-	page, err := daemon.ListenMetrics(opts.MetricsAddress)
-	if err != nil {
-		return err
-	}
-	if page != nil {
-		defer func() { _ = page.Close() }() // Who serves it closes it too.
-		log.Info("metrics are served", "address", page.Addr().String())
-	}
+	defer base.Close()
 	tracers, flush, err := opts.tracing.Provider(ctx, "podconfigd")
 	if err != nil {
 		return err
@@ -73,34 +55,35 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		Sources: opts.mergeSources(opts.plan), Store: &store.Config{Path: filepath.Join(opts.RootDir, storeFile), Logger: log},
 		Durable: health.set, Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
-	objs := objects.New(objects.Config{History: hub.History(), Merge: hub.Apply, Logger: log})
+	objs := objects.New(objects.Config{History: hub.History(), Logger: log})
+	intake := mergesvc.Intake{Pods: hub, Objects: objs}
 	own := &podconfigv1.RelayHop{Id: podconfigdID(opts.RootDir, log), Node: opts.node}
-	sup := newSupervisor(opts, own.GetId(), hub, objs, log)
+	sup := newSupervisor(opts, own.GetId(), hub, objs, intake.Apply, log)
 	svc := service.New(service.Config{
+		Node: opts.node, Version: process.Version(),
 		History: hub.History(), Objects: objs, Preview: hub.Preview, Parse: sup.parseManifest,
 		Sources: func() []merge.SourceState { return objs.WithFindings(hub.Sources()) },
 		Path:    func() []*podconfigv1.RelayHop { return sup.path(own) }, SourcePath: sup.sourcePath,
-		MaxConsumers: opts.maxConsumers, Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
+		MaxConsumers: opts.maxConsumers, MaxConsumersPerIdentity: opts.maxConsumersPerIdentity,
+		Logger: log, Metrics: counts, Tracer: tracers.Tracer("podconfigd"),
 	})
-	registry := daemon.NewRegistry()
-	reloads := newReloadMetrics()
-	registry.MustRegister(hub, svc, counts, reloads)
+	base.Registry.MustRegister(hub, svc, counts)
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) },
-		Closing:  svc.Close, Access: rules, Limits: limits, Logger: log, Metrics: registry,
+		Closing:  svc.Close, Access: base.Rules, Limits: base.Limits, Logger: log, Metrics: base.Registry,
 		Quiet: []string{
 			podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName, podconfigv1.PodConfigService_WatchObjects_FullMethodName,
 		},
-		ServerOptions: append(opts.tracing.ServerOptions(tracers), grpc.ForceServerCodecV2(wire.NewCodec())),
+		Codec: wire.NewCodec(), ServerOptions: opts.tracing.ServerOptions(tracers),
 	})
 	health.tell(func(good bool) { server.SetHealth(storeHealth, good) })
-	// The hub outlives those who use it: what is published last is stored still.
+	// The hub outlives its users: the last published revision is still stored.
 	stopHub := inBackground(context.WithoutCancel(ctx), hub.Run)
 	defer stopHub()
 	group, ctx := errgroup.WithContext(ctx)
 	watch := newConfigWatch(opts.config, opts.pollTime, log)
 	reload := &reloader{
-		opts: opts, sup: sup, hup: opts.hup, look: watch.look, poll: watch.poll, metrics: reloads, log: log,
+		opts: opts, sup: sup, hup: opts.hup, look: watch.look, poll: watch.poll, metrics: counts, log: log,
 		settling: settling{settle: settleTime, limit: restlessTime},
 	}
 	group.Go(func() error { return reload.run(ctx) })
@@ -114,25 +97,34 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 	})
 	for _, extra := range extras {
 		group.Go(func() error {
-			return extra.Run(ctx, Hub{Apply: objs.Apply, Configure: hub.Configure, Published: published(hub)})
+			return extra.Run(ctx, Hub{Apply: intake.Apply, Configure: hub.Configure, Published: published(hub)})
 		})
 	}
 	group.Go(func() error {
 		svc.Run(ctx)
 		return nil
 	})
-	group.Go(func() error { return server.Serve(ctx, listeners) })
-	group.Go(func() error { return daemon.ServeMetricsOn(ctx, page, registry) })
+	group.Go(func() error {
+		l := &listener{
+			plan: sup.plan.Load, sources: hub.Sources, now: time.Now, log: log,
+			health: func(good bool) { server.SetHealth(sourcesHealth, good) },
+		}
+		l.run(ctx)
+		return nil
+	})
+	base.Serve(ctx, group, server)
 	err = group.Wait()
 	log.Info("podconfigd is down")
 	return err
 }
 
-// newSupervisor makes the one that feeds both hubs.
-func newSupervisor(opts *Options, id string, hub *mergesvc.Hub, objs *objects.Hub, log *slog.Logger) *supervisor {
-	b := &builder{id: id, node: opts.node, fileQuietPeriod: opts.fileQuietPeriod, history: hub.History(), log: log}
+// newSupervisor returns the supervisor, which passes the sources' sets to apply.
+func newSupervisor(
+	opts *Options, id string, hub *mergesvc.Hub, objs *objects.Hub, apply func(manifest.Set), log *slog.Logger,
+) *supervisor {
+	b := &builder{id: id, node: opts.node, rootDir: opts.RootDir, fileQuietPeriod: opts.fileQuietPeriod, history: hub.History(), log: log}
 	s := &supervisor{
-		node: opts.node, build: b.build, configure: hub.Configure, configured: opts.mergeSources, apply: objs.Apply, forget: objs.Forget,
+		node: opts.node, build: b.build, configure: hub.Configure, configured: opts.mergeSources, apply: apply, forget: objs.Forget,
 		follow: func(ctx context.Context, source string, of sources.ObjectSource) error {
 			return objs.Follow(ctx, source, of.RunObjects)
 		},
@@ -142,21 +134,21 @@ func newSupervisor(opts *Options, id string, hub *mergesvc.Hub, objs *objects.Hu
 	return s
 }
 
-// podconfigdID is the id by which podconfigds that relay each other know this one. A disk that can't keep it doesn't keep podconfigd
-// from starting.
+// podconfigdID returns the ID by which podconfigds that relay each other identify this one. If the disk can't store
+// it, podconfigd starts with a temporary one.
 func podconfigdID(rootDir string, log *slog.Logger) string {
 	id, err := daemon.ID(rootDir, "podconfigd-id")
 	if err != nil {
 		id = uuid.NewString()
-		log.Error("podconfigd has an id for this run only", "id", id, "err", err)
+		log.Error("the podconfigd ID can't be stored; this run uses a temporary one", "id", id, "error", err)
 	}
 	return id
 }
 
-// storeHealth is what the store is called in grpc.health.v1: NOT_SERVING while podconfigd serves from memory.
+// storeHealth is the store's service in grpc.health.v1: NOT_SERVING while podconfigd serves from memory.
 const storeHealth = "podconfigd.store"
 
-// healthOfStore hands the hub's word on to the server, which comes after the hub.
+// healthOfStore passes the hub's state on to the server, which is made after the hub.
 type healthOfStore struct {
 	mu   sync.Mutex
 	good bool
@@ -179,7 +171,7 @@ func (h *healthOfStore) tell(to func(bool)) {
 	to(h.good)
 }
 
-// minimumRole is the least role that may call a method: inspectors look, consumers have the pods.
+// minimumRole returns the least role that may call a method: inspectors may look, consumers receive the pods.
 func minimumRole(method string) access.Role {
 	switch method {
 	case podconfigv1.PodConfigService_ReportApplied_FullMethodName, podconfigv1.PodConfigService_WatchObjects_FullMethodName,

@@ -2,32 +2,33 @@ package podconfigd
 
 import "time"
 
-// settling decides when files that changed may be used: a file that is being written in place, or the first of several that belong
-// together, can look whole before its time, and what a half-written configuration leaves out would be removed.
+// settling decides when changed files may be used: a file that is being written in place, or the first of several
+// that belong together, may look complete too early, and what a half-written configuration leaves out would be
+// removed.
 type settling struct {
-	// settle is how long what was read must have stayed the same; after limit of changes somebody is told.
+	// settle is how long the reading must stay the same; after limit of changes a warning is logged.
 	settle, limit time.Duration
 
-	// candidate was read at since for the first time; first is when the changes began. All are zero while there are none.
+	// candidate was first read at since; first is when the changes began. All are zero while there are none.
 	candidate    digest
 	since, first time.Time
 }
 
-// verdict is what a look at the files found.
+// verdict is the result of a check of the files.
 type verdict int
 
 const (
-	// unchanged: the files are as they were when they were used last.
+	// unchanged: the files are as they were last used.
 	unchanged verdict = iota
-	// unsettled: they have changed, and may still be changing: they have to be looked at again.
+	// unsettled: they have changed, and may still be changing: check them again.
 	unsettled
-	// settled: they have changed, and were the same at two looks.
+	// settled: they have changed, and were the same at two checks.
 	settled
-	// restless: they have been changing for longer than anybody writes.
+	// restless: they have been changing for longer than a change takes.
 	restless
 )
 
-// look takes note of what was read at a time. used is what was used last.
+// look takes a reading at a time. used is the reading that was used last.
 func (s *settling) look(at time.Time, read, used digest) verdict {
 	switch {
 	case read == used:

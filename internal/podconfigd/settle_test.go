@@ -6,9 +6,11 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/podstream/podstream/internal/mergesvc/metrics"
 )
 
-// TestSettling: what changed is used when two looks that are far enough apart agree, and never before, whoever looks.
+// TestSettling: a change is used when two checks that are far enough apart agree, and never before.
 func TestSettling(t *testing.T) {
 	// A look is at a number of milliseconds, and reads a letter; "u" is what was used last.
 	type look struct {
@@ -41,7 +43,8 @@ func TestSettling(t *testing.T) {
 	}
 }
 
-// TestReloadHalfWritten: a poll that finds a configuration that is half written only takes note of it, good as it may be by itself.
+// TestReloadHalfWritten: a poll that finds a configuration that is half written only takes note of it, good as it may
+// be by itself.
 func TestReloadHalfWritten(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config")
 	write := func(text string) {
@@ -61,7 +64,7 @@ func TestReloadHalfWritten(t *testing.T) {
 	}
 	st.expect("start " + opts.plan.Sources[0].Fingerprint + ", start " + opts.plan.Sources[1].Fingerprint)
 	r := reloader{
-		opts: opts, sup: st.supervisor, seen: opts.read, metrics: newReloadMetrics(), log: discard(),
+		opts: opts, sup: st.supervisor, seen: opts.read, metrics: metrics.New(), log: discard(),
 		settling: settling{settle: time.Hour, limit: time.Hour},
 	}
 	write(half)
@@ -75,7 +78,7 @@ func TestReloadHalfWritten(t *testing.T) {
 	if got := r.check(t.Context(), true); got != unchanged {
 		t.Errorf("once it is whole again a poll finds the verdict %v; want that nothing changed", got)
 	}
-	// If it stays so, that is what it says.
+	// If it stays so, it is the verdict.
 	write(half)
 	r.check(t.Context(), false)
 	r.settling.settle = 0

@@ -16,8 +16,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
-// TestReloadSignal: SIGHUP has a process read also what the configuration only names: here the kubeconfig of an API server that is
-// away. Its metrics count it.
+// TestReloadSignal: on SIGHUP a process also reads the files that the configuration only names: here the kubeconfig
+// of an API server that can't be reached. Its metrics count it.
 func TestReloadSignal(t *testing.T) {
 	dir := shortDir(t)
 	kubeconfig := filepath.Join(dir, "kube.conf")
@@ -81,7 +81,7 @@ func TestReloadSignal(t *testing.T) {
 	}
 	put(t, filepath.Join(dir, "config"), "nonsense")
 	signal(syscall.SIGHUP)
-	log.await(t, "the configuration is no good", 1)
+	log.await(t, "the configuration has errors", 1)
 	text := scrape(t, metricsAddress.FindStringSubmatch(log.String())[1])
 	for _, want := range []string{"podstream_config_reload_total 3\n", "podstream_config_reload_errors_total 1\n",
 		"podstream_config_reload_last_success_timestamp_seconds 1"} {
@@ -89,7 +89,7 @@ func TestReloadSignal(t *testing.T) {
 			t.Errorf("the metrics lack %q", want)
 		}
 	}
-	// All that was nothing to the consumer: the next it hears of is this.
+	// None of that concerned the consumer: its next op is this one.
 	writeManifest(t, dir, "db", "one")
 	if got := nextOps(t, s); got != "ADD file db-node" {
 		t.Errorf("after the reloads came %q; want nothing but what changed since", got)
@@ -131,7 +131,7 @@ func TestSignalAtStart(t *testing.T) {
 	log, dir, ended := newLog(), shortDir(t), make(chan int, 1)
 	args := []string{"--root-dir", filepath.Join(dir, "root"), "--listen", "unix://" + filepath.Join(dir, "s"), "--api=here", "--pod-manifest-path="}
 	go func() { ended <- Program(hangup{newExtra("api")}).Run(ctx, args, t.Output(), log) }()
-	log.await(t, "told to read the configuration again", 1)
+	log.await(t, "SIGHUP: reading the configuration again", 1)
 	cancel()
 	if code := <-ended; code != 0 {
 		t.Errorf("podconfigd ends with code %d; want 0", code)

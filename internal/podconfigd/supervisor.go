@@ -17,54 +17,54 @@ import (
 )
 
 const (
-	// endPatience is how long a source may take to end; what hangs for longer is left behind.
+	// endPatience is how long a source may take to end. One that takes longer is abandoned.
 	endPatience = 10 * time.Second
-	// handoverPatience is how long sources that went stay for those that came.
+	// handoverPatience is how long removed sources stay for the added ones.
 	handoverPatience = 30 * time.Second
 )
 
-// supervisor runs the sources that a plan names, each in a goroutine of its own, and goes from one plan to the next: whatever is the
-// same in both notices nothing. But for what says otherwise, its methods are called from one goroutine.
+// supervisor runs the sources of a plan, each in a goroutine of its own, and changes from one plan to the next
+// without touching unchanged sources. One goroutine calls its methods, unless they say otherwise.
 type supervisor struct {
 	// node is podconfigd's own.
 	node string
 	// build makes the reader of a source, and starts nothing. Its errors name the source.
 	build func(sourceconfig.Source) (sources.Source, error)
-	// configure and apply are the Hub's; configured are the sources of a plan as the Hub takes them.
+	// configure and apply are those of the hubs; configured returns the sources of a plan in the Hub's form.
 	configure  func([]merge.Source)
 	configured func(*sourceconfig.Plan) []merge.Source
 	apply      func(manifest.Set)
-	// follow has the objects of a source followed until ctx ends; forget drops what is known of the objects of one that went.
+	// follow follows the objects of a source until ctx ends; forget drops the objects of a removed source.
 	follow func(ctx context.Context, source string, objects sources.ObjectSource) error
 	forget func(source string)
-	// endPatience is as the constant, which zero means.
+	// endPatience defaults to the constant.
 	endPatience time.Duration
 	log         *slog.Logger
 
-	// plan is the one in force. Anybody may load it.
+	// plan is the current one. It may be loaded concurrently.
 	plan atomic.Pointer[sourceconfig.Plan]
-	// listed are the sources that the Hub has.
+	// listed are the sources that were passed to the Hub.
 	listed   []merge.Source
 	handover handover
-	// expired comes when expire has to be called, wake when attend has.
+	// expired fires when expire has to be called, wake when attend has.
 	expired *time.Timer
 	wake    chan struct{}
-	// told is what was logged last of each source that can't be read.
-	told map[string]string
+	// logged is what was logged last of each source that can't be read.
+	logged map[string]string
 
-	// mu guards running, which others look at.
+	// mu guards running, which other goroutines read.
 	mu      sync.Mutex
 	running map[string]*reader
 }
 
-// parseManifest reads a manifest that isn't there as the file sources of the plan in force would. Anybody may call it.
+// parseManifest parses a manifest as the file sources of the current plan would. It is safe for concurrent use.
 func (s *supervisor) parseManifest(origin string, data []byte) *manifest.Origin {
 	return manifest.Parse(data, manifest.Options{Origin: origin, Node: s.node, Strict: s.plan.Load().Strict})
 }
 
-// start runs the sources of the first plan, which the Hub has been made with.
+// start runs the sources of the first plan, with which the Hub was made.
 func (s *supervisor) start(ctx context.Context, plan *sourceconfig.Plan) error {
-	s.wake, s.told = make(chan struct{}, 1), map[string]string{}
+	s.wake, s.logged = make(chan struct{}, 1), map[string]string{}
 	s.expired = time.NewTimer(0)
 	s.expired.Stop()
 	s.endPatience, s.handover.patience = cmp.Or(s.endPatience, endPatience), cmp.Or(s.handover.patience, handoverPatience)
@@ -84,11 +84,12 @@ func (s *supervisor) start(ctx context.Context, plan *sourceconfig.Plan) error {
 	return nil
 }
 
-// change goes over to another plan. If it can't, nothing has changed.
+// change changes to another plan. On an error nothing has changed.
 //
-// A source that goes is stopped before the Hub is told, so that its last set isn't one of a source that is no longer configured; one
-// that comes is started after that, so that its first set isn't. One whose settings changed stays configured: its pods stay until
-// its new reader has read it well. Where some go and others come, the pods of those that go stay for the time of a handover.
+// A removed source is stopped before the Hub is configured, so that its last set isn't one of an unconfigured source.
+// An added one is started after that, so that its first set isn't, either. A source whose settings changed stays
+// configured: its pods stay until its new reader has given a good set. If some are removed and others added, the pods
+// of the removed ones stay for the time of a handover.
 func (s *supervisor) change(ctx context.Context, next *sourceconfig.Plan) error {
 	keep := map[string]bool{}
 	var fresh []sourceconfig.Source
@@ -118,7 +119,7 @@ func (s *supervisor) change(ctx context.Context, next *sourceconfig.Plan) error 
 	return nil
 }
 
-// list tells the Hub which sources there are, in order of priority: those of the plan, and then those that leave.
+// list configures the Hub with the sources in order of priority: those of the plan, and then those that leave.
 func (s *supervisor) list(gone []string) {
 	now := append(s.configured(s.plan.Load()), s.handover.sources()...)
 	if !slices.Equal(now, s.listed) {
@@ -127,7 +128,7 @@ func (s *supervisor) list(gone []string) {
 	}
 	for _, name := range gone {
 		s.forget(name)
-		delete(s.told, name)
+		delete(s.logged, name)
 	}
 	if at, ok := s.handover.next(); ok {
 		s.expired.Reset(time.Until(at))
@@ -136,13 +137,13 @@ func (s *supervisor) list(gone []string) {
 	}
 }
 
-// attend looks at what the readers have done since it was called last. It returns the error of a source that podconfigd began with and
-// that has ended without having handed over a single set: it can't work. Any other that ends keeps its pods, and is tried again.
+// attend handles what the readers have done since the last call. It returns the error of a source of podconfigd's
+// start that has ended without a set: it can't work. Any other source that ends keeps its pods, and is retried.
 func (s *supervisor) attend() error {
 	var gone []string
 	for name, r := range s.running {
 		if r.good.Load() {
-			delete(s.told, name)
+			delete(s.logged, name)
 			gone = append(gone, s.handover.heard(name)...)
 		}
 		err := r.failure()
@@ -160,7 +161,7 @@ func (s *supervisor) attend() error {
 	return nil
 }
 
-// expire ends the time of the sources that have stayed for those that came.
+// expire ends the handover of the sources whose time is over.
 func (s *supervisor) expire() {
 	var silent []string
 	for _, entry := range s.plan.Load().Sources {
@@ -170,13 +171,13 @@ func (s *supervisor) expire() {
 	}
 	gone := s.handover.expire(time.Now())
 	if len(gone) > 0 {
-		s.log.Warn("sources that aren't configured any more go, with their pods, before those that came could be read",
+		s.log.Warn("removed sources lose their pods before the added ones could be read",
 			"gone", strings.Join(gone, ","), "unread", strings.Join(silent, ","))
 	}
 	s.list(gone)
 }
 
-// incomplete tells whether there are sources that don't read.
+// incomplete reports whether a source has failed.
 func (s *supervisor) incomplete() bool {
 	for _, r := range s.running {
 		if r.broken() {
@@ -199,7 +200,7 @@ func (s *supervisor) makeAll(entries []sourceconfig.Source) ([]*reader, error) {
 	return out, nil
 }
 
-// begin runs a reader, or tells why it couldn't be made.
+// begin runs a reader, or reports why it couldn't be made.
 func (s *supervisor) begin(ctx context.Context, r *reader) {
 	s.mu.Lock()
 	s.running[r.entry.Name] = r
@@ -210,13 +211,13 @@ func (s *supervisor) begin(ctx context.Context, r *reader) {
 	}
 	ctx, r.stop = context.WithCancel(ctx)
 	go func() {
-		defer s.rouse()
+		defer s.wakeUp()
 		defer close(r.ended)
 		out := func(set manifest.Set) {
 			s.apply(set)
 			r.spoke.Store(true)
 			if set.Err == nil && !r.good.Swap(true) {
-				s.rouse()
+				s.wakeUp()
 			}
 		}
 		if err := r.run(ctx, out, s.follow); err != nil && ctx.Err() == nil {
@@ -225,30 +226,30 @@ func (s *supervisor) begin(ctx context.Context, r *reader) {
 	}()
 }
 
-// rouse has attend called. Anybody may call it.
-func (s *supervisor) rouse() {
+// wakeUp schedules attend. It is safe for concurrent use.
+func (s *supervisor) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// fail shows in the source's state why it isn't read.
+// fail reports in the source's state why it isn't read.
 func (s *supervisor) fail(r *reader, what string, err error) {
 	s.complain(r.entry.Name, what, err)
 	s.apply(manifest.Set{Source: r.entry.Name, ReadTime: time.Now(), Err: err})
 }
 
-// complain logs an error of a source unless it is the one that was logged last, and the source has given no good set since.
+// complain logs an error of a source, unless it was logged last and the source has given no good set since.
 func (s *supervisor) complain(source, what string, err error) {
-	if s.told[source] != err.Error() {
-		s.told[source] = err.Error()
-		s.log.Error("source is in trouble; it is tried again now and then", "source", source, "what", what, "err", err)
+	if s.logged[source] != err.Error() {
+		s.logged[source] = err.Error()
+		s.log.Error("source failed; it is retried periodically", "source", source, "what", what, "error", err)
 	}
 }
 
-// end stops the readers that it shall, and returns when they have ended. One that doesn't is left behind; from now on nothing of
-// what it says is heard.
+// end stops readers, and returns when they have ended. One that doesn't end is abandoned, and its sets are ignored
+// from now on.
 func (s *supervisor) end(which func(name string) bool) {
 	s.mu.Lock()
 	var ending []*reader
@@ -274,7 +275,7 @@ func (s *supervisor) end(which func(name string) bool) {
 		select {
 		case <-r.ended:
 		default:
-			s.log.Error("source doesn't end; it is left behind", "source", r.entry.Name, "after", s.endPatience)
+			s.log.Error("source doesn't end; it is abandoned", "source", r.entry.Name, "after", s.endPatience)
 		}
 		r.silence()
 	}

@@ -16,7 +16,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// stage is a supervisor whose sources and hubs only write down what happens.
+// stage is a supervisor whose sources and hubs only record their calls.
 type stage struct {
 	*supervisor
 	t *testing.T
@@ -106,7 +106,7 @@ func (f *fakeSource) Run(ctx context.Context, out func(manifest.Set)) error {
 	}
 }
 
-// planOf makes a plan of fingerprints: the name is what stands before the dash.
+// planOf makes a plan of fingerprints: the name is the part before the dash.
 func planOf(fingerprints ...string) *sourceconfig.Plan {
 	plan := &sourceconfig.Plan{}
 	for _, f := range fingerprints {
@@ -171,7 +171,8 @@ func (st *stage) mustStart(fingerprints ...string) {
 	st.expect(strings.Join(lines, ", "))
 }
 
-// TestSupervisorChange: what goes has ended before the Hub is told, what comes starts after, and what is the same notices nothing.
+// TestSupervisorChange: a removed source has ended before the Hub is configured, an added one starts after, and an
+// unchanged one isn't touched.
 func TestSupervisorChange(t *testing.T) {
 	st := newStage(t)
 	st.mustStart("a-1", "b-1", "c-1")

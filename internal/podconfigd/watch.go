@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// gatherTime is how long events are gathered before the files are looked at: few come alone.
+	// gatherTime is how long events are gathered before the files are checked, as events rarely come alone.
 	gatherTime = 100 * time.Millisecond
-	// settleTime is how long the configuration files must stay the same before they are used: several that belong together are
-	// changed one after the other.
+	// settleTime is how long the configuration files must stay the same before they are used: several that belong
+	// together are changed one after the other.
 	settleTime = 500 * time.Millisecond
-	// pollTime is how often they are looked at whatever inotify says: it doesn't tell of files behind symbolic links, nor of those
-	// that the configuration only names.
+	// pollTime is the interval at which they are checked without events: inotify doesn't report changes behind
+	// symbolic links, nor those of files that the configuration only names.
 	pollTime = 20 * time.Second
-	// restlessTime is how long they may change before somebody is told that they aren't used meanwhile.
+	// restlessTime is how long they may change before it is logged that they aren't used meanwhile.
 	restlessTime = 5 * time.Minute
 )
 
-// configWatch calls for a look at the configuration files when they may have changed.
+// configWatch requests a check of the configuration files when they may have changed.
 type configWatch struct {
 	paths kubeletconfig.Paths
-	// look is called when there were events, poll now and then. Each has room for one call.
+	// look gets a token after events, poll periodically. Each holds one.
 	look, poll    chan struct{}
 	gather, every time.Duration
 	log           *slog.Logger
@@ -41,7 +41,7 @@ func newConfigWatch(paths kubeletconfig.Paths, every time.Duration, log *slog.Lo
 	}
 }
 
-// run watches until ctx ends. Without files of its own the configuration is only polled: flags may name some.
+// run watches until ctx ends. Without configuration files there is only polling: flags may name files.
 func (w *configWatch) run(ctx context.Context) {
 	var events <-chan fsnotify.Event
 	var problems <-chan error
@@ -49,7 +49,7 @@ func (w *configWatch) run(ctx context.Context) {
 	if w.paths != (kubeletconfig.Paths{}) {
 		var err error
 		if watcher, err = fsnotify.NewWatcher(); err != nil {
-			w.log.Warn("the configuration isn't watched but looked at now and then", "every", w.every, "err", err)
+			w.log.Warn("the configuration can't be watched; it is checked periodically", "every", w.every, "error", err)
 		} else {
 			defer func() { _ = watcher.Close() }()
 			events, problems = watcher.Events, watcher.Errors
@@ -70,8 +70,8 @@ func (w *configWatch) run(ctx context.Context) {
 			}
 			continue
 		case err := <-problems:
-			w.log.Debug("events of the configuration's files were lost", "err", err)
-			// Events were lost, or a watch: look for oneself.
+			w.log.Debug("events of the configuration's files were lost", "error", err)
+			// Events were lost, or a watch: check the files.
 			gathered.Reset(w.gather)
 			continue
 		case <-gathered.C:
@@ -88,16 +88,16 @@ func (w *configWatch) run(ctx context.Context) {
 	}
 }
 
-// concerns tells whether a path is one of the configuration's.
+// concerns reports whether a path is one of the configuration's.
 func (w *configWatch) concerns(path string) bool {
-	// A mounted ConfigMap changes by a swap of this link beside its files.
+	// A mounted ConfigMap changes by a switch of this link beside its files.
 	if filepath.Base(path) == "..data" || path == w.paths.Config {
 		return true
 	}
 	return w.paths.Dir != "" && (path == w.paths.Dir || strings.HasPrefix(path, w.paths.Dir+"/"))
 }
 
-// addAll watches the directories that there are now. What can't be watched is found by the poll.
+// addAll watches the current directories. The poll finds changes where no watch can be set.
 func (w *configWatch) addAll(watcher *fsnotify.Watcher) {
 	if w.paths.Config != "" {
 		_ = watcher.Add(filepath.Dir(w.paths.Config))
@@ -107,7 +107,7 @@ func (w *configWatch) addAll(watcher *fsnotify.Watcher) {
 	}
 	_ = filepath.WalkDir(w.paths.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			return nil //nolint:nilerr // It isn't there, or not any more.
+			return nil //nolint:nilerr // It doesn't exist, or not any more.
 		}
 		if entry.IsDir() || path == w.paths.Dir {
 			_ = watcher.Add(path)

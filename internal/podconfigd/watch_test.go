@@ -36,8 +36,8 @@ func TestWatchConcerns(t *testing.T) {
 	}
 }
 
-// TestWatchEvents: each change is looked at, also in a directory that came later. Each has a watch of its own, so that no look can be
-// that of another change.
+// TestWatchEvents: each change is looked at, also in a directory that came later. Each has a watch of its own, so
+// that no look can be that of another change.
 func TestWatchEvents(t *testing.T) {
 	write := func(path string) error { return os.WriteFile(path, nil, 0o600) }
 	mkdir := func(path string) error { return os.Mkdir(path, 0o700) }
@@ -80,7 +80,7 @@ func TestWatchEvents(t *testing.T) {
 	}
 }
 
-// TestWatchPoll: files that no event tells of are polled, also if there are only those that flags name.
+// TestWatchPoll: files without events are polled, even if only flags name them.
 func TestWatchPoll(t *testing.T) {
 	for _, paths := range []kubeletconfig.Paths{{Config: "/does/not/exist"}, {}} {
 		w := newConfigWatch(paths, time.Millisecond, discard())

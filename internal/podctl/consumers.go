@@ -11,17 +11,19 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podstream/podstream/internal/podctl/podsummary"
+	"github.com/podstream/podstream/internal/podctl/render"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 func (t *tool) consumersCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "consumers",
-		Short: "Show who watches podconfigd, how far each is, and what it couldn't apply",
-		Long: `Consumers shows the subscribers of podconfigd: those of the pods, and those of the objects that the pods refer to. LAG counts
-the revisions that a consumer hasn't been sent yet, and tells since when the oldest of them waits. LAST-REPORT is the consumer's
-own word on the last revision of the pods that it applied or rejected, and the pods that it had to refuse.`,
-		Args: cobra.NoArgs,
+		Short: "Show podconfigd's consumers, how far each is, and the pods that it couldn't apply",
+		Long: `Consumers shows the consumers of podconfigd: those of the pods, and those of the objects that the pods refer to. LAG counts
+the revisions that podconfigd hasn't sent to a consumer yet, with the age of the oldest. LAST-REPORT is the consumer's last
+report: the revision of the pods that it applied or rejected, and the pods that it refused.`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.runConsumers(cmd.Context()) },
 	}
 }
@@ -39,23 +41,23 @@ func (t *tool) runConsumers(ctx context.Context) error {
 	if err != nil {
 		return conn.explain(err)
 	}
-	if !t.output.isTable() {
-		return (&documents{out: t.Stdout, output: t.output}).print(protoValue{resp})
+	if !t.output.IsTable() {
+		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: resp})
 	}
 	return t.printConsumers(resp.GetConsumers())
 }
 
 func (t *tool) printConsumers(consumers []*podconfigv1.Consumer) error {
 	if len(consumers) == 0 {
-		t.note("nobody watches podconfigd")
+		t.note("podconfigd has no consumers")
 		return nil
 	}
-	now, wide := t.Clock.Now(), t.output == outputWide
+	now, wide := t.Clock.Now(), t.output == render.WideFormat
 	header := []string{"NAME", "IDENTITY", "WATCHES", "STATE", "MODE", "FORMAT", "REVISION", "LAG", "CONNECTED", "LAST-REPORT"}
 	if wide {
 		header = append(header, "PEER", "FILTER", "PARKED")
 	}
-	overview := newTable(t.Stdout, header...)
+	overview := render.NewTable(t.Stdout, header...)
 	for _, c := range consumers {
 		watches, mode := "PODS", enumWord(c.GetMode(), "NOTIFICATION_MODE_", "INCREMENTAL")
 		if c.GetObjects() {
@@ -70,13 +72,13 @@ func (t *tool) printConsumers(consumers []*podconfigv1.Consumer) error {
 		if wide {
 			cells = append(cells, c.GetPeer(), filterText(c.GetFilter()), strconv.FormatUint(c.GetParkedCount(), 10))
 		}
-		overview.row(cells...)
+		overview.Row(cells...)
 	}
-	return overview.flush()
+	return overview.Flush()
 }
 
-// enumWord is an enum's value in one word, or its number if podconfigd is newer than podctl. The word for 0 is what the contract
-// says that it means.
+// enumWord returns an enum's value in one word, or its number if podconfigd is newer than podctl. For 0 it returns
+// the default's word.
 func enumWord[E interface {
 	~int32
 	fmt.Stringer
@@ -87,7 +89,7 @@ func enumWord[E interface {
 	return strings.TrimPrefix(value.String(), prefix)
 }
 
-// revisionText is empty if the consumer hasn't been sent a whole revision.
+// revisionText returns the empty text if no whole revision has been sent to the consumer.
 func revisionText(c *podconfigv1.Cursor) string {
 	if c == nil {
 		return ""
@@ -95,7 +97,7 @@ func revisionText(c *podconfigv1.Cursor) string {
 	return strconv.FormatUint(c.GetRevision(), 10)
 }
 
-// lagText counts the revisions that the consumer hasn't been sent, and tells how long the oldest has waited.
+// lagText returns the number of revisions that haven't been sent to the consumer, and the age of the oldest.
 func lagText(now time.Time, c *podconfigv1.Consumer) string {
 	text := strconv.FormatUint(c.GetLagRevisions(), 10)
 	if since := c.GetLaggingSince(); since != nil {
@@ -104,7 +106,7 @@ func lagText(now time.Time, c *podconfigv1.Consumer) string {
 	return text
 }
 
-// reportText is what a consumer last said of a revision, and which pods it refused: the first few of them, or all.
+// reportText returns the consumer's last report, with the first few pods that it refused, or all.
 func reportText(r *podconfigv1.ReportAppliedRequest, all bool) string {
 	if r == nil {
 		return ""
@@ -121,12 +123,12 @@ func reportText(r *podconfigv1.ReportAppliedRequest, all bool) string {
 			pods = append(pods, "…")
 			break
 		}
-		pods = append(pods, fmt.Sprintf("%s (%s)", fullName(e.GetRef()), cmp.Or(e.GetReason(), e.GetMessage(), "no reason given")))
+		pods = append(pods, fmt.Sprintf("%s (%s)", podsummary.FullName(e.GetRef()), cmp.Or(e.GetReason(), e.GetMessage(), "no reason given")))
 	}
 	return fmt.Sprintf("%s, %d refused: %s", text, len(refused), strings.Join(pods, ", "))
 }
 
-// filterText is a filter in the words of PodFilter; empty for all pods.
+// filterText returns a filter in the words of PodFilter; empty for all pods.
 func filterText(f *podconfigv1.PodFilter) string {
 	var parts []string
 	for _, field := range []struct {

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -20,7 +21,7 @@ func exampleConsumers() []*podconfigv1.Consumer {
 		{
 			Name: "podexecd", Identity: "uid:0", Peer: "@", State: podconfigv1.ConsumerState_CONSUMER_STATE_LIVE, Cursor: cursor(17),
 			Mode:   podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL,
-			Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, ConnectedTime: timestamppb.New(noon.Add(-3 * time.Hour)),
+			Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, ConnectedTime: timestamppb.New(podctltest.Noon.Add(-3 * time.Hour)),
 			LastReport: &podconfigv1.ReportAppliedRequest{
 				Consumer: "podexecd", Cursor: cursor(17), Outcome: podconfigv1.ApplyOutcome_APPLY_OUTCOME_APPLIED,
 				Errors: []*podconfigv1.PodError{
@@ -30,13 +31,13 @@ func exampleConsumers() []*podconfigv1.Consumer {
 		},
 		{
 			Name: "podexecd", Identity: "uid:0", Peer: "@", State: podconfigv1.ConsumerState_CONSUMER_STATE_LIVE, Cursor: cursor(3),
-			Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, ConnectedTime: timestamppb.New(noon.Add(-3 * time.Hour)), Objects: true,
+			Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, ConnectedTime: timestamppb.New(podctltest.Noon.Add(-3 * time.Hour)), Objects: true,
 		},
 		{
 			Name: "shipper", Identity: "node1", Peer: "192.0.2.7:4711", State: podconfigv1.ConsumerState_CONSUMER_STATE_PARKED, Cursor: cursor(5),
-			LagRevisions: 12, LaggingSince: timestamppb.New(noon.Add(-40 * time.Second)), ParkedCount: 2,
+			LagRevisions: 12, LaggingSince: timestamppb.New(podctltest.Noon.Add(-40 * time.Second)), ParkedCount: 2,
 			Mode: podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT_AND_UPDATES, Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE,
-			ConnectedTime: timestamppb.New(noon.Add(-time.Minute)),
+			ConnectedTime: timestamppb.New(podctltest.Noon.Add(-time.Minute)),
 			Filter: &podconfigv1.PodFilter{
 				Sources: []string{"file", "api"}, Nodes: []string{"node1"}, Namespaces: []string{"kube-system"}, Names: []string{"proxy"},
 				LabelSelector: "app=web,tier!=db",
@@ -65,7 +66,7 @@ func TestConsumersNone(t *testing.T) {
 	n := newNode(t)
 	n.ask(&askedPodconfigd{})
 	code := n.run(t.Context(), "consumers")
-	if code != exitOK || n.stdout.String() != "" || n.stderr.String() != "podctl: nobody watches podconfigd\n" {
+	if code != exitOK || n.stdout.String() != "" || n.stderr.String() != "podctl: podconfigd has no consumers\n" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, n.stdout, n.stderr)
 	}
 }

@@ -18,23 +18,23 @@ import (
 	"github.com/podstream/podstream/client"
 )
 
-// daemon is one of the two that podctl talks to.
+// daemon is the endpoint of podconfigd or podexecd.
 type daemon struct {
 	name     string
 	endpoint endpoint
 	tls      *client.TLS // for a TCP endpoint
 }
 
-// connection is a gRPC connection to a daemon that remembers why it couldn't be made.
+// connection is a gRPC connection to a daemon that keeps the error of the last attempt to connect.
 type connection struct {
 	*grpc.ClientConn
 	daemon daemon
 
 	mu      sync.Mutex
-	dialErr error // of the last attempt; nil if it went well
+	dialErr error // of the last attempt; nil after a success
 }
 
-// connect prepares a connection. It is made with the first call, which also reports the failure.
+// connect returns a connection. The first call opens it, and reports a failure.
 func (d daemon) connect(userAgent string) (*connection, error) {
 	c := &connection{daemon: d}
 	target, options, err := c.transport()
@@ -49,7 +49,8 @@ func (d daemon) connect(userAgent string) (*connection, error) {
 	return c, nil
 }
 
-// transport is how gRPC names the daemon, and what protects the connection: the socket's permissions and SO_PEERCRED, or mutual TLS.
+// transport returns the daemon's gRPC target, and the protection of the connection: the socket's permissions and
+// SO_PEERCRED, or mutual TLS.
 func (c *connection) transport() (target string, options []grpc.DialOption, err error) {
 	if c.daemon.endpoint.address == "" {
 		return "passthrough:///" + c.daemon.name, []grpc.DialOption{
@@ -68,7 +69,7 @@ func (c *connection) transport() (target string, options []grpc.DialOption, err 
 	}, nil
 }
 
-// dial ignores the address: gRPC would have to be given a path, which it can't always parse back.
+// dial ignores the address: gRPC can't parse every path back.
 func (c *connection) dial(ctx context.Context, _ string) (net.Conn, error) {
 	network, address := "unix", c.daemon.endpoint.path
 	if c.daemon.endpoint.address != "" {
@@ -80,20 +81,20 @@ func (c *connection) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return conn, err
 }
 
-// tried remembers how the last attempt to connect went.
+// tried records the result of the last attempt to connect.
 func (c *connection) tried(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dialErr = err
 }
 
-// handshakes are credentials that tell the connection why a handshake failed.
+// handshakes are credentials that record on the connection why a handshake failed.
 type handshakes struct {
 	credentials.TransportCredentials
 	connection *connection
 }
 
-// errHandshake: the daemon was reached, but one side didn't like the other's certificate.
+// errHandshake: the daemon was reached, but one side rejected the other's certificate.
 var errHandshake = errors.New("the TLS handshake failed")
 
 // ClientHandshake implements credentials.TransportCredentials.
@@ -110,8 +111,8 @@ func (h handshakes) Clone() credentials.TransportCredentials {
 	return handshakes{h.TransportCredentials.Clone(), h.connection}
 }
 
-// explain turns the error of a call into one that names the endpoint and what to check. The gRPC code stays readable with
-// status.Code.
+// explain turns the error of a call into one that names the endpoint and the next check. status.Code still finds the
+// gRPC code.
 func (c *connection) explain(err error) error {
 	if err == nil {
 		return nil
@@ -142,7 +143,7 @@ func (c *connection) explain(err error) error {
 	return &callError{text: text, err: err}
 }
 
-// admission says how to be admitted.
+// admission returns the advice for a refused caller.
 func (d daemon) admission() string {
 	if d.endpoint.address != "" {
 		return fmt.Sprintf("%s's access file must give your certificate a role", d.name)
@@ -150,7 +151,7 @@ func (d daemon) admission() string {
 	return fmt.Sprintf("run podctl as root, or as a user that %s admits", d.name)
 }
 
-// dialHint says what most likely keeps the connection from being made.
+// dialHint returns the most likely reason for a failed connection.
 func (d daemon) dialHint(err error) string {
 	place := "socket"
 	if d.endpoint.address != "" {
@@ -162,14 +163,14 @@ func (d daemon) dialHint(err error) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("there is no such socket: is %s running? Does it --listen there?", d.name)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("nobody listens on the %s: is %s running?", place, d.name)
+		return fmt.Sprintf("no process listens on the %s: is %s running?", place, d.name)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Sprintf("you may not open the socket: %s", d.admission())
 	}
 	return fmt.Sprintf("%v: is %s running? Is this its %s?", err, d.name, place)
 }
 
-// callError is a failed call, put into words.
+// callError is a failed call with its explanation.
 type callError struct {
 	text string
 	err  error

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/podctl/podsummary"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -17,12 +18,12 @@ func (t *tool) describeCommand() *cobra.Command {
 	var p podName
 	cmd := &cobra.Command{
 		Use:   "describe POD",
-		Short: "Tell all about a pod, and why it waits",
-		Long: `Describe tells what podconfigd wants of a pod, what podexecd has made of it and what happened to it; and at the end in plain words
-what it waits for. If one of the daemons is away it tells what the other one knows.
+		Short: "Show all about a pod, and why it waits",
+		Long: `Describe shows the pod that podconfigd wants, the state that podexecd observes, the pod's events, and at the end the reasons for
+which the pod waits. If one daemon doesn't answer, it shows the other one's part.
 
 The end of a static pod's name, which is the node's, may be left out.`,
-		Args: cobra.ExactArgs(1),
+		Args: onePod,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.set(args[0])
 			return t.runDescribe(cmd.Context(), p)
@@ -32,12 +33,12 @@ The end of a static pod's name, which is the node's, may be left out.`,
 	return cmd
 }
 
-// knowledge is what could be found out of the pods of one name.
-type knowledge struct {
-	pairs  []*pair
+// podInfo is the daemons' information on the pods of one name.
+type podInfo struct {
+	pairs  []*podsummary.Pod
 	events []*podexecv1.PodEvent
-	// have tells which daemons answered; withEvents, whether podexecd told its events.
-	have       answered
+	// have names the daemons that answered. withEvents reports whether podexecd sent its events.
+	have       podsummary.Answered
 	withEvents bool
 }
 
@@ -59,39 +60,41 @@ func (t *tool) runDescribe(ctx context.Context, p podName) error {
 	return errors.Join(d.flush(), failed)
 }
 
-// find asks both daemons at once. The error tells of what is missing.
-func (t *tool) find(ctx context.Context, p podName) (knowledge, error) {
+// find asks both daemons at once. The error says which part is missing.
+func (t *tool) find(ctx context.Context, p podName) (podInfo, error) {
 	ctx, cancel := t.listContext(ctx)
 	defer cancel()
 	var (
 		wg                               sync.WaitGroup
 		desired                          []*podconfigv1.Pod
 		observed                         []*podexecv1.ObservedPod
-		known                            knowledge
+		known                            podInfo
 		desiredErr, observeErr, eventErr error
 	)
-	wg.Go(func() { desired, desiredErr = t.listDesired(ctx, t.filterOf(p)) })
-	wg.Go(func() { observed, observeErr = t.listObserved(ctx, t.filterOf(p)) })
+	names := t.names(ctx, p)
+	filter := p.filterOf(names)
+	wg.Go(func() { desired, desiredErr = t.listDesired(ctx, filter) })
+	wg.Go(func() { observed, observeErr = t.listObserved(ctx, filter) })
 	wg.Go(func() {
-		eventErr = t.watchEvents(ctx, t.filterOf(p), false, func(e *podexecv1.PodEvent) error {
+		eventErr = t.watchEvents(ctx, filter, false, func(e *podexecv1.PodEvent) error {
 			known.events = append(known.events, e)
 			return nil
 		})
 	})
 	wg.Wait()
-	known.have = answered{podconfigd: desiredErr == nil, podexecd: observeErr == nil}
+	known.have = podsummary.Answered{Podconfigd: desiredErr == nil, Podexecd: observeErr == nil}
 	known.withEvents = eventErr == nil
-	// One that is older than this podctl tells no events, and the rest all the same.
+	// A podexecd that is older than this podctl has no events; the rest is shown all the same.
 	if observeErr != nil || status.Code(eventErr) == codes.Unimplemented {
 		eventErr = nil
 	}
-	pairs, undecodable := join(desired, observed)
-	known.pairs = meant(pairs, t.names(p), func(p *pair) string { return p.ref.GetName() })
+	pairs, undecodable := podsummary.Join(desired, observed)
+	known.pairs = matching(pairs, names, func(p *podsummary.Pod) string { return p.Ref.GetName() })
 	return known, errors.Join(append([]error{desiredErr, observeErr, eventErr}, undecodable...)...)
 }
 
-// eventsOf are the events of one pod.
-func (k knowledge) eventsOf(ref *podconfigv1.PodRef) []*podexecv1.PodEvent {
+// eventsOf returns the events of one pod.
+func (k podInfo) eventsOf(ref *podconfigv1.PodRef) []*podexecv1.PodEvent {
 	var own []*podexecv1.PodEvent
 	for _, e := range k.events {
 		if e.GetRef().GetUid() == ref.GetUid() {
@@ -101,12 +104,12 @@ func (k knowledge) eventsOf(ref *podconfigv1.PodRef) []*podexecv1.PodEvent {
 	return own
 }
 
-// unasked says which daemon's half of the description is missing.
-func (k knowledge) unasked() string {
+// missingHalf returns which daemon's half of the description is missing.
+func (k podInfo) missingHalf() string {
 	switch {
-	case !k.have.podconfigd:
+	case !k.have.Podconfigd:
 		return "podconfigd didn't answer: what is desired isn't known"
-	case !k.have.podexecd:
+	case !k.have.Podexecd:
 		return "podexecd didn't answer: what runs isn't known"
 	default:
 		return ""

@@ -12,17 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
 // at is a time so long before noon.
-func at(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
+func at(d time.Duration) metav1.Time { return metav1.NewTime(podctltest.Noon.Add(-d)) }
 
 // stuck is a pod of which one container crashes and the other's image doesn't come, as both daemons have it.
 func stuck(t *testing.T) (*podconfigv1.Pod, *podexecv1.ObservedPod) {
 	t.Helper()
-	pod := testPod("default", "stuck-node1")
+	pod := podctltest.Pod("default", "stuck-node1")
 	pod.Labels = map[string]string{"app": "web", "tier": "front"}
 	pod.Spec = corev1.PodSpec{
 		NodeName: "node1",
@@ -56,12 +57,12 @@ func stuck(t *testing.T) (*podconfigv1.Pod, *podexecv1.ObservedPod) {
 				LocalObjectReference: corev1.LocalObjectReference{Name: "app"}}}},
 		},
 	}
-	crashing := waiting("app", "CrashLoopBackOff", "back-off 20s restarting failed container")
+	crashing := podctltest.Waiting("app", "CrashLoopBackOff", "back-off 20s restarting failed container")
 	crashing.RestartCount, crashing.ContainerID, crashing.Started = 2, "containerd://0f1e", ptr.To(false)
 	crashing.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
 		ExitCode: 1, Reason: "Error", Message: "no database", StartedAt: at(time.Minute), FinishedAt: at(10 * time.Second),
 	}
-	observed := observedPod(t, "default", "stuck-node1", &corev1.PodStatus{
+	observed := podctltest.Observed(t, "default", "stuck-node1", &corev1.PodStatus{
 		Phase: corev1.PodPending, StartTime: ptr.To(at(5 * time.Minute)), PodIP: "10.0.0.7", PodIPs: []corev1.PodIP{{IP: "10.0.0.7"}, {IP: "fd00::7"}},
 		QOSClass: corev1.PodQOSBurstable,
 		Conditions: []corev1.PodCondition{
@@ -70,12 +71,12 @@ func stuck(t *testing.T) (*podconfigv1.Pod, *podexecv1.ObservedPod) {
 		},
 		InitContainerStatuses: []corev1.ContainerStatus{{Name: "prepare", Ready: true, State: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: at(5 * time.Minute), FinishedAt: at(4 * time.Minute)}}}},
-		ContainerStatuses: []corev1.ContainerStatus{crashing, waiting("side", "ContainerCreating", "")},
+		ContainerStatuses: []corev1.ContainerStatus{crashing, podctltest.Waiting("side", "ContainerCreating", "")},
 	})
 	observed.LastError = "start container app: exit code 1"
-	observed.RetryTime = timestamppb.New(noon.Add(10 * time.Second))
-	observed.Pulls = []*podexecv1.ImagePull{{Image: "localhost/side:1", AskedTime: before(time.Minute), StartedTime: before(30 * time.Second)}}
-	return desiredPod(t, "file", pod), observed
+	observed.RetryTime = timestamppb.New(podctltest.Noon.Add(10 * time.Second))
+	observed.Pulls = []*podexecv1.ImagePull{{Image: "localhost/side:1", AskedTime: podctltest.Before(time.Minute), StartedTime: podctltest.Before(30 * time.Second)}}
+	return podctltest.Desired(t, "file", pod), observed
 }
 
 func stuckEvents() []*podexecv1.PodEvent {
@@ -109,14 +110,14 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Two pods of one name, of which one makes place for the other, are both described.
+// Two pods of one name, of which one replaces the other, are both described.
 func TestDescribeBothIncarnations(t *testing.T) {
 	old := runningPod(t, "default", "web")
 	old.Ref.Uid, old.Desired, old.WorkerState = "old", false, podexecv1.WorkerState_WORKER_STATE_TERMINATING
-	next := observedPod(t, "default", "web", &corev1.PodStatus{Phase: corev1.PodPending})
+	next := podctltest.Observed(t, "default", "web", &corev1.PodStatus{Phase: corev1.PodPending})
 	next.WorkerState, next.WaitsFor = podexecv1.WorkerState_WORKER_STATE_WAITING, "pod old of the same name to end"
 	n := newNode(t)
-	n.podconfigd(&fakePodconfigd{pods: []*podconfigv1.Pod{desiredPod(t, "file", testPod("default", "web"))}})
+	n.podconfigd(&fakePodconfigd{pods: []*podconfigv1.Pod{podctltest.Desired(t, "file", podctltest.Pod("default", "web"))}})
 	n.busy(&busyPodexecd{pods: []*podexecv1.ObservedPod{old, next}})
 	if code := n.run(t.Context(), "describe", "web"); code != exitOK {
 		t.Errorf("exit code %d: %s", code, n.stderr)
@@ -145,7 +146,7 @@ func TestDescribeNothing(t *testing.T) {
 	}
 }
 
-// A podexecd that is older than podctl tells no events; that is no failure.
+// A podexecd that is older than podctl has no events; that is no failure.
 func TestDescribeWithoutEvents(t *testing.T) {
 	n := newNode(t)
 	n.podconfigd(&fakePodconfigd{})

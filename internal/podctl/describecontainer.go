@@ -7,17 +7,19 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/podctl/podsummary"
 )
 
-// containers prints each container with its status, by the kinds that there are.
-func (d *description) containers(p *pair) {
+// containers prints each container with its status, grouped by kind.
+func (d *description) containers(p *podsummary.Pod) {
 	var spec corev1.PodSpec
-	if p.pod != nil {
-		spec = p.pod.Spec
+	if p.Content != nil {
+		spec = p.Content.Spec
 	}
 	var status corev1.PodStatus
-	if p.status != nil {
-		status = *p.status
+	if p.Status != nil {
+		status = *p.Status
 	}
 	var ephemeral []corev1.Container
 	for i := range spec.EphemeralContainers {
@@ -143,7 +145,7 @@ func portText(p corev1.ContainerPort) string {
 	return text
 }
 
-// quoted tells where each argument begins and ends.
+// quoted quotes arguments, so that each one's start and end are visible.
 func quoted(args []string) string {
 	var out []string
 	for _, arg := range args {

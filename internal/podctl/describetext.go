@@ -41,7 +41,7 @@ func handlerText(h *corev1.ProbeHandler) string {
 	}
 }
 
-// volumeText is what a volume is made of.
+// volumeText returns the source of a volume in one line.
 func volumeText(v *corev1.Volume) string {
 	switch {
 	case v.EmptyDir != nil:

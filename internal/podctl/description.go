@@ -16,10 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podstream/podstream/internal/podctl/podsummary"
+	"github.com/podstream/podstream/internal/podctl/render"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// description prints a pod as `kubectl describe` does. What is printed is escaped; the error of printing comes from flush.
+// description prints a pod as `kubectl describe` does. It escapes all text. flush returns the error of printing.
 type description struct {
 	out  *bufio.Writer
 	tabs *tabwriter.Writer
@@ -43,17 +45,17 @@ func (d *description) flush() error {
 	return nil
 }
 
-// line prints cells that stand under those of the lines around it with as many.
+// line prints cells. Successive lines with as many cells are aligned.
 func (d *description) line(level int, cells ...string) {
 	for i := range cells {
-		cells[i] = escapeText(cells[i])
+		cells[i] = render.Escape(cells[i])
 	}
 	_, _ = io.WriteString(d.tabs, strings.Repeat("  ", level)+strings.Join(cells, "\t")+"\n")
 }
 
 func (d *description) blank() { d.line(0) }
 
-// field prints a value by its name; nothing if there is none.
+// field prints a value after its name; nothing if the value is empty.
 func (d *description) field(level int, name, value string) {
 	if value != "" {
 		d.line(level, name+":", value)
@@ -71,46 +73,46 @@ func (d *description) list(level int, name string, values []string) {
 	}
 }
 
-// title begins a part.
+// title starts a part.
 func (d *description) title(level int, text string) { d.line(level, text+":") }
 
 // pod prints everything about one pod.
-func (d *description) pod(p *pair, known knowledge) {
+func (d *description) pod(p *podsummary.Pod, known podInfo) {
 	d.head(p, known)
 	d.containers(p)
-	if p.status != nil {
-		d.conditions(p.status)
+	if p.Status != nil {
+		d.conditions(p.Status)
 	}
-	if p.pod != nil {
-		d.volumes(p.pod.Spec.Volumes)
+	if p.Content != nil {
+		d.volumes(p.Content.Spec.Volumes)
 	}
 	d.events(p, known)
 	d.title(0, "Why it waits")
-	for _, reason := range p.waits(known.have, d.now) {
+	for _, reason := range p.WaitReasons(known.have, d.now) {
 		d.line(1, reason)
 	}
 }
 
-func (d *description) head(p *pair, known knowledge) {
-	d.field(0, "Name", p.ref.GetName())
-	d.field(0, "Namespace", p.ref.GetNamespace())
-	d.field(0, "UID", p.ref.GetUid())
-	d.field(0, "Source", p.source())
-	if p.pod != nil {
-		d.field(0, "Priority Class", p.pod.Spec.PriorityClassName)
-		d.field(0, "Runtime Class", deref(p.pod.Spec.RuntimeClassName))
-		d.field(0, "Service Account", p.pod.Spec.ServiceAccountName)
-		d.field(0, "Node", p.pod.Spec.NodeName)
-		d.list(0, "Labels", keyValues(p.pod.Labels))
-		d.list(0, "Annotations", keyValues(p.pod.Annotations))
+func (d *description) head(p *podsummary.Pod, known podInfo) {
+	d.field(0, "Name", p.Ref.GetName())
+	d.field(0, "Namespace", p.Ref.GetNamespace())
+	d.field(0, "UID", p.Ref.GetUid())
+	d.field(0, "Source", p.Source())
+	if p.Content != nil {
+		d.field(0, "Priority Class", p.Content.Spec.PriorityClassName)
+		d.field(0, "Runtime Class", deref(p.Content.Spec.RuntimeClassName))
+		d.field(0, "Service Account", p.Content.Spec.ServiceAccountName)
+		d.field(0, "Node", p.Content.Spec.NodeName)
+		d.list(0, "Labels", keyValues(p.Content.Labels))
+		d.list(0, "Annotations", keyValues(p.Content.Annotations))
 	}
-	r := p.row(known.have, d.now)
-	d.field(0, "Status", r.status)
-	if p.pod != nil && p.pod.DeletionTimestamp != nil {
-		d.field(0, "Deleted", d.when(*p.pod.DeletionTimestamp))
+	r := p.Row(known.have, d.now)
+	d.field(0, "Status", r.Status)
+	if p.Content != nil && p.Content.DeletionTimestamp != nil {
+		d.field(0, "Deleted", d.when(*p.Content.DeletionTimestamp))
 	}
-	d.field(0, "Worker", r.worker)
-	if s := p.status; s != nil {
+	d.field(0, "Worker", r.Worker)
+	if s := p.Status; s != nil {
 		if s.StartTime != nil {
 			d.field(0, "Start Time", d.when(*s.StartTime))
 		}
@@ -124,8 +126,8 @@ func (d *description) head(p *pair, known knowledge) {
 		d.field(0, "IP", cmp.Or(strings.Join(ips, ", "), s.PodIP))
 		d.field(0, "QoS Class", string(s.QOSClass))
 	}
-	d.field(0, "Ready", r.ready)
-	d.field(0, "Missing", known.unasked())
+	d.field(0, "Ready", r.Ready)
+	d.field(0, "Missing", known.missingHalf())
 }
 
 func (d *description) conditions(s *corev1.PodStatus) {
@@ -139,7 +141,7 @@ func (d *description) conditions(s *corev1.PodStatus) {
 		if !c.LastTransitionTime.IsZero() {
 			since = duration.HumanDuration(d.now.Sub(c.LastTransitionTime.Time))
 		}
-		d.line(1, string(c.Type), string(c.Status), orDash(since), orDash(c.Reason), orDash(c.Message))
+		d.line(1, string(c.Type), string(c.Status), render.OrDash(since), render.OrDash(c.Reason), render.OrDash(c.Message))
 	}
 }
 
@@ -153,11 +155,11 @@ func (d *description) volumes(volumes []corev1.Volume) {
 	}
 }
 
-func (d *description) events(p *pair, known knowledge) {
-	own := known.eventsOf(p.ref)
+func (d *description) events(p *podsummary.Pod, known podInfo) {
+	own := known.eventsOf(p.Ref)
 	switch {
 	case !known.withEvents:
-		d.field(0, "Events", "(podexecd didn't tell them)")
+		d.field(0, "Events", "(podexecd didn't send them)")
 		return
 	case len(own) == 0:
 		d.field(0, "Events", "(none since podexecd was started)")
@@ -166,20 +168,20 @@ func (d *description) events(p *pair, known knowledge) {
 	d.title(0, "Events")
 	d.line(1, "Type", "Reason", "Age", "About", "Message")
 	for _, e := range own {
-		d.line(1, e.GetType(), e.GetReason(), d.eventAge(e), orDash(e.GetContainer()), e.GetMessage())
+		d.line(1, e.GetType(), e.GetReason(), d.eventAge(e), render.OrDash(e.GetContainer()), e.GetMessage())
 	}
 }
 
-// eventAge is when it happened last, how often, and since when, as kubectl writes it.
+// eventAge returns when it happened last, how often, and since when, as kubectl writes it.
 func (d *description) eventAge(e *podexecv1.PodEvent) string {
-	text := ageOf(d.now, e.GetLastTime())
+	text := podsummary.Age(d.now, e.GetLastTime())
 	if e.GetCount() > 1 {
-		text += fmt.Sprintf(" (x%d over %s)", e.GetCount(), ageOf(d.now, e.GetFirstTime()))
+		text += fmt.Sprintf(" (x%d over %s)", e.GetCount(), podsummary.Age(d.now, e.GetFirstTime()))
 	}
 	return text
 }
 
-// when is a time and how long ago that is.
+// when returns a time and its age.
 func (d *description) when(t metav1.Time) string {
 	if t.IsZero() {
 		return ""

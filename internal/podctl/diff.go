@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"github.com/podstream/podstream/internal/podctl/podsummary"
+	"github.com/podstream/podstream/internal/podctl/render"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -20,7 +22,7 @@ const (
 	exitTrouble = 2
 )
 
-// maxDiff is how large an answer may be: the manifests of one request, written out in JSON with all their defaults.
+// maxDiff is the maximum size of an answer in bytes: the manifests of one request, as JSON with all defaults.
 const maxDiff = 32 << 20
 
 // diffOptions are the flags of diff.
@@ -35,16 +37,18 @@ func (t *tool) diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff MANIFEST...",
 		Short: "Show what manifests would change, without applying them",
-		Long: `Diff asks podconfigd which ops the manifests would cause now, and what is wrong with them. Nothing is applied.
+		Long: `Diff asks podconfigd which ops the manifests would cause now, and which problems they have. Nothing is applied. For each pod
+it prints whether the pod starts, stops, restarts or changes in place, and the difference between the pod that is desired now and
+the one that would be, as diff -u does. Defaults are filled in on both sides.
 
-A MANIFEST is a file, a directory (its .yaml, .yml and .json files are meant) or "-" for standard input. A manifest that lies
-in the directory of its source stands for itself; any other is compared as if it were copied there under its name, or as if
-it were at the path that --at gives. With --remove the manifests are taken to be gone.
+A MANIFEST is a file, a directory (its .yaml, .yml and .json files) or "-" for standard input. A manifest in the directory of its
+source is compared as it is; any other is compared as if it were copied there under its name, or as if it were at the path of --at.
+With --remove the manifests are compared as if they were removed.
 
-The exit code is 0 if nothing would change, 1 if something would, and 2 if that couldn't be told or a manifest is rejected.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.MinimumNArgs(1)(cmd, args); err != nil {
-				return err
+The exit code is 0 if nothing would change, 1 if something would, and 2 after an error or if a manifest is rejected.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("want a file, a directory, or - for standard input")
 			}
 			return o.validate(args)
 		},
@@ -77,13 +81,13 @@ func (o diffOptions) validate(args []string) error {
 	return nil
 }
 
-// runDiff returns the exit code; what kept it from telling is the error.
+// runDiff returns the exit code, and the error if the manifests couldn't be compared.
 func (t *tool) runDiff(ctx context.Context, o diffOptions, args []string) (code int, err error) {
 	files, err := o.manifestFiles(args)
 	if err != nil {
 		return exitTrouble, err
 	}
-	// This has no time limit: somebody may be typing the manifest.
+	// There is no time limit, as a user may be typing the manifest.
 	contents, err := t.readManifests(ctx, o, files)
 	if err != nil {
 		return exitTrouble, err
@@ -92,7 +96,11 @@ func (t *tool) runDiff(ctx context.Context, o diffOptions, args []string) (code 
 	if err != nil {
 		return exitTrouble, err
 	}
-	if err := t.printDiff(resp); err != nil {
+	changes, err := t.changesOf(ctx, resp)
+	if err != nil {
+		return exitTrouble, err
+	}
+	if err := t.printDiff(resp, changes); err != nil {
 		return exitTrouble, err
 	}
 	return diffCode(resp), nil
@@ -119,7 +127,7 @@ func (t *tool) diff(ctx context.Context, o diffOptions, files []string, contents
 		}
 	}
 	req := &podconfigv1.DiffManifestsRequest{Source: o.source, Format: podconfigv1.PodFormat_POD_FORMAT_JSON}
-	if t.output.isTable() {
+	if t.output.IsTable() {
 		req.Format = podconfigv1.PodFormat_POD_FORMAT_PROTOBUF // a few fields of it are shown
 	}
 	for i, content := range contents {
@@ -132,7 +140,7 @@ func (t *tool) diff(ctx context.Context, o diffOptions, files []string, contents
 	return resp, nil
 }
 
-// diffCode is the answer in a number. A rejected manifest is trouble whatever else would change: it isn't what was meant.
+// diffCode returns the exit code. A rejected manifest is an error whatever else would change.
 func diffCode(resp *podconfigv1.DiffManifestsResponse) int {
 	for _, f := range resp.GetFindings() {
 		if f.GetSeverity() == podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR {
@@ -145,21 +153,35 @@ func diffCode(resp *podconfigv1.DiffManifestsResponse) int {
 	return exitSame
 }
 
-func (t *tool) printDiff(resp *podconfigv1.DiffManifestsResponse) error {
-	if !t.output.isTable() {
-		return (&documents{out: t.Stdout, output: t.output}).print(protoValue{resp})
+// changesOf asks podconfigd for the pods that would change, as they are desired now.
+func (t *tool) changesOf(ctx context.Context, resp *podconfigv1.DiffManifestsResponse) ([]*podChange, error) {
+	ctx, cancel := t.listContext(ctx)
+	defer cancel()
+	return t.changes(ctx, resp.GetUpdates())
+}
+
+func (t *tool) printDiff(resp *podconfigv1.DiffManifestsResponse, changes []*podChange) error {
+	if !t.output.IsTable() {
+		doc, err := newDiffDocument(resp, changes)
+		if err != nil {
+			return err
+		}
+		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(doc)
 	}
-	if err := t.printDiffOps(resp.GetUpdates()); err != nil || len(resp.GetFindings()) == 0 {
+	if err := t.printDiffOps(resp.GetUpdates()); err != nil {
+		return err
+	}
+	if err := t.printChanges(changes); err != nil || len(resp.GetFindings()) == 0 {
 		return err
 	}
 	if _, err := fmt.Fprintln(t.Stdout); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
-	findings := newTable(t.Stdout, "SEVERITY", "ORIGIN", "FIELD", "MESSAGE")
+	findings := render.NewTable(t.Stdout, "SEVERITY", "ORIGIN", "FIELD", "MESSAGE")
 	for _, f := range resp.GetFindings() {
-		findings.row(severityText(f.GetSeverity()), originText(f), f.GetField(), findingText(f))
+		findings.Row(severityText(f.GetSeverity()), originText(f), f.GetField(), findingText(f))
 	}
-	return findings.flush()
+	return findings.Flush()
 }
 
 // printDiffOps prints one line for each pod of an op.
@@ -170,17 +192,17 @@ func (t *tool) printDiffOps(updates []*podconfigv1.PodUpdate) error {
 		}
 		return nil
 	}
-	wide := t.output == outputWide
-	ops := newTable(t.Stdout, "OP", "SOURCE", "POD", "UID", "CONTAINERS")
+	wide := t.output == render.WideFormat
+	ops := render.NewTable(t.Stdout, "OP", "SOURCE", "POD", "UID", "CONTAINERS")
 	for _, u := range updates {
 		op := enumWord(u.GetOp(), "POD_OPERATION_", "UNSPECIFIED")
 		if len(u.GetPods()) == 0 {
-			ops.row(op, u.GetSource(), "", "", "no pods")
+			ops.Row(op, u.GetSource(), "", "", "no pods")
 		}
 		for _, pod := range u.GetPods() {
-			ops.row(op, cmp.Or(pod.GetSource(), u.GetSource()), fullName(pod.GetRef()),
+			ops.Row(op, cmp.Or(pod.GetSource(), u.GetSource()), podsummary.FullName(pod.GetRef()),
 				shortened(pod.GetRef().GetUid(), wide), containersText(pod, wide))
 		}
 	}
-	return ops.flush()
+	return ops.Flush()
 }

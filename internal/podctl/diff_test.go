@@ -11,26 +11,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 func exampleDiff(t *testing.T) *podconfigv1.DiffManifestsResponse {
 	t.Helper()
-	many := testPod("default", "many-node1")
+	many := podctltest.Pod("default", "many-node1")
 	for _, name := range []string{"log", "proxy", "\x1b[2J"} {
 		many.Spec.Containers = append(many.Spec.Containers, many.Spec.Containers[0])
 		many.Spec.Containers[len(many.Spec.Containers)-1].Name = name
 	}
-	broken := refPod("file", "default", "broken-node1")
+	broken := podctltest.Ref("file", "default", "broken-node1")
 	broken.Content = &podconfigv1.Pod_Protobuf{Protobuf: []byte("not a pod")}
 	update := func(op podconfigv1.PodOperation, source string, pods ...*podconfigv1.Pod) *podconfigv1.PodUpdate {
 		return &podconfigv1.PodUpdate{Op: op, Source: source, SourceReady: true, Pods: pods}
 	}
 	return &podconfigv1.DiffManifestsResponse{
 		Updates: []*podconfigv1.PodUpdate{
-			update(podconfigv1.PodOperation_POD_OPERATION_REMOVE, "file", refPod("file", "default", "web-node1")),
+			update(podconfigv1.PodOperation_POD_OPERATION_REMOVE, "file", podctltest.Ref("file", "default", "web-node1")),
 			update(podconfigv1.PodOperation_POD_OPERATION_ADD, "file",
-				desiredPod(t, "file", testPod("default", "web-node1")), desiredPod(t, "file", many), broken),
+				podctltest.Desired(t, "file", podctltest.Pod("default", "web-node1")), podctltest.Desired(t, "file", many), broken),
 			update(podconfigv1.PodOperation_POD_OPERATION_ADD, "http:central"),
 		},
 		Findings: []*podconfigv1.Finding{
@@ -43,13 +44,13 @@ func exampleDiff(t *testing.T) *podconfigv1.DiffManifestsResponse {
 	}
 }
 
-// diffNode has a podconfigd with a source of files, whose directory is there, and a directory elsewhere.
+// diffNode has a podconfigd with a source of files, whose directory exists, and another directory.
 type diffNode struct {
 	*node
 	asked chan *podconfigv1.DiffManifestsRequest
 }
 
-func newDiffNode(t *testing.T, diff *podconfigv1.DiffManifestsResponse) *diffNode {
+func newDiffNode(t *testing.T, diff *podconfigv1.DiffManifestsResponse, desired ...*podconfigv1.Pod) *diffNode {
 	t.Helper()
 	n := &diffNode{node: newNode(t), asked: make(chan *podconfigv1.DiffManifestsRequest, 10)}
 	n.write("manifests/web.yaml", "web")
@@ -59,7 +60,7 @@ func newDiffNode(t *testing.T, diff *podconfigv1.DiffManifestsResponse) *diffNod
 	n.write("mine/db.yaml~", "a backup")
 	n.write("mine/.db.yaml", "hidden")
 	n.write("mine/sub.yaml/x", "in a directory")
-	n.ask(&askedPodconfigd{diff: diff, asked: n.asked, fakePodconfigd: &fakePodconfigd{sources: []*podconfigv1.Source{
+	n.ask(&askedPodconfigd{diff: diff, asked: n.asked, fakePodconfigd: &fakePodconfigd{pods: desired, sources: []*podconfigv1.Source{
 		{Name: "file", Location: n.path("manifests")},
 		{Name: "file:single", Location: n.path("manifests/web.yaml")},
 		{Name: "file:unseen", Location: "/no/such/directory"},
@@ -101,7 +102,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// The exit codes are kubectl diff's; a manifest that is rejected is none that would change nothing.
+// The exit codes are kubectl diff's; a rejected manifest isn't one without changes.
 func TestDiffExitCodes(t *testing.T) {
 	change := exampleDiff(t).Updates[:1]
 	finding := func(s podconfigv1.FindingSeverity) []*podconfigv1.Finding {
@@ -130,7 +131,7 @@ func TestDiffExitCodes(t *testing.T) {
 	}
 }
 
-// Which paths the manifests are taken to have, and what of that is told.
+// The paths that the manifests are compared at, and the notes about them.
 func TestDiffOrigins(t *testing.T) {
 	for _, tc := range []struct{ args, want, notes string }{
 		{"DIR/manifests/web.yaml", "DIR/manifests/web.yaml=web", ""},
@@ -182,7 +183,7 @@ func TestDiffOrigins(t *testing.T) {
 	}
 }
 
-// Whatever keeps diff from telling is trouble, which no script takes for an answer.
+// Every failure to compare has an exit code that no script takes for an answer.
 func TestDiffTrouble(t *testing.T) {
 	n := newDiffNode(t, nil)
 	n.write("large.yaml", strings.Repeat("#", 2<<20))
@@ -191,14 +192,14 @@ func TestDiffTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"":                                   "requires at least 1 arg(s)",
+		"":                                   "want a file, a directory, or -",
 		"-":                                  `"-" needs --at`,
 		"- x --at /x":                        "--at is for one MANIFEST only",
 		"- --at x":                           "--at: want an absolute path",
 		"DIR/mine --at /x":                   "mine is a directory; --at is for one manifest",
 		"DIR/nothing":                        "no such file",
 		"DIR/empty":                          "empty has no .yaml, .yml or .json files",
-		"DIR/large.yaml DIR/larger.yaml":     "with DIR/larger.yaml the manifests are larger than 3 MiB",
+		"DIR/large.yaml DIR/larger.yaml":     "the manifests with DIR/larger.yaml are larger than 3 MiB",
 		"DIR/mine/web.yaml DIR/manifests":    "would both be DIR/manifests/web.yaml: compare them one by one",
 		"DIR/mine --source=file:single":      "would both be DIR/manifests/web.yaml",
 		"DIR/mine --source=http":             "podconfigd has no source http that reads files; it has file, file:single, file:unseen",
@@ -242,7 +243,7 @@ func TestDiffStdoutBroken(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends diff also while it waits for somebody to type.
+// Ctrl-C ends diff also while it waits for typed input.
 func TestDiffInterrupted(t *testing.T) {
 	n := newDiffNode(t, nil)
 	stdin, typing := io.Pipe()

@@ -16,7 +16,7 @@ import (
 // stdinName is the MANIFEST that means standard input.
 const stdinName = "-"
 
-// maxManifests is how many bytes podconfigd takes in one request.
+// maxManifests is podconfigd's bound for the manifests of one request, in bytes.
 const maxManifests = 3 << 20
 
 // manifestFiles replaces directories by the manifests in them.
@@ -29,7 +29,7 @@ func (o diffOptions) manifestFiles(args []string) ([]string, error) {
 		}
 		info, err := os.Stat(arg)
 		switch {
-		case err != nil && o.remove: // what is gone already can be asked about too
+		case err != nil && o.remove: // a manifest that is already removed can be compared too
 			files = append(files, arg)
 		case err != nil:
 			return nil, err
@@ -48,7 +48,7 @@ func (o diffOptions) manifestFiles(args []string) ([]string, error) {
 	return files, nil
 }
 
-// manifestsIn lists what a source of this directory would read, sorted.
+// manifestsIn lists the files that a source of this directory reads, sorted.
 func manifestsIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -84,7 +84,7 @@ func (t *tool) readManifests(ctx context.Context, o diffOptions, files []string)
 			return nil, err
 		}
 		if left -= len(content); left < 0 {
-			return nil, fmt.Errorf("with %s the manifests are larger than %d MiB, which is all that podconfigd takes at a time",
+			return nil, fmt.Errorf("the manifests with %s are larger than %d MiB, the bound of one request to podconfigd",
 				file, maxManifests>>20)
 		}
 		contents[i] = content
@@ -102,14 +102,14 @@ func readManifest(_ context.Context, path string, limit int) ([]byte, error) {
 	return readLimited(file, limit)
 }
 
-// readStdin gives up with ctx: on a terminal nothing else ends a read but Ctrl-D.
+// readStdin stops with ctx: on a terminal only Ctrl-D ends a read.
 func (t *tool) readStdin(ctx context.Context, _ string, limit int) ([]byte, error) {
 	type result struct {
 		content []byte
 		err     error
 	}
 	done := make(chan result, 1)
-	// Nothing can end this goroutine if ctx does; the process ends then, and that will.
+	// ctx can't end this goroutine. The process ends then, and the goroutine with it.
 	go func() {
 		content, err := readLimited(t.Stdin, limit)
 		done <- result{content, err}
@@ -130,13 +130,13 @@ func readLimited(r io.Reader, limit int) ([]byte, error) {
 	return content, nil
 }
 
-// sourcePath is what a source of files reads.
+// sourcePath is the path of a source of files.
 type sourcePath struct {
 	path   string
 	single bool // a file, not a directory
 }
 
-// sourcePath asks podconfigd where the source reads.
+// sourcePath asks podconfigd for the path of the source.
 func (t *tool) sourcePath(ctx context.Context, conn *connection, source string) (sourcePath, error) {
 	resp, err := podconfigv1.NewPodConfigServiceClient(conn).ListSources(ctx, &podconfigv1.ListSourcesRequest{})
 	if err != nil {
@@ -148,7 +148,7 @@ func (t *tool) sourcePath(ctx context.Context, conn *connection, source string) 
 			continue
 		}
 		if s.GetName() == source {
-			// Where podctl can't see what podconfigd does, a directory is the better guess.
+			// If podctl can't read the path, it is most likely a directory.
 			info, err := os.Stat(s.GetLocation())
 			return sourcePath{path: s.GetLocation(), single: err == nil && !info.IsDir()}, nil
 		}
@@ -160,7 +160,7 @@ func (t *tool) sourcePath(ctx context.Context, conn *connection, source string) 
 	return sourcePath{}, fmt.Errorf("podconfigd has no source %s that reads files; it has %s", source, strings.Join(names, ", "))
 }
 
-// originsOf tells for each file the path that its source would know it by, and notes which files aren't there.
+// originsOf returns the origin of each file, and prints a note for each file that isn't in the source.
 func (t *tool) originsOf(source sourcePath, files []string) ([]string, error) {
 	origins := make([]string, len(files))
 	fileAt := map[string]string{}
@@ -180,7 +180,8 @@ func (t *tool) originsOf(source sourcePath, files []string) ([]string, error) {
 	return origins, nil
 }
 
-// origin is the path at which the source would find the file. If the file isn't there, it is where a copy of it would be.
+// origin returns the path at which the source finds the file. If the file isn't in the source, it is the path of a
+// copy.
 func (s sourcePath) origin(file string) (origin string, there bool, err error) {
 	file, err = filepath.Abs(file)
 	if err != nil {
@@ -192,7 +193,7 @@ func (s sourcePath) origin(file string) (origin string, there bool, err error) {
 	return filepath.Join(s.path, filepath.Base(file)), sameFile(filepath.Dir(file), s.path), nil
 }
 
-// sameFile compares paths by what they lead to, or as they are written if they lead to nothing.
+// sameFile compares paths by the files that they lead to, or as text if there are no files.
 func sameFile(a, b string) bool {
 	if filepath.Clean(a) == filepath.Clean(b) {
 		return true

@@ -8,16 +8,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podstream/podstream/internal/doctor"
+	"github.com/podstream/podstream/internal/podctl/render"
 )
 
 func (t *tool) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor [-- PODEXECD-FLAG...]",
-		Short: "Look for what keeps this node from running pods, and say what to do about it",
-		Long: `Doctor looks at the daemons and their sockets, the stream between them, the container runtime, its network and cgroups, the disk, the
-clock, and, on a node of a cluster, credentials and certificates. It changes nothing. How podexecd was started it reads from the process
-that listens on its socket; while none does, give the flags with which it is to be started after "--".
-The exit code is 1 if something has failed.`,
+		Short: "Find problems that keep this node from running pods, and advise on each",
+		Long: `Doctor checks the daemons and their sockets, the stream between them, the container runtime, its network and cgroups, the disk, the
+clock, and, on a node of a cluster, credentials and certificates. It changes nothing. It reads podexecd's flags from the process that
+listens on its socket; if podexecd isn't running, give the flags that it will be started with after "--".
+The exit code is 1 if a check fails.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return t.runDoctor(cmd.Context(), args) },
 	}
 }
@@ -40,7 +41,7 @@ func (t *tool) runDoctor(ctx context.Context, flags []string) error {
 	findings := doctor.Examine(ctx, doctor.Config{
 		Podconfigd: doctor.Connection{ClientConnInterface: podconfigd, Explain: podconfigd.explain},
 		Podexecd:   doctor.Connection{ClientConnInterface: podexecd, Explain: podexecd.explain},
-		Podexec:    podexec, Patience: t.requestTimeout, Now: t.Clock.Now,
+		Version:    t.Version, Podexec: podexec, Patience: t.requestTimeout, Now: t.Clock.Now,
 	})
 	if err := t.printFindings(findings); err != nil {
 		return err
@@ -51,14 +52,14 @@ func (t *tool) runDoctor(ctx context.Context, flags []string) error {
 	return nil
 }
 
-// findPodexec finds out how podexecd works, or would.
+// findPodexec finds podexecd's settings.
 func (t *tool) findPodexec(flags []string) (*doctor.Podexec, error) {
 	if len(flags) == 0 && t.podexecd.endpoint.address == "" {
 		running, err := doctor.ReadPodexec(t.podexecd.endpoint.path)
 		if err == nil {
 			return running, nil
 		}
-		t.note("how podexecd was started isn't known, so its defaults are looked at: %v", err)
+		t.note("podexecd's flags aren't known, so its defaults are checked: %v", err)
 		flags = []string{"--listen=unix://" + t.podexecd.endpoint.path}
 	}
 	podexec, err := doctor.ParsePodexec(flags, ".")
@@ -69,20 +70,20 @@ func (t *tool) findPodexec(flags []string) (*doctor.Podexec, error) {
 }
 
 func (t *tool) printFindings(findings []doctor.Finding) error {
-	if !t.output.isTable() {
-		return (&documents{out: t.Stdout, output: t.output}).print(struct {
+	if !t.output.IsTable() {
+		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(struct {
 			Findings []doctor.Finding `json:"findings"`
 		}{findings})
 	}
-	overview := newTable(t.Stdout, "CHECK", "STATE", "FOUND")
+	overview := render.NewTable(t.Stdout, "CHECK", "STATE", "FOUND")
 	var advice []string
 	for _, f := range findings {
-		overview.row(f.Check, string(f.State), f.Found)
+		overview.Row(f.Check, string(f.State), f.Found)
 		if f.Advice != "" {
-			advice = append(advice, "  "+escapeText(fmt.Sprintf("%s: %s", f.Check, f.Advice))+"\n")
+			advice = append(advice, "  "+render.Escape(fmt.Sprintf("%s: %s", f.Check, f.Advice))+"\n")
 		}
 	}
-	if err := overview.flush(); err != nil {
+	if err := overview.Flush(); err != nil {
 		return err
 	}
 	if len(advice) > 0 {

@@ -7,10 +7,11 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/podstream/podstream/internal/podctl/render"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// enumValue is a flag whose values are those of an enum, named as in the contract but in a flag's spelling.
+// enumValue is a flag whose values are those of an enum, spelled as flags are.
 type enumValue struct {
 	enum        protoreflect.EnumDescriptor
 	prefix      string
@@ -19,8 +20,8 @@ type enumValue struct {
 	set         func(protoreflect.EnumNumber)
 }
 
-// enumFlag makes a flag of *value, whose present value is the default. prefix is what all names of the enum begin with.
-// unspecified is the word for the enum's zero; with none it can't be asked for.
+// enumFlag makes a flag of *value, whose present value is the default. prefix is the common prefix of the enum's
+// names. unspecified is the word for the enum's zero value; if it is empty, the flag doesn't accept that value.
 func enumFlag[E interface {
 	~int32
 	protoreflect.Enum
@@ -34,7 +35,7 @@ func enumFlag[E interface {
 // String implements pflag.Value.
 func (v *enumValue) String() string {
 	if v.enum == nil {
-		return "" // pflag makes a zero value to tell whether a default is one
+		return "" // pflag calls String on a zero value
 	}
 	if d := v.enum.Values().ByNumber(v.number); d != nil {
 		return v.spelling(d)
@@ -65,7 +66,7 @@ func (v *enumValue) Set(s string) error {
 	return errors.New("want " + strings.Join(words[:last], ", ") + " or " + words[last])
 }
 
-// spelling is the word for a value; empty if it can't be asked for.
+// spelling returns the word for a value; empty if the flag doesn't accept it.
 func (v *enumValue) spelling(d protoreflect.EnumValueDescriptor) string {
 	if d.Number() == 0 {
 		return v.unspecified
@@ -74,19 +75,19 @@ func (v *enumValue) spelling(d protoreflect.EnumValueDescriptor) string {
 	return strings.ToLower(strings.ReplaceAll(word, "_", "-"))
 }
 
-// addModeFlag adds --mode, which watch and record have. The default is what mode is.
+// addModeFlag adds --mode, which watch and record have. The present value of mode is the default.
 func addModeFlag(flags *pflag.FlagSet, mode *podconfigv1.NotificationMode) {
 	flags.Var(enumFlag(mode, "NOTIFICATION_MODE_", ""), "mode",
 		"the `mode` in which changes come: incremental, snapshot-and-updates or snapshot")
 }
 
-// resolveFormat turns the unspecified format into what the output can show: people see a table made of a few fields, which
-// protobuf carries most cheaply; documents show the pod as it is.
-func resolveFormat(f podconfigv1.PodFormat, o output) podconfigv1.PodFormat {
+// resolveFormat replaces the unspecified format by the one that suits the output: protobuf, which is the smallest,
+// for tables with a few fields, and JSON for documents.
+func resolveFormat(f podconfigv1.PodFormat, o render.Format) podconfigv1.PodFormat {
 	switch {
 	case f != podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED:
 		return f
-	case o.isTable():
+	case o.IsTable():
 		return podconfigv1.PodFormat_POD_FORMAT_PROTOBUF
 	}
 	return podconfigv1.PodFormat_POD_FORMAT_JSON

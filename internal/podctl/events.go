@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
-	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podstream/podstream/internal/podctl/podsummary"
+	"github.com/podstream/podstream/internal/podctl/render"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -19,8 +18,8 @@ import (
 // eventsOptions are the flags of events.
 type eventsOptions struct {
 	pods podsOptions
-	// pod is the pod's name. Empty: all pods.
-	pod    string
+	// names has the pod's name. Empty: all pods.
+	names  []string
 	follow bool
 }
 
@@ -29,49 +28,40 @@ func (t *tool) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [POD]",
 		Short: "Show what happened to the pods here",
-		Long: `Events shows what happened to the pods on this node, oldest first, in the words of the kubelet's events. Podexecd remembers the
-last few thousand of them, since it was started. With --watch it goes on with what happens, until Ctrl-C.`,
+		Long: `Events shows the events of the pods on this node, oldest first, in the kubelet's words. Podexecd keeps the last few thousand of
+them in memory. With --watch it continues with new events, until Ctrl-C.`,
 		Example: `  podctl events web
   podctl events -n kube-system --watch`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOnePod,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				o.pod = args[0]
-			}
+			o.names = args
 			return t.runEvents(cmd.Context(), o)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.pods.namespace, "namespace", "n", "", "only the pods of this `namespace`")
+	flags.VarP(&o.pods.namespaces, "namespace", "n", "only the pods of these `namespaces`")
 	flags.BoolVarP(&o.pods.allNamespaces, "all-namespaces", "A", false, "the pods of all namespaces, which is the default; wins over -n")
-	flags.BoolVarP(&o.follow, "watch", "w", false, "go on with what happens")
+	flags.BoolVarP(&o.follow, "watch", "w", false, "continue with new events")
 	return cmd
 }
 
 func (t *tool) runEvents(ctx context.Context, o eventsOptions) error {
-	filter := o.pods.filter()
-	if o.pod != "" {
-		var p podName
-		p.set(o.pod)
-		if filter == nil {
-			filter = &podconfigv1.PodFilter{}
-		}
-		filter.Names = t.names(p)
-	}
-	printer := t.newEventPrinter()
-	err := t.watchEvents(ctx, filter, o.follow, func(e *podexecv1.PodEvent) error { return printer.print(e, o.follow) })
+	filter := t.namedFilter(ctx, o.pods, o.names)
+	printer := t.newEventPrinter(o.follow)
+	err := t.watchEvents(ctx, filter, o.follow, printer.print)
 	switch {
 	case o.follow && ctx.Err() != nil:
 		return nil //nolint:nilerr // The user has ended it: that is no failure.
 	case err != nil:
 		return err
-	case !printer.printed && t.output.isTable():
-		t.note("no events found")
+	case !printer.printed && t.output.IsTable():
+		t.note("no events found%s", inNamespaces(filter))
 	}
 	return printer.end()
 }
 
-// watchEvents calls take for each event; without follow, for those that podexecd remembers, in the time that a list may take.
+// watchEvents calls take for each event. Without follow, it ends after the events that podexecd keeps, and has the
+// time limit of a list.
 func (t *tool) watchEvents(
 	ctx context.Context, filter *podconfigv1.PodFilter, follow bool, take func(*podexecv1.PodEvent) error,
 ) error {
@@ -109,64 +99,69 @@ func (t *tool) watchEvents(
 // eventPrinter prints events as rows, or as documents.
 type eventPrinter struct {
 	tool *tool
+	// follow is set if events are printed as they come, and not all at the end.
+	follow bool
 	// table is nil for documents.
-	table     *table
-	documents *documents
-	printed   bool
+	table     *render.Table
+	documents *render.Documents
+	// list is printed by end as one document.
+	list    []render.Proto
+	printed bool
 }
 
-func (t *tool) newEventPrinter() *eventPrinter {
-	p := &eventPrinter{tool: t}
-	if !t.output.isTable() {
-		p.documents = &documents{out: t.Stdout, output: t.output, stream: true}
+func (t *tool) newEventPrinter(follow bool) *eventPrinter {
+	p := &eventPrinter{tool: t, follow: follow}
+	if !t.output.IsTable() {
+		p.documents = &render.Documents{Out: t.Stdout, Format: t.output, Stream: follow}
 		return p
 	}
-	header := []string{"NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"}
-	if t.output == outputWide {
+	header := []string{"NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "CONTAINER", "MESSAGE"}
+	if t.output == render.WideFormat {
 		header = []string{"NAMESPACE", "LAST SEEN", "TYPE", "REASON", "OBJECT", "SUBOBJECT", "MESSAGE", "FIRST SEEN", "COUNT"}
 	}
-	p.table = newTable(t.Stdout, header...)
+	p.table = render.NewTable(t.Stdout, header...)
 	return p
 }
 
-// print prints one event; in a table with the next flush, unless it has to be seen now.
-func (p *eventPrinter) print(e *podexecv1.PodEvent, now bool) error {
+// print prints one event: in a table with the next flush, or at once if follow is set.
+func (p *eventPrinter) print(e *podexecv1.PodEvent) error {
 	p.printed = true
-	if p.table == nil {
-		return p.documents.print(protoValue{e})
+	switch {
+	case p.table == nil && p.follow:
+		return p.documents.Print(render.Proto{Message: e})
+	case p.table == nil:
+		p.list = append(p.list, render.Proto{Message: e})
+		return nil
 	}
-	last, object := ageOf(p.tool.Clock.Now(), e.GetLastTime()), "pod/"+e.GetRef().GetName()
-	if p.tool.output == outputWide {
-		p.table.row(e.GetRef().GetNamespace(), last, e.GetType(), e.GetReason(), object, containerField(e.GetContainer()), e.GetMessage(),
-			ageOf(p.tool.Clock.Now(), e.GetFirstTime()), strconv.Itoa(int(e.GetCount())))
+	last, object := podsummary.Age(p.tool.Clock.Now(), e.GetLastTime()), "pod/"+e.GetRef().GetName()
+	if p.tool.output == render.WideFormat {
+		p.table.Row(e.GetRef().GetNamespace(), last, e.GetType(), e.GetReason(), object, containerField(e.GetContainer()), e.GetMessage(),
+			podsummary.Age(p.tool.Clock.Now(), e.GetFirstTime()), strconv.Itoa(int(e.GetCount())))
 	} else {
-		p.table.row(e.GetRef().GetNamespace(), last, e.GetType(), e.GetReason(), object, e.GetMessage())
+		p.table.Row(e.GetRef().GetNamespace(), last, e.GetType(), e.GetReason(), object, e.GetContainer(), e.GetMessage())
 	}
-	if now {
-		return p.table.flush()
+	if p.follow {
+		return p.table.Flush()
 	}
 	return nil
 }
 
 func (p *eventPrinter) end() error {
-	if p.table == nil {
+	switch {
+	case p.table != nil:
+		return p.table.Flush()
+	case p.follow:
 		return nil
 	}
-	return p.table.flush()
+	return p.documents.Print(struct {
+		Events []render.Proto `json:"events"`
+	}{render.OrEmpty(p.list)})
 }
 
-// containerField is what v1.Event calls the part of the pod that it is about.
+// containerField returns the field path of v1.Event for the container.
 func containerField(name string) string {
 	if name == "" {
 		return ""
 	}
 	return "spec.containers{" + name + "}"
-}
-
-// ageOf is the time since then; empty if that isn't known.
-func ageOf(now time.Time, then *timestamppb.Timestamp) string {
-	if then == nil {
-		return ""
-	}
-	return duration.HumanDuration(now.Sub(then.AsTime()))
 }

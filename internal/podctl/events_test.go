@@ -28,11 +28,12 @@ func TestEvents(t *testing.T) {
 func TestEventsChosen(t *testing.T) {
 	for args, want := range map[string]int{
 		"": 3, "stuck": 2, "pod/stuck-node1": 2, "-n shop": 1, "-n shop -A": 3, "db -n default": 0, "nothing": 0,
+		"-n shop,default": 3, "-n shop -n default": 3,
 	} {
 		n := newNode(t)
 		n.busy(&busyPodexecd{events: exampleEvents()})
 		code := n.run(t.Context(), append([]string{"events", "-o", "json"}, strings.Fields(args)...)...)
-		if got := strings.Count(n.stdout.String(), "\n"); code != exitOK || got != want {
+		if got := strings.Count(n.stdout.String(), `"reason": `); code != exitOK || got != want {
 			t.Errorf("events %s: exit code %d, %d events; want %d", args, code, got, want)
 		}
 	}
@@ -43,7 +44,7 @@ func TestEventsChosen(t *testing.T) {
 	}
 }
 
-// A watch prints what happens when it happens. Ctrl-C is its end; podexecd's is a failure.
+// A watch prints events as they happen. Ctrl-C ends it; an end by podexecd is a failure.
 func TestEventsWatch(t *testing.T) {
 	n := newNode(t)
 	more := make(chan *podexecv1.PodEvent)

@@ -26,7 +26,7 @@ func (t *tool) execCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec POD -- COMMAND [ARGUMENT...]",
 		Short: "Run a command in a container",
-		Long: `Exec runs a command in a container that runs on this node, and ends with its exit code. It takes the role of an operator, which
+		Long: `Exec runs a command in a container on this node, and exits with its exit code. It requires the role of an operator, which
 root has. The end of a static pod's name, which is the node's, may be left out.`,
 		Example: `  podctl exec web -- date
   podctl exec -it web -- sh
@@ -48,7 +48,7 @@ root has. The end of a static pod's name, which is the node's, may be left out.`
 	}
 	flags := cmd.Flags()
 	o.pod.addNamespaceFlag(cmd)
-	flags.StringVarP(&o.container, "container", "c", "", "the `name` of the container; needed if the pod has several and names none")
+	flags.StringVarP(&o.container, "container", "c", "", "the `name` of the container; by default the one that the pod names, or its first")
 	flags.BoolVarP(&o.stdin, "stdin", "i", false, "pass standard input on to the command")
 	flags.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal, if standard input is one")
 	return cmd
@@ -71,7 +71,7 @@ func (t *tool) runExec(ctx context.Context, o execOptions) error {
 	var own *terminal
 	if o.tty {
 		if own = terminalOf(t.Stdin); own == nil {
-			// A terminal doesn't tell the command that a file or a pipe has ended: it would wait for more.
+			// A command on a terminal isn't informed when a file or a pipe ends: it would wait for more input.
 			t.note("standard input isn't a terminal: the command doesn't get one either")
 		}
 		start.Tty, start.Size = own != nil, own.size()
@@ -97,19 +97,23 @@ func (t *tool) runExec(ctx context.Context, o execOptions) error {
 	stop := own.watchSize(start.GetSize(), func(size *podexecv1.TerminalSize) {
 		_ = sender.send(&podexecv1.ExecRequest{Message: &podexecv1.ExecRequest_Resize{Resize: size}})
 	})
-	// In this order: a size that can't be sent would be waited for.
+	// In this order: otherwise stop waits for a size that can't be sent.
 	defer func() { cancel(); stop() }()
 	if o.stdin {
-		// A read from a terminal can't be broken off: it is left behind.
+		// A read from a terminal can't be interrupted: the goroutine ends with the process.
 		go sender.copyStdin(t.Stdin)
 	}
-	code, err := t.printExec(stream)
+	end := "\n"
+	if o.stdin && own != nil {
+		end = "\r\n"
+	}
+	code, err := t.printExec(stream, end)
 	var unprinted ownError
 	switch {
 	case errors.As(err, &unprinted):
 		return fmt.Errorf("print: %w", unprinted.error)
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%s at %s ended the stream, and didn't tell the command's exit code", conn.daemon.name, &conn.daemon.endpoint)
+		return fmt.Errorf("%s at %s ended the stream without the command's exit code", conn.daemon.name, &conn.daemon.endpoint)
 	case err != nil:
 		return conn.explain(err)
 	case code != 0:
@@ -118,7 +122,7 @@ func (t *tool) runExec(ctx context.Context, o execOptions) error {
 	return nil
 }
 
-// endOf is why a stream has ended on which nothing could be sent.
+// endOf returns why a stream ended on which nothing could be sent.
 func endOf(stream grpc.ClientStream, sendErr error) error {
 	if !errors.Is(sendErr, io.EOF) {
 		return sendErr
@@ -126,8 +130,10 @@ func endOf(stream grpc.ClientStream, sendErr error) error {
 	return stream.RecvMsg(&podexecv1.ExecResponse{})
 }
 
-// printExec passes on what the command writes until it ends.
-func (t *tool) printExec(stream grpc.BidiStreamingClient[podexecv1.ExecRequest, podexecv1.ExecResponse]) (exitCode int, err error) {
+// printExec prints the command's output until the command ends.
+func (t *tool) printExec(
+	stream grpc.BidiStreamingClient[podexecv1.ExecRequest, podexecv1.ExecResponse], lineEnd string,
+) (exitCode int, err error) {
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -138,6 +144,8 @@ func (t *tool) printExec(stream grpc.BidiStreamingClient[podexecv1.ExecRequest, 
 			_, err = t.Stdout.Write(m.Stdout)
 		case *podexecv1.ExecResponse_Stderr:
 			_, err = t.Stderr.Write(m.Stderr)
+		case *podexecv1.ExecResponse_Defaulted:
+			t.noteDefaulted(m.Defaulted, lineEnd)
 		case *podexecv1.ExecResponse_ExitCode:
 			return int(m.ExitCode), nil
 		}
@@ -147,7 +155,7 @@ func (t *tool) printExec(stream grpc.BidiStreamingClient[podexecv1.ExecRequest, 
 	}
 }
 
-// execSender sends for two goroutines.
+// execSender serializes the messages of two goroutines.
 type execSender struct {
 	mu     sync.Mutex
 	stream grpc.BidiStreamingClient[podexecv1.ExecRequest, podexecv1.ExecResponse]
@@ -159,7 +167,7 @@ func (s *execSender) send(m *podexecv1.ExecRequest) error {
 	return s.stream.Send(m)
 }
 
-// copyStdin sends standard input to its end. An error of the stream shows where its answers are read.
+// copyStdin sends standard input to its end. The receiving side reports an error of the stream.
 func (s *execSender) copyStdin(in io.Reader) {
 	const piece = 32 << 10
 	for {

@@ -65,7 +65,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// Without -i nothing of the standard input is read.
+// Without -i standard input isn't read.
 func TestExecWithoutStdin(t *testing.T) {
 	n := newNode(t)
 	in := strings.NewReader("kept")
@@ -88,7 +88,7 @@ func TestExecFails(t *testing.T) {
 		"it says why": {func(*podexecv1.ExecStart, execStream) error {
 			return status.Error(codes.FailedPrecondition, "container app isn't running")
 		}, "container app isn't running"},
-		"it says nothing": {func(*podexecv1.ExecStart, execStream) error { return nil }, "didn't tell the command's exit code"},
+		"it says nothing": {func(*podexecv1.ExecStart, execStream) error { return nil }, "without the command's exit code"},
 		"it refuses": {func(*podexecv1.ExecStart, execStream) error {
 			return status.Error(codes.PermissionDenied, "it takes the role operator")
 		}, "refuses you: it takes the role operator"},
@@ -132,7 +132,7 @@ func resizeTo(t *testing.T, f *os.File, width, height uint16) {
 	}
 }
 
-// At a terminal keys are passed on as they are, and so are its sizes; afterwards it is as it was.
+// At a terminal keys and sizes are passed on; afterwards the terminal is restored.
 func TestExecTerminal(t *testing.T) {
 	n := newNode(t)
 	user, program := pseudoterminal(t)
@@ -183,7 +183,7 @@ func TestExecTerminal(t *testing.T) {
 	_ = user.Close()
 }
 
-// As with kubectl, a script's standard input gets no terminal: one would never tell the command that the input has ended.
+// As with kubectl, a script's standard input gets no terminal: the command would never see the end of the input.
 func TestExecTerminalWithoutOne(t *testing.T) {
 	for _, flags := range []string{"-t", "-it"} {
 		n := newNode(t)
@@ -199,13 +199,13 @@ func TestExecTerminalWithoutOne(t *testing.T) {
 	}
 }
 
-// What would end podctl at once leaves the terminal as it was, too.
+// An abrupt end restores the terminal, too.
 func TestExecTerminalAtAnAbruptEnd(t *testing.T) {
 	for name, end := range map[string]func(*os.Process, execStream) error{
 		"SIGHUP":  func(p *os.Process, _ execStream) error { return p.Signal(syscall.SIGHUP) },
 		"SIGQUIT": func(p *os.Process, _ execStream) error { return p.Signal(syscall.SIGQUIT) },
 		"SIGTERM": func(p *os.Process, _ execStream) error { return p.Signal(syscall.SIGTERM) },
-		"nobody reads what it prints": func(_ *os.Process, stream execStream) error {
+		"its output has no reader": func(_ *os.Process, stream execStream) error {
 			return stream.Send(stdoutOf("text"))
 		},
 	} {
@@ -253,5 +253,28 @@ func TestExecTerminalAtAnAbruptEnd(t *testing.T) {
 				t.Errorf("%v, stderr %q, the terminal afterwards (-before +after):\n%s", err, n.stderr, diff)
 			}
 		})
+	}
+}
+
+// As kubectl does, podctl prints which of several containers runs the command.
+func TestExecDefaulted(t *testing.T) {
+	n := newNode(t)
+	n.busy(&busyPodexecd{
+		pods: []*podexecv1.ObservedPod{runningPod(t, "default", "web")},
+		exec: func(_ *podexecv1.ExecStart, stream execStream) error {
+			if err := stream.Send(&podexecv1.ExecResponse{Message: &podexecv1.ExecResponse_Defaulted{
+				Defaulted: &podexecv1.DefaultedContainer{Name: "app", Containers: []string{"app", "side"}},
+			}}); err != nil {
+				return err
+			}
+			if err := stream.Send(stdoutOf("hi")); err != nil {
+				return err
+			}
+			return stream.Send(exitWith(3))
+		},
+	})
+	if code := n.run(t.Context(), "exec", "web", "--", "sh"); code != 3 || n.stdout.String() != "hi" ||
+		n.stderr.String() != "Defaulted container \"app\" out of: app, side\n" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, n.stdout, n.stderr)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/daemon/process"
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -40,19 +41,18 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// noon is when all tests take place.
-var noon = time.Date(2026, 3, 1, 12, 0, 1, 0, time.UTC)
-
-// noonClock always tells noon, and waits in real time.
+// noonClock's time is always noon; it waits in real time.
 type noonClock struct{ clock.RealClock }
 
-func (noonClock) Now() time.Time { return noon }
+func (noonClock) Now() time.Time { return podctltest.Noon }
 
 // fakePodconfigd serves lists page by page, and to each subscription the next of its scripts.
 type fakePodconfigd struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 	pods    []*podconfigv1.Pod
 	sources []*podconfigv1.Source
+	// version answers GetVersion. Nil: UNIMPLEMENTED.
+	version *podconfigv1.GetVersionResponse
 	// scripts are sent one to a subscription; it then stays open. A subscription after the last one gets nothing.
 	scripts [][]*podconfigv1.WatchPodUpdatesResponse
 	// watchErr is how a stream ends after its script. Nil: it stays open. io.EOF: it ends in good order.
@@ -106,6 +106,16 @@ func (f *fakePodconfigd) ListSources(context.Context, *podconfigv1.ListSourcesRe
 	return &podconfigv1.ListSourcesResponse{Sources: f.sources}, nil
 }
 
+func (f *fakePodconfigd) GetVersion(ctx context.Context, req *podconfigv1.GetVersionRequest) (*podconfigv1.GetVersionResponse, error) {
+	if f.version == nil {
+		return f.UnimplementedPodConfigServiceServer.GetVersion(ctx, req)
+	}
+	return f.version, nil
+}
+
+// noVariables is an environment without variables.
+func noVariables(string) string { return "" }
+
 // fakePodexecd serves a list page by page.
 type fakePodexecd struct {
 	podexecv1.UnimplementedPodExecServiceServer
@@ -134,7 +144,7 @@ func page[T any](all []T, token string) (items []T, next string) {
 	return all[start:end], next
 }
 
-// node is where the fakes of one test listen and what podctl printed.
+// node has the fakes' sockets of one test, and podctl's output.
 type node struct {
 	t              *testing.T
 	dir            string
@@ -193,11 +203,11 @@ func (n *node) run(ctx context.Context, args ...string) (code int) {
 	return Run(ctx, Config{
 		Args: args, Stdout: n.stdout, Stderr: n.stderr,
 		Clock: noonClock{}, Hostname: "node1", ReconnectDelay: time.Millisecond, Silence: n.silence,
-		Version: "v1.2.3",
+		Version: "v1.2.3", Getenv: noVariables,
 	})
 }
 
-// start runs podctl beside the test; the returned function is Ctrl-C and gives the exit code.
+// start runs podctl beside the test; the returned function is Ctrl-C and returns the exit code.
 func (n *node) start(args ...string) (interrupt func() int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	code := make(chan int, 1)

@@ -12,18 +12,20 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// busyPodexecd is a podexecd that is asked more than lists. It heeds filters.
+// busyPodexecd is a podexecd with more than lists. It applies filters.
 type busyPodexecd struct {
 	podexecv1.UnimplementedPodExecServiceServer
 	pods   []*podexecv1.ObservedPod
 	events []*podexecv1.PodEvent
+	// version answers GetVersion. Nil: UNIMPLEMENTED.
+	version *podexecv1.GetVersionResponse
 	// more are the events after those that are known, for who follows.
 	more chan *podexecv1.PodEvent
 	// logs and exec answer. Nil: UNIMPLEMENTED.
@@ -45,6 +47,13 @@ func (n *node) busy(f *busyPodexecd) {
 func inFilter(f *podconfigv1.PodFilter, ref *podconfigv1.PodRef) bool {
 	return (len(f.GetNames()) == 0 || slices.Contains(f.GetNames(), ref.GetName())) &&
 		(len(f.GetNamespaces()) == 0 || slices.Contains(f.GetNamespaces(), ref.GetNamespace()))
+}
+
+func (f *busyPodexecd) GetVersion(ctx context.Context, req *podexecv1.GetVersionRequest) (*podexecv1.GetVersionResponse, error) {
+	if f.version == nil {
+		return f.UnimplementedPodExecServiceServer.GetVersion(ctx, req)
+	}
+	return f.version, nil
 }
 
 func (f *busyPodexecd) ListPods(_ context.Context, req *podexecv1.ListPodsRequest) (*podexecv1.ListPodsResponse, error) {
@@ -146,22 +155,19 @@ func stdoutOf(text string) *podexecv1.ExecResponse {
 	return &podexecv1.ExecResponse{Message: &podexecv1.ExecResponse_Stdout{Stdout: []byte(text)}}
 }
 
-// before is so long before noon.
-func before(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(noon.Add(-d)) }
-
 // podEvent happened a minute ago for the last of count times.
 func podEvent(namespace, name, container, kind, reason, message string, count int32) *podexecv1.PodEvent {
 	return &podexecv1.PodEvent{
-		Ref:       &podconfigv1.PodRef{Namespace: namespace, Name: name, Uid: uidOf(name)},
+		Ref:       &podconfigv1.PodRef{Namespace: namespace, Name: name, Uid: podctltest.UID(name)},
 		Container: container, Type: kind, Reason: reason, Message: message, Count: count,
-		FirstTime: before(time.Hour), LastTime: before(time.Minute),
+		FirstTime: podctltest.Before(time.Hour), LastTime: podctltest.Before(time.Minute),
 	}
 }
 
 // runningPod is one that runs, as podexecd has it.
 func runningPod(t *testing.T, namespace, name string) *podexecv1.ObservedPod {
 	t.Helper()
-	return observedPod(t, namespace, name, &corev1.PodStatus{
-		Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running("web")},
+	return podctltest.Observed(t, namespace, name, &corev1.PodStatus{
+		Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{podctltest.Running("web")},
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -65,8 +66,8 @@ func saidAll(t *testing.T) []*podconfigv1.WatchPodUpdatesResponse {
 	}}
 	return []*podconfigv1.WatchPodUpdatesResponse{
 		said(4, podconfigv1.PodOperation_POD_OPERATION_ADD,
-			desiredPod(t, "file", testPod("default", "db-node1")), desiredPod(t, "file", testPod("default", "web-node1"))),
+			podctltest.Desired(t, "file", podctltest.Pod("default", "db-node1")), podctltest.Desired(t, "file", podctltest.Pod("default", "web-node1"))),
 		inStep,
-		said(5, podconfigv1.PodOperation_POD_OPERATION_REMOVE, refPod("file", "default", "db-node1")),
+		said(5, podconfigv1.PodOperation_POD_OPERATION_REMOVE, podctltest.Ref("file", "default", "db-node1")),
 	}
 }

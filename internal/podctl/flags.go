@@ -13,36 +13,6 @@ import (
 	"github.com/podstream/podstream/client"
 )
 
-// output is how a command prints its answer: the value of -o.
-type output string
-
-const (
-	outputTable output = "table"
-	// outputWide is the table with more columns; where a command has none, it is the table.
-	outputWide output = "wide"
-	outputJSON output = "json"
-	outputYAML output = "yaml"
-)
-
-// String implements pflag.Value.
-func (o *output) String() string { return string(*o) }
-
-// Type implements pflag.Value.
-func (o *output) Type() string { return "format" }
-
-// Set implements pflag.Value.
-func (o *output) Set(s string) error {
-	switch v := output(s); v {
-	case outputTable, outputWide, outputJSON, outputYAML:
-		*o = v
-		return nil
-	}
-	return errors.New("want table, wide, json or yaml")
-}
-
-// isTable tells whether the output is for people.
-func (o output) isTable() bool { return o == outputTable || o == outputWide }
-
 // endpoint is where a daemon listens: a Unix socket or a TCP address.
 type endpoint struct {
 	path    string
@@ -63,9 +33,10 @@ func (e *endpoint) String() string {
 // Type implements pflag.Value.
 func (e *endpoint) Type() string { return "endpoint" }
 
-// Set implements pflag.Value. It takes tcp://host:port and gRPC's names for a socket, unix:///absolute/path and unix:path.
+// Set implements pflag.Value. It takes tcp://host:port, a socket's path, and gRPC's names for a socket,
+// unix:///absolute/path and unix:path. A path has a slash: a word without one may be meant for a host.
 func (e *endpoint) Set(s string) error {
-	const want = "want unix:///PATH or tcp://HOST:PORT"
+	const want = "want a socket's path, unix:///PATH or tcp://HOST:PORT"
 	if rest, ok := strings.CutPrefix(s, "tcp://"); ok {
 		if host, port, err := net.SplitHostPort(rest); err != nil || host == "" || port == "" {
 			return fmt.Errorf("%s: after tcp:// come a host and a port", want)
@@ -84,8 +55,9 @@ func (e *endpoint) Set(s string) error {
 		*e = endpoint{path: rest}
 		return nil
 	}
-	if s != "" && (s[0] == '/' || s[0] == '.') {
-		return fmt.Errorf("%s: for a path write unix:%s", want, s)
+	if strings.Contains(s, "/") && !strings.Contains(s, "://") {
+		*e = endpoint{path: s}
+		return nil
 	}
 	return errors.New(want)
 }
@@ -107,7 +79,7 @@ var (
 	timeoutFlags   = []string{"request-timeout"}
 )
 
-// ignoredFlags are the global flags that a command takes, as all do, but has no use for.
+// ignoredFlags are global flags that a command accepts but doesn't use.
 var ignoredFlags = map[string][]string{
 	"watch":     slices.Concat(podexecFlags, timeoutFlags),
 	"describe":  outputFlags,
@@ -120,10 +92,19 @@ var ignoredFlags = map[string][]string{
 	"diff":      podexecFlags,
 	"record":    slices.Concat(podexecFlags, outputFlags, timeoutFlags),
 	"replay":    slices.Concat(podconfigFlags, podexecFlags, tlsFlags, outputFlags, timeoutFlags),
-	"version":   slices.Concat(podconfigFlags, podexecFlags, tlsFlags, timeoutFlags),
 }
 
-// hideIgnored keeps them out of the command's help.
+// checkIgnored refuses -o for a command with one form of output, so that the output isn't taken for another form.
+func checkIgnored(cmd *cobra.Command) error {
+	for _, name := range outputFlags {
+		if slices.Contains(ignoredFlags[cmd.Name()], name) && cmd.Flags().Changed(name) {
+			return fmt.Errorf("%s prints text only: it has no --%s", cmd.CommandPath(), name)
+		}
+	}
+	return nil
+}
+
+// hideIgnored hides these flags in the command's help.
 func hideIgnored(cmd *cobra.Command) {
 	help := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {

@@ -36,7 +36,7 @@ node's, may be left out.`,
   podctl logs -f --tail 20 -n kube-system kube-proxy
   podctl logs -c app --previous web           # of the container before the present one`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
+			if err := onePod(cmd, args); err != nil {
 				return err
 			}
 			o.pod.set(args[0])
@@ -48,8 +48,8 @@ node's, may be left out.`,
 	}
 	flags := cmd.Flags()
 	o.pod.addNamespaceFlag(cmd)
-	flags.StringVarP(&o.container, "container", "c", "", "the `name` of the container; needed if the pod has several and names none")
-	flags.BoolVarP(&o.follow, "follow", "f", false, "go on until the container ends")
+	flags.StringVarP(&o.container, "container", "c", "", "the `name` of the container; by default the one that the pod names, or its first")
+	flags.BoolVarP(&o.follow, "follow", "f", false, "continue until the container ends")
 	flags.BoolVarP(&o.previous, "previous", "p", false, "of the container before the present one, which has ended")
 	flags.BoolVar(&o.timestamps, "timestamps", false, "begin each line with its time")
 	flags.DurationVar(&o.since, "since", 0, "only lines that are newer than this, as 5s, 2m or 3h")
@@ -59,7 +59,7 @@ node's, may be left out.`,
 	return cmd
 }
 
-// request is what to ask for, but for the pod. Errors are of usage.
+// request returns the request, except for the pod. Its errors are usage errors.
 func (o logsOptions) request(now time.Time) (*podexecv1.ReadLogsRequest, error) {
 	r := &podexecv1.ReadLogsRequest{Container: o.container, Previous: o.previous, Follow: o.follow, Timestamps: o.timestamps}
 	switch {
@@ -112,11 +112,12 @@ func (t *tool) runLogs(ctx context.Context, o logsOptions, request *podexecv1.Re
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil && o.follow && ctx.Err() != nil:
-			return nil // The user has ended it: that is no failure.
+			return nil // the user ended it: no failure
 		case err != nil:
 			return conn.explain(err)
 		}
-		// As with kubectl, both streams go to one.
+		t.noteDefaulted(m.GetDefaulted(), "\n")
+		// As with kubectl, both streams go to standard output.
 		if _, err := t.Stdout.Write(m.GetData()); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}

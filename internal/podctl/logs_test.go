@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
@@ -47,7 +48,7 @@ func TestLogsFlags(t *testing.T) {
 		"--follow --container=app -p":       {Follow: true, Container: "app", Previous: true},
 		"--previous --tail=0":               {Previous: true, TailLines: proto.Int64(0)},
 		"--tail 20 --limit-bytes 10":        {TailLines: proto.Int64(20), LimitBytes: proto.Int64(10)},
-		"--since 90s":                       {SinceTime: before(90 * time.Second)},
+		"--since 90s":                       {SinceTime: podctltest.Before(90 * time.Second)},
 		"--since-time 2026-03-01T11:00:00Z": {SinceTime: since},
 	} {
 		n := newNode(t)
@@ -69,7 +70,7 @@ func TestLogsFlags(t *testing.T) {
 	}
 }
 
-// A follow prints what comes when it comes, and ends with Ctrl-C.
+// A follow prints output as it comes, and ends with Ctrl-C.
 func TestLogsFollow(t *testing.T) {
 	n := newNode(t)
 	n.busy(&busyPodexecd{
@@ -86,6 +87,28 @@ func TestLogsFollow(t *testing.T) {
 	n.stdout.await(t, "one\n")
 	if code := interrupt(); code != exitOK || n.stderr.String() != "" {
 		t.Errorf("exit code %d, stderr %q", code, n.stderr)
+	}
+}
+
+// As kubectl does, podctl prints which of several containers is used: on stderr, so that the log stays unchanged.
+func TestLogsDefaulted(t *testing.T) {
+	n := newNode(t)
+	n.busy(&busyPodexecd{
+		pods: []*podexecv1.ObservedPod{runningPod(t, "default", "web")},
+		logs: func(_ *podexecv1.ReadLogsRequest, stream logStream) error {
+			if err := stream.Send(&podexecv1.ReadLogsResponse{Defaulted: &podexecv1.DefaultedContainer{
+				Name: "app", Containers: []string{"app", "side\x1b[2J"}, InitContainers: []string{"prepare"}, EphemeralContainers: []string{"dbg"},
+				UnknownDefault: "gone",
+			}}); err != nil {
+				return err
+			}
+			return stream.Send(&podexecv1.ReadLogsResponse{Data: []byte("one\n")})
+		},
+	})
+	want := "Default container name \"gone\" not found in the pod\n" +
+		"Defaulted container \"app\" out of: app, side\\x1b[2J, prepare (init), dbg (ephem)\n"
+	if code := n.run(t.Context(), "logs", "web"); code != exitOK || n.stdout.String() != "one\n" || n.stderr.String() != want {
+		t.Errorf("exit code %d, stdout %q, stderr %q; want %q", code, n.stdout, n.stderr, want)
 	}
 }
 

@@ -6,29 +6,32 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/podstream/podstream/internal/podctl/render"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // objectPrinter prints objects as rows, or as documents with their content.
 type objectPrinter struct {
 	// table is nil for documents.
-	table     *table
-	documents *documents
-	// ops is set if each line tells what happened, and not only what there is.
+	table     *render.Table
+	documents *render.Documents
+	// ops is set if each line has an operation.
 	ops, wide bool
+	// list is printed as one document, unless ops is set.
+	list []objectDocument
 }
 
 func (t *tool) newObjectPrinter(ops bool) *objectPrinter {
-	p := &objectPrinter{ops: ops, wide: t.output == outputWide}
-	if !t.output.isTable() {
-		p.documents = &documents{out: t.Stdout, output: t.output, stream: true}
+	p := &objectPrinter{ops: ops, wide: t.output == render.WideFormat}
+	if !t.output.IsTable() {
+		p.documents = &render.Documents{Out: t.Stdout, Format: t.output, Stream: ops}
 		return p
 	}
 	header := []string{"SOURCE", "KIND", "NAMESPACE", "NAME", "DIGEST"}
 	if ops {
 		header = append([]string{"OP"}, header...)
 	}
-	p.table = newTable(t.Stdout, header...)
+	p.table = render.NewTable(t.Stdout, header...)
 	return p
 }
 
@@ -61,7 +64,11 @@ func (p *objectPrinter) object(op podconfigv1.ObjectOperation, o *podconfigv1.Ob
 			return err
 		}
 		d.Object = content
-		return p.documents.print(d)
+		if !p.ops {
+			p.list = append(p.list, d)
+			return nil
+		}
+		return p.documents.Print(d)
 	}
 	digest := o.GetDigest()
 	if !p.wide {
@@ -74,16 +81,16 @@ func (p *objectPrinter) object(op podconfigv1.ObjectOperation, o *podconfigv1.Ob
 	if p.ops {
 		cells = append([]string{word}, cells...)
 	}
-	p.table.row(cells...)
+	p.table.Row(cells...)
 	return nil
 }
 
-// end prints what is left of a unit.
+// end prints the rest of a unit.
 func (p *objectPrinter) end() error {
 	if p.table == nil {
 		return nil
 	}
-	return p.table.flush()
+	return p.table.Flush()
 }
 
 func contentText(content *structpb.Struct) (*json.RawMessage, error) {
@@ -106,7 +113,7 @@ func kindText(kind podconfigv1.ObjectKind) string {
 	}
 }
 
-// shortDigest is enough of a digest to tell versions apart by eye.
+// shortDigest returns the start of a digest, long enough to distinguish versions.
 func shortDigest(digest string) string {
 	const length = 12
 	_, hex, ok := strings.Cut(digest, ":")
@@ -114,4 +121,14 @@ func shortDigest(digest string) string {
 		return digest
 	}
 	return hex[:length]
+}
+
+// listed prints a list once it is complete.
+func (p *objectPrinter) listed() error {
+	if p.table != nil || p.ops {
+		return nil
+	}
+	return p.documents.Print(struct {
+		Objects []objectDocument `json:"objects"`
+	}{render.OrEmpty(p.list)})
 }

@@ -15,9 +15,9 @@ import (
 
 // objectOptions are the flags of objects.
 type objectOptions struct {
-	filter podFilter
-	follow bool
-	life   signsOfLife
+	filter    podFilter
+	follow    bool
+	heartbeat heartbeatOptions
 }
 
 func (t *tool) objectsCommand() *cobra.Command {
@@ -25,24 +25,24 @@ func (t *tool) objectsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "objects",
 		Short: "Show the ConfigMaps and Secrets that the pods refer to",
-		Long: `Objects shows the ConfigMaps and Secrets that the pods which should run here refer to, each with the digest of its
-content, and those that are missing. With --watch it goes on to print every change, across reconnections, until Ctrl-C.
+		Long: `Objects shows the ConfigMaps and Secrets that the desired pods of this node refer to, each with the digest of its content, and
+those that are missing. With --watch it continues with every change, across reconnections, until Ctrl-C.
 
-With -o json and -o yaml each object comes with its content, that of Secrets too. The pods are chosen as those of watch are.`,
+With -o json and -o yaml each object comes with its content, also that of Secrets. The flags that select pods are those of watch.`,
 		Example: `  podctl objects -n default
   podctl objects --name web-node1 -o yaml   # with what is in them
   podctl objects --watch`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.NoArgs(cmd, args); err != nil {
+			if err := noArguments(cmd, args); err != nil {
 				return err
 			}
-			return o.life.validate()
+			return o.heartbeat.validate()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.newObjectLister(o).run(cmd.Context()) },
 	}
 	o.filter.addFlags(cmd.Flags())
-	cmd.Flags().BoolVarP(&o.follow, "watch", "w", false, "go on with every change")
-	o.life.addFlag(cmd.Flags())
+	cmd.Flags().BoolVarP(&o.follow, "watch", "w", false, "continue with every change")
+	o.heartbeat.addFlag(cmd.Flags())
 	return cmd
 }
 
@@ -50,11 +50,11 @@ With -o json and -o yaml each object comes with its content, that of Secrets too
 type objectLister struct {
 	tool    *tool
 	options objectOptions
-	request *podconfigv1.WatchObjectsRequest // what is the same for every subscription
+	request *podconfigv1.WatchObjectsRequest // the same for every subscription
 	printer *objectPrinter
 
 	held *stream.HeldObjects
-	// live is set once the current stream has brought something; connected, once any has.
+	// live is set once the current stream has delivered something, and connected once any stream has.
 	live, connected bool
 	// broken is set from a reported break until the next stream is live.
 	broken bool
@@ -64,18 +64,18 @@ func (t *tool) newObjectLister(o objectOptions) *objectLister {
 	request := &podconfigv1.WatchObjectsRequest{
 		Consumer: t.consumerName("podctl-objects"), Filter: o.filter.message, Format: podconfigv1.PodFormat_POD_FORMAT_JSON,
 	}
-	if t.output.isTable() {
+	if t.output.IsTable() {
 		request.Format = podconfigv1.PodFormat_POD_FORMAT_REFERENCE
 	}
-	if o.life.interval > 0 {
-		request.HeartbeatInterval = durationpb.New(o.life.interval)
+	if o.heartbeat.interval > 0 {
+		request.HeartbeatInterval = durationpb.New(o.heartbeat.interval)
 	}
 	return &objectLister{
 		tool: t, options: o, request: request, printer: t.newObjectPrinter(o.follow), held: stream.NewHeldObjects(nil, nil),
 	}
 }
 
-// run lists, or watches until ctx is done or something is hopelessly wrong.
+// run lists, or watches until ctx ends or an error that a retry can't resolve.
 func (l *objectLister) run(ctx context.Context) error {
 	if !l.options.follow {
 		ctx, cancel := l.tool.listContext(ctx)
@@ -91,18 +91,18 @@ func (l *objectLister) run(ctx context.Context) error {
 		var own ownError
 		switch {
 		case ctx.Err() != nil:
-			return nil // The user has ended it: that is no failure.
+			return nil // the user ended it: no failure
 		case errors.As(err, &own):
 			return own.error
 		case l.connected && errors.Is(err, stream.ErrUnknownOp):
 			l.held.Anew()
-		case !l.connected || hopeless(err):
+		case !l.connected || permanent(err):
 			return err
 		}
 		if l.live {
 			backoff = l.newBackoff()
 			l.broken = true
-			l.tool.note("%v; reconnecting, to go on after revision %d", err, l.held.Cursor().GetRevision())
+			l.tool.note("%v; reconnecting to resume after revision %d", err, l.held.Cursor().GetRevision())
 		}
 		timer := l.tool.Clock.NewTimer(backoff.Step())
 		select {
@@ -119,7 +119,7 @@ func (l *objectLister) newBackoff() wait.Backoff { return (&watcher{tool: l.tool
 // errListed ends the stream of a list that is complete.
 var errListed = errors.New("that is all")
 
-// subscribe follows one stream to its end, from where the last one left off.
+// subscribe follows one stream to its end, and resumes after the last one.
 func (l *objectLister) subscribe(ctx context.Context) error {
 	conn, err := l.tool.podconfigd.connect(l.tool.userAgent())
 	if err != nil {
@@ -128,7 +128,7 @@ func (l *objectLister) subscribe(ctx context.Context) error {
 	defer conn.Close()
 	l.live = false
 	err = l.followStream(ctx, stream.ObjectConfig{
-		API: podconfigv1.NewPodConfigServiceClient(conn), Request: l.held.Begin(l.request), Silence: l.tool.patience(l.options.life),
+		API: podconfigv1.NewPodConfigServiceClient(conn), Request: l.held.Begin(l.request), Silence: l.tool.patience(l.options.heartbeat),
 	})
 	switch {
 	case errors.As(err, new(ownError)), errors.Is(err, errListed):
@@ -139,7 +139,7 @@ func (l *objectLister) subscribe(ctx context.Context) error {
 	return conn.explain(err)
 }
 
-// followStream prints what comes until the stream ends, or the list is complete.
+// followStream prints a stream until it ends, or the list is complete.
 func (l *objectLister) followStream(ctx context.Context, cfg stream.ObjectConfig) error {
 	s, err := stream.OpenObjects(ctx, cfg)
 	if err != nil {
@@ -158,7 +158,10 @@ func (l *objectLister) followStream(ctx context.Context, cfg stream.ObjectConfig
 		}
 		l.held.Apply(outcome)
 		if revision.Synced != nil && !l.options.follow {
-			l.tellUnready(revision.Synced)
+			l.noteUnready(revision.Synced)
+			if err := l.printer.listed(); err != nil {
+				return ownError{err}
+			}
 			return errListed
 		}
 	}
@@ -176,7 +179,7 @@ func (l *objectLister) print(ops []*podconfigv1.ObjectUpdate) error {
 	return l.printer.end()
 }
 
-// arrived notes that the stream has brought something.
+// arrived records that the stream has delivered something.
 func (l *objectLister) arrived() {
 	l.live, l.connected = true, true
 	if l.broken {
@@ -185,11 +188,11 @@ func (l *objectLister) arrived() {
 	}
 }
 
-// tellUnready says that a list may not be complete.
-func (l *objectLister) tellUnready(synced *podconfigv1.Synced) {
+// noteUnready prints that a list may not be complete.
+func (l *objectLister) noteUnready(synced *podconfigv1.Synced) {
 	for _, s := range synced.GetSources() {
 		if !s.GetReady() {
-			l.tool.note("source %s can't tell all of its pods or objects yet: there may be more", s.GetName())
+			l.tool.note("source %s isn't ready: there may be more objects", s.GetName())
 		}
 	}
 	if len(l.held.Known()) == 0 {

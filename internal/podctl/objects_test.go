@@ -15,7 +15,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// objectPodconfigd serves to each subscription to objects the next of its scripts, and then ends it, but for the last one.
+// objectPodconfigd serves to each subscription to objects the next of its scripts, and then ends it, but for the last
+// one.
 type objectPodconfigd struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 	mu       sync.Mutex
@@ -111,7 +112,7 @@ func TestObjects(t *testing.T) {
 			f := &objectPodconfigd{scripts: [][]*podconfigv1.WatchObjectsResponse{exampleObjects(content)}}
 			n.objects(f)
 			code := n.run(t.Context(), "objects", "-o", output, "-n", "default")
-			if code != exitOK || n.stderr.String() != "podctl: source api can't tell all of its pods or objects yet: there may be more\n" {
+			if code != exitOK || n.stderr.String() != "podctl: source api isn't ready: there may be more objects\n" {
 				t.Errorf("exit code %d, stderr:\n%s", code, n.stderr)
 			}
 			want := map[bool]podconfigv1.PodFormat{
@@ -136,7 +137,7 @@ func TestObjectsNone(t *testing.T) {
 	}
 }
 
-// TestObjectsWatch: a stream that breaks is gone on with, from its cursor and with what is held.
+// TestObjectsWatch: after a break the watch resumes from its cursor and its held objects.
 func TestObjectsWatch(t *testing.T) {
 	n := newNode(t)
 	f := &objectPodconfigd{scripts: [][]*podconfigv1.WatchObjectsResponse{
@@ -160,7 +161,7 @@ func TestObjectsWatch(t *testing.T) {
 	}
 }
 
-// TestObjectsWatchSet: what a SET changes is printed, and no more: what it doesn't have is removed once its source is ready.
+// TestObjectsWatchSet: the changes of a SET are printed: an object that it lacks is removed once its source is ready.
 func TestObjectsWatchSet(t *testing.T) {
 	n := newNode(t)
 	heartbeat := &podconfigv1.WatchObjectsResponse{Event: &podconfigv1.WatchObjectsResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{
@@ -184,7 +185,7 @@ func TestObjectsWatchSet(t *testing.T) {
 	n.golden("objects-watch-set.table", n.stdout.String())
 }
 
-// TestObjectsWatchUnknown: after an operation that isn't known everything is asked for anew.
+// TestObjectsWatchUnknown: after an unknown operation everything is requested again.
 func TestObjectsWatchUnknown(t *testing.T) {
 	n := newNode(t)
 	f := &objectPodconfigd{scripts: [][]*podconfigv1.WatchObjectsResponse{
@@ -195,7 +196,7 @@ func TestObjectsWatchUnknown(t *testing.T) {
 	interrupt := n.start("objects", "--watch")
 	n.stdout.await(t, "e5f6")
 	interrupt()
-	if req := f.requests[1]; req.GetResumeAfter() != nil || len(req.GetKnownObjects()) > 0 || !strings.Contains(n.stderr.String(), "doesn't know: 99") {
+	if req := f.requests[1]; req.GetResumeAfter() != nil || len(req.GetKnownObjects()) > 0 || !strings.Contains(n.stderr.String(), "unknown operation: 99") {
 		t.Errorf("the second request is %v, and stderr\n%s", req, n.stderr)
 	}
 }
@@ -203,7 +204,7 @@ func TestObjectsWatchUnknown(t *testing.T) {
 func TestObjectsRefused(t *testing.T) {
 	for _, args := range [][]string{{"objects"}, {"objects", "--watch"}} {
 		n := newNode(t)
-		n.objects(&objectPodconfigd{refuse: status.Error(codes.PermissionDenied, "role inspector may look at pods, but not at objects")})
+		n.objects(&objectPodconfigd{refuse: status.Error(codes.PermissionDenied, "role inspector may not watch objects")})
 		if code := n.run(context.Background(), args...); code != exitFailed || !strings.Contains(n.stderr.String(), "role inspector") {
 			t.Errorf("%v: exit code %d, stderr:\n%s", args, code, n.stderr)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/daemon/process"
+	"github.com/podstream/podstream/internal/podctl/render"
 )
 
 // The exit codes of Run.
@@ -24,52 +25,65 @@ const (
 	exitUsage  = 2
 )
 
-// exitError ends a command with an exit code of its own.
+// exitError ends a command with a specific exit code.
 type exitError struct {
 	code int
-	err  error // nil: the code is the answer
+	err  error // nil: the exit code is the result
 }
 
 func (e *exitError) Error() string { return fmt.Sprintf("exit code %d: %v", e.code, e.err) }
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// Config is what Run needs to know.
+// Config configures Run.
 type Config struct {
 	// Args are the command line's arguments, without the program's name.
 	Args []string
-	// Stdin is what a file named "-" stands for, and what exec passes on. Nil: the process's own.
+	// Stdin is the content of a file named "-", and the standard input of exec. Nil means the process's own.
 	Stdin io.Reader
-	// Stdout takes the answer, Stderr everything else. Nil discards.
+	// Stdout receives the result, Stderr everything else. Nil discards.
 	Stdout, Stderr io.Writer
-	// Clock tells the time of the lines that watch prints, of ages, and waits before a reconnection. Nil: the system's.
+	// Clock gives the times and ages that are printed, and the delays before a reconnection. Nil means the system's.
 	Clock clock.Clock
-	// Hostname goes into the consumer's name. Empty: the system's.
+	// Hostname is part of the consumer's name. Empty means the system's.
 	Hostname string
-	// ReconnectDelay is the first wait before watch reconnects; it doubles up to 40 times itself. Zero: 250 ms.
+	// ReconnectDelay is the first delay before watch reconnects; it doubles up to 40 times itself. Zero means 250 ms.
 	ReconnectDelay time.Duration
-	// Silence is how long watch and record wait for a sign of life from podconfigd. Zero: three times their --heartbeat-interval.
+	// Silence is how long watch and record wait for a message from podconfigd. Zero means three times their
+	// --heartbeat-interval.
 	Silence time.Duration
-	// Version is what `podctl version` tells. Empty: what the build recorded.
+	// Getenv returns an environment variable. Nil means the process's own.
+	Getenv func(name string) string
+	// Version is the version that `podctl version` prints. Empty means the version of the build.
 	Version string
 }
 
-// tool holds what all commands share: the configuration, with its defaults filled in, and the global flags.
+// tool is shared by all commands: the configuration, with its defaults filled in, and the global flags.
 type tool struct {
 	Config
 	podconfigd, podexecd daemon
 	tls                  client.TLS
-	output               output
+	output               render.Format
 	requestTimeout       time.Duration
 }
 
-// Run runs one command to its end, or until ctx is done, and returns the exit code.
+// Run runs one command until it ends or ctx ends, and returns the exit code.
 func Run(ctx context.Context, cfg Config) int {
 	t := newTool(cfg)
+	if err := t.readEnvironment(); err != nil {
+		t.note("%v", err)
+		return exitUsage
+	}
 	root := t.command()
-	// Cobra checks arguments and flags before it runs a command's hooks, so whatever fails earlier is wrong usage.
+	// Cobra checks arguments and flags before it runs a command's hooks, so an earlier failure is a usage error.
 	understood := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkIgnored(cmd); err != nil {
+			return err
+		}
+		understood = true
+		return nil
+	}
 
 	cmd, err := root.ExecuteContextC(ctx)
 	code := exitFailed
@@ -81,6 +95,9 @@ func Run(ctx context.Context, cfg Config) int {
 	switch {
 	case err == nil:
 	case !understood:
+		if unknown := unknownCommand(root, t.Args); unknown != nil {
+			err = unknown
+		}
 		t.note("%v; run '%s --help' for usage", err, cmd.CommandPath())
 		return exitUsage
 	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled):
@@ -105,29 +122,38 @@ func newTool(cfg Config) *tool {
 		cfg.Clock = clock.RealClock{}
 	}
 	if cfg.Hostname == "" {
-		// Without a hostname the consumer is just called "podctl@"; that is no reason to show nothing.
+		// Without a hostname the consumer is named "podctl@"; that is no reason to fail.
 		cfg.Hostname, _ = os.Hostname()
 	}
 	if cfg.ReconnectDelay <= 0 {
 		cfg.ReconnectDelay = 250 * time.Millisecond
 	}
+	if cfg.Getenv == nil {
+		cfg.Getenv = os.Getenv
+	}
 	if cfg.Version == "" {
 		cfg.Version = process.Version()
 	}
-	t := &tool{Config: cfg, output: outputTable}
-	t.podconfigd = daemon{name: "podconfigd", endpoint: endpoint{path: "/run/podstream/podconfigd.sock"}, tls: &t.tls}
-	t.podexecd = daemon{name: "podexecd", endpoint: endpoint{path: "/run/podstream/podexecd.sock"}, tls: &t.tls}
+	t := &tool{Config: cfg, output: render.TableFormat}
+	t.podconfigd = daemon{name: "podconfigd", tls: &t.tls}
+	t.podexecd = daemon{name: "podexecd", tls: &t.tls}
 	return t
 }
 
 func (t *tool) command() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "podctl",
-		Short:         "Show what should run on this node, and what does",
-		Long:          "Podctl shows the pods that podconfigd publishes for this node and what podexecd has made of them.",
+		Use:   "podctl",
+		Short: "Show what should run on this node, and what does",
+		Long: `Podctl shows the pods that podconfigd publishes for this node, and the state of each as podexecd observes it.
+
+PODSTREAM_RUN_DIR is the directory of both daemons' sockets; PODSTREAM_PODCONFIG_ENDPOINT and PODSTREAM_PODEXEC_ENDPOINT are the
+single endpoints. A flag overrides them.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       t.Version,
+		// unknownCommand suggests instead: cobra's text has several lines.
+		DisableSuggestions:         true,
+		SuggestionsMinimumDistance: 2,
 	}
 	root.SetVersionTemplate(process.VersionText("podctl", "{{.Version}}"))
 	root.Flags().Bool("version", false, "print the version of podctl") // cobra would add -v too, which is the daemons' verbosity
@@ -139,8 +165,8 @@ func (t *tool) command() *cobra.Command {
 	root.SetErr(t.Stderr)
 
 	flags := root.PersistentFlags()
-	flags.Var(&t.podconfigd.endpoint, "podconfig-endpoint", "where podconfigd listens: unix:///path or tcp://host:port")
-	flags.Var(&t.podexecd.endpoint, "podexec-endpoint", "where podexecd listens: unix:///path or tcp://host:port")
+	flags.Var(&t.podconfigd.endpoint, "podconfig-endpoint", "where podconfigd listens: a socket's path, or tcp://host:port")
+	flags.Var(&t.podexecd.endpoint, "podexec-endpoint", "where podexecd listens: a socket's path, or tcp://host:port")
 	addTLSFlags(flags, &t.tls)
 	flags.VarP(&t.output, "output", "o", "the `format` to print: table, wide, json or yaml")
 	flags.DurationVar(&t.requestTimeout, "request-timeout", 10*time.Second,
@@ -152,13 +178,14 @@ func (t *tool) command() *cobra.Command {
 	for _, cmd := range root.Commands() {
 		hideIgnored(cmd)
 	}
+	t.addCompletions(root)
 	return root
 }
 
-// note prints one line for people on Stderr.
+// note prints one line for the user on Stderr.
 func (t *tool) note(format string, args ...any) {
-	// There is nobody left to tell that Stderr can't be written.
-	_, _ = fmt.Fprintf(t.Stderr, "podctl: %s\n", escapeText(fmt.Sprintf(format, args...)))
+	// There is no other place to report that Stderr can't be written.
+	_, _ = fmt.Fprintf(t.Stderr, "podctl: %s\n", render.Escape(fmt.Sprintf(format, args...)))
 }
 
 // noteErrors prints one line for each of the errors that were joined to err.
@@ -172,7 +199,7 @@ func (t *tool) noteErrors(err error) {
 	t.note("%v", err)
 }
 
-// listContext bounds the time that a list may take.
+// listContext limits the time of a list.
 func (t *tool) listContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if t.requestTimeout <= 0 {
 		return context.WithCancel(ctx)
@@ -180,10 +207,10 @@ func (t *tool) listContext(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, t.requestTimeout)
 }
 
-// userAgent is how podctl presents itself in the daemons' logs.
+// userAgent is podctl's name in the daemons' logs.
 func (t *tool) userAgent() string { return "podctl/" + t.Version }
 
-// consumerName is what podconfigd calls this consumer. Over TLS a consumer goes by the name in its certificate.
+// consumerName is the name of this consumer at podconfigd. Over TLS it is the name in the certificate.
 func (t *tool) consumerName(command string) string {
 	if t.podconfigd.endpoint.address != "" {
 		return ""

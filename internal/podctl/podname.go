@@ -2,6 +2,7 @@ package podctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,15 +15,19 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// podName is the pod that a command line is about.
-type podName struct{ namespace, name string }
+// podName is the pod on a command line.
+type podName struct {
+	namespace oneNamespace
+	name      string
+}
 
 // addNamespaceFlag adds -n to a command about one pod.
 func (p *podName) addNamespaceFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&p.namespace, "namespace", "n", "default", "the pod's `namespace`")
+	p.namespace = defaultNamespace
+	cmd.Flags().VarP(&p.namespace, "namespace", "n", "the pod's `namespace`")
 }
 
-// set takes the name as it was given: also kubectl's pod/NAME.
+// set sets the name from NAME or kubectl's pod/NAME.
 func (p *podName) set(argument string) {
 	p.name = argument
 	if kind, name, ok := strings.Cut(argument, "/"); ok && slices.Contains([]string{"pod", "pods", "po"}, kind) {
@@ -30,19 +35,39 @@ func (p *podName) set(argument string) {
 	}
 }
 
-func (p podName) String() string { return p.namespace + "/" + p.name }
-
-// names are the names that may be meant: a static pod bears the node's name at its end, which may be left out on the node itself.
-func (t *tool) names(p podName) []string {
-	return []string{p.name, p.name + "-" + strings.ToLower(t.Hostname)}
+// onePod wants the name of one pod on the command line.
+func onePod(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return errors.New("want the name of a pod")
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("want one pod; there are %d names", len(args))
 }
 
-func (t *tool) filterOf(p podName) *podconfigv1.PodFilter {
-	return &podconfigv1.PodFilter{Namespaces: []string{p.namespace}, Names: t.names(p)}
+// atMostOnePod is the Args of a command that takes the name of a pod, or none.
+func atMostOnePod(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return onePod(cmd, args)
 }
 
-// meant are those of the pods with one of these names that bear the first name that any of them has.
-func meant[T any](pods []T, names []string, nameOf func(T) string) []T {
+func (p podName) String() string { return string(p.namespace) + "/" + p.name }
+
+// names returns the names that may be meant: a static pod's name without and with the node's suffix.
+func (t *tool) names(ctx context.Context, p podName) []string {
+	return []string{p.name, p.name + "-" + t.nodeName(ctx)}
+}
+
+// filterOf is the filter for the pods with one of these names in p's namespace.
+func (p podName) filterOf(names []string) *podconfigv1.PodFilter {
+	return &podconfigv1.PodFilter{Namespaces: []string{string(p.namespace)}, Names: names}
+}
+
+// matching returns the pods with the first of these names that any pod has.
+func matching[T any](pods []T, names []string, nameOf func(T) string) []T {
 	for _, name := range names {
 		if named := slices.DeleteFunc(slices.Clone(pods), func(p T) bool { return nameOf(p) != name }); len(named) > 0 {
 			return named
@@ -51,15 +76,16 @@ func meant[T any](pods []T, names []string, nameOf func(T) string) []T {
 	return nil
 }
 
-// findObserved is the pod that podexecd has under this name. Of two incarnations the desired one is meant.
+// findObserved returns podexecd's pod with this name. Of two incarnations it is the desired one.
 func (t *tool) findObserved(ctx context.Context, p podName) (*podconfigv1.PodRef, error) {
 	ctx, cancel := t.listContext(ctx)
 	defer cancel()
-	pods, err := t.listObserved(ctx, t.filterOf(p))
+	names := t.names(ctx, p)
+	pods, err := t.listObserved(ctx, p.filterOf(names))
 	if err != nil {
 		return nil, err
 	}
-	pods = meant(pods, t.names(p), func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })
+	pods = matching(pods, names, func(o *podexecv1.ObservedPod) string { return o.GetRef().GetName() })
 	if len(pods) == 0 {
 		return nil, t.noSuchPod(ctx, p)
 	}
@@ -67,13 +93,13 @@ func (t *tool) findObserved(ctx context.Context, p podName) (*podconfigv1.PodRef
 	return pods[desired].GetRef(), nil
 }
 
-// noSuchPod is the error for a name that podexecd doesn't know; it tells of names that begin so.
+// noSuchPod is the error for an unknown name; it lists the names that start with it.
 func (t *tool) noSuchPod(ctx context.Context, p podName) error {
 	ctx, cancel := t.listContext(ctx)
 	defer cancel()
 	text := fmt.Sprintf("there is no pod %s", p)
 	// The list only helps to find the name: without it the answer is the same.
-	pods, _ := t.listObserved(ctx, &podconfigv1.PodFilter{Namespaces: []string{p.namespace}})
+	pods, _ := t.listObserved(ctx, &podconfigv1.PodFilter{Namespaces: []string{string(p.namespace)}})
 	var similar []string
 	for _, o := range pods {
 		if name := o.GetRef().GetName(); strings.HasPrefix(name, p.name+"-") {

@@ -4,19 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/podctl/podsummary"
+	"github.com/podstream/podstream/internal/podctl/render"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
 // podsOptions are the flags of pods.
 type podsOptions struct {
-	namespace     string
+	namespaces    namespaceList
 	allNamespaces bool
 	watch         bool
 }
@@ -24,35 +27,57 @@ type podsOptions struct {
 func (t *tool) podsCommand() *cobra.Command {
 	var o podsOptions
 	cmd := &cobra.Command{
-		Use:   "pods",
-		Short: "Show the pods that should run here beside those that do",
-		Long: `Pods shows the pods that should run on this node, as podconfigd has them, beside what podexecd has made of them.
+		Use:   "pods [POD...]",
+		Short: "Show the pods that should run here beside those that run",
+		Long: `Pods shows the pods that should run on this node, from podconfigd, beside their state, from podexecd.
 
-With --watch it shows podexecd's pods, and goes on with a line for each change of one's status, across reconnections, until
-Ctrl-C. A pod of which nothing is left comes as Removed.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+With --watch it shows podexecd's pods, and continues with a line for each change of a status, across reconnections, until
+Ctrl-C. A pod of which nothing is left is shown as Removed.`,
+		Example: `  podctl pods
+  podctl pods web -o wide
+  podctl pods -n kube-system,default --watch`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter := t.namedFilter(cmd.Context(), o, args)
 			if o.watch {
-				return t.newPodsWatcher(o).run(cmd.Context())
+				return t.newPodsWatcher(filter).run(cmd.Context())
 			}
-			return t.runPods(cmd.Context(), o)
+			return t.runPods(cmd.Context(), filter)
 		},
 	}
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "only the pods of this `namespace`")
+	cmd.Flags().VarP(&o.namespaces, "namespace", "n", "only the pods of these `namespaces`")
 	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "the pods of all namespaces, which is the default; wins over -n")
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "go on with every change, as podexecd tells it")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "continue with every change, as podexecd reports it")
 	return cmd
 }
 
 func (o podsOptions) filter() *podconfigv1.PodFilter {
-	if o.namespace == "" || o.allNamespaces {
+	if len(o.namespaces) == 0 || o.allNamespaces {
 		return nil
 	}
-	return &podconfigv1.PodFilter{Namespaces: []string{o.namespace}}
+	return &podconfigv1.PodFilter{Namespaces: o.namespaces}
 }
 
-// runPods shows as much as it can get: the administrator who asks has trouble with one of the daemons, perhaps.
-func (t *tool) runPods(ctx context.Context, o podsOptions) error {
+// namedFilter returns the filter of a list, with the pods on the command line if any, in all namespaces unless it has
+// -n.
+func (t *tool) namedFilter(ctx context.Context, o podsOptions, args []string) *podconfigv1.PodFilter {
+	filter := o.filter()
+	if len(args) == 0 {
+		return filter
+	}
+	if filter == nil {
+		filter = &podconfigv1.PodFilter{}
+	}
+	node := t.nodeName(ctx)
+	for _, arg := range args {
+		var p podName
+		p.set(arg)
+		filter.Names = append(filter.Names, p.name, p.name+"-"+node)
+	}
+	return filter
+}
+
+// runPods shows as much as it can get: one of the daemons may not answer.
+func (t *tool) runPods(ctx context.Context, filter *podconfigv1.PodFilter) error {
 	ctx, cancel := t.listContext(ctx)
 	defer cancel()
 	var (
@@ -61,60 +86,93 @@ func (t *tool) runPods(ctx context.Context, o podsOptions) error {
 		observed              []*podexecv1.ObservedPod
 		desiredErr, observErr error
 	)
-	wg.Go(func() { desired, desiredErr = t.listDesired(ctx, o.filter()) })
-	wg.Go(func() { observed, observErr = t.listObserved(ctx, o.filter()) })
+	wg.Go(func() { desired, desiredErr = t.listDesired(ctx, filter) })
+	wg.Go(func() { observed, observErr = t.listObserved(ctx, filter) })
 	wg.Wait()
 
-	have := answered{podconfigd: desiredErr == nil, podexecd: observErr == nil}
+	have := podsummary.Answered{Podconfigd: desiredErr == nil, Podexecd: observErr == nil}
 	failed := errors.Join(desiredErr, observErr)
-	if !have.podconfigd && !have.podexecd {
+	if !have.Podconfigd && !have.Podexecd {
 		return failed
 	}
-	pairs, undecodable := join(desired, observed)
-	if err := t.printPods(pairs, have); err != nil {
+	pairs, undecodable := podsummary.Join(desired, observed)
+	if err := t.printPods(filter, pairs, have); err != nil {
 		return err
 	}
 	return errors.Join(append([]error{failed}, undecodable...)...)
 }
 
-func (t *tool) printPods(pairs []*pair, have answered) error {
+func (t *tool) printPods(filter *podconfigv1.PodFilter, pairs []*podsummary.Pod, have podsummary.Answered) error {
 	now := t.Clock.Now()
-	if !t.output.isTable() {
-		docs := make([]podDocument, len(pairs))
+	if !t.output.IsTable() {
+		docs := make([]podsummary.Document, len(pairs))
 		for i, p := range pairs {
-			docs[i] = p.document(p.row(have, now))
+			docs[i] = p.Document(p.Row(have, now))
 		}
-		return (&documents{out: t.Stdout, output: t.output}).print(docs)
+		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(struct {
+			Pods []podsummary.Document `json:"pods"`
+		}{docs})
 	}
 	if len(pairs) == 0 {
-		t.note("no pods found")
+		t.note("no pods found%s", inNamespaces(filter))
 		return nil
 	}
-	out := t.newPodTable()
+	out := t.newPodTable(false)
 	for _, p := range pairs {
-		out.pod(p, p.row(have, now), t.output == outputWide)
+		out.row(p, p.Row(have, now))
 	}
-	return out.flush()
+	return out.Flush()
 }
 
-func (t *tool) newPodTable() *table {
+// inNamespaces returns the namespaces of a list; empty for all.
+func inNamespaces(filter *podconfigv1.PodFilter) string {
+	switch names := filter.GetNamespaces(); len(names) {
+	case 0:
+		return ""
+	case 1:
+		return " in namespace " + names[0]
+	default:
+		return " in namespaces " + strings.Join(names, ", ")
+	}
+}
+
+// podTable is a table with a line for each pod.
+type podTable struct {
+	*render.Table
+	// uids is set if each line has the start of the pod's UID. A wide line has the whole UID.
+	uids, wide bool
+}
+
+// newPodTable makes the table. With uids, lines of two pods with one name can be distinguished.
+func (t *tool) newPodTable(uids bool) *podTable {
+	p := &podTable{uids: uids, wide: t.output == render.WideFormat}
 	header := []string{"NAMESPACE", "NAME", "SOURCE", "STATUS", "READY", "RESTARTS", "AGE"}
-	if t.output == outputWide {
+	switch {
+	case p.wide:
 		header = append(header, "IP", "UID", "WORKER", "MESSAGE")
+	case p.uids:
+		// As wide as the widest later value, so that later lines stay aligned.
+		header[3] = "STATUS           "
+		header = append(header, "UID      ")
 	}
-	return newTable(t.Stdout, header...)
+	p.Table = render.NewTable(t.Stdout, header...)
+	return p
 }
 
-// pod adds the line of a pod to a table of newPodTable.
-func (t *table) pod(p *pair, r podRow, wide bool) {
-	cells := []string{p.ref.GetNamespace(), p.ref.GetName(), p.source(), r.status, r.ready, r.restarts, r.age}
-	if wide {
-		cells = append(cells, r.ip, p.ref.GetUid(), r.worker, r.message)
+// row adds the line of a pod.
+func (t *podTable) row(p *podsummary.Pod, r podsummary.Row) {
+	cells := []string{p.Ref.GetNamespace(), p.Ref.GetName(), p.Source(), r.Status, r.Ready, r.Restarts, r.Age}
+	switch {
+	case t.wide:
+		cells = append(cells, r.IP, p.Ref.GetUid(), r.Worker, r.Message)
+	case t.uids:
+		cells = append(cells, shortened(p.Ref.GetUid(), false))
 	}
-	t.row(cells...)
+	t.Table.Row(cells...)
 }
 
-// listDesired lists podconfigd's pods. Its pages show one revision; if that is gone before the last page, it starts again.
+// listDesired lists podconfigd's pods. All pages show one revision; if podconfigd drops it before the last page,
+// listDesired starts again.
 func (t *tool) listDesired(ctx context.Context, filter *podconfigv1.PodFilter) ([]*podconfigv1.Pod, error) {
 	conn, err := t.podconfigd.connect(t.userAgent())
 	if err != nil {

@@ -11,59 +11,51 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
+	"github.com/podstream/podstream/internal/podctl/podsummary"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// running is the status of a pod with one container that runs.
-func running(name string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: name, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-}
-
-func waiting(name, reason, message string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{
-		Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
-}
-
 // examples are pods in every state, some on one side only. It takes each fake more than one page to list them.
 func examples(t *testing.T) (*fakePodconfigd, *fakePodexecd) {
-	crashing := waiting("web", "CrashLoopBackOff", "back-off 5m0s restarting failed container")
+	crashing := podctltest.Waiting("web", "CrashLoopBackOff", "back-off 5m0s restarting failed container")
 	crashing.RestartCount = 4
 	crashing.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-		ExitCode: 1, FinishedAt: metav1.NewTime(noon.Add(-90 * time.Second))}
-	up := &corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.7", ContainerStatuses: []corev1.ContainerStatus{running("web")}}
+		ExitCode: 1, FinishedAt: metav1.NewTime(podctltest.Noon.Add(-90 * time.Second))}
+	up := &corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.7", ContainerStatuses: []corev1.ContainerStatus{podctltest.Running("web")}}
 
-	deleted := testPod("shop", "deleted")
-	deleted.DeletionTimestamp = &metav1.Time{Time: noon}
-	mirror := testPod("shop", "web")
-	mirror.Annotations[mirrorAnnotation] = "x"
-	mirrorDesired := desiredPod(t, "api", mirror)
+	deleted := podctltest.Pod("shop", "deleted")
+	deleted.DeletionTimestamp = &metav1.Time{Time: podctltest.Noon}
+	mirror := podctltest.Pod("shop", "web")
+	mirror.Annotations[podsummary.MirrorAnnotation] = "x"
+	mirrorDesired := podctltest.Desired(t, "api", mirror)
 	mirrorDesired.Ref.Uid = "mirror-of-web"
-	stale := desiredPod(t, "api", testPod("shop", "stale"))
+	stale := podctltest.Desired(t, "api", podctltest.Pod("shop", "stale"))
 	stale.Stale = true
 
 	config := &fakePodconfigd{pods: []*podconfigv1.Pod{
-		desiredPod(t, "file", testPod("default", "crash")),
-		desiredPod(t, "file", testPod("default", "new")),
-		desiredPod(t, "api", deleted),
+		podctltest.Desired(t, "file", podctltest.Pod("default", "crash")),
+		podctltest.Desired(t, "file", podctltest.Pod("default", "new")),
+		podctltest.Desired(t, "api", deleted),
 		stale,
-		desiredPod(t, "file", testPod("shop", "web")),
+		podctltest.Desired(t, "file", podctltest.Pod("shop", "web")),
 		mirrorDesired,
-		refPod("http", "shop", "without-content"),
+		podctltest.Ref("http", "shop", "without-content"),
 	}}
 
-	stopping := observedPod(t, "default", "stopping", up)
+	stopping := podctltest.Observed(t, "default", "stopping", up)
 	stopping.WorkerState, stopping.Desired = podexecv1.WorkerState_WORKER_STATE_TERMINATING, false
-	orphan := observedPod(t, "default", "orphan", up)
+	orphan := podctltest.Observed(t, "default", "orphan", up)
 	orphan.Source, orphan.Desired = "", false
-	crash := observedPod(t, "default", "crash", &corev1.PodStatus{
+	crash := podctltest.Observed(t, "default", "crash", &corev1.PodStatus{
 		Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{crashing}})
 	crash.LastError = "start container web: exit status 1"
 
 	exec := &fakePodexecd{pods: []*podexecv1.ObservedPod{
 		crash, orphan, stopping,
-		observedPod(t, "shop", "deleted", up),
-		observedPod(t, "shop", "web", up),
+		podctltest.Observed(t, "shop", "deleted", up),
+		podctltest.Observed(t, "shop", "web", up),
 	}}
 	return config, exec
 }
@@ -83,7 +75,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// One daemon's half is better than nothing, and must not be taken for the whole.
+// One daemon's half is printed, and marked as incomplete.
 func TestPodsPartial(t *testing.T) {
 	for _, away := range []string{"podconfigd", "podexecd"} {
 		t.Run(away, func(t *testing.T) {
@@ -131,9 +123,9 @@ func TestPodsTimeout(t *testing.T) {
 
 func TestPodsUndecodable(t *testing.T) {
 	n := newNode(t)
-	broken := observedPod(t, "default", "broken", &corev1.PodStatus{})
+	broken := podctltest.Observed(t, "default", "broken", &corev1.PodStatus{})
 	broken.Status = &podexecv1.ObservedPod_Protobuf{Protobuf: []byte("not a status")}
-	n.podconfigd(&fakePodconfigd{pods: []*podconfigv1.Pod{desiredPod(t, "file", testPod("default", "good"))}})
+	n.podconfigd(&fakePodconfigd{pods: []*podconfigv1.Pod{podctltest.Desired(t, "file", podctltest.Pod("default", "good"))}})
 	n.podexecd(&fakePodexecd{pods: []*podexecv1.ObservedPod{broken}})
 	if code := n.run(t.Context(), "pods"); code != exitFailed {
 		t.Errorf("exit code %d", code)
@@ -145,7 +137,7 @@ func TestPodsUndecodable(t *testing.T) {
 }
 
 func TestPodsEmpty(t *testing.T) {
-	for output, want := range map[string]string{"table": "", "json": "[]\n", "yaml": "[]\n"} {
+	for output, want := range map[string]string{"table": "", "json": "{\n    \"pods\": []\n}\n", "yaml": "pods: []\n"} {
 		n := newNode(t)
 		n.podconfigd(&fakePodconfigd{})
 		n.podexecd(&fakePodexecd{})
@@ -158,14 +150,14 @@ func TestPodsEmpty(t *testing.T) {
 	}
 }
 
-// Every page of a long list arrives, also if the revision that the pages show is given up in between.
+// Every page of a long list arrives, also if podconfigd drops the revision of the pages in between.
 func TestPodsManyPages(t *testing.T) {
 	const count = 1000
 	config, exec := &fakePodconfigd{aborts: 2}, &fakePodexecd{}
 	for i := range count {
 		name := fmt.Sprintf("pod-%04d", i)
-		config.pods = append(config.pods, desiredPod(t, "file", testPod("default", name)))
-		exec.pods = append(exec.pods, observedPod(t, "default", name, &corev1.PodStatus{Phase: corev1.PodPending}))
+		config.pods = append(config.pods, podctltest.Desired(t, "file", podctltest.Pod("default", name)))
+		exec.pods = append(exec.pods, podctltest.Observed(t, "default", name, &corev1.PodStatus{Phase: corev1.PodPending}))
 	}
 	n := newNode(t)
 	n.podconfigd(config)
@@ -173,10 +165,11 @@ func TestPodsManyPages(t *testing.T) {
 	if code := n.run(t.Context(), "pods", "-o", "json"); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, n.stderr)
 	}
-	var docs []podDocument
-	if err := json.Unmarshal([]byte(n.stdout.String()), &docs); err != nil {
+	var list struct{ Pods []podsummary.Document }
+	if err := json.Unmarshal([]byte(n.stdout.String()), &list); err != nil {
 		t.Fatal(err)
 	}
+	docs := list.Pods
 	if len(docs) != count {
 		t.Fatalf("%d pods, want %d", len(docs), count)
 	}
@@ -187,7 +180,7 @@ func TestPodsManyPages(t *testing.T) {
 	}
 }
 
-// A list that is given up again and again ends.
+// A list whose revision is dropped again and again ends.
 func TestPodsAborted(t *testing.T) {
 	n := newNode(t)
 	config, exec := examples(t)

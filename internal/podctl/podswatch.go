@@ -12,42 +12,44 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/podstream/podstream/internal/podctl/podsummary"
+	"github.com/podstream/podstream/internal/podctl/render"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// statusRemoved: podexecd has nothing of the pod any more.
+// statusRemoved: nothing is left of the pod.
 const statusRemoved = "Removed"
 
-// podsWatcher prints the pods of podexecd, and then each change, across any number of connections.
+// podsWatcher prints podexecd's pods and then each change, across reconnections.
 type podsWatcher struct {
 	tool   *tool
 	filter *podconfigv1.PodFilter
 	// table is nil for documents.
-	table     *table
-	documents *documents
+	table     *podTable
+	documents *render.Documents
 
-	// shown are the pods as they were printed last, by UID.
+	// shown are the pods as last printed, by UID.
 	shown map[string]*podexecv1.ObservedPod
-	// token is the place after what was printed.
+	// token is the position after the printed changes.
 	token string
-	// live is set once the current stream has brought something; connected, once any has.
+	// live is set once the current stream has delivered something, and connected once any stream has.
 	live, connected bool
 	// broken is set from a reported break until the next stream is live.
 	broken bool
 }
 
-func (t *tool) newPodsWatcher(o podsOptions) *podsWatcher {
-	w := &podsWatcher{tool: t, filter: o.filter(), shown: map[string]*podexecv1.ObservedPod{}}
-	if t.output.isTable() {
-		w.table = t.newPodTable()
+func (t *tool) newPodsWatcher(filter *podconfigv1.PodFilter) *podsWatcher {
+	w := &podsWatcher{tool: t, filter: filter, shown: map[string]*podexecv1.ObservedPod{}}
+	if t.output.IsTable() {
+		w.table = t.newPodTable(true)
 	} else {
-		w.documents = &documents{out: t.Stdout, output: t.output, stream: true}
+		w.documents = &render.Documents{Out: t.Stdout, Format: t.output, Stream: true}
 	}
 	return w
 }
 
-// run watches until ctx is done, which is not an error, or until there is no point in trying again.
+// run watches until ctx ends, which is not an error, or an error that a retry can't resolve.
 func (w *podsWatcher) run(ctx context.Context) error {
 	delays := (&watcher{tool: w.tool}).newBackoff()
 	backoff := delays
@@ -59,7 +61,7 @@ func (w *podsWatcher) run(ctx context.Context) error {
 			return nil //nolint:nilerr // The user has ended it: that is no failure.
 		case errors.As(err, &own):
 			return own.error
-		case !w.connected || hopeless(err):
+		case !w.connected || permanent(err):
 			return err
 		}
 		if w.live {
@@ -77,7 +79,7 @@ func (w *podsWatcher) run(ctx context.Context) error {
 	}
 }
 
-// subscribe follows one stream to its end, from where the last one left off.
+// subscribe follows one stream to its end, and resumes after the last one.
 func (w *podsWatcher) subscribe(ctx context.Context) error {
 	conn, err := w.tool.podexecd.connect(w.tool.userAgent())
 	if err != nil {
@@ -102,8 +104,8 @@ func (w *podsWatcher) subscribe(ctx context.Context) error {
 	return conn.explain(err)
 }
 
-// follow prints what a stream brings until it ends; the error says why and is never nil. What comes without a resume token is printed
-// once all of it is there: a break before that takes it back.
+// follow prints a stream until it ends; its error is never nil. Messages without a resume token are printed once the
+// catch-up is complete: a break before that discards them.
 func (w *podsWatcher) follow(stream grpc.ServerStreamingClient[podexecv1.WatchPodStatusResponse]) error {
 	var pending []*podexecv1.WatchPodStatusResponse
 	for {
@@ -160,12 +162,12 @@ func (w *podsWatcher) take(messages []*podexecv1.WatchPodStatusResponse) error {
 		}
 	}
 	if w.table != nil {
-		return w.table.flush()
+		return w.table.Flush()
 	}
 	return nil
 }
 
-// show prints one pod, or that it is gone, unless that is what was printed last.
+// show prints one pod, or its removal, unless that is what was printed last.
 func (w *podsWatcher) show(uid string, pod *podexecv1.ObservedPod) error {
 	before := w.shown[uid]
 	if proto.Equal(before, pod) {
@@ -173,24 +175,24 @@ func (w *podsWatcher) show(uid string, pod *podexecv1.ObservedPod) error {
 	}
 	if pod == nil {
 		delete(w.shown, uid)
-		return w.print(&pair{ref: before.GetRef(), observed: before}, podRow{status: statusRemoved})
+		return w.print(&podsummary.Pod{Ref: before.GetRef(), Observed: before}, podsummary.Row{Status: statusRemoved})
 	}
 	w.shown[uid] = pod
-	pairs, errs := join(nil, []*podexecv1.ObservedPod{pod})
+	pairs, errs := podsummary.Join(nil, []*podexecv1.ObservedPod{pod})
 	for _, err := range errs {
 		w.tool.noteErrors(err)
 	}
-	return w.print(pairs[0], pairs[0].row(answered{podexecd: true}, w.tool.Clock.Now()))
+	return w.print(pairs[0], pairs[0].Row(podsummary.Answered{Podexecd: true}, w.tool.Clock.Now()))
 }
 
-func (w *podsWatcher) print(p *pair, r podRow) error {
+func (w *podsWatcher) print(p *podsummary.Pod, r podsummary.Row) error {
 	if w.table == nil {
-		doc := p.document(r)
-		if r.status == statusRemoved {
+		doc := p.Document(r)
+		if r.Status == statusRemoved {
 			doc.Observed = nil
 		}
-		return w.documents.print(doc)
+		return w.documents.Print(doc)
 	}
-	w.table.pod(p, r, w.tool.output == outputWide)
+	w.table.row(p, r)
 	return nil
 }

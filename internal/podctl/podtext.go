@@ -1,15 +1,12 @@
 package podctl
 
 import (
-	"encoding/json"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// shortened is enough of a UID to tell incarnations apart, or all of it.
+// shortened returns the start of a UID, long enough to distinguish incarnations, or all of it.
 func shortened(uid string, all bool) string {
 	const enough = 8
 	if runes := []rune(uid); !all && len(runes) > enough+1 {
@@ -28,19 +25,15 @@ func containersText(pod *podconfigv1.Pod, all bool) string {
 	return strings.Join(images, ",")
 }
 
-// imagesOf is nil if the pod came without content. Where the content can't be read it says so: the line is worth printing still.
+// imagesOf returns nil if the pod has no content. For content that can't be decoded it returns a placeholder, so that
+// the line is printed.
 func imagesOf(pod *podconfigv1.Pod) []string {
-	var content corev1.Pod
-	switch c := pod.GetContent().(type) {
-	case *podconfigv1.Pod_Protobuf:
-		if content.Unmarshal(c.Protobuf) != nil {
-			return []string{"(undecodable)"}
-		}
-	case *podconfigv1.Pod_Json:
-		text, err := c.Json.MarshalJSON()
-		if err != nil || json.Unmarshal(text, &content) != nil {
-			return []string{"(undecodable)"}
-		}
+	content, err := contentOf(pod)
+	switch {
+	case err != nil:
+		return []string{"(undecodable)"}
+	case content == nil:
+		return nil
 	}
 	var images []string
 	for _, container := range content.Spec.Containers {

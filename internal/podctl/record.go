@@ -18,12 +18,12 @@ import (
 
 // recordOptions are the arguments and flags of record.
 type recordOptions struct {
-	file     string // "-": stdout
-	format   podconfigv1.PodFormat
-	mode     podconfigv1.NotificationMode
-	duration time.Duration // zero: until Ctrl-C
-	force    bool
-	life     signsOfLife
+	file      string // "-": stdout
+	format    podconfigv1.PodFormat
+	mode      podconfigv1.NotificationMode
+	duration  time.Duration // zero: until Ctrl-C
+	force     bool
+	heartbeat heartbeatOptions
 }
 
 func (t *tool) recordCommand() *cobra.Command {
@@ -34,21 +34,21 @@ func (t *tool) recordCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record FILE",
 		Short: "Write the stream of pods to a file, for podctl replay",
-		Long: `Record subscribes to podconfigd and writes all that it is sent to FILE, until Ctrl-C, the end of --duration, or the end of
-the stream. FILE is compressed if its name ends in ".gz", and "-" is standard output. The pods are recorded as protobuf, which
-podexecd asks for, unless --format says otherwise.
+		Long: `Record subscribes to podconfigd and writes all messages to FILE, until Ctrl-C, the end of --duration, or the end of the
+stream. FILE is compressed if its name ends in ".gz", and "-" is standard output. The pods are recorded as protobuf, which
+podexecd requests, unless --format says otherwise.
 
-Pods may hold secrets, in their environment and their arguments for instance, and the recording holds whole pods: FILE is made
-for its owner only. Before you hand it on, with a bug report for instance, see what is in it, or record with
---format reference: then it has names, UIDs and digests instead of pods. (From a digest a short secret might still be guessed.)`,
+Pods may have secrets, for instance in their environment and arguments, and the recording has whole pods: only its owner may
+read FILE. Check its content before you share it, for instance with a bug report, or record with --format reference: then it has
+names, UIDs and digests instead of pods. (A short secret may still be guessed from a digest.)`,
 		Example: `  podctl record stream.jsonl.gz
-  podctl record --format reference --duration 1m report.jsonl   # to hand on
+  podctl record --format reference --duration 1m report.jsonl   # to share
   podctl replay stream.jsonl.gz --listen unix:///tmp/replay.sock`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
+		Args: func(_ *cobra.Command, args []string) error {
+			if err := oneFile(args); err != nil {
 				return err
 			}
-			return o.life.validate()
+			return o.heartbeat.validate()
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.file = args[0]
@@ -59,12 +59,12 @@ for its owner only. Before you hand it on, with a bug report for instance, see w
 	addModeFlag(cmd.Flags(), &o.mode)
 	cmd.Flags().DurationVar(&o.duration, "duration", 0, "how long to record; 0 records until Ctrl-C")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace FILE, if it is a regular file")
-	o.life.addFlag(cmd.Flags())
+	o.heartbeat.addFlag(cmd.Flags())
 	return cmd
 }
 
-// runRecord makes the file only once there is something to write, so that a podconfigd that can't be reached costs no recording
-// that was there before.
+// runRecord creates the file with the first message, so that a podconfigd that can't be reached doesn't replace an
+// earlier recording.
 func (t *tool) runRecord(ctx context.Context, o recordOptions) error {
 	if err := o.checkFile(); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (t *tool) runRecord(ctx context.Context, o recordOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if o.duration > 0 {
-		// A deadline would be podconfigd's affair as well, and look like its failure if it is first.
+		// podconfigd would see a deadline too, and its error would come first and look like podconfigd's failure.
 		defer time.AfterFunc(o.duration, cancel).Stop()
 	}
 	conn, err := t.podconfigd.connect(t.userAgent())
@@ -85,14 +85,14 @@ func (t *tool) runRecord(ctx context.Context, o recordOptions) error {
 		Recorded: t.Clock.Now().UTC(), Endpoint: t.podconfigd.endpoint.String(), Podctl: t.Version,
 		Request: &podconfigv1.WatchPodUpdatesRequest{Consumer: t.consumerName("podctl-record"), Mode: o.mode, Format: o.format},
 	}}
-	o.life.ask(r.header.Request)
+	o.heartbeat.ask(r.header.Request)
 	err = r.follow(ctx, podconfigv1.NewPodConfigServiceClient(conn))
 	var own *recordError
 	switch {
 	case errors.As(err, &own):
 		err = own.err
 	case ctx.Err() != nil:
-		err = nil // the user has ended it
+		err = nil // the user ended it
 	case errors.Is(err, stream.ErrSilent):
 		err = fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, err)
 	case errors.Is(err, io.EOF):
@@ -103,7 +103,7 @@ func (t *tool) runRecord(ctx context.Context, o recordOptions) error {
 	return r.finish(err)
 }
 
-// checkFile is for an early word; Create refuses a file that comes to be meanwhile.
+// checkFile reports an existing file early; Create refuses one that is made later.
 func (o recordOptions) checkFile() error {
 	if o.file == "-" {
 		return nil
@@ -130,10 +130,10 @@ func (e *recordError) Error() string { return e.err.Error() }
 
 func (e *recordError) Unwrap() error { return e.err }
 
-// follow writes what comes until the stream ends, or podconfigd gives no sign of life; its error is never nil.
+// follow writes the messages until the stream ends, or podconfigd is silent; its error is never nil.
 func (r *recorder) follow(ctx context.Context, client podconfigv1.PodConfigServiceClient) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil) // ends the stream if it can't be written
+	defer cancel(nil) // ends the stream after a write error
 	messages, err := client.WatchPodUpdates(ctx, r.header.Request)
 	if err != nil {
 		return err
@@ -149,11 +149,11 @@ func (r *recorder) follow(ctx context.Context, client podconfigv1.PodConfigServi
 	}
 }
 
-// receive waits for a message, until podconfigd's silence is too long.
+// receive waits for a message, within the limit of podconfigd's silence.
 func (r *recorder) receive(
 	ctx context.Context, cancel context.CancelCauseFunc, messages grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse],
 ) (*podconfigv1.WatchPodUpdatesResponse, error) {
-	if patience := r.tool.patience(r.options.life); patience > 0 {
+	if patience := r.tool.patience(r.options.heartbeat); patience > 0 {
 		defer time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w for %v", stream.ErrSilent, patience)) }).Stop()
 	}
 	msg, err := messages.Recv()
@@ -181,11 +181,11 @@ func (r *recorder) create() (*recording.Writer, error) {
 	return recording.Create(recording.FileConfig{Path: r.options.file, Overwrite: r.options.force, Header: r.header})
 }
 
-// finish closes the recording and says what is in it. What there is of it is good even if err tells of a failure.
+// finish closes the recording and prints a summary. The recording up to a failure is valid.
 func (r *recorder) finish(err error) error {
 	if r.out == nil {
 		if err == nil {
-			err = errors.New("nothing was recorded: podconfigd hadn't sent anything yet")
+			err = errors.New("nothing was recorded: podconfigd sent nothing")
 		}
 		return err
 	}

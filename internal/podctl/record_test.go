@@ -15,7 +15,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// A recording until Ctrl-C, as it stands on standard output.
+// A recording until Ctrl-C, on standard output.
 func TestRecord(t *testing.T) {
 	n := newNode(t)
 	requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 1)
@@ -49,7 +49,7 @@ func TestRecordFlags(t *testing.T) {
 	}
 }
 
-// A stream that breaks is a failure, and what came until then is a recording.
+// A broken stream is a failure, and the messages before it are a recording.
 func TestRecordBroken(t *testing.T) {
 	for _, tc := range []struct {
 		err  error
@@ -76,7 +76,7 @@ func TestRecordBroken(t *testing.T) {
 	}
 }
 
-// A file that exists is left as it is, unless --force says otherwise and there is something to put in its place.
+// An existing file stays, unless --force is given and there is a new recording.
 func TestRecordOverwrites(t *testing.T) {
 	n := newNode(t)
 	path := filepath.Join(n.dir, "r.jsonl")
@@ -109,7 +109,7 @@ func TestRecordNothing(t *testing.T) {
 	n.podconfigd(&fakePodconfigd{}) // which says nothing
 	path := filepath.Join(n.dir, "r.jsonl")
 	code := n.run(t.Context(), "record", path, "--duration=1ms")
-	if code != exitFailed || n.stderr.String() != "podctl: nothing was recorded: podconfigd hadn't sent anything yet\n" {
+	if code != exitFailed || n.stderr.String() != "podctl: nothing was recorded: podconfigd sent nothing\n" {
 		t.Errorf("exit code %d, stderr %q", code, n.stderr)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/podstream/podstream/internal/grpcserver"
+	"github.com/podstream/podstream/internal/podctl/render"
 	"github.com/podstream/podstream/internal/recording"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -28,11 +29,11 @@ func (t *tool) replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay FILE --listen unix:///PATH",
 		Short: "Serve a recorded stream of pods, as if it were podconfigd",
-		Long: `Replay serves the recording FILE at a socket, until Ctrl-C. Each consumer gets the recorded messages at the pace at which
-they were recorded, and then heartbeats; one that comes back with a cursor of the recording goes on after it. The pods can
-be had in the recorded format only.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
+		Long: `Replay serves the recording FILE on a socket, until Ctrl-C. Each consumer gets the recorded messages at the recorded pace, and
+then heartbeats; a consumer that returns with a cursor of the recording resumes after it. The pods are available only in the
+recorded format.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if err := oneFile(args); err != nil {
 				return err
 			}
 			return o.validate()
@@ -42,10 +43,10 @@ be had in the recorded format only.`,
 			return t.runReplay(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().StringVar(&o.listen, "listen", "", "the `socket` to serve at, unix:///PATH")
-	cmd.Flags().Float64Var(&o.speed, "speed", 1, "the `factor` by which it is faster than recorded; 0 is as fast as the consumer can")
+	cmd.Flags().StringVar(&o.listen, "listen", "", "the `socket` to serve on, unix:///PATH")
+	cmd.Flags().Float64Var(&o.speed, "speed", 1, "the `factor` by which the replay is faster than the recording; 0 is as fast as the consumer reads")
 	cmd.Flags().BoolVar(&o.once, "once", false,
-		"end each stream after the last message, and replay after the first consumer that was sent all")
+		"end each stream after the last message, and the replay after the first consumer that received all")
 	return cmd
 }
 
@@ -81,15 +82,15 @@ func (t *tool) runReplay(ctx context.Context, o replayOptions) error {
 	}).Serve(ctx, listeners)
 }
 
-// noteReplay says what is served, where, and how to get it.
+// noteReplay prints what is served, where, and how to read it.
 func (t *tool) noteReplay(o replayOptions, s recording.Summary) {
 	format := s.Header.Format()
 	word := strings.ToLower(enumWord(format, "POD_FORMAT_", ""))
 	t.note("%s: %s in %s over %s, pods as %s, recorded %s from %s", o.file,
 		plural(s.Revisions, "revision"), plural(s.Messages, "message"), s.Duration.Round(time.Millisecond),
-		word, s.Header.Recorded.Format(time.RFC3339), orDash(s.Header.Endpoint))
+		word, s.Header.Recorded.Format(time.RFC3339), render.OrDash(s.Header.Endpoint))
 	if s.CutOff {
-		t.note("%s is cut off; it is played up to the last whole revision", o.file)
+		t.note("%s is cut off; the replay ends with the last whole revision", o.file)
 	}
 	t.note("serving at %s; connect with", o.listen)
 	t.note("  podctl watch --podconfig-endpoint=%s --format=%s", o.listen, word)

@@ -16,11 +16,12 @@ import (
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	"github.com/podstream/podstream/internal/recording"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// What was recorded is served as podconfigd served it: the public client comes to hold the same pods.
+// A recording is served as podconfigd served it: the public client then holds the same pods.
 func TestReplay(t *testing.T) {
 	n := newNode(t)
 	n.podconfigd(&fakePodconfigd{scripts: [][]*podconfigv1.WatchPodUpdatesResponse{saidAll(t)}, watchErr: io.EOF})
@@ -97,7 +98,7 @@ func TestReplayOnce(t *testing.T) {
 	n := newNode(t)
 	path := filepath.Join(n.dir, "r.jsonl")
 	w, err := recording.Create(recording.FileConfig{Path: path, Header: recording.Header{
-		Recorded: noon, Request: &podconfigv1.WatchPodUpdatesRequest{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE},
+		Recorded: podctltest.Noon, Request: &podconfigv1.WatchPodUpdatesRequest{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +166,7 @@ func TestReplayRefuses(t *testing.T) {
 		{exitUsage, "--listen: want unix:///PATH", []string{garbage, "--listen=localhost:1"}},
 		{exitUsage, "--speed: want a number from 0", []string{garbage, listen, "--speed=-1"}},
 		{exitUsage, "--speed: want a number from 0", []string{garbage, listen, "--speed=nan"}},
-		{exitUsage, "accepts 1 arg(s)", []string{listen}},
+		{exitUsage, "want one file; there are 0 arguments", []string{listen}},
 		{exitFailed, "the speed +Inf is no number", []string{garbage, listen, "--speed=inf"}},
 		{exitFailed, "no such file", []string{garbage + "x", listen}},
 		{exitFailed, "garbage:1: not the header of a recording: invalid character '\\x1b'", []string{garbage, listen}},

@@ -11,14 +11,16 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podstream/podstream/internal/podctl/podsummary"
+	"github.com/podstream/podstream/internal/podctl/render"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 func (t *tool) sourcesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sources",
-		Short: "Show podconfigd's sources, and what is wrong with their manifests",
-		Args:  cobra.NoArgs,
+		Short: "Show podconfigd's sources, and the problems of their manifests",
+		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return t.runSources(cmd.Context()) },
 	}
 }
@@ -36,8 +38,8 @@ func (t *tool) runSources(ctx context.Context) error {
 	if err != nil {
 		return conn.explain(err)
 	}
-	if !t.output.isTable() {
-		return (&documents{out: t.Stdout, output: t.output}).print(protoValue{resp})
+	if !t.output.IsTable() {
+		return (&render.Documents{Out: t.Stdout, Format: t.output}).Print(render.Proto{Message: resp})
 	}
 	return t.printSources(resp.GetSources())
 }
@@ -49,24 +51,24 @@ func (t *tool) printSources(sources []*podconfigv1.Source) error {
 		return nil
 	}
 	now := t.Clock.Now()
-	overview := newTable(t.Stdout, "NAME", "LOCATION", "READY", "PODS", "LAST-READ", "PROBLEM")
-	findings := newTable(t.Stdout, "SEVERITY", "ORIGIN", "FIELD", "MESSAGE")
+	overview := render.NewTable(t.Stdout, "NAME", "LOCATION", "READY", "PODS", "LAST-READ", "LAST-HEARD", "PROBLEM")
+	findings := render.NewTable(t.Stdout, "SEVERITY", "ORIGIN", "FIELD", "MESSAGE")
 	found := false
 	for _, s := range sources {
-		overview.row(s.GetName(), s.GetLocation(), strconv.FormatBool(s.GetReady()), strconv.Itoa(int(s.GetPodCount())),
-			ago(now, s.GetLastReadTime()), s.GetLastError())
+		overview.Row(s.GetName(), s.GetLocation(), strconv.FormatBool(s.GetReady()), strconv.Itoa(int(s.GetPodCount())),
+			ago(now, s.GetLastReadTime()), heard(now, s), s.GetLastError())
 		for _, f := range s.GetFindings() {
 			found = true
-			findings.row(severityText(f.GetSeverity()), originText(f), f.GetField(), findingText(f))
+			findings.Row(severityText(f.GetSeverity()), originText(f), f.GetField(), findingText(f))
 		}
 	}
-	if err := overview.flush(); err != nil || !found {
+	if err := overview.Flush(); err != nil || !found {
 		return err
 	}
 	if _, err := fmt.Fprintln(t.Stdout); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
-	return findings.flush()
+	return findings.Flush()
 }
 
 // severityText is the severity in one word, or its number if podconfigd is newer than podctl.
@@ -82,7 +84,7 @@ func originText(f *podconfigv1.Finding) string {
 	return fmt.Sprintf("%s:%d", f.GetOrigin(), f.GetDocument())
 }
 
-// findingText is the message, with what still runs in spite of it.
+// findingText returns the message, with the pods that still run in spite of it.
 func findingText(f *podconfigv1.Finding) string {
 	kept := f.GetKeptPods()
 	if len(kept) == 0 {
@@ -90,18 +92,23 @@ func findingText(f *podconfigv1.Finding) string {
 	}
 	names := make([]string, len(kept))
 	for i, ref := range kept {
-		names[i] = fullName(ref)
+		names[i] = podsummary.FullName(ref)
 	}
 	return fmt.Sprintf("%s (kept: %s)", f.GetMessage(), strings.Join(names, ", "))
 }
 
-// ago says how long ago t was, as kubectl does; "never" if it is unset.
+// heard returns how long ago the source was last heard from, by podconfigd's clock, which may be another machine's.
+func heard(now time.Time, s *podconfigv1.Source) string {
+	if unheard := s.GetUnheardFor(); unheard != nil {
+		return duration.HumanDuration(unheard.AsDuration()) + " ago"
+	}
+	return ago(now, s.GetLastHeardTime())
+}
+
+// ago returns how long ago t was, as kubectl does; "never" if it is unset.
 func ago(now time.Time, t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "never"
 	}
 	return duration.HumanDuration(now.Sub(t.AsTime())) + " ago"
 }
-
-// fullName is a pod's namespace/name.
-func fullName(ref *podconfigv1.PodRef) string { return ref.GetNamespace() + "/" + ref.GetName() }

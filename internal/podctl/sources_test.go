@@ -5,15 +5,18 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 func exampleSources() []*podconfigv1.Source {
 	return []*podconfigv1.Source{
 		{Name: "file", Location: "/etc/podstream/manifests", Ready: true, ReadyRevision: 2, PodCount: 3,
-			LastReadTime: timestamppb.New(noon.Add(-12 * time.Second)),
+			LastReadTime:  timestamppb.New(podctltest.Noon.Add(-12 * time.Second)),
+			LastHeardTime: timestamppb.New(podctltest.Noon.Add(-time.Hour)), UnheardFor: durationpb.New(5 * time.Second),
 			Findings: []*podconfigv1.Finding{
 				{Severity: podconfigv1.FindingSeverity_FINDING_SEVERITY_ERROR, Origin: "/etc/podstream/manifests/web.yaml", Document: 2,
 					Field: "spec.containers[0].image", Message: "required value",

@@ -15,10 +15,10 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// terminal is the one that podctl was started at. Nil: there is none, and its methods do nothing.
+// terminal is the terminal of podctl's standard input. Nil means none; its methods then do nothing.
 type terminal struct{ fd int }
 
-// terminalOf is the terminal that in reads from, or nil.
+// terminalOf returns the terminal that in reads from, or nil.
 func terminalOf(in io.Reader) *terminal {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) { //nolint:gosec // A descriptor is small.
@@ -27,22 +27,23 @@ func terminalOf(in io.Reader) *terminal {
 	return &terminal{int(file.Fd())} //nolint:gosec // A descriptor is small.
 }
 
-// raw has each key passed on as it is pressed, Ctrl-C too, until restore.
+// raw passes on each key as it is pressed, including Ctrl-C, until restore is called.
 func (t *terminal) raw() (restore func(), err error) {
 	if t == nil {
 		return func() {}, nil
 	}
 	before, err := term.MakeRaw(t.fd)
 	if err != nil {
-		return nil, fmt.Errorf("have the terminal pass keys on: %w", err)
+		return nil, fmt.Errorf("set the terminal to raw mode: %w", err)
 	}
 	return func() { _ = term.Restore(t.fd, before) }, nil
 }
 
-// untilHangup has what would end podctl at once, and leave the terminal raw, end ctx; or a write fail, where nobody reads what is printed.
+// untilHangup returns a context that ends at a hangup, which would otherwise end podctl at once and leave the
+// terminal raw. A broken pipe becomes a failed write.
 func untilHangup(ctx context.Context) (hangup context.Context, release func()) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
-	pipes := make(chan os.Signal, 1) // Nobody reads of it: as long as it is there, the signal does nothing else.
+	pipes := make(chan os.Signal, 1) // No goroutine reads it: while it is registered, the signal has no other effect.
 	signal.Notify(pipes, syscall.SIGPIPE)
 	return ctx, func() {
 		signal.Stop(pipes)
@@ -50,7 +51,7 @@ func untilHangup(ctx context.Context) (hangup context.Context, release func()) {
 	}
 }
 
-// size is nil if it can't be told.
+// size returns nil if it can't be read.
 func (t *terminal) size() *podexecv1.TerminalSize {
 	if t == nil {
 		return nil
@@ -62,7 +63,7 @@ func (t *terminal) size() *podexecv1.TerminalSize {
 	return &podexecv1.TerminalSize{Width: uint32(width), Height: uint32(height)}
 }
 
-// watchSize tells of each size other than the last one that was told until stop, which waits for the last one to be told.
+// watchSize calls tell for each size that differs from the last one, until stop. stop waits for the last call.
 func (t *terminal) watchSize(last *podexecv1.TerminalSize, tell func(*podexecv1.TerminalSize)) (stop func()) {
 	if t == nil {
 		return func() {}
@@ -72,7 +73,7 @@ func (t *terminal) watchSize(last *podexecv1.TerminalSize, tell func(*podexecv1.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// It may have changed before it was watched.
+		// The size may have changed before the signal was registered.
 		for open := true; open; _, open = <-changed {
 			if size := t.size(); size != nil && !proto.Equal(size, last) {
 				tell(size)

@@ -88,7 +88,7 @@ func serveTLS(t *testing.T, f *fakePodconfigd, certFile, keyFile, clientFile str
 	return "tcp://" + listener.Addr().String()
 }
 
-// Over TCP both sides show certificates; whatever is wrong with one is said in a line that tells what to check.
+// Over TCP both sides present certificates; the error for a bad one is one line that names the next check.
 func TestTLS(t *testing.T) {
 	serverCert, serverKey := selfSigned(t, "podconfigd.example")
 	cert, key := selfSigned(t, "admin")
@@ -121,12 +121,12 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Nobody listens at a TCP address.
+// No process listens on a TCP address.
 func TestTLSUnreachable(t *testing.T) {
 	endpoint := fmt.Sprintf("tcp://127.0.0.1:%d", porttest.Reserve(t))
 	cert, key := selfSigned(t, "admin")
 	code, _, stderr := runAlone("sources", "--podconfig-endpoint="+endpoint, "--tls-cert-file="+cert, "--tls-private-key-file="+key)
-	if want := "podctl: can't reach podconfigd at " + endpoint + ": nobody listens on the address"; code != exitFailed || !strings.HasPrefix(stderr, want) {
+	if want := "podctl: can't reach podconfigd at " + endpoint + ": no process listens on the address"; code != exitFailed || !strings.HasPrefix(stderr, want) {
 		t.Errorf("exit code %d, stderr %q; want %q", code, stderr, want)
 	}
 }

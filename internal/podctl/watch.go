@@ -22,7 +22,7 @@ type watchOptions struct {
 	filter     podFilter
 	resume     resumption
 	heartbeats bool // are printed
-	life       signsOfLife
+	heartbeat  heartbeatOptions
 }
 
 func (t *tool) watchCommand() *cobra.Command {
@@ -31,36 +31,35 @@ func (t *tool) watchCommand() *cobra.Command {
 		Use:   "watch",
 		Short: "Print every change to the pods that should run here, as podconfigd publishes it",
 		Long: `Watch prints the pods that should run on this node and then every change to them, one line a pod. Lines with the
-same REV belong to one revision, and are printed once it is complete. If the stream breaks, watch reconnects and goes on
-where it was, until Ctrl-C. A podconfigd that gives no sign of life is left in the same way.
+same REV belong to one revision, and are printed once it is complete. If the stream breaks or is silent for too long, watch
+reconnects and resumes, until Ctrl-C.
 
-A part of the pods is chosen with --namespace, --selector, --source, --node and --name, or with all of them in one --filter.
-A pod must match each of those that are given, and each of several selectors; of several namespaces, sources, nodes or
-names, any.
+--namespace, --selector, --source, --node and --name select pods, as does --filter with all of them in one. A pod must match
+every flag that is given, and every selector; of several namespaces, sources, nodes or names, any one.
 
-With --resume, watch goes on where an earlier one stopped. Given a file, it keeps its place there, with what it holds, after
-every revision, so that the next watch with the same file misses nothing; it must be a regular file, or one yet to be made.
-Given a cursor as watch prints it, it knows the place only: a podconfigd that doesn't remember that place shows all pods anew.`,
-		Example: `  podctl watch -n default -l app=web          # what runs in a namespace, with a label
+With --resume, watch resumes where an earlier one stopped. Given a file, it stores its position and its pods there after every
+revision, so that the next watch with the same file misses nothing; the file must be a regular one, or not exist yet.
+Given a cursor as watch prints it, it has the position only: a podconfigd that doesn't keep that position shows all pods again.`,
+		Example: `  podctl watch -n default -l app=web          # the pods of a namespace, with a label
   podctl watch --filter 'source=file,api;node=n1;selector=app=web,tier!=db'
-  podctl watch --resume /var/tmp/watch        # go on where the last one stopped
+  podctl watch --resume /var/tmp/watch        # resume where the last one stopped
   podctl watch --mode snapshot -o json        # all pods at every change`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.NoArgs(cmd, args); err != nil {
+			if err := noArguments(cmd, args); err != nil {
 				return err
 			}
-			return o.life.validate()
+			return o.heartbeat.validate()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.watch(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
 	flags.Var(enumFlag(&o.format, "POD_FORMAT_", "auto"), "format",
-		"the `encoding` to ask for: json, protobuf, reference, or auto for what -o needs")
+		"the `encoding` of the pods: json, protobuf, reference, or auto for the one that suits -o")
 	addModeFlag(flags, &o.mode)
 	o.filter.addFlags(flags)
-	flags.Var(&o.resume, "resume", "go on after this `place`: a file (a path with a slash, or one that exists) or a cursor INSTANCE/REVISION/VIEW")
+	flags.Var(&o.resume, "resume", "resume after this `position`: a file (a path with a slash, or one that exists) or a cursor INSTANCE/REVISION/VIEW")
 	flags.BoolVar(&o.heartbeats, "heartbeats", false, "print heartbeats too")
-	o.life.addFlag(flags)
+	o.heartbeat.addFlag(flags)
 	return cmd
 }
 
@@ -75,26 +74,26 @@ func (t *tool) watch(ctx context.Context, o watchOptions) error {
 		return err
 	}
 	if cursor := w.held.Cursor(); cursor != nil && o.resume.file == "" {
-		t.note("to go on from here: podctl watch --resume %s", stream.FormatCursor(cursor))
+		t.note("to resume from here: podctl watch --resume %s", stream.FormatCursor(cursor))
 	}
 	return nil
 }
 
-// watcher prints one podconfigd's stream across any number of connections.
+// watcher prints podconfigd's stream, across reconnections.
 type watcher struct {
 	tool    *tool
-	request *podconfigv1.WatchPodUpdatesRequest // what is the same for every subscription
+	request *podconfigv1.WatchPodUpdatesRequest // the same for every subscription
 	printer updatePrinter
 	options watchOptions
 
 	held *stream.Held
-	// counts is false if pods may be held that podctl doesn't know of.
+	// counts is false if the consumer may hold pods that podctl has no record of.
 	counts bool
-	// shown is the readiness that the streams before this one left behind: what needs no repetition. Nil on the first stream.
+	// shown is the readiness that former streams reported, which isn't printed again. Nil on the first stream.
 	shown map[string]bool
 	// synced is true once the current stream's initial state is complete.
 	synced bool
-	// live is true once the current stream has brought something.
+	// live is true once the current stream has delivered something.
 	live bool
 	// connected is true once any stream has.
 	connected bool
@@ -109,19 +108,19 @@ func (t *tool) newWatcher(o watchOptions, held *stream.Held) *watcher {
 		Format:   resolveFormat(o.format, t.output),
 		Filter:   o.filter.message,
 	}
-	o.life.ask(request)
+	o.heartbeat.ask(request)
 	return &watcher{
 		tool: t, request: request, printer: t.newUpdatePrinter(), options: o, held: held, counts: o.resume.cursor == nil,
 	}
 }
 
-// ownError is podctl's error, not the stream's: of printing, or of keeping the place.
+// ownError is an error of podctl rather than of the stream: of printing, or of storing the position.
 type ownError struct{ error }
 
 func (e ownError) Unwrap() error { return e.error }
 
-// run watches until ctx is done, which is not an error, or until there is no point in trying again. A podconfigd that can't
-// be reached at all is reported rather than waited for: the endpoint is probably wrong.
+// run watches until ctx ends, which is not an error, or an error that a retry can't resolve. If the first connection
+// fails, run returns the error: the endpoint is probably wrong.
 func (w *watcher) run(ctx context.Context) error {
 	backoff := w.newBackoff()
 	for {
@@ -133,16 +132,16 @@ func (w *watcher) run(ctx context.Context) error {
 		case errors.As(err, &own):
 			return own.error
 		case errors.Is(err, stream.ErrUnknownOp) && w.request.GetMode() != podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT:
-			w.tool.note("%v; asking for snapshots from now on", err)
+			w.tool.note("%v; requesting snapshots from now on", err)
 			w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
 			continue
-		case !w.connected || hopeless(err):
+		case !w.connected || permanent(err):
 			return err
 		}
 		if w.live {
 			backoff = w.newBackoff()
 			w.broken = true
-			w.tool.note("%v; reconnecting, to go on after revision %d", err, w.held.Cursor().GetRevision())
+			w.tool.note("%v; reconnecting to resume after revision %d", err, w.held.Cursor().GetRevision())
 		}
 		timer := w.tool.Clock.NewTimer(backoff.Step())
 		select {
@@ -160,8 +159,8 @@ func (w *watcher) newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: delay, Factor: 2, Jitter: 0.2, Steps: doublings, Cap: 40 * delay}
 }
 
-// hopeless tells of an error that the same request will meet again.
-func hopeless(err error) bool {
+// permanent reports whether the same request will get the same error.
+func permanent(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		return true
@@ -169,7 +168,7 @@ func hopeless(err error) bool {
 	return errors.Is(err, stream.ErrUnknownOp)
 }
 
-// subscribe follows one stream to its end, from where the last one left off.
+// subscribe follows one stream to its end, and resumes after the last one.
 func (w *watcher) subscribe(ctx context.Context) error {
 	conn, err := w.tool.podconfigd.connect(w.tool.userAgent())
 	if err != nil {
@@ -183,7 +182,7 @@ func (w *watcher) subscribe(ctx context.Context) error {
 	w.live, w.synced = false, false
 	err = w.follow(ctx, stream.Config{
 		API: podconfigv1.NewPodConfigServiceClient(conn), Request: w.held.Begin(w.request),
-		Silence: w.tool.patience(w.options.life),
+		Silence: w.tool.patience(w.options.heartbeat),
 	})
 	switch {
 	case errors.As(err, new(ownError)):
@@ -194,7 +193,7 @@ func (w *watcher) subscribe(ctx context.Context) error {
 	return conn.explain(err)
 }
 
-// follow prints a stream until it ends; the error says why and is never nil.
+// follow prints a stream until it ends; its error is never nil.
 func (w *watcher) follow(ctx context.Context, cfg stream.Config) error {
 	s, err := stream.Open(ctx, cfg)
 	if err != nil {
@@ -212,7 +211,7 @@ func (w *watcher) follow(ctx context.Context, cfg stream.Config) error {
 	}
 }
 
-// take prints what a stream brought, and keeps the place after it.
+// take prints a revision, and stores the position after it.
 func (w *watcher) take(r *stream.Revision) error {
 	w.arrived()
 	outcome := w.held.Interpret(r)
@@ -232,7 +231,7 @@ func (w *watcher) take(r *stream.Revision) error {
 	return w.options.resume.save(w.held)
 }
 
-// print shows the ops as podconfigd sent them, not what they mean for a consumer.
+// print shows the ops as podconfigd sent them, not the outcome for a consumer.
 func (w *watcher) print(r *stream.Revision, outcome stream.Outcome) {
 	revision := r.Cursor.GetRevision()
 	for _, u := range r.Updates {
@@ -242,7 +241,7 @@ func (w *watcher) print(r *stream.Revision, outcome stream.Outcome) {
 		}
 		w.printer.update(revision, u, held)
 	}
-	// A reconnection that missed nothing leaves no trace.
+	// A reconnection that missed nothing prints nothing.
 	if r.Synced != nil && (len(r.Updates) > 0 || outcome.Moved || !maps.Equal(w.held.Ready(), w.shown)) {
 		w.printer.synced(revision, r.Synced)
 	}
@@ -251,7 +250,7 @@ func (w *watcher) print(r *stream.Revision, outcome stream.Outcome) {
 	}
 }
 
-// arrived notes that the stream has brought something.
+// arrived records that the stream has delivered something.
 func (w *watcher) arrived() {
 	w.live, w.connected = true, true
 	if w.broken {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -75,30 +76,30 @@ func jsonPod(t *testing.T, source, namespace, name string) *podconfigv1.Pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := refPod(source, namespace, name)
+	p := podctltest.Ref(source, namespace, name)
 	p.Content = &podconfigv1.Pod_Json{Json: content}
 	return p
 }
 
-// A whole stream as people see it: fragments of one op, ops of one revision, a source that becomes ready.
+// A whole stream in a table: fragments of one op, ops of one revision, a source that becomes ready.
 func TestWatchTable(t *testing.T) {
-	many := testPod("default", "many")
+	many := podctltest.Pod("default", "many")
 	for _, name := range []string{"log", "proxy", "cron"} {
 		many.Spec.Containers = append(many.Spec.Containers, many.Spec.Containers[0])
 		many.Spec.Containers[len(many.Spec.Containers)-1].Name = name
 	}
 	script := []*message{
-		op(0, opAdd, desiredPod(t, "file", testPod("default", "web-node1"))),
-		op(0, opAdd, desiredPod(t, "file", many)),
+		op(0, opAdd, podctltest.Desired(t, "file", podctltest.Pod("default", "web-node1"))),
+		op(0, opAdd, podctltest.Desired(t, "file", many)),
 		sourceOp(0, opRestore, "api", false, jsonPod(t, "api", "kube-system", "proxy")),
 		syncedAt(4),
 		heartbeatAt(4),
-		op(0, opRemove, refPod("file", "default", "web-node1")),
-		op(5, opAdd, desiredPod(t, "file", testPod("default", "web-node2"))),
-		op(6, opUpdate, &podconfigv1.Pod{Ref: refPod("file", "default", "many").Ref, Source: "file",
+		op(0, opRemove, podctltest.Ref("file", "default", "web-node1")),
+		op(5, opAdd, podctltest.Desired(t, "file", podctltest.Pod("default", "web-node2"))),
+		op(6, opUpdate, &podconfigv1.Pod{Ref: podctltest.Ref("file", "default", "many").Ref, Source: "file",
 			Content: &podconfigv1.Pod_Protobuf{Protobuf: []byte("not a pod")}}),
 		sourceOp(7, opAdd, "api", true),
-		sourceOp(8, opDelete, "api", true, refPod("api", "kube-system", "proxy")),
+		sourceOp(8, opDelete, "api", true, podctltest.Ref("api", "kube-system", "proxy")),
 		sourceOp(9, opAdd, "http", true),
 		op(10, opSet),
 	}
@@ -128,7 +129,7 @@ func TestWatchDocuments(t *testing.T) {
 		op(0, opAdd, jsonPod(t, "file", "default", "web-node2")),
 		syncedAt(4),
 		heartbeatAt(4),
-		op(0, opRemove, refPod("file", "default", "web-node1")),
+		op(0, opRemove, podctltest.Ref("file", "default", "web-node1")),
 		sourceOp(5, opAdd, "api", true),
 	}
 	for _, output := range []string{"json", "yaml"} {
@@ -137,7 +138,8 @@ func TestWatchDocuments(t *testing.T) {
 			requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 1)
 			n.podconfigd(&fakePodconfigd{scripts: [][]*message{script}, requests: requests})
 			interrupt := n.start("watch", "-o", output, "--heartbeats")
-			// Ops are printed in the order of the stream, the parts of the last one in that of their fields' numbers or names.
+			// Ops are printed in the order of the stream, the parts of the last one in that of their fields' numbers
+			// or names.
 			n.stdout.await(t, map[string]string{"json": `"source":"api","pods":[],"sourceReady":true}}` + "\n", "yaml": "source: api\n  sourceReady: true\n"}[output])
 			interrupt()
 			n.golden("watch."+output, n.stdout.String())
@@ -158,16 +160,17 @@ func TestWatchFormatFlag(t *testing.T) {
 	}
 }
 
-// What was printed is not printed again, what was cut off is dropped (G4), and the request says what podctl holds (G3, G7).
+// Printed ops are not printed again, an incomplete revision is dropped (G4), and the request lists the held pods (G3,
+// G7).
 func TestWatchReconnects(t *testing.T) {
 	n := newNode(t)
 	requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 1)
-	web := desiredPod(t, "file", testPod("default", "web"))
-	db := desiredPod(t, "file", testPod("default", "db"))
-	gone := desiredPod(t, "file", testPod("default", "gone"))
+	web := podctltest.Desired(t, "file", podctltest.Pod("default", "web"))
+	db := podctltest.Desired(t, "file", podctltest.Pod("default", "db"))
+	gone := podctltest.Desired(t, "file", podctltest.Pod("default", "gone"))
 	stop := n.podconfigd(&fakePodconfigd{requests: requests, scripts: [][]*message{{
 		op(0, opAdd, web, db, gone), syncedAt(4),
-		op(5, opRemove, refPod("file", "default", "gone")),
+		op(5, opRemove, podctltest.Ref("file", "default", "gone")),
 		op(0, opUpdate, web), // revision 6 is cut off here
 	}}})
 	interrupt := n.start("watch")
@@ -184,8 +187,8 @@ func TestWatchReconnects(t *testing.T) {
 		Consumer: "podctl@node1", Mode: podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL,
 		Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, ResumeAfter: cursorAt(5), HeartbeatInterval: durationpb.New(10 * time.Second),
 		KnownPods: []*podconfigv1.KnownPod{
-			{Uid: uidOf("db"), Source: "file", Namespace: "default", Name: "db", SpecDigest: "sha256:spec-db", StatusDigest: "sha256:status-db"},
-			{Uid: uidOf("web"), Source: "file", Namespace: "default", Name: "web", SpecDigest: "sha256:spec-web", StatusDigest: "sha256:status-web"},
+			{Uid: podctltest.UID("db"), Source: "file", Namespace: "default", Name: "db", SpecDigest: "sha256:spec-db", StatusDigest: "sha256:status-db"},
+			{Uid: podctltest.UID("web"), Source: "file", Namespace: "default", Name: "web", SpecDigest: "sha256:spec-web", StatusDigest: "sha256:status-web"},
 		},
 	}
 	if diff := cmp.Diff(want, <-requests, protocmp.Transform()); diff != "" {
@@ -198,13 +201,13 @@ func TestWatchReconnects(t *testing.T) {
 	n.golden("watch-reconnect.table", n.stdout.String())
 	lines := strings.Split(strings.TrimSpace(n.stderr.String()), "\n")
 	if len(lines) != 3 || !strings.Contains(lines[0], "lost podconfigd at unix://"+n.socket("podconfigd")) ||
-		!strings.Contains(lines[0], "reconnecting, to go on after revision 5") || lines[1] != "podctl: connected to podconfigd again" ||
-		lines[2] != "podctl: to go on from here: podctl watch --resume one/6/all" {
+		!strings.Contains(lines[0], "reconnecting to resume after revision 5") || lines[1] != "podctl: connected to podconfigd again" ||
+		lines[2] != "podctl: to resume from here: podctl watch --resume one/6/all" {
 		t.Errorf("stderr:\n%s", n.stderr)
 	}
 }
 
-// A source that lost its readiness while podctl was away is worth a line.
+// A source that isn't ready any more after a reconnection gets a line.
 func TestWatchReconnectShowsReadiness(t *testing.T) {
 	for _, end := range []error{status.Error(codes.ResourceExhausted, "too many streams"), io.EOF} {
 		n := newNode(t)
@@ -219,7 +222,7 @@ func TestWatchReconnectShowsReadiness(t *testing.T) {
 	}
 }
 
-// Ctrl-C while there is nothing to connect to.
+// Ctrl-C while podconfigd isn't running.
 func TestWatchInterruptedWhileAway(t *testing.T) {
 	n := newNode(t)
 	stop := n.podconfigd(&fakePodconfigd{scripts: [][]*message{{syncedAt(4)}}})
@@ -235,11 +238,11 @@ func TestWatchInterruptedWhileAway(t *testing.T) {
 	}
 }
 
-// The contract asks a consumer that meets an op it doesn't know to subscribe for snapshots.
+// After an unknown op, watch subscribes for snapshots.
 func TestWatchUnknownOperation(t *testing.T) {
 	n := newNode(t)
 	requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 2)
-	web := desiredPod(t, "file", testPod("default", "web"))
+	web := podctltest.Desired(t, "file", podctltest.Pod("default", "web"))
 	n.podconfigd(&fakePodconfigd{requests: requests, scripts: [][]*message{
 		{op(0, opAdd, web), syncedAt(4), op(5, podconfigv1.PodOperation(99), web)},
 		{op(5, opSet, web), op(6, podconfigv1.PodOperation(99), web)},

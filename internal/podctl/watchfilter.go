@@ -11,7 +11,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// podFilter is the filter that the flags of watch make together.
+// podFilter is the filter of watch's flags.
 type podFilter struct {
 	message *podconfigv1.PodFilter // nil: all pods
 }
@@ -29,7 +29,7 @@ func (f *podFilter) addFlags(flags *pflag.FlagSet) {
 // filterFlag is one of the flags.
 type filterFlag struct {
 	filter *podFilter
-	key    string // empty: the one that takes all
+	key    string // empty: --filter
 	text   []string
 }
 
@@ -39,7 +39,7 @@ func (f *filterFlag) String() string { return strings.Join(f.text, ",") }
 // Type implements pflag.Value.
 func (f *filterFlag) Type() string { return "text" }
 
-// Set implements pflag.Value. A flag that is given again adds to what it was given.
+// Set implements pflag.Value. A repeated flag adds values.
 func (f *filterFlag) Set(s string) error {
 	f.text = append(f.text, s)
 	if f.key != "" {
@@ -75,12 +75,17 @@ func (f *podFilter) add(key, value string) error {
 		if item = strings.TrimSpace(item); item == "" {
 			return fmt.Errorf("%s: one of the values is empty", key)
 		}
+		if key == "namespace" {
+			if err := checkNamespace(item); err != nil {
+				return err
+			}
+		}
 		*list = append(*list, item)
 	}
 	return nil
 }
 
-// addSelector adds requirements: of two selectors a pod must match both.
+// addSelector adds requirements: a pod must match all selectors.
 func (f *podFilter) addSelector(selector string) error {
 	switch parsed, err := labels.Parse(selector); {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -27,13 +28,13 @@ func TestWatchModeFlag(t *testing.T) {
 	}
 }
 
-// A SET is printed as it came. That revisions went by without an op shows in the place to go on from.
+// A SET is printed as it came. The final position includes revisions without an op.
 func TestWatchHeartbeatMovesTheCursor(t *testing.T) {
 	n := newNode(t)
 	moving := heartbeatAt(9)
 	moving.Cursor = cursorAt(9)
 	n.podconfigd(&fakePodconfigd{scripts: [][]*message{{
-		op(0, opSet, refPod("file", "default", "web")), syncedAt(4), op(5, opSet), moving,
+		op(0, opSet, podctltest.Ref("file", "default", "web")), syncedAt(4), op(5, opSet), moving,
 	}}})
 	interrupt := n.start("watch", "-o", "json", "--mode=snapshot", "--heartbeats")
 	n.stdout.await(t, `"cursor":"one/9/all"`)
@@ -41,7 +42,7 @@ func TestWatchHeartbeatMovesTheCursor(t *testing.T) {
 	if got := strings.Count(n.stdout.String(), "POD_OPERATION_SET"); got != 2 {
 		t.Errorf("%d SETs, want 2:\n%s", got, n.stdout)
 	}
-	if got := n.stderr.String(); got != "podctl: to go on from here: podctl watch --resume one/9/all\n" {
+	if got := n.stderr.String(); got != "podctl: to resume from here: podctl watch --resume one/9/all\n" {
 		t.Errorf("stderr: %s", got)
 	}
 }

@@ -9,37 +9,39 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/client/stream"
+	"github.com/podstream/podstream/internal/podctl/podsummary"
+	"github.com/podstream/podstream/internal/podctl/render"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// unknownCount stands for the number of pods of a source if podctl wasn't told of all of them.
+// unknownCount is the number of pods of a source that podctl hasn't received in full.
 const unknownCount = -1
 
-// updatePrinter prints what a stream brings. The error of printing comes from end.
+// updatePrinter prints a stream. end returns the error of printing.
 type updatePrinter interface {
-	// update prints one op; held is how many pods its source has after its revision, or unknownCount.
+	// update prints one op; held is the number of pods of its source after the revision, or unknownCount.
 	update(revision uint64, u *podconfigv1.PodUpdate, held int)
 	synced(revision uint64, s *podconfigv1.Synced)
 	heartbeat(h *podconfigv1.Heartbeat)
-	// end ends a revision; cursor is the place after it, nil if it is the one before.
+	// end ends a revision; cursor is the position after it, nil if that hasn't changed.
 	end(cursor *podconfigv1.Cursor) error
 }
 
 func (t *tool) newUpdatePrinter() updatePrinter {
-	if !t.output.isTable() {
-		return &updateDocuments{documents: documents{out: t.Stdout, output: t.output, stream: true}}
+	if !t.output.IsTable() {
+		return &updateDocuments{documents: render.Documents{Out: t.Stdout, Format: t.output, Stream: true}}
 	}
 	return &updateTable{
-		// As wide as RECONCILE and HEARTBEAT, the longest of what may still come.
-		table: newTable(t.Stdout, "TIME", "REV", "OP       ", "SOURCE", "POD                   ", "UID      ", "CONTAINERS"),
+		// As wide as RECONCILE and HEARTBEAT, the longest later values.
+		Table: render.NewTable(t.Stdout, "TIME", "REV", "OP       ", "SOURCE", "POD                   ", "UID      ", "CONTAINERS"),
 		clock: t.Clock,
-		wide:  t.output == outputWide,
+		wide:  t.output == render.WideFormat,
 	}
 }
 
 // updateTable prints one line for each pod of an op. TIME is when the line was printed.
 type updateTable struct {
-	*table
+	*render.Table
 	clock clock.PassiveClock
 	wide  bool // whole UIDs and all containers
 }
@@ -58,7 +60,7 @@ func (p *updateTable) update(revision uint64, u *podconfigv1.PodUpdate, held int
 		return
 	}
 	for _, pod := range u.GetPods() {
-		p.line(revision, op, pod.GetSource(), fullName(pod.GetRef()), shortened(pod.GetRef().GetUid(), p.wide),
+		p.line(revision, op, pod.GetSource(), podsummary.FullName(pod.GetRef()), shortened(pod.GetRef().GetUid(), p.wide),
 			containersText(pod, p.wide))
 	}
 }
@@ -70,16 +72,16 @@ func (p *updateTable) synced(revision uint64, s *podconfigv1.Synced) {
 func (p *updateTable) heartbeat(h *podconfigv1.Heartbeat) {
 	text := readinessText(h.GetSources())
 	if h.GetStoreState() == podconfigv1.StoreState_STORE_STATE_TEMPORARY {
-		text += "; store: temporary, a restart of podconfigd forgets it"
+		text += "; store: temporary, lost when podconfigd restarts"
 	}
 	p.line(h.GetRevision(), "HEARTBEAT", "", "", "", text)
 }
 
-// end has no use for the cursor: a line shows the revision, and watch tells the place when it stops.
-func (p *updateTable) end(*podconfigv1.Cursor) error { return p.flush() }
+// end ignores the cursor: a line shows the revision, and watch prints the position when it stops.
+func (p *updateTable) end(*podconfigv1.Cursor) error { return p.Flush() }
 
 func (p *updateTable) line(revision uint64, op, source, pod, uid, text string) {
-	p.row(p.clock.Now().Format(time.TimeOnly), strconv.FormatUint(revision, 10), op, source, pod, uid, text)
+	p.Row(p.clock.Now().Format(time.TimeOnly), strconv.FormatUint(revision, 10), op, source, pod, uid, text)
 }
 
 func podCount(n int) string {
@@ -92,7 +94,7 @@ func podCount(n int) string {
 	return strconv.Itoa(n) + " pods"
 }
 
-// readinessText tells the ready sources from the others.
+// readinessText lists the ready sources and the others.
 func readinessText(sources []*podconfigv1.SourceReadiness) string {
 	if len(sources) == 0 {
 		return "no sources"
@@ -117,30 +119,30 @@ func readinessText(sources []*podconfigv1.SourceReadiness) string {
 
 // updateDocuments prints one document for each op.
 type updateDocuments struct {
-	documents documents
+	documents render.Documents
 	pending   []updateDocument
 }
 
-// updateDocument has one of Update, Synced and Heartbeat, each as podconfig.v1 defines it. Documents of one revision bear the
-// same Revision, and the last one has the Cursor after it: whoever has read that far may go on from there with --resume.
+// updateDocument has one of Update, Synced and Heartbeat, each as podconfig.v1 defines it. Documents of one revision
+// have the same Revision, and the last one has the Cursor after it, for --resume.
 type updateDocument struct {
-	Revision  uint64      `json:"revision"`
-	Cursor    string      `json:"cursor,omitempty"`
-	Update    *protoValue `json:"update,omitempty"`
-	Synced    *protoValue `json:"synced,omitempty"`
-	Heartbeat *protoValue `json:"heartbeat,omitempty"`
+	Revision  uint64        `json:"revision"`
+	Cursor    string        `json:"cursor,omitempty"`
+	Update    *render.Proto `json:"update,omitempty"`
+	Synced    *render.Proto `json:"synced,omitempty"`
+	Heartbeat *render.Proto `json:"heartbeat,omitempty"`
 }
 
 func (p *updateDocuments) update(revision uint64, u *podconfigv1.PodUpdate, _ int) {
-	p.pending = append(p.pending, updateDocument{Revision: revision, Update: &protoValue{u}})
+	p.pending = append(p.pending, updateDocument{Revision: revision, Update: &render.Proto{Message: u}})
 }
 
 func (p *updateDocuments) synced(revision uint64, s *podconfigv1.Synced) {
-	p.pending = append(p.pending, updateDocument{Revision: revision, Synced: &protoValue{s}})
+	p.pending = append(p.pending, updateDocument{Revision: revision, Synced: &render.Proto{Message: s}})
 }
 
 func (p *updateDocuments) heartbeat(h *podconfigv1.Heartbeat) {
-	p.pending = append(p.pending, updateDocument{Revision: h.GetRevision(), Heartbeat: &protoValue{h}})
+	p.pending = append(p.pending, updateDocument{Revision: h.GetRevision(), Heartbeat: &render.Proto{Message: h}})
 }
 
 func (p *updateDocuments) end(cursor *podconfigv1.Cursor) error {
@@ -150,7 +152,7 @@ func (p *updateDocuments) end(cursor *podconfigv1.Cursor) error {
 		docs[len(docs)-1].Cursor = stream.FormatCursor(cursor)
 	}
 	for _, doc := range docs {
-		if err := p.documents.print(doc); err != nil {
+		if err := p.documents.Print(doc); err != nil {
 			return err
 		}
 	}

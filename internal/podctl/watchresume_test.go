@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/podstream/podstream/internal/podctl/podctltest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -51,7 +52,7 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// With a cursor podctl knows the place only.
+// With a cursor podctl has only the position.
 func TestWatchResumesAfterCursor(t *testing.T) {
 	n := newNode(t)
 	requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 1)
@@ -65,11 +66,11 @@ func TestWatchResumesAfterCursor(t *testing.T) {
 	n.stdout.await(t, "source api is ready\n")
 }
 
-// A watch that is stopped and started again with the same file goes on where it was, with what it held.
-func TestWatchKeepsItsPlace(t *testing.T) {
+// A watch that is started again with the same file resumes with its position and pods.
+func TestWatchStoresPosition(t *testing.T) {
 	n := newNode(t)
 	requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 1)
-	web, db, gone := refPod("file", "default", "web"), refPod("file", "default", "db"), refPod("file", "default", "gone")
+	web, db, gone := podctltest.Ref("file", "default", "web"), podctltest.Ref("file", "default", "db"), podctltest.Ref("file", "default", "gone")
 	n.podconfigd(&fakePodconfigd{requests: requests, scripts: [][]*message{
 		{op(0, opAdd, web, gone), syncedAt(4), op(5, opRemove, gone), op(0, opAdd, db)}, // revision 6 is cut off here
 		{syncedAt(5), op(6, opAdd, db), heartbeatMoving(8)},
@@ -77,7 +78,7 @@ func TestWatchKeepsItsPlace(t *testing.T) {
 		{},
 	}})
 	file := filepath.Join(n.dir, "place")
-	lives := []struct {
+	runs := []struct {
 		await string // what is printed last
 		after uint64
 		known []string
@@ -87,7 +88,7 @@ func TestWatchKeepsItsPlace(t *testing.T) {
 		{"REMOVE", 8, []string{"db", "web"}},
 		{"", 9, nil},
 	}
-	for i, life := range lives {
+	for i, run := range runs {
 		n.stdout = newScreen()
 		interrupt := n.start("watch", "--heartbeats", "--resume", file)
 		req := <-requests
@@ -95,18 +96,18 @@ func TestWatchKeepsItsPlace(t *testing.T) {
 		for _, p := range req.GetKnownPods() {
 			known = append(known, p.GetName())
 		}
-		if diff := cmp.Diff(life.known, known); req.GetResumeAfter().GetRevision() != life.after || diff != "" {
-			t.Errorf("life %d goes on after revision %d, want %d, and knows (-want +got):\n%s", i, req.GetResumeAfter().GetRevision(), life.after, diff)
+		if diff := cmp.Diff(run.known, known); req.GetResumeAfter().GetRevision() != run.after || diff != "" {
+			t.Errorf("run %d resumes after revision %d, want %d, with known pods (-want +got):\n%s", i, req.GetResumeAfter().GetRevision(), run.after, diff)
 		}
-		n.stdout.await(t, life.await)
+		n.stdout.await(t, run.await)
 		if code := interrupt(); code != exitOK {
-			t.Errorf("life %d: exit code %d", i, code)
+			t.Errorf("run %d: exit code %d", i, code)
 		}
 	}
 	if n.stderr.String() != "" {
 		t.Errorf("stderr:\n%s", n.stderr)
 	}
-	// The file is a request, so that other tools can use it too; and nothing else is left lying about.
+	// The file is a request, so that other tools can use it too; no other file is left.
 	var request podconfigv1.WatchPodUpdatesRequest
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -130,22 +131,22 @@ func heartbeatMoving(revision uint64) *message {
 	return m
 }
 
-// A place that can't be read or kept is an error, not a start from nothing.
-func TestWatchPlaceUnusable(t *testing.T) {
+// A position that can't be read or stored is an error, not a start from the current state.
+func TestWatchPositionUnusable(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		content string
 		path    string // beneath the test's directory
 		want    string
 	}{
-		{"garbage", "garbage", "place", "isn't as podctl watch wrote it"},
-		{"cut off", `{"resumeAfter":{"instanceId":"one"`, "place", "isn't as podctl watch wrote it"},
+		{"garbage", "garbage", "place", "isn't a file of podctl watch"},
+		{"cut off", `{"resumeAfter":{"instanceId":"one"`, "place", "isn't a file of podctl watch"},
 		{"a directory", "", ".", "isn't a regular file"},
 		{"a socket", "", "podconfigd.sock", "isn't a regular file"},
 		{"a FIFO", "", "fifo", "isn't a regular file"},
 		{"a link to a FIFO", "", "link", "isn't a regular file"},
 		{"a link to nothing", "", "dangling", "is a link to a file that isn't there"},
-		{"in no directory", "", "none/place", "keep the place in"},
+		{"in no directory", "", "none/place", "store the position in"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := newNode(t)
@@ -175,7 +176,7 @@ func TestWatchPlaceUnusable(t *testing.T) {
 	}
 }
 
-// special makes files that aren't regular ones, and tells their modes.
+// special makes files that aren't regular, and returns their modes.
 func special(t *testing.T, dir string) map[string]os.FileMode {
 	t.Helper()
 	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
@@ -197,8 +198,8 @@ func special(t *testing.T, dir string) map[string]os.FileMode {
 	return modes
 }
 
-// A place that is a link is kept where the link leads.
-func TestWatchKeepsItsPlaceBehindALink(t *testing.T) {
+// With a symbolic link, the position is stored in the link's target.
+func TestWatchStoresPositionBehindALink(t *testing.T) {
 	n := newNode(t)
 	n.podconfigd(&fakePodconfigd{scripts: [][]*message{{syncedAt(4)}, {}}})
 	if err := os.Mkdir(filepath.Join(n.dir, "there"), 0o700); err != nil {
@@ -227,8 +228,9 @@ func TestWatchKeepsItsPlaceBehindALink(t *testing.T) {
 	}
 }
 
-// An empty file, as mktemp makes it, is a start from nothing; one of a newer podctl is read as far as it is known.
-func TestWatchPlaceOfOthers(t *testing.T) {
+// An empty file, as mktemp makes it, starts with the current state; unknown fields of a newer podctl's file are
+// ignored.
+func TestWatchForeignPosition(t *testing.T) {
 	for content, after := range map[string]uint64{"": 0, `{"resumeAfter":{"instanceId":"one","revision":"7","newField":1}}`: 7} {
 		n := newNode(t)
 		requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 1)
@@ -241,5 +243,20 @@ func TestWatchPlaceOfOthers(t *testing.T) {
 		if got := (<-requests).GetResumeAfter().GetRevision(); got != after {
 			t.Errorf("%q: goes on after revision %d, want %d", content, got, after)
 		}
+	}
+}
+
+// A position that can't be stored is reported before anything is printed.
+func TestWatchResumeUnwritable(t *testing.T) {
+	n := newNode(t)
+	requests := make(chan *podconfigv1.WatchPodUpdatesRequest, 1)
+	n.podconfigd(&fakePodconfigd{requests: requests, scripts: [][]*message{{syncedAt(4)}}})
+	path := filepath.Join(n.dir, "missing", "place")
+	if code := n.run(t.Context(), "watch", "--resume", path); code != exitFailed || n.stdout.String() != "" ||
+		!strings.Contains(n.stderr.String(), "store the position in "+path) {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, n.stdout, n.stderr)
+	}
+	if len(requests) > 0 {
+		t.Error("podctl has subscribed; want it to fail before")
 	}
 }

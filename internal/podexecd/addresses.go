@@ -9,11 +9,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// addressesFresh is how long the node's addresses are taken to be what they were.
+// addressesFresh is how long the node's addresses are cached.
 const addressesFresh = 10 * time.Second
 
-// addresses are the node's own. They are remembered for a while: every status has them, and to find them the kernel has to be asked
-// for all of its interfaces, of which a node with many pods has many. It is safe for concurrent use.
+// addresses caches the node's addresses: every status has them, and finding them reads all interfaces of the kernel,
+// of which a node with many pods has many. It is safe for concurrent use.
 type addresses struct {
 	find  func() []string
 	clock clock.PassiveClock
@@ -23,12 +23,12 @@ type addresses struct {
 	at    time.Time
 }
 
-// newAddresses returns those that find tells, until ctx ends.
+// newAddresses returns the cached results of find, until ctx ends.
 func newAddresses(ctx context.Context, find func(context.Context) ([]netip.Addr, error)) *addresses {
 	return &addresses{clock: clock.RealClock{}, find: func() []string {
 		found, err := find(ctx)
 		if err != nil {
-			return nil // there is no route yet, say
+			return nil // For example, there is no route yet.
 		}
 		var out []string
 		for _, ip := range found {
@@ -38,7 +38,7 @@ func newAddresses(ctx context.Context, find func(context.Context) ([]netip.Addr,
 	}}
 }
 
-// get returns the addresses, the primary one first. While there are none, it looks again each time.
+// get returns the addresses, the primary one first. While there are none, each call searches again.
 func (a *addresses) get() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	internalapi "k8s.io/cri-api/pkg/apis"
@@ -13,26 +12,26 @@ import (
 	cri "k8s.io/cri-client/pkg"
 
 	"github.com/podstream/podstream/internal/execconfig"
-	"github.com/podstream/podstream/internal/execsvc/runtime"
 	"github.com/podstream/podstream/internal/failpoint/cripoints"
 )
 
-// retryConnect is the pause before a runtime that doesn't answer is asked again.
+// retryConnect is the pause between attempts to connect to the runtime.
 const retryConnect = 500 * time.Millisecond
 
-// connection is the container runtime, once it has answered.
+// connection is a container runtime that has answered.
 type connection struct {
 	runtime internalapi.RuntimeService
 	images  internalapi.ImageManagerService
-	// name is how the runtime calls itself: "containerd".
+	// name is the runtime's name: "containerd".
 	name string
 }
 
-// connect makes the runtime's clients, and tries again until the runtime answers, for as long as it takes: at boot it may come
-// later.
-func connect(ctx context.Context, settings *execconfig.Settings, log *slog.Logger) (*connection, error) {
+// connect makes the runtime's clients, and retries until the runtime answers: at boot it may start later. health is
+// called with the result of each attempt.
+func connect(ctx context.Context, settings *execconfig.Settings, health func(error), log *slog.Logger) (*connection, error) {
 	for told := false; ; {
 		c, err := tryConnect(ctx, settings, log)
+		health(err)
 		if err == nil {
 			return c, nil
 		}
@@ -49,7 +48,7 @@ func connect(ctx context.Context, settings *execconfig.Settings, log *slog.Logge
 }
 
 func tryConnect(ctx context.Context, settings *execconfig.Settings, log *slog.Logger) (*connection, error) {
-	// Both Builds make a first call, and fail if there is no answer.
+	// Both Build calls make a first request, and fail without an answer.
 	services, err := cri.NewRemoteRuntimeServiceBuilder().
 		WithEndpoint(settings.RuntimeEndpoint).WithConnectionTimeout(settings.RequestTimeout).WithTracerProvider(nil).Build(ctx)
 	if err != nil {
@@ -72,12 +71,12 @@ func tryConnect(ctx context.Context, settings *execconfig.Settings, log *slog.Lo
 	return c, nil
 }
 
-// network is nil unless the runtime says that the node's network isn't ready.
+// network returns an error if the runtime reports that the node's network isn't ready.
 func (c *connection) network(ctx context.Context) error {
 	now, err := c.runtime.Status(ctx, false)
 	if err != nil {
-		// Then the network isn't what is known to be wrong.
-		return nil //nolint:nilerr // Said above.
+		// Without an answer the network isn't known to be unready.
+		return nil //nolint:nilerr // As above.
 	}
 	for _, condition := range now.GetStatus().GetConditions() {
 		if condition.GetType() == runtimeapi.NetworkReady && !condition.GetStatus() {
@@ -89,28 +88,4 @@ func (c *connection) network(ctx context.Context) error {
 
 func (c *connection) close(ctx context.Context) {
 	_, _ = c.runtime.Close(ctx), c.images.Close(ctx)
-}
-
-// errNoRuntime is what is answered while the container runtime hasn't answered itself.
-var errNoRuntime = errors.New("the container runtime doesn't answer yet")
-
-// lateRuntime is the runtime for services that are served from the start.
-type lateRuntime struct {
-	atomic.Pointer[runtime.Runtime]
-}
-
-// ReadLog is part of service.LogReader.
-func (l *lateRuntime) ReadLog(ctx context.Context, in runtime.LogInput) error {
-	if r := l.Load(); r != nil {
-		return r.ReadLog(ctx, in)
-	}
-	return errNoRuntime
-}
-
-// Exec is part of service.Execer.
-func (l *lateRuntime) Exec(ctx context.Context, in runtime.ExecInput) (int, error) {
-	if r := l.Load(); r != nil {
-		return r.Exec(ctx, in)
-	}
-	return 0, errNoRuntime
 }

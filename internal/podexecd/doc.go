@@ -1,7 +1,9 @@
-// Package podexecd is podexecd as a program: its flags and configuration, and the wiring of the stream, the agent, the runtime and the
-// services.
+// Package podexecd is the program podexecd: its flags and configuration, and the wiring of the stream, the agent,
+// the runtime and the services.
 //
-// The main of podexecd calls it. It decides nothing about pods: that is the agent's. Its goroutines, one for each server and each part of the
-// agent, have ended when the Program has; the store's is the last of them, so that what is noted while the others end is on disk. The pods go
-// on running.
+// The main of podexecd calls it. It decides nothing about pods: the agent does. It constructs each part before the
+// parts that use it. Two parts run before the container runtime has answered: the services, which get the runtime
+// through a Backend's Publish, and the producers of wake-ups, whose queue the agent takes from once it exists. Its
+// goroutines, one for each server and each part of the agent, have ended when the Program has; the store's ends
+// last, so that the last changes of the others are on disk. The pods keep running.
 package podexecd

@@ -9,51 +9,41 @@ import (
 
 	"github.com/opencontainers/cgroups/systemd"
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execconfig"
-	"github.com/podstream/podstream/internal/execsvc/admit"
-	"github.com/podstream/podstream/internal/execsvc/cgroup"
-	"github.com/podstream/podstream/internal/execsvc/criconfig"
-	"github.com/podstream/podstream/internal/execsvc/nodeinfo"
+	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/machine/nodeinfo"
+	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 )
 
-// seccompDir has the Localhost profiles of seccomp, in --root-dir.
+// seccompDir is the directory of Localhost seccomp profiles in --root-dir.
 const seccompDir = "seccomp"
 
-// facts are what is known of the node and its runtime.
+// facts are the properties of the node that don't change while podexecd runs. The runtime's features may change, and
+// aren't part of them.
 type facts struct {
 	info nodeinfo.Info
-	// runtime is what the container runtime can do, cgroupDriver the driver that it uses.
-	runtime      admit.Runtime
+	// cgroupDriver is the container runtime's driver.
 	cgroupDriver string
 }
 
-// readFacts reads the machine and asks the runtime.
+// readFacts reads the machine and queries the runtime.
 func readFacts(ctx context.Context, opts *Options, c *connection, log *slog.Logger) (*facts, error) {
 	info, err := readMachine(opts)
 	if err != nil {
 		return nil, err
 	}
-	f := &facts{info: info, cgroupDriver: opts.settings.CgroupDriver}
-	status, err := c.runtime.Status(ctx, false)
-	if err != nil {
+	f := &facts{info: info}
+	if f.cgroupDriver, err = c.cgroupDriver(ctx, opts.settings.CgroupDriver, log); err != nil {
 		return nil, err
 	}
-	f.runtime = runtimeFeatures(status)
-	// Runtimes before CRI 1.28 don't tell: then the configuration counts.
-	if config, err := c.runtime.RuntimeConfig(ctx); err == nil && config.GetLinux() != nil {
-		f.cgroupDriver = cgroup.Cgroupfs
-		if config.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_SYSTEMD {
-			f.cgroupDriver = cgroup.Systemd
-		}
-	}
-	log.Info("what pods can have here", "cpu", info.Allocatable.Cpu(), "memory", info.Allocatable.Memory(), "pods", info.Allocatable.Pods(),
+	log.Info("allocatable resources", "cpu", info.Allocatable.Cpu(), "memory", info.Allocatable.Memory(), "pods", info.Allocatable.Pods(),
 		"cgroup_v2", info.CgroupV2, "cgroup_driver", f.cgroupDriver, "apparmor", info.AppArmor)
 	return f, nil
 }
 
-// readMachine reads what this machine has, and what of it pods may have.
+// readMachine reads the machine's capacity, and the allocatable part of it.
 func readMachine(opts *Options) (nodeinfo.Info, error) {
 	s := opts.settings
 	info, err := nodeinfo.Read(nodeinfo.Settings{
@@ -66,7 +56,8 @@ func readMachine(opts *Options) (nodeinfo.Info, error) {
 	return info, err
 }
 
-// reread returns what the machine has now; what it had at start while that can't be read. It is for one caller at a time.
+// reread returns a function that reads the machine again, and returns the last values while it can't be read. One
+// goroutine at a time may call it.
 func (f *facts) reread(opts *Options) func() nodeinfo.Info {
 	last := f.info
 	return func() nodeinfo.Info {
@@ -77,32 +68,15 @@ func (f *facts) reread(opts *Options) func() nodeinfo.Info {
 	}
 }
 
-// runtimeFeatures is what the runtime says that it can do. Image volumes it doesn't tell of: those that can mount them tell of their handlers'
-// read-only mounts, which came with the release before.
-func runtimeFeatures(status *runtimeapi.StatusResponse) admit.Runtime {
-	r := admit.Runtime{
-		SupplementalGroupsPolicy:  status.GetFeatures().GetSupplementalGroupsPolicy(),
-		UserNamespacesHostNetwork: status.GetFeatures().GetUserNamespacesHostNetwork(),
-		Handlers:                  map[string]admit.Handler{},
-	}
-	for _, h := range status.GetRuntimeHandlers() {
-		r.Handlers[h.GetName()] = admit.Handler{
-			UserNamespaces: h.GetFeatures().GetUserNamespaces(), RecursiveReadOnlyMounts: h.GetFeatures().GetRecursiveReadOnlyMounts(),
-		}
-	}
-	r.ImageVolumes = r.SupplementalGroupsPolicy
-	return r
-}
-
-// admission is what pods are admitted against.
-func (f *facts) admission(opts *Options) admit.Node {
+// admission returns the values that pods are admitted against, given the runtime's features.
+func (f *facts) admission(opts *Options, can admit.Runtime) admit.Node {
 	return admit.Node{
 		Name: opts.node, Labels: f.info.Labels, Allocatable: f.info.Allocatable, AppArmor: f.info.AppArmor,
-		UnsafeSysctls: opts.settings.UnsafeSysctls, Runtime: f.runtime,
+		UnsafeSysctls: opts.settings.UnsafeSysctls, Runtime: can,
 	}
 }
 
-// forCRI is what sandboxes and containers take from the node.
+// forCRI returns the node's values for sandboxes and containers.
 func (f *facts) forCRI(opts *Options) criconfig.Node {
 	s := opts.settings
 	return criconfig.Node{
@@ -113,10 +87,10 @@ func (f *facts) forCRI(opts *Options) criconfig.Node {
 	}
 }
 
-// bounded tells whether pods are held to what isn't reserved.
+// bounded reports whether pods are limited to the node's allocatable resources.
 func bounded(s *execconfig.Settings) bool { return slices.Contains(s.EnforceNodeAllocatable, "pods") }
 
-// boundedCgroup is the cgroup of all pods if they are held to what isn't reserved.
+// boundedCgroup returns the cgroup of all pods if they are limited to the allocatable resources.
 func (f *facts) boundedCgroup(s *execconfig.Settings) string {
 	if !bounded(s) {
 		return ""
@@ -124,7 +98,7 @@ func (f *facts) boundedCgroup(s *execconfig.Settings) string {
 	return podsCgroup(s, f.cgroupDriver)
 }
 
-// podsCgroup is the cgroup of all pods, as package cgroup makes it; empty if they have none.
+// podsCgroup returns the cgroup of all pods, as package cgroup creates it; empty if they have none.
 func podsCgroup(s *execconfig.Settings, driver string) string {
 	if !s.CgroupsPerQOS {
 		return ""
@@ -140,7 +114,7 @@ func podsCgroup(s *execconfig.Settings, driver string) string {
 	return ""
 }
 
-// cgroups makes the manager of the pods' cgroups.
+// cgroups returns the manager of the pods' cgroups.
 func (f *facts) cgroups(s *execconfig.Settings, log *slog.Logger) (*cgroup.Manager, error) {
 	room := f.info.Capacity
 	if bounded(s) {

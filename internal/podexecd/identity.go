@@ -7,7 +7,8 @@ import (
 	"github.com/podstream/podstream/internal/daemon"
 )
 
-// agentID is what this podexecd marks its sandboxes with. Whoever removes its file makes its pods another agent's.
+// agentID returns the ID that marks this podexecd's sandboxes. Without its file the existing pods belong to another
+// agent.
 func agentID(rootDir string) (string, error) {
 	id, err := daemon.ID(rootDir, "agent-id")
 	if errors.Is(err, daemon.ErrDamagedID) {

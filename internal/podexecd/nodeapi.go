@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
@@ -19,22 +18,19 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/podstream/podstream/internal/execconfig"
-	"github.com/podstream/podstream/internal/execsvc/nodecert"
-	"github.com/podstream/podstream/internal/execsvc/observed"
-	"github.com/podstream/podstream/internal/execsvc/runtime"
-	"github.com/podstream/podstream/internal/execsvc/server"
-	"github.com/podstream/podstream/internal/execsvc/server/auth"
-	"github.com/podstream/podstream/internal/execsvc/server/stream"
-	"github.com/podstream/podstream/internal/execsvc/stats"
+	"github.com/podstream/podstream/internal/execsvc/cluster/nodecert"
+	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
+	"github.com/podstream/podstream/internal/execsvc/serve/kubeletapi"
+	"github.com/podstream/podstream/internal/execsvc/serve/kubeletapi/auth"
+	"github.com/podstream/podstream/internal/execsvc/serve/kubeletapi/stream"
+	"github.com/podstream/podstream/internal/execsvc/serve/stats"
 )
 
-// nodeAPI is what the kubelet serves on its ports. What needs the container runtime answers 503 until that has answered.
+// nodeAPI is the kubelet's API on its ports. Endpoints that need the container runtime answer 503 until it has answered.
 type nodeAPI struct {
-	server  *server.Server
+	server  *kubeletapi.Server
 	serving *nodecert.Serving
-	streams *lateHandler
-	// stats are the handlers of statistics, by path.
-	stats map[string]*lateHandler
+	backend *kubeletapi.Backend
 }
 
 // These are the paths of statistics.
@@ -44,7 +40,7 @@ const (
 	pathCadvisor = "/metrics/cadvisor"
 )
 
-// newNodeAPI listens on the node's ports; nil if there are none.
+// newNodeAPI listens on the node's ports. It returns nil if there are none.
 func newNodeAPI(n *node) (_ *nodeAPI, err error) {
 	s := n.opts.settings
 	var listeners, readOnly, health []net.Listener
@@ -78,19 +74,19 @@ func newNodeAPI(n *node) (_ *nodeAPI, err error) {
 	if len(listeners)+len(health) == 0 {
 		return nil, nil
 	}
-	api := &nodeAPI{streams: &lateHandler{}, stats: map[string]*lateHandler{pathSummary: {}, pathResource: {}, pathCadvisor: {}}}
-	cfg := server.Config{
-		Listeners: listeners, ReadOnly: readOnly, Health: health, Pods: n.board, Runtime: &n.runtime, Streams: api.streams,
-		Configuration: func() any { return s.KubeletConfiguration() }, Checks: map[string]func() error{"syncloop": n.loopHealth}, LogOutput: os.Stderr,
+	api := &nodeAPI{backend: &kubeletapi.Backend{}}
+	cfg := kubeletapi.Config{
+		Listeners: listeners, ReadOnly: readOnly, Health: health, Pods: n.board, Runtime: api.backend, Streams: api.backend.Streams(),
+		Configuration: func() any { return s.KubeletConfiguration() }, Checks: map[string]func() error{"syncloop": api.backend.SyncLoop}, LogOutput: os.Stderr,
 		Handlers: map[string]http.Handler{"/metrics": promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{})},
-		Debug: server.Debug{
+		Debug: kubeletapi.Debug{
 			Handlers: s.EnableDebuggingHandlers, SystemLogs: s.EnableSystemLogHandler, SystemLogQuery: s.EnableSystemLogQuery, LogDir: s.SystemLogDir,
 			Profiling: s.EnableProfilingHandler, ContentionProfiling: s.EnableContentionProfiling,
 		},
 		Logger: n.log, Metrics: n.registry,
 	}
-	for path, handler := range api.stats {
-		cfg.Handlers[path] = handler
+	for _, path := range []string{pathSummary, pathResource, pathCadvisor} {
+		cfg.Handlers[path] = api.backend.Handler(path)
 	}
 	if s.EnableDebugFlagsHandler {
 		cfg.Debug.SetVerbosity = n.opts.SetVerbosity
@@ -102,7 +98,7 @@ func newNodeAPI(n *node) (_ *nodeAPI, err error) {
 			return nil, err
 		}
 	}
-	if api.server, err = server.New(cfg); err != nil {
+	if api.server, err = kubeletapi.New(cfg); err != nil {
 		return nil, fmt.Errorf("the node's API: %w", err)
 	}
 	return api, nil
@@ -110,16 +106,13 @@ func newNodeAPI(n *node) (_ *nodeAPI, err error) {
 
 // run has the group serve until ctx ends.
 func (a *nodeAPI) run(ctx context.Context, group *errgroup.Group) {
-	if a == nil {
-		return
-	}
 	group.Go(func() error { return a.server.Run(ctx) })
 	if a.serving != nil {
 		group.Go(func() error { a.serving.Run(ctx); return nil })
 	}
 }
 
-// servingConfig is by which certificate the node's API is known.
+// servingConfig configures the serving certificate of the node's API.
 func (n *node) servingConfig() nodecert.ServingConfig {
 	s := n.opts.settings
 	cfg := nodecert.ServingConfig{
@@ -133,15 +126,15 @@ func (n *node) servingConfig() nodecert.ServingConfig {
 	return cfg
 }
 
-// addresses are the node's, as its status has them.
+// addresses returns the addresses in the Node's status.
 func (c *cluster) addresses() []v1.NodeAddress {
-	if object := c.object(); object != nil {
+	if object := c.node.Node(); object != nil {
 		return object.Status.Addresses
 	}
 	return nil
 }
 
-// authority decides who may use the node's API.
+// authority returns the authentication and authorization of the node's API.
 func (n *node) authority() (*auth.Auth, error) {
 	s := n.opts.settings
 	cfg := auth.Config{
@@ -151,17 +144,21 @@ func (n *node) authority() (*auth.Auth, error) {
 	}
 	if n.cluster == nil {
 		if !cfg.AlwaysAllow {
-			return nil, errors.New("without --kubeconfig nobody says who may use the node's API: give it, or --authorization-mode=AlwaysAllow with --client-ca-file")
+			return nil, errors.New("without --kubeconfig the node's API has no authorization: give it, or --authorization-mode=AlwaysAllow with --client-ca-file")
 		}
 	} else {
-		// What strangers cause has a limit of its own.
-		reviews, err := kubernetes.NewForConfig(n.cluster.reach.Config())
+		// Access reviews have their own rate limit, and token reviews another one.
+		access, err := kubernetes.NewForConfig(n.cluster.reach.Config())
 		if err != nil {
 			return nil, err
 		}
-		cfg.AccessReviews = reviews.AuthorizationV1().SubjectAccessReviews()
+		cfg.AccessReviews = access.AuthorizationV1().SubjectAccessReviews()
 		if s.Authentication.Webhook {
-			cfg.TokenReviews = reviews.AuthenticationV1().TokenReviews()
+			tokens, err := kubernetes.NewForConfig(n.cluster.reach.Config())
+			if err != nil {
+				return nil, err
+			}
+			cfg.TokenReviews = tokens.AuthenticationV1().TokenReviews()
 		}
 	}
 	a, err := auth.New(cfg)
@@ -171,14 +168,12 @@ func (n *node) authority() (*auth.Auth, error) {
 	return a, nil
 }
 
-// serveStreams serves logs, exec and the like with the runtime, until the returned function is called.
-func (a *nodeAPI) serveStreams(n *node, r *runtime.Runtime) (stop func()) {
-	if a == nil {
-		return func() {}
-	}
+// serveRuntime serves the endpoints that need the container runtime, until the returned function is called.
+func (a *nodeAPI) serveRuntime(n *node, c *connection, r *runtime.Runtime, known *facts, files stats.Files) (stop func()) {
+	s := n.opts.settings
 	cfg := stream.Config{
 		Pods: n.board, Runtime: r, CheckpointsDir: filepath.Join(n.opts.RootDir, "checkpoints"),
-		IdleTimeout: n.opts.settings.StreamingConnectionIdleTimeout, Registerer: n.registry, Logger: n.log,
+		IdleTimeout: s.StreamingConnectionIdleTimeout, Registerer: n.registry, Logger: n.log,
 	}
 	if n.cluster != nil {
 		cfg.MirrorUID = func(namespace, name string) types.UID {
@@ -188,52 +183,19 @@ func (a *nodeAPI) serveStreams(n *node, r *runtime.Runtime) (stop func()) {
 			return ""
 		}
 	}
-	h := stream.New(cfg)
-	a.streams.set(h)
-	return h.Close
-}
-
-// serveStats serves what the node and its pods use, until the returned function is called.
-func (a *nodeAPI) serveStats(n *node, c *connection, known *facts) (stop func()) {
-	if a == nil {
-		return func() {}
-	}
-	s := n.opts.settings
-	counted := stats.New(stats.Config{
-		Node: n.opts.node, Pods: &n.runtime, Board: n.board, Runtime: c.runtime, Images: c.images, PodsCgroup: podsCgroup(s, known.cgroupDriver),
-		RootDir: n.opts.RootDir, PodsDir: podsDir(n.opts.RootDir), LogsDir: s.PodLogsDir, Logger: n.log,
+	streams := stream.New(cfg)
+	usage := stats.New(stats.Config{
+		Node: n.opts.node, Pods: r, Board: n.board, Runtime: c.runtime, Images: c.images, PodsCgroup: podsCgroup(s, known.cgroupDriver),
+		RootDir: n.opts.RootDir, PodsDir: podsDir(n.opts.RootDir), LogsDir: s.PodLogsDir, Files: files, Logger: n.log,
 	})
-	a.stats[pathSummary].set(counted.SummaryHandler())
-	a.stats[pathResource].set(counted.ResourceHandler())
-	a.stats[pathCadvisor].set(counted.CadvisorHandler())
-	return counted.Close
-}
-
-// loopHealth is nil if the sync loop turns.
-func (n *node) loopHealth() error {
-	if n.runtime.Load() == nil {
-		return errNoRuntime
+	a.backend.Publish(kubeletapi.Endpoints{
+		Runtime: r, Streams: streams, SyncLoop: n.agent.LoopHealth,
+		Handlers: map[string]http.Handler{
+			pathSummary: usage.SummaryHandler(), pathResource: usage.ResourceHandler(), pathCadvisor: usage.CadvisorHandler(),
+		},
+	})
+	return func() {
+		usage.Close()
+		streams.Close()
 	}
-	return n.agent.LoopHealth()
-}
-
-// List is part of server.Runtime.
-func (l *lateRuntime) List(ctx context.Context) ([]*observed.Pod, error) {
-	if r := l.Load(); r != nil {
-		return r.List(ctx)
-	}
-	return nil, errNoRuntime
-}
-
-// lateHandler answers 503 until it has a handler.
-type lateHandler struct{ handler atomic.Pointer[http.Handler] }
-
-func (l *lateHandler) set(h http.Handler) { l.handler.Store(&h) }
-
-func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h := l.handler.Load(); h != nil {
-		(*h).ServeHTTP(w, r)
-		return
-	}
-	http.Error(w, errNoRuntime.Error(), http.StatusServiceUnavailable)
 }

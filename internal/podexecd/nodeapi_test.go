@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/podstream/podstream/internal/execconfig"
-	"github.com/podstream/podstream/internal/execsvc/cgroup"
+	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 )
 
 func TestPodsCgroup(t *testing.T) {

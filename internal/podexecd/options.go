@@ -15,10 +15,10 @@ import (
 	"github.com/podstream/podstream/internal/kubeletconfig"
 )
 
-// about is what its help begins with.
+// about begins the help.
 const about = "Podexecd runs the pods that podconfigd publishes: it drives a container runtime over CRI, and shows what runs."
 
-// Options are podexecd's flags and configuration, understood.
+// Options are podexecd's parsed flags and configuration.
 type Options struct {
 	daemon.Flags
 	node              string
@@ -28,7 +28,7 @@ type Options struct {
 	settings          *execconfig.Settings
 }
 
-// Program is podexecd as it is shipped.
+// Program returns podexecd's main.
 func Program() daemon.Program[*Options] {
 	return daemon.Program[*Options]{Name: "podexecd", Parse: parse, Serve: serve}
 }
@@ -38,7 +38,7 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	var exec execconfig.Flags
 	var config kubeletconfig.Paths
 	fs := opts.NewFlagSet("podexecd", about, stdout)
-	fs.StringVar(&config.Config, "config", "", "`file` with a KubeletConfiguration; flags win over it")
+	fs.StringVar(&config.Config, "config", "", "`file` with a KubeletConfiguration; flags take precedence")
 	fs.StringVar(&config.Dir, "config-dir", "", "`directory` of drop-ins, *.conf, for --config")
 	fs.StringVar(&opts.podconfigEndpoint, "podconfig-endpoint", client.DefaultEndpoint,
 		"podconfigd's `address`, unix:///path or tcp://host:port")
@@ -46,11 +46,11 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 		"`file` of this node's certificate for a podconfigd on tcp://")
 	fs.StringVar(&opts.podconfigTLS.KeyFile, "podconfig-key-file", "", "`file` of the key of --podconfig-cert-file")
 	fs.StringVar(&opts.podconfigTLS.CAFile, "podconfig-ca-file", "",
-		"`file` of the CAs that podconfigd's certificate may be from; default: the system's")
+		"`file` of the CAs of podconfigd's certificate; default: the system's")
 	fs.StringVar(&opts.podsAPISocket, "pods-api-socket", "",
 		"`path` of the socket of the Kubelet Pods API (KEP-4188), for root; default: pods-api/kubelet.sock in --root-dir")
 	exec.AddFlags(fs)
-	check := fs.Bool("check-config", false, "print how podexecd would work, or what is wrong with flags and configuration, and exit")
+	check := fs.Bool("check-config", false, "print the effective configuration, or the errors of flags and configuration, and exit")
 	if err := opts.Parse(fs, args); err != nil {
 		return nil, err
 	}
@@ -64,6 +64,7 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	if opts.podsAPISocket == "" {
 		opts.podsAPISocket = filepath.Join(opts.RootDir, "pods-api", "kubelet.sock")
 	}
+	config.Given = true
 	files, err := kubeletconfig.Load(config)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func parse(args []string, stdout io.Writer) (*Options, error) {
 	return nil, pflag.ErrHelp
 }
 
-// makeAbsolute makes a path good wherever podexecd is; an empty one stays empty.
+// makeAbsolute makes a path absolute; an empty one stays empty.
 func makeAbsolute(flag string, path *string) error {
 	if *path == "" {
 		return nil
@@ -98,7 +99,7 @@ func makeAbsolute(flag string, path *string) error {
 	return nil
 }
 
-// print tells how podexecd would work, for --check-config.
+// print writes the effective configuration, for --check-config.
 func (o *Options) print(w io.Writer) {
 	s := o.settings
 	fmt.Fprintf(w, "node: %s\npodconfigd: %s\nruntime: %s\nimages: %s\nlogs: %s\n", o.node, o.podconfigEndpoint, s.RuntimeEndpoint, s.ImageEndpoint, s.PodLogsDir)
@@ -116,7 +117,7 @@ func (o *Options) print(w io.Writer) {
 	}
 }
 
-// tell logs, once, what the configuration says in vain.
+// tell logs the parts of the configuration that have no effect.
 func (o *Options) tell(log *slog.Logger) {
 	for _, warning := range o.settings.Warnings {
 		log.Warn("configuration", "warning", warning)
@@ -132,10 +133,11 @@ func (o *Options) tell(log *slog.Logger) {
 	}
 }
 
-// maxConsumerName is how many bytes of a consumer's name podconfigd takes; a node's name may have as many itself.
+// maxConsumerName is podconfigd's limit for a consumer's name, in bytes; a node's name may be as long.
 const maxConsumerName = 253
 
-// stream is how podconfigd is reached. Over TLS a consumer goes by the name in its certificate.
+// stream returns the configuration of the connection to podconfigd. Over TLS a consumer's name is that of its
+// certificate.
 func (o *Options) stream(log *slog.Logger) client.Config {
 	name := "podexecd@" + o.node
 	cfg := client.Config{Endpoint: o.podconfigEndpoint, Consumer: name[:min(len(name), maxConsumerName)], Logger: log}

@@ -6,73 +6,73 @@ import (
 	"errors"
 
 	"golang.org/x/sync/errgroup"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execconfig"
-	"github.com/podstream/podstream/internal/execsvc/imagegc"
-	"github.com/podstream/podstream/internal/execsvc/node/nodestatus"
-	"github.com/podstream/podstream/internal/execsvc/pressure"
-	"github.com/podstream/podstream/internal/execsvc/status"
-	"github.com/podstream/podstream/internal/execsvc/storage"
+	"github.com/podstream/podstream/internal/execsvc/reclaim/diskusage"
+	"github.com/podstream/podstream/internal/execsvc/reclaim/eviction"
+	"github.com/podstream/podstream/internal/execsvc/reclaim/imagegc"
+	"github.com/podstream/podstream/internal/execsvc/reclaim/localstorage"
 )
 
-// guard sees to it that the node doesn't run out of memory, disk, files and processes.
-type guard struct {
-	*pressure.Manager
-	// limits is not run on a node that doesn't hold pods to their limits of the disk.
-	limits *storage.Watcher
-	limit  bool
+// reclaimer keeps the node from running out of memory, disk, files and processes.
+type reclaimer struct {
+	evictions *eviction.Manager
+	// limits is nil on a node that doesn't enforce the pods' limits of ephemeral storage.
+	limits *localstorage.Manager
 	images *imagegc.Collector
+	// files counts for limits and evictions, and for the node's API.
+	files *diskusage.Meter
 }
 
-// thresholdsOf are those at which pods have to go.
-func thresholdsOf(s *execconfig.Settings) ([]pressure.Threshold, error) {
+// thresholdsOf returns the eviction thresholds.
+func thresholdsOf(s *execconfig.Settings) ([]eviction.Threshold, error) {
 	graces := map[string]string{}
 	for signal, grace := range s.EvictionSoftGracePeriod {
 		graces[signal] = grace.String()
 	}
-	return pressure.Parse(pressure.Settings{Hard: s.EvictionHard, Soft: s.EvictionSoft, SoftGrace: graces, MinimumReclaim: s.EvictionMinimumReclaim})
+	return eviction.Parse(eviction.Settings{Hard: s.EvictionHard, Soft: s.EvictionSoft, SoftGracePeriod: graces, MinimumReclaim: s.EvictionMinimumReclaim})
 }
 
-// newGuard comes before the agent, which it asks only once it runs. dir is where the pods' emptyDirs are.
-func newGuard(ctx context.Context, n *node, c *connection, known *facts, dir func(pod *v1.Pod, volume string) string) *guard {
+// newReclaimer returns a reclaimer that ends pods of n.agent and sets conditions.
+func newReclaimer(ctx context.Context, n *node, c *connection, known *facts, conditions *eviction.Conditions) *reclaimer {
 	s := n.opts.settings
-	evictions := pressure.NewEvictions(n.registry)
-	pods := func() []*v1.Pod { return n.agent.Evictable() }
-	g := &guard{limit: s.LocalStorageCapacityIsolation}
-	g.limits = storage.New(storage.Config{
-		Pods: pods, Evict: func(uid types.UID, why status.Failure) bool { return n.agent.EvictOverLimit(uid, why) }, Evictions: evictions, Dir: dir,
-		LogsDir: s.PodLogsDir, Stats: c.runtime, Logger: n.log,
+	total := eviction.NewEvictions(n.registry)
+	r := &reclaimer{files: diskusage.New(diskusage.Config{PodsDir: podsDir(n.opts.RootDir), LogsDir: s.PodLogsDir})}
+	limits := localstorage.New(localstorage.Config{
+		Pods: n.agent.Evictable, Evict: n.agent.EvictOverLimit, Evictions: total, Meter: r.files, Stats: c.runtime, Logger: n.log,
 	})
+	if s.LocalStorageCapacityIsolation {
+		r.limits = limits
+	}
 	sandbox := c.sandboxImages(ctx)
-	g.images = imagegc.New(imagegc.Config{
-		Images: c.images, Containers: c.runtime, Needed: func() []string { return append(n.agent.Images(), sandbox()...) }, Settled: func() bool { return n.agent.Settled() },
-		Dir: c.imageDir, High: s.ImageGC.HighThreshold, Low: s.ImageGC.LowThreshold, MinAge: s.ImageGC.MinAge, MaxAge: s.ImageGC.MaxAge,
-		Event: n.cluster.event, Metrics: n.registry, Logger: n.log,
+	r.images = imagegc.New(imagegc.Config{
+		Images: c.images, Containers: c.runtime, SourcesReady: n.agent.Settled,
+		RequiredImages: func() []string { return append(n.agent.Images(), sandbox()...) },
+		ImageDir:       c.imageDir, HighThresholdPercent: s.ImageGC.HighThreshold, LowThresholdPercent: s.ImageGC.LowThreshold,
+		MinAge: s.ImageGC.MinAge, MaxAge: s.ImageGC.MaxAge, Event: n.recordNodeEvent, Metrics: n.registry, Logger: n.log,
 	})
-	g.Manager = pressure.New(pressure.Config{
-		Thresholds: n.thresholds, Transition: s.EvictionPressureTransitionPeriod, MaxGrace: int64(s.EvictionMaxPodGracePeriod),
-		RootDir: n.opts.RootDir, ImageDir: c.imageDir, PodsCgroup: known.boundedCgroup(s), Pods: pods,
-		Evict: func(uid types.UID, grace int64, why status.Failure) bool { return n.agent.Evict(uid, grace, why) },
-		Gone:  func(uid types.UID) bool { return n.agent.Gone(uid) }, Stats: c.runtime, Disk: g.limits.Measure, Dir: dir, LogsDir: s.PodLogsDir,
-		DeadContainers: func(ctx context.Context) error { return n.agent.RemoveDead(ctx) }, UnusedImages: g.images.RemoveUnused,
-		Changed: func() { n.agent.PressureChanged(); n.cluster.wake() },
-		Event:   n.cluster.event, Evictions: evictions, Logger: n.log,
+	r.evictions = eviction.New(eviction.Config{
+		Thresholds: n.thresholds, PressureTransitionPeriod: s.EvictionPressureTransitionPeriod, MaxPodGracePeriod: int64(s.EvictionMaxPodGracePeriod),
+		RootDir: n.opts.RootDir, ImageDir: c.imageDir, PodsCgroup: known.boundedCgroup(s), Pods: n.agent.Evictable, Evict: n.agent.Evict,
+		Gone: n.agent.Gone, Stats: c.runtime, DiskUsage: limits.Measure, RemoveExitedContainers: n.agent.RemoveDead,
+		RemoveUnusedImages: r.images.RemoveUnused, Conditions: conditions,
+		PressureChanged: func() { n.agent.PressureChanged(); n.wakeNode() },
+		Event:           n.recordNodeEvent, Evictions: total, Logger: n.log,
 	})
-	return g
+	return r
 }
 
-// run has the group watch over the node until ctx ends.
-func (g *guard) run(ctx context.Context, group *errgroup.Group) {
-	group.Go(func() error { g.Manager.Run(ctx); return nil })
-	group.Go(func() error { g.images.Run(ctx); return nil })
-	if g.limit {
-		group.Go(func() error { g.limits.Run(ctx); return nil })
+// run has the group watch the node's resources until ctx ends.
+func (r *reclaimer) run(ctx context.Context, group *errgroup.Group) {
+	group.Go(func() error { r.evictions.Run(ctx); return nil })
+	group.Go(func() error { r.images.Run(ctx); return nil })
+	group.Go(func() error { r.files.Run(ctx); return nil })
+	if r.limits != nil {
+		group.Go(func() error { r.limits.Run(ctx); return nil })
 	}
 }
 
-// imageDir is a directory on the disk of images.
+// imageDir returns a directory on the images' disk.
 func (c *connection) imageDir(ctx context.Context) (string, error) {
 	info, err := c.images.ImageFsInfo(ctx)
 	if err != nil {
@@ -83,22 +83,20 @@ func (c *connection) imageDir(ctx context.Context) (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("the container runtime doesn't tell")
+	return "", errors.New("the container runtime doesn't report it")
 }
 
-// sandboxImages gives the image of sandboxes, if the runtime tells, which it is asked until it has answered. Runtimes that pin it needn't tell;
-// containerd before 1.7 doesn't pin it, and tells in its configuration. One goroutine at a time may call what it returns.
+// sandboxImages returns a function that returns the image of sandboxes if the runtime reports it, and the last one
+// while the runtime doesn't answer. Runtimes that pin it needn't report it; containerd before 1.7 doesn't pin it,
+// and reports it in its configuration. One goroutine at a time may call the function.
 func (c *connection) sandboxImages(ctx context.Context) func() []string {
-	answered, images := false, []string(nil)
+	var images []string
 	return func() []string {
-		if answered {
-			return images
-		}
 		status, err := c.runtime.Status(ctx, true)
 		if err != nil {
-			return nil
+			return images
 		}
-		answered = true
+		images = nil
 		var config struct {
 			SandboxImage string `json:"sandboxImage"`
 		}
@@ -106,22 +104,5 @@ func (c *connection) sandboxImages(ctx context.Context) func() []string {
 			images = []string{config.SandboxImage}
 		}
 		return images
-	}
-}
-
-// event tells the cluster what happens to the Node.
-func (c *cluster) event(e nodestatus.Event) {
-	if c != nil {
-		c.sink.RecordNode(c.opts.node, e.Type, e.Reason, e.Message)
-	}
-}
-
-// wake has the Node's status looked at now.
-func (c *cluster) wake() {
-	if c == nil {
-		return
-	}
-	if n := c.node.Load(); n != nil {
-		n.Wake()
 	}
 }

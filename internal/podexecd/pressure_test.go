@@ -10,33 +10,37 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// statusRuntime is a runtime that has nothing but a status, which it tells after some failures.
+// statusRuntime is a runtime that has nothing but a status, which it tells or not.
 type statusRuntime struct {
 	internalapi.RuntimeService
-	failures, asked int
-	config          string
+	err    error
+	config string
 }
 
 func (r *statusRuntime) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
-	if r.asked++; r.asked <= r.failures {
-		return nil, errors.New("busy")
-	}
-	return &runtimeapi.StatusResponse{Info: map[string]string{"config": r.config}}, nil
+	return &runtimeapi.StatusResponse{Info: map[string]string{"config": r.config}}, r.err
 }
 
-// A runtime that doesn't answer at first is asked again for the image that sandboxes are of, and once it has answered no more.
+// The image that sandboxes are of is the runtime's current one, and the last one while the runtime doesn't answer.
 func TestSandboxImages(t *testing.T) {
-	for config, want := range map[string][]string{`{"sandboxImage": "pause:3"}`: {"pause:3"}, `{}`: nil, `?`: nil} {
-		r := &statusRuntime{failures: 2, config: config}
-		images := (&connection{runtime: r}).sandboxImages(t.Context())
-		for try := range 5 {
-			got := images()
-			if try < r.failures && got != nil || try >= r.failures && !slices.Equal(got, want) {
-				t.Errorf("%s, try %d: %q", config, try, got)
-			}
-		}
-		if r.asked != r.failures+1 {
-			t.Errorf("%s: it was asked %d times", config, r.asked)
+	busy := errors.New("busy")
+	r := &statusRuntime{}
+	images := (&connection{runtime: r}).sandboxImages(t.Context())
+	for _, step := range []struct {
+		config string
+		err    error
+		want   []string
+	}{
+		{"", busy, nil},
+		{`{"sandboxImage": "pause:3"}`, nil, []string{"pause:3"}},
+		{"", busy, []string{"pause:3"}},
+		{`{"sandboxImage": "pause:4"}`, nil, []string{"pause:4"}},
+		{`{}`, nil, nil},
+		{`?`, nil, nil},
+	} {
+		r.config, r.err = step.config, step.err
+		if got := images(); !slices.Equal(got, step.want) {
+			t.Errorf("%q, %v: %q; want %q", step.config, step.err, got, step.want)
 		}
 	}
 }

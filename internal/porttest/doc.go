@@ -1,4 +1,4 @@
-// Package porttest keeps TCP ports for tests: for servers that stop and start again at one address, for daemons that are told where to
-// listen, and for clients that are to find nobody. A port that a test has listened on and closed may go to anybody meanwhile, as the end of
-// a connection too. It runs no goroutines.
+// Package porttest reserves TCP ports for tests: for servers that stop and restart at one address, for daemons with a
+// given address, and for clients whose server must not exist. A port that a test has closed may be taken by another
+// process, also as the local port of a connection. It runs no goroutines.
 package porttest

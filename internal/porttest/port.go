@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reserve is a port of 127.0.0.1 that nobody on the machine is given by chance until the test ends. Who asks for it by its number, with
-// SO_REUSEADDR as all of Go's listeners have it, can listen on it, one after the other.
+// Reserve returns a port of 127.0.0.1 that the kernel gives to no other process until the test ends. A process that
+// requests it by its number, with SO_REUSEADDR as all of Go's listeners do, can listen on it, one at a time.
 func Reserve(t testing.TB) (port int) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -26,7 +26,7 @@ func Reserve(t testing.TB) (port int) {
 	return port
 }
 
-// bind binds the socket to a free port, without listening. Where the kernel chooses a port itself it then takes that one for used.
+// bind binds the socket to a free port, without listening. The kernel then doesn't choose this port for others.
 func bind(fd int) (port int, err error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return 0, err

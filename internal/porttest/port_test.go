@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A reserved port is in use to all but those who listen on it by its number.
+// A reserved port is in use for all processes, except those that listen on it by its number.
 func TestReserve(t *testing.T) {
 	port := Reserve(t)
 	for range 2 {
@@ -21,12 +21,12 @@ func TestReserve(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := bindTo(port); !errors.Is(err, unix.EADDRINUSE) {
-			t.Errorf("while nobody listens, another socket is bound to the port: %v; want that it is in use", err)
+			t.Errorf("while no process listens, another socket is bound to the port: %v; want that it is in use", err)
 		}
 	}
 }
 
-// bindTo binds a socket to the port that shares it with nobody.
+// bindTo binds a socket to the port that it doesn't share.
 func bindTo(port int) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/recording"
 )
 
-// The public client, fed from a recording, comes to hold what the recorded consumer held, wherever its streams end.
+// The public client, fed from a recording, in the end holds the recorded consumer's pods, wherever its streams end.
 func TestClientConverges(t *testing.T) {
 	path := file(t, example())
 	for _, cfg := range []recording.ServerConfig{

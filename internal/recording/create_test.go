@@ -13,7 +13,7 @@ import (
 	"github.com/podstream/podstream/internal/recording"
 )
 
-// TestCreateForOwnerOnly: whoever could read the file that was there before, or has it open, doesn't see the recording.
+// TestCreateForOwnerOnly: a process that may read the former file, or has it open, can't read the recording.
 func TestCreateForOwnerOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
@@ -43,7 +43,7 @@ func TestCreateForOwnerOnly(t *testing.T) {
 	}
 }
 
-// TestCreateRefuses: nothing but a regular file is overwritten, and no link is followed.
+// TestCreateRefuses: only a regular file is overwritten, and no link is followed.
 func TestCreateRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file, link, fifo := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "fifo")

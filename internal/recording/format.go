@@ -15,33 +15,34 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Version is the version of the format that is written, and the only one that is read.
+// Version is the version of the format, for writing and reading.
 const Version = 1
 
-// MaxLine is how many bytes a line has at most: a message of gRPC's 4 MiB, with room for its encoding.
+// MaxLine is the maximum length of a line in bytes: a message of gRPC's 4 MiB, and its encoding.
 const MaxLine = 8 << 20
 
-// longest is how long after the start a message may come. It keeps hostile numbers from overflowing a time.Duration.
+// longest is the maximum time of a message after the start. It keeps hostile numbers from overflowing a
+// time.Duration.
 const longest = 100 * 365 * 24 * time.Hour
 
 var errLineTooLong = fmt.Errorf("the line is longer than %d MiB", MaxLine>>20)
 
-// Header tells where a recording comes from.
+// Header describes the origin of a recording.
 type Header struct {
-	// Recorded is when the stream was subscribed to: the start that messages are timed from.
+	// Recorded is the time of the subscription: the start of the messages' times.
 	Recorded time.Time
-	// Endpoint is the podconfigd that was recorded, for people.
+	// Endpoint is the podconfigd that was recorded, for users.
 	Endpoint string
-	// Podctl is the version of the program that recorded, for people.
+	// Podctl is the version of the program that recorded, for users.
 	Podctl string
-	// Request is what the stream was subscribed to with. Nil means the empty request; a Reader gives no nil.
+	// Request is the request of the stream. Nil means the empty request; a Reader never returns nil.
 	Request *podconfigv1.WatchPodUpdatesRequest
 }
 
 // Format is the encoding of the recorded pods.
 func (h Header) Format() podconfigv1.PodFormat { return formatOf(h.Request) }
 
-// formatOf is the format that a request asks for.
+// formatOf returns the format of a request.
 func formatOf(req *podconfigv1.WatchPodUpdatesRequest) podconfigv1.PodFormat {
 	if f := req.GetFormat(); f != podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED {
 		return f
@@ -56,7 +57,7 @@ type Entry struct {
 	Message *podconfigv1.WatchPodUpdatesResponse
 }
 
-// streamName tells a recording from other JSON.
+// streamName distinguishes a recording from other JSON.
 var streamName = podconfigv1.PodConfigService_WatchPodUpdates_FullMethodName[1:]
 
 type headerLine struct {
@@ -136,10 +137,10 @@ func decodeEntry(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// lenient passes over what a later version of podconfig.v1 has.
+// lenient ignores fields of later versions of podconfig.v1.
 var lenient = protojson.UnmarshalOptions{DiscardUnknown: true}
 
-// encodeLine also takes out the spaces that protojson puts in, here and there.
+// encodeLine also removes the spaces that protojson adds at random.
 func encodeLine(v any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -154,8 +155,8 @@ func encodeLine(v any) ([]byte, error) {
 	return line, nil
 }
 
-// ascii writes what isn't printable ASCII as JSON's escapes. Outside of strings JSON has only ASCII, and in them control
-// characters are escaped already.
+// ascii escapes characters that aren't printable ASCII, in JSON's way. Outside of strings JSON has only ASCII, and in
+// them control characters are already escaped.
 func ascii(text []byte) []byte {
 	foreign := func(r rune) bool { return r >= 0x7f }
 	i := bytes.IndexFunc(text, foreign)

@@ -16,7 +16,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// What is written to a file is what is read from it.
+// A recording that is read is equal to the written one.
 func TestRoundTrip(t *testing.T) {
 	for _, name := range []string{"r.jsonl", "r.jsonl.gz"} {
 		path := filepath.Join(t.TempDir(), name)
@@ -56,7 +56,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Recordings of this version can be read by all later ones: the files in testdata are never written anew.
+// All later versions can read recordings of this version: the files in testdata are never written again.
 func TestFormatStays(t *testing.T) {
 	for _, path := range []string{"testdata/v1.jsonl", "testdata/v1.jsonl.gz"} {
 		r, err := recording.Open(path)
@@ -100,7 +100,7 @@ func TestCreateDoesNotOverwrite(t *testing.T) {
 	}
 }
 
-// Each revision is out of this process as soon as it is written, and what comes in the middle of one needn't be.
+// Each revision is flushed as soon as it is written; a part of one needn't be.
 func TestFlushedByRevision(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		var b bytes.Buffer
@@ -167,7 +167,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// A later version of podconfig.v1 has fields and enum values that this one doesn't know.
+// A later version of podconfig.v1 has fields and enum values that are unknown here.
 func TestUnknownFields(t *testing.T) {
 	text := string(recorded(t, false, nil)) +
 		`{"seconds":1,"later":[1],"message":{"later":{"x":1},"update":{"op":"POD_OPERATION_LATER","source":"file"}}}` + "\n"
@@ -181,7 +181,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// A recording is harmless on a terminal, and says the same in spite of it.
+// A recording is harmless on a terminal, and keeps its meaning.
 func TestPrintableASCII(t *testing.T) {
 	m := op(1, opAdd, "\x1b[2J\u009b\u202e\x7f<é😀>")
 	text := recorded(t, false, entries(m))
@@ -199,7 +199,7 @@ func TestPrintableASCII(t *testing.T) {
 	}
 }
 
-// A message that is larger than what a Reader takes is refused, and the recording goes on without it.
+// A message beyond a Reader's limit is rejected, and the recording continues without it.
 func TestWriterRefuses(t *testing.T) {
 	var b bytes.Buffer
 	w, err := recording.NewWriter(recording.WriterConfig{Out: &b, Header: header()})

@@ -21,7 +21,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// stepClock stands still but for Step, and tells of every timer.
+// stepClock moves only by Step, and reports every timer.
 type stepClock struct {
 	*clocktesting.FakeClock
 	timers chan time.Duration
@@ -111,7 +111,7 @@ func (r *replay) watch(req *podconfigv1.WatchPodUpdatesRequest) *subscription {
 	return &subscription{r.t, stream}
 }
 
-// want receives just these messages.
+// want receives exactly these messages.
 func (s *subscription) want(messages ...*message) {
 	s.t.Helper()
 	for i, m := range messages {

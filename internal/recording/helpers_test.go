@@ -25,7 +25,7 @@ const (
 	opRemove = podconfigv1.PodOperation_POD_OPERATION_REMOVE
 )
 
-// start is when all recordings of the tests were started.
+// start is the start time of all recordings of the tests.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func header() recording.Header {
@@ -84,7 +84,7 @@ func entries(messages ...*message) []recording.Entry {
 	return out
 }
 
-// example is a recording with all that can be in one.
+// example is a recording with everything that a recording can contain.
 func example() []recording.Entry {
 	apiReady := op(6, opAdd)
 	apiReady.GetUpdate().Source = "api"

@@ -12,7 +12,7 @@ import (
 	"github.com/podstream/podstream/internal/recording"
 )
 
-// What isn't a recording is an error that says where.
+// The error for a text that isn't a recording has the line.
 func TestHostile(t *testing.T) {
 	good := string(recorded(t, false, nil))
 	zip := func(s string) string {
@@ -70,7 +70,7 @@ func deepPod() string {
 	return `{"message":{"update":{"pods":[{"json":{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}}]}}}`
 }
 
-// FuzzReader: no bytes make a Reader panic, and what it reads can be written and read again.
+// FuzzReader: no bytes make a Reader panic, and messages that were read can be written and read again.
 func FuzzReader(f *testing.F) {
 	for _, path := range []string{"testdata/v1.jsonl", "testdata/v1.jsonl.gz"} {
 		text, err := os.ReadFile(path)

@@ -12,15 +12,14 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Summary is what a recording holds.
+// Summary describes a recording.
 type Summary struct {
 	Header Header
-	// Messages is how many messages there are up to the end of the last whole revision. What comes after it is of no use to
-	// a consumer.
+	// Messages is the number of messages up to the end of the last whole revision. A consumer can't use later ones.
 	Messages int
-	// Revisions is how many revisions there are, the initial state counted as one.
+	// Revisions is the number of revisions; the initial state counts as one.
 	Revisions int
-	// Duration is when the last of the Messages came.
+	// Duration is the time of the last of the Messages.
 	Duration time.Duration
 	// CutOff is set if the file ends in the middle of a line, or of its compression.
 	CutOff bool
@@ -55,20 +54,20 @@ func Summarize(path string) (Summary, error) {
 	}
 }
 
-// place is where a consumer is in a recording, and what the messages up to there tell of podconfigd. The zero value is the
-// start. What it refers to isn't changed.
+// place is a consumer's position in a recording, and podconfigd's state as of the messages up to there. The zero
+// value is the start. The messages that it refers to aren't changed.
 type place struct {
 	passed int           // messages
-	at     time.Duration // of the last one of them
+	at     time.Duration // of the last of them
 	cursor *podconfigv1.Cursor
-	inside bool // a revision: its cursor is still to come
+	inside bool // within a revision: its cursor is still to come
 	synced bool
-	// sources and store are as last told.
+	// sources and store are as last reported.
 	sources []*podconfigv1.SourceReadiness
 	store   podconfigv1.StoreState
 }
 
-// pass goes past the next message.
+// pass moves the position past the next message.
 func (p *place) pass(e Entry) {
 	p.passed++
 	p.at = e.At
@@ -89,7 +88,7 @@ func (p *place) pass(e Entry) {
 	}
 }
 
-// ready notes that a source is. The list belongs to a message that is sent, perhaps, so it is left as it is.
+// ready marks a source as ready. The list may belong to a message that is sent, so it is copied.
 func (p *place) ready(source string) {
 	i := slices.IndexFunc(p.sources, func(s *podconfigv1.SourceReadiness) bool { return s.GetName() == source })
 	if i < 0 || p.sources[i].GetReady() {
@@ -99,8 +98,9 @@ func (p *place) ready(source string) {
 	p.sources[i] = &podconfigv1.SourceReadiness{Name: source, Ready: true}
 }
 
-// locate finds the place of a cursor among the first messages of a recording; the zero place if it isn't there. Of several
-// messages with the cursor it is that of the last: they are one revision, or one without changes for the consumer.
+// locate returns the place of a cursor among the first messages of a recording; the zero place if the cursor isn't
+// there. If several messages have the cursor, it is the place of the last: they are one revision, or have no changes
+// for the consumer.
 func locate(path string, messages int, cursor *podconfigv1.Cursor) (place, error) {
 	var at, found place
 	if cursor == nil {
@@ -124,7 +124,7 @@ func locate(path string, messages int, cursor *podconfigv1.Cursor) (place, error
 	return found, nil
 }
 
-// openAt opens a recording to read on from a place.
+// openAt opens a recording for reading from a place.
 func openAt(path string, at place) (*Reader, error) {
 	r, err := Open(path)
 	if err != nil {

@@ -20,16 +20,16 @@ type player struct {
 	stream    grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse]
 
 	reader   *Reader
-	place    place // of reader, and of the consumer
-	messages int   // where the recording ends
+	place    place // of the reader and the consumer
+	messages int   // the end of the recording
 	lastSent time.Time
 }
 
-// play sends what is left of the recording.
+// play sends the rest of the recording.
 func (p *player) play() error {
 	start, from := p.clock.Now(), p.place.at
 	if p.place.synced {
-		// Who resumes waits for it on the new stream too.
+		// A resuming consumer waits for it on the new stream too.
 		err := p.send(&podconfigv1.WatchPodUpdatesResponse{
 			Event:  &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{Sources: p.place.sources}},
 			Cursor: p.place.cursor,
@@ -56,12 +56,12 @@ func (p *player) play() error {
 	return nil
 }
 
-// scaled is how long it takes at a speed to play what took d.
+// scaled returns the playing time of d at a speed.
 func scaled(d time.Duration, speed float64) time.Duration {
 	return time.Duration(min(float64(d)/speed, float64(longest)))
 }
 
-// wait waits until a time, or for the end of the stream if it is zero, and meanwhile gives signs of life.
+// wait sends heartbeats until the time, or until the stream ends if the time is zero.
 func (p *player) wait(until time.Time) error {
 	for {
 		now := p.clock.Now()
@@ -83,7 +83,7 @@ func (p *player) wait(until time.Time) error {
 	}
 }
 
-// sleep waits until a time after now, or for the end of the stream if it is zero.
+// sleep sleeps until the time, which is after now, or until the stream ends if the time is zero.
 func (p *player) sleep(now, until time.Time) error {
 	var due <-chan time.Time
 	if !until.IsZero() {
@@ -100,7 +100,7 @@ func (p *player) sleep(now, until time.Time) error {
 	return p.ended()
 }
 
-// ended is the error of a stream that has ended; nil while it hasn't.
+// ended returns the error of a stream that has ended; nil until then.
 func (p *player) ended() error {
 	select {
 	case <-p.closing:
@@ -113,7 +113,8 @@ func (p *player) ended() error {
 	return nil
 }
 
-// mayBeat tells whether a heartbeat can be true: before synced nobody knows the sources, and within a revision nobody is at any.
+// mayBeat reports whether a heartbeat can be sent: before synced the sources aren't known, and within a revision
+// there is no current one.
 func (p *player) mayBeat() bool { return p.place.synced && !p.place.inside }
 
 func (p *player) beat() error {

@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// errCutOff is the error of a line that the file ends in the middle of.
+// errCutOff is the error of a line in which the file ends.
 var errCutOff = errors.New("the file is cut off in this line")
 
-// Reader reads a recording, message by message. Its errors name the file and the line. It isn't safe for concurrent use.
+// Reader reads a recording, message by message. Its errors name the file and the line. It isn't safe for concurrent
+// use.
 type Reader struct {
 	name   string
 	lines  *bufio.Reader
-	file   *os.File // nil: not ours to close
+	file   *os.File // nil: NewReader didn't open it
 	header Header
 
 	line   int    // the number of the line read last, from 1
@@ -47,7 +48,7 @@ func Open(path string) (*Reader, error) {
 func NewReader(name string, in io.Reader) (*Reader, error) {
 	r := &Reader{name: name, lines: bufio.NewReader(in)}
 	gzipMagic := []byte{0x1f, 0x8b}
-	// An error of Peek comes again with the first line.
+	// The first line gets the error of Peek again.
 	if start, _ := r.lines.Peek(len(gzipMagic)); bytes.Equal(start, gzipMagic) {
 		plain, err := gzip.NewReader(r.lines)
 		if err != nil {
@@ -90,7 +91,8 @@ func (r *Reader) Read() (Entry, error) {
 	return Entry{}, r.end
 }
 
-// CutOff tells, once Read has returned io.EOF, whether the file ends in the middle of a line, or of its compression.
+// CutOff reports, once Read has returned io.EOF, whether the file ends in the middle of a line, or of its
+// compression.
 func (r *Reader) CutOff() bool { return r.cut }
 
 // Close closes the file if Open opened it.
@@ -117,8 +119,8 @@ func (r *Reader) read() (Entry, error) {
 	return e, nil
 }
 
-// next returns the next line, which is good until the next call. A last line without its end is whole if it is a JSON value,
-// since no part of an object is one.
+// next returns the next line, which is valid until the next call. A last line without a line end is whole if it is a
+// JSON value, since no part of an object is one.
 func (r *Reader) next() ([]byte, error) {
 	r.line++
 	r.buffer = r.buffer[:0]
@@ -134,7 +136,7 @@ func (r *Reader) next() ([]byte, error) {
 			continue
 		case errors.Is(err, io.EOF) && len(r.buffer) == 0:
 			return nil, io.EOF
-		// The compression ends without its end.
+		// The compression is cut off.
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			if !json.Valid(r.buffer) {
 				return nil, errCutOff

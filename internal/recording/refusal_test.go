@@ -16,7 +16,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// A server that goes down tells its consumers to come back later, wherever they are.
+// A server that stops ends all streams with UNAVAILABLE.
 func TestClose(t *testing.T) {
 	for _, speed := range []float64{0, 1} {
 		clock := newStepClock()
@@ -62,7 +62,7 @@ func TestWatchRefused(t *testing.T) {
 	r.watch(&podconfigv1.WatchPodUpdatesRequest{ResumeAfter: cursorAt(5)}).wantEnd(codes.DataLoss)
 }
 
-// What was asked for without a format was recorded as JSON, and is to be had by asking the same way.
+// A stream without a format was recorded as JSON, and is served to a request without a format.
 func TestFormatUnspecified(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	w, err := recording.Create(recording.FileConfig{Path: path})
@@ -83,7 +83,7 @@ func TestFormatUnspecified(t *testing.T) {
 	}
 }
 
-// A recording that ends within a revision is played up to the one before: nobody could apply what is left of it.
+// A recording that ends within a revision is played up to the former one: a consumer can't apply an incomplete one.
 func TestEndsWithinRevision(t *testing.T) {
 	list := append(example(), entries(op(0, opAdd, "half"), op(0, opAdd, "of it"))...)
 	list[8].At, list[9].At = 8*time.Second, 9*time.Second

@@ -21,25 +21,27 @@ const (
 	minHeartbeat     = time.Second
 )
 
-// ServerConfig says what a Server plays, and how.
+// ServerConfig configures a Server.
 type ServerConfig struct {
 	// Path is the recording.
 	Path string
-	// Speed is how many times faster than recorded the messages come. Zero: as fast as each consumer takes them.
+	// Speed is the factor by which the replay is faster than the recording. Zero means as fast as each consumer
+	// reads.
 	Speed float64
-	// Once ends a stream in good order after the last message. Otherwise it stays open.
+	// Once ends a stream without an error after the last message. Otherwise it stays open.
 	Once bool
-	// Played is called once, when a consumer has been sent the last message. May be nil.
+	// Played is called once, when the last message has been sent to a consumer. May be nil.
 	Played func()
-	// Clock paces the messages. Nil: the system's.
+	// Clock paces the messages. Nil means the system's.
 	Clock clock.Clock
 }
 
-// Server serves podconfig.v1 from a recording. Every consumer gets the recorded messages, whatever its mode and filter; between
-// and after them it gets heartbeats at the interval that it asked for.
+// Server serves podconfig.v1 from a recording. Every consumer gets the recorded messages, whatever its mode and
+// filter; between and after them it gets heartbeats at the requested interval.
 //
-// A consumer that resumes after a cursor of the recording gets `synced`, if that had come by then, and what follows. One with
-// any other cursor gets all from the start: its known pods are not compared with the recording, as podconfigd would do it.
+// A consumer that resumes after a cursor of the recording gets `synced`, if that had come by then, and the following
+// messages. One with any other cursor gets all from the start: its known pods are not compared with the recording, as
+// podconfigd would do it.
 type Server struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 
@@ -50,7 +52,7 @@ type Server struct {
 	closing               chan struct{}
 }
 
-// NewServer reads the whole recording once, so that what is wrong with it is known before anybody is served.
+// NewServer reads the whole recording once, so that errors in it are returned before a consumer is served.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Speed < 0 || math.IsNaN(cfg.Speed) || math.IsInf(cfg.Speed, 0) {
 		return nil, fmt.Errorf("the speed %v is no number from 0", cfg.Speed)
@@ -71,15 +73,15 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	return &Server{cfg: cfg, summary: summary, closing: make(chan struct{})}, nil
 }
 
-// Summary is what the recording holds.
+// Summary describes the recording.
 func (s *Server) Summary() Summary { return s.summary }
 
-// Close ends all streams with UNAVAILABLE, those that are still to come as well.
+// Close ends all present and later streams with UNAVAILABLE.
 func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 
-// WatchPodUpdates implements podconfigv1.PodConfigServiceServer. Errors: FAILED_PRECONDITION if the pods were recorded in another
-// format than the one asked for, INVALID_ARGUMENT for an impossible heartbeat_interval, DATA_LOSS if the file can't be read any
-// more, UNAVAILABLE once the Server is closed.
+// WatchPodUpdates implements podconfigv1.PodConfigServiceServer. Errors: FAILED_PRECONDITION if the pods were
+// recorded in another format than the one asked for, INVALID_ARGUMENT for an impossible heartbeat_interval, DATA_LOSS
+// if the file can't be read any more, UNAVAILABLE once the Server is closed.
 func (s *Server) WatchPodUpdates(
 	req *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
 ) error {
@@ -127,7 +129,7 @@ func heartbeatInterval(req *podconfigv1.WatchPodUpdatesRequest) (time.Duration, 
 	return max(d.AsDuration(), minHeartbeat), nil
 }
 
-// unreadable is for a file that was good when the Server was made.
+// unreadable is the error for a file that was good when the Server was made.
 func unreadable(err error) error {
 	return status.Errorf(codes.DataLoss, "the recording can't be read any more: %v", err)
 }

@@ -12,7 +12,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Every consumer gets all messages as they were recorded; then the stream stays open, with heartbeats at the interval asked for.
+// Every consumer gets all messages as they were recorded; then the stream stays open, with heartbeats at the
+// requested interval.
 func TestReplay(t *testing.T) {
 	path := file(t, example())
 	for _, tc := range []struct {
@@ -36,8 +37,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Messages come at the recorded pace, or several times faster, with heartbeats where that is slow: not before synced, and not
-// within a revision.
+// Messages come at the recorded pace, or several times faster, with heartbeats in long pauses: not before synced, and
+// not within a revision.
 func TestPace(t *testing.T) {
 	type step struct {
 		timer time.Duration
@@ -79,8 +80,8 @@ func heartbeatWithoutStore(revision uint64) *message {
 	return m
 }
 
-// A consumer that comes back with a cursor of the recording gets what follows, after the word that it is in step, which it
-// waits for on each stream. It is then paced from there on.
+// A consumer that resumes with a cursor of the recording gets synced, which it waits for on each stream, and then the
+// following messages, at their pace.
 func TestResume(t *testing.T) {
 	e := messagesOf(example())
 	initial := op(3, opAdd, "old") // a catch-up of two revisions: a cursor before synced

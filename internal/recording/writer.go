@@ -17,9 +17,9 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// WriterConfig says what a Writer writes.
+// WriterConfig configures a Writer.
 type WriterConfig struct {
-	// Out takes the recording.
+	// Out receives the recording.
 	Out io.Writer
 	// Header is the first line.
 	Header Header
@@ -27,20 +27,20 @@ type WriterConfig struct {
 	Compress bool
 }
 
-// FileConfig says what Create makes.
+// FileConfig configures Create.
 type FileConfig struct {
 	// Path is the file. It is compressed if the name ends in ".gz".
 	Path string
-	// Overwrite allows that a regular file exists: a new one takes its place. Otherwise Create fails with fs.ErrExist.
+	// Overwrite replaces an existing regular file. Without it, Create fails with fs.ErrExist.
 	Overwrite bool
 	// Header is the first line.
 	Header Header
 }
 
-// Stats is what a Writer has written.
+// Stats describes the written recording.
 type Stats struct {
 	Messages, Revisions int
-	// Bytes is the size of the recording, compressed if it is. It is exact after Close.
+	// Bytes is the size of the recording, after compression if any. It is exact after Close.
 	Bytes int64
 }
 
@@ -49,13 +49,13 @@ type Writer struct {
 	lines   *bufio.Writer
 	zip     *gzip.Writer // nil: not compressed
 	counter *counter
-	file    *os.File // nil: not ours to close
+	file    *os.File // nil: NewWriter didn't open it
 
 	stats Stats
 	last  *podconfigv1.Cursor
 }
 
-// Check tells early what Create would refuse.
+// Check returns the error that Create would return.
 func (cfg FileConfig) Check() error {
 	info, err := os.Lstat(cfg.Path)
 	switch {
@@ -71,7 +71,7 @@ func (cfg FileConfig) Check() error {
 	return nil
 }
 
-// Create makes a file for its owner only: the pods in it may hold secrets.
+// Create makes a file that only its owner may read: the pods in it may hold secrets.
 func Create(cfg FileConfig) (*Writer, error) {
 	file, err := cfg.create()
 	if err != nil {
@@ -92,7 +92,8 @@ func (cfg FileConfig) create() (*os.File, error) {
 	if !cfg.Overwrite {
 		return os.OpenFile(cfg.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
-	// A file of its own, not the old one emptied: others may be able to read that, or have it open. A rename follows no links.
+	// A new file, rather than the old one emptied: other users may be able to read that, or have it open. A rename
+	// follows no links.
 	file, err := os.CreateTemp(filepath.Dir(cfg.Path), ".recording-*")
 	if err != nil {
 		return nil, err
@@ -122,8 +123,9 @@ func NewWriter(cfg WriterConfig) (*Writer, error) {
 	return w, nil
 }
 
-// Write adds a message that came so long after the start. A message that ends a revision is flushed, so that whatever becomes
-// of this process, the file holds the revision. A message that can't be encoded is an error and leaves no trace in the file.
+// Write adds a message with its time since the start. A message that ends a revision is flushed, so that the file has
+// the revision even if this process is killed. A message that can't be encoded is an error and leaves the file
+// unchanged.
 func (w *Writer) Write(at time.Duration, m *podconfigv1.WatchPodUpdatesResponse) error {
 	line, err := encodeEntry(Entry{At: at, Message: m})
 	if err != nil {
@@ -140,14 +142,14 @@ func (w *Writer) Write(at time.Duration, m *podconfigv1.WatchPodUpdatesResponse)
 	return nil
 }
 
-// Stats tells what has been written so far.
+// Stats returns the state so far.
 func (w *Writer) Stats() Stats {
 	s := w.stats
 	s.Bytes = w.counter.n
 	return s
 }
 
-// Close writes what is left, and closes the file if Create made it.
+// Close writes the buffered rest, and closes the file if Create made it.
 func (w *Writer) Close() error {
 	err := w.lines.Flush()
 	if w.zip != nil {
@@ -176,12 +178,12 @@ func (w *Writer) write(line []byte, flush bool) error {
 	return nil
 }
 
-// endsRevision tells whether no more messages of the same revision follow.
+// endsRevision reports whether no more messages of the same revision follow.
 func endsRevision(m *podconfigv1.WatchPodUpdatesResponse) bool {
 	return m.GetCursor() != nil || !m.GetContinued()
 }
 
-// counter counts what goes through it.
+// counter counts the bytes that it passes on.
 type counter struct {
 	out io.Writer
 	n   int64

@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CheckpointContainer writes the id of a running container to where its checkpoint is wanted.
+// CheckpointContainer writes the ID of a running container to the requested path.
 func (s *runtimeService) CheckpointContainer(
 	_ context.Context, req *runtimeapi.CheckpointContainerRequest,
 ) (*runtimeapi.CheckpointContainerResponse, error) {

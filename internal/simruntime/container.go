@@ -29,11 +29,11 @@ type container struct {
 	log     containerLog
 	// termSent is set once a stop has sent SIGTERM: containerd sends it once only.
 	termSent bool
-	// exited is closed when the container ends or is forgotten.
+	// exited is closed when the container ends or is removed by Forget.
 	exited chan struct{}
 }
 
-// world is what the container's processes find.
+// world returns the environment of the container's processes.
 func (c *container) world() world {
 	w := world{
 		hostname:    c.sandbox.config.GetHostname(),
@@ -46,10 +46,10 @@ func (c *container) world() world {
 	return w
 }
 
-// containerStatus is the container as ContainerStatus and the events show it. It needs the lock.
+// containerStatus returns the container's status for ContainerStatus and events. The caller holds the lock.
 func (s *Server) containerStatus(c *container) *runtimeapi.ContainerStatus {
-	// The config names the image by ID, mostly; the status has its tag, and its digest as the reference. Once the image is
-	// gone there is only what the config said.
+	// The config usually has the image's ID; the status has its tag, and its digest as the reference. If the image
+	// was removed, only the config's name is left.
 	spec, ref := c.config.GetImage(), c.image.id
 	if s.images.has(c.image) {
 		if c.image.tag != "" {
@@ -74,7 +74,7 @@ func (s *Server) containerStatus(c *container) *runtimeapi.ContainerStatus {
 	}
 }
 
-// summary is the container as ListContainers shows it.
+// summary returns the container for ListContainers.
 func (c *container) summary() *runtimeapi.Container {
 	return &runtimeapi.Container{
 		Id: c.id, PodSandboxId: c.sandbox.id, Metadata: c.config.GetMetadata(), State: c.state, CreatedAt: c.createdAt,
@@ -90,7 +90,7 @@ func (c *container) selected(f *runtimeapi.ContainerFilter) bool {
 		matches(f.GetLabelSelector(), c.config.GetLabels())
 }
 
-// findContainer needs the lock.
+// findContainer returns a container. The caller holds the lock.
 func (s *Server) findContainer(id string) (*container, error) {
 	if c, ok := s.containers[id]; ok {
 		return c, nil
@@ -98,7 +98,7 @@ func (s *Server) findContainer(id string) (*container, error) {
 	return nil, notFound("an error occurred when try to find container %q", id)
 }
 
-// CreateContainer makes a container of an image that is present, in a sandbox that is ready.
+// CreateContainer creates a container of a present image, in a ready sandbox.
 func (s *runtimeService) CreateContainer(_ context.Context, req *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
 	config := req.GetConfig()
 	if config.GetMetadata() == nil {
@@ -134,7 +134,7 @@ func (s *runtimeService) CreateContainer(_ context.Context, req *runtimeapi.Crea
 	return &runtimeapi.CreateContainerResponse{ContainerId: c.id}, nil
 }
 
-// RemoveContainer removes a container, and kills it first if it runs. Any number of times. Its log stays.
+// RemoveContainer removes a container, after killing it if it runs. It is idempotent. The log stays.
 func (s *runtimeService) RemoveContainer(_ context.Context, req *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *runtimeService) RemoveContainer(_ context.Context, req *runtimeapi.Remo
 	return &runtimeapi.RemoveContainerResponse{}, nil
 }
 
-// remove needs the lock.
+// remove removes the container. The caller holds the lock.
 func (s *Server) remove(c *container) {
 	s.kill(c)
 	delete(s.containers, c.id)
@@ -153,7 +153,7 @@ func (s *Server) remove(c *container) {
 	s.emit(c.id, c.sandbox, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 }
 
-// ContainerStatus shows one container. NotFound if there is none.
+// ContainerStatus returns one container. NotFound if it doesn't exist.
 func (s *runtimeService) ContainerStatus(_ context.Context, req *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *runtimeService) ContainerStatus(_ context.Context, req *runtimeapi.Cont
 	return &runtimeapi.ContainerStatusResponse{Status: s.containerStatus(c)}, nil
 }
 
-// ListContainers shows the containers that match all of the filter.
+// ListContainers returns the containers that match the whole filter.
 func (s *runtimeService) ListContainers(_ context.Context, req *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	return &runtimeapi.ListContainersResponse{Containers: s.listContainers(req.GetFilter())}, nil
 }
@@ -189,14 +189,14 @@ func (s *runtimeService) UpdateContainerResources(_ context.Context, req *runtim
 	if err != nil {
 		return nil, err
 	}
-	// A copy, as a response with the old one may be on its way.
+	// A copy, because a response with the old one may be under way.
 	resources := proto.CloneOf(c.resources)
 	proto.Merge(resources, &runtimeapi.ContainerResources{Linux: req.GetLinux()})
 	c.resources = resources
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
 }
 
-// ReopenContainerLog goes on with a new file where the log was rotated away.
+// ReopenContainerLog opens a new log file after a rotation.
 func (s *runtimeService) ReopenContainerLog(_ context.Context, req *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Errors of the methods by which tests make things happen.
+// Errors of the methods that tests call.
 var (
 	// ErrUnknown: there is no sandbox or container with the ID.
 	ErrUnknown = errors.New("no such sandbox or container")
@@ -30,8 +30,8 @@ func (s *Server) ExitContainer(id string, code int32) error {
 	return nil
 }
 
-// KillSandbox makes a sandbox die under its caller, as if its pause process had been killed: it is not ready, its containers
-// are dead (exit code 137), and its network is still set up until somebody stops it.
+// KillSandbox simulates a killed pause process: the sandbox is not ready, its containers are dead (exit code 137),
+// and its network stays until StopPodSandbox.
 func (s *Server) KillSandbox(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +43,8 @@ func (s *Server) KillSandbox(id string) error {
 	return nil
 }
 
-// ForgetPod drops the sandboxes and containers of one pod, by the UID in the sandboxes' metadata, without an event. What waits for
-// one of the containers to stop finds it stopped.
+// ForgetPod removes the sandboxes and containers of one pod, by the UID in the sandboxes' metadata, without an
+// event. Calls that wait for one of the containers to stop return as if it had.
 func (s *Server) ForgetPod(uid string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Server) ForgetPod(uid string) error {
 	return nil
 }
 
-// forget needs the lock.
+// forget removes the sandbox. The caller holds the lock.
 func (s *Server) forget(b *sandbox) {
 	for _, c := range b.containers {
 		c.release()
@@ -75,8 +75,8 @@ func (s *Server) forget(b *sandbox) {
 	delete(s.sandboxNames, b.name)
 }
 
-// Forget drops all sandboxes, containers and pulled images, without an event: a runtime whose disk was wiped. What waits for
-// a container to stop finds it stopped. Events that nobody has read yet and call counts stay.
+// Forget removes all sandboxes, containers and pulled images, without an event: a runtime whose disk was erased.
+// Calls that wait for a container to stop return as if it had. Unread events and call counts stay.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// playDiary plays a command that is written down: its start, each SIGTERM, and an end that it comes to by itself.
+// playDiary runs a command and writes a file of its start, each SIGTERM, and an end of its own.
 func playDiary(w world, args []string) process {
 	d := diary{files: w.files, path: args[0], run: rand.Uint32()}
 	if err := d.note("start"); err != nil {
@@ -44,7 +44,7 @@ func (d diary) keep(p process) process {
 		}
 	}
 	if ignores && !p.runsOn {
-		// It is ending already, at its own time; a second SIGTERM isn't worth a line.
+		// It is ending already; a second SIGTERM isn't recorded.
 		return p
 	}
 	p.ignoresTerm = false

@@ -1,19 +1,20 @@
-// Package simruntime is a container runtime without containers: a CRI v1 server whose sandboxes and containers are entries in
-// memory that start, run, exit, fail and emit events as their command lines say.
+// Package simruntime is a container runtime without containers: a CRI v1 server with sandboxes and containers in
+// memory. Their command lines determine how they start, run, exit, fail and emit events.
 //
-// It owns the whole of what a caller can observe through CRI: states, names and their reservation, labels, addresses, images,
-// logs, events, and the errors, worded and coded as containerd 1.6 and 1.7 do. A container's command line is its script, in
-// the words of the sample program that the tests run on a real runtime (see play), so one manifest serves both. The only
-// things it writes are the container logs, checkpoints, and what scripts do to files in mounts.
+// It implements everything that a caller can observe through CRI: states, reserved names, labels, addresses, images,
+// logs, events, and errors with the texts and codes of containerd 1.6 and 1.7. A container's command line is its
+// script, in the language of the sample program for tests on a real runtime (see play), so one manifest works with
+// both. It writes only container logs, checkpoints, and the files that scripts write in mounts.
 //
-// The daemon simruntimed serves it in a process of its own, so that "containers" outlive podexecd; tests call New and Serve in
-// their own process, and can make it fail: calls (Config.Fault), events (Config.EventFault, BreakEvents), processes
-// (ExitContainer, KillSandbox), its memory (Forget, ForgetPod). Calls counts what was asked. podexecd itself never imports it.
+// The daemon simruntimed serves it in a process of its own, so that "containers" outlive podexecd. Tests call New
+// and Serve in their own process, and can inject faults: in calls (Config.Fault), events (Config.EventFault,
+// BreakEvents), processes (ExitContainer, KillSandbox) and state (Forget, ForgetPod). Calls counts requests.
+// podexecd itself never imports it.
 //
-// Goroutines: Serve runs the gRPC server and waits for it. Each running container whose script ends by itself has one that
-// waits for that end, and each stream has some; Close waits for those. All state is behind the one lock of Server, which is never held while waiting or
-// sending.
+// Goroutines: Serve runs the gRPC server and waits for it. Each running container whose script ends by itself has
+// one that waits for that, and each stream has some; Close waits for those. One lock of Server protects all state;
+// it is never held while waiting or sending.
 //
-// It never runs a process, needs no root, opens no port but one of the loopback if it is to serve streams (Config.Streams), and promises
-// no order in lists, as containerd promises none.
+// It never runs a process, doesn't need root, and opens no port except one of the loopback with Config.Streams.
+// Lists have no order, as in containerd.
 package simruntime

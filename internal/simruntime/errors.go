@@ -7,18 +7,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// containerd gives a code to few errors; most reach the caller as Unknown, which is what gRPC makes of a plain error. So the
-// services return plain errors, and those that have a code are made here.
+// containerd sets a code in few errors; most reach the caller as Unknown, which gRPC makes of a plain error. So the
+// services return plain errors, and the functions below make those with a code.
 
-// notFound says that the thing which the text names isn't there.
+// notFound returns the error for a missing object that the text names.
 func notFound(format string, args ...any) error {
 	return status.Error(codes.NotFound, fmt.Sprintf(format, args...)+": not found")
 }
 
-// unimplemented says what the simulation leaves out.
+// unimplemented returns the error for a call that isn't simulated.
 func unimplemented(what string) error {
 	return status.Error(codes.Unimplemented, "the simulated runtime has no "+what)
 }
 
-// ended turns the end of a call's context (never nil) into the call's error.
+// ended converts the error of a call's context (never nil).
 func ended(err error) error { return status.FromContextError(err).Err() }

@@ -9,12 +9,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// eventBuffer is how many events wait to be read. containerd 1.7's is of this size too, and like it we drop what doesn't fit:
-// events may be lost, so a relist must find what they told.
+// eventBuffer is the number of unread events. As in containerd 1.7, further ones are dropped: a relist must find
+// what lost events reported.
 const eventBuffer = 1000
 
-// emit tells that the container or sandbox id, of sandbox b, has changed. b is nil if the sandbox is gone: then the event tells
-// nothing of its pod, as containerd's doesn't. It needs the lock.
+// emit sends an event of the container or sandbox id, of sandbox b. If the sandbox is gone, b is nil, and the event
+// has nothing of its pod, as in containerd. The caller holds the lock.
 func (s *Server) emit(id string, b *sandbox, kind runtimeapi.ContainerEventType) {
 	if len(s.events) == cap(s.events) {
 		return
@@ -40,9 +40,9 @@ func (s *Server) emit(id string, b *sandbox, kind runtimeapi.ContainerEventType)
 	}
 }
 
-// GetContainerEvents streams what happened since the last event that somebody read. It is containerd 1.7's: what happens while
-// nobody reads waits for the next who does, of several readers each gets a part, and nothing is sent, no header either, before
-// the first event.
+// GetContainerEvents streams the events since the last one that was read. As in containerd 1.7, events without a
+// reader wait for the next one, each of several readers gets a part of them, and nothing is sent before the first
+// event, no header either.
 func (s *runtimeService) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	if s.cfg.NoEvents {
 		return status.Error(codes.Unimplemented, "unknown method GetContainerEvents for service runtime.v1.RuntimeService")
@@ -64,7 +64,7 @@ func (s *runtimeService) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stre
 	}
 }
 
-// BreakEvents ends all streams of events that are open, as if their connections had been lost. New ones can be opened at once.
+// BreakEvents ends all open streams of events, as if their connections had failed. New ones can be opened at once.
 func (s *Server) BreakEvents() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +72,8 @@ func (s *Server) BreakEvents() {
 	s.eventsBroken = make(chan struct{})
 }
 
-// UnreliableEvents makes a Config.EventFault by which of each four events, on average, one is lost, one is told twice, one is
-// held back until after a later one, and one is told as it should be.
+// UnreliableEvents returns a Config.EventFault. Of four events, on average, one is lost, one is sent twice, one is
+// delayed until after a later one, and one is sent normally.
 func UnreliableEvents(random *rand.Rand) func(*runtimeapi.ContainerEventResponse) []*runtimeapi.ContainerEventResponse {
 	var held []*runtimeapi.ContainerEventResponse
 	return func(event *runtimeapi.ContainerEventResponse) []*runtimeapi.ContainerEventResponse {

@@ -50,8 +50,8 @@ func (h *harness) told(e *runtimeapi.ContainerEventResponse, names map[string]st
 	return strings.Join(append(words, states...), " ")
 }
 
-// Each change is told with the state of the whole pod after it, but for the last one. A container that couldn't start is told of
-// by nobody.
+// Each event has the state of the whole pod after it, except the last one. No event reports a container that
+// couldn't start.
 func TestEvents(t *testing.T) {
 	h := start(t, Config{})
 	events := h.watch()
@@ -94,7 +94,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What nobody has read waits for the next reader, though not without end, and each event has one reader only.
+// Unread events wait for the next reader, up to a limit, and each event has one reader only.
 func TestEventsWait(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")

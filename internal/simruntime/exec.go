@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ExecSync plays the command as a script in a running container and returns what it printed. DeadlineExceeded if it takes
+// ExecSync runs the command as a script in a running container and returns its output. DeadlineExceeded if it takes
 // longer than the timeout (zero: none).
 func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	p, exited, err := s.startExec(req)
@@ -42,7 +42,8 @@ func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncR
 	}
 }
 
-// pass lets a process's time pass: nil when it is over, ErrNotRunning when the container has ended, or ctx's error.
+// pass waits for the end of a process: nil when it is over, ErrNotRunning when the container has ended, or ctx's
+// error.
 func (s *Server) pass(ctx context.Context, exited <-chan struct{}, takes time.Duration, forever bool) error {
 	var over <-chan time.Time // never
 	switch {
@@ -64,7 +65,7 @@ func (s *Server) pass(ctx context.Context, exited <-chan struct{}, takes time.Du
 	}
 }
 
-// goOnExec is what the process p of an exec goes on as after its lifetime; what p printed stands before.
+// goOnExec returns the process that follows p in an exec; p's output comes first.
 func (s *Server) goOnExec(p process) process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +74,7 @@ func (s *Server) goOnExec(p process) process {
 	return q
 }
 
-// startExec returns what the command does, and what is closed when its container ends.
+// startExec returns the command's process, and a channel that is closed when its container ends.
 func (s *Server) startExec(req *runtimeapi.ExecSyncRequest) (process, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

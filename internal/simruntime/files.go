@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// files is what a container sees as its file system: its mounts, which are real, and its own layer, which is in memory.
+// files is a container's file system: its mounts, which are real, and its own layer, which is in memory.
 type files struct {
 	mounts []*runtimeapi.Mount
 	layer  map[string][]byte
@@ -23,7 +23,8 @@ func newFiles(mounts []*runtimeapi.Mount) *files {
 	return &files{mounts: mounts, layer: make(map[string][]byte)}
 }
 
-// mounted finds the innermost mount that name is in, and its path on the host. Nil: the name is in the container's layer.
+// mounted returns the innermost mount that contains name, and its path on the host. Nil: the name is in the
+// container's layer.
 func (f *files) mounted(name string) (*runtimeapi.Mount, string) {
 	var found *runtimeapi.Mount
 	var below string
@@ -68,22 +69,22 @@ func (f *files) stat(name string) error {
 	return nil
 }
 
-// write makes or replaces a file. In the container's own layer every directory exists.
+// write creates or replaces a file. In the container's layer every directory exists.
 func (f *files) write(name, text string) error {
 	return f.open(name, os.O_TRUNC, text)
 }
 
-// append adds to a file, and makes it if need be.
+// append appends to a file, and creates it if needed.
 func (f *files) append(name, text string) error {
 	return f.open(name, os.O_APPEND, text)
 }
 
-// create makes an empty file. It is an error, fs.ErrExist, if there is one.
+// create creates an empty file. If it exists the error is fs.ErrExist.
 func (f *files) create(name string) error {
 	return f.open(name, os.O_EXCL, "")
 }
 
-// open writes text to a file, which is made if need be. flag is how else to open it.
+// open writes text to a file, which is created if needed. flag is added to the flags of opening it.
 func (f *files) open(name string, flag int, text string) error {
 	clean := path.Clean("/" + name)
 	m, host := f.mounted(clean)
@@ -126,7 +127,7 @@ func (f *files) remove(name string) error {
 	return nil
 }
 
-// inContainer names the file as the container knows it.
+// inContainer replaces the file's path by that in the container.
 func inContainer(err error, name string) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: pathErr.Op, Path: name, Err: pathErr.Err}

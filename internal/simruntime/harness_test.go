@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) {
 	// The client logs every error that it returns.
 	klog.SetLogger(klog.Logger{})
-	// For a second after a SPDY connection that broke somebody might ask what broke it.
+	// SPDY keeps a goroutine for a second after a connection broke.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
 }
 
@@ -191,7 +191,7 @@ func (h *harness) logs(name string) string {
 	return out.String()
 }
 
-// waitTimer waits until somebody waits for d on the clock.
+// waitTimer waits until there is a waiter for d on the clock.
 func (h *harness) waitTimer(d time.Duration) {
 	h.t.Helper()
 	for {

@@ -13,7 +13,7 @@ import (
 // imageSize is the size of every image, in bytes.
 const imageSize = 4 << 20
 
-// image is an image that is present. Each reference is an image of its own, whose ID and digest follow from the reference.
+// image is a present image. Each reference is an image of its own, with an ID and digest derived from the reference.
 type image struct {
 	ref    string // normalized
 	id     string // "sha256:…", of the configuration
@@ -42,8 +42,8 @@ func (i *image) api() *runtimeapi.Image {
 	return out
 }
 
-// imageStore holds the images that are present: those that were pulled, and the imported ones, which are there unless they
-// were removed and come into the maps when somebody first asks for them.
+// imageStore holds the present images: pulled and imported ones. An imported one is present unless it was removed,
+// and enters the maps when it is first requested.
 type imageStore struct {
 	imported refSet
 	removed  map[string]bool // by reference
@@ -79,7 +79,7 @@ func (s *imageStore) find(name string) *image {
 	return nil
 }
 
-// has tells whether the image is still present.
+// has reports whether the image is present.
 func (s *imageStore) has(i *image) bool { return s.byRef[i.ref] != nil }
 
 func (s *imageStore) add(ref string) *image {
@@ -99,7 +99,7 @@ func (s *imageStore) remove(i *image) {
 	s.removed[i.ref] = true
 }
 
-// ListImages shows the images that are present; imported ones once they have been asked for by name.
+// ListImages returns the present images; imported ones after they have been requested by name.
 func (s *imageService) ListImages(_ context.Context, req *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
 	return &runtimeapi.ListImagesResponse{Images: s.listImages(req.GetFilter())}, nil
 }
@@ -120,7 +120,7 @@ func (s *Server) listImages(filter *runtimeapi.ImageFilter) []*runtimeapi.Image 
 	return out
 }
 
-// ImageStatus shows an image. The response has none if it isn't present: that is no error.
+// ImageStatus returns an image. If it isn't present, the response has none, and there is no error.
 func (s *imageService) ImageStatus(_ context.Context, req *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *imageService) ImageStatus(_ context.Context, req *runtimeapi.ImageStatu
 	return &runtimeapi.ImageStatusResponse{Image: i.api()}, nil
 }
 
-// PullImage makes an image of the registry present, and returns its ID. NotFound if the registry doesn't have it.
+// PullImage adds an image of the registry, and returns its ID. NotFound if the registry doesn't have it.
 func (s *imageService) PullImage(ctx context.Context, req *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	ref, err := normalize(req.GetImage().GetImage())
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *imageService) PullImage(ctx context.Context, req *runtimeapi.PullImageR
 	return &runtimeapi.PullImageResponse{ImageRef: s.images.add(ref).id}, nil
 }
 
-// RemoveImage removes an image. Any number of times. Containers of it run on.
+// RemoveImage removes an image. It is idempotent. Its containers keep running.
 func (s *imageService) RemoveImage(_ context.Context, req *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,8 +165,8 @@ func (s *imageService) RemoveImage(_ context.Context, req *runtimeapi.RemoveImag
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 
-// ImageFsInfo tells what the images take. The mount point is the state directory, which exists, so that a caller can ask the
-// kernel about its file system.
+// ImageFsInfo returns the images' disk usage. The mount point is the state directory, which exists, so that a caller
+// can read its file system.
 func (s *imageService) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

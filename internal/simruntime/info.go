@@ -7,25 +7,25 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Who answers.
+// The runtime's name and versions.
 const (
 	runtimeName    = "podstream-sim"
 	runtimeVersion = "1.0.0"
 )
 
-// handlers are the runtime classes' handlers that RunPodSandbox takes; the first is the default.
+// handlers are the runtime handlers that RunPodSandbox accepts; the first is the default.
 var handlers = []string{"", "runc"}
 
 func isHandler(name string) bool { return slices.Contains(handlers, name) }
 
-// Version tells who answers.
+// Version returns the name and versions.
 func (s *runtimeService) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	return &runtimeapi.VersionResponse{
 		Version: "0.1.0", RuntimeName: runtimeName, RuntimeVersion: runtimeVersion, RuntimeApiVersion: "v1",
 	}, nil
 }
 
-// Status is always ready. A test that wants another one says so with a Fault.
+// Status is always ready. A test sets another one with a Fault.
 func (s *runtimeService) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	resp := &runtimeapi.StatusResponse{
 		Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
@@ -41,19 +41,19 @@ func (s *runtimeService) Status(context.Context, *runtimeapi.StatusRequest) (*ru
 	return resp, nil
 }
 
-// RuntimeConfig names the cgroup driver that needs nothing of the host.
+// RuntimeConfig returns the cgroup driver that requires nothing of the host.
 func (s *runtimeService) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	return &runtimeapi.RuntimeConfigResponse{
 		Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS},
 	}, nil
 }
 
-// UpdateRuntimeConfig takes the pod CIDR and leaves it: addresses come from podNetwork.
+// UpdateRuntimeConfig ignores the pod CIDR: addresses are from podNetwork.
 func (s *runtimeService) UpdateRuntimeConfig(context.Context, *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
 	return &runtimeapi.UpdateRuntimeConfigResponse{}, nil
 }
 
-// UpdatePodSandboxResources takes the resources of a sandbox that exists, and leaves them: nothing shows them.
+// UpdatePodSandboxResources ignores the resources of an existing sandbox: no call returns them.
 func (s *runtimeService) UpdatePodSandboxResources(_ context.Context, req *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

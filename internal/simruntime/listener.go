@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// trackedListener knows its connections.
+// trackedListener keeps a list of its connections.
 type trackedListener struct {
 	net.Listener
 
@@ -21,7 +21,7 @@ type trackedConn struct {
 	listener *trackedListener
 }
 
-// listenForStreams takes a free port of the loopback.
+// listenForStreams listens on a free port of the loopback.
 func listenForStreams() (*trackedListener, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// maxLogLine is where containerd cuts a long line into partial ones, in bytes.
+// maxLogLine is the length in bytes at which containerd splits a line into partial ones.
 const maxLogLine = 16 << 10
 
 // containerLog writes a container's output in the CRI log format. The zero value discards.
@@ -16,7 +16,7 @@ type containerLog struct {
 	file *os.File
 }
 
-// open opens the file at path for appending; empty means to discard. Whoever creates the container has made the directory.
+// open opens the file at path for appending; empty means to discard. The directory must exist.
 func (l *containerLog) open(path string) error {
 	if path == "" {
 		return nil
@@ -29,7 +29,7 @@ func (l *containerLog) open(path string) error {
 	return nil
 }
 
-// reopen goes on in a new file of the same name, as after a rotation. Until then the rotated file is written to.
+// reopen opens a new file of the same name after a rotation. Until then the rotated file is written.
 func (l *containerLog) reopen() error {
 	fresh := containerLog{}
 	if err := fresh.open(l.path); err != nil {
@@ -40,7 +40,7 @@ func (l *containerLog) reopen() error {
 	return nil
 }
 
-// write appends the lines. The container doesn't notice an error, and neither does CRI: the caller may log it.
+// write appends the lines. Neither the container nor CRI gets the error: the caller may log it.
 func (l *containerLog) write(now time.Time, stream runtimeapi.LogStreamType, lines ...string) error {
 	if l.file == nil || len(lines) == 0 {
 		return nil

@@ -12,15 +12,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// newID makes an identifier like containerd's: 32 random bytes in hex.
+// newID returns an ID like containerd's: 32 random bytes in hex.
 func newID() string {
 	id := make([]byte, 32)
 	_, _ = rand.Read(id) // never fails
 	return hex.EncodeToString(id)
 }
 
-// sandboxName and containerName are containerd's: unique as long as the metadata is. A container's name has its pod's but not
-// its sandbox's attempt, so the containers of a pod's successive sandboxes share one space of names.
+// sandboxName and containerName are containerd's: unique if the metadata is. A container's name contains its pod's
+// name but not its sandbox's attempt, so the containers of a pod's successive sandboxes share one namespace.
 func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
 	return strings.Join([]string{m.GetName(), m.GetNamespace(), m.GetUid(), attempt(m.GetAttempt())}, "_")
 }
@@ -42,11 +42,11 @@ func (n names) reserve(name, id string) error {
 	return nil
 }
 
-// podNetwork is the network that pods get their addresses from; the first one is the bridge's.
+// podNetwork is the network of the pods' addresses; the first address is the bridge's.
 var podNetwork = netip.MustParsePrefix("10.88.0.0/16")
 
-// addresses hands out the addresses of podNetwork one after the other, and starts over when it has come to the end: a freed
-// address isn't used again at once.
+// addresses allocates the addresses of podNetwork in order, and starts over at the end, so that a freed address
+// isn't reused at once.
 type addresses struct {
 	last netip.Addr
 	used map[netip.Addr]bool

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The subcommands of the sample program, by what they do. Each tells what the sample program does when it is given the same.
+// The subcommands of the sample program, with the behaviour that it has.
 
 func playSleep(_ world, args []string) process {
 	if len(args) == 0 {
@@ -150,7 +150,7 @@ func playMessage(w world, args []string) process {
 	return process{exitCode: code}
 }
 
-// playServe listens nowhere: there is no network behind a sandbox's address.
+// playServe doesn't listen: a sandbox's address has no network.
 func playServe(w world, args []string) process {
 	address := ""
 	for _, arg := range args {
@@ -178,7 +178,7 @@ func playGRPCHealth(_ world, args []string) process {
 	return staying(fmt.Sprintf("serving health of %q address=%s", service, args[0]))
 }
 
-// playStdin and playTTY have nothing to read where there is no stream.
+// playStdin and playTTY read nothing without a stream.
 
 func playStdin(world, []string) process { return process{talk: copyStdin, termCode: exitTerminated} }
 
@@ -191,7 +191,7 @@ func playTTY(_ world, args []string) process {
 	return p
 }
 
-// parseDuration also takes bare seconds, as the sleep of a shell does.
+// parseDuration also accepts bare seconds, as a shell's sleep does.
 func parseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second, nil

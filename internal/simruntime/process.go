@@ -15,7 +15,7 @@ const (
 	startErrorCode   = 128
 )
 
-// StartContainer starts a created container. If that fails the container has ended, with reason StartError.
+// StartContainer starts a created container. If that fails, the container has ended, with reason StartError.
 func (s *runtimeService) StartContainer(_ context.Context, req *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,7 +27,7 @@ func (s *runtimeService) StartContainer(_ context.Context, req *runtimeapi.Start
 		return nil, fmt.Errorf("failed to set starting state for container %q: container is in %s state", c.id, c.state)
 	}
 	if err := s.start(c); err != nil {
-		// No event: the container never started, so it doesn't stop either.
+		// There is no event: the container never started, so it doesn't stop.
 		c.release()
 		c.state, c.finishedAt = runtimeapi.ContainerState_CONTAINER_EXITED, s.clock.Now().UnixNano()
 		c.exitCode, c.reason, c.message = startErrorCode, startErrorReason, err.Error()
@@ -36,7 +36,7 @@ func (s *runtimeService) StartContainer(_ context.Context, req *runtimeapi.Start
 	return &runtimeapi.StartContainerResponse{}, nil
 }
 
-// start plays the container's script. It needs the lock.
+// start runs the container's script. The caller holds the lock.
 func (s *Server) start(c *container) error {
 	if c.sandbox.state != runtimeapi.PodSandboxState_SANDBOX_READY {
 		return fmt.Errorf("sandbox container %q is not running", c.sandbox.id)
@@ -55,11 +55,11 @@ func (s *Server) start(c *container) error {
 	return nil
 }
 
-// goOn lets p be the container's process, from its start or from where another one has brought it. It needs the lock.
+// goOn makes p the container's process, at its start or after another process. The caller holds the lock.
 func (s *Server) goOn(c *container, p process) {
 	c.process = p
 	if p.talk != nil && (c.config.GetStdin() || c.config.GetTty()) {
-		return // It waits for somebody to attach.
+		return // It waits for an attach.
 	}
 	s.print(c, runtimeapi.Stdout, p.stdout...)
 	s.print(c, runtimeapi.Stderr, p.stderr...)
@@ -74,7 +74,7 @@ func (s *Server) goOn(c *container, p process) {
 	}
 }
 
-// liveFor lets the container's process p come to the end of its lifetime when the timer fires. It needs the lock.
+// liveFor ends the container's process p when the timer fires. The caller holds the lock.
 func (s *Server) liveFor(c *container, p process, timer clock.Timer) {
 	s.lifetimes.Go(func() {
 		defer timer.Stop()
@@ -98,15 +98,15 @@ func (s *Server) liveFor(c *container, p process, timer clock.Timer) {
 	})
 }
 
-// print writes to the container's log. It needs the lock.
+// print writes to the container's log. The caller holds the lock.
 func (s *Server) print(c *container, stream runtimeapi.LogStreamType, lines ...string) {
 	if err := c.log.write(s.clock.Now(), stream, lines...); err != nil {
-		s.log.Error("output of a container is lost", "container", c.id, "path", c.logPath, "err", err)
+		s.log.Error("output of a container is lost", "container", c.id, "path", c.logPath, "error", err)
 	}
 }
 
-// exit ends a running container; one that doesn't run stays as it is. An empty reason is derived from the code. It needs the
-// lock.
+// exit ends a running container, and does nothing to another one. An empty reason is derived from the code. The
+// caller holds the lock.
 func (s *Server) exit(c *container, code int32, reason string) {
 	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING || !c.release() {
 		return
@@ -116,7 +116,8 @@ func (s *Server) exit(c *container, code int32, reason string) {
 	s.emit(c.id, c.sandbox, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
 
-// release wakes all that wait for the container's end and closes its log, once. It tells whether that was now.
+// release wakes all calls that wait for the container's end and closes its log, once. It reports whether this was
+// the first call.
 func (c *container) release() bool {
 	select {
 	case <-c.exited:
@@ -128,14 +129,14 @@ func (c *container) release() bool {
 	}
 }
 
-// kill is SIGKILL. It needs the lock.
+// kill sends SIGKILL. The caller holds the lock.
 func (s *Server) kill(c *container) {
 	if c.state == runtimeapi.ContainerState_CONTAINER_RUNNING {
 		s.exit(c, exitKilled, "")
 	}
 }
 
-// terminate is SIGTERM, to a container that runs. It needs the lock.
+// terminate sends SIGTERM to a running container. The caller holds the lock.
 func (s *Server) terminate(c *container) {
 	switch {
 	case c.process.ignoresTerm:
@@ -147,8 +148,9 @@ func (s *Server) terminate(c *container) {
 	}
 }
 
-// StopContainer sends SIGTERM, waits for the timeout, and kills; with no timeout it kills at once. A container that doesn't
-// run, or doesn't exist, is stopped already. If the call ends first the container has had its SIGTERM and isn't killed.
+// StopContainer sends SIGTERM, waits for the timeout, and kills; without a timeout it kills at once. A container
+// that doesn't run, or doesn't exist, counts as stopped. If the call ends first, the container has received SIGTERM
+// and isn't killed.
 func (s *runtimeService) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	s.mu.Lock()
 	c, ok := s.containers[req.GetContainerId()]

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// referencePattern is an image reference with its domain split off and its digest still on.
+// referencePattern matches an image reference without its domain, with its digest.
 var referencePattern = regexp.MustCompile(`^([a-z0-9]+(?:(?:\.|_|__|-+|/)[a-z0-9]+)*)(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 
-// domainOf splits a reference or prefix as Docker does: what stands before the first slash is a domain if it looks like one.
+// domainOf splits a reference or prefix as Docker does: the part before the first slash is a domain if it looks like
+// one.
 func domainOf(ref string) (domain, rest string) {
 	first, rest, ok := strings.Cut(ref, "/")
 	if ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
@@ -20,7 +21,7 @@ func domainOf(ref string) (domain, rest string) {
 	return "docker.io", ref
 }
 
-// normalize gives a reference the form in which containerd keeps it: with domain, and with the digest or else a tag.
+// normalize returns a reference in containerd's form: with the domain, and with the digest or else a tag.
 func normalize(ref string) (string, error) {
 	domain, rest := domainOf(ref)
 	parts := referencePattern.FindStringSubmatch(rest)
@@ -40,7 +41,7 @@ func normalize(ref string) (string, error) {
 	return domain + "/" + repo + tag + digest, nil
 }
 
-// repository is a normalized reference without its tag or digest.
+// repository returns a normalized reference without its tag or digest.
 func repository(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
@@ -64,7 +65,7 @@ func newRefSet(patterns []string) refSet {
 	return set
 }
 
-// has takes a normalized reference.
+// has reports whether the set contains a normalized reference.
 func (r refSet) has(ref string) bool {
 	return slices.ContainsFunc(r, func(pattern string) bool {
 		if strings.HasSuffix(pattern, "/") {
@@ -74,20 +75,20 @@ func (r refSet) has(ref string) bool {
 	})
 }
 
-// The repositories whose behaviour is in their names.
+// The repositories whose names determine their behaviour.
 const (
 	missingImages = "docker.io/missing/"
 	slowImages    = "docker.io/slow/"
-	// slowPull is how long a slow image takes that doesn't say.
+	// slowPull is how long a slow image without a duration takes.
 	slowPull = 5 * time.Second
 )
 
-// registry is where images are pulled from.
+// registry is the registry of images to pull.
 type registry struct{ images refSet }
 
 func newRegistry(images []string) registry { return registry{newRefSet(images)} }
 
-// lookUp tells whether the registry has the image of a normalized reference, and how long pulling it takes.
+// lookUp reports whether the registry has a normalized reference, and how long its pull takes.
 func (r registry) lookUp(ref string) (took time.Duration, ok bool) {
 	switch {
 	case strings.HasPrefix(ref, missingImages):

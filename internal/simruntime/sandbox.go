@@ -16,7 +16,7 @@ type sandbox struct {
 	handler   string
 	state     runtimeapi.PodSandboxState
 	createdAt int64
-	// address is the pod's until the sandbox is stopped. Invalid in the host's network.
+	// address is the pod's until the sandbox is stopped. It is invalid in the host's network.
 	address    netip.Addr
 	containers map[string]*container
 }
@@ -25,7 +25,7 @@ func hostNetwork(config *runtimeapi.PodSandboxConfig) bool {
 	return config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// status is the sandbox as PodSandboxStatus and the events show it.
+// status returns the sandbox for PodSandboxStatus and events.
 func (b *sandbox) status() *runtimeapi.PodSandboxStatus {
 	network := &runtimeapi.PodSandboxNetworkStatus{}
 	if b.address.IsValid() {
@@ -40,7 +40,7 @@ func (b *sandbox) status() *runtimeapi.PodSandboxStatus {
 	}
 }
 
-// summary is the sandbox as ListPodSandbox shows it.
+// summary returns the sandbox for ListPodSandbox.
 func (b *sandbox) summary() *runtimeapi.PodSandbox {
 	return &runtimeapi.PodSandbox{
 		Id: b.id, Metadata: b.config.GetMetadata(), State: b.state, CreatedAt: b.createdAt,
@@ -48,7 +48,7 @@ func (b *sandbox) summary() *runtimeapi.PodSandbox {
 	}
 }
 
-// matches tells whether the labels have all that the selector asks for.
+// matches reports whether the labels match the selector.
 func matches(selector, labels map[string]string) bool {
 	for key, value := range selector {
 		if have, ok := labels[key]; !ok || have != value {
@@ -64,7 +64,7 @@ func (b *sandbox) selected(f *runtimeapi.PodSandboxFilter) bool {
 		matches(f.GetLabelSelector(), b.config.GetLabels())
 }
 
-// findSandbox needs the lock.
+// findSandbox returns a sandbox. The caller holds the lock.
 func (s *Server) findSandbox(id string) (*sandbox, error) {
 	if b, ok := s.sandboxes[id]; ok {
 		return b, nil
@@ -72,7 +72,7 @@ func (s *Server) findSandbox(id string) (*sandbox, error) {
 	return nil, notFound("an error occurred when try to find sandbox %q", id)
 }
 
-// RunPodSandbox makes a sandbox and readies it.
+// RunPodSandbox creates a ready sandbox.
 func (s *runtimeService) RunPodSandbox(_ context.Context, req *runtimeapi.RunPodSandboxRequest) (*runtimeapi.RunPodSandboxResponse, error) {
 	config := req.GetConfig()
 	if config.GetMetadata() == nil {
@@ -104,7 +104,7 @@ func (s *runtimeService) RunPodSandbox(_ context.Context, req *runtimeapi.RunPod
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: b.id}, nil
 }
 
-// StopPodSandbox kills what runs in the sandbox, without grace, and gives its address back. Any number of times.
+// StopPodSandbox kills the sandbox's containers, without grace, and frees its address. It is idempotent.
 func (s *runtimeService) StopPodSandbox(_ context.Context, req *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,17 +114,17 @@ func (s *runtimeService) StopPodSandbox(_ context.Context, req *runtimeapi.StopP
 	return &runtimeapi.StopPodSandboxResponse{}, nil
 }
 
-// stopSandbox needs the lock.
+// stopSandbox stops the sandbox. The caller holds the lock.
 func (s *Server) stopSandbox(b *sandbox) {
 	s.killSandbox(b)
-	// Only here: the network of a sandbox that died by itself stays until somebody stops the sandbox.
+	// Only here: the network of a dead sandbox stays until StopPodSandbox.
 	if b.address.IsValid() {
 		s.addresses.free(b.address)
 		b.address = netip.Addr{}
 	}
 }
 
-// killSandbox ends all that runs in the sandbox. It needs the lock.
+// killSandbox ends all containers of the sandbox. The caller holds the lock.
 func (s *Server) killSandbox(b *sandbox) {
 	for _, c := range b.containers {
 		s.kill(c)
@@ -135,7 +135,7 @@ func (s *Server) killSandbox(b *sandbox) {
 	}
 }
 
-// RemovePodSandbox stops the sandbox if need be and removes it and its containers. Any number of times.
+// RemovePodSandbox stops the sandbox if needed, and removes it and its containers. It is idempotent.
 func (s *runtimeService) RemovePodSandbox(_ context.Context, req *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *runtimeService) RemovePodSandbox(_ context.Context, req *runtimeapi.Rem
 	return &runtimeapi.RemovePodSandboxResponse{}, nil
 }
 
-// PodSandboxStatus shows one sandbox. NotFound if there is none.
+// PodSandboxStatus returns one sandbox. NotFound if it doesn't exist.
 func (s *runtimeService) PodSandboxStatus(_ context.Context, req *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *runtimeService) PodSandboxStatus(_ context.Context, req *runtimeapi.Pod
 	return &runtimeapi.PodSandboxStatusResponse{Status: b.status()}, nil
 }
 
-// ListPodSandbox shows the sandboxes that match all of the filter.
+// ListPodSandbox returns the sandboxes that match the whole filter.
 func (s *runtimeService) ListPodSandbox(_ context.Context, req *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	return &runtimeapi.ListPodSandboxResponse{Items: s.listSandboxes(req.GetFilter())}, nil
 }

@@ -181,7 +181,7 @@ func TestSandboxFilters(t *testing.T) {
 		{"ready", &runtimeapi.PodSandboxFilter{State: state(ready)}, []string{a}},
 		{"not ready", &runtimeapi.PodSandboxFilter{State: state(notReady)}, []string{b}},
 		{"label", &runtimeapi.PodSandboxFilter{LabelSelector: labels("b")}, []string{b}},
-		{"label that nobody has", &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"x": ""}}, nil},
+		{"label of no sandbox", &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"x": ""}}, nil},
 		{"label and state", &runtimeapi.PodSandboxFilter{LabelSelector: labels("b"), State: state(ready)}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

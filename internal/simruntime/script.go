@@ -9,10 +9,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// program is the one executable that every simulated image holds, and its entrypoint.
+// program is the only executable in simulated images, and their entrypoint.
 const program = "/sample"
 
-// Exit codes that aren't the script's own.
+// Exit codes that don't come from the script.
 const (
 	exitFailed     = 1
 	exitUsage      = 2
@@ -20,28 +20,29 @@ const (
 	exitTerminated = 143 // 128 + SIGTERM
 )
 
-// process is what a command line does.
+// process is the behaviour of a command line.
 type process struct {
-	// stdout and stderr are the lines that it prints as it starts.
+	// stdout and stderr are the lines that it prints at its start.
 	stdout, stderr []string
-	// runsOn is set if it never ends by itself; else it ends after lifetime (zero: at once) with exitCode.
+	// runsOn is set if it never ends by itself; otherwise it ends after lifetime (zero: at once) with exitCode.
 	runsOn   bool
 	lifetime time.Duration
 	exitCode int32
-	// next is what it goes on as after its lifetime, instead of ending. It is to be called with the lock. Nil: it ends.
+	// next returns the process that follows after its lifetime. It is called with the lock held. Nil: it ends.
 	next func() process
-	// talk is what it does with a stream, if it is one that reads: its exit code is that. Where there is no stream it ends as if nothing
-	// were ever typed. Nil: it doesn't read.
+	// talk runs it with a stream, and returns its exit code. Without a stream it ends as if the input were empty.
+	// Nil: it doesn't read.
 	talk func(session) int32
-	// oomKilled is set if the kernel ends it at once for the memory that it takes.
+	// oomKilled is set if the kernel kills it at once for its memory use.
 	oomKilled bool
-	// ignoresTerm is set if SIGTERM doesn't end it; else it goes on as onTerm says, or, if that is nil, ends with termCode.
+	// ignoresTerm is set if SIGTERM doesn't end it; otherwise it continues as onTerm returns, or, if that is nil,
+	// ends with termCode.
 	ignoresTerm bool
 	onTerm      func() process // to be called with the lock
 	termCode    int32
 }
 
-// world is what a process finds around it.
+// world is the environment of a process.
 type world struct {
 	hostname string
 	env      []string // NAME=value
@@ -50,8 +51,8 @@ type world struct {
 	files       *files
 }
 
-// argv is the container's command line: the image's entrypoint is program, and a container that gives neither command nor
-// arguments serves.
+// argv returns the container's command line: the image's entrypoint is program, and without command and arguments it
+// serves.
 func argv(config *runtimeapi.ContainerConfig) []string {
 	command := config.GetCommand()
 	if len(command) == 0 {
@@ -69,8 +70,8 @@ type script struct {
 	run              func(w world, args []string) process
 }
 
-// scripts are the subcommands of the sample program, and do what they do there as far as CRI shows it. One is the
-// simulation's own: fail-start, as which no program exists.
+// scripts returns the subcommands of the sample program, which behave as in the program as far as CRI shows.
+// fail-start exists only in the simulation, and stands for a missing program.
 func scripts() map[string]script {
 	return map[string]script{
 		"seq": {1, -1, playSeq},
@@ -101,8 +102,8 @@ func scripts() map[string]script {
 	}
 }
 
-// play tells what the command line does in the world; what it does to files at once is done by then, so it needs the lock. The
-// error is the low-level runtime's for a program that doesn't exist.
+// play returns the process of the command line, and applies its immediate changes of files, so the caller holds the
+// lock. The error is the low-level runtime's for a missing program.
 func play(argv []string, w world) (process, error) {
 	if len(argv) == 0 {
 		return process{}, errors.New("no command specified: unknown")
@@ -117,7 +118,7 @@ func play(argv []string, w world) (process, error) {
 	return playCommand(w, argv[1:]), nil
 }
 
-// playCommand plays a subcommand of program.
+// playCommand runs a subcommand of program.
 func playCommand(w world, args []string) process {
 	if len(args) == 0 {
 		return misused("no command")
@@ -135,7 +136,8 @@ func playCommand(w world, args []string) process {
 	return s.run(w, args)
 }
 
-// playSeq plays the commands up to the first that fails, runs on, or takes its time; after that it goes on with the rest.
+// playSeq runs the commands up to the first that fails, runs on, or takes time; after that it continues with the
+// rest.
 func playSeq(w world, args []string) process {
 	end := slices.Index(args, ";")
 	if end < 0 {
@@ -164,7 +166,7 @@ func failed(err error) process {
 	return process{stderr: []string{"sample: " + err.Error()}, exitCode: exitFailed}
 }
 
-// staying prints the lines and runs on until SIGTERM.
+// staying prints the lines and runs until SIGTERM.
 func staying(stdout ...string) process {
 	return process{stdout: stdout, runsOn: true, termCode: exitTerminated}
 }

@@ -58,7 +58,7 @@ func testScriptsThatEnd(t *testing.T, sample string) {
 		{"cat", file},
 		{"remove", file},
 		{"remove", file},
-		{"append", file, "anew"},
+		{"append", file, "again"},
 		{"cat", file},
 		{"fail-once", once, "256"},
 		{"fail-once", nowhere, "3"},

@@ -20,50 +20,49 @@ import (
 // maxMessage is the limit on one gRPC message, in bytes: containerd's.
 const maxMessage = 16 << 20
 
-// Config says what a Server simulates.
+// Config configures a Server.
 type Config struct {
-	// StateDir is the directory that ImageFsInfo names as the image file system. Nothing is written there. Empty: the
-	// directory for temporary files.
+	// StateDir is the directory that ImageFsInfo returns as the image file system. Nothing is written there. Empty:
+	// the directory for temporary files.
 	StateDir string
-	// Images is what the registry has: image names, and prefixes that end in "/". Nil: "sim/" and "localhost/". Besides, and
-	// whatever is set here, "missing/…" is never found, and "slow/NAME:DURATION" takes so long to pull (5s if the tag is no
+	// Images are the registry's images: image names, and prefixes that end in "/". Nil: "sim/" and "localhost/". In
+	// addition, "missing/…" never exists, and "slow/NAME:DURATION" takes that long to pull (5s if the tag isn't a
 	// duration).
 	Images []string
-	// Imported is what is present from the start without a pull, in the form of Images. Nil: "localhost/".
+	// Imported are the images that are present without a pull, in the form of Images. Nil: "localhost/".
 	Imported []string
 	// NoEvents makes GetContainerEvents fail with Unimplemented, as containerd 1.6 does.
 	NoEvents bool
 	// ListStreams serves the Stream… counterparts of the List… calls. Unset: they are Unimplemented, as in containerd up to 2.
 	ListStreams bool
-	// Fault is called before each RPC with its name ("StartContainer") and request, from many goroutines at once. The RPC fails
-	// with the error that it returns, having done nothing; a fault that blocks until ctx ends is a runtime that hangs. The
-	// request is nil for the calls that stream. Nil: no faults.
+	// Fault is called before each RPC with its name ("StartContainer") and request, concurrently. If it returns an
+	// error, the RPC fails with it without an effect; a fault that blocks until ctx ends simulates a runtime that
+	// hangs. The request is nil for streaming calls. Nil: no faults.
 	Fault func(ctx context.Context, method string, req any) error
-	// EventFault is called with each event, and returns what is told instead: nothing if the event is lost, the same one twice,
-	// or, later, one that it had kept back. Calls come one at a time, and must not call the Server. Nil: no faults.
+	// EventFault is called with each event, and returns the events to send instead: none, the same one twice, or one
+	// that it has delayed. Calls are serialized, and must not call the Server. Nil: no faults.
 	EventFault func(*runtimeapi.ContainerEventResponse) []*runtimeapi.ContainerEventResponse
 	// Streams serves Exec, Attach and PortForward, on a port of the loopback. Unset: they are Unimplemented.
 	Streams bool
-	// Dial connects to a port of a pod, by the pod's name. Nil: nothing listens anywhere.
+	// Dial connects to a port of a pod, by the pod's name. Nil: no port is open.
 	Dial func(ctx context.Context, pod string, port int32) (net.Conn, error)
-	// Clock is the time of everything. Nil: the real one.
+	// Clock is the clock of the simulation. Nil: the real one.
 	Clock clock.Clock
-	// Logger gets a line an RPC, at debug level. Nil discards.
+	// Logger receives a line for each RPC, at debug level. Nil discards.
 	Logger *slog.Logger
 }
 
-// Server is one simulated runtime. Its state lives as long as it does: through the end of one Serve and the start of the next,
-// as containers live through a restart of containerd.
+// Server is one simulated runtime. Its state outlives a Serve, as containers outlive a restart of containerd.
 type Server struct {
 	cfg      Config
 	clock    clock.Clock
 	log      *slog.Logger
 	registry registry
 
-	// lifetimes are the goroutines that end containers whose time is up.
+	// lifetimes are the goroutines that end containers after their lifetime.
 	lifetimes sync.WaitGroup
 
-	// events are those that nobody has read yet.
+	// events are the unread events.
 	events chan *runtimeapi.ContainerEventResponse
 
 	mu                           sync.Mutex
@@ -77,7 +76,7 @@ type Server struct {
 	streams                      streaming.Server // nil: none are served
 }
 
-// New returns a Server with no sandboxes that isn't serving yet. Close it after the last Serve.
+// New returns a Server without sandboxes that isn't serving. The caller must call Close after the last Serve.
 func New(cfg Config) *Server {
 	if cfg.Images == nil {
 		cfg.Images = []string{"sim/", "localhost/"}
@@ -102,7 +101,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// reset makes the state that of a runtime that never ran anything.
+// reset sets the state of a runtime that has never run a container.
 func (s *Server) reset() {
 	s.sandboxes = make(map[string]*sandbox)
 	s.containers = make(map[string]*container)
@@ -111,13 +110,14 @@ func (s *Server) reset() {
 	s.images = newImageStore(s.cfg.Imported)
 }
 
-// Serve answers CRI calls on l until ctx ends, and closes l. Calls under way are then cut off, as when a runtime dies; the
-// containers live on, and Serve may be called again with another listener. Nil if it ended because ctx did.
+// Serve answers CRI calls on l until ctx ends, and closes l. Calls under way are then cut off, as when a runtime
+// dies; the containers survive, and Serve may be called again with another listener. It returns nil if it ended
+// because ctx did.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.UnaryInterceptor(s.interceptUnary), grpc.StreamInterceptor(s.interceptStream),
-		// Nothing of this server may touch the state once Serve has returned.
+		// No handler may use the state once Serve has returned.
 		grpc.WaitForHandlers(true),
 	)
 	runtimeapi.RegisterRuntimeServiceServer(server, &runtimeService{Server: s})
@@ -135,7 +135,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		group.Go(func() error { return s.serveStreams(ctx, server, streams) })
 	}
 	group.Go(func() error {
-		// ErrServerStopped: ctx ended before we came here.
+		// ErrServerStopped: ctx ended before Serve was called.
 		if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("serve CRI on %s: %w", l.Addr(), err)
 		}
@@ -149,20 +149,20 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return group.Wait()
 }
 
-// Close forgets everything and waits for the goroutines of the containers. Serve must have returned.
+// Close removes everything and waits for the goroutines of the containers. Serve must have returned.
 func (s *Server) Close() {
 	s.Forget()
 	s.lifetimes.Wait()
 }
 
-// Calls counts the calls that came in, by name ("StartContainer"), failed ones too.
+// Calls returns the number of calls by name ("StartContainer"), failed ones included.
 func (s *Server) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.calls)
 }
 
-// admit counts a call and lets it fail.
+// admit counts a call and injects faults.
 func (s *Server) admit(ctx context.Context, fullMethod string, req any) error {
 	method := path.Base(fullMethod)
 	s.mu.Lock()
@@ -176,12 +176,12 @@ func (s *Server) admit(ctx context.Context, fullMethod string, req any) error {
 
 func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if err := s.admit(ctx, info.FullMethod, req); err != nil {
-		s.log.DebugContext(ctx, "fault", "method", path.Base(info.FullMethod), "err", err)
+		s.log.DebugContext(ctx, "fault", "method", path.Base(info.FullMethod), "error", err)
 		return nil, err
 	}
 	resp, err := handler(ctx, req)
 	// Without the request: a container's environment may hold secrets.
-	s.log.DebugContext(ctx, "call", "method", path.Base(info.FullMethod), "err", err)
+	s.log.DebugContext(ctx, "call", "method", path.Base(info.FullMethod), "error", err)
 	return resp, err
 }
 
@@ -192,7 +192,8 @@ func (s *Server) interceptStream(srv any, stream grpc.ServerStream, info *grpc.S
 	return handler(srv, stream)
 }
 
-// runtimeService and imageService are the two faces of a Server. What they don't define is Unimplemented.
+// runtimeService and imageService are the two services of a Server. Methods that they don't define are
+// Unimplemented.
 type runtimeService struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	*Server

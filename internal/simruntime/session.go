@@ -7,15 +7,15 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-// session is a process's side of a stream: what somebody types, and where it prints.
+// session is a process's side of a stream: its input and output.
 type session struct {
-	in          io.Reader // nil: it has no standard input
+	in          io.Reader // nil without standard input
 	out, stderr io.Writer // never nil
 	tty         bool
 	resize      <-chan remotecommand.TerminalSize
 }
 
-// copyStdin is what the sample program does as "stdin".
+// copyStdin is the sample program's "stdin".
 func copyStdin(s session) int32 {
 	if s.in == nil {
 		return 0
@@ -27,7 +27,8 @@ func copyStdin(s session) int32 {
 	return 0
 }
 
-// watchTerminal is what the sample program does as "tty": it tells the terminal's size, until that is the wanted one. Empty: once.
+// watchTerminal is the sample program's "tty": it prints the terminal's size until that is the wanted one. Empty:
+// once.
 func watchTerminal(wanted string) func(s session) int32 {
 	return func(s session) int32 {
 		if !s.tty {

@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Nothing runs, so nothing is used: the statistics have the right shape, attributes and times, and zeros.
+// No process runs, so nothing is used: the statistics have the right structure, attributes and times, and zeros.
 
 func (s *Server) cpuAndMemory() (*runtimeapi.CpuUsage, *runtimeapi.MemoryUsage) {
 	now, zero := s.clock.Now().UnixNano(), &runtimeapi.UInt64Value{}
@@ -51,7 +51,7 @@ func (s *Server) sandboxStats(b *sandbox) *runtimeapi.PodSandboxStats {
 	return stats
 }
 
-// ContainerStats shows one container's. NotFound if there is none.
+// ContainerStats returns one container's stats. NotFound if it doesn't exist.
 func (s *runtimeService) ContainerStats(_ context.Context, req *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *runtimeService) ContainerStats(_ context.Context, req *runtimeapi.Conta
 	return &runtimeapi.ContainerStatsResponse{Stats: s.containerStats(c)}, nil
 }
 
-// ListContainerStats shows the running containers'.
+// ListContainerStats returns the running containers' stats.
 func (s *runtimeService) ListContainerStats(_ context.Context, req *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	return &runtimeapi.ListContainerStatsResponse{Stats: s.listContainerStats(req.GetFilter())}, nil
 }
@@ -83,7 +83,7 @@ func (s *Server) listContainerStats(filter *runtimeapi.ContainerStatsFilter) []*
 	return out
 }
 
-// PodSandboxStats shows one sandbox's. NotFound if there is none.
+// PodSandboxStats returns one sandbox's stats. NotFound if it doesn't exist.
 func (s *runtimeService) PodSandboxStats(_ context.Context, req *runtimeapi.PodSandboxStatsRequest) (*runtimeapi.PodSandboxStatsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *runtimeService) PodSandboxStats(_ context.Context, req *runtimeapi.PodS
 	return &runtimeapi.PodSandboxStatsResponse{Stats: s.sandboxStats(b)}, nil
 }
 
-// ListPodSandboxStats shows the ready sandboxes'.
+// ListPodSandboxStats returns the ready sandboxes' stats.
 func (s *runtimeService) ListPodSandboxStats(_ context.Context, req *runtimeapi.ListPodSandboxStatsRequest) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 	return &runtimeapi.ListPodSandboxStatsResponse{Stats: s.listSandboxStats(req.GetFilter())}, nil
 }

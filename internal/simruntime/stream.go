@@ -7,10 +7,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// streamBatch is how many items a message of a streamed list has: few, so that tests see several messages.
+// streamBatch is the number of items in a message of a streamed list: few, so that tests see several messages.
 const streamBatch = 16
 
-// streamList sends the list in batches, or says as an older runtime does that there is no such call.
+// streamList sends the list in batches, or returns Unimplemented as an older runtime does.
 func streamList[R, T any](s *Server, stream grpc.ServerStreamingServer[R], list func() []T, response func([]T) *R) error {
 	if !s.cfg.ListStreams {
 		return unimplemented("streamed lists")

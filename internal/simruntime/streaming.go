@@ -15,12 +15,12 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// newStreams is what serves streams at an address. Callers are sent there from now on.
+// newStreams returns the streaming server for an address. Callers are sent to that address from then on.
 func (s *Server) newStreams(address string) (streaming.Server, error) {
 	server, err := streaming.NewServer(streaming.Config{
 		BaseURL:                         &url.URL{Scheme: "http", Host: address},
 		StreamIdleTimeout:               streaming.DefaultConfig.StreamIdleTimeout,
-		StreamCreationTimeout:           5 * time.Second, // That somebody who connected has left isn't noticed before.
+		StreamCreationTimeout:           5 * time.Second, // A disconnected caller isn't detected earlier.
 		SupportedRemoteCommandProtocols: streaming.DefaultConfig.SupportedRemoteCommandProtocols,
 		SupportedPortForwardProtocols:   streaming.DefaultConfig.SupportedPortForwardProtocols,
 	}, streamRuntime{s})
@@ -31,7 +31,7 @@ func (s *Server) newStreams(address string) (streaming.Server, error) {
 	return server, nil
 }
 
-// serveStreams serves streams until ctx ends, and cuts off those that are open then.
+// serveStreams serves streams until ctx ends, and then closes open ones.
 func (s *Server) serveStreams(ctx context.Context, server http.Handler, l *trackedListener) error {
 	defer s.setStreams(nil)
 	web := &http.Server{
@@ -43,7 +43,7 @@ func (s *Server) serveStreams(ctx context.Context, server http.Handler, l *track
 		}),
 	}
 	defer context.AfterFunc(ctx, func() { _ = web.Close() })()
-	defer l.closeAll() // Those that speak another protocol now aren't the web server's any more.
+	defer l.closeAll() // The web server doesn't close hijacked connections.
 	if err := web.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve streams on %s: %w", l.Addr(), err)
 	}
@@ -56,7 +56,7 @@ func (s *Server) setStreams(server streaming.Server) {
 	s.streams = server
 }
 
-// streaming is where streams are served. Unimplemented if nowhere.
+// streaming returns the streaming server. Unimplemented without one.
 func (s *Server) streaming(what string) (streaming.Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Server) streaming(what string) (streaming.Server, error) {
 	return s.streams, nil
 }
 
-// Exec is ExecSync with streams, if they are served.
+// Exec is ExecSync with streams, if Config.Streams is set.
 func (s *runtimeService) Exec(_ context.Context, req *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	server, err := s.streaming("streaming exec; ExecSync works")
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *runtimeService) Exec(_ context.Context, req *runtimeapi.ExecRequest) (*
 	return server.GetExec(req)
 }
 
-// Attach leads to the container's process, if streams are served. It shows nothing of what isn't typed there.
+// Attach connects to the container's process, if Config.Streams is set. It shows no earlier output.
 func (s *runtimeService) Attach(_ context.Context, req *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	server, err := s.streaming("attach")
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *runtimeService) Attach(_ context.Context, req *runtimeapi.AttachRequest
 	return server.GetAttach(req)
 }
 
-// PortForward leads to where Config.Dial does, if streams are served.
+// PortForward connects by Config.Dial, if Config.Streams is set.
 func (s *runtimeService) PortForward(_ context.Context, req *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	server, err := s.streaming("port forwarding")
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *runtimeService) PortForward(_ context.Context, req *runtimeapi.PortForw
 	return server.GetPortForward(req)
 }
 
-// runningContainer is a container whose process can be talked to.
+// runningContainer returns a container whose process has streams.
 func (s *Server) runningContainer(id string) (*container, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Server) runningContainer(id string) (*container, error) {
 	return c, nil
 }
 
-// streamRuntime is what the streaming server finds behind it.
+// streamRuntime is the runtime behind the streaming server.
 type streamRuntime struct{ *Server }
 
 // Exec implements streaming.Runtime.
@@ -135,7 +135,7 @@ func (s streamRuntime) Exec(
 	}
 	talk := newSession(in, out, stderr, tty, resize)
 	for {
-		if p.talk != nil { // It prints for itself.
+		if p.talk != nil { // talk writes the output.
 			return exitError(converse(p.talk, talk, exited))
 		}
 		if _, err := talk.out.Write(output(p.stdout)); err != nil {
@@ -157,7 +157,7 @@ func (s streamRuntime) Exec(
 	}
 }
 
-// Attach implements streaming.Runtime. A process that reads ends when what is typed does.
+// Attach implements streaming.Runtime. A process that reads ends with its input.
 func (s streamRuntime) Attach(
 	_ context.Context, id string, in io.Reader, out, stderr io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize,
 ) error {
@@ -195,14 +195,14 @@ func (s streamRuntime) PortForward(ctx context.Context, sandbox string, port int
 		return fmt.Errorf("failed to connect to localhost:%d inside namespace %q: %w", port, sandbox, err)
 	}
 	defer func() { _ = conn.Close() }()
-	go func() { // It ends with the stream, at the latest with the connection that the stream is in.
+	go func() { // It ends with the stream, at the latest with the stream's connection.
 		_, _ = io.Copy(conn, stream)
 		half, ok := conn.(interface{ CloseWrite() error })
 		if !ok || half.CloseWrite() != nil {
 			_ = conn.Close()
 		}
 	}()
-	_, _ = io.Copy(stream, conn) // That the connection ends, however it does, is no error of the forwarding.
+	_, _ = io.Copy(stream, conn) // The end of the connection isn't an error of the forwarding.
 	return nil
 }
 
@@ -217,7 +217,8 @@ func newSession(in io.Reader, out, stderr io.WriteCloser, tty bool, resize <-cha
 	return talk
 }
 
-// converse is the exit code of a process that reads. With its container it is killed; it is left reading then, until its stream ends.
+// converse returns the exit code of a process that reads. If its container ends, the process counts as killed; the
+// goroutine reads until its stream ends.
 func converse(talk func(session) int32, with session, exited <-chan struct{}) int32 {
 	code := make(chan int32, 1)
 	go func() { code <- talk(with) }()
@@ -229,7 +230,7 @@ func converse(talk func(session) int32, with session, exited <-chan struct{}) in
 	}
 }
 
-// exitError is an exit code as the streaming server wants it: nil if it is 0.
+// exitError converts an exit code for the streaming server: nil if it is 0.
 func exitError(code int32) error {
 	if code == 0 {
 		return nil

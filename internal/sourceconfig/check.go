@@ -17,18 +17,18 @@ import (
 	httpsource "github.com/podstream/podstream/internal/sources/http"
 )
 
-// checker makes Sources of drafts, and collects what is wrong with them.
+// checker makes Sources of drafts, and collects the errors.
 type checker struct {
 	readFile func(path string) ([]byte, error)
 	plan     *Plan
 	every    map[Kind]time.Duration
 	// detection is the API server's.
 	detection apiserver.ChangeDetection
-	// mistakes are in what was given, problems in the files that it names.
+	// mistakes are errors in the configuration, problems those in the files that it names.
 	mistakes, problems []error
 }
 
-// source is the draft as a Source, which is good if there are no mistakes.
+// source returns the draft as a Source, which is valid if there are no mistakes.
 func (c *checker) source(d draft) (Source, []error) {
 	c.mistakes, c.problems = nil, nil
 	if d.short != "" {
@@ -55,7 +55,7 @@ func (c *checker) wrong(d draft, field, reason string) {
 	c.mistakes = append(c.mistakes, d.at(field, reason))
 }
 
-// unusable notes that a file can't be used.
+// unusable records that a file can't be used.
 func (c *checker) unusable(d draft, field, reason string) {
 	c.problems = append(c.problems, d.at(field, reason))
 }
@@ -74,7 +74,7 @@ func (c *checker) http(d draft, s *Source) {
 	case d.url == "":
 		c.wrong(d, "url", "the URL is empty")
 	case err != nil:
-		// The parser's own words may quote a password.
+		// The parser's own text may quote a password.
 		c.wrong(d, "url", "this isn't a URL")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
 		c.wrong(d, "url", "want http://host/path or https://host/path")
@@ -104,7 +104,7 @@ func (c *checker) relay(d draft, s *Source) {
 	s.Relay = &RelaySettings{Address: d.address, TLSFiles: d.tls, Nodes: c.plan.Nodes}
 }
 
-// tls reads the certificates, as far as they are given.
+// tls reads the certificates, as far as they are set.
 func (c *checker) tls(d draft) {
 	if path := d.tls.CAFile; path != "" {
 		data, err := c.readFile(path)

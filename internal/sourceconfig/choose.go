@@ -11,9 +11,9 @@ import (
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
 )
 
-// chosen is what counts, of all that is given.
+// chosen is the effective configuration.
 type chosen struct {
-	// drafts are by kind in the default order, within a kind as they are given.
+	// drafts are by kind in the default order, within a kind in the order of the configuration.
 	drafts       []draft
 	nodes, order *list
 	strict       bool
@@ -21,7 +21,7 @@ type chosen struct {
 	warnings     []string
 }
 
-// choose lets flags win over files.
+// choose applies the precedence of flags over files.
 func choose(f *Flags, kubelet *kubeletconfig.Config, written *collected) (*chosen, error) {
 	c := &chosen{nodes: written.nodes, order: written.order, every: map[Kind]time.Duration{
 		File: frequency(f, "file-check-frequency", f.fileCheckFrequency, kubelet.FileCheckFrequency.Duration),
@@ -73,7 +73,7 @@ func (c *chosen) chooseURLs(f *Flags, kubelet *kubeletconfig.Config, written *co
 	if err != nil {
 		return nil, err
 	}
-	// own are those that the flags of URLs are for.
+	// own are the drafts that the flags of URLs are for.
 	var own []draft
 	switch {
 	case f.given("manifest-url"):
@@ -94,7 +94,7 @@ func (c *chosen) chooseURLs(f *Flags, kubelet *kubeletconfig.Config, written *co
 		return own, headers.giveNamed(own)
 	}
 	urls := slices.Concat(own, written.drafts[HTTP])
-	// Files may come to have that name.
+	// A file may define that name later.
 	if absent := headers.giveNamed(urls); absent != nil {
 		c.warnings = append(c.warnings, strings.Split(absent.Error(), "\n")...)
 	}
@@ -112,7 +112,7 @@ func (c *chosen) chooseRelays(f *Flags, written *collected) (relays []draft, err
 	return written.drafts[Relay], nil
 }
 
-// staticPodURL is the kubelet's own, with the flags that are for it.
+// staticPodURL returns the draft of the kubelet's staticPodURL, with the flags that are for it.
 func staticPodURL(f *Flags, kubelet *kubeletconfig.Config, headers *headers) draft {
 	d := draft{
 		kind: HTTP, url: kubelet.StaticPodURL, headers: kubelet.StaticPodURLHeader, tls: f.tlsFor(kubelet.StaticPodURL),
@@ -127,7 +127,7 @@ func staticPodURL(f *Flags, kubelet *kubeletconfig.Config, headers *headers) dra
 	return d
 }
 
-// kubeletPlace is a field of the kubelet's configuration, with the others that make the source.
+// kubeletPlace is a field of the kubelet's configuration, with the others of the same source.
 func kubeletPlace(kubelet *kubeletconfig.Config, name string) place {
 	return func(field, reason string) error {
 		if flag, ok := urlFlags[field]; ok {

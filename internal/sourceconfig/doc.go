@@ -1,12 +1,13 @@
-// Package sourceconfig decides which sources of pods podconfigd has, and how each is read: flags, the kubelet's configuration and
-// documents of kind PodSources become one Plan.
+// Package sourceconfig makes the Plan: which sources of pods podconfigd has, and how each is read. Its inputs are
+// flags, the kubelet's configuration and documents of kind PodSources.
 //
-// Podconfigd calls it at start and at every reload, and compares the Plans. It is pure but for the files that the configuration
-// names, certificates and kubeconfigs: one that can't be used is the Problem of its Source, and no mistake of the configuration. It runs
-// no goroutines, connects nowhere, and never puts a credential into an error, a Location or a Fingerprint's text; so it shows no name of a
-// header that can't be one, nor what a parser quotes.
+// Podconfigd calls it at start and at every reload, and compares the Plans. It is pure except that it reads the files
+// that the configuration names, certificates and kubeconfigs: one that can't be used is the Problem of its Source,
+// and not an error of the configuration. It runs no goroutines, connects nowhere, and puts no credential into an
+// error, a Location or a Fingerprint's text; so it shows no invalid name of a header, nor a parser's quotes.
 //
-// A PodSources document stands in the file of --config, beside a KubeletConfiguration perhaps, or in a drop-in of --config-dir:
+// A PodSources document is in the file of --config, perhaps beside a KubeletConfiguration, or in a drop-in of
+// --config-dir:
 //
 //	apiVersion: podstream.io/v1alpha1
 //	kind: PodSources
@@ -18,18 +19,19 @@
 //	order: [file, api, http]
 //	strictManifests: true
 //
-// An entry without a name is the source "file", "http" or "relay", one with a name "file:NAME" and so on. Entries of one file must
-// differ in name; one of a later file takes the place of the one before. All else is replaced by the later file as a whole. Relative
-// paths are meant from the directory of their file.
+// An entry without a name is the source "file", "http" or "relay", one with a name "file:NAME" and so on. Names in
+// one file must be unique; an entry of a later file replaces the earlier one of the same name. All other fields are
+// replaced by the later file as a whole. Relative paths are relative to the directory of their file.
 //
-// Flags win, each over what means the same: --pod-manifest-path over staticPodPath and files, --manifest-url over staticPodURL and
-// urls, --relay-from over relays, --kubeconfig and --in-cluster over apiServer; an empty value means none at all. What
-// --manifest-url-header and --manifest-url-*-file say is for the URLs of --manifest-url and of staticPodURL; the entries of urls have
-// their own, but for headers that are given by name. Certificates of flags go to the URLs that are https, and to the relays that are tcp;
-// what is given for nothing is warned of.
+// Flags take precedence, each over the field of the same meaning: --pod-manifest-path over staticPodPath and files,
+// --manifest-url over staticPodURL and urls, --relay-from over relays, --kubeconfig and --in-cluster over apiServer;
+// an empty value means none at all. --manifest-url-header and --manifest-url-*-file apply to the URLs of
+// --manifest-url and of staticPodURL; the entries of urls have their own, except headers that are given by name.
+// Certificates of flags apply to https URLs, and to tcp relays; certificates without a use cause a warning.
 //
-// How changes of the API server's ConfigMaps and Secrets are found is the kubelet's configMapAndSecretChangeDetectionStrategy.
+// The kubelet's configMapAndSecretChangeDetectionStrategy selects how changes of the API server's ConfigMaps and
+// Secrets are found.
 //
-// In order of priority are first what `order` names, then the rest by kind: file, http, relay, api; within a kind they are as they
-// are written.
+// The order of priority begins with the sources in order. The rest follow by kind: file, http, relay, api; within a
+// kind they are in the order of the configuration.
 package sourceconfig

@@ -14,13 +14,13 @@ import (
 	httpsource "github.com/podstream/podstream/internal/sources/http"
 )
 
-// DefaultManifestPath is read if nothing says which sources there are.
+// DefaultManifestPath is read if no source is configured.
 const DefaultManifestPath = "/etc/podstream/manifests"
 
 // defaultCheckFrequency is the kubelet's, for files and URLs.
 const defaultCheckFrequency = 20 * time.Second
 
-// Flags are the flags that say which sources there are. Add them to a set before it is parsed.
+// Flags are the flags that configure sources. Add them to a set before it is parsed.
 type Flags struct {
 	fs *pflag.FlagSet
 
@@ -32,10 +32,10 @@ type Flags struct {
 	nodes, order                                    []string
 }
 
-// sourceFlags are those that name sources: one of them is enough for the default path not to be read.
+// sourceFlags name sources: if one of them is given, the default path isn't read.
 var sourceFlags = []string{"pod-manifest-path", "manifest-url", "relay-from", "kubeconfig", "in-cluster"}
 
-// AddFlags adds the flags to fs, which tells later which of them were given.
+// AddFlags adds the flags to fs, which later knows which of them were given.
 func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	f.fs = fs
 	fs.StringArrayVar(&f.manifestPaths, "pod-manifest-path", []string{DefaultManifestPath},
@@ -50,7 +50,7 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.urlTLS.CertFile, "manifest-url-cert-file", "", "`file` of the client certificate for the manifest URLs")
 	fs.StringVar(&f.urlTLS.KeyFile, "manifest-url-key-file", "", "`file` of the key of --manifest-url-cert-file")
 	fs.DurationVar(&f.httpCheckFrequency, "http-check-frequency", defaultCheckFrequency, "`time` between readings of the manifest URLs")
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that tells how to reach the API server, the source \"api\"; empty: there is none")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` for the API server, the source \"api\"; empty: there is none")
 	fs.BoolVar(&f.inCluster, "in-cluster", false, "use the API server that podconfigd's own pod belongs to")
 	fs.StringArrayVar(&f.relays, "relay-from", nil,
 		"`[name=]address` of a podconfigd whose pods are taken over, unix:///path or tcp://host:port; repeatable: the source is \"relay\", "+
@@ -65,10 +65,10 @@ func (f *Flags) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.strict, "strict-manifests", false, "refuse manifests with unknown or doubled fields instead of warning")
 }
 
-// given tells whether one of the flags was given.
+// given reports whether one of the flags was given.
 func (f *Flags) given(names ...string) bool { return slices.ContainsFunc(names, f.fs.Changed) }
 
-// Check says what is wrong with flags that stand for themselves.
+// Check returns the errors of single flags.
 func (f *Flags) Check() error {
 	if f.fileCheckFrequency <= 0 || f.httpCheckFrequency <= 0 {
 		return errors.New("--file-check-frequency and --http-check-frequency must be more than zero")
@@ -79,7 +79,7 @@ func (f *Flags) Check() error {
 	return nil
 }
 
-// flagPlace complains about a flag and its value, or about the flag that stands for a field.
+// flagPlace returns errors about a flag and its value, or about the flag that stands for a field.
 func flagPlace(flag, value string, fields map[string]string) place {
 	return func(field, reason string) error {
 		if other, ok := fields[field]; ok {
@@ -89,7 +89,7 @@ func flagPlace(flag, value string, fields map[string]string) place {
 	}
 }
 
-// cutName parts NAME=VALUE. A path or URL may hold an equals sign too; a name can't hold what these begin with.
+// cutName splits NAME=VALUE. A path or URL may have an equals sign too; a name can't have what these begin with.
 func cutName(value string) (name, rest string, named bool) {
 	name, rest, named = strings.Cut(value, "=")
 	if !named || strings.ContainsAny(name, "/:") {
@@ -157,7 +157,7 @@ func (f *Flags) urlDrafts() ([]draft, error) {
 	})
 }
 
-// tlsFor are the certificates of the flags, which several URLs share, for those of them that they are of use to.
+// tlsFor returns the certificates of the flags, which several URLs share, for those of them that can use them.
 func (f *Flags) tlsFor(rawURL string) TLSFiles {
 	if u, err := url.Parse(rawURL); err == nil && u.Scheme == "https" {
 		return f.urlTLS
@@ -175,7 +175,7 @@ func (f *Flags) relayDrafts() ([]draft, error) {
 	})
 }
 
-// idle warns of those flags of certificates that none of the drafts has a use for.
+// idle warns of flags of certificates that no draft can use.
 func (f *Flags) idle(prefix, what string, drafts []draft) (warnings []string) {
 	if slices.ContainsFunc(drafts, func(d draft) bool { return d.tls != TLSFiles{} }) {
 		return nil

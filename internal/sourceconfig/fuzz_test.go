@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzDropIn: whatever is in a drop-in, there is an error that names a file or flag, or counts, or a plan that keeps its promises; and the same
-// bytes always give the same.
+// FuzzDropIn: whatever is in a drop-in, there is an error that names a file or flag, or counts, or a plan that keeps
+// its promises; and the same bytes always give the same.
 func FuzzDropIn(f *testing.F) {
 	main := kubeletHead + "staticPodPath: /m\nstaticPodURL: http://h/\n---\n" + sourcesHead + "files: [{name: a, path: /a}]\n"
 	f.Fuzz(func(t *testing.T, data []byte) {

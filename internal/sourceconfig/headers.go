@@ -14,26 +14,27 @@ import (
 
 // headers are the values of --manifest-url-header.
 type headers struct {
-	// common are for each URL that the flags are for.
+	// common are for each URL of the flags.
 	common map[string][]string
 	named  map[string]map[string][]string
 }
 
 const (
-	// What is no name of a header may be a token at the wrong place.
+	// An invalid name of a header may be a token in the wrong place.
 	badHeaderName  = "this can't be the name of a header (it isn't shown, as it may be a credential)"
 	badHeaderValue = "the value of %s can't be that of a header"
 	noHeaderValue  = "a header has no value; want Name: [value]"
 )
 
-// parseHeaders understands [NAME=]KEY:VALUE[,KEY:VALUE]. An error quotes no value, and no name that isn't good: it counts.
+// parseHeaders parses [NAME=]KEY:VALUE[,KEY:VALUE]. An error quotes no value, and no invalid name, but gives its
+// number.
 func parseHeaders(values []string) (*headers, error) {
 	h := &headers{common: map[string][]string{}, named: map[string]map[string][]string{}}
 	for i, value := range values {
 		wrong := func(reason string) error { return fmt.Errorf("--manifest-url-header: value %d: %s", i+1, reason) }
 		into := h.common
 		key, _, _ := strings.Cut(value, ":")
-		// The name of a header can't hold an equals sign.
+		// The name of a header can't have an equals sign.
 		if name, _, ok := strings.Cut(key, "="); ok {
 			if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
 				return nil, wrong("what stands before the equals sign can't be the name of a source")
@@ -63,8 +64,8 @@ func parseHeaders(values []string) (*headers, error) {
 	return h, nil
 }
 
-// giveNamed gives the headers with a name to the URL of that name: they replace those of the same key. It returns what is wrong with
-// the names that no URL has.
+// giveNamed gives the headers with a name to the URL of that name: they replace those of the same key. It returns
+// errors for the names that no URL has.
 func (h *headers) giveNamed(urls []draft) error {
 	var absent []error
 	for _, name := range slices.Sorted(maps.Keys(h.named)) {
@@ -84,8 +85,8 @@ func (h *headers) giveNamed(urls []draft) error {
 	return errors.Join(absent...)
 }
 
-// canonical are a draft's headers under their canonical names; two ways to write one name add up. Its errors show no name that isn't
-// good, and tell where it stands.
+// canonical returns a draft's headers under their canonical names; two spellings of one name are combined. Its errors
+// show no invalid name, but its place.
 func canonical(d draft) (http.Header, []error) {
 	if len(d.headers) == 0 {
 		return nil, nil

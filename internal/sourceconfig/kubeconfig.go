@@ -36,7 +36,7 @@ func (c *checker) api(d draft, s *Source) {
 		s.Location, err = c.server(d.kubeconfig, data)
 	}
 	if err != nil {
-		// Which server it is isn't known.
+		// The server isn't known.
 		s.Location = d.kubeconfig
 		c.unusable(d, "kubeconfig", err.Error())
 		return
@@ -45,7 +45,7 @@ func (c *checker) api(d draft, s *Source) {
 	s.API.Data, s.API.Digest = data, hex.EncodeToString(sum[:])
 }
 
-// changeDetection is what the kubelet's configuration says of it.
+// changeDetection returns the value of the kubelet's configuration.
 func changeDetection(kubelet *kubeletconfig.Config) (apiserver.ChangeDetection, error) {
 	switch way := apiserver.ChangeDetection(kubelet.ConfigMapAndSecretChangeDetectionStrategy); way {
 	case "":
@@ -57,7 +57,8 @@ func changeDetection(kubelet *kubeletconfig.Config) (apiserver.ChangeDetection, 
 	}
 }
 
-// server is the API server that a kubeconfig leads to. The files that it names must be there. No error quotes what may be a credential.
+// server returns the API server of a kubeconfig. The files that it names must exist. No error quotes what may be a
+// credential.
 func (c *checker) server(path string, data []byte) (string, error) {
 	cfg, err := clientcmd.Load(data)
 	if err != nil {
@@ -87,7 +88,7 @@ func (c *checker) server(path string, data []byte) (string, error) {
 	return httpsource.Location(cluster.Server), nil
 }
 
-// notKubeconfig says why. The decoder's own words quote the file.
+// notKubeconfig returns why. The decoder's own text quotes the file.
 func notKubeconfig(path string, data []byte) error {
 	if err := document.Syntax(path, data); err != nil {
 		return err
@@ -100,7 +101,7 @@ func isURL(raw string, schemes ...string) bool {
 	return err == nil && u.Host != "" && slices.Contains(schemes, u.Scheme)
 }
 
-// kubeconfigFiles tries to read the files that a kubeconfig names, relative to its directory.
+// kubeconfigFiles reads the files that a kubeconfig names, relative to its directory.
 func (c *checker) kubeconfigFiles(path string, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 	files := []struct{ field, path string }{{"certificate-authority", cluster.CertificateAuthority}}
 	if user != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMistakes: each is told with its place, and without credentials.
+// TestMistakes: each error has its place, and no credentials.
 func TestMistakes(t *testing.T) {
 	for _, tc := range []struct {
 		in   inputs

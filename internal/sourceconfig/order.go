@@ -11,9 +11,9 @@ import (
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
 )
 
-// prioritize puts the sources, which are in the default order, into the one that is asked for. An entry is a source's name, or a
-// kind, which stands for all of it that aren't named. What no entry names comes last, in the default order. A name that no source has
-// is only warned of: sources come and go with their files.
+// prioritize puts the sources, which are in the default order, into the configured one. An entry is a source's name,
+// or a kind, which stands for all its sources that no entry names. Sources without an entry come last, in the default
+// order. A name without a source is only a warning: sources come and go with their files.
 func prioritize(sources []Source, order *list) (out []Source, warnings []string, err error) {
 	if order == nil {
 		return sources, nil, nil
@@ -68,7 +68,7 @@ func prioritize(sources []Source, order *list) (out []Source, warnings []string,
 	return out, warnings, errors.Join(document.Few(mistakes)...)
 }
 
-// checkNodes refuses names that no node can have.
+// checkNodes refuses invalid names of nodes.
 func checkNodes(nodes *list) ([]string, error) {
 	if nodes == nil {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/sources/apiserver"
 )
 
-// Kind is what a source reads, and what its name begins with.
+// Kind is the kind of a source, with which its name begins.
 type Kind string
 
 // The kinds, in their default order of priority.
@@ -28,21 +28,21 @@ const (
 
 var kinds = []Kind{File, HTTP, Relay, API}
 
-// AllNodes means every node; it stands alone in a list of nodes.
+// AllNodes means every node; it must be alone in a list of nodes.
 const AllNodes = "*"
 
-// Plan is which sources there are. Two Plans with the same Fingerprints in the same order mean the same.
+// Plan has the configured sources. Two Plans with the same Fingerprints in the same order are equal.
 type Plan struct {
 	// Sources are in order of priority; their names are unique. There may be none.
 	Sources []Source
-	// Nodes are those whose pods API server and relays are asked for. Nil: the own one only.
+	// Nodes are the nodes whose pods are requested from API server and relays. Nil: only the own one.
 	Nodes []string
 	// Strict refuses manifests with unknown fields.
 	Strict bool
-	// Ignored are fields of the kubelet's configuration that are set and that Podstream doesn't heed; Podexecd are those that are
-	// podexecd's to heed.
+	// Ignored are set fields of the kubelet's configuration that Podstream doesn't read; Podexecd are those that
+	// podexecd reads.
 	Ignored, Podexecd []string
-	// Warnings are what looks wrong in the files and is no mistake, with file and line.
+	// Warnings are suspicious settings that aren't errors, with file and line.
 	Warnings []string
 }
 
@@ -51,12 +51,13 @@ type Source struct {
 	// Name is the source's name: KIND or KIND:NAME.
 	Name string
 	Kind Kind
-	// Location is where it reads, for people: without credentials.
+	// Location is where it reads, without credentials.
 	Location string
-	// Fingerprint is a hash of the name and of all that the source is made with, but for the files that it reads again by itself.
+	// Fingerprint is a hash of the name and of all that the source is made from, except the files that it reads again
+	// by itself.
 	Fingerprint string `json:"-"`
-	// Problem is why the source can't be made now: a file that it names is missing, or isn't what it should be. It is the source's
-	// own: all others work. Nil: there is none.
+	// Problem is why the source can't be made now: a file that it names is missing or invalid. All others work. Nil:
+	// there is none.
 	Problem error `json:"-"`
 
 	File  *FileSettings
@@ -65,7 +66,7 @@ type Source struct {
 	API   *APISettings
 }
 
-// FileSettings are those of a manifest path.
+// FileSettings are the settings of a manifest path.
 type FileSettings struct {
 	// Path is absolute.
 	Path           string
@@ -73,24 +74,24 @@ type FileSettings struct {
 	Strict         bool
 }
 
-// TLSFiles are paths of PEM files, absolute or relative to the working directory. Each may be empty; CertFile and KeyFile are so
-// together.
+// TLSFiles are paths of PEM files, absolute or relative to the working directory. Each may be empty; CertFile and
+// KeyFile are set together.
 type TLSFiles struct {
 	CAFile, CertFile, KeyFile string
 }
 
-// HTTPSettings are those of a URL.
+// HTTPSettings are the settings of a URL.
 type HTTPSettings struct {
-	// URL may hold credentials.
+	// URL may have credentials.
 	URL string
-	// Headers may hold credentials. Their names are canonical.
+	// Headers may have credentials. Their names are canonical.
 	Headers http.Header
 	TLSFiles
 	CheckFrequency time.Duration
 	Strict         bool
 }
 
-// RelaySettings are those of another podconfigd.
+// RelaySettings are the settings of another podconfigd.
 type RelaySettings struct {
 	// Address is unix:///path or tcp://host:port.
 	Address string
@@ -99,13 +100,13 @@ type RelaySettings struct {
 	Nodes []string
 }
 
-// APISettings are those of the API server.
+// APISettings are the settings of the API server.
 type APISettings struct {
 	// Kubeconfig is a file's path. Empty if InCluster is set.
 	Kubeconfig string
 	InCluster  bool
-	// Data is what the file holds, and Digest a hash of it, so that a changed file makes another Fingerprint. Both are empty if the
-	// Source has a Problem.
+	// Data is the file's content, and Digest its hash, so that a changed file makes another Fingerprint. Both are
+	// empty if the Source has a Problem.
 	Data   []byte `json:"-"`
 	Digest string
 	// Nodes are the Plan's.
@@ -114,7 +115,7 @@ type APISettings struct {
 	ChangeDetection apiserver.ChangeDetection
 }
 
-// Input is all that a Plan is made of.
+// Input is all that a Plan is made from.
 type Input struct {
 	// Files are those of --config and --config-dir.
 	Files []kubeletconfig.File
@@ -123,17 +124,18 @@ type Input struct {
 	ReadFile func(path string) ([]byte, error)
 }
 
-// maxFile is far more than any certificate, key, bundle of CAs or kubeconfig has.
+// maxFile is far larger than any certificate, key, bundle of CAs or kubeconfig.
 const maxFile = 1 << 20
 
 // ReadFile reads a file that the configuration names: a regular one, of 1 MiB at most.
 func ReadFile(path string) ([]byte, error) { return kubeletconfig.ReadFile(path, maxFile) }
 
-// maxSources is the most sources that a Plan may have.
+// maxSources is the maximum number of sources of a Plan.
 const maxSources = 256
 
-// Make makes the Plan. Its error has one line for each mistake, which begins with FILE:LINE or the flag. That a file can't be used
-// which a source names is no mistake, but that Source's Problem; if there are mistakes too, they are told together.
+// Make makes the Plan. Its error has one line for each mistake, which begins with FILE:LINE or the flag. A file that
+// a source names and that can't be used isn't a mistake, but that Source's Problem; if there are mistakes too, they
+// are returned together.
 func Make(in Input) (*Plan, error) {
 	if in.ReadFile == nil {
 		in.ReadFile = ReadFile
@@ -150,7 +152,7 @@ func Make(in Input) (*Plan, error) {
 	return assemble(in, kubelet, written)
 }
 
-// assemble puts flags, the kubelet's configuration and the documents together.
+// assemble combines flags, the kubelet's configuration and the documents.
 func assemble(in Input, kubelet *kubeletconfig.Config, written *collected) (*Plan, error) {
 	chosen, err := choose(in.Flags, kubelet, written)
 	if err != nil {
@@ -193,7 +195,7 @@ func assemble(in Input, kubelet *kubeletconfig.Config, written *collected) (*Pla
 	return plan, nil
 }
 
-// mistakes are in the order in which they are found, among problems, which alone are none.
+// mistakes are in the order in which they are found, with problems, which alone aren't mistakes.
 type mistakes struct {
 	list  []error
 	wrong bool
@@ -220,16 +222,7 @@ func (m *mistakes) error() error {
 	return errors.Join(document.Few(m.list)...)
 }
 
-// Problems are those of all sources, a line each. Nil: there are none.
-func (p *Plan) Problems() error {
-	var all []error
-	for _, s := range p.Sources {
-		all = append(all, s.Problem)
-	}
-	return errors.Join(all...)
-}
-
-// SameSettings tells whether two Sources are the same but for what is in the files that they name.
+// SameSettings reports whether two Sources are equal except for the content of the files that they name.
 func (s Source) SameSettings(other Source) bool {
 	for _, of := range []*Source{&s, &other} {
 		of.Location = ""

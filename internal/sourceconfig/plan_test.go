@@ -134,7 +134,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestIdleFlags: flags for URLs and relays that are of use to none are told; those of certificates go to the ones that they are of use to.
+// TestIdleFlags: flags for URLs and relays without a use cause warnings; certificates apply to those that can use
+// them.
 func TestIdleFlags(t *testing.T) {
 	tls := []string{"--manifest-url-ca-file=/pki/ca.pem", "--manifest-url-header=A:b"}
 	const idle = "--manifest-url-ca-file: there is no URL that it is for"

@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/internal/kubeletconfig/document"
 )
 
-// The kind of document that tells of sources.
+// The kind of document that configures sources.
 const (
 	apiVersion = "podstream.io/v1alpha1"
 	kind       = "PodSources"
@@ -55,10 +55,11 @@ type apiServer struct {
 	InCluster  bool   `json:"inCluster"`
 }
 
-// place makes an error about a field of what was given: file and line, or the flag. Without a field it is about the whole.
+// place makes an error about a field of the input: with file and line, or the flag. Without a field it is about the
+// whole.
 type place func(field, reason string) error
 
-// draft is a source as it was given, before anything is checked.
+// draft is a source as it was configured, before it is checked.
 type draft struct {
 	kind Kind
 	// short is the name without the kind; it may be empty.
@@ -66,10 +67,10 @@ type draft struct {
 	at    place
 	// atHeader makes an error about a header in that header's place, without its name. Nil: at is as exact.
 	atHeader func(name, reason string) error
-	// from is the file that it stands in.
+	// from is its file.
 	from string
 
-	// path, url, address and kubeconfig are where the source is, as its kind says.
+	// path, url, address and kubeconfig are the location of the source, by its kind.
 	path, url, address, kubeconfig string
 	inCluster                      bool
 	headers                        map[string][]string
@@ -83,22 +84,22 @@ func (d draft) name() string {
 	return string(d.kind) + ":" + d.short
 }
 
-// list is a list of names, and where it stands. A nil list isn't given.
+// list is a list of names, and its place. A nil list isn't set.
 type list struct {
 	values []string
 	at     place
 }
 
-// collected is what all documents of the kind say together.
+// collected is the result of all documents of the kind.
 type collected struct {
 	drafts       map[Kind][]draft
 	nodes, order *list
 	strict       *bool
-	// places are where the sources of each name are among the drafts of their kind.
+	// places are the indexes of the sources of each name among the drafts of their kind.
 	places map[string]int
 }
 
-// decode reads the documents of kind PodSources, and refuses those of kinds that nobody reads.
+// decode reads the documents of kind PodSources, and refuses those of kinds that aren't read.
 func decode(docs []kubeletconfig.Document) (*collected, error) {
 	c := &collected{drafts: map[Kind][]draft{}, places: map[string]int{}}
 	var mistakes []error
@@ -139,7 +140,7 @@ func (c *collected) add(d *document.Document) error {
 	return errors.Join(document.Few(slices.DeleteFunc(mistakes, func(err error) bool { return err == nil }))...)
 }
 
-// drafts are the sources that a document tells of.
+// drafts returns the sources of a document.
 func (in *podSources) drafts(d *document.Document) []draft {
 	var out []draft
 	for i, f := range in.Files {
@@ -168,7 +169,7 @@ func (in *podSources) drafts(d *document.Document) []draft {
 	return out
 }
 
-// put adds an entry, in place of one of the same name from another file.
+// put adds an entry, or replaces one of the same name from another file.
 func (c *collected) put(entry draft) error {
 	i, ok := c.places[entry.name()]
 	switch {

@@ -1,4 +1,5 @@
-// Package sources says what a source of pods is. Each kind of source is a package beneath it: file, http, apiserver and relay.
+// Package sources defines what a source of pods is. Each kind of source is a package beneath it: file, http,
+// apiserver and relay.
 //
-// It owns nothing and runs nothing: podconfigd starts the sources, and hands what they give to the Hub.
+// It owns nothing and runs nothing: podconfigd starts the sources, and passes their sets to the Hub.
 package sources

@@ -8,21 +8,22 @@ import (
 
 // Source is one configured place that pods come from.
 type Source interface {
-	// Run reads the source until ctx ends, and then returns nil. It calls out with the full set at the first reading and after each
-	// change, never twice at once, and with a set that has an Err while the source can't be read. An error that it returns means
-	// that it can never work as it is configured.
+	// Run reads the source until ctx ends, and then returns nil. It calls out with the full set at the first reading
+	// and after each change, never concurrently, and with a set that has an Err while the source can't be read. A
+	// returned error means that the source can never work as it is configured.
 	Run(ctx context.Context, out func(manifest.Set)) error
 }
 
 // ObjectKey names a ConfigMap or Secret beside the pods of one source.
 type ObjectKey = manifest.ObjectKey
 
-// ObjectSource is a Source whose pods refer to objects that it has to ask for. (Those of other sources have theirs in their
-// sets.)
+// ObjectSource is a Source that has to request the objects that its pods refer to. The sets of other sources have
+// their objects.
 type ObjectSource interface {
 	Source
-	// RunObjects follows the wanted objects until ctx ends, and then returns nil. Each value of wanted is the full set of keys,
-	// which replaces the one before. It calls out with each wanted object when it is first known and after each change, never twice
-	// at once; nil means that it doesn't exist. Of an object that can't be read now nothing is told.
+	// RunObjects follows the wanted objects until ctx ends, and then returns nil. Each value of wanted is the full
+	// set of keys, which replaces the previous one. It calls out with each wanted object when it is first known and
+	// after each change, never concurrently; nil means that it doesn't exist. It isn't called for an object that
+	// can't be read now.
 	RunObjects(ctx context.Context, wanted <-chan []ObjectKey, out func(ObjectKey, *manifest.Object)) error
 }

@@ -11,15 +11,17 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
+	"github.com/podstream/podstream/internal/redact"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	"github.com/podstream/podstream/test/bench/workload"
 )
 
-// baseline is the least that a server of the same method can be: each stream sends the messages that there are at first, and
-// then each that is published. It merges nothing, checks and counts nothing, and can't resume.
+// baseline is the least that a server of the same method can be: each stream sends the messages that there are at
+// first, and then each that is published. It merges nothing, checks and counts nothing, and can't resume.
 type baseline struct {
 	cfg     serverConfig
 	initial []any
@@ -59,7 +61,8 @@ func newBaseline(cfg serverConfig) (*baseline, error) {
 	return s, nil
 }
 
-// fill makes the messages that there are at first: the pods, no more in a message than the product sends in one, and a synced.
+// fill makes the messages that there are at first: the pods, no more in a message than the product sends in one, and
+// a synced.
 func (s *baseline) fill() error {
 	var pods []*podconfigv1.Pod
 	size := 0
@@ -145,7 +148,7 @@ func (s *baseline) sendable(m proto.Message) (any, error) {
 func (s *baseline) pod(v version) (*podconfigv1.Pod, error) {
 	p := workload.Origin(annotated(workload.Sized(v.pod, v.number, v.size))).Pods[0]
 	r := &revision.Pod{Object: p.Pod, Source: workload.Source, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest}
-	return r.Message(revision.Encoding{Format: s.cfg.Format})
+	return r.Message(revision.EncodingFor(redact.AudienceOf(access.Consumer), s.cfg.Format))
 }
 
 // annotated puts the annotations on the pod that the merge puts on every pod.

@@ -24,8 +24,8 @@ import (
 // patience is how long anything may take before a benchmark gives up.
 const patience = 2 * time.Minute
 
-// message is what a consumer here looks at in a WatchPodUpdatesResponse: which event it is. If keep is set before it is received it
-// holds the bytes too.
+// message is what a consumer here looks at in a WatchPodUpdatesResponse: which event it is. If keep is set before it
+// is received it holds the bytes too.
 type message struct {
 	event protowire.Number
 	size  int
@@ -80,8 +80,8 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// consumerWindow is the flow control window of a consumer. That it is fixed keeps gRPC from measuring the connection with a ping
-// for nearly each message.
+// consumerWindow is the flow control window of a consumer. That it is fixed keeps gRPC from measuring the connection
+// with a ping for nearly each message.
 const consumerWindow = 1 << 20
 
 func connect(socket string, window int32) (*grpc.ClientConn, error) {
@@ -179,8 +179,8 @@ func (c *crowd) consume(ctx context.Context, i int, stream grpc.ClientStream) {
 	}
 }
 
-// round publishes one change of a pod and waits until everybody has it. It appends each one's latency, from just before the
-// publication, and returns the largest.
+// round publishes one change of a pod and waits until all consumers have it. It appends each one's latency, from just
+// before the publication, and returns the largest.
 func (c *crowd) round(tb testing.TB, size int, latencies []time.Duration) ([]time.Duration, time.Duration) {
 	tb.Helper()
 	c.awaited.Store(int64(len(c.arrived)))

@@ -20,11 +20,12 @@ const (
 	jsonFormat     = podconfigv1.PodFormat_POD_FORMAT_JSON
 )
 
-// BenchmarkFanOut publishes changes of one pod to many consumers over the Unix socket, one after another: the next one when all
-// have got the last. In turn with the product it measures two servers that do nothing else: bare sends bytes that are ready,
-// marshal has gRPC encode the message for each stream. Each is a process of its own, and what it costs is what that process
-// costs; at one consumer that is the merge and the command too. Medians over the turns; the ratios are medians of the ratios
-// within one turn. Latency is from just before the publication to the receipt. It is one measurement, however large b.N.
+// BenchmarkFanOut publishes changes of one pod to many consumers over the Unix socket, one after another: the next
+// one when all have got the last. In turn with the product it measures two servers that do nothing else: bare sends
+// bytes that are ready, marshal has gRPC encode the message for each stream. Each is a process of its own, and what
+// it costs is what that process costs; at one consumer that is the merge and the command too. Medians over the turns;
+// the ratios are medians of the ratios within one turn. Latency is from just before the publication to the receipt.
+// It is one measurement, however large b.N.
 func BenchmarkFanOut(b *testing.B) {
 	for _, consumers := range []int{1, 100, 1000, 5000} {
 		b.Run(fmt.Sprintf("consumers=%d", consumers), func(b *testing.B) {

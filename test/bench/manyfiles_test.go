@@ -21,11 +21,11 @@ const (
 	changes = 20
 )
 
-// BenchmarkManyFiles has podconfigd, as it is shipped, read 2,000 manifests: the time from its start until a consumer has all the
-// pods and knows that these are all; the CPU that it takes at rest, through three full readings (PODSTREAM_BENCH_FULL=1 has them
-// each 20 s, as they are by default; else they are pressed into 10 s); and what one change costs, in CPU and in time from the rename
-// to the op, beside what it costs a podconfigd that has one manifest: medians of 20, taken in turn. It is one measurement, however
-// large b.N.
+// BenchmarkManyFiles has podconfigd, as it is shipped, read 2,000 manifests: the time from its start until a consumer
+// has all the pods and knows that these are all; the CPU that it takes at rest, through three full readings
+// (PODSTREAM_BENCH_FULL=1 has them each 20 s, as they are by default; else they are pressed into 10 s); and what one
+// change costs, in CPU and in time from the rename to the op, beside what it costs a podconfigd that has one
+// manifest: medians of 20, taken in turn. It is one measurement, however large b.N.
 func BenchmarkManyFiles(b *testing.B) {
 	node, err := devnode.Start(b.Context(), devnode.Config{Dir: b.TempDir(), Runtime: devnode.Sim})
 	if err != nil {
@@ -122,7 +122,8 @@ func (d *fileDaemon) write(b *testing.B, i int) time.Time {
 	return renamed
 }
 
-// change changes one file and waits for the op. What the change before has cost is known by then: its work may go on after the op.
+// change changes one file and waits for the op. What the change before has cost is known by then: its work may go on
+// after the op.
 func (d *fileDaemon) change(b *testing.B) {
 	used := d.cpu(b)
 	if d.round > 0 {
@@ -142,7 +143,8 @@ func (d *fileDaemon) change(b *testing.B) {
 // finish takes the cost of the last change.
 func (d *fileDaemon) finish(b *testing.B) { d.costs = append(d.costs, d.cpu(b)-d.used) }
 
-// cpu is the CPU time of the process so far, in nanoseconds, where proc(5) has hundredths of a second: too coarse for one change.
+// cpu is the CPU time of the process so far, in nanoseconds, where proc(5) has hundredths of a second: too coarse for
+// one change.
 func (d *fileDaemon) cpu(b *testing.B) time.Duration {
 	// The kernel's MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED); clock_getcpuclockid(3) makes the same.
 	clock := int32(^d.process.Pid()<<3 | 2)
@@ -153,8 +155,8 @@ func (d *fileDaemon) cpu(b *testing.B) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// consumeAll waits until a consumer has so many pods of a source that is ready. After that it sends a value for each revision with
-// pods, until it is stopped.
+// consumeAll waits until a consumer has so many pods of a source that is ready. After that it sends a value for each
+// revision with pods, until it is stopped.
 func consumeAll(b *testing.B, endpoint string, pods int) (<-chan struct{}, func()) {
 	c, err := client.New(client.Config{Endpoint: endpoint, Consumer: "bench"})
 	if err != nil {

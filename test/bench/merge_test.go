@@ -17,10 +17,10 @@ import (
 	"github.com/podstream/podstream/test/bench/workload"
 )
 
-// BenchmarkMerge changes one of N pods and measures, in turn, each step of its way to the stream: parse of its file, digests (a
-// part of the parse), merge of the full set, and commit, with and without waiting for the disk. Beside them stands what a merge
-// without digests has to do: to compare all pods, whole, with those of another reading. Medians; whole/merge is that of the
-// ratios.
+// BenchmarkMerge changes one of N pods and measures, in turn, each step of its way to the stream: parse of its file,
+// digests (a part of the parse), merge of the full set, and commit, with and without waiting for the disk. Beside
+// them stands what a merge without digests has to do: to compare all pods, whole, with those of another reading.
+// Medians; whole/merge is that of the ratios.
 func BenchmarkMerge(b *testing.B) {
 	for _, pods := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) { benchmarkMerge(b, pods) })

@@ -27,7 +27,8 @@ var manyCallers = grpcserver.Limits{MaxConnections: 1 << 20, MaxConnectionsPerPe
 type podstream struct {
 	hub *mergesvc.Hub
 	set manifest.Set
-	// turn counts the publications; versions are the origins that take turns, made when they are first needed, unless fresh.
+	// turn counts the publications; versions are the origins that take turns, made when they are first needed, unless
+	// fresh.
 	turn     int
 	fresh    bool
 	versions map[version]*manifest.Origin

@@ -114,7 +114,7 @@ func (c *nodeCrowd) follow(ctx context.Context, endpoint, node string, synced fu
 					if told && p.Object != nil {
 						at, err := strconv.ParseInt(p.Object.Annotations[changedAt], 10, 64)
 						if err != nil {
-							return fmt.Errorf("an op on %s that nobody changed: %w", p.Name, err)
+							return fmt.Errorf("an op on %s, which was not changed: %w", p.Name, err)
 						}
 						c.arrivals <- now.Sub(time.Unix(0, at))
 					}

@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// relayNodes is how many nodes there are, each with a consumer of its own, and relayPods how many pods on all of them.
+	// relayNodes is how many nodes there are, each with a consumer of its own, and relayPods how many pods on all of
+	// them.
 	relayNodes = 200
 	relayPods  = 5000
 	// relayRate is how many pods change in a second.
 	relayRate = 200
 )
 
-// BenchmarkRelay has 200 consumers follow the pods of one node each, through a gateway that relays the 5,000 pods of all nodes, and
-// then right from the podconfigd that reads the API server, while 200 pods change in a second for 10 s (PODSTREAM_BENCH_FULL=1:
-// 60 s). What a podconfigd has used less in the other turn, when the consumers weren't its own, is what they cost it; the gateway
-// relays all the time. It is one measurement, however large b.N.
+// BenchmarkRelay has 200 consumers follow the pods of one node each, through a gateway that relays the 5,000 pods of
+// all nodes, and then right from the podconfigd that reads the API server, while 200 pods change in a second for 10 s
+// (PODSTREAM_BENCH_FULL=1: 60 s). What a podconfigd has used less in the other turn, when the consumers weren't its
+// own, is what they cost it; the gateway relays all the time. It is one measurement, however large b.N.
 func BenchmarkRelay(b *testing.B) {
 	needFiles(b, 2*relayNodes+256)
 	seconds := 10

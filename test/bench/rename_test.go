@@ -17,8 +17,9 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// BenchmarkRenameToConsumer measures from the rename of a manifest to the op at a consumer over podconfigd's socket, and in
-// turn with it the bare cost: inotify, read, and decode of the same manifest, in one process. Medians, and their ratio.
+// BenchmarkRenameToConsumer measures from the rename of a manifest to the op at a consumer over podconfigd's socket,
+// and in turn with it the bare cost: inotify, read, and decode of the same manifest, in one process. Medians, and
+// their ratio.
 func BenchmarkRenameToConsumer(b *testing.B) {
 	node, err := devnode.Start(b.Context(), devnode.Config{Dir: b.TempDir(), Runtime: devnode.Sim})
 	if err != nil {

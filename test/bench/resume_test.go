@@ -9,9 +9,10 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// BenchmarkResume comes back with a cursor after 1,000 and after 10,000 ops on 100 pods of 2 KiB were missed. The history keeps
-// fewer revisions than that, so both are caught up with one op a pod: what it costs follows the pods, not the ops, and the ratio
-// of the two is about 1. A third, of 400 missed ops, is within the history and gets every one of them. Medians, until synced.
+// BenchmarkResume comes back with a cursor after 1,000 and after 10,000 ops on 100 pods of 2 KiB were missed. The
+// history keeps fewer revisions than that, so both are caught up with one op a pod: what it costs follows the pods,
+// not the ops, and the ratio of the two is about 1. A third, of 400 missed ops, is within the history and gets every
+// one of them. Medians, until synced.
 func BenchmarkResume(b *testing.B) {
 	const pods, size, kept = 100, 2 << 10, 500
 	missed := []int{400, 1000, 10_000}

@@ -33,17 +33,19 @@ type serverConfig struct {
 	Pods, Size int
 	// Format is how bare and marshal send pods; the product does as it is asked.
 	Format podconfigv1.PodFormat
-	// Revisions is as in mergesvc.Config, and Store the path of a store that doesn't wait for the disk; without one there is none.
+	// Revisions is as in mergesvc.Config, and Store the path of a store that doesn't wait for the disk; without one
+	// there is none.
 	Revisions int
 	Store     string
-	// Fresh has the product make each version anew, as a source does that reads a file, so that no two share memory. For what is
-	// timed they are made once.
+	// Fresh has the product make each version again, as a source does that reads a file, so that no two share memory.
+	// For what is timed they are made once.
 	Fresh bool
 }
 
 // publisher is a server that publishes on command.
 type publisher interface {
-	// publish changes one pod, in turn, to another version of the given size. On return it has been handed to those who send.
+	// publish changes one pod, in turn, to another version of the given size. On return it has been handed to those
+	// who send.
 	publish(size int)
 }
 

@@ -69,8 +69,8 @@ func requireStalled(tb testing.TB, s *server, want int) {
 	}
 }
 
-// harm is what one stalled consumer does to so many live ones: the 99th percentile of their latency with it, as a multiple of
-// that without it. Two servers take turns; the ratio is the median of those within a turn.
+// harm is what one stalled consumer does to so many live ones: the 99th percentile of their latency with it, as a
+// multiple of that without it. Two servers take turns; the ratio is the median of those within a turn.
 func harm(tb testing.TB, consumers, turns int) (ratio float64, without, with time.Duration) {
 	tb.Helper()
 	const size, rounds = 2 << 10, 20
@@ -108,9 +108,9 @@ func harm(tb testing.TB, consumers, turns int) (ratio float64, without, with tim
 	return ratio, without, with
 }
 
-// TestG8StalledConsumerHarmsNobody checks G8, Isolated: with a consumer that never reads, the others get each revision as soon as
-// without it. The machine has other things to do, so it is 1.5 times here, at the best of three tries; BenchmarkStalledConsumer
-// prints the ratio that a quiet machine gives.
+// TestG8StalledConsumerHarmsNobody checks G8, Isolated: with a consumer that never reads, the others get each
+// revision as soon as without it. The machine has other things to do, so it is 1.5 times here, at the best of three
+// tries; BenchmarkStalledConsumer prints the ratio that a quiet machine gives.
 func TestG8StalledConsumerHarmsNobody(t *testing.T) {
 	consumers, turns := 100, 9
 	if full() {

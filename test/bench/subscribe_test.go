@@ -64,9 +64,9 @@ func dialUp(b *testing.B, s *server) *grpc.ClientConn {
 	return conn
 }
 
-// BenchmarkColdSubscribe subscribes to 1,000 pods of 2 KiB, in each format, and measures until synced; in turn with it a server
-// that holds the same messages ready and has gRPC encode them for each stream. The very first subscriber of a format, for whom
-// the product encodes each pod once, is told apart. Medians, and their ratio.
+// BenchmarkColdSubscribe subscribes to 1,000 pods of 2 KiB, in each format, and measures until synced; in turn with
+// it a server that holds the same messages ready and has gRPC encode them for each stream. The very first subscriber
+// of a format, for whom the product encodes each pod once, is told apart. Medians, and their ratio.
 func BenchmarkColdSubscribe(b *testing.B) {
 	for _, format := range []podconfigv1.PodFormat{protobufFormat, jsonFormat, podconfigv1.PodFormat_POD_FORMAT_REFERENCE} {
 		b.Run(fmt.Sprintf("format=%s", format.String()[len("POD_FORMAT_"):]), func(b *testing.B) { benchmarkColdSubscribe(b, format) })

@@ -36,7 +36,7 @@ func startControl(ctx context.Context, dir, etcd string) (*controlPlane, error) 
 		return nil, err
 	}
 	p, err := control.Start(ctx, control.Config{Dir: dir, Etcd: etcd, Tools: tools, ServerFlags: []string{
-		"--disable-admission-plugins=ServiceAccount", // nobody makes the accounts that it asks for
+		"--disable-admission-plugins=ServiceAccount", // no controller creates the accounts that it requires
 		"--audit-policy-file=" + policy, "--audit-log-path=" + log,
 	}})
 	if err != nil {
@@ -109,7 +109,7 @@ func (r request) beginsAnew() bool {
 	return r.verb == "list" || r.verb == "watch" && r.query.Get("sendInitialEvents") == "true"
 }
 
-// countAnew tells how many of the requests begin anew.
+// countAnew tells how many of the requests begin again.
 func countAnew(all []request) int {
 	n := 0
 	for _, r := range all {

@@ -122,7 +122,8 @@ func relabel(t *testing.T, client kubernetes.Interface, name, version string) {
 	get(pods.Update(t.Context(), pod, metav1.UpdateOptions{}))(t)
 }
 
-// remove deletes the pod with its grace period; vanish makes it go at once, as the kubelet does when its containers have ended.
+// remove deletes the pod with its grace period; vanish makes it go at once, as the kubelet does when its containers
+// have ended.
 func remove(t *testing.T, client kubernetes.Interface, name string) {
 	t.Helper()
 	must(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))

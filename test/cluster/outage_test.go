@@ -40,8 +40,8 @@ func TestServerRestart(t *testing.T) {
 	})
 }
 
-// The server is away for so long that its history is compacted: podconfigd can't watch from where it was and has to list. What
-// changed meanwhile comes as one revision.
+// The server is away for so long that its history is compacted: podconfigd can't watch from where it was and has to
+// list. What changed meanwhile comes as one revision.
 func TestAbsence(t *testing.T) {
 	n := newNode(t, "absence")
 	s := n.watch(t)
@@ -81,7 +81,7 @@ func TestAbsence(t *testing.T) {
 		decode(t, got["ADD again"], again)
 		n.awaitSource(t, false, len(pods))
 	})
-	check(t, "podconfigd had to list anew: its version was too old", func(t *testing.T) {
+	check(t, "podconfigd had to list again: its version was too old", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), control.Bound)
 		defer cancel()
 		w := get(plane.client(t).CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: last}))(t)

@@ -23,7 +23,8 @@ type stream struct {
 
 // revision is what podconfigd tells at once.
 type revision struct {
-	// ops are one text for each pod, such as "ADD web", in the order in which they came, and READY for the source that became so.
+	// ops are one text for each pod, such as "ADD web", in the order in which they came, and READY for the source
+	// that became so.
 	ops []string
 	// pods are those of the ops, with their content; nil for READY.
 	pods []*podconfigv1.Pod
@@ -141,7 +142,8 @@ func (s *stream) ready(t *testing.T) {
 	}
 }
 
-// expect reads the next revision, which must be these ops, in any order within each kind. It returns the pods by the ops' texts.
+// expect reads the next revision, which must be these ops, in any order within each kind. It returns the pods by the
+// ops' texts.
 func (s *stream) expect(t *testing.T, ops ...string) map[string]*podconfigv1.Pod {
 	t.Helper()
 	r := s.next(t)
@@ -155,8 +157,8 @@ func (s *stream) expect(t *testing.T, ops ...string) map[string]*podconfigv1.Pod
 	return pods
 }
 
-// nextAfterEnd reads on where a pod was made to vanish. The server first shortens its grace period to nothing, which is one more
-// DELETE if podconfigd reads it before it reads that the pod is gone.
+// nextAfterEnd reads on where a pod was made to vanish. The server first shortens its grace period to nothing, which
+// is one more DELETE if podconfigd reads it before it reads that the pod is gone.
 func (s *stream) nextAfterEnd(t *testing.T, name string) revision {
 	t.Helper()
 	r := s.next(t)

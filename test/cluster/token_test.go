@@ -12,11 +12,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/podstream/podstream/internal/execsvc/token"
+	"github.com/podstream/podstream/internal/execsvc/setup/token"
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// podexecd gets the tokens of service accounts with its node's own credentials: for the pods that are on the node, and no others.
+// podexecd gets the tokens of service accounts with its node's own credentials: for the pods that are on the node,
+// and no others.
 func TestTokens(t *testing.T) {
 	admin := plane.client(t)
 	const node = "tokens"

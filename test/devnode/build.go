@@ -9,17 +9,17 @@ import (
 	"slices"
 )
 
-// module is Podstream's.
+// module is Podstream's module path.
 const module = "github.com/podstream/podstream"
 
-// packages are those of the binaries that don't live in cmd/NAME.
+// packages are the packages of binaries outside of cmd/NAME.
 var packages = map[string]string{
 	"injectd":     module + "/test/injectd",
 	"sample":      module + "/test/sample",
 	"simruntimed": module + "/internal/simruntime/simruntimed",
 }
 
-// binary returns the path of a binary of this module, and builds it first if nobody has.
+// binary returns the path of a binary of this module, and builds it first if it isn't built.
 func (n *Node) binary(ctx context.Context, name string) (string, error) {
 	if n.config.BinDir != "" {
 		path, err := filepath.Abs(filepath.Join(n.config.BinDir, name))

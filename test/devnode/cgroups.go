@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupsTimeout is how long a cgroup may take to become empty whose processes were killed.
+// cgroupsTimeout is the time limit for a cgroup to become empty after its processes were killed.
 const cgroupsTimeout = 10 * time.Second
 
-// CgroupRoot is the cgroup beneath which all cgroups of the node's pods are, by podexecd's flag --cgroup-root. It goes with Close.
+// CgroupRoot is the cgroup above all cgroups of the node's pods, by podexecd's flag --cgroup-root. Close removes it.
 func (n *Node) CgroupRoot() string {
 	sum := sha256.Sum256([]byte(n.dir))
 	return "/podstream-" + hex.EncodeToString(sum[:4])
 }
 
-// cgroupFlags are podexecd's, in the process of that name. The containers of a simulated runtime are in no cgroup, and what runs in somebody
-// else's stays there.
+// cgroupFlags are podexecd's, in the process of that name. The containers of a simulated runtime are in no cgroup, and
+// processes in other cgroups stay there.
 func (n *Node) cgroupFlags(process string) []string {
 	switch n.config.Runtime {
 	case Sim:
@@ -36,7 +36,7 @@ func (n *Node) cgroupFlags(process string) []string {
 	}
 }
 
-// CgroupDirs are the directories of the node's cgroups, in each hierarchy, the innermost first.
+// CgroupDirs returns the directories of the node's cgroups, in each hierarchy, the innermost first.
 func (n *Node) CgroupDirs() ([]string, error) {
 	var dirs []string
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
@@ -63,7 +63,7 @@ func (n *Node) CgroupDirs() ([]string, error) {
 	return dirs, nil
 }
 
-// removeCgroups removes the node's cgroups, once nothing runs in them.
+// removeCgroups removes the node's cgroups, once they are empty.
 func (n *Node) removeCgroups() error {
 	dirs, err := n.CgroupDirs()
 	errs := []error{err}

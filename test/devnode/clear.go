@@ -16,8 +16,8 @@ import (
 	"k8s.io/mount-utils"
 )
 
-// clear ends everything that runs beneath the node's directory and removes everything in it but the logs and the lock. It
-// goes by what it finds, not by what this process remembers, so that it serves after a crash as well.
+// clear ends everything that runs below the node's directory and removes its content, except the logs and the lock.
+// It uses only what it finds, not this process's state, so that it also works after a crash.
 func (n *Node) clear() error {
 	sockets, err := n.oldSocketDir()
 	if err != nil {
@@ -27,7 +27,8 @@ func (n *Node) clear() error {
 	if sockets != "" {
 		dirs = append(dirs, sockets)
 	}
-	// First who could start something new, then the containers while their shims are there to reap them, then the shims.
+	// First who could start something new, then the containers while their shims are there to reap them, then the
+	// shims.
 	err = errors.Join(
 		killPrograms(dirs, "podexecd", "podconfigd", "podctl", "simruntimed", "containerd"),
 		n.deleteContainers(),
@@ -59,7 +60,7 @@ func (n *Node) clear() error {
 	return nil
 }
 
-// oldSocketDir returns the short directory for sockets that there is for this node, or nothing.
+// oldSocketDir returns the existing short directory for this node's sockets, or nothing.
 func (n *Node) oldSocketDir() (string, error) {
 	dir, err := os.Readlink(filepath.Join(n.dir, socketLink))
 	if errors.Is(err, os.ErrNotExist) {
@@ -77,7 +78,7 @@ func (n *Node) oldSocketDir() (string, error) {
 // killTimeout bounds the wait for one process that got SIGKILL.
 const killTimeout = 10 * time.Second
 
-// killPrograms kills the processes of the named programs that have a path beneath one of dirs among their arguments.
+// killPrograms kills the processes of the named programs that have a path below one of dirs among their arguments.
 func killPrograms(dirs []string, names ...string) error {
 	pids, err := processIDs()
 	if err != nil {
@@ -108,7 +109,7 @@ func processIDs() ([]int, error) {
 	return pids, nil
 }
 
-// commandLine is a process's program and arguments. A process that has ended has an empty one.
+// commandLine returns a process's program and arguments. It is empty for a process that has ended.
 func commandLine(pid int) []string {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
@@ -117,7 +118,8 @@ func commandLine(pid int) []string {
 	return strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
 }
 
-// isProgramOf tells whether a process is one of the named programs, with a path beneath one of dirs among its arguments.
+// isProgramOf reports whether a process is one of the named programs, with a path beneath one of dirs among its
+// arguments.
 func isProgramOf(pid int, dirs, names []string) bool {
 	args := commandLine(pid)
 	if !slices.Contains(names, filepath.Base(args[0])) {
@@ -136,8 +138,8 @@ func isProgramOf(pid int, dirs, names []string) bool {
 	return false
 }
 
-// killPinned kills a process and waits for its end. The pidfd makes sure that it is the one that isOurs looked at, even if
-// the number should go to another one meanwhile.
+// killPinned kills a process and waits for its end. The pidfd ensures that it is the process that isOurs checked,
+// even if another one gets its number meanwhile.
 func killPinned(pid int, isOurs func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -173,7 +175,7 @@ func killPinned(pid int, isOurs func() bool) error {
 	}
 }
 
-// isZombie tells whether a process has ended and only waits to be reaped by its parent.
+// isZombie reports whether a process has ended and hasn't been reaped by its parent.
 func isZombie(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -183,7 +185,7 @@ func isZombie(pid int) bool {
 	return ok && strings.HasPrefix(fields, "Z")
 }
 
-// deleteContainers kills every container of this node, and removes its cgroups, with the knowledge of runc.
+// deleteContainers kills every container of this node through runc, and removes its cgroups.
 func (n *Node) deleteContainers() error {
 	entries, err := os.ReadDir(n.runcRoot())
 	if errors.Is(err, os.ErrNotExist) {
@@ -206,8 +208,8 @@ func (n *Node) deleteContainers() error {
 	return errors.Join(errs...)
 }
 
-// removeShimSockets removes the sockets of shims that were killed. They are in /run/containerd/s, whatever containerd is
-// told, and only the shims' bundles say which they are.
+// removeShimSockets removes the sockets of killed shims. They are always in /run/containerd/s, and only the shims'
+// bundles have their paths.
 func (n *Node) removeShimSockets() error {
 	entries, err := os.ReadDir(n.shimBundles())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -229,7 +231,7 @@ func (n *Node) shimBundles() string {
 	return filepath.Join(n.containerdState(), "io.containerd.runtime.v2.task", criNamespace)
 }
 
-// shimSocket is the path of the socket of a sandbox's shim. Empty: it has none, or had none yet.
+// shimSocket returns the path of the socket of a sandbox's shim. It is empty if there is none.
 func (n *Node) shimSocket(id string) (string, error) {
 	address, err := os.ReadFile(filepath.Join(n.shimBundles(), id, "address"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -256,7 +258,7 @@ func removeSocket(path string) error {
 	return nil
 }
 
-// unmountBeneath unmounts all that is mounted beneath dir, and makes sure of it.
+// unmountBeneath unmounts all mounts below dir, and checks that none is left.
 func unmountBeneath(dir string) error {
 	mounts, err := mountsBeneath(dir)
 	if err != nil {
@@ -293,5 +295,5 @@ func mountsBeneath(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// unescapeMount undoes what the kernel does to blanks, newlines and backslashes in the mount table.
+// unescapeMount decodes the kernel's escapes of blanks, newlines and backslashes in the mount table.
 var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace

@@ -11,16 +11,18 @@ import (
 	"strings"
 )
 
-// Runtime says what runs the pods of a Node.
+// Runtime is the kind of container runtime of a Node.
 type Runtime int
 
 // The runtimes. The zero value is Containerd.
 const (
 	// Containerd is a private containerd, with its own root, state, network and images. It needs root.
 	Containerd Runtime = iota
-	// Containerd17 is the same with the containerd 1.7 in .tools, whichever one the machine has: it sends container events.
+	// Containerd17 is the same with the containerd 1.7 in .tools, whichever one the machine has: it sends container
+	// events.
 	Containerd17
-	// Sim is Podstream's simulated runtime, in a process of its own. It needs no privileges and runs no real containers.
+	// Sim is Podstream's simulated runtime, in a process of its own. It needs no privileges and runs no real
+	// containers.
 	Sim
 	// Endpoint is a runtime that is running already: Config.Endpoint. It is neither started, configured nor stopped.
 	Endpoint
@@ -32,22 +34,25 @@ const (
 	PauseImage  = "localhost/podstream-pause:dev"
 )
 
-// Config says what node to stand up.
+// Config configures a node.
 type Config struct {
 	// Dir is the node's directory: new, empty, or one that a Node had before. Required.
 	Dir string
 	// Runtime runs the pods. Zero means Containerd, the one in PATH.
 	Runtime Runtime
-	// Endpoint is the CRI endpoint ("unix:///path" or a bare path) for the runtime Endpoint, and ignored for the others.
+	// Endpoint is the CRI endpoint ("unix:///path" or a bare path) for the runtime Endpoint, and ignored for the
+	// others.
 	Endpoint string
-	// BinDir holds binaries that are built already, looked up by their names: sample, simruntimed and the daemons. What is
-	// not there is built with the go command, which takes the process to be in Podstream's module. Empty: all are built.
+	// BinDir holds binaries that are built already, looked up by their names: sample, simruntimed and the daemons.
+	// What is not there is built with the go command, which takes the process to be in Podstream's module. Empty: all
+	// are built.
 	BinDir string
 	// BuildFlags are for the go command that builds, for instance "-race". The sample program is built without them.
 	BuildFlags []string
-	// NetworkNamespace gives the node a network namespace of its own, in which the runtime and podexecd run: to the pods that is the node.
-	// Its network has IPv4 and IPv6, and ports of the node (hostPort), and nothing of it is seen outside: see InNetwork. It takes ip
-	// and iptables. Ignored for runtimes other than Containerd and Containerd17.
+	// NetworkNamespace gives the node a network namespace of its own, in which the runtime and podexecd run: to the
+	// pods that is the node. Its network has IPv4 and IPv6, and ports of the node (hostPort), and nothing of it is
+	// seen outside: see InNetwork. It takes ip and iptables. Ignored for runtimes other than Containerd and
+	// Containerd17.
 	NetworkNamespace bool
 	// SkipImages leaves the sample images out: for a runtime that has them, or is no containerd. Sim never needs them.
 	SkipImages bool
@@ -55,11 +60,11 @@ type Config struct {
 	Log io.Writer
 }
 
-// ErrUnavailable is what Check and Start return where the machine can't run the node. The text says what is missing and what
-// would change that.
+// ErrUnavailable is wrapped by errors of Check and Start if the machine can't run the node. The text has the missing
+// part and the remedy.
 var ErrUnavailable = errors.New("devnode: can't run here")
 
-// cniDirs is where distributions and containerd's own packages put the CNI plugins.
+// cniDirs are the directories in which distributions and containerd's own packages install the CNI plugins.
 var cniDirs = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 
 // tools are the programs that a containerd and its network need.
@@ -80,7 +85,7 @@ func (c *Config) plugins() []string {
 	return plugins
 }
 
-// Check tells whether Start can work here: nil, or an error that is ErrUnavailable.
+// Check returns nil if Start can work here, or an error that is ErrUnavailable.
 func Check(config Config) error {
 	if config.Runtime != Containerd && config.Runtime != Containerd17 {
 		return nil
@@ -108,7 +113,8 @@ func Check(config Config) error {
 	}
 }
 
-// findTool returns the path of a program. Those of containerd 1.7 are in .tools; all others, runc too, are the machine's.
+// findTool returns the path of a program. Those of containerd 1.7 are in .tools; all others, runc too, are the
+// machine's.
 func findTool(config Config, name string) (string, error) {
 	if config.Runtime != Containerd17 || name != "ctr" && !strings.HasPrefix(name, "containerd") {
 		return exec.LookPath(name)
@@ -124,7 +130,7 @@ func findTool(config Config, name string) (string, error) {
 	return path, nil
 }
 
-// moduleRoot is the directory of go.mod, in or above the working directory: that of a test is its package's.
+// moduleRoot returns the directory of go.mod, in or above the working directory, which for a test is its package's.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCheckSaysWhatToDo looks for programs where there are none.
+// TestCheckSaysWhatToDo looks for programs in an empty directory.
 func TestCheckSaysWhatToDo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it says to become root first; then: sudo make test")

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startRuntime starts the runtime that is asked for, waits until it answers, and sees to the images.
+// startRuntime starts the configured runtime, waits until it answers, and imports the images.
 func (n *Node) startRuntime(ctx context.Context) error {
 	switch n.config.Runtime {
 	case Containerd, Containerd17:
@@ -77,14 +77,14 @@ func (n *Node) startContainerd(ctx context.Context) error {
 
 func (n *Node) containerdSocket() string { return n.Socket("containerd") }
 
-// runcRoot is where runc has the state of each container, in a directory for each.
+// runcRoot has a directory with runc's state for each container.
 func (n *Node) runcRoot() string { return n.Path("runc", criNamespace) }
 
-// criNamespace is containerd's namespace for what comes over CRI.
+// criNamespace is containerd's namespace for CRI.
 const criNamespace = "k8s.io"
 
-// containerdConfig is understood by containerd 1.6 and 1.7. Switched off are what a node for tests has no use for and what
-// would write outside of its directory (opt).
+// containerdConfig works with containerd 1.6 and 1.7. Parts that tests don't need, or that would write outside of the
+// directory (opt), are switched off.
 var containerdConfig = template.Must(template.New("containerd.toml").Parse(`version = 2
 root = {{.Root}}
 state = {{.State}}
@@ -112,9 +112,9 @@ disabled_plugins = [
 
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = {{.PauseImage}}
-  # Not everybody who runs this may lower an OOM score: in a container it takes a capability that is seldom given.
+  # Not every user may lower an OOM score: in a container it takes a capability that is seldom given.
   restrict_oom_score_adj = true
-  # Beneath our directory, instead of among everybody's in /run/netns.
+  # Beneath our directory, instead of in /run/netns, which all programs share.
   netns_mounts_under_state_dir = true
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
@@ -171,8 +171,8 @@ func (n *Node) writeContainerdConfig() error {
 
 func (n *Node) containerdState() string { return n.Path("containerd", "state") }
 
-// snapshotter is overlayfs where a trial mount in our directory works, else native, which copies each image for each
-// container. Overlayfs can't have its upper layer on another overlayfs, so it fails in most containers.
+// snapshotter returns overlayfs if a trial mount in the node's directory works, else native, which copies each image
+// for each container. Overlayfs can't have its upper layer on another overlayfs, so it fails in most containers.
 func (n *Node) snapshotter() (string, error) {
 	trial := n.Path("overlay-trial")
 	var options []string

@@ -15,8 +15,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// crashEnv makes the test binary stand a node up in the directory that it names, say so, and wait to be killed. The node is in a
-// network namespace of its own where crashNamespaceEnv is set.
+// crashEnv makes the test binary start a node in the named directory, print that, and wait to be killed. With
+// crashNamespaceEnv the node is in a separate network namespace.
 const (
 	crashEnv          = "DEVNODE_TEST_CRASH_DIR"
 	crashNamespaceEnv = "DEVNODE_TEST_CRASH_NAMESPACE"
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// needContainerd skips a test where containerd can't run; under `make test`, which sees to it that it can, it fails.
+// needContainerd skips a test if containerd can't run; under `make test`, which installs it, the test fails.
 func needContainerd(t *testing.T, config Config) {
 	t.Helper()
 	err := Check(config)
@@ -62,7 +62,7 @@ func startNode(t *testing.T, config Config) *Node {
 	return node
 }
 
-// TestPodOverCRI runs a pod through its life, and closes the node under a second one.
+// TestPodOverCRI starts and removes a pod, and closes the node while a second one runs.
 func TestPodOverCRI(t *testing.T) {
 	node := startContainerd(t, t.TempDir())
 	ctx := t.Context()
@@ -134,7 +134,7 @@ func TestPodOverCRI(t *testing.T) {
 	}
 }
 
-// TestRuntimeRestart kills containerd under a pod, starts it again, and finds the pod running.
+// TestRuntimeRestart kills containerd, starts it again, and checks that the pod still runs.
 func TestRuntimeRestart(t *testing.T) {
 	// So long a path that the sockets have to be elsewhere.
 	node := startContainerd(t, filepath.Join(t.TempDir(), strings.Repeat("long", 30)))
@@ -180,7 +180,7 @@ func TestRuntimeRestart(t *testing.T) {
 	}
 }
 
-// TestStartAfterCrash kills a process that has a node with a pod, and starts in the same directory.
+// TestStartAfterCrash kills a process that has a node with a pod, and starts a node in the same directory.
 func TestStartAfterCrash(t *testing.T) {
 	t.Run("network of the machine", func(t *testing.T) { testStartAfterCrash(t, false) })
 	t.Run("network of its own", func(t *testing.T) { testStartAfterCrash(t, true) })

@@ -59,7 +59,8 @@ func BuildSampleImage(binary string, entrypoint ...string) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// importSampleImages builds the two images of every node and imports them. A runtime that was there before us may have them.
+// importSampleImages builds the two images of every node and imports them. A runtime that isn't the node's may
+// already have them.
 func (n *Node) importSampleImages(ctx context.Context) error {
 	if n.config.SkipImages {
 		return nil
@@ -84,8 +85,8 @@ func (n *Node) importSampleImages(ctx context.Context) error {
 	})
 }
 
-// ImportImages brings images into containerd, each under the full name it is mapped from, and returns once CRI has them. An
-// image that had the name before loses it.
+// ImportImages imports images into containerd, each under the full name that it is mapped from, and returns once CRI
+// has them. A former image loses the name.
 func (n *Node) ImportImages(ctx context.Context, images map[string]v1.Image) error {
 	ctr, err := findTool(n.config, "ctr")
 	if err != nil {
@@ -114,7 +115,7 @@ func (n *Node) ImportImages(ctx context.Context, images map[string]v1.Image) err
 	return until(ctx, n.runtime, "imported images to show", func(ctx context.Context) error { return n.hasImages(ctx, names...) })
 }
 
-// hasImages returns nil if CRI knows all the images.
+// hasImages returns nil if CRI has all the images.
 func (n *Node) hasImages(ctx context.Context, names ...string) error {
 	conn, err := dial(n.endpoint)
 	if err != nil {

@@ -12,14 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NodeIPs are the node's addresses in a network namespace of its own. They are of the ranges for documentation, and lead nowhere else.
+// NodeIPs are the node's addresses in a separate network namespace. They are of the ranges for documentation, and
+// aren't routed.
 var NodeIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8::1")}
 
-// namespaceRanges are the pods' addresses there. No other node sees them, so every node has the same. Those outside are others.
+// namespaceRanges are the pods' addresses there. They are the same for every node, as no other node sees them, and
+// differ from those outside.
 var namespaceRanges = []netip.Prefix{netip.MustParsePrefix("10.214.0.0/24"), netip.MustParsePrefix("fd00:214::/64")}
 
-// namespaceSetup is for `ip -batch`: the loopback, and an interface with the node's addresses and the default route, by which podexecd
-// knows them as the node's.
+// namespaceSetup is for `ip -batch`: the loopback, and an interface with the node's addresses and the default route,
+// by which podexecd finds the node's addresses.
 var namespaceSetup = strings.NewReplacer("{v4}", NodeIPs[0].String(), "{v6}", NodeIPs[1].String()).Replace(`
 link set lo up
 link add eth0 type veth peer name outside
@@ -30,7 +32,7 @@ address add {v6}/64 dev eth0 nodad
 route add default dev eth0
 `)
 
-// makeNamespace makes a network namespace and mounts it at path. It goes with that mount and all that runs in it.
+// makeNamespace makes a network namespace and mounts it at path. It ends with that mount and its processes.
 func makeNamespace(path string) error {
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		return fmt.Errorf("make the node's network namespace: %w", err)
@@ -54,9 +56,9 @@ func makeNamespace(path string) error {
 	return nil
 }
 
-// InNetwork calls do on a thread that is in the node's network namespace: what it dials, it dials from the node. Its sockets stay what
-// they are, but goroutines that it starts are outside. Names have to be looked up before. Without Config.NetworkNamespace, it
-// just calls do.
+// InNetwork calls do on a thread in the node's network namespace, so that its connections come from the node. Its
+// sockets stay in that namespace, but goroutines that it starts are outside. Names must be looked up before. Without
+// Config.NetworkNamespace, it just calls do.
 func (n *Node) InNetwork(do func() error) error {
 	if n.network.namespace == "" {
 		return do()
@@ -70,7 +72,7 @@ func (n *Node) InNetwork(do func() error) error {
 	}, do)
 }
 
-// elsewhere calls do on a thread that enter has taken to another network namespace, and takes the thread back.
+// elsewhere calls do on a thread that enter has moved to another network namespace, and moves the thread back.
 func elsewhere(enter, do func() error) (err error) {
 	runtime.LockOSThread()
 	home, err := os.Open("/proc/thread-self/ns/net")

@@ -15,6 +15,8 @@ import (
 
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/roottest"
 )
 
 // networkID is the identity of the network namespace that InNetwork is in: "net:[4026531840]".
@@ -59,7 +61,8 @@ func awaitNamespaceGone(t *testing.T, id string) {
 	}
 }
 
-// TestNetworkNamespace: in a network of the node's own pods have two addresses, and ports of the node; outside nothing is seen of it.
+// TestNetworkNamespace: in a node's own network pods have two addresses, and ports of the node; nothing is visible
+// outside.
 func TestNetworkNamespace(t *testing.T) {
 	for name, kind := range map[string]Runtime{"containerd": Containerd, "containerd 1.7": Containerd17} {
 		t.Run(name, func(t *testing.T) {
@@ -115,11 +118,9 @@ func testNetwork(t *testing.T, node *Node, cri internalapi.RuntimeService) {
 	}
 }
 
-// TestInNetwork: it comes back, whatever it was called for, and without a namespace goes nowhere.
+// TestInNetwork: the thread returns after every call, and without a namespace it isn't moved.
 func TestInNetwork(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("a network namespace takes root: sudo make test")
-	}
+	roottest.Need(t, "a network namespace")
 	n := bareNode(t, t.TempDir(), nil)
 	outside, err := n.networkID()
 	if err != nil {

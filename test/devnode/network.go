@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network is what the pods' addresses come from. The zero value is none.
+// network has the pods' addresses. The zero value is none.
 type network struct {
 	// binDir has the CNI plugins.
 	binDir string
@@ -21,12 +21,13 @@ type network struct {
 	ranges []netip.Prefix
 	// namespace is where the node's own network namespace is mounted. Empty: it is in that of this process.
 	namespace string
-	// claim keeps other nodes of the machine from the range. It is an abstract Unix socket: it leaves no file, goes with the process,
-	// and its names are as wide as the routes are, the network namespace. Nil: nobody else is there.
+	// claim keeps other nodes of the machine from the range. It is an abstract Unix socket: it leaves no file, goes
+	// with the process, and its names are as wide as the routes are, the network namespace. Nil: there is no other
+	// node.
 	claim *net.UnixListener
 }
 
-// makeNetwork makes all that the runtime needs for the pods' network.
+// makeNetwork makes the pods' network for the runtime.
 func (n *Node) makeNetwork() error {
 	if n.config.NetworkNamespace {
 		path := n.Path("network")
@@ -45,8 +46,8 @@ func (n *Node) makeNetwork() error {
 	return n.writeNetworkConfig()
 }
 
-// pickSubnet claims the first free /24 of 10.213.0.0/16. Free is what no node claims and no interface has: that of a node
-// which was killed keeps its addresses until it is cleared.
+// pickSubnet claims the first free /24 of 10.213.0.0/16, which no node has claimed and no interface has: a killed
+// node's pods keep their addresses until they are cleared.
 func pickSubnet() (netip.Prefix, *net.UnixListener, error) {
 	var taken []netip.Prefix
 	addresses, err := net.InterfaceAddrs()
@@ -75,9 +76,9 @@ func pickSubnet() (netip.Prefix, *net.UnixListener, error) {
 	return netip.Prefix{}, nil, errors.New("all subnets in 10.213.0.0/16 are in use")
 }
 
-// writeNetworkConfig writes the CNI configuration: a link from the host to each pod, and no bridge that would have to be
-// removed. No masquerading: pods reach the host and each other, and nothing beyond. Only in a namespace of the node's own, with
-// which they go, are there iptables rules: those of the pods' ports on the node.
+// writeNetworkConfig writes the CNI configuration: a link from the host to each pod, and no bridge, which would have
+// to be removed. No masquerading: pods reach only the host and each other. Only a separate namespace has iptables
+// rules, those of the pods' ports on the node, which end with it.
 func (n *Node) writeNetworkConfig() error {
 	var ranges [][]any
 	var routes []any
@@ -95,7 +96,8 @@ func (n *Node) writeNetworkConfig() error {
 		"ipam":   map[string]any{"type": "host-local", "dataDir": n.Path("cni", "addresses"), "ranges": ranges, "routes": routes},
 	}}
 	if n.network.namespace != "" {
-		// A new address of IPv6 is looked for in the network for two seconds, in case that it has it already. It never has.
+		// A new address of IPv6 is looked for in the network for two seconds, in case that it has it already. It
+		// never has.
 		unchecked := map[string]any{
 			"type":    "tuning",
 			"dataDir": n.Path("cni", "tuning"),

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// lockFile marks a directory as a node's, and is locked by the process that has it. It stays, since a lock on a file
-	// that somebody removes is a lock on nothing.
+	// lockFile marks a directory as a node's, and is locked by the process that has it. It stays, since a lock on a
+	// file that was removed is a lock on nothing.
 	lockFile = "devnode.lock"
 	// logDir survives Close.
 	logDir = "log"
@@ -26,7 +26,7 @@ const (
 	maxSocketPath = 107
 )
 
-// Node is a node that runs. Its methods may be called from several goroutines.
+// Node is a running node. It is safe for concurrent use.
 type Node struct {
 	config    Config
 	dir       string // absolute, without symbolic links
@@ -44,8 +44,9 @@ type Node struct {
 	closed    bool
 }
 
-// Start stands the node up: it clears what a killed one left in the directory, starts the runtime, brings the images in, and
-// returns once the runtime answers and has its network. If it fails, nothing stays behind. ctx bounds the start only.
+// Start starts a node: it clears the remains of a killed one in the directory, starts the runtime, imports the
+// images, and returns once the runtime answers and has its network. If it fails, nothing is left. ctx only bounds the
+// start.
 func Start(ctx context.Context, config Config) (*Node, error) {
 	if err := Check(config); err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func (n *Node) claimDir() error {
 	return n.makeSocketDir()
 }
 
-// checkUsable refuses a directory with foreign content: all of it would be removed.
+// checkUsable refuses a directory with foreign content, as Close would remove all of it.
 func checkUsable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -116,7 +117,7 @@ func checkUsable(dir string) error {
 	return nil
 }
 
-// makeSocketDir decides where the sockets are.
+// makeSocketDir chooses the directory of the sockets.
 func (n *Node) makeSocketDir() error {
 	n.socketDir = n.dir
 	if len(n.dir)+len("/")+maxSocketName <= maxSocketPath {
@@ -142,10 +143,11 @@ func (n *Node) Dir() string { return n.dir }
 // Endpoint is the CRI endpoint of the runtime, as "unix:///path".
 func (n *Node) Endpoint() string { return n.endpoint }
 
-// Runtime is the runtime's process, to be killed and started again; WaitReady then waits for it. It is nil for Endpoint.
+// Runtime is the runtime's process, which tests kill and start again; WaitReady then waits for it. It is nil for
+// Endpoint.
 func (n *Node) Runtime() *Process { return n.runtime }
 
-// Path returns a path beneath the node's directory. Whatever is put there goes with Close, unless it is beneath log/.
+// Path returns a path below the node's directory. Close removes it, unless it is below log/.
 func (n *Node) Path(elements ...string) string {
 	return filepath.Join(append([]string{n.dir}, elements...)...)
 }
@@ -158,8 +160,9 @@ func (n *Node) Socket(name string) string {
 	return filepath.Join(n.socketDir, name+".sock")
 }
 
-// Close kills the daemons that still run, ends the runtime with all pods, unmounts and removes what they left, and keeps
-// only log/ and the lock file. No other method may run meanwhile. Its error tells what couldn't be cleared. A second call does nothing.
+// Close kills the running daemons, ends the runtime with all pods, unmounts and removes the rest, and keeps only log/
+// and the lock file. No other method may run meanwhile. Its error lists what couldn't be cleared. A second call does
+// nothing.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if n.closed || n.lock == nil {
@@ -189,7 +192,7 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// within tells whether path is dir or beneath it.
+// within reports whether path is dir or beneath it.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -26,7 +26,7 @@ func connect(ctx context.Context, endpoint string) (internalapi.RuntimeService, 
 	return criclient.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(ctx)
 }
 
-// pod is one that was started over CRI.
+// pod is a pod that was started over CRI.
 type pod struct {
 	sandbox, container, ip string
 	// moreIPs are its addresses beyond ip.
@@ -72,12 +72,12 @@ func runPod(ctx context.Context, cri internalapi.RuntimeService, logs, name stri
 	return p, nil
 }
 
-// get asks the pod over its node's network until it listens.
+// get polls the pod over its node's network until it answers.
 func (p pod) get(ctx context.Context, node *Node) error {
 	return get(ctx, node, net.JoinHostPort(p.ip, "8080"))
 }
 
-// get asks what runPod runs, at an address in the node's network.
+// get requests runPod's server at an address in the node's network.
 func get(ctx context.Context, node *Node, address string) error {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = node.InNetwork(func() error {
@@ -109,7 +109,7 @@ func get(ctx context.Context, node *Node, address string) error {
 	}
 }
 
-// linked tells whether the host has a link to the pod: an interface with the gateway's address.
+// linked reports whether the host has a link to the pod: an interface with the gateway's address.
 func (p pod) linked() (bool, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -124,7 +124,8 @@ func (p pod) linked() (bool, error) {
 	return false, nil
 }
 
-// traces lists what a node in dir has on the machine: processes, mounts, sockets of shims, cgroups, and interfaces.
+// traces lists the objects of a node in dir on the machine: processes, mounts, sockets of shims, cgroups, and
+// interfaces.
 func traces(t *testing.T, dir string, pods ...pod) []string {
 	t.Helper()
 	var found []string

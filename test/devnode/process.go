@@ -16,11 +16,10 @@ import (
 	"time"
 )
 
-// stopTimeout is how long Process.Stop waits after SIGTERM: longer than any grace period that a test gives.
+// stopTimeout is the time limit of Process.Stop after SIGTERM: longer than any grace period in a test.
 const stopTimeout = 30 * time.Second
 
-// Process is a child process that can be ended and started again, as often as a test likes. Its methods may be called from
-// several goroutines.
+// Process is a child process that can be ended and started again any number of times. It is safe for concurrent use.
 type Process struct {
 	// Name is what it was started as, for instance "podexecd".
 	Name string
@@ -43,7 +42,7 @@ type Process struct {
 // Start starts it: for the first time, or again after it ended. It is an error if it runs.
 func (p *Process) Start() error { return p.StartWith() }
 
-// StartWith is Start with more in the environment, as KEY=VALUE, in this one life: also when others start processes of this binary.
+// StartWith is Start with additional environment variables, as KEY=VALUE, for this run only.
 func (p *Process) StartWith(env ...string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +84,7 @@ func (p *Process) StartWith(env ...string) error {
 	return nil
 }
 
-// running is to be called with mu held.
+// running must be called with mu held.
 func (p *Process) running() bool {
 	if p.cmd == nil {
 		return false
@@ -115,7 +114,8 @@ func (p *Process) Done() <-chan struct{} {
 	return p.done
 }
 
-// Wait waits for the process to end. It returns nil after exit code 0, an *exec.ExitError after another end, or ctx's error.
+// Wait waits for the process to end. It returns nil after exit code 0, an *exec.ExitError after another end, or ctx's
+// error.
 func (p *Process) Wait(ctx context.Context) error {
 	done := p.Done()
 	if done == nil {
@@ -143,7 +143,7 @@ func (p *Process) Signal(signal os.Signal) error {
 	return nil
 }
 
-// Kill ends the process at once, with SIGKILL, and returns when it is gone. If it has ended already, that is fine.
+// Kill ends the process with SIGKILL, and returns when it has ended. It returns nil if it had ended already.
 func (p *Process) Kill() error {
 	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -152,8 +152,8 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Stop asks the process to end, with SIGTERM, and returns when it is gone. Its error tells if it had ended before, ended
-// with another code than 0, or had to be killed after 30 s.
+// Stop sends SIGTERM, and returns when the process has ended. It returns an error if it had ended before, ended with
+// another code than 0, or had to be killed after 30 s.
 func (p *Process) Stop() error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("%w; its output ends with:\n%s", err, p.LogTail())
@@ -171,7 +171,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// LogTail returns the end of what the process printed, for messages.
+// LogTail returns the end of the process's output, for messages.
 func (p *Process) LogTail() string {
 	const size = 4 << 10
 	file, err := os.Open(p.LogPath)
@@ -191,8 +191,8 @@ func (p *Process) LogTail() string {
 	return strings.TrimRight(string(tail), "\n")
 }
 
-// roomFlags keep podexecd from evicting pods and removing images because the machine is short of disk: it isn't the node's own. What memory is kept
-// from pods is the kubelet's default. Flags after these win over them.
+// roomFlags keep podexecd from evicting pods and removing images when the machine, which the node shares, is short of
+// disk. The memory reserve is the kubelet's default. Later flags override these.
 var roomFlags = []string{"--eviction-hard=memory.available<100Mi", "--image-gc-high-threshold=100"}
 
 // newProcess describes a process that logs to Dir/log and is ended by Close.
@@ -206,8 +206,8 @@ func (n *Node) newProcess(name, binary string, args ...string) *Process {
 
 func stayHere(do func() error) error { return do() }
 
-// StartDaemon starts a daemon by the name of its binary: one of Config.BinDir, or one that is built from cmd/NAME. Its
-// output goes to log/NAME.log beneath the node's directory. Close kills it if it still runs then.
+// StartDaemon starts a daemon by the name of its binary: one of Config.BinDir, or one that is built from cmd/NAME.
+// Its output goes to log/NAME.log below the node's directory. Close kills it if it still runs.
 func (n *Node) StartDaemon(name string, args ...string) (*Process, error) {
 	return n.StartDaemonAs(name, name, args...)
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// bareNode is a node without a runtime: enough for what owns directories and processes. Its daemons are shell scripts.
+// bareNode is a node without a runtime, for tests of directories and processes. Its daemons are shell scripts.
 func bareNode(t *testing.T, dir string, scripts map[string]string) *Node {
 	t.Helper()
 	bin := t.TempDir()
@@ -94,7 +94,8 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestClearKillsLeftovers finds a daemon that a node left running, by its command line, and leaves that of others alone.
+// TestClearKillsLeftovers: a leftover daemon of the node is found by its command line, and daemons of other nodes
+// stay.
 func TestClearKillsLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	script := map[string]string{"podexecd": `while :; do sleep 0.01; done`}

@@ -21,11 +21,11 @@ const (
 	lastRetry  = 500 * time.Millisecond
 )
 
-// errEnded is why a wait for a process that has ended is given up.
+// errEnded ends a wait for a process that has ended.
 var errEnded = errors.New("the process has ended")
 
-// WaitReady waits until the runtime answers and says that it and its network are ready: at most 60 s, and no longer than the
-// runtime's process lives.
+// WaitReady waits until the runtime answers and reports that it and its network are ready: at most 60 s, and only
+// while the runtime's process runs.
 func (n *Node) WaitReady(ctx context.Context) error {
 	conn, err := dial(n.endpoint)
 	if err != nil {
@@ -47,8 +47,8 @@ func (n *Node) WaitReady(ctx context.Context) error {
 	})
 }
 
-// WaitServing waits until a daemon that was just started answers health checks with SERVING at its endpoint: at most 60 s, and
-// no longer than its process lives.
+// WaitServing waits until a daemon that was just started answers health checks with SERVING at its endpoint: at most
+// 60 s, and only while its process runs.
 func WaitServing(ctx context.Context, daemon *Process, endpoint string) error {
 	conn, err := dial(endpoint)
 	if err != nil {
@@ -68,7 +68,7 @@ func WaitServing(ctx context.Context, daemon *Process, endpoint string) error {
 	})
 }
 
-// dial connects lazily, and tries again sooner than gRPC would by itself.
+// dial connects on first use, and retries sooner than gRPC by default.
 func dial(endpoint string) (*grpc.ClientConn, error) {
 	return grpc.NewClient(endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -78,8 +78,8 @@ func dial(endpoint string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// until asks again and again until the answer is nil, for as long as the asked process lives; nil is one that isn't ours.
-// Where the answer doesn't come in time, the error has the last one.
+// until polls until ask returns nil, while the process runs; a nil process isn't ours. After a timeout, the error has
+// the last answer.
 func until(ctx context.Context, asked *Process, what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// containerd keeps one shim for each pod sandbox: the parent of the sandbox's and its containers' processes. Both outlive
-// containerd; tests end them by the methods of this file, which know them by the IDs that CRI gives.
+// containerd keeps one shim for each pod sandbox: the parent of the sandbox's and its containers' processes. Both
+// outlive containerd; tests end them by the methods of this file, which know them by the IDs that CRI gives.
 
-// Shims returns the process ids of the shims that run, by the ID of their pod sandbox. containerd needn't run for that.
+// Shims returns the process IDs of the running shims, by the ID of their pod sandbox. It works without containerd.
 func (n *Node) Shims() (map[string]int, error) {
 	pids, err := processIDs()
 	if err != nil {
@@ -29,7 +29,7 @@ func (n *Node) Shims() (map[string]int, error) {
 	return shims, nil
 }
 
-// shimOf returns the sandbox of the shim that the process is, if it is one of this node's.
+// shimOf returns the sandbox of the process, if it is a shim of this node.
 func (n *Node) shimOf(pid int) (sandbox string, ok bool) {
 	dirs := []string{n.dir, n.socketDir}
 	if !isProgramOf(pid, dirs, []string{"containerd-shim-runc-v2"}) {
@@ -44,8 +44,8 @@ func (n *Node) shimOf(pid int) (sandbox string, ok bool) {
 	return "", false
 }
 
-// KillShim ends the shim of a pod sandbox with SIGKILL, and returns when it is gone. A containerd that runs then kills what ran
-// in the sandbox; one that doesn't does so when it starts again.
+// KillShim ends the shim of a pod sandbox with SIGKILL, and returns when it has ended. containerd then kills the
+// processes in the sandbox, at once or when it starts again.
 func (n *Node) KillShim(sandbox string) error {
 	shims, err := n.Shims()
 	if err != nil {
@@ -66,8 +66,9 @@ func (n *Node) KillShim(sandbox string) error {
 	return removeSocket(socket)
 }
 
-// KillTask ends the first process of a container, or that of a pod sandbox, with SIGKILL, and returns when it is gone. It is as
-// if the process had crashed: the shim tells containerd of its end. os.ErrProcessDone: it doesn't run.
+// KillTask ends the first process of a container or pod sandbox with SIGKILL, and returns when it has ended. It has
+// the effect of a crash: the shim reports the end to containerd. It returns os.ErrProcessDone if the process doesn't
+// run.
 func (n *Node) KillTask(id string) error {
 	pid, err := n.taskPID(id)
 	if err == nil {
@@ -79,7 +80,7 @@ func (n *Node) KillTask(id string) error {
 	return nil
 }
 
-// taskPID is the first process of a container or sandbox, by what runc knows.
+// taskPID returns the first process of a container or sandbox, from runc's state.
 func (n *Node) taskPID(id string) (int, error) {
 	content, err := os.ReadFile(filepath.Join(n.runcRoot(), id, "state.json"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -102,7 +103,7 @@ func (n *Node) taskPID(id string) (int, error) {
 	return state.PID, nil
 }
 
-// startTime is when a process was started, in the kernel's ticks since boot.
+// startTime returns the start of a process, in the kernel's ticks since boot.
 func startTime(pid int) (ticks uint64, ok bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -83,7 +83,7 @@ func TestContainerEvents(t *testing.T) {
 	})
 }
 
-// TestKillPod ends the processes beneath containerd one after the other, and CRI tells of it each time. Nothing is left.
+// TestKillPod ends the processes below containerd one after the other; CRI reports each end. Nothing is left.
 func TestKillPod(t *testing.T) {
 	onBoth(t, func(t *testing.T, node *Node, cri internalapi.RuntimeService) {
 		const ready, notReady = runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY
@@ -151,7 +151,7 @@ func TestKillPod(t *testing.T) {
 		await(orphan, notReady, exited)
 		await(left, ready, running)
 
-		// And what nobody comes to clear up after is for Close.
+		// Close removes what is left.
 		if err := node.Runtime().Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSim needs no root: it is what a developer without a container runtime has.
+// TestSim needs no root: it is for developers without a container runtime.
 func TestSim(t *testing.T) {
 	node, err := Start(t.Context(), Config{Dir: t.TempDir(), Runtime: Sim, Log: t.Output()})
 	if err != nil {

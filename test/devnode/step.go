@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// slow is when a step is worth a word.
+// slow is the duration from which a step is logged.
 const slow = time.Second
 
-// step runs do. If that takes more than a second, it says what it is at, and later how long it took.
+// step runs do. If that takes more than a second, it logs the step, and later its duration.
 func (n *Node) step(what string, do func() error) error {
 	began := time.Now()
 	notice := time.AfterFunc(slow, func() { n.logf("%s ...", what) })

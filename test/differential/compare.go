@@ -20,8 +20,8 @@ type Comparison struct {
 	upstream, podstream firstSeen
 }
 
-// Step compares the ops of the next step, in their order; the pods of an op are a set. It returns how they differ (- upstream,
-// + Podstream), or nothing.
+// Step compares the ops of the next step, in their order; the pods of an op are a set. It returns how they differ (-
+// upstream, + Podstream), or nothing.
 func (c *Comparison) Step(upstream, podstream []Op) (string, error) {
 	c.step++
 	want, err := c.upstream.normal(c.step, upstream)
@@ -69,8 +69,8 @@ func (f *firstSeen) normal(step int, ops []Op) ([]normalOp, error) {
 	return out, nil
 }
 
-// content is what a consumer acts upon. The rest of the metadata is left out (rule wholeObject), and of the first-seen time
-// only its step remains (rule firstSeenTime).
+// content is what a consumer acts upon. The rest of the metadata is left out (rule wholeObject), and of the
+// first-seen time only its step remains (rule firstSeenTime).
 func (f *firstSeen) content(step int, pod *v1.Pod) (map[string]any, error) {
 	annotations := maps.Clone(pod.Annotations)
 	if seen, ok := annotations[kubetypes.ConfigFirstSeenAnnotationKey]; ok {

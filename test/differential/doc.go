@@ -1,15 +1,24 @@
-// Package differential holds Podstream's merge against the kubelet's: the same sets of pods go to upstream's PodConfig
-// (k8s.io/kubernetes 1.35, the last version with notification modes) and, through the process injectd, to podconfigd; what a
-// listener of the one and a gRPC consumer of the other are told is compared op by op, in all three modes.
+// Package differential compares Podstream with the kubelet, in two ways.
 //
-// The comparison is strict. Where Podstream means to differ there is a Rule with a name and a reason, a predicate that
-// recognises the case, and an example that shows what either side does. The random sequences step back from what a rule
-// recognises, or the comparison leaves out what the rule names; everything else has to be the same.
+// The merge: the same sets of pods go to upstream's PodConfig (k8s.io/kubernetes 1.35, the last version with
+// notification modes) and, through the process injectd, to podconfigd; the updates of a listener of the one and the
+// ops of a gRPC consumer of the other are compared one by one, in all three modes.
 //
-// It is a module of its own, because it alone depends on k8s.io/kubernetes. `make differential` runs it;
+// Manifests: mutants of the pods in testdata/pods go to the kubelet's functions for reading a static pod (kubelet.go)
+// and, through the process parsepods, to manifest.Parse. The comparison covers whether the pod is rejected, and the
+// resulting pod field by field. The seed and its number reproduce a mutant: -pods.seed=SEED -pods.first=NUMBER
+// -pods=1.
+//
+// Both comparisons are strict. An intended difference has a Rule or a PodRule with a name and a reason, which
+// recognises the case, and an example of both sides. The random sequences avoid the cases of a Rule, or the
+// comparison leaves out what the Rule names; a PodRule must recognise each difference of a mutant. Everything else
+// must be the same.
+//
+// It is a separate module, because only it depends on k8s.io/kubernetes. `make differential` runs it;
 // `hack/differential.sh bench` measures upstream's merge.
 //
 // # Goroutines
 //
-// An Upstream runs one for each of its sources, a Podstream one that waits for its process. All end with Close.
+// An Upstream runs one for each of its sources, a Podstream one that waits for its process. All end with Close. A
+// Parser runs none.
 package differential

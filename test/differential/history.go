@@ -13,7 +13,7 @@ import (
 type History struct {
 	// served are the pods of each source that upstream has taken of its last set.
 	served map[string][]*v1.Pod
-	// kept is what upstream holds of those and doesn't take anew with each version.
+	// kept is what upstream holds of those and doesn't take again with each version.
 	kept map[string]map[types.UID]kept
 }
 
@@ -42,8 +42,8 @@ func (h *History) Add(s Step) {
 	h.served[s.Source], h.kept[s.Source] = pods, next
 }
 
-// mirrorAfter is what upstream has of config.mirror once it was given the pod: it takes the annotations if something of the spec
-// changed, and even then what it has of this one stays.
+// mirrorAfter is what upstream has of config.mirror once it was given the pod: it takes the annotations if something
+// of the spec changed, and even then what it has of this one stays.
 func (k kept) mirrorAfter(pod *v1.Pod) string {
 	if k.mirror == "" && changeOf(k.last, pod, reflect.DeepEqual) == specChange {
 		return pod.Annotations[kubetypes.ConfigMirrorAnnotationKey]
@@ -51,14 +51,14 @@ func (k kept) mirrorAfter(pod *v1.Pod) string {
 	return k.mirror
 }
 
-// holds tells whether the source has served a version of the pod with its last set.
+// holds reports whether the source has served a version of the pod with its last set.
 func (h *History) holds(source string, uid types.UID) bool {
 	_, ok := h.kept[source][uid]
 	return ok
 }
 
-// eachHeld calls do for the step's pods of which the source has served a version before, until do returns true, and returns
-// whether that was so.
+// eachHeld calls do for the step's pods of which the source has served a version before, until do returns true, and
+// returns whether that was so.
 func (h *History) eachHeld(s Step, do func(before kept, pod *v1.Pod) bool) bool {
 	for _, pod := range servedUpstream(s.Pods) {
 		if before, ok := h.kept[s.Source][pod.UID]; ok && do(before, pod) {
@@ -81,8 +81,8 @@ func servedUpstream(pods []*v1.Pod) []*v1.Pod {
 	return out
 }
 
-// servedPodstream are the pods of a set that Podstream serves, if no other source has them: of those with one UID, or one full
-// name without a mirror pod's annotation, the first.
+// servedPodstream are the pods of a set that Podstream serves, if no other source has them: of those with one UID, or
+// one full name without a mirror pod's annotation, the first.
 func servedPodstream(pods []*v1.Pod) []*v1.Pod {
 	var out []*v1.Pod
 	names, uids := map[types.NamespacedName]bool{}, map[types.UID]bool{}
@@ -145,7 +145,7 @@ func lasting(pod *v1.Pod) map[string]string {
 	return out
 }
 
-// sameJSON tells whether a and b are written alike; an empty map is as none.
+// sameJSON reports whether a and b are written alike; an empty map is as none.
 func sameJSON(a, b any) bool {
 	return jsonOf(a) == jsonOf(b)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -34,22 +35,25 @@ var built string
 
 // injectd is the program as it is, injectdWithFaults the one that has faults to switch on. Each is built once.
 var (
-	injectd           = sync.OnceValues(func() (string, error) { return build("injectd") })
-	injectdWithFaults = sync.OnceValues(func() (string, error) { return build("injectd-with-faults", "-tags=failpoints") })
+	injectd           = sync.OnceValues(func() (string, error) { return build("injectd", "./test/injectd") })
+	injectdWithFaults = sync.OnceValues(func() (string, error) { return build("injectd-with-faults", "./test/injectd", "-tags=failpoints") })
+	// parsepods runs manifest.Parse.
+	parsepods = sync.OnceValues(func() (string, error) { return build("parsepods", "./test/parsepods") })
 )
 
-func build(name string, flags ...string) (string, error) {
+// build builds a program of the product's module.
+func build(name, pkg string, flags ...string) (string, error) {
 	if built == "" {
 		var err error
-		if built, err = os.MkdirTemp("", "injectd"); err != nil {
+		if built, err = os.MkdirTemp("", "differential"); err != nil {
 			return "", err
 		}
 	}
 	program := filepath.Join(built, name)
-	cmd := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), "./test/injectd")...)
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-o", program}, flags, []string{pkg})...)
 	cmd.Dir = filepath.Join("..", "..")
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build injectd: %w\n%s", err, output)
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, output)
 	}
 	return program, nil
 }

@@ -10,8 +10,8 @@ import (
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
 )
 
-// scene has every op in every mode. Each of its first sets makes a revision, so that a fault that counts them meets a set of it
-// and not one of the marker's.
+// scene has every op in every mode. Each of its first sets makes a revision, so that a fault that counts them meets a
+// set of it and not one of the marker's.
 var scene = []Step{
 	set("file", pod("web", "u1", label("a")), pod("db", "u2")),
 	set("api", pod("dns", "u3")),
@@ -43,8 +43,8 @@ func TestFaultyPodstream(t *testing.T) {
 	}
 }
 
-// play feeds the scene to both sides until they differ, and returns the step that they differ at, counted from 1, and how. A
-// stream that can't be read is a difference too.
+// play feeds the scene to both sides until they differ, and returns the step that they differ at, counted from 1, and
+// how. A stream that can't be read is a difference too.
 func play(t *testing.T, program func() (string, error), env ...string) (int, string) {
 	t.Helper()
 	path, err := program()
@@ -105,7 +105,7 @@ var corruptions = map[string]func(ops []Op) []Op{
 		}
 	}),
 	"another grace period": spoilContent(func(p *v1.Pod) { p.DeletionGracePeriodSeconds = new(int64) }),
-	"seen anew": func(ops []Op) []Op {
+	"seen again": func(ops []Op) []Op {
 		for _, op := range ops {
 			if op.Op == "UPDATE" || op.Op == "DELETE" || op.Op == "RECONCILE" {
 				op.Pods[0].Annotations[kubetypes.ConfigFirstSeenAnnotationKey] = time.Now().Format(time.RFC3339Nano)
@@ -116,8 +116,8 @@ var corruptions = map[string]func(ops []Op) []Op{
 	},
 }
 
-// TestSpoiltOps spoils what one side has told, in every way that there is something to spoil, and expects the comparison to
-// complain, on whichever side it is. Each way must have been possible somewhere.
+// TestSpoiltOps spoils what one side has told, in every way that there is something to spoil, and expects the
+// comparison to complain, on whichever side it is. Each way must have been possible somewhere.
 func TestSpoiltOps(t *testing.T) {
 	upstream, podstream := recorded(t)
 	for name, corrupt := range corruptions {

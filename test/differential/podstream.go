@@ -35,8 +35,8 @@ type Podstream struct {
 	marks     int
 }
 
-// StartPodstream starts the program, a built test/injectd, with env added to its environment, and subscribes. Its streams end
-// with ctx. To be ended with Close.
+// StartPodstream starts the program, a built test/injectd, with env added to its environment, and subscribes. Its
+// streams end with ctx. To be ended with Close.
 func StartPodstream(ctx context.Context, program string, env ...string) (_ *Podstream, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Podstream{cancel: cancel}
@@ -116,7 +116,8 @@ func (p *Podstream) Set(s Step) ([][]Op, error) {
 	return told, nil
 }
 
-// origins are the set as a source hands it over: those of http as items of one origin, the others each in one of its own.
+// origins are the set as a source hands it over: those of http as items of one origin, the others each in one of its
+// own.
 func origins(s Step) []inject.Origin {
 	if s.Source == "http" {
 		return []inject.Origin{{Name: "list", Pods: s.Pods}}

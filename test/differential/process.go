@@ -20,7 +20,8 @@ type process struct {
 	done chan error
 }
 
-// startProcess starts the program in a new directory, with env added to the environment. Its output is in the error of stop.
+// startProcess starts the program in a new directory, with env added to the environment. Its output is in the error
+// of stop.
 func startProcess(program string, args func(dir string) []string, env ...string) (_ *process, err error) {
 	dir, err := os.MkdirTemp("", "differential")
 	if err != nil {

@@ -24,7 +24,7 @@ type Rule struct {
 	Handling Handling
 	// Reason is what upstream does, and why Podstream does otherwise.
 	Reason string
-	// Recognises tells whether the step, after that history, is a case of the rule.
+	// Recognises reports whether the step, after that history, is a case of the rule.
 	Recognises func(h *History, s Step) bool
 }
 
@@ -150,7 +150,7 @@ var Rules = []Rule{
 	},
 }
 
-// others tells whether a pod of the step and one of another source do clash.
+// others reports whether a pod of the step and one of another source do clash.
 func (h *History) others(s Step, clash func(a, b *v1.Pod) bool) bool {
 	for source, theirs := range h.served {
 		if source == s.Source {

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// draft is a random step before the rules are asked: what it does to the last set of its source. It is plain numbers, so that
-// rapid shrinks it well.
+// draft is a random step before the rules are asked: what it does to the last set of its source. It is plain numbers,
+// so that rapid shrinks it well.
 type draft struct {
 	Source int
 	Edits  []edit
@@ -23,7 +23,8 @@ type draft struct {
 // edit is one change of a set: the edit of that number, of the pod at At, to the value of that number. All wrap around.
 type edit struct{ Kind, At, Value int }
 
-// drafts are a random sequence of them, in groups: a slice of slices is long enough to get somewhere, and still shrinks to little.
+// drafts are a random sequence of them, in groups: a slice of slices is long enough to get somewhere, and still
+// shrinks to little.
 var drafts = rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) draft {
 	return draft{
 		Source: rapid.IntRange(0, len(Sources)-1).Draw(t, "source"),

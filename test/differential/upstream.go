@@ -40,9 +40,9 @@ func (u *Upstream) Set(s Step) ([]Op, error) {
 	}
 	source := u.sources[s.Source]
 	source <- set
-	// A source's channel isn't buffered, and who reads it has merged one update, ops and all, before it takes the next. An ADD
-	// of no pods changes nothing in any mode; once it is taken, all ops of the set wait in the channel of updates, which holds
-	// 50 where a set makes five at most.
+	// A source's channel isn't buffered, and its reader has merged one update, ops and all, before it takes the next.
+	// An ADD of no pods changes nothing in any mode; once it is taken, all ops of the set wait in the channel of
+	// updates, which holds 50 where a set makes five at most.
 	source <- kubetypes.PodUpdate{Op: kubetypes.ADD, Source: s.Source}
 	var ops []Op
 	for {
@@ -64,7 +64,7 @@ var upstreamOps = map[kubetypes.PodOperation]string{
 	kubetypes.UPDATE: "UPDATE", kubetypes.RECONCILE: "RECONCILE",
 }
 
-// Close ends its goroutines. They end when their channel does, but begin anew as long as the context lives.
+// Close ends its goroutines. They end when their channel does, but begin again as long as the context lives.
 func (u *Upstream) Close() {
 	u.stop()
 	for _, source := range u.sources {
@@ -72,7 +72,7 @@ func (u *Upstream) Close() {
 	}
 }
 
-// unobserved is the kubelet's observer of start-up times, of whom nobody asks anything.
+// unobserved is the kubelet's observer of start-up times; its answers are not used.
 type unobserved struct{}
 
 func (unobserved) ObservedPodOnWatch(*v1.Pod, time.Time) {}

@@ -14,8 +14,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// Whatever lies in the manifest directory: each thing that can't be used gives one clear message with its file, and its field
-// where there is one; other pods are untouched, and nothing is lost.
+// Every content of the manifest directory: each unusable file gives one clear message with its name, and its field if
+// there is one; other pods are not affected, and nothing is lost.
 func TestBadInput(t *testing.T) {
 	good := manifest("x", "main: sleep")
 	cases := []struct {
@@ -94,7 +94,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A good manifest that is made bad keeps its pod, until it is good again or gone.
+// After a bad edit of a good manifest its pod stays, until the manifest is good again or removed.
 func TestInvalidEditKeepsThePod(t *testing.T) {
 	r := newRig(t, startNode(t, devnode.Sim))
 	r.write("web.yaml", manifest("web", "web: sleep"))
@@ -127,8 +127,8 @@ func TestInvalidEditKeepsThePod(t *testing.T) {
 	}
 }
 
-// A file that can't be used keeps its pod also when the daemons restart: podconfigd doesn't know then what the file had, so
-// nothing is taken for gone, until it is mended or removed. Other files work as ever.
+// The pod of an unusable file also stays when the daemons restart: podconfigd doesn't have the file's former content
+// then, so it removes nothing until the file is repaired or removed. Other files are not affected.
 func TestInvalidEditKeepsThePodAcrossRestarts(t *testing.T) {
 	r := newRig(t, startNode(t, devnode.Sim))
 	r.write("web.yaml", manifest("web", "web: sleep"))
@@ -175,7 +175,7 @@ func TestInvalidEditKeepsThePodAcrossRestarts(t *testing.T) {
 	})
 }
 
-// An image that can't be had and a command that isn't there are told in the kubelet's words.
+// An image that can't be pulled and a missing command are reported in the kubelet's words.
 func TestPodsThatCannotStart(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		r := newRig(t, node)
@@ -208,7 +208,7 @@ func TestPodsThatCannotStart(t *testing.T) {
 	})
 }
 
-// findings are those that ListSources has for the file.
+// findings returns ListSources' findings for the file.
 func (r *rig) findings(path string) []*podconfigv1.Finding {
 	r.t.Helper()
 	resp, err := r.Config.ListSources(r.t.Context(), &podconfigv1.ListSourcesRequest{})
@@ -226,7 +226,7 @@ func (r *rig) findings(path string) []*podconfigv1.Finding {
 	return out
 }
 
-// text is a file that is renamed into place.
+// text returns a function that renames a file with the content into place.
 func text(content string) func(*testing.T, string) { return file([]byte(content)) }
 
 func file(content []byte) func(*testing.T, string) {

@@ -24,18 +24,20 @@ import (
 
 // Users with no name of their own on the machine.
 const (
+	consumerUID  = 65530
 	inspectorUID = 65532
 	strangerUID  = 65533
 	floodUID     = 65531
 )
 
-// remote calls over TCP from the given address of loopback. Nothing is waited for: who is refused is told at once.
+// remote calls over TCP from the given address of loopback. Nothing is awaited: a rejected caller gets the answer at
+// once.
 func (e *exposed) remote(creds credentials.TransportCredentials, from string) podconfigv1.PodConfigServiceClient {
 	e.t.Helper()
 	return e.dialWith(creds, func(context.Context, string) (net.Conn, error) { return e.connect(0, from) })
 }
 
-// identified calls over TCP with a good certificate for that name.
+// identified calls over TCP with a valid certificate for that name.
 func (e *exposed) identified(name, from string) podconfigv1.PodConfigServiceClient {
 	e.t.Helper()
 	return e.remote(credentials.NewTLS(e.ca.Client(e.ca, accesstest.Request{CommonName: name})), from)
@@ -72,7 +74,7 @@ func (e *exposed) connect(uid int, from string) (conn net.Conn, err error) {
 	return dialer.Dial("tcp", e.tcp)
 }
 
-// asUser runs do as another user, as the kernel sees it: on a thread that is that user's, and then ours again.
+// asUser runs do as another user, for the kernel: on a thread that switches to that user, and back.
 func asUser(uid int, do func()) error {
 	own, ended := os.Geteuid(), make(chan error, 1)
 	go func() {
@@ -112,7 +114,7 @@ func awaitEnd(conn net.Conn) error {
 	}
 }
 
-// refusal fails unless err has the code and the words.
+// refusal fails unless err has the code and contains the words.
 func refusal(t *testing.T, what string, err error, code codes.Code, words string) {
 	t.Helper()
 	if status.Code(err) != code || !strings.Contains(err.Error(), words) {

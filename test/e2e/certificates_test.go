@@ -24,7 +24,7 @@ func (e *exposed) serverCertificate(ca *accesstest.CA) {
 	e.tlsFile("server.pem", certificate)
 }
 
-// clientFiles issues a certificate for a client and puts it, with its key, where the returned TLS names it.
+// clientFiles issues a certificate for a client and writes it, with its key, to the files of the returned TLS.
 func (e *exposed) clientFiles(ca *accesstest.CA, name string) client.TLS {
 	certificate, key := ca.Issue(accesstest.Request{CommonName: name})
 	e.tlsFile(name+".key", key)
@@ -32,7 +32,7 @@ func (e *exposed) clientFiles(ca *accesstest.CA, name string) client.TLS {
 	return client.TLS{CertFile: e.tlsPath(name + ".pem"), KeyFile: e.tlsPath(name + ".key"), CAFile: e.tlsPath("clients.pem")}
 }
 
-// turnedAway fails unless a client with that configuration is turned away before it can call, for that reason.
+// turnedAway fails unless a client with that configuration is refused before it can call, for that reason.
 func (e *exposed) turnedAway(t *testing.T, what string, cfg *tls.Config, reason string) {
 	t.Helper()
 	_, err := listReferences(t.Context(), e.remote(credentials.NewTLS(cfg), "127.0.0.1"))
@@ -50,7 +50,7 @@ func (e *exposed) turnedAway(t *testing.T, what string, cfg *tls.Config, reason 
 	}
 }
 
-// serverSerial tells the certificates that podconfigd shows apart.
+// serverSerial returns the serial number of podconfigd's present certificate.
 func serverSerial(t *testing.T, e *exposed) string {
 	t.Helper()
 	conn, err := tls.Dial("tcp", e.tcp, e.ca.Client(e.ca, accesstest.Request{CommonName: "agent"}))

@@ -16,17 +16,18 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// promptly is how soon a change reaches an honest consumer, whatever others do. It takes a few milliseconds at rest; the rest
-// is for a machine that is busy with the attack and with other tests. Who has to wait for a silent or deaf client waits longer.
+// promptly is how soon a change reaches an honest consumer, whatever others do. It takes a few milliseconds at rest;
+// the rest is for a machine that is busy with the attack and with other tests. The wait for a client that doesn't
+// send or read is longer.
 const promptly = 8 * time.Second
 
-// pulse is a change that the test made: the number that the pod of that source then had.
+// pulse is a change by the test: the number of that source's pod.
 type pulse struct {
 	source string
 	number int
 }
 
-// honest is a consumer that watches all the time and notes the pulses that it is told.
+// honest is a consumer that watches all the time and records the pulses that it receives.
 type honest struct {
 	name    string
 	sources []string
@@ -39,7 +40,7 @@ type honest struct {
 	missed []pulse
 }
 
-// crowd is some honest consumers and the pulses that they see.
+// crowd is some honest consumers and the pulses in their views.
 type crowd struct {
 	t       *testing.T
 	e       *exposed
@@ -73,7 +74,7 @@ func (c *crowd) join(name string, sources []string, run func(context.Context, *h
 	return h
 }
 
-// watch has a consumer join that uses package client.
+// watch adds a consumer that uses package client.
 func (c *crowd) watch(name string, cfg client.Config, sources ...string) *honest {
 	c.t.Helper()
 	return c.join(name, sources, func(ctx context.Context, h *honest) error {
@@ -98,7 +99,7 @@ func (c *crowd) watch(name string, cfg client.Config, sources ...string) *honest
 	})
 }
 
-// subscribe has a consumer join that uses the service as it is: one stream, and no second.
+// subscribe adds a consumer that uses the service directly, with one stream.
 func (c *crowd) subscribe(name string, api podconfigv1.PodConfigServiceClient) *honest {
 	c.t.Helper()
 	return c.join(name, []string{"file", "other"}, func(ctx context.Context, h *honest) error {
@@ -132,12 +133,13 @@ func (c *crowd) subscribe(name string, api podconfigv1.PodConfigServiceClient) *
 func (h *honest) note(source string, labels map[string]string) {
 	number, err := strconv.Atoi(labels["pulse"])
 	if err != nil {
-		number = -1 // which nobody expects
+		number = -1 // an unexpected number
 	}
 	h.got <- pulse{strings.TrimPrefix(source, "file:"), number}
 }
 
-// pulse changes a pod of each source, and waits until each consumer has been told of those that it sees: once, and of nothing else.
+// pulse changes a pod of each source, and waits until each consumer has received the changes in its view: once, and
+// nothing else.
 func (c *crowd) pulse() {
 	c.number++
 	began := time.Now()
@@ -160,7 +162,7 @@ func (c *crowd) pulse() {
 	c.slowest = max(c.slowest, time.Since(began))
 }
 
-// settle waits until the consumer has been told all that it is to be told.
+// settle waits until the consumer has received everything in its view.
 func (c *crowd) settle(h *honest, limit time.Duration) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -212,7 +214,7 @@ func (c *crowd) during(attack func()) {
 	attack()
 }
 
-// leave says that these consumers lose their streams now, until rejoin has seen that they missed nothing.
+// leave marks that these consumers lose their streams now, until rejoin has checked that they missed nothing.
 func (c *crowd) leave(members ...*honest) {
 	for _, h := range members {
 		h.away = true

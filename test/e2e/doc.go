@@ -1,6 +1,6 @@
-// Package e2e tests the daemons as a user meets them: real processes, real manifests, real sockets, and a real containerd; each
-// test that can runs on the simulated runtime too.
+// Package e2e tests the daemons from a user's side: real processes, real manifests, real sockets, and a real
+// containerd; tests that can also run on the simulated runtime.
 //
-// A test makes a rig: a podconfigd and a podexecd of its own, with their own directories and node name, on a runtime that all
-// tests of the run share (test/rig). It polls for what it awaits. How pods live and die is the matter of test/lifecycle.
+// A test makes a rig: its own podconfigd and podexecd, with their own directories and node name, on a runtime that
+// all tests of the run share (test/rig). It polls for the expected state. test/lifecycle tests the lifecycle of pods.
 package e2e

@@ -15,13 +15,14 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// accessFile is who may see what of an exposed podconfigd.
+// accessFile has the roles at an exposed podconfigd.
 var accessFile = fmt.Sprintf(`clients:
 - {commonName: agent, role: consumer}
 - {commonName: narrow, role: consumer, sources: ["file:other"]}
 - {commonName: looker, role: inspector}
+- {uid: %d, role: consumer}
 - {uid: %d, role: inspector}
-`, inspectorUID)
+`, consumerUID, inspectorUID)
 
 // exposed is a podconfigd with two sources, file and file:other, on a socket that other users can open, and on TCP.
 type exposed struct {
@@ -70,7 +71,7 @@ func newExposed(t *testing.T) *exposed {
 	return e
 }
 
-// forTest is the same podconfigd to a subtest, with connections that end with it.
+// forTest is the same podconfigd for a subtest, with connections that end with it.
 func (e *exposed) forTest(t *testing.T) *exposed {
 	own := *e
 	own.t, own.conns = t, nil
@@ -86,7 +87,7 @@ func (e *exposed) hangUp() {
 	e.conns = nil
 }
 
-// put puts a manifest in its place by renaming.
+// put renames a manifest into place.
 func (e *exposed) put(source, name, content string) error {
 	temp := filepath.Join(e.dir, source, "."+name)
 	if err := os.WriteFile(temp, []byte(content), 0o644); err != nil {
@@ -95,7 +96,7 @@ func (e *exposed) put(source, name, content string) error {
 	return os.Rename(temp, filepath.Join(e.dir, source, name))
 }
 
-// freeAddress is one on loopback that is the test's until it ends.
+// freeAddress returns an address on loopback that is reserved until the test ends.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", porttest.Reserve(t))

@@ -16,17 +16,17 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// peerConnections is how many connections podconfigd lets one peer have, and strangerConnections how many all local users
-// without a role.
-const peerConnections, strangerConnections = 1024, 16
+// addressConnections is podconfigd's limit for an IP address, four times --max-connections-per-peer, and
+// strangerConnections that for all local users without a role.
+const addressConnections, strangerConnections = 4 * 1024, 16
 
-// handshakeTimeout is how long a connection may take to say who it is.
+// handshakeTimeout is the time limit of a connection's handshake.
 const handshakeTimeout = 10 * time.Second
 
-// floodRequests calls as often as it can, on both sides.
+// floodRequests calls as often as it can, on the socket and over TCP.
 func floodRequests(t *testing.T, e *exposed) {
 	for peer, api := range map[string]podconfigv1.PodConfigServiceClient{
-		fmt.Sprint("uid:", inspectorUID): e.user(inspectorUID), attacker: e.identified("looker", attacker),
+		fmt.Sprint("uid:", inspectorUID): e.user(inspectorUID), "looker at " + attacker: e.identified("looker", attacker),
 	} {
 		words := fmt.Sprintf("more than 500 requests a second from %s; try again later", peer)
 		var answered, refused atomic.Int32
@@ -55,7 +55,8 @@ func floodRequests(t *testing.T, e *exposed) {
 	}
 }
 
-// floodConnections makes 10,000 connections of one peer, on the socket without a role and over TCP, and holds those that it gets.
+// floodConnections makes 10,000 connections of one peer, on the socket without a role and over TCP, and holds the
+// accepted ones.
 func floodConnections(t *testing.T, e *exposed) {
 	const flood = 10_000
 	var limit unix.Rlimit
@@ -67,7 +68,7 @@ func floodConnections(t *testing.T, e *exposed) {
 	for _, side := range []struct {
 		from, reason string
 		most         int
-	}{{"", "connections_without_role", strangerConnections}, {flooder, "connections_per_peer", peerConnections}} {
+	}{{"", "connections_without_role", strangerConnections}, {flooder, "connections_per_peer", addressConnections}} {
 		from, series := side.from, fmt.Sprintf("podstream_grpc_refused_total{reason=%q}", side.reason)
 		before, err := metricOn(e.metrics, series)
 		check(t, err)
@@ -96,7 +97,8 @@ func floodConnections(t *testing.T, e *exposed) {
 		t.Logf("with %d connections from %q: %+v", side.most, from, now)
 		refused, err := metricOn(e.metrics, series)
 		check(t, err)
-		// Over TCP nothing is said on those that are let in: they make room for as many others when the time for it is over.
+		// Over TCP nothing is said on those that are let in: they make room for as many others when the time for it
+		// is over.
 		rounds := 1
 		if from == flooder {
 			rounds += int(time.Since(began) / handshakeTimeout)

@@ -16,13 +16,13 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// attacker is the address that attacks over TCP come from: limits are counted by it. The slow ones, which go on during the
-// others, and the flood have their own.
+// attacker is the source address of attacks over TCP, by which limits are counted. The slow attacks, which continue
+// during the others, and the flood have their own.
 const attacker, slowly, flooder = "127.0.0.2", "127.0.0.3", "127.0.0.4"
 
-// TestG8NobodyNoticesAnAttack: whatever is done to a podconfigd that can be reached by anybody, it is refused or answered as
-// documented, consumers that were there before are told of each change promptly and once, and nothing of the attack stays.
-func TestG8NobodyNoticesAnAttack(t *testing.T) {
+// TestG8AttackHasNoEffect: every request to a reachable podconfigd is rejected or answered as documented, earlier
+// consumers receive each change promptly and once, and the attack leaves nothing behind.
+func TestG8AttackHasNoEffect(t *testing.T) {
 	needsRoot(t, "call as other users", "TestG8")
 	e := newExposed(t)
 	for i := range 40 {
@@ -39,7 +39,8 @@ func TestG8NobodyNoticesAnAttack(t *testing.T) {
 		_, err := listReferences(t.Context(), e.identified("agent", attacker))
 		check(t, err)
 	})
-	// Go gives memory back once it has collected garbage, and how much it keeps depends on the work: so that is done before and after.
+	// Go gives memory back once it has collected garbage, and how much it keeps depends on the work: so that is done
+	// before and after.
 	exercise := func() error {
 		for range 50 {
 			if _, err := e.local.ListPods(t.Context(), &podconfigv1.ListPodsRequest{}); err != nil {
@@ -102,7 +103,7 @@ func TestG8NobodyNoticesAnAttack(t *testing.T) {
 	t.Logf("after all: %+v", after)
 }
 
-// withoutRole calls as somebody whom the access file doesn't know, or for what isn't for his role.
+// withoutRole calls as a user that is not in the access file, or a method that the user's role doesn't permit.
 func withoutRole(t *testing.T, e *exposed) {
 	for _, caller := range []struct {
 		api   podconfigv1.PodConfigServiceClient
@@ -148,7 +149,7 @@ func withoutRole(t *testing.T, e *exposed) {
 	}
 }
 
-// withoutCertificate connects with certificates that don't count, and with none.
+// withoutCertificate connects with certificates of other authorities, and with none.
 func withoutCertificate(t *testing.T, e *exposed) {
 	agent := accesstest.Request{CommonName: "agent"}
 	expired := accesstest.Request{CommonName: "agent", NotAfter: time.Now().Add(-time.Minute)}

@@ -18,7 +18,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// keeping is a rig with pods that run and a consumer that holds them, to see what podconfigd's restarts do to both.
+// keeping is a rig with running pods and a consumer that holds them, for the effect of podconfigd's restarts on both.
 type keeping struct {
 	*rig
 	metrics string
@@ -37,7 +37,7 @@ type heldPod struct {
 	configSeen string
 }
 
-// newKeeping starts a rig, lets prepare have its way with podconfigd's directory, and then runs the pods.
+// newKeeping starts a rig, calls prepare with podconfigd's directory, and then runs the pods.
 func newKeeping(t *testing.T, node *devnode.Node, prepare func(dir string), pods ...string) *keeping {
 	t.Helper()
 	k := &keeping{rig: newRig(t, node), metrics: freeAddress(t), containerIDs: map[string]string{}}
@@ -61,7 +61,7 @@ func newKeeping(t *testing.T, node *devnode.Node, prepare func(dir string), pods
 
 func (k *keeping) store() string { return k.Path("podconfigd", "podconfigd.db") }
 
-// snapshot has the consumer take what podconfigd serves now.
+// snapshot stores podconfigd's present pods in the consumer.
 func (k *keeping) snapshot() {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
@@ -89,7 +89,7 @@ func (k *keeping) snapshot() {
 	}
 }
 
-// source is what ListSources has of the source.
+// source returns the source from ListSources.
 func (k *keeping) source() (*podconfigv1.Source, error) {
 	resp, err := k.Config.ListSources(k.t.Context(), &podconfigv1.ListSourcesRequest{})
 	if err != nil {
@@ -114,8 +114,8 @@ func (k *keeping) awaitReady() {
 	})
 }
 
-// resumes checks that a consumer that goes on from where it was is told the given ops and no others. A pod that is made afterwards
-// goes all the way to the runtime: so whatever podexecd would have made of the ops, it has.
+// resumes checks that a resuming consumer receives exactly the given ops. A pod that is made afterwards starts at the
+// runtime, so podexecd has handled the ops by then.
 func (k *keeping) resumes(after string, want ...string) {
 	k.t.Helper()
 	k.awaitReady()
@@ -140,7 +140,7 @@ func (k *keeping) resumes(after string, want ...string) {
 	k.awaitRunning(marker)
 }
 
-// unharmed checks that the containers of these pods are those that were there before.
+// unharmed checks that the containers of these pods are still the same.
 func (k *keeping) unharmed(after string, pods ...string) {
 	k.t.Helper()
 	for _, name := range pods {
@@ -151,7 +151,8 @@ func (k *keeping) unharmed(after string, pods ...string) {
 	}
 }
 
-// same checks that podconfigd serves these pods as it did, and whether under the same instance id. The consumer then has what is served.
+// same checks that podconfigd serves these pods unchanged, and whether under the same instance ID. The consumer then
+// holds them.
 func (k *keeping) same(after string, sameInstance bool, pods ...string) {
 	k.t.Helper()
 	held, cursor := k.held, k.cursor
@@ -171,7 +172,7 @@ func (k *keeping) same(after string, sameInstance bool, pods ...string) {
 	}
 }
 
-// awaitStore waits until metric, health, heartbeat and podctl say that what is served is durable, or that it isn't.
+// awaitStore waits until metric, health, heartbeat and podctl report the store as durable, or as temporary.
 func (k *keeping) awaitStore(state podconfigv1.StoreState) {
 	k.t.Helper()
 	durable := state == podconfigv1.StoreState_STORE_STATE_DURABLE
@@ -208,7 +209,7 @@ func (k *keeping) awaitStore(state podconfigv1.StoreState) {
 	}
 }
 
-// awaitHealth waits until podconfigd says so of that part of it, or of the whole, which has no name.
+// awaitHealth waits for the health of a part of podconfigd, or of the whole, which has no name.
 func (k *keeping) awaitHealth(part string, want healthv1.HealthCheckResponse_ServingStatus) {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
@@ -225,8 +226,8 @@ func (k *keeping) awaitHealth(part string, want healthv1.HealthCheckResponse_Ser
 	}
 }
 
-// startPodctl runs podctl. The returned function waits until that has printed the given text or has ended, and returns all that it
-// printed.
+// startPodctl runs podctl. The returned function waits until that has printed the given text or has ended, and
+// returns its output.
 func (k *keeping) startPodctl(args ...string) func(until string) string {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)

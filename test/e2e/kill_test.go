@@ -9,8 +9,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// Either daemon is killed with SIGKILL at any point of a pod's appearing, being edited and going; the end state is the same, and
-// a healthy container of another pod isn't restarted.
+// Either daemon is killed with SIGKILL at any point while a pod is added, edited and removed; the end state is the
+// same, and a healthy container of another pod isn't restarted.
 func TestKillNineAtAnyPoint(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		seed := uint64(time.Now().UnixNano())
@@ -85,7 +85,8 @@ func TestKillNineAtAnyPoint(t *testing.T) {
 	})
 }
 
-// A manifest that changes or goes while podexecd is down is acted upon when it is back, and not before its source has spoken.
+// When podexecd starts again, it acts on a manifest that was changed or removed meanwhile, but not before its source
+// is ready.
 func TestChangesWhilePodexecdIsDown(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		r := newRig(t, node)

@@ -17,6 +17,9 @@ const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
 var nodes *shared.Nodes
 
 func TestMain(m *testing.M) {
+	if attack := os.Getenv(attackEnv); attack != "" {
+		os.Exit(attackMain(attack))
+	}
 	var err error
 	if nodes, err = shared.NewNodes(os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)

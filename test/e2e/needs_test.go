@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// needsRoot ends the test unless root runs it. Both texts are for who reads why: what for, and the name to run it by.
+// needsRoot ends the test unless root runs it. Both texts are for the message: the reason, and the name to run it by.
 func needsRoot(t *testing.T, what, name string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -13,7 +13,7 @@ func needsRoot(t *testing.T, what, name string) {
 	}
 }
 
-// lacks ends a test that this machine can't run: as failed where every test has to run, as skipped elsewhere.
+// lacks ends a test that this machine can't run: as failed if every test has to run, as skipped otherwise.
 func lacks(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(requireRuntime) != "" {

@@ -14,7 +14,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// largeRequests sends what is far over the limit for one message.
+// largeRequests sends messages far over the limit.
 func largeRequests(t *testing.T, e *exposed) {
 	ballast := strings.Repeat("x", 100<<20)
 	for _, api := range []podconfigv1.PodConfigServiceClient{e.user(inspectorUID), e.identified("agent", attacker)} {
@@ -28,7 +28,7 @@ func largeRequests(t *testing.T, e *exposed) {
 	}
 }
 
-// garbage sends noise where TLS and HTTP/2 are spoken, and after the first words of HTTP/2.
+// garbage sends noise instead of TLS and HTTP/2, and after the preface of HTTP/2.
 func garbage(t *testing.T, e *exposed) {
 	noise := rand.NewChaCha8([32]byte{})
 	for i := range 100 {
@@ -49,7 +49,8 @@ func garbage(t *testing.T, e *exposed) {
 	}
 }
 
-// anyCursor resumes from places that never were: each is answered on the stream itself, and leads to the current state (G7).
+// anyCursor resumes from invented positions: each is answered on the stream itself, and leads to the current state
+// (G7).
 func anyCursor(t *testing.T, e *exposed) {
 	ask := func(req *podconfigv1.WatchPodUpdatesRequest) (ops []string, pods []*podconfigv1.Pod, at *podconfigv1.Cursor) {
 		t.Helper()

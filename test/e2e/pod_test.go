@@ -16,7 +16,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// A manifest is dropped, edited and deleted: the first thing that a user does.
+// A manifest is added, edited and deleted: a user's first steps.
 func TestManifestRunsIsEditedAndGoes(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		r := newRig(t, node)
@@ -72,13 +72,15 @@ func TestManifestRunsIsEditedAndGoes(t *testing.T) {
 		gone := time.Now()
 		r.remove("web.yaml")
 		stream.await("REMOVE web")
-		// Its grace period is 2 s. At rest all is over in two more; less than 30 tells it from a relist that comes to the rescue.
+		// Its grace period is 2 s. At rest all is over in two more; less than 30 tells it from a relist that comes to
+		// the rescue.
 		r.within(20*time.Second, "containers, sandbox, logs and directories are gone soon after the grace period", r.empty)
 		t.Logf("pod %s was gone %v after its manifest", second, time.Since(gone).Round(time.Millisecond))
 	})
 }
 
-// What a pod writes to an emptyDir stays while its containers restart, and goes with the pod; a hostPath is the node's.
+// A pod's files in an emptyDir stay while its containers restart, and are removed with the pod; a hostPath is the
+// node's.
 func TestVolumes(t *testing.T) {
 	node := startNode(t, devnode.Containerd)
 	r := newRig(t, node)
@@ -116,7 +118,7 @@ spec:
 	}
 }
 
-// Containers that end are restarted as their policy says.
+// Containers that end are restarted by their policy.
 func TestRestartPolicies(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		r := newRig(t, node)
@@ -148,7 +150,7 @@ func TestRestartPolicies(t *testing.T) {
 	})
 }
 
-// A sandbox that another agent made is neither shown nor touched.
+// Another agent's sandbox is neither shown nor changed.
 func TestForeignSandboxIsLeftAlone(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		other, r := newRig(t, node), newRig(t, node)
@@ -202,7 +204,7 @@ func fileContains(path, want string) error {
 	return nil
 }
 
-// stream is one consumer of WatchPodUpdates, without the client's help.
+// stream is one consumer of WatchPodUpdates, without package client.
 type stream struct {
 	t      *testing.T
 	ops    chan op
@@ -276,7 +278,7 @@ func (s *stream) next() op {
 	panic("unreachable")
 }
 
-// await skips ops until one reads like text.
+// await skips ops until one has that text.
 func (s *stream) await(text string) op {
 	s.t.Helper()
 	var skipped []string

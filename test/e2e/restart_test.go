@@ -11,8 +11,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// However podconfigd ends and starts again: no container is restarted, and a consumer that resumes is told of the source's
-// becoming ready alone; instance id, UIDs and the times when pods were first seen are as before (G5, G6).
+// However podconfigd ends and starts again: no container is restarted, and a resuming consumer only learns that the
+// source is ready; instance ID, UIDs and first-seen times are the same (G5, G6).
 func TestG6RestartChangesNothing(t *testing.T) {
 	t.Parallel()
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
@@ -30,8 +30,8 @@ func TestG6RestartChangesNothing(t *testing.T) {
 	})
 }
 
-// Manifests that change while podconfigd is down: exactly what they change is done once it is back. What was edited into nonsense
-// stays as it was (G2, G5, G6).
+// Manifests that change while podconfigd is down cause exactly their changes when it is back. A pod whose manifest
+// was made invalid stays (G2, G5, G6).
 func TestG6ChangesWhileDownAreSeen(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*devnode.Process) error{"SIGTERM": (*devnode.Process).Stop, "SIGKILL": (*devnode.Process).Kill} {
@@ -66,8 +66,8 @@ func TestG6ChangesWhileDownAreSeen(t *testing.T) {
 	}
 }
 
-// A podconfigd that starts without its manifest directory knows the pods from its store: they run on and are shown as stale, and
-// nothing is removed, until the directory is back (G9).
+// A podconfigd that starts without its manifest directory has the pods from its store: they keep running and are
+// shown as stale, and nothing is removed, until the directory is back (G9).
 func TestG9MissingDirectoryRemovesNothing(t *testing.T) {
 	t.Parallel()
 	k := newKeeping(t, startNode(t, devnode.Sim), nil, "web", "side")

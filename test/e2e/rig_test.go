@@ -41,7 +41,7 @@ func newRig(t *testing.T, node *devnode.Node) *rig {
 	return r
 }
 
-// close removes all pods and checks that nothing of them stays.
+// close removes all pods and checks that nothing is left of them.
 func (r *rig) close() {
 	for _, p := range []*devnode.Process{r.Podconfigd, r.Podexecd} {
 		if r.t.Failed() {
@@ -64,7 +64,7 @@ func (r *rig) running(p *devnode.Process) bool {
 	}
 }
 
-// write puts a manifest into place by renaming.
+// write renames a manifest into place.
 func (r *rig) write(name, content string) {
 	r.t.Helper()
 	check(r.t, r.Write(name, content))
@@ -157,7 +157,8 @@ func (r *rig) containers(uid string) []*runtimeapi.Container {
 	return out
 }
 
-// empty is nil if nothing of any pod of this rig is left. It also serves cleanups, when the test's context has ended.
+// empty returns nil if nothing is left of any pod of this rig. It also works in cleanups, after the end of the test's
+// context.
 func (r *rig) empty() error { return r.Empty(context.WithoutCancel(r.t.Context())) }
 
 func dial(t *testing.T, endpoint string) *grpc.ClientConn {

@@ -7,7 +7,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// podexecd waits for a runtime that comes up later than it does, and a restart of the runtime restarts no container.
+// podexecd waits for a runtime that starts later, and a restart of the runtime restarts no container.
 func TestRuntimeComesLaterAndRestarts(t *testing.T) {
 	node := startNode(t, devnode.Containerd)
 	check(t, node.Runtime().Kill())
@@ -25,7 +25,7 @@ func TestRuntimeComesLaterAndRestarts(t *testing.T) {
 
 	check(t, node.Runtime().Kill())
 	r.write("more.yaml", manifest("more", "main: sleep"))
-	// Written anew, and not removed before: podconfigd might see that.
+	// Written again, and not removed before: podconfigd might see that.
 	r.write("web.yaml", manifest("web", "web: sleep"))
 	check(t, node.Runtime().Start())
 	check(t, node.WaitReady(t.Context()))

@@ -15,7 +15,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// What an inspector is shown by podctl tells everything but secrets; a consumer is shown those too.
+// podctl shows an inspector everything but secrets; it shows a consumer those too.
 func TestG8InspectorsSeeNoSecrets(t *testing.T) {
 	t.Parallel()
 	e := newExposed(t)
@@ -77,7 +77,7 @@ spec:
 		"CN=looker is inspector; /podconfig.v1.PodConfigService/DiffManifests is for the role consumer")
 }
 
-// seesSecrets checks that all secrets are in what podctl printed, or none.
+// seesSecrets checks that podctl's output has all secrets, or none.
 func seesSecrets(t *testing.T, who string, args []string, out string, want bool) {
 	t.Helper()
 	for i := 1; i <= 9; i++ {

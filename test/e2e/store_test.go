@@ -18,7 +18,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// A store that can't be understood is set aside, with a loud line; pods are read anew, and nothing happens to those that run.
+// An unreadable store is set aside, with an error in the log; pods are read again, and running ones are not affected.
 func TestG6DamagedStoreIsSetAside(t *testing.T) {
 	t.Parallel()
 	for _, damage := range []struct {
@@ -57,7 +57,7 @@ func TestG6DamagedStoreIsSetAside(t *testing.T) {
 	}
 }
 
-// claimVersion99 makes the store one that a later version wrote.
+// claimVersion99 makes the store one of a later version.
 func claimVersion99(path string) error {
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
@@ -70,8 +70,8 @@ func claimVersion99(path string) error {
 	})
 }
 
-// A store that can't be written, from the start or all at once: podconfigd serves on from memory and says so wherever one looks,
-// nothing happens to the pods, and once it can be written it is, under the instance id of before (G6).
+// If the store can't be written, from the start or later, podconfigd serves from memory and reports that everywhere,
+// the pods are not affected, and once the store can be written it is, under the former instance ID (G6).
 func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 	t.Parallel()
 	needsRoot(t, "fill a disk of one's own", "TestG6")
@@ -133,7 +133,7 @@ func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 			k.remove("large.yaml")
 			k.awaitStore(podconfigv1.StoreState_STORE_STATE_TEMPORARY)
 			k.eventually("the log tells of it", func() error {
-				return fileContains(k.Podconfigd.LogPath, `level=ERROR msg="the store can't be used; serving goes on from memory`)
+				return fileContains(k.Podconfigd.LogPath, `level=ERROR msg="the store can't be used; podconfigd serves from memory`)
 			})
 			k.unharmed("the trouble with the store", "web", "side")
 			durable, before := k.cursor, k.held
@@ -152,7 +152,7 @@ func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 	}
 }
 
-// setImmutable sets or clears the flag that keeps everybody from writing to a file, whoever has it open.
+// setImmutable sets or clears the flag that forbids all writes to a file, also by processes that have it open.
 func setImmutable(path string, on bool) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// Consumers that come at different times see the same ops in the same order (G1), whatever format each chose.
+// Consumers that join at different times see the same ops in the same order (G1), in every format.
 func TestConsumersSeeOneSequence(t *testing.T) {
 	r := newRig(t, startNode(t, devnode.Sim))
 	formats := []podconfigv1.PodFormat{
@@ -54,7 +54,7 @@ func TestConsumersSeeOneSequence(t *testing.T) {
 	}
 }
 
-// awaitRevision waits until podconfigd has come that far.
+// awaitRevision waits until podconfigd has reached the revision.
 func (r *rig) awaitRevision(revision uint64) {
 	r.t.Helper()
 	r.eventually(fmt.Sprintf("podconfigd is at revision %d", revision), func() error {

@@ -17,8 +17,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Certificates, authorities and roles change under connected consumers: those that the change isn't about notice nothing, the
-// others come back by what is in force then, and miss nothing and get nothing twice (G3, G7).
+// Certificates, authorities and roles change under connected consumers: those that aren't concerned keep their
+// streams, the others reconnect with their new rights, miss nothing and get nothing twice (G3, G7).
 func TestG7RotationLosesNothing(t *testing.T) {
 	t.Parallel()
 	e := newExposed(t)
@@ -93,7 +93,7 @@ func TestG7RotationLosesNothing(t *testing.T) {
 	e.tlsFile("server.key", good)
 
 	c.leave(narrow)
-	e.tlsFile("access.yaml", []byte(strings.Replace(accessFile, "commonName: narrow,", "commonName: nobody,", 1)))
+	e.tlsFile("access.yaml", []byte(strings.Replace(accessFile, "commonName: narrow,", "commonName: unknown,", 1)))
 	inForce("a role that is taken away is gone", func() error {
 		if err := served("narrow")(); status.Code(err) != codes.PermissionDenied {
 			return fmt.Errorf("a call: %w", err)
@@ -107,7 +107,7 @@ func TestG7RotationLosesNothing(t *testing.T) {
 	streams(2, 1, 3)
 }
 
-// A certificate that expires ends its connection, and a new one isn't let in.
+// A certificate that expires ends its connection, and a new connection with it is refused.
 func TestG8ExpiryEndsTheStream(t *testing.T) {
 	t.Parallel()
 	e := newExposed(t)

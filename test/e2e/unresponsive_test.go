@@ -19,7 +19,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// beSilent makes connections that say nothing, or nothing after their first word. The returned function waits until they are closed.
+// beSilent makes connections that send nothing, or only a preface. The returned function waits until they are closed.
 func beSilent(t *testing.T, e *exposed) func(*testing.T, *exposed) {
 	began := time.Now()
 	type end struct {
@@ -59,8 +59,8 @@ func beSilent(t *testing.T, e *exposed) func(*testing.T, *exposed) {
 	}
 }
 
-// beDeaf makes consumers that never read. The returned function sees that they are parked, and that one that reads again is
-// brought to the current state.
+// beDeaf makes consumers that never read. The returned function checks that they are parked, and that one that reads
+// again gets the current state.
 func beDeaf(t *testing.T, deafened *exposed, consumers int) func(*testing.T, *exposed) {
 	var watches []grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse]
 	for i := range consumers {
@@ -111,7 +111,7 @@ func beDeaf(t *testing.T, deafened *exposed, consumers int) func(*testing.T, *ex
 	}
 }
 
-// deafConn hears a connection's first words only.
+// deafConn reads only the start of a connection.
 type deafConn struct {
 	net.Conn
 	hears  int

@@ -8,7 +8,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// A pod whose author gave it a UID is updated under it. What can't become of it leaves what runs alone, and a way back.
+// A pod with a UID of its author's is updated under it. An impossible update leaves the running pod unchanged, and
+// can be undone.
 func TestUpdateUnderOneUID(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		r := newRig(t, node)
@@ -45,9 +46,9 @@ func TestUpdateUnderOneUID(t *testing.T) {
 		r.eventually("the image is missed", lastError("ErrImageNeverPull"))
 		same("an update to an image that isn't there")
 
-		r.write("web.yaml", good+"  volumes:\n  - {name: c, nfs: {server: s, path: /p}}\n")
+		r.write("web.yaml", good+"    volumeMounts: [{name: c, mountPath: /c}]\n  volumes:\n  - {name: c, nfs: {server: s, path: /p}}\n")
 		stream.await("UPDATE web")
-		r.eventually("the update is refused", lastError("UnsupportedFeature"))
+		r.eventually("the update is held back", lastError("UnsupportedFeature"))
 		same("an update to what isn't supported")
 
 		r.write("web.yaml", good)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// vitals are what a process takes. Memory is in KiB.
+// vitals are the resources of a process. Memory is in KiB.
 type vitals struct{ rss, peak, fds, goroutines int }
 
 func (e *exposed) vitals() (v vitals, err error) {
@@ -32,7 +32,7 @@ func (e *exposed) vitals() (v vitals, err error) {
 	return v, err
 }
 
-// metricOn is the value of the series, labels included, on a metrics page.
+// metricOn returns the value of the series, labels included, on a metrics page.
 func metricOn(address, series string) (float64, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	resp, err := client.Get("http://" + address + "/metrics")

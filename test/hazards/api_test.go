@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// api has the API server come or go.
+// api starts or stops the API server.
 func api(s *scenario, d *datadriven.TestData) string {
 	switch s.arg(d, 0) {
 	case "up":

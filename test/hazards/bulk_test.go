@@ -18,14 +18,15 @@ import (
 
 const mib = 1 << 20
 
-// padded is a manifest with an environment variable of so many KiB.
+// padded returns a manifest with an environment variable of that many KiB.
 func padded(name, version string, kib int) string {
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q}, "spec": {"containers": [`+
 		`{"name": "main", "image": "localhost/sample:%s", "env": [{"name": "PAD", "value": %q}]}]}}`,
 		name, version, strings.Repeat("x", kib<<10))
 }
 
-// ported is a manifest with so many ports. They stand in the runtime's list of containers, as an annotation of 100 bytes for each.
+// ported returns a manifest with that many ports. Each takes an annotation of 100 bytes in the runtime's list of
+// containers.
 func ported(name string, ports int) string {
 	port := `{"hostIP": "2001:0db8:0000:0000:0000:0000:0000:0001", "containerPort": 80, "protocol": "TCP"}`
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q}, "spec": {"containers": [`+
@@ -33,7 +34,7 @@ func ported(name string, ports int) string {
 		name, strings.TrimSuffix(strings.Repeat(port+",", ports), ","))
 }
 
-// stalled is a consumer that has read the initial state, and nothing since.
+// stalled is a consumer that has read only the initial state.
 type stalled struct {
 	stream *stream.Stream
 	held   *stream.Held
@@ -67,7 +68,7 @@ func (c *stalled) next() (*stream.Revision, error) {
 
 func stall(s *scenario, d *datadriven.TestData) string {
 	name := s.arg(d, 0)
-	// A connection of its own: what it doesn't read holds up nobody else's.
+	// A connection of its own: what it doesn't read delays no other connection.
 	api := podconfigv1.NewPodConfigServiceClient(dial(s.t, s.endpoint(podconfigd)))
 	ctx, cancel := context.WithCancel(context.Background())
 	s.t.Cleanup(cancel)
@@ -108,7 +109,7 @@ func resume(s *scenario, d *datadriven.TestData) string {
 	return unlines(append(out, fmt.Sprintf("told of %d revisions", told)))
 }
 
-// churn makes one change after the other, each when the one before has come.
+// churn makes one change after the other, each after the former one has arrived.
 func churn(s *scenario, d *datadriven.TestData) string {
 	var times, kib int
 	d.ScanArgs(s.t, "times", &times)
@@ -145,7 +146,7 @@ func consumers(s *scenario, d *datadriven.TestData) string {
 	})
 }
 
-// crowd puts many pods into files of 100 each.
+// crowd writes many pods to files of 100 each.
 func crowd(s *scenario, d *datadriven.TestData) string {
 	var count, kib int
 	d.ScanArgs(s.t, "pods", &count)
@@ -160,7 +161,7 @@ func crowd(s *scenario, d *datadriven.TestData) string {
 	return ""
 }
 
-// portedCrowd puts each pod into a file of its own, named after it.
+// portedCrowd writes each pod to a separate file with its name.
 func portedCrowd(s *scenario, d *datadriven.TestData) string {
 	var count, ports int
 	d.ScanArgs(s.t, "pods", &count)

@@ -17,7 +17,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// The daemons, as the commands name them.
+// The names of the daemons in commands.
 const (
 	podconfigd = "podconfigd"
 	podexecd   = "podexecd"
@@ -25,7 +25,7 @@ const (
 
 func (s *scenario) endpoint(daemon string) string { return "unix://" + s.node.Socket(daemon) }
 
-// args are the flags of each start, and those of the last one, or the usual ones.
+// args returns the flags of a start: those of the command, of the last start, or the defaults.
 func (s *scenario) args(daemon string, more []string) []string {
 	own := []string{"--root-dir", s.path("state", daemon), "--listen", s.endpoint(daemon), "--hostname-override", nodeName}
 	if daemon == podexecd {
@@ -98,14 +98,14 @@ func (s *scenario) daemon(d *datadriven.TestData) *devnode.Process {
 	return p
 }
 
-// beforeEnd ends the consumer of ops in good order, so that it is known what it has seen.
+// beforeEnd ends the consumer of ops without an error, so that its last revision is known.
 func (s *scenario) beforeEnd(daemon string) {
 	if daemon == podconfigd {
 		s.viewer.close()
 	}
 }
 
-// awaitReadings waits until each source has been read since the given time (or ever), and what came of it is published.
+// awaitReadings waits until each source has been read since the given time (or ever), and the result is published.
 func (s *scenario) awaitReadings(since map[string]time.Time) {
 	s.t.Helper()
 	s.eventually("every source is read", func(ctx context.Context) error {
@@ -128,13 +128,13 @@ func (s *scenario) awaitReadings(since map[string]time.Time) {
 	})
 }
 
-// reads tells whether a source reads all that it has again and again.
+// reads reports whether a source is read in full at intervals.
 func reads(source string) bool {
 	kind, _, _ := strings.Cut(source, ":")
 	return kind == "file" || kind == "http"
 }
 
-// eventually asks again and again until there is no error.
+// eventually polls until there is no error.
 func (s *scenario) eventually(what string, ask func(context.Context) error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)

@@ -1,11 +1,11 @@
-// Package hazards holds one scenario for each way in which a node agent is known to hurt its users: what the kubelet's issue
-// tracker tells, and what Podstream does in its place.
+// Package hazards has one scenario for each known way in which a node agent harms its users: the reports in the
+// kubelet's issue tracker, and Podstream's behaviour in the same case.
 //
-// Each file testdata/NN-name.txt is one such hazard, in the format of package datadriven; its first lines say what it is, and in
-// which issues it was reported. The scenarios run the daemons as they are shipped, as processes with real files, sockets and HTTP
-// servers; podexecd drives the simulated container runtime. `go test ./test/hazards` runs all of them,
-// `go test ./test/hazards -run TestHazards/04` one. The commands stand beside TestHazards.
+// Each file testdata/NN-name.txt is one such hazard, in the format of package datadriven; its first lines describe
+// it, and the issues that report it. The scenarios run the released daemons, as processes with real files, sockets
+// and HTTP servers; podexecd drives the simulated container runtime. `go test ./test/hazards` runs all of them, `go
+// test ./test/hazards -run TestHazards/04` one. The commands are beside TestHazards.
 //
-// Nothing sleeps: a command that expects something waits until it has come, and `quiet` waits until each source has been read in full
-// twice more, and finds that nothing has come of it.
+// No test sleeps: a command that expects something waits for it, and `quiet` waits until each source has been read in
+// full twice more, and checks that nothing has changed.
 package hazards

@@ -31,8 +31,8 @@ func running(s *scenario, d *datadriven.TestData) string {
 	})
 }
 
-// observed shows SOURCE NAMESPACE/NAME UID PHASE, what each container is, what its worker is at if it isn't syncing, and why the pod
-// isn't further.
+// observed shows SOURCE NAMESPACE/NAME UID PHASE, the state of each container, the worker's state if it isn't
+// syncing, and why the pod makes no progress.
 func observed(p *podexecv1.ObservedPod) (string, error) {
 	var status v1.PodStatus
 	if err := status.Unmarshal(p.GetProtobuf()); err != nil {
@@ -84,7 +84,7 @@ func containers(s *scenario, d *datadriven.TestData) string {
 	})
 }
 
-// finish has the runtime kill the container.
+// finish makes the runtime kill the container.
 func finish(s *scenario, d *datadriven.TestData) string {
 	cri := runtimeapi.NewRuntimeServiceClient(dial(s.t, s.node.Endpoint()))
 	_, err := cri.StopContainer(s.t.Context(), &runtimeapi.StopContainerRequest{ContainerId: s.container(d)})
@@ -103,7 +103,7 @@ func inside(s *scenario, d *datadriven.TestData) string {
 	})
 }
 
-// container is the ID of the one whose name is the command's first argument.
+// container returns the ID of the container in the command's first argument.
 func (s *scenario) container(d *datadriven.TestData) string {
 	s.t.Helper()
 	for m, name := range s.names {

@@ -13,7 +13,7 @@ import (
 // podLine is the notation for a manifest.
 var podLine = regexp.MustCompile(`(?m)^pod (\S+) (\S+)((?: \S+)*)$`)
 
-// content is a command's input as a file holds it.
+// content returns a command's input as the content of a file.
 func content(d *datadriven.TestData) string {
 	text := podLine.ReplaceAllStringFunc(d.Input, func(line string) string {
 		parts := podLine.FindStringSubmatch(line)
@@ -25,7 +25,7 @@ func content(d *datadriven.TestData) string {
 	return text
 }
 
-// manifestOf is a manifest on one line, which is JSON.
+// manifestOf returns a manifest on one line, in JSON.
 func manifestOf(name, version string, args ...string) string {
 	if len(args) == 0 {
 		args = []string{"sleep"}
@@ -50,7 +50,7 @@ func place(s *scenario, d *datadriven.TestData) string {
 	return ""
 }
 
-// writer is a program that takes its time: the file is open.
+// writer is a program that writes slowly: the file is open.
 type writer struct{ file *os.File }
 
 func (w *writer) write(text string) error {

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// binDir holds the binaries, built once.
+// binDir has the binaries, built once.
 var binDir string
 
 func TestMain(m *testing.M) {

@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// mark stands in a text for an id that is another one in each run: a kind, which is one letter, and the id.
+// mark is the placeholder in a text for an ID that differs in each run: a kind, which is one letter, and the ID.
 func mark(kind, id string) string { return "\x01" + kind + id + "\x02" }
 
 var marked = regexp.MustCompile("\x01[^\x02]+\x02")
 
-// names are the short names that marks are shown by: the kind, and a number in the order in which the commands' answers have them. What
-// is never part of an answer, because it came too early or nobody asked, has no name. They are immutable.
+// names are the short names of marks in the output: the kind, and a number in the order of the commands' answers. A
+// mark that is in no answer has no name. They are immutable.
 type names map[string]string
 
-// show is a text with names for its marks, and the names with those that are new.
+// show returns a text with names for its marks, and the names with the new ones.
 func (n names) show(text string) (string, names) {
 	next := maps.Clone(n)
 	text = marked.ReplaceAllStringFunc(text, func(m string) string {
@@ -36,7 +36,7 @@ func (n names) show(text string) (string, names) {
 	return text, next
 }
 
-// sorted is the lines in the order of what they show, without regard to names that are still to be given.
+// sorted returns the lines in the order of their text, without the names that are not yet given.
 func (n names) sorted(lines []string) []string {
 	key := func(line string) string {
 		return marked.ReplaceAllStringFunc(line, func(m string) string { return n[m] })
@@ -44,7 +44,7 @@ func (n names) sorted(lines []string) []string {
 	return slices.SortedStableFunc(slices.Values(lines), func(a, b string) int { return strings.Compare(key(a), key(b)) })
 }
 
-// An answer that isn't the one that is waited for gives no names.
+// An answer that isn't the expected one gives no names.
 func TestNamesAreTentative(t *testing.T) {
 	first, _ := names{}.show(mark("u", "x") + mark("c", "z"))
 	second, after := names{}.show(mark("u", "y") + " " + mark("u", "x") + " " + mark("u", "y") + " " + mark("c", "z"))

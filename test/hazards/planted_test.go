@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// issues are where the hazards were reported, by their number; of some there is no issue to name.
+// issues are the issues that report the hazards, by the hazard's number; some have none.
 var issues = map[int][]string{
 	1: {"#136962", "#40331", "#45758"}, 2: {"#41476"}, 3: nil, 4: nil, 5: nil, 6: nil, 7: {"#67537", "#116080"}, 8: nil,
 	9: {"#105543", "#140257"}, 10: {"#112814", "#88402", "#116880"}, 11: {"#104648", "#107733", "#109596", "#113145"},
@@ -42,7 +42,7 @@ func TestEveryHazardHasItsScenario(t *testing.T) {
 	}
 }
 
-// A scenario in which something else happens than what is expected must fail; the same one with the right word passes.
+// A scenario with a wrong expectation must fail; with the right one it passes.
 func TestWrongExpectationFails(t *testing.T) {
 	t.Parallel()
 	const scenario = `
@@ -98,7 +98,7 @@ file=ready pods=1
 	}
 }
 
-// failure runs a scenario and returns how it failed. Empty: it passed.
+// failure runs a scenario and returns its failure. Empty means that it passed.
 func failure(t *testing.T, text string) string {
 	t.Helper()
 	s := newScenario(t)
@@ -113,7 +113,7 @@ func failure(t *testing.T, text string) string {
 	return f.message
 }
 
-// failing takes the failure of a test for itself. Only the goroutine that runs the test uses it, and others after its end.
+// failing records the failure of a test. Only the goroutine that runs the test uses it, and others after its end.
 type failing struct {
 	testing.TB
 	message string

@@ -22,25 +22,28 @@ const patience = 45 * time.Second
 // nodeName is the node's name, and so the suffix of its static pods.
 const nodeName = "n"
 
-// commands are what a scenario is made of. $DIR is the scenario's directory and $URL its HTTP server; all paths are in $DIR. In the
-// content of a file, a line "pod NAME VERSION [ARG ...]" stands for a small manifest: its container's image has that version as its
-// tag, and runs the simulated program with the ARGs (none: it sleeps).
+// commands are what a scenario is made of. $DIR is the scenario's directory and $URL its HTTP server; all paths are
+// in $DIR. In the content of a file, a line "pod NAME VERSION [ARG ...]" stands for a small manifest: its container's
+// image has that version as its tag, and runs the simulated program with the ARGs (none: it sleeps).
 //
-// What is expected may have "..." where it doesn't matter what stands there. Pods are shown as SOURCE NAMESPACE/NAME, a letter and
-// number that stand for the UID, and the version.
+// What is expected may have "..." where it doesn't matter what stands there. Pods are shown as SOURCE NAMESPACE/NAME,
+// a letter and number that stand for the UID, and the version.
 var commands = map[string]func(*scenario, *datadriven.TestData) string{
-	// Files. write writes in place, place by a rename within the directory; begin, continue and end are a slow writer's.
+	// Files. write writes in place, place by a rename within the directory; begin, continue and end are a slow
+	// writer's.
 	"write": write, "place": place, "begin": begin, "continue": carryOn, "end": end,
 	"remove": remove, "rename": rename, "mkdir": mkdir,
 	// symlink TARGET PATH makes a link, or switches it in one step.
 	"symlink": symlink,
-	// serve PATH [status=N] [etag=E] [type=T] has $URL/PATH answer so from now on; requests tells how it was last asked.
+	// serve PATH [status=N] [etag=E] [type=T] has $URL/PATH answer so from now on; requests tells how it was last
+	// asked.
 	"serve": serve, "requests": requests,
-	// The API server, whose kubeconfig is $KUBECONFIG: api up|down has it come and go, api-pod NAME VERSION puts a pod of this node there.
+	// The API server, whose kubeconfig is $KUBECONFIG: api up|down has it come and go, api-pod NAME VERSION puts a
+	// pod of this node there.
 	"api": api, "api-pod": putAPIPod, "api-delete": deleteAPIPod,
-	// Daemons. start takes flags, one a line, in place of the manifest path $DIR/manifests; without any, those of the last start. It
-	// returns when every source has been read, and has the consumer of ops go on. kill is kill -9; reboot kills
-	// both, and the runtime with all that runs.
+	// Daemons. start takes flags, one a line, in place of the manifest path $DIR/manifests; without any, those of the
+	// last start. It returns when every source has been read, and has the consumer of ops go on. kill is kill -9;
+	// reboot kills both, and the runtime with all that runs.
 	"start": start, "stop": stop, "kill": kill, "reboot": reboot,
 	// ops are the revisions that came since the last ops, one a line; quiet says that none come.
 	"ops": ops, "quiet": quiet,
@@ -50,19 +53,22 @@ var commands = map[string]func(*scenario, *datadriven.TestData) string{
 	"pods": pods, "sources": sources, "diff": diff,
 	// objects is what a new consumer of WatchObjects gets at first.
 	"objects": objects,
-	// stall NAME is a consumer that reads the initial state and then stops; resume NAME has it read the rest. churn PATH times=N
-	// kib=N makes so many changes, each when the one before has come; consumers NAME is the state of that consumer.
+	// stall NAME is a consumer that reads the initial state and then stops; resume NAME has it read the rest. churn
+	// PATH times=N kib=N makes so many changes, each when the one before has come; consumers NAME is the state of
+	// that consumer.
 	"stall": stall, "resume": resume, "churn": churn, "consumers": consumers,
-	// crowd DIRECTORY pods=N kib=N writes so many manifests of that size; list and snapshot mode=M read all of them, as a client does
-	// that knows of no limit but gRPC's own.
+	// crowd DIRECTORY pods=N kib=N writes so many manifests of that size; list and snapshot mode=M read all of them,
+	// as a client does that knows of no limit but gRPC's own.
 	"crowd": crowd, "list": list, "snapshot": snapshot,
 	// ported-crowd DIRECTORY pods=N ports=N writes so many manifests, each with a container of so many ports.
 	"ported-crowd": portedCrowd,
-	// What podexecd tells of the pods that it works on, with a number for each container's ID; and what the runtime has.
+	// What podexecd tells of the pods that it works on, with a number for each container's ID; and what the runtime
+	// has.
 	"running": running, "containers": containers,
 	// finish NAME ends the container that has that name, as if its program had come to its end at last.
 	"finish": finish,
-	// inside NAME COMMAND... has the sample program do that in the container that has that name, and shows what it prints.
+	// inside NAME COMMAND... has the sample program do that in the container that has that name, and shows what it
+	// prints.
 	"inside": inside,
 }
 
@@ -81,7 +87,7 @@ func TestHazards(t *testing.T) {
 	}
 }
 
-// scenario is the world of one file.
+// scenario is the state of one file's run.
 type scenario struct {
 	t    testing.TB
 	dir  string
@@ -132,7 +138,7 @@ func newScenario(t testing.TB) *scenario {
 	return s
 }
 
-// run runs one command. What it returns is d.Expected if that matches.
+// run runs one command. It returns d.Expected if the result matches that.
 func (s *scenario) run(d *datadriven.TestData) string {
 	s.t.Helper()
 	command, ok := commands[d.Cmd]
@@ -162,7 +168,7 @@ func (s *scenario) path(elements ...string) string {
 	return filepath.Join(append([]string{s.dir}, elements...)...)
 }
 
-// arg is the nth argument of a command, which it must have.
+// arg returns the nth argument of a command, which is required.
 func (s *scenario) arg(d *datadriven.TestData, n int) string {
 	s.t.Helper()
 	if n >= len(d.CmdArgs) {
@@ -171,7 +177,7 @@ func (s *scenario) arg(d *datadriven.TestData, n int) string {
 	return d.CmdArgs[n].Key
 }
 
-// mode is the notification mode that the command gives, as mode=NAME. Without one it is the usual one.
+// mode returns the notification mode in the command's mode=NAME, or the default.
 func (s *scenario) mode(d *datadriven.TestData) podconfigv1.NotificationMode {
 	var name string
 	if !d.MaybeScanArgs(s.t, "mode", &name) {
@@ -193,7 +199,7 @@ func (s *scenario) shorten(text string) string {
 	return strings.NewReplacer(s.dir, "$DIR", s.web.URL, "$URL", s.api.URL(), "$API").Replace(text)
 }
 
-// until asks again and again until the answer is what is expected. The last answer is returned.
+// until polls until the answer is the expected one. It returns the last answer.
 func (s *scenario) until(d *datadriven.TestData, ask func() (string, error)) string {
 	s.t.Helper()
 	if d.Rewrite {
@@ -220,7 +226,7 @@ func (s *scenario) until(d *datadriven.TestData, ask func() (string, error)) str
 	}
 }
 
-// matches compares line by line; "..." stands for anything.
+// matches compares line by line; "..." matches anything.
 func matches(want, got string) bool {
 	w, g := lines(want), lines(got)
 	if len(w) != len(g) {
@@ -242,7 +248,7 @@ func matchesLine(want, got string) bool {
 	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(got)
 }
 
-// lines are those of the text, without the last newline.
+// lines returns the lines of the text, without the last newline.
 func lines(text string) []string {
 	if text == "" {
 		return nil

@@ -11,7 +11,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// revisionLine shows one revision on one line. Empty: there is nothing in it to show.
+// revisionLine shows one revision on one line. It is empty if the revision has nothing to show.
 func revisionLine(r *stream.Revision) (string, error) {
 	var parts []string
 	for _, u := range r.Updates {
@@ -57,7 +57,7 @@ func updateText(u *podconfigv1.PodUpdate) (string, error) {
 	return text, nil
 }
 
-// showPod shows SOURCE NAMESPACE/NAME UID and, if the pod itself is there, its version.
+// showPod shows SOURCE NAMESPACE/NAME UID and, if the content is there, its version.
 func showPod(p *podconfigv1.Pod) (string, error) {
 	text := fmt.Sprintf("%s %s/%s %s", p.GetSource(), p.GetRef().GetNamespace(), p.GetRef().GetName(), mark("u", p.GetRef().GetUid()))
 	if p.GetProtobuf() != nil {

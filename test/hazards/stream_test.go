@@ -16,7 +16,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// viewer is the consumer whose stream the ops are taken from. It goes on where it was when podconfigd is started again.
+// viewer is the consumer whose ops the commands show. It resumes when podconfigd is started again.
 type viewer struct {
 	t   testing.TB
 	api podconfigv1.PodConfigServiceClient
@@ -107,7 +107,7 @@ func (v *viewer) note(f func()) {
 	}
 }
 
-// await waits until ready, which is called with mu held, says true or the patience ends.
+// await waits until ready, which is called with mu held, returns true, or until patience has passed.
 func (v *viewer) await(ready func() bool) error {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -129,7 +129,7 @@ func (v *viewer) await(ready func() bool) error {
 	}
 }
 
-// take takes the lines; as many as were asked for, or all of them if there is one that differs.
+// take removes the next lines: the expected number, or all of them if one differs.
 func (v *viewer) take(want []string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -142,7 +142,8 @@ func (v *viewer) take(want []string) []string {
 	return taken
 }
 
-// differs tells whether what has come isn't what is wanted, whatever may come. The caller is the scenario's goroutine, and holds mu.
+// differs reports whether the received lines can't become the expected ones any more. The caller is the scenario's
+// goroutine, and holds mu.
 func (v *viewer) differs(want []string) bool {
 	n := min(len(want), len(v.lines))
 	shown, _ := v.names.show(unlines(v.lines[:n]))
@@ -171,7 +172,7 @@ func quiet(s *scenario, _ *datadriven.TestData) string {
 	return unlines(s.viewer.take(make([]string, n)))
 }
 
-// settle waits until every source has been read in full, what came of it is published, and the viewer has seen that.
+// settle waits until every source has been read in full, the result is published, and the viewer has received it.
 func (s *scenario) settle() {
 	s.t.Helper()
 	// A reading that was under way may have begun too early; the second one from now on can't have.

@@ -23,7 +23,7 @@ import (
 // patience bounds every wait; the machine may be slow and busy.
 const patience = time.Minute
 
-// daemon is an injectd that runs, with a connection to its sources and one to its service.
+// daemon is a running injectd, with a connection to its sources and one to its service.
 type daemon struct {
 	t        *testing.T
 	process  *devnode.Process
@@ -79,7 +79,7 @@ func (d *daemon) await() {
 	d.inject = c
 }
 
-// apply applies a set of the given pods, an origin each, and returns the revision that is published then.
+// apply applies a set of the given pods, an origin each, and returns the revision that is then published.
 func (d *daemon) apply(source string, pods ...*v1.Pod) uint64 {
 	d.t.Helper()
 	set := inject.Set{Source: source}
@@ -98,7 +98,7 @@ func (d *daemon) applySet(set inject.Set) uint64 {
 	return p.Revision
 }
 
-// sources are the sources as ListSources has them, by name.
+// sources returns the sources of ListSources, by name.
 func (d *daemon) sources() map[string]*podconfigv1.Source {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
@@ -154,7 +154,7 @@ func (s *stream) recv() *podconfigv1.WatchPodUpdatesResponse {
 	}
 }
 
-// next is the next revision: its ops, each as "OP source: pod…", and their pods. It must be the revision of that number.
+// next returns the next revision: its ops, each as "OP source: pod…", and their pods. It must have that number.
 func (s *stream) next(number uint64) (ops []string, pods []*podconfigv1.Pod) {
 	s.t.Helper()
 	for {
@@ -176,7 +176,7 @@ func (s *stream) next(number uint64) (ops []string, pods []*podconfigv1.Pod) {
 	}
 }
 
-// decode is the pod as the consumer has it; nil in a format without content.
+// decode returns the pod's content; nil in a format without content.
 func decode(p *podconfigv1.Pod) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	switch content := p.GetContent().(type) {
@@ -195,7 +195,7 @@ func decode(p *podconfigv1.Pod) (*v1.Pod, error) {
 	}
 }
 
-// apiPod is a pod as an API server has it.
+// apiPod is a pod as of an API server.
 func apiPod(name, uid string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

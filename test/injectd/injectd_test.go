@@ -20,7 +20,8 @@ import (
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 
-// TestInjectd runs injectd as a process. The tests share the node, of which they need only the binary and the directory.
+// TestInjectd runs injectd as a process. The tests share the node, of which they need only the binary and the
+// directory.
 func TestInjectd(t *testing.T) {
 	node, err := devnode.Start(t.Context(), devnode.Config{Dir: t.TempDir(), Runtime: devnode.Sim, Log: t.Output()})
 	if err != nil {

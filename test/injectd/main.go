@@ -1,5 +1,5 @@
-// Command injectd is podconfigd for tests: it has further sources, whose sets come in over a socket. Package inject has the
-// protocol, and a client for it. Without --pod-manifest-path it reads no manifests.
+// Command injectd is podconfigd for tests: it has further sources, whose sets come in over a socket. Package inject
+// has the protocol, and a client for it. Without --pod-manifest-path it reads no manifests.
 package main
 
 import (

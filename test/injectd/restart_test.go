@@ -12,8 +12,8 @@ import (
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 
-// testRestart: a consumer follows injectd through a kill -9. It can be started again at once, with the sockets as they were left.
-// Until its sources have spoken, their pods are those of the store.
+// testRestart: a consumer follows injectd through a kill -9. It can be started again at once, with the sockets as
+// they were left. Until its sources have spoken, their pods are those of the store.
 func testRestart(t *testing.T, node *devnode.Node) {
 	d := start(t, node, []string{"api"})
 	number := d.apply("api", apiPod("old", "u1"), apiPod("kept", "u2"))

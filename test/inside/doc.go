@@ -1,5 +1,7 @@
-// Package inside tells what a process finds of the world that its container gives it: identity, confinement, limits, environment, mounts,
-// files and names. The sample program's command inspect prints it, and tests on the other side of the container's wall read it.
+// Package inside reports the environment of a process in its container: identity, confinement, limits, environment
+// variables, mounts, files and names. The sample program's command inspect prints it, and tests outside of the
+// container read it.
 //
-// It only reads, in the process that calls it, and leaves out what it can't read: Report.Errors says why.
+// It only reads, in the process that calls it, and leaves out values that it can't read: Report.Errors has the
+// reasons.
 package inside

@@ -33,7 +33,8 @@ type Report struct {
 	Interfaces map[string][]string `json:"interfaces"`
 
 	Mounts []Mount `json:"mounts"`
-	// Cgroup is the process's own, by controller ("memory"; "" for v2), and Limits what the kernel's files say there, by file name.
+	// Cgroup is the process's own, by controller ("memory"; "" for v2), and Limits what the kernel's files say there,
+	// by file name.
 	Cgroup map[string]string `json:"cgroup"`
 	Limits map[string]string `json:"limits"`
 	// Files are those that were asked for, and what is beneath, by path.
@@ -67,7 +68,8 @@ type File struct {
 	// Link is where a link points. Content is that of a file, or what a link leads to, up to 64 KiB.
 	Link    string `json:"link,omitempty"`
 	Content string `json:"content,omitempty"`
-	// Writable tells, of a directory, whether a file can be made there, and of a file whether it can be opened for writing.
+	// Writable tells, of a directory, whether a file can be made there, and of a file whether it can be opened for
+	// writing.
 	Writable bool `json:"writable"`
 }
 

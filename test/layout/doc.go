@@ -1,2 +1,2 @@
-// Package layout tests that packages depend on each other in one direction only, as ARCHITECTURE.md draws them.
+// Package layout tests that packages depend on each other in one direction only, as ARCHITECTURE.md shows.
 package layout

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"bytes"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ var forbidden = []struct{ from, to, why string }{
 	{"cmd/podconfigd", module + "test/", "what injects pods for tests isn't shipped"},
 	{"cmd/podctl", module + "internal/mergesvc/", "podctl knows the daemons by their services"},
 	{"cmd/podctl", module + "internal/execsvc/", "podctl knows the daemons by their services"},
+	{"cmd/podctl", "k8s.io/client-go/kubernetes", "client-go's clientset would double podctl's size"},
+	{"cmd/podctl", "k8s.io/client-go/kubernetes/", "client-go's clientset would double podctl's size"},
 	{"client", module + "internal/", "what others import stands by itself"},
 	{"internal/manifest", module + "internal/", "the bottom layer: bytes to pods"},
 	{"internal/boltfile", module, "a file that both daemons' stores stand on knows of neither"},
@@ -31,27 +34,81 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/mergesvc/service", module + "internal/sources/", "the merge doesn't know where sets come from"},
 	{"test/injectd/inject", module + "internal/mergesvc/", "test/differential uses it beside another version of Kubernetes"},
 	{"internal/mergesvc/history", module + "internal/mergesvc/merge", "the history knows revisions, not how they are made"},
-	{"internal/execsvc/criconfig", module + "internal/", "translation is pure"},
-	{"internal/execsvc/volume", module + "internal/execsvc/runtime", "volumes are mounts, not containers"},
-	{"internal/execsvc/volume", module + "internal/execsvc/world", "a world is made of volumes, and not the other way round"},
-	{"internal/execsvc/downward", module + "internal/", "the fields of a pod are a pure function of it"},
-	{"internal/execsvc/admit", module + "internal/execsvc/runtime", "admission is decided on values"},
-	{"internal/execsvc/admit", module + "internal/execsvc/nodeinfo", "admission is decided on values"},
-	{"internal/execsvc/podenv", module + "internal/execsvc/volume", "an environment reads files only through a function"},
-	{"internal/execsvc/cgroup", module + "internal/execsvc/runtime", "pods' cgroups are there before the runtime knows the pod"},
-	{"internal/execsvc/runtime", module + "internal/execsvc/world", "the runtime knows a World only as an interface"},
-	{"internal/execsvc/worker", module + "internal/execsvc/runtime", "workers know their Syncer only as an interface"},
-	{"internal/execsvc/worker", module + "internal/execsvc/pleg", "workers know their Syncer only as an interface"},
-	{"internal/execsvc/status", module + "internal/execsvc/runtime", "a status is made of values"},
-	{"internal/execsvc/actions", module + "internal/execsvc/runtime", "what to do is decided before it is done"},
-	{"internal/execsvc/apistatus", module + "internal/execsvc/runtime", "who tells the API server reads the board"},
-	{"internal/execsvc/mirror", module + "internal/execsvc/apistatus", "mirror pods are made whether or not anybody tells their status"},
-	{"internal/execsvc/node/nodestatus", "k8s.io/client-go/", "a node's status is made of values"},
-	{"internal/execsvc/server/auth", module + "internal/execsvc/board", "who may ask is decided before anything is looked at"},
-	{"internal/execsvc/worker", "k8s.io/client-go/kubernetes", "no pod's life waits for an API server"},
-	{"internal/execsvc/syncloop", "k8s.io/client-go/kubernetes", "no pod's life waits for an API server"},
+	{"internal/execsvc/pod/podmeta", module + "internal/", "a pod's properties are pure functions of it"},
+	{"internal/execsvc/pod/downward", module + "internal/", "the fields of a pod are a pure function of it"},
+	{"internal/execsvc/decide/admit", module + "internal/execsvc/machine/", "admission is decided on values"},
+	{"internal/execsvc/setup/volume", module + "internal/execsvc/cri/", "volumes are mounts, not containers"},
+	{"internal/execsvc/setup/podenv", module + "internal/execsvc/setup/volume", "an environment reads files only through a function"},
+	{"internal/execsvc/loop/worker", module + "internal/execsvc/cri/", "workers know their Syncer only as an interface"},
+	{"internal/execsvc/cluster/apistatus", module + "internal/execsvc/cri/", "statuses for the API server are those of the pod view"},
+	{"internal/execsvc/decide/nodestatus", "k8s.io/client-go/", "a node's status is made of values"},
+	{"internal/execsvc/serve/kubeletapi/auth", module + "internal/execsvc/pod/", "access is decided before anything is looked up"},
+	{"internal/execsvc/loop/worker", "k8s.io/client-go/kubernetes", "no pod waits for an API server"},
+	{"internal/execsvc/loop/syncloop", "k8s.io/client-go/kubernetes", "no pod waits for an API server"},
 	{"cmd/podconfigd", "k8s.io/kubernetes/", "upstream is read, not linked"},
 	{"cmd/podexecd", "k8s.io/kubernetes/", "upstream is read, not linked"},
+}
+
+// floors are the directories beneath internal/execsvc, from the lowest one up. A package imports packages of its own
+// floor and of lower ones. The Agent, internal/execsvc itself, is above them.
+var floors = []string{"pod", "machine", "decide", "cri", "setup", "reclaim", "loop", "cluster", "serve"}
+
+// floorOf returns the number of the package's floor, len(floors) for the Agent, and -1 for packages outside execsvc.
+func floorOf(pkg string) int {
+	rest, ok := strings.CutPrefix(pkg, module+"internal/execsvc")
+	switch {
+	case !ok:
+		return -1
+	case rest == "":
+		return len(floors)
+	}
+	name, _, _ := strings.Cut(rest[1:], "/")
+	return slices.Index(floors, name)
+}
+
+// TestFloors: no package of execsvc imports one of a higher floor, and each is on a floor.
+func TestFloors(t *testing.T) {
+	imports := importsOf(t, "./internal/execsvc/...")
+	for pkg, all := range imports {
+		if floorOf(pkg) < 0 {
+			t.Errorf("%s is on no floor of internal/execsvc; the floors are %v", pkg, floors)
+		}
+		for _, dep := range all {
+			if climbs(pkg, dep) {
+				t.Errorf("%s imports %s, which is on a higher floor; the order is %v", pkg, dep, floors)
+			}
+		}
+	}
+	// The check would pass if there were no packages, or no imports.
+	const agent, worker = module + "internal/execsvc", module + "internal/execsvc/loop/worker"
+	if !slices.Contains(imports[agent], worker) || !climbs(worker, agent) || climbs(agent, worker) {
+		t.Errorf("the Agent imports %v; want %s among them, which must not import the Agent", imports[agent], worker)
+	}
+	for _, floor := range floors {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(imports)), func(p string) bool { return strings.HasPrefix(p, agent+"/"+floor+"/") }) {
+			t.Errorf("there is no package on the floor %s", floor)
+		}
+	}
+}
+
+// climbs reports whether the import of dep by pkg leads to a higher floor.
+func climbs(pkg, dep string) bool { return floorOf(dep) > floorOf(pkg) }
+
+// importsOf returns the imports of the packages that match the pattern, those of tests left out.
+func importsOf(t *testing.T, pattern string) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, pattern)
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %s: %v", pattern, err)
+	}
+	imports := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		imports[words[0]] = words[1:]
+	}
+	return imports
 }
 
 func TestDependenciesPointOneWay(t *testing.T) {

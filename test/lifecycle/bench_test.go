@@ -18,8 +18,8 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
-// The backoffs of all benches are short. That of containers is longer than a runtime without events takes to tell of an end, so that
-// there is a pause left to be seen.
+// The backoffs of all benches are short. That of containers is longer than a runtime without events takes to tell of
+// an end, so that there is a pause left to be seen.
 const (
 	restartBase, restartMax = 3 * time.Second, 6 * time.Second
 	pullBase, pullMax       = time.Second, 2 * time.Second

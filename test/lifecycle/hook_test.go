@@ -93,8 +93,8 @@ containers:
 	}
 }
 
-// The preStop hook's time is the grace period's: one that hangs is cut off, and the container still gets its SIGTERM; a container that
-// ignores that is killed when what is left of the grace period is over.
+// The preStop hook's time is the grace period's: one that hangs is cut off, and the container still gets its SIGTERM;
+// a container that ignores that is killed when what is left of the grace period is over.
 func TestPreStopTakesOfTheGracePeriod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `

@@ -67,8 +67,8 @@ containers:
 	})
 }
 
-// A private image takes the Secret that imagePullSecrets name and that lies beside the pod; as soon as the Secret is right, the image is
-// pulled.
+// A private image takes the Secret that imagePullSecrets name and that lies beside the pod; as soon as the Secret is
+// right, the image is pulled.
 func TestImagePullSecrets(t *testing.T) {
 	onRealRuntimes(t, func(t *testing.T, b *bench) {
 		hub := sharedHub(t)

@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Init containers run one after the other, each to its end, and before the others; until then the pod is Pending, not initialized, and
-// says why.
+// Init containers run one after the other, each to its end, and before the others; until then the pod is Pending, not
+// initialized, and says why.
 func TestInitContainersRunInOrder(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -32,8 +32,8 @@ containers:
 	})
 }
 
-// An init container that fails is started again, with a growing pause, and the others wait for it; once it has succeeded it isn't run
-// again, whatever becomes of the others.
+// An init container that fails is started again, with a growing pause, and the others wait for it; once it has
+// succeeded it isn't run again, whatever becomes of the others.
 func TestFailingInitContainerIsRestarted(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"Always", "OnFailure"} {

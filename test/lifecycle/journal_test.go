@@ -175,7 +175,7 @@ func (s *state) String() string {
 	return b.String()
 }
 
-// is tells whether the pod's condition is true.
+// is reports whether the pod's condition is true.
 func (s *state) is(condition v1.PodConditionType) bool {
 	return s.condition(condition).Status == v1.ConditionTrue
 }
@@ -202,7 +202,7 @@ func (s *state) of(container string) *v1.ContainerStatus {
 	return &v1.ContainerStatus{}
 }
 
-// runs tells whether the container runs.
+// runs reports whether the container runs.
 func (s *state) runs(container string) bool { return s.of(container).State.Running != nil }
 
 // waitsFor is the reason for which the container waits, or empty if it doesn't.

@@ -165,7 +165,8 @@ func startNode(t *testing.T, kind devnode.Runtime, start func(devnode.Runtime) (
 // patience bounds every wait; the machine may be slow and busy.
 const patience = 60 * time.Second
 
-// slack is how much longer than it has to something may take on such a machine, where a test tells it from what takes a minute.
+// slack is how much longer than it has to something may take on such a machine, where a test tells it from what takes
+// a minute.
 const slack = 30 * time.Second
 
 // eventually polls what can't be awaited as an event, until check returns nil.

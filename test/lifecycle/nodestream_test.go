@@ -58,7 +58,8 @@ func TestNodeAPIExec(t *testing.T) {
 	})
 }
 
-// A command that ended, or waits, without reading what it is sent, and writes nothing: the idle timeout is what ends the caller's waiting.
+// A command that ended, or waits, without reading what it is sent, and writes nothing: the idle timeout is what ends
+// the caller's waiting.
 func TestNodeAPIStalledExec(t *testing.T) {
 	onEachNodeAPI(t, runtimes[:2], []string{"--streaming-connection-idle-timeout=5s"}, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
@@ -175,7 +176,7 @@ containers:
 // awaitAttached waits until podexecd serves a request to attach, or none any more.
 func (n *nodeAPI) awaitAttached(want bool) {
 	n.t.Helper()
-	eventually(n.t, fmt.Sprintf("somebody is attached: %v", want), func() error {
+	eventually(n.t, fmt.Sprintf("a client is attached: %v", want), func() error {
 		_, text := n.get(n.url("/metrics"))
 		attached := false
 		for line := range strings.Lines(text) {

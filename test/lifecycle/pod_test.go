@@ -32,8 +32,9 @@ type pod struct {
 	begin []string
 }
 
-// run writes the manifest of a pod that has the spec, in YAML, and these defaults: the sample image, which is there already, /log in all
-// containers, a grace period of 2 s, and 10 s for probes, as the machine may be busy. The pod goes when the test ends.
+// run writes the manifest of a pod that has the spec, in YAML, and these defaults: the sample image, which is there
+// already, /log in all containers, a grace period of 2 s, and 10 s for probes, as the machine may be busy. The pod
+// goes when the test ends.
 func (b *bench) run(t *testing.T, spec string, beside ...any) *pod {
 	t.Helper()
 	p := &pod{t: t, b: b, name: b.podName(t), beside: beside}
@@ -64,7 +65,7 @@ func (b *bench) podName(t *testing.T) string {
 
 func (p *pod) file() string { return p.name + ".yaml" }
 
-// write writes the manifest, for the first time or anew.
+// write writes the manifest, for the first time or again.
 func (p *pod) write(spec string) {
 	p.t.Helper()
 	p.begin = nil
@@ -265,7 +266,7 @@ func (p *pod) untouch(file string) {
 	check(p.t, os.Remove(filepath.Join(p.dir, file)))
 }
 
-// story is what became of the pod, for who has to find out why a test failed.
+// story is what became of the pod, to explain a failed test.
 func (p *pod) story() string {
 	var b strings.Builder
 	for _, e := range p.b.eventsOf(p.name) {

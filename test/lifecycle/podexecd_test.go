@@ -147,7 +147,8 @@ func unharmed(p *pod, since *state, containers ...string) {
 	}
 }
 
-// A podexecd that starts while podconfigd is away knows its pods: it adopts those that run, restarts what ends, and leaves what is done.
+// A podexecd that starts while podconfigd is away knows its pods: it adopts those that run, restarts what ends, and
+// leaves what is done.
 func TestPodexecdAlone(t *testing.T) {
 	alone(t, nil, func(t *testing.T, b *bench) {
 		p := b.run(t, `

@@ -26,10 +26,11 @@ containers:
 - {name: main, args: [sleep]}`
 )
 
-// TestPressure: on a node that runs out of memory a pod that asked for none is evicted, and no other one of its kind is let in. Critical pods stay.
-// Once there is enough, all of them run.
+// TestPressure: on a node that runs out of memory a pod that asked for none is evicted, and no other one of its kind
+// is let in. Critical pods stay. Once there is enough, all of them run.
 func TestPressure(t *testing.T) {
-	// The threshold is more than any machine has. As a hard one it couldn't be: then nothing would be left to give to pods.
+	// The threshold is more than any machine has. As a hard one it couldn't be: then nothing would be left to give to
+	// pods.
 	short := []string{"--eviction-soft=memory.available<1000Gi", "--eviction-soft-grace-period=memory.available=1s"}
 	alone(t, nil, func(t *testing.T, b *bench) {
 		evicted, needed := b.run(t, plain), b.run(t, critical)
@@ -67,7 +68,8 @@ func TestPressure(t *testing.T) {
 	})
 }
 
-// TestPressureOfPods: pods that together near what they are held to are evicted before the kernel ends them, though the machine has enough.
+// TestPressureOfPods: pods that together near what they are held to are evicted before the kernel ends them, though
+// the machine has enough.
 func TestPressureOfPods(t *testing.T) {
 	t.Parallel()
 	var machine unix.Sysinfo_t
@@ -98,7 +100,7 @@ containers:
 	}
 }
 
-// TestDiskPressure: where the disk of images runs full those go that nobody uses, but never the one of sandboxes.
+// TestDiskPressure: when the disk of images fills, unused images are removed, but never the image of sandboxes.
 func TestDiskPressure(t *testing.T) {
 	t.Parallel()
 	for _, r := range runtimes[:2] {
@@ -114,7 +116,7 @@ func TestDiskPressure(t *testing.T) {
 			check(t, err)
 			t.Cleanup(func() { check(t, conn.Close()) })
 			images := runtimeapi.NewImageServiceClient(conn)
-			eventually(t, "the image that nobody uses is gone", func() error {
+			eventually(t, "the unused image is gone", func() error {
 				list, err := images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
 				check(t, err)
 				var names []string

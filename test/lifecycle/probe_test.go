@@ -191,7 +191,7 @@ containers:
 		if last == nil || last.ExitCode != 137 || last.FinishedAt.Sub(killing) > slack {
 			t.Errorf("main, killed at %v, ended with %+v; want 137, of SIGKILL, soon", killing, last)
 		}
-		// Nobody has to wait for the pod's own grace period.
+		// The pod's own grace period is not awaited.
 		p.remove()
 		s = p.await("it is ending", func(s *state) bool { return s.worker == podexecv1.WorkerState_WORKER_STATE_TERMINATING })
 		b.kill(t, s.of("main"))
@@ -228,8 +228,8 @@ func (v *visitor) asked(path string) []*http.Request {
 
 func (v *visitor) port() int { return v.Listener.Addr().(*net.TCPAddr).Port }
 
-// A probe over HTTP sends what the manifest says, and follows redirects on the same host only: elsewhere it warns, and the answer counts
-// as good.
+// A probe over HTTP sends what the manifest says, and follows redirects on the same host only: elsewhere it warns,
+// and the answer counts as good.
 func TestHTTPProbes(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		v := newVisitor(t, httptest.NewServer)
@@ -258,7 +258,7 @@ containers:
 			t.Errorf("the probe asks host %s with the headers %v", asked.Host, asked.Header)
 		}
 		if len(v.asked("/landed")) == 0 || len(secure.asked("/secure")) == 0 {
-			t.Error("a redirect wasn't followed, or nobody asked over TLS")
+			t.Error("a redirect wasn't followed, or no request used TLS")
 		}
 		p.awaitEvent("ProbeWarning", "Readiness probe warning")
 	})

@@ -24,8 +24,9 @@ const (
 	hubPassword = "sesame"
 )
 
-// hub is an image registry on loopback, where runtimes take plain HTTP. It has the sample image under every name that push was called
-// with. Those that begin with private/ take a password, and those that begin with gated/ are held back until the gate opens.
+// hub is an image registry on loopback, where runtimes take plain HTTP. It has the sample image under every name that
+// push was called with. Those that begin with private/ take a password, and those that begin with gated/ are held
+// back until the gate opens.
 type hub struct {
 	address string
 	server  *httptest.Server

@@ -120,7 +120,7 @@ containers:
 	})
 }
 
-// A rule may have the whole pod begin anew, init containers included, in the same sandbox.
+// A rule may have the whole pod begin again, init containers included, in the same sandbox.
 func TestRestartAllContainers(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `

@@ -38,6 +38,7 @@ containers:
 			})
 		}
 		says("the first\n", "logs", name, "-c", "one")
+		says("the first\n", "logs", p.name) // without the node's name, and of the first container
 		says("the second\n", "logs", name, "-c", "two")
 		says("/log/up", "logs", name, "-c", "two", "-p")
 		says("asked", "exec", name, "-c", "one", "--", "/sample", "seq", "write", "/log/asked", "asked", ";", "cat", "/log/asked")
@@ -141,18 +142,20 @@ func TestKubeletPodsAPI(t *testing.T) {
 	})
 }
 
-// A pod that this node can't run has failed, and podconfigd and its users are told which, and why.
-func TestRefusedPodIsReported(t *testing.T) {
+// A pod that needs what this node can't provide waits, and podconfigd and its users are told which, and why.
+func TestWaitingPodIsReported(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - {name: main, args: [sleep], volumeMounts: [{name: data, mountPath: /data}]}
 volumes:
 - {name: data, nfs: {server: nfs.invalid, path: /}}`)
-		s := p.awaitPhase(v1.PodFailed)
-		if s.Reason == "" || !strings.Contains(s.Message, "nfs") {
-			t.Errorf("reason %q, message %q", s.Reason, s.Message)
+		p.awaitEvent("FailedMount", "spec.volumes[0].nfs: ")
+		s := p.awaitPhase(v1.PodPending)
+		if s.Reason != "" {
+			t.Errorf("reason %q, message %q; want none", s.Reason, s.Message)
 		}
+		const reason = "UnsupportedFeature"
 		name := p.name + "-" + b.Name
 		reported := func() (*podconfigv1.PodError, error) {
 			resp, err := b.Config.ListConsumers(t.Context(), &podconfigv1.ListConsumersRequest{})
@@ -169,19 +172,19 @@ volumes:
 			text, _ := json.Marshal(resp)
 			return nil, fmt.Errorf("no consumer tells of it: %s", text)
 		}
-		eventually(t, "the refusal is reported", func() error {
+		eventually(t, "what it lacks is reported", func() error {
 			e, err := reported()
-			if err == nil && (e.GetReason() != s.Reason || e.GetRef().GetUid() != s.uid) {
+			if err == nil && (e.GetReason() != reason || e.GetRef().GetUid() != s.uid) {
 				err = fmt.Errorf("it is reported as %v", e)
 			}
 			return err
 		})
 		if stdout, stderr, code := b.podctl(t.Context(), "consumers", "-o", "wide"); code != 0 ||
-			!strings.Contains(stdout, name) || !strings.Contains(stdout, s.Reason) {
+			!strings.Contains(stdout, name) || !strings.Contains(stdout, reason) {
 			t.Errorf("podctl consumers ends with %d:\n%s%s", code, stdout, stderr)
 		}
 		p.remove()
-		eventually(t, "its refusal is taken back with it", func() error {
+		eventually(t, "the report is taken back with it", func() error {
 			if e, err := reported(); e != nil || err == nil {
 				return fmt.Errorf("it is reported as %v", e)
 			}

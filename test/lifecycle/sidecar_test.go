@@ -6,7 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A sidecar starts in its turn among the init containers; what comes after it waits until its startup probe has succeeded.
+// A sidecar starts in its turn among the init containers; what comes after it waits until its startup probe has
+// succeeded.
 func TestSidecarHoldsBackUntilStarted(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -56,8 +57,8 @@ containers:
 	}
 }
 
-// When the pod is removed, the sidecars end after the others, the last one first. Their preStop hooks don't wait for that: who drains
-// connections begins at once.
+// When the pod is removed, the sidecars end after the others, the last one first. Their preStop hooks don't wait for
+// that: who drains connections begins at once.
 func TestSidecarsEndLastAndInReverse(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -78,8 +79,8 @@ containers:
 	})
 }
 
-// A pod whose containers have all ended for good is done, though its sidecars would run on: they are ended, and how they end doesn't
-// count.
+// A pod whose containers have all ended for good is done, though its sidecars would run on: they are ended, and how
+// they end doesn't count.
 func TestSidecarsDontKeepThePodUp(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

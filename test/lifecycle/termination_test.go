@@ -138,7 +138,8 @@ containers:
 	}
 }
 
-// An edit of a static pod is another pod. It waits until the one before it has ended; of several edits meanwhile the last one counts.
+// An edit of a static pod is another pod. It waits until the one before it has ended; of several edits meanwhile the
+// last one counts.
 func TestEditWaitsForTheOldPod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		spec := func(version string) string {
@@ -168,7 +169,7 @@ containers:
 	})
 }
 
-// A manifest that comes back while its pod ends is run anew once that has ended.
+// A manifest that comes back while its pod ends is run again once that has ended.
 func TestSamePodComesBack(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		const spec = `

@@ -14,7 +14,8 @@ type side struct {
 	floor   *floor
 
 	times series
-	// cpu is what podexecd has used for all its pods together, in seconds, from their starts until nothing was left of them.
+	// cpu is what podexecd has used for all its pods together, in seconds, from their starts until nothing was left
+	// of them.
 	cpu float64
 }
 
@@ -47,7 +48,8 @@ type start struct {
 	pod  pod
 }
 
-// rounds runs one pod on each side in turn, as often as starts are measured, and once before that, when nothing is in any cache.
+// rounds runs one pod on each side in turn, as often as starts are measured, and once before that, when nothing is in
+// any cache.
 func rounds(b *testing.B, name string, of func(name string) []start) {
 	b.Helper()
 	for i := range starts + 1 {
@@ -74,8 +76,8 @@ func (r ratio) at(p float64) string {
 	return fmt.Sprintf("%+.1f ms, %.2f", milliseconds(r.of.times.at(p)-r.over.times.at(p)), r.quotient(p))
 }
 
-// compare prints the sides' times and, of podexecd, the CPU time a pod and the most memory; and the ratios. A benchmark's log is cut off
-// after nine lines.
+// compare prints the sides' times and, of podexecd, the CPU time a pod and the most memory; and the ratios. A
+// benchmark's log is cut off after nine lines.
 func compare(b *testing.B, sides []*side, ratios []ratio) {
 	b.Helper()
 	var text strings.Builder

@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podstream/podstream/internal/execsvc/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
 	"github.com/podstream/podstream/test/devnode"
 )
 
@@ -24,8 +24,8 @@ type floor struct {
 	pipe  *pipe
 	cri   runtimeapi.RuntimeServiceClient
 	image *runtimeapi.Image
-	// cgroup is the one that all pods are in, as deep as a pod's own, so that the runtime and the kernel have as much to do. The first
-	// pod's start makes it: that each pod gets one is what an agent adds, and no call asks for.
+	// cgroup is the one that all pods are in, as deep as a pod's own, so that the runtime and the kernel have as much
+	// to do. The first pod's start makes it: that each pod gets one is what an agent adds, and no call asks for.
 	cgroup string
 
 	mu sync.Mutex
@@ -99,7 +99,8 @@ func (f *floor) order(b *testing.B, p pod) order {
 	return o
 }
 
-// make makes what a container sees of the volume, on the node's disk whatever its kind: a file if that is a key of an object.
+// make makes what a container sees of the volume, on the node's disk whatever its kind: a file if that is a key of an
+// object.
 func (f *floor) make(b *testing.B, p pod, v volume) string {
 	b.Helper()
 	path := f.node.Path("volumes", p.name, v.name)
@@ -129,7 +130,8 @@ func (f *floor) container(b *testing.B, object *v1.Pod, attempt uint32, mounts [
 	return config
 }
 
-// run starts the pods, so many at a time, and removes them, and returns how long it took until all of their processes ran.
+// run starts the pods, so many at a time, and removes them, and returns how long it took until all of their processes
+// ran.
 func (f *floor) run(b *testing.B, parallel int, pods ...pod) time.Duration {
 	b.Helper()
 	began := f.start(b, parallel, pods...)

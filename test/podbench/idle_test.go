@@ -27,8 +27,9 @@ func idleFor() time.Duration {
 	return 20 * time.Second
 }
 
-// BenchmarkIdle runs a hundred pods to which nothing happens, without probes and with two that come every 10 s, and prints what
-// each process takes; beside it what as many pods cost that nobody looks after. It is one measurement, however large b.N.
+// BenchmarkIdle runs a hundred pods to which nothing happens, without probes and with two that come every 10 s, and
+// prints what each process takes; and what as many pods cost without an agent. It is one measurement, however large
+// b.N.
 func BenchmarkIdle(b *testing.B) {
 	for _, r := range runtimes {
 		b.Run(r.name, func(b *testing.B) {
@@ -98,7 +99,7 @@ func (p *product) account(b *testing.B) []usage {
 	return append([]usage{usageOf(b, "podconfigd", p.podconfigd.Pid()), usageOf(b, "podexecd", p.podexecd.Pid())}, runtimeUsage(b, p.node, "")...)
 }
 
-// account is what the runtime of pods uses that nobody looks after.
+// account is what the runtime uses for pods without an agent.
 func (f *floor) account(b *testing.B) []usage {
 	b.Helper()
 	return runtimeUsage(b, f.node, " alone")
@@ -120,7 +121,8 @@ func runtimeUsage(b *testing.B, node *devnode.Node, suffix string) []usage {
 	return []usage{usageOf(b, "containerd"+suffix, node.Runtime().Pid()), shims}
 }
 
-// usageOf reads the kernel's account (proc(5)): utime, stime, cutime and cstime of stat, in 1/100 s, and VmRSS and VmHWM of status.
+// usageOf reads the kernel's account (proc(5)): utime, stime, cutime and cstime of stat, in 1/100 s, and VmRSS and
+// VmHWM of status.
 func usageOf(b *testing.B, name string, pid int) usage {
 	b.Helper()
 	u := usage{name: name}

@@ -42,7 +42,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// runtimes are those on which the benchmarks run; events tells whether one tells of containers that end.
+// runtimes are those on which the benchmarks run; events reports whether one tells of containers that end.
 var runtimes = []struct {
 	name    string
 	runtime devnode.Runtime

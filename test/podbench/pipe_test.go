@@ -41,7 +41,7 @@ func newPipe(b *testing.B, dir string) *pipe {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// Open for both, so that it never ends and nobody waits to open it.
+	// Open for reading and writing, so that it never ends and an open doesn't block.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		b.Fatal(err)

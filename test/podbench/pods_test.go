@@ -20,7 +20,8 @@ type pair struct {
 	floor   *floor
 }
 
-// BenchmarkPods runs pods through both daemons, in turn with bare CRI calls. Each is one measurement, however large b.N.
+// BenchmarkPods runs pods through both daemons, in turn with bare CRI calls. Each is one measurement, however large
+// b.N.
 func BenchmarkPods(b *testing.B) {
 	for _, r := range runtimes {
 		b.Run(r.name, func(b *testing.B) {
@@ -48,8 +49,8 @@ func (p *pair) benchmarkStart(b *testing.B) {
 	report(b, product, floor)
 }
 
-// benchmarkBatch measures until the last process of a batch of pods runs. How many pods at a time are the fastest for the floor depends
-// on the machine: the best counts.
+// benchmarkBatch measures until the last process of a batch of pods runs. How many pods at a time are the fastest for
+// the floor depends on the machine: the best counts.
 func (p *pair) benchmarkBatch(b *testing.B) {
 	few, more, all := &series{name: "CRI calls, 2 at a time"}, &series{name: "CRI calls, 4 at a time"}, &series{name: "CRI calls, all at once"}
 	product := &series{name: "both daemons"}
@@ -68,7 +69,8 @@ func (p *pair) benchmarkBatch(b *testing.B) {
 	report(b, product, few, more, all)
 }
 
-// inTurn does all of it, beginning with another one in each round: what comes first finds a quieter machine, or a colder one.
+// inTurn does all of it, beginning with another one in each round: what comes first finds a quieter machine, or a
+// colder one.
 func inTurn(round int, sides ...func()) {
 	for i := range sides {
 		sides[(round+i)%len(sides)]()

@@ -43,8 +43,8 @@ func (o *oracle) turn(ready bool) {
 
 func (o *oracle) port() string { return o.URL[strings.LastIndexByte(o.URL, ':')+1:] }
 
-// benchmarkReadiness measures from the answer to a readiness probe that changes what is known to the status at a watcher. The floor is a
-// plain HTTP client that has the answer.
+// benchmarkReadiness measures from the answer to a readiness probe that changes what is known to the status at a
+// watcher. The floor is a plain HTTP client that has the answer.
 func (p *pair) benchmarkReadiness(b *testing.B) {
 	floor, product := &series{name: "answer read"}, &series{name: "status at a watcher"}
 	asked := newOracle(b)

@@ -16,8 +16,8 @@ func crashing(name string) pod {
 	return p
 }
 
-// benchmarkRestart measures from the last line of a process that fails to the first one of the next. The floor starts the next one when
-// the runtime tells of the exit.
+// benchmarkRestart measures from the last line of a process that fails to the first one of the next. The floor starts
+// the next one when the runtime tells of the exit.
 func (p *pair) benchmarkRestart(b *testing.B) {
 	exits := p.floor.exits(b)
 	floor, product := &series{name: "event and CRI calls"}, &series{name: "both daemons"}

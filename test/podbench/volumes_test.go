@@ -13,7 +13,7 @@ type volume struct {
 	source, object string
 	// subPath is the part that the container sees; empty for all of it.
 	subPath string
-	// readOnly is set if nobody may write to such a volume.
+	// readOnly is set if no container may write to such a volume.
 	readOnly bool
 }
 
@@ -68,9 +68,9 @@ func several(n int, kind string, fill func(i int, v *volume)) []volume {
 	return volumes
 }
 
-// BenchmarkVolumes starts pods with 20 volumes in turn with pods that have none, through the daemons and by bare CRI calls, for which the
-// volumes are directories that are there. Each kind of pod has a podexecd of its own, so that each tells what it needs. The runtime's
-// version makes no difference here. It is one measurement, however large b.N.
+// BenchmarkVolumes starts pods with 20 volumes in turn with pods that have none, through the daemons and by bare CRI
+// calls, for which the volumes are directories that are there. Each kind of pod has a podexecd of its own, so that
+// each tells what it needs. The runtime's version makes no difference here. It is one measurement, however large b.N.
 func BenchmarkVolumes(b *testing.B) {
 	r := runtimes[0].runtime
 	floor := newFloor(b, r)
@@ -87,7 +87,8 @@ func BenchmarkVolumes(b *testing.B) {
 	})
 }
 
-// BenchmarkCgroups starts pods that get cgroups of their own in turn with pods that don't. It is one measurement, however large b.N.
+// BenchmarkCgroups starts pods that get cgroups of their own in turn with pods that don't. It is one measurement,
+// however large b.N.
 func BenchmarkCgroups(b *testing.B) {
 	r := runtimes[0].runtime
 	without := &side{name: "daemons, --cgroups-per-qos=false", product: newProduct(b, r, "--cgroups-per-qos=false")}

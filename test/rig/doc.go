@@ -1,7 +1,7 @@
-// Package rig is what the end-to-end tests stand on: a podconfigd and a podexecd as processes, with directories, sockets and a node
-// name of their own, on a runtime that many rigs share.
+// Package rig is the base of the end-to-end tests: a podconfigd and a podexecd as processes, with their own
+// directories, sockets and node name, on a runtime that many rigs share.
 //
-// test/e2e and test/lifecycle use it. Nodes builds the binaries and starts each runtime once, when it is first asked for; Start
-// starts a pair of daemons on one. It knows nothing of package testing, and waits for nothing that pods do: tests await that in their
-// own ways. It runs no goroutines but those of devnode's processes and of gRPC's connections; Close ends both.
+// test/e2e and test/lifecycle use it. Nodes builds the binaries and starts each runtime once, on first use; Start
+// starts a pair of daemons on one. It doesn't use package testing, and doesn't wait for pods: the tests do that. It
+// runs no goroutines beside those of devnode's processes and of gRPC's connections; Close ends both.
 package rig

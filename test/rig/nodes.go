@@ -38,8 +38,8 @@ type node struct {
 	err  error
 }
 
-// NewNodes builds the binaries with the go command; the working directory is to be that of a test in test/. log gets a line for each step
-// that takes long.
+// NewNodes builds the binaries with the go command; the working directory is to be that of a test in test/. log gets
+// a line for each step that takes long.
 func NewNodes(log io.Writer) (*Nodes, error) {
 	dir, err := os.MkdirTemp("", "rig")
 	if err != nil {
@@ -65,8 +65,8 @@ func (n *Nodes) build(env []string, args ...string) error {
 	return nil
 }
 
-// Node is the node with that runtime. An error of its start is every later call's too; devnode.ErrUnavailable is one that this machine
-// can't run.
+// Node is the node with that runtime. An error of its start is every later call's too; devnode.ErrUnavailable is one
+// that this machine can't run.
 func (n *Nodes) Node(runtime devnode.Runtime) (*devnode.Node, error) {
 	n.mu.Lock()
 	shared := n.nodes[runtime]
@@ -88,7 +88,8 @@ func (n *Nodes) New(runtime devnode.Runtime) (*devnode.Node, error) {
 	})
 }
 
-// Close ends the nodes, with all daemons and pods on them, and removes their directories and the binaries. No call may be under way.
+// Close ends the nodes, with all daemons and pods on them, and removes their directories and the binaries. No call
+// may be under way.
 func (n *Nodes) Close() error {
 	var errs []error
 	for runtime, shared := range n.nodes {

@@ -37,7 +37,8 @@ type Rig struct {
 	conns []*grpc.ClientConn
 }
 
-// Start starts a pair of daemons with an empty manifest directory; flags are podexecd's, beyond those that tie the two together.
+// Start starts a pair of daemons with an empty manifest directory; flags are podexecd's, beyond those that tie the
+// two together.
 func Start(node *devnode.Node, name string, flags ...string) (*Rig, error) {
 	r := &Rig{Node: node, Name: name, Manifests: node.Path(name, "manifests")}
 	if err := r.start(flags); err != nil {
@@ -134,7 +135,8 @@ func (r *Rig) Clear() error {
 	return errors.Join(errs...)
 }
 
-// Containers are the runtime's containers of the rig's pod with that UID; those of all of the rig's pods for an empty UID.
+// Containers are the runtime's containers of the rig's pod with that UID; those of all of the rig's pods for an empty
+// UID.
 func (r *Rig) Containers(ctx context.Context, uid string) ([]*runtimeapi.Container, error) {
 	filter := &runtimeapi.ContainerFilter{}
 	if uid != "" {

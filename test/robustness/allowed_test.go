@@ -70,7 +70,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// TestStepInDoubt: a step in which the daemon was killed has taken place if the next life starts with its revision.
+// TestStepInDoubt: a step in which the daemon was killed has taken place if the next start finds its revision.
 func TestStepInDoubt(t *testing.T) {
 	for _, test := range []struct {
 		revision uint64
@@ -140,7 +140,8 @@ func TestEmptyCatchUp(t *testing.T) {
 	}
 }
 
-// TestRecorder: what several goroutines record at a time is all there, and streams belong to the life that they began in.
+// TestRecorder: what several goroutines record at a time is all there, and streams belong to the life that they began
+// in.
 func TestRecorder(t *testing.T) {
 	r := robustness.NewRecorder(8, time.Second)
 	r.Step(robustness.Step{Start: &robustness.Start{}})

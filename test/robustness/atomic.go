@@ -41,13 +41,13 @@ func whole(p *passage, i int, m *podconfigv1.WatchPodUpdatesResponse) error {
 	}
 }
 
-// split tells whether two units that follow each other on a stream are parts of one revision.
+// split reports whether two units that follow each other on a stream are parts of one revision.
 func split(a, b *passage) bool {
 	return a != nil && a.stream == b.stream && a.kind != mark && b.kind != mark &&
 		a.unit.cursor != nil && b.unit.cursor != nil && a.to() == b.to()
 }
 
-// partial tells whether all that the unit brought is right, so that what is wrong is what it didn't bring.
+// partial reports whether all that the unit brought is right, so that what is wrong is what it didn't bring.
 func (p *passage) partial() bool {
 	if len(p.changes) == 0 || p.moment == nil {
 		return false

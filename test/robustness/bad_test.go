@@ -46,7 +46,8 @@ func (d damage) swap(consumer, stream, a, b int) {
 	r[a], r[b] = r[b], r[a]
 }
 
-// bad are the ways in which the good history is spoilt, each with the promise that it breaks and a word that the error must say.
+// bad are the ways in which the good history is spoilt, each with the promise that it breaks and a word that the
+// error must say.
 var bad = []struct {
 	name, promise, says string
 	spoil               func(damage)
@@ -66,7 +67,7 @@ var bad = []struct {
 		d.message(foreign, 0, 3).GetUpdate().Source = "file"
 		d.message(foreign, 0, 3).GetUpdate().SourceReady = true
 	}},
-	{"an op that nobody knows", "Ordered", "isn't one of", func(d damage) { d.message(exactly, 0, 2).GetUpdate().Op = 77 }},
+	{"an unknown op", "Ordered", "isn't one of", func(d damage) { d.message(exactly, 0, 2).GetUpdate().Op = 77 }},
 
 	{"a revision is left out", "Reliable", "revision 3 is missing", func(d damage) { d.drop(exactly, 0, 3, 4) }},
 	{"a heartbeat passes over a revision", "Reliable", "revision 4 is missing", func(d damage) { d.drop(exactly, 0, 4, 5) }},
@@ -146,7 +147,7 @@ var bad = []struct {
 	}},
 
 	{"another instance after the kill", "Durable", "instance is another", func(d damage) { d.start().Instance = "i2" }},
-	{"an older revision after the kill", "Durable", "has been told", func(d damage) { d.start().Revision = 5 }},
+	{"an older revision after the kill", "Durable", "has been sent", func(d damage) { d.start().Revision = 5 }},
 	{"a cursor of an instance that isn't", "Durable", "this life publishes", func(d damage) {
 		d.message(restored, 0, 1).Cursor.InstanceId = "i2"
 	}},
@@ -185,7 +186,7 @@ var bad = []struct {
 	}},
 
 	{"a source is ready too early", "Ready", "which isn't ready", func(d damage) {
-		// The origin can't be used, so nobody knows what it had.
+		// The origin can't be used, so its pods are unknown.
 		d.Steps[1].Set.Origins[0].Held = true
 		d.drop(exactly, 0, 1, len(d.stream(exactly, 0).Received))
 		d.insert(exactly, 0, 1, &podconfigv1.PodUpdate{
@@ -261,7 +262,8 @@ func (d damage) insert(consumer, stream, message int, u *podconfigv1.PodUpdate) 
 	s.Received = slices.Insert(s.Received, message, robustness.Received{Message: m})
 }
 
-// TestBadHistories: each way to break a promise is noticed by the checker of that promise, which says what and with whom.
+// TestBadHistories: each way to break a promise is noticed by the checker of that promise, which says what and with
+// whom.
 func TestBadHistories(t *testing.T) {
 	for _, test := range bad {
 		t.Run(test.name, func(t *testing.T) {

@@ -9,11 +9,12 @@ import (
 
 // chance is what a simulation leaves to chance.
 type chance interface {
-	// intn is a number from 0 to n-1. The small ones may be more likely, so what is common, and what is simple, comes first.
+	// intn is a number from 0 to n-1. The small ones may be more likely, so what is common, and what is simple, comes
+	// first.
 	intn(n int, what string) int
 }
 
-// oneIn tells whether something happens that happens once in n times.
+// oneIn reports whether something happens that happens once in n times.
 func oneIn(c chance, n int, what string) bool { return c.intn(n, what) == n-1 }
 
 // pick is one of several.

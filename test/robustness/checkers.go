@@ -2,7 +2,8 @@ package robustness
 
 import "errors"
 
-// Checker checks one promise over a whole history. Check is nil if the promise is kept, and else tells of the first breach.
+// Checker checks one promise over a whole history. Check is nil if the promise is kept, and else tells of the first
+// breach.
 type Checker struct {
 	// Name is the promise's name in podconfig.proto.
 	Name  string

@@ -15,8 +15,8 @@ func (s *script) configure(revision uint64, sources ...string) {
 	s.step(robustness.Step{Configure: sources, Instance: "i1", Revision: revision})
 }
 
-// configured is a history in which sources go, come back and change places, and every promise is kept. A consumer follows, and one
-// with a filter of which little is said.
+// configured is a history in which sources go, come back and change places, and every promise is kept. A consumer
+// follows, and one with a filter of which little is said.
 func configured(t *testing.T) *robustness.History {
 	s := newScript(t, "file", "api")
 	s.start(false, "i1", 0)
@@ -60,7 +60,7 @@ func TestConfigured(t *testing.T) {
 		name, promise, says string
 		spoil               func(damage)
 	}{
-		{"nobody tells which sources there are", "Ready", "was told", func(d damage) { d.drop(0, 0, 5, 7) }},
+		{"the list of sources is missing", "Ready", "was told", func(d damage) { d.drop(0, 0, 5, 7) }},
 		{"not even who sees little of it", "Ready", "was told", func(d damage) { d.drop(1, 0, 3, 5) }},
 		{"another order is told", "Ready", "not in its place", func(d damage) {
 			slices.Reverse(d.message(0, 0, 6).GetHeartbeat().GetSources())

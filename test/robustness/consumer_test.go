@@ -24,7 +24,8 @@ type consumer struct {
 	stream *stream
 	// asked is how it began its stream, until the first unit shows what came of it.
 	asked *podconfigv1.WatchPodUpdatesRequest
-	// holds is what it holds, and saved what it held at its last cursors. The stream's goroutine writes them while there is one.
+	// holds is what it holds, and saved what it held at its last cursors. The stream's goroutine writes them while
+	// there is one.
 	holds *replica
 	saved []savedPlace
 }
@@ -58,7 +59,7 @@ func (c *consumer) take(u *unit) {
 	c.saved = append(c.saved, savedPlace{u.cursor, c.holds.clone()})
 }
 
-// honoured tells whether a daemon that begins a stream with the cursor first went on from the cursor from.
+// honoured reports whether a daemon that begins a stream with the cursor first went on from the cursor from.
 func honoured(from, first *podconfigv1.Cursor) bool {
 	return from.GetInstanceId() == first.GetInstanceId() && from.GetView() == first.GetView() &&
 		from.GetRevision() <= first.GetRevision()
@@ -139,7 +140,7 @@ type receiver interface {
 
 func (s *stream) run(rpc receiver) {
 	defer close(s.ended)
-	// A call that nobody cancels leaks.
+	// A call that isn't canceled leaks.
 	defer s.cancel()
 	defer s.close()
 	var open unit
@@ -226,7 +227,7 @@ func (s *stream) allow(credit int) {
 	s.changed.Signal()
 }
 
-// reading tells whether it reads all that comes.
+// reading reports whether it reads all that comes.
 func (s *stream) reading() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,14 +242,14 @@ func (s *stream) leave() {
 	s.changed.Signal()
 }
 
-// reached tells whether the stream is synced and everything up to the revision has come, or the stream is over.
+// reached reports whether the stream is synced and everything up to the revision has come, or the stream is over.
 func (s *stream) reached(number uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over || s.synced && s.at >= number
 }
 
-// spent tells whether all credit is used up, or reached.
+// spent reports whether all credit is used up, or reached.
 func (s *stream) spent(number uint64) bool {
 	s.mu.Lock()
 	idle := s.idle && s.credit == 0
@@ -256,8 +257,8 @@ func (s *stream) spent(number uint64) bool {
 	return idle || s.reached(number)
 }
 
-// await waits until done says so of the revision. hurry makes the daemon tell that everything has come where it has nothing else
-// to say. It is false if that takes longer than patience.
+// await waits until done says so of the revision. hurry makes the daemon tell that everything has come where it has
+// nothing else to say. It is false if that takes longer than patience.
 func (s *stream) await(done func(*stream, uint64) bool, number uint64, hurry func() bool, patience time.Duration) bool {
 	const (
 		shortly = 500 * time.Microsecond

@@ -52,8 +52,8 @@ func decode(p *podconfigv1.Pod) content {
 	return c
 }
 
-// full checks that each pod comes with its content in the format that was asked for, and that this is the version that the
-// digests name.
+// full checks that each pod comes with its content in the format that was asked for, and that this is the version
+// that the digests name.
 func (r *Run) full(p *passage) error {
 	for _, c := range p.changes {
 		if c.pod == nil {

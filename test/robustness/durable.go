@@ -8,8 +8,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Durable (G6): what a consumer has seen survives a kill of the daemon. The instance stays, revisions never go back, and so do
-// UIDs and first-seen times.
+// Durable (G6): what a consumer has seen survives a kill of the daemon. The instance stays, revisions never go back,
+// and so do UIDs and first-seen times.
 func Durable(r *Run) error {
 	if err := r.restarts(); err != nil {
 		return err
@@ -44,7 +44,7 @@ func Durable(r *Run) error {
 	return nil
 }
 
-// restarts checks what each start found in the store against what had been told to anybody before.
+// restarts checks what each start found in the store against what had been sent to a consumer before.
 func (r *Run) restarts() error {
 	told := map[string]uint64{}
 	var before *Step
@@ -79,12 +79,13 @@ func (r *Run) restart(i int, before *Step, told map[string]uint64) error {
 		return r.broken(i, "the store was kept, and the instance is another one; want %s", before.Instance)
 	}
 	if last := told[step.Instance]; step.Revision < last {
-		return r.broken(i, "the store is at revision %d, and %d has been told to somebody", step.Revision, last)
+		return r.broken(i, "the store is at revision %d, and %d has been sent to a consumer", step.Revision, last)
 	}
 	return nil
 }
 
-// lasting checks that nothing known from the store is missing, and that pods have the first-seen time that they always had.
+// lasting checks that nothing known from the store is missing, and that pods have the first-seen time that they
+// always had.
 func (r *Run) lasting(p *passage) error {
 	if p.moment == nil || p.unit.cursor == nil {
 		return nil

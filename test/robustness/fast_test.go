@@ -29,8 +29,8 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSimulation keeps every promise through random changes of sources, consumers that stall, drop and resume, and kills of the
-// daemon. A failing run is shrunk, and its seed printed.
+// TestSimulation keeps every promise through random changes of sources, consumers that stall, drop and resume, and
+// kills of the daemon. A failing run is shrunk, and its seed printed.
 func TestSimulation(t *testing.T) {
 	began, operations, runs := time.Now(), 0, 0
 	from, until := firstSeed(t), time.Now().Add(robustnessTime(t, 0))
@@ -124,7 +124,8 @@ func tempDir(t *rapid.T) string {
 	return dir
 }
 
-// firstSeed is that of the flag -seed, or of -rapid.seed, with which rapid tells how a failure is reproduced, or a random one.
+// firstSeed is that of the flag -seed, or of -rapid.seed, with which rapid tells how a failure is reproduced, or a
+// random one.
 func firstSeed(t *testing.T) uint64 {
 	t.Helper()
 	if *seed != 0 {

@@ -48,7 +48,7 @@ func testFault(t *testing.T, name failpoint.Name, promise string) {
 	})
 	others := slices.Sorted(maps.Keys(noticed))
 	if noticed[promise] == "" {
-		t.Fatalf("with the fault %s nobody noticed within %d runs from seed %d that %s is broken; noticed were %v",
+		t.Fatalf("with the fault %s no checker noticed within %d runs from seed %d that %s is broken; noticed were %v",
 			name, runs, from, promise, others)
 	}
 	t.Logf("noticed in run %d from seed %d, as %v: %s", runs, from, others, noticed[promise])

@@ -13,7 +13,7 @@ type History struct {
 	Steps []Step
 	// Consumers are those that subscribed, each with all its streams.
 	Consumers []*Consumer
-	// Patience is how long a merge, or a message to a consumer that reads, may take before somebody must be holding it up.
+	// Patience is how long a merge, or a message to a consumer that reads, may take before it counts as held up.
 	// Zero: 30 s, on a machine that may be busy.
 	Patience time.Duration
 	// Revisions is how many revisions the daemon keeps for exact history. Zero: 1024.
@@ -26,17 +26,18 @@ type Step struct {
 	Start *Start
 	// Configure are the sources, in order of priority, that it was told to have from then on. Nil: it wasn't told.
 	Configure []string
-	// Set is what a source handed over. If its ReadTime isn't known it is zero, and nothing that follows from it is checked.
+	// Set is what a source handed over. If its ReadTime isn't known it is zero, and nothing that follows from it is
+	// checked.
 	Set *manifest.Set
 	// Instance and Revision are what the daemon was at after the step.
 	Instance string
 	Revision uint64
 	// Temporary is set if the revisions weren't stored then.
 	Temporary bool
-	// Killed is set if the daemon was killed before it had answered. Instance and Revision then mean nothing: whether the step
-	// took place shows at the next start.
+	// Killed is set if the daemon was killed before it had answered. Instance and Revision then mean nothing: whether
+	// the step took place shows at the next start.
 	Killed bool
-	// Begun and Ended are when. Ended is zero if the daemon never answered though nobody killed it.
+	// Begun and Ended are when. Ended is zero if the daemon never answered though it wasn't killed.
 	Begun, Ended time.Time
 }
 
@@ -64,8 +65,8 @@ type Stream struct {
 	Received []Received
 	// Stalls are when the consumer didn't read.
 	Stalls []Stall
-	// Err is what ended the stream against the will of the consumer. Nil if the consumer ended it, if the daemon was killed, or
-	// if the stream outlived the simulation.
+	// Err is what ended the stream against the will of the consumer. Nil if the consumer ended it, if the daemon was
+	// killed, or if the stream outlived the simulation.
 	Err error
 	// Drained is set if the consumer went on reading until the daemon had nothing more to send.
 	Drained bool
@@ -96,7 +97,7 @@ func (h *History) revisions() uint64 {
 	return uint64(h.Revisions)
 }
 
-// stalled tells whether the consumer didn't read for some of the time between the two moments.
+// stalled reports whether the consumer didn't read for some of the time between the two moments.
 func (s *Stream) stalled(from, to time.Time) bool {
 	for _, stall := range s.Stalls {
 		if stall.From.Before(to) && stall.To.After(from) {

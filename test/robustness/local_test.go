@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -29,21 +30,24 @@ import (
 // What the daemon of a simulation remembers: little, so that consumers often fall off it.
 const (
 	localRevisions = 8
-	// localTombstones are more than a run removes: from a cursor that is older than all of them the daemon goes by known_pods, and from
-	// what it sends nobody can tell that it did. TestG7CursorOlderThanTheTombstones of the service has that case.
+	// localTombstones are more than a run removes: from a cursor that is older than all of them the daemon goes by
+	// known_pods, and from what it sends, the omission can't be seen. TestG7CursorOlderThanTheTombstones of the
+	// service has that case.
 	localTombstones = 1024
 )
 
-// window is how much of a stream the transport takes from the daemon while the consumer doesn't read; the smallest that gRPC
-// knows.
+// window is how much of a stream the transport takes from the daemon while the consumer doesn't read; the smallest
+// that gRPC knows.
 const window = 64 << 10
 
-// local is the parts of podconfigd in this process, from the merge to the gRPC server. To kill it is to abandon it: nothing is
-// closed that the next one rests on, which gets the store's file as it was at that moment.
+// local is the parts of podconfigd in this process, from the merge to the gRPC server. To kill it is to abandon it:
+// nothing is closed that the next one rests on, which gets the store's file as it was at that moment.
 type local struct {
 	dir   string
 	lives int
-	clock *testingclock.FakeClock
+	// applied is how many sets were applied.
+	applied int
+	clock   *testingclock.FakeClock
 
 	// Those of the life.
 	file   string
@@ -122,6 +126,10 @@ func (l *local) hurry() bool {
 
 // apply is part of daemon.
 func (l *local) apply(set manifest.Set) (at, error) {
+	if l.applied++; l.applied%8 == 0 {
+		// What consumers that don't read have been kept waiting for is gone then, if the history has dropped it.
+		runtime.GC()
+	}
 	l.hub.Apply(set)
 	return l.at(), nil
 }
@@ -158,7 +166,7 @@ func (l *local) killConfiguring(sources []string, c chance) (at, bool, error) {
 	return l.killAt(func() { l.hub.Configure(sourcesOf(sources)) }, c)
 }
 
-// killAt kills it at some work, which is lost, or committed and seen by nobody, or published. Nil: at none.
+// killAt kills it at some work, which is lost, or committed and not seen by a consumer, or published. Nil: at none.
 func (l *local) killAt(work func(), c chance) (at, bool, error) {
 	when := 0
 	if work != nil {

@@ -25,7 +25,7 @@ func Minimal(r *Run) error {
 }
 
 func minimal(p *passage) error {
-	if p.unit.cursor == nil {
+	if p.unit.cursor == nil || p.unit.mixed() {
 		return nil
 	}
 	if p.view.snapshots() {
@@ -52,8 +52,8 @@ func minimal(p *passage) error {
 	return nil
 }
 
-// minimalSnapshot checks that a SET has a reason. The kubelet's own repeats, of an UPDATE after the SET that has it already, are
-// allowed.
+// minimalSnapshot checks that a SET has a reason. The kubelet's own repeats, of an UPDATE after the SET that has it
+// already, are allowed.
 func minimalSnapshot(p *passage) error {
 	if p.kind != exact || p.moment == nil || p.life.moments[p.to()-1] == nil || len(p.open) > 0 {
 		return nil
@@ -94,7 +94,7 @@ func idle(p *passage, c change) string {
 	lenient = lenient || c.missing || h != nil && h.undecided && len(p.stream.Request.GetKnownPods()) == 0
 	switch c.op {
 	case podconfigv1.PodOperation_POD_OPERATION_REMOVE:
-		if h == nil && !c.open && !(p.kind.catchUp() && p.view.filtered()) && !p.said(c.pod) {
+		if h == nil && !c.open && !p.mends && !(p.kind.catchUp() && p.view.filtered()) && !p.said(c.pod) {
 			return "the consumer doesn't hold it"
 		}
 	case podconfigv1.PodOperation_POD_OPERATION_ADD, podconfigv1.PodOperation_POD_OPERATION_RESTORE:
@@ -114,8 +114,8 @@ func idle(p *passage, c change) string {
 	return ""
 }
 
-// said tells whether the consumer subscribed with the word that it holds the pod, of a source that it isn't told of otherwise. It may
-// have given it up by itself since; the daemon goes by what it was told.
+// said reports whether the consumer subscribed with the word that it holds the pod, of a source that it isn't told of
+// otherwise. It may have given it up by itself since; the daemon goes by what it was told.
 func (p *passage) said(pod *podconfigv1.Pod) bool {
 	return !p.view.sees(pod.GetSource()) && slices.ContainsFunc(p.stream.Request.GetKnownPods(), func(k *podconfigv1.KnownPod) bool {
 		return k.GetUid() == pod.GetRef().GetUid() && k.GetSource() == pod.GetSource()

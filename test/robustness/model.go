@@ -12,7 +12,7 @@ import (
 type effect int
 
 const (
-	// silent: there is nothing to tell anybody.
+	// silent: there is nothing to send.
 	silent effect = iota
 	// hidden: something changed that no consumer is told of by an op; whether that counts as a revision is open.
 	hidden
@@ -26,8 +26,8 @@ type offer struct {
 	pod    *Pod
 }
 
-// model is the oracle. For each set it works everything out anew: what every origin offers, who gets which name and UID, and
-// how that differs from before.
+// model is the oracle. For each set it works everything out again: what every origin offers, who gets which name and
+// UID, and how that differs from before.
 type model struct {
 	// sources are all that have a say, in order of priority; those that aren't configured any more come last.
 	sources    []string
@@ -118,8 +118,8 @@ func (m *model) apply(set manifest.Set, number uint64) effect {
 	return did
 }
 
-// configure makes these the sources. What one that goes had is gone with it, and nothing of it is remembered; one that only the
-// store knew has its pods again.
+// configure makes these the sources. What one that goes had is gone with it, and nothing of it is remembered; one
+// that only the store knew has its pods again.
 func (m *model) configure(sources []string, number uint64) effect {
 	if slices.Equal(m.configured, sources) {
 		return silent
@@ -151,8 +151,8 @@ func (m *model) configure(sources []string, number uint64) effect {
 	return visible
 }
 
-// take puts the set in the place of what its source offered before. An origin that is held keeps what it doesn't define anew;
-// one that is missing is gone.
+// take puts the set in the place of what its source offered before. An origin that is held keeps what it doesn't
+// define again; one that is missing is gone.
 func (m *model) take(set manifest.Set) {
 	var next []offer
 	good := map[string]bool{}
@@ -167,10 +167,10 @@ func (m *model) take(set manifest.Set) {
 			continue
 		}
 		for _, old := range m.offers[set.Source] {
-			anew := slices.ContainsFunc(given, func(g offer) bool {
+			newlyGiven := slices.ContainsFunc(given, func(g offer) bool {
 				return g.pod.UID == old.pod.UID || g.pod.Namespace == old.pod.Namespace && g.pod.Name == old.pod.Name
 			})
-			if old.origin == o.Name && !anew {
+			if old.origin == o.Name && !newlyGiven {
 				next = append(next, old)
 			}
 		}
@@ -187,7 +187,7 @@ func podOf(source, origin string, p *manifest.Pod) *Pod {
 	}
 }
 
-// allGood tells whether of each origin of the set it is known what it had.
+// allGood reports whether of each origin of the set it is known what it had.
 func (m *model) allGood(set manifest.Set) bool {
 	return !slices.ContainsFunc(set.Origins, func(o *manifest.Origin) bool { return !m.good[set.Source][o.Name] })
 }
@@ -207,8 +207,8 @@ func (m *model) dropFormer() {
 	m.sources = slices.Clone(m.configured)
 }
 
-// arbitrate gives each UID, and each full name but those of mirror pods, to the first that wants it. What only the store knows, and what
-// isn't served, takes what is left.
+// arbitrate gives each UID, and each full name but those of mirror pods, to the first that wants it. What only the
+// store knows, and what isn't served, takes what is left.
 func (m *model) arbitrate() map[string]*Pod {
 	wanted, names := map[string]*Pod{}, map[string]bool{}
 	lost := func(p *Pod) bool {
@@ -220,7 +220,7 @@ func (m *model) arbitrate() map[string]*Pod {
 	return wanted
 }
 
-// claim lets those of the offers that it is about have what nobody has yet.
+// claim gives the offers that it names what no other offer has yet.
 func (m *model) claim(wanted map[string]*Pod, names map[string]bool, about func(*Pod) bool) {
 	for _, source := range m.sources {
 		for _, o := range m.offers[source] {
@@ -274,5 +274,5 @@ func (m *model) serve(wanted map[string]*Pod, seen func(source string) time.Time
 	return did
 }
 
-// stale tells whether an offer is known from the store only.
+// stale reports whether an offer is known from the store only.
 func (m *model) stale(p *Pod) bool { return p.Stale && !m.spoken[p.Source] }

@@ -100,7 +100,8 @@ func (s *State) describe() map[string]string {
 	return out
 }
 
-// TestOracleAgreesWithMerge lets both take the same random sets, with restarts and with sources that come and go in between.
+// TestOracleAgreesWithMerge lets both take the same random sets, with restarts and with sources that come and go in
+// between.
 func TestOracleAgreesWithMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := []string{"file", "http", "api"}

@@ -8,8 +8,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Ordered (G1): revisions rise strictly, every consumer in exact history sees the same order, and the ops of one revision come
-// in the kubelet's order.
+// Ordered (G1): revisions rise strictly, every consumer in exact history sees the same order, and the ops of one
+// revision come in the kubelet's order.
 func Ordered(r *Run) error {
 	type seen struct {
 		ops string
@@ -25,7 +25,7 @@ func Ordered(r *Run) error {
 		if err := inOrder(p); err != nil {
 			return err
 		}
-		if p.kind != exact || p.unit.cursor == nil || len(p.open) > 0 {
+		if p.kind != exact || p.unit.cursor == nil || p.unit.mixed() || len(p.open) > 0 {
 			continue
 		}
 		k, ops := key{p.life.number, p.to(), p.view.key()}, wording(p.unit.updates())
@@ -91,8 +91,8 @@ func opsInOrder(p *passage) error {
 	return nil
 }
 
-// wording is what the ops say, however they are cut into messages and whatever format their pods are in. The order of those of one
-// kind is promised to no one.
+// wording is what the ops say, however they are cut into messages and whatever format their pods are in. The order of
+// those of one kind is promised to no one.
 func wording(updates []*podconfigv1.PodUpdate) string {
 	var out, same []string
 	for i, u := range updates {

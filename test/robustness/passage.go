@@ -16,9 +16,10 @@ const (
 	fresh
 	// difference: against the known_pods.
 	difference
-	// set: all pods, for a consumer that holds nobody knows what.
+	// set: all pods, for a consumer whose pods are unknown.
 	set
-	// coalesced: what became of each pod since the consumer's cursor. A consumer that fell far behind may get a SET instead.
+	// coalesced: what became of each pod since the consumer's cursor. A consumer that fell far behind may get a SET
+	// instead.
 	coalesced
 	// exact: one revision.
 	exact
@@ -28,7 +29,7 @@ func (k kind) String() string {
 	return [...]string{"mark", "fresh start", "difference to known_pods", "SET", "coalesced catch-up", "exact history"}[k]
 }
 
-// catchUp tells whether a consumer that held something before is brought up to date otherwise than by exact history.
+// catchUp reports whether a consumer that held something before is brought up to date otherwise than by exact history.
 func (k kind) catchUp() bool { return k == difference || k == set || k == coalesced }
 
 // passage is one unit, as it took one consumer from what it held to what it should hold.
@@ -46,6 +47,8 @@ type passage struct {
 	from   uint64
 	// opening is set until the stream is synced.
 	opening bool
+	// mends is set if the unit before was a mixture of revisions.
+	mends bool
 	// moment is what should be true after the unit. Nil if it didn't end, or there should be no such revision.
 	moment *moment
 	// open are the pods that the consumer held before as replica.open has them.
@@ -75,8 +78,8 @@ func (f fault) String() string {
 	}
 }
 
-// to is the revision that the consumer is at after the unit: that of its cursor, or the one that a heartbeat tells. Zero if the
-// stream broke off.
+// to is the revision that the consumer is at after the unit: that of its cursor, or the one that a heartbeat tells.
+// Zero if the stream broke off.
 func (p *passage) to() uint64 {
 	if p.unit.cursor == nil && p.unit.heartbeat() {
 		return p.unit.messages[0].Message.GetHeartbeat().GetRevision()
@@ -84,7 +87,7 @@ func (p *passage) to() uint64 {
 	return p.unit.cursor.GetRevision()
 }
 
-// ended tells whether the unit came in full.
+// ended reports whether the unit came in full.
 func (p *passage) ended() bool { return p.unit.cursor != nil || p.unit.heartbeat() }
 
 // place is where a consumer is after a cursor: what it holds then.
@@ -119,6 +122,8 @@ type walk struct {
 	at       uint64
 	placed   bool
 	synced   bool
+	// mixed is set after a unit that was a mixture of revisions.
+	mixed bool
 }
 
 // follow follows the stream and returns what the consumer holds at the end: what came without a cursor is dropped.
@@ -133,7 +138,11 @@ func (w *walk) follow(now *replica) *replica {
 		if !p.ended() {
 			continue
 		}
-		if p.moment = w.life.moments[p.to()]; p.moment != nil {
+		// A heartbeat without a cursor changes nothing: what was a mixture before it is one after it.
+		if w.mixed = u.mixed() || w.mixed && u.cursor == nil; w.mixed {
+			// What it holds now never was all true at one time.
+			p.moment = nil
+		} else if p.moment = w.life.moments[p.to()]; p.moment != nil {
 			p.faults = w.compare(after, p.moment.state)
 		}
 		now = after
@@ -157,7 +166,8 @@ func (w *walk) subscribe(now *replica, us []unit) *replica {
 	first := slices.IndexFunc(us, func(u unit) bool { return u.cursor != nil })
 	if resume != nil && first >= 0 {
 		c := us[first].cursor
-		// A cursor of the daemon's own and of this view, from no later than where the stream goes on, must have been honoured.
+		// A cursor of the daemon's own and of this view, from no later than where the stream goes on, must have been
+		// honoured.
 		w.placed = slices.Contains(w.life.instances, resume.GetInstanceId()) && resume.GetView() == c.GetView() &&
 			resume.GetRevision() <= c.GetRevision()
 	}
@@ -178,7 +188,7 @@ func (w *walk) subscribe(now *replica, us []unit) *replica {
 func (w *walk) passage(u unit, now *replica) *passage {
 	p := &passage{
 		consumer: w.consumer, stream: w.stream, nth: w.nth, life: w.life, view: w.view, unit: u,
-		placed: w.placed, from: w.at, opening: !w.synced, open: now.open(),
+		placed: w.placed, from: w.at, opening: !w.synced, open: now.open(), mends: w.mixed,
 	}
 	switch {
 	case len(u.updates()) == 0:
@@ -197,8 +207,9 @@ func (w *walk) passage(u unit, now *replica) *passage {
 	return p
 }
 
-// compare returns how the replica differs from what the consumer should hold, and mends it, so that one fault isn't found again
-// in every later unit. What the consumer holds from elsewhere may stay as it is until its source is ready.
+// compare returns how the replica differs from what the consumer should hold, and mends it, so that one fault isn't
+// found again in every later unit. What the consumer holds from elsewhere may stay as it is until its source is
+// ready.
 func (w *walk) compare(r *replica, state *State) []fault {
 	var out []fault
 	uids := maps.Clone(r.pods)
@@ -245,7 +256,8 @@ func (w *walk) compare(r *replica, state *State) []fault {
 	return out
 }
 
-// settled tells whether a pod of that source that isn't in the view is gone for good, as far as a consumer with the view is told.
+// settled reports whether a pod of that source that isn't in the view is gone for good, as far as a consumer with the
+// view is told.
 func (w *walk) settled(state *State, source string) bool {
 	if w.view.sees(source) {
 		return state.settled(source)

@@ -41,8 +41,8 @@ func robustnessTime(t *testing.T, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// TestProcess keeps every promise where the daemon is a process of its own, with its store on disk and its sockets, and dies by
-// SIGKILL at any moment.
+// TestProcess keeps every promise where the daemon is a process of its own, with its store on disk and its sockets,
+// and dies by SIGKILL at any moment.
 func TestProcess(t *testing.T) {
 	node, err := devnode.Start(t.Context(), devnode.Config{Dir: t.TempDir(), Runtime: devnode.Sim, Log: t.Output()})
 	if err != nil {
@@ -221,8 +221,8 @@ func injected(set manifest.Set) inject.Set {
 	return out
 }
 
-// learnReadTimes puts in when the process read the sets, as far as some consumer was told: then all others must have been told the
-// same. Of the rest it isn't known.
+// learnReadTimes puts in when the process read the sets, as far as some consumer was told: then all others must have
+// been told the same. Of the rest it isn't known.
 func learnReadTimes(h *History) {
 	type revision struct {
 		life   int

@@ -6,8 +6,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Ready (G9): each source's readiness is told apart and has its revision; a source that isn't ready removes nothing. Which sources
-// there are is told before anything else that comes after they changed.
+// Ready (G9): each source's readiness is told apart and has its revision; a source that isn't ready removes nothing.
+// Which sources there are is told before anything else that comes after they changed.
 func Ready(r *Run) error {
 	told := map[*Stream]*State{}
 	for _, p := range r.passages {
@@ -38,13 +38,13 @@ func Ready(r *Run) error {
 	return nil
 }
 
-// lists tells whether the unit names all sources, after its ops.
+// lists reports whether the unit names all sources, after its ops.
 func (p *passage) lists() bool {
 	return p.unit.synced() || p.unit.messages[len(p.unit.messages)-1].Message.GetHeartbeat() != nil
 }
 
-// listed checks that no op comes while the consumer has been told of other sources than there are, or of one that is back as if it had
-// stayed. told is the state at which it was; nil: it wasn't yet.
+// listed checks that no op comes while the consumer has been told of other sources than there are, or of one that is
+// back as if it had stayed. told is the state at which it was; nil: it wasn't yet.
 func (p *passage) listed(told *State) error {
 	before := p.life.moments[p.from]
 	if p.kind == exact {
@@ -65,7 +65,8 @@ func (p *passage) listed(told *State) error {
 	return nil
 }
 
-// list checks the readiness of all sources where a message tells it: every one that the view can see, in order of priority.
+// list checks the readiness of all sources where a message tells it: every one that the view can see, in order of
+// priority.
 func (p *passage) list(m *podconfigv1.WatchPodUpdatesResponse, state *State) error {
 	var listed []*podconfigv1.SourceReadiness
 	switch e := m.GetEvent().(type) {
@@ -123,7 +124,8 @@ func (p *passage) told(state *State) error {
 	return nil
 }
 
-// ready is what an op should say of its source. The REMOVEs of one that goes say what was true before; a catch-up can't always tell.
+// ready is what an op should say of its source. The REMOVEs of one that goes say what was true before; a catch-up
+// can't always tell.
 func (p *passage) ready(u *podconfigv1.PodUpdate, state *State) bool {
 	if u.GetOp() != podconfigv1.PodOperation_POD_OPERATION_REMOVE || state.configured(u.GetSource()) {
 		return state.Ready(u.GetSource())
@@ -154,12 +156,12 @@ func (r *Run) unready(p *passage, c change) string {
 	case c.pod.GetStale() && !want.Stale:
 		return "is said to be stale, and its source has spoken"
 	case !c.pod.GetStale() && want.Stale && !((p.view.snapshots() || c.open) && p.life.spoke[source]):
-		// What looks at all pods as they were at an earlier revision, as a SET does, may know already what came later: that the
-		// source has spoken.
+		// What looks at all pods as they were at an earlier revision, as a SET does, may know already what came
+		// later: that the source has spoken.
 		return "isn't said to be stale, and its source hasn't spoken"
 	case restore && !c.pod.GetStale():
 		return "isn't stale; want ADD"
-	// Of a pod that may have been in the view all the time nobody knows whether it is restored or updated.
+	// A pod that may have been in the view all the time may be restored or updated.
 	case c.op == podconfigv1.PodOperation_POD_OPERATION_ADD && c.pod.GetStale() && !p.view.snapshots() &&
 		!(p.kind == coalesced && p.view.varies()):
 		return "is stale; want RESTORE"
@@ -167,15 +169,16 @@ func (r *Run) unready(p *passage, c change) string {
 	return ""
 }
 
-// removed tells whether what the consumer holds was there when the consumer was at its cursor, or just before: then it is known
-// that it was removed since.
+// removed reports whether what the consumer holds was there when the consumer was at its cursor, or just before: then
+// it is known that it was removed since.
 func (r *Run) removed(p *passage, h *held) bool {
 	there := func(s *State) bool { return s != nil && s.Pods[h.uid] != nil && s.Pods[h.uid].Source == h.source }
 	before := p.life.moments[p.to()-1]
 	return p.placed && there(r.stateAt(p.life, p.from)) || before != nil && there(before.state)
 }
 
-// replaced tells whether another pod of its source has the name of what the consumer holds. Which name that is may be unknown.
+// replaced reports whether another pod of its source has the name of what the consumer holds. Which name that is may
+// be unknown.
 func (p *passage) replaced(h *held, state *State) bool {
 	if h.name == "" {
 		return true

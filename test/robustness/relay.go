@@ -9,11 +9,11 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// NewRelayRun is NewRun for a podconfigd that has nothing but the one source, a relay. What that handed over nobody has written
-// down, so what is true at its revisions is what the witness was told: a consumer of the history, unfiltered and incremental, that
-// gets content, reads all that comes, and begins with nothing in each life of the daemon. The checkers then hold the others to
-// that. Revisions that the witness missed are unknown, as those are that came in a life's last moments, and nothing is checked that
-// follows from them.
+// NewRelayRun is NewRun for a podconfigd that has nothing but the one source, a relay. What that handed over is
+// written down, so what is true at its revisions is what the witness was told: a consumer of the history, unfiltered
+// and incremental, that gets content, reads all that comes, and begins with nothing in each life of the daemon. The
+// checkers then hold the others to that. Revisions that the witness missed are unknown, as those are that came in a
+// life's last moments, and nothing is checked that follows from them.
 func NewRelayRun(h *History, source string, witness *Consumer) *Run {
 	r := &Run{History: h, contents: map[*podconfigv1.Pod]content{}}
 	for i := range h.Steps {
@@ -78,8 +78,8 @@ func (l *learner) learn(of *life, s *Stream) {
 	}
 }
 
-// begin makes ready for the first unit of a life. The daemon may be further by now than the last revision that was told: then a pod may
-// have come again under its UID meanwhile, and what is known of it from then says nothing.
+// begin makes ready for the first unit of a life. The daemon may be further by now than the last revision that was
+// told: then a pod may have come again under its UID meanwhile, and what is known of it from then says nothing.
 func (l *learner) begin(number uint64, start *Step) {
 	if number != l.at {
 		l.versions = map[string]*Pod{}
@@ -130,8 +130,8 @@ func (l *learner) version(p *podconfigv1.Pod, number uint64) *Pod {
 	return v
 }
 
-// put makes a moment of all that is known now. A revision after the start is that of a set of the one source, and with the first of
-// those nothing is stale any more, though no op may tell.
+// put makes a moment of all that is known now. A revision after the start is that of a set of the one source, and
+// with the first of those nothing is stale any more, though no op may tell.
 func (l *learner) put(number uint64, observed, at time.Time) {
 	state := &State{Pods: map[string]*Pod{}, Sources: []SourceState{{Name: l.source, Ready: l.holds.ready[l.source]}}}
 	for uid, p := range l.versions {

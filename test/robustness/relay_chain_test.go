@@ -33,8 +33,8 @@ func steadySet(second int64) manifest.Set {
 	return set
 }
 
-// chain is an injectd that is fed, a podconfigd that relays it, a podconfigd that relays that one, and consumers of the last. Any of
-// the three may be down.
+// chain is an injectd that is fed, a podconfigd that relays it, a podconfigd that relays that one, and consumers of
+// the last. Any of the three may be down.
 type chain struct {
 	chance
 	// head is fed by feeds, and recorded.
@@ -43,12 +43,13 @@ type chain struct {
 	record  *Recorder
 	sources []string
 	middle  *relayd
-	// last is the podconfigd at the end with its consumers; the witness and the agent aren't among them before the run is over.
+	// last is the podconfigd at the end with its consumers; the witness and the agent aren't among them before the
+	// run is over.
 	last           *simulation
 	witness, agent *consumer
 	// convergence is how long the end may take to have what the head has.
 	convergence time.Duration
-	// down tells who is, by its place, and kills how often it was killed.
+	// down reports which daemon is down, by its place, and kills how often it was killed.
 	down       [3]bool
 	kills      [3]int
 	operations int
@@ -80,7 +81,7 @@ func newChain(c chance, head *process, run int) (*chain, error) {
 	}
 	for i := range someConsumers - 1 {
 		other := newConsumer(rec, fmt.Sprintf("c%d", i))
-		other.anew(c)
+		other.restart(c)
 		ch.last.consumers = append(ch.last.consumers, other)
 	}
 	for which := range ch.down {
@@ -142,7 +143,7 @@ func (c *chain) step() error {
 	}
 	switch what := c.intn(64, "what"); {
 	case what == 63:
-		return c.kill(pick(c, "who is killed", inMiddle, inMiddle, inMiddle, atEnd, atHead))
+		return c.kill(pick(c, "the daemon to kill", inMiddle, inMiddle, inMiddle, atEnd, atHead))
 	case what == 62 && !c.down[atEnd]:
 		c.agent.drop()
 		return c.subscribe(c.agent)
@@ -215,7 +216,8 @@ func (c *chain) killHead() error {
 	return nil
 }
 
-// forget kills the head, which comes back without its store and hears nothing of its sources before the middle has heard of it.
+// forget kills the head, which comes back without its store and hears nothing of its sources before the middle has
+// heard of it.
 func (c *chain) forget() error {
 	c.kills[atHead]++
 	if err := c.killHead(); err != nil {

@@ -44,7 +44,7 @@ func TestRelayFaults(t *testing.T) {
 					t.Fatalf("run %d from seed %d: %v; want one of %v", runs, from, err, tc.want)
 				}
 			}
-			t.Fatalf("nobody noticed the fault %s within %d runs from seed %d", tc.fault, faultRuns, from)
+			t.Fatalf("no checker noticed the fault %s within %d runs from seed %d", tc.fault, faultRuns, from)
 		})
 	}
 }

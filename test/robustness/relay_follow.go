@@ -12,8 +12,9 @@ import (
 // ErrStray is in the errors of Relayed and Undisturbed: what the end of a chain told can't have come from its head.
 var ErrStray = errors.New("the end of the chain strays from its head")
 
-// Relayed checks what the end of a chain of relays was over time against what its head was: each pod goes through no version that
-// the head didn't have, through none again that the head has left behind, and is gone only if the head had none for certain.
+// Relayed checks what the end of a chain of relays was over time against what its head was: each pod goes through no
+// version that the head didn't have, through none again that the head has left behind, and is gone only if the head
+// had none for certain.
 func Relayed(head, end *Run) error {
 	had := head.scopes()
 	for uid, course := range end.courses() {
@@ -32,7 +33,7 @@ func Relayed(head, end *Run) error {
 // stage is a version of a pod, or, without one, that it is gone.
 type stage struct{ pod *Pod }
 
-// is tells whether it is the same stage of the same pod, in whichever source.
+// is reports whether it is the same stage of the same pod, in whichever source.
 func (s stage) is(o stage) bool {
 	if s.pod == nil || o.pod == nil {
 		return s.pod == o.pod
@@ -48,9 +49,9 @@ func (s stage) String() string {
 	return fmt.Sprintf("%s/%s:%s:%s", s.pod.Namespace, s.pod.Name, short(s.pod.SpecDigest), short(s.pod.StatusDigest))
 }
 
-// courses are the stages of each UID, one after the other. What isn't there counts as gone only where that is certain. Mirror pods
-// have none: a relay has them in one source with the pods whose names they bear, and a consumer that comes back holding one may be
-// told that it is gone as soon as that other pod is there.
+// courses are the stages of each UID, one after the other. What isn't there counts as gone only where that is
+// certain. Mirror pods have none: a relay has them in one source with the pods whose names they bear, and a consumer
+// that comes back holding one may be told that it is gone as soon as that other pod is there.
 func (r *Run) courses() map[string][]stage {
 	out := map[string][]stage{}
 	add := func(uid string, s stage) {
@@ -83,9 +84,10 @@ func (r *Run) courses() map[string][]stage {
 	return out
 }
 
-// scopes are, for each UID, what a pod may be to those who relay the run's daemon, at one revision after the other. That is what it
-// is, and gone also while it waits for another pod's name; but of a source that the daemon lost with its store, and that hasn't spoken since, they may have anything that it ever had, or,
-// as two of its pods may be in each other's way, not have it.
+// scopes are, for each UID, what a pod may be to those who relay the run's daemon, at one revision after the other.
+// That is what it is, and gone also while it waits for another pod's name; but of a source that the daemon lost with
+// its store, and that hasn't spoken since, they may have anything that it ever had, or, as two of its pods may be in
+// each other's way, not have it.
 func (r *Run) scopes() map[string][][]stage {
 	out := map[string][][]stage{}
 	// ever are all versions of all sources, and lost the sources.
@@ -128,7 +130,7 @@ func (r *Run) scopes() map[string][][]stage {
 	return out
 }
 
-// displaces tells whether another pod has the name of p.
+// displaces reports whether another pod has the name of p.
 func (s *State) displaces(p *Pod) bool {
 	for _, other := range s.Pods {
 		if other.Namespace == p.Namespace && other.Name == p.Name {
@@ -138,8 +140,8 @@ func (s *State) displaces(p *Pod) bool {
 	return false
 }
 
-// Undisturbed checks that pods which were at the head of a chain all the time, and never changed, are left alone at its end: once a
-// consumer of all pods holds one it is told neither that it is gone nor that it has changed.
+// Undisturbed checks that pods which were at the head of a chain all the time, and never changed, are left alone at
+// its end: once a consumer of all pods holds one it is told neither that it is gone nor that it has changed.
 func Undisturbed(end *Run, uids ...string) error {
 	for _, p := range end.passages {
 		if p.view.filtered() {

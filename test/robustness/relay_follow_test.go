@@ -9,7 +9,8 @@ import (
 	"github.com/podstream/podstream/test/robustness"
 )
 
-// chainHead is the head of a chain: web is changed, job goes and comes back. Its store may be lost then; only file has spoken since.
+// chainHead is the head of a chain: web is changed, job goes and comes back. Its store may be lost then; only file
+// has spoken since.
 func chainHead(t *testing.T, lost bool) *robustness.Run {
 	s := newScript(t, "file", "api")
 	s.start(false, "i1", 0)
@@ -47,8 +48,8 @@ func endOf(t *testing.T, witness, other string) *robustness.Run {
 	return robustness.NewRelayRun(&s.history, "relay", w)
 }
 
-// TestRelayed: what the head has had in that order, and nothing else, may be at the end. What the head has lost with its store may
-// come and go there: in the middle another pod may take its name for a while.
+// TestRelayed: what the head has had in that order, and nothing else, may be at the end. What the head has lost with
+// its store may come and go there: in the middle another pod may take its name for a while.
 func TestRelayed(t *testing.T) {
 	const job = "ADD relay! @6 job(uid=j1) #6\n\tHEARTBEAT 7 relay! #7"
 	for _, tc := range []struct {

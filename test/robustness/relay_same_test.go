@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// convergence is how long a chain may take until its end has what its head has; lookAgain is how often that is looked at.
+	// convergence is how long a chain may take until its end has what its head has; lookAgain is how often that is
+	// looked at.
 	convergence = time.Minute
 	lookAgain   = 10 * time.Millisecond
 )
@@ -99,7 +100,7 @@ func (c *chain) apart(ctx context.Context) (string, error) {
 	return cmp.Diff(references(head), references(end)), nil
 }
 
-// isReady tells whether all sources are.
+// isReady reports whether all sources are.
 func isReady(ctx context.Context, api podconfigv1.PodConfigServiceClient) (bool, error) {
 	resp, err := api.ListSources(ctx, &podconfigv1.ListSourcesRequest{})
 	return !slices.ContainsFunc(resp.GetSources(), func(s *podconfigv1.Source) bool { return !s.GetReady() }), err

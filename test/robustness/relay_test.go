@@ -23,8 +23,8 @@ const unknown = "unknown revision"
 // heartbeat is how often the consumers of a chain want to hear something.
 var heartbeat = durationpb.New(time.Second)
 
-// TestRelayChain keeps every promise at the end of a chain of podconfigds, each a process of its own that dies by SIGKILL at any
-// moment, mostly the one in the middle, and also while others are down.
+// TestRelayChain keeps every promise at the end of a chain of podconfigds, each a process of its own that dies by
+// SIGKILL at any moment, mostly the one in the middle, and also while others are down.
 func TestRelayChain(t *testing.T) {
 	head := &process{node: chainNode(t)}
 	from, began := firstSeed(t), time.Now()

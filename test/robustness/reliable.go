@@ -4,8 +4,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Reliable (G2): between two cursors no change is missing in exact history, each comes as the op that describes it, and a
-// consumer that reads gets everything.
+// Reliable (G2): between two cursors no change is missing in exact history, each comes as the op that describes it,
+// and a consumer that reads gets everything.
 func Reliable(r *Run) error {
 	for _, o := range r.outcomes {
 		if o.did == visible && o.after <= o.before {
@@ -24,7 +24,7 @@ func Reliable(r *Run) error {
 }
 
 func complete(p *passage) error {
-	if !p.ended() || p.kind.catchUp() {
+	if !p.ended() || p.kind.catchUp() || p.unit.mixed() {
 		return nil
 	}
 	if p.placed && p.to() > p.from {
@@ -49,8 +49,8 @@ func complete(p *passage) error {
 	return nil
 }
 
-// misdescribed says in how far an op of exact history isn't the one that describes what happened to the pod, or nothing. Of a
-// pod that the consumer holds from elsewhere the op may say what happened to the pod itself.
+// misdescribed says in how far an op of exact history isn't the one that describes what happened to the pod, or
+// nothing. Of a pod that the consumer holds from elsewhere the op may say what happened to the pod itself.
 func (p *passage) misdescribed(c change) string {
 	if c.pod == nil || c.before != nil && c.before.undecided {
 		return ""

@@ -15,12 +15,12 @@ type held struct {
 	undecided bool
 }
 
-// is tells whether it is that version of the pod. What the consumer doesn't know counts as equal.
+// is reports whether it is that version of the pod. What the consumer doesn't know counts as equal.
 func (h held) is(p *Pod, status bool) bool {
 	return h.names(p) && h.spec == p.SpecDigest && (!status || h.status == "" || h.status == p.StatusDigest)
 }
 
-// names tells whether it is some version of the pod.
+// names reports whether it is some version of the pod.
 func (h held) names(p *Pod) bool {
 	return h.uid == p.UID && h.source == p.Source && (h.name == "" || h.name == p.Name && h.namespace == p.Namespace)
 }
@@ -60,8 +60,8 @@ type change struct {
 	open bool
 }
 
-// begin starts a stream. A daemon that was restarted knows less than the one before. What a SET didn't have stays noted: the cursor
-// is past it, and when its source is ready the pod is gone.
+// begin starts a stream. A daemon that was restarted knows less than the one before. What a SET didn't have stays
+// noted: the cursor is past it, and when its source is ready the pod is gone.
 func (r *replica) begin() {
 	r.ready, r.configured = map[string]bool{}, nil
 }
@@ -102,7 +102,7 @@ func (r *replica) doubt() {
 	}
 }
 
-// undecided tells whether there is a pod of which this life of the daemon has said nothing.
+// undecided reports whether there is a pod of which this life of the daemon has said nothing.
 func (r *replica) undecided() bool {
 	for _, h := range r.pods {
 		if h.undecided {
@@ -174,7 +174,7 @@ func (r *replica) compare(set map[string]bool) {
 	}
 }
 
-// settled tells whether what a SET doesn't have of that source is gone, as far as the consumer knows.
+// settled reports whether what a SET doesn't have of that source is gone, as far as the consumer knows.
 func (r *replica) settled(source string) bool {
 	if r.configured == nil || slices.Contains(r.configured, source) {
 		return r.ready[source]

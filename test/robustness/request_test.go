@@ -9,8 +9,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// anew makes the consumer one that asks for something else: another mode, filter or format.
-func (c *consumer) anew(ch chance) {
+// again makes the consumer one that asks for something else: another mode, filter or format.
+func (c *consumer) restart(ch chance) {
 	c.mode = podconfigv1.NotificationMode(pick(ch, "mode", 1, 0, 1, 2, 3))
 	c.format = podconfigv1.PodFormat(pick(ch, "format", 3, 2, 3, 1, 2))
 	c.filter = nil
@@ -38,13 +38,14 @@ func filter(ch chance) *podconfigv1.PodFilter {
 	return f
 }
 
-// request is how the consumer subscribes: with nothing, a cursor, what it holds, or both. Afterwards it holds what it said. It draws
-// the same whatever the consumer has received, so that a run can be repeated even if that comes out a little differently.
+// request is how the consumer subscribes: with nothing, a cursor, what it holds, or both. Afterwards it holds what it
+// said. It draws the same whatever the consumer has received, so that a run can be repeated even if that comes out a
+// little differently.
 func (c *consumer) request(ch chance) *podconfigv1.WatchPodUpdatesRequest {
 	how, which := ch.intn(10, "how to come back"), ch.intn(savedPlaces, "which cursor")
 	tells := oneIn(ch, 2, "tells what it holds")
 	if how == 9 {
-		c.anew(ch)
+		c.restart(ch)
 	}
 	req := &podconfigv1.WatchPodUpdatesRequest{
 		Consumer: c.name, Mode: c.mode, Format: c.format, Filter: c.filter, HeartbeatInterval: durationpb.New(time.Second),

@@ -15,7 +15,7 @@ func Resumable(r *Run) error {
 			}
 			synced[p.stream] = p
 		}
-		if c := p.unit.cursor; c != nil {
+		if c := p.unit.cursor; c != nil && !p.unit.mixed() {
 			if v, ok := views[p.stream]; ok && v != c.GetView() {
 				return p.broken("the cursor's view is %s; it was %s before on this stream", c.GetView(), v)
 			}

@@ -78,7 +78,7 @@ func NewRun(h *History) *Run {
 	return r
 }
 
-// start begins a life with what the daemon says that it found in the store: whether it should have found more, Durable tells.
+// start starts with what the daemon found in the store. Durable checks whether it should have found more.
 func (r *Run) start(step *Step) *model {
 	var stored *State
 	if step.Start.Kept {
@@ -129,8 +129,8 @@ func (r *Run) configure(i int, step *Step, oracle *model) *model {
 	return r.take(i, step, oracle, func(m *model) effect { return m.configure(step.Configure, l.last+1) })
 }
 
-// take lets the oracle do a step, and returns it as it is afterwards. A step that was killed leaves it as it is: the revision
-// that it may have made is noted, and the next start tells.
+// take lets the oracle do a step, and returns it as it is afterwards. A step that was killed leaves it as it is: the
+// revision that it may have made is noted, and the next start tells.
 func (r *Run) take(i int, step *Step, oracle *model, do func(*model) effect) *model {
 	l := r.lives[len(r.lives)-1]
 	next := oracle
@@ -164,9 +164,9 @@ func (r *Run) lifeOf(s *Stream) *life {
 	return r.lives[s.Life-1]
 }
 
-// untold says what happened in a life after revision from, and up to revision to, that the view has to be told of and that no
-// catch-up can have told; or nothing. A catch-up may hold nothing, and then there is no message of it. Of the pods in except the
-// consumer may know already.
+// untold says what happened in a life after revision from, and up to revision to, that the view has to be told of and
+// that no catch-up can have told; or nothing. A catch-up may hold nothing, and then there is no message of it. Of the
+// pods in except the consumer may know already.
 func (l *life) untold(v *view, from, to uint64, except map[string]bool) (uint64, string) {
 	if l.moments[from] == nil || l.moments[to] == nil {
 		return 0, ""
@@ -186,8 +186,8 @@ func (l *life) untold(v *view, from, to uint64, except map[string]bool) (uint64,
 	return 0, ""
 }
 
-// stayedReady tells whether the source was ready at revision from and at all up to the last one but to. What was ready in an earlier
-// life, which has no moments here, or went in between, had to become so again.
+// stayedReady reports whether the source was ready at revision from and at all up to the last one but to. What was
+// ready before the restart, which has no moments here, or was removed in between, had to become so again.
 func (l *life) stayedReady(source string, from, to uint64) bool {
 	for n := from; n == from || n < to; n++ {
 		if m := l.moments[n]; m == nil || !m.state.Ready(source) {

@@ -18,8 +18,8 @@ type daemon interface {
 	apply(set manifest.Set) (at, error)
 	// configure gives it these sources while it runs, and is false if that can't be done.
 	configure(sources []string) (at, bool, error)
-	// kill kills it, while it works on a set if one is given, and returns when it is gone. answered is set if it had published
-	// the set before it was killed, and has said so.
+	// kill kills it, while it works on a set if one is given, and returns when it is gone. answered is set if it had
+	// published the set before it was killed, and has said so.
 	kill(set *manifest.Set, c chance) (published at, answered bool, err error)
 	// api is its service.
 	api() podconfigv1.PodConfigServiceClient
@@ -47,7 +47,8 @@ type simulation struct {
 	sources   []string
 	// now is how far the daemon is.
 	now at
-	// hasty is set if consumers go away in the middle of what they could have read. Runs that aren't can be repeated exactly, nearly.
+	// hasty is set if consumers go away in the middle of what they could have read. Runs that aren't can be repeated
+	// exactly, nearly.
 	hasty bool
 	// operations are the sets that were applied and the actions of consumers.
 	operations int
@@ -62,7 +63,7 @@ func newSimulation(c chance, d daemon, f *feeds, rec *Recorder, patience time.Du
 	}
 	for i := range consumers {
 		s.consumers = append(s.consumers, newConsumer(rec, fmt.Sprintf("c%d", i)))
-		s.consumers[i].anew(c)
+		s.consumers[i].restart(c)
 	}
 	return s, s.start(false)
 }
@@ -149,7 +150,8 @@ func (s *simulation) configure() error {
 	return nil
 }
 
-// consume has a consumer do something: subscribe if it hasn't, or else stop reading, go on, read to the end, or go away.
+// consume has a consumer do something: subscribe if it hasn't, or else stop reading, go on, read to the end, or go
+// away.
 func (s *simulation) consume(c *consumer) error {
 	s.operations++
 	if c.stream == nil {
@@ -190,7 +192,7 @@ func (s *simulation) await(c *consumer, done func(*stream, uint64) bool) {
 
 // finish has every consumer that has a stream read to its end, and ends it.
 func (s *simulation) finish() {
-	// At first only those that read anyway: nobody else's silence may keep anything from them.
+	// At first only those that read anyway: another consumer's silence may withhold nothing from them.
 	for _, c := range s.consumers {
 		if c.stream != nil && c.stream.reading() && !s.stuck {
 			s.stuck = !c.stream.await((*stream).reached, s.now.revision, s.daemon.hurry, s.patience+s.patience/4)

@@ -71,7 +71,7 @@ func (f *feeds) origin(source, name string) *manifest.Origin {
 		return f.newOrigin(source, name)
 	}
 	next := &manifest.Origin{Name: name, Pods: slices.Clone(last.Pods), Held: oneIn(f, 8, "held")}
-	// Sometimes it is read anew and nothing has changed.
+	// Sometimes it is read again and nothing has changed.
 	if fate > 2 && len(next.Pods) > 0 {
 		i := f.intn(len(next.Pods), "which pod")
 		next.Pods[i] = f.changed(recipeOf(next.Pods[i])).make()
@@ -104,7 +104,8 @@ func (f *feeds) recipe(source string) recipe {
 	case kind == 7:
 		r.namespace = "kube"
 	case kind == 6 && source == "api":
-		// A mirror pod has a UID of its own and the name of another source's pod, but never that of another one of its own.
+		// A mirror pod has a UID of its own and the name of another source's pod, but never that of another one of
+		// its own.
 		of := f.intn(2, "mirror of")
 		r.uid, r.name, r.mirror = fmt.Sprintf("m%d", of), fmt.Sprintf("s%d", of), "m"
 	case kind >= 5 && source != "api":

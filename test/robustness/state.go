@@ -17,17 +17,18 @@ type Pod struct {
 	Deleting, Mirror bool
 	Node             string
 	Labels           map[string]string
-	// Changed is the revision that the version is of. That a pod is no longer stale, or in another origin, is no new version.
+	// Changed is the revision that the version is of. That a pod is no longer stale, or in another origin, is no new
+	// version.
 	Changed uint64
 }
 
-// continues tells whether p is a later version of the pod old, which has the same UID: with another source or name it is
-// another pod.
+// continues reports whether p is a later version of the pod old, which has the same UID: with another source or name
+// it is another pod.
 func (p *Pod) continues(old *Pod) bool {
 	return old.Source == p.Source && old.Name == p.Name && old.Namespace == p.Namespace
 }
 
-// same tells whether consumers see no difference between the two versions but, perhaps, that one is stale.
+// same reports whether consumers see no difference between the two versions but, perhaps, that one is stale.
 func (p *Pod) same(old *Pod) bool {
 	return p.continues(old) && p.SpecDigest == old.SpecDigest && p.StatusDigest == old.StatusDigest
 }
@@ -48,18 +49,18 @@ type SourceState struct {
 	Ready bool
 }
 
-// Ready tells whether the source is ready.
+// Ready reports whether the source is ready.
 func (s *State) Ready(source string) bool {
 	return slices.Contains(s.Sources, SourceState{Name: source, Ready: true})
 }
 
-// configured tells whether the source is configured.
+// configured reports whether the source is configured.
 func (s *State) configured(source string) bool {
 	return slices.ContainsFunc(s.Sources, func(src SourceState) bool { return src.Name == source })
 }
 
-// settled tells whether a pod of that source that isn't there is gone for good: the source is ready; or it is configured no
-// longer, and all others are ready.
+// settled reports whether a pod of that source that isn't there is gone for good: the source is ready; or it is
+// configured no longer, and all others are ready.
 func (s *State) settled(source string) bool {
 	all := true
 	for _, src := range s.Sources {

@@ -28,7 +28,8 @@ func Unique(r *Run) error {
 	return nil
 }
 
-// covered tells whether the op delivers what the consumer's cursor covers: a version that is no later than the cursor.
+// covered reports whether the op delivers what the consumer's cursor covers: a version that is no later than the
+// cursor.
 func (p *passage) covered(c change) bool {
 	if c.pod == nil || c.op == podconfigv1.PodOperation_POD_OPERATION_REMOVE || c.open {
 		return false
@@ -48,7 +49,7 @@ func (p *passage) covered(c change) bool {
 	return true
 }
 
-// hasSet tells whether the unit has a SET, which holds all pods by its meaning.
+// hasSet reports whether the unit has a SET, which holds all pods by its meaning.
 func hasSet(p *passage) bool {
 	return slices.ContainsFunc(p.unit.updates(), func(u *podconfigv1.PodUpdate) bool {
 		return u.GetOp() == podconfigv1.PodOperation_POD_OPERATION_SET

@@ -34,12 +34,12 @@ func (v *view) key() string {
 	return v.mode.String() + " " + prototext.MarshalOptions{}.Format(v.filter)
 }
 
-// snapshots tells whether changes come as SETs. Such a consumer isn't told that only a status changed.
+// snapshots reports whether changes come as SETs. Such a consumer isn't told that only a status changed.
 func (v *view) snapshots() bool {
 	return v.mode != podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL
 }
 
-// filtered tells whether there are pods that the consumer doesn't want to see.
+// filtered reports whether there are pods that the consumer doesn't want to see.
 func (v *view) filtered() bool { return v.bySource() || v.byOther() }
 
 func (v *view) bySource() bool { return len(v.filter.GetSources()) > 0 }
@@ -49,12 +49,12 @@ func (v *view) byOther() bool {
 	return len(f.GetNodes())+len(f.GetNamespaces())+len(f.GetNames()) > 0 || f.GetLabelSelector() != ""
 }
 
-// varies tells whether a pod may come into the view or leave it while it lives.
+// varies reports whether a pod may come into the view or leave it while it lives.
 func (v *view) varies() bool {
 	return len(v.filter.GetNodes()) > 0 || v.filter.GetLabelSelector() != ""
 }
 
-// sees tells whether pods of that source may be in the view.
+// sees reports whether pods of that source may be in the view.
 func (v *view) sees(source string) bool { return has(v.filter.GetSources(), source) }
 
 // sources are the names of the state's sources that may be seen, in order of priority.
@@ -68,19 +68,19 @@ func (v *view) sources(s *State) []string {
 	return names
 }
 
-// matches tells whether that version of the pod is in the view.
+// matches reports whether that version of the pod is in the view.
 func (v *view) matches(p *Pod) bool {
 	f := v.filter
 	return v.sees(p.Source) && has(f.GetNodes(), p.Node) && has(f.GetNamespaces(), p.Namespace) && has(f.GetNames(), p.Name) &&
 		v.selector.Matches(labels.Set(p.Labels))
 }
 
-// mayHold tells whether some version of that pod may be in the view. An empty name: not even that is known.
+// mayHold reports whether some version of that pod may be in the view. An empty name: not even that is known.
 func (v *view) mayHold(h *held) bool {
 	return v.sees(h.source) && (h.name == "" || has(v.filter.GetNamespaces(), h.namespace) && has(v.filter.GetNames(), h.name))
 }
 
-// has tells whether an entry is the value; no entries select every value.
+// has reports whether an entry is the value; no entries select every value.
 func has(entries []string, value string) bool {
 	return len(entries) == 0 || slices.Contains(entries, value)
 }
@@ -93,8 +93,8 @@ func (v *view) pod(s *State, uid string) *Pod {
 	return nil
 }
 
-// tells says what a consumer with this view has to be told when one state follows another, or nothing. Of the pods in except it may
-// know already.
+// tells says what a consumer with this view has to be told when one state follows another, or nothing. Of the pods in
+// except it may know already.
 func (v *view) tells(before, after *State, except map[string]bool) string {
 	for uid := range before.Pods {
 		if p := v.pod(before, uid); p != nil && v.pod(after, uid) == nil && !except[uid] {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// diary does a command and writes down when it starts, is to end, and ends. What can't be written ends it: nobody is to live
-// unseen.
+// diary does a command and writes down when it starts, is to end, and ends. It ends if it can't write, as
+// a run without a record would escape the checkers.
 func (p *program) diary(ctx context.Context, args []string) int {
 	path, run := args[0], rand.Uint32()
 	note := func(what string) error {

@@ -32,13 +32,16 @@ func (p *program) follow(ctx context.Context, args []string) int {
 	}
 }
 
-// content is that of the directory that DIR/..data leads to, as one line. It is read anew if that directory goes meanwhile.
+// content is that of the directory that DIR/..data leads to, as one line. It is read again if that directory goes
+// meanwhile.
 func content(dir string) (string, error) {
 	for {
-		current, err := filepath.EvalSymlinks(filepath.Join(dir, "..data"))
+		// The link alone is read: what it leads to may be gone a moment later.
+		link, err := os.Readlink(filepath.Join(dir, "..data"))
 		if err != nil {
 			return "", err
 		}
+		current := filepath.Join(dir, link)
 		entries, err := os.ReadDir(current)
 		files := make([]string, 0, len(entries))
 		for i := 0; err == nil && i < len(entries); i++ {
@@ -49,7 +52,7 @@ func content(dir string) (string, error) {
 		switch {
 		case err == nil:
 			// It may have been removed while its names were read: then another one is there.
-			if now, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err != nil || now == current {
+			if now, err := os.Readlink(filepath.Join(dir, "..data")); err != nil || now == link {
 				return strings.Join(files, " "), err
 			}
 		case !errors.Is(err, fs.ErrNotExist):

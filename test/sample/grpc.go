@@ -56,7 +56,8 @@ func healthOf(file, service string) http.Handler {
 			if _, err := os.Stat(file); err == nil {
 				state = healthServing
 			}
-			// A frame, uncompressed and of two bytes: field 1, a number, and the number. If nobody reads it, that's that.
+			// A frame, uncompressed and of two bytes: field 1, a number, and the number. If it isn't read, nothing
+			// follows.
 			_, _ = w.Write([]byte{0, 0, 0, 0, 2, 1 << 3, state})
 		}
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", code)

@@ -48,6 +48,10 @@ const usage = `usage: sample COMMAND [ARGUMENT...]
   diary PATH COMMAND...          do COMMAND and keep a diary of it in the file PATH, a line for each thing that happens:
                                  "NANOSECONDS RUN start", "… term" at each SIGTERM, and "… end CODE"; RUN names this run
 
+  dig DIR NAME LEVELS MIB        make LEVELS directories NAME, one in the other, below DIR, and a file of so many MiB in the last
+  crowd DIR FILES                make so many empty files in DIR
+  grow PATH MIB                  add so many MiB to the file PATH
+
   serve [ADDRESS] [--start=PATH] [--live=PATH] [--ready=PATH]
                                  print arguments, host name and process id; answer HTTP on ADDRESS; run on. Answers:
                                    /start /live /ready   200 while there is the file PATH, else 503; 200 without a PATH
@@ -112,6 +116,10 @@ func commands() map[string]command {
 		"link":      {2, 2, (*program).link},
 		"follow":    {1, 1, (*program).follow},
 		"diary":     {2, -1, (*program).diary},
+
+		"dig":   {4, 4, (*program).dig},
+		"crowd": {2, 2, (*program).crowd},
+		"grow":  {2, 2, (*program).grow},
 
 		"serve":       {0, 4, (*program).serve},
 		"grpc-health": {2, 3, (*program).grpcHealth},

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -174,6 +175,49 @@ func TestFollow(t *testing.T) {
 	cancel()
 	if code := <-done; code != exitOK {
 		t.Errorf("exit code %d at the end of the context", code)
+	}
+}
+
+// A version that is removed while it is read is no error, and none is read in parts.
+func TestContentDuringUpdates(t *testing.T) {
+	dir := t.TempDir()
+	put := func(version string) error {
+		return errors.Join(
+			os.Mkdir(filepath.Join(dir, version), 0o755), os.WriteFile(filepath.Join(dir, version, "a"), []byte(version), 0o644),
+			os.WriteFile(filepath.Join(dir, version, "b"), []byte(version), 0o644), os.Symlink(version, filepath.Join(dir, "new")),
+			os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "..data")),
+		)
+	}
+	if err := put("0"); err != nil {
+		t.Fatal(err)
+	}
+	updated := make(chan error, 1)
+	go func() {
+		for i := range 500 {
+			if err := errors.Join(put(strconv.Itoa(i+1)), os.RemoveAll(filepath.Join(dir, strconv.Itoa(i)))); err != nil {
+				updated <- err
+				return
+			}
+		}
+		updated <- nil
+	}()
+	for {
+		line, err := content(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, b string
+		if _, err := fmt.Sscanf(line, "a=%q b=%q", &a, &b); err != nil || a != b {
+			t.Fatalf("%s was read: %v", line, err)
+		}
+		select {
+		case err := <-updated:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		default:
+		}
 	}
 }
 

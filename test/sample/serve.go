@@ -76,8 +76,8 @@ func answers(files map[string]string) http.Handler {
 	return mux
 }
 
-// listen serves until a signal or the end of ctx. It prints the line, with the address that it has got, when it listens: who
-// reads it may connect.
+// listen serves until a signal or the end of ctx. It prints the line, with the address that it has got, when it
+// listens: a reader of it may connect.
 func (p *program) listen(ctx context.Context, address string, server *http.Server, line string) int {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestStdin(t *testing.T) {
 		t.Errorf("exit code %d, copied %q", code, stdout.String())
 	}
 
-	reader, writer := io.Pipe() // that nobody writes to
+	reader, writer := io.Pipe() // never written to
 	defer writer.Close()
 	p = &program{signals: terminated(), stdin: reader, stdout: io.Discard}
 	if code := p.run(t.Context(), []string{"stdin"}); code != exitTerminated {

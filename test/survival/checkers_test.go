@@ -40,7 +40,8 @@ func (s *story) ran(start, term, end float64, code int) *story {
 	return s
 }
 
-// looks adds a look at which so many containers of u run, in one sandbox, which is there unless there is none. Without a phase it isn't quiet.
+// looks adds a look at which so many containers of u run, in one sandbox, which is there unless there is none.
+// Without a phase it isn't quiet.
 func (s *story) looks(seconds float64, containers int, phase v1.PodPhase) *story {
 	look := Look{At: at(seconds), Until: at(seconds), Quiet: phase != "", Phases: map[string]v1.PodPhase{"u": phase}}
 	for i := range containers {
@@ -147,7 +148,7 @@ func TestCheckers(t *testing.T) {
 		},
 
 		// Unharmed.
-		{"a restart by nobody", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).ran(9, 0, 0, 0), []string{"Unharmed"}, "without a cause"},
+		{"a restart without a cause", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).ran(9, 0, 0, 0), []string{"Unharmed"}, "without a cause"},
 		{"a restart by podexecd", newStory(always, stays).did(1, Desire).ran(2, 8, 8.5, 143).ran(9, 0, 0, 0), []string{"Unharmed"}, "got SIGTERM"},
 		{"a restart after a kill of podexecd", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(7, AgentKilled).ran(9, 0, 0, 0), []string{"Unharmed"}, ""},
 		{"a start that was cut short", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(2.2, AgentKilled).ran(9, 0, 0, 0), nil, ""},
@@ -169,11 +170,11 @@ func TestCheckers(t *testing.T) {
 			[]string{"Grace"}, "was killed",
 		},
 		{
-			"it is killed within its grace period, and nobody looks for long",
+			"it is killed within its grace period, and isn't observed for long",
 			newStory(always, slow).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).looks(12, 1, "").looks(13, 0, gone), []string{"Grace"}, "and was gone at",
 		},
 		{
-			"somebody else kills it",
+			"another process kills it",
 			newStory(always, slow).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).did(11, Harm).looks(12, 0, gone).looks(30, 0, gone), nil, "",
 		},
 		{
@@ -208,7 +209,7 @@ func TestCheckers(t *testing.T) {
 			newStory(always, stubborn).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).looks(40, 1, ""), []string{"Grace"}, "still ran",
 		},
 		{
-			"nobody is there to kill it",
+			"podexecd is not running, so it isn't killed",
 			newStory(always, stubborn).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).did(11, AgentKilled).did(35, AgentStarted).looks(40, 1, ""), nil, "",
 		},
 

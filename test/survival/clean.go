@@ -46,9 +46,9 @@ func cleanAt(h *History, look *Look) []error {
 	return errs
 }
 
-// forgotten tells whether somebody else than podexecd may have left the trace of a container that is gone. Where the runtime has lost a
-// container of a desired pod, podexecd's garbage collection comes for the rest, and takes its time. A runtime or shim that dies in the
-// middle of a start leaves a cgroup for good.
+// forgotten reports whether another process than podexecd may have left the trace of a container that is gone. Where
+// the runtime has lost a container of a desired pod, podexecd's garbage collection comes for the rest, and takes its
+// time. A runtime or shim that dies in the middle of a start leaves a cgroup for good.
 func forgotten(h *History, t Trace, at time.Time) bool {
 	kinds := []Kind{Harm}
 	if t.Own {

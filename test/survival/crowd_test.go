@@ -33,8 +33,9 @@ const (
 // crowdKinds are those that need no probes: the trouble would fail these rightly.
 var crowdKinds = []string{"slow", "stubborn", "retry", "job", "pair", "family"}
 
-// TestCrowd has many pods on a simulated runtime in trouble: calls fail, hang and come late, events are lost, doubled, told in the wrong
-// order or not at all, pods are forgotten, podexecd is killed. Once the trouble is over all comes to rest.
+// TestCrowd has many pods on a simulated runtime in trouble: calls fail, hang and come late, events are lost,
+// doubled, told in the wrong order or not at all, pods are forgotten, podexecd is killed. Once the trouble is over
+// all comes to rest.
 func TestCrowd(t *testing.T) {
 	length, long := robustnessTime(t, crowdTime)
 	size := fewCrowd

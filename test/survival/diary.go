@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ParseDiary reads what the runs of one container wrote down (the sample program's diary). A last line that was cut short by a death in the
-// middle of it is no error.
+// ParseDiary reads what the runs of one container wrote down (the sample program's diary). A last line that was cut
+// short by a death in the middle of it is no error.
 func ParseDiary(uid, container, text string) ([]Run, error) {
 	var runs []Run
 	byID := map[string]int{}

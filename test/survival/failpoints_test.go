@@ -19,24 +19,26 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// passes is how often some points are passed until it is time to die there. They are reached while a daemon starts, and once more by the pod
-// that is added then.
+// passes is how often some points are passed until it is time to die there. They are reached while a daemon starts,
+// and once more by the pod that is added then.
 var passes = map[failpoint.Point]int{
 	failpoint.BeforeApply: 3, failpoint.AfterApply: 3, failpoint.BeforeStore: 3, failpoint.AfterStore: 3,
 	failpoint.BeforeReport: 2, failpoint.AfterReport: 2,
 	failpoint.BeforeCommit: 2, failpoint.AfterCommit: 2, failpoint.BeforePublish: 2,
 }
 
-// visitor is a kind of pod whose coming and going takes podexecd past every point, and which doesn't come to run without its volumes. Its
-// helper has failed so often, when it stays, that the first of its containers has been removed.
+// visitor is a kind of pod whose coming and going takes podexecd past every point, and which doesn't come to run
+// without its volumes. Its helper has failed so often, when it stays, that the first of its containers has been
+// removed.
 var visitor = kind{"visitor", v1.RestartPolicyAlways, 3, []part{
 	{Container: Container{Name: "first", Fate: Ends, Init: true}, command: finds()},
 	{Container: Container{Name: "main", Takes: 300 * time.Millisecond}, command: slowly(300 * time.Millisecond), probed: true},
 	simple("helper", Settles, 0, "seq", "fail-once", "/life/one", "1", ";", "fail-once", "/life/two", "1", ";", "sleep"),
 }, all}
 
-// TestFailpoints has a daemon die at each point in turn while a pod comes and goes, starts it again, and sees that everything comes to rest
-// as if nothing had happened: on the simulated runtime, and in `make robustness`, which takes its time, on containerd too.
+// TestFailpoints has a daemon die at each point in turn while a pod comes and goes, starts it again, and sees that
+// everything comes to rest as if nothing had happened: on the simulated runtime, and in `make robustness`, which
+// takes its time, on containerd too.
 func TestFailpoints(t *testing.T) {
 	t.Run("sim", func(t *testing.T) {
 		testFailpoints(t, devnode.Sim, 3, "sim/app:1")
@@ -48,8 +50,8 @@ func TestFailpoints(t *testing.T) {
 	}
 }
 
-// testFailpoints shares the points out to a few sites, which take theirs one after the other. Each is on a node of its own: of a runtime's
-// events each podexecd that listens gets a part only.
+// testFailpoints shares the points out to a few sites, which take theirs one after the other. Each is on a node of
+// its own: of a runtime's events each podexecd that listens gets a part only.
 func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image string) {
 	var mu sync.Mutex
 	told := map[death]string{}
@@ -97,7 +99,8 @@ func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image stri
 // death is one that a daemon dies.
 type death struct {
 	point failpoint.Point
-	// late is set if the pod that is there by then is replaced before the daemon lives again: nobody wants any more what was being made.
+	// late is set if the pod that is there by then is replaced before the daemon starts again: what was being made is
+	// no longer desired.
 	late bool
 }
 

@@ -56,8 +56,8 @@ func TestExecFaults(t *testing.T) {
 	}
 }
 
-// live is a life that every fault shows in: pods come, podexecd is killed, also while one is being ended, and pods go. It is over when a
-// fault keeps the node from coming to rest: that is for the checkers.
+// live is a life that every fault shows in: pods come, podexecd is killed, also while one is being ended, and pods
+// go. It is over when a fault keeps the node from coming to rest: that is for the checkers.
 func live(s *site, rest time.Duration) {
 	var stays, goes string
 	restart := func() {
@@ -80,7 +80,8 @@ func live(s *site, rest time.Duration) {
 // patient takes longer to end than the 2 s that a container is given at least, and less than its grace period.
 var patient = kind{"patient", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 4*time.Second, slowly(4*time.Second)...)}, few}
 
-// beAway has podexecd die when it knows that a pod is to end, and has told no container so, and be away for longer than the grace period.
+// beAway has podexecd die when it knows that a pod is to end, and has told no container so, and be away for longer
+// than the grace period.
 func beAway(s *site, rest time.Duration) {
 	s.kill(s.podexecd, AgentKilled)
 	s.did(AgentStarted, "", "")

@@ -3,15 +3,15 @@ package survival
 import "time"
 
 const (
-	// early is how much earlier than its grace period a container may seem to end: the periods are whole seconds, and it takes time to
-	// look, and for a process on a busy machine to note that it got SIGTERM.
+	// early is how much earlier than its grace period a container may seem to end: the periods are whole seconds, and
+	// it takes time to look, and for a process on a busy machine to note that it got SIGTERM.
 	early = 1500 * time.Millisecond
 	// late is how much later than that it may be gone: machines are slow, and so are relists.
 	late = 10 * time.Second
 )
 
-// Grace is: a container that got SIGTERM has its grace period from then to end in, whoever dies or is away before and meanwhile, and not
-// much longer.
+// Grace is: a container that got SIGTERM has its grace period from then on, and not much longer, also if a daemon or
+// the runtime dies or is away before or meanwhile.
 func Grace(h *History) []error {
 	var errs []error
 	var seen []sighting
@@ -62,7 +62,7 @@ func graceOf(h *History, r Run, seen []sighting) error {
 	return nil
 }
 
-// overdue tells whether the run went on too long after its grace period. Nobody can end it while podexecd is away.
+// overdue reports whether the run went on too long after its grace period. It can't be ended while podexecd is away.
 func overdue(h *History, r Run, grace time.Duration, gone, end time.Time) bool {
 	from := r.Term
 	if d, ok := h.did("", r.Term, end, AgentStarted, RuntimeStarted); ok {

@@ -6,7 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// History is all that was done to a node and all that was seen of it. Deeds, Looks and Statuses are in the order of their times.
+// History is all that was done to a node and all that was seen of it. Deeds, Looks and Statuses are in the order of
+// their times.
 type History struct {
 	// Plans are all pods that were ever desired, by UID.
 	Plans    map[string]Plan
@@ -19,7 +20,7 @@ type History struct {
 	Whole bool
 }
 
-// Plan is what becomes of a pod if nobody harms it.
+// Plan is what becomes of a pod without an interruption.
 type Plan struct {
 	UID, Name  string
 	Policy     v1.RestartPolicy
@@ -54,7 +55,7 @@ const (
 	Settles
 )
 
-// only tells whether all containers have that fate; what runs before the others doesn't count.
+// only reports whether all containers have that fate; what runs before the others doesn't count.
 func (p Plan) only(fate Fate) bool {
 	for _, c := range p.Containers {
 		if c.Fate != fate && !c.Init {
@@ -78,11 +79,13 @@ type Kind string
 
 // The kinds.
 const (
-	// Desire is a manifest that is written, Drop one that is removed or replaced, Relabel a change that no container may notice.
+	// Desire is a manifest that is written, Drop one that is removed or replaced, Relabel a change that no container
+	// may notice.
 	Desire  Kind = "desire"
 	Drop    Kind = "drop"
 	Relabel Kind = "relabel"
-	// AgentKilled is podexecd killed at any moment, AgentDied by its own hand at a failpoint, AgentStarted is its next life.
+	// AgentKilled is podexecd killed at any moment, AgentDied by its own hand at a failpoint, AgentStarted is its
+	// next start.
 	AgentKilled  Kind = "podexecd is killed"
 	AgentDied    Kind = "podexecd dies"
 	AgentStarted Kind = "podexecd starts"
@@ -130,8 +133,8 @@ type CRIContainer struct {
 	Running       bool
 }
 
-// Trace is something that a pod leaves on the node's disk, mount table or cgroups: of the pod with that UID, of the sandbox or container
-// with that ID, or of both.
+// Trace is something that a pod leaves on the node's disk, mount table or cgroups: of the pod with that UID, of the
+// sandbox or container with that ID, or of both.
 type Trace struct {
 	Path    string
 	UID, ID string

@@ -7,7 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Once is: at no time does a container run twice, and at each quiet point each desired pod runs exactly once, or has come to its end.
+// Once is: at no time does a container run twice, and at each quiet point each desired pod runs exactly once, or has
+// come to its end.
 func Once(h *History) []error {
 	errs := twice(h)
 	for i := range h.Looks {
@@ -48,7 +49,8 @@ func twice(h *History) []error {
 	return errs
 }
 
-// firstWord is how long a container may run, by what the runtime says, until it writes its first line: machines are slow.
+// firstWord is how long a container may run, by what the runtime says, until it writes its first line: machines are
+// slow.
 const firstWord = 15 * time.Second
 
 // unheard are containers that run by what runtime and agent say, and not by their own diaries.
@@ -69,7 +71,8 @@ func unheard(h *History, look *Look) []error {
 	return errs
 }
 
-// overlaps are runs that had begun when an earlier one of the same container hadn't ended yet, by what that wrote later.
+// overlaps are runs that had begun when an earlier one of the same container hadn't ended yet, by what that wrote
+// later.
 func overlaps(h *History) []error {
 	var errs []error
 	last := map[containerKey]Run{}
@@ -123,13 +126,13 @@ func onceAt(h *History, look *Look) []error {
 	}
 	for key := range runs {
 		if _, planned := h.Plans[key.uid].container(key.name); !planned {
-			errs = append(errs, fmt.Errorf("container %s of pod %s runs, which nobody asked for", key.name, key.uid))
+			errs = append(errs, fmt.Errorf("container %s of pod %s runs, and was never desired", key.name, key.uid))
 		}
 	}
 	return errs
 }
 
-// harmed tells whether harm was ever done to the pod up to a time.
+// harmed reports whether harm was ever done to the pod up to a time.
 func harmed(h *History, uid string, at time.Time) bool {
 	_, ok := h.did(uid, time.Time{}, at, Harm, RuntimeKilled)
 	return ok

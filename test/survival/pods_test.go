@@ -80,8 +80,8 @@ func (k kind) plan(uid, name string) Plan {
 	return p
 }
 
-// manifest is a pod of the kind, with the objects that it refers to. life is the directory of its diaries; image is empty for the one that
-// every node has; label is a word that may change.
+// manifest is a pod of the kind, with the objects that it refers to. life is the directory of its diaries; image is
+// empty for the one that every node has; label is a word that may change.
 func (k kind) manifest(uid, name, life, image, label string) ([]byte, error) {
 	pod := v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},

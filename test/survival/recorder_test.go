@@ -94,7 +94,8 @@ func (r *recorder) account() string {
 	return b.String()
 }
 
-// lookOut looks at the node from time to time until ctx ends: the less often the more there is to see, since it is all kept.
+// lookOut looks at the node from time to time until ctx ends: the less often the more there is to see, since it is
+// all kept.
 func (s *site) lookOut(ctx context.Context) {
 	const pause, pauseAPod = 250 * time.Millisecond, 2 * time.Millisecond
 	timer := time.NewTimer(pause)

@@ -21,7 +21,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// patience is how long a quiet point may take to come: an attempt that failed is repeated after 10 s, and machines are slow.
+// patience is how long a quiet point may take to come: an attempt that failed is repeated after 10 s, and machines
+// are slow.
 const patience = 60 * time.Second
 
 // site is a pair of daemons on a node, with their manifests, and the recorder of what happens there.
@@ -47,8 +48,8 @@ type pod struct {
 	labels           int
 }
 
-// newSite starts a pair of daemons without manifests. It is ended, and its pods with it, when the test ends. more are further flags of
-// podexecd.
+// newSite starts a pair of daemons without manifests. It is ended, and its pods with it, when the test ends. more are
+// further flags of podexecd.
 func newSite(t *testing.T, node *devnode.Node, name string, more ...string) *site {
 	t.Helper()
 	s := &site{t: t, node: node, name: name, dir: node.Path(name), pods: map[string]*pod{}}
@@ -94,7 +95,7 @@ func newSite(t *testing.T, node *devnode.Node, name string, more ...string) *sit
 	return s
 }
 
-// dial waits for nobody: what doesn't answer is asked again.
+// dial doesn't wait: a server that doesn't answer is dialed again.
 func (s *site) dial(endpoint string) *grpc.ClientConn {
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)),
@@ -197,7 +198,7 @@ func (s *site) start(p *devnode.Process, deed Kind) {
 	}
 }
 
-// alive tells whether a process runs.
+// alive reports whether a process runs.
 func alive(p *devnode.Process) bool {
 	select {
 	case <-p.Done():
@@ -207,8 +208,8 @@ func alive(p *devnode.Process) bool {
 	}
 }
 
-// quiet waits until the node has come to rest, and notes the look at it: also if it doesn't in time, so that the checkers say what is
-// wrong.
+// quiet waits until the node has come to rest, and notes the look at it: also if it doesn't in time, so that the
+// checkers say what is wrong.
 func (s *site) quiet(patience time.Duration) error {
 	return s.quietOr(patience, nil)
 }

@@ -5,8 +5,8 @@ import "time"
 // unwritten is how long podexecd may take to write down what it shows: it doesn't wait for the disk, which may be busy.
 const unwritten = 2 * time.Second
 
-// Steady is: a pod that is ready and whose containers all stay remains ready, unless it is harmed or dropped. It counts too if the status
-// tells that readiness changed while nobody looked.
+// Steady is: a pod that is ready and whose containers all stay remains ready, unless it is harmed or dropped. It
+// counts too if the status tells that readiness changed between two observations.
 func Steady(h *History) []error {
 	var errs []error
 	// The first status of each pod that shows what is shown now.

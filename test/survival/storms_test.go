@@ -21,7 +21,8 @@ const (
 	mostPods, fewestPods = 9, 4
 )
 
-// TestStorms has pods of every policy live through storms of kills and changes, and checks at each quiet point after one, and at the end.
+// TestStorms has pods of every policy live through storms of kills and changes, and checks at each quiet point after
+// one, and at the end.
 func TestStorms(t *testing.T) {
 	for name, runtime := range map[string]devnode.Runtime{
 		"containerd": devnode.Containerd, "containerd 1.7": devnode.Containerd17, "sim": devnode.Sim,
@@ -121,7 +122,8 @@ func (w *weather) deed() {
 	}
 }
 
-// absence drops a pod, kills podexecd about when it hears of that, and leaves it away for longer than the pod's grace period.
+// absence drops a pod, kills podexecd about when it hears of that, and leaves it away for longer than the pod's grace
+// period.
 func (w *weather) absence(name string) {
 	w.startAll()
 	grace := time.Duration(w.pods[name].grace) * time.Second

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// tooYoung is how long a container must have run to count as healthy when podexecd dies: before that its start may have been
-	// under way, and a runtime breaks off a start whose caller is gone.
+	// tooYoung is how long a container must have run to count as healthy when podexecd dies: before that its start
+	// may have been under way, and a runtime breaks off a start whose caller is gone.
 	tooYoung = 3 * time.Second
 	// unsettled is the same for the death of the runtime, which has to write down what it started.
 	unsettled = 5 * time.Second
@@ -40,7 +40,7 @@ func ending(r Run) string {
 	}
 }
 
-// mayRestart tells whether there is a cause for the second run after the first.
+// mayRestart reports whether there is a cause for the second run after the first.
 func mayRestart(h *History, first, second Run) bool {
 	if _, harmed := h.did(first.UID, first.Start.Add(-time.Second), second.Start, Harm); harmed {
 		return true

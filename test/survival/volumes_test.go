@@ -14,13 +14,15 @@ type supply int
 const (
 	// few are the directory of the diaries, and a scratch volume in memory.
 	few supply = iota
-	// objects are these, and a ConfigMap and a Secret, which stand in the pod's manifest. Their content changes with its label.
+	// objects are these, and a ConfigMap and a Secret, which stand in the pod's manifest. Their content changes with
+	// its label.
 	objects
-	// all are these, and one of each other sort: projected, downwardAPI, on disk, and a part of that; and variables from the objects.
+	// all are these, and one of each other sort: projected, downwardAPI, on disk, and a part of that; and variables
+	// from the objects.
 	all
 )
 
-// privileged tells whether this process may mount and make cgroups: then each pod has some to be cleared away.
+// privileged reports whether this process may mount and make cgroups: then each pod has some to be cleared away.
 func privileged() bool { return os.Geteuid() == 0 }
 
 // volumes are those of a pod of that name.
@@ -62,7 +64,8 @@ func (s supply) mounts() []v1.VolumeMount {
 	return mounts[:s.count(len(mounts))]
 }
 
-// count is how many of the volumes, or mounts, the supply has. A Secret is never written to the disk, so it needs a mount.
+// count is how many of the volumes, or mounts, the supply has. A Secret is never written to the disk, so it needs a
+// mount.
 func (s supply) count(whole int) int {
 	switch {
 	case s == few || !privileged():

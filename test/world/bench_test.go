@@ -61,7 +61,7 @@ func newBench(node *devnode.Node, flags ...string) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nobody is to wait for what one that can't start would have to tell.
+	// A container that can't start is not awaited.
 	if err := devnode.WaitServing(context.Background(), r.Podexecd, "unix://"+r.ExecSocket()); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -41,10 +41,12 @@ func finds(want map[string]string) func(*inside.Report) error {
 	}
 }
 
-// ofV are the paths of a volume at /v whose files come from elsewhere: what a program sees, and what is behind the links.
+// ofV are the paths of a volume at /v whose files come from elsewhere: what a program sees, and what is behind the
+// links.
 var ofV = []string{"/v", "/v/..data/."}
 
-// holds wants the volume at /v, of the paths ofV, to have just these files, read-only and changed all at once: MODE UID:GID "CONTENT".
+// holds wants the volume at /v, of the paths ofV, to have just these files, read-only and changed all at once: MODE
+// UID:GID "CONTENT".
 func holds(want map[string]string) func(*inside.Report) error {
 	return func(r *inside.Report) error {
 		got, tops, links := map[string]string{}, map[string]string{}, map[string]string{}

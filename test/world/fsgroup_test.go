@@ -11,9 +11,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// testFSGroupChangePolicy: the policy is for volumes that outlive their pod. With either one, what containers keep in a volume of the pod's
-// own is given to the group when the volume is made, and then left as they have it; what podexecd writes is the group's always.
-// That podexecd starts anew changes nothing.
+// testFSGroupChangePolicy: the policy is for volumes that outlive their pod. With either one, what containers keep in
+// a volume of the pod's own is given to the group when the volume is made, and then left as they have it; what
+// podexecd writes is the group's always. That podexecd starts again changes nothing.
 func testFSGroupChangePolicy(t *testing.T, b *bench) {
 	pods := map[*pod]*v1.Pod{}
 	for _, policy := range []v1.PodFSGroupChangePolicy{v1.FSGroupChangeAlways, v1.FSGroupChangeOnRootMismatch} {

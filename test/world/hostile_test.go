@@ -167,8 +167,8 @@ func doublings(n int) string {
 	return b.String()
 }
 
-// testVanishes takes the volumes away from under a container. It goes on; when it is started again it waits for what the node's owner
-// has to bring back, and what is podexecd's own is there anew.
+// testVanishes takes the volumes away from under a container. It goes on; when it is started again it waits for what
+// the node's owner has to bring back, and what is podexecd's own is there again.
 func testVanishes(t *testing.T, b *bench) {
 	p := newPod(t, b, "vanishes")
 	data := filepath.Join(p.dir, "data")

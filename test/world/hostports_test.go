@@ -10,8 +10,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// TestHostPorts: who connects to a port of the node reaches the container that has it, at the addresses for which it has it. Two
-// pods can't have one port; the second one has it soon after the first has gone.
+// TestHostPorts: who connects to a port of the node reaches the container that has it, at the addresses for which it
+// has it. Two pods can't have one port; the second one has it soon after the first has gone.
 func TestHostPorts(t *testing.T) {
 	t.Parallel()
 	onEachRuntime(t, func(t *testing.T, b *bench) {
@@ -96,7 +96,7 @@ func (b *bench) wantAnswer(t *testing.T, network, ip, port, pod string) {
 	}
 }
 
-// wantNone wants nobody to listen.
+// wantNone checks that no process listens.
 func (b *bench) wantNone(t *testing.T, network, ip, port string) {
 	t.Helper()
 	if got, err := b.ask(network, ip, port); !errors.Is(err, syscall.ECONNREFUSED) {

@@ -145,7 +145,7 @@ func (j *journal) await(ctx context.Context, check func() error) error {
 		if err == nil {
 			return nil
 		}
-		if final, ok := err.(finalError); ok { //nolint:errorlint // Nobody wraps it.
+		if final, ok := err.(finalError); ok { //nolint:errorlint // It is never wrapped.
 			return final.error
 		}
 		select {

@@ -81,7 +81,8 @@ func onOwnBench(t *testing.T, flags []string, test func(t *testing.T, b *bench))
 	}
 }
 
-// ownNode is one on which no other podexecd runs that wants the runtime's events: containerd 1.7 gives each to one subscriber only.
+// ownNode is one on which no other podexecd runs that wants the runtime's events: containerd 1.7 gives each to one
+// subscriber only.
 func ownNode(t *testing.T, kind devnode.Runtime) *devnode.Node {
 	t.Helper()
 	if kind != devnode.Containerd17 {

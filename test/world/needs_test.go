@@ -19,7 +19,7 @@ import (
 // feature is what not every node can do. The zero value is nothing.
 type feature string
 
-// The features. Each is asked for anew on each node.
+// The features. Each is asked for again on each node.
 const (
 	userNamespaces           feature = "user namespaces"
 	recursiveReadOnly        feature = "recursive read-only mounts"
@@ -87,7 +87,7 @@ func exists(path string) func(context.Context, runtimeapi.RuntimeServiceClient) 
 }
 
 // goldens has what the runtime is told of pods, for those rows that can't run here.
-const goldens = "../../internal/execsvc/criconfig/testdata/golden"
+const goldens = "../../internal/execsvc/pod/criconfig/testdata/golden"
 
 // lacking are the rows that didn't run, by what they need.
 var lacking = missing{rows: map[feature]map[string]bool{}}

@@ -69,8 +69,9 @@ func newPod(t *testing.T, b *bench, name string) *pod {
 // ownNamespace puts the pod, which isn't written yet, into a namespace that no other has.
 func (p *pod) ownNamespace() { p.namespace = strings.TrimSuffix(p.file, ".yaml") }
 
-// write writes the manifest, for the first time or anew. What the spec doesn't say: a grace period of 1 s; a container main, if there
-// is none; the sample image, which is there; no token; and to inspect the paths, for containers without command and arguments.
+// write writes the manifest, for the first time or again. What the spec doesn't say: a grace period of 1 s; a
+// container main, if there is none; the sample image, which is there; no token; and to inspect the paths, for
+// containers without command and arguments.
 func (p *pod) write(meta, spec string, beside, paths []string) {
 	p.t.Helper()
 	known := strings.NewReplacer("{{dir}}", p.dir, "{{node}}", p.b.Name, "{{pod}}", p.name, "{{namespace}}", p.namespace,
@@ -125,7 +126,8 @@ func (p *pod) remove() {
 	check(p.t, p.b.Remove(p.file))
 }
 
-// await waits until the pod is as it should be, and returns it. That podconfigd doesn't take the manifest ends it early.
+// await waits until the pod is as it should be, and returns it. That podconfigd doesn't take the manifest ends it
+// early.
 func (p *pod) await(what string, is func(*v1.Pod) error) *v1.Pod {
 	p.t.Helper()
 	var found *v1.Pod
@@ -186,7 +188,8 @@ func (p *pod) awaitReady() *v1.Pod {
 	})
 }
 
-// awaitRefused waits until podconfigd has something against the manifest, or one of its documents, that has the text in it.
+// awaitRefused waits until podconfigd has something against the manifest, or one of its documents, that has the text
+// in it.
 func (p *pod) awaitRefused(text string) {
 	p.t.Helper()
 	p.awaitAll("the refusal", func() error {
@@ -255,7 +258,7 @@ func statusOf(p *v1.Pod, container string) *v1.ContainerStatus {
 	return &v1.ContainerStatus{}
 }
 
-// story is what became of the pod, for who has to find out why a test failed.
+// story is what became of the pod, to explain a failed test.
 func (p *pod) story() string {
 	var b strings.Builder
 	for _, e := range p.b.eventsOf(p.name) {

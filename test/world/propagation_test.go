@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMountPropagation: what the node mounts in a volume, and what a privileged container mounts there, is seen where it propagates to,
-// and nowhere else.
+// TestMountPropagation: what the node mounts in a volume, and what a privileged container mounts there, is seen where
+// it propagates to, and nowhere else.
 func TestMountPropagation(t *testing.T) {
 	t.Parallel()
 	onEachRuntime(t, func(t *testing.T, b *bench) {
@@ -56,7 +56,7 @@ containers:
 	})
 }
 
-// mountAt mounts a file system on the directory, shared with who is told of it, until the test ends.
+// mountAt mounts a file system on the directory, with shared propagation, until the test ends.
 func mountAt(t *testing.T, dir string) {
 	t.Helper()
 	check(t, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
@@ -64,7 +64,7 @@ func mountAt(t *testing.T, dir string) {
 	check(t, unix.Mount("", dir, "", unix.MS_SHARED, ""))
 }
 
-// isMount tells whether something is mounted on the directory, in one that is a mount itself.
+// isMount reports whether something is mounted on the directory, in one that is a mount itself.
 func isMount(t *testing.T, dir string) bool {
 	t.Helper()
 	var own, parent unix.Stat_t
@@ -72,8 +72,8 @@ func isMount(t *testing.T, dir string) bool {
 	return own.Dev != parent.Dev
 }
 
-// seen wants that something is mounted at that name in the pod's directory, and is seen where that directory is in these containers,
-// "CONTAINER PATH", and nowhere else.
+// seen wants that something is mounted at that name in the pod's directory, and is seen where that directory is in
+// these containers, "CONTAINER PATH", and nowhere else.
 func (p *pod) seen(name string, where ...string) error {
 	dir := filepath.Join(p.dir, name)
 	if !isMount(p.t, dir) {

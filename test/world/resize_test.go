@@ -22,7 +22,7 @@ func sized(generation int64, cpu, memory string, policy ...v1.ContainerResizePol
 	return pod
 }
 
-// hasSize tells whether the pod runs with that size, and its container for the nth time.
+// hasSize reports whether the pod runs with that size, and its container for the nth time.
 func hasSize(generation int64, cpu, memory string, restarts int32) func(*v1.Pod) error {
 	return func(pod *v1.Pod) error {
 		s := statusOf(pod, "main")
@@ -117,11 +117,11 @@ func testResize(t *testing.T, b *bench, api *apiSource) {
 	api.apply(sized(8, "50m", "96Mi"))
 	api.await("sized", hasSize(8, "50m", "96Mi", 0))
 	wantLimits("after what can't be", "100663296 5000")
-	// One that wants to start anew does.
+	// One that wants to start again does.
 	restart := v1.ContainerResizePolicy{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}
 	api.apply(sized(9, "50m", "96Mi", restart))
 	api.await("sized", hasSize(9, "50m", "96Mi", 0))
 	api.apply(sized(10, "50m", "128Mi", restart))
 	api.await("sized", hasSize(10, "50m", "128Mi", 1))
-	wantLimits("started anew", "134217728 5000")
+	wantLimits("restarted", "134217728 5000")
 }

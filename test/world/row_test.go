@@ -13,16 +13,19 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// row is a pod and what has to be seen of it. In meta, spec and beside {{dir}} stands for a directory of the node that is the row's own,
-// {{node}} for the node's name, {{pod}} for the pod's, {{namespace}} for its namespace and {{guest}} for the program guest.
+// row is a pod and what has to be seen of it. In meta, spec and beside {{dir}} stands for a directory of the node
+// that is the row's own, {{node}} for the node's name, {{pod}} for the pod's, {{namespace}} for its namespace and
+// {{guest}} for the program guest.
 //
-// Of check, all, node, status, events and refused, what is set has to hold. Where status and events are not, nothing may be warned of.
+// Of check, all, node, status, events and refused, what is set has to hold. Where status and events are not, nothing
+// may be warned of.
 type row struct {
 	// name is unique among all rows, and the pod's name is made of it.
 	name string
 	// meta is the YAML of ObjectMeta beside name and namespace.
 	meta string
-	// ownNamespace is set for a pod that isn't in the namespace default, as the names of its objects are other rows' too.
+	// ownNamespace is set for a pod that isn't in the namespace default, as the names of its objects are other rows'
+	// too.
 	ownNamespace bool
 	// spec is the YAML of a PodSpec; see pod.write for what is put in where it says nothing.
 	spec string
@@ -56,7 +59,8 @@ func runRows(t *testing.T, rows []row) {
 	onEachRuntime(t, func(t *testing.T, b *bench) { runOn(t, b, rows) })
 }
 
-// runRowsWith is runRows on benches for these rows alone; flags are podexecd's. {{dir}} can't be used in them: see runRowsOn.
+// runRowsWith is runRows on benches for these rows alone; flags are podexecd's. {{dir}} can't be used in them: see
+// runRowsOn.
 func runRowsWith(t *testing.T, flags []string, rows []row) {
 	t.Helper()
 	onOwnBench(t, flags, func(t *testing.T, b *bench) { runOn(t, b, rows) })
@@ -117,7 +121,7 @@ func (r *row) run(t *testing.T, b *bench) {
 	}
 }
 
-// possible tells whether the node can run the row. If not, it sees to it that the row is named, and has a golden.
+// possible reports whether the node can run the row. If not, it sees to it that the row is named, and has a golden.
 func (r *row) possible(t *testing.T, b *bench) bool {
 	t.Helper()
 	if r.needs == "" {

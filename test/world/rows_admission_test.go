@@ -127,10 +127,12 @@ func (p *pod) awaitRefusal(reason, message string) {
 	}
 }
 
-// margin is how long a refused pod has to wait until it is looked at anyway, where a test is about that the end of another wakes it.
+// margin is how long a refused pod has to wait until it is looked at anyway, where a test is about that the end of
+// another wakes it.
 const margin = 15 * time.Second
 
-// awaitReadyAfter waits until the pod runs, once others have made room for it. It must be let in before it would be looked at anyway.
+// awaitReadyAfter waits until the pod runs, once others have made room for it. It must be let in before it would be
+// looked at anyway.
 func (p *pod) awaitReadyAfter(makeRoom func()) {
 	p.t.Helper()
 	var due time.Time

@@ -153,7 +153,8 @@ func readCgroup(files map[string]string, dir string) error {
 	return nil
 }
 
-// processesAreWithin is nil if the pod's cgroup holds as many cgroups with a process in them as there are containers, and the sandbox's.
+// processesAreWithin is nil if the pod's cgroup holds as many cgroups with a process in them as there are containers,
+// and the sandbox's.
 func (p *pod) processesAreWithin(containers int) error {
 	dirs, err := p.cgroups()
 	if err != nil {
@@ -190,8 +191,8 @@ func totalMemory() uint64 {
 	return info.Totalram * uint64(info.Unit)
 }
 
-// oomScoreAdj is what a process gets that is to have that rank: none below the runtime's own, and so this process's, as the nodes' runtimes
-// are told not to lower it.
+// oomScoreAdj is what a process gets that is to have that rank: none below the runtime's own, and so this process's,
+// as the nodes' runtimes are told not to lower it.
 func oomScoreAdj(rank int) int {
 	text, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {

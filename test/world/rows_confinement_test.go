@@ -225,7 +225,7 @@ func readOnly(r *inside.Report, point string) bool {
 	return m != nil && slices.Contains(m.Options, "ro")
 }
 
-// onNode tells whether the node has the file: which ones there are in /proc is the kernel's choice.
+// onNode reports whether the node has the file: which ones there are in /proc is the kernel's choice.
 func onNode(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

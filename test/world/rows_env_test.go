@@ -41,7 +41,7 @@ func env(want map[string]string) func(*inside.Report) error {
 
 var environments = []row{
 	{
-		// Neither the node's nor anybody else's variables, and no service's.
+		// Neither the node's variables, nor another pod's, nor a service's.
 		name: "env of nothing",
 		node: func(p *pod, found map[string]*inside.Report) error {
 			return same("the environment", found["main"].Env, map[string]string{

@@ -53,7 +53,8 @@ func testFullNode(t *testing.T, b *bench, api *apiSource) {
 	})
 	api.await("second", isReady)
 
-	// For another one the last pod of the API server's goes. A third one finds none but its like, and waits for the end of one.
+	// For another one the last pod of the API server's goes. A third one finds none but its like, and waits for the
+	// end of one.
 	last, outside := newPod(t, b, "last"), newPod(t, b, "outside")
 	last.write("", `{}`, nil, nil)
 	last.awaitReady()
@@ -78,7 +79,8 @@ type apiSource struct {
 	client *inject.Client
 }
 
-// newAPISource puts a podconfigd in the place of the bench's that has the source api beside the manifests. Its pods go with the test.
+// newAPISource puts a podconfigd in the place of the bench's that has the source api beside the manifests. Its pods
+// go with the test.
 func newAPISource(t *testing.T, b *bench) *apiSource {
 	t.Helper()
 	check(t, b.Podconfigd.Kill())

@@ -108,10 +108,6 @@ securityContext:
 		status: refused("SysctlForbidden", `forbidden sysctl: "net.core.somaxconn" not allowlisted`),
 	},
 	{
-		name: "a sysctl of the node", spec: `{hostNetwork: true, securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: "1"}]}}`,
-		status: refused("SysctlForbidden", `forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host Net enabled`),
-	},
-	{
 		name: "users of its own", needs: userNamespaces, golden: "host-users-false", spec: `{hostUsers: false}`,
 		check: func(r *inside.Report) error {
 			var inside, outside, length uint32
@@ -123,7 +119,7 @@ securityContext:
 	},
 	{
 		name: "users of its own need containerd 2.0", spec: `{hostUsers: false}`,
-		status: refused("UnsupportedFeature", "can't set `spec.hostUsers: false`, runtime does not support user namespaces"),
+		events: has("FailedCreatePodSandBox", "can't set `spec.hostUsers: false`, runtime does not support user namespaces"),
 	},
 	{
 		name: "the node's users", spec: `{hostUsers: true}`,
@@ -169,7 +165,8 @@ func same[T any](what string, got, want T) error {
 	return nil
 }
 
-// ids are the user, the group and the other groups: "1000:2000 [3000]". The group itself is among a process's groups with some runtimes.
+// ids are the user, the group and the other groups: "1000:2000 [3000]". The group itself is among a process's groups
+// with some runtimes.
 func ids(r *inside.Report) string {
 	others := slices.DeleteFunc(slices.Sorted(slices.Values(r.Groups)), func(g int) bool { return g == r.GID })
 	return fmt.Sprintf("%d:%d %v", r.UID, r.GID, others)

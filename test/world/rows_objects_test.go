@@ -185,9 +185,10 @@ volumes:
     - downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}
     - secret: {name: nowhere, optional: true}
     - configMap: {name: conf, optional: true, items: [{key: nowhere, path: none}]}
-    - secret: {name: cred, items: [{key: token, path: both}]}`,
+    - secret: {name: cred, items: [{key: token, path: token}]}`,
 		check: both(mounted("/v", "tmpfs"), holds(map[string]string{
-			"c/a": `0440 0:0 "a = 1\n"`, "c/user": `0400 0:0 "admin"`, "labels": `0440 0:0 "app=\"shop\""`, "both": `0440 0:0 "hush"`,
+			"c/a": `0440 0:0 "a = 1\n"`, "c/user": `0400 0:0 "admin"`, "labels": `0440 0:0 "app=\"shop\""`, "both": `0440 0:0 ""`,
+			"token": `0440 0:0 "hush"`,
 		})),
 	},
 	{

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// wholePod is a pod of an API server's that asks for so much as a whole, and may have no more. Of its containers main says nothing, and
-// bounded has a limit of its own.
+// wholePod is a pod of an API server's that asks for so much as a whole, and may have no more. Of its containers main
+// says nothing, and bounded has a limit of its own.
 func wholePod(generation int64, cpu, memory string) *v1.Pod {
 	pod := apiPod("whole", "0", "0")
 	pod.UID, pod.Generation = types.UID("api-whole"), generation
@@ -25,7 +25,7 @@ func wholePod(generation int64, cpu, memory string) *v1.Pod {
 	return pod
 }
 
-// isWhole tells whether the pod has that as a whole, and its containers run for the first time.
+// isWhole reports whether the pod has that as a whole, and its containers run for the first time.
 func isWhole(want *v1.Pod) func(*v1.Pod) error {
 	return func(pod *v1.Pod) error {
 		for _, c := range pod.Status.Conditions {
@@ -52,8 +52,8 @@ func isWhole(want *v1.Pod) func(*v1.Pod) error {
 	}
 }
 
-// TestPodResize: an API server's pod gets more and less as a whole while it runs: its cgroup, and those of its containers as far as they
-// have no limits of their own.
+// TestPodResize: an API server's pod gets more and less as a whole while it runs: its cgroup, and those of its
+// containers as far as they have no limits of their own.
 func TestPodResize(t *testing.T) {
 	onOwnBench(t, nil, func(t *testing.T, b *bench) {
 		api := newAPISource(t, b)

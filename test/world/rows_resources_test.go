@@ -8,7 +8,8 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// TestResources: what the kernel gives and bounds is what the pod asks for, for each container and for the pod as a whole.
+// TestResources: what the kernel gives and bounds is what the pod asks for, for each container and for the pod as a
+// whole.
 func TestResources(t *testing.T) {
 	rows := []row{
 		{

@@ -9,11 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// soon is how long a change may take until a container sees it, on a machine that is busy. With the kubelet it is up to two minutes.
+// soon is how long a change may take until a container sees it, on a machine that is busy. With the kubelet it is up
+// to two minutes.
 const soon = 45 * time.Second
 
-// What a running container sees of a ConfigMap and a Secret changes soon after the manifest has, all at once, and with no restart. What
-// was given at the start, variables and subPaths, stays.
+// What a running container sees of a ConfigMap and a Secret changes soon after the manifest has, all at once, and
+// with no restart. What was given at the start, variables and subPaths, stays.
 func TestUpdateInPlace(t *testing.T) {
 	t.Parallel()
 	onEachRuntime(t, func(t *testing.T, b *bench) {

@@ -1,4 +1,4 @@
-// Package accesstest makes the certificates of tests: authorities, and what they issue.
+// Package accesstest makes certificate authorities and certificates for tests.
 package accesstest
 
 import (
@@ -42,16 +42,16 @@ func NewCA(t *testing.T, name string) *CA {
 	return &CA{t, key, certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 }
 
-// Request says what a certificate shall hold. The zero value is a client without a name that is good for a year.
+// Request describes a certificate. The zero value is a client without a name, valid for a year.
 type Request struct {
 	CommonName, Organization, URI, DNS string
-	// Server is for a server on loopback, rather than a client.
+	// Server makes it a server's certificate, for loopback, rather than a client's.
 	Server bool
 	// NotAfter: zero means in a year.
 	NotAfter time.Time
 }
 
-// Issue makes a key and a certificate for it, in PEM.
+// Issue returns a new key and its certificate, in PEM.
 func (ca *CA) Issue(r Request) (certificate, key []byte) {
 	ca.t.Helper()
 	template := &x509.Certificate{
@@ -87,8 +87,8 @@ func (ca *CA) Issue(r Request) (certificate, key []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
-// Client is a client's TLS configuration: it trusts ca, and shows a certificate that issuer issues for r. With a nil issuer it
-// shows none.
+// Client is a client's TLS configuration: it trusts ca, and presents a certificate that issuer issues for r. With a
+// nil issuer it presents none.
 func (ca *CA) Client(issuer *CA, r Request) *tls.Config {
 	ca.t.Helper()
 	roots := x509.NewCertPool()
@@ -99,13 +99,13 @@ func (ca *CA) Client(issuer *CA, r Request) *tls.Config {
 		if err != nil {
 			ca.t.Fatal(err)
 		}
-		// Whatever the server asks for, this is shown.
+		// It is presented whatever authority the server asks for.
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
 	return cfg
 }
 
-// WriteFile puts a file in its place whole, by renaming it.
+// WriteFile replaces a file atomically, by a rename.
 func WriteFile(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {

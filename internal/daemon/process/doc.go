@@ -1,4 +1,5 @@
-// Package process is what every program of Podstream is as a process: the signals that end it, and the version that it was built as.
+// Package process has the common parts of all programs of Podstream: signal handling and the version.
 //
-// Only the mains, podctl and package daemon call it. It runs no goroutine that outlives Main, reads no flags and prints nothing.
+// The mains, podctl and package daemon call it. It runs no goroutine that outlives Main, reads no flags and prints
+// nothing.
 package process

@@ -6,11 +6,18 @@ import (
 	"runtime/debug"
 )
 
-// Platform is what this program was built for, as GOOS/GOARCH.
+// Platform is the GOOS/GOARCH of the build.
 const Platform = runtime.GOOS + "/" + runtime.GOARCH
 
-// Version is the version of the module that this program was built from, or its commit; "unknown" if the build didn't record it.
+// version is set by the build: -ldflags "-X github.com/podstream/podstream/internal/daemon/process.version=…".
+var version string
+
+// Version returns the version set by the build; without one, the version of the main module, or its commit;
+// "unknown" if the build didn't record it.
 func Version() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "unknown"
@@ -18,7 +25,7 @@ func Version() string {
 	return info.Main.Version
 }
 
-// VersionText is the line by which a program tells its version, with the line's end.
+// VersionText returns the line that --version prints, with a newline.
 func VersionText(name, version string) string {
 	return fmt.Sprintf("%s %s (%s, %s)\n", name, version, runtime.Version(), Platform)
 }

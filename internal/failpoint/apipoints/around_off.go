@@ -4,5 +4,5 @@ package apipoints
 
 import "net/http"
 
-// Around is the transport with the points. In this build there are none.
+// Around adds the points to the transport. In this build there are none.
 func Around(next http.RoundTripper) http.RoundTripper { return next }

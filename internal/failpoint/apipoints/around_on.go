@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// Around is the transport with the points.
+// Around adds the points to the transport.
 func Around(next http.RoundTripper) http.RoundTripper { return transport{next} }
 
 type transport struct{ next http.RoundTripper }
@@ -28,7 +28,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// nameOf is the name of the request's points. Empty: it has none.
+// nameOf returns the name of the request's points. It is empty for a request without points.
 func nameOf(request *http.Request) string {
 	elements := strings.Split(strings.Trim(request.URL.Path, "/"), "/") // api/v1/nodes, or api/v1/namespaces/NAMESPACE/pods/NAME/status
 	if len(elements) < 3 || elements[0] != "api" {

@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// Each request that changes what others see has its points, and no other has any.
+// Each request that publishes a change has its points, and no other request has any.
 func TestNames(t *testing.T) {
 	for request, want := range map[[2]string]string{
 		{http.MethodPost, "/api/v1/nodes"}:                                    "CreateNode",

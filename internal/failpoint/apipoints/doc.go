@@ -1,5 +1,6 @@
-// Package apipoints has podexecd die before and after each of its requests to the API server by which others learn of the node and its pods.
+// Package apipoints kills podexecd before and after each request to the API server that publishes the node or its
+// pods.
 //
-// podexecd puts it around the transport of its clients where it makes them. Only in builds with the tag failpoints is there anything around
-// it (see package failpoint). It runs no goroutines, and changes no request.
+// podexecd wraps the transport of its API clients with it. It has an effect only in builds with the tag failpoints
+// (see package failpoint). It runs no goroutines, and changes no request.
 package apipoints

@@ -12,7 +12,7 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// Around is the two clients with the points.
+// Around adds the points to the two clients.
 func Around(runtime internalapi.RuntimeService, images internalapi.ImageManagerService) (internalapi.RuntimeService, internalapi.ImageManagerService) {
 	return runtimeService{runtime}, imageService{images}
 }
@@ -23,7 +23,7 @@ type imageService struct {
 	internalapi.ImageManagerService
 }
 
-// around is the point before a call; what it returns is the one after it.
+// around passes the point before a call, and returns the function that passes the point after it.
 func around(call string) (after func()) {
 	failpoint.Reached(failpoint.BeforeCall(call))
 	return func() { failpoint.Reached(failpoint.AfterCall(call)) }

@@ -1,5 +1,5 @@
-// Package cripoints has podexecd die before and after each of its calls to the container runtime that change something.
+// Package cripoints kills podexecd before and after each call to the container runtime that changes something.
 //
-// podexecd puts it around the runtime's clients where it makes them. Only in builds with the tag failpoints is there anything around them
-// (see package failpoint). It runs no goroutines, and changes no call.
+// podexecd wraps the runtime's clients with it. It has an effect only in builds with the tag failpoints (see package
+// failpoint). It runs no goroutines, and changes no call.
 package cripoints

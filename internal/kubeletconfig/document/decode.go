@@ -14,10 +14,10 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// maxFindings is how many findings of one sort are told of a document.
+// maxFindings is how many findings of one sort a document gets.
 const maxFindings = 100
 
-// Few are the first of many mistakes, and how many more there are.
+// Few returns the first of many mistakes, and the number of the others.
 func Few(mistakes []error) []error {
 	if len(mistakes) <= maxFindings {
 		return mistakes
@@ -25,9 +25,10 @@ func Few(mistakes []error) []error {
 	return append(slices.Clip(mistakes[:maxFindings]), fmt.Errorf("and %d more", len(mistakes)-maxFindings))
 }
 
-// Findings are what is wrong with a document, as a value of its type: of each sort the first hundred, and how many more there are.
+// Findings are the problems of a document as a value of its type: of each sort the first hundred, and the number of
+// the others.
 type Findings struct {
-	// Wrong are values that their fields can't take.
+	// Wrong are values that don't fit their fields.
 	Wrong []error
 	// Unknown are fields that the type doesn't have.
 	Unknown []error
@@ -35,8 +36,8 @@ type Findings struct {
 	Doubled []error
 }
 
-// Decode puts the document into the struct that into points to, by its json tags; names are case-sensitive. If there is anything
-// in Findings.Wrong, what into then holds is not to be used.
+// Decode decodes the document into the struct that into points to, by its json tags; names are case-sensitive. If
+// there are Findings.Wrong, the result must not be used.
 func (d *Document) Decode(into any) Findings {
 	c := check{doc: d}
 	c.value(d.value, reflect.TypeOf(into).Elem(), nil)
@@ -50,25 +51,25 @@ func (d *Document) Decode(into any) Findings {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 	}
 	if err != nil {
-		// The check has missed something; what the decoder says may quote it.
+		// The check missed something; the decoder's text may quote it.
 		found.Wrong = append(found.Wrong, d.Mistake(nil, "its values don't fit its kind"))
 	}
 	return found
 }
 
-// check compares a document with a type, so that each finding has its line: what json.Unmarshal says has none.
+// check compares a document with a type, so that each finding has its line: errors of json.Unmarshal have none.
 type check struct {
 	doc                     *Document
 	wrong, unknown, doubled tally
 }
 
-// tally is the findings of one sort.
+// tally has the findings of one sort.
 type tally struct {
 	found []error
 	more  int
 }
 
-// add takes the finding that finding makes, if there is room.
+// add adds the finding that finding returns, unless there are too many.
 func (t *tally) add(finding func() *FieldError) {
 	if len(t.found) == maxFindings {
 		t.more++
@@ -86,7 +87,7 @@ func (t *tally) list(file string) []error {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// value checks one value, and all below it. Null is taken for anything, as json does.
+// value checks one value, and all below it. Null fits any type, as in json.
 func (c *check) value(v any, t reflect.Type, at Field) {
 	for t.Kind() == reflect.Pointer && !t.Implements(unmarshaler) {
 		t = t.Elem()
@@ -125,7 +126,7 @@ func (c *check) mapping(v any, at Field, typeOf func(name string) (reflect.Type,
 	}
 }
 
-// leaf tries a value that has nothing below it.
+// leaf checks a value that has nothing below it.
 func (c *check) leaf(v any, t reflect.Type, at Field) {
 	data, err := json.Marshal(v)
 	if err == nil {
@@ -181,7 +182,7 @@ func fieldType(t reflect.Type, name string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// typeName is a type in the words of YAML.
+// typeName returns a type in the terms of YAML.
 func typeName(t reflect.Type) string {
 	switch kind := t.Kind(); {
 	case kind == reflect.Bool:

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// MaxSize is the most bytes that a configuration file may have.
+	// MaxSize is the maximum size of a configuration file, in bytes.
 	MaxSize = 1 << 20
-	// maxDocuments is the most documents that it may hold, empty ones included.
+	// maxDocuments is the maximum number of its documents, empty ones included.
 	maxDocuments = 64
 )
 
@@ -24,17 +24,17 @@ const (
 type Document struct {
 	// File is the path of the file.
 	File string
-	// APIVersion and Kind say what it configures. Neither is empty.
+	// APIVersion and Kind are the document's type. Neither is empty.
 	APIVersion, Kind string
 
 	root  *yamlv3.Node
 	value map[string]any
-	// keys is what keysOf has made.
+	// keys caches the results of keysOf.
 	keys map[*yamlv3.Node]map[string]int
 }
 
-// Parse reads the documents of a file, with values as the kubelet reads them (YAML 1.1). Empty ones are left out. Its errors are
-// FieldErrors.
+// Parse reads the documents of a file, with values as the kubelet reads them (YAML 1.1). Empty ones are left out. Its
+// errors are FieldErrors.
 func Parse(file string, data []byte) ([]*Document, error) {
 	if len(data) > MaxSize {
 		return nil, &FieldError{File: file, Reason: fmt.Sprintf("it has %d bytes; at most %d are read", len(data), MaxSize)}
@@ -59,7 +59,7 @@ func Parse(file string, data []byte) ([]*Document, error) {
 	return docs, nil
 }
 
-// parseOne returns nil if there is nothing in the text. Its lines are those of the file.
+// parseOne returns nil if the text is empty. Its lines are those of the file.
 func parseOne(file string, text []byte) (*Document, error) {
 	root, err := tree(text)
 	if err != nil {
@@ -80,7 +80,7 @@ func parseOne(file string, text []byte) (*Document, error) {
 		return nil, syntaxMistake(file, text, err)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	// Numbers stay as they are written.
+	// Numbers keep their text.
 	decoder.UseNumber()
 	if err := decoder.Decode(&d.value); err != nil {
 		return nil, d.Mistake(nil, "its values can't be read")
@@ -91,7 +91,7 @@ func parseOne(file string, text []byte) (*Document, error) {
 	return d, errors.Join(mistakes[:]...)
 }
 
-// head is the value of apiVersion or kind.
+// head returns the value of apiVersion or kind.
 func (d *Document) head(key string) (string, error) {
 	value, ok := d.value[key].(string)
 	if !ok || value == "" {
@@ -100,7 +100,7 @@ func (d *Document) head(key string) (string, error) {
 	return value, nil
 }
 
-// tree is the syntax tree of the one document in the text, or nil if it is empty.
+// tree returns the syntax tree of the document in the text, or nil if it is empty.
 func tree(text []byte) (*yamlv3.Node, error) {
 	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
 	var root, more yamlv3.Node
@@ -120,8 +120,8 @@ func tree(text []byte) (*yamlv3.Node, error) {
 	return root.Content[0], nil
 }
 
-// expanded is about how many bytes a node has once its aliases are replaced by what they stand for. Each anchor is counted once,
-// and sums stop growing beyond MaxSize.
+// expanded returns about how many bytes a node has once its aliases are replaced by their anchors' values. Each
+// anchor is counted once, and sums stop growing beyond MaxSize.
 func expanded(n *yamlv3.Node, known map[*yamlv3.Node]int) int {
 	if n.Kind == yamlv3.AliasNode {
 		n = n.Alias
@@ -139,8 +139,8 @@ func expanded(n *yamlv3.Node, known map[*yamlv3.Node]int) int {
 	return size
 }
 
-// split cuts the text at document markers. Each part begins with as many empty lines as stand before it in the file, so that
-// whoever parses it counts the file's lines.
+// split cuts the text at document markers. Each part begins with as many empty lines as precede it in the file, so
+// that a parser counts the file's lines.
 func split(data []byte) [][]byte {
 	var parts [][]byte
 	part, line := []byte(nil), 0
@@ -164,8 +164,8 @@ func split(data []byte) [][]byte {
 	return append(parts, part)
 }
 
-// isPreamble tells whether a part has directives (%YAML, %TAG) and else only comments. Directives belong to the document behind them,
-// and say nothing that Parse doesn't assume.
+// isPreamble reports whether a part has directives (%YAML, %TAG) and otherwise only comments. Directives belong to
+// the next document, and set only what Parse assumes anyway.
 func isPreamble(part []byte) bool {
 	directives := false
 	for line := range bytes.Lines(part) {
@@ -186,7 +186,7 @@ func isMarker(line []byte) bool {
 	return len(line) == 3 || bytes.IndexByte([]byte(" \t\r\n"), line[3]) >= 0
 }
 
-// checkText refuses what isn't text: what a crash leaves of a file, or a file of another kind.
+// checkText refuses what isn't text: the remains of a file after a crash, or a file of another kind.
 func checkText(file string, data []byte) error {
 	line := 1
 	for text := range bytes.Lines(data) {
@@ -198,10 +198,11 @@ func checkText(file string, data []byte) error {
 	return nil
 }
 
-// Value is the document as JSON values: map[string]any, []any, string, json.Number, bool and nil. The caller mustn't change it.
+// Value returns the document as JSON values: map[string]any, []any, string, json.Number, bool and nil. The caller
+// mustn't change it.
 func (d *Document) Value() map[string]any { return d.value }
 
-// Resolve makes a path absolute: a relative one is meant from the file's directory. An empty one stays empty.
+// Resolve makes a path absolute; it is relative to the file's directory. An empty path stays empty.
 func (d *Document) Resolve(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path

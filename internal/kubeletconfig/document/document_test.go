@@ -70,7 +70,7 @@ func TestParseMistakes(t *testing.T) {
 	}
 }
 
-// TestDirectives: what stands before the first marker for the parser's sake is no document, and lines stay the file's.
+// TestDirectives: directives before the first marker aren't a document, and line numbers stay the file's.
 func TestDirectives(t *testing.T) {
 	for _, text := range []string{
 		"%YAML 1.1\n---\napiVersion: a\nkind: b\n", "# c\n%YAML 1.2\n%TAG ! tag:x,2000:\n--- # d\napiVersion: a\nkind: b\n...\n%YAML 1.1\n---\n",
@@ -84,7 +84,7 @@ func TestDirectives(t *testing.T) {
 	}
 }
 
-// TestDecodeMany: the time for many findings grows as they do, and only the first are told.
+// TestDecodeMany: the time for findings is linear, and only the first are returned.
 func TestDecodeMany(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("apiVersion: a\nkind: b\n")

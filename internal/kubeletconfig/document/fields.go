@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// StructField is a field of a struct as JSON knows it.
+// StructField is a field of a struct as JSON sees it.
 type StructField struct {
 	Name string
 	Type reflect.Type
@@ -15,7 +15,7 @@ type StructField struct {
 	Index []int
 }
 
-// Fields are the fields of a struct type as JSON knows them, those of embedded structs included.
+// Fields returns the fields of a struct type as JSON sees them, those of embedded structs included.
 func Fields(t reflect.Type) iter.Seq[StructField] {
 	return func(yield func(StructField) bool) { walkFields(t, nil, yield) }
 }

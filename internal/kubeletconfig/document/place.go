@@ -9,23 +9,23 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// Field is the way to a value from the document's root: names of fields, and places in lists as Index gives them.
+// Field is the path to a value from the document's root: names of fields, and indexes of lists as Index returns them.
 type Field []string
 
-// Index is the element of a Field for a place in a list.
+// Index returns the element of a Field for an index of a list.
 func Index(i int) string { return "[" + strconv.Itoa(i) + "]" }
 
-// With is the field that is reached from f by more elements.
+// With returns f extended by more elements.
 func (f Field) With(more ...string) Field { return append(f[:len(f):len(f)], more...) }
 
-// plainName is what the names of fields look like. A key that doesn't may be a value at the wrong place: a header written
-// "Authorization:Bearer …", without the space, is all key.
+// plainName matches names of fields. Another key may be a value in a wrong place: a header written
+// "Authorization:Bearer …", without the space, is a key as a whole.
 var plainName = regexp.MustCompile(`^([A-Za-z0-9._-]{1,64}|\[[0-9]+\])$`)
 
-// hidden stands for a name that isn't shown.
+// hidden replaces a name that isn't shown.
 const hidden = "…"
 
-// String is the field as people write it: files[0].path. Names that no field has by their looks aren't shown.
+// String returns the path as text: files[0].path. Keys that can't be names of fields aren't shown.
 func (f Field) String() string {
 	var out strings.Builder
 	for i, name := range f {
@@ -40,7 +40,7 @@ func (f Field) String() string {
 	return out.String()
 }
 
-// FieldError is one thing that is wrong in a configuration file.
+// FieldError is one error in a configuration file.
 type FieldError struct {
 	File string
 	// Line counts from 1; zero means the file as a whole.
@@ -51,7 +51,7 @@ type FieldError struct {
 	Reason string
 }
 
-// Error is the mistake in the form that editors jump to: FILE:LINE: FIELD: REASON.
+// Error returns the error in the form that editors can open: FILE:LINE: FIELD: REASON.
 func (e *FieldError) Error() string {
 	place := e.File
 	if e.Line > 0 {
@@ -64,17 +64,19 @@ func (e *FieldError) Error() string {
 	return place + ": " + strings.ReplaceAll(e.Reason, "\n", " ")
 }
 
-// Mistake complains about the value of a field. If there is no such field, the line is that of the nearest one around it.
+// Mistake returns an error about the value of a field. If the field doesn't exist, the line is that of the nearest
+// enclosing one.
 func (d *Document) Mistake(f Field, reason string) *FieldError {
 	return &FieldError{File: d.File, Line: d.Line(f), Field: f.String(), Reason: reason}
 }
 
-// MistakeIn complains about a key of the mapping f, in that key's line, and doesn't show it: it may be no name but a secret.
+// MistakeIn returns an error about a key of the mapping f, with that key's line, and without the key: it may be a
+// secret and no name.
 func (d *Document) MistakeIn(f Field, key, reason string) *FieldError {
 	return &FieldError{File: d.File, Line: d.Line(f.With(key)), Field: f.String(), Reason: reason}
 }
 
-// Line is where the field begins, or the nearest one around it that there is.
+// Line returns where the field begins, or the nearest enclosing one that exists.
 func (d *Document) Line(f Field) int {
 	line, node := d.root.Line, d.root
 	for _, name := range f {
@@ -87,8 +89,8 @@ func (d *Document) Line(f Field) int {
 	return line
 }
 
-// child is the key (in a list: the value) and the value of a name below a node; nil if there is none. The last one counts of those
-// that are doubled.
+// child returns the key (in a list: the value) and the value of a name below a node; nil if there is none. Of doubled
+// ones the last one counts.
 func (d *Document) child(n *yamlv3.Node, name string) (key, value *yamlv3.Node) {
 	if n.Kind == yamlv3.AliasNode {
 		n = n.Alias
@@ -107,7 +109,8 @@ func (d *Document) child(n *yamlv3.Node, name string) (key, value *yamlv3.Node) 
 	return nil, nil
 }
 
-// keysOf says where the keys of a mapping are in its Content. It is made once a mapping: there may be a complaint about each key.
+// keysOf returns where the keys of a mapping are in its Content. It is made once for each mapping, as there may be an
+// error about each key.
 func (d *Document) keysOf(n *yamlv3.Node) map[string]int {
 	if keys, ok := d.keys[n]; ok {
 		return keys

@@ -11,14 +11,14 @@ import (
 
 var (
 	parserLine = regexp.MustCompile(`^line (\d+): `)
-	// lineBefore are the errors for which the parser counts lines from zero.
+	// lineBefore matches the errors for which the parser counts lines from zero.
 	lineBefore = regexp.MustCompile(`^did not find expected (node content|key|'-'|',' or|<)|^found a tab character`)
-	// wordsOnly are the parser's errors that quote nothing of the text.
+	// wordsOnly matches the parser's errors that quote nothing of the text.
 	wordsOnly = regexp.MustCompile(`^(did not find |found |mapping (keys|values) are |block sequence entries |could not find expected |` +
 		`control characters |exceeded max depth |document contains excessive aliasing|map merge requires |there is more behind )`)
 )
 
-// quoting are those that do, which may be a secret, and what is said instead.
+// quoting matches those that quote the text, which may be a secret, with their replacements.
 var quoting = []struct {
 	parser *regexp.Regexp
 	reason string
@@ -29,7 +29,7 @@ var quoting = []struct {
 	{regexp.MustCompile(`^invalid map key|^unsupported map key`), "a key isn't text"},
 }
 
-// syntaxReason is a parser's error without what it quotes.
+// syntaxReason returns a parser's error without its quotes.
 func syntaxReason(parser string) string {
 	if wordsOnly.MatchString(parser) {
 		return parser
@@ -42,7 +42,7 @@ func syntaxReason(parser string) string {
 	return "the parser can't read it"
 }
 
-// syntaxMistake is a parser's error about a text, whose lines are those of the file.
+// syntaxMistake returns a parser's error about a text, whose lines are those of the file.
 func syntaxMistake(file string, text []byte, err error) *FieldError {
 	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
 	m := &FieldError{File: file}
@@ -58,7 +58,7 @@ func syntaxMistake(file string, text []byte, err error) *FieldError {
 	return m
 }
 
-// Syntax tells why a file isn't YAML, without quoting it; nil if it is.
+// Syntax returns why a file isn't YAML, without quoting it; nil if it is.
 func Syntax(file string, data []byte) error {
 	if _, err := yaml.YAMLToJSON(data); err != nil {
 		return syntaxMistake(file, data, err)

@@ -7,8 +7,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
-// Fresh is for a consumer that holds nothing: each source's pods as ADD, or RESTORE where they are known from the store only. In
-// the snapshot modes it is a SET.
+// Fresh returns the changes for a consumer that holds nothing: each source's pods as ADD, or RESTORE if they are
+// stale. In the snapshot modes it is a SET.
 func Fresh(st *history.State, v *view.View) []revision.Change {
 	if v.Snapshots() {
 		return Set(st, st.Number, v)
@@ -20,14 +20,15 @@ func Fresh(st *history.State, v *view.View) []revision.Change {
 	return ops.Changes(names(st.Sources))
 }
 
-// Set is for a consumer of which it isn't known what it holds beside the pods of revision number: one SET of all pods, labelled with
-// the first source. Before it stand the removals since that are remembered, of sources that aren't ready: of those the SET tells no
-// removal. An empty ADD follows for each source that became ready since: the SET speaks for the source of its label only.
+// Set returns the changes for a consumer that holds the pods of revision number, and perhaps others: one SET of all
+// pods, labelled with the first source. Before it stand the REMOVEs since then of sources that aren't ready, which
+// the SET doesn't imply. An empty ADD follows for each source that became ready since: the SET reports that for the
+// source of its label only.
 func Set(st *history.State, number uint64, v *view.View) []revision.Change {
 	return asSet(since(st, number, v), st, number, v)
 }
 
-// asSet are changes since revision number for a consumer that gets a SET.
+// asSet turns changes since revision number into those of a consumer that gets a SET.
 func asSet(changes []revision.Change, st *history.State, number uint64, v *view.View) []revision.Change {
 	source, sources := "", v.Sources(st.Sources)
 	if len(sources) > 0 {
@@ -43,20 +44,27 @@ func asSet(changes []revision.Change, st *history.State, number uint64, v *view.
 	return out
 }
 
-// Coalesced is for a consumer that is at revision number: what became of each pod since. In the snapshot modes that is a Set, or
-// nothing if nothing of the view came, went, changed or became ready. It is false if removals since then may have been forgotten.
+// Coalesced returns the changes for a consumer at revision number: one op for each pod that changed since. In the
+// snapshot modes that is a Set, or nothing if nothing in the view was added, removed, changed or became ready. It is
+// false if removals since then may have been dropped, or, for a consumer that gets redacted pods, if it isn't known
+// which changes it could see.
 func Coalesced(st *history.State, number uint64, v *view.View) ([]revision.Change, bool) {
-	if number < st.Horizon || number > st.Number {
+	if number < v.Horizon(st) || number > st.Number {
 		return nil, false
 	}
 	changes := since(st, number, v)
+	// The history may meanwhile have dropped revisions without comparing them.
+	if number < v.Horizon(st) {
+		return nil, false
+	}
 	if v.Snapshots() {
 		changes = snapshot(changes, st, number, v)
 	}
 	return changes, true
 }
 
-// snapshot are changes since revision number in the snapshot modes: a SET, or nothing if they tell nothing of it.
+// snapshot turns changes since revision number into those of the snapshot modes: a SET, or nothing if these don't
+// report the changes.
 func snapshot(changes []revision.Change, st *history.State, number uint64, v *view.View) []revision.Change {
 	if !tellsMore(changes) {
 		return nil
@@ -64,7 +72,7 @@ func snapshot(changes []revision.Change, st *history.State, number uint64, v *vi
 	return asSet(changes, st, number, v)
 }
 
-// since is what became of each pod since revision number, but for the removals that were forgotten.
+// since returns one op for each pod that changed since revision number, without dropped removals.
 func since(st *history.State, number uint64, v *view.View) []revision.Change {
 	if number >= st.Number {
 		return nil
@@ -86,30 +94,34 @@ func since(st *history.State, number uint64, v *view.View) []revision.Change {
 	return ops.Changes(names(st.Sources))
 }
 
-// coalesce is the op for a pod of which the consumer knows all up to revision number.
+// coalesce adds the op for a pod to a consumer that has everything up to revision number.
 func coalesce(ops *revision.Ops, p *revision.Pod, number uint64, v *view.View) {
 	matches := v.Matches(p)
+	specChanged, statusChanged := p.SpecChanged, p.StatusChanged
+	if max(specChanged, statusChanged) > number {
+		specChanged, statusChanged = v.Changed(p)
+	}
 	switch {
 	case p.Created > number:
 		if matches {
 			appear(ops, p)
 		}
-	case p.SpecChanged > number && !v.Fixed():
-		// Nobody knows any more whether it matched before.
+	case specChanged > number && !v.Fixed():
+		// Whether it matched before isn't known any more.
 		if matches {
 			ops.Add(revision.ADD, p, nil)
 		} else if mayMatch(v, p) {
 			ops.Add(revision.REMOVE, p, nil)
 		}
 	case !matches:
-	case p.SpecChanged > number:
+	case specChanged > number:
 		change(ops, p)
-	case p.StatusChanged > number:
+	case statusChanged > number:
 		ops.Add(revision.RECONCILE, p, nil)
 	}
 }
 
-// appear is the op for a pod that the consumer doesn't hold.
+// appear adds the op for a pod that the consumer doesn't hold.
 func appear(ops *revision.Ops, p *revision.Pod) {
 	if p.Stale {
 		ops.Add(revision.RESTORE, p, nil)
@@ -118,7 +130,7 @@ func appear(ops *revision.Ops, p *revision.Pod) {
 	}
 }
 
-// change is the op for a pod whose spec the consumer holds in another version.
+// change adds the op for a pod of which the consumer holds another spec.
 func change(ops *revision.Ops, p *revision.Pod) {
 	if p.Object.DeletionTimestamp != nil {
 		ops.Add(revision.DELETE, p, nil)
@@ -127,19 +139,19 @@ func change(ops *revision.Ops, p *revision.Pod) {
 	}
 }
 
-// mayMatch goes by the pod's name and source, and by the node for the caller's scope: of a pod that changed or went no more is sure to
-// be what it was.
+// mayMatch compares the pod's name and source, and its node with the caller's scope: for a pod that changed or was
+// removed, only these are known to be unchanged.
 func mayMatch(v *view.View, p *revision.Pod) bool {
 	return v.InScope(p) && v.MayMatch(p.Source, p.Object.Namespace, p.Object.Name)
 }
 
-// tellsMore tells whether the changes hold more than RECONCILE, which the snapshot modes don't tell.
+// tellsMore reports whether the changes have more than RECONCILE, which the snapshot modes don't send.
 func tellsMore(changes []revision.Change) bool {
-	// RECONCILE stands last.
+	// RECONCILE is last.
 	return len(changes) > 0 && changes[0].Op != revision.RECONCILE
 }
 
-// names are those of the configured sources, in order of priority; never nil.
+// names returns the names of the configured sources, in order of priority; never nil.
 func names(sources history.Sources) []string {
 	out := make([]string, 0, len(sources))
 	for _, s := range sources {

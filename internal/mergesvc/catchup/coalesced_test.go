@@ -9,7 +9,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// tells tells whether the changes say that the source is ready: by ADD, UPDATE or DELETE, or by a SET of its label.
+// tells reports whether the changes report that the source is ready: by ADD, UPDATE or DELETE, or by a SET of its
+// label.
 func tells(changes []revision.Change, source string) bool {
 	return slices.ContainsFunc(changes, func(c revision.Change) bool {
 		switch c.Op {
@@ -21,7 +22,7 @@ func tells(changes []revision.Change, source string) bool {
 	})
 }
 
-// TestCoalesced walks through what may become of one pod between two visits.
+// TestCoalesced walks through the changes of one pod between two streams.
 func TestCoalesced(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -1,6 +1,8 @@
 package catchup_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
@@ -8,13 +10,13 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// settle is what the consumer is sent of the revision.
+// settle returns the ops that the consumer gets of the revision.
 func (l *life) settle(p *catchup.Pending, rev *revision.Revision) []revision.Change {
 	p.Configure(l.states[rev.Number].Sources)
 	return p.Settle(rev.Changes, rev.Number, l.at(rev.Number))
 }
 
-// TestPendingOfASourceThatGoes: its word will never come; what waits for it waits for all that are left.
+// TestPendingOfASourceThatGoes: a removed source won't decide; pods that wait for it wait for all others.
 func TestPendingOfASourceThatGoes(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "http", "api"}})
 	l.set("file", "")
@@ -34,7 +36,7 @@ func TestPendingOfASourceThatGoes(t *testing.T) {
 	wantWords(t, "the only one that hasn't spoken goes", l.settle(pending, l.configure("file")), "REMOVE api: lost", "REMOVE old: older")
 }
 
-// TestPendingOfASourceThatComes: what waited for all waits for its own source, if that is configured now, and for that alone.
+// TestPendingOfASourceThatComes: pods that waited for all sources wait only for their own, if that is configured now.
 func TestPendingOfASourceThatComes(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "")
@@ -47,8 +49,8 @@ func TestPendingOfASourceThatComes(t *testing.T) {
 	wantWords(t, "relay speaks", l.settle(pending, l.set("relay", "")), "REMOVE old: older", "ADD relay:")
 }
 
-// TestUndecidedBeforeOtherSources: of a revision at which other sources were configured, and whose state isn't kept, nobody knows what
-// was open: all that the consumer holds is compared.
+// TestUndecidedBeforeOtherSources: for a revision with other configured sources, whose state isn't kept, it isn't
+// known which pods were open: all held pods are compared.
 func TestUndecidedBeforeOtherSources(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "a: web()")
@@ -62,8 +64,8 @@ func TestUndecidedBeforeOtherSources(t *testing.T) {
 	wantWords(t, "once all have spoken", l.settle(pending, l.set("http", "")), "REMOVE api: lost", "ADD http:")
 }
 
-// TestUndecidedBeforeTheSourceWent: what waited for a source that is gone by now is decided with the first revision, though nobody
-// becomes ready by it.
+// TestUndecidedBeforeTheSourceWent: pods that waited for a source that is removed by now are decided at the first
+// revision, though it makes no source ready.
 func TestUndecidedBeforeTheSourceWent(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "")
@@ -75,8 +77,8 @@ func TestUndecidedBeforeTheSourceWent(t *testing.T) {
 	wantWords(t, "the consumer is caught up", pending.Settle(changes, st.Number, l.at(st.Number)), "REMOVE file: lost")
 }
 
-// TestCoalescedOverAReturn: of a source that went and came back while the consumer was away, each pod is another one, and that it is
-// ready is told anew.
+// TestCoalescedOverAReturn: of a source that was removed and added while the consumer was away, each pod is another
+// one, and its readiness is sent again.
 func TestCoalescedOverAReturn(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "")
@@ -92,4 +94,20 @@ func TestCoalescedOverAReturn(t *testing.T) {
 	l.set("api", "")
 	changes, _ = catchup.Coalesced(l.State(), at, everything)
 	wantWords(t, "and has no pods", changes, "REMOVE api: web db", "ADD api:")
+}
+
+// TestPendingInAnotherOrder: when the order of the sources changes, a consumer that holds open pods gets the changes
+// in the new order, as all consumers do.
+func TestPendingInAnotherOrder(t *testing.T) {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "http", "api", "relay"}})
+	l.set("file", "f: x() y()")
+	l.set("http", "h: x(uid=x-http)")
+	l.set("api", "a: y(uid=y-api)")
+	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("relay", "lost()")}, everything)
+	rev := l.configure("api", "http", "file", "relay")
+	want := strings.Fields("REMOVE file: x y\nADD api: y-api\nADD http: x-http")
+	if got := strings.Fields(words(rev.Changes)); !slices.Equal(got, want) {
+		t.Fatalf("the revision is %q; want %q", got, want)
+	}
+	wantWords(t, "the order changes", l.settle(pending, rev), "REMOVE file: x y", "ADD api: y-api", "ADD http: x-http")
 }

@@ -7,25 +7,26 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/view"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // inspector is the view of a caller that gets pods redacted.
 var inspector = mustView(view.Config{Redacted: true})
 
-// inspected is a pod of file in mergetest's notation as an inspector knows it.
+// inspected returns a pod of file in mergetest's notation as an inspector's known pod.
 func inspected(text string) catchup.Known {
 	l := newLife(history.Config{Life: history.Life{Instance: "elsewhere"}, Sources: []string{"file"}})
 	l.set("file", "x: "+text)
 	return known(inspector, mergetest.At(l.State()).Pods, true)[0]
 }
 
-// TestInspectorCannotGuess: a secret can't be tried out by the digest of the pod that has it. Whoever says that it holds that pod,
-// and must not see the secret, is told the same as with a wrong guess, whichever way it comes.
+// TestInspectorCannotGuess: a secret can't be tested by the digest of its pod. A caller that says it holds that pod,
+// and must not see the secret, gets the same as with a wrong guess, for every kind of catch-up.
 func TestInspectorCannotGuess(t *testing.T) {
 	const truth = "web(env.PASSWORD=sesame)"
 	for name, tc := range map[string]struct {
 		known catchup.Known
-		// difference is what it is told if file has spoken, settled if file speaks later.
+		// difference is what it gets if file was read, settled if file is read later.
 		difference, settled []string
 	}{
 		"the right secret": {held("file", truth), []string{"UPDATE file: web"}, []string{"UPDATE file: web"}},
@@ -55,6 +56,59 @@ func TestInspectorCannotGuess(t *testing.T) {
 			wantWords(t, "the difference to a pod of the store", changes)
 			rev = stale.set("file", "x: "+truth)
 			wantWords(t, "the word of file after a restart", fromKnown.Settle(rev.Changes, rev.Number, stale.at(rev.Number)), tc.settled...)
+		})
+	}
+}
+
+// TestInspectorCoalesced: an inspector that is behind is sent the pods whose visible part changed, and no others,
+// even where the revisions aren't kept; it gets a SET if the versions weren't compared in time.
+func TestInspectorCoalesced(t *testing.T) {
+	tier := mustView(view.Config{Redacted: true, Filter: &podconfigv1.PodFilter{LabelSelector: "tier"}})
+	const before = "x: same() hidden(env.P=a) seen(image=1) status() both(env.P=a) gone() left(label.tier=a) quiet(label.tier=a,env.P=a)"
+	middle := []string{
+		"x: same() hidden(env.P=b) seen(image=2) status(phase=Running) both(env.P=b,phase=Running) left() quiet(label.tier=a,env.P=b)",
+		"x: same() hidden(env.P=c) seen(image=2) status(phase=Running) both(env.P=c,phase=Running) left() quiet(label.tier=a,env.P=c) came()",
+	}
+	for name, tc := range map[string]struct {
+		view *view.View
+		// revisions are how many are kept.
+		revisions int
+		want      []string
+	}{
+		"all are kept":             {inspector, 9, []string{"REMOVE api: gone", "ADD api: came", "UPDATE api: left seen", "RECONCILE api: both status"}},
+		"none is kept":             {inspector, 1, []string{"REMOVE api: gone", "ADD api: came", "UPDATE api: left seen", "RECONCILE api: both status"}},
+		"a filter, all are kept":   {tier, 9, []string{"REMOVE api: gone left seen"}},
+		"a filter, none is kept":   {tier, 1, []string{"REMOVE api: gone left seen"}},
+		"a snapshot, none is kept": {mustView(view.Config{Redacted: true, Mode: snapshot}), 1, []string{"SET api: both came hidden left quiet same seen status"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"api"}, Revisions: tc.revisions})
+			end := l.Inspect()
+			l.set("api", before)
+			for _, text := range middle {
+				l.set("api", text)
+			}
+			last := middle[len(middle)-1]
+			for tc.revisions < int(l.Number()) && l.Number() < 6 {
+				// One origin or another: a revision that consumers don't see.
+				last = "y" + last[1:]
+				l.set("api", last)
+				last = "x" + last[1:]
+				l.set("api", last)
+			}
+			got, ok := catchup.Coalesced(l.State(), 1, tc.view)
+			if !ok {
+				t.Fatal("Coalesced tells false; want true, as it was found out what an inspector saw")
+			}
+			wantWords(t, "what became of the pods", got, tc.want...)
+			got, _ = catchup.Coalesced(l.State(), 3, tc.view)
+			wantWords(t, "what became of them since revision 3", got)
+
+			end()
+			l.set("api", before)
+			if _, ok := catchup.Coalesced(l.State(), 3, tc.view); ok != (tc.revisions > 1) {
+				t.Errorf("after a revision went while no inspector was there Coalesced tells %v; want %v", ok, tc.revisions > 1)
+			}
 		})
 	}
 }

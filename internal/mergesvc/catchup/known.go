@@ -16,18 +16,19 @@ import (
 type Known struct {
 	UID    types.UID
 	Source string
-	// Namespace and Name are empty if the consumer doesn't tell.
+	// Namespace and Name are empty if the consumer doesn't send them.
 	Namespace, Name string
-	// SpecDigest and StatusDigest are as the consumer received them, in terms of its view. An empty StatusDigest means the current
-	// one.
+	// SpecDigest and StatusDigest are as the consumer received them, in its view. An empty StatusDigest means the
+	// current one.
 	SpecDigest, StatusDigest string
 }
 
-// FromKnown is for a consumer that holds the given pods: the difference to what it should hold. What no source has said yet is
-// left in pending.
+// FromKnown returns the changes for a consumer that holds the given pods: the difference to what it should hold. Pods
+// that no source has decided yet become pending.
 //
-// In the snapshot modes the difference is a SET, if there is any, and nothing is pending: the SETs that follow tell everything. A
-// SET removes nothing of a source that isn't ready or isn't seen; where such a pod has to go, a REMOVE stands before it.
+// In the snapshot modes the difference is a SET, if there is any, and nothing is pending: later SETs report
+// everything. A SET removes nothing of a source that isn't ready or isn't seen; if such a pod has to go, a REMOVE
+// precedes the SET.
 func FromKnown(st *history.State, known []Known, v *view.View) (changes []revision.Change, pending *Pending) {
 	var ops revision.Ops
 	j := judge{ops: &ops, view: v, sources: st.Sources, number: st.Number}
@@ -38,6 +39,9 @@ func FromKnown(st *history.State, known []Known, v *view.View) (changes []revisi
 	}
 	taken := map[podName]bool{}
 	for _, p := range st.Pods {
+		if !v.InScope(p) {
+			continue // It doesn't exist for the consumer, whatever it says that it holds.
+		}
 		if !p.Stale && namesOnce(p.Source) {
 			taken[nameOf(p)] = true
 		}
@@ -69,7 +73,16 @@ func FromKnown(st *history.State, known []Known, v *view.View) (changes []revisi
 	return changes, pending
 }
 
-// judge decides on known pods by what the state at one revision has.
+// podOf returns the state's pod with that UID, or nil if there is none in the scope of the view's caller: its known
+// pods must reveal nothing of others.
+func podOf(st *history.State, uid types.UID, v *view.View) *revision.Pod {
+	if p := st.Pod(uid); p != nil && v.InScope(p) {
+		return p
+	}
+	return nil
+}
+
+// judge decides on known pods by the state at one revision.
 type judge struct {
 	ops     *revision.Ops
 	view    *view.View
@@ -77,8 +90,8 @@ type judge struct {
 	number  uint64
 }
 
-// decide puts into ops what takes the consumer from the known pod to now, the pod of its UID, or to nothing if now is nil or not
-// in the view. It is false if that is open until a source has spoken.
+// decide adds the ops that lead from the known pod to now, the pod of its UID, or to no pod if now is nil or not in
+// the view. It is false if that is open until a source was read.
 func (j judge) decide(k Known, now *revision.Pod) bool {
 	onlyStored := now != nil && now.Stale
 	switch {
@@ -94,7 +107,7 @@ func (j judge) decide(k Known, now *revision.Pod) bool {
 	return true
 }
 
-// turn is decide for a pod of which it is known that it is so.
+// turn is decide for a pod that isn't open.
 func (j judge) turn(k Known, now *revision.Pod) {
 	switch {
 	case now == nil || !k.continues(now) || !j.view.Matches(now):
@@ -106,7 +119,8 @@ func (j judge) turn(k Known, now *revision.Pod) {
 	}
 }
 
-// replace removes the known pod and, if it is seen, brings the other pod that has its UID now; nil if there is none.
+// replace removes the known pod and, if it is in the view, adds the other pod that has its UID now; nil if there is
+// none.
 func (j judge) replace(k Known, now *revision.Pod) {
 	j.ops.Add(revision.REMOVE, k.pod(), nil)
 	if now != nil && j.view.Matches(now) {
@@ -114,33 +128,35 @@ func (j judge) replace(k Known, now *revision.Pod) {
 	}
 }
 
-// settled tells whether, at a revision that the pod isn't in, it is gone for good: its source had spoken by then, or is
-// configured no longer and all others had spoken.
+// settled reports whether a pod that isn't in the state at a revision is gone for good: its source had been read by
+// then, or isn't configured any more and all others had been read.
 func (k Known) settled(sources history.Sources, number uint64) bool {
 	return sources.ReadyAt(k.Source, number) || !sources.Configured(k.Source) && sources.AllReadyAt(number)
 }
 
-// continues tells whether p, which has the same UID, is a version of the known pod: with another source or name it is another.
+// continues reports whether p, which has the same UID, is a version of the known pod. With another source or name it
+// is another pod.
 func (k Known) continues(p *revision.Pod) bool {
 	return k.Source == p.Source && (k.Name == "" || k.Name == p.Object.Name && k.Namespace == p.Object.Namespace)
 }
 
-// is tells whether the known pod is just this version, as the view shows it.
+// is reports whether the known pod is exactly this version, as the view shows it.
 func (k Known) is(p *revision.Pod, v *view.View) bool {
 	_, status := v.Digests(p)
 	return k.continues(p) && k.hasSpec(p, v) && (k.StatusDigest == "" || k.StatusDigest == status)
 }
 
-// hasSpec tells whether the known pod has the spec of this version, as the view shows it.
+// hasSpec reports whether the known pod has the spec of this version, as the view shows it.
 func (k Known) hasSpec(p *revision.Pod, v *view.View) bool {
 	spec, _ := v.Digests(p)
 	return k.SpecDigest != "" && k.SpecDigest == spec
 }
 
-// podName is the full name within a source. Where it is unique, a pod that bears it has taken the place of any other.
+// podName is the full name within a source. Where it is unique, a pod of that name has replaced any other.
 type podName struct{ source, namespace, name string }
 
-// namesOnce tells whether no two pods of the source bear one name. A relay may have a static pod and its mirror pod.
+// namesOnce reports whether no two pods of the source have one name. A relay may have a static pod and its mirror
+// pod.
 func namesOnce(source string) bool {
 	kind, _, _ := strings.Cut(source, ":")
 	return kind != "relay"
@@ -148,10 +164,10 @@ func namesOnce(source string) bool {
 
 func nameOf(p *revision.Pod) podName { return podName{p.Source, p.Object.Namespace, p.Object.Name} }
 
-// fullName is the known pod's; without a name if the consumer doesn't tell it.
+// fullName returns the known pod's; without a name if the consumer didn't send it.
 func (k Known) fullName() podName { return podName{k.Source, k.Namespace, k.Name} }
 
-// pod is what is known of a known pod: enough for a REMOVE.
+// pod returns a Pod with the known fields: enough for a REMOVE.
 func (k Known) pod() *revision.Pod {
 	return &revision.Pod{
 		Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: k.UID, Namespace: k.Namespace, Name: k.Name}},

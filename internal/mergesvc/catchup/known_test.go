@@ -11,10 +11,11 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
+	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
-// TestFromKnown walks through what a consumer may say it holds, with api ready and file not.
+// TestFromKnown walks through the pods that a consumer may say it holds, with api ready and file not.
 func TestFromKnown(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: web() gone(deleting=30)")
@@ -45,6 +46,8 @@ func TestFromKnown(t *testing.T) {
 		{"a pod of a source that hasn't spoken", []catchup.Known{same, rest, {UID: "f", Source: "file"}}, nil},
 		{"a pod of a source that is configured no longer waits for all", []catchup.Known{same, rest, {UID: "h", Source: "http"}}, nil},
 		{"the same pod twice", []catchup.Known{same, rest, same}, nil},
+		{"a pod that is gone, twice", []catchup.Known{same, rest, {UID: "lost", Source: "api"}, {UID: "lost", Source: "api"}},
+			[]string{"REMOVE api: lost"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, _ := catchup.FromKnown(st, tc.known, everything)
@@ -53,8 +56,8 @@ func TestFromKnown(t *testing.T) {
 	}
 }
 
-// TestFromKnownMirror: a relay that isn't ready has a mirror pod, and not yet the static pod of its name, which the consumer holds: that
-// isn't taken for replaced. Of a file it is.
+// TestFromKnownMirror: a relay that isn't ready has a mirror pod, and not yet the static pod of its name, which the
+// consumer holds: that isn't taken for replaced. Of a file it is.
 func TestFromKnownMirror(t *testing.T) {
 	for source, want := range map[string][]string{"relay": nil, "relay:site": nil, "file": {"REMOVE file: s"}} {
 		l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{source}})
@@ -68,8 +71,8 @@ func TestFromKnownMirror(t *testing.T) {
 	}
 }
 
-// TestSettle: file speaks after the consumer came, which says that it holds pods of file, and one of http, that is configured
-// no longer.
+// TestSettle: file is read after a consumer subscribed that holds pods of file, and one of http, which isn't
+// configured any more.
 func TestSettle(t *testing.T) {
 	digests := func(text string) catchup.Known {
 		p := mergetest.Set("file", 1, "x: "+text).Origins[0].Pods[0]
@@ -110,7 +113,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestSettleKeepsSet: a SET must stay whole, or its consumer would remove what is missing; what is pending is settled by it.
+// TestSettleKeepsSet: a SET must stay whole, or its consumer would remove the missing pods; it settles pending pods.
 func TestSettleKeepsSet(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "")
@@ -126,8 +129,8 @@ func TestSettleKeepsSet(t *testing.T) {
 	wantWords(t, "a SET for a consumer that holds web and gone", got, "REMOVE file: gone", "SET file: web", "ADD file:")
 }
 
-// TestSettleMovedPod: a pod that the consumer holds of a source that hasn't spoken comes from another source. It is replaced
-// at once, and the first source's word, when it comes, doesn't take the new pod away.
+// TestSettleMovedPod: a held pod of a source that hasn't been read comes from another source. It is replaced at once,
+// and when the first source is read, the new pod stays.
 func TestSettleMovedPod(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{{UID: "web", Source: "file"}}, everything)
@@ -137,8 +140,8 @@ func TestSettleMovedPod(t *testing.T) {
 	wantWords(t, "file hasn't got it", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD file:")
 }
 
-// TestUndecided: a consumer that resumes says again what it holds; what was open at its cursor is settled as for one that never
-// went away, and the rest is none of it.
+// TestUndecided: a consumer that resumes sends its known pods again; those that were open at its cursor are settled
+// as without the interruption, the others aren't open.
 func TestUndecided(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: web()") // 1
@@ -167,8 +170,8 @@ func TestSettleNil(t *testing.T) {
 	wantWords(t, "nothing pending", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD api: web")
 }
 
-// TestUndecidedOfWhatWasTold: what the consumer was told, and hasn't changed since, isn't open though its source isn't ready; what
-// changed since to just what the consumer holds isn't told again (G5).
+// TestUndecidedOfWhatWasTold: pods that were sent and haven't changed since aren't open, though their source isn't
+// ready; a change to exactly what the consumer holds isn't sent (G5).
 func TestUndecidedOfWhatWasTold(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() db() [held]")
@@ -183,8 +186,8 @@ func TestUndecidedOfWhatWasTold(t *testing.T) {
 	wantWords(t, "a change to what the consumer holds", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)))
 }
 
-// TestSettleNameTaken: a pod of a source that isn't ready yet takes the name of one that only the consumer knows of. That one is
-// gone, unless the state has its UID: then that decides.
+// TestSettleNameTaken: a pod of a source that isn't ready yet takes the name of one that only the consumer has. That
+// one is gone, unless the state has its UID, which then decides.
 func TestSettleNameTaken(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(uid=old)"), held("file", "db()")}, everything)
@@ -200,7 +203,7 @@ func TestSettleNameTaken(t *testing.T) {
 		"REMOVE file: u", "ADD file: web u")
 }
 
-// TestUndecidedInSnapshotModes: SETs tell everything; nothing is added to them.
+// TestUndecidedInSnapshotModes: SETs report everything; nothing is added to them.
 func TestUndecidedInSnapshotModes(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	v := mustView(view.Config{Mode: snapshot})
@@ -210,7 +213,8 @@ func TestUndecidedInSnapshotModes(t *testing.T) {
 	wantWords(t, "file speaks", pending.Settle(changes, rev.Number, l.at(rev.Number)), "SET file: web")
 }
 
-// TestSettleCostsTheRevision: what a revision takes doesn't grow with the pods that are open, of which a consumer may claim many.
+// TestSettleCostsTheRevision: the cost of a revision doesn't grow with the open pods, of which a consumer may claim
+// many.
 func TestSettleCostsTheRevision(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	var text strings.Builder
@@ -239,4 +243,33 @@ func TestSettleCostsTheRevision(t *testing.T) {
 	if one, many := fastest(1), fastest(5000); many > 50*one {
 		t.Errorf("a revision of 200 pods takes %v with 5000 open pods; want about the %v that it takes with one", many, one)
 	}
+}
+
+// TestSettleToldBySet: what a SET reports of a pod of a source that isn't ready isn't sent again, neither at once nor
+// when the source is.
+func TestSettleToldBySet(t *testing.T) {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web()"), held("file", "other()")}, everything)
+	rev := l.set("file", "broken: [held] [unready]\nx: web(image=2)")
+	set := []revision.Change{{Op: revision.SET, Source: "file", Pods: l.State().Pods}}
+	wantWords(t, "a SET with another version", pending.Settle(set, rev.Number, l.at(rev.Number)), "SET file: web")
+	rev = l.set("file", "x: web(image=2) other()")
+	wantWords(t, "the word of file", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD file:")
+}
+
+// TestSettleNameTakenLater: a held pod, whose UID another source's pod had when its name was taken, is replaced by
+// the next pod that takes the name once no pod has the UID.
+func TestSettleNameTakenLater(t *testing.T) {
+	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
+	l.set("api", "x: stored(uid=u)")
+	l = l.restarted("file", "api")
+	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(uid=u)")}, everything)
+	settle := func(what, source, set string, want ...string) {
+		t.Helper()
+		rev := l.set(source, set)
+		wantWords(t, what, pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), want...)
+	}
+	settle("the name is taken while api may have the UID", "file", "broken: [held] [unready]\nx: web(uid=v)", "ADD file: v")
+	settle("api hasn't the UID any more", "api", "", "ADD api:")
+	settle("the name is taken again", "file", "broken: [held] [unready]\nx: web(uid=w)", "REMOVE file: v u", "ADD file: w")
 }

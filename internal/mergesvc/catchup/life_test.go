@@ -17,7 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
-// life is a podconfigd from its start on: sets go in, and the state after each revision is kept.
+// life is a podconfigd since its start: it merges sets, and keeps the state after each revision.
 type life struct {
 	*history.History
 	merger *merge.Merger
@@ -36,7 +36,8 @@ func newLife(cfg history.Config) *life {
 	return l
 }
 
-// restarted is a podconfigd that starts with what the store has of this one: all pods are stale, and no revision is kept.
+// restarted is a podconfigd that starts with what the store has of this one: all pods are stale, and no revision is
+// kept.
 func (l *life) restarted(sources ...string) *life {
 	st := l.State()
 	start := history.Start{Number: st.Number, Tombstones: st.Tombstones, Horizon: st.Horizon}
@@ -102,7 +103,7 @@ func (l *life) at(number uint64) func() *history.State {
 	return func() *history.State { return l.states[number] }
 }
 
-// everything is the view of a consumer that asks for nothing in particular.
+// everything is the view of a consumer without filter and scope.
 var everything = mustView(view.Config{})
 
 func mustView(cfg view.Config) *view.View {
@@ -113,7 +114,7 @@ func mustView(cfg view.Config) *view.View {
 	return v
 }
 
-// known is what a consumer with the view says that it holds.
+// known returns the known pods of a consumer with the view.
 func known(v *view.View, pods map[types.UID]*revision.Pod, named bool) []catchup.Known {
 	var out []catchup.Known
 	for _, p := range pods {

@@ -13,27 +13,28 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
-// Pending are the pods that one consumer holds and of which no source has spoken yet: pods of sources that aren't ready, which
-// the state doesn't have, or has from the store in another version. It belongs to one stream, all changes of which go through
-// Settle.
+// Pending are the pods that one consumer holds and that no source has decided yet: pods of sources that aren't ready,
+// which the state lacks, or has from the store in another version. It belongs to one stream, all changes of which go
+// through Settle.
 type Pending struct {
 	view *view.View
 	open map[types.UID]open
-	// named are the open ones by name. What is open no longer, or by another name, may stand there still.
+	// named are the open ones by name. Entries that aren't open any more, or have another name, may be left in it.
 	named map[podName][]types.UID
-	// waits counts the open ones by the sources whose word may decide them, and former those that wait for all sources, as theirs
-	// is configured no longer.
+	// waits counts the open pods by the sources that may decide them. former counts those that wait for all sources,
+	// as theirs isn't configured any more.
 	waits  map[string]int
 	former int
-	// at is the revision up to which the consumer has been told, and sources their readiness then or later.
+	// at is the revision up to which the consumer was sent everything, and sources their readiness then or later.
 	at      uint64
 	sources history.Sources
-	// reconfigured is set if others are configured since at: then what is open has to be looked at, whoever speaks.
+	// reconfigured is set if other sources were configured since at: then all open pods are checked, whichever source
+	// is read.
 	reconfigured bool
 }
 
-// open is a known pod, and the source of the pod that has its UID in the state, empty if there is none: the word of either
-// source decides.
+// open is a known pod, and the source of the pod that has its UID in the state, empty if there is none: either source
+// decides.
 type open struct {
 	Known
 	holder string
@@ -45,10 +46,10 @@ func newPending(st *history.State, number uint64, v *view.View) *Pending {
 	}
 }
 
-// Empty tells whether there is nothing left open: then Settle returns the changes as they are, now and later.
+// Empty reports whether nothing is open any more: then Settle returns the changes as they are, now and later.
 func (p *Pending) Empty() bool { return p == nil || len(p.open) == 0 }
 
-// add leaves open what becomes of the known pod; now has its UID in the state, nil if there is none.
+// add makes the known pod open. now has its UID in the state, or is nil.
 func (p *Pending) add(k Known, now *revision.Pod) {
 	o := open{Known: k}
 	if now != nil {
@@ -62,7 +63,7 @@ func (p *Pending) add(k Known, now *revision.Pod) {
 	p.count(o, 1)
 }
 
-// close takes away what is open no longer.
+// close ends that a pod is open.
 func (p *Pending) close(uid types.UID) {
 	if o, ok := p.open[uid]; ok {
 		delete(p.open, uid)
@@ -80,8 +81,8 @@ func (p *Pending) count(o open, n int) {
 	}
 }
 
-// Configure says that the changes which are settled next lead to a revision in which these sources are configured. Then others may
-// decide what is open: the word of one that went never comes, and one that is new has to be waited for.
+// Configure reports that the changes that are settled next lead to a revision with these configured sources. Then
+// other sources may decide what is open: a removed source never will, and a new one has to be waited for.
 func (p *Pending) Configure(sources history.Sources) {
 	same := func(a, b history.Source) bool { return a.Name == b.Name && a.Added == b.Added }
 	if p.Empty() || slices.EqualFunc(p.sources, sources, same) {
@@ -96,10 +97,10 @@ func (p *Pending) Configure(sources history.Sources) {
 	}
 }
 
-// Undecided are those of the known pods whose fate was open at revision number, where the consumer resumes in the same view:
-// their sources hadn't spoken. st is the state at that revision or a later one. Pods that have changed since may be among them, and
-// all that might have been open if other sources were configured at that revision: what comes next is compared with what the consumer
-// holds.
+// Undecided returns those of the known pods that were open at revision number, where the consumer resumes in the same
+// view: their sources hadn't been read. st is the state at that revision or a later one. It may include pods that
+// changed since, and all pods that might have been open if other sources were configured then: later changes are
+// compared with what the consumer holds.
 func Undecided(st *history.State, number uint64, known []Known, v *view.View) *Pending {
 	p := newPending(st, number, v)
 	if v.Snapshots() {
@@ -107,7 +108,7 @@ func Undecided(st *history.State, number uint64, known []Known, v *view.View) *P
 	}
 	p.reconfigured = number < st.SourcesSince
 	for _, k := range known {
-		now := st.Pod(k.UID)
+		now := podOf(st, k.UID, v)
 		told := now != nil && v.Matches(now) && k.is(now, v) && now.SpecChanged <= number && now.StatusChanged <= number
 		if !told && (p.reconfigured || !k.settled(st.Sources, number)) {
 			p.add(k, now)
@@ -116,11 +117,12 @@ func Undecided(st *history.State, number uint64, known []Known, v *view.View) *P
 	return p
 }
 
-// Settle takes the changes that lead to a revision and returns what to send instead: of the pending pods, what differs from what
-// the consumer holds. Those whose source is ready now are compared with the state, though no change names them; state gives just
-// that of the revision, and is called only if there may be such a pod; if it gives nil, so does Settle, and nothing is settled. A
-// SET stays whole, as its consumer removes what isn't in it. A nil Pending changes nothing. Where other sources are configured at
-// that revision than before, Configure comes first.
+// Settle takes the changes that lead to a revision and returns what to send instead: for pending pods, only
+// differences to what the consumer holds. Pending pods whose source is ready now are compared with the state, even if
+// no change names them. state returns the state at exactly that revision, and is called only if there may be such a
+// pod; if it returns nil, Settle returns nil and settles nothing. A SET stays whole, as its consumer removes what
+// isn't in it. A nil Pending changes nothing. If the configured sources changed at that revision, call Configure
+// first.
 func (p *Pending) Settle(changes []revision.Change, number uint64, state func() *history.State) []revision.Change {
 	if p.Empty() {
 		return changes
@@ -140,18 +142,18 @@ func (p *Pending) Settle(changes []revision.Change, number uint64, state func() 
 		switch {
 		case c.Op == revision.SET:
 			set = append(set, c)
-			p.told(j, c)
+			p.closeSet(j, c)
 		case len(c.Pods) == 0:
 			ops.Ready(c.Source)
 		default:
-			p.tell(j, c)
+			p.addOps(j, c)
 		}
 	}
 	if due {
 		j.sources, p.sources, p.reconfigured = st.Sources, st.Sources, false
 		p.decide(j, st)
 		for _, s := range p.view.Sources(st.Sources) {
-			// The word that said so may have been one of a pod that the consumer holds just so.
+			// The op that reported it may have been one of a pod that the consumer holds in the same version.
 			if s.ReadyRevision > p.at && s.ReadyAt(number) {
 				ops.Ready(s.Name)
 			}
@@ -159,7 +161,7 @@ func (p *Pending) Settle(changes []revision.Change, number uint64, state func() 
 	}
 	p.at = number
 	out := ops.Changes(names(p.sources))
-	// What the SET doesn't speak of goes before it.
+	// What the SET doesn't imply goes before it.
 	removals := 0
 	for removals < len(out) && out[removals].Op == revision.REMOVE {
 		removals++
@@ -167,8 +169,8 @@ func (p *Pending) Settle(changes []revision.Change, number uint64, state func() 
 	return slices.Insert(out, removals, set...)
 }
 
-// due tells whether the changes may have made a source ready that a pending pod waits for: then they tell of it, unless it is one
-// that the consumer doesn't see.
+// due reports whether the changes may have made a source ready that a pending pod waits for. Their ops show that,
+// unless the consumer doesn't see the source.
 func (p *Pending) due(changes []revision.Change) bool {
 	if slices.ContainsFunc(changes, func(c revision.Change) bool { return c.Op == revision.SET }) {
 		return true
@@ -179,27 +181,24 @@ func (p *Pending) due(changes []revision.Change) bool {
 	})
 }
 
-// tell is what the consumer has to be told of a change's pods.
-func (p *Pending) tell(j judge, c revision.Change) {
-	for i, pod := range c.Pods {
-		var was *revision.Pod
-		if i < len(c.Was) {
-			was = c.Was[i]
-		}
+// addOps adds the ops for a change's pods.
+func (p *Pending) addOps(j judge, c revision.Change) {
+	for _, pod := range c.Pods {
 		o, ok := p.open[pod.UID()]
 		switch {
 		case !ok:
-			j.ops.Add(c.Op, pod, was)
+			// Consumers aren't sent the replaced version.
+			j.ops.Add(c.Op, pod, nil)
 		case c.Op == revision.REMOVE:
-			// If it isn't the one that the consumer holds, that one's fate stays open.
+			// If it isn't the pod that the consumer holds, that one stays open.
 			if o.continues(pod) {
 				p.close(pod.UID())
 				j.ops.Add(c.Op, pod, nil)
 			}
 		case c.Op == revision.RECONCILE && o.StatusDigest == "" && o.is(pod, p.view):
-			// The status that the consumer has, which it took for the current one, is that no more.
+			// The consumer took its status for the current one, which has changed.
 			p.close(pod.UID())
-			j.ops.Add(c.Op, pod, was)
+			j.ops.Add(c.Op, pod, nil)
 		default:
 			p.close(pod.UID())
 			j.turn(o.Known, pod)
@@ -210,8 +209,8 @@ func (p *Pending) tell(j judge, c revision.Change) {
 	}
 }
 
-// told closes what a SET tells of. A pod that only has the UID of a pending one takes its place.
-func (p *Pending) told(j judge, set revision.Change) {
+// closeSet closes the pods of a SET. A pod that only has the UID of a pending one replaces it.
+func (p *Pending) closeSet(j judge, set revision.Change) {
 	for _, pod := range set.Pods {
 		if o, ok := p.open[pod.UID()]; ok {
 			p.close(pod.UID())
@@ -223,7 +222,8 @@ func (p *Pending) told(j judge, set revision.Change) {
 	}
 }
 
-// replaced removes the pending pods whose name the pod has taken, and whose UID nobody has. The pod's own UID is open no longer.
+// replaced removes the pending pods whose name the pod has taken, and whose UID no other pod has. The pod's own UID
+// is no longer open.
 func (p *Pending) replaced(j judge, pod *revision.Pod) {
 	if pod.Stale || !namesOnce(pod.Source) {
 		return
@@ -253,7 +253,7 @@ func (p *Pending) decide(j judge, st *history.State) {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	for _, o := range left {
-		if pod := st.Pod(o.UID); j.decide(o.Known, pod) {
+		if pod := podOf(st, o.UID, p.view); j.decide(o.Known, pod) {
 			p.close(o.UID)
 		} else {
 			p.add(o.Known, pod)

@@ -8,7 +8,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
-// held is a pod in mergetest's notation as a consumer knows it.
+// held returns a pod in mergetest's notation as a known pod.
 func held(source, text string) catchup.Known {
 	p := mergetest.Set(source, 1, "x: "+text).Origins[0].Pods[0]
 	return catchup.Known{
@@ -23,8 +23,8 @@ func stored() *life {
 	return l.restarted("file", "api")
 }
 
-// TestG9StaleIsNotChanged: what the store says of a pod that the consumer holds otherwise changes nothing before the source has
-// spoken; then the pod is compared with what it said, though that may have changed nothing but readiness.
+// TestG9StaleIsNotChanged: a stale pod that differs from the consumer's changes nothing before its source was read;
+// then the pod is compared with what it held, even if that reading changed nothing but readiness.
 func TestG9StaleIsNotChanged(t *testing.T) {
 	equal := held("file", "db()")
 	for _, tc := range []struct {
@@ -76,8 +76,8 @@ func TestG9StaleIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestG9MovedAwayFromReadySource: the consumer's pod is gone for certain, as its source is ready; that the store has another
-// under its UID adds that one, which is no change of what the consumer holds.
+// TestG9MovedAwayFromReadySource: the consumer's pod is gone, as its source is ready. A stored pod with its UID is
+// added, which isn't a change of the consumer's pod.
 func TestG9MovedAwayFromReadySource(t *testing.T) {
 	l := stored()
 	l.set("api", "")
@@ -85,8 +85,8 @@ func TestG9MovedAwayFromReadySource(t *testing.T) {
 	wantWords(t, "api is ready without the pod", changes, "REMOVE api: web", "RESTORE file: web")
 }
 
-// TestG9FormerSource: a pod of a source that isn't configured any more is stale for good. What the consumer holds of it stays
-// until the merge gives it up, once all sources are ready.
+// TestG9FormerSource: a pod of a source that isn't configured any more stays stale. The consumer's pods of it stay
+// until the merge removes them, once all sources are ready.
 func TestG9FormerSource(t *testing.T) {
 	l := stored().restarted("api", "http")
 	known := []catchup.Known{held("file", "web(image=0)"), held("file", "lost()")}
@@ -99,7 +99,8 @@ func TestG9FormerSource(t *testing.T) {
 		"REMOVE file: db web lost", "ADD http:")
 }
 
-// TestStateIsAskedForOnlyIfNeeded: a state is dear, and only the word of a source that pending pods wait for takes one.
+// TestStateIsAskedForOnlyIfNeeded: a state is expensive; it is only made when a source that pending pods wait for was
+// read.
 func TestStateIsAskedForOnlyIfNeeded(t *testing.T) {
 	l := stored()
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(image=0)")}, everything)
@@ -122,7 +123,8 @@ func TestStateIsAskedForOnlyIfNeeded(t *testing.T) {
 	}
 }
 
-// TestG2StatusSinceTheCursor: a consumer that tells no status digests has the status of its cursor; a later one is told.
+// TestG2StatusSinceTheCursor: a consumer that sends no status digests has the status of its cursor; a later one is
+// sent.
 func TestG2StatusSinceTheCursor(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() [held]")
@@ -134,8 +136,8 @@ func TestG2StatusSinceTheCursor(t *testing.T) {
 	wantWords(t, "the status changed", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "RECONCILE file: web")
 }
 
-// TestG7StoredChangesAfterTheCursor: what was published after the consumer's cursor is no mere word of the store, though
-// podconfigd has been restarted since.
+// TestG7StoredChangesAfterTheCursor: changes published after the consumer's cursor are sent even if their pods are
+// stale after a restart of podconfigd.
 func TestG7StoredChangesAfterTheCursor(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() db()")

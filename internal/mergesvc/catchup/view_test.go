@@ -16,8 +16,9 @@ const (
 
 func filtered(f *podconfigv1.PodFilter) *view.View { return mustView(view.Config{Filter: f}) }
 
-// TestG10Coalesced: where labels or nodes decide, nobody knows whether a pod that changed was in the view before. It is told as
-// if it had been, if it isn't now, and as if it hadn't been, if it is; where names decide, it is known.
+// TestG10Coalesced: where labels or nodes decide, it isn't known whether a changed pod was in the view before. If it
+// isn't in the view now, it is sent as if it had been; if it is, as if it hadn't been. Where names decide, it is
+// known.
 func TestG10Coalesced(t *testing.T) {
 	labels := filtered(&podconfigv1.PodFilter{LabelSelector: "tier=a", Names: []string{"web", "db"}})
 	names := filtered(&podconfigv1.PodFilter{Names: []string{"web"}, Sources: []string{"api"}})
@@ -32,7 +33,7 @@ func TestG10Coalesced(t *testing.T) {
 		{"changed and matches", labels, "x: web(label.tier=a)", "x: web(label.tier=a,image=2)", []string{"ADD api: web"}},
 		{"came into the view", labels, "x: web(label.tier=b)", "x: web(label.tier=a)", []string{"ADD api: web"}},
 		{"left the view", labels, "x: web(label.tier=a)", "x: web(label.tier=b)", []string{"REMOVE api: web"}},
-		{"stayed out of it, which nobody knows", labels, "x: web(label.tier=b)", "x: web(label.tier=b,image=2)",
+		{"stayed out of it, which isn't known", labels, "x: web(label.tier=b)", "x: web(label.tier=b,image=2)",
 			[]string{"REMOVE api: web"}},
 		{"new in the view", labels, "x:", "x: web(label.tier=a)", []string{"ADD api: web"}},
 		{"new outside", labels, "x:", "x: web(label.tier=b)", nil},
@@ -62,7 +63,7 @@ func TestG10Coalesced(t *testing.T) {
 	}
 }
 
-// TestG10FromKnown: what a consumer holds and doesn't see now is removed at once, whether its source has spoken or not.
+// TestG10FromKnown: a held pod that isn't in the view now is removed at once, whether its source was read or not.
 func TestG10FromKnown(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: web(label.tier=a) db(label.tier=b) new(label.tier=a) other(label.tier=b)")
@@ -88,7 +89,7 @@ func TestG10FromKnown(t *testing.T) {
 	}
 }
 
-// TestG10Unseen: of sources that the consumer doesn't see, not even readiness is told.
+// TestG10Unseen: of sources that the consumer doesn't see, not even readiness is sent.
 func TestG10Unseen(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "x: f()")
@@ -102,8 +103,8 @@ func TestG10Unseen(t *testing.T) {
 	wantWords(t, "coalesced, where nothing is seen", coalesced)
 }
 
-// TestG7StrangerOfUnseenSource: a pod of a source that isn't configured is given up when all are ready, also if the last one to
-// become ready isn't seen.
+// TestG7StrangerOfUnseenSource: a pod of a source that isn't configured is given up when all are ready, also if the
+// last one to become ready isn't seen.
 func TestG7StrangerOfUnseenSource(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	v := filtered(&podconfigv1.PodFilter{Sources: []string{"file", "http"}})
@@ -114,8 +115,8 @@ func TestG7StrangerOfUnseenSource(t *testing.T) {
 	wantWords(t, "api is ready", pending.Settle(v.Changes(rev, nil), rev.Number, l.at(rev.Number)), "REMOVE http: h")
 }
 
-// TestG7RemovalOfAnUnreadySource: a consumer keeps what a SET doesn't have of a source that isn't ready. So what is known to be gone
-// is told by a REMOVE before it.
+// TestG7RemovalOfAnUnreadySource: a consumer keeps the pods that a SET lacks of a source that isn't ready. So a
+// REMOVE before it reports known removals.
 func TestG7RemovalOfAnUnreadySource(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}, Tombstones: 2})
 	l.set("api", "x: a() b()")                                    // 1
@@ -152,7 +153,7 @@ func TestG7RemovalOfAnUnreadySource(t *testing.T) {
 	wantWords(t, "a SET for a consumer of which nothing is known", catchup.Set(st, st.Number, all), "SET file: b web")
 }
 
-// TestG7Snapshot: in the snapshot modes every way to catch up is a SET, where there is anything to tell that the mode tells.
+// TestG7Snapshot: in the snapshot modes every catch-up is a SET, if there is any change that the mode sends.
 func TestG7Snapshot(t *testing.T) {
 	for _, mode := range []podconfigv1.NotificationMode{snapshot, snapshotAndUpdates} {
 		t.Run(mode.String(), func(t *testing.T) {

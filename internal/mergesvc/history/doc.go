@@ -1,9 +1,8 @@
-// Package history remembers what was published: the current pods, the last revisions, and a small tombstone for each pod that
-// is gone.
+// Package history keeps what was published: the current pods, the last revisions, the configured sources, and a small
+// tombstone for each removed pod.
 //
-// Which sources are configured is part of it: a revision may say so, and a State of the past has those of its time.
-//
-// One goroutine at a time appends (the Hub's lock sees to that); any number read. Readers hold nothing: they name the revision
-// they have and get those after it, or learn that they are no longer kept and take the current State instead. Nothing is sent
-// from here, and no reader can delay an append. The package starts no goroutines.
+// One goroutine at a time appends; the Hub's lock ensures that. Any number of goroutines read. A reader has no state
+// here: it passes the number of its last revision, and gets the revisions after it, or learns that they are no longer
+// kept and takes the current State instead. No reader can delay an append. The package sends nothing and starts no
+// goroutines.
 package history

@@ -4,47 +4,38 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// Config says how much is remembered, and what there is to begin with.
+// Config is the configuration of a History.
 type Config struct {
-	// Life is what revisions are published under at first.
+	// Life is what revisions are first published under.
 	Life Life
 	// Sources are the names of the configured sources, in order of priority.
 	Sources []string
-	// Start is what an earlier life has left. The zero value: nothing.
+	// Start is the state of the previous process. The zero value: none.
 	Start Start
 	// Revisions is how many are kept for exact history. Zero means 1024.
 	Revisions int
-	// Bytes is how much memory the pods of those revisions may take, roughly: 4 KiB and three times the protobuf encoding for each.
-	// The newest revision is kept in any case. Zero means 64 MiB.
+	// Bytes is how much memory the pods of those revisions may take, roughly: 4 KiB and three times the protobuf
+	// encoding for each. The newest revision is kept in any case. Zero means 64 MiB.
 	Bytes int
-	// Tombstones is how many removed pods are remembered. Zero means 8192.
+	// Tombstones is how many removed pods are kept. Zero means 8192.
 	Tombstones int
 }
 
-// Life is a time in which revision numbers mean one thing.
-type Life struct {
-	// Instance is its name; cursors carry it.
-	Instance string
-	// Temporary is set if it ends with this process: what is published under it isn't stored.
-	Temporary bool
-}
-
-// Start is what was published before this process.
+// Start is what was published before this process started.
 type Start struct {
-	// Instance is what it was published under. Empty: nothing was.
+	// Instance is the instance of those revisions. Empty: there are none.
 	Instance string
 	// Number is the last revision.
 	Number uint64
-	// Pods are those that were there then.
+	// Pods are the pods after that revision.
 	Pods []*revision.Pod
 	// Tombstones are in order of removal; all removals after Horizon are among them.
 	Tombstones []Tombstone
@@ -57,10 +48,10 @@ type History struct {
 
 	mu   sync.RWMutex
 	life Life
-	// lives are the names of all lives that this process has published under.
+	// lives are the instances that this process has published under.
 	lives []string
 	pods  map[types.UID]*revision.Pod
-	// eras are those of the kept revisions, and of the one before them.
+	// eras cover the kept revisions and the one before them.
 	eras eras
 	// recent are the last revisions, oldest first, without gaps.
 	recent []*revision.Revision
@@ -70,23 +61,23 @@ type History struct {
 	tombs   []Tombstone
 	horizon uint64
 	number  uint64
-	// state is the last current one that was made; it is current still if its number is.
+	// state is the last State of the current revision that was made.
 	state *State
 	// appended is closed, and replaced, by each append.
 	appended chan struct{}
+	later    *later
 
-	// making is for who makes a State. It is taken before mu, and never by who appends.
-	making sync.Mutex
-	// past are the states of the past that were asked for last. Guarded by making.
+	// past are the last States of earlier revisions that were made. All their revisions are kept.
 	past []*State
-}
 
-// Tombstone is what is remembered of a removed pod.
-type Tombstone struct {
-	// Pod has the reference, the node and the digests only.
-	Pod *revision.Pod
-	// Removed is the revision that removed it.
-	Removed uint64
+	// inspectors counts the open streams of inspectors. For each revision after shownHorizon, the changes that
+	// inspectors could see are known. It is raised before versions that weren't compared are detached. The States
+	// share it.
+	inspectors   int
+	shownHorizon *atomic.Uint64
+
+	// making is held while a State is made. It is taken before mu. Append doesn't take it.
+	making sync.Mutex
 }
 
 // New returns a History that continues cfg.Start.
@@ -103,8 +94,9 @@ func New(cfg Config) *History {
 	h := &History{
 		cfg: cfg, life: cfg.Life, lives: []string{cfg.Life.Instance}, pods: map[types.UID]*revision.Pod{},
 		number: cfg.Start.Number, tombs: slices.Clone(cfg.Start.Tombstones), horizon: cfg.Start.Horizon,
-		appended: make(chan struct{}),
+		appended: make(chan struct{}), later: newLater(), shownHorizon: new(atomic.Uint64),
 	}
+	h.shownHorizon.Store(cfg.Start.Number)
 	if cfg.Start.Instance != "" && cfg.Start.Instance != cfg.Life.Instance {
 		h.lives = append(h.lives, cfg.Start.Instance)
 	}
@@ -121,19 +113,38 @@ func New(cfg Config) *History {
 	return h
 }
 
-// Append publishes revisions, in order. The number of each must be one more than that before. They become visible together.
+// Append publishes revisions in order. Each number must be one more than the previous one. They become visible
+// together.
 func (h *History) Append(revs ...*revision.Revision) {
+	dropped, compared := h.publish(revs)
+	for i, rev := range dropped {
+		if known := detach(rev, i >= compared); !known {
+			h.raiseShownHorizon(rev.Number)
+		}
+	}
+}
+
+// publish appends the revisions. It returns the dropped revisions, and the index from which on their redacted
+// versions have to be compared.
+func (h *History) publish(revs []*revision.Revision) (dropped []*revision.Revision, compared int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, rev := range revs {
-		h.append(rev)
+		dropped = append(dropped, h.append(rev)...)
+	}
+	if compared = h.firstCompared(dropped); compared > 0 {
+		h.raiseShownHorizon(dropped[compared-1].Number)
 	}
 	close(h.appended)
 	h.appended = make(chan struct{})
+	h.wakeLater()
+	return dropped, compared
 }
 
-func (h *History) append(rev *revision.Revision) {
+// append returns the revisions that are dropped. The caller holds mu.
+func (h *History) append(rev *revision.Revision) (dropped []*revision.Revision) {
 	rev.Instance = h.life.Instance
+	h.link(rev)
 	for _, c := range rev.Changes {
 		for _, p := range c.Pods {
 			if c.Op == revision.REMOVE {
@@ -155,39 +166,58 @@ func (h *History) append(rev *revision.Revision) {
 		over++
 	}
 	if over > 0 {
-		// The slice moves through its array, which is left behind when it is full; what it has left must not stay reachable.
+		dropped = slices.Clone(h.recent[:over])
+		// The slice moves through its array, which is abandoned when it is full; dropped revisions must not stay
+		// reachable through it.
 		clear(h.recent[:over])
 		h.recent = h.recent[over:]
 	}
 	h.trimTombstones()
 	h.number = rev.Number
 	h.eras = h.eras.after(rev, h.number-uint64(len(h.recent)))
+	h.trimStates()
+	return dropped
 }
 
-func (h *History) trimTombstones() {
-	if over := len(h.tombs) - h.cfg.Tombstones; over > 0 {
-		h.horizon = h.tombs[over-1].Removed
-		// States share the array, so it isn't cleared; it is left behind when it is full.
-		h.tombs = h.tombs[over:]
+// trimStates drops the States of revisions that aren't kept any more: each holds a version of every pod.
+func (h *History) trimStates() {
+	left := func(st *State) bool { return st.Number < h.number-uint64(len(h.recent)) }
+	h.past = slices.DeleteFunc(h.past, left)
+	if h.state != nil && left(h.state) {
+		h.state = nil
 	}
 }
 
-// Next returns the revision after number, or nil if there is none yet, and a channel that is closed when there are more than
-// were there now. kept is false if it is no longer kept, or number was never reached.
+// Current is the current version of a pod, or nil if there is none with that UID.
+func (h *History) Current(uid types.UID) *revision.Pod {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.pods[uid]
+}
+
+// Next returns the revision after number, or nil if there is none yet, and a channel that is closed when another one
+// is appended. kept is false if the revision is no longer kept, or number was never reached.
 func (h *History) Next(number uint64) (rev *revision.Revision, kept bool, more <-chan struct{}) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
+	rev, kept = h.next(number)
+	return rev, kept, h.appended
+}
+
+// next is Next without the channel. The caller holds mu.
+func (h *History) next(number uint64) (rev *revision.Revision, kept bool) {
 	first := h.number - uint64(len(h.recent)) + 1
 	switch {
 	case number == h.number:
-		return nil, true, h.appended
+		return nil, true
 	case number > h.number || number+1 < first:
-		return nil, false, h.appended
+		return nil, false
 	}
-	return h.recent[number+1-first], true, h.appended
+	return h.recent[number+1-first], true
 }
 
-// WaitingSince is when the revision after number was published, or the oldest one that is kept. Zero if there is none.
+// WaitingSince returns when the revision after number, or the oldest one kept, was published. It is zero if there is
+// none.
 func (h *History) WaitingSince(number uint64) time.Time {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -198,33 +228,7 @@ func (h *History) WaitingSince(number uint64) time.Time {
 	return h.recent[max(number+1, first)-first].Published
 }
 
-// Begin makes later revisions part of another life. Numbers go on rising.
-func (h *History) Begin(life Life) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.life = life
-	if !slices.Contains(h.lives, life.Instance) {
-		h.lives = append(h.lives, life.Instance)
-	}
-	h.state = nil
-}
-
-// Life is what revisions are published under now.
-func (h *History) Life() Life {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.life
-}
-
-// Knows tells whether numbers of the named life mean the same as those of the current one: within a process they do, as
-// numbers go on when a life ends.
-func (h *History) Knows(instance string) bool {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return slices.Contains(h.lives, instance)
-}
-
-// Number is the last revision; zero if there was none.
+// Number is the last revision, or zero if there was none.
 func (h *History) Number() uint64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -237,8 +241,9 @@ func (h *History) Sources() Sources {
 	return sources
 }
 
-// SourcesAt is the readiness of the sources that were configured after revision number, then or later. It is false if nobody knows any
-// more which those were, as the revisions since aren't kept or were an earlier process's: then it tells of the oldest that are known.
+// SourcesAt is the readiness, then or later, of the sources that were configured after revision number. If the
+// revisions since aren't kept, or belong to a previous process, it returns the oldest sources that are known, and
+// false.
 func (h *History) SourcesAt(number uint64) (sources Sources, known bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -246,10 +251,10 @@ func (h *History) SourcesAt(number uint64) (sources Sources, known bool) {
 	return e.sources, e.from <= number
 }
 
-// podOverhead is what a version of a pod takes in memory beside its content.
+// podOverhead is the memory of a version of a pod beside its content.
 const podOverhead = 4 << 10
 
-// size is what a revision keeps alive, nearly: its pods, each as an object and in an encoding or two.
+// size is roughly the memory that a revision keeps in use: its pods, each as an object and in one or two encodings.
 func size(rev *revision.Revision) int {
 	n := 0
 	for _, c := range rev.Changes {
@@ -258,15 +263,4 @@ func size(rev *revision.Revision) int {
 		}
 	}
 	return n
-}
-
-// Stripped is the pod without its content but for its node, by which it is decided who may know of it.
-func Stripped(p *revision.Pod) *revision.Pod {
-	return &revision.Pod{
-		Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-			UID: p.Object.UID, Namespace: p.Object.Namespace, Name: p.Object.Name,
-		}, Spec: v1.PodSpec{NodeName: p.Object.Spec.NodeName}},
-		Source: p.Source, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest,
-		Created: p.Created, SpecChanged: p.SpecChanged, StatusChanged: p.StatusChanged,
-	}
 }

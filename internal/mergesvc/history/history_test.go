@@ -34,7 +34,7 @@ func (p *publisher) set(t *testing.T, source, text string) {
 	p.Append(rev)
 }
 
-// TestNext asks a history that keeps three revisions, and is at the fifth, for the one after each number.
+// TestNext reads from a history that keeps three revisions, and is at the fifth, the revision after each number.
 func TestNext(t *testing.T) {
 	p := newPublisher(history.Config{Revisions: 3})
 	for i := range 5 {
@@ -87,7 +87,7 @@ func TestNextOfNothing(t *testing.T) {
 	}
 }
 
-// TestTombstones follows which removals are remembered, with room for two.
+// TestTombstones checks which removals are kept, with a limit of two.
 func TestTombstones(t *testing.T) {
 	p := newPublisher(history.Config{Tombstones: 2})
 	p.set(t, "file", "a: a() b() c() d()") // 1

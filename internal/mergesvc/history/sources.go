@@ -6,42 +6,43 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// Sources is the readiness of the configured sources, in order of priority. It never changes.
+// Sources is the readiness of the configured sources, in order of priority. It is immutable.
 //
-// Which sources are configured changes with some revisions; between two of them lies an era. Within an era readiness is never lost,
-// so Sources of a later revision answer for every earlier one of the same era too. They answer for an earlier era as well where
-// they say that a source was ready; that a source isn't configured, or not ready, they tell of their own era only: it may have
-// been removed since, and configured anew.
+// An era is the time between two revisions that change which sources are configured. Readiness is never lost within
+// an era, so the Sources of a later revision are valid for every earlier revision of the same era. For earlier eras
+// only a statement that a source was ready is valid: a source that isn't configured, or not ready, may have been
+// removed since, and configured again.
 type Sources []Source
 
 // Source is the readiness of one source.
 type Source struct {
 	Name string
-	// ReadyRevision is the revision at which it became ready; zero while it isn't. One that is removed and configured again isn't.
+	// ReadyRevision is the revision at which the source became ready; zero if it isn't. A source that is removed and
+	// configured again starts at zero.
 	ReadyRevision uint64
-	// Added is the revision that configured it; zero if it was there from the start.
+	// Added is the revision that configured the source; zero if it was configured at the start.
 	Added uint64
 }
 
-// ReadyAt tells whether the source is ready after the given revision.
+// ReadyAt reports whether the source is ready after the given revision.
 func (s Source) ReadyAt(number uint64) bool { return s.ReadyRevision > 0 && s.ReadyRevision <= number }
 
-// ReadyAt tells whether the named source is ready after the given revision.
+// ReadyAt reports whether the named source is ready after the given revision.
 func (s Sources) ReadyAt(name string, number uint64) bool {
 	return slices.ContainsFunc(s, func(o Source) bool { return o.Name == name && o.ReadyAt(number) })
 }
 
-// AllReadyAt tells whether every source is ready after the given revision.
+// AllReadyAt reports whether every source is ready after the given revision.
 func (s Sources) AllReadyAt(number uint64) bool {
 	return !slices.ContainsFunc(s, func(o Source) bool { return !o.ReadyAt(number) })
 }
 
-// Configured tells whether there is a source of that name.
+// Configured reports whether a source has that name.
 func (s Sources) Configured(name string) bool {
 	return slices.ContainsFunc(s, func(o Source) bool { return o.Name == name })
 }
 
-// After are the sources as the next revision leaves them: s itself if it changes nothing.
+// After returns the sources after the next revision: s itself if the revision changes nothing.
 func (s Sources) After(rev *revision.Revision) Sources {
 	switch {
 	case rev.Sources != nil:
@@ -66,17 +67,17 @@ func (s Sources) After(rev *revision.Revision) Sources {
 	return s
 }
 
-// era is the time in which the same sources are configured.
+// era is a range of revisions with the same configured sources.
 type era struct {
-	// from is the revision that it begins with.
+	// from is its first revision.
 	from    uint64
 	sources Sources
 }
 
-// eras are in order; the last one lasts. There is always one.
+// eras are in order. There is always at least one; the last one is the current one.
 type eras []era
 
-// at is the era of a revision; of one that is too old, the oldest that is kept.
+// at returns the era of a revision, or the oldest one that is kept.
 func (e eras) at(number uint64) era {
 	for _, one := range slices.Backward(e) {
 		if one.from <= number {
@@ -86,8 +87,8 @@ func (e eras) at(number uint64) era {
 	return e[0]
 }
 
-// after are the eras once a revision has passed; of those that ended before revision first none is kept. It may write to e, whose
-// Sources never change.
+// after returns the eras after a revision, without those that ended before revision first. It may write to e, but not
+// to its Sources.
 func (e eras) after(rev *revision.Revision, first uint64) eras {
 	last := len(e) - 1
 	if next := e[last].sources.After(rev); rev.Sources != nil {

@@ -19,8 +19,8 @@ func (p *publisher) configure(t *testing.T, names ...string) {
 	p.Append(rev)
 }
 
-// TestSourcesAt: which sources were configured, and ready, at each revision that is kept; a source that stays keeps its readiness,
-// one that is removed and configured again doesn't.
+// TestSourcesAt: which sources were configured, and ready, at each revision that is kept; a source that stays keeps
+// its readiness, one that is removed and configured again doesn't.
 func TestSourcesAt(t *testing.T) {
 	p := newPublisher(history.Config{Revisions: 6})
 	p.set(t, "file", "")              // 1
@@ -51,7 +51,8 @@ func TestSourcesAt(t *testing.T) {
 		t.Errorf("the state has the sources %v since revision %d; want file and api since 5", st.Sources, st.SourcesSince)
 	}
 
-	// Revisions 3 to 8 are kept then, and who is at 2 can follow: so its sources are known still. Of what is older they aren't.
+	// Revisions 3 to 8 are kept then, and a consumer at 2 can follow: so the sources at 2 are still known. Of what is
+	// older they aren't.
 	p.set(t, "file", "a: a()")        // 7
 	p.set(t, "file", "a: a(image=2)") // 8
 	check(2, "file=true+0 api=true+0 ", true)
@@ -61,7 +62,8 @@ func TestSourcesAt(t *testing.T) {
 	check(math.MaxUint64, "file=true+0 api=true+5 ", true)
 }
 
-// TestSourcesAtStart: which sources an earlier process had configured nobody knows; at its last revision they are this one's.
+// TestSourcesAtStart: the configured sources of an earlier process aren't known; at its last revision they are this
+// one's.
 func TestSourcesAtStart(t *testing.T) {
 	p := newPublisher(history.Config{Start: history.Start{Instance: "life", Number: 7}})
 	for number, want := range map[uint64]bool{0: false, 6: false, 7: true, 8: true} {

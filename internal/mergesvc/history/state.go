@@ -5,32 +5,45 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// State is everything as it is after one revision. It never changes.
+// State is everything after one revision. It is immutable except for its ShownHorizon.
 type State struct {
 	Life
-	// Number is the last revision; zero if there was none.
+	// Number is the last revision, or zero if there was none.
 	Number uint64
 	// Pods are sorted by namespace, name and UID.
 	Pods []*revision.Pod
-	// Sources are those that were configured then.
+	// Sources are the sources that were configured then.
 	Sources
-	// SourcesSince is the revision since which just these are: that of the start, or one that configured others.
+	// SourcesSince is the revision since which exactly these sources are configured: the first one, or one that
+	// configured others.
 	SourcesSince uint64
-	// Tombstones are the removed pods that are remembered, in order of removal; all removals after Horizon are among them.
+	// Tombstones are the kept tombstones, in order of removal; all removals after Horizon are among them.
 	Tombstones []Tombstone
 	Horizon    uint64
 
-	index sync.Once
-	byUID map[types.UID]*revision.Pod
+	shownHorizon *atomic.Uint64
+	index        sync.Once
+	byUID        map[types.UID]*revision.Pod
 }
 
-// Pod is the pod with that UID, or nil.
+// ShownHorizon is the first revision after which it is known of each change whether an inspector could see it
+// (Pod.ShownChanged). It rises as the history drops revisions: a result of ShownChanged is valid if the horizon, read
+// after it, is low enough.
+func (st *State) ShownHorizon() uint64 {
+	if st.shownHorizon == nil {
+		return 0
+	}
+	return st.shownHorizon.Load()
+}
+
+// Pod returns the pod with that UID, or nil.
 func (st *State) Pod(uid types.UID) *revision.Pod {
 	st.index.Do(func() {
 		st.byUID = make(map[types.UID]*revision.Pod, len(st.Pods))
@@ -41,14 +54,14 @@ func (st *State) Pod(uid types.UID) *revision.Pod {
 	return st.byUID[uid]
 }
 
-// keptStates is how many states of the past are kept to make others from: a consumer that lags asks for one after the other.
+// keptStates is how many past States are kept to derive others from: a consumer that lags needs one after the other.
 const keptStates = 8
 
-// State is the current state. It is shared by all who ask before the next append.
+// State returns the current State. All callers before the next append share it.
 func (h *History) State() *State {
 	h.mu.RLock()
 	st := h.state
-	current := st != nil && st.Number == h.number
+	current := h.isCurrent(st)
 	h.mu.RUnlock()
 	if current {
 		return st
@@ -56,7 +69,7 @@ func (h *History) State() *State {
 	h.making.Lock()
 	defer h.making.Unlock()
 	h.mu.RLock()
-	if st = h.state; st != nil && st.Number == h.number {
+	if st = h.state; h.isCurrent(st) {
 		h.mu.RUnlock()
 		return st
 	}
@@ -70,7 +83,7 @@ func (h *History) State() *State {
 	}
 	h.mu.RUnlock()
 
-	// Whoever appends or reads meanwhile doesn't wait for this.
+	// Appends and reads don't wait for this.
 	if forward {
 		next.Pods = moved(st, next.Number, between)
 	} else {
@@ -78,14 +91,17 @@ func (h *History) State() *State {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if next.Life == h.life {
-		h.state = next
-	}
+	h.state = next
 	return next
 }
 
-// StateAt is the state as it was after revision number, but for the tombstones, which are the current ones. It is false if the
-// revisions since are no longer kept, or number was never reached.
+// isCurrent reports whether st is the State of the last revision and the current Life. The caller holds mu.
+func (h *History) isCurrent(st *State) bool {
+	return st != nil && st.Number == h.number && st.Life == h.life
+}
+
+// StateAt returns the State after revision number, but with the current tombstones. It is false if the revisions
+// since are no longer kept, or number was never reached.
 func (h *History) StateAt(number uint64) (*State, bool) {
 	st := h.State()
 	if st.Number == number {
@@ -94,12 +110,12 @@ func (h *History) StateAt(number uint64) (*State, bool) {
 	h.making.Lock()
 	defer h.making.Unlock()
 	base := st
+	h.mu.RLock()
 	for _, p := range h.past {
 		if p.Life == st.Life && distance(p.Number, number) < distance(base.Number, number) {
 			base = p
 		}
 	}
-	h.mu.RLock()
 	next := h.header(number)
 	between, ok := h.between(base, number)
 	if !ok {
@@ -114,25 +130,29 @@ func (h *History) StateAt(number uint64) (*State, bool) {
 		return base, true
 	}
 	next.Pods = moved(base, number, between)
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.past = append(h.past, next)
 	if len(h.past) > keptStates {
 		h.past = slices.Clone(h.past[1:])
 	}
+	h.trimStates()
 	return next, true
 }
 
 func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
-// header is a State without its pods. The caller holds mu.
+// header returns a State without its pods. The caller holds mu.
 func (h *History) header(number uint64) *State {
 	e := h.eras.at(number)
 	return &State{
 		Life: h.life, Number: number, Sources: e.sources, SourcesSince: e.from, Tombstones: h.tombs[:len(h.tombs):len(h.tombs)], Horizon: h.horizon,
+		shownHorizon: h.shownHorizon,
 	}
 }
 
-// between are the revisions that lie between a state and revision number, whichever is first. It is false if they aren't kept. The
-// caller holds mu.
+// between returns the revisions between a State and revision number, in either direction. It is false if they aren't
+// kept. The caller holds mu.
 func (h *History) between(st *State, number uint64) ([]*revision.Revision, bool) {
 	if st == nil {
 		return nil, false
@@ -142,11 +162,11 @@ func (h *History) between(st *State, number uint64) ([]*revision.Revision, bool)
 	if high > h.number || low+1 < first {
 		return nil, false
 	}
-	// The history clears what it drops.
+	// A copy, because the history clears what it drops.
 	return slices.Clone(h.recent[low+1-first : high+1-first]), true
 }
 
-// touched is how many pods the revisions change.
+// touched counts the pods that the revisions change.
 func touched(revs []*revision.Revision) int {
 	n := 0
 	for _, rev := range revs {
@@ -158,7 +178,8 @@ func touched(revs []*revision.Revision) int {
 	return n
 }
 
-// moved are the state's pods as they are after revision number, which the revisions between lead to, or back to.
+// moved returns the pods of st as they are after revision number. The revisions between are applied, or undone if
+// number is lower.
 func moved(st *State, number uint64, between []*revision.Revision) []*revision.Pod {
 	list := sorted(slices.Clone(st.Pods))
 	if number >= st.Number {
@@ -173,7 +194,7 @@ func moved(st *State, number uint64, between []*revision.Revision) []*revision.P
 	return list
 }
 
-// sorted are pods by namespace, name and UID.
+// sorted are pods in the order of namespace, name and UID.
 type sorted []*revision.Pod
 
 func (s *sorted) apply(rev *revision.Revision) {
@@ -191,7 +212,7 @@ func (s *sorted) apply(rev *revision.Revision) {
 	}
 }
 
-// undo takes a revision back. What it settled stays so: consumers aren't told of that by ops either.
+// undo reverts a revision, but not its Settled pods: no op reports those to consumers either.
 func (s *sorted) undo(rev *revision.Revision) {
 	for _, c := range slices.Backward(rev.Changes) {
 		for i, p := range c.Pods {

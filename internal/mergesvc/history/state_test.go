@@ -16,8 +16,9 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// TestStateIsTheReplay appends random revisions, some of which configure other sources, and wants each State to be what a consumer
-// holds that applied them all, sorted by namespace, name and UID, with the sources that were configured then.
+// TestStateIsTheReplay appends random revisions, some of which configure other sources, and wants each State to be
+// what a consumer holds that applied them all, sorted by namespace, name and UID, with the sources that were
+// configured then.
 func TestStateIsTheReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := mergetest.NewRandom("file", "api")
@@ -70,7 +71,7 @@ func TestStateIsTheReplay(t *testing.T) {
 	})
 }
 
-// TestStateIsShared: all who ask between two appends get one State, so that a crowd of consumers costs one snapshot.
+// TestStateIsShared: all callers between two appends share one State, so that many consumers cost one snapshot.
 func TestStateIsShared(t *testing.T) {
 	p := newPublisher(history.Config{})
 	p.set(t, "file", "a: web()")
@@ -84,8 +85,8 @@ func TestStateIsShared(t *testing.T) {
 	}
 }
 
-// TestStateNeverChanges: states that readers hold stay as they are while revisions are appended. With -race this checks too
-// that nothing they point to is written to.
+// TestStateNeverChanges: states that readers hold stay as they are while revisions are appended. With -race this
+// checks too that nothing they point to is written to.
 func TestStateNeverChanges(t *testing.T) {
 	p := newPublisher(history.Config{Revisions: 4, Tombstones: 3})
 	done := make(chan struct{})

@@ -10,8 +10,8 @@ import (
 	"github.com/podstream/podstream/test/bench/workload"
 )
 
-// BenchmarkMergeOneChange merges the full set of N pods of three containers, one of which has changed: that should cost what
-// changed, not N.
+// BenchmarkMergeOneChange merges the full set of N pods of three containers, one of which has changed: that should
+// cost what changed, not N.
 func BenchmarkMergeOneChange(b *testing.B) {
 	for _, pods := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {

@@ -9,8 +9,8 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// claims counts who offers which name and UID. As long as nobody claims the same thing twice, every offered pod is served and
-// a merge need not look further than its own source.
+// claims counts the candidates of each name and UID. While nothing is claimed twice, every offered pod is served, and
+// a merge looks only at its own source.
 type claims struct {
 	names  map[string]int
 	uids   map[types.UID]int
@@ -21,7 +21,7 @@ func newClaims() claims {
 	return claims{names: map[string]int{}, uids: map[types.UID]int{}}
 }
 
-// contended tells whether some name or UID is claimed more than once.
+// contended reports whether some name or UID is claimed more than once.
 func (c *claims) contended() bool { return c.doubly > 0 }
 
 func (c *claims) claim(p *candidate) {
@@ -52,20 +52,20 @@ func release[K comparable](counts map[K]int, key K, doubly *int) {
 	}
 }
 
-// isMirror tells whether the pod is the API server's picture of a static pod: it bears that pod's name by design.
+// isMirror reports whether the pod is a mirror pod: it has the name of its static pod by design.
 func isMirror(c *candidate) bool {
 	_, ok := c.pod.Annotations[manifest.MirrorAnnotation]
 	return ok
 }
 
-// conflict is a pod that waits, and for what.
+// conflict is a pod that waits, and the name or UID that it waits for.
 type conflict struct {
 	waits, winner *candidate
 	sameUID       bool
 }
 
-// told is the conflict as others get it.
-func (c conflict) told() Conflict {
+// public returns the conflict as callers get it.
+func (c conflict) public() Conflict {
 	return Conflict{Waits: c.waits.offer(), Winner: c.winner.offer(), SameUID: c.sameUID}
 }
 
@@ -73,22 +73,22 @@ func (c *candidate) offer() Offer {
 	return Offer{Source: c.source.Name, Origin: c.origin.Name, Pod: c.pod}
 }
 
-// Conflicts are the pods that wait for another one's name or UID, each in words.
+// Conflicts describes the pods that wait for another pod's name or UID.
 func (m *Merger) Conflicts() []string {
 	var out []string
 	for _, s := range m.sources {
 		for _, c := range s.conflicts {
-			out = append(out, c.waits.origin.Name+": "+c.told().Message(true))
+			out = append(out, c.waits.origin.Name+": "+c.public().Message(true))
 		}
 	}
 	return out
 }
 
-// arbitrate looks at all offered pods and lets each name and UID go to the first that claims it, in order of priority. speaker is the
-// source whose set is merged; nil if there is none.
+// arbitrate looks at all offered pods, and gives each name and UID to the first pod that claims it, in order of
+// priority. speaker is the source whose set is merged, or nil.
 //
-// A pod that only the store knows, and that lost its place, gets what nobody else claims: its source may have dropped it long since,
-// so it displaces no pod that another source has now. Once its source has spoken its priority counts.
+// A stale pod that lost its place gets only what no other pod claims: its source may have dropped it long ago, so it
+// displaces no pod that another source has now. Once its source was read, its priority counts.
 func (m *Merger) arbitrate(speaker *source) touchedPods {
 	a := arbiter{names: map[string]*candidate{}, uids: map[types.UID]*candidate{}}
 	for _, s := range m.sources {
@@ -121,14 +121,14 @@ func (m *Merger) arbitrate(speaker *source) touchedPods {
 	return touched
 }
 
-// arbiter gives names and UIDs to those that claim them, one after the other.
+// arbiter gives names and UIDs to the candidates, one after the other.
 type arbiter struct {
 	names   map[string]*candidate
 	uids    map[types.UID]*candidate
 	touched touchedPods
 }
 
-// claim lets the source's candidate be served, or notes for whom it waits.
+// claim serves the source's candidate, or records which pod it waits for.
 func (a *arbiter) claim(s *source, c *candidate) {
 	if w := a.uids[c.pod.UID]; w != nil {
 		s.conflicts = append(s.conflicts, conflict{waits: c, winner: w, sameUID: true})

@@ -7,16 +7,16 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// Configure makes these the configured sources, in order of priority; their names are unique. It returns the revision that tells
-// of them, whose Observed is the caller's to set, or nil if they have the names and the order of before: then only their Locations
-// are taken over.
+// Configure replaces the configured sources. sources are in order of priority; their names are unique. It returns the
+// revision of the change, whose Observed the caller sets. It returns nil if names and order are unchanged; then only
+// their Locations are taken over.
 //
-// The pods of a source that went are removed at once, whoever else is ready: unlike a source that is missing after a restart, it
-// was taken away by somebody who saw what it had. A pod that waited for their names or UIDs is added in the same revision, and
-// one that loses its place to a source that stands before it now is removed: but only to one that has spoken. A new source has to
-// speak before it is ready; of a former one, which only the store knew, the stored pods are its own again.
+// The pods of a removed source are removed at once, whichever sources are ready: unlike a source that is missing
+// after a restart, an operator removed it deliberately. The same revision adds a pod that waited for their names or
+// UIDs. A pod that loses its place to a source that now precedes its own is removed only if that source was read. A
+// new source isn't ready until it is read. A former source, which only the store had, gets its stored pods back.
 //
-// Whoever reads a source that went has stopped before: a set that comes later is ignored, unless the name is configured again.
+// The caller stops a removed source before: a later set is ignored, unless the name is configured again.
 func (m *Merger) Configure(sources []Source) *revision.Revision {
 	before := m.configured()
 	names := make([]string, 0, len(sources))
@@ -64,8 +64,8 @@ func (m *Merger) configured() []string {
 	return names
 }
 
-// replaceSources puts the sources in place of the configured ones, and returns the pods that this touches: those of sources that
-// went. Former ones stay behind them.
+// replaceSources replaces the configured sources, and returns the touched pods: those of removed sources. Former
+// sources stay behind the configured ones.
 func (m *Merger) replaceSources(sources []Source) touchedPods {
 	var touched touchedPods
 	old := m.sources
@@ -91,7 +91,7 @@ func (m *Merger) replaceSources(sources []Source) touchedPods {
 	return touched
 }
 
-// drop takes back all that a source offers.
+// drop withdraws all that a source offers.
 func (m *Merger) drop(s *source, touched *touchedPods) {
 	for _, o := range s.origins {
 		for _, c := range o.offers {

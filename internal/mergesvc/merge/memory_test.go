@@ -8,7 +8,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// memory is what a store would have kept of the revisions.
+// memory is the state that a store would have after the revisions.
 type memory struct {
 	number   uint64
 	pods     map[string]*revision.Pod

@@ -21,27 +21,28 @@ type Source struct {
 	Location string
 }
 
-// Stored is what an earlier life of podconfigd knew.
+// Stored is the state before the restart of podconfigd.
 type Stored struct {
 	// Number is the last revision.
 	Number uint64
-	// Pods are those that were served. They become stale until their source speaks.
+	// Pods are the pods that were served. They are stale until their source is read.
 	Pods []*revision.Pod
-	// Complete are the sources all of whose pods were known.
+	// Complete has the sources all of whose pods were known.
 	Complete map[string]bool
 }
 
 // Merger holds the merged state. Its methods must not be called concurrently.
 type Merger struct {
-	// sources are the configured ones, in order of priority, and after them those that only the store knows.
+	// sources are the configured ones, in order of priority, and after them the former ones, which only the store
+	// has.
 	sources []*source
 	claims  claims
-	// served are the pods that consumers have been told of.
+	// served are the pods that consumers were sent.
 	served map[types.UID]*revision.Pod
 	number uint64
 }
 
-// New returns a Merger that has the stored pods, if there are any. sources are in order of priority; their names are unique.
+// New returns a Merger with the stored pods. sources are in order of priority; their names are unique.
 func New(sources []Source, stored Stored) *Merger {
 	m := &Merger{claims: newClaims(), served: map[types.UID]*revision.Pod{}, number: stored.Number}
 	for _, s := range sources {
@@ -58,14 +59,20 @@ func New(sources []Source, stored Stored) *Merger {
 	return m
 }
 
-// Apply merges one set and returns the revision that it makes, or nil if consumers have nothing to learn from it. A set of a
-// source that isn't configured is ignored.
+// Apply merges one set and returns the resulting revision, or nil if nothing changes for consumers. It ignores a set
+// of a source that isn't configured.
 func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 	src := m.source(set.Source)
 	if src == nil || src.former {
 		return nil
 	}
 	src.lastRead, src.lastErr = set.ReadTime, set.Err
+	if set.Err == nil {
+		src.lastHeard = set.ReadTime
+		if !set.Heard.IsZero() {
+			src.lastHeard = set.Heard
+		}
+	}
 	if failpoint.Active(failpoint.EarlyReady) && !src.ready {
 		src.ready, src.restored = true, true
 		m.number++
@@ -100,13 +107,13 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 	return rev
 }
 
-// diff compares the touched UIDs with what is served, and brings served up to date.
+// diff compares the touched UIDs with the served pods, and updates these.
 func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameReady bool) *revision.Revision {
 	next := m.number + 1
 	var ops revision.Ops
 	settled := m.update(&ops, touched, next, src, read)
-	// A pod that was only found in another origin is worth a revision without ops: the store has to know, or a restart would
-	// take the pod for gone when the new origin can't be used.
+	// A pod that only moved to another origin makes a revision without ops: without it in the store, a restart would
+	// remove the pod when the new origin can't be used.
 	settled = append(settled, m.spokenFor(src)...)
 	if becameReady {
 		ops.Ready(src.Name)
@@ -121,8 +128,9 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 	}
 }
 
-// update puts into ops what revision next changes of the touched UIDs, brings served up to date, and returns the pods that were only
-// found in another origin. speaker is the source whose set was read at that time; nil if it isn't a set that changes something.
+// update adds to ops what revision next changes of the touched UIDs, updates the served pods, and returns the pods
+// that only moved to another origin. speaker is the source whose set was read at time read, or nil if the merge isn't
+// one of a set.
 func (m *Merger) update(ops *revision.Ops, touched touchedPods, next uint64, speaker *source, read time.Time) (settled []*revision.Pod) {
 	for _, uid := range touched.removed {
 		old, want := m.served[uid], touched.wanted[uid]
@@ -167,12 +175,12 @@ func (m *Merger) update(ops *revision.Ops, touched touchedPods, next uint64, spe
 	return settled
 }
 
-// appear is the first version of a pod, and the op that tells of it: RESTORE of a stored pod that had lost its name or UID to
-// another and has it back before its own source has spoken.
+// appear returns the first version of a pod, and its op: RESTORE for a stored pod that lost its name or UID to
+// another one and gets it back before its own source was read.
 func (m *Merger) appear(c *candidate, number uint64, speaker *source, read time.Time) (*revision.Pod, revision.Op) {
 	src := m.source(c.source.Name)
 	if speaker == nil {
-		// It was seen when its own source was last read.
+		// Its own source was last read then.
 		read = src.lastRead
 	}
 	p := newPod(c, read, number)
@@ -183,14 +191,14 @@ func (m *Merger) appear(c *candidate, number uint64, speaker *source, read time.
 	return p, revision.RESTORE
 }
 
-// continues tells whether c is a version of the served pod: under one UID, a pod of another source or with another name is
+// continues reports whether c is a version of the served pod. A pod with the same UID but another source or name is
 // another pod. Both may be nil.
 func continues(c *candidate, served *revision.Pod) bool {
 	return c != nil && served != nil && c.source.Name == served.Source &&
 		c.pod.Name == served.Object.Name && c.pod.Namespace == served.Object.Namespace
 }
 
-// newPod is the first version of a pod.
+// newPod returns the first version of a pod.
 func newPod(c *candidate, seen time.Time, number uint64) *revision.Pod {
 	return &revision.Pod{
 		Object: annotated(c.pod.Pod, c.source.Name, seen.UTC().Format(time.RFC3339Nano)),
@@ -199,7 +207,7 @@ func newPod(c *candidate, seen time.Time, number uint64) *revision.Pod {
 	}
 }
 
-// changedPod is the next version of a pod; its first-seen time stays.
+// changedPod returns the next version of a pod, with the first-seen time of old.
 func changedPod(old *revision.Pod, c *candidate, number uint64) *revision.Pod {
 	p := newPod(c, time.Time{}, number)
 	p.Object.Annotations[manifest.SeenAnnotation] = old.Object.Annotations[manifest.SeenAnnotation]
@@ -207,7 +215,8 @@ func changedPod(old *revision.Pod, c *candidate, number uint64) *revision.Pod {
 	return p
 }
 
-// annotated is a copy of pod with the local annotations. All else is shared with the source's pod, which nobody changes.
+// annotated returns a copy of pod with the local annotations. The rest is shared with the source's pod, which is
+// immutable.
 func annotated(pod *v1.Pod, source, seen string) *v1.Pod {
 	out := *pod
 	out.Annotations = make(map[string]string, len(pod.Annotations)+2)

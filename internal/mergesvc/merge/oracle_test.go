@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// oracle does the merge the simple way: it works everything out anew for each set.
+// oracle does the merge the simple way: it works everything out again for each set.
 type oracle struct {
 	sources []string
 	offers  map[string]map[string][]*manifest.Pod // by source and origin
@@ -33,7 +33,7 @@ func newOracle(sources []string) *oracle {
 	}
 }
 
-// configure forgets all about a source that goes.
+// configure drops the state of a removed source.
 func (o *oracle) configure(names []string) []string {
 	for _, s := range o.sources {
 		if !slices.Contains(names, s) {
@@ -80,7 +80,8 @@ func (o *oracle) apply(set manifest.Set) []string {
 	return ops
 }
 
-// serve makes the wanted pods those that are served, and tells how. What is new was seen at that time; zero: when its source was read.
+// serve makes the wanted pods those that are served, and tells how. What is new was seen at that time; zero: when its
+// source was read.
 func (o *oracle) serve(seen time.Time, tell func(op string, p oraclePod)) {
 	wanted := o.arbitrate()
 	for uid, old := range o.served {
@@ -109,7 +110,7 @@ func (o *oracle) serve(seen time.Time, tell func(op string, p oraclePod)) {
 	}
 }
 
-// take puts the set in the place of the source's one before; held origins keep what they don't define anew.
+// take puts the set in the place of the source's one before; held origins keep what they don't define again.
 func (o *oracle) take(set manifest.Set) {
 	next, order, good := map[string][]*manifest.Pod{}, []string{}, map[string]bool{}
 	for _, origin := range set.Origins {

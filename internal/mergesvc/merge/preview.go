@@ -14,32 +14,32 @@ import (
 
 // The errors of Preview.
 var (
-	// ErrNoSource: there is no such source.
+	// ErrNoSource: no configured source has that name.
 	ErrNoSource = errors.New("there is no such source")
-	// ErrNotRead: nothing is known of the source yet, so there is nothing to compare with.
+	// ErrNotRead: no pods of the source are known yet to compare with.
 	ErrNotRead = errors.New("the source hasn't been read yet")
 )
 
-// Preview is what some origins would change.
+// Preview is the effect that some origins would have.
 type Preview struct {
 	// Changes are the ops, as in a Revision.
 	Changes []revision.Change
-	// Findings are those of the origins in question, conflicts included.
+	// Findings are those of the given origins, conflicts included.
 	Findings []Finding
-	// Number is the revision that they were compared with; SourceReady whether the source is ready.
+	// Number is the revision that the origins were compared with. SourceReady reports whether the source is ready.
 	Number      uint64
 	SourceReady bool
 }
 
-// Clone is a Merger of its own with the same state. It costs what exists, not what it takes.
+// Clone returns a Merger with the same state. It copies what exists, and shares what is immutable.
 func (m *Merger) Clone() *Merger {
 	out := &Merger{
 		claims: claims{names: maps.Clone(m.claims.names), uids: maps.Clone(m.claims.uids), doubly: m.claims.doubly},
 		served: maps.Clone(m.served), number: m.number,
 	}
 	for _, s := range m.sources {
-		// Origins and candidates never change once they are made. A candidate leads to the Merger's own source still: whoever works
-		// with the clone reads no more of that than its name, which never changes either.
+		// Origins and candidates are immutable. A candidate still points to the source of the original Merger; a
+		// clone reads only the name of it, which is immutable too.
 		clone := *s
 		clone.origins, clone.byName, clone.conflicts = slices.Clone(s.origins), maps.Clone(s.byName), slices.Clone(s.conflicts)
 		out.sources = append(out.sources, &clone)
@@ -47,7 +47,8 @@ func (m *Merger) Clone() *Merger {
 	return out
 }
 
-// Preview applies the source's present set with some origins replaced, added in the order of their names, or left out.
+// Preview applies the source's current set with some origins replaced, added in the order of their names, or left
+// out.
 func (m *Merger) Preview(source string, origins []*manifest.Origin, gone []string, now time.Time) (Preview, error) {
 	src := m.source(source)
 	if src == nil || src.former {

@@ -11,8 +11,9 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// TestPriority: of two pods with one full name, or one UID, that of the source which is configured first is served, whichever came
-// first; the other one waits, is listed with its source, and is there at once when the first one goes, however it goes.
+// TestPriority: of two pods with one full name, or one UID, that of the source which is configured first is served,
+// whichever came first; the other one waits, is listed with its source, and is there at once when the first one goes,
+// however it goes.
 func TestPriority(t *testing.T) {
 	pods := map[string]map[string]string{
 		"the same name": {"file": "a: web(uid=f)", "api": "x: web(uid=a)"},

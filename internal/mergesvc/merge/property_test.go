@@ -17,8 +17,9 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// TestMergeAgainstOracle merges random sets of sources that come, go and change places, and compares each revision with what an oracle
-// finds that looks at everything each time. It checks G5 on the way: equal input, under new pointers, gives silence.
+// TestMergeAgainstOracle merges random sets of sources that come, go and change places, and compares each revision
+// with what an oracle finds that looks at everything each time. It checks G5 on the way: equal input, under new
+// pointers, gives silence.
 func TestMergeAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := []string{"file", "http", "api"}
@@ -74,7 +75,8 @@ func named(names []string) []merge.Source {
 	return out
 }
 
-// exclusive fails if two pods have one full name, unless they are mirror pods. Two with one UID there can't be in a Consumer.
+// exclusive fails if two pods have one full name, unless they are mirror pods. Two with one UID there can't be in a
+// Consumer.
 func exclusive(t *rapid.T, consumer *mergetest.Consumer) {
 	holders := map[string]*revision.Pod{}
 	for _, p := range consumer.Pods {
@@ -88,7 +90,8 @@ func exclusive(t *rapid.T, consumer *mergetest.Consumer) {
 	}
 }
 
-// TestCloneIsApart: what becomes of a clone changes nothing of the Merger, and the other way round; a preview tells what is so now.
+// TestCloneIsApart: what becomes of a clone changes nothing of the Merger, and the other way round; a preview tells
+// what is so now.
 func TestCloneIsApart(t *testing.T) {
 	m := merge.New(named([]string{"file", "api"}), merge.Stored{})
 	m.Apply(mergetest.Set("file", 1, "a: web(uid=u1)"))
@@ -142,7 +145,7 @@ func opsOf(rev *revision.Revision) []string {
 	return out
 }
 
-// describe tells each pod's identity, content and the first-seen second.
+// describe returns each pod's identity, content and the first-seen second.
 func describe(consumer *mergetest.Consumer) map[string]string {
 	out := map[string]string{}
 	for uid, p := range consumer.Pods {

@@ -8,39 +8,41 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// source is what one source offers, and how its last reading went.
+// source is what one source offers, and the result of its last reading.
 type source struct {
 	Source
-	// former is set if it isn't configured any more.
+	// former is set if the source isn't configured any more.
 	former bool
-	// restored is set if all pods that it had in an earlier life are known from the store.
+	// restored is set if the store had all pods of the source.
 	restored bool
-	// spoken is set once a set of it was merged.
+	// spoken is set once a set of the source was merged.
 	spoken        bool
 	ready         bool
 	readyRevision uint64
 	lastRead      time.Time
+	lastHeard     time.Time
 	lastErr       error
 	origins       []*origin
 	byName        map[string]*origin
-	// conflicts are the offered pods that wait for another one's name or UID.
+	// conflicts are the offered pods that wait for another pod's name or UID.
 	conflicts []conflict
 }
 
-// origin is what one origin offers: the pods it was last given, and those kept from before while it is held.
+// origin is what one origin offers: the pods of its last reading, and those kept from before while it is held.
 type origin struct {
 	given  *manifest.Origin
 	offers []*candidate
 	kept   []*candidate
-	// wasGood is set once the origin could be used in full: what it has to keep is known since.
+	// wasGood is set once the origin could be used in full: from then on its pods are known.
 	wasGood bool
 }
 
-// complete tells whether all pods of the source are known: no origin is held that was never good, and none says that it isn't. What
-// an origin had in an earlier life that was never good may be running still, and must not be taken for gone, unless the store tells.
+// complete reports whether all pods of the source are known: no origin is held that was never good, and none reports
+// unknown pods. Such an origin may have had pods before the restart that still run, so they are not removed unless
+// the store has them.
 func (s *source) complete() bool { return s.unknown() == nil }
 
-// unknown is the first origin of which nobody knows what it had or has, or nil.
+// unknown returns the first origin whose pods aren't known, or nil.
 func (s *source) unknown() *origin {
 	for _, o := range s.origins {
 		if o.given.Unready || !o.wasGood && !s.restored {
@@ -50,8 +52,8 @@ func (s *source) unknown() *origin {
 	return nil
 }
 
-// heard tells whether the source has spoken, or does now, as it is the speaker: what it offers is its own word then, and not the
-// store's. speaker may be nil.
+// heard reports whether the source was read, or is read now as the speaker: its candidates then come from the source
+// and not from the store. speaker may be nil.
 func (s *source) heard(speaker *source) bool { return s.spoken || s == speaker }
 
 // each calls f with every pod that the source offers, in order.
@@ -72,11 +74,11 @@ type candidate struct {
 
 // touchedPods are the UIDs that a set may have changed.
 type touchedPods struct {
-	// removed are candidates that are offered no longer, or offered but not to be served.
+	// removed are candidates that are no longer offered, or are offered but not served.
 	removed []types.UID
-	// order are the candidates to be served, in the order of the source.
+	// order are the candidates to serve, in the order of the source.
 	order []*candidate
-	// wanted are those in order, by UID.
+	// wanted are the candidates in order, by UID.
 	wanted map[types.UID]*candidate
 }
 
@@ -92,8 +94,8 @@ func (t *touchedPods) drop(c *candidate) {
 	t.removed = append(t.removed, c.pod.UID)
 }
 
-// replace puts a set's origins in place of those before, and returns the pods that this touches. Origins that are the same
-// pointers as before cost one comparison each.
+// replace replaces the origins with those of a set, and returns the touched pods. An origin with the same pointer as
+// before costs one comparison.
 func (s *source) replace(given []*manifest.Origin, claims *claims) touchedPods {
 	var touched touchedPods
 	if changed, ok := s.changedInPlace(given); ok {
@@ -125,8 +127,8 @@ func (s *source) replace(given []*manifest.Origin, claims *claims) touchedPods {
 	return touched
 }
 
-// changedInPlace are the places of the origins that changed, if the names are those of before, in the same order: as they are as
-// long as no file comes or goes.
+// changedInPlace returns the indexes of the changed origins. ok is false if names or order differ, as when a file was
+// added or removed.
 func (s *source) changedInPlace(given []*manifest.Origin) (changed []int, ok bool) {
 	if len(given) != len(s.origins) {
 		return nil, false
@@ -143,7 +145,7 @@ func (s *source) changedInPlace(given []*manifest.Origin) (changed []int, ok boo
 	return changed, true
 }
 
-// exchange takes what an origin offered before back, and claims what it offers now.
+// exchange withdraws what an origin offered before, and claims what it offers now.
 func (s *source) exchange(given *manifest.Origin, touched *touchedPods, claims *claims) *origin {
 	old := s.byName[given.Name]
 	next := s.newOrigin(given, old)
@@ -160,7 +162,8 @@ func (s *source) exchange(given *manifest.Origin, touched *touchedPods, claims *
 	return next
 }
 
-// newOrigin is what an origin offers now: what it was given and, while it is held, what it had before and doesn't define anew.
+// newOrigin returns what an origin offers now: the pods it was given and, while it is held, its previous pods that it
+// doesn't define again. A kept version of a pod is being deleted if the deletion is known.
 func (s *source) newOrigin(given *manifest.Origin, old *origin) *origin {
 	o := &origin{given: given, wasGood: !given.Held || old != nil && old.wasGood}
 	uids, names := map[types.UID]bool{}, map[string]bool{}
@@ -172,8 +175,12 @@ func (s *source) newOrigin(given *manifest.Origin, old *origin) *origin {
 		return o
 	}
 	for _, c := range old.offers {
-		if !uids[c.pod.UID] && !names[fullName(c.pod)] {
+		another := given.Only != "" && given.Only != c.pod.UID
+		if !another && !uids[c.pod.UID] && !names[fullName(c.pod)] {
 			kept := &candidate{source: s, origin: given, pod: c.pod}
+			if given.Deletion != nil {
+				kept.pod = given.Deletion.Of(c.pod)
+			}
 			o.offers = append(o.offers, kept)
 			o.kept = append(o.kept, kept)
 		}

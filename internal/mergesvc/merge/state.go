@@ -7,33 +7,35 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// SourceState is a source as ListSources shows it.
+// SourceState is the state of a source as ListSources returns it.
 type SourceState struct {
 	Source
 	Ready         bool
 	ReadyRevision uint64
 	// LastRead is zero before the first reading.
 	LastRead time.Time
-	// LastErr is why the whole source can't be read now. Unready is why it isn't ready though it could be read.
+	// LastHeard is when the place that the pods come from last answered. Zero: never.
+	LastHeard time.Time
+	// LastErr is why the whole source can't be read. Unready is why it isn't ready although it could be read.
 	LastErr, Unready error
-	// Pods is how many pods of the source are served.
+	// Pods is the number of served pods of the source.
 	Pods     int
 	Findings []Finding
 }
 
-// Finding is a manifest.Finding with its origin and the pods that are kept meanwhile.
+// Finding is a manifest.Finding with its origin and the pods that are kept.
 type Finding struct {
 	manifest.Finding
 	Origin string
 	Kept   []*manifest.Pod
-	// Conflict is set if the Severity is manifest.Conflict. The Message names its winner.
+	// Conflict is set if the Severity is manifest.Conflict. The Message names the pod that is served.
 	Conflict Conflict
 }
 
-// Conflict is a pod that waits for another one's name or UID.
+// Conflict is a pod that waits for another pod's name or UID.
 type Conflict struct {
 	Waits, Winner Offer
-	// SameUID is set if they have one UID; else they have one name.
+	// SameUID is set if the two pods have one UID. Otherwise they have one name.
 	SameUID bool
 }
 
@@ -55,14 +57,14 @@ func (m *Merger) Sources() []SourceState {
 			continue
 		}
 		out = append(out, SourceState{
-			Source: s.Source, Ready: s.ready, ReadyRevision: s.readyRevision, LastRead: s.lastRead, LastErr: s.lastErr, Unready: s.unready(),
-			Pods: counts[s.Name], Findings: s.findings(),
+			Source: s.Source, Ready: s.ready, ReadyRevision: s.readyRevision, LastRead: s.lastRead, LastHeard: s.lastHeard,
+			LastErr: s.lastErr, Unready: s.unready(), Pods: counts[s.Name], Findings: s.findings(),
 		})
 	}
 	return out
 }
 
-// unready is why the source isn't ready though it could be read.
+// unready returns why the source isn't ready although it could be read.
 func (s *source) unready() error {
 	o := s.unknown()
 	switch {
@@ -86,16 +88,16 @@ func (s *source) findings() []Finding {
 				for _, k := range kept {
 					finding.Kept = append(finding.Kept, k.pod)
 				}
-				// Once is enough.
+				// The kept pods stand in one finding only.
 				kept = nil
 			}
 			out = append(out, finding)
 		}
 	}
 	for _, c := range s.conflicts {
-		told := c.told()
-		out = append(out, Finding{Origin: told.Waits.Origin, Conflict: told, Finding: manifest.Finding{
-			Severity: manifest.Conflict, Document: told.Waits.Pod.Document, Field: told.field(), Message: told.Message(true),
+		conflict := c.public()
+		out = append(out, Finding{Origin: conflict.Waits.Origin, Conflict: conflict, Finding: manifest.Finding{
+			Severity: manifest.Conflict, Document: conflict.Waits.Pod.Document, Field: conflict.field(), Message: conflict.Message(true),
 		}})
 	}
 	return out
@@ -108,8 +110,8 @@ func (c Conflict) field() string {
 	return "metadata.name"
 }
 
-// Message is the conflict in words. Only with winner does it tell of another pod than the one that waits: not everybody may know
-// of that.
+// Message describes the conflict. It names the served pod only if winner is set, as some callers may not see that
+// pod.
 func (c Conflict) Message(winner bool) string {
 	what, where := "pod "+c.Waits.Pod.Namespace+"/"+c.Waits.Pod.Name, "elsewhere"
 	if c.SameUID {

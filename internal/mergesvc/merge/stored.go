@@ -8,15 +8,15 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// addFormer adds a source that only the store knows, even if it has no pods: that it was ready is forgotten with it. complete tells
-// whether all its pods are stored.
+// addFormer adds a source that only the store has, even if it has no pods: dropping it voids its record of having
+// been ready. complete reports whether all its pods are stored.
 func (m *Merger) addFormer(name string, complete bool) *source {
 	src := &source{Source: Source{Name: name}, former: true, restored: complete, byName: map[string]*origin{}}
 	m.sources = append(m.sources, src)
 	return src
 }
 
-// restore makes a stored pod look as if its origin had just been given with it, and serves it as stale.
+// restore adds a stored pod as if its origin had just been read, and serves it as stale.
 func (m *Merger) restore(stored *revision.Pod) {
 	src := m.source(stored.Source)
 	if src == nil {
@@ -37,8 +37,8 @@ func (m *Merger) restore(stored *revision.Pod) {
 	m.served[p.UID()] = p
 }
 
-// dropFormer gives up the sources that aren't configured any more, with their pods, once every configured one is ready, and returns
-// their names: until then one of those may turn out to have the pods.
+// dropFormer removes the former sources, with their pods, once every configured source is ready, and returns their
+// names. Until then a configured source may turn out to have the pods.
 func (m *Merger) dropFormer(touched *touchedPods) (names []string) {
 	if slices.ContainsFunc(m.sources, func(s *source) bool { return !s.former && !s.ready }) {
 		return nil
@@ -53,7 +53,7 @@ func (m *Merger) dropFormer(touched *touchedPods) (names []string) {
 	return names
 }
 
-// spokenFor are the stale pods of a source that has spoken, as they are from now on.
+// spokenFor returns the next versions, no longer stale, of the pods of a source that was read.
 func (m *Merger) spokenFor(src *source) []*revision.Pod {
 	if src.spoken {
 		return nil
@@ -79,7 +79,7 @@ func (m *Merger) settle(old *revision.Pod, origin string) *revision.Pod {
 	return p
 }
 
-// copied is a version of the pod of its own, with nothing encoded yet.
+// copied returns a copy of the pod that has no encodings yet.
 func copied(p *revision.Pod) *revision.Pod {
 	return &revision.Pod{
 		Object: p.Object, Source: p.Source, Origin: p.Origin, Stale: p.Stale, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest,

@@ -10,24 +10,26 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// order is that of the ops within a revision or catch-up. The empty ADD is an ADD here; that it stands before RECONCILE is
-// checked, that it stands after RESTORE isn't.
+// order is the order of the ops within a revision or catch-up. The empty ADD is an ADD here; that it precedes
+// RECONCILE is checked, that it follows RESTORE isn't.
 var order = []revision.Op{
 	revision.REMOVE, revision.ADD, revision.UPDATE, revision.DELETE, revision.RESTORE, revision.RECONCILE,
 }
 
-// Consumer is what a consumer of the stream holds. It is strict: it refuses ops that change nothing, that don't describe what
-// they do, or that come in the wrong order.
+// Consumer is what a consumer of the stream holds. It is strict: it refuses ops that change nothing, that don't match
+// their pods, or that are in the wrong order.
 type Consumer struct {
 	Pods map[types.UID]*revision.Pod
-	// Elsewhere is set if Pods come from another life of podconfigd: then an ADD of a pod that it holds is an update, and the
-	// pods' names and creation tell nothing.
+	// Elsewhere is set if Pods come from another instance: then an ADD of a pod that it holds is an update, and the
+	// pods' names and creation aren't checked.
 	Elsewhere bool
-	// Coalesced is set if the changes are: a pod that changed and changed back is still told of.
+	// Coalesced is set if the changes are: a pod that changed and changed back still has an op.
 	Coalesced bool
+	// Digests returns those of a pod as the consumer gets it. Nil: those of the whole pod.
+	Digests func(*revision.Pod) (spec, status string)
 }
 
-// At is a consumer that holds just the pods of the state.
+// At returns a consumer that holds exactly the pods of the state.
 func At(st *history.State) *Consumer {
 	c := &Consumer{Pods: map[types.UID]*revision.Pod{}}
 	for _, p := range st.Pods {
@@ -36,7 +38,7 @@ func At(st *history.State) *Consumer {
 	return c
 }
 
-// Apply takes the consumer through the changes of a revision or a catch-up.
+// Apply applies the changes of a revision or a catch-up.
 func (c *Consumer) Apply(changes []revision.Change) error {
 	last := 0
 	for _, change := range changes {
@@ -65,6 +67,7 @@ func (c *Consumer) Apply(changes []revision.Change) error {
 
 func (c *Consumer) apply(op revision.Op, p *revision.Pod) error {
 	held := c.Pods[p.UID()]
+	sameSpec, sameStatus := c.compare(held, p)
 	var err error
 	switch op {
 	case revision.REMOVE:
@@ -74,7 +77,7 @@ func (c *Consumer) apply(op revision.Op, p *revision.Pod) error {
 		delete(c.Pods, p.UID())
 		return nil
 	case revision.ADD, revision.RESTORE:
-		if held != nil && (!c.Elsewhere || same(held, p)) {
+		if held != nil && (!c.Elsewhere || c.same(held, p)) {
 			return fmt.Errorf("the consumer holds it already; want nothing, or UPDATE")
 		}
 		if held != nil && held.Source != p.Source {
@@ -84,14 +87,14 @@ func (c *Consumer) apply(op revision.Op, p *revision.Pod) error {
 		err = c.successor(held, p)
 		switch {
 		case err != nil:
-		case held.SpecDigest == p.SpecDigest && !c.Coalesced:
+		case sameSpec && !c.Coalesced:
 			err = fmt.Errorf("the spec digest is as before; want RECONCILE or nothing")
 		case (p.Object.DeletionTimestamp != nil) != (op == revision.DELETE):
 			err = fmt.Errorf("deletionTimestamp is %v; want DELETE if and only if it is set", p.Object.DeletionTimestamp)
 		}
 	case revision.RECONCILE:
 		err = c.successor(held, p)
-		if err == nil && (held.SpecDigest != p.SpecDigest || held.StatusDigest == p.StatusDigest && !c.Coalesced) {
+		if err == nil && (!sameSpec || sameStatus && !c.Coalesced) {
 			err = fmt.Errorf("want RECONCILE if and only if the status alone changed")
 		}
 	}
@@ -99,7 +102,7 @@ func (c *Consumer) apply(op revision.Op, p *revision.Pod) error {
 	return err
 }
 
-// successor fails if next isn't a later version of the pod that is held.
+// successor returns an error if next isn't a later version of the held pod.
 func (c *Consumer) successor(held, next *revision.Pod) error {
 	if held == nil || held.Source != next.Source {
 		return fmt.Errorf("the consumer holds %v; want REMOVE and ADD", held)
@@ -111,8 +114,8 @@ func (c *Consumer) successor(held, next *revision.Pod) error {
 	return nil
 }
 
-// Diff says how the consumer differs from the pods that it should hold, or nothing if it doesn't. extra tells which further
-// pods it may hold.
+// Diff describes how the consumer differs from the pods that it should hold; empty if it doesn't. extra reports which
+// further pods it may hold.
 func (c *Consumer) Diff(want []*revision.Pod, extra func(*revision.Pod) bool) error {
 	wanted := map[types.UID]bool{}
 	for _, p := range want {
@@ -120,7 +123,7 @@ func (c *Consumer) Diff(want []*revision.Pod, extra func(*revision.Pod) bool) er
 		switch held := c.Pods[p.UID()]; {
 		case held == nil:
 			return fmt.Errorf("the consumer lacks pod %s (%s of %s)", p, p.UID(), p.Source)
-		case held.Source != p.Source || !same(held, p):
+		case held.Source != p.Source || !c.same(held, p):
 			return fmt.Errorf("the consumer holds another version or source of pod %s (%s): %s; want %s",
 				p, p.UID(), held.Source, p.Source)
 		}
@@ -136,6 +139,21 @@ func (c *Consumer) Diff(want []*revision.Pod, extra func(*revision.Pod) bool) er
 // None is an extra of Diff: no further pods.
 func None(*revision.Pod) bool { return false }
 
-func same(a, b *revision.Pod) bool {
-	return a.Source == b.Source && a.SpecDigest == b.SpecDigest && a.StatusDigest == b.StatusDigest
+func (c *Consumer) same(a, b *revision.Pod) bool {
+	spec, status := c.compare(a, b)
+	return a.Source == b.Source && spec && status
+}
+
+// compare reports whether the specs and the statuses of two pods are equal to the consumer. Nil equals no pod.
+func (c *Consumer) compare(a, b *revision.Pod) (sameSpec, sameStatus bool) {
+	if a == nil || b == nil {
+		return false, false
+	}
+	digests := c.Digests
+	if digests == nil {
+		digests = func(p *revision.Pod) (string, string) { return p.SpecDigest, p.StatusDigest }
+	}
+	specA, statusA := digests(a)
+	specB, statusB := digests(b)
+	return specA == specB, statusA == statusB
 }

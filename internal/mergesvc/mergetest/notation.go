@@ -18,9 +18,9 @@ import (
 //	ORIGIN: POD(KEY=VALUE,…) POD(…) [held] [unready] [error: MESSAGE] [warning: MESSAGE] [ignored: MESSAGE]
 //
 // POD is the pod's name. The keys are uid (default: the name), ns (default: default), image, phase, node, rv (the
-// resourceVersion), deleting (the grace period in seconds; sets a deletionTimestamp), mirror and hash (those annotations of
-// kubernetes.io/config), pad (so many KiB in an annotation), label.K, ann.K and env.K (a variable; inspectors don't see its
-// value).
+// resourceVersion), deleting (the grace period in seconds; sets a deletionTimestamp), mirror and hash (those
+// annotations of kubernetes.io/config), pad (so many KiB in an annotation), label.K, ann.K and env.K (a variable;
+// inspectors don't see its value).
 func Origins(text string) ([]*manifest.Origin, error) {
 	var out []*manifest.Origin
 	for _, line := range strings.Split(text, "\n") {
@@ -36,7 +36,8 @@ func Origins(text string) ([]*manifest.Origin, error) {
 	return out, nil
 }
 
-// Set is the set of a source in the notation, read at the given second of the epoch. It panics on a mistake in the text.
+// Set returns the set of a source in the notation, read at the given second of the epoch. It panics on an error in
+// the text.
 func Set(source string, second int64, text string) manifest.Set {
 	origins, err := Origins(text)
 	if err != nil {
@@ -45,7 +46,7 @@ func Set(source string, second int64, text string) manifest.Set {
 	return manifest.Set{Source: source, ReadTime: time.Unix(second, 0), Origins: origins}
 }
 
-// Pod is the pod with its digests.
+// Pod returns the pod with its digests.
 func Pod(p *v1.Pod) *manifest.Pod {
 	spec, err := manifest.SpecDigest(p)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// Random draws the sets of a few sources one after the other, from so few names and UIDs that they clash all the time.
+// Random draws the sets of a few sources one after the other, from so few names and UIDs that they often clash.
 type Random struct {
 	sources []string
 	last    map[string][]*manifest.Origin
@@ -23,8 +23,8 @@ func NewRandom(sources ...string) *Random {
 	return &Random{sources: sources, last: map[string][]*manifest.Origin{}}
 }
 
-// Draw draws the next set. Often it is nearly the last one of its source: an origin that isn't drawn anew keeps its pointer,
-// as real sources do it; and sometimes the source can't be read at all.
+// Draw draws the next set. Often it is nearly the last one of its source: an origin that isn't drawn again keeps its
+// pointer, as in real sources; and sometimes the source can't be read.
 func (r *Random) Draw(t *rapid.T) manifest.Set {
 	r.second++
 	set := manifest.Set{Source: rapid.SampledFrom(r.sources).Draw(t, "source"), ReadTime: time.Unix(r.second, 0)}

@@ -12,30 +12,30 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Viewer is a consumer with a view. It is as strict as a Consumer, and refuses besides what isn't in its view or isn't an op of
-// its mode.
+// Viewer is a consumer with a view. It is as strict as a Consumer, and also refuses pods that aren't in its view and
+// ops that aren't of its mode.
 type Viewer struct {
 	*Consumer
 	View *view.View
-	// Loose is set if nobody knows what the consumer holds of the pods that changed: then an ADD may be of a pod that it holds, and
-	// a REMOVE of one that it doesn't.
+	// Loose is set if it isn't known what the consumer holds of the changed pods: then an ADD may be of a pod that it
+	// holds, and a REMOVE of one that it doesn't.
 	Loose bool
 
-	// strange are pods of which podconfigd doesn't know that the consumer holds them.
+	// strange are held pods of which podconfigd doesn't know that the consumer holds them.
 	strange map[types.UID]bool
-	// absent are the strange ones that a SET didn't have, of sources that hadn't spoken.
+	// absent are the strange ones that a SET lacked, of sources that hadn't been read.
 	absent map[types.UID]bool
 }
 
-// ViewerAt is a consumer that holds just the state's pods that it sees.
+// ViewerAt returns a consumer that holds exactly the state's pods that it sees.
 func ViewerAt(st *history.State, v *view.View) *Viewer {
-	return &Viewer{
-		Consumer: At(&history.State{Pods: v.Pods(st.Pods)}), View: v, strange: map[types.UID]bool{}, absent: map[types.UID]bool{},
-	}
+	c := At(&history.State{Pods: v.Pods(st.Pods)})
+	c.Digests = v.Digests
+	return &Viewer{Consumer: c, View: v, strange: map[types.UID]bool{}, absent: map[types.UID]bool{}}
 }
 
-// Apply takes the consumer through the changes of a revision or a catch-up. settled tells of which sources a pod that isn't told
-// of is gone, after them: those that are ready and, once all are, those that aren't configured.
+// Apply applies the changes of a revision or a catch-up. settled reports the sources whose unreported pods are gone
+// after them: those that are ready and, once all are, those that aren't configured.
 func (v *Viewer) Apply(changes []revision.Change, settled func(source string) bool) error {
 	for _, c := range changes {
 		if err := v.allowed(c); err != nil {
@@ -48,7 +48,7 @@ func (v *Viewer) Apply(changes []revision.Change, settled func(source string) bo
 				continue
 			}
 			if c.Op == revision.ADD || c.Op == revision.RESTORE {
-				// It may have gone and come again, of another source too.
+				// It may have been removed and added again, perhaps by another source.
 				delete(v.Pods, p.UID())
 			}
 			delete(v.absent, p.UID())
@@ -75,16 +75,16 @@ func (v *Viewer) Apply(changes []revision.Change, settled func(source string) bo
 	return nil
 }
 
-// forget is the end of a pod of which no change told.
+// forget removes a pod without an op.
 func (v *Viewer) forget(uid types.UID) {
 	delete(v.Pods, uid)
 	delete(v.strange, uid)
 	delete(v.absent, uid)
 }
 
-// Doubt is for changes that lead to the state without podconfigd knowing what the consumer holds: it has come from elsewhere, or
-// removals were forgotten. What the consumer holds then and the view doesn't show of the state is strange to podconfigd: no REMOVE
-// is owed for it, only the word that its source is ready.
+// Doubt is for changes that lead to the state without podconfigd knowing what the consumer holds: it comes from
+// another instance, or removals were dropped. Pods that the consumer holds then and the view doesn't have are strange
+// to podconfigd: they need no REMOVE, only the readiness of their source.
 func (v *Viewer) Doubt(st *history.State) {
 	shown := map[types.UID]string{}
 	for _, p := range v.View.Pods(st.Pods) {
@@ -97,8 +97,8 @@ func (v *Viewer) Doubt(st *history.State) {
 	}
 }
 
-// Leave is what a consumer does itself once all sources are ready: it gives up the pods of those that aren't configured. Only what
-// is strange to podconfigd is left to that.
+// Leave is what a consumer does itself once all sources are ready: it removes the pods of those that aren't
+// configured. Only strange pods are left to that.
 func (v *Viewer) Leave(configured func(source string) bool) {
 	for uid, p := range v.Pods {
 		if v.strange[uid] && !configured(p.Source) {
@@ -107,8 +107,8 @@ func (v *Viewer) Leave(configured func(source string) bool) {
 	}
 }
 
-// Reconnect is the start of another stream: what was absent from a SET of the one before is a pod that the consumer holds, for all
-// that the new stream tells. It tells whether there was any.
+// Reconnect starts another stream: a pod that was absent from a SET of the previous one is a held pod to the new
+// stream. It reports whether there was any.
 func (v *Viewer) Reconnect() bool {
 	was := len(v.absent) > 0
 	clear(v.absent)
@@ -134,7 +134,7 @@ func (v *Viewer) apply(changes []revision.Change, settled func(source string) bo
 		v.Pods[p.UID()] = p
 		delete(v.absent, p.UID())
 	}
-	// What follows a SET may repeat what it told.
+	// What follows a SET may repeat it.
 	coalesced := v.Coalesced
 	v.Coalesced = true
 	err := v.Consumer.Apply(changes[i+1:])
@@ -142,7 +142,7 @@ func (v *Viewer) apply(changes []revision.Change, settled func(source string) bo
 	return err
 }
 
-// allowed fails on an op that the consumer doesn't get.
+// allowed returns an error for an op that the consumer doesn't get.
 func (v *Viewer) allowed(c revision.Change) error {
 	if c.Source != "" && !v.View.Sees(c.Source) && c.Op != revision.REMOVE {
 		return fmt.Errorf("the view has no pods of that source; want no word of it")
@@ -168,7 +168,7 @@ func (v *Viewer) allowed(c revision.Change) error {
 	return nil
 }
 
-// loosened are the changes as a Consumer takes them, if the Viewer is Loose.
+// loosened returns the changes as a Consumer takes them, if the Viewer is Loose.
 func (v *Viewer) loosened(changes []revision.Change) []revision.Change {
 	if !v.Loose {
 		return changes
@@ -196,15 +196,15 @@ func (v *Viewer) loosened(changes []revision.Change) []revision.Change {
 	return out
 }
 
-// holds tells whether it holds that pod, and not another one under its UID.
+// holds reports whether it holds that pod, and not another one under its UID.
 func (v *Viewer) holds(p *revision.Pod) bool {
 	held := v.Pods[p.UID()]
 	return held != nil && held.Source == p.Source
 }
 
-// Diff says how the consumer differs from what it should hold of the pods, or nothing if it doesn't. undecided tells of which
-// sources it may hold further pods, and other versions; further ones also if a SET couldn't take them away. In the snapshot modes
-// the status doesn't count, as it isn't told.
+// Diff describes how the consumer differs from what it should hold of the pods; empty if it doesn't. undecided
+// reports of which sources it may hold further pods, and other versions; further ones also if a SET couldn't remove
+// them. In the snapshot modes the status doesn't count, as it isn't sent.
 func (v *Viewer) Diff(pods []*revision.Pod, undecided func(source string) bool) error {
 	wanted := map[types.UID]bool{}
 	for _, p := range v.View.Pods(pods) {
@@ -213,8 +213,8 @@ func (v *Viewer) Diff(pods []*revision.Pod, undecided func(source string) bool) 
 		if held == nil {
 			return fmt.Errorf("the consumer lacks pod %s (%s of %s)", p, p.UID(), p.Source)
 		}
-		equal := held.Source == p.Source && held.SpecDigest == p.SpecDigest &&
-			(held.StatusDigest == p.StatusDigest || v.View.Snapshots())
+		sameSpec, sameStatus := v.compare(held, p)
+		equal := held.Source == p.Source && sameSpec && (sameStatus || v.View.Snapshots())
 		if !equal && !undecided(p.Source) && !undecided(held.Source) {
 			return fmt.Errorf("the consumer holds another version or source of pod %s (%s of %s)", p, p.UID(), p.Source)
 		}

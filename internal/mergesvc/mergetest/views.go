@@ -1,6 +1,7 @@
 package mergetest
 
 import (
+	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"github.com/podstream/podstream/internal/manifest"
@@ -8,7 +9,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// DrawView draws what a consumer asks for and may see of the sources and of Varied pods: often everything, else a few of it.
+// DrawView draws the request and the scope of a consumer of the sources and of Varied pods: often everything, else a
+// part.
 func DrawView(t *rapid.T, mode podconfigv1.NotificationMode, sources ...string) *view.View {
 	some := func(what string, all ...string) []string {
 		if rapid.IntRange(0, 2).Draw(t, "asks for "+what) > 0 {
@@ -31,7 +33,7 @@ func DrawView(t *rapid.T, mode podconfigv1.NotificationMode, sources ...string) 
 	return v
 }
 
-// Varied is a Random whose pods differ in what filters ask for: labels, nodes and namespaces.
+// Varied is a Random whose pods differ in what filters select: labels, nodes and namespaces.
 type Varied struct {
 	random *Random
 	// varied are the origins by those that random drew, so that they keep their pointers.
@@ -46,7 +48,7 @@ func NewVaried(sources ...string) *Varied {
 // Draw draws the next set.
 func (r *Varied) Draw(t *rapid.T) manifest.Set {
 	set := r.random.Draw(t)
-	// The slice is that which the next set is drawn from.
+	// The next set is drawn from this slice.
 	origins := set.Origins
 	set.Origins = make([]*manifest.Origin, 0, len(origins))
 	for _, o := range origins {
@@ -66,8 +68,11 @@ func vary(t *rapid.T, o *manifest.Origin) *manifest.Origin {
 		obj.Labels = map[string]string{"tier": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "tier")}
 		obj.Spec.NodeName = rapid.SampledFrom([]string{"node-0", "node-0", "node-1"}).Draw(t, "node")
 		obj.Namespace = rapid.SampledFrom([]string{"default", "default", "default", "kube"}).Draw(t, "namespace")
+		// An inspector doesn't see that it changes.
+		hidden := v1.EnvVar{Name: "PASSWORD", Value: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "hidden value")}
+		obj.Spec.Containers[0].Env = append(obj.Spec.Containers[0].Env, hidden)
 		if _, mirror := obj.Annotations[manifest.MirrorAnnotation]; mirror {
-			// It bears the name of another source's pod, but never that of another pod of its own.
+			// It has the name of another source's pod, but never that of another pod of its own.
 			obj.Name = "mirrored-" + obj.Name
 		}
 		varied := Pod(obj)

@@ -7,13 +7,13 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
-// claim is an object that counts unless there are too many, and where it stands.
+// claim is an object that is used unless there are too many, and its origin.
 type claim struct {
 	offer
 	origin string
 }
 
-// define decides which objects count: of two with one name the first, and no more than the source may have.
+// define decides which objects are used: the first of each name, up to the limits of the source.
 func (s *source) define() {
 	before := s.defined
 	s.defined, s.unused = map[manifest.ObjectKey]*manifest.Object{}, nil
@@ -36,8 +36,8 @@ func (s *source) define() {
 	}
 }
 
-// bound takes out what is over the source's limits. Those that counted before come first: a file that brings too many takes nothing
-// from the others.
+// bound removes the objects over the source's limits. Objects that were used before come first, so that a file with
+// too many takes nothing from the others.
 func (s *source) bound(claims []claim, before map[manifest.ObjectKey]*manifest.Object) {
 	over := map[string]int{}
 	count, size := 0, 0

@@ -8,23 +8,24 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// phase is how far a source that is asked for its objects is with one of them. Without a phase it has nothing to do with it.
+// phase is the state of one object at a source that Follow reads. The zero value: the source doesn't follow the
+// object.
 type phase int
 
 const (
 	_ phase = iota
-	// offered: the source is being given it, and may tell of it already.
+	// offered: the source is being given it, and may report it already.
 	offered
 	// given: the source follows it.
 	given
-	// dropped: the source follows it still and is to leave it. What it tells of it grows old, so it has to have left it before it is
-	// given it again.
+	// dropped: the source is to stop following it. Its reports are outdated, so it must stop before it is given the
+	// object again.
 	dropped
 )
 
-// Follow runs what tells of a source's objects, sources.ObjectSource.RunObjects, until ctx ends, and returns what it returns. It gives
-// run the objects that the source's pods refer to: the full set, the first at once and then each time that it is another one; if run
-// doesn't take a set, the next takes its place. What was told stands when Follow ends.
+// Follow calls run, which is sources.ObjectSource.RunObjects, until ctx ends, and returns its result. It sends run
+// the full set of objects that the source's pods refer to, at once and after each change; a set that run hasn't
+// received is replaced by the next one. Reported values stay when Follow ends.
 func (h *Hub) Follow(
 	ctx context.Context, source string,
 	run func(ctx context.Context, wanted <-chan []manifest.ObjectKey, out func(manifest.ObjectKey, *manifest.Object)) error,
@@ -41,15 +42,15 @@ func (h *Hub) Follow(
 	return run(ctx, wanted, func(key manifest.ObjectKey, object *manifest.Object) { h.Put(source, key, object) })
 }
 
-// feeder keeps what is wanted of a source, so that under the Hub's lock no more has to be done than for what is new of it.
+// feeder keeps the needed objects of a source, so that the Hub's lock is held only for what changed in them.
 type feeder struct {
 	hub    *Hub
 	source string
-	// keys are what is wanted, in order.
+	// keys are the needed objects, in order.
 	keys []manifest.ObjectKey
 }
 
-// feed hands over what is wanted, until ctx ends.
+// feed sends the needed objects until ctx ends.
 func (f *feeder) feed(ctx context.Context, wanted chan<- []manifest.ObjectKey) {
 	defer f.withdraw()
 	var last []manifest.ObjectKey
@@ -72,15 +73,15 @@ func (f *feeder) feed(ctx context.Context, wanted chan<- []manifest.ObjectKey) {
 	}
 }
 
-// offer brings keys up to date. From now on the source may tell of them: it may do so before take is called. What isn't wanted any
-// more is forgotten, and must not be taken for the truth should pods refer to it again: they wait until the source has left it, and
-// follows it anew.
+// offer updates keys. From now on the source may report them, even before take is called. The value of an object that
+// isn't needed any more is dropped, and isn't used if pods refer to it again: they wait until the source has stopped
+// following it, and follows it again.
 func (f *feeder) offer() (changed <-chan struct{}) {
 	added, removed, changed := f.hub.offer(f.source)
 	if len(added)+len(removed) == 0 {
 		return changed
 	}
-	// A slice of its own, as the keys before may be those that the source has.
+	// A new slice, as the source may have the previous one.
 	keys := make([]manifest.ObjectKey, 0, len(f.keys)+len(added))
 	for _, key := range f.keys {
 		if !removed[key] {
@@ -121,7 +122,7 @@ func (h *Hub) offer(name string) (added []manifest.ObjectKey, removed map[manife
 			s.moving[key] = true
 			removed[key] = true
 		}
-		if delete(s.told, key); e != nil {
+		if delete(s.reported, key); e != nil {
 			h.put(r, e, Value{})
 		}
 	}
@@ -130,19 +131,19 @@ func (h *Hub) offer(name string) (added []manifest.ObjectKey, removed map[manife
 	return added, removed, s.changed
 }
 
-// beginOffers makes everything that is wanted new to the source. What an earlier Follow was told of it stands until this one is told.
+// beginOffers offers all needed objects again. Values of an earlier Follow stay until this one reports them.
 func (h *Hub) beginOffers(s *source) {
 	s.phases, s.turned, s.moving = map[manifest.ObjectKey]phase{}, map[manifest.ObjectKey]bool{}, map[manifest.ObjectKey]bool{}
 	for key := range s.entries {
 		s.turned[key] = true
 	}
-	for key := range s.told {
+	for key := range s.reported {
 		s.turned[key] = true
 	}
 	h.settleLocked(s, true)
 }
 
-// take notes that the source follows what it was offered, and nothing else.
+// take records that the source now follows exactly what it was offered.
 func (f *feeder) take() {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
@@ -161,7 +162,7 @@ func (f *feeder) take() {
 	clear(s.moving)
 }
 
-// withdraw notes that the source follows nothing any more.
+// withdraw records that the source follows nothing any more.
 func (f *feeder) withdraw() {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
@@ -170,9 +171,9 @@ func (f *feeder) withdraw() {
 	}
 }
 
-// Put takes in what a source tells of an object that it follows. Nil: the object doesn't exist.
+// Put takes in a source's report of an object that it follows. Nil: the object doesn't exist.
 func (h *Hub) Put(source string, key manifest.ObjectKey, object *manifest.Object) {
-	h.tell(h.take(source, key, object))
+	h.logLines(h.take(source, key, object))
 }
 
 func (h *Hub) take(name string, key manifest.ObjectKey, object *manifest.Object) []line {
@@ -187,10 +188,10 @@ func (h *Hub) take(name string, key manifest.ObjectKey, object *manifest.Object)
 	if object != nil {
 		v = Value{State: Present, Object: newObject(ref, object)}
 	}
-	if v.Equal(s.told[key]) {
+	if v.Equal(s.reported[key]) {
 		return nil
 	}
-	s.told[key] = v
+	s.reported[key] = v
 	e := s.entries[key]
 	if e == nil {
 		return nil
@@ -198,5 +199,5 @@ func (h *Hub) take(name string, key manifest.ObjectKey, object *manifest.Object)
 	r := h.open()
 	h.put(r, e, v)
 	h.commit(r)
-	return r.told()
+	return r.lines()
 }

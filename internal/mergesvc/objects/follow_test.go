@@ -8,8 +8,8 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// TestOfferTouchesWhatIsNew: beside many objects a new reference is offered, and one that ends is forgotten, without a look at the
-// others.
+// TestOfferTouchesWhatIsNew: beside many objects a new reference is offered, and one that ends is forgotten, without
+// a look at the others.
 func TestOfferTouchesWhatIsNew(t *testing.T) {
 	pods, h := newHubs(Config{})
 	var all []*manifest.Pod
@@ -18,7 +18,7 @@ func TestOfferTouchesWhatIsNew(t *testing.T) {
 	}
 	pods.Apply(set("api", all))
 	h.Advance()
-	f := &feeder{hub: h, source: "api"}
+	f := &feeder{hub: h.Hub, source: "api"}
 	f.offer()
 	f.take()
 	if len(f.keys) != 100 || !slices.IsSortedFunc(f.keys, manifest.ObjectKey.Compare) {
@@ -28,7 +28,7 @@ func TestOfferTouchesWhatIsNew(t *testing.T) {
 	for i := range 100 {
 		h.Put("api", key(fmt.Sprint("s", i)), secret("x", "1"))
 	}
-	// Whoever looks at an object again sees that what was told isn't what there is.
+	// A new reader of the object finds that the reported value isn't current.
 	for _, e := range s.entries {
 		e.values[len(e.values)-1].Value = Value{State: Missing}
 	}
@@ -39,7 +39,7 @@ func TestOfferTouchesWhatIsNew(t *testing.T) {
 		t.Fatalf("new are %v, gone %v; want the new one, and s0", added, removed)
 	}
 	f.take()
-	if s.told[key("s0")].State != Unknown || s.phases[key("s0")] != 0 || s.phases[key("new")] != given {
+	if s.reported[key("s0")].State != Unknown || s.phases[key("s0")] != 0 || s.phases[key("new")] != given {
 		t.Errorf("s0 is %v, new %v; want the one forgotten and the other followed", s.phases[key("s0")], s.phases[key("new")])
 	}
 	for i := 1; i < 100; i++ {
@@ -49,10 +49,11 @@ func TestOfferTouchesWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestOfferAgain: what pods refer to anew while the source still follows it is offered once the source has left it.
+// TestOfferAgain: an object to which pods refer again while the source still follows it is offered once the source
+// has stopped.
 func TestOfferAgain(t *testing.T) {
 	pods, h := newHubs(Config{})
-	f := &feeder{hub: h, source: "api"}
+	f := &feeder{hub: h.Hub, source: "api"}
 	wanted := func(secrets ...string) string {
 		pods.Apply(set("api", []*manifest.Pod{user("web", "n1", "x", secrets...)}))
 		h.Advance()

@@ -9,32 +9,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 )
 
-// Config says what a Hub follows, and how much it remembers.
+// Config is the configuration of a Hub.
 type Config struct {
 	// History has the pods. It is required.
 	History *history.History
-	// Merge has the pods of a set merged and published when it returns. Apply calls it between what the set adds to the objects and
-	// what it takes away. Nil: whoever calls Apply has the pods merged right after it.
-	Merge func(manifest.Set)
 	// Revisions is how many are kept for exact history. Zero means 1024.
 	Revisions int
-	// Bytes is how much memory the values may take, roughly, that are kept only for those revisions. The newest revision is kept in
-	// any case. Zero means 64 MiB.
+	// Bytes is roughly how much memory the values may take that are kept only for those revisions. The newest
+	// revision is always kept. Zero means 64 MiB.
 	Bytes int
-	// SourceObjects is how many objects the sets of one source may have, and SourceBytes how large they may be together. What is over
-	// that isn't used, as a finding tells. Zero means 20,000, and 256 MiB.
+	// SourceObjects is how many objects the sets of one source may have, and SourceBytes their total size. Objects
+	// over that aren't used; a finding reports them. Zero means 20,000, and 256 MiB.
 	SourceObjects, SourceBytes int
-	// Logger gets a line when an object that is referred to changes or is missing, and for each object that is there twice. Nil discards.
+	// Logger gets a line when an object that pods refer to changes or is missing, and for each object that is defined
+	// twice. Nil discards.
 	Logger *slog.Logger
-	// Clock tells the time. Nil means the real one.
+	// Clock is the clock. Nil means the real one.
 	Clock clock.PassiveClock
 }
 
-// Hub is where all objects come in. It is safe for concurrent use.
+// Hub keeps all objects. It is safe for concurrent use.
 type Hub struct {
 	cfg      Config
 	log      *slog.Logger
@@ -42,25 +39,25 @@ type Hub struct {
 
 	mu      sync.RWMutex
 	sources map[string]*source
-	// nodes has the objects that pods of each node refer to, or did within the ring.
+	// nodes has the objects that pods of each node refer to, or referred to within the ring.
 	nodes map[string]map[Ref]*entry
-	// pods are the current ones that refer to anything.
+	// pods are the current pods that have references.
 	pods map[types.UID]*pod
-	// podRevision is the last revision of the pods' history that is in.
+	// podRevision is the last revision of the pods' history that was taken in.
 	podRevision uint64
 
-	// recent are the last revisions, oldest first, without gaps; number is the last one. Whatever ended after floor is in the index
-	// still; floorPods is the podRevision there.
+	// recent are the last revisions, oldest first, without gaps; number is the last one. The index has all that ended
+	// after floor; floorPods is the podRevision there.
 	recent           []*revisionOf
 	number           uint64
 	floor, floorPods uint64
-	// bytes is what is kept for recent.
+	// bytes is the memory kept for recent.
 	bytes int
 	// appended is closed, and replaced, by each revision.
 	appended chan struct{}
 }
 
-// New returns a Hub that has the pods which the history has now. Run keeps it so.
+// New returns a Hub with the current pods of the history. Run follows the history.
 func New(cfg Config) *Hub {
 	if cfg.Revisions == 0 {
 		cfg.Revisions = 1024
@@ -91,10 +88,10 @@ func New(cfg Config) *Hub {
 	return h
 }
 
-// Instance is the life of the revision numbers: this process's.
+// Instance is the instance of the revision numbers. It ends with this process.
 func (h *Hub) Instance() string { return h.instance }
 
-// Number is the last revision; zero if there was none.
+// Number is the last revision, or zero if there was none.
 func (h *Hub) Number() uint64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -112,7 +109,7 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// Advance takes in what the pods' history has now. The channel is closed when it has more.
+// Advance takes in all revisions of the pods' history. The channel is closed when there are more.
 func (h *Hub) Advance() (more <-chan struct{}) {
 	h.mu.RLock()
 	rev, kept, more := h.cfg.History.Next(h.podRevision)
@@ -120,33 +117,33 @@ func (h *Hub) Advance() (more <-chan struct{}) {
 	if rev == nil && kept {
 		return more
 	}
-	more, told := h.lockedAdvance()
-	h.tell(told)
+	more, lines := h.lockedAdvance()
+	h.logLines(lines)
 	return more
 }
 
-func (h *Hub) lockedAdvance() (more <-chan struct{}, told []line) {
+func (h *Hub) lockedAdvance() (more <-chan struct{}, lines []line) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.advance()
 }
 
-// advance does so for a caller that holds mu.
-func (h *Hub) advance() (more <-chan struct{}, told []line) {
+// advance is Advance for a caller that holds mu.
+func (h *Hub) advance() (more <-chan struct{}, lines []line) {
 	for {
 		rev, kept, more := h.cfg.History.Next(h.podRevision)
 		switch {
 		case !kept:
-			told = append(told, h.resync()...)
+			lines = append(lines, h.resync()...)
 		case rev == nil:
-			return more, told
+			return more, lines
 		default:
-			told = append(told, h.follow(rev)...)
+			lines = append(lines, h.follow(rev)...)
 		}
 	}
 }
 
-// source is the named source's. The caller holds mu.
+// source returns the named source, and makes it if necessary. The caller holds mu.
 func (h *Hub) source(name string) *source {
 	s := h.sources[name]
 	if s == nil {

@@ -16,10 +16,10 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestRun: what the pods' history gets by others than Apply is followed.
+// TestRun: Run follows changes of the pods' history that didn't come through an Intake.
 func TestRun(t *testing.T) {
 	pods, h := newHubs(Config{})
-	runHub(t, h)
+	runHub(t, h.Hub)
 	number := h.Number()
 	_, _, more := h.Next(number, everything())
 	pods.Apply(set("file", []*manifest.Pod{user("web", "n1", "x", "a")}))
@@ -33,7 +33,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestFirstDefinitionCounts: of two objects with one name the first by origin and document counts; the other is told of.
+// TestFirstDefinitionCounts: of two objects with one name the first by origin and document is used; the other one
+// gets a finding.
 func TestFirstDefinitionCounts(t *testing.T) {
 	var log strings.Builder
 	_, h := newHubs(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -69,17 +70,17 @@ func TestFirstDefinitionCounts(t *testing.T) {
 	}
 }
 
-// TestOrderOfApply: what is new is there before the pods that need it, and what is gone goes after them.
+// TestOrderOfApply: new objects come before the pods that need them, and removed ones go after them.
 func TestOrderOfApply(t *testing.T) {
 	pods, h := newHubs(Config{})
 	var during []string
-	h.cfg.Merge = func(s manifest.Set) {
+	h.podHub = applyFunc(func(s manifest.Set) {
 		h.mu.RLock()
 		defined := h.source("file").defined[key("a")] != nil
 		h.mu.RUnlock()
 		during = append(during, fmt.Sprint(h.Current(everything()).text(), " ", defined))
 		pods.Apply(s)
-	}
+	})
 	h.Apply(set("file", []*manifest.Pod{user("web", "n1", "x", "a")}, secret("a", "1")))
 	h.Apply(set("file", nil))
 	if got := strings.Join(during, ", "); got != " true, a=1 false" {
@@ -94,6 +95,11 @@ func TestOrderOfApply(t *testing.T) {
 	}
 }
 
+// applyFunc is a hub of pods.
+type applyFunc func(manifest.Set)
+
+func (f applyFunc) Apply(s manifest.Set) { f(s) }
+
 // TestBytes: the ring is bounded by the values that are kept only for it.
 func TestBytes(t *testing.T) {
 	_, h := newHubs(Config{Bytes: 4 << 20})
@@ -107,10 +113,10 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestFollow: each set of wanted objects takes the place of the one before; Follow ends with its context, and with what it runs.
+// TestFollow: each set of wanted objects replaces the previous one; Follow ends with its context, and with run.
 func TestFollow(t *testing.T) {
 	_, h := newHubs(Config{})
-	runHub(t, h)
+	runHub(t, h.Hub)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	sets := make(chan string)
@@ -171,7 +177,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// BenchmarkNext is what one reader of a thousand pays for a change on its node, and for one elsewhere.
+// BenchmarkNext measures the cost of a change to one reader of a thousand, on its node and on another one.
 func BenchmarkNext(b *testing.B) {
 	for _, tc := range []struct{ name, node string }{{"its node", "n7"}, {"another node", "n8"}} {
 		b.Run(tc.name, func(b *testing.B) {

@@ -8,31 +8,31 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// entry is one object that pods refer to, or did within the ring.
+// entry is one object that pods refer to, or referred to within the ring.
 type entry struct {
 	source *source
 	ref    Ref
-	// values are in the order in which they began; the last is the current one.
+	// values are in the order of their revisions; the last is the current one.
 	values []version
-	// places are where the pods are that refer to it, by node.
+	// places are the references to it, by node.
 	places map[string]*place
-	// live counts the pods that do so now; left is the revision with which the last one ceased to.
+	// live counts the current references; left is the revision that ended the last one.
 	live int
 	left uint64
 }
 
-// version is a value, and the revision from which on it holds.
+// version is a value, and the first revision at which it holds.
 type version struct {
 	from uint64
 	Value
-	// charged is the revision whose size has it; zero if none does.
+	// charged is the revision whose size includes the value; zero if none does.
 	charged uint64
 }
 
 // place is an object on one node.
 type place struct{ records []record }
 
-// record is one pod's reference, from one revision until before another. Zero: it stands.
+// record is one pod's reference, from one revision until before another. If to is zero, it still holds.
 type record struct {
 	who      *referrer
 	from, to uint64
@@ -43,7 +43,7 @@ func (r record) holds(number uint64) bool { return r.from <= number && (r.to == 
 // referrer is a pod as views match it. All references of the pod share it.
 type referrer struct{ pod *revision.Pod }
 
-// at is the value after a revision that isn't older than the ring.
+// at returns the value after a revision that isn't older than the ring.
 func (e *entry) at(number uint64) Value {
 	for _, v := range slices.Backward(e.values) {
 		if v.from <= number {
@@ -53,10 +53,10 @@ func (e *entry) at(number uint64) Value {
 	return Value{}
 }
 
-// state is what is known now.
+// state is the current state.
 func (e *entry) state() State { return e.values[len(e.values)-1].State }
 
-// visible tells whether a pod of the scope refers to the object after a revision.
+// visible reports whether a pod of the scope refers to the object after a revision.
 func (e *entry) visible(number uint64, s Scope) bool {
 	if s.Nodes == nil {
 		for _, p := range e.places {
@@ -78,32 +78,32 @@ func (p *place) visible(number uint64, s Scope) bool {
 	return slices.ContainsFunc(p.records, func(r record) bool { return r.holds(number) && s.Match(r.who.pod) })
 }
 
-// revisionOf is what one change of pods or of objects did to the index.
+// revisionOf is what one change of pods or objects did to the index.
 type revisionOf struct {
 	number uint64
-	// pods is the revision of the pods' history that it was made at.
+	// pods is the revision of the pods' history that it belongs to.
 	pods      uint64
 	published time.Time
-	// ready is set if a source has become ready, or other sources are configured.
+	// ready is set if a source became ready, or other sources were configured.
 	ready bool
-	// values are the objects that got another value.
+	// values are the objects whose value changed.
 	values []*entry
-	// places are those, and the objects that other pods refer to now, by node. One may be there twice.
+	// places are those, and the objects whose references changed, by node. One may be listed twice.
 	places map[string][]*entry
-	// size is what is kept only for it.
+	// size is the memory that is kept only for this revision.
 	size int
-	// begun are the objects that pods refer to which none referred to before.
+	// begun are the objects that pods refer to now, and to which no pod referred before.
 	begun []*entry
-	// dirty are the sources that other objects are wanted of.
+	// dirty are the sources whose needed objects changed.
 	dirty []*source
 }
 
-// open begins the next revision. The caller holds mu until it has committed it.
+// open starts the next revision. The caller holds mu until it has committed it.
 func (h *Hub) open() *revisionOf {
 	return &revisionOf{number: h.number + 1, pods: h.podRevision, places: map[string][]*entry{}}
 }
 
-// refer enters a reference.
+// refer adds a reference.
 func (h *Hub) refer(r *revisionOf, ref Ref, node string, who *referrer) {
 	s := h.source(ref.Source)
 	e := s.entries[ref.ObjectKey]
@@ -112,7 +112,7 @@ func (h *Hub) refer(r *revisionOf, ref Ref, node string, who *referrer) {
 		e.values = []version{{from: r.number, Value: s.value(ref)}}
 		s.entries[ref.ObjectKey] = e
 	}
-	// A pod that changes goes and comes back within one revision.
+	// A pod that changes is removed and added within one revision.
 	if e.live == 0 && e.left != r.number {
 		r.begun = append(r.begun, e)
 	}
@@ -142,7 +142,7 @@ func (h *Hub) unrefer(r *revisionOf, ref Ref, node string, who *referrer) {
 	r.touch(node, e)
 	if e.live--; e.live == 0 {
 		e.left = r.number
-		// From now on only the ring needs what it was.
+		// From now on the value is kept for the ring only.
 		h.charge(r, &e.values[len(e.values)-1])
 		r.want(s, ref.ObjectKey)
 	}
@@ -154,7 +154,7 @@ func (r *revisionOf) touch(node string, e *entry) {
 	r.size += overhead
 }
 
-// want notes that another object is wanted of a source, or one less.
+// want records that an object of a source is needed, or no longer needed.
 func (r *revisionOf) want(s *source, key manifest.ObjectKey) {
 	s.turn(key)
 	if !slices.Contains(r.dirty, s) {
@@ -162,15 +162,15 @@ func (r *revisionOf) want(s *source, key manifest.ObjectKey) {
 	}
 }
 
-// put gives an object another value. Of one that nobody refers to now it makes no revision, as nobody sees it. While somebody does, a
-// value stands until another one is known: that its source can't tell any more is no news, and changes nothing for who has it.
+// put gives an object another value. If no pod refers to the object, there is no revision, as no reader sees it.
+// While a pod does, a value stays until another one is known: Unknown doesn't replace it.
 func (h *Hub) put(r *revisionOf, e *entry, v Value) {
 	last := &e.values[len(e.values)-1]
 	if last.Value.Equal(v) || e.live > 0 && v.State == Unknown {
 		return
 	}
 	if last.from == r.number || e.live == 0 && last.from >= e.left {
-		// Nobody has seen it.
+		// No reader has seen it.
 		h.discharge(r, last)
 		last.Value = v
 	} else {
@@ -187,7 +187,7 @@ func (h *Hub) put(r *revisionOf, e *entry, v Value) {
 	}
 }
 
-// charge counts the memory of a version to the revision that is the last to need it.
+// charge counts the memory of a version to the last revision that needs it.
 func (h *Hub) charge(r *revisionOf, v *version) {
 	h.discharge(r, v)
 	if v.State == Present {
@@ -196,7 +196,7 @@ func (h *Hub) charge(r *revisionOf, v *version) {
 	}
 }
 
-// discharge takes it back.
+// discharge reverts charge.
 func (h *Hub) discharge(r *revisionOf, v *version) {
 	switch {
 	case v.charged <= h.floor:
@@ -209,7 +209,7 @@ func (h *Hub) discharge(r *revisionOf, v *version) {
 	v.charged = 0
 }
 
-// commit publishes the revision, if it has anything, and forgets what has become too old.
+// commit publishes the revision, unless it is empty, and drops what is too old.
 func (h *Hub) commit(r *revisionOf) {
 	for _, s := range r.dirty {
 		s.wake()
@@ -235,7 +235,7 @@ func (h *Hub) commit(r *revisionOf) {
 	h.appended = make(chan struct{})
 }
 
-// forget takes out of the index what only a reader before the revision could ask for.
+// forget removes from the index what only a reader before the revision could need.
 func (h *Hub) forget(r *revisionOf) {
 	h.floor, h.floorPods = r.number, r.pods
 	h.bytes -= r.size
@@ -266,7 +266,7 @@ func (h *Hub) prune(e *entry, node string, p *place) {
 	}
 }
 
-// prune forgets the values that others had replaced by the floor.
+// prune drops the values that were replaced by the floor.
 func (e *entry) prune(floor uint64) {
 	old := 0
 	for old+1 < len(e.values) && e.values[old+1].from <= floor {

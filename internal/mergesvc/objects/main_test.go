@@ -21,14 +21,25 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline is how long a test waits for what must come.
+// deadline is how long a test waits for an expected event.
 const deadline = 30 * time.Second
 
+// objectHub is a Hub that is given sets as podconfigd gives them: its pods are merged by podHub.
+type objectHub struct {
+	*Hub
+	podHub interface{ Apply(manifest.Set) }
+}
+
+// Apply takes in a set with its pods.
+func (h *objectHub) Apply(set manifest.Set) {
+	mergesvc.Intake{Pods: h.podHub, Objects: h.Hub}.Apply(set)
+}
+
 // newHubs are the two hubs of a podconfigd with the sources file and api.
-func newHubs(cfg Config) (*mergesvc.Hub, *Hub) {
+func newHubs(cfg Config) (*mergesvc.Hub, *objectHub) {
 	pods := mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "file"}, {Name: "api"}}})
-	cfg.History, cfg.Merge = pods.History(), pods.Apply
-	return pods, New(cfg)
+	cfg.History = pods.History()
+	return pods, &objectHub{New(cfg), pods}
 }
 
 // set is a source's set of one origin a pod and one for all objects.
@@ -66,7 +77,7 @@ func key(name string) manifest.ObjectKey {
 	return manifest.ObjectKey{Kind: manifest.SecretKind, Namespace: "default", Name: name}
 }
 
-// everything is the scope of whoever sees all.
+// everything is a scope without limits.
 func everything() Scope { return Scope{Match: func(*revision.Pod) bool { return true }} }
 
 // text is a snapshot in short: "a=1 b? c-" for a present, an unknown and a missing object.

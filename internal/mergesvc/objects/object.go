@@ -13,14 +13,14 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Object is one version of one object, encoded once for all who are sent it. It never changes.
+// Object is one version of one object, encoded once for all consumers. It is immutable.
 type Object struct {
 	ref     Ref
 	content *manifest.Object
 	slots   [slots]slot
 }
 
-// The encodings that are kept.
+// The encodings that are cached.
 const (
 	slotJSON = iota
 	slotProtobuf
@@ -28,7 +28,7 @@ const (
 	slots
 )
 
-// slot is one encoding, made when it is first asked for.
+// slot is one encoding, made when it is first needed.
 type slot struct {
 	once sync.Once
 	data []byte
@@ -40,7 +40,7 @@ func newObject(ref Ref, content *manifest.Object) *Object { return &Object{ref: 
 // Digest is podconfig.v1.Object.digest.
 func (o *Object) Digest() string { return o.content.Digest }
 
-// size is what the object takes in memory, nearly: as a value and in an encoding or two.
+// size is roughly the memory of the object: as a value and in one or two encodings.
 func (o *Object) size() int {
 	const overhead = 1 << 10
 	return overhead + 3*sizeOf(o.content)
@@ -54,7 +54,7 @@ func sizeOf(o *manifest.Object) int {
 	return o.ConfigMap.Size()
 }
 
-// Encode is the object as the bytes of a podconfig.v1.Object. They are shared: callers must not change them.
+// Encode returns the bytes of a podconfig.v1.Object. They are shared: callers must not change them.
 func (o *Object) Encode(format podconfigv1.PodFormat) ([]byte, error) {
 	var at int
 	switch format {
@@ -69,7 +69,7 @@ func (o *Object) Encode(format podconfigv1.PodFormat) ([]byte, error) {
 	}
 	s := &o.slots[at]
 	s.once.Do(func() {
-		// It stays so if encoding panics: nobody must take what isn't there for an empty object.
+		// The error stays if encoding panics: missing bytes must not count as an empty object.
 		s.err = fmt.Errorf("encode %s of %s: it couldn't be encoded before", o.ref.ObjectKey, o.ref.Source)
 		m := &podconfigv1.Object{Ref: o.ref.Message(), Digest: o.Digest()}
 		err := o.addContent(m, at)
@@ -83,7 +83,7 @@ func (o *Object) Encode(format podconfigv1.PodFormat) ([]byte, error) {
 	return s.data, s.err
 }
 
-// addContent adds what a slot's format has beside the reference and the digest.
+// addContent adds what a slot's format has in addition to the reference and the digest.
 func (o *Object) addContent(m *podconfigv1.Object, at int) error {
 	switch at {
 	case slotJSON:
@@ -99,7 +99,8 @@ func (o *Object) addContent(m *podconfigv1.Object, at int) error {
 	}
 }
 
-// json is the object as `kubectl get -o json` would show it, with the kind, which what an API server sends in a list lacks.
+// json returns the object as `kubectl get -o json` shows it, with the kind, which the items of an API server's list
+// lack.
 func (o *Object) json() (*podconfigv1.Object_Json, error) {
 	var object any
 	if o.content.Secret != nil {
@@ -134,7 +135,7 @@ func (o *Object) protobuf() (*podconfigv1.Object_Protobuf, error) {
 	return &podconfigv1.Object_Protobuf{Protobuf: data}, nil
 }
 
-// Message is the reference as a message of the caller's own.
+// Message returns the reference as a message that the caller owns.
 func (r Ref) Message() *podconfigv1.ObjectRef {
 	return &podconfigv1.ObjectRef{
 		Kind: podconfigv1.ObjectKind(r.Kind), Namespace: r.Namespace, Name: r.Name, Source: r.Source, //nolint:gosec // Two kinds.

@@ -12,14 +12,15 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// pod is one that refers to objects.
+// pod is a pod that refers to objects.
 type pod struct {
 	who          *referrer
 	source, node string
 	keys         []manifest.ObjectKey
 }
 
-// resync takes in the current pods as a whole: at first, and when the history has forgotten what is next. The caller holds mu.
+// resync takes in all current pods: at the start, and when the history has dropped the next revision. The caller
+// holds mu.
 func (h *Hub) resync() []line {
 	st := h.cfg.History.State()
 	h.podRevision = st.Number
@@ -34,7 +35,7 @@ func (h *Hub) resync() []line {
 		h.dropPod(r, uid)
 	}
 	h.commit(r)
-	return r.told()
+	return r.lines()
 }
 
 // follow takes in one revision of the pods. The caller holds mu.
@@ -58,10 +59,10 @@ func (h *Hub) follow(rev *revision.Revision) []line {
 		h.refreshPod(p)
 	}
 	h.commit(r)
-	return r.told()
+	return r.lines()
 }
 
-// refreshPod takes a version of a pod that differs in nothing that matters here, so that the one before needn't be kept.
+// refreshPod replaces a pod by a version that is equal here, so that the old one needn't stay in memory.
 func (h *Hub) refreshPod(p *revision.Pod) {
 	if known := h.pods[p.UID()]; known != nil {
 		known.who.pod = p
@@ -89,7 +90,7 @@ func (h *Hub) putPod(r *revisionOf, p *revision.Pod) {
 	h.pods[p.UID()] = fresh
 }
 
-// dropPod ends the references of a pod that is gone.
+// dropPod ends the references of a removed pod.
 func (h *Hub) dropPod(r *revisionOf, uid types.UID) {
 	known := h.pods[uid]
 	if known == nil {
@@ -98,18 +99,18 @@ func (h *Hub) dropPod(r *revisionOf, uid types.UID) {
 	for _, key := range known.keys {
 		h.unrefer(r, Ref{known.source, key}, known.node, known.who)
 	}
-	// The index remembers it for a while, but not what is in it.
+	// The index keeps the pod for a while, but not its content.
 	known.who.pod = outline(known.who.pod)
 	delete(h.pods, uid)
 }
 
-// alike tells whether every view that sees the one version of a pod sees the other.
+// alike reports whether every view that sees one version of a pod sees the other.
 func alike(a, b *revision.Pod) bool {
 	return a.Source == b.Source && a.Object.Namespace == b.Object.Namespace && a.Object.Name == b.Object.Name &&
 		a.Object.Spec.NodeName == b.Object.Spec.NodeName && maps.Equal(a.Object.Labels, b.Object.Labels)
 }
 
-// outline is what views match a pod by.
+// outline returns the fields by which views match a pod.
 func outline(p *revision.Pod) *revision.Pod {
 	return &revision.Pod{Source: p.Source, Object: &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: p.Object.UID, Namespace: p.Object.Namespace, Name: p.Object.Name, Labels: p.Object.Labels},

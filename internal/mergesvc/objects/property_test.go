@@ -22,20 +22,20 @@ type reader struct {
 	held  map[Ref]string
 }
 
-// model is what has been put in.
+// model is the expected state.
 type model struct {
 	pods   map[string][]*manifest.Pod
 	files  map[string]string
 	told   map[string]string
 	wanted map[string]bool
-	// complete is set while what the files don't define doesn't exist; kept is what was last known of the objects of files that pods
-	// refer to.
+	// complete is set while what the files don't define doesn't exist; kept is what was last known of the objects of
+	// files that pods refer to.
 	complete bool
 	kept     map[string]string
 	readers  []*reader
 }
 
-// snapshot is what a scope has to see, from the model alone.
+// snapshot is the expected view of a scope.
 func (m *model) snapshot(s Scope) string {
 	seen := map[string]bool{}
 	for source, pods := range m.pods {
@@ -83,13 +83,14 @@ func (m *model) keep() {
 	m.kept = kept
 }
 
-// TestHistoryProperty: whatever pods and objects do, each scope sees what the model has; whoever follows revision by revision, however
-// late as long as the ring has what it missed, holds that too; and in the end nothing is left of what went.
+// TestHistoryProperty: after any changes of pods and objects, each scope sees what the model has; so does a reader
+// that follows revision by revision, however late as long as the ring has its revisions; and in the end nothing is
+// left of removed objects.
 func TestHistoryProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		_, h := newHubs(Config{Revisions: 6})
 		m := &model{pods: map[string][]*manifest.Pod{}, files: map[string]string{}, told: map[string]string{}, wanted: map[string]bool{}}
-		api := &feeder{hub: h, source: "api"}
+		api := &feeder{hub: h.Hub, source: "api"}
 		label := func(l string) func(*revision.Pod) bool {
 			return func(p *revision.Pod) bool { return p.Object.Labels["l"] == l }
 		}
@@ -138,7 +139,7 @@ func TestHistoryProperty(t *testing.T) {
 			"api": func(t *rapid.T) {
 				m.pods["api"] = pods("api")
 				h.Apply(set("api", m.pods["api"]))
-				// The source takes what it is offered at once, and then knows of nothing else.
+				// The source takes the offer at once, and then follows nothing else.
 				h.Advance()
 				api.offer()
 				api.take()
@@ -163,7 +164,7 @@ func TestHistoryProperty(t *testing.T) {
 				}
 			},
 			"a reader follows": func(t *rapid.T) {
-				rapid.SampledFrom(m.readers).Draw(t, "reader").follow(t, h)
+				rapid.SampledFrom(m.readers).Draw(t, "reader").follow(t, h.Hub)
 			},
 			"": func(t *rapid.T) {
 				for _, r := range m.readers {
@@ -188,7 +189,7 @@ func TestHistoryProperty(t *testing.T) {
 			},
 		})
 		for _, r := range m.readers {
-			r.follow(t, h)
+			r.follow(t, h.Hub)
 		}
 		h.Apply(set("file", nil))
 		h.Apply(set("api", nil))
@@ -240,8 +241,8 @@ func (r *reader) follow(t *rapid.T, h *Hub) {
 			}
 			before, held := r.held[c.Ref]
 			switch {
-			case c.Op == Remove && held == c.Untold:
-				t.Fatalf("%s is told to remove %v: untold %v, though held %v", r.name, c.Ref, c.Untold, held)
+			case c.Op == Remove && held == c.Unsent:
+				t.Fatalf("%s is told to remove %v: untold %v, though held %v", r.name, c.Ref, c.Unsent, held)
 			case c.Op == Remove:
 				delete(r.held, c.Ref)
 			case held && before == value:

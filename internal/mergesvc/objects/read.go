@@ -7,15 +7,16 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// Scope is what a reader sees: the objects that pods refer to which match.
+// Scope selects the objects of a reader: those that matching pods refer to.
 type Scope struct {
-	// Nodes are those whose pods may match. Nil: any.
+	// Nodes are the nodes whose pods may match. Nil: any.
 	Nodes []string
-	// Match tells whether a pod of one of the nodes matches. It is called under the Hub's lock and must not call the Hub.
+	// Match reports whether a pod of one of the nodes matches. It is called under the Hub's lock and must not call
+	// the Hub.
 	Match func(*revision.Pod) bool
 }
 
-// Op is what happened to an object that a reader sees, numbered as podconfig.v1.ObjectOperation.
+// Op is a change of an object that a reader sees, numbered as podconfig.v1.ObjectOperation.
 type Op int
 
 // The ops of a change.
@@ -31,26 +32,27 @@ type Change struct {
 	Ref Ref
 	// Object is set for Put.
 	Object *Object
-	// Untold is set for a Remove of an object that wasn't known: a reader needn't be told unless it has it from before.
-	Untold bool
+	// Unsent is set for a Remove of an object whose value wasn't known: it needn't be sent to a reader, unless the
+	// reader has the object from before.
+	Unsent bool
 }
 
 // Delta is what one revision changed for a reader.
 type Delta struct {
-	// Number is the revision. Without changes: the last one before which there was nothing for the reader.
+	// Number is the revision. Without changes: the last revision up to which there was nothing for the reader.
 	Number uint64
-	// Pods is the revision of the pods' history that it was made at.
+	// Pods is the revision of the pods' history that it belongs to.
 	Pods      uint64
 	Published time.Time
-	// Changes are in the order of their ops, Remove, Put, Absent, and their references.
+	// Changes are in the order of their ops (Remove, Put, Absent) and references.
 	Changes []Change
-	// Ready is set if a source has become ready with it, or other sources are configured.
+	// Ready is set if a source became ready with it, or other sources were configured.
 	Ready bool
 }
 
-// Next is what the next revision after number changed for the scope, which has anything for it. If there is none it tells how far the
-// reader has come, with a channel that is closed when there are more. kept is false if it is no longer known what came after
-// number, or number was never reached.
+// Next returns the next revision after number that has changes for the scope. If there is none, it returns how far
+// the reader has come, and a channel that is closed when there are more. kept is false if the revisions after number
+// are no longer kept, or number was never reached.
 func (h *Hub) Next(number uint64, s Scope) (d Delta, kept bool, more <-chan struct{}) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -67,7 +69,8 @@ func (h *Hub) Next(number uint64, s Scope) (d Delta, kept bool, more <-chan stru
 	return d, true, h.appended
 }
 
-// WaitingSince is when the revision after number was published, or the oldest one that is kept. Zero if there is none.
+// WaitingSince returns when the revision after number, or the oldest one kept, was published. It is zero if there is
+// none.
 func (h *Hub) WaitingSince(number uint64) time.Time {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -77,7 +80,7 @@ func (h *Hub) WaitingSince(number uint64) time.Time {
 	return h.recent[max(number, h.floor)-h.floor].published
 }
 
-// podsAt is the revision of the pods' history that belongs to a revision in the ring.
+// podsAt returns the revision of the pods' history that belongs to a revision in the ring.
 func (h *Hub) podsAt(number uint64) uint64 {
 	if number == h.floor {
 		return h.floorPods
@@ -85,7 +88,7 @@ func (h *Hub) podsAt(number uint64) uint64 {
 	return h.recent[number-h.floor-1].pods
 }
 
-// changes is what a revision changed for the scope.
+// changes returns what a revision changed for the scope.
 func changes(r *revisionOf, s Scope) []Change {
 	var touched []*entry
 	if s.Nodes == nil {
@@ -107,22 +110,22 @@ func changes(r *revisionOf, s Scope) []Change {
 	return InOrder(out)
 }
 
-// InOrder puts changes in the order of their ops.
+// InOrder sorts changes by their ops.
 func InOrder(changes []Change) []Change {
 	slices.SortStableFunc(changes, func(a, b Change) int { return a.Op.order() - b.Op.order() })
 	return changes
 }
 
-// order is the op's place among those of a revision.
+// order is the op's rank within a revision.
 func (o Op) order() int { return [...]int{Remove: 0, Put: 1, Absent: 2}[o] }
 
-// changeOf is what a revision changed of one object, if it did so for the scope.
+// changeOf returns what a revision changed of one object, and false if it changed nothing for the scope.
 func changeOf(e *entry, number uint64, s Scope) (Change, bool) {
 	sees, saw := e.visible(number, s), e.visible(number-1, s)
 	is, was := e.at(number), e.at(number-1)
 	switch {
 	case !sees && saw:
-		return Change{Op: Remove, Ref: e.ref, Untold: was.State == Unknown}, true
+		return Change{Op: Remove, Ref: e.ref, Unsent: was.State == Unknown}, true
 	case !sees, is.State == Unknown, saw && is.Equal(was):
 		return Change{}, false
 	default:
@@ -130,7 +133,7 @@ func changeOf(e *entry, number uint64, s Scope) (Change, bool) {
 	}
 }
 
-// asChange tells a value.
+// asChange returns the change that sends a value.
 func asChange(ref Ref, v Value) Change {
 	if v.State == Missing {
 		return Change{Op: Absent, Ref: ref}
@@ -141,27 +144,53 @@ func asChange(ref Ref, v Value) Change {
 // Snapshot is what a scope sees after one revision.
 type Snapshot struct {
 	Number uint64
-	// Pods is the revision of the pods' history that it was made at.
+	// Pods is the revision of the pods' history that it belongs to.
 	Pods uint64
 	// Items are the objects that pods of the scope refer to, in the order of their references.
 	Items []Item
 }
 
-// Item is an object and what is known of it.
+// Open returns the snapshot with the unknown objects only, so that it keeps no others in memory.
+func (s Snapshot) Open() Snapshot {
+	var open []Item
+	for _, i := range s.Items {
+		if i.State == Unknown {
+			open = append(open, i)
+		}
+	}
+	s.Items = open
+	return s
+}
+
+// Item is an object and its value.
 type Item struct {
 	Ref Ref
 	Value
 }
 
-// Has tells whether a consumer that holds the digest has the item; an empty one is that of what is missing.
+// Has reports whether a consumer that holds the digest has the item. An empty digest stands for a missing object.
 func (i Item) Has(digest string) bool {
 	return i.State == Missing && digest == "" || i.State == Present && i.Object.Digest() == digest
 }
 
-// Change is the op that tells the item; it must not be Unknown.
+// Change returns the op that sends the item. It must not be Unknown.
 func (i Item) Change() Change { return asChange(i.Ref, i.Value) }
 
-// Current is what the scope sees now, with all pods that the history has.
+// Now returns the current value of an object; Unknown if no pod of the scope refers to it.
+func (h *Hub) Now(ref Ref, s Scope) Value {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	src := h.sources[ref.Source]
+	if src == nil {
+		return Value{}
+	}
+	if e := src.entries[ref.ObjectKey]; e != nil && e.visible(h.number, s) {
+		return e.at(h.number)
+	}
+	return Value{}
+}
+
+// Current returns what the scope sees now, with all pods of the history.
 func (h *Hub) Current(s Scope) Snapshot {
 	h.Advance()
 	h.mu.RLock()
@@ -169,7 +198,7 @@ func (h *Hub) Current(s Scope) Snapshot {
 	return h.snapshot(h.number, s)
 }
 
-// At is what the scope saw after a revision. It is false if that is no longer known, or number was never reached.
+// At returns what the scope saw after a revision. It is false if that is no longer kept, or number was never reached.
 func (h *Hub) At(number uint64, s Scope) (Snapshot, bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// Ref names an object: the pods of a source refer to objects of that source only.
+// Ref names an object. The pods of a source refer to objects of that source only.
 type Ref struct {
 	Source string
 	manifest.ObjectKey
@@ -18,11 +18,11 @@ func (r Ref) Compare(other Ref) int {
 	return cmp.Or(cmp.Compare(r.Source, other.Source), r.ObjectKey.Compare(other.ObjectKey))
 }
 
-// State is what is known of an object.
+// State is whether an object exists.
 type State int
 
 const (
-	// Unknown means that its source can't tell yet, or can't tell any more.
+	// Unknown means that its source wasn't read yet, or can't be read any more.
 	Unknown State = iota
 	// Missing means that it doesn't exist.
 	Missing
@@ -30,22 +30,22 @@ const (
 	Present
 )
 
-// String is the state in a word.
+// String returns the state as a word.
 func (s State) String() string { return [...]string{"unknown", "missing", "present"}[s] }
 
-// Value is what is known of an object, and the object itself if it is present.
+// Value is the state of an object, and the object itself if it is present.
 type Value struct {
 	State  State
 	Object *Object
 }
 
-// Equal tells whether two values are the same to a consumer.
+// Equal reports whether two values are the same to a consumer.
 func (v Value) Equal(other Value) bool {
 	return v.State == other.State && (v.State != Present || v.Object.Digest() == other.Object.Digest())
 }
 
-// asks tells whether a source has to be asked for its objects, which its sets don't have: by its kind, as that is known before it is
-// first followed.
+// asks reports whether the objects of a source come through Follow and not in its sets. It goes by the kind, as that
+// is known before the first Follow.
 func asks(source string) bool {
 	kind, _, _ := strings.Cut(source, ":")
 	return kind == "api" || kind == "relay"

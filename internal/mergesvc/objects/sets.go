@@ -8,23 +8,22 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
-// Apply takes in the objects of a source's set, and has its pods merged by Config.Merge in between: an object that is new or changed
-// is there before the pods that need it, and one that is gone goes after them. While an origin is held, what it had and doesn't define
-// anew stays; a set with an Err changes nothing. Of a source that is asked for its objects (of the kinds api and relay, or any
-// that was followed) only the pods are taken.
-func (h *Hub) Apply(set manifest.Set) {
-	changed, lines := h.applySet(set)
-	h.tell(lines)
-	if h.cfg.Merge != nil {
-		h.cfg.Merge(set)
-	}
-	if changed {
-		h.tell(h.settle(set.Source, true))
-	}
+// Add takes in the objects that a source's set defines, and publishes those that are new or changed: it is called
+// before the pods of the set are merged. If it reports true, Remove has to be called after that. While an origin is
+// held, the objects that it had and doesn't define again stay. A set with an Err changes nothing. The sets of a
+// source that Follow reads (of the kinds api and relay, or any that was followed) define no objects.
+func (h *Hub) Add(set manifest.Set) (changed bool) {
+	changed, lines := h.add(set)
+	h.logLines(lines)
+	return changed
 }
 
-// applySet takes a set in, and tells what is new or changed by it.
-func (h *Hub) applySet(set manifest.Set) (changed bool, told []line) {
+// Remove publishes which objects the last set of a source doesn't define any more. The pods of the set are merged
+// already.
+func (h *Hub) Remove(source string) { h.logLines(h.settle(source, true)) }
+
+// add is Add, without the log.
+func (h *Hub) add(set manifest.Set) (changed bool, lines []line) {
 	if set.Err != nil {
 		return false, nil
 	}
@@ -38,34 +37,35 @@ func (h *Hub) applySet(set manifest.Set) (changed bool, told []line) {
 	if !s.replace(set.Origins) {
 		return false, nil
 	}
-	told = h.settleLocked(s, false)
+	lines = h.settleLocked(s, false)
 	for _, f := range s.unused {
 		if !slices.ContainsFunc(before, func(old merge.Finding) bool { return old.Origin == f.Origin && old.Finding == f.Finding }) {
-			told = append(told, line{source: s.name, finding: f})
+			lines = append(lines, line{source: s.name, finding: f})
 		}
 	}
-	return true, told
+	return true, lines
 }
 
-// settle gives the objects that pods refer to the values that their source has now; what is gone, only if gone is set.
+// settle gives the objects that pods refer to the current values of their source. Missing objects count only if gone
+// is set.
 func (h *Hub) settle(name string, gone bool) []line {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// First the pods that don't need any more what is gone.
-	_, told := h.advance()
-	return append(told, h.settleLocked(h.source(name), gone)...)
+	// First take in the pods that don't need a missing object any more.
+	_, lines := h.advance()
+	return append(lines, h.settleLocked(h.source(name), gone)...)
 }
 
 func (h *Hub) settleLocked(s *source, gone bool) []line {
 	r := h.open()
 	for _, e := range s.sorted() {
-		// Pods that come must not find what an object was before that none referred to.
+		// New pods must not find the value of an object from a time when no pod referred to it.
 		if v := s.value(e.ref); v.State == Present || gone || e.live == 0 {
 			h.put(r, e, v)
 		}
 	}
 	h.commit(r)
-	return r.told()
+	return r.lines()
 }
 
 // sorted are the source's entries, in the order of their references.
@@ -73,22 +73,24 @@ func (s *source) sorted() []*entry {
 	return slices.SortedFunc(maps.Values(s.entries), func(a, b *entry) int { return a.ref.Compare(b.ref) })
 }
 
-// Forget drops what a source has said: it isn't configured any more. To pods that are still there its objects stay what they were.
-func (h *Hub) Forget(name string) { h.tell(h.forgetSource(name)) }
+// Forget drops the values of a source that isn't configured any more. Objects that pods still refer to keep their
+// values.
+func (h *Hub) Forget(name string) { h.logLines(h.forgetSource(name)) }
 
-func (h *Hub) forgetSource(name string) (told []line) {
+func (h *Hub) forgetSource(name string) (lines []line) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.sources[name]
 	if s == nil {
 		return nil
 	}
-	// First the pods that went with it: only as long as it is known what their objects were, it can be told that they aren't needed.
-	_, told = h.advance()
+	// First take in that its pods are removed: after the values are dropped, no Remove could be sent for their
+	// objects.
+	_, lines = h.advance()
 	s.origins, s.byName, s.defined, s.unused, s.complete = nil, nil, nil, nil, false
-	clear(s.told)
+	clear(s.reported)
 	r := h.open()
-	// It isn't ready any more.
+	// The source isn't ready any more.
 	r.ready = true
 	for _, e := range s.entries {
 		h.put(r, e, Value{})
@@ -97,10 +99,11 @@ func (h *Hub) forgetSource(name string) (told []line) {
 	if len(s.entries) == 0 && s.phases == nil {
 		delete(h.sources, name)
 	}
-	return told
+	return lines
 }
 
-// WithFindings adds to the states of the sources which of their objects aren't used. It changes none of what it is given.
+// WithFindings returns the states with findings for the objects of each source that aren't used. It doesn't change
+// states.
 func (h *Hub) WithFindings(states []merge.SourceState) []merge.SourceState {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -113,19 +116,19 @@ func (h *Hub) WithFindings(states []merge.SourceState) []merge.SourceState {
 	return out
 }
 
-// line is one for the log.
+// line is one line of the log.
 type line struct {
 	ref   Ref
 	state State
-	// begun is set if not the object is new, but that pods refer to it.
+	// begun is set if the reference is new, and not the object.
 	begun bool
 	// source and finding are set instead for an object that isn't used.
 	source  string
 	finding merge.Finding
 }
 
-// told are the lines of a revision.
-func (r *revisionOf) told() []line {
+// lines returns the log lines of a revision.
+func (r *revisionOf) lines() []line {
 	var out []line
 	for _, e := range r.values {
 		out = append(out, line{ref: e.ref, state: e.state()})
@@ -138,8 +141,8 @@ func (r *revisionOf) told() []line {
 	return out
 }
 
-// tell logs. The caller doesn't hold mu.
-func (h *Hub) tell(lines []line) {
+// logLines writes lines to the log. The caller doesn't hold mu.
+func (h *Hub) logLines(lines []line) {
 	for _, l := range lines {
 		switch {
 		case l.source != "":

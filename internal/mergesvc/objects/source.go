@@ -5,46 +5,49 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
-// source is what one source has, or has told.
+// source is what one source has defined or reported.
 type source struct {
 	name string
-	// entries are the objects that its pods refer to, or did within the ring.
+	// entries are the objects that its pods refer to, or referred to within the ring.
 	entries map[manifest.ObjectKey]*entry
 
-	// Of a source whose sets have its objects: what its origins have, and which of it counts.
+	// For a source whose sets define objects: what its origins define, and which of it is used.
 	origins []*origin
 	byName  map[string]*origin
 	defined map[manifest.ObjectKey]*manifest.Object
-	// complete is set if what isn't defined doesn't exist: the source was read, and of each origin its objects are known, or were.
+	// complete is set if an undefined object doesn't exist: the source was read, and the objects of each origin are
+	// known, or were.
 	complete bool
-	// unused tells of the objects that another origin or document defines before, and of those that are too many.
+	// unused are the findings for objects that an earlier origin or document defines too, and for those over the
+	// limits.
 	unused []merge.Finding
-	// maxObjects and maxBytes are how many objects count, and of which size together.
+	// maxObjects and maxBytes bound the number and total size of the used objects.
 	maxObjects, maxBytes int
 
-	// Of a source that is asked.
+	// For a source that Follow reads.
 	asked bool
-	// told is what it has said of the objects that it was given to follow.
-	told map[manifest.ObjectKey]Value
-	// phases are how far it is with each object; nil while nobody follows it. Turned are the objects that pods have begun or ceased to
-	// refer to since it was last offered any, and moving those whose phase ends when it takes the offer.
+	// reported are the values of the objects that it follows.
+	reported map[manifest.ObjectKey]Value
+	// phases has the phase of each object; nil while nothing is followed. turned are the objects whose first
+	// reference came, or whose last one went, since the last offer. moving are those whose phase ends when the source
+	// takes the offer.
 	phases         map[manifest.ObjectKey]phase
 	turned, moving map[manifest.ObjectKey]bool
-	// changed gets a value when other objects may be wanted.
+	// changed gets a value when the needed objects may have changed.
 	changed chan struct{}
 }
 
-// origin is one origin's objects: those that it was last given, and those kept from before while it is held.
+// origin is one origin's objects: those of its last reading, and those kept from before while it is held.
 type origin struct {
 	given  *manifest.Origin
 	offers []offer
-	// size is that of all of them.
+	// size is their total size.
 	size int
-	// known is set once the origin's objects were all known.
+	// known is set once all objects of the origin were known.
 	known bool
 }
 
-// offer is an object that may count, with its size in bytes.
+// offer is an object that may be used, with its size in bytes.
 type offer struct {
 	*manifest.Object
 	size int
@@ -52,25 +55,25 @@ type offer struct {
 
 func newSource(name string, maxObjects, maxBytes int) *source {
 	return &source{
-		name: name, asked: asks(name), entries: map[manifest.ObjectKey]*entry{}, told: map[manifest.ObjectKey]Value{},
+		name: name, asked: asks(name), entries: map[manifest.ObjectKey]*entry{}, reported: map[manifest.ObjectKey]Value{},
 		changed: make(chan struct{}, 1), maxObjects: maxObjects, maxBytes: maxBytes,
 	}
 }
 
-// turn notes that pods have begun or ceased to refer to an object.
+// turn records that the first reference to an object came, or that the last one went.
 func (s *source) turn(key manifest.ObjectKey) {
 	if s.turned != nil {
 		s.turned[key] = true
 	}
 }
 
-// wants tells whether pods refer to an object now.
+// wants reports whether pods refer to an object now.
 func (s *source) wants(key manifest.ObjectKey) bool {
 	e := s.entries[key]
 	return e != nil && e.live > 0
 }
 
-// wake tells the feeder that other objects may be wanted.
+// wake notifies the feeder that the needed objects may have changed.
 func (s *source) wake() {
 	select {
 	case s.changed <- struct{}{}:
@@ -78,15 +81,15 @@ func (s *source) wake() {
 	}
 }
 
-// follows tells whether what the source says of an object counts.
+// follows reports whether the source's reports of an object are used.
 func (s *source) follows(key manifest.ObjectKey) bool {
 	return s.phases[key] == offered || s.phases[key] == given
 }
 
-// value is what is known of an object now.
+// value returns the current value of an object.
 func (s *source) value(ref Ref) Value {
 	if s.asked {
-		return s.told[ref.ObjectKey]
+		return s.reported[ref.ObjectKey]
 	}
 	if o := s.defined[ref.ObjectKey]; o != nil {
 		return Value{State: Present, Object: newObject(ref, o)}
@@ -97,8 +100,8 @@ func (s *source) value(ref Ref) Value {
 	return Value{}
 }
 
-// replace puts a set's origins in place of those before, and tells whether that may have changed a value. Origins that are the same
-// pointers as before cost one comparison each.
+// replace replaces the origins with those of a set, and reports whether a value may have changed. An origin with the
+// same pointer as before costs one comparison.
 func (s *source) replace(given []*manifest.Origin) (changed bool) {
 	if changed, ok := s.replaceInPlace(given); ok {
 		return changed
@@ -106,7 +109,7 @@ func (s *source) replace(given []*manifest.Origin) (changed bool) {
 	next := make([]*origin, len(given))
 	byName := make(map[string]*origin, len(given))
 	complete := true
-	// Objects count in the order of their origins.
+	// The order of origins decides which objects are used.
 	changed = len(given) != len(s.origins)
 	for i, g := range given {
 		old := s.byName[g.Name]
@@ -124,8 +127,8 @@ func (s *source) replace(given []*manifest.Origin) (changed bool) {
 	return s.replaced(changed, complete)
 }
 
-// replaceInPlace is replace for origins with the names of those before, in the same order: as they are as long as no file comes or
-// goes. It is false for others.
+// replaceInPlace is replace for origins with the same names in the same order, the usual case unless a file was added
+// or removed. It is false for others.
 func (s *source) replaceInPlace(given []*manifest.Origin) (changed, ok bool) {
 	if len(given) != len(s.origins) {
 		return false, false
@@ -157,7 +160,8 @@ func (s *source) replaced(changed, complete bool) bool {
 	return changed
 }
 
-// newOrigin is what an origin has now: what it was given and, while it is held, what it had before and doesn't define anew.
+// newOrigin returns what an origin defines now: the objects it was given and, while it is held, its previous objects
+// that it doesn't define again.
 func newOrigin(given *manifest.Origin, old *origin) *origin {
 	o := &origin{given: given, known: !given.ObjectsUnknown || old != nil && old.known}
 	for _, object := range given.Objects {

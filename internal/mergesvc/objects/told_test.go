@@ -30,7 +30,7 @@ func opsSince(t *testing.T, h *Hub, number uint64) string {
 		number = d.Number
 		for _, c := range d.Changes {
 			word := map[Op]string{Put: "put ", Remove: "remove ", Absent: "missing "}[c.Op] + c.Ref.Name
-			if c.Untold {
+			if c.Unsent {
 				word += " untold"
 			}
 			words = append(words, word)
@@ -38,39 +38,40 @@ func opsSince(t *testing.T, h *Hub, number uint64) string {
 	}
 }
 
-// TestForget: the pods that went with a source take its objects along, also if nobody has followed them yet.
+// TestForget: the removal of a source's pods removes its objects, even if no reader has followed them yet.
 func TestForget(t *testing.T) {
 	pods, h := newHubs(Config{})
 	h.Apply(set("file", []*manifest.Pod{user("web", "n1", "x", "a", "b")}, secret("a", "1")))
 	at := h.Number()
 	pods.Configure([]merge.Source{{Name: "api"}})
 	h.Forget("file")
-	h.Forget("nobody")
-	if got := opsSince(t, h, at); got != "remove a, remove b" {
+	h.Forget("unknown")
+	if got := opsSince(t, h.Hub, at); got != "remove a, remove b" {
 		t.Errorf("the ops are %q; want that a and b, which were told, aren't needed any more", got)
 	}
-	if len(h.sources["file"].told) > 0 || h.sources["file"].defined != nil {
+	if len(h.sources["file"].reported) > 0 || h.sources["file"].defined != nil {
 		t.Error("what the source said isn't forgotten")
 	}
 }
 
-// TestForgetWithPods: to pods that stay the objects of a source that is gone are what they were, and nobody is told anything.
+// TestForgetWithPods: for pods that stay, the objects of a removed source keep their values, and no change is sent.
 func TestForgetWithPods(t *testing.T) {
 	_, h := newHubs(Config{})
 	web := []*manifest.Pod{user("web", "n1", "x", "a", "b")}
 	h.Apply(set("file", web, secret("a", "1")))
 	at := h.Number()
 	h.Forget("file")
-	if got, ops := h.Current(everything()).text(), opsSince(t, h, at); got != "a=1 b-" || ops != "" {
+	if got, ops := h.Current(everything()).text(), opsSince(t, h.Hub, at); got != "a=1 b-" || ops != "" {
 		t.Errorf("there is %q with ops %q; want what there was", got, ops)
 	}
 	h.Apply(set("file", nil))
-	if got := opsSince(t, h, at); got != "remove a, remove b" {
+	if got := opsSince(t, h.Hub, at); got != "remove a, remove b" {
 		t.Errorf("the ops are %q; want that a and b aren't needed any more", got)
 	}
 }
 
-// TestUnknownIsNoNews: what was told of an object stands while its source can't tell, so that its end is told, and nothing twice.
+// TestUnknownIsNoNews: a reported value stays while its source can't be read, so that its removal is sent, and
+// nothing twice.
 func TestUnknownIsNoNews(t *testing.T) {
 	_, h := newHubs(Config{})
 	web, db := user("web", "n1", "x", "a", "b"), user("db", "n1", "x", "c")
@@ -83,27 +84,28 @@ func TestUnknownIsNoNews(t *testing.T) {
 	}
 	h.Apply(doubtful([]*manifest.Pod{web}))
 	h.Apply(doubtful([]*manifest.Pod{web, db}))
-	if got, ops := h.Current(everything()).text(), opsSince(t, h, at); got != "a=1 b- c?" || ops != "" {
+	if got, ops := h.Current(everything()).text(), opsSince(t, h.Hub, at); got != "a=1 b- c?" || ops != "" {
 		t.Errorf("there is %q with ops %q; want no change", got, ops)
 	}
 	h.Apply(set("file", []*manifest.Pod{web, db}, secret("a", "1"), secret("c", "1")))
-	if ops := opsSince(t, h, at); ops != "put c" {
+	if ops := opsSince(t, h.Hub, at); ops != "put c" {
 		t.Errorf("the ops are %q; want c alone, as a and b are what they were", ops)
 	}
 	h.Apply(doubtful([]*manifest.Pod{web, db}))
 	at = h.Number()
 	h.Apply(doubtful(nil))
-	if ops := opsSince(t, h, at); ops != "remove a, remove b, remove c" {
+	if ops := opsSince(t, h.Hub, at); ops != "remove a, remove b, remove c" {
 		t.Errorf("the ops are %q; want the end of all that was told", ops)
 	}
-	// Nobody referred to it meanwhile: then nothing is known of it.
+	// No pod referred to it meanwhile: then its value isn't known.
 	h.Apply(doubtful([]*manifest.Pod{web}))
 	if got := h.Current(everything()).text(); got != "a? b?" {
 		t.Errorf("there is %q; want nothing known", got)
 	}
 }
 
-// TestBrokenPodLeavesObjectsKnown: an origin that was never good leaves open what doesn't exist only if it may define objects.
+// TestBrokenPodLeavesObjectsKnown: an origin that was never good leaves missing objects unknown only if it may define
+// objects.
 func TestBrokenPodLeavesObjectsKnown(t *testing.T) {
 	_, h := newHubs(Config{})
 	s := set("file", []*manifest.Pod{user("web", "n1", "x", "a")})
@@ -122,7 +124,7 @@ func TestBrokenPodLeavesObjectsKnown(t *testing.T) {
 	}
 }
 
-// TestMissingIsLogged: an object that doesn't exist is logged once, whether its pod or its absence comes first.
+// TestMissingIsLogged: an object that doesn't exist is logged once, whether its pod or its absence is first.
 func TestMissingIsLogged(t *testing.T) {
 	var log strings.Builder
 	_, h := newHubs(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -141,8 +143,8 @@ func TestMissingIsLogged(t *testing.T) {
 	}
 }
 
-// TestUnreferredEdits: edits of an object that no pod refers to keep none of its values but one, and what a pod that has gone referred
-// to counts for the ring.
+// TestUnreferredEdits: of an object without references only one value is kept; values from the time of a removed pod
+// count for the ring.
 func TestUnreferredEdits(t *testing.T) {
 	_, h := newHubs(Config{Bytes: 4 << 20})
 	large := func(i int) *manifest.Object { return secret("a", strings.Repeat(fmt.Sprint(i%10), 500<<10)) }
@@ -157,7 +159,7 @@ func TestUnreferredEdits(t *testing.T) {
 		h.Apply(set("file", nil, large(i)))
 	}
 	if n := len(h.sources["file"].entries[key("a")].values); n > 2 {
-		t.Errorf("%d values are kept of what nobody refers to; want that which somebody saw, and the last", n)
+		t.Errorf("%d values are kept without a reference; want the one that a reader saw, and the last", n)
 	}
 	if snapshot, _ := h.At(at-1, everything()); len(snapshot.Items) != 1 || snapshot.Items[0].Object.Digest() != large(0).Digest {
 		t.Errorf("before it went there is said to have been %v", snapshot.Items)
@@ -178,7 +180,7 @@ func TestUnreferredEdits(t *testing.T) {
 	}
 }
 
-// TestSourceLimits: what is over the limits of a source isn't used, and harms nothing that was.
+// TestSourceLimits: objects over the limits of a source aren't used, and don't affect the used ones.
 func TestSourceLimits(t *testing.T) {
 	for name, cfg := range map[string]Config{"objects": {SourceObjects: 2}, "bytes": {SourceBytes: 3 << 20}} {
 		t.Run(name, func(t *testing.T) {

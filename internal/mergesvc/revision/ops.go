@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// opOrder is the order of ops within a revision: the kubelet's. The empty ADDs follow, then RECONCILE.
+// opOrder is the kubelet's order of ops within a revision. The empty ADDs follow, then RECONCILE.
 var opOrder = []Op{REMOVE, ADD, UPDATE, DELETE, RESTORE}
 
 // Ops collects the changes of a revision or of a catch-up, one for each op and source. The zero value is empty.
@@ -15,8 +15,8 @@ type Ops struct {
 	ready []string
 }
 
-// Add puts the pod into the change of the given op, which is any but SET, and of its source. was is the version that p
-// replaces; nil if there is none, or it isn't known.
+// Add puts the pod into the change of an op and of its source. The op isn't SET. was is the version that p replaces,
+// or nil if there is none or it isn't known.
 func (o *Ops) Add(op Op, p, was *Pod) {
 	i := slices.IndexFunc(o.list, func(c Change) bool { return c.Op == op && c.Source == p.Source })
 	if i < 0 {
@@ -30,16 +30,16 @@ func (o *Ops) Add(op Op, p, was *Pod) {
 	}
 }
 
-// Ready says that the source became ready: by an empty ADD, unless the ops themselves tell of it. As in the kubelet ADD, UPDATE
-// and DELETE of the source do; that it removes or reconciles pods doesn't.
+// Ready reports that the source became ready: by an empty ADD, unless an ADD, UPDATE or DELETE of the source reports
+// it already. As in the kubelet, REMOVE and RECONCILE don't.
 func (o *Ops) Ready(source string) {
 	if !slices.Contains(o.ready, source) {
 		o.ready = append(o.ready, source)
 	}
 }
 
-// Changes are the ops in the order in which consumers get them. Within an op the sources are ordered as given, others follow by
-// name; if sources is nil, they stand in the order in which they were added to that op.
+// Changes returns the ops in the order in which consumers get them. Within an op the sources are in the given order;
+// other sources follow by name. If sources is nil, they are in the order in which they were added to that op.
 func (o *Ops) Changes(sources []string) []Change {
 	var out []Change
 	for _, op := range opOrder {
@@ -53,7 +53,7 @@ func (o *Ops) Changes(sources []string) []Change {
 	return append(out, o.of(RECONCILE, sources)...)
 }
 
-// of are the changes of one op.
+// of returns the changes of one op.
 func (o *Ops) of(op Op, sources []string) []Change {
 	var out []Change
 	for _, c := range o.list {
@@ -61,7 +61,7 @@ func (o *Ops) of(op Op, sources []string) []Change {
 			continue
 		}
 		if len(c.Was) != len(c.Pods) {
-			// What some pods replace isn't known: Was has one for each, or is nil.
+			// Some replaced versions aren't known: Was has one for each pod, or is nil.
 			c.Was = nil
 		}
 		out = append(out, c)
@@ -81,8 +81,8 @@ func rank(sources []string, name string) int {
 	return len(sources)
 }
 
-// TellsOf tells whether the changes show that the source has spoken: by an ADD, empty or not, an UPDATE or a DELETE of it. In a
-// revision that makes a source ready they always do, for every consumer that sees the source.
+// TellsOf reports whether the changes show that the source was read: by an ADD, empty or not, an UPDATE or a DELETE
+// of the source. In a revision that makes a source ready they always do, for every consumer that sees the source.
 func TellsOf(changes []Change, source string) bool {
 	return slices.ContainsFunc(changes, func(c Change) bool {
 		return c.Source == source && (c.Op == ADD || c.Op == UPDATE || c.Op == DELETE)

@@ -33,8 +33,8 @@ func described(changes []revision.Change) []string {
 	return out
 }
 
-// TestOpsOrder puts ops in, in any order, and wants the kubelet's: the empty ADD stands before RECONCILE. Within an op, it wants
-// the sources as they were added to it or, if they are given, in their order and others by name.
+// TestOpsOrder puts ops in, in any order, and wants the kubelet's: the empty ADD stands before RECONCILE. Within an
+// op, it wants the sources as they were added to it or, if they are given, in their order and others by name.
 func TestOpsOrder(t *testing.T) {
 	var ops revision.Ops
 	all := []revision.Op{revision.RECONCILE, revision.RESTORE, revision.DELETE, revision.UPDATE, revision.ADD, revision.REMOVE}
@@ -72,7 +72,7 @@ func TestOpsOrder(t *testing.T) {
 	}
 }
 
-// TestOpsOrderWithinAnOp: a source's place in one op says nothing of its place in another.
+// TestOpsOrderWithinAnOp: the order of sources in one op doesn't affect that in another.
 func TestOpsOrderWithinAnOp(t *testing.T) {
 	var ops revision.Ops
 	ops.Add(revision.REMOVE, namedPod("http", "a"), nil)
@@ -85,8 +85,8 @@ func TestOpsOrderWithinAnOp(t *testing.T) {
 	}
 }
 
-// TestOpsReady: on a source's first set the kubelet sends the empty ADD where adds, updates and deletes are all empty, even if
-// there is something to remove or to reconcile.
+// TestOpsReady: on a source's first set the kubelet sends the empty ADD where adds, updates and deletes are all
+// empty, even if there is something to remove or to reconcile.
 func TestOpsReady(t *testing.T) {
 	for op, want := range map[revision.Op][]string{
 		revision.REMOVE: {"REMOVE file: p", "ADD file:"}, revision.ADD: {"ADD file: p"}, revision.UPDATE: {"UPDATE file: p"},

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Op is what happened to the pods of one Change, numbered as podconfig.v1.PodOperation.
+// Op is an operation on the pods of one Change, numbered as podconfig.v1.PodOperation.
 type Op int32
 
-// The ops, in the meaning of the kubelet's PodUpdate.Op.
+// The ops have the meaning of the kubelet's PodUpdate.Op.
 const (
 	SET Op = iota + 1
 	ADD
@@ -23,42 +23,43 @@ const (
 	RESTORE
 )
 
-// Revision is the outcome of one merge that changed something.
+// Revision is the result of one merge that changed something.
 type Revision struct {
-	// Instance is the life of the revision numbers that it was published under. Set by whoever publishes it.
+	// Instance is the instance that it is published under. The history sets it.
 	Instance string
 	// Number rises by one from revision to revision; the first is 1.
 	Number uint64
 	// Source is the source whose set was merged. Empty if Sources are set.
 	Source string
-	// SourceReady tells whether Source is ready after this revision.
+	// SourceReady reports whether Source is ready after this revision.
 	SourceReady bool
-	// BecameReady is set on the one revision that made Source ready.
+	// BecameReady is set on the revision that made Source ready.
 	BecameReady bool
 	// Observed is when the source was read, or the Sources were configured.
 	Observed time.Time
-	// Changes are the ops in the order in which consumers get them: REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty ADD,
-	// RECONCILE.
+	// Changes are the ops in the order in which consumers get them: REMOVE, ADD, UPDATE, DELETE, RESTORE, the empty
+	// ADD, RECONCILE.
 	Changes []Change
-	// Settled are new versions of pods of which consumers learn nothing: their source has spoken, and they are no longer stale;
-	// or they are found in another origin now.
+	// Settled are new versions of pods that no op reports to consumers: their source was read and they are no longer
+	// stale, or they are in another origin now.
 	Settled []*Pod
-	// Sources are the configured sources from this revision on, in order of priority. Nil: as before. Not nil: that is what made
-	// the revision; there may be no ops.
+	// Sources are the configured sources from this revision on, in order of priority. Nil: unchanged. If set, they
+	// are the reason of the revision, which may have no ops.
 	Sources []string
-	// Forgotten are the sources of which it is void that they were ready once: those that go with this revision, former ones that only
-	// the store knew among them, and those of Sources that begin anew.
+	// Forgotten are the sources whose record of having been ready is void: sources that this revision removes,
+	// including former ones that only the store had, and those of Sources that start again.
 	Forgotten []string
-	// Published is when it was published. Set by whoever publishes it.
+	// Published is when it was published. The Hub sets it.
 	Published time.Time
-	// Trace is the trace that the change belongs to. The zero value: none.
+	// Trace is the trace of the change. The zero value: none.
 	Trace Trace
 
-	// shared is what was made of it once for all consumers.
+	// shared are the results of Shared.
 	shared sync.Map
 }
 
-// Shared returns what build made for that key, for whoever asked first. Keys are comparable values of the caller's own type.
+// Shared returns the result of build for that key, which is built once for all consumers. Keys are comparable values
+// of the caller's own type.
 func (r *Revision) Shared(key any, build func() any) any {
 	slot, ok := r.shared.Load(key)
 	if !ok {
@@ -75,7 +76,7 @@ func (r *Revision) Shared(key any, build func() any) any {
 	return nil
 }
 
-// Made is what Shared made for that key, or nil if nobody has asked yet.
+// Made returns the result of Shared for that key, or nil if there is none yet.
 func (r *Revision) Made(key any) any {
 	slot, ok := r.shared.Load(key)
 	if !ok {
@@ -98,12 +99,13 @@ type Trace struct{ Parent, State string }
 // Change is one op of a revision.
 type Change struct {
 	Op Op
-	// Source is the source of the pods. It differs from Revision.Source where one source's set freed a name for another's pod.
+	// Source is the source of the pods. It differs from Revision.Source where a set of one source released a name to
+	// another source's pod.
 	Source string
-	// Pods is empty only in the ADD that says that the source became ready.
+	// Pods is empty only in the ADD that reports that the source became ready.
 	Pods []*Pod
-	// Was are the versions that Pods replace, one for each, in an UPDATE, DELETE or RECONCILE of a revision. Nil in every other
-	// change: the pods of a REMOVE are those that were.
+	// Was are the versions that Pods replace, one for each, in an UPDATE, DELETE or RECONCILE of a revision. It is
+	// nil in every other change: the Pods of a REMOVE are the last versions.
 	Was []*Pod
 }
 
@@ -124,6 +126,7 @@ type Pod struct {
 	Created, SpecChanged, StatusChanged uint64
 
 	encoded
+	shown shown
 }
 
 // UID is the pod's metadata.uid.

@@ -13,10 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/redact"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
+
+// audience is an inspector's, or a consumer's.
+func audience(redacted bool) redact.Audience {
+	if redacted {
+		return redact.AudienceOf(access.Inspector)
+	}
+	return redact.AudienceOf(access.Consumer)
+}
 
 func newPod() *revision.Pod {
 	return &revision.Pod{
@@ -41,11 +51,11 @@ func TestMessageKeepsThePod(t *testing.T) {
 			return pod.Unmarshal(m.GetProtobuf())
 		},
 	} {
-		m, err := p.Message(revision.Encoding{Format: format})
+		m, err := p.Message(revision.EncodingFor(audience(false), format))
 		if err != nil {
 			t.Fatalf("%v: %v; want a message", format, err)
 		}
-		data, err := p.Encode(revision.Encoding{Format: format})
+		data, err := p.Encode(revision.EncodingFor(audience(false), format))
 		sent := &podconfigv1.Pod{}
 		if err != nil || proto.Unmarshal(data, sent) != nil || !proto.Equal(sent, m) {
 			t.Errorf("%v: encoded it is %v, %v; want %v", format, sent, err, m)
@@ -76,7 +86,7 @@ func fromJSON(m *podconfigv1.Pod, pod *v1.Pod) error {
 	return json.Unmarshal(data, pod)
 }
 
-// TestEncodedOnce: all who ask share the same bytes for each encoding, also if they ask at once.
+// TestEncodedOnce: all callers share the same bytes for each encoding, even concurrent ones.
 func TestEncodedOnce(t *testing.T) {
 	p := newPod()
 	for _, format := range []podconfigv1.PodFormat{
@@ -86,7 +96,7 @@ func TestEncodedOnce(t *testing.T) {
 			got := make([][]byte, 8)
 			var all sync.WaitGroup
 			for i := range got {
-				all.Go(func() { got[i], _ = p.Encode(revision.Encoding{Format: format, Redacted: redacted}) })
+				all.Go(func() { got[i], _ = p.Encode(revision.EncodingFor(audience(redacted), format)) })
 			}
 			all.Wait()
 			for i := range got {
@@ -98,7 +108,7 @@ func TestEncodedOnce(t *testing.T) {
 	}
 }
 
-// TestRedactedEncoding: what an inspector is sent has neither the secret nor a digest to try guesses of it against.
+// TestRedactedEncoding: an inspector gets neither the secret nor a digest to test guesses of it.
 func TestRedactedEncoding(t *testing.T) {
 	encode := func(secret string, e revision.Encoding) *podconfigv1.Pod {
 		p := newPod()
@@ -112,7 +122,7 @@ func TestRedactedEncoding(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Redacted && bytes.Contains(data, []byte(secret)) {
+		if !e.Audience().Whole() && bytes.Contains(data, []byte(secret)) {
 			t.Errorf("%v: the redacted pod holds the secret", e)
 		}
 		m := &podconfigv1.Pod{}
@@ -122,7 +132,7 @@ func TestRedactedEncoding(t *testing.T) {
 		return m
 	}
 	for _, format := range []podconfigv1.PodFormat{podconfigv1.PodFormat_POD_FORMAT_JSON, podconfigv1.PodFormat_POD_FORMAT_PROTOBUF} {
-		whole, redacted := revision.Encoding{Format: format}, revision.Encoding{Format: format, Redacted: true}
+		whole, redacted := revision.EncodingFor(audience(false), format), revision.EncodingFor(audience(true), format)
 		if a, b := encode("hunter2", whole), encode("sesame99", whole); a.GetSpecDigest() == b.GetSpecDigest() || proto.Equal(a, b) {
 			t.Error("two secrets give one digest; want two: the test would prove nothing")
 		}
@@ -136,21 +146,47 @@ func TestRedactedEncoding(t *testing.T) {
 	}
 }
 
-// TestRemoved: of a removed pod only reference and digests are told, and it isn't stale, whatever it was.
+// TestRedactedWithoutContainers: a pod without spec.containers is redacted, too. A pod of which only the reference is
+// known, as a tombstone's, has no digests for an inspector.
+func TestRedactedWithoutContainers(t *testing.T) {
+	p := newPod()
+	p.Object.Spec = v1.PodSpec{InitContainers: []v1.Container{{Name: "i", Env: []v1.EnvVar{{Name: "PASSWORD", Value: "hunter2"}}}}}
+	for _, format := range []podconfigv1.PodFormat{podconfigv1.PodFormat_POD_FORMAT_JSON, podconfigv1.PodFormat_POD_FORMAT_PROTOBUF} {
+		data, err := p.Encode(revision.EncodingFor(audience(true), format))
+		if err != nil || bytes.Contains(data, []byte("hunter2")) {
+			t.Errorf("%v: an inspector gets %q, %v; want the pod without its secret", format, data, err)
+		}
+	}
+	if spec, status := p.Digests(audience(true)); spec == "" || status == "" || spec == p.SpecDigest {
+		t.Errorf("an inspector's digests are %q and %q; want those of the redacted pod", spec, status)
+	}
+	p.Object = &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "prod", UID: "u1"}, Spec: v1.PodSpec{NodeName: "n"},
+	}
+	gone := &revision.Pod{Object: p.Object, Source: "file", SpecDigest: "s", StatusDigest: "t"}
+	if spec, status := gone.Digests(audience(true)); spec != "" || status != "" {
+		t.Errorf("an inspector's digests of a reference are %q and %q; want none", spec, status)
+	}
+	if spec, status := gone.Digests(audience(false)); spec != "s" || status != "t" {
+		t.Errorf("a consumer's digests of a reference are %q and %q; want its own", spec, status)
+	}
+}
+
+// TestRemoved: a removed pod has only reference and digests, and isn't stale, even if it was.
 func TestRemoved(t *testing.T) {
 	p := newPod()
-	data, err := p.EncodeRemoved(false)
+	data, err := p.EncodeRemoved(revision.EncodingFor(audience(false), podconfigv1.PodFormat_POD_FORMAT_JSON))
 	m := &podconfigv1.Pod{}
 	if err != nil || proto.Unmarshal(data, m) != nil || m.GetContent() != nil || m.GetStale() || m.GetRef().GetUid() != "u1" || m.GetSpecDigest() != "s" {
 		t.Errorf("EncodeRemoved gives %v, %v; want u1 with its digests, no content, not stale", m, err)
 	}
-	if ref, _ := p.Message(revision.Encoding{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE}); !ref.GetStale() {
+	if ref, _ := p.Message(revision.EncodingFor(audience(false), podconfigv1.PodFormat_POD_FORMAT_REFERENCE)); !ref.GetStale() {
 		t.Error("after EncodeRemoved the reference isn't stale any more; want it untouched")
 	}
 }
 
 func TestUnknownFormat(t *testing.T) {
-	if _, err := newPod().Encode(revision.Encoding{Format: 99}); err == nil || !strings.Contains(err.Error(), "99") {
+	if _, err := newPod().Encode(revision.EncodingFor(audience(false), 99)); err == nil || !strings.Contains(err.Error(), "99") {
 		t.Errorf("Encode(99): %v; want an error that names the format", err)
 	}
 }

@@ -4,28 +4,29 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podstream/podstream/internal/mergesvc/history"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// said is what heartbeats tell beside the revisions, and synced in part.
+// said is the state that heartbeats, and in part synced, report beside the revisions.
 type said struct {
 	path      []*podconfigv1.RelayHop
 	temporary bool
-	// at is when.
+	// at is when it was sent.
 	at time.Time
 }
 
-// news tells whether a heartbeat would tell of another path or another state of the store than the consumer has been told.
-func (w *watch) news() bool {
+// outdated reports whether the path or the state of the store differs from what the consumer was sent last.
+func (w *watch) outdated() bool {
 	same := func(a, b *podconfigv1.RelayHop) bool { return a.GetId() == b.GetId() && a.GetNode() == b.GetNode() }
-	return w.said.temporary != w.history.Life().Temporary || !slices.EqualFunc(w.said.path, w.server.cfg.Path(), same)
+	return w.said.temporary != w.history.Life().Temporary || !slices.EqualFunc(w.said.path, w.path(), same)
 }
 
-// beat sends a heartbeat. It bears a cursor if revisions have gone by that held nothing for this view: so a consumer's cursor
-// doesn't grow old while nothing happens to it.
+// beat sends a heartbeat. It has a cursor if revisions without ops for this view were published, so that a consumer's
+// cursor doesn't become too old while its pods don't change.
 func (w *watch) beat() error {
 	at, life := w.at.Load(), w.history.Life()
-	w.said = said{path: w.server.cfg.Path(), temporary: life.Temporary, at: w.server.clock.Now()}
+	w.said = said{path: w.path(), temporary: life.Temporary, at: w.server.clock.Now()}
 	m := &podconfigv1.Heartbeat{
 		Revision: at, Sources: w.readiness(), StoreState: podconfigv1.StoreState_STORE_STATE_DURABLE, Path: w.said.path,
 	}
@@ -33,8 +34,8 @@ func (w *watch) beat() error {
 		m.StoreState = podconfigv1.StoreState_STORE_STATE_TEMPORARY
 	}
 	resp := &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: m}}
-	// Also if another life counts now: after trouble with the store, so that the consumer's cursor is one that will last.
-	if at > w.told || w.cursor.Load().GetInstanceId() != life.Instance {
+	// Also after a change of instance, when the store failed or works again, so that the consumer's cursor lasts.
+	if !w.passed && (at > w.sentCursor || w.cursor.Load().GetInstanceId() != life.Instance) {
 		resp.Cursor = w.cursorAt(life.Instance, at)
 	}
 	if err := w.out.message(resp); err != nil {
@@ -46,11 +47,20 @@ func (w *watch) beat() error {
 	return nil
 }
 
-// readiness is that of the sources that the consumer sees, at its revision.
+// path is the path as the consumer sees it.
+func (w *watch) path() []*podconfigv1.RelayHop {
+	return w.server.pathFor(w.caller, w.view.Sources(w.sources))
+}
+
+// readiness is the readiness of the sources that the consumer sees, at its revision.
 func (w *watch) readiness() []*podconfigv1.SourceReadiness {
-	at := w.at.Load()
+	return w.readinessOf(w.sources, w.at.Load())
+}
+
+// readinessOf is the readiness of the sources that the consumer sees, at a revision.
+func (w *watch) readinessOf(sources history.Sources, at uint64) []*podconfigv1.SourceReadiness {
 	var out []*podconfigv1.SourceReadiness
-	for _, src := range w.view.Sources(w.sources) {
+	for _, src := range w.view.Sources(sources) {
 		out = append(out, &podconfigv1.SourceReadiness{Name: src.Name, Ready: src.ReadyAt(at)})
 	}
 	return out

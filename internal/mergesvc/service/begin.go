@@ -11,48 +11,14 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// begin takes the consumer from where it says it is to the current state, and says so.
+// begin sends what takes the consumer from its position to the current state, and then synced.
 func (w *watch) begin() error {
-	st := w.history.State()
-	at, ok := w.placed(st)
-	// It may be much, and is needed once.
-	known := w.known
-	w.known = nil
-	how := metrics.Fresh
-	switch {
-	case ok:
-		// Whatever it takes from here, exact history or a coalesced catch-up, follow finds out.
-		// What is published meanwhile can wait: a consumer that is always behind must get to its synced, too.
-		how, w.pending, w.told = metrics.Exact, w.undecided(st, at, known), at
-		// If nobody knows them any more it is caught up first, and that tells.
-		if sources, known := w.history.SourcesAt(at); known {
-			w.sources = sources
-		}
-		w.at.Store(at)
-		for w.at.Load() < st.Number {
-			if _, _, err := w.follow(); err != nil {
-				return err
-			}
-			if w.server.isClosing() {
-				return goingDown()
-			}
-		}
-		st = w.history.State()
-	case len(known) > 0:
-		how = metrics.Known
-		var changes []revision.Change
-		changes, w.pending = catchup.FromKnown(st, known, w.view)
-		w.logRemovals(changes)
-		if err := w.jump(st, changes); err != nil {
-			return err
-		}
-	case w.resume != nil:
-		how = metrics.Set
-		if err := w.jump(st, catchup.Set(st, st.Number, w.view)); err != nil {
-			return err
-		}
-	default:
-		if err := w.jump(st, catchup.Fresh(st, w.view)); err != nil {
+	how, err := w.toState()
+	if err != nil {
+		return err
+	}
+	for w.passed {
+		if err := w.step(); err != nil {
 			return err
 		}
 	}
@@ -61,10 +27,11 @@ func (w *watch) begin() error {
 	} else {
 		how = w.behind
 	}
-	w.log.Info("consumer is synced", "how", how, "revision", w.at.Load(), "pods", len(st.Pods))
-	cursor := w.cursorAt(st.Instance, w.at.Load())
-	w.said = said{path: w.server.cfg.Path(), temporary: st.Temporary, at: w.server.clock.Now()}
-	err := w.out.message(&podconfigv1.WatchPodUpdatesResponse{
+	w.log.Info("consumer is synced", "how", how, "revision", w.at.Load())
+	life := w.history.Life()
+	cursor := w.cursorAt(life.Instance, w.at.Load())
+	w.said = said{path: w.path(), temporary: life.Temporary, at: w.server.clock.Now()}
+	err = w.out.message(&podconfigv1.WatchPodUpdatesResponse{
 		Event:  &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{Sources: w.readiness(), Path: w.said.path}},
 		Cursor: cursor,
 	})
@@ -73,14 +40,61 @@ func (w *watch) begin() error {
 	return err
 }
 
-// placed tells whether the consumer's cursor belongs to this history and view, and at which revision it is. One that is older than
-// all that is remembered is worth less than the known pods, if there are any.
+// step sends the next unit on the way to the current state, unless the server is closing.
+func (w *watch) step() error {
+	if _, _, err := w.follow(); err != nil {
+		return err
+	}
+	if w.server.isClosing() {
+		return goingDown()
+	}
+	return nil
+}
+
+// toState sends what takes the consumer from its position to the current state, and returns how it did so.
+func (w *watch) toState() (how string, err error) {
+	st := w.history.State()
+	at, ok := w.placed(st)
+	// The known pods may be large, and are needed once.
+	known := w.known
+	w.known = nil
+	switch {
+	case ok:
+		// follow sends the rest, as exact history or as a coalesced catch-up. Revisions published meanwhile wait: a
+		// consumer that is always behind must get its synced, too.
+		w.pending, w.sentCursor = w.undecided(st, at, known), at
+		// If they aren't known any more, the consumer is caught up first, which sets them.
+		if sources, known := w.history.SourcesAt(at); known {
+			w.sources = sources
+		}
+		w.at.Store(at)
+		for now := st.Number; w.at.Load() < now; {
+			if err := w.step(); err != nil {
+				return "", err
+			}
+		}
+		return metrics.Exact, nil
+	case len(known) > 0:
+		var changes []revision.Change
+		changes, w.pending = catchup.FromKnown(st, known, w.view)
+		w.logRemovals(changes)
+		return metrics.Known, w.jump(st, changes)
+	case w.resume != nil:
+		return metrics.Set, w.jump(st, catchup.Set(st, st.Number, w.view))
+	default:
+		return metrics.Fresh, w.jump(st, catchup.Fresh(st, w.view))
+	}
+}
+
+// placed returns the revision of the consumer's cursor, and whether the cursor belongs to this history and view. If
+// the cursor is older than all that is kept, the known pods are used instead, if there are any.
 func (w *watch) placed(st *history.State) (uint64, bool) {
 	c := w.resume
 	if c == nil || !w.history.Knows(c.GetInstanceId()) || c.GetView() != w.view.Hash() || c.GetRevision() > st.Number {
 		return 0, false
 	}
-	if _, kept, _ := w.history.Next(c.GetRevision()); !kept && c.GetRevision() < st.Horizon && len(w.known) > 0 {
+	forgotten := c.GetRevision() < w.view.Horizon(st)
+	if _, kept, _ := w.history.Next(c.GetRevision()); !kept && forgotten && len(w.known) > 0 {
 		return 0, false
 	}
 	if failpoint.Active(failpoint.ResendCovered) && c.GetRevision() > 0 {
@@ -89,7 +103,8 @@ func (w *watch) placed(st *history.State) (uint64, bool) {
 	return c.GetRevision(), true
 }
 
-// logRemovals tells of the pods that only this consumer had, the first by name: no revision's log line names them.
+// logRemovals logs the removal of pods that only this consumer had, and the name of the first: no revision's log line
+// names them.
 func (w *watch) logRemovals(changes []revision.Change) {
 	const named = 10
 	count, first := 0, []string{}
@@ -103,11 +118,11 @@ func (w *watch) logRemovals(changes []revision.Change) {
 		}
 	}
 	if count > 0 {
-		w.log.Info("consumer holds pods that are gone and is told to remove them", "count", count, "first", first)
+		w.log.Info("consumer holds pods that are gone, and is sent their removal", "count", count, "first", first)
 	}
 }
 
-// undecided are the known pods that were open at revision at. What had their UIDs then may be gone by now.
+// undecided returns the known pods that were open at revision at. Other pods may have their UIDs by now.
 func (w *watch) undecided(st *history.State, at uint64, known []catchup.Known) *catchup.Pending {
 	if len(known) > 0 {
 		if then, ok := w.history.StateAt(at); ok {

@@ -12,10 +12,10 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// callerHeader tells the server which of the callers makes a call.
+// callerHeader names the caller of a call.
 const callerHeader = "test-caller"
 
-// callers are who calls, as the access rules would have found out: who names itself in the header, is taken for that caller.
+// callers stands for the access rules: the header names one of the known callers.
 type callers struct {
 	mu    sync.Mutex
 	known []access.Caller

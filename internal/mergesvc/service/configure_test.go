@@ -25,8 +25,8 @@ func (n *node) configure(names ...string) {
 	n.hub.Configure(sources)
 }
 
-// wantList reads the next message, which must be a heartbeat at that revision with just these sources, those that are ready with "!".
-// Only if the revision held nothing for the consumer does it bear a cursor.
+// wantList reads the next message, which must be a heartbeat at that revision with just these sources, those that are
+// ready with "!". Only if the revision held nothing for the consumer does it bear a cursor.
 func (s *stream) wantList(revision uint64, moves bool, sources ...string) {
 	s.t.Helper()
 	m := s.next()
@@ -43,8 +43,8 @@ func (s *stream) wantList(revision uint64, moves bool, sources ...string) {
 	}
 }
 
-// TestSourcesChange: each consumer gets the ops of a revision that configures other sources, and then at once a heartbeat with the
-// sources that it may know of; also if there are no ops for it.
+// TestSourcesChange: each consumer gets the ops of a revision that configures other sources, and at once a heartbeat
+// with the sources that it sees, even if it gets no ops.
 func TestSourcesChange(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: web()")
@@ -69,7 +69,7 @@ func TestSourcesChange(t *testing.T) {
 	updates.want("REMOVE file: web", "SET : job u1")
 	updates.wantList(3, false, "api!", "http")
 	some.wantList(3, true, "api!", "http")
-	// What it sees of the sources is as before.
+	// The sources that it sees are unchanged.
 	apis.want("ADD api: u1")
 
 	n.configure("late", "http", "api")
@@ -92,8 +92,8 @@ func TestSourcesChange(t *testing.T) {
 	resumed.want("synced")
 }
 
-// TestResumeOverOtherSources: who was away while sources changed gets the revisions, and synced tells which sources there are now.
-// A connected consumer that fell behind is told at once.
+// TestResumeOverOtherSources: a consumer that was away while sources changed gets the revisions, and the current
+// sources in synced. A connected consumer that fell behind gets them at once.
 func TestResumeOverOtherSources(t *testing.T) {
 	for name, revisions := range map[string]int{"exact": 10, "coalesced": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestResumeOverOtherSources(t *testing.T) {
 	}
 }
 
-// TestFellBehindOverOtherSources: a consumer that doesn't read while sources change, and revisions fall out of the history, is told
-// which sources there are right after its catch-up.
+// TestFellBehindOverOtherSources: a consumer that doesn't read while sources change, and revisions leave the history,
+// gets the sources right after its catch-up.
 func TestFellBehindOverOtherSources(t *testing.T) {
 	n := start(t, options{revisions: 1})
 	n.set("file", "a: web()")
@@ -156,8 +156,8 @@ func TestFellBehindOverOtherSources(t *testing.T) {
 	slow.take()
 }
 
-// TestKnownPodsOfASourceThatGoes: what the consumer holds of a source that goes, and podconfigd doesn't know, goes once all that are
-// left have spoken.
+// TestKnownPodsOfASourceThatGoes: pods that only the consumer has, of a source that is removed, are removed once all
+// others were read.
 func TestKnownPodsOfASourceThatGoes(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "")
@@ -187,7 +187,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestConflictIsListed: a pod that waits for another source's is a finding of its own source, and none once it is served.
+// TestConflictIsListed: a pod that waits for another source's is a finding of its own source, and none once it is
+// served.
 func TestConflictIsListed(t *testing.T) {
 	for _, text := range []string{"x: web(uid=u1)", "x: job(uid=web)"} {
 		n := start(t, options{})
@@ -215,8 +216,8 @@ func TestConflictIsListed(t *testing.T) {
 	}
 }
 
-// TestPath: synced and every heartbeat have the path of their time; a stream that wakes tells of another one at once, however busy it
-// is. A source that is a relay has its own.
+// TestPath: synced and every heartbeat have the current path; a stream that is woken sends another path at once,
+// however busy it is. A source that is a relay has its own.
 func TestPath(t *testing.T) {
 	hop := func(id string) *podconfigv1.RelayHop { return &podconfigv1.RelayHop{Id: id, Node: "node-" + id} }
 	var path atomic.Pointer[[]*podconfigv1.RelayHop]
@@ -265,7 +266,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestScopedListOfSources: who may not see a source doesn't hear that it comes or goes.
+// TestScopedListOfSources: a caller that may not see a source doesn't learn that it is added or removed.
 func TestScopedListOfSources(t *testing.T) {
 	n := start(t, options{hub: func(cfg *mergesvc.Config) { cfg.Sources = []merge.Source{{Name: "file"}, {Name: "api"}} }})
 	s := n.as(access.Caller{Identity: "tenant", Role: access.Consumer, Sources: []string{"api"}}).watch(reference(nil))
@@ -279,8 +280,8 @@ func TestScopedListOfSources(t *testing.T) {
 	s.wantList(4, false)
 }
 
-// TestWordOfASourceThatGoes: of a source that was ready the REMOVEs say so, to who follows and who resumes; of one that wasn't they
-// don't.
+// TestWordOfASourceThatGoes: the REMOVEs of a removed source report its readiness, to a consumer that follows and to
+// one that resumes.
 func TestWordOfASourceThatGoes(t *testing.T) {
 	for text, ready := range map[string]bool{"a: web()": true, "a: web()\nb: [held]": false} {
 		n := start(t, options{})

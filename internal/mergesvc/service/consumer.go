@@ -9,33 +9,37 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// consumer is one open stream, as ListConsumers shows it. The stream's goroutine writes to it, without locks.
+// consumer is one open stream, as ListConsumers shows it. The stream's goroutine writes to it without locks.
 type consumer struct {
 	*subscription
 	connected time.Time
+	// number counts the streams since the start.
+	number uint64
 	// course is the history that it follows.
 	course course
 
-	// at is the revision that it has been sent.
+	// at is the last revision that was sent.
 	at atomic.Uint64
-	// cursor is the last one that it was sent.
+	// cursor is the last cursor that was sent.
 	cursor atomic.Pointer[podconfigv1.Cursor]
 	synced atomic.Bool
-	// sending is when the message began that is being handed to the transport, in nanoseconds since 1970; zero if there is none.
+	// sending is the time, in nanoseconds since 1970, since when the transport hasn't taken the current message.
+	// Zero: there is none.
 	sending atomic.Int64
 	parked  atomic.Bool
 	parks   atomic.Uint64
 }
 
-// course is a history that consumers follow: that of pods, or that of objects.
+// course is a history that consumers follow: of pods or of objects.
 type course interface {
 	// Number is the last revision.
 	Number() uint64
-	// WaitingSince is when the revision after one was published, or the oldest one that is kept. Zero if there is none.
+	// WaitingSince returns when the revision after number, or the oldest one kept, was published. It is zero if there
+	// is none.
 	WaitingSince(number uint64) time.Time
 }
 
-// state is what the stream is doing, if number is the last revision of its course.
+// state returns the state of the stream. number is the last revision of its course.
 func (c *consumer) state(number uint64) podconfigv1.ConsumerState {
 	switch {
 	case c.parked.Load():
@@ -47,14 +51,14 @@ func (c *consumer) state(number uint64) podconfigv1.ConsumerState {
 	}
 }
 
-// park marks a consumer that hasn't read since before the given time, and tells whether that is news.
+// park marks a consumer that hasn't read since before the given time, and reports whether it wasn't marked already.
 func (c *consumer) park(before time.Time) bool {
 	since := c.sending.Load()
 	if since == 0 || since > before.UnixNano() || !c.parked.CompareAndSwap(false, true) {
 		return false
 	}
 	if c.sending.Load() != since {
-		// It has read in this moment, and nobody would unmark it before its next message.
+		// The consumer has just read, and the mark would stay until its next message.
 		c.parked.Store(false)
 		return false
 	}
@@ -66,7 +70,7 @@ func (c *consumer) message() *podconfigv1.Consumer {
 	number, at := c.course.Number(), c.at.Load()
 	m := &podconfigv1.Consumer{
 		Name: c.name, Peer: c.caller.Peer, Identity: c.caller.Identity, State: c.state(number), Cursor: c.cursor.Load(),
-		Format: c.encoding.Format, Filter: c.filter, ConnectedTime: timestamppb.New(c.connected),
+		Format: c.encoding.Format(), Filter: c.filter, ConnectedTime: timestamppb.New(c.connected),
 		ParkedCount: c.parks.Load(), Objects: c.ofObjects,
 	}
 	if !c.ofObjects {

@@ -2,18 +2,13 @@ package service
 
 import (
 	"context"
-	"log/slog"
 	"maps"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/access"
@@ -21,67 +16,78 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// maxReporters is of how many consumers the last report is remembered.
+// maxReporters is the number of consumers whose last report is kept.
 const maxReporters = 1024
 
-// consumers are the open streams, and what consumers last reported.
+// consumers are the open streams, and the last reports.
 type consumers struct {
-	log       *slog.Logger
+	lines     *lines
 	clock     clock.WithTicker
 	metrics   *metrics.Metrics
-	limit     int
+	slots     *sharedAmount
 	parkAfter time.Duration
 
-	mu   sync.Mutex
-	open map[*consumer]bool
-	// holders are how many open streams each identity has under a name.
+	mu sync.Mutex
+	// opened counts the streams since the start.
+	opened uint64
+	open   map[*consumer]bool
+	// holders counts the open streams of each identity under a name.
 	holders map[string]map[string]int
-	reports map[who]*report
+	reports map[holder]*report
 }
 
-// who is a consumer's name, and whose it is.
-type who struct{ name, identity string }
+// holder is a consumer's name, and the identity that it belongs to.
+type holder struct{ name, identity string }
 
 // report is the last ReportApplied of a consumer.
 type report struct {
 	*podconfigv1.ReportAppliedRequest
 	time time.Time
+	// named is the number of errors that the consumer sent, some of which aren't kept.
+	named int
 }
 
-func newConsumers(cfg Config) *consumers {
+func newConsumers(cfg Config, lines *lines) *consumers {
 	return &consumers{
-		log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics, limit: cfg.MaxConsumers, parkAfter: cfg.ParkAfter,
-		open: map[*consumer]bool{}, holders: map[string]map[string]int{}, reports: map[who]*report{},
+		lines: lines, clock: cfg.Clock, metrics: cfg.Metrics, parkAfter: cfg.ParkAfter,
+		slots: newSharedAmount(share{cfg.MaxConsumers, cfg.MaxConsumersPerIdentity, cfg.ReservedConsumers}),
+		open:  map[*consumer]bool{}, holders: map[string]map[string]int{}, reports: map[holder]*report{},
 	}
 }
 
-// consumerName is the name that a caller goes by. Over TLS it is bound to the certificate: the identity itself, or one that
-// begins with it and a slash. On the socket, where the kernel knows uids only, it is free, as long as nobody else has it.
+// consumerName returns the name of a consumer. Over TLS it is bound to the certificate: the identity itself, or one
+// that begins with it and a slash. On the socket, where the kernel only provides uids, any name is allowed that no
+// other identity uses.
 func consumerName(wanted string, caller access.Caller) (string, error) {
 	switch {
 	case len(wanted) > maxConsumerName:
-		return "", status.Errorf(codes.InvalidArgument, "consumer: is %d bytes long; at most %d are allowed", len(wanted), maxConsumerName)
+		return "", invalidArgument("consumer: is %d bytes long; at most %d are allowed", len(wanted), maxConsumerName)
 	case wanted == "":
 		return caller.Identity, nil
 	case strings.HasPrefix(caller.Identity, "uid:"), wanted == caller.Identity, strings.HasPrefix(wanted, caller.Identity+"/"):
 		return wanted, nil
 	default:
-		return "", status.Errorf(codes.PermissionDenied, "consumer: %q isn't %q, nor does it begin with %q", wanted, caller.Identity, caller.Identity+"/")
+		return "", permissionDenied("consumer: %q isn't %q, nor does it begin with %q", wanted, caller.Identity, caller.Identity+"/")
 	}
 }
 
-// add enters a stream that follows a history, unless there are too many or its name is another caller's.
+// add registers a stream that follows a history. It returns an error if there are too many streams, or another
+// identity uses the name.
 func (cs *consumers) add(sub *subscription, follows course) (*consumer, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if len(cs.open) >= cs.limit {
-		cs.metrics.Refused.WithLabelValues(metrics.TooMany).Inc()
-		return nil, status.Errorf(codes.ResourceExhausted, "%d consumers are served already, which is the limit (--max-consumers)", cs.limit)
-	}
 	if err := cs.owns(sub.name, sub.caller); err != nil {
 		return nil, err
 	}
-	c := &consumer{subscription: sub, connected: cs.clock.Now(), course: follows}
+	if limit, own, ok := cs.slots.take(sub.caller, 1); !ok {
+		cs.metrics.Refused.WithLabelValues(metrics.TooMany).Inc()
+		if own && limit != cs.slots.total {
+			return nil, resourceExhausted("%s has %d streams already, which is the limit for one identity (--max-consumers-per-identity)", sub.caller.Identity, limit)
+		}
+		return nil, resourceExhausted("%d consumers are served already, which is the limit (--max-consumers)", limit)
+	}
+	cs.opened++
+	c := &consumer{subscription: sub, connected: cs.clock.Now(), number: cs.opened, course: follows}
 	cs.open[c] = true
 	if cs.holders[c.name] == nil {
 		cs.holders[c.name] = map[string]int{}
@@ -90,15 +96,15 @@ func (cs *consumers) add(sub *subscription, follows course) (*consumer, error) {
 	return c, nil
 }
 
-// owns fails if another identity has an open stream under the name. Root and podconfigd's own user are never shut out: no other
-// user can keep podexecd from its stream by taking its name first.
+// owns returns an error if another identity has an open stream under the name. It never does for root and
+// podconfigd's own user: no other user can block podexecd's stream by using its name first.
 func (cs *consumers) owns(name string, caller access.Caller) error {
-	if caller.Identity == "uid:0" || caller.Identity == "uid:"+strconv.Itoa(os.Geteuid()) {
+	if isOwner(caller) {
 		return nil
 	}
 	for identity := range cs.holders[name] {
 		if identity != caller.Identity {
-			return status.Errorf(codes.PermissionDenied, "consumer: %q is in use by %s", name, identity)
+			return permissionDenied("consumer: %q is in use by %s", name, identity)
 		}
 	}
 	return nil
@@ -108,6 +114,7 @@ func (cs *consumers) remove(c *consumer) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	delete(cs.open, c)
+	cs.slots.give(c.caller, 1)
 	holders := cs.holders[c.name]
 	if holders[c.caller.Identity]--; holders[c.caller.Identity] == 0 {
 		delete(holders, c.caller.Identity)
@@ -123,8 +130,8 @@ func (cs *consumers) all() []*consumer {
 	return slices.Collect(maps.Keys(cs.open))
 }
 
-// sweep parks the consumers that haven't read for a while. Nothing has to be done for them: nothing is kept for them but the
-// message that waits.
+// sweep parks the consumers that haven't read for a while. That changes only what is shown: nothing is kept for a
+// consumer but the message that waits.
 func (cs *consumers) sweep() {
 	before := cs.clock.Now().Add(-cs.parkAfter)
 	for _, c := range cs.all() {
@@ -132,12 +139,12 @@ func (cs *consumers) sweep() {
 			continue
 		}
 		cs.metrics.Parked.WithLabelValues(metrics.Stalled).Inc()
-		cs.log.Warn("consumer doesn't read and is parked; nothing is kept for it, and when it reads again it is caught up",
-			"consumer", c.name, "identity", c.caller.Identity, "revision", c.at.Load(), "for", cs.parkAfter)
+		cs.lines.logger(c.caller, c.name).Warn("consumer doesn't read and is parked; nothing is kept for it, and when it reads again it is caught up",
+			"revision", c.at.Load(), "for", cs.parkAfter)
 	}
 }
 
-// Run looks for consumers that don't read, until ctx ends.
+// Run looks for consumers that don't read, and logs the lines that were left out of each identity, until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	ticker := s.clock.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -147,6 +154,7 @@ func (s *Server) Run(ctx context.Context) {
 			return
 		case <-ticker.C():
 			s.consumers.sweep()
+			s.lines.sweep()
 		}
 	}
 }

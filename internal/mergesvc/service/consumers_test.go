@@ -38,7 +38,7 @@ func (n *node) consumers() []*podconfigv1.Consumer {
 	return resp.GetConsumers()
 }
 
-// until waits for what must come to be.
+// until waits until a condition holds.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(deadline); !is(); runtime.Gosched() {
@@ -63,8 +63,8 @@ func (n *node) report(name string, outcome podconfigv1.ApplyOutcome, errs ...*po
 	return err
 }
 
-// TestConsumerNames: over TLS a name is the certificate's, or begins with it and a slash; on the socket it is free, as long as
-// nobody else has it. Who says none has its identity's.
+// TestConsumerNames: over TLS a name is the certificate's, or begins with it and a slash; on the socket any unused
+// name is allowed. The default is the identity's.
 func TestConsumerNames(t *testing.T) {
 	caller := func(identity string) access.Caller { return access.Caller{Identity: identity, Role: access.Consumer} }
 	for _, tc := range []struct {
@@ -99,7 +99,7 @@ func TestConsumerNames(t *testing.T) {
 	}
 }
 
-// TestConsumerNameIsOneCallers: a name in use, by a stream or a report, is nobody else's; the same caller may use it often.
+// TestConsumerNameIsOneCallers: a name that a stream or a report uses belongs to one caller, which may use it often.
 func TestConsumerNameIsOneCallers(t *testing.T) {
 	n := start(t, options{})
 	alice := n.as(access.Caller{Identity: "uid:1", Role: access.Consumer})
@@ -125,7 +125,7 @@ func TestConsumerNameIsOneCallers(t *testing.T) {
 	bob.watch(named("agent")).want("synced")
 }
 
-// TestMaxConsumers: one stream too many is RESOURCE_EXHAUSTED, and when one goes there is room again.
+// TestMaxConsumers: one stream too many is RESOURCE_EXHAUSTED; when one ends, another one is served.
 func TestMaxConsumers(t *testing.T) {
 	n := start(t, options{service: func(c *service.Config) { c.MaxConsumers = 2 }})
 	first, second := n.watch(reference(nil)), n.watch(reference(nil))
@@ -141,7 +141,8 @@ func TestMaxConsumers(t *testing.T) {
 	n.watch(reference(nil)).want("synced")
 }
 
-// TestListConsumers: each consumer with what it asked for, where it is, what it reported; and those that have gone.
+// TestListConsumers: each consumer is listed with its request, position and last report, even after its stream has
+// ended.
 func TestListConsumers(t *testing.T) {
 	c := testclock.NewFakeClock(time.Unix(1000, 0))
 	n := start(t, options{clock: c})
@@ -183,8 +184,7 @@ func TestListConsumers(t *testing.T) {
 	}
 }
 
-// TestReportBounds: what is remembered of reports is bounded in each of them and together, and the list reaches a client with
-// gRPC's stock limit of 4 MiB.
+// TestReportBounds: kept reports are bounded each and together, and the list fits gRPC's stock limit of 4 MiB.
 func TestReportBounds(t *testing.T) {
 	n := start(t, options{})
 	var errs []*podconfigv1.PodError
@@ -194,13 +194,13 @@ func TestReportBounds(t *testing.T) {
 	for i := range 80 {
 		wantCode(t, "a report of 1 MiB", n.report(fmt.Sprintf("reporter-%02d", i), rejected, errs...), codes.OK)
 	}
-	filters := []*podconfigv1.PodFilter{{Names: []string{strings.Repeat("x", 3<<20)}}, {Names: []string{strings.Repeat("y", 3<<20)}}}
-	for _, f := range filters {
-		n.watch(filtered(f, nil)).want("synced")
+	const filters = 6
+	for range filters {
+		n.watch(filtered(&podconfigv1.PodFilter{Names: []string{strings.Repeat("x", 1<<20)}}, nil)).want("synced")
 	}
 	cs := n.consumers()
-	if len(cs) != 82 {
-		t.Fatalf("%d consumers are listed; want 82", len(cs))
+	if len(cs) != 80+filters {
+		t.Fatalf("%d consumers are listed; want %d", len(cs), 80+filters)
 	}
 	for i, c := range cs[:10] {
 		if got := len(c.GetLastReport().GetErrors()); got < 5 || got > 7 {

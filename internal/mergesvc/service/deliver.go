@@ -2,9 +2,7 @@ package service
 
 import (
 	"slices"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"time"
 
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
@@ -48,17 +46,17 @@ func (w *watch) deliver(rev *revision.Revision) error {
 	if err := w.prepare(changes); err != nil {
 		return err
 	}
-	u := w.unitOf(rev)
+	u, published := w.unitOf(rev), rev.Published
 	u.Changes = changes
-	if err := w.out.unit(u); err != nil {
+	if err := w.unit(&u); err != nil {
 		return err
 	}
-	w.delivered(rev, u.Cursor)
+	w.delivered(published)
 	return nil
 }
 
-// prepare tells which sources are ready before the first SET that comes before synced: what to remove the consumer can tell only
-// by that, and it will come back with the cursor of the SET, should the stream break before synced.
+// prepare sends which sources are ready before the first SET that precedes synced. The consumer needs it to decide
+// what the SET removes; should the stream break before synced, the consumer resumes with the cursor of the SET.
 func (w *watch) prepare(changes []revision.Change) error {
 	isSet := func(c revision.Change) bool { return c.Op == revision.SET }
 	if w.prepared || w.synced.Load() || !slices.ContainsFunc(changes, isSet) {
@@ -68,16 +66,18 @@ func (w *watch) prepare(changes []revision.Change) error {
 	return w.beat()
 }
 
-// sharedKey names what all consumers with one encoding and view share of a revision.
+// sharedKey is the key of what all consumers with one encoding and view share of a revision.
 type sharedKey struct {
 	encoding revision.Encoding
 	view     string
 }
 
-// shared is a revision in bytes, cursor included, for all who see everything in one encoding.
+// shared is a revision in bytes, cursor included, for all consumers that see everything in one encoding.
 type shared struct {
-	// frames are of type wire.Frame, put into an interface here and not by each stream that sends them.
-	frames []any
+	// frame is the revision's only message. It is a wire.Frame, converted to an interface once and not by each
+	// stream. Nil if there is no message, or many is set.
+	frame  any
+	many   bool
 	cursor *podconfigv1.Cursor
 	err    error
 }
@@ -87,30 +87,48 @@ func (w *watch) deliverShared(rev *revision.Revision) error {
 	if !ok {
 		s = rev.Shared(w.sharing, func() any { return w.share(rev) }).(*shared)
 	}
-	if s.err != nil {
-		return status.Error(codes.Internal, s.err.Error())
-	}
-	for _, frame := range s.frames {
-		if err := w.out.send(frame); err != nil {
+	published, cursor := rev.Published, s.cursor
+	switch {
+	case s.err != nil:
+		return statusOf(s.err)
+	case s.many:
+		u := w.shownUnitOf(rev)
+		if err := w.unit(&u); err != nil {
 			return err
 		}
+	case s.frame == nil:
+		return nil
+	default:
+		if err := w.out.send(s.frame); err != nil {
+			return err
+		}
+		w.arrived(cursor)
 	}
-	if len(s.frames) > 0 {
-		w.delivered(rev, s.cursor)
-	}
+	w.delivered(published)
 	return nil
 }
 
 func (w *watch) share(rev *revision.Revision) *shared {
-	u := w.unitOf(rev)
+	u := w.shownUnitOf(rev)
 	out := &shared{cursor: u.Cursor}
 	for frame, err := range wire.Frames(u, w.encoding) {
-		if err != nil {
+		switch {
+		case err != nil:
 			return &shared{err: err}
+		case out.frame != nil:
+			return &shared{many: true}
 		}
-		out.frames = append(out.frames, frame)
+		out.frame = frame
 	}
 	return out
+}
+
+// shownUnitOf returns the revision as a consumer without a filter sees it. Its view needs no state, as it makes no
+// SET.
+func (w *watch) shownUnitOf(rev *revision.Revision) wire.Unit {
+	u := w.unitOf(rev)
+	u.Changes = w.view.Changes(rev, nil)
+	return u
 }
 
 func (w *watch) unitOf(rev *revision.Revision) wire.Unit {
@@ -124,13 +142,12 @@ func (w *watch) cursorAt(instance string, number uint64) *podconfigv1.Cursor {
 	return &podconfigv1.Cursor{InstanceId: instance, Revision: number, View: w.view.Hash()}
 }
 
-func (w *watch) delivered(rev *revision.Revision, cursor *podconfigv1.Cursor) {
-	w.server.metrics.DeliverySeconds.Observe(w.out.last.Sub(rev.Published).Seconds())
-	w.arrived(cursor)
+func (w *watch) delivered(published time.Time) {
+	w.server.metrics.DeliverySeconds.Observe(w.out.last.Sub(published).Seconds())
 }
 
-// arrived notes the cursor that the consumer has been sent.
+// arrived records the cursor that was sent.
 func (w *watch) arrived(cursor *podconfigv1.Cursor) {
-	w.told = cursor.GetRevision()
+	w.sentCursor = cursor.GetRevision()
 	w.cursor.Store(cursor)
 }

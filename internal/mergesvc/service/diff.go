@@ -2,27 +2,25 @@ package service
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/manifest"
-	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// The bounds of a diff, in bytes: together they reach a stock gRPC client.
+// The bounds of a diff, in bytes: together they fit the limit of a stock gRPC client.
 const (
-	// maxDiff is how much of pods it shows.
+	// maxDiff bounds the pods.
 	maxDiff = 3 << 20
-	// maxDiffFindings is how much of findings.
+	// maxDiffFindings bounds the findings.
 	maxDiffFindings = 1 << 19
+	// maxDiffInputs is how many manifests one request may have.
+	maxDiffInputs = 10_000
 )
 
 // DiffManifests is part of podconfig.v1.PodConfigService.
@@ -32,10 +30,10 @@ func (s *Server) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifes
 		return nil, err
 	}
 	if caller.Role < access.Consumer {
-		return nil, status.Errorf(codes.PermissionDenied, "role %s may look, but not try manifests", caller.Role)
+		return nil, permissionDenied("role %s may not diff manifests", caller.Role)
 	}
 	if s.cfg.Preview == nil || s.cfg.Parse == nil {
-		return nil, status.Error(codes.Unimplemented, "this server doesn't read manifests")
+		return nil, unimplemented("this server doesn't read manifests")
 	}
 	if err := checkFormat(req.GetFormat()); err != nil {
 		return nil, err
@@ -44,6 +42,14 @@ func (s *Server) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifes
 	if err != nil {
 		return nil, err
 	}
+	if n := len(req.GetManifests()); n > maxDiffInputs {
+		return nil, invalidArgument("manifests: has %d entries; the maximum is %d", n, maxDiffInputs)
+	}
+	end, err := s.diffs.begin(ctx, caller, &s.admission)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	origins, gone, err := s.inputs(req)
 	if err != nil {
 		return nil, err
@@ -52,19 +58,16 @@ func (s *Server) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifes
 	if source == "" {
 		source = "file"
 	}
-	// What is out of the caller's scope doesn't exist for it; and only file sources read manifests.
+	// A source out of the caller's scope doesn't exist for it. Only file sources read manifests.
 	if kind, _, _ := strings.Cut(source, ":"); kind != "file" || !v.Sees(source) {
-		return nil, status.Errorf(codes.NotFound, "source %s: there is no such source of manifest files", source)
+		return nil, notFound("source %s: there is no such source of manifest files", source)
 	}
 	preview, err := s.cfg.Preview(source, origins, gone)
-	switch {
-	case errors.Is(err, merge.ErrNoSource):
-		return nil, status.Error(codes.NotFound, err.Error())
-	case err != nil:
-		return nil, status.Error(codes.Unavailable, err.Error())
+	if err != nil {
+		return nil, statusOf(err)
 	}
 	resp := &podconfigv1.DiffManifestsResponse{
-		Revision: preview.Number, Findings: findingMessages(findingsFor(v, source, preview.Findings), maxDiffFindings),
+		Revision: preview.Number, Findings: findingMessages(findingsFor(v, false, source, preview.Findings), maxDiffFindings),
 	}
 	ready := func(of string) bool {
 		if of == source {
@@ -73,21 +76,21 @@ func (s *Server) DiffManifests(ctx context.Context, req *podconfigv1.DiffManifes
 		return s.history.State().ReadyAt(of, preview.Number)
 	}
 	changes := v.Changes(&revision.Revision{Source: source, Changes: preview.Changes}, nil)
-	resp.Updates, err = updateMessages(changes, ready, revision.Encoding{Format: req.GetFormat()})
+	resp.Updates, err = updateMessages(changes, ready, revision.EncodingFor(audienceOf(caller), req.GetFormat()))
 	return resp, err
 }
 
-// inputs are the manifests, parsed, and the origins that shall be gone.
+// inputs returns the manifests, parsed, and the origins to remove.
 func (s *Server) inputs(req *podconfigv1.DiffManifestsRequest) (origins []*manifest.Origin, gone []string, err error) {
 	seen := map[string]bool{}
 	for i, in := range req.GetManifests() {
 		switch {
 		case !filepath.IsAbs(in.GetOrigin()):
-			return nil, nil, status.Errorf(codes.InvalidArgument, "manifests[%d].origin: %q isn't an absolute path", i, in.GetOrigin())
+			return nil, nil, invalidArgument("manifests[%d].origin: %q isn't an absolute path", i, in.GetOrigin())
 		case seen[in.GetOrigin()]:
-			return nil, nil, status.Errorf(codes.InvalidArgument, "manifests[%d].origin: %q is named twice", i, in.GetOrigin())
+			return nil, nil, invalidArgument("manifests[%d].origin: %q is named twice", i, in.GetOrigin())
 		case in.GetRemove() && len(in.GetContent()) > 0:
-			return nil, nil, status.Errorf(codes.InvalidArgument, "manifests[%d].content: is set, though it shall be removed", i)
+			return nil, nil, invalidArgument("manifests[%d].content: must be empty for an origin that is removed", i)
 		}
 		seen[in.GetOrigin()] = true
 		if in.GetRemove() {
@@ -107,15 +110,14 @@ func updateMessages(changes []revision.Change, ready func(source string) bool, e
 		for _, p := range c.Pods {
 			encoding := e
 			if c.Op == revision.REMOVE {
-				encoding.Format = podconfigv1.PodFormat_POD_FORMAT_REFERENCE
+				encoding = revision.EncodingFor(e.Audience(), podconfigv1.PodFormat_POD_FORMAT_REFERENCE)
 			}
 			m, err := p.Message(encoding)
 			if err != nil {
-				return nil, status.Error(codes.Internal, err.Error())
+				return nil, statusOf(err)
 			}
 			if size += proto.Size(m); size > maxDiff {
-				return nil, status.Error(codes.ResourceExhausted,
-					"the ops are more than fits into one message; try fewer manifests at a time, or the format REFERENCE")
+				return nil, resourceExhausted("the ops exceed the size of one message; try fewer manifests at a time, or the format REFERENCE")
 			}
 			update.Pods = append(update.Pods, m)
 		}

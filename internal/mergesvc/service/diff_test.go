@@ -24,7 +24,7 @@ func manifestOf(name, image string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {containers: [{name: main, image: %s}]}}", name, image)
 }
 
-// diff asks what the manifests would change, given as origin and content; an empty content removes the origin.
+// diff requests the diff of manifests, given as origin and content; an empty content removes the origin.
 func (n *node) diff(inputs ...string) *podconfigv1.DiffManifestsResponse {
 	n.t.Helper()
 	req := &podconfigv1.DiffManifestsRequest{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE}
@@ -53,7 +53,7 @@ func ops(resp *podconfigv1.DiffManifestsResponse) []string {
 	return out
 }
 
-// TestDiffManifests: the ops that a consumer would get, and nothing is applied by asking.
+// TestDiffManifests: a diff has the ops that a consumer would get, and applies nothing.
 func TestDiffManifests(t *testing.T) {
 	n := start(t, diffable)
 	n.set("api", "x: other()")
@@ -88,14 +88,14 @@ func TestDiffManifests(t *testing.T) {
 	if now := n.list(&podconfigv1.ListPodsRequest{}); !proto.Equal(was, now) {
 		t.Errorf("asking has changed the pods: %v; want %v", now, was)
 	}
-	// What would happen, happens.
+	// Applying the manifests has the previewed effect.
 	n.manifests(manifestOf("a", "one"))
 	if u := live.unit(); u.messages[0].GetUpdate().GetPods()[0].GetRef().GetName() != "b-node" || len(u.messages) != 1 {
 		t.Errorf("the next unit is %s; want the REMOVE of b-node only", u)
 	}
 }
 
-// TestDiffManifestsFindings: what is wrong with the manifests is told of them only, a conflict included.
+// TestDiffManifestsFindings: the findings are those of the given manifests only, conflicts included.
 func TestDiffManifestsFindings(t *testing.T) {
 	n := start(t, diffable)
 	n.manifests(manifestOf("a", "one"), manifestOf("b", "one"))
@@ -130,7 +130,7 @@ func TestDiffManifestsFindings(t *testing.T) {
 	}
 }
 
-// TestDiffManifestsRefused: what can't be compared is said to be so.
+// TestDiffManifestsRefused: manifests that can't be compared are refused with a reason.
 func TestDiffManifestsRefused(t *testing.T) {
 	n := start(t, diffable)
 	input := func(origin string) *podconfigv1.ManifestInput {

@@ -10,8 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/podstream/podstream/internal/clocktest"
+	"github.com/podstream/podstream/internal/disktest"
 	"github.com/podstream/podstream/internal/mergesvc"
-	"github.com/podstream/podstream/internal/mergesvc/disktest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -29,12 +30,12 @@ func (n *node) running() {
 	})
 }
 
-// TestG6FullDisk: the disk is full, and has room again. Consumers are served all the while; cursors and heartbeats say what lasts.
-// After a kill at any point a consumer has what it was promised: what it saw under the store's instance is there, and for a cursor
-// of the temporary one it is caught up by the pods that it knows.
+// TestG6FullDisk: the disk is full, and has space again. Consumers are served all the time; cursors and heartbeats
+// show what lasts. After a kill at any point the guarantees hold: what a consumer saw under the store's instance is
+// stored, and a cursor of the temporary one is caught up by known pods.
 func TestG6FullDisk(t *testing.T) {
 	path := filepath.Join(disktest.Small(t), "podconfigd.db")
-	c, beats := newSweepClock(), newArmedClock()
+	c, beats := &sweepClock{clocktest.New()}, newArmedClock()
 	o := stored(path, "file")
 	withStore := o.hub
 	o.hub = func(cfg *mergesvc.Config) {
@@ -52,7 +53,7 @@ func TestG6FullDisk(t *testing.T) {
 	durable := live.want("ADD file: web").cursor
 	beat := func(want podconfigv1.StoreState) {
 		t.Helper()
-		until(t, "nobody else is there", func() bool { return len(n.consumers()) == 1 })
+		until(t, "no other consumer is left", func() bool { return len(n.consumers()) == 1 })
 		for len(beats.armed) > 0 {
 			<-beats.armed
 		}
@@ -102,12 +103,12 @@ func TestG6FullDisk(t *testing.T) {
 		s.cancel()
 	}
 
-	// Killed now, it knows what was stored.
+	// After a kill now, it has what was stored.
 	during := start(t, stored(killed(t, path), "file"))
 	s := during.watch(reference(durable))
 	s.want("synced")
 	s = during.watch(reference(temporary, known(large)...))
-	// Of web it knows that it is there no more, and podconfigd that it was: its source decides.
+	// The consumer has removed web, and podconfigd still has it: its source decides.
 	s.want("RESTORE file: web")
 	s.want("synced")
 	during.set("file", "b: large(pad=200)")
@@ -124,7 +125,7 @@ func TestG6FullDisk(t *testing.T) {
 	}
 	beat(podconfigv1.StoreState_STORE_STATE_DURABLE)
 	n.watch(reference(temporary)).want("synced")
-	// Killed now, before anything else is published: all is there, also what was published meanwhile.
+	// After a kill now, before anything else is published, everything is there, even what was published meanwhile.
 	after := start(t, stored(killed(t, path), "file"))
 	s = after.watch(reference(durable))
 	s.want("REMOVE file: web", "RESTORE file: large")

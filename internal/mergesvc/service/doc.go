@@ -1,9 +1,11 @@
-// Package service is the gRPC face of podconfigd: podconfig.v1.PodConfigService over a history.
+// Package service implements podconfig.v1.PodConfigService over a history.
 //
-// It reads the history and nothing else, and holds no lock while it sends. Each WatchPodUpdates runs in the goroutine that gRPC
-// gave it. What it keeps for its consumer is a position: of a consumer that doesn't read, the one message that waits in the
-// transport, and the pods of the catch-up that it is in the middle of, if it is in one. Who may see what is decided by package
-// access before a call gets here, and applied by package view.
+// It only reads the history, and holds no lock while it sends. Each WatchPodUpdates runs in the goroutine that gRPC
+// gave it. It keeps only a position for its consumer. For a consumer that doesn't read, it also keeps the message
+// that waits in the transport, and the UIDs of the pods in the rest of its unit, with weak pointers. Package access
+// decides who may see what before a call gets here; package view applies that.
+//
+// Lock order: consumers.mu, then sharedAmount.mu. Each other lock is held alone.
 //
 // The package starts no goroutines. Run, which the daemon calls, looks once a second for consumers that don't read.
 package service

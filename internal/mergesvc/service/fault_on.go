@@ -10,7 +10,7 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// oneAtATime is the lock that no stream may hold while it sends.
+// oneAtATime is a lock that a stream wrongly holds while it sends.
 var oneAtATime sync.Mutex
 
 func sendFaulty(stream grpc.ServerStream, m any) error {

@@ -21,8 +21,8 @@ func byLabel(selector string) *podconfigv1.PodFilter {
 	return &podconfigv1.PodFilter{LabelSelector: selector}
 }
 
-// TestG10Filtered checks G10: a change that takes a pod into the filter is an ADD, one that takes it out a REMOVE, and what
-// happens out of it isn't told.
+// TestG10Filtered checks G10: a change that moves a pod into the filter is an ADD, one that moves it out a REMOVE,
+// and changes outside of it aren't sent.
 func TestG10Filtered(t *testing.T) {
 	n := start(t, options{})
 	n.set("api", "")
@@ -55,7 +55,7 @@ func TestG10Fields(t *testing.T) {
 	for name, tc := range map[string]struct {
 		filter *podconfigv1.PodFilter
 		want   []string
-		// set is what there is of it in a snapshot mode.
+		// set are its ops in a snapshot mode.
 		set string
 	}{
 		"sources":    {&podconfigv1.PodFilter{Sources: []string{"api"}}, []string{"ADD api: a1"}, "SET api: a1"},
@@ -80,8 +80,8 @@ func TestG10Fields(t *testing.T) {
 	}
 }
 
-// TestG9ReadyUnderFilter: that a source became ready is told to every consumer that may see it, also where all of its pods are
-// out of the filter; and to no other one, in no message.
+// TestG9ReadyUnderFilter: the readiness of a source is sent to every consumer that may see it, even if no pod of it
+// passes the filter; and to no other consumer, in no message.
 func TestG9ReadyUnderFilter(t *testing.T) {
 	n := start(t, options{})
 	labelled, foreign := n.watch(filtered(byLabel("app=web"), nil)), n.watch(filtered(&podconfigv1.PodFilter{Sources: []string{"api"}}, nil))
@@ -108,8 +108,8 @@ func TestG9ReadyUnderFilter(t *testing.T) {
 	}
 }
 
-// TestG3HeartbeatCursor: where revisions go by that hold nothing for a view, the heartbeat bears the cursor, once; resumed from
-// there nothing comes again, though the history has long forgotten the cursor before.
+// TestG3HeartbeatCursor: after revisions without ops for a view, the heartbeat has the cursor, once; a stream that
+// resumes from it gets nothing again, though the history has long dropped the previous cursor.
 func TestG3HeartbeatCursor(t *testing.T) {
 	c := newArmedClock()
 	n := start(t, options{clock: c, revisions: 2})
@@ -150,8 +150,8 @@ func (s *stream) awaitAt(n *node, number uint64) {
 	})
 }
 
-// TestG7ViewChange: a cursor of another filter isn't honoured. By known_pods the consumer gets what enters and leaves its new
-// view, without them a SET of it.
+// TestG7ViewChange: a cursor of another filter isn't honoured. With known_pods the consumer gets what enters and
+// leaves its new view, without them a SET of it.
 func TestG7ViewChange(t *testing.T) {
 	n := start(t, options{})
 	n.set("api", "")
@@ -174,7 +174,7 @@ func TestG7ViewChange(t *testing.T) {
 	n.watch(filtered(names("db", "web", "db"), byName.want("synced").cursor)).want("synced")
 }
 
-// TestG7FilteredCatchup: a filtered consumer that fell off the history gets what left and entered, coalesced.
+// TestG7FilteredCatchup: a filtered consumer that is behind the history gets what left and entered, coalesced.
 func TestG7FilteredCatchup(t *testing.T) {
 	n := start(t, options{revisions: 1})
 	n.set("file", "a: stays(label.app=web) leaves(label.app=web) enters(label.app=db) gone(label.app=web) other(label.app=db)")

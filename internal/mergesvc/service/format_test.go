@@ -19,7 +19,7 @@ func first(n *node, format podconfigv1.PodFormat) *podconfigv1.Pod {
 	return s.unit().pods()[0]
 }
 
-// TestFormatJSON: a bare grpcurl, which asks for no format, shows the whole pod as kubectl would.
+// TestFormatJSON: grpcurl without a format gets the whole pod as kubectl shows it.
 func TestFormatJSON(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: web(uid=u1,ns=prod,image=nginx:1,label.app=shop,deleting=30,phase=Running,hash=u1)")

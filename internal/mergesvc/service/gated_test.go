@@ -1,31 +1,28 @@
 package service_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
-	"k8s.io/utils/clock"
-	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/clocktest"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// gatedStream is a transport that takes a message when the test says so.
+// gatedStream is a transport that takes a message on the test's command.
 type gatedStream struct {
 	grpc.ServerStream
 	ctx context.Context
-	// entered gets each message that somebody wants to send; it is taken when one is put into gate.
+	// entered gets each message before it is sent, which waits for a token in gate.
 	entered chan any
 	gate    chan struct{}
 }
@@ -78,67 +75,13 @@ func decoded(t *testing.T, m any) *podconfigv1.WatchPodUpdatesResponse {
 	return out
 }
 
-// sweepClock is a fake clock whose ticker ticks when the test says so, and tells when the tick was dealt with.
-type sweepClock struct {
-	*testclock.FakeClock
+// sweepClock is the clock of a service that sweeps its consumers at each tick.
+type sweepClock struct{ *clocktest.Clock }
 
-	asked sync.Cond
-	// ticks is what the ticker's owner waits for: another channel each time that it asks.
-	ticks chan time.Time
-}
-
-func newSweepClock() *sweepClock {
-	return &sweepClock{FakeClock: testclock.NewFakeClock(time.Unix(1000, 0)), asked: sync.Cond{L: &sync.Mutex{}}}
-}
-
-func (c *sweepClock) NewTicker(time.Duration) clock.Ticker { return sweepTicker{c} }
-
-// awaitOther waits until the ticker's owner waits for another channel than that.
-func (c *sweepClock) awaitOther(than chan time.Time) chan time.Time {
-	c.asked.L.Lock()
-	defer c.asked.L.Unlock()
-	for c.ticks == than {
-		c.asked.Wait()
-	}
-	return c.ticks
-}
-
-// sweep lets time pass, ticks once, and returns when that was dealt with.
+// sweep advances the time, ticks once, and returns when the tick was handled.
 func (c *sweepClock) sweep(d time.Duration) {
 	c.Step(d)
-	ticks := c.awaitOther(nil)
-	ticks <- c.Now()
-	c.awaitOther(ticks)
-}
-
-type sweepTicker struct{ *sweepClock }
-
-func (t sweepTicker) C() <-chan time.Time {
-	t.asked.L.Lock()
-	defer t.asked.L.Unlock()
-	t.ticks = make(chan time.Time)
-	t.asked.Broadcast()
-	return t.ticks
-}
-
-func (sweepTicker) Stop() {}
-
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.buf.String(), text)
+	c.TickOnce()
 }
 
 // gauges are the values of a collector's gauges, in words.
@@ -182,7 +125,11 @@ type gated struct {
 }
 
 func (n *node) gated(req *podconfigv1.WatchPodUpdatesRequest) *gated {
-	ctx, cancel := context.WithCancel(access.NewContext(context.Background(), access.Caller{Identity: "uid:0", Role: access.Consumer}))
+	return n.gatedAs(access.Caller{Identity: "uid:0", Role: access.Consumer}, req)
+}
+
+func (n *node) gatedAs(caller access.Caller, req *podconfigv1.WatchPodUpdatesRequest) *gated {
+	ctx, cancel := context.WithCancel(access.NewContext(context.Background(), caller))
 	g := &gated{newGatedStream(ctx), n.t, make(chan error, 1)}
 	go func() { g.ended <- n.svc.WatchPodUpdates(req, g.gatedStream) }()
 	n.t.Cleanup(cancel)

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline is how long a test waits for what must come.
+// deadline is how long a test waits for an expected event.
 const deadline = 30 * time.Second
 
 // options of a node; the zero value is fine.
@@ -34,7 +34,7 @@ type options struct {
 	// revisions and tombstones are as in mergesvc.Config.
 	revisions, tombstones int
 	clock                 clock.WithTicker
-	// hub and service change what the hub and the service are made of. Nil changes nothing.
+	// hub and service change the configurations of the hub and the service. Nil changes nothing.
 	hub     func(*mergesvc.Config)
 	service func(*service.Config)
 	// diff makes the service answer DiffManifests.
@@ -74,7 +74,7 @@ func start(t *testing.T, o options) *node {
 	svc, callers := service.New(config), &callers{}
 	server := grpcserver.New(grpcserver.Config{
 		Register: func(r grpc.ServiceRegistrar) { podconfigv1.RegisterPodConfigServiceServer(r, svc) }, Closing: svc.Close,
-		ServerOptions: append(callers.options(), grpc.ForceServerCodecV2(wire.NewCodec())),
+		Codec: wire.NewCodec(), ServerOptions: callers.options(),
 	})
 	// t.TempDir is too long for a socket.
 	dir, err := os.MkdirTemp("", "ps")
@@ -146,7 +146,7 @@ func (n *node) watch(req *podconfigv1.WatchPodUpdatesRequest) *stream {
 	return &stream{t: n.t, cancel: cancel, PodConfigService_WatchPodUpdatesClient: s}
 }
 
-// reference asks for pods without content, after a cursor that may be nil, holding what is known.
+// reference subscribes to pods without content, after a cursor that may be nil, with known pods.
 func reference(cursor *podconfigv1.Cursor, known ...*podconfigv1.KnownPod) *podconfigv1.WatchPodUpdatesRequest {
 	return &podconfigv1.WatchPodUpdatesRequest{
 		Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE, ResumeAfter: cursor, KnownPods: known,
@@ -167,7 +167,7 @@ func (s *stream) next() *podconfigv1.WatchPodUpdatesResponse {
 type unit struct {
 	messages []*podconfigv1.WatchPodUpdatesResponse
 	cursor   *podconfigv1.Cursor
-	// synced is set if the unit is the word that the initial state is complete.
+	// synced is set if the unit reports that the initial state is complete.
 	synced *podconfigv1.Synced
 }
 

@@ -13,7 +13,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// armedClock is a fake clock that tells when a timer is set, and for how long.
+// armedClock is a fake clock that shows when a timer is set, and for how long.
 type armedClock struct {
 	*testclock.FakeClock
 	armed chan time.Duration
@@ -40,8 +40,8 @@ func (t armedTimer) Reset(d time.Duration) bool {
 	return active
 }
 
-// TestHeartbeat: a stream gives a sign of life once an interval, at the consumer's own revision: whether it is quiet or busy, as what
-// heartbeats tell no revision does.
+// TestHeartbeat: a stream sends a heartbeat once an interval, at the consumer's own revision, whether it is quiet or
+// busy, as no revision has a heartbeat's data.
 func TestHeartbeat(t *testing.T) {
 	c := newArmedClock()
 	n := start(t, options{clock: c})
@@ -99,7 +99,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestHeartbeatOfAStreamThatIsBehind: one that never catches up hears what heartbeats tell nevertheless.
+// TestHeartbeatOfAStreamThatIsBehind: a stream that never catches up gets heartbeats nevertheless.
 func TestHeartbeatOfAStreamThatIsBehind(t *testing.T) {
 	c := newArmedClock()
 	n := start(t, options{clock: c})

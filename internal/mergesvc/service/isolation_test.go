@@ -10,9 +10,9 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestG8Isolated checks G8, Isolated: of three consumers two don't read, one that is far behind and one that was in step. All
-// merges go through, the third gets every revision, and of the many revisions only those that the history keeps and one batch
-// for each stay in memory. When the slow ones read in the end, they converge.
+// TestG8Isolated checks G8, Isolated: of three consumers two don't read, one that is far behind and one that was in
+// step. All merges go through, the third gets every revision, and only the revisions that the history keeps and one
+// batch for each consumer stay in memory. When the slow ones read again, they converge.
 func TestG8Isolated(t *testing.T) {
 	const ring, batch, sets = 128, 32, 400
 	n := start(t, options{revisions: ring})
@@ -44,7 +44,7 @@ func TestG8Isolated(t *testing.T) {
 			alive++
 		}
 	}
-	// A few more: what is served now, what the quick one has just been sent, what the one in step is being sent.
+	// A few more: the served version, the one just sent to the quick consumer, the one being sent to the one in step.
 	if limit := ring + 2*batch + 4; alive > limit {
 		t.Errorf("%d of %d revisions are in memory while two consumers don't read; want %d at most", alive, sets, limit)
 	}
@@ -62,8 +62,8 @@ func TestG8Isolated(t *testing.T) {
 	}
 }
 
-// TestG8DeadConsumer: a consumer whose stream ended leaves nothing behind that a merge or another one would notice; goleak
-// checks that its goroutine is gone.
+// TestG8DeadConsumer: a consumer whose stream ended leaves nothing behind that a merge or another one would notice;
+// goleak checks that its goroutine is gone.
 func TestG8DeadConsumer(t *testing.T) {
 	n := start(t, options{})
 	for i := range 20 {

@@ -8,15 +8,16 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestKnownPodsAreBounded: a request with as many known pods as are taken is served, with one line in the log for all that are gone;
-// one more is refused, with what to do.
+// TestKnownPodsAreBounded: a request with the maximum of known pods is served, with one line in the log for all that
+// are gone; one more is refused, with a remedy.
 func TestKnownPodsAreBounded(t *testing.T) {
 	const most = 20_000
-	log := &syncBuffer{}
+	log := &logtest.Buffer{}
 	n := start(t, options{service: func(cfg *service.Config) { cfg.Logger = slog.New(slog.NewTextHandler(log, nil)) }})
 	n.set("file", "")
 	var pods []*podconfigv1.KnownPod
@@ -29,8 +30,8 @@ func TestKnownPodsAreBounded(t *testing.T) {
 		t.Errorf("%d pods are told to be gone; want %d", got, most)
 	}
 	s.want("synced")
-	for text, want := range map[string]int{"told to remove": 1, "count=20000": 1, "uid=u": 10} {
-		if got := log.count(text); got != want {
+	for text, want := range map[string]int{"sent their removal": 1, "count=20000": 1, "uid=u": 10} {
+		if got := strings.Count(log.String(), text); got != want {
 			t.Errorf("the log has %q %d times; want %d: one line with the count and the first ten", text, got, want)
 		}
 	}
@@ -67,8 +68,8 @@ func TestInspectorCannotGuess(t *testing.T) {
 	look.watch(reference(nil, seen...)).want("synced")
 }
 
-// TestSnapshotOfAnUnreadySource: the pod of one file goes while another file can't be used, so that the source isn't ready. A
-// consumer removes nothing on the SET then; each mode is told by a REMOVE.
+// TestSnapshotOfAnUnreadySource: the pod of one file is removed while another file can't be used, so that the source
+// isn't ready. A consumer removes nothing by the SET then; each mode sends a REMOVE.
 func TestSnapshotOfAnUnreadySource(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "bad: [held]\na: web() db()")

@@ -18,11 +18,11 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// stockLimit is what a gRPC client receives unless it is told otherwise.
+// stockLimit is a gRPC client's default limit of a message.
 const stockLimit = 4 << 20
 
-// TestStockClient: a node full of pods of the largest size, with findings without end, and every answer reaches a client with
-// gRPC's stock limit, which those of these tests have.
+// TestStockClient: a node full of pods of the largest size, with findings without end, and every answer reaches a
+// client with gRPC's stock limit, which those of these tests have.
 func TestStockClient(t *testing.T) {
 	o := diffable
 	o.hub = func(c *mergesvc.Config) { c.Sources = append(c.Sources, merge.Source{Name: "file:more"}) }
@@ -91,8 +91,8 @@ func TestStockClient(t *testing.T) {
 	}
 }
 
-// TestStockClientDiff: a diff that is too large is an error that says what to do, and the largest one that isn't reaches a stock
-// client, with findings without end.
+// TestStockClientDiff: a diff that is too large is an error with a remedy, and the largest valid one reaches a stock
+// client, with any number of findings.
 func TestStockClientDiff(t *testing.T) {
 	var findings []merge.Finding
 	for range 9000 {

@@ -9,12 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
@@ -26,23 +25,27 @@ import (
 // The bounds of a page.
 const (
 	defaultPageSize = 500
-	// keptLists is how many states are kept for lists that are being paged through, and listKeptFor how long after the last page.
-	keptLists   = 32
-	listKeptFor = time.Minute
+	// keptLists is how many states are kept for lists that are being paged through, keptListsEach how many for one
+	// identity other than root and podconfigd's own user, and listKeptFor how long after the last page.
+	keptLists     = 32
+	keptListsEach = 4
+	listKeptFor   = time.Minute
 )
 
-// lists keeps the states that somebody is paging through. Lists of one revision share theirs.
+// lists keeps the states of the lists that callers page through. Lists of one revision share a state.
 type lists struct {
 	mu sync.Mutex
-	// kept has the one whose page was asked for last at its end.
+	// kept is in the order of use, the last one used at the end.
 	kept  []keptList
 	pages uint64
 }
 
-// keptList is a state, and the count of the last page that it was kept for.
+// keptList is a state, the identity that it is kept for, and the count of the last page that used it.
 type keptList struct {
-	state *history.State
-	page  uint64
+	state    *history.State
+	page     uint64
+	identity string
+	owner    bool
 }
 
 // ListPods is part of podconfig.v1.PodConfigService.
@@ -55,15 +58,20 @@ func (s *Server) ListPods(ctx context.Context, req *podconfigv1.ListPodsRequest)
 		return nil, err
 	}
 	if req.GetPageSize() < 0 {
-		return nil, status.Errorf(codes.InvalidArgument, "page_size: is %d", req.GetPageSize())
+		return nil, invalidArgument("page_size: is %d", req.GetPageSize())
 	}
+	end, err := s.admission.take(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	v, err := viewOf(caller, podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL, req.GetFilter())
 	if err != nil {
 		return nil, err
 	}
 	st, start := s.history.State(), 0
 	if req.GetPageToken() != "" {
-		if st, start, err = s.lists.find(req.GetPageToken()); err != nil {
+		if st, start, err = s.lists.find(req.GetPageToken(), v); err != nil {
 			return nil, err
 		}
 	}
@@ -72,18 +80,18 @@ func (s *Server) ListPods(ctx context.Context, req *podconfigv1.ListPodsRequest)
 		limit = defaultPageSize
 	}
 	resp := &podconfigv1.ListPodsResponse{Revision: st.Number, InstanceId: st.Instance}
-	size := 0
+	size, encoding := 0, revision.EncodingFor(audienceOf(caller), req.GetFormat())
 	for i := start; i < len(st.Pods); i++ {
 		if !v.Matches(st.Pods[i]) {
 			continue
 		}
-		m, err := st.Pods[i].Message(revision.Encoding{Format: req.GetFormat(), Redacted: v.Redacted()})
+		m, err := st.Pods[i].Message(encoding)
 		if err != nil {
-			return nil, status.Error(codes.Internal, err.Error())
+			return nil, statusOf(err)
 		}
 		n := proto.Size(m)
 		if len(resp.Pods) == limit || size > 0 && size+n > wire.FragmentSize {
-			resp.NextPageToken = s.lists.keep(st, i, s.clock)
+			resp.NextPageToken = s.lists.keep(st, resp.Pods[len(resp.Pods)-1].GetRef().GetUid(), caller, s.clock)
 			break
 		}
 		resp.Pods, size = append(resp.Pods, m), size+n
@@ -91,59 +99,91 @@ func (s *Server) ListPods(ctx context.Context, req *podconfigv1.ListPodsRequest)
 	return resp, nil
 }
 
-// keep remembers the state for a while and returns a token for the page that starts at index.
-func (l *lists) keep(st *history.State, index int, c clock.Clock) string {
-	page := l.put(st)
+// keep stores the state for a while and returns a token for the page after the pod with the UID last. The token has
+// nothing that its caller wasn't sent: an index would reveal how many pods exist that the caller may not see.
+func (l *lists) keep(st *history.State, last string, caller access.Caller, c clock.Clock) string {
+	page := l.put(st, caller)
 	later, ok := c.(clock.WithDelayedExecution)
 	if !ok {
 		later = clock.RealClock{}
 	}
-	// The function holds no state, as it lives on when the state has been dropped.
+	// The function has no reference to the state, as it outlives it.
 	later.AfterFunc(listKeptFor, func() { l.drop(page) })
-	token := st.Instance + " " + strconv.FormatUint(st.Number, 10) + " " + strconv.Itoa(index)
+	token := st.Instance + " " + strconv.FormatUint(st.Number, 10) + " " + last
 	return base64.RawURLEncoding.EncodeToString([]byte(token))
 }
 
-// put makes the state the one that was used last, and returns the count of its page.
-func (l *lists) put(st *history.State) uint64 {
+// put makes the state the caller's last used one, and returns the count of its page. An identity with too many states
+// loses its oldest one. If there are too many in all, the states of root and podconfigd's own user go last.
+func (l *lists) put(st *history.State, caller access.Caller) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept = slices.DeleteFunc(l.kept, func(k keptList) bool { return k.state == st })
+	own := func(k keptList) bool { return k.identity == caller.Identity }
+	l.kept = slices.DeleteFunc(l.kept, func(k keptList) bool { return own(k) && k.state == st })
 	l.pages++
-	l.kept = append(l.kept, keptList{st, l.pages})
-	if len(l.kept) > keptLists {
-		l.kept = slices.Delete(l.kept, 0, 1)
+	l.kept = append(l.kept, keptList{st, l.pages, caller.Identity, isOwner(caller)})
+	count := 0
+	for _, k := range l.kept {
+		if own(k) {
+			count++
+		}
+	}
+	switch {
+	case count > keptListsEach && !isOwner(caller):
+		l.dropFirst(own)
+	case len(l.kept) > keptLists:
+		l.dropFirst(func(k keptList) bool { return !k.owner })
 	}
 	return l.pages
 }
 
-// drop forgets the state that was kept for a page, unless it has been used again since.
+// dropFirst drops the oldest list that matches, or the oldest one if none does.
+func (l *lists) dropFirst(matches func(keptList) bool) {
+	i := max(slices.IndexFunc(l.kept, matches), 0)
+	l.kept = slices.Delete(l.kept, i, i+1)
+}
+
+// drop drops the state that was kept for a page, unless it has been used since.
 func (l *lists) drop(page uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept = slices.DeleteFunc(l.kept, func(k keptList) bool { return k.page == page })
 }
 
-func (l *lists) find(token string) (*history.State, int, error) {
+// find returns the state of a token, and the index at which its page starts. A token with a pod that isn't in the
+// view belongs to another caller, or is forged.
+func (l *lists) find(token string, v *view.View) (*history.State, int, error) {
 	data, err := base64.RawURLEncoding.DecodeString(token)
-	fields := strings.Fields(string(data))
+	fields := strings.SplitN(string(data), " ", 3)
 	if err != nil || len(fields) != 3 {
-		return nil, 0, status.Error(codes.InvalidArgument, "page_token: isn't one of podconfigd's")
+		return nil, 0, invalidArgument("page_token: is invalid")
 	}
-	number, err1 := strconv.ParseUint(fields[1], 10, 64)
-	index, err2 := strconv.Atoi(fields[2])
-	if err1 != nil || err2 != nil || index < 0 {
-		return nil, 0, status.Error(codes.InvalidArgument, "page_token: isn't one of podconfigd's")
+	number, err := strconv.ParseUint(fields[1], 10, 64)
+	if err != nil {
+		return nil, 0, invalidArgument("page_token: is invalid")
 	}
+	gone := aborted("page_token: revision %d is no longer kept; start the list again without a token", number)
+	st := l.state(fields[0], number)
+	if st == nil {
+		return nil, 0, gone
+	}
+	last := slices.IndexFunc(st.Pods, func(p *revision.Pod) bool { return string(p.UID()) == fields[2] })
+	if last < 0 || !v.Matches(st.Pods[last]) {
+		return nil, 0, gone
+	}
+	return st, last + 1, nil
+}
+
+// state returns a kept state, or nil.
+func (l *lists) state(instance string, number uint64) *history.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range l.kept {
-		if k.state.Instance == fields[0] && k.state.Number == number {
-			return k.state, index, nil
+		if k.state.Instance == instance && k.state.Number == number {
+			return k.state
 		}
 	}
-	return nil, 0, status.Errorf(codes.Aborted,
-		"page_token: revision %d is no longer kept; start the list again without a token", number)
+	return nil
 }
 
 // GetPod is part of podconfig.v1.PodConfigService.
@@ -161,7 +201,7 @@ func (s *Server) GetPod(ctx context.Context, req *podconfigv1.GetPodRequest) (*p
 	}
 	ref := req.GetRef()
 	if ref.GetUid() == "" && ref.GetName() == "" {
-		return nil, status.Error(codes.InvalidArgument, "ref: needs a uid or a name")
+		return nil, invalidArgument("ref: needs a uid or a name")
 	}
 	namespace := ref.GetNamespace()
 	if namespace == "" {
@@ -174,19 +214,19 @@ func (s *Server) GetPod(ctx context.Context, req *podconfigv1.GetPodRequest) (*p
 	} else {
 		p = podNamed(st, v, namespace, ref.GetName())
 	}
-	// What is out of the caller's scope doesn't exist for it.
+	// A pod out of the caller's scope doesn't exist for it.
 	if p == nil || !v.Matches(p) {
-		return nil, status.Errorf(codes.NotFound, "there is no pod %s", describe(ref, namespace))
+		return nil, notFound("there is no pod %s", describe(ref, namespace))
 	}
-	m, err := p.Message(revision.Encoding{Format: req.GetFormat(), Redacted: v.Redacted()})
+	m, err := p.Message(revision.EncodingFor(audienceOf(caller), req.GetFormat()))
 	if err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
+		return nil, statusOf(err)
 	}
 	return &podconfigv1.GetPodResponse{Pod: m, Revision: st.Number}, nil
 }
 
-// podNamed is the view's pod of that name, or nil. A static pod and the API server's mirror of it have the same one: the mirror is
-// only found where there is nothing else.
+// podNamed returns the view's pod of that name, or nil. A static pod and its mirror pod have the same name: the
+// mirror pod is returned only if there is no other.
 func podNamed(st *history.State, v *view.View, namespace, name string) *revision.Pod {
 	var mirror *revision.Pod
 	for _, p := range st.Pods {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
@@ -63,7 +64,7 @@ func TestListPodsPages(t *testing.T) {
 	}
 }
 
-// TestListPodsLarge: a page ends at about 1 MiB, whatever was asked for, and a pod that is larger than that has its own.
+// TestListPodsLarge: a page ends at about 1 MiB, whatever the request; a larger pod has its own page.
 func TestListPodsLarge(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: a(pad=600) b(pad=300) c(pad=300) d(pad=1400) e()")
@@ -98,7 +99,7 @@ func TestListPodsTokenTooOld(t *testing.T) {
 	other := start(t, options{})
 	_, err = other.api.ListPods(context.Background(), &podconfigv1.ListPodsRequest{PageToken: tokens[kept]})
 	wantCode(t, "a token of another instance", err, codes.Aborted)
-	for _, token := range []string{"%", "x", base64.RawURLEncoding.EncodeToString([]byte("i 1 -1")), base64.RawURLEncoding.EncodeToString([]byte("i x 1"))} {
+	for _, token := range []string{"%", "x", base64.RawURLEncoding.EncodeToString([]byte("i -1 a")), base64.RawURLEncoding.EncodeToString([]byte("i x 1"))} {
 		_, err := n.api.ListPods(context.Background(), &podconfigv1.ListPodsRequest{PageToken: token})
 		wantCode(t, "the token "+token, err, codes.InvalidArgument)
 	}
@@ -200,10 +201,19 @@ func TestListSources(t *testing.T) {
 		}},
 		{Name: "api", LastError: "etcd is down"},
 	}
-	if diff := cmp.Diff(want, resp.GetSources(), protocmp.Transform(), protocmp.IgnoreFields(&podconfigv1.Source{}, "last_read_time")); diff != "" {
+	if diff := cmp.Diff(want, resp.GetSources(), protocmp.Transform(),
+		protocmp.IgnoreFields(&podconfigv1.Source{}, "last_read_time", "last_heard_time", "unheard_for")); diff != "" {
 		t.Errorf("sources (-want +got):\n%s", diff)
 	}
 	if got := resp.GetSources()[0].GetLastReadTime().AsTime().Unix(); got != 2 {
 		t.Errorf("file was last read in second %d; want 2", got)
+	}
+	file, api := resp.GetSources()[0], resp.GetSources()[1]
+	if file.GetLastHeardTime().AsTime().Unix() != 2 || file.GetUnheardFor().AsDuration() < time.Hour {
+		t.Errorf("file was last heard from in second %d, %v before; want 2, and all the time since", file.GetLastHeardTime().GetSeconds(),
+			file.GetUnheardFor().AsDuration())
+	}
+	if api.LastHeardTime != nil || api.UnheardFor != nil {
+		t.Errorf("api, which was never read well, was heard from at %v", api.GetLastHeardTime())
 	}
 }

@@ -20,8 +20,9 @@ func in(mode podconfigv1.NotificationMode, cursor *podconfigv1.Cursor, known ...
 	return req
 }
 
-// TestModes walks through the table of the kubelet's podStorage.Merge, one change of each kind: what comes and goes, and a
-// source's first set, is a SET of all sources' pods; what changes is an op of its own, or a SET too; RECONCILE isn't told.
+// TestModes walks through the table of the kubelet's podStorage.Merge, one change of each kind: added and removed
+// pods, and a source's first set, are a SET of all sources' pods; changes are ops of their own, or a SET too;
+// RECONCILE isn't sent.
 func TestModes(t *testing.T) {
 	n := start(t, options{})
 	streams := map[podconfigv1.NotificationMode]*stream{}
@@ -34,7 +35,7 @@ func TestModes(t *testing.T) {
 	nothing := []string{}
 	for _, tc := range []struct {
 		name, source, set string
-		// updates and snapshot are what the two modes get.
+		// updates and snapshot are the ops in the two modes.
 		updates, snapshot []string
 	}{
 		{"an empty first set", "api", "", []string{"SET api:"}, []string{"SET api:"}},
@@ -54,7 +55,7 @@ func TestModes(t *testing.T) {
 		n.set(tc.source, tc.set)
 		for mode, want := range map[podconfigv1.NotificationMode][]string{snapshotAndUpdates: tc.updates, snapshot: tc.snapshot} {
 			if len(want) == 0 {
-				// That nothing came shows in what comes next: its revision is the next but one.
+				// The next unit shows that nothing came before: its revision is the next but one.
 				continue
 			}
 			if u := streams[mode].want(want...); u.cursor.GetRevision() != n.hub.History().Number() {
@@ -64,7 +65,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestModesFresh: a fresh consumer of a snapshot mode gets one SET, empty if there are no pods, as one unit with synced.
+// TestModesFresh: a fresh consumer of a snapshot mode gets one SET, empty if there are no pods, as one unit with
+// synced.
 func TestModesFresh(t *testing.T) {
 	n := start(t, options{})
 	for _, mode := range []podconfigv1.NotificationMode{snapshotAndUpdates, snapshot} {
@@ -88,8 +90,8 @@ func TestModesFresh(t *testing.T) {
 	}
 }
 
-// TestG7Modes: in a snapshot mode too a cursor is followed in exact history, then coalesced into one SET, and replaced by the
-// difference to known_pods or a SET if it can't be honoured. What changes nothing sends nothing (G5).
+// TestG7Modes: in a snapshot mode, too, a cursor is followed in exact history, then coalesced into one SET, and
+// replaced by the difference to known_pods or a SET if it can't be honoured. What changes nothing sends nothing (G5).
 func TestG7Modes(t *testing.T) {
 	n := start(t, options{revisions: 3})
 	n.set("api", "")
@@ -102,7 +104,7 @@ func TestG7Modes(t *testing.T) {
 
 	exact := n.watch(in(snapshotAndUpdates, at))
 	exact.want("UPDATE file: a")
-	// Which sources are ready it must know before it can remove what the SET doesn't have.
+	// It needs the ready sources before it can remove what the SET lacks.
 	exact.want("heartbeat")
 	exact.want("SET file: a c")
 	current := exact.want("synced").cursor
@@ -110,7 +112,7 @@ func TestG7Modes(t *testing.T) {
 	n.set("file", "a: a(image=2) c(phase=Running)")
 	n.watch(in(snapshotAndUpdates, at)).want("SET file: a c", "synced")
 
-	// A status is no news in these modes, whichever way it is missed.
+	// A status is never sent in these modes.
 	quiet := n.watch(in(snapshotAndUpdates, current))
 	if got := quiet.want("synced").cursor.GetRevision(); got != n.hub.History().Number() {
 		t.Errorf("synced at revision %d; want %d", got, n.hub.History().Number())
@@ -147,7 +149,8 @@ func TestG2SnapshotsOfTheirRevision(t *testing.T) {
 	s.want("synced")
 }
 
-// TestG7ModeChange: a cursor of another mode is another view's: the consumer is caught up by what it knows, or by a SET.
+// TestG7ModeChange: a cursor of another mode belongs to another view: the consumer is caught up by its known pods, or
+// by a SET.
 func TestG7ModeChange(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: a() b()")

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/internal/access"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
@@ -21,7 +19,7 @@ const (
 	maxFilterNodes = 10_000
 )
 
-// objectWatch is one stream of WatchObjects. Like a watch it is a position, here in the objects' own history.
+// objectWatch is one stream of WatchObjects. Like a watch it is a position, here in the history of the objects.
 type objectWatch struct {
 	*consumer
 	server  *Server
@@ -29,18 +27,19 @@ type objectWatch struct {
 	scope   objects.Scope
 	log     *slog.Logger
 	out     sender
-	// known are the request's; nil once the stream has begun.
+	// known are the request's known objects; nil once synced was sent.
 	known []knownObject
-	// told is the revision of the last cursor that was sent.
-	told uint64
-	// pending are known objects that nobody can tell of yet.
+	// sentCursor is the revision of the last cursor that was sent.
+	sentCursor uint64
+	kept       *kept
+	// pending are known objects that are undecided.
 	pending undecidedObjects
-	// sources is the readiness that the consumer was told last, and unknown what keeps those that aren't ready from it.
+	// sources is the readiness that was sent last, and unknown the objects that keep sources from being ready.
 	sources []*podconfigv1.SourceReadiness
 	unknown unknownObjects
 }
 
-// knownObject is one that the consumer holds. An empty digest: it knows that there is none.
+// knownObject is an object that the consumer holds. An empty digest: it was told that the object doesn't exist.
 type knownObject struct {
 	ref    objects.Ref
 	digest string
@@ -50,40 +49,54 @@ type knownObject struct {
 func (s *Server) WatchObjects(
 	req *podconfigv1.WatchObjectsRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchObjectsResponse],
 ) error {
+	caller, err := callerOf(stream.Context())
+	if err != nil {
+		return err
+	}
+	slot := s.work.slotFor(stream.Context(), caller)
+	if err := slot.hold(); err != nil {
+		return err
+	}
+	defer slot.release()
 	sub, known, err := newObjectSubscription(stream.Context(), req)
 	if err != nil {
 		return err
 	}
 	if s.cfg.Objects == nil {
-		return status.Error(codes.Unimplemented, "this podconfigd has no objects beside pods")
+		return unimplemented("this podconfigd has no objects beside pods")
 	}
+	held, err := keep(s.kept, sub, sub.knownSize)
+	if err != nil {
+		return err
+	}
+	defer held.end()
 	c, err := s.consumers.add(sub, s.cfg.Objects)
 	if err != nil {
 		return err
 	}
 	defer s.consumers.remove(c)
 	w := &objectWatch{
-		consumer: c, server: s, objects: s.cfg.Objects, known: known,
+		consumer: c, server: s, kept: held, objects: s.cfg.Objects, known: known,
 		scope: objects.Scope{Nodes: nodesOf(sub.caller.Nodes, req.GetFilter().GetNodes()), Match: sub.view.Matches},
-		log:   s.log.With("consumer", sub.name, "identity", sub.caller.Identity),
-		out:   sender{stream: stream, consumer: c, clock: s.clock},
+		log:   s.lines.logger(sub.caller, sub.name),
+		out:   sender{stream: stream, consumer: c, slot: slot, clock: s.clock},
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
 	err = w.run(ctx)
-	w.log.Info("consumer of objects is gone", "revision", c.at.Load(), "why", err)
+	w.log.Info("consumer of objects is gone", "revision", c.at.Load(), "error", err)
 	return err
 }
 
-// newObjectSubscription understands a request. Only consumers may ask for objects.
+// newObjectSubscription checks a request. Only consumers may watch objects.
 func newObjectSubscription(ctx context.Context, req *podconfigv1.WatchObjectsRequest) (*subscription, []knownObject, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	if caller.Role < access.Consumer {
-		return nil, nil, status.Errorf(codes.PermissionDenied, "role %s may look at pods, but not at objects", caller.Role)
+		return nil, nil, permissionDenied("role %s may not watch objects", caller.Role)
 	}
 	sub, err := newSubscription(ctx, &podconfigv1.WatchPodUpdatesRequest{
 		Consumer: req.GetConsumer(), Format: req.GetFormat(), Filter: req.GetFilter(), ResumeAfter: req.GetResumeAfter(),
@@ -94,25 +107,25 @@ func newObjectSubscription(ctx context.Context, req *podconfigv1.WatchObjectsReq
 	}
 	sub.ofObjects = true
 	if n := len(req.GetFilter().GetNodes()); n > maxFilterNodes {
-		return nil, nil, status.Errorf(codes.InvalidArgument, "filter.nodes: %d are more than the %d that are taken", n, maxFilterNodes)
+		return nil, nil, invalidArgument("filter.nodes: has %d entries; the maximum is %d", n, maxFilterNodes)
 	}
 	if n := len(req.GetKnownObjects()); n > maxKnownObjects {
-		return nil, nil, status.Errorf(codes.ResourceExhausted,
-			"known_objects: %d are more than the %d that are taken; send resume_after without them, and diff the SET that comes "+
-				"if it can't be honoured", n, maxKnownObjects)
+		return nil, nil, resourceExhausted("known_objects: has %d entries; the maximum is %d; send resume_after without them, and diff the SET that comes "+
+			"if it can't be honoured", n, maxKnownObjects)
 	}
 	var known []knownObject
 	for i, k := range req.GetKnownObjects() {
 		ref := objects.RefOf(k.GetRef())
 		if _, ok := podconfigv1.ObjectKind_name[int32(k.GetRef().GetKind())]; !ok || ref.Kind == 0 || ref.Name == "" {
-			return nil, nil, status.Errorf(codes.InvalidArgument, "known_objects[%d].ref: has no kind that is known, or no name", i)
+			return nil, nil, invalidArgument("known_objects[%d].ref: has an unknown kind, or no name", i)
 		}
+		sub.knownSize += knownOverhead + len(ref.Namespace) + len(ref.Name) + len(ref.Source) + len(k.GetDigest())
 		known = append(known, knownObject{ref, k.GetDigest()})
 	}
 	return sub, known, nil
 }
 
-// nodesOf are the nodes that a filter leaves of a scope. An empty list wants all; the result does so if it is nil.
+// nodesOf is the intersection of a scope and a filter. An empty list selects all nodes; so does a nil result.
 func nodesOf(scope, filter []string) []string {
 	switch {
 	case len(scope) == 0 && len(filter) == 0:
@@ -130,14 +143,14 @@ func nodesOf(scope, filter []string) []string {
 	for _, node := range filter {
 		if inScope[node] {
 			both = append(both, node)
-			// Once is enough.
+			// A node may be listed twice.
 			delete(inScope, node)
 		}
 	}
 	return both
 }
 
-// run is the life of a stream.
+// run serves the stream until it ends.
 func (w *objectWatch) run(ctx context.Context) error {
 	if err := w.begin(); err != nil {
 		return err
@@ -146,6 +159,12 @@ func (w *objectWatch) run(ctx context.Context) error {
 	heartbeat := clock.NewTimer(interval)
 	defer heartbeat.Stop()
 	for {
+		if err := w.out.slot.hold(); err != nil {
+			return err
+		}
+		if len(w.pending) == 0 {
+			w.kept.settled()
+		}
 		sent, more, err := w.follow()
 		if err != nil {
 			return err
@@ -156,6 +175,7 @@ func (w *objectWatch) run(ctx context.Context) error {
 			}
 			continue
 		}
+		w.out.slot.release()
 		select {
 		case <-more:
 		case <-heartbeat.C():
@@ -171,13 +191,13 @@ func (w *objectWatch) run(ctx context.Context) error {
 			if w.server.isClosing() {
 				return goingDown()
 			}
-			return status.FromContextError(ctx.Err()).Err()
+			return statusOf(ctx.Err())
 		}
 	}
 }
 
-// follow sends the next revision that has anything for the consumer. If there is none it tells so, with a channel that is closed when
-// there are more.
+// follow sends the next revision that has changes for the consumer. If there is none, more is closed when there are
+// further revisions.
 func (w *objectWatch) follow() (sent bool, more <-chan struct{}, err error) {
 	d, kept, more := w.objects.Next(w.at.Load(), w.scope)
 	if !kept {
@@ -197,60 +217,75 @@ func (w *objectWatch) follow() (sent bool, more <-chan struct{}, err error) {
 		if !news {
 			cursor = w.cursor()
 		}
+		// The code below must not use the changes.
+		published := d.Published
 		delivered, err := w.send(operations(changes), cursor)
 		if err != nil {
 			return false, nil, err
 		}
 		if delivered {
-			w.server.metrics.DeliverySeconds.Observe(w.out.last.Sub(d.Published).Seconds())
+			w.server.metrics.DeliverySeconds.Observe(w.out.last.Sub(published).Seconds())
 		}
 	}
 	if news {
-		// In one unit with the ops: what the consumer makes of the readiness must not be lost where its cursor says that it has it.
+		// In one unit with the ops: otherwise the consumer could have the cursor without the readiness.
 		w.sources = sources
 		err = w.beat()
 	}
 	return true, nil, err
 }
 
-// fellBehind tells a consumer all that there is, as nobody knows any more what it missed.
+// fellBehind sends the whole state, as the revisions that the consumer missed are no longer kept.
 func (w *objectWatch) fellBehind() error {
 	from := w.at.Load()
 	now := w.objects.Current(w.scope)
 	w.log.Info("consumer of objects fell behind and is caught up", "from", from, "revision", now.Number, "how", metrics.Set)
 	w.server.metrics.Catchups.WithLabelValues(metrics.Set).Inc()
-	// Of what isn't in the SET the consumer judges by the readiness of its source: nothing is open here any more.
+	// For objects that aren't in the SET, the consumer goes by the readiness of their source: nothing is undecided
+	// here any more.
 	w.pending, w.sources, w.unknown = nil, nil, nil
+	open := now.Open()
 	if err := w.sendSet(now); err != nil || !w.synced.Load() {
 		return err
 	}
 	w.server.metrics.Parked.WithLabelValues(metrics.FellBehind).Inc()
-	return w.sendSynced(now)
+	return w.sendSynced(open)
 }
 
-// beat sends a heartbeat, with a cursor if revisions have gone by that held nothing for the consumer.
+// beat sends a heartbeat, with a cursor if revisions without changes for the consumer were published.
 func (w *objectWatch) beat() error {
-	at := w.at.Load()
-	resp := &podconfigv1.WatchObjectsResponse{Event: &podconfigv1.WatchObjectsResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{
-		Revision: at, Sources: w.sources, Path: w.server.cfg.Path(),
-	}}}
-	if at > w.told {
-		resp.Cursor = w.cursor()
+	var cursor *podconfigv1.Cursor
+	if w.at.Load() > w.sentCursor {
+		cursor = w.cursor()
 	}
-	if err := w.out.send(resp); err != nil || resp.Cursor == nil {
+	if err := w.out.send(w.heartbeatOf(cursor)); err != nil || cursor == nil {
 		return err
 	}
-	w.arrived(resp.Cursor)
+	w.arrived(cursor)
 	return nil
 }
 
-// cursor is the consumer's place.
+func (w *objectWatch) heartbeatOf(cursor *podconfigv1.Cursor) *podconfigv1.WatchObjectsResponse {
+	return &podconfigv1.WatchObjectsResponse{
+		Event: &podconfigv1.WatchObjectsResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{
+			Revision: w.at.Load(), Sources: w.sources, Path: w.path(),
+		}},
+		Cursor: cursor,
+	}
+}
+
+// path is the path as the consumer sees it.
+func (w *objectWatch) path() []*podconfigv1.RelayHop {
+	return w.server.pathFor(w.caller, w.view.Sources(w.server.history.Sources()))
+}
+
+// cursor is the consumer's position.
 func (w *objectWatch) cursor() *podconfigv1.Cursor {
 	return &podconfigv1.Cursor{InstanceId: w.objects.Instance(), Revision: w.at.Load(), View: w.view.Hash()}
 }
 
-// arrived notes the cursor that the consumer has been sent.
+// arrived records the cursor that was sent.
 func (w *objectWatch) arrived(cursor *podconfigv1.Cursor) {
-	w.told = cursor.GetRevision()
+	w.sentCursor = cursor.GetRevision()
 	w.consumer.cursor.Store(cursor)
 }

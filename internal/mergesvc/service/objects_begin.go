@@ -9,51 +9,55 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// begin takes the consumer from where it says it is to the current state, and says so.
+// begin sends what takes the consumer from its position to the current state, and then synced.
 func (w *objectWatch) begin() error {
-	known := w.known
-	w.known = nil
-	now := w.objects.Current(w.scope)
-	how := metrics.Fresh
-	at, placed := w.placed()
-	switch {
-	case placed:
-		how, w.told = metrics.Exact, at.Number
-		w.at.Store(at.Number)
-		// What a SET left open and was decided where the consumer is, if it hasn't heard it: a unit of its own, as what comes may need
-		// the same objects again.
-		if _, err := w.send(operations(w.undecided(at, known)), w.cursor()); err != nil {
-			return err
-		}
-		for w.at.Load() < now.Number {
-			if _, _, err := w.follow(); err != nil {
-				return err
-			}
-			if w.server.isClosing() {
-				return goingDown()
-			}
-		}
-		now = w.here(now)
-	case len(known) > 0:
-		how = metrics.Known
-		w.at.Store(now.Number)
-		if _, err := w.send(operations(w.difference(now, known)), nil); err != nil {
-			return err
-		}
-	default:
-		if w.resume != nil {
-			how = metrics.Set
-		}
-		if err := w.sendSet(now); err != nil {
-			return err
-		}
+	how, now, err := w.toState()
+	if err != nil {
+		return err
 	}
 	w.server.metrics.Catchups.WithLabelValues(how).Inc()
-	w.log.Info("consumer of objects is synced", "how", how, "revision", w.at.Load(), "objects", len(now.Items))
+	w.log.Info("consumer of objects is synced", "how", how, "revision", w.at.Load())
 	return w.sendSynced(now)
 }
 
-// placed tells whether the consumer's cursor belongs to this history and view, and what it saw there.
+// toState sends what takes the consumer from its position to the current state, and returns how it did so. open has
+// only the unknown objects: while the consumer doesn't read, no object may stay in memory for it.
+func (w *objectWatch) toState() (how string, open objects.Snapshot, err error) {
+	known := w.known
+	w.known = nil
+	now := w.objects.Current(w.scope)
+	open = now.Open()
+	at, placed := w.placed()
+	switch {
+	case placed:
+		w.sentCursor = at.Number
+		w.at.Store(at.Number)
+		// Objects that a SET left open, and that were decided at the consumer's cursor without its having been sent
+		// that. This is a unit of its own, as later ones may need the same objects again.
+		if _, err := w.send(operations(w.undecided(at, known)), w.cursor()); err != nil {
+			return "", open, err
+		}
+		for w.at.Load() < open.Number {
+			if _, _, err := w.follow(); err != nil {
+				return "", open, err
+			}
+			if w.server.isClosing() {
+				return "", open, goingDown()
+			}
+		}
+		return metrics.Exact, w.here(open), nil
+	case len(known) > 0:
+		w.at.Store(now.Number)
+		_, err = w.send(operations(w.difference(now, known)), nil)
+		return metrics.Known, open, err
+	case w.resume != nil:
+		return metrics.Set, open, w.sendSet(now)
+	default:
+		return metrics.Fresh, open, w.sendSet(now)
+	}
+}
+
+// placed reports whether the consumer's cursor belongs to this history and view, and returns what it saw there.
 func (w *objectWatch) placed() (objects.Snapshot, bool) {
 	c := w.resume
 	if c == nil || c.GetInstanceId() != w.objects.Instance() || c.GetView() != w.view.Hash() {
@@ -62,33 +66,36 @@ func (w *objectWatch) placed() (objects.Snapshot, bool) {
 	return w.objects.At(c.GetRevision(), w.scope)
 }
 
-// here is what the consumer sees where it is; if the ring has moved on in this moment, what it saw before.
+// here returns what the consumer sees at its position; before, if that has just left the ring.
 func (w *objectWatch) here(before objects.Snapshot) objects.Snapshot {
 	if now, ok := w.objects.At(w.at.Load(), w.scope); ok {
-		return now
+		return now.Open()
 	}
 	return before
 }
 
-// sendSet sends everything, as the beginning of a catch-up that synced ends.
+// sendSet sends the whole state, as the start of a catch-up that synced ends.
 func (w *objectWatch) sendSet(now objects.Snapshot) error {
 	w.at.Store(now.Number)
-	set := operation{op: podconfigv1.ObjectOperation_OBJECT_OPERATION_SET}
-	missing := operation{op: podconfigv1.ObjectOperation_OBJECT_OPERATION_MISSING}
+	_, err := w.send(setOf(now), nil)
+	return err
+}
+
+func setOf(now objects.Snapshot) []operation {
+	set := newOperation(podconfigv1.ObjectOperation_OBJECT_OPERATION_SET)
+	missing := newOperation(podconfigv1.ObjectOperation_OBJECT_OPERATION_MISSING)
 	for _, item := range now.Items {
 		switch item.State {
 		case objects.Present:
-			set.changes = append(set.changes, item.Change())
+			set.add(item.Change())
 		case objects.Missing:
-			missing.changes = append(missing.changes, item.Change())
+			missing.add(item.Change())
 		}
 	}
-	ops := []operation{set}
-	if len(missing.changes) > 0 {
-		ops = append(ops, missing)
+	if len(missing.rest) == 0 {
+		return []operation{set}
 	}
-	_, err := w.send(ops, nil)
-	return err
+	return []operation{set, missing}
 }
 
 // sendSynced ends a catch-up.
@@ -97,7 +104,7 @@ func (w *objectWatch) sendSynced(now objects.Snapshot) error {
 	cursor := w.cursor()
 	err := w.out.send(&podconfigv1.WatchObjectsResponse{
 		Event: &podconfigv1.WatchObjectsResponse_Synced{Synced: &podconfigv1.Synced{
-			Sources: w.sources, Path: w.server.cfg.Path(),
+			Sources: w.sources, Path: w.path(),
 		}},
 		Cursor: cursor,
 	})
@@ -106,7 +113,8 @@ func (w *objectWatch) sendSynced(now objects.Snapshot) error {
 	return err
 }
 
-// difference is what has to be told to a consumer that holds what is known. What nobody can tell of yet stays open.
+// difference returns the changes for a consumer that holds the known objects. Those that aren't decided become
+// pending.
 func (w *objectWatch) difference(now objects.Snapshot, known []knownObject) []objects.Change {
 	w.pending = undecidedObjects{}
 	held := make(map[objects.Ref]string, len(known))
@@ -136,8 +144,8 @@ func (w *objectWatch) difference(now objects.Snapshot, known []knownObject) []ob
 	return objects.InOrder(append(gone, out...))
 }
 
-// undecided notes which of the known objects were open where the consumer's cursor is, and returns the REMOVEs of those that weren't
-// needed there.
+// undecided makes those of the known objects pending that were open at the consumer's cursor, and returns the REMOVEs
+// of those that weren't needed there.
 func (w *objectWatch) undecided(at objects.Snapshot, known []knownObject) []objects.Change {
 	w.pending = undecidedObjects{}
 	items := make(map[objects.Ref]objects.Item, len(at.Items))
@@ -157,13 +165,14 @@ func (w *objectWatch) undecided(at objects.Snapshot, known []knownObject) []obje
 	return slices.CompactFunc(gone, func(a, b objects.Change) bool { return a.Ref == b.Ref })
 }
 
-// mayNeed tells whether a pod that isn't known yet may refer to an object, after a revision of the pods' history.
+// mayNeed reports whether, after a revision of the pods' history, a pod that isn't known yet may refer to an object.
 func (w *objectWatch) mayNeed(ref objects.Ref, pods uint64) bool {
 	return w.view.Sees(ref.Source) && !w.podsKnown(ref.Source, pods)
 }
 
-// podsKnown tells whether all pods of a source are known after a revision of their history: what none of them refers to isn't needed.
-// Those of a source that isn't configured any more may be until all others are known.
+// podsKnown reports whether all pods of a source are known after a revision of their history: objects that none of
+// them refers to aren't needed. The pods of a source that isn't configured any more may exist until all others are
+// known.
 func (w *objectWatch) podsKnown(source string, pods uint64) bool {
 	sources, _ := w.server.history.SourcesAt(pods)
 	if sources.Configured(source) {
@@ -172,7 +181,7 @@ func (w *objectWatch) podsKnown(source string, pods uint64) bool {
 	return sources.AllReadyAt(pods)
 }
 
-// decide returns the REMOVEs of open objects that are known, since a source has become ready, not to be needed.
+// decide returns the REMOVEs of open objects that aren't needed, as is known once a source is ready.
 func (w *objectWatch) decide(pods uint64) []objects.Change {
 	if len(w.pending) == 0 {
 		return nil
@@ -195,17 +204,17 @@ func (w *objectWatch) decide(pods uint64) []objects.Change {
 	return out
 }
 
-// undecidedObjects are objects that the consumer holds and that nobody can tell of yet, with their digests.
+// undecidedObjects are objects that the consumer holds and whose value isn't known yet, with their digests.
 type undecidedObjects map[objects.Ref]string
 
-// settle leaves out of a revision's changes what the consumer has already, and what it never heard of.
+// settle removes from a revision's changes what the consumer has already, and what it was never sent.
 func (u undecidedObjects) settle(changes []objects.Change) []objects.Change {
 	out := make([]objects.Change, 0, len(changes))
 	for _, c := range changes {
 		digest, open := u[c.Ref]
 		delete(u, c.Ref)
 		switch {
-		case c.Op == objects.Remove && c.Untold && !open:
+		case c.Op == objects.Remove && c.Unsent && !open:
 		case open && c.Op == objects.Put && c.Object.Digest() == digest:
 		case open && c.Op == objects.Absent && digest == "":
 		default:

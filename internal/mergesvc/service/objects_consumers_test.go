@@ -13,8 +13,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestObjectsConsumersAreListed: ListConsumers and the gauges show who watches objects, beside its stream of pods, and apart from what
-// it reports of these.
+// TestObjectsConsumersAreListed: ListConsumers and the gauges show a consumer's stream of objects beside its stream
+// of pods, without the reports of the latter.
 func TestObjectsConsumersAreListed(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	n.apply("file", from("a", user("web", "n1", "cm/a"), object("cm/a", "1")))

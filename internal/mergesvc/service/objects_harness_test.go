@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/objects"
 	"github.com/podstream/podstream/internal/mergesvc/service"
@@ -33,7 +34,7 @@ func startObjects(t *testing.T, revisions int, o options) *objectNode {
 	configure := o.service
 	o.service = func(c *service.Config) {
 		n.objects = objects.New(objects.Config{
-			History: c.History, Merge: func(set manifest.Set) { n.hub.Apply(set) }, Revisions: revisions, Logger: c.Logger,
+			History: c.History, Revisions: revisions, Logger: c.Logger,
 		})
 		c.Objects = n.objects
 		if configure != nil {
@@ -54,7 +55,7 @@ func startObjects(t *testing.T, revisions int, o options) *objectNode {
 // apply merges a set of origins with its objects.
 func (n *objectNode) apply(source string, origins ...*manifest.Origin) {
 	n.second++
-	n.objects.Apply(manifest.Set{Source: source, ReadTime: time.Unix(n.second, 0), Origins: origins})
+	mergesvc.Intake{Pods: n.hub, Objects: n.objects}.Apply(manifest.Set{Source: source, ReadTime: time.Unix(n.second, 0), Origins: origins})
 }
 
 // from is an origin with what it has: pods and objects.
@@ -106,8 +107,8 @@ func object(ref, value string) *manifest.Object {
 
 func keyOf(ref string) manifest.ObjectKey { return object(ref, "").Key() }
 
-// heldObjects are objects that a consumer says it holds, of the source file unless another is written before: "api:cm/a=VALUE", or without
-// a value what it knows to be missing.
+// heldObjects are objects that a consumer says it holds, of the source file unless another is written before:
+// "api:cm/a=VALUE", or without a value for a missing object.
 func heldObjects(texts ...string) []*podconfigv1.KnownObject {
 	var out []*podconfigv1.KnownObject
 	for _, text := range texts {
@@ -174,8 +175,8 @@ func (s *objectStream) unit() objectUnit {
 	}
 }
 
-// want reads the next unit and compares it with lines like "PUT cm/a=1" or "synced file api?", where a source that isn't ready has a
-// question mark.
+// want reads the next unit and compares it with lines like "PUT cm/a=1" or "synced file api?", where a source that
+// isn't ready has a question mark.
 func (s *objectStream) want(lines ...string) objectUnit {
 	s.t.Helper()
 	u := s.unit()
@@ -242,7 +243,7 @@ type asked struct {
 	out    func(manifest.ObjectKey, *manifest.Object)
 }
 
-// follow makes the node ask a source for its objects until the test ends.
+// follow makes the node follow the objects of a source until the test ends.
 func (n *objectNode) follow(source string) *asked {
 	a, ready := &asked{t: n.t}, make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -9,10 +9,11 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// unknownObjects are, by source, what the consumer sees and nobody knows: the source isn't ready before there are none left.
+// unknownObjects are, by source, the objects that the consumer sees and whose state is unknown. A source isn't ready
+// while it has any.
 type unknownObjects map[string]map[objects.Ref]bool
 
-// settle takes out what the changes tell, and tells whether they may have told the last one of a source.
+// settle removes the objects of the changes, and reports whether a source may have none left.
 func (u unknownObjects) settle(changes []objects.Change) (last bool) {
 	for _, c := range changes {
 		if left := u[c.Ref.Source]; left[c.Ref] {
@@ -23,9 +24,9 @@ func (u unknownObjects) settle(changes []objects.Change) (last bool) {
 	return last
 }
 
-// readinessAfter is which sources are ready after a revision; news is set if the consumer was told otherwise. It looks at all that the
-// consumer sees only where the revision may have made the difference.
-func (w *objectWatch) readinessAfter(d objects.Delta) (sources []*podconfigv1.SourceReadiness, news bool) {
+// readinessAfter returns which sources are ready after a revision; changed is set if that differs from what was sent. It
+// looks at all that the consumer sees only if the revision may have made a difference.
+func (w *objectWatch) readinessAfter(d objects.Delta) (sources []*podconfigv1.SourceReadiness, changed bool) {
 	if last := w.unknown.settle(d.Changes); !w.synced.Load() || !last && !d.Ready {
 		return nil, false
 	}
@@ -37,8 +38,8 @@ func (w *objectWatch) readinessAfter(d objects.Delta) (sources []*podconfigv1.So
 	return sources, !slices.EqualFunc(sources, w.sources, func(a, b *podconfigv1.SourceReadiness) bool { return proto.Equal(a, b) })
 }
 
-// readiness is that of the sources that the consumer sees: one is ready if its pods are known, and all objects that they refer to;
-// once it is, further objects that pods begin to refer to don't make it unready again.
+// readiness returns the readiness of the sources that the consumer sees. A source is ready if its pods are known, and
+// all objects that they refer to. It stays ready when pods begin to refer to further objects.
 func (w *objectWatch) readiness(now objects.Snapshot) []*podconfigv1.SourceReadiness {
 	w.unknown = unknownObjects{}
 	for _, item := range now.Items {

@@ -33,11 +33,11 @@ func (s *deafStream) SendMsg(any) error {
 	return nil
 }
 
-// TestObjectsUnreadyCostsWhatChanges: while a source isn't ready, a revision costs a consumer what it changed, and not a look at all
-// that the consumer sees.
+// TestObjectsUnreadyCostsWhatChanges: while a source isn't ready, a revision costs a consumer what it changed, not
+// all that the consumer sees.
 func TestObjectsUnreadyCostsWhatChanges(t *testing.T) {
 	pods := mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "file"}, {Name: "api"}}})
-	hub := objects.New(objects.Config{History: pods.History(), Merge: pods.Apply})
+	hub := objects.New(objects.Config{History: pods.History()})
 	server := New(Config{History: pods.History(), Objects: hub})
 	ctx := access.NewContext(t.Context(), access.Caller{Identity: "uid:0", Role: access.Consumer})
 	sub, _, err := newObjectSubscription(ctx, &podconfigv1.WatchObjectsRequest{})
@@ -63,7 +63,7 @@ func TestObjectsUnreadyCostsWhatChanges(t *testing.T) {
 			}
 			s.Origins = append(s.Origins, o)
 		}
-		hub.Apply(s)
+		mergesvc.Intake{Pods: pods, Objects: hub}.Apply(s)
 		hub.Advance()
 	}
 	follow := func() {

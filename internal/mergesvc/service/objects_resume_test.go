@@ -44,8 +44,8 @@ func TestObjectsResumeExactly(t *testing.T) {
 	}
 }
 
-// TestObjectsResumeByKnown: a cursor that isn't honoured (of another instance, another view, from the future, or none) is caught up by
-// what the consumer holds, and without that by a SET.
+// TestObjectsResumeByKnown: a cursor that isn't honoured (of another instance, another view, from the future, or
+// none) is caught up by what the consumer holds, and without that by a SET.
 func TestObjectsResumeByKnown(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	n.apply("file", from("a", user("web", "n1", "cm/same", "cm/changed", "cm/gone", "cm/absent", "cm/new"),
@@ -74,7 +74,8 @@ func TestObjectsResumeByKnown(t *testing.T) {
 	n.watchObjects(resumed(here, held[:4]...)).want("synced file api")
 }
 
-// TestObjectsUndecided: after a restart the consumer keeps what nobody can tell of yet, and is told the difference when somebody can.
+// TestObjectsUndecided: after a restart the consumer keeps undecided objects, and gets the difference when they are
+// decided.
 func TestObjectsUndecided(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	held := heldObjects("api:cm/same=1", "api:cm/changed=1", "api:cm/gone=1", "api:cm/absent", "api:cm/unused=1", "cm/unused=1")
@@ -84,7 +85,7 @@ func TestObjectsUndecided(t *testing.T) {
 	s.want("REMOVE cm/unused", "heartbeat file api?")
 	n.apply("api", from("x", user("x", "n1", "cm/same", "cm/changed", "cm/gone", "cm/absent", "cm/new")))
 	decided := s.want("REMOVE api:cm/unused")
-	// Whoever resumes meanwhile finds it just as open, by exact history and by what it holds.
+	// A consumer that resumes meanwhile finds it open too, by exact history and by known objects.
 	resumedEarly := n.watchObjects(resumed(undecided.cursor, held...))
 	resumedEarly.want("REMOVE cm/unused")
 	resumedEarly.want("REMOVE api:cm/unused")
@@ -108,7 +109,8 @@ func TestObjectsUndecided(t *testing.T) {
 	}
 }
 
-// TestObjectsFellBehind: a consumer that doesn't read until the ring has gone on is told everything, and which sources are ready.
+// TestObjectsFellBehind: a consumer that doesn't read until its position has left the ring gets the whole state, and
+// the readiness of sources.
 func TestObjectsFellBehind(t *testing.T) {
 	n := startObjects(t, 3, options{})
 	big := func(i int) any { return object("cm/a", strings.Repeat(fmt.Sprint(i%10), 900<<10)) }

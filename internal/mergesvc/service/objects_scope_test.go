@@ -11,7 +11,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestObjectsScope: whoever has a scope, or filters, sees the objects of the pods that it sees, and no other.
+// TestObjectsScope: a caller with a scope, or a filter, sees the objects of the pods that it sees, and no others.
 func TestObjectsScope(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	both := []any{
@@ -73,14 +73,14 @@ func TestObjectsFollowLabels(t *testing.T) {
 	s.want("REMOVE cm/a")
 }
 
-// TestObjectsRefused: who may not ask, and what can't be understood.
+// TestObjectsRefused: callers that may not watch objects, and invalid requests, are refused.
 func TestObjectsRefused(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	many := make([]*podconfigv1.KnownObject, 20_001)
 	for i := range many {
 		many[i] = heldObjects("cm/a=1")[0]
 	}
-	nobody, inspector := access.Caller{}, access.Caller{Identity: "i", Role: access.Inspector}
+	noRole, inspector := access.Caller{}, access.Caller{Identity: "i", Role: access.Inspector}
 	consumer := access.Caller{Identity: "c", Role: access.Consumer}
 	for _, tc := range []struct {
 		name   string
@@ -88,7 +88,7 @@ func TestObjectsRefused(t *testing.T) {
 		req    *podconfigv1.WatchObjectsRequest
 		want   codes.Code
 	}{
-		{"nobody", nobody, &podconfigv1.WatchObjectsRequest{}, codes.PermissionDenied},
+		{"no role", noRole, &podconfigv1.WatchObjectsRequest{}, codes.PermissionDenied},
 		{"an inspector", inspector, &podconfigv1.WatchObjectsRequest{}, codes.PermissionDenied},
 		{"another one's name", consumer, &podconfigv1.WatchObjectsRequest{Consumer: "d"}, codes.PermissionDenied},
 		{"too many known objects", consumer, resumed(nil, many...), codes.ResourceExhausted},

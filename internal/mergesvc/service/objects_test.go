@@ -1,11 +1,9 @@
 package service_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -32,7 +31,7 @@ func TestObjectsLife(t *testing.T) {
 	// Edited, in two origins at once: one revision.
 	n.apply("file", from("a", web, object("cm/a", "2")), from("b", object("secret/b", "y")))
 	s.want("PUT cm/a=2 secret/b=y")
-	// Nobody refers to this one.
+	// No pod refers to this one.
 	n.apply("file", from("a", web, object("cm/a", "2"), object("cm/other", "1")), from("b", object("secret/b", "y")))
 	// One goes while a pod needs it.
 	n.apply("file", from("a", web, object("cm/a", "2")))
@@ -41,19 +40,19 @@ func TestObjectsLife(t *testing.T) {
 	n.apply("file", from("a", web, object("cm/a", "2")), from("c", user("db", "n1", "cm/a")))
 	n.apply("file", from("a", object("cm/a", "2")), from("c", user("db", "n1", "cm/a")))
 	s.want("REMOVE secret/b")
-	// The last pod and the object go together: the object isn't told to be missing.
+	// The last pod and the object go together: it isn't reported as missing.
 	n.apply("file")
 	s.want("REMOVE cm/a")
 }
 
-// TestObjectsHeld: while an origin can't be used, what it had stays; a source that can't be read changes nothing.
+// TestObjectsHeld: while an origin can't be used, its objects stay; a source that can't be read changes nothing.
 func TestObjectsHeld(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	web := user("web", "n1", "cm/a", "cm/b", "cm/c")
 	broken := from("a", web, object("cm/b", "2"))
 	broken.Held, broken.ObjectsUnknown = true, true
 	n.apply("file", broken)
-	// What cm/a and cm/c may be the broken file knows alone.
+	// Only the broken file defines cm/a and cm/c.
 	s := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
 	s.want("SET cm/b=2", "synced file? api?")
 	n.apply("file", from("a", web, object("cm/a", "1"), object("cm/b", "2")))
@@ -69,7 +68,7 @@ func TestObjectsHeld(t *testing.T) {
 	s.want("MISSING cm/a")
 }
 
-// TestObjectsOfAPI: a source is asked for what its pods refer to, and for nothing else; what it says too late doesn't count.
+// TestObjectsOfAPI: a source gets the objects that its pods refer to, and no others; late reports don't count.
 func TestObjectsOfAPI(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	n.apply("file")
@@ -87,7 +86,7 @@ func TestObjectsOfAPI(t *testing.T) {
 	api.tell("cm/a", "1")
 	api.tell("cm/a", "2")
 	s.want("PUT api:cm/a=2")
-	// Gone and back: what it said before may be old.
+	// Removed and added: its earlier report may be outdated.
 	n.apply("api")
 	s.want("REMOVE api:cm/a api:cm/unasked")
 	api.want()
@@ -136,7 +135,8 @@ func TestObjectsFormats(t *testing.T) {
 	}
 }
 
-// TestObjectsFragments: a state of several MiB comes in messages of about 1 MiB, and one large object alone.
+// TestObjectsFragments: a state of several MiB comes in messages of about a quarter of a MiB, and one large object
+// alone.
 func TestObjectsFragments(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	var refs []string
@@ -144,7 +144,7 @@ func TestObjectsFragments(t *testing.T) {
 	for i := range 8 {
 		ref := fmt.Sprintf("cm/c%d", i)
 		refs = append(refs, ref)
-		content = append(content, object(ref, strings.Repeat("x", 400<<10)))
+		content = append(content, object(ref, strings.Repeat("x", 100<<10)))
 	}
 	content = append(content, object("cm/huge", strings.Repeat("x", 1<<20)))
 	n.apply("file", from("a", append(content, user("web", "n1", append(refs, "cm/huge")...))...))
@@ -164,7 +164,7 @@ func TestObjectsFragments(t *testing.T) {
 	}
 }
 
-// TestObjectsHeartbeat: a quiet stream gives signs of life, with a cursor if something went by that wasn't for it.
+// TestObjectsHeartbeat: a quiet stream sends heartbeats, with a cursor after revisions without changes for it.
 func TestObjectsHeartbeat(t *testing.T) {
 	clock := newArmedClock()
 	n := startObjects(t, 0, options{clock: clock})
@@ -200,7 +200,7 @@ func TestObjectsHeartbeat(t *testing.T) {
 
 // TestObjectsSecretsStayOutOfTheLog: nothing of a Secret's content is logged, at any level, nor its digest.
 func TestObjectsSecretsStayOutOfTheLog(t *testing.T) {
-	log := &logBuffer{}
+	log := &logtest.Buffer{}
 	n := startObjects(t, 0, options{service: func(c *service.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}})
@@ -221,22 +221,4 @@ func TestObjectsSecretsStayOutOfTheLog(t *testing.T) {
 			t.Errorf("the log has %q:\n%s", word, text)
 		}
 	}
-}
-
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -9,13 +9,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestObjectsOfForgottenSource: when a source is taken out, its objects go with its pods.
+// TestObjectsOfForgottenSource: when a source is removed, its objects are removed with its pods.
 func TestObjectsOfForgottenSource(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	n.apply("api")
@@ -27,7 +28,7 @@ func TestObjectsOfForgottenSource(t *testing.T) {
 	s.want("REMOVE cm/a cm/b", "heartbeat api")
 }
 
-// TestObjectsDoubtful: an object that was told and of which nothing can be said any more is removed with its pod.
+// TestObjectsDoubtful: an object that was sent and whose state isn't known any more is removed with its pod.
 func TestObjectsDoubtful(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	n.apply("api")
@@ -44,8 +45,9 @@ func TestObjectsDoubtful(t *testing.T) {
 	s.want("REMOVE cm/x")
 }
 
-// TestObjectsReadinessWithItsCursor: which sources have become ready comes in one unit with what they became ready with. A consumer
-// that resumes there, and holds what a SET left open, is told what isn't needed.
+// TestObjectsReadinessWithItsCursor: the readiness of sources comes in one unit with the objects that made them
+// ready. A consumer that resumes there, with objects that a SET left open, gets the removal of those that aren't
+// needed.
 func TestObjectsReadinessWithItsCursor(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	s := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
@@ -59,18 +61,19 @@ func TestObjectsReadinessWithItsCursor(t *testing.T) {
 			t.Errorf("the cursor is %v; want %v", got.cursor, ready.cursor)
 		}
 	}
-	// From before, it is still open, and told with the revision that decides.
+	// From before, it is still open, and sent with the revision that decides.
 	n.watchObjects(resumed(set.cursor, held[:2]...)).want("REMOVE cm/old", "PUT cm/new=1")
-	// One that nobody needs there, and somebody does later, goes and comes in two units.
+	// One that no pod needs there, and one does later, is removed and put in two units.
 	n.apply("file", from("a", user("web", "n1", "cm/new", "cm/old"), object("cm/new", "1"), object("cm/old", "2")))
 	again = n.watchObjects(resumed(ready.cursor, held...))
 	again.want("REMOVE cm/old")
 	again.want("PUT cm/old=2")
 }
 
-// TestObjectsUnencodable: an object that a format can't have is left out, and harms neither the others nor the stream.
+// TestObjectsUnencodable: an object that can't be encoded in a format is left out, without effect on the others and
+// the stream.
 func TestObjectsUnencodable(t *testing.T) {
-	log := &logBuffer{}
+	log := &logtest.Buffer{}
 	n := startObjects(t, 0, options{service: func(c *service.Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }})
 	n.apply("api")
 	bad := &manifest.Object{Digest: "sha256:bad", Secret: &v1.Secret{ObjectMeta: metav1.ObjectMeta{

@@ -11,7 +11,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestListPodsManyPagers: who pages through the pods isn't disturbed by others who began later, at other revisions.
+// TestListPodsManyPagers: a caller that pages through the pods isn't affected by others that began later, at other
+// revisions.
 func TestListPodsManyPagers(t *testing.T) {
 	n := start(t, options{})
 	var tokens []string
@@ -49,8 +50,8 @@ func TestListPodsTokenExpires(t *testing.T) {
 	wantCode(t, "a token of a minute ago", err, codes.Aborted)
 }
 
-// TestGetPodOfMirror: of a static pod and its mirror, which have one name, the static one is meant, wherever it stands in the
-// order of UIDs; each is found by its UID, and the mirror by the name if the caller sees nothing else.
+// TestGetPodOfMirror: of a static pod and its mirror, which have one name, the static one is meant, wherever it
+// stands in the order of UIDs; each is found by its UID, and the mirror by the name if the caller sees nothing else.
 func TestGetPodOfMirror(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: web(uid=m) db(uid=b)")

@@ -8,15 +8,17 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/podstream/podstream/internal/clocktest"
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestG8Parked: a consumer that hasn't taken a message for ParkAfter is parked: listed so, counted and told of once. Meanwhile
-// the merges and the other consumers go on. When it reads again it converges, and counts as any other.
+// TestG8Parked: a consumer that hasn't taken a message for ParkAfter is parked: listed, counted and logged once.
+// Merges and other consumers go on. When it reads again it converges, and isn't parked any more.
 func TestG8Parked(t *testing.T) {
-	c, log, counts := newSweepClock(), &syncBuffer{}, metrics.New()
+	c, log, counts := &sweepClock{clocktest.New()}, &logtest.Buffer{}, metrics.New()
 	n := start(t, options{clock: c, revisions: 4, service: func(cfg *service.Config) {
 		cfg.Logger, cfg.Metrics, cfg.ParkAfter = slog.New(slog.NewTextHandler(log, nil)), counts, 5*time.Second
 	}})
@@ -32,15 +34,18 @@ func TestG8Parked(t *testing.T) {
 	n.set("file", "a: web(image=0)")
 	quick.want("ADD file: web")
 	waiting := slow.waits()
-	state := func() *podconfigv1.Consumer {
+	stateOf := func(name string) *podconfigv1.Consumer {
 		for _, c := range n.consumers() {
-			if c.GetName() == "slow" {
+			if c.GetName() == name {
 				return c
 			}
 		}
 		t.Fatal("the consumer isn't listed")
 		return nil
 	}
+	state := func() *podconfigv1.Consumer { return stateOf("slow") }
+	// It has the message, but its stream may not have noted yet that it was handed over.
+	until(t, "the quick consumer is live", func() bool { return stateOf("quick").GetState() == live })
 	c.sweep(4900 * time.Millisecond)
 	if s := state(); s.GetState() != catchingUp || s.GetParkedCount() != 0 {
 		t.Errorf("before ParkAfter the consumer is %v; want that it catches up", s)
@@ -53,7 +58,7 @@ func TestG8Parked(t *testing.T) {
 	if got := gathered(t, counts.Parked.WithLabelValues(metrics.Stalled)); got != 1 {
 		t.Errorf("%v parkings are counted; want 1", got)
 	}
-	until(t, "the log tells once that it is parked", func() bool { return log.count("doesn't read and is parked") == 1 })
+	until(t, "the log tells once that it is parked", func() bool { return log.Count("doesn't read and is parked") == 1 })
 	if got := gauges(t, n.svc); got != `podconfigd_consumer_lag_revisions=1 podconfigd_consumers{catching_up}=0 podconfigd_consumers{live}=1 podconfigd_consumers{parked}=1` {
 		t.Errorf("the server's gauges are %s; want one live and one parked, with a lag of 1", got)
 	}
@@ -94,13 +99,13 @@ func TestG8Parked(t *testing.T) {
 	if s := state(); s.GetState() != parked || s.GetParkedCount() != 2 {
 		t.Errorf("the second time it is %v; want it parked twice", s)
 	}
-	until(t, "the log tells of it again", func() bool { return log.count("doesn't read and is parked") == 2 })
+	until(t, "the log tells of it again", func() bool { return log.Count("doesn't read and is parked") == 2 })
 }
 
-// TestG8ParkedInCatchup: a consumer may stop reading in the middle of its initial state, too; the state costs what it did when the
-// stream began.
+// TestG8ParkedInCatchup: a consumer may also stop reading within its initial state; the state costs what it did when
+// the stream began.
 func TestG8ParkedInCatchup(t *testing.T) {
-	c := newSweepClock()
+	c := &sweepClock{clocktest.New()}
 	n := start(t, options{clock: c})
 	n.sweeping()
 	n.set("file", "a: a(pad=700) b(pad=700) c(pad=700)")
@@ -131,8 +136,8 @@ func TestG8ParkedInCatchup(t *testing.T) {
 	}
 }
 
-// TestCloseDuringCatchup: a stream that is in the middle of a long catch-up ends with UNAVAILABLE after the revision that it is
-// sending: a server that goes down doesn't wait for the rest.
+// TestCloseDuringCatchup: a stream that is in the middle of a long catch-up ends with UNAVAILABLE after the revision
+// that it is sending: a server that goes down doesn't wait for the rest.
 func TestCloseDuringCatchup(t *testing.T) {
 	n := start(t, options{})
 	at := n.watch(reference(nil)).want("synced").cursor

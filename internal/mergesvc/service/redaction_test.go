@@ -80,7 +80,8 @@ func lacks(t *testing.T, what string, m proto.Message, secrets ...string) {
 	}
 }
 
-// TestInspectorSeesNoSecret: in no format, by no call, nor by an update, nor by the digest, which is the same for all secrets.
+// TestInspectorSeesNoSecret: in no format, by no call, nor by an update, nor by the digest, which is the same for all
+// secrets. That a secret changes sends nothing (G5).
 func TestInspectorSeesNoSecret(t *testing.T) {
 	const secret, rotated = "hunter2hunter2", "sesame99sesame99"
 	n := start(t, options{})
@@ -94,14 +95,14 @@ func TestInspectorSeesNoSecret(t *testing.T) {
 	whole := n.watch(&podconfigv1.WatchPodUpdatesRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
 	whole.want("synced")
 	var digests []string
-	for _, text := range []string{secretPod(secret), secretPod(rotated)} {
+	for i, text := range []string{secretPod(secret), secretPod(rotated)} {
 		n.manifests(text)
 		u := whole.unit()
 		if data := string(u.pods()[0].GetProtobuf()); !strings.Contains(data, secret) && !strings.Contains(data, rotated) {
 			t.Fatal("a consumer doesn't get the secret either: the test would prove nothing")
 		}
 		for _, format := range allFormats {
-			for _, m := range texts[format].unit().messages {
+			for _, m := range updates(texts[format], i == 0) {
 				lacks(t, fmt.Sprintf("an update in %v", format), m, secret, rotated)
 			}
 			fresh := look.watch(&podconfigv1.WatchPodUpdatesRequest{Format: format})
@@ -120,6 +121,12 @@ func TestInspectorSeesNoSecret(t *testing.T) {
 			}
 		}
 	}
+	n.manifests(strings.Replace(secretPod(rotated), "image: nginx", "image: nginx:2", 1))
+	for _, format := range allFormats {
+		if u := texts[format].unit(); u.cursor.GetRevision() != 3 || len(u.pods()) != 1 {
+			t.Errorf("%v: after its first update an inspector gets %v; want the change of the image and nothing before it", format, u)
+		}
+	}
 	for _, d := range digests {
 		if d == "" || d != digests[0] {
 			t.Errorf("an inspector's spec digests are %q; want one and the same for both secrets", digests)
@@ -127,8 +134,16 @@ func TestInspectorSeesNoSecret(t *testing.T) {
 	}
 }
 
-// TestG7InspectorDigests: an inspector's digests are those of what it sees. With them it resumes on another instance, and is told
-// what changed for it and nothing else: that a secret is another now, it isn't told.
+// updates are the messages of the stream's next unit, if there is to be one.
+func updates(s *stream, expected bool) []*podconfigv1.WatchPodUpdatesResponse {
+	if !expected {
+		return nil
+	}
+	return s.unit().messages
+}
+
+// TestG7InspectorDigests: an inspector's digests are those of what it sees. With them it resumes on another instance,
+// and gets what changed for it and nothing else; a changed secret isn't sent.
 func TestG7InspectorDigests(t *testing.T) {
 	before := start(t, options{})
 	before.set("api", "x: same() changed(image=1) stat() gone()")
@@ -149,8 +164,8 @@ func TestG7InspectorDigests(t *testing.T) {
 	now.as(inspector).watch(reference(at, known(now.as(inspector).watch(reference(nil)).unit())...)).want("synced")
 }
 
-// TestRoleChangeIsAnotherView: who was an inspector and is a consumer now has a cursor of another view, and gets all pods anew:
-// what it holds is redacted.
+// TestRoleChangeIsAnotherView: a former inspector that is a consumer now has a cursor of another view, and gets all
+// pods again, as those that it holds are redacted.
 func TestRoleChangeIsAnotherView(t *testing.T) {
 	n := start(t, options{})
 	n.manifests(secretPod("hunter2hunter2"))
@@ -209,23 +224,22 @@ func lookingCalls(n *node) map[string]func(context.Context) error {
 	}
 }
 
-// TestNoRole: whoever has no role gets PERMISSION_DENIED and nothing else, whichever RPC it is; so does a call of which nobody has
-// found out who makes it.
+// TestNoRole: a caller without a role gets PERMISSION_DENIED from every RPC; so does a call without a caller.
 func TestNoRole(t *testing.T) {
 	n := start(t, diffable)
 	n.set("file", "a: web()")
-	nobody := n.as(access.Caller{Identity: "nobody", Role: access.None})
-	calls := lookingCalls(nobody)
+	noRole := n.as(access.Caller{Identity: "noRole", Role: access.None})
+	calls := lookingCalls(noRole)
 	calls["GetPod"] = func(ctx context.Context) error {
-		_, err := nobody.api.GetPod(ctx, &podconfigv1.GetPodRequest{Ref: &podconfigv1.PodRef{Uid: "web"}})
+		_, err := noRole.api.GetPod(ctx, &podconfigv1.GetPodRequest{Ref: &podconfigv1.PodRef{Uid: "web"}})
 		return err
 	}
 	calls["DiffManifests"] = func(ctx context.Context) error {
-		_, err := nobody.api.DiffManifests(ctx, &podconfigv1.DiffManifestsRequest{})
+		_, err := noRole.api.DiffManifests(ctx, &podconfigv1.DiffManifestsRequest{})
 		return err
 	}
 	calls["ReportApplied"] = func(ctx context.Context) error {
-		_, err := nobody.api.ReportApplied(ctx, &podconfigv1.ReportAppliedRequest{})
+		_, err := noRole.api.ReportApplied(ctx, &podconfigv1.ReportAppliedRequest{})
 		return err
 	}
 	calls["ListPods of an unknown caller"] = func(ctx context.Context) error {

@@ -3,26 +3,26 @@ package service
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/redact"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
 // The bounds of reports, in bytes.
 const (
-	// maxReport is how much of a report's errors is remembered, and maxErrors how many of them.
+	// maxReport bounds the kept errors of a report, and maxErrors their number.
 	maxReport = 64 << 10
 	maxErrors = 256
-	// maxLogged is how many of them are logged, a line each.
+	// maxLogged bounds the errors that are logged, a line each.
 	maxLogged = 16
-	// maxCursor is how large a reported cursor may be. Those of podconfigd are far smaller.
+	// maxCursor bounds a reported cursor. podconfigd's own are far smaller.
 	maxCursor = 1 << 10
-	// maxList is how large the list of consumers may be.
+	// maxList bounds the list of consumers.
 	maxList = 7 << 19
 )
 
@@ -33,17 +33,17 @@ func (s *Server) ReportApplied(ctx context.Context, req *podconfigv1.ReportAppli
 		return nil, err
 	}
 	if caller.Role < access.Consumer {
-		return nil, status.Errorf(codes.PermissionDenied, "role %s may look, but not report", caller.Role)
+		return nil, permissionDenied("role %s may not report", caller.Role)
 	}
 	name, err := consumerName(req.GetConsumer(), caller)
 	if err != nil {
 		return nil, err
 	}
 	if req.GetCursor() == nil {
-		return nil, status.Error(codes.InvalidArgument, "cursor: is missing")
+		return nil, invalidArgument("cursor: is missing")
 	}
 	if size := proto.Size(req.GetCursor()); size > maxCursor {
-		return nil, status.Errorf(codes.InvalidArgument, "cursor: has %d bytes; podconfigd's have %d at most", size, maxCursor)
+		return nil, invalidArgument("cursor: has %d bytes; podconfigd's have %d at most", size, maxCursor)
 	}
 	switch req.GetOutcome() {
 	case podconfigv1.ApplyOutcome_APPLY_OUTCOME_APPLIED:
@@ -51,20 +51,22 @@ func (s *Server) ReportApplied(ctx context.Context, req *podconfigv1.ReportAppli
 	case podconfigv1.ApplyOutcome_APPLY_OUTCOME_REJECTED:
 		s.metrics.Reports.WithLabelValues("rejected").Inc()
 	default:
-		return nil, status.Errorf(codes.InvalidArgument, "outcome: is %v; want APPLIED or REJECTED", req.GetOutcome())
+		return nil, invalidArgument("outcome: is %v; want APPLIED or REJECTED", req.GetOutcome())
 	}
-	// A message of its own, so that nothing else of the request stays in memory.
+	// A new message, so that nothing else of the request stays in memory.
 	kept := &podconfigv1.ReportAppliedRequest{
 		Consumer: name, Cursor: proto.CloneOf(req.GetCursor()), Outcome: req.GetOutcome(), Errors: bounded(req.GetErrors()),
 	}
-	if err := s.consumers.report(kept, caller); err != nil {
+	now := &report{ReportAppliedRequest: kept, time: s.clock.Now(), named: len(req.GetErrors())}
+	before, err := s.consumers.report(now, caller)
+	if err != nil {
 		return nil, err
 	}
-	s.logReport(kept, len(req.GetErrors()))
+	logReport(s.lines.logger(caller, name), before, now)
 	return &podconfigv1.ReportAppliedResponse{}, nil
 }
 
-// bounded are copies of the first of the errors, as far as they are remembered.
+// bounded copies the first errors, within the bounds.
 func bounded(errs []*podconfigv1.PodError) []*podconfigv1.PodError {
 	var out []*podconfigv1.PodError
 	size := 0
@@ -77,32 +79,55 @@ func bounded(errs []*podconfigv1.PodError) []*podconfigv1.PodError {
 	return out
 }
 
-// logReport tells of a revision that was refused, and of the pods that were; told is how many the consumer named.
-func (s *Server) logReport(r *podconfigv1.ReportAppliedRequest, told int) {
-	if r.GetOutcome() == podconfigv1.ApplyOutcome_APPLY_OUTCOME_REJECTED {
-		s.log.Warn("consumer couldn't apply a revision and is still at the one before", "consumer", r.GetConsumer(),
-			"revision", r.GetCursor().GetRevision())
+// logReport logs that a revision was refused, and the refused pods, unless the consumer's previous report was the
+// same. before is nil if there was none.
+func logReport(log *slog.Logger, before, now *report) {
+	if before == nil {
+		before = &report{}
 	}
-	logged := r.GetErrors()[:min(len(r.GetErrors()), maxLogged)]
-	for _, e := range logged {
-		s.log.Warn("consumer refused a pod", "consumer", r.GetConsumer(), "pod", e.GetRef().GetNamespace()+"/"+e.GetRef().GetName(),
-			"uid", e.GetRef().GetUid(), "reason", e.GetReason(), "message", e.GetMessage(), "revision", r.GetCursor().GetRevision())
+	revision := now.GetCursor().GetRevision()
+	isRejected := func(r *report) bool { return r.GetOutcome() == podconfigv1.ApplyOutcome_APPLY_OUTCOME_REJECTED }
+	if isRejected(now) && !(isRejected(before) && before.GetCursor().GetRevision() == revision) {
+		log.Warn("consumer rejected a revision and stays at the previous one", "revision", revision)
 	}
-	if more := told - len(logged); more > 0 {
-		s.log.Warn("consumer refused more pods", "consumer", r.GetConsumer(), "pods", more, "revision", r.GetCursor().GetRevision())
+	type refusal struct{ uid, reason string }
+	of := func(e *podconfigv1.PodError) refusal { return refusal{e.GetRef().GetUid(), e.GetReason()} }
+	told := map[refusal]bool{}
+	for _, e := range before.GetErrors() {
+		told[of(e)] = true
+	}
+	logged, more := 0, 0
+	for _, e := range now.GetErrors() {
+		switch {
+		case told[of(e)]:
+		case logged == maxLogged:
+			more++
+		default:
+			logged++
+			log.Warn("consumer refused a pod", "pod", e.GetRef().GetNamespace()+"/"+e.GetRef().GetName(), "uid", e.GetRef().GetUid(),
+				"reason", e.GetReason(), "message", e.GetMessage(), "revision", revision)
+		}
+	}
+	if now.named != before.named {
+		more += now.named - len(now.GetErrors())
+	}
+	if more > 0 {
+		log.Warn("consumer refused more pods", "pods", more, "revision", revision)
 	}
 }
 
-// report remembers the request as its consumer's last one.
-func (cs *consumers) report(req *podconfigv1.ReportAppliedRequest, caller access.Caller) error {
+// report stores a report as its consumer's last one, and returns the previous one; nil if there was none.
+func (cs *consumers) report(now *report, caller access.Caller) (before *report, err error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if err := cs.owns(req.GetConsumer(), caller); err != nil {
-		return err
+	if err := cs.owns(now.GetConsumer(), caller); err != nil {
+		return nil, err
 	}
-	cs.reports[who{req.GetConsumer(), caller.Identity}] = &report{ReportAppliedRequest: req, time: cs.clock.Now()}
+	whose := holder{now.GetConsumer(), caller.Identity}
+	before = cs.reports[whose]
+	cs.reports[whose] = now
 	if len(cs.reports) > maxReporters {
-		var oldest who
+		var oldest holder
 		for w, r := range cs.reports {
 			if cs.reports[oldest] == nil || r.time.Before(cs.reports[oldest].time) {
 				oldest = w
@@ -110,7 +135,7 @@ func (cs *consumers) report(req *podconfigv1.ReportAppliedRequest, caller access
 		}
 		delete(cs.reports, oldest)
 	}
-	return nil
+	return before, nil
 }
 
 // ListConsumers is part of podconfig.v1.PodConfigService.
@@ -119,14 +144,19 @@ func (s *Server) ListConsumers(ctx context.Context, _ *podconfigv1.ListConsumers
 	if err != nil {
 		return nil, err
 	}
+	end, err := s.consumerAdmission.take(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	return &podconfigv1.ListConsumersResponse{Consumers: s.consumers.list(caller)}, nil
 }
 
-// list is what the caller may know: within a scope only its own streams, as others may have pods that are out of it; and an
-// inspector not what consumers say of pods in their own words, which may quote anything.
+// list returns what the caller may see: within a scope only its own streams, as others may have pods out of it; and
+// for an inspector no text that consumers wrote about pods, which may quote anything.
 func (cs *consumers) list(caller access.Caller) []*podconfigv1.Consumer {
 	out := cs.messages()
-	// Those of pods first.
+	// The consumers of pods come first.
 	kind := func(c *podconfigv1.Consumer) int {
 		if c.GetObjects() {
 			return 1
@@ -136,10 +166,8 @@ func (cs *consumers) list(caller access.Caller) []*podconfigv1.Consumer {
 	if len(caller.Nodes) > 0 || len(caller.Sources) > 0 {
 		out = slices.DeleteFunc(out, func(c *podconfigv1.Consumer) bool { return c.GetIdentity() != caller.Identity })
 	}
-	if caller.Role < access.Consumer {
-		for _, c := range out {
-			c.LastReport = withoutWords(c.GetLastReport())
-		}
+	for _, c := range out {
+		c.LastReport = reportFor(audienceOf(caller), c.GetLastReport())
 	}
 	slices.SortFunc(out, func(a, b *podconfigv1.Consumer) int {
 		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(kind(a), kind(b)),
@@ -150,17 +178,17 @@ func (cs *consumers) list(caller access.Caller) []*podconfigv1.Consumer {
 
 func (cs *consumers) messages() []*podconfigv1.Consumer {
 	var out []*podconfigv1.Consumer
-	connected := map[who]bool{}
+	connected := map[holder]bool{}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for c := range cs.open {
 		m := c.message()
 		out = append(out, m)
-		// Reports are of revisions of pods.
+		// Reports concern revisions of pods.
 		if c.ofObjects {
 			continue
 		}
-		w := who{c.name, c.caller.Identity}
+		w := holder{c.name, c.caller.Identity}
 		connected[w] = true
 		if r := cs.reports[w]; r != nil {
 			m.LastReport = r.ReportAppliedRequest
@@ -177,22 +205,22 @@ func (cs *consumers) messages() []*podconfigv1.Consumer {
 	return out
 }
 
-// withoutWords is the report without the consumer's messages.
-func withoutWords(r *podconfigv1.ReportAppliedRequest) *podconfigv1.ReportAppliedRequest {
-	if len(r.GetErrors()) == 0 {
+// reportFor is the report as the Audience may see it: an inspector sees no text that the consumer wrote.
+func reportFor(audience redact.Audience, r *podconfigv1.ReportAppliedRequest) *podconfigv1.ReportAppliedRequest {
+	if audience.Whole() || len(r.GetErrors()) == 0 {
 		return r
 	}
 	out := proto.CloneOf(r)
 	for _, e := range out.GetErrors() {
-		e.Message = ""
+		e.Message, e.Reason = audience.Words(e.GetMessage()), audience.Reason(e.GetReason())
 	}
 	return out
 }
 
-// fitting is the list as it reaches a stock gRPC client: the filters and reports, which may be large, as far as there is room for
-// them beside the consumers themselves. Those are cut off only where there are many thousands with the longest of names.
+// fitting bounds the list to what a stock gRPC client accepts. It leaves out filters and reports, which may be large,
+// before it cuts off consumers. The latter happens only with many thousands of them, with the longest names.
 func fitting(list []*podconfigv1.Consumer) []*podconfigv1.Consumer {
-	// perField is what a message takes beside its own bytes.
+	// perField is the overhead of a message in its parent.
 	const perField = 5
 	room := maxList
 	filters, reports := make([]*podconfigv1.PodFilter, len(list)), make([]*podconfigv1.ReportAppliedRequest, len(list))

@@ -11,7 +11,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestRequestsThatCantBeServed: what isn't understood is INVALID_ARGUMENT, what isn't there yet is UNIMPLEMENTED.
+// TestRequestsThatCantBeServed: an invalid request is INVALID_ARGUMENT, a missing method UNIMPLEMENTED.
 func TestRequestsThatCantBeServed(t *testing.T) {
 	n := start(t, options{})
 	watch := func(req *podconfigv1.WatchPodUpdatesRequest) func(context.Context) error {

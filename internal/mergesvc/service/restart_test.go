@@ -12,8 +12,9 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestG6Restart checks G6: podconfigd is killed, and its sources have what they had. Who resumes is told of no pod, under the same
-// instance id; each source says once that it is ready; revisions go on, UIDs and first-seen times stay.
+// TestG6Restart checks G6: podconfigd is killed, and its sources are unchanged. A consumer that resumes gets no op on
+// a pod, under the same instance ID; each source reports once that it is ready; revisions go on, UIDs and first-seen
+// times stay.
 func TestG6Restart(t *testing.T) {
 	path := newStore(t)
 	before := start(t, stored(path))
@@ -75,8 +76,8 @@ func TestG6Restart(t *testing.T) {
 	}
 }
 
-// TestG6ChangesWhileDown: what changed while podconfigd was down comes out as the ops that a consumer needs, to one that resumes
-// as well as to one that was told of the stored pods.
+// TestG6ChangesWhileDown: changes while podconfigd was down come as the ops that a consumer needs, to one that
+// resumes as well as to one that was sent the stored pods.
 func TestG6ChangesWhileDown(t *testing.T) {
 	path := newStore(t)
 	before := start(t, stored(path))
@@ -100,8 +101,8 @@ func TestG6ChangesWhileDown(t *testing.T) {
 	}
 }
 
-// TestG9StoreRemovesNothing: a stored pod is never removed on the store's word. That one source has spoken says nothing of
-// another's pods; nor does an error.
+// TestG9StoreRemovesNothing: a stored pod is never removed before its source was read. That another source was read,
+// or an error, doesn't remove it.
 func TestG9StoreRemovesNothing(t *testing.T) {
 	path := newStore(t)
 	before := start(t, stored(path))
@@ -117,7 +118,7 @@ func TestG9StoreRemovesNothing(t *testing.T) {
 	if got := now.stale(); got != "a1 a2" {
 		t.Errorf("stale are %q; want the pods of api", got)
 	}
-	// A page of the state that isn't whole: the fresh consumer has each as its source says.
+	// The state isn't complete: the fresh consumer has each pod as its source has it.
 	now.set("file", "a: new()")
 	s.want("ADD file: new")
 	fresh := now.watch(reference(nil))
@@ -126,8 +127,8 @@ func TestG9StoreRemovesNothing(t *testing.T) {
 	s.want("REMOVE api: a1", "ADD api:")
 }
 
-// TestG6FormerSource: pods of a source that isn't configured any more stay until all that are have spoken; one of those may turn
-// out to have them.
+// TestG6FormerSource: pods of a source that isn't configured any more stay until all configured ones were read, as
+// one of them may have these pods.
 func TestG6FormerSource(t *testing.T) {
 	path := newStore(t)
 	before := start(t, stored(path, "file", "api"))
@@ -150,8 +151,8 @@ func TestG6FormerSource(t *testing.T) {
 	}
 }
 
-// TestG6HeldOrigin: a file that is broken when podconfigd starts keeps what the store knows of it, and doesn't keep its source from
-// becoming ready.
+// TestG6HeldOrigin: a file that is broken when podconfigd starts keeps its stored pods, and doesn't keep its source
+// from becoming ready.
 func TestG6HeldOrigin(t *testing.T) {
 	for _, when := range []string{"broken before", "broken while down"} {
 		t.Run(when, func(t *testing.T) {
@@ -172,7 +173,7 @@ func TestG6HeldOrigin(t *testing.T) {
 			if got := now.stale(); got != "" {
 				t.Errorf("stale are %q; want none", got)
 			}
-			// Held in part: what is good is taken, and the rest kept.
+			// Held in part: the good pods are taken, and the others kept.
 			now.set("file", "a: web(image=2) [held] [error: bad]\nb: other()")
 			s.want("UPDATE file: web")
 			now.set("file", "a: web(image=2)\nb: other()")
@@ -192,12 +193,12 @@ func TestG6NeverReady(t *testing.T) {
 	s.want("synced")
 	now.set("file", "a: [held] [error: bad]\nb: other() more()")
 	if u := s.want("ADD file: more"); u.messages[0].GetUpdate().GetSourceReady() {
-		t.Error("the source is ready; want that it isn't, as nobody knows what the broken file had")
+		t.Error("the source is ready; want that it isn't, as it isn't known what the broken file had")
 	}
 }
 
-// TestG6KilledAtEachPoint: podconfigd is killed after each of many revisions. Each time whoever has a cursor resumes: from the last
-// one nothing is told, and from an earlier one just what changed since.
+// TestG6KilledAtEachPoint: podconfigd is killed after each of many revisions. Each time a consumer with a cursor
+// resumes: from the last one it gets nothing, and from an earlier one exactly what changed since.
 func TestG6KilledAtEachPoint(t *testing.T) {
 	path := newStore(t)
 	n := start(t, stored(path, "file"))

@@ -9,7 +9,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// known is what a consumer that applied the units says it holds.
+// known returns the known pods of a consumer that applied the units.
 func known(units ...unit) []*podconfigv1.KnownPod {
 	var out []*podconfigv1.KnownPod
 	for _, u := range units {
@@ -62,8 +62,8 @@ func TestG7Coalesced(t *testing.T) {
 	s.want("REMOVE file: changed new again")
 }
 
-// TestG7SetAfterTombstones checks G7's last step: where removals were forgotten, a SET says it all. It is one unit with synced,
-// which tells of which sources a missing pod is gone.
+// TestG7SetAfterTombstones checks G7's last step: where removals were dropped, a SET has the whole state. It is one
+// unit with synced, which has the sources whose missing pods are gone.
 func TestG7SetAfterTombstones(t *testing.T) {
 	n := start(t, options{revisions: 1, tombstones: 1})
 	s := n.watch(reference(nil))
@@ -78,8 +78,8 @@ func TestG7SetAfterTombstones(t *testing.T) {
 	resumed.want("ADD api: new")
 }
 
-// TestG7AnotherInstance checks G7's third step: podconfigd restarts under another instance id, and a consumer that says what it
-// holds gets the difference. What it holds of a source that hasn't spoken yet is neither removed nor sent again.
+// TestG7AnotherInstance checks G7's third step: podconfigd restarts under another instance ID, and a consumer with
+// known pods gets the difference. Its pods of a source that hasn't been read yet are neither removed nor sent again.
 func TestG7AnotherInstance(t *testing.T) {
 	before := start(t, options{})
 	s := before.watch(reference(nil))
@@ -105,8 +105,8 @@ func TestG7AnotherInstance(t *testing.T) {
 	s.want("REMOVE file: f-changed f-new", "UPDATE file: f-same")
 }
 
-// TestG7AnotherInstanceAndBack: the stream breaks between the difference and the word of the last source. The consumer's cursor is
-// honoured then, and what was still open is not forgotten.
+// TestG7AnotherInstanceAndBack: the stream breaks between the difference and the reading of the last source. The
+// consumer's cursor is honoured then, and open pods stay open.
 func TestG7AnotherInstanceAndBack(t *testing.T) {
 	before := start(t, options{})
 	s := before.watch(reference(nil))
@@ -129,7 +129,7 @@ func TestG7AnotherInstanceAndBack(t *testing.T) {
 	s.want("synced")
 }
 
-// TestG7NothingChanged: the difference to what the consumer holds is nothing, so nothing comes before synced (G5).
+// TestG7NothingChanged: the consumer holds the current state, so nothing is sent before synced (G5).
 func TestG7NothingChanged(t *testing.T) {
 	before := start(t, options{})
 	s := before.watch(reference(nil))
@@ -143,8 +143,8 @@ func TestG7NothingChanged(t *testing.T) {
 	s.want("ADD file:")
 }
 
-// TestG7CursorsThatCantBeHonoured checks the rest of G7: such a cursor is never an error. Without known pods it gets a SET, with
-// them the difference.
+// TestG7CursorsThatCantBeHonoured checks the rest of G7: such a cursor is never an error. Without known pods it gets
+// a SET, with them the difference.
 func TestG7CursorsThatCantBeHonoured(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: web()")
@@ -183,8 +183,8 @@ func TestG7CursorsThatCantBeHonoured(t *testing.T) {
 	})
 }
 
-// TestG7BehindForEver: a consumer that resumes while revisions are published gets to its synced, at the state of the moment when
-// it came or a later one, and misses nothing (G2).
+// TestG7BehindForEver: a consumer that resumes while revisions are published gets to its synced, at the state of the
+// moment when it came or a later one, and misses nothing (G2).
 func TestG7BehindForEver(t *testing.T) {
 	n := start(t, options{revisions: 16})
 	at := n.watch(reference(nil)).want("synced").cursor
@@ -211,8 +211,8 @@ func TestG7BehindForEver(t *testing.T) {
 	<-published
 }
 
-// TestG7CursorOlderThanTheTombstones: where removals since a cursor are forgotten, known pods are compared first; without them there
-// is a SET.
+// TestG7CursorOlderThanTheTombstones: where removals since a cursor are forgotten, known pods are compared first;
+// without them there is a SET.
 func TestG7CursorOlderThanTheTombstones(t *testing.T) {
 	n := start(t, options{revisions: 1, tombstones: 1})
 	s := n.watch(reference(nil))

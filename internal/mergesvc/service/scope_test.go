@@ -15,7 +15,7 @@ func scoped(nodes, sources []string) access.Caller {
 	return access.Caller{Identity: "scoped", Role: access.Consumer, Peer: "10.0.0.2", Nodes: nodes, Sources: sources}
 }
 
-// TestScope: who has a scope sees nothing else of pods and sources by any RPC, whatever it filters by.
+// TestScope: a caller with a scope sees no other pods and sources by any RPC, whatever its filter.
 func TestScope(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: f1(node=n1) f2(node=n2)")
@@ -24,7 +24,7 @@ func TestScope(t *testing.T) {
 		name           string
 		nodes, sources []string
 		pods           string
-		// ready are the sources that it hears of.
+		// ready are the sources that it sees.
 		ready string
 	}{
 		{"everything", nil, nil, "a1 a2 f1 f2", "file api"},
@@ -96,8 +96,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestG10Scope: a scope is a filter that one can't leave out: pods that come into it are told as ADD, those that leave it as
-// REMOVE, and a cursor of another scope is another view's.
+// TestG10Scope: a scope is a mandatory filter: pods that enter it are sent as ADD, those that leave it as REMOVE, and
+// a cursor of another scope belongs to another view.
 func TestG10Scope(t *testing.T) {
 	n := start(t, options{})
 	n.set("api", "x: pod()")
@@ -115,7 +115,7 @@ func TestG10Scope(t *testing.T) {
 	n2.watch(reference(at)).want("SET api: pod", "synced")
 }
 
-// TestScopeOfPages: a page token of somebody who sees more shows no more.
+// TestScopeOfPages: a page token of a caller that sees more shows no more.
 func TestScopeOfPages(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: a(node=n1) b(node=n2) c(node=n1) d(node=n2)")

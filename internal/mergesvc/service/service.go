@@ -17,31 +17,41 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Config says what a Server serves.
+// Config is the configuration of a Server.
 type Config struct {
-	History *history.History
-	// Sources is the state of the sources, for ListSources.
+	// Node is the name of podconfigd's node, and Version how it was built, for GetVersion.
+	Node, Version string
+	History       *history.History
+	// Path is this podconfigd and then each podconfigd whose pods it relays, for Synced and Heartbeat. It is called
+	// for each message. Nil: none.
 	Sources func() []merge.SourceState
-	// Path is this podconfigd and then every one whose pods it relays, for Synced and Heartbeat; each message has the path of its
-	// time. Nil: none.
+	// SourcePath returns the podconfigds that a source's pods come through, the nearest first, for ListSources. Nil:
+	// none.
 	Path func() []*podconfigv1.RelayHop
-	// SourcePath is the podconfigds that a source's pods come through, the nearest first, for ListSources. Nil: none.
+	// Preview and Parse are for DiffManifests: see mergesvc.Hub.Preview and manifest.Parse. If nil, it answers
+	// UNIMPLEMENTED.
 	SourcePath func(source string) []*podconfigv1.RelayHop
-	// Preview and Parse are for DiffManifests: what a source's origins would change, and what is in a manifest file. If nil,
-	// it answers UNIMPLEMENTED.
+	// Preview and Parse are for DiffManifests: what a source's origins would change, and what is in a manifest file.
+	// If nil, it answers UNIMPLEMENTED.
 	Preview func(source string, origins []*manifest.Origin, gone []string) (merge.Preview, error)
 	Parse   func(origin string, data []byte) *manifest.Origin
 	// Objects has the ConfigMaps and Secrets for WatchObjects. If nil, it answers UNIMPLEMENTED.
 	Objects *objects.Hub
-	// MaxConsumers is how many streams are served at once, those of pods and those of objects together. Zero means 10,000.
+	// MaxConsumers is the maximum of open streams, of pods and of objects together. Zero means 10,000.
 	MaxConsumers int
-	// ParkAfter is after how long a consumer that doesn't read counts as parked. Zero means 5 s.
+	// MaxConsumersPerIdentity is the maximum of one identity. It doesn't apply to root and podconfigd's own user.
+	// Zero means a tenth of MaxConsumers, and at least one.
+	MaxConsumersPerIdentity int
+	// ReservedConsumers is the part of MaxConsumers that only root and podconfigd's own user get. Zero means 256, or
+	// a quarter of MaxConsumers if that is less.
+	ReservedConsumers int
+	// ParkAfter is the time after which a consumer that doesn't read counts as parked. Zero means 5 s.
 	ParkAfter time.Duration
 	// Metrics may be nil.
 	Metrics *metrics.Metrics
 	// Tracer makes a span for each delivery of a revision whose trace is sampled. Nil makes none.
 	Tracer trace.Tracer
-	// Logger gets a line when a consumer comes, is caught up, is parked, and goes. Nil discards.
+	// Logger gets a line when a consumer subscribes, is synced, is parked, and is gone. Nil discards.
 	Logger *slog.Logger
 	// Clock paces the heartbeats. Nil means the real one.
 	Clock clock.WithTicker
@@ -57,10 +67,19 @@ type Server struct {
 	clock     clock.WithTicker
 	metrics   *metrics.Metrics
 	consumers *consumers
+	lines     *lines
 	lists     lists
+	kept      *sharedAmount
+	diffs     *diffs
+	// admission admits expensive calls: ListPods and DiffManifests. ListSources and ListConsumers have queues of their
+	// own: a relay uses ListSources to learn when its sources were last heard, with a short deadline, while a list of
+	// consumers may be long.
+	admission, sourceAdmission, consumerAdmission admissionQueue
+	// work bounds the streams that run at once.
+	work *workLimiter
 
 	// closing ends when the server closes.
-	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
+	closing context.Context //nolint:containedctx // The streams' contexts end with it.
 	close   context.CancelFunc
 }
 
@@ -87,19 +106,26 @@ func New(cfg Config) *Server {
 	if cfg.MaxConsumers == 0 {
 		cfg.MaxConsumers = 10_000
 	}
+	if cfg.MaxConsumersPerIdentity == 0 {
+		cfg.MaxConsumersPerIdentity = max(cfg.MaxConsumers/10, 1)
+	}
+	if cfg.ReservedConsumers == 0 {
+		cfg.ReservedConsumers = min(256, cfg.MaxConsumers/4)
+	}
 	if cfg.ParkAfter == 0 {
 		cfg.ParkAfter = 5 * time.Second
 	}
+	lines := newLines(cfg.Logger, cfg.Clock)
 	s := &Server{
-		cfg: cfg, history: cfg.History, log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics,
-		consumers: newConsumers(cfg),
+		cfg: cfg, lines: lines, history: cfg.History, log: cfg.Logger, clock: cfg.Clock, metrics: cfg.Metrics,
+		consumers: newConsumers(cfg, lines), kept: newSharedAmount(keptShare), diffs: newDiffs(), work: newWorkLimiter(),
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s
 }
 
-// Close ends every stream with UNAVAILABLE, so that consumers come back to whoever serves next. Revisions that a stream is
-// sending are finished first.
+// Close ends every stream with UNAVAILABLE, so that consumers reconnect. A stream first finishes the revision that it
+// is sending.
 func (s *Server) Close() { s.close() }
 
 func (s *Server) isClosing() bool { return s.closing.Err() != nil }

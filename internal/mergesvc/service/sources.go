@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/podstream/podstream/internal/access"
@@ -17,7 +18,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// maxFindings is how many bytes of findings are listed, of all sources together, so that the list reaches a stock gRPC client.
+// maxFindings bounds the findings of all sources, in bytes, so that a stock gRPC client accepts the list.
 const maxFindings = 3 << 20
 
 var severities = map[manifest.Severity]podconfigv1.FindingSeverity{
@@ -37,6 +38,11 @@ func (s *Server) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequ
 	if err != nil {
 		return nil, err
 	}
+	end, err := s.sourceAdmission.take(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	resp := &podconfigv1.ListSourcesResponse{}
 	sources := s.cfg.Sources()
 	inScope := s.podsInScope(caller, v)
@@ -47,15 +53,28 @@ func (s *Server) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequ
 		if inScope != nil {
 			src.Pods = inScope[src.Name]
 		}
-		src.Findings = findingsFor(v, src.Name, src.Findings)
+		scoped := len(caller.Nodes) > 0
+		src.Findings = findingsFor(v, scoped, src.Name, src.Findings)
+		if scoped && src.LastErr != nil {
+			src.LastErr = errScoped
+		} else if scoped && src.Unready != nil {
+			src.Unready = errScoped
+		}
 		m := sourceMessage(src, maxFindings/len(sources))
-		m.Path = s.cfg.SourcePath(src.Name)
+		if !src.LastHeard.IsZero() {
+			m.LastHeardTime = timestamppb.New(src.LastHeard)
+			m.UnheardFor = durationpb.New(max(s.clock.Since(src.LastHeard), 0))
+		}
+		m.Path = s.hopsFor(caller, src.Name)
 		resp.Sources = append(resp.Sources, m)
 	}
 	return resp, nil
 }
 
-// podsInScope counts the pods of each source that the caller may know of. Nil: all of them.
+// unsaid replaces the message of a finding about a manifest whose pods aren't all in the caller's scope.
+const unsaid = "the manifest can't be used as it is; why isn't shown, as it may be about a pod out of the caller's scope"
+
+// podsInScope counts the pods of each source in the caller's scope. Nil: all of them.
 func (s *Server) podsInScope(caller access.Caller, v *view.View) map[string]int {
 	if len(caller.Nodes) == 0 {
 		return nil
@@ -69,8 +88,8 @@ func (s *Server) podsInScope(caller access.Caller, v *view.View) map[string]int 
 	return counts
 }
 
-// sourceMessage is a source as a message. A source's errors and paths may have bytes in them that aren't text, which no message can
-// carry: they must not keep the others from being listed.
+// sourceMessage returns a source as a message. A source's errors and paths may have bytes that aren't UTF-8, which no
+// message can carry; they must not make the whole list fail.
 func sourceMessage(src merge.SourceState, limit int) *podconfigv1.Source {
 	m := &podconfigv1.Source{
 		Name: src.Name, Location: asText(src.Location), Ready: src.Ready, ReadyRevision: src.ReadyRevision,
@@ -86,12 +105,13 @@ func sourceMessage(src merge.SourceState, limit int) *podconfigv1.Source {
 	return m
 }
 
-// asText is a text with its bytes that aren't UTF-8 replaced.
+// asText replaces the bytes of a text that aren't UTF-8.
 func asText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-// findingsFor are a source's findings as the view's caller may know them: without pods that are out of its scope, and without what
-// is quoted of manifests if it gets pods redacted.
-func findingsFor(v *view.View, source string, findings []merge.Finding) []merge.Finding {
+// findingsFor returns a source's findings as the view's caller may see them: without pods that are out of its scope,
+// and without quotes of manifests if it gets redacted pods. A caller whose scope is some nodes (scoped) gets only the
+// findings about pods that are known to be on them: an unreadable manifest may be for any node.
+func findingsFor(v *view.View, scoped bool, source string, findings []merge.Finding) []merge.Finding {
 	out := make([]merge.Finding, 0, len(findings))
 	for _, f := range findings {
 		if f.Severity == manifest.Conflict {
@@ -110,17 +130,26 @@ func findingsFor(v *view.View, source string, findings []merge.Finding) []merge.
 				f.Kept = append(f.Kept, p)
 			}
 		}
+		if scoped && f.Severity != manifest.Conflict {
+			switch len(f.Kept) {
+			case 0:
+				continue
+			case len(kept):
+			default:
+				f.Document, f.Field, f.Message = 0, "", unsaid
+			}
+		}
 		out = append(out, f)
 	}
 	return out
 }
 
-// sees tells whether a source's pod, served or not, is in the view.
+// sees reports whether a source's pod, served or not, is in the view.
 func sees(v *view.View, source string, p *manifest.Pod) bool {
 	return v.Matches(&revision.Pod{Object: p.Pod, Source: source})
 }
 
-// findingMessages are as many of the findings as fit into so many bytes, nearly.
+// findingMessages returns as many of the findings as fit into about limit bytes.
 func findingMessages(findings []merge.Finding, limit int) []*podconfigv1.Finding {
 	var out []*podconfigv1.Finding
 	size := 0

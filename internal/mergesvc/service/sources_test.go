@@ -43,7 +43,8 @@ func findingLines(findings []*podconfigv1.Finding) []string {
 
 const precedence = " already, which has precedence; this one waits until that is gone"
 
-// TestScopeOfConflicts: a conflict with a pod of a source that is out of scope is told without that source and its files.
+// TestScopeOfConflicts: a conflict with a pod of a source that is out of scope is reported without that source and
+// its files.
 func TestScopeOfConflicts(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "/etc/manifests/private.yaml: web(ns=prod) db(uid=same)")
@@ -65,8 +66,11 @@ func TestScopeOfConflicts(t *testing.T) {
 	}
 }
 
-// TestScopeOfSourceDetails: of pods on nodes that are out of scope a source tells neither how many there are, nor which are kept,
-// nor which wait.
+// unsaid replaces findings about a manifest that also has pods out of scope.
+const unsaid = "the manifest can't be used as it is; why isn't shown, as it may be about a pod out of the caller's scope"
+
+// TestScopeOfSourceDetails: of pods on nodes that are out of scope a source shows neither their number, nor which are
+// kept or wait, nor findings.
 func TestScopeOfSourceDetails(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "f: e(node=n1) g(node=n2)")
@@ -82,9 +86,13 @@ func TestScopeOfSourceDetails(t *testing.T) {
 			"x: bad, kept a, kept b, kept c",
 			"z: pod default/e is defined by source file in f" + precedence, "z: pod default/g is defined by source file in f" + precedence,
 		}},
-		{[]string{"n1"}, 1, 1, []string{"x: bad, kept a", "z: pod default/g is defined elsewhere" + precedence}},
-		{[]string{"n2"}, 1, 2, []string{"x: bad, kept b, kept c", "z: pod default/e is defined elsewhere" + precedence}},
-		{[]string{"n3"}, 0, 0, []string{"x: bad"}},
+		{[]string{"n1"}, 1, 1, []string{"x: " + unsaid + ", kept a", "z: pod default/g is defined elsewhere" + precedence}},
+		{[]string{"n2"}, 1, 2, []string{"x: " + unsaid + ", kept b, kept c", "z: pod default/e is defined elsewhere" + precedence}},
+		{[]string{"n1", "n2"}, 2, 3, []string{
+			"x: bad, kept a, kept b, kept c", "z: pod default/e is defined by source file in f" + precedence,
+			"z: pod default/g is defined by source file in f" + precedence,
+		}},
+		{[]string{"n3"}, 0, 0, nil},
 	} {
 		got := n.as(scoped(tc.nodes, nil)).sources()
 		if file, api := got["file"].GetPodCount(), got["api"].GetPodCount(); file != tc.file || api != tc.api {
@@ -96,7 +104,7 @@ func TestScopeOfSourceDetails(t *testing.T) {
 	}
 }
 
-// TestScopeOfDiff: who tries a manifest isn't told either whose name it has taken.
+// TestScopeOfDiff: a diff doesn't show a caller which pod out of its scope has a name, either.
 func TestScopeOfDiff(t *testing.T) {
 	apiFirst := diffable
 	apiFirst.hub = func(c *mergesvc.Config) { c.Sources = []merge.Source{{Name: "api"}, {Name: "file"}} }
@@ -110,7 +118,7 @@ func TestScopeOfDiff(t *testing.T) {
 	}
 }
 
-// TestDiffManifestsReadiness: an op is of a source that is ready or isn't, whichever source was asked about.
+// TestDiffManifestsReadiness: the readiness in an op is that of the op's source, whichever source the request names.
 func TestDiffManifestsReadiness(t *testing.T) {
 	n := start(t, diffable)
 	n.manifests(manifestOf("a", "one"))
@@ -146,7 +154,7 @@ func TestSourcesThatArentText(t *testing.T) {
 	}
 }
 
-// TestInspectorFindingsHelp: an inspector is told what is wrong and where, as far as nothing is quoted; a consumer is told all.
+// TestInspectorFindingsHelp: an inspector gets the problem and its place without quotes; a consumer gets everything.
 func TestInspectorFindingsHelp(t *testing.T) {
 	n := start(t, options{})
 	text := strings.Replace(manifestOf("web", "nginx"), "image: nginx", "image: nginx, env: [{name: A=hunter2}], hunter2: x", 1)

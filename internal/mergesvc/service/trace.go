@@ -12,10 +12,10 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// startSpan begins the span of a delivery, if the revision's trace is sampled: most aren't, and a delivery must cost nothing
-// for those.
+// startSpan begins the span of a delivery if the revision's trace is sampled. Most aren't, and then it must cost
+// nothing.
 func (w *watch) startSpan(rev *revision.Revision) trace.Span {
-	// Its flags stand last, in hexadecimal; that it is sampled is the lowest bit.
+	// The flags are the last field, in hexadecimal; the lowest bit is set if the trace is sampled.
 	if flags := rev.Trace.Parent; flags == "" || !strings.ContainsAny(flags[len(flags)-1:], "13579bdf") {
 		return noop.Span{}
 	}

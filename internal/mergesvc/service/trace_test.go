@@ -22,8 +22,9 @@ func traced(sampler sdktrace.Sampler) (options, *tracetest.SpanRecorder) {
 	}, spans
 }
 
-// TestTrace: a change, its merge, its commit and each delivery are the spans of one trace, and its traceparent goes to the
-// consumers with the op, in a shared message as well as in one of a consumer's own. A set that changes nothing leaves no trace.
+// TestTrace: a change, its merge, its commit and each delivery are the spans of one trace, and its traceparent goes
+// to the consumers with the op, in a shared message as well as in one of a consumer's own. A set that changes nothing
+// leaves no trace.
 func TestTrace(t *testing.T) {
 	o, spans := traced(sdktrace.AlwaysSample())
 	n := start(t, o)
@@ -69,7 +70,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceNotSampled: a trace that isn't sampled is passed on, but no delivery is recorded; without a tracer there is none.
+// TestTraceNotSampled: a trace that isn't sampled is passed on, but no delivery is recorded; without a tracer there
+// is none.
 func TestTraceNotSampled(t *testing.T) {
 	o, spans := traced(sdktrace.NeverSample())
 	n := start(t, o)

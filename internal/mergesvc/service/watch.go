@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/mergesvc/catchup"
@@ -30,17 +28,24 @@ type watch struct {
 	sharing any
 	// everything is the view's Everything.
 	everything bool
-	// told is the revision of the last cursor that was sent.
-	told uint64
-	// sources are those of the consumer's revision, or of a later one before others are configured. Nil: nobody knows.
+	// owner is set if root or podconfigd's own user has the stream: it is woken for a revision before the others.
+	owner bool
+	// sentCursor is the revision of the last cursor that was sent.
+	sentCursor uint64
+	// sources are the sources at the consumer's revision, or at a later one with the same configured sources. Nil:
+	// they aren't known.
 	sources history.Sources
-	// said is what the consumer was told last beside the revisions.
+	// said is what was sent last beside the revisions.
 	said said
-	// behind is how it was caught up last, if what it had missed wasn't kept.
+	// behind is how the consumer was last caught up after its revision had left the history.
 	behind string
-	// prepared is set once prepare has told what it tells.
+	// prepared is set once prepare has sent the readiness.
 	prepared bool
-	// pending are known pods of sources that hadn't spoken when the consumer came.
+	kept     *kept
+	// passed is set if the last unit was sent after its revision had left the history: the consumer holds a mixture
+	// of that revision and later ones, and is caught up before anything else.
+	passed bool
+	// pending are known pods of sources that hadn't been read when the consumer subscribed.
 	pending *catchup.Pending
 }
 
@@ -48,30 +53,47 @@ type watch struct {
 func (s *Server) WatchPodUpdates(
 	req *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
 ) error {
+	caller, err := callerOf(stream.Context())
+	if err != nil {
+		return err
+	}
+	slot := s.work.slotFor(stream.Context(), caller)
+	if err := slot.hold(); err != nil {
+		return err
+	}
+	defer slot.release()
 	sub, err := newSubscription(stream.Context(), req)
 	if err != nil {
 		return err
 	}
+	held, err := keep(s.kept, sub, sub.knownSize)
+	if err != nil {
+		return err
+	}
+	defer held.end()
 	c, err := s.consumers.add(sub, s.history)
 	if err != nil {
 		return err
 	}
 	defer s.consumers.remove(c)
-	w := &watch{
-		consumer: c, server: s, history: s.history, log: s.log.With("consumer", sub.name, "identity", sub.caller.Identity),
-		out: sender{stream: stream, consumer: c, clock: s.clock}, sharing: sharedKey{sub.encoding, sub.view.Hash()},
-		everything: sub.view.Everything(),
+	if sub.view.Redacted() {
+		defer s.history.Inspect()()
 	}
-	// One channel to wait on for both ends that a stream can have.
+	w := &watch{
+		consumer: c, server: s, kept: held, history: s.history, log: s.lines.logger(sub.caller, sub.name),
+		out: sender{stream: stream, consumer: c, slot: slot, clock: s.clock}, sharing: sharedKey{sub.encoding, sub.view.Hash()},
+		everything: sub.view.Everything(), owner: isOwner(sub.caller),
+	}
+	// One channel for both reasons to end: the stream, and the server's closing.
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
 	err = w.run(ctx)
-	w.log.Info("consumer is gone", "revision", c.at.Load(), "why", err)
+	w.log.Info("consumer is gone", "revision", c.at.Load(), "error", err)
 	return err
 }
 
-// run is the life of a stream.
+// run serves the stream until it ends.
 func (w *watch) run(ctx context.Context) error {
 	if err := w.begin(); err != nil {
 		return err
@@ -80,6 +102,13 @@ func (w *watch) run(ctx context.Context) error {
 	heartbeat := clock.NewTimer(interval)
 	defer heartbeat.Stop()
 	for {
+		if err := w.out.slot.hold(); err != nil {
+			return err
+		}
+		if w.pending.Empty() {
+			w.pending = nil
+			w.kept.settled()
+		}
 		sent, more, err := w.follow()
 		switch {
 		case err != nil:
@@ -87,8 +116,8 @@ func (w *watch) run(ctx context.Context) error {
 		case sent && w.server.isClosing():
 			// A closing server must not wait for a consumer that is always behind.
 			return goingDown()
-		case sent && w.out.last.Sub(w.said.at) >= interval, !sent && w.news():
-			// Neither does what the revisions don't tell wait until the stream is quiet.
+		case sent && w.out.last.Sub(w.said.at) >= interval, !sent && w.outdated():
+			// A heartbeat that is due, or has changes to report, doesn't wait until the stream is quiet.
 			if err := w.beat(); err != nil {
 				return err
 			}
@@ -96,10 +125,11 @@ func (w *watch) run(ctx context.Context) error {
 		if sent {
 			continue
 		}
+		w.out.slot.release()
 		select {
 		case <-more:
 		case <-heartbeat.C():
-			// Reset only here: a heartbeat at another time doesn't touch the timer.
+			// Only here, as other heartbeats don't touch the timer.
 			if since := clock.Since(w.said.at); since < interval {
 				heartbeat.Reset(interval - since)
 				continue
@@ -112,22 +142,22 @@ func (w *watch) run(ctx context.Context) error {
 			if w.server.isClosing() {
 				return goingDown()
 			}
-			return status.FromContextError(ctx.Err()).Err()
+			return statusOf(ctx.Err())
 		}
 	}
 }
 
 func goingDown() error {
-	return status.Error(codes.Unavailable, "podconfigd is going down; subscribe again and resume")
+	return unavailable("podconfigd is going down; subscribe again and resume")
 }
 
-// follow sends what has been published since the consumer's revision: the next one, or a catch-up if that is no longer kept.
-// If there is nothing it tells so, with a channel that is closed when there is.
+// follow sends the next revision, or a catch-up if that is no longer kept. If there is none, more is closed when
+// there is one.
 func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 	at := w.at.Load()
-	rev, kept, more := w.history.Next(at)
+	rev, kept, more := w.next(at)
 	switch {
-	case !kept:
+	case !kept, w.passed:
 		return true, nil, w.fellBehind(at)
 	case rev == nil:
 		return false, more, nil
@@ -144,20 +174,21 @@ func (w *watch) follow() (sent bool, more <-chan struct{}, err error) {
 			}
 		}
 	}
+	// While the consumer doesn't read, the revision must not stay in memory for it.
+	number, before, after := rev.Number, w.sources, w.sources.After(rev)
 	switch err := w.deliver(rev); {
 	case errors.Is(err, errLeft):
 		return true, nil, w.fellBehind(at)
 	case err != nil:
 		return false, nil, err
 	}
-	w.at.Store(rev.Number)
-	before := w.sources
-	w.sources = before.After(rev)
+	w.at.Store(number)
+	w.sources = after
 	return true, nil, w.configured(before)
 }
 
-// configured tells the consumer which sources are configured now, if those that it may know of are others than before: it was told of
-// these, and must not go by that any longer.
+// configured sends a heartbeat with the configured sources if they changed since before, and the consumer was sent
+// those.
 func (w *watch) configured(before history.Sources) error {
 	same := func(a, b history.Source) bool { return a.Name == b.Name && a.Added == b.Added }
 	if !w.synced.Load() && !w.prepared || slices.EqualFunc(w.view.Sources(before), w.view.Sources(w.sources), same) {
@@ -166,8 +197,17 @@ func (w *watch) configured(before history.Sources) error {
 	return w.beat()
 }
 
-// fellBehind catches up a consumer that is at a revision after which not all are kept.
+// next returns the revision after at. The streams of root and podconfigd's own user are woken for it first.
+func (w *watch) next(at uint64) (rev *revision.Revision, kept bool, more <-chan struct{}) {
+	if w.owner {
+		return w.history.Next(at)
+	}
+	return w.history.NextLater(at, w.number)
+}
+
+// fellBehind catches up a consumer whose next revisions are no longer all kept.
 func (w *watch) fellBehind(at uint64) error {
+	w.passed = false
 	st := w.history.State()
 	how := metrics.Coalesced
 	changes, ok := catchup.Coalesced(st, at, w.view)
@@ -176,7 +216,7 @@ func (w *watch) fellBehind(at uint64) error {
 		changes = w.pending.Settle(changes, st.Number, func() *history.State { return st })
 	} else {
 		how, changes = metrics.Set, catchup.Set(st, at, w.view)
-		// The consumer itself removes what the SET doesn't have, when the source is ready: nothing is open any more.
+		// The consumer itself removes what the SET lacks, once the source is ready: nothing is open any more.
 		w.pending = nil
 	}
 	w.behind = how
@@ -192,25 +232,22 @@ func (w *watch) fellBehind(at uint64) error {
 	return w.configured(before)
 }
 
-// jump takes the consumer to the given state at once. From a SET it can't tell what to remove before synced tells it which
-// sources are ready: so they are one unit, or a stream that breaks in between would leave it with a cursor past the removals.
+// jump takes the consumer to the given state at once. Before synced a consumer doesn't know which sources are ready,
+// and so not what a SET removes. Both then form one unit: if the stream broke in between, the consumer's cursor would
+// be past the removals.
 func (w *watch) jump(st *history.State, changes []revision.Change) error {
 	u := wire.Unit{Number: st.Number, Changes: changes, Sources: st.Sources, Before: w.sources}
 	isSet := func(c revision.Change) bool { return c.Op == revision.SET }
 	if w.synced.Load() || !slices.ContainsFunc(changes, isSet) {
 		u.Cursor = w.cursorAt(st.Instance, st.Number)
 	}
-	if err := w.out.unit(u); err != nil {
+	// The code below must not use st or changes: while the consumer doesn't read, they must not stay in memory for
+	// it.
+	sources := st.Sources
+	if err := w.unit(&u); err != nil {
 		return err
 	}
-	if len(changes) > 0 && u.Cursor != nil {
-		w.arrived(u.Cursor)
-	}
-	w.at.Store(st.Number)
-	w.sources = st.Sources
+	w.at.Store(u.Number)
+	w.sources = sources
 	return nil
 }
-
-// errLeft is returned by deliver if the state at the revision is needed, and it has left the history in this moment: that of a later
-// one must not be told under its cursor.
-var errLeft = errors.New("the revision has left the history")

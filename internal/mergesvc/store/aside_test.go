@@ -59,7 +59,8 @@ func boltFile(t *testing.T, fill func(*bbolt.Tx) error) []byte {
 	return file
 }
 
-// TestOtherVersion: a store of another version, of which only the format is known, is set aside under the version's name.
+// TestOtherVersion: a store of another version, of which only the format is known, is set aside under the version's
+// name.
 func TestOtherVersion(t *testing.T) {
 	for _, version := range []string{"0", "2", "17"} {
 		s := newSetting(t)
@@ -83,13 +84,13 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// TestNotAFile: what stands in the place of the file is set aside like a damaged one.
+// TestNotAFile: anything at the path that isn't a file is set aside like a damaged one.
 func TestNotAFile(t *testing.T) {
 	for name, occupy := range map[string]func(path string) error{
-		"a directory":      func(path string) error { return os.MkdirAll(filepath.Join(path, "with", "content"), 0o755) },
-		"a pipe":           func(path string) error { return unix.Mkfifo(path, 0o600) },
-		"a socket":         func(path string) error { return unix.Mknod(path, unix.S_IFSOCK|0o600, 0) },
-		"a link to nobody": func(path string) error { return os.Symlink("/nobody", path) },
+		"a directory":     func(path string) error { return os.MkdirAll(filepath.Join(path, "with", "content"), 0o755) },
+		"a pipe":          func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"a socket":        func(path string) error { return unix.Mknod(path, unix.S_IFSOCK|0o600, 0) },
+		"a dangling link": func(path string) error { return os.Symlink("/missing", path) },
 	} {
 		s := newSetting(t)
 		if err := occupy(s.cfg.Path); err != nil {
@@ -101,14 +102,14 @@ func TestNotAFile(t *testing.T) {
 		if again := s.contents(t); again.Instance != c.Instance || again.Number != 1 {
 			t.Errorf("%s: the store is %v; want the new one at revision 1", name, describe(again))
 		}
-		if names := s.aside(t); len(names) != 1 && name != "a link to nobody" {
+		if names := s.aside(t); len(names) != 1 && name != "a dangling link" {
 			t.Errorf("%s: beside the store there are %v; want what was there before", name, names)
 		}
 	}
 }
 
-// TestPruned: of the files that were set aside the newest are kept; other files, and directories that hold something, are left
-// alone.
+// TestPruned: of the files that were set aside the newest are kept; other files, and directories that hold something,
+// are left alone.
 func TestPruned(t *testing.T) {
 	s := newSetting(t)
 	start := s.cfg.Now()

@@ -25,8 +25,8 @@ func scripted(number uint64) *revision.Revision {
 	return drawRevision(rand.New(rand.NewPCG(number, 1)).IntN, number)
 }
 
-// commitForever commits the scripted revisions, a few at a time, and tells of each commit once it is acknowledged. In between it
-// replaces the store by what it holds.
+// commitForever commits the scripted revisions, a few at a time, and tells of each commit once it is acknowledged. In
+// between it replaces the store by what it holds.
 func commitForever(path string) int {
 	st, c, err := store.Open(store.Config{Path: path, Tombstones: 5})
 	if err != nil {
@@ -51,8 +51,8 @@ func commitForever(path string) int {
 	}
 }
 
-// TestKill ends a process in the middle of its commits, over and over on one store. What it acknowledged is there; of what it was
-// about to commit all or nothing (G6).
+// TestKill ends a process during its commits, repeatedly on one store. All acknowledged commits are there; the commit
+// under way is there as a whole or not at all (G6).
 func TestKill(t *testing.T) {
 	s := newSetting(t)
 	s.cfg.Tombstones = 5
@@ -118,7 +118,7 @@ func runCommitter(t *testing.T, path string, commits int) uint64 {
 	return last
 }
 
-// TestKilledWhileMaking: what a process left that ended before its new store was whole is of no account.
+// TestKilledWhileMaking: the remains of a process that ended before its new store was complete are ignored.
 func TestKilledWhileMaking(t *testing.T) {
 	s := newSetting(t)
 	if err := os.WriteFile(s.cfg.Path+".new", []byte("half of it"), 0o644); err != nil {

@@ -42,8 +42,9 @@ func sample(t testing.TB) (file []byte, contents []string) {
 	return file, describe(s.contents(t))
 }
 
-// opened opens a store with the given bytes for its file, and tells whether it was set aside. If it wasn't, it holds what it held
-// before it was damaged. If it was, the damaged file is kept as it is, the log says so once, and the new store works.
+// opened opens a store with the given bytes for its file, and reports whether it was set aside. If it wasn't, it
+// holds what it held before it was damaged. If it was, the damaged file is kept as it is, the log says so once, and
+// the new store works.
 func opened(t testing.TB, what string, file []byte, want []string) (aside bool) {
 	t.Helper()
 	s := settingIn(t.TempDir())
@@ -149,7 +150,8 @@ func TestLostPages(t *testing.T) {
 	}
 }
 
-// TestOlderPages puts pages of an earlier state into a later one, as a disk does that lost a write. Each page is good by itself.
+// TestOlderPages puts pages of an earlier state into a later one, as a disk does that lost a write. Each page is good
+// by itself.
 func TestOlderPages(t *testing.T) {
 	s := newSetting(t)
 	st, _ := s.open(t)

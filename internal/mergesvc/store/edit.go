@@ -20,16 +20,17 @@ const (
 
 func (t table) bucket() []byte { return []byte([tables]string{"pods", "tombstones", "sources"}[t]) }
 
-// edit is the change of one record. It is made before the transaction begins, so that a pod that can't be encoded, or a mistake
-// in a revision, never reaches the file.
+// edit is the change of one record. It is made before the transaction begins, so that a pod that can't be encoded, or
+// a wrong revision, never reaches the file.
 type edit struct {
 	table table
 	key   []byte
-	// record is the new one. Nil: there is none any more.
+	// record is the new one. Nil: the record is deleted.
 	record []byte
 }
 
-// editsOf are the edits that a revision makes, in its order: a UID that is removed and added in one revision is there afterwards.
+// editsOf returns the edits of a revision, in its order: a UID that is removed and added in one revision exists
+// afterwards.
 func editsOf(rev *revision.Revision) ([]edit, error) {
 	var edits []edit
 	// removed counts the tombstones of this revision.
@@ -71,7 +72,7 @@ func editsOf(rev *revision.Revision) ([]edit, error) {
 	return edits, nil
 }
 
-// editsOfContents are the edits that make an empty store hold c.
+// editsOfContents returns the edits that make an empty store hold c.
 func editsOfContents(c *Contents) ([]edit, error) {
 	if c.Instance == "" {
 		return nil, errors.New("the contents have no instance id")

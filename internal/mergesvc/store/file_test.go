@@ -17,7 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// TestReplace: what was there is gone, and commits go on from what is there now.
+// TestReplace: the old contents are gone, and commits go on from the new ones.
 func TestReplace(t *testing.T) {
 	s := newSetting(t)
 	s.cfg.Tombstones = 3
@@ -72,7 +72,7 @@ func TestReplaceRefuses(t *testing.T) {
 	}
 }
 
-// TestLocked: who finds the store open elsewhere is told so after a second, and harms nothing.
+// TestLocked: opening a store that is open elsewhere is an error after a second, and changes nothing.
 func TestLocked(t *testing.T) {
 	s := newSetting(t)
 	st, _ := s.open(t)
@@ -98,7 +98,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestLockedWhileReplaced: who waited for a file that lost its name meanwhile opens the one that has it now.
+// TestLockedWhileReplaced: a process that waited for a file that was replaced meanwhile opens the new one.
 func TestLockedWhileReplaced(t *testing.T) {
 	s, other := newSetting(t), newSetting(t)
 	s.contents(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// TestDamagedLater: damage that comes while the store is open is an error of Commit, for good; Replace begins anew.
+// TestDamagedLater: damage that comes while the store is open is an error of Commit, for good; Replace begins again.
 func TestDamagedLater(t *testing.T) {
 	file, _ := sample(t)
 	for what, damage := range map[string]func(path string) error{

@@ -23,11 +23,11 @@ var (
 	headKey    = []byte("head")
 )
 
-// head is what stands above the records.
+// head describes the records as a whole.
 type head struct {
 	instance        string
 	number, horizon uint64
-	// records is how many there are; tombstones are among them. sum is that of their checksums.
+	// records is their number, tombstones included. sum is the sum of their checksums.
 	records, tombstones, sum uint64
 }
 
@@ -85,7 +85,7 @@ func openLedger(tx *bbolt.Tx) (*ledger, error) {
 	return l, nil
 }
 
-// apply makes the edits, forgets the oldest tombstones beyond the limit, and writes the head.
+// apply makes the edits, deletes the oldest tombstones beyond the limit, and writes the head.
 func (l *ledger) apply(edits []edit, limit int) error {
 	for _, e := range edits {
 		if err := l.change(e); err != nil {
@@ -134,7 +134,7 @@ func (l *ledger) count(t table, n uint64) {
 	}
 }
 
-// contents reads all records, and compares them with what the head says.
+// contents reads all records, and compares them with the head.
 func (l *ledger) contents() (*Contents, error) {
 	c := &Contents{Instance: l.instance, Number: l.number, Horizon: l.horizon, ReadySources: map[string]uint64{}}
 	found := head{instance: l.instance, number: l.number, horizon: l.horizon}

@@ -20,7 +20,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// model is what a store should hold.
+// model is the expected contents of a store.
 type model struct {
 	limit           int
 	instance        string
@@ -30,7 +30,7 @@ type model struct {
 	ready           map[string]uint64
 }
 
-// newModel begins with what a store was opened with.
+// newModel starts with the contents of an opened store.
 func newModel(limit int, c *store.Contents) *model {
 	m := &model{limit: limit, instance: c.Instance, number: c.Number, horizon: c.Horizon, pods: map[types.UID]*revision.Pod{},
 		tombs: slices.Clone(c.Tombstones), ready: maps.Clone(c.ReadySources)}
@@ -126,7 +126,7 @@ func drawRevision(d draw, number uint64) *revision.Revision {
 		rev.Settled = append(rev.Settled, drawPod(d, number))
 	}
 	if d(6) == 0 {
-		// It configures other sources; some went or begin anew, whether they were ever ready or not.
+		// It configures other sources; some went or begin again, whether they were ever ready or not.
 		rev.Source, rev.BecameReady, rev.Sources = "", false, sources[d(4):]
 		for _, name := range sources {
 			if d(3) == 0 {

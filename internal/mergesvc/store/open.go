@@ -16,7 +16,7 @@ import (
 func (s *Store) open() (*Contents, error) {
 	c, err := s.read(boltfile.Options{NoSync: s.cfg.NoSync})
 	if err == nil {
-		// A transaction without changes: that one can write shows in writing only.
+		// A transaction without changes: whether the file can be written shows only in a write.
 		if err = s.update(func(*bbolt.Tx) error { return nil }); err == nil || !errors.Is(err, ErrDamaged) {
 			return c, err
 		}
@@ -52,7 +52,7 @@ func (s *Store) begin() (*Contents, error) {
 	return c, nil
 }
 
-// read opens the file, if it is sound in every respect, and reads all that it holds.
+// read opens the file, if it is sound, and reads its contents.
 func (s *Store) read(opts boltfile.Options) (c *Contents, err error) {
 	if s.file, err = boltfile.Open(s.cfg.Path, opts); err == nil {
 		err = s.file.View(func(tx *bbolt.Tx) error {
@@ -69,10 +69,11 @@ func (s *Store) read(opts boltfile.Options) (c *Contents, err error) {
 	return c, err
 }
 
-// create makes a file that holds the edits and puts it where the store is. Only to replace an open store may there be one.
+// create makes a file with the edits and moves it to the store's path. A store may be at the path only if replace is
+// set.
 func (s *Store) create(h head, edits []edit, replace bool) error {
 	next, err := boltfile.Create(s.cfg.Path, boltfile.Options{NoSync: s.cfg.NoSync}, func(tx *bbolt.Tx) error {
-		// One process at a time gets here; and it finds what the one before it made.
+		// One process at a time gets here, and finds the store that a previous one made.
 		if _, err := os.Stat(s.cfg.Path); err == nil && !replace {
 			return fmt.Errorf("%w: it made the store just now", ErrLocked)
 		}
@@ -89,7 +90,8 @@ func (s *Store) create(h head, edits []edit, replace bool) error {
 	return err
 }
 
-// makeRoom is called before a new file takes the place of the store. The one before is lost with that, unless it tells of damage.
+// makeRoom is called before a new file replaces the store. The old file is lost, unless it is damaged: then it is set
+// aside.
 func (s *Store) makeRoom() error {
 	if !errors.Is(s.broken, ErrDamaged) {
 		return nil
@@ -101,7 +103,7 @@ func (s *Store) makeRoom() error {
 	return err
 }
 
-// putAside sets the file aside, and says so, and what comes of that.
+// putAside sets the file aside and logs it.
 func (s *Store) putAside(reason error, next string) error {
 	aside, err := boltfile.SetAside(s.cfg.Path, reason, s.cfg.Now())
 	if err != nil {

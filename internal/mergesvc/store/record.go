@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// The fields of a pod's record. A tombstone has its reference in the place of origin and object.
+// The fields of a pod's record. A tombstone has its reference instead of origin and object.
 const (
 	podSource protowire.Number = iota + 1
 	podOrigin
@@ -67,7 +67,7 @@ func unseal(key, record []byte) (payload []byte, sum uint32, err error) {
 	return payload, sum, nil
 }
 
-// sumOf is the checksum that a record, which has been sealed, bears.
+// sumOf returns the checksum of a sealed record.
 func sumOf(record []byte) uint32 { return binary.BigEndian.Uint32(record) }
 
 func checksum(key, payload []byte) uint32 {
@@ -94,7 +94,7 @@ func encodeTombstone(p *revision.Pod) []byte {
 	return appendText(b, podNode, p.Object.Spec.NodeName)
 }
 
-// appendVersion appends what tells a pod's versions apart.
+// appendVersion appends the fields that distinguish a pod's versions.
 func appendVersion(b []byte, p *revision.Pod) []byte {
 	b = appendText(b, podSpecDigest, p.SpecDigest)
 	b = appendText(b, podStatusDigest, p.StatusDigest)
@@ -106,7 +106,7 @@ func appendVersion(b []byte, p *revision.Pod) []byte {
 func decodePod(uid string, payload []byte) (*revision.Pod, error) {
 	p, object, err := decodeFields(payload)
 	if err == nil {
-		// Unmarshal copies: nothing of the file's mapping is kept.
+		// Unmarshal copies: no reference to the file's mapping is kept.
 		p.Object = &v1.Pod{}
 		err = p.Object.Unmarshal(object)
 	}
@@ -222,7 +222,7 @@ func appendNumber(b []byte, field protowire.Number, n uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), n)
 }
 
-// eachField calls f with each number or string of bytes of a message, and skips what is neither.
+// eachField calls f with each number or bytes field of a message, and skips others.
 func eachField(b []byte, f func(field protowire.Number, number uint64, bytes []byte)) error {
 	for len(b) > 0 {
 		field, kind, n := protowire.ConsumeTag(b)

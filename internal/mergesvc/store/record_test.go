@@ -5,9 +5,12 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
@@ -67,5 +70,20 @@ func TestDecodeForeignPod(t *testing.T) {
 	}
 	if p, err := decodePod("other", payload); !errors.Is(err, ErrDamaged) {
 		t.Errorf("decodePod under another uid: %v, %v; want ErrDamaged", p, err)
+	}
+}
+
+// TestTombstoneRecord: a tombstone has all fields that decide which consumers get the removal, including the node.
+func TestTombstoneRecord(t *testing.T) {
+	want := history.Tombstone{Removed: 5, Pod: &revision.Pod{
+		Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Namespace: "kube", Name: "web"}, Spec: v1.PodSpec{NodeName: "n1"}},
+		Source: "api", SpecDigest: "spec", StatusDigest: "status", Created: 2, SpecChanged: 3, StatusChanged: 4,
+	}}
+	got, err := decodeTombstone(tombstoneKey(5, 6), encodeTombstone(want.Pod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(revision.Pod{})); diff != "" {
+		t.Errorf("the tombstone that is read again (-want +got):\n%s", diff)
 	}
 }

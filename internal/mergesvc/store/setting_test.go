@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// setting is a place for a store, and what its log says.
+// setting is a store's path, and its log.
 type setting struct {
 	cfg store.Config
 	log *bytes.Buffer

@@ -15,28 +15,32 @@ import (
 )
 
 var (
-	// ErrUnwritable is wrapped by errors of Open, Commit and Replace if the disk is full, fails or may not be written to. What was
-	// committed before is still there.
+	// ErrUnwritable is wrapped by errors of Open, Commit and Replace if the disk is full, fails or may not be written
+	// to. Earlier commits are kept.
 	ErrUnwritable = boltfile.ErrUnwritable
-	// ErrDamaged is wrapped by errors of Commit if the file is found to be damaged after it was opened. All further commits fail
-	// with it, until Replace begins a new file.
+	// ErrDamaged is wrapped by errors of Commit if the file is found to be damaged after it was opened. All further
+	// commits fail with it, until Replace makes a new file.
 	ErrDamaged = boltfile.ErrDamaged
 	// ErrLocked is wrapped by errors of Open if another process has the store open.
 	ErrLocked = boltfile.ErrLocked
+	// ErrGone is wrapped by errors of Commit and Check if the file was removed or replaced. Close the store then, and
+	// open it again.
+	ErrGone = boltfile.ErrGone
 	// ErrClosed is returned by Commit and Replace after Close.
 	ErrClosed = errors.New("the store is closed")
 )
 
-// Config says where the store is.
+// Config is the configuration of a Store.
 type Config struct {
-	// Path is the file. Its directory exists; the files that were set aside, and the one that is being made, stand beside it.
+	// Path is the file. Its directory exists. Files that are set aside, and the new file while it is made, are beside
+	// it.
 	Path string
-	// Tombstones is how many removed pods are remembered. Zero means 8192, as in package history.
+	// Tombstones is how many removed pods are kept. Zero means 8192, as in package history.
 	Tombstones int
-	// NoSync leaves out to wait for the disk: a commit survives the end of the process, but not that of the machine. For tests and
-	// simulations.
+	// NoSync doesn't wait for the disk: a commit survives the end of the process, but not of the machine. For tests
+	// and simulations.
 	NoSync bool
-	// Logger is told when a store is made or set aside. Nil discards.
+	// Logger gets a line when a store is made or set aside. Nil discards.
 	Logger *slog.Logger
 	// Now dates the files that are set aside. Nil means time.Now.
 	Now func() time.Time
@@ -44,15 +48,15 @@ type Config struct {
 
 // Contents is all that a store holds.
 type Contents struct {
-	// Instance is the life of the revision numbers; a new store has a new one.
+	// Instance is the instance of the revision numbers; a new store has a new one.
 	Instance string
-	// Number is the last revision; zero if there was none. All removals after Horizon are among the Tombstones.
+	// Number is the last revision, or zero if there was none. All removals after Horizon are among the Tombstones.
 	Number, Horizon uint64
-	// Pods are sorted by namespace, name and UID. Open sets Stale on each; Replace doesn't mind it.
+	// Pods are sorted by namespace, name and UID. Open sets Stale on each; Replace ignores it.
 	Pods []*revision.Pod
 	// Tombstones are the removed pods, in order of removal. They have reference and digests only.
 	Tombstones []history.Tombstone
-	// ReadySources has, for each source that was ready once and wasn't removed since, the revision at which it was ready last.
+	// ReadySources has the revision at which each source was last ready, unless the source was removed since.
 	ReadySources map[string]uint64
 }
 
@@ -62,16 +66,16 @@ type Store struct {
 
 	mu   sync.Mutex
 	file *boltfile.File
-	// broken is why the file can't be used any more. Nil while it can.
+	// broken is why the file can't be used any more, or nil.
 	broken error
 }
 
-// Open opens the store, or makes it if there is none; returns what it holds; and keeps other processes from opening it until
-// Close. A file that is damaged, or that another version wrote, is set aside, and a new store takes its place. On an error there
-// is no Store, and the Contents are what could be read nevertheless:
+// Open opens the store, or makes it if there is none, and returns its contents. Other processes can't open it until
+// Close. A file that is damaged, or that another version wrote, is set aside, and a new store replaces it. On an
+// error there is no Store, and the Contents are those that could be read:
 //   - ErrUnwritable with contents: the store is good, but can't be written.
 //   - ErrUnwritable without: there was none or a damaged one, and no new one can be made.
-//   - ErrLocked, or another error: nothing is known of the store.
+//   - ErrLocked, or another error: the store's contents aren't known.
 func Open(cfg Config) (*Store, *Contents, error) {
 	if cfg.Tombstones == 0 {
 		cfg.Tombstones = 8192
@@ -91,9 +95,10 @@ func Open(cfg Config) (*Store, *Contents, error) {
 	return s, c, nil
 }
 
-// Commit writes revisions in one transaction, and returns once they are on disk. They go on from the last one that was
-// committed, without gaps. On an error the store is as it was, and the caller may try again. There is one exception: if the disk
-// took all and failed to confirm it, the revisions may be there nevertheless; Replace settles that.
+// Commit writes revisions in one transaction, and returns once they are on disk. They follow the last committed one
+// without gaps. On an error the store is unchanged, and the caller may try again. There is one exception: if the disk
+// took everything and failed to confirm it, the revisions may be stored nevertheless; Replace settles that. After
+// ErrGone the store is gone.
 func (s *Store) Commit(revs []*revision.Revision) error {
 	if len(revs) == 0 {
 		return nil
@@ -131,9 +136,23 @@ func (s *Store) Commit(revs []*revision.Revision) error {
 	return nil
 }
 
-// Replace makes the store hold c and nothing else, all at once: after commits failed, or in a store that was opened again after
-// it couldn't be written. It writes a new file and gives it the old one's name, so it also mends a store that was found to be
-// damaged; the damaged file is set aside. On an error nothing that was committed is lost.
+// Check returns why the store can't be used any more, as far as that shows without reading it. The error wraps
+// ErrGone if the file was removed or replaced.
+func (s *Store) Check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return fmt.Errorf("check: %w", s.broken)
+	}
+	if err := s.file.Named(); err != nil {
+		return fmt.Errorf("check: %w", err)
+	}
+	return nil
+}
+
+// Replace makes c the contents of the store, atomically: after commits failed, or in a store that was opened again
+// after it couldn't be written. It writes a new file and renames it, so it also repairs a damaged store; the damaged
+// file is set aside. On an error nothing that was committed is lost.
 func (s *Store) Replace(c *Contents) error {
 	edits, err := editsOfContents(c)
 	if err != nil {
@@ -151,7 +170,7 @@ func (s *Store) Replace(c *Contents) error {
 	return nil
 }
 
-// Close lets go of the file. Everything that was committed is in it.
+// Close releases the file, which has everything that was committed.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

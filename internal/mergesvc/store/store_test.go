@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// TestNewStore: a store that isn't there is made, for its owner only; and it is the same one the next time.
+// TestNewStore: a missing store is made, readable by its owner only; and the next start opens it.
 func TestNewStore(t *testing.T) {
 	for _, noSync := range []bool{false, true} {
 		s := newSetting(t)
@@ -41,8 +41,8 @@ func TestNewStore(t *testing.T) {
 	}
 }
 
-// TestRoundTrip commits random revisions, some of them together, and opens the store again now and then: it holds what the model
-// holds (G6).
+// TestRoundTrip commits random revisions, some of them together, and opens the store again from time to time: it has
+// the same as the model (G6).
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "store")
@@ -97,7 +97,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestPodStays: what a consumer saw of a pod is what the store gives back, its first-seen time too; and it is stale.
+// TestPodStays: the store returns a pod as consumers saw it, with its first-seen time; and it is stale.
 func TestPodStays(t *testing.T) {
 	s := newSetting(t)
 	st, _ := s.open(t)

@@ -11,44 +11,16 @@ import (
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
-	"github.com/podstream/podstream/internal/mergesvc/disktest"
+	"github.com/podstream/podstream/internal/disktest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/store"
+	"github.com/podstream/podstream/internal/roottest"
 )
 
-// mountSmall mounts a file system of a few hundred KiB.
-func mountSmall(t *testing.T) (dir string) {
-	t.Helper()
-	disktest.NeedRoot(t)
-	dir = t.TempDir()
-	if err := unix.Mount("podstream-test", dir, "tmpfs", 0, "size=512k"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir
-}
-
-// fillUp leaves no room in the directory, until the file is removed.
-func fillUp(t *testing.T, dir string) (ballast string) {
-	t.Helper()
-	ballast = filepath.Join(dir, "ballast")
-	f, err := os.Create(ballast)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for page := make([]byte, os.Getpagesize()); err == nil; {
-		_, err = f.Write(page)
-	}
-	if !errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("filling up the disk ends with %v; want ENOSPC", err)
-	}
-	return ballast
-}
-
-// TestFullDisk: a commit that finds no room is an error, what was committed before is there, and once there is room it goes in.
+// TestFullDisk: a commit on a full disk is an error, earlier commits are kept, and once there is space again it
+// succeeds.
 func TestFullDisk(t *testing.T) {
-	dir := mountSmall(t)
+	dir := disktest.Small(t)
 	s := settingIn(dir)
 	s.cfg.NoSync = false
 	st, c := s.open(t)
@@ -56,7 +28,7 @@ func TestFullDisk(t *testing.T) {
 	first := rev(1, change(revision.ADD, newPod("u1", "a", 1, 100)))
 	mustCommit(t, st, first)
 	m.apply(first)
-	ballast := fillUp(t, dir)
+	free := disktest.FillUp(t, dir)
 
 	large := rev(2, change(revision.ADD, newPod("u2", "b", 2, 100_000)))
 	for range 3 {
@@ -75,9 +47,7 @@ func TestFullDisk(t *testing.T) {
 	if err := st.Commit([]*revision.Revision{large}); !errors.Is(err, store.ErrUnwritable) {
 		t.Fatalf("Commit on a full disk: %v; want ErrUnwritable", err)
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	free()
 	mustCommit(t, st, large)
 	m.apply(large)
 	if err := st.Replace(m.contents()); err != nil {
@@ -94,8 +64,8 @@ func TestFullDisk(t *testing.T) {
 
 // TestFullDiskAtFirst: where no store can be made there is an error, and nothing is left of the attempt.
 func TestFullDiskAtFirst(t *testing.T) {
-	dir := mountSmall(t)
-	ballast := fillUp(t, dir)
+	dir := disktest.Small(t)
+	free := disktest.FillUp(t, dir)
 	s := settingIn(dir)
 	if st, c, err := store.Open(s.cfg); st != nil || c != nil || !errors.Is(err, store.ErrUnwritable) {
 		t.Fatalf("Open: %v, %v, %v; want ErrUnwritable only", st, c, err)
@@ -103,15 +73,13 @@ func TestFullDiskAtFirst(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the directory holds %v, %v; want only what fills it", entries, err)
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	free()
 	s.contents(t)
 }
 
 // TestFullDiskAtStart: a store on a disk that is so full that not even a transaction without changes goes in is read.
 func TestFullDiskAtStart(t *testing.T) {
-	dir := mountSmall(t)
+	dir := disktest.Small(t)
 	s := settingIn(dir)
 	st, c := s.open(t)
 	m := newModel(8192, c)
@@ -120,7 +88,7 @@ func TestFullDiskAtStart(t *testing.T) {
 	m.apply(one)
 	mustClose(t, st)
 	punchFreePages(t, s.cfg.Path)
-	ballast := fillUp(t, dir)
+	free := disktest.FillUp(t, dir)
 	st, c, err := store.Open(s.cfg)
 	if st != nil || !errors.Is(err, store.ErrUnwritable) || !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("Open: %v, %v; want ErrUnwritable, with the reason", st, err)
@@ -128,15 +96,14 @@ func TestFullDiskAtStart(t *testing.T) {
 	if diff := cmp.Diff(describe(m.contents()), describe(c)); diff != "" {
 		t.Errorf("the store on a full disk (-want +got):\n%s", diff)
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	free()
 	if diff := cmp.Diff(describe(m.contents()), describe(s.contents(t))); diff != "" {
 		t.Errorf("the store, once there is room (-want +got):\n%s", diff)
 	}
 }
 
-// punchFreePages gives the space of the pages that hold nothing back to the file system, as if it copied what is written.
+// punchFreePages gives the space of the pages that hold nothing back to the file system, as if it copied what is
+// written.
 func punchFreePages(t *testing.T, path string) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -168,9 +135,9 @@ func punchFreePages(t *testing.T, path string) {
 	}
 }
 
-// TestReadOnlyMount: what is in the store is read, and the error says why it can't be written.
+// TestReadOnlyMount: the store is read, and the error says why it can't be written.
 func TestReadOnlyMount(t *testing.T) {
-	dir := mountSmall(t)
+	dir := disktest.Small(t)
 	s := settingIn(dir)
 	st, c := s.open(t)
 	m := newModel(8192, c)
@@ -217,8 +184,8 @@ func TestReadOnlyMount(t *testing.T) {
 
 // TestPermissions opens the store as a user whose rights end at each point in turn.
 func TestPermissions(t *testing.T) {
-	disktest.NeedRoot(t)
-	const nobody = 65534
+	roottest.Need(t, "mounting")
+	const unprivileged = 65534
 	for _, tc := range []struct {
 		name         string
 		dir, file    os.FileMode
@@ -252,7 +219,7 @@ func TestPermissions(t *testing.T) {
 				defer close(done)
 				// The thread ends with the goroutine, as it stays locked; so the other user is gone with it.
 				runtime.LockOSThread()
-				if err = unix.Setfsuid(nobody); err == nil {
+				if err = unix.Setfsuid(unprivileged); err == nil {
 					st, c, err = store.Open(s.cfg)
 				}
 			}()

@@ -7,13 +7,14 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Changes are the ops that the consumer gets of a revision; none if it isn't concerned. state gives the state after the revision,
-// or one as late as the caller can have it; it is called only if a SET takes it.
+// Changes returns the ops that the consumer gets of a revision, or none. state returns the state after the revision,
+// or a later one; it is called only for a SET.
 //
-// A change that takes a pod into the view is an ADD, one that takes it out a REMOVE of the version that was in it. A visible
-// source that became ready is always told: where the filter leaves no other word of it, by the empty ADD, or by the SET.
+// A change that moves a pod into the view is an ADD. One that moves it out is a REMOVE of the version that was in the
+// view. A visible source that became ready is always reported: by an empty ADD, or by the SET, if no other op of it
+// passes the filter.
 func (v *View) Changes(rev *revision.Revision, state func() *history.State) []revision.Change {
-	if v.Everything() {
+	if v.Everything() && !v.redacted {
 		return rev.Changes
 	}
 	var ops revision.Ops
@@ -39,7 +40,8 @@ func (v *View) Changes(rev *revision.Revision, state func() *history.State) []re
 	return changes
 }
 
-// change is what becomes of one pod of a change. was is nil where the op itself is about one version: ADD, RESTORE and REMOVE.
+// change adds the ops for one pod of a change. was is nil where the op concerns one version only: ADD, RESTORE and
+// REMOVE.
 func (v *View) change(ops *revision.Ops, op revision.Op, p, was *revision.Pod) {
 	before := p
 	if was != nil {
@@ -47,7 +49,9 @@ func (v *View) change(ops *revision.Ops, op revision.Op, p, was *revision.Pod) {
 	}
 	switch held, holds := v.Matches(before), v.Matches(p); {
 	case held && holds:
-		ops.Add(op, p, was)
+		if op, ok := v.seen(op, p, was); ok {
+			ops.Add(op, p, was)
+		}
 	case holds:
 		ops.Add(revision.ADD, p, nil)
 	case held && !failpoint.Active(failpoint.DropLeave):
@@ -55,10 +59,29 @@ func (v *View) change(ops *revision.Ops, op revision.Op, p, was *revision.Pod) {
 	}
 }
 
-// snapshot puts the consumer's incremental changes into the ops of its mode. The choice is the kubelet's (podStorage.Merge in
-// pkg/kubelet/config): pods that come or go, or a source's first set, are told by a SET of all pods of all sources; changed ones
-// by ops of their own, or by the SET too; RECONCILE isn't told. Beyond the kubelet's, the
-// REMOVEs that the SET leaves unsaid stand before it.
+// seen returns the op by which the consumer sees that p replaces was, and false if it sees no difference. A caller
+// that gets redacted pods gets no op for a change of a hidden value only, and no op for the spec where it sees only
+// another status.
+func (v *View) seen(op revision.Op, p, was *revision.Pod) (revision.Op, bool) {
+	if !v.redacted || was == nil {
+		return op, true
+	}
+	spec, status := v.Digests(p)
+	specWas, statusWas := v.Digests(was)
+	switch {
+	case spec != specWas, spec == "": // Empty: the pod couldn't be redacted.
+		return op, true
+	case status != statusWas:
+		return revision.RECONCILE, true
+	default:
+		return op, false
+	}
+}
+
+// snapshot puts the consumer's incremental changes into the ops of its mode. The choice is the kubelet's
+// (podStorage.Merge in pkg/kubelet/config): added or removed pods, and a source's first set, are reported by a SET of
+// all pods of all sources; changed pods by ops of their own, or by the SET; RECONCILE isn't sent. Unlike in the
+// kubelet, the REMOVEs that the SET doesn't express precede it.
 func (v *View) snapshot(rev *revision.Revision, changes []revision.Change, state func() *history.State) []revision.Change {
 	full := rev.BecameReady && v.Sees(rev.Source)
 	var updates []revision.Change
@@ -79,7 +102,7 @@ func (v *View) snapshot(rev *revision.Revision, changes []revision.Change, state
 	}
 	source := rev.Source
 	if source != "" && !v.Sees(source) {
-		// Another source's set freed a name for a pod that the consumer sees; of that source it must not even hear.
+		// Another source's set released a name to a pod that the consumer sees; it must not learn of that source.
 		source = changes[0].Source
 	}
 	st := state()
@@ -87,8 +110,9 @@ func (v *View) snapshot(rev *revision.Revision, changes []revision.Change, state
 	return append(append(v.Unsaid(changes, st.Sources, rev.Number), set), updates...)
 }
 
-// Unsaid are those of the changes that a SET after revision number leaves unsaid: the REMOVEs of sources that aren't ready then, or
-// that the consumer doesn't see, as it keeps what a SET doesn't have of them. sources are as of that revision or a later one.
+// Unsaid returns the changes that a SET after revision number doesn't express: the REMOVEs of sources that aren't
+// ready then, or that the consumer doesn't see. The consumer keeps the pods of these that a SET lacks. sources are
+// those after that revision or a later one.
 func (v *View) Unsaid(changes []revision.Change, sources history.Sources, number uint64) []revision.Change {
 	var out []revision.Change
 	for _, c := range changes {

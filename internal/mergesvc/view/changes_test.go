@@ -2,7 +2,6 @@ package view_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +25,8 @@ func words(changes []revision.Change) []string {
 	return out
 }
 
-// dearState gives a state with file ready and api not, and fails the test if only a SET may ask for it and there is none to be.
+// dearState returns a state with file ready and api not, and fails the test if only a SET may use it and there is
+// none to be.
 func dearState(t *testing.T, allowed bool, pods ...*revision.Pod) func() *history.State {
 	return func() *history.State {
 		if !allowed {
@@ -36,7 +36,7 @@ func dearState(t *testing.T, allowed bool, pods ...*revision.Pod) func() *histor
 	}
 }
 
-// TestG10EnterAndLeave: what becomes of each op by whether its pod was and is in the view.
+// TestG10EnterAndLeave: the result of each op depends on whether its pod was and is in the view.
 func TestG10EnterAndLeave(t *testing.T) {
 	a, b := pod("a"), pod("a", tier("b"))
 	other := pod("o", tier("b"))
@@ -107,8 +107,8 @@ func TestG10Order(t *testing.T) {
 	}
 }
 
-// TestG9ReadyIsTold: that a source became ready is told whatever the filter leaves of its ops, unless the consumer doesn't see
-// the source.
+// TestG9ReadyIsTold: the readiness of a source is sent whichever of its ops the filter removes, unless the consumer
+// doesn't see the source.
 func TestG9ReadyIsTold(t *testing.T) {
 	inside, outside := pod("in"), pod("out", tier("b"))
 	selector := view.Config{Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}}
@@ -146,7 +146,8 @@ func TestG9ReadyIsTold(t *testing.T) {
 	}
 }
 
-// TestRemovalOfAnUnreadySource: a consumer keeps what a SET doesn't have of a source that isn't ready. So a REMOVE tells of it.
+// TestRemovalOfAnUnreadySource: a consumer keeps the pods that a SET lacks of a source that isn't ready. So a REMOVE
+// is sent.
 func TestRemovalOfAnUnreadySource(t *testing.T) {
 	all := []*revision.Pod{pod("web"), pod("db", of("api"))}
 	for _, tc := range []struct {
@@ -185,8 +186,8 @@ func TestRemovalOfAnUnreadySource(t *testing.T) {
 	}
 }
 
-// TestSetOfAnUnseenSource: another source's set frees a name for a pod that the consumer sees. The SET bears that pod's source,
-// as of the other the consumer must not know.
+// TestSetOfAnUnseenSource: another source's set frees a name for a pod that the consumer sees. The SET bears that
+// pod's source, as of the other the consumer must not know.
 func TestSetOfAnUnseenSource(t *testing.T) {
 	var ops revision.Ops
 	ops.Add(revision.REMOVE, pod("old", of("file")), nil)
@@ -199,7 +200,7 @@ func TestSetOfAnUnseenSource(t *testing.T) {
 	}
 }
 
-// TestEverything: who asks for nothing in particular gets the revision's own changes.
+// TestEverything: a consumer without filter and scope gets the revision's own changes.
 func TestEverything(t *testing.T) {
 	changes := []revision.Change{{Op: revision.ADD, Source: "file", Pods: []*revision.Pod{pod("a")}}}
 	got := mustView(t, view.Config{}).Changes(&revision.Revision{Number: 1, Source: "file", Changes: changes}, dearState(t, false))
@@ -208,74 +209,8 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// TestUpstreamsTable: for every combination of what a merge can find, the ops of each mode are the kubelet's (podStorage.Merge in
-// pkg/kubelet/config): which of them there are, and in which order.
-func TestUpstreamsTable(t *testing.T) {
-	state := []*revision.Pod{pod("add"), pod("update"), pod("delete"), pod("reconcile"), pod("elsewhere", of("api"))}
-	const all = "add update delete reconcile elsewhere"
-	for bits := range 64 {
-		has := func(bit int) bool { return bits&(1<<bit) != 0 }
-		removes, adds, updates, deletes, reconciles, firstSet := has(0), has(1), has(2), has(3), has(4), has(5)
-		var ops revision.Ops
-		for _, found := range []struct {
-			there bool
-			op    revision.Op
-			name  string
-		}{
-			{removes, revision.REMOVE, "remove"}, {adds, revision.ADD, "add"}, {updates, revision.UPDATE, "update"},
-			{deletes, revision.DELETE, "delete"}, {reconciles, revision.RECONCILE, "reconcile"},
-		} {
-			switch {
-			case !found.there:
-			case found.op == revision.REMOVE || found.op == revision.ADD:
-				ops.Add(found.op, pod(found.name), nil)
-			default:
-				ops.Add(found.op, pod(found.name), pod(found.name))
-			}
-		}
-		if firstSet {
-			ops.Ready("file")
-		}
-		rev := &revision.Revision{Number: 1, Source: "file", BecameReady: firstSet, SourceReady: true, Changes: ops.Changes(nil)}
-
-		set, update, deletion := "SET file: "+all, "UPDATE file: update", "DELETE file: delete"
-		for mode, want := range map[podconfigv1.NotificationMode][]string{
-			incremental: lines(
-				row{removes, "REMOVE file: remove"}, row{adds, "ADD file: add"}, row{updates, update}, row{deletes, deletion},
-				row{firstSet && !adds && !updates && !deletes, "ADD file:"}, row{reconciles, "RECONCILE file: reconcile"},
-			),
-			snapshotAndUpdates: lines(row{removes || adds || firstSet, set}, row{updates, update}, row{deletes, deletion}),
-			snapshot:           lines(row{removes || adds || updates || deletes || firstSet, set}),
-		} {
-			wantsSet := slices.Contains(want, set)
-			// The filter matches them all: it is there so that incremental isn't simply the revision's own changes.
-			v := mustView(t, view.Config{Mode: mode, Filter: &podconfigv1.PodFilter{Namespaces: []string{"default"}}})
-			got := words(v.Changes(rev, dearState(t, wantsSet, state...)))
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: removes %v, adds %v, updates %v, deletes %v, reconciles %v, first set %v (-want +got):\n%s",
-					mode, removes, adds, updates, deletes, reconciles, firstSet, diff)
-			}
-		}
-	}
-}
-
-type row struct {
-	there bool
-	line  string
-}
-
-func lines(rows ...row) []string {
-	out := []string{}
-	for _, r := range rows {
-		if r.there {
-			out = append(out, r.line)
-		}
-	}
-	return out
-}
-
-// TestG10Follows checks G10 and G5: a strict consumer that holds only matching pods, and applies what its view shows of each
-// revision, holds just the matching pods after each.
+// TestG10Follows checks G10 and G5: a strict consumer that holds only matching pods, and applies what its view shows
+// of each revision, holds just the matching pods after each.
 func TestG10Follows(t *testing.T) {
 	sources := []string{"file", "http", "api"}
 	for _, mode := range []podconfigv1.NotificationMode{incremental, snapshotAndUpdates, snapshot} {

@@ -11,18 +11,20 @@ import (
 
 	"github.com/podstream/podstream/internal/mergesvc/history"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
+	"github.com/podstream/podstream/internal/redact"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Config says what a consumer asked for, and what its role lets it see. The zero value is incremental and sees everything.
+// Config is a consumer's request, and the scope of its role. The zero value is incremental and sees everything.
 type Config struct {
 	// Mode is how changes are put into ops. Unspecified means incremental.
 	Mode podconfigv1.NotificationMode
 	// Filter selects pods. Nil selects all.
 	Filter *podconfigv1.PodFilter
-	// Nodes and Sources are the scope of the caller's role, whatever it filters by. Empty: all of them.
+	// Nodes and Sources are the scope of the caller's role, independent of the filter. Empty: all.
 	Nodes, Sources []string
-	// Redacted is set if the caller gets pods without what may be secret in them. Ops come of whole pods nevertheless.
+	// Redacted is set if the caller gets pods without possible secrets. Then no op reports a change that it can't
+	// see.
 	Redacted bool
 }
 
@@ -31,14 +33,14 @@ type View struct {
 	mode     podconfigv1.NotificationMode
 	redacted bool
 	hash     string
-	// A pod must be in all of them, and match the selector.
+	// A pod must be in each set, and match the selector.
 	sources, nodes, namespaces, names set
 	selector                          labels.Selector
-	// scope are the nodes of the role's scope alone.
-	scope set
+	// scope are the nodes and sources of the role's scope alone.
+	scope struct{ nodes, sources set }
 }
 
-// New returns the View. An error names the field of the request that can't be understood.
+// New returns the View. An error names the field of the request that is wrong.
 func New(cfg Config) (*View, error) {
 	mode := cfg.Mode
 	if mode == podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED {
@@ -47,9 +49,15 @@ func New(cfg Config) (*View, error) {
 	if _, ok := podconfigv1.NotificationMode_name[int32(mode)]; !ok {
 		return nil, fmt.Errorf("mode: %d isn't known", mode)
 	}
+	if err := checkFilter(cfg.Filter); err != nil {
+		return nil, err
+	}
 	selector, err := labels.Parse(cfg.Filter.GetLabelSelector())
 	if err != nil {
 		return nil, fmt.Errorf("filter.label_selector: %w", err)
+	}
+	if requirements, _ := selector.Requirements(); len(requirements) > maxRequirements {
+		return nil, fmt.Errorf("filter.label_selector: has %d requirements; the maximum is %d", len(requirements), maxRequirements)
 	}
 	v := &View{
 		mode: mode, redacted: cfg.Redacted, selector: selector,
@@ -58,13 +66,13 @@ func New(cfg Config) (*View, error) {
 		namespaces: newSet(cfg.Filter.GetNamespaces()),
 		names:      newSet(cfg.Filter.GetNames()),
 	}
-	v.scope = newSet(cfg.Nodes)
+	v.scope.nodes, v.scope.sources = newSet(cfg.Nodes), newSet(cfg.Sources)
 	v.hash = cfg.hash(mode, selector)
 	return v, nil
 }
 
-// hash is of all that decides which ops a consumer gets. What isn't asked for doesn't count, so that cursors outlive a version
-// that learns to ask for more.
+// hash covers all that decides which ops a consumer gets. Unset fields don't count, so that cursors stay valid in a
+// version that has more fields.
 func (cfg Config) hash(mode podconfigv1.NotificationMode, selector labels.Selector) string {
 	h := sha256.New()
 	fmt.Fprint(h, mode)
@@ -91,7 +99,8 @@ func (cfg Config) hash(mode podconfigv1.NotificationMode, selector labels.Select
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Hash is 16 hex digits for cursors: equal for equal views, whatever the order of a filter's entries and how often each is said.
+// Hash is 16 hex digits for cursors. Equal views have equal hashes, whatever the order and repetition of a filter's
+// entries.
 func (v *View) Hash() string { return v.hash }
 
 // Mode is never unspecified.
@@ -100,63 +109,80 @@ func (v *View) Mode() podconfigv1.NotificationMode { return v.mode }
 // Redacted is as in Config.
 func (v *View) Redacted() bool { return v.redacted }
 
-// Digests are those that the consumer gets of the pod, and so the only ones to compare with what it says it has: whoever gets
-// redacted pods could test guesses of a secret against the others. Both are empty if the pod can't be redacted: then nothing is
-// equal to it.
+// Digests returns the digests of the pod as the consumer gets it. Only they may be compared with the digests that it
+// sends: a caller that gets redacted pods could test guesses of a secret against the others. Both are empty if the
+// pod can't be redacted; then no digest equals them.
 func (v *View) Digests(p *revision.Pod) (spec, status string) {
 	if !v.redacted {
 		return p.SpecDigest, p.StatusDigest
 	}
-	r, err := p.Redacted()
-	if err != nil {
-		return "", ""
-	}
-	return r.SpecDigest, r.StatusDigest
+	return p.Digests(redact.Audience{})
 }
 
-// Everything tells whether the consumer gets each revision as it is: incremental, without filter or scope.
+// Changed returns the revisions at which the spec and the status of the pod last changed as the consumer sees them.
+// Before Horizon they may include changes that it didn't see.
+func (v *View) Changed(p *revision.Pod) (spec, status uint64) {
+	if v.redacted {
+		return p.ShownChanged()
+	}
+	return p.SpecChanged, p.StatusChanged
+}
+
+// Horizon is the first revision after which the state has all changes of each pod that the consumer sees. For a
+// consumer of redacted pods it rises as the history drops revisions.
+func (v *View) Horizon(st *history.State) uint64 {
+	if v.redacted {
+		return max(st.Horizon, st.ShownHorizon())
+	}
+	return st.Horizon
+}
+
+// Everything reports whether the view is incremental, without filter or scope, so that the consumer gets all changes
+// of each revision, redacted or not.
 func (v *View) Everything() bool {
 	return !v.Snapshots() && v.Fixed() && v.sources == nil && v.namespaces == nil && v.names == nil
 }
 
-// Snapshots tells whether pods that come and go are told by a SET.
+// Snapshots reports whether added and removed pods are reported by a SET.
 func (v *View) Snapshots() bool {
 	return v.mode != podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL
 }
 
-// Fixed tells whether a pod never comes into the view or leaves it as long as it lives: neither labels nor nodes matter, and all
-// else that a filter asks for stays the same under one UID and source.
+// Fixed reports whether a pod never enters or leaves the view while it exists: the view selects neither by label nor
+// by node, and all else is constant under one UID and source.
 func (v *View) Fixed() bool { return v.nodes == nil && v.selector.Empty() }
 
-// Sees tells whether pods of the source may be in the view.
+// Sees reports whether pods of the source may be in the view.
 func (v *View) Sees(source string) bool { return v.sources.has(source) }
 
-// MayMatch tells whether the view may hold a pod of which no more is known than this. An empty name: not even its name is known.
+// MayMatch reports whether the view may hold a pod of which only this is known. An empty name isn't known either.
 func (v *View) MayMatch(source, namespace, name string) bool {
 	return v.Sees(source) && (name == "" || v.namespaces.has(namespace) && v.names.has(name))
 }
 
-// InScope tells whether the caller may know of the pod at all, as far as its node goes. A pod is bound to one node for good, so what
-// is on another node now was never told.
-func (v *View) InScope(p *revision.Pod) bool { return v.scope.has(p.Object.Spec.NodeName) }
+// InScope reports whether the node and source of the pod are in the caller's scope. A pod never moves to another
+// node, so a pod that is on another node now was never sent.
+func (v *View) InScope(p *revision.Pod) bool {
+	return v.scope.nodes.has(p.Object.Spec.NodeName) && v.scope.sources.has(p.Source)
+}
 
-// Matches tells whether the consumer sees this version of the pod.
+// Matches reports whether the consumer sees this version of the pod.
 func (v *View) Matches(p *revision.Pod) bool {
 	return v.sources.has(p.Source) && v.nodes.has(p.Object.Spec.NodeName) && v.namespaces.has(p.Object.Namespace) &&
 		v.names.has(p.Object.Name) && v.selector.Matches(labels.Set(p.Object.Labels))
 }
 
-// Pods are those that match, in the same order: all itself if they all do.
+// Pods returns the pods that match, in the same order; all itself if they all match.
 func (v *View) Pods(all []*revision.Pod) []*revision.Pod {
 	return matching(all, v.Matches)
 }
 
-// Sources are those that the consumer may know of: those of its scope that its filter asks for.
+// Sources returns the sources in the scope that the filter selects.
 func (v *View) Sources(s history.Sources) history.Sources {
 	return matching(s, func(src history.Source) bool { return v.Sees(src.Name) })
 }
 
-// matching copies all only if something has to be left out.
+// matching copies all only if it leaves out an element.
 func matching[S ~[]E, E any](all S, match func(E) bool) S {
 	out := slices.IndexFunc(all, func(e E) bool { return !match(e) })
 	if out < 0 {
@@ -171,7 +197,7 @@ func matching[S ~[]E, E any](all S, match func(E) bool) S {
 	return left
 }
 
-// set is a set of wanted values; nil wants all.
+// set is a set of selected values; nil selects all.
 type set map[string]bool
 
 func newSet(values []string) set {
@@ -187,7 +213,7 @@ func newSet(values []string) set {
 
 func (s set) has(value string) bool { return s == nil || s[value] }
 
-// and wants what both want.
+// and returns the intersection.
 func (s set) and(other set) set {
 	switch {
 	case s == nil:

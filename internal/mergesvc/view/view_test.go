@@ -56,7 +56,8 @@ func tier(value string) func(*revision.Pod) {
 	return func(p *revision.Pod) { p.Object.Labels = map[string]string{"tier": value} }
 }
 
-// TestMatches: the fields of a filter are ANDed, the entries of one are ORed, and the role's scope holds whatever the filter.
+// TestMatches: the fields of a filter are ANDed, the entries of one are ORed, and the role's scope holds whatever the
+// filter.
 func TestMatches(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -104,7 +105,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestMayMatch: what isn't known of a pod may match.
+// TestMayMatch: unknown fields of a pod may match.
 func TestMayMatch(t *testing.T) {
 	v := mustView(t, view.Config{Filter: &podconfigv1.PodFilter{
 		Sources: []string{"file"}, Namespaces: []string{"default"}, Names: []string{"web"}, Nodes: []string{"n9"}, LabelSelector: "app",
@@ -126,7 +127,7 @@ func TestMayMatch(t *testing.T) {
 	}
 }
 
-// TestNewFails: what can't be understood is named.
+// TestNewFails: an error names the invalid field.
 func TestNewFails(t *testing.T) {
 	for _, tc := range []struct {
 		cfg  view.Config
@@ -176,7 +177,7 @@ func TestWhatAViewIs(t *testing.T) {
 	}
 }
 
-// TestPods: those that match, in their order; the very slice if all do, which costs a crowd of consumers nothing.
+// TestPods: the matching pods in their order; the same slice if all match, which costs many consumers nothing.
 func TestPods(t *testing.T) {
 	all := []*revision.Pod{pod("a"), pod("b", tier("b")), pod("c"), pod("d", tier("b"))}
 	v := mustView(t, view.Config{Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}})
@@ -201,7 +202,7 @@ func names(pods []*revision.Pod) string {
 	return strings.Join(out, " ")
 }
 
-// TestSources: a consumer learns of the sources of its scope that its filter asks for, and of no other.
+// TestSources: a consumer sees the sources of its scope that its filter selects, and no others.
 func TestSources(t *testing.T) {
 	all := history.Sources{{Name: "file", ReadyRevision: 3}, {Name: "http"}, {Name: "api"}}
 	for _, tc := range []struct {

@@ -13,7 +13,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestCodec: a Frame is sent as it is, and everything else as by the codec of protobuf, under whose name the server answers.
+// TestCodec: a Frame is sent as it is, and everything else as by the codec of protobuf, under whose name the server
+// answers.
 func TestCodec(t *testing.T) {
 	codec := wire.NewCodec()
 	if codec.Name() != "proto" {
@@ -21,7 +22,7 @@ func TestCodec(t *testing.T) {
 	}
 	frame := frames(t, wire.Unit{Number: 7, Cursor: cursor, Changes: []revision.Change{
 		{Op: revision.ADD, Source: "file", Pods: pods(t, "a(pad=100) b(pad=100)")},
-	}}, revision.Encoding{Format: asProtobuf})[0]
+	}}, revision.EncodingFor(audience(false), asProtobuf))[0]
 	sent, err := codec.Marshal(frame)
 	if err != nil || len(sent) != len(frame) || &sent[0].ReadOnlyData()[0] != &frame[0].ReadOnlyData()[0] {
 		t.Errorf("Marshal of a frame gives %d buffers, %v; want its own %d", len(sent), err, len(frame))
@@ -49,7 +50,7 @@ func TestFrameOnManyStreams(t *testing.T) {
 	for name, text := range map[string]string{"joined": "a() b()", "in pieces": "a(pad=100) b(pad=100)"} {
 		frame := frames(t, wire.Unit{Number: 7, Cursor: cursor, Changes: []revision.Change{
 			{Op: revision.ADD, Source: "file", Pods: pods(t, text)},
-		}}, revision.Encoding{Format: asProtobuf})[0]
+		}}, revision.EncodingFor(audience(false), asProtobuf))[0]
 		want := mem.BufferSlice(frame).Materialize()
 		var all sync.WaitGroup
 		for range 16 {

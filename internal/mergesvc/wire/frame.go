@@ -17,9 +17,10 @@ import (
 
 // The bounds of a message.
 const (
-	// FragmentSize is how many bytes of pods a message holds at most, unless one pod alone is larger.
+	// FragmentSize is the maximum of pods in a message, in bytes, unless one pod is larger.
 	FragmentSize = 1 << 20
-	// joinSize is up to which size a message is copied into one piece: cheaper to send, and small enough to have twice.
+	// joinSize is the size up to which a message is copied into one piece: that is cheaper to send, and the copy is
+	// small.
 	joinSize = 32 << 10
 )
 
@@ -40,15 +41,15 @@ type Unit struct {
 	Trace    revision.Trace
 	// Sources are those at Number or at a later revision.
 	Sources history.Sources
-	// Before are those that the consumer has been told of. A source that was ready and isn't configured any more is said to be ready
-	// still by the REMOVEs of its pods: they are complete, and a consumer that doesn't follow the list of sources must not wait for it
-	// ever after. Nil: they are Sources.
+	// Before are the sources that the consumer was sent. The REMOVEs of a source that isn't configured any more
+	// report it as ready if it was ready: they are complete, and a consumer that doesn't follow the list of sources
+	// must not wait for the source forever. Nil: they are Sources.
 	Before history.Sources
-	// Cursor stands on the last message. Nil leaves it to the synced that follows at once.
+	// Cursor is on the last message. Nil leaves it to the synced that follows at once.
 	Cursor *podconfigv1.Cursor
 }
 
-// Frames are the unit's messages, each made when it is asked for: none if it has no changes.
+// Frames returns the unit's messages, each made when needed; none if the unit has no changes.
 func Frames(u Unit, e revision.Encoding) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		var waiting *message
@@ -70,7 +71,7 @@ func Frames(u Unit, e revision.Encoding) iter.Seq2[Frame, error] {
 	}
 }
 
-// early is the cursor of a message that isn't the last one: none.
+// early returns the cursor of a message that isn't the last one: none.
 func early(cursor *podconfigv1.Cursor) *podconfigv1.Cursor {
 	if failpoint.Active(failpoint.EarlyCursor) {
 		return cursor
@@ -78,14 +79,14 @@ func early(cursor *podconfigv1.Cursor) *podconfigv1.Cursor {
 	return nil
 }
 
-// message is a PodUpdate: its fields but the pods, and the pods.
+// message is a PodUpdate: its fields other than the pods, and the pods.
 type message struct {
 	header []byte
 	pods   [][]byte
 	size   int
 }
 
-// messages are those of one change: one, or more if the pods are too many for one.
+// messages returns the messages of one change: one, or more if the pods are too many for one.
 func messages(u Unit, c revision.Change, e revision.Encoding) iter.Seq2[*message, error] {
 	return func(yield func(*message, error) bool) {
 		header, err := proto.Marshal(updateHeader(u, c))
@@ -114,7 +115,7 @@ func messages(u Unit, c revision.Change, e revision.Encoding) iter.Seq2[*message
 
 func encode(p *revision.Pod, op revision.Op, e revision.Encoding) ([]byte, error) {
 	if op == revision.REMOVE {
-		return p.EncodeRemoved(e.Redacted)
+		return p.EncodeRemoved(e)
 	}
 	return p.Encode(e)
 }
@@ -132,7 +133,7 @@ func updateHeader(u Unit, c revision.Change) *podconfigv1.PodUpdate {
 	return m
 }
 
-// ready is what the unit says of a source.
+// ready is the readiness of a source in the unit.
 func (u Unit) ready(source string) bool {
 	if u.Sources.Configured(source) {
 		return u.Sources.ReadyAt(source, u.Number)
@@ -140,7 +141,7 @@ func (u Unit) ready(source string) bool {
 	return u.Before.ReadyAt(source, u.Number)
 }
 
-// frame puts the message together. With a cursor it is the last one of its unit; without, more follow.
+// frame builds the message. With a cursor it is the last one of its unit; without one, more follow.
 func (m *message) frame(cursor *podconfigv1.Cursor) (Frame, error) {
 	body := len(m.header)
 	for _, p := range m.pods {

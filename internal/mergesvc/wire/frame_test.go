@@ -8,105 +8,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/podstream/podstream/internal/mergesvc/history"
-	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 	"github.com/podstream/podstream/internal/mergesvc/wire"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-const (
-	asJSON      = podconfigv1.PodFormat_POD_FORMAT_JSON
-	asProtobuf  = podconfigv1.PodFormat_POD_FORMAT_PROTOBUF
-	asReference = podconfigv1.PodFormat_POD_FORMAT_REFERENCE
-)
-
-var formats = []podconfigv1.PodFormat{podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED, asJSON, asProtobuf, asReference}
-
-// pods are those of a text in mergetest's notation, of the source file.
-func pods(t *testing.T, text string) []*revision.Pod {
-	t.Helper()
-	origins, err := mergetest.Origins("a: " + text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []*revision.Pod
-	for _, p := range origins[0].Pods {
-		out = append(out, &revision.Pod{Object: p.Pod, Source: "file", SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest})
-	}
-	return out
-}
-
-// frames are the unit's, collected.
-func frames(t *testing.T, u wire.Unit, e revision.Encoding) []wire.Frame {
-	t.Helper()
-	var out []wire.Frame
-	for f, err := range wire.Frames(u, e) {
-		if err != nil {
-			t.Fatalf("Frames: %v; want frames", err)
-		}
-		out = append(out, f)
-	}
-	return out
-}
-
-// decoded is what a client makes of a frame.
-func decoded(t *testing.T, f wire.Frame) *podconfigv1.WatchPodUpdatesResponse {
-	t.Helper()
-	m := &podconfigv1.WatchPodUpdatesResponse{}
-	if err := proto.Unmarshal(mem.BufferSlice(f).Materialize(), m); err != nil {
-		t.Fatalf("the frame can't be decoded: %v", err)
-	}
-	if len(m.ProtoReflect().GetUnknown()) > 0 || len(m.GetUpdate().ProtoReflect().GetUnknown()) > 0 {
-		t.Fatal("the frame has fields that the contract doesn't know")
-	}
-	return m
-}
-
-// message is what a frame has to be equal to, made by protobuf.
-func message(t *testing.T, u wire.Unit, c revision.Change, e revision.Encoding, ready bool) *podconfigv1.WatchPodUpdatesResponse {
-	t.Helper()
-	update := &podconfigv1.PodUpdate{Op: podconfigv1.PodOperation(c.Op), Source: c.Source, SourceReady: ready}
-	if !u.Observed.IsZero() {
-		update.ObservedTime = timestamppb.New(u.Observed)
-	}
-	if u.Trace.Parent != "" {
-		update.TraceContext = &podconfigv1.TraceContext{Traceparent: u.Trace.Parent, Tracestate: u.Trace.State}
-	}
-	if c.Op == revision.REMOVE {
-		e.Format = asReference
-	}
-	for _, p := range c.Pods {
-		m, err := p.Message(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.Op == revision.REMOVE {
-			m.Stale = false
-		}
-		update.Pods = append(update.Pods, m)
-	}
-	// By way of bytes, as a client would get it.
-	data, err := proto.Marshal(&podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Update{Update: update}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := &podconfigv1.WatchPodUpdatesResponse{}
-	if err := proto.Unmarshal(data, out); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-var cursor = &podconfigv1.Cursor{InstanceId: "instance", Revision: 7, View: "view"}
-
-// TestFrames: in every format, whole and redacted, small enough to be joined and not, a unit's frames are the messages that
-// protobuf would make of it. The last one bears the cursor, all others say that more follow.
+// TestFrames: in every format, whole and redacted, joined and not, a unit's frames equal the messages that protobuf
+// would make. Only the last one has the cursor.
 func TestFrames(t *testing.T) {
 	few := pods(t, "web(image=1,phase=Running,label.app=x) db(ns=prod,deleting=30)")
 	few[1].Stale = true
@@ -134,7 +46,7 @@ func TestFrames(t *testing.T) {
 		for _, format := range formats {
 			for _, redacted := range []bool{false, true} {
 				for _, last := range []*podconfigv1.Cursor{cursor, nil} {
-					e := revision.Encoding{Format: format, Redacted: redacted}
+					e := revision.EncodingFor(audience(redacted), format)
 					u.Cursor = last
 					got := frames(t, u, e)
 					if len(got) != len(u.Changes) {
@@ -157,13 +69,13 @@ func TestFrames(t *testing.T) {
 
 // TestNoChanges: a unit without changes has no frames.
 func TestNoChanges(t *testing.T) {
-	if got := frames(t, wire.Unit{Number: 7, Cursor: cursor}, revision.Encoding{}); len(got) != 0 {
+	if got := frames(t, wire.Unit{Number: 7, Cursor: cursor}, revision.EncodingFor(audience(false), asProtobuf)); len(got) != 0 {
 		t.Errorf("a unit without changes has %d frames; want none", len(got))
 	}
 }
 
-// TestFragments: a message holds about 1 MiB of pods at most, and a pod that is larger than that has its own. Each fragment is
-// an op for itself, in order and without loss.
+// TestFragments: a message holds about 1 MiB of pods at most, and a pod that is larger than that has its own. Each
+// fragment is an op for itself, in order and without loss.
 func TestFragments(t *testing.T) {
 	for _, tc := range []struct {
 		name, pods string
@@ -179,7 +91,7 @@ func TestFragments(t *testing.T) {
 	} {
 		u := wire.Unit{Number: 7, Cursor: cursor, Changes: []revision.Change{{Op: revision.SET, Source: "file", Pods: pods(t, tc.pods)}}}
 		var got []string
-		all := frames(t, u, revision.Encoding{Format: asProtobuf})
+		all := frames(t, u, revision.EncodingFor(audience(false), asProtobuf))
 		for i, f := range all {
 			m := decoded(t, f)
 			if m.GetUpdate().GetOp() != podconfigv1.PodOperation_POD_OPERATION_SET || m.GetUpdate().GetSource() != "file" ||
@@ -211,7 +123,7 @@ func TestLargeSet(t *testing.T) {
 	all := pods(t, text.String())
 	u := wire.Unit{Number: 7, Cursor: cursor, Changes: []revision.Change{{Op: revision.SET, Source: "file", Pods: all}}}
 	for format, least := range map[podconfigv1.PodFormat]int{asJSON: 4, asProtobuf: 3, asReference: 1} {
-		got, i := frames(t, u, revision.Encoding{Format: format}), 0
+		got, i := frames(t, u, revision.EncodingFor(audience(false), format)), 0
 		if len(got) < least {
 			t.Errorf("%v: %d messages; want %d at least", format, len(got), least)
 		}
@@ -229,13 +141,13 @@ func TestLargeSet(t *testing.T) {
 	}
 }
 
-// TestStopEarly: whoever stops reading frames doesn't pay for the rest: pods that weren't asked for aren't encoded.
+// TestStopEarly: frames that aren't read cost nothing: their pods aren't encoded.
 func TestStopEarly(t *testing.T) {
 	u := wire.Unit{Number: 7, Cursor: cursor, Changes: []revision.Change{
 		{Op: revision.ADD, Source: "file", Pods: pods(t, "a(pad=600) b(pad=600) c(pad=600)")}, {Op: revision.ADD, Source: "api"},
 	}}
 	n := 0
-	for range wire.Frames(u, revision.Encoding{Format: asProtobuf}) {
+	for range wire.Frames(u, revision.EncodingFor(audience(false), asProtobuf)) {
 		n++
 		break
 	}
@@ -248,7 +160,7 @@ func TestStopEarly(t *testing.T) {
 func TestEncodingFails(t *testing.T) {
 	u := wire.Unit{Number: 7, Cursor: cursor, Changes: []revision.Change{{Op: revision.ADD, Source: "file", Pods: pods(t, "a() b()")}}}
 	var errs []error
-	for f, err := range wire.Frames(u, revision.Encoding{Format: 99}) {
+	for f, err := range wire.Frames(u, revision.EncodingFor(audience(false), 99)) {
 		if errs = append(errs, err); f != nil {
 			t.Errorf("a frame comes with the error: %v", f)
 		}
@@ -258,7 +170,8 @@ func TestEncodingFails(t *testing.T) {
 	}
 }
 
-// TestFrameAllocations: what a further consumer costs doesn't grow with the size of the pods, and of large ones no byte is copied.
+// TestFrameAllocations: the cost of a further consumer doesn't grow with the size of the pods, and no byte of large
+// ones is copied.
 func TestFrameAllocations(t *testing.T) {
 	for _, tc := range []struct {
 		name, pods string
@@ -272,7 +185,7 @@ func TestFrameAllocations(t *testing.T) {
 		u := wire.Unit{Number: 7, Cursor: cursor, Observed: time.Unix(1, 0), Changes: []revision.Change{
 			{Op: revision.ADD, Source: "file", Pods: pods(t, tc.pods)},
 		}}
-		e := revision.Encoding{Format: asProtobuf}
+		e := revision.EncodingFor(audience(false), asProtobuf)
 		first := frames(t, u, e)
 		got := testing.AllocsPerRun(100, func() {
 			for range wire.Frames(u, e) {

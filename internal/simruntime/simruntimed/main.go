@@ -1,5 +1,5 @@
-// Command simruntimed serves the simulated container runtime on a Unix socket, for trials of podexecd without root and without
-// a real runtime. Its containers live as long as it does.
+// Command simruntimed serves the simulated container runtime on a Unix socket, for trials of podexecd without root
+// and without a real runtime. Its containers end with it.
 package main
 
 import (
@@ -54,7 +54,7 @@ func serve(ctx context.Context, opts *options, stderr io.Writer) error {
 	opts.cfg.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	if opts.cfg.StateDir != "" {
 		if err := os.MkdirAll(opts.cfg.StateDir, 0o755); err != nil {
-			return fmt.Errorf("make the state directory: %w", err)
+			return fmt.Errorf("create the state directory: %w", err)
 		}
 	}
 	listeners, err := grpcserver.Listen([]string{opts.listen})

@@ -1,6 +1,6 @@
-// Package simtest puts a simulated runtime behind a socket for a test, and connects to it as podexecd does.
+// Package simtest serves a simulated runtime on a socket for a test, and connects to it as podexecd does.
 //
-// It is for the tests of the packages that speak CRI. Serve runs one goroutine, and all that it made is ended with the test.
+// It is for tests of packages that use CRI. Serve runs one goroutine; everything ends with the test.
 package simtest
 
 import (
@@ -16,10 +16,11 @@ import (
 	"github.com/podstream/podstream/internal/simruntime"
 )
 
-// callTimeout is what clients give a call.
+// callTimeout is the clients' time limit for a call.
 const callTimeout = time.Minute
 
-// Serve serves the runtime on a socket of the test's own, and closes it with the test. It returns the endpoint, unix:///path.
+// Serve serves the runtime on a socket in the test's directory, and stops with the test. It returns the endpoint,
+// unix:///path.
 func Serve(t *testing.T, server *simruntime.Server) string {
 	t.Helper()
 	t.Cleanup(server.Close)

@@ -178,21 +178,57 @@ func TestForbiddenIsToldOnce(t *testing.T) {
 	}
 }
 
-// A server that lets pods be listed and not watched is read by lists.
-func TestListedButNotWatched(t *testing.T) {
+// TestEverythingExpires: a server that refuses every request as too old can't be read: that is logged once, and it is
+// retried with growing pauses.
+func TestEverythingExpires(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Put(newPod("a"))
-	server.Answer(func(r apitest.Request) *apitest.Reply {
-		if r.Verb != "watch" {
-			return nil
-		}
-		return apitest.Fail(http.StatusForbidden, metav1.StatusReasonForbidden, "pods is forbidden: User cannot watch resource")
-	})
 	r := read(t, server)
 	_, at := r.awaitPods(0, "ns/a")
-	_, at = r.awaitErr(at)
-	server.Put(newPod("b"))
-	r.awaitPods(at, "ns/a", "ns/b")
+	server.Answer(func(apitest.Request) *apitest.Reply {
+		return apitest.Fail(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
+	})
+	server.EndWatches()
+	set, at := r.awaitErr(at)
+	if !strings.Contains(set.Err.Error(), "too old resource version") {
+		t.Errorf("the error is %q", set.Err)
+	}
+	server.Await("tries", func(v apitest.View) bool { return v.Answered(isList) >= 10 })
+	if sets, _ := r.all(); len(sets) != at {
+		t.Errorf("%d sets, of which the error was number %d; want no further one", len(sets), at)
+	}
+	// Each try is one streaming list and two lists: the reflector asks for a list twice.
+	lists, all := server.View().Answered(isList), server.View().Answered(func(apitest.Request) bool { return true })
+	if all > 2*lists+10 {
+		t.Errorf("%d requests, of which %d are lists: streaming lists are tried without a pause", all, lists)
+	}
+	server.Answer(nil)
+	r.awaitPods(at, "ns/a")
+}
+
+// TestListedButNotWatched: a server that can be listed but not watched is read by lists, and each failed watch is an
+// error: whether watches are forbidden, or the version of each list is too old for one.
+func TestListedButNotWatched(t *testing.T) {
+	for name, refusal := range map[string]*apitest.Reply{
+		"forbidden": apitest.Fail(http.StatusForbidden, metav1.StatusReasonForbidden, "pods is forbidden: User cannot watch resource"),
+		"too old":   apitest.Fail(http.StatusGone, metav1.StatusReasonExpired, "too old resource version"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := apitest.New(t, apitest.Config{})
+			server.Put(newPod("a"))
+			server.Answer(func(r apitest.Request) *apitest.Reply {
+				if r.Verb != "watch" {
+					return nil
+				}
+				return refusal
+			})
+			r := read(t, server)
+			_, at := r.awaitPods(0, "ns/a")
+			_, at = r.awaitErr(at)
+			server.Put(newPod("b"))
+			r.awaitPods(at, "ns/a", "ns/b")
+		})
+	}
 }
 
 func TestRunEndsPromptlyWhileBackingOff(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
-// Whatever happens to the pods, the connections and the server, the source comes to hold what the server has.
+// TestConvergence: after any events of the pods, the connections and the server, the source has what the server has.
 func TestConvergence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		server := apitest.New(t, apitest.Config{})

@@ -13,7 +13,7 @@ import (
 	"github.com/podstream/podstream/internal/sources/reason"
 )
 
-// emitter hands batches over as sets. One goroutine uses it.
+// emitter sends batches as sets. One goroutine uses it.
 type emitter struct {
 	log     *slog.Logger
 	clock   clock.PassiveClock
@@ -22,20 +22,21 @@ type emitter struct {
 	referrals *referrals
 	out       func(manifest.Set)
 
-	// origins are in the order of their names. A slice that was handed over isn't changed.
+	// origins are in the order of their names. A slice that was sent isn't changed.
 	origins []*manifest.Origin
-	// failing is the reason for the Err of the last set; logged is the one that was logged, until the server is watched again.
+	// failing is the reason for the Err of the last set; logged is the reason that was logged, until the server is
+	// watched again.
 	failing, logged string
 }
 
-// emit hands over what the batch makes: a good set, or one with an Err, or one after the other.
+// emit sends the sets of a batch: a good one, or one with an Err, or one after the other.
 func (e *emitter) emit(b batch) {
 	if len(b.changed) > 0 {
 		before := e.origins
 		e.origins = merge(before, b.changed)
 		e.logHeld(before, b.changed)
 		if e.referrals != nil {
-			// Before the set, so that objects are asked for while it is merged.
+			// Before the set, so that objects are requested while it is merged.
 			e.referrals.put(referredAnew(before, e.origins, b.changed))
 		}
 	}
@@ -60,11 +61,11 @@ func (e *emitter) emit(b batch) {
 	e.out(manifest.Set{Source: Name, ReadTime: now, Err: err})
 	if e.logged != e.failing {
 		e.logged = e.failing
-		e.log.Warn("the API server can't be read; its pods are kept", "err", b.err)
+		e.log.Warn("the API server can't be read; its pods are kept", "error", b.err)
 	}
 }
 
-// merge is the origins with the changes, in a slice of its own.
+// merge returns the origins with the changes, in a new slice.
 func merge(origins []*manifest.Origin, changed map[string]*v1.Pod) []*manifest.Origin {
 	merged := make([]*manifest.Origin, 0, len(origins)+len(changed))
 	rest := origins
@@ -85,7 +86,7 @@ func find(origins []*manifest.Origin, name string) (int, bool) {
 	return slices.BinarySearchFunc(origins, name, func(o *manifest.Origin, name string) int { return cmp.Compare(o.Name, name) })
 }
 
-// logHeld logs the pods that can't be taken, once for each reason.
+// logHeld logs the pods that can't be used, once for each reason.
 func (e *emitter) logHeld(before []*manifest.Origin, changed map[string]*v1.Pod) {
 	for name, pod := range changed {
 		at, found := find(e.origins, name)
@@ -97,7 +98,7 @@ func (e *emitter) logHeld(before []*manifest.Origin, changed map[string]*v1.Pod)
 			continue
 		}
 		for _, f := range origin.Findings {
-			e.log.Warn("a pod can't be taken", "pod", name, "uid", pod.UID, "reason", f.Redacted().Message)
+			e.log.Warn("a pod can't be used", "pod", name, "uid", pod.UID, "reason", f.Redacted().Message)
 		}
 	}
 }

@@ -13,15 +13,17 @@ import (
 )
 
 var (
-	// errListTimeout is why a list that takes too long is given up.
+	// errListTimeout: a list was given up as it takes too long.
 	errListTimeout = fmt.Errorf("it hasn't answered for %v", listTimeout)
-	// errCut is a watch that client-go takes for one that ended at once, as its connection broke.
+	// errCut: a watch that client-go takes for one that ended at once, as its connection broke.
 	errCut = errors.New("it cut the connection")
 	// errUnfinished makes a reflector ask for a list.
 	errUnfinished = errors.New("streaming lists aren't completed; a list is asked for")
+	// errVersion makes a reflector ask for a list, too.
+	errVersion = errors.New("the server refuses a streaming list without a version as too old; a list is asked for")
 )
 
-// away is what is said of a server that can't be read: what failed.
+// away returns the error of a server that can't be read.
 func away(address string, err error) error {
 	if answered(err) {
 		return fmt.Errorf("the API server at %s answers: %w; its pods are kept", address, err)
@@ -37,24 +39,24 @@ func away(address string, err error) error {
 	return fmt.Errorf("the API server at %s can't be reached: %w; its pods are kept", address, err)
 }
 
-// answered tells whether the server was reached, and said no.
+// answered reports whether the server was reached, and refused.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
 }
 
-// rereads tells whether the reflector, on its own, asks again at once in another way.
+// rereads reports whether the reflector, by itself, requests again at once in another way.
 func rereads(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// unreadableVersion tells whether the server can't make sense of what it was asked.
+// unreadableVersion reports whether the server doesn't understand the resource version of the request.
 func unreadableVersion(err error) bool {
 	return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }
 
-// isEmpty tells client-go's stand-in for a watch whose connection broke from a watch.
+// isEmpty distinguishes client-go's stand-in for a watch whose connection broke from a watch.
 func isEmpty(w watch.Interface) bool {
 	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/podstream/podstream/internal/sources/reason"
 )
 
-// follower is where a strategy puts one object. One goroutine at a time uses it, but for stop.
+// follower is where a strategy puts one object. One goroutine at a time uses it, except for stop.
 type follower struct {
-	key  sources.ObjectKey
-	stop context.CancelFunc
-	news *news
-	// again says that the object is to be looked at now.
+	key     sources.ObjectKey
+	stop    context.CancelFunc
+	updates *updates
+	// again has a token if the object has to be read now.
 	again chan struct{}
 	log   *slog.Logger
 
-	// told: something was. version is of what, empty if that was that there is none.
-	told    bool
-	version string
+	// reported: a value was reported. version is its version, empty if the object doesn't exist.
+	reported bool
+	version  string
 	// refused is the reason that was logged.
 	refused string
-	// done: it isn't followed any more, and nothing more is told of it. RunObjects' goroutine alone uses it.
+	// done: it isn't followed any more, and nothing more is reported of it. Only RunObjects' goroutine uses it.
 	done bool
 }
 
@@ -42,10 +42,10 @@ func (f *follower) Add(obj any) error { return f.put(obj) }
 // Update takes the object.
 func (f *follower) Update(obj any) error { return f.put(obj) }
 
-// Delete says that there is none.
+// Delete reports that the object doesn't exist.
 func (f *follower) Delete(obj any) error {
 	if meta, ok := obj.(metav1.Object); ok && f.is(meta) {
-		f.tell("", nil)
+		f.report("", nil)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (f *follower) Replace(list []any, _ string) error {
 			return f.put(obj)
 		}
 	}
-	f.tell("", nil)
+	f.report("", nil)
 	return nil
 }
 
@@ -69,7 +69,7 @@ func (f *follower) listing() {}
 
 func (f *follower) opened(bool) {}
 
-// failed logs what isn't the server's being away: Run tells of that.
+// failed logs what isn't a failure of the server: Run reports those.
 func (f *follower) failed(err error) {
 	if !apierrors.IsForbidden(err) {
 		return
@@ -84,25 +84,25 @@ func (f *follower) put(obj any) error {
 	}
 	meta.SetManagedFields(nil)
 	version := string(meta.GetUID()) + " " + meta.GetResourceVersion()
-	if f.told && f.version == version {
+	if f.reported && f.version == version {
 		return nil
 	}
 	object, err := asObject(obj)
 	if err != nil {
-		// Nothing is told of it. What was told stands.
-		f.refuse("it can't be taken", err)
+		// The last reported value stays.
+		f.refuse("it can't be used", err)
 		return nil
 	}
-	f.tell(version, object)
+	f.report(version, object)
 	return nil
 }
 
-func (f *follower) tell(version string, object *manifest.Object) {
-	if f.told && f.version == version {
+func (f *follower) report(version string, object *manifest.Object) {
+	if f.reported && f.version == version {
 		return
 	}
-	f.told, f.version, f.refused = true, version, ""
-	f.news.put(f, object)
+	f.reported, f.version, f.refused = true, version, ""
+	f.updates.put(f, object)
 }
 
 func (f *follower) refuse(what string, err error) {
@@ -111,7 +111,7 @@ func (f *follower) refuse(what string, err error) {
 		return
 	}
 	f.refused = why
-	f.log.Warn("object isn't followed now", "why", what, "err", err)
+	f.log.Warn("object isn't followed now", "reason", what, "error", err)
 }
 
 func (f *follower) is(meta metav1.Object) bool {
@@ -131,19 +131,19 @@ func asObject(obj any) (*manifest.Object, error) {
 	}
 }
 
-// news is the last value of each object since they were taken; nil is one that doesn't exist.
-type news struct {
+// updates has the last value of each object since they were taken; nil is one that doesn't exist.
+type updates struct {
 	signal chan struct{}
 
 	mu     sync.Mutex
 	values map[*follower]*manifest.Object
 }
 
-func newNews() *news {
-	return &news{signal: make(chan struct{}, 1), values: map[*follower]*manifest.Object{}}
+func newUpdates() *updates {
+	return &updates{signal: make(chan struct{}, 1), values: map[*follower]*manifest.Object{}}
 }
 
-func (n *news) put(from *follower, value *manifest.Object) {
+func (n *updates) put(from *follower, value *manifest.Object) {
 	n.mu.Lock()
 	n.values[from] = value
 	n.mu.Unlock()
@@ -153,7 +153,7 @@ func (n *news) put(from *follower, value *manifest.Object) {
 	}
 }
 
-func (n *news) take() map[*follower]*manifest.Object {
+func (n *updates) take() map[*follower]*manifest.Object {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	taken := n.values

@@ -15,8 +15,8 @@ import (
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
-// FuzzWatchFrames answers a watch with any bytes. The pod that was told before, and that they don't name, stays; the source
-// goes on with what the server has afterwards.
+// FuzzWatchFrames answers a watch with any bytes. The pod that was told before, and that they don't name, stays; the
+// source goes on with what the server has afterwards.
 func FuzzWatchFrames(f *testing.F) {
 	event := func(kind, object string) []byte { return []byte(`{"type":"` + kind + `","object":` + object + "}\n") }
 	pod := func(meta string) string {

@@ -22,7 +22,7 @@ import (
 const node = "n1"
 
 func TestMain(m *testing.M) {
-	// client-go looks after certificate files until the client is garbage, which nobody can wait for.
+	// client-go watches certificate files until the client is collected, for which a test can't wait.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("k8s.io/client-go/transport.(*dynamicClientCert).run"),
 		goleak.IgnoreAnyFunction("k8s.io/client-go/transport.(*dynamicClientCert).processNextWorkItem"),

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kwatch "k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
@@ -92,12 +93,12 @@ func TestBookmarkKeepsTheVersionFresh(t *testing.T) {
 	r.awaitPods(at, "ns/a", "ns/b")
 	for _, request := range server.View().Requests[before:] {
 		if isList(request) || isStream(request) {
-			t.Errorf("the pods were read anew: %+v", request)
+			t.Errorf("the pods were read again: %+v", request)
 		}
 	}
 }
 
-func TestGoneIsReadAnew(t *testing.T) {
+func TestGoneIsReadAgain(t *testing.T) {
 	for name, mode := range map[string]apitest.WatchListMode{
 		"streaming": apitest.WatchListServed, "list": apitest.WatchListForbidden,
 	} {
@@ -144,8 +145,8 @@ func TestStreamThatNeverEndsWellGivesWayToAList(t *testing.T) {
 	}
 }
 
-// TestStreamThatFallsSilentGivesWayToAList: a server, or a proxy before it, that takes a streaming list and never completes it is
-// told of and read by a list at once; other streams aren't tried for a while.
+// TestStreamThatFallsSilentGivesWayToAList: a server, or a proxy before it, that accepts a streaming list and never
+// completes it is reported and read by a list at once; other streams aren't tried for a while.
 func TestStreamThatFallsSilentGivesWayToAList(t *testing.T) {
 	for name, mode := range map[string]apitest.WatchListMode{
 		"it never ends": apitest.WatchListEndless, "it isn't answered": apitest.WatchListUnanswered,
@@ -154,7 +155,7 @@ func TestStreamThatFallsSilentGivesWayToAList(t *testing.T) {
 			server := apitest.New(t, apitest.Config{})
 			server.WatchList(mode)
 			server.Put(newPod("a"))
-			log := &logText{}
+			log := &logtest.Buffer{}
 			source := newSource(t, Config{
 				RESTConfig: server.RESTConfig(apitest.Identity{}), Logger: slog.New(slog.NewTextHandler(log, nil)),
 			})
@@ -180,21 +181,21 @@ func TestStreamThatFallsSilentGivesWayToAList(t *testing.T) {
 				t.Errorf("a streaming list was asked for %d times", n)
 			}
 			r.stop()
-			if n := strings.Count(strings.Join(log.lines(), "\n"), "has said nothing"); n != 1 {
-				t.Errorf("the log is\n%s", strings.Join(log.lines(), "\n"))
+			if n := strings.Count(log.String(), "has said nothing"); n != 1 {
+				t.Errorf("the log is\n%s", log.String())
 			}
 		})
 	}
 }
 
-// TestPatience: a streaming list may take long as long as it goes on, though not longer than a list; once it is complete it may be
-// as quiet as it likes.
+// TestPatience: a streaming list may take long as long as it goes on, though not longer than a list; once it is
+// complete it may be as quiet as it likes.
 func TestPatience(t *testing.T) {
 	complete := newPod("")
 	complete.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	for _, tc := range []struct {
 		name string
-		// every is the time between two of so many events, after which it is complete or says nothing.
+		// every is the time between two of so many events, after which it is complete or silent.
 		every    time.Duration
 		events   int
 		complete bool
@@ -247,8 +248,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestReplicaThatLags: what a replica has in its cache may be older than what the store has; a pod that is missing there only mustn't
-// be removed. Later lists are of the version that was seen, or newer.
+// TestReplicaThatLags: a replica's cache may be older than the store; a pod that is only missing there mustn't be
+// removed. Later lists are of the version that was read, or newer.
 func TestReplicaThatLags(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.WatchList(apitest.WatchListForbidden)

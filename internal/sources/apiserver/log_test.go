@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -9,38 +8,20 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
-// logText is what was logged so far.
-type logText struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logText) lines() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Split(strings.TrimSpace(l.b.String()), "\n")
-}
-
 func TestAnOutageIsLoggedTwice(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
-	log := &logText{}
+	log := &logtest.Buffer{}
 	s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), Logger: slog.New(slog.NewTextHandler(log, nil))})
 	r := start(t, s)
 	_, at := r.awaitPods(0)
@@ -58,17 +39,17 @@ func TestAnOutageIsLoggedTwice(t *testing.T) {
 	server.Put(newPod("a"))
 	r.awaitPods(at, "ns/a")
 	r.stop()
-	lines := log.lines()
+	lines := log.Lines()
 	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], server.URL()) ||
 		!strings.Contains(lines[1], "can be read again") {
 		t.Errorf("the log is\n%s", strings.Join(lines, "\n"))
 	}
 }
 
-// TestOneReasonIsToldOnce: an error whose text has the time of day is told when it begins, and again only once the server could be
-// read meanwhile; another certificate is another reason.
+// TestOneReasonIsToldOnce: an error whose text has the time of day is logged when it begins, and again only once the
+// server could be read meanwhile; another certificate is another reason.
 func TestOneReasonIsToldOnce(t *testing.T) {
-	log := &logText{}
+	log := &logtest.Buffer{}
 	var errs []string
 	e := &emitter{
 		log: slog.New(slog.NewTextHandler(log, nil)), clock: clock.RealClock{}, address: "https://x",
@@ -88,15 +69,15 @@ func TestOneReasonIsToldOnce(t *testing.T) {
 	if len(errs) != 4 || errs[2] != "<nil>" || errs[0] == errs[1] || !strings.Contains(errs[0], time.Unix(1000, 0).Format(time.RFC3339)) {
 		t.Errorf("the sets have the errors\n%s", strings.Join(errs, "\n"))
 	}
-	if n := strings.Count(strings.Join(log.lines(), "\n"), "level=WARN"); n != 3 {
-		t.Errorf("there are %d warnings:\n%s", n, strings.Join(log.lines(), "\n"))
+	if n := strings.Count(log.String(), "level=WARN"); n != 3 {
+		t.Errorf("there are %d warnings:\n%s", n, log.String())
 	}
 }
 
 func TestClientGoLogsForDebugging(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Stop()
-	log := &logText{}
+	log := &logtest.Buffer{}
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r := start(t, newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), Logger: logger}))
 	r.awaitErr(0)
@@ -104,7 +85,7 @@ func TestClientGoLogsForDebugging(t *testing.T) {
 	r.awaitPods(1)
 	r.stop()
 	found := false
-	for _, line := range log.lines() {
+	for _, line := range log.Lines() {
 		if strings.Contains(line, "from=client-go") {
 			found = true
 			if !strings.Contains(line, "level=DEBUG") {
@@ -113,6 +94,6 @@ func TestClientGoLogsForDebugging(t *testing.T) {
 		}
 	}
 	if !found {
-		t.Errorf("client-go's messages aren't in the log:\n%s", strings.Join(log.lines(), "\n"))
+		t.Errorf("client-go's messages aren't in the log:\n%s", log.String())
 	}
 }

@@ -12,16 +12,17 @@ import (
 	"github.com/podstream/podstream/internal/sources"
 )
 
-// RunObjects follows the wanted objects, each on its own, as Config.ChangeDetection says, until ctx ends, and then returns nil; it never returns
-// another error. It calls out, always from the same goroutine, with each object when it is first known and after each change,
-// and with nil when it is known not to exist. If wanted is closed, the last set stays wanted. It doesn't need Run.
+// RunObjects follows the wanted objects, each on its own, as Config.ChangeDetection says, until ctx ends. Then it
+// returns nil; it never returns an error. It calls out, always from the same goroutine, with each object when it is
+// first known and after each change, and with nil when it is known not to exist. If wanted is closed, the last set
+// stays wanted. It doesn't need Run.
 func (s *Source) RunObjects(
 	ctx context.Context, wanted <-chan []sources.ObjectKey, out func(sources.ObjectKey, *manifest.Object),
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &followers{
 		source: s, out: out,
-		byKey: map[sources.ObjectKey]*follower{}, starts: rate.NewLimiter(50, 100), news: newNews(),
+		byKey: map[sources.ObjectKey]*follower{}, starts: rate.NewLimiter(50, 100), updates: newUpdates(),
 	}
 	defer s.server.closeIdle()
 	defer f.running.Wait()
@@ -40,22 +41,22 @@ func (s *Source) RunObjects(
 				continue
 			}
 			f.want(ctx, keys)
-		case <-f.news.signal:
-			f.tell(f.news.take())
+		case <-f.updates.signal:
+			f.report(f.updates.take())
 		case <-referred:
 			f.again(s.referrals.take())
 		}
 	}
 }
 
-// followers are those of one RunObjects, in whose goroutine all of it is used.
+// followers are those of one RunObjects, whose goroutine alone uses them.
 type followers struct {
 	source *Source
 	out    func(sources.ObjectKey, *manifest.Object)
 	byKey  map[sources.ObjectKey]*follower
 	// starts bounds how fast they begin.
 	starts  *rate.Limiter
-	news    *news
+	updates *updates
 	running sync.WaitGroup
 }
 
@@ -76,12 +77,12 @@ func (f *followers) want(ctx context.Context, keys []sources.ObjectKey) {
 			continue
 		}
 		if _, example := kindOf(key.Kind); example == nil {
-			f.source.cfg.Logger.Warn("an object of a kind that isn't known is wanted", "kind", key.Kind.String())
+			f.source.cfg.Logger.Warn("an object of an unknown kind is requested", "kind", key.Kind.String())
 			continue
 		}
 		following, stop := context.WithCancel(ctx)
 		follower := &follower{
-			key: key, stop: stop, news: f.news, again: make(chan struct{}, 1),
+			key: key, stop: stop, updates: f.updates, again: make(chan struct{}, 1),
 			log: f.source.cfg.Logger.With("kind", key.Kind.String(), "object", key.Namespace+"/"+key.Name),
 		}
 		f.byKey[key] = follower
@@ -95,7 +96,7 @@ func (f *followers) want(ctx context.Context, keys []sources.ObjectKey) {
 	}
 }
 
-// again has these objects asked for now.
+// again has these objects read now.
 func (f *followers) again(keys map[sources.ObjectKey]bool) {
 	for key := range keys {
 		follower := f.byKey[key]
@@ -109,14 +110,14 @@ func (f *followers) again(keys map[sources.ObjectKey]bool) {
 	}
 }
 
-// tell passes on what is still wanted.
-func (f *followers) tell(values map[*follower]*manifest.Object) {
+// report passes on what is still wanted.
+func (f *followers) report(values map[*follower]*manifest.Object) {
 	for from, object := range values {
 		if f.byKey[from.key] != from || from.done {
 			continue
 		}
 		if object != nil && immutable(object) {
-			// It is done before it is told: what comes of its watch meanwhile, and then no more, isn't the last word.
+			// It is done before it is reported: later values of its watch, and its end, aren't reported.
 			from.done = true
 			from.stop()
 		}

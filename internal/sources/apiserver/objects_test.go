@@ -15,22 +15,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
-// following is a RunObjects that runs, and what it told.
+// following is a running RunObjects, and its reports.
 type following struct {
 	t      *testing.T
 	wanted chan []sources.ObjectKey
 
-	mu      sync.Mutex
-	changed chan struct{}
-	told    []told
+	mu       sync.Mutex
+	changed  chan struct{}
+	reported []reported
 }
 
-type told struct {
+type reported struct {
 	key    sources.ObjectKey
 	object *manifest.Object
 }
@@ -65,19 +66,19 @@ func followBy(t *testing.T, s *Source) *following {
 func (f *following) take(key sources.ObjectKey, o *manifest.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.told = append(f.told, told{key, o})
+	f.reported = append(f.reported, reported{key, o})
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-func (f *following) all() ([]told, <-chan struct{}) {
+func (f *following) all() ([]reported, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.told[:len(f.told):len(f.told)], f.changed
+	return f.reported[:len(f.reported):len(f.reported)], f.changed
 }
 
-// next waits for the n-th thing told, counted from 1.
-func (f *following) next(n int) told {
+// next waits for the n-th report, counted from 1.
+func (f *following) next(n int) reported {
 	f.t.Helper()
 	deadline := time.NewTimer(30 * time.Second)
 	defer deadline.Stop()
@@ -162,7 +163,7 @@ func TestImmutableObjectIsReadOnce(t *testing.T) {
 	f.wanted <- []sources.ObjectKey{secretKey("s")}
 	f.next(1)
 	server.AwaitWatches("secrets", 0)
-	// Wanted on: it isn't read again. Wanted anew: it is.
+	// Wanted on: it isn't read again. Wanted again: it is.
 	f.wanted <- []sources.ObjectKey{secretKey("s"), configKey("c")}
 	f.next(2)
 	f.wanted <- []sources.ObjectKey{configKey("c")}
@@ -172,7 +173,7 @@ func TestImmutableObjectIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestImmutableObjectIsToldOnce: that it is deleted while it is being told would be the last that is heard of it, and stand for ever.
+// TestImmutableObjectIsToldOnce: its deletion while it is being reported would otherwise be the last report, forever.
 func TestImmutableObjectIsToldOnce(t *testing.T) {
 	yes := true
 	secret := newSecret("s", "1")
@@ -182,15 +183,15 @@ func TestImmutableObjectIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopped := false
-	s := &follower{key: secretKey("s"), stop: func() { stopped = true }, news: newNews()}
+	s := &follower{key: secretKey("s"), stop: func() { stopped = true }, updates: newUpdates()}
 	var got []*manifest.Object
-	f := &followers{byKey: map[sources.ObjectKey]*follower{s.key: s}, news: s.news, out: func(_ sources.ObjectKey, o *manifest.Object) {
+	f := &followers{byKey: map[sources.ObjectKey]*follower{s.key: s}, updates: s.updates, out: func(_ sources.ObjectKey, o *manifest.Object) {
 		got = append(got, o)
-		s.tell("", nil)
+		s.report("", nil)
 	}}
-	s.tell("u 1", object)
-	f.tell(f.news.take())
-	f.tell(f.news.take())
+	s.report("u 1", object)
+	f.report(f.updates.take())
+	f.report(f.updates.take())
 	if len(got) != 1 || got[0] != object || !stopped {
 		t.Errorf("told %v, and stopped %v; want the object alone", got, stopped)
 	}
@@ -215,9 +216,9 @@ func TestObjectsWhileTheServerIsAway(t *testing.T) {
 	f.next(4)
 	server.AwaitWatches("configmaps", 3)
 	all, _ := f.all()
-	for _, told := range all[2:] {
-		if told.key == configKey("stays") || (told.object == nil) != (told.key == configKey("goes")) {
-			t.Errorf("told %+v when it was back", told)
+	for _, reported := range all[2:] {
+		if reported.key == configKey("stays") || (reported.object == nil) != (reported.key == configKey("goes")) {
+			t.Errorf("told %+v when it was back", reported)
 		}
 	}
 }
@@ -228,17 +229,17 @@ func TestForbiddenObjectIsLoggedOnce(t *testing.T) {
 	server.Answer(func(apitest.Request) *apitest.Reply {
 		return apitest.Fail(http.StatusForbidden, metav1.StatusReasonForbidden, "no relationship found between node and this object")
 	})
-	log := &logText{}
+	log := &logtest.Buffer{}
 	f := follow(t, server, slog.New(slog.NewTextHandler(log, nil)))
 	f.wanted <- []sources.ObjectKey{secretKey("s")}
 	server.Await("tries", func(v apitest.View) bool { return v.Answered(isList) >= 5 })
 	if all, _ := f.all(); len(all) > 0 {
 		t.Errorf("told %+v of an object that can't be read", all)
 	}
-	// Granted later, as a node's authorizer does once it knows of the pod.
+	// Granted later, as the node authorizer does once the pod is bound.
 	server.Answer(nil)
 	f.next(1)
-	lines := log.lines()
+	lines := log.Lines()
 	if len(lines) != 1 || !strings.Contains(lines[0], "no relationship found") || !strings.Contains(lines[0], "ns/s") {
 		t.Errorf("the log is\n%s", strings.Join(lines, "\n"))
 	}

@@ -12,25 +12,26 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// pods is where the reflector puts what it reads, and Run takes it from. It keeps the pods, and what changed since Run last
-// took it.
+// pods is the store of the reflector. It keeps the pods, and what changed since Run last took it.
 type pods struct {
 	mine func(*v1.Pod) bool
-	// signal says that there is something to take.
+	// signal has a token if there is something to take.
 	signal chan struct{}
 
 	mu    sync.Mutex
 	known map[string]*v1.Pod
 	// open: a watch was opened since the last list or failure. away: nothing was read since the last failure.
 	open, away bool
-	next       batch
+	// complete: all pods were read once.
+	complete bool
+	next     batch
 }
 
-// batch is what happened since the last one was taken.
+// batch is what happened since the previous one was taken.
 type batch struct {
-	// changed is by namespace/name; nil is a pod that is gone.
+	// changed is by namespace/name; nil is a removed pod.
 	changed map[string]*v1.Pod
-	// good: the server was read, so that what is known is current. err: it can't be now, which is after it was good.
+	// good: the server was read, so that the pods are current. err: it can't be read now, which happened after good.
 	good bool
 	err  error
 	// watched: it was read by a watch.
@@ -48,7 +49,7 @@ func newPods(mine func(*v1.Pod) bool) *pods {
 	}
 }
 
-// take is what happened since.
+// take returns what happened since.
 func (p *pods) take() batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +64,7 @@ func (p *pods) Add(obj any) error { return p.put(obj) }
 // Update puts a pod.
 func (p *pods) Update(obj any) error { return p.put(obj) }
 
-// Delete takes a pod away.
+// Delete removes a pod.
 func (p *pods) Delete(obj any) error {
 	pod, err := asPod(obj)
 	if err != nil {
@@ -75,7 +76,7 @@ func (p *pods) Delete(obj any) error {
 	return nil
 }
 
-// Replace puts all the pods that there are.
+// Replace replaces all pods.
 func (p *pods) Replace(list []any, _ string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +91,7 @@ func (p *pods) Replace(list []any, _ string) error {
 		}
 		key := podKey(pod)
 		delete(gone, key)
-		// A server that was set back to an older state may give one version to two contents.
+		// A server that was restored from a backup may give two contents the same version.
 		if was := p.known[key]; was == nil || !equality.Semantic.DeepEqual(was, pod) {
 			p.set(key, pod)
 		}
@@ -102,7 +103,7 @@ func (p *pods) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Bookmark says that all is current.
+// Bookmark records that all pods are current.
 func (p *pods) Bookmark(string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +114,7 @@ func (p *pods) Bookmark(string) error {
 // Resync does nothing; a reflector without a period never calls it.
 func (p *pods) Resync() error { return nil }
 
-// Transformer spares the reflector what isn't kept, while it collects a streaming list.
+// Transformer removes unneeded fields while the reflector collects a streaming list.
 func (p *pods) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		pod, err := asPod(obj)
@@ -140,7 +141,7 @@ func (p *pods) opened(initial bool) {
 	p.open = true
 	switch {
 	case initial:
-		// What there is comes yet, and the reflector calls Replace then.
+		// The reflector calls Replace once the initial state is complete.
 	case p.away:
 		p.read(true)
 	default:
@@ -155,6 +156,16 @@ func (p *pods) failed(err error) {
 	p.open, p.away = false, true
 	p.next.err = err
 	p.wake()
+}
+
+// heard records that the server answered. That confirms the pods only while they are followed.
+func (p *pods) heard() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.complete && !p.away {
+		p.next.good = true
+		p.wake()
+	}
 }
 
 func (p *pods) put(obj any) error {
@@ -175,7 +186,7 @@ func (p *pods) put(obj any) error {
 	return nil
 }
 
-// event is a change that a watch told of. Those of other nodes' pods change nothing, and nobody is woken for them. The caller
+// event records a change from a watch. Those of other nodes' pods change nothing, and don't wake Run. The caller
 // holds the lock, here and below.
 func (p *pods) event(key string, pod *v1.Pod) {
 	if p.set(key, pod) || p.away {
@@ -183,7 +194,7 @@ func (p *pods) event(key string, pod *v1.Pod) {
 	}
 }
 
-// set notes a change, and tells whether it is one.
+// set records a change, and reports whether it is one.
 func (p *pods) set(key string, pod *v1.Pod) bool {
 	if _, ok := p.known[key]; !ok && pod == nil {
 		return false
@@ -198,7 +209,7 @@ func (p *pods) set(key string, pod *v1.Pod) bool {
 }
 
 func (p *pods) read(watched bool) {
-	p.away = false
+	p.away, p.complete = false, true
 	p.next.good, p.next.err = true, nil
 	p.next.watched = p.next.watched || watched
 	p.wake()
@@ -211,7 +222,7 @@ func (p *pods) wake() {
 	}
 }
 
-// asPod takes a pod that was just read, and strips it of what nobody needs.
+// asPod returns a pod that was just read, without the fields that aren't needed.
 func asPod(obj any) (*v1.Pod, error) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok {
@@ -221,7 +232,7 @@ func asPod(obj any) (*v1.Pod, error) {
 		return nil, fmt.Errorf("pod %q of namespace %q has UID %q: one of them is missing", pod.Name, pod.Namespace, pod.UID)
 	}
 	pod.ManagedFields = nil
-	// Only a relay may say by which way a pod came.
+	// Only a relay may set a pod's relay-path.
 	delete(pod.Annotations, manifest.RelayPathAnnotation)
 	pod.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
 	return pod, nil

@@ -151,7 +151,7 @@ func TestManyNodesTakeOneWatch(t *testing.T) {
 	}
 }
 
-// TestFloodComesInOneSet: what comes while a set is being taken comes in the next one, however much it is.
+// TestFloodComesInOneSet: changes while a set is being taken come in the next one, however many they are.
 func TestFloodComesInOneSet(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	sets, taken := make(chan manifest.Set), make(chan struct{})
@@ -198,7 +198,7 @@ func TestFloodComesInOneSet(t *testing.T) {
 	}
 }
 
-// TestRelayPathIsNotBelieved: anybody who may make a pod could else say that it came from another podconfigd.
+// TestRelayPathIsNotBelieved: otherwise any user that may create a pod could make it look relayed.
 func TestRelayPathIsNotBelieved(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	pod := newPod("a")

@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// spread is how much is added at random to the time between two looks at an object: half of it at most, as to that between a pod's syncs.
+// spread is how much is added at random to the time between two readings of an object: at most half of it, as with
+// the time between a pod's syncs.
 const spread = 0.5
 
-// polling asks for each object from time to time.
+// polling reads each object periodically.
 type polling struct {
 	source *Source
-	// every is how long what was read counts.
+	// every is how long a reading is valid.
 	every func(context.Context) time.Duration
 }
 
@@ -34,7 +35,7 @@ func (p polling) follow(ctx context.Context, f *follower) {
 			backoff, fresh = p.source.backoff, false
 			pause = wait.Jitter(p.every(ctx), spread)
 		} else {
-			// Pods that come don't have a server asked sooner that is in trouble. What was to be fresh still is.
+			// New pods don't cause earlier requests to a server that fails. The next reading still has to be fresh.
 			again, pause = nil, backoff.Step()
 		}
 		timer := p.source.cfg.Clock.NewTimer(pause)
@@ -48,16 +49,16 @@ func (p polling) follow(ctx context.Context, f *follower) {
 	}
 }
 
-// looks are those at one object, one after the other.
+// looks are the readings of one object, one after the other.
 type looks struct {
 	f *follower
 	r *reader
-	// version is that of the object at the last look; empty if there was none.
+	// version is the version of the object at the last reading; empty if it didn't exist.
 	version string
 }
 
-// next asks for the object, and tells whether there was an answer. One that isn't fresh may come from the server's cache, as that costs
-// little; but what the object has been before, or that it is gone, isn't taken from there.
+// next reads the object, and reports whether there was an answer. A reading that isn't fresh may come from the
+// server's cache, which costs little; but an older version, or that the object is gone, isn't accepted from there.
 func (l *looks) next(ctx context.Context, fresh bool) bool {
 	if !fresh && l.version != "" {
 		object, err := l.r.get(ctx, l.f.key.Name, "0")
@@ -75,7 +76,7 @@ func (l *looks) next(ctx context.Context, fresh bool) bool {
 		l.take(object, versionOf(object))
 	case apierrors.IsNotFound(err):
 		l.version = ""
-		l.f.tell("", nil)
+		l.f.report("", nil)
 	default:
 		return false
 	}
@@ -94,7 +95,7 @@ func versionOf(object runtime.Object) string {
 	return ""
 }
 
-// older tells whether a version comes before another one. Of those that aren't as Kubernetes has them none does.
+// older reports whether a version precedes another one. It is false for versions that aren't in Kubernetes' form.
 func older(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order < 0

@@ -18,20 +18,23 @@ import (
 const (
 	// listTimeout is how long one list, or page, may take.
 	listTimeout = 5 * time.Minute
-	// maxWatch is how long a watch may last for which the reflector names no time, and watchGrace how long after its time any may.
+	// maxWatch is how long a watch may last for which the reflector names no time, and watchGrace how much longer
+	// than its time any watch may last.
 	maxWatch   = 10 * time.Minute
 	watchGrace = 30 * time.Second
-	// maxRetryAfter is the longest that a server is left alone because it asks for it.
+	// maxRetryAfter is the longest Retry-After that is respected.
 	maxRetryAfter = time.Minute
-	// maxUnfinished is how many streaming lists may end before they are complete, one after the other.
+	// maxUnfinished is how many streaming lists in a row may end before they are complete.
 	maxUnfinished = 3
+	// maxExpired is how many watches in a row may be refused as too old before that counts as a failure.
+	maxExpired = 3
 )
 
-// observer is told how requests go, beside the reflector.
+// observer is notified of the requests of a reflector.
 type observer interface {
-	// listing: a list is asked for.
+	// listing: a list is requested.
 	listing()
-	// opened: a watch is open. initial: what there is comes first.
+	// opened: a watch is open. initial: it begins with the initial state.
 	opened(initial bool)
 	// failed: nothing can be read now.
 	failed(err error)
@@ -47,15 +50,17 @@ type reader struct {
 
 	// pace bounds how often watches begin: a reflector begins one at once if the last one ended well, however soon.
 	pace *rate.Limiter
-	// silence is how long a streaming list that isn't complete yet may say nothing.
+	// silence is how long a streaming list that isn't complete yet may send nothing.
 	silence time.Duration
-	// reconnect: the next request needs a connection of its own.
+	// reconnect: the next request needs a new connection.
 	reconnect bool
-	// notBefore is when the server wants to be asked again.
+	// notBefore is the earliest time of the next request, as the server asked for it.
 	notBefore time.Time
 	// unfinished is how many streaming lists were begun since the last other request.
 	unfinished int
-	// givenUp is set when a streaming list was, by the timer that does so. listsUntil is for how long no other is tried then.
+	// expired is how many watches in a row the server refused because their version is too old.
+	expired int
+	// givenUp is set by the timer that gives up a streaming list. listsUntil is how long no other one is tried then.
 	givenUp    atomic.Bool
 	listsUntil time.Time
 }
@@ -72,29 +77,35 @@ func (r *reader) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	options.FieldSelector = r.selector.String()
 	switch {
 	case options.ResourceVersion == "0":
-		// A reflector's first list takes what the server has in its cache, however old. A pod that is only missing there would be
-		// removed.
+		// A reflector's first list takes what the server has in its cache, however old. A pod that is only missing
+		// there would be removed.
 		options.ResourceVersion = ""
 	case options.ResourceVersion != "" && options.Continue == "":
-		// Without it a list in pages is of that very version, which is the first to be too old.
+		// Without it a list in pages is of exactly that version, which soon is too old.
 		options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 	list, err := r.server.list(ctx, r.resource, r.namespace, &options)
 	if unreadableVersion(err) && options.ResourceVersion != "" {
-		// The version came from a watch that said nonsense. A reflector would ask for it for ever.
+		// The version came from a faulty watch. A reflector would request it forever.
 		options.ResourceVersion, options.ResourceVersionMatch = "", ""
 		list, err = r.server.list(ctx, r.resource, r.namespace, &options)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errListTimeout) {
 		err = errListTimeout
 	}
-	if err != nil && !rereads(err) {
+	if err != nil && (!rereads(err) || anyVersion(&options)) {
 		r.fail(ctx, err)
 	}
 	return list, err
 }
 
-// get asks for one object, as it is at that version or later ("" for now). That there is none is no failure to read.
+// anyVersion reports whether a request leaves the version to the server. If the server refuses that because of the
+// version, there is no other way to ask.
+func anyVersion(options *metav1.ListOptions) bool {
+	return options.ResourceVersion == "" && options.Continue == ""
+}
+
+// get reads one object, at that version or later ("" for now). That it doesn't exist isn't a failure.
 func (r *reader) get(ctx context.Context, name, version string) (runtime.Object, error) {
 	if err := r.wait(ctx); err != nil {
 		return nil, err
@@ -138,13 +149,21 @@ func (r *reader) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	w, err := r.open(bounded, options)
 	if err != nil {
 		cancel()
-		if !rereads(err) {
+		if !rereads(err) || r.expires() {
 			r.fail(ctx, err)
 		}
 		return nil, err
 	}
+	r.expired = 0
 	r.observer.opened(false)
 	return &boundedWatch{w, cancel}, nil
+}
+
+// expires counts a watch whose version the server refuses as too old, and reports whether there were too many in a
+// row: the version came from the list before.
+func (r *reader) expires() bool {
+	r.expired++
+	return r.expired > maxExpired
 }
 
 func (r *reader) open(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
@@ -155,7 +174,7 @@ func (r *reader) open(ctx context.Context, options metav1.ListOptions) (watch.In
 	return w, err
 }
 
-// mayStream tells whether a streaming list may be tried. Where it may not, the reflector asks for a list at once.
+// mayStream reports whether a streaming list may be tried. If not, the reflector requests a list at once.
 func (r *reader) mayStream() bool {
 	if r.givenUp.Swap(false) {
 		r.listsUntil = r.clock.Now().Add(listsOnly)
@@ -163,7 +182,7 @@ func (r *reader) mayStream() bool {
 	return r.unfinished < maxUnfinished && !r.clock.Now().Before(r.listsUntil)
 }
 
-// stream begins a streaming list, with bounded, which cancel ends. One that isn't completed in time is a failure.
+// stream begins a streaming list, with bounded, which cancel ends. It is a failure if it isn't completed in time.
 func (r *reader) stream(
 	ctx, bounded context.Context, cancel context.CancelFunc, options metav1.ListOptions,
 ) (watch.Interface, error) {
@@ -172,7 +191,7 @@ func (r *reader) stream(
 		if ctx.Err() == nil {
 			r.observer.failed(err)
 		}
-		// Only now the reflector learns of it, so that what it reads next is told after the failure.
+		// The reflector is stopped only now, so that what it reads next is recorded after the failure.
 		cancel()
 	})
 	w, err := r.open(bounded, options)
@@ -180,9 +199,12 @@ func (r *reader) stream(
 		p.stop()
 		cancel()
 		switch {
+		case rereads(err) && anyVersion(&options):
+			// The reflector would repeat the same request at once, forever. After any other error it requests a list.
+			return nil, errVersion
 		case rereads(err) || r.givenUp.Load():
 		case answered(err) && !apierrors.IsTooManyRequests(err):
-			// The reflector asks for a list instead: that tells whether the server can be read.
+			// The reflector requests a list instead: that reports whether the server can be read.
 			r.heed(err)
 		default:
 			r.fail(ctx, err)
@@ -196,7 +218,7 @@ func (r *reader) stream(
 	return list, nil
 }
 
-// wait waits until the server may be asked again.
+// wait waits until the server may be requested again.
 func (r *reader) wait(ctx context.Context) error {
 	if r.reconnect {
 		r.reconnect = false
@@ -216,7 +238,7 @@ func (r *reader) wait(ctx context.Context) error {
 	}
 }
 
-// fail heeds the failure and passes it on, unless it is that the reflector ends.
+// fail handles the failure and reports it, unless the reflector ends.
 func (r *reader) fail(ctx context.Context, err error) {
 	r.heed(err)
 	if ctx.Err() != nil && !errors.Is(err, errListTimeout) {
@@ -225,10 +247,11 @@ func (r *reader) fail(ctx context.Context, err error) {
 	r.observer.failed(err)
 }
 
-// heed does what a failure asks for.
+// heed does what a failure requires.
 func (r *reader) heed(err error) {
 	if apierrors.IsUnauthorized(err) {
-		// The connection was made with credentials that are no good any more. A new one shows those that are in the files then.
+		// The credentials of the connection aren't valid any more. A new connection uses those that are in the files
+		// then.
 		r.reconnect = true
 	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
@@ -236,7 +259,7 @@ func (r *reader) heed(err error) {
 	}
 }
 
-// boundedWatch is a watch that has a time of its own.
+// boundedWatch is a watch with a deadline.
 type boundedWatch struct {
 	watch.Interface
 	cancel context.CancelFunc

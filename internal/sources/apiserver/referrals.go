@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/internal/sources"
 )
 
-// referrals are the objects that pods refer to which have just come or changed: what Run tells RunObjects.
+// referrals are the objects that new or changed pods refer to. Run passes them to RunObjects.
 type referrals struct {
 	signal chan struct{}
 
@@ -44,7 +44,7 @@ func (r *referrals) take() map[sources.ObjectKey]bool {
 	return taken
 }
 
-// referredAnew are the objects that those of the changed pods refer to which are other pods than before, or have another spec.
+// referredAnew returns the objects that those of the changed pods refer to that are new or have another spec.
 func referredAnew(before, after []*manifest.Origin, changed map[string]*v1.Pod) []sources.ObjectKey {
 	var keys []sources.ObjectKey
 	for name, pod := range changed {
@@ -55,7 +55,7 @@ func referredAnew(before, after []*manifest.Origin, changed map[string]*v1.Pod) 
 	return keys
 }
 
-// podAt is the pod of an origin; nil if it can't be taken, or there is none.
+// podAt returns the pod of an origin; nil if there is none, or it can't be used.
 func podAt(origins []*manifest.Origin, name string) *manifest.Pod {
 	at, found := find(origins, name)
 	if !found || len(origins[at].Pods) == 0 {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// reflect keeps the store as the server has it, until ctx ends. example is an object of the type.
+// reflect keeps the store in step with the server, until ctx ends. example is an object of the type.
 func (s *Source) reflect(ctx context.Context, r *reader, example runtime.Object, store cache.ReflectorStore) {
 	ctx, logger := s.quietly(ctx)
 	backoff := s.backoff
@@ -25,8 +25,8 @@ func (s *Source) reflect(ctx context.Context, r *reader, example runtime.Object,
 	reflector.RunWithContext(ctx)
 }
 
-// endingClock is a clock whose After is over as soon as done is closed: a reflector that backs off waits for nothing else, and
-// wouldn't end before the time is over.
+// endingClock is a clock whose After fires as soon as done is closed: a reflector's backoff waits for nothing else,
+// and would delay its end.
 type endingClock struct {
 	clock.WithTicker
 	done <-chan struct{}
@@ -48,16 +48,16 @@ func (c endingClock) After(d time.Duration) <-chan time.Time {
 	return fired
 }
 
-// debugHandler makes debug messages of all that it gets: what client-go logs, as errors too, is each try that failed. What
-// there is to know of them is told by the Source, once.
+// debugHandler logs everything at debug level: client-go logs each attempt that fails, even as an error. The Source
+// reports failures once.
 type debugHandler struct{ to slog.Handler }
 
-// Enabled leaves out what client-go itself takes for debugging (V(4) and more).
+// Enabled leaves out what client-go itself logs for debugging (V(4) and more).
 func (h debugHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level > slog.LevelDebug && h.to.Enabled(ctx, slog.LevelDebug)
 }
 
-// Handle passes the record on. Of an error it isn't asked before.
+// Handle passes the record on. client-go doesn't call Enabled for errors.
 func (h debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !h.to.Enabled(ctx, slog.LevelDebug) {
 		return nil
@@ -66,10 +66,10 @@ func (h debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.to.Handle(ctx, r)
 }
 
-// WithAttrs is the same with attributes.
+// WithAttrs is part of slog.Handler.
 func (h debugHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return debugHandler{h.to.WithAttrs(attrs)}
 }
 
-// WithGroup is the same with a group.
+// WithGroup is part of slog.Handler.
 func (h debugHandler) WithGroup(name string) slog.Handler { return debugHandler{h.to.WithGroup(name)} }

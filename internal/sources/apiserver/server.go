@@ -21,7 +21,7 @@ import (
 
 // server is the API server, and the connections to it.
 type server struct {
-	// address is for people: scheme and host.
+	// address is scheme and host, for messages.
 	address   string
 	client    rest.Interface
 	transport http.RoundTripper
@@ -32,12 +32,12 @@ var codecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
 	if err := v1.AddToScheme(scheme); err != nil {
-		panic(err) // two types of one name: a fault of this program
+		panic(err) // two types of one name: a bug in this program
 	}
 	return serializer.NewCodecFactory(scheme)
 }()
 
-// clientConfig finds the client's configuration.
+// clientConfig returns the client's configuration.
 func clientConfig(cfg Config) (*rest.Config, error) {
 	switch {
 	case cfg.RESTConfig != nil:
@@ -76,9 +76,9 @@ func connect(cfg *rest.Config) (*server, error) {
 	cfg.NegotiatedSerializer = codecs.WithoutConversion()
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	// Watches aren't counted; lists are as many as the objects that pods refer to, at the start.
+	// Watches aren't limited. At the start there are as many lists as objects that pods refer to.
 	cfg.QPS, cfg.Burst = 100, 500
-	// A warning would be one for each request, of what nobody here can change.
+	// There would be a warning for each request, which a user of podconfigd can't act on.
 	cfg.WarningHandlerWithContext = rest.NoWarnings{}
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = "podstream-podconfigd"
@@ -110,16 +110,17 @@ func connect(cfg *rest.Config) (*server, error) {
 	return &server{address: address.String(), client: restClient, transport: client.Transport}, nil
 }
 
-// closeIdle closes the connections that nobody uses.
+// closeIdle closes the unused connections.
 func (s *server) closeIdle() { utilnet.CloseIdleConnectionsFor(s.transport) }
 
-// get begins a request, of all namespaces or of none if that is empty. It isn't repeated beneath: each failure is to be known.
+// get begins a request, of all namespaces or of none if namespace is empty. client-go doesn't retry it: each failure
+// has to be reported.
 func (s *server) get(resource, namespace string, options *metav1.ListOptions) *rest.Request {
 	return s.client.Get().Resource(resource).NamespaceIfScoped(namespace, namespace != "").
 		VersionedParams(options, metav1.ParameterCodec).MaxRetries(0)
 }
 
-// list asks for a list, or a page of one.
+// list requests a list, or a page of one.
 func (s *server) list(ctx context.Context, resource, namespace string, options *metav1.ListOptions) (runtime.Object, error) {
 	return s.get(resource, namespace, options).Do(ctx).Get()
 }

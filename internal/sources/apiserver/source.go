@@ -27,7 +27,7 @@ const (
 	Name = "api"
 	// AllNodes among Config.Nodes means the pods of every node.
 	AllNodes = "*"
-	// gather is how long after a set what comes waits for the next one.
+	// gather is how long changes after a set wait for the next one.
 	gather = 5 * time.Millisecond
 	// watchBurst is how many watches a reflector may begin at once.
 	watchBurst = 10
@@ -37,19 +37,20 @@ const (
 type Config struct {
 	// Kubeconfig is the path of a kubeconfig file. Its current context is used.
 	Kubeconfig string
-	// InCluster takes the service account of the pod that this runs in.
+	// InCluster uses the service account of the pod that this runs in.
 	InCluster bool
 	// RESTConfig is the client's configuration itself. It is copied.
 	RESTConfig *rest.Config
 	// Node is the name of the node whose pods are read.
 	Node string
-	// Nodes are the nodes whose pods are read, if not only those of Node. AllNodes among them: of all.
+	// Nodes are the nodes whose pods are read, if not only those of Node. If AllNodes is among them: of all.
 	Nodes []string
-	// ChangeDetection is how changes of the objects are found that pods refer to. Empty: Watch.
+	// ChangeDetection is how changes of the objects that pods refer to are found. Empty: Watch.
 	ChangeDetection ChangeDetection
 	// Clock: nil means the system's.
 	Clock clock.WithTicker
-	// Logger is told when the server goes and comes back, and what can't be taken. Nil: slog.Default().
+	// Logger gets a line when the server fails and works again, and for pods and objects that can't be used. Nil:
+	// slog.Default().
 	Logger *slog.Logger
 }
 
@@ -58,22 +59,24 @@ type Source struct {
 	cfg    Config
 	server *server
 	nodes  []string // nil: all
-	// backoff is between the tries of a reflector; tests have a shorter one.
+	// backoff is between the attempts of a reflector; tests have a shorter one.
 	backoff wait.Backoff
 	// pace is how often a reflector begins a watch, after the first watchBurst.
 	pace rate.Limit
-	// silence is how long a streaming list that isn't complete yet may say nothing; tests have a shorter one.
+	// probeInterval is as the constant; tests have a shorter one.
+	probeInterval time.Duration
+	// silence is how long a streaming list that isn't complete yet may send nothing; tests have a shorter one.
 	silence time.Duration
-	// objects keeps what is told of objects up to date. It asks for them each resync; tests have a shorter one.
+	// objects is the strategy of RunObjects, with its resync; tests have a shorter one.
 	objects strategy
 	resync  time.Duration
-	// referrals is nil if nobody wants to know.
+	// referrals is nil unless RunObjects uses it.
 	referrals *referrals
 }
 
 var _ sources.ObjectSource = (*Source)(nil)
 
-// New makes a Source. It reads the kubeconfig and the files that it names, and connects to nothing yet.
+// New returns a Source. It reads the kubeconfig and the files that it names, and connects to nothing yet.
 func New(cfg Config) (*Source, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -83,7 +86,7 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{cfg: cfg, backoff: wait.Backoff{
 		Duration: 800 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 4 * time.Second, Steps: math.MaxInt32,
-	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync}
+	}, pace: rate.Every(time.Second), silence: initialSilence, resync: resync, probeInterval: probeInterval}
 	if !slices.Contains(cfg.Nodes, AllNodes) {
 		s.nodes = slices.Compact(slices.Sorted(slices.Values(cfg.Nodes)))
 		if len(s.nodes) == 0 {
@@ -111,7 +114,7 @@ func New(cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// selector is what the API server selects pods by.
+// selector is the field selector for pods.
 func (s *Source) selector() fields.Selector {
 	if len(s.nodes) == 1 {
 		return fields.OneTermEqualSelector("spec.nodeName", s.nodes[0])
@@ -119,7 +122,7 @@ func (s *Source) selector() fields.Selector {
 	return fields.OneTermNotEqualSelector("spec.nodeName", "")
 }
 
-// mine tells whether a pod is of a node that this source is for.
+// mine reports whether a pod is on a node of this source.
 func (s *Source) mine(pod *v1.Pod) bool {
 	if s.nodes == nil {
 		return pod.Spec.NodeName != ""
@@ -128,9 +131,9 @@ func (s *Source) mine(pod *v1.Pod) bool {
 	return found
 }
 
-// Run reads the pods until ctx ends, and then returns nil; it never returns another error. It calls out, always from the same
-// goroutine, with the full set when it is first known, after each change and after each bookmark, and with a set that has an Err
-// when the server can't be read.
+// Run reads the pods until ctx ends. Then it returns nil; it never returns an error. It calls out, always from the
+// same goroutine, with the full set when it is first known, after each change, each bookmark and each answer to a
+// probe, and with a set that has an Err when the server can't be read.
 func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	pods := newPods(s.mine)
@@ -139,6 +142,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 		r := &reader{server: s.server, resource: "pods", selector: s.selector(), observer: pods}
 		s.reflect(ctx, r, &v1.Pod{}, pods)
 	})
+	reflector.Go(func() { s.probe(ctx, pods) })
 	defer s.server.closeIdle()
 	defer reflector.Wait()
 	defer cancel()

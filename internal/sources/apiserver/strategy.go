@@ -13,37 +13,38 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// ChangeDetection is how changes of the objects that pods refer to are found: KubeletConfiguration's configMapAndSecretChangeDetectionStrategy.
+// ChangeDetection is how changes of the objects that pods refer to are found: KubeletConfiguration's
+// configMapAndSecretChangeDetectionStrategy.
 type ChangeDetection string
 
-// The ways to find changes. The kubelet asks for an object when it syncs a pod that refers to it, that is each minute; so do Cache and Get
-// here, and when another pod comes to refer to it, or one that does has changed.
+// The kubelet reads an object when it syncs a pod that refers to it, that is each minute. So do Cache and Get here,
+// and also when another pod refers to it, or one that does has changed.
 const (
-	// Watch has a watch for each object, and is what an empty ChangeDetection means.
+	// Watch has a watch for each object. An empty ChangeDetection means Watch.
 	Watch ChangeDetection = "Watch"
-	// Cache asks for each object when its time is over: that of the Node's annotation node.alpha.kubernetes.io/ttl, but a minute at least,
-	// and a minute where that was never read.
+	// Cache reads each object when its time is over: that of the Node's annotation node.alpha.kubernetes.io/ttl, but
+	// at least a minute, and a minute if that was never read.
 	Cache ChangeDetection = "Cache"
-	// Get asks for each object each minute.
+	// Get reads each object each minute.
 	Get ChangeDetection = "Get"
 )
 
 const (
-	// resync is how often the kubelet syncs a pod to which nothing happens.
+	// resync is how often the kubelet syncs an unchanged pod.
 	resync = time.Minute
-	// defaultTTL is how long an object counts as known where nobody says.
+	// defaultTTL is how long a reading is valid by default.
 	defaultTTL = time.Minute
-	// nodeFrequency is how often the Node is read, and nodeTimeout how long that may take.
+	// nodeFrequency is how often the Node is read, and nodeTimeout the deadline of that.
 	nodeFrequency, nodeTimeout = 5 * time.Minute, 10 * time.Second
 )
 
-// strategy keeps what is told of objects up to date.
+// strategy keeps the objects up to date.
 type strategy interface {
-	// follow tells the follower of its object until ctx ends.
+	// follow puts its object into the follower until ctx ends.
 	follow(ctx context.Context, f *follower)
 }
 
-// newStrategy is the one that the Source's configuration names.
+// newStrategy returns the strategy of the Source's configuration.
 func newStrategy(s *Source) (strategy, error) {
 	switch s.cfg.ChangeDetection {
 	case Watch, "":
@@ -70,13 +71,13 @@ func (w watching) follow(ctx context.Context, f *follower) {
 	w.source.reflect(ctx, r, example, f)
 }
 
-// nodeTTL is how long objects count as known, by the word of the cluster's controller that knows how many nodes ask. It is read from the
-// Node now and then by those who want to know.
+// nodeTTL is how long a reading is valid, as the cluster's controller sets it by the number of nodes. It is read from
+// the Node when needed, now and then.
 type nodeTTL struct {
 	source *Source
 
 	mu sync.Mutex
-	// ttl is by the last word of the Node; zero before there was one. next is when it is read again.
+	// ttl is the last one read from the Node; zero if there was none. next is when it is read again.
 	ttl  time.Duration
 	next time.Time
 }
@@ -86,7 +87,7 @@ func (n *nodeTTL) get(ctx context.Context) time.Duration {
 	defer n.mu.Unlock()
 	now := n.source.cfg.Clock.Now()
 	if !now.Before(n.next) {
-		// A Node that can't be read says nothing new: a server in trouble isn't to be asked for more.
+		// If the Node can't be read, the TTL stays: a failing server must not get more requests.
 		ttl, ok := n.read(ctx)
 		if ok {
 			n.ttl = ttl
@@ -98,7 +99,7 @@ func (n *nodeTTL) get(ctx context.Context) time.Duration {
 	return cmp.Or(n.ttl, defaultTTL)
 }
 
-// read asks for the Node; false: it can't be read. Who reads the pods of several nodes has none of its own.
+// read reads the Node; false: it can't be read. A source of several nodes has no Node of its own.
 func (n *nodeTTL) read(ctx context.Context) (time.Duration, bool) {
 	if len(n.source.nodes) != 1 {
 		return 0, false

@@ -18,7 +18,7 @@ import (
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
-// asking is a Source that asks for objects, each so often.
+// asking is a Source that polls objects at an interval.
 func asking(t *testing.T, server *apitest.Server, often time.Duration) *Source {
 	t.Helper()
 	s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), ChangeDetection: Get})
@@ -30,7 +30,7 @@ func isGetOf(name string) func(apitest.Request) bool {
 	return func(r apitest.Request) bool { return r.Verb == "get" && r.Name == name }
 }
 
-// By Get as by Watch each change is told, once, and no watch is there for it.
+// TestPolledObjectLife: by Get as by Watch each change is reported, once, and there is no watch for it.
 func TestPolledObjectLife(t *testing.T) {
 	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
 	server.Put(newConfigMap("c", "1"))
@@ -62,7 +62,8 @@ func TestPolledObjectLife(t *testing.T) {
 	}
 }
 
-// What the server's cache has is taken only if it is news: neither an object of before, nor that there is none.
+// TestPolledFromALaggingCache: the server's cache is only used for newer objects: neither for an older one, nor for a
+// missing one.
 func TestPolledFromALaggingCache(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Put(newConfigMap("old", "1"))
@@ -75,9 +76,9 @@ func TestPolledFromALaggingCache(t *testing.T) {
 		server.Await("looks at "+name, func(v apitest.View) bool { return v.Answered(isGetOf(name)) >= 10 })
 	}
 	all, _ := f.all()
-	for _, told := range all {
-		if told.object == nil || told.key == configKey("old") && told.object.ConfigMap.Data["key"] != "2" || len(all) != 2 {
-			t.Errorf("told %+v of %s, which is one of %d", told.object, told.key.Name, len(all))
+	for _, reported := range all {
+		if reported.object == nil || reported.key == configKey("old") && reported.object.ConfigMap.Data["key"] != "2" || len(all) != 2 {
+			t.Errorf("told %+v of %s, which is one of %d", reported.object, reported.key.Name, len(all))
 		}
 	}
 	// A first look is never at the cache.
@@ -90,7 +91,8 @@ func TestPolledFromALaggingCache(t *testing.T) {
 	}
 }
 
-// A pod that comes, or is changed, has its objects asked for at once; what else happens to it doesn't.
+// TestPolledWhenAPodRefersToIt: the objects of a pod that is added or changed are read at once; other changes don't
+// cause that.
 func TestPolledWhenAPodRefersToIt(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Put(newConfigMap("c", "1"))
@@ -105,8 +107,8 @@ func TestPolledWhenAPodRefersToIt(t *testing.T) {
 	pod.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "c"}}}}
 	server.Put(newConfigMap("c", "2"))
 	server.Put(withUID(pod, "u"))
-	if told := f.next(2); told.object.ConfigMap.Data["key"] != "2" {
-		t.Errorf("when a pod came, told %+v", told.object.ConfigMap)
+	if reported := f.next(2); reported.object.ConfigMap.Data["key"] != "2" {
+		t.Errorf("when a pod came, told %+v", reported.object.ConfigMap)
 	}
 	_, seen = pods.awaitPods(seen, "ns/p")
 
@@ -124,12 +126,12 @@ func TestPolledWhenAPodRefersToIt(t *testing.T) {
 	changed = changed.DeepCopy()
 	changed.Spec.Containers[0].Image = "image:2"
 	server.Put(changed)
-	if told := f.next(3); told.object.ConfigMap.Data["key"] != "3" {
-		t.Errorf("when the pod changed, told %+v", told.object.ConfigMap)
+	if reported := f.next(3); reported.object.ConfigMap.Data["key"] != "3" {
+		t.Errorf("when the pod changed, told %+v", reported.object.ConfigMap)
 	}
 }
 
-// While the server is away, or refuses, nothing is told and it is tried again.
+// TestPolledWhileTheServerIsAway: while the server fails, or refuses, nothing is reported and it is retried.
 func TestPolledWhileTheServerIsAway(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Put(newSecret("s", "1"))
@@ -147,12 +149,12 @@ func TestPolledWhileTheServerIsAway(t *testing.T) {
 	server.Stop()
 	server.Put(newSecret("s", "2"))
 	server.Start()
-	if told := f.next(2); string(told.object.Secret.Data["key"]) != "2" {
-		t.Errorf("told %+v when it was back", told.object.Secret)
+	if reported := f.next(2); string(reported.object.Secret.Data["key"]) != "2" {
+		t.Errorf("told %+v when it was back", reported.object.Secret)
 	}
 }
 
-// An object that is immutable isn't asked for again.
+// TestPolledImmutableObject: an immutable object isn't read again.
 func TestPolledImmutableObject(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	yes := true
@@ -171,7 +173,7 @@ func TestPolledImmutableObject(t *testing.T) {
 	}
 }
 
-// By Cache the time is the Node's, where that can be read; it is read again after a while.
+// TestNodeTTL: by Cache the time is the Node's, if that can be read; it is read again after a while.
 func TestNodeTTL(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	clock := clocktesting.NewFakeClock(time.Now())
@@ -210,7 +212,8 @@ func TestNodeTTL(t *testing.T) {
 	}
 }
 
-// While the Node can't be read its last word stands, and one that has taken its word back has none.
+// TestNodeTTLOfANodeThatIsAway: while the Node can't be read its last TTL is valid, and a Node whose annotation was
+// removed has none.
 func TestNodeTTLOfANodeThatIsAway(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	clock := clocktesting.NewFakeClock(time.Now())
@@ -235,14 +238,15 @@ func TestNodeTTLOfANodeThatIsAway(t *testing.T) {
 	every("without the annotation", time.Minute)
 }
 
-// A look for a pod that has come is at the newest, also if it took several tries; and those come no faster for further pods.
+// TestPolledFreshAfterAFailure: a reading for a new pod is of the newest version, even after several attempts; and
+// further pods don't make those faster.
 func TestPolledFreshAfterAFailure(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Put(newConfigMap("c", "1"))
 	s := asking(t, server, time.Hour)
 	clock := clocktesting.NewFakeClock(time.Now())
 	s.cfg.Clock = clock
-	f, ended := &follower{key: configKey("c"), news: newNews(), again: make(chan struct{}, 1), log: s.cfg.Logger}, make(chan struct{})
+	f, ended := &follower{key: configKey("c"), updates: newUpdates(), again: make(chan struct{}, 1), log: s.cfg.Logger}, make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer func() { cancel(); <-ended }()
 	go func() {

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// initialSilence is how long a streaming list that isn't complete yet may say nothing.
+	// initialSilence is how long a streaming list that isn't complete yet may send nothing.
 	initialSilence = 30 * time.Second
-	// listsOnly is for how long after that lists are asked for instead.
+	// listsOnly is how long after that only lists are requested.
 	listsOnly = 10 * time.Minute
 )
 
-// patience is how long a streaming list is waited for: so long without an event, and as long as a list in all. It begins with the
-// request, as a server, or a proxy before it, may accept one and never answer.
+// patience is the deadline of a streaming list: a time without an event, and that of a list in all. It begins with
+// the request, as a server, or a proxy before it, may accept one and never answer.
 type patience struct {
 	silence time.Duration
-	// quiet and whole are the timers of the two, and once lets one of them end it.
+	// quiet and whole are the two timers, and once lets one of them end the list.
 	quiet, whole *time.Timer
 	once         sync.Once
 }
 
-// newPatience calls giveUp, once at most, when it is at its end.
+// newPatience calls giveUp, at most once, when a timer fires.
 func newPatience(silence time.Duration, giveUp func(error)) *patience {
 	p := &patience{silence: silence}
 	end := func(err error) func() { return func() { p.once.Do(func() { giveUp(err) }) } }
@@ -36,14 +36,14 @@ func newPatience(silence time.Duration, giveUp func(error)) *patience {
 	return p
 }
 
-// stop ends it: the list is complete, or there will be no more of it.
+// stop ends it: the list is complete, or has ended.
 func (p *patience) stop() {
 	p.once.Do(func() {})
 	p.quiet.Stop()
 	p.whole.Stop()
 }
 
-// streamingList is a watch that begins with what there is, until a bookmark says that this was all.
+// streamingList is a watch that begins with the initial state, until a bookmark ends that.
 type streamingList struct {
 	boundedWatch
 	events chan watch.Event
@@ -52,7 +52,7 @@ type streamingList struct {
 // ResultChan is part of watch.Interface.
 func (l *streamingList) ResultChan() <-chan watch.Event { return l.events }
 
-// forward hands the events on until there are no more, or ctx ends, as it does when the watch is stopped.
+// forward passes the events on until there are no more, or ctx ends, as it does when the watch is stopped.
 func (l *streamingList) forward(ctx context.Context, p *patience) {
 	defer close(l.events)
 	defer p.stop()

@@ -15,8 +15,8 @@ import (
 // benchFiles is how many other manifests lie beside the one that changes.
 const benchFiles = 100
 
-// benchDir is a directory of manifests, and a function that puts the next version of one of them into place. The function
-// returns when the rename was made.
+// benchDir is a directory of manifests, and a function that puts the next version of one of them into place. The
+// function returns when the rename was made.
 func benchDir(b *testing.B) (dir string, change func() time.Time) {
 	dir = b.TempDir()
 	for i := range benchFiles {
@@ -33,8 +33,8 @@ func benchDir(b *testing.B) (dir string, change func() time.Time) {
 	}
 }
 
-// BenchmarkRenameToSet is the time from a rename into the directory to the Set that shows it: the ns/rename. Compare it with
-// that of BenchmarkBareInotifyReadParse in the same run. The ns/op also count the writing of the file.
+// BenchmarkRenameToSet is the time from a rename into the directory to the Set that shows it: the ns/rename. Compare
+// it with that of BenchmarkBareInotifyReadParse in the same run. The ns/op also count the writing of the file.
 func BenchmarkRenameToSet(b *testing.B) {
 	dir, change := benchDir(b)
 	r := run(b, Config{Path: dir})

@@ -8,12 +8,12 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// maxIgnored is how many files that aren't manifests are named in a Set, so that a directory full of other things doesn't
-// drown the findings that matter. They are the first ones by path.
+// maxIgnored is how many files that aren't manifests get a finding, the first ones by path, so that a directory full
+// of other files doesn't hide the findings that matter.
 const maxIgnored = 100
 
-// racyWindow is how old a file must be when it is read for its times to tell a later version apart: file systems round them,
-// some to 2 s.
+// racyWindow is how old a file must be when it is read for its times to distinguish it from a later version: file
+// systems round them, some to 2 s.
 const racyWindow = 2 * time.Second
 
 // entry is one file as it was last read.
@@ -24,7 +24,7 @@ type entry struct {
 	ignored bool
 	print   fingerprint
 	stamp   stamp
-	// racy: the file was so young that stamp might not tell a later version apart.
+	// racy: the file was so young that stamp might not distinguish it from a later version.
 	racy bool
 }
 
@@ -69,7 +69,7 @@ func (es *entries) drop(path string) *entry {
 	return e
 }
 
-// origins lists what a Set says: a new slice of the same pointers.
+// origins returns the origins of a Set: a new slice of the same pointers.
 func (es entries) origins() []*manifest.Origin {
 	origins := make([]*manifest.Origin, 0, len(es))
 	ignored := 0

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"time"
@@ -8,19 +9,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// atomicWriterLink is the symbolic link that the kubelet switches to change all files of a ConfigMap volume at once. The
-// files themselves are links through it, and have no events of their own.
+// atomicWriterLink is the symbolic link that the kubelet switches to change all files of a ConfigMap volume at once.
+// The files themselves are links through it, and have no events of their own.
 const atomicWriterLink = "..data"
 
-// event takes one event of the watched directory.
-func (l *loop) event(ev fsnotify.Event, now time.Time) {
+// event handles one event of the watched directory.
+func (l *loop) event(ctx context.Context, ev fsnotify.Event, now time.Time) {
 	renamed := l.renamed
 	l.renamed = ""
 	if filepath.Clean(ev.Name) == l.watch.dir {
 		if ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename) {
 			l.watch.lost = true
 		}
-		// Whatever it was, it is over by then: a directory that is replaced by another is missing for a moment only.
+		// The cause is over by then: a directory that is replaced by another one is missing for a moment only.
 		l.relistWithin(l.QuietPeriod, now)
 		return
 	}
@@ -40,23 +41,23 @@ func (l *loop) event(ev fsnotify.Event, now time.Time) {
 			l.relistWithin(0, now)
 		}
 	case ev.Has(fsnotify.Create):
-		l.create(path, renamed, now)
+		l.create(ctx, path, renamed, now)
 	case ev.Has(fsnotify.Remove), ev.Has(fsnotify.Rename), l.ignore(path) == "":
 		l.await(path, now)
 	}
 }
 
-// create takes a new name. renamed is the name whose going was the event directly before, or empty.
-func (l *loop) create(path, renamed string, now time.Time) {
+// create handles a new name. renamed is the name that the event directly before removed, or empty.
+func (l *loop) create(ctx context.Context, path, renamed string, now time.Time) {
 	why := created
 	if renamed != "" {
 		why = createdAfterRename
 	}
 	isManifest := l.ignore(path) == ""
-	ready := isManifest && l.look(path, &sighting{occasion: why}, now) == taken
+	ready := isManifest && l.look(ctx, path, &sighting{occasion: why}, now) == taken
 	if ready {
 		delete(l.waits, path)
-		l.wakeAt = now // One may have waited for this one.
+		l.wakeAt = now // Another file may have waited for this one.
 	} else {
 		l.await(path, now)
 		if isManifest {
@@ -76,14 +77,14 @@ func (l *loop) create(path, renamed string, now time.Time) {
 	}
 }
 
-// relistWithin has the path listed after d at most.
+// relistWithin schedules a listing after d at most.
 func (l *loop) relistWithin(d time.Duration, now time.Time) {
 	if at := now.Add(d); at.Before(l.relistAt) {
 		l.relistAt = at
 	}
 }
 
-// events and errors block for ever while there is no watch.
+// events and errors block forever while there is no watch.
 func (l *loop) events() <-chan fsnotify.Event {
 	if l.watch == nil {
 		return nil
@@ -98,7 +99,7 @@ func (l *loop) errors() <-chan error {
 	return l.watch.errors
 }
 
-// watchFailed takes an error of the watch. Events were lost, or will be; a listing makes up for them.
+// watchFailed handles an error of the watch. Events were or will be lost; a listing compensates.
 func (l *loop) watchFailed(err error, ok bool) {
 	now := l.Clock.Now()
 	if ok && errors.Is(err, fsnotify.ErrEventOverflow) {
@@ -109,14 +110,14 @@ func (l *loop) watchFailed(err error, ok bool) {
 	if !ok {
 		err = fsnotify.ErrClosed
 	}
-	l.Logger.Warn("The watch failed; setting it again", "err", err)
+	l.Logger.Warn("The watch failed; setting it again", "error", err)
 	l.watch.lost = true
-	// Not at once, lest an error that comes back each time keeps us busy.
+	// Not at once, so that an error that comes back each time doesn't cause a busy loop.
 	l.relistWithin(recheckInterval, now)
 	l.unwatch()
 }
 
-// follow sees to it that events of the root come.
+// follow sets a watch on the root.
 func (l *loop) follow(r root, now time.Time) {
 	if l.watch.watches(r.dir, r.stamp) {
 		return
@@ -128,7 +129,7 @@ func (l *loop) follow(r root, now time.Time) {
 		if !l.polling {
 			l.polling = true
 			l.Logger.Warn("No inotify watch; changes are found by comparing all files",
-				"err", err, "every", min(pollInterval, l.CheckFrequency))
+				"error", err, "every", min(pollInterval, l.CheckFrequency))
 		}
 		return
 	}
@@ -139,8 +140,7 @@ func (l *loop) follow(r root, now time.Time) {
 	l.watch = w
 }
 
-// followParent has events come of the path itself, while it can't be read. There may be no watch, and nothing is lost but a
-// second.
+// followParent watches the parent of a path that can't be read. Without a watch the path is found a second later.
 func (l *loop) followParent() {
 	parent := filepath.Dir(l.Path)
 	r, err := locate(parent)
@@ -156,7 +156,7 @@ func (l *loop) followParent() {
 	}
 }
 
-// unwatch ends the watch, if there is one, and forgets its events: a listing follows.
+// unwatch ends the watch, if there is one, and discards its events: a listing follows.
 func (l *loop) unwatch() {
 	if l.watch == nil {
 		return

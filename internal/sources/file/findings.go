@@ -7,8 +7,8 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// report logs the findings of a file, one line for each, if they aren't those that it had before. What a finding quotes of the
-// manifest may be a secret, and stays out of the log; `podctl sources` shows it to those who may see it.
+// report logs the findings of a file, one line for each, if they differ from the previous ones. Quotes of the
+// manifest may be secret and aren't logged; `podctl sources` shows them to authorized callers.
 func report(log *slog.Logger, before []manifest.Finding, now *manifest.Origin) {
 	if slices.Equal(before, now.Findings) {
 		return

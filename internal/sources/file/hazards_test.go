@@ -41,7 +41,7 @@ func TestOnlyManifestsAreRead(t *testing.T) {
 	if set.Source != "file" || set.ReadTime.IsZero() {
 		t.Errorf("Source %q, ReadTime %v", set.Source, set.ReadTime)
 	}
-	if n := r.log.count("File isn't read", "a.yaml~"); n != 1 {
+	if n := r.log.Count("File isn't read", "a.yaml~"); n != 1 {
 		t.Errorf("a.yaml~ was logged %d times", n)
 	}
 
@@ -67,7 +67,7 @@ func TestIgnoredFilesAreBounded(t *testing.T) {
 	place(t, filepath.Join(dir, "z.yaml"), pod("z", "v1"))
 	r := run(t, Config{Path: dir})
 	r.expect(append(want, "z.yaml z=v1")...)
-	if n := r.log.count("File isn't read"); n != maxIgnored {
+	if n := r.log.Count("File isn't read"); n != maxIgnored {
 		t.Errorf("%d log lines, want %d", n, maxIgnored)
 	}
 	// One that goes makes room for the next.
@@ -76,7 +76,8 @@ func TestIgnoredFilesAreBounded(t *testing.T) {
 	r.expect(append(want, "z.yaml z=v1")...)
 }
 
-// What a directory may hold that isn't a usable manifest harms nothing else, at start and later, and nothing blocks.
+// TestUnusableFilesAreHeld: files that aren't usable manifests don't affect others, at start and later, and nothing
+// blocks.
 func TestUnusableFilesAreHeld(t *testing.T) {
 	t.Parallel()
 	fill := func(t *testing.T, dir string) {
@@ -128,10 +129,10 @@ func TestInvalidEditHoldsTheOrigin(t *testing.T) {
 	r.expect("a.yaml held")
 	place(t, path, pod("a", "v2"))
 	r.expect("a.yaml a=v2")
-	if n := r.log.count("level=WARN", "Manifest can't be used", path, "last good version stays"); n != 1 {
+	if n := r.log.Count("level=WARN", "Manifest can't be used", path, "last good version stays"); n != 1 {
 		t.Errorf("%d warnings, want 1; log:\n%s", n, r.log)
 	}
-	if n := r.log.count("level=INFO", "can be used again", path); n != 1 {
+	if n := r.log.Count("level=INFO", "can be used again", path); n != 1 {
 		t.Errorf("%d notes of the recovery, want 1; log:\n%s", n, r.log)
 	}
 }
@@ -179,7 +180,7 @@ func TestOneChangeOfMany(t *testing.T) {
 	}
 }
 
-// What a symbolic link points to has no events here; comparing finds the change.
+// TestSymlinkTargetChanges: a change of a symbolic link's target has no event; comparing finds it.
 func TestSymlinkTargetChanges(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()
@@ -196,7 +197,8 @@ func TestSymlinkTargetChanges(t *testing.T) {
 	r.await("a.yaml a=v3")
 }
 
-// A ConfigMap volume changes by one rename of a hidden link, of which the files themselves have no events.
+// TestConfigMapVolume: a ConfigMap volume changes by one rename of a hidden link, of which the files themselves have
+// no events.
 func TestConfigMapVolume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -233,7 +235,7 @@ func TestLostEventsAreMadeUpFor(t *testing.T) {
 	r.await("a.yaml a=v2", "b.yaml b=v1")
 }
 
-// Without inotify the source compares, says so once, and goes on trying.
+// TestNoWatch: without inotify the source compares, logs that once, and retries the watch.
 func TestNoWatch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -258,15 +260,15 @@ func TestNoWatch(t *testing.T) {
 	r.await("b.yaml b=v2")
 	place(t, filepath.Join(dir, "b.yaml"), pod("b", "v3"))
 	r.await("b.yaml b=v3")
-	if n := r.log.count("No inotify watch", "too many open files"); n != 1 {
+	if n := r.log.Count("No inotify watch", "too many open files"); n != 1 {
 		t.Errorf("%d warnings, want 1; log:\n%s", n, r.log)
 	}
-	if n := r.log.count("Watching for changes again"); n != 1 {
+	if n := r.log.Count("Watching for changes again"); n != 1 {
 		t.Errorf("%d notes of the recovery, want 1; log:\n%s", n, r.log)
 	}
 }
 
-// A watch that fails is set again.
+// TestWatchFails: a watch that fails is set again.
 func TestWatchFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,18 +8,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must come. Nothing waits so long unless it fails.
+// patience is how long a test waits for an expected event. Only a failing test waits that long.
 const patience = 30 * time.Second
 
 // pod is a manifest. The image makes versions of it.
@@ -36,12 +35,12 @@ spec:
 `, name, image)
 }
 
-// running is a Source under test, and what it handed over.
+// running is a Source under test, and its sets.
 type running struct {
 	last *manifest.Set
 	t    testing.TB
 	sets chan manifest.Set
-	log  *logBuffer
+	log  *logtest.Buffer
 }
 
 // runWith is run with a watch of the test's own.
@@ -50,16 +49,16 @@ func runWith(t testing.TB, cfg Config, open func(string) (*watch, error)) *runni
 	return run(t, cfg, func(s *Source) { s.open = open })
 }
 
-// noLeases has the Source run as where the kernel doesn't tell of writers.
+// noLeases runs the Source as if the kernel didn't report writers.
 func noLeases(s *Source) { s.writersOf = func(*os.File) writers { return writersUnknown } }
 
 // run starts a Source, prepared as the test wants it; the test's end ends it.
 func run(t testing.TB, cfg Config, prepare ...func(*Source)) *running {
 	t.Helper()
-	r := &running{t: t, sets: make(chan manifest.Set, 1<<16), log: &logBuffer{}}
+	r := &running{t: t, sets: make(chan manifest.Set, 1<<16), log: &logtest.Buffer{}}
 	cfg.Node = "node"
 	if cfg.CheckFrequency == 0 {
-		// Only what a test says is found by comparing.
+		// Comparing runs only when a test triggers it.
 		cfg.CheckFrequency = time.Hour
 	}
 	if cfg.QuietPeriod == 0 {
@@ -134,8 +133,8 @@ func (r *running) await(want ...string) manifest.Set {
 	}
 }
 
-// show tells of a Set what tests care for: "error", or for each origin its file's name, its pods as name=image, and "held"
-// or "ignored".
+// show returns the fields of a Set that tests compare: "error", or for each origin its file's name, its pods as name=image, and
+// "held" or "ignored".
 func show(set manifest.Set) []string {
 	if set.Err != nil {
 		return []string{"error"}
@@ -195,33 +194,4 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-// count is how many lines hold all the words.
-func (b *logBuffer) count(words ...string) int {
-	n := 0
-	for line := range strings.Lines(b.String()) {
-		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
-			n++
-		}
-	}
-	return n
 }

@@ -1,91 +1,22 @@
 package file
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 )
 
-// errUnmounted is the error of a directory that seems to be what was below a mount that is gone.
-var errUnmounted = errors.New("the directory has no manifests and is on another file system than before: " +
-	"was it unmounted? its pods stay")
-
-// root is what a source's path turned out to be.
-type root struct {
-	// dir is the directory to watch: the path, or the one that holds it if single.
-	dir    string
-	single bool
-	// stamp is that of dir.
-	stamp stamp
-}
-
-// locate looks at the path. Its errors mean that the path can't be read as a whole.
-func locate(path string) (root, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return root{}, err
-	}
-	if info.IsDir() {
-		return root{dir: path, stamp: stampOf(info)}, nil
-	}
-	r := root{dir: filepath.Dir(path), single: true}
-	if info.Mode().IsRegular() {
-		// Of a single file, not being allowed to read it is no different from its not being there.
-		f, err := os.Open(path)
-		if err != nil {
-			return root{}, err
-		}
-		_ = f.Close()
-	}
-	if info, err = os.Stat(r.dir); err != nil {
-		return root{}, err
-	}
-	r.stamp = stampOf(info)
-	return r, nil
-}
-
-// list names the files of the root, sorted: all that are neither hidden nor directories.
-func (r root) list(path string) ([]string, error) {
-	if r.single {
-		return []string{path}, nil
-	}
-	dir, err := os.ReadDir(path)
-	if err != nil {
-		return nil, err
-	}
-	files := make([]string, 0, len(dir))
-	for _, d := range dir {
-		if !d.IsDir() && !hidden(d.Name()) {
-			files = append(files, filepath.Join(path, d.Name()))
-		}
-	}
-	return files, nil
-}
-
-func hidden(name string) bool { return strings.HasPrefix(name, ".") }
-
-// isManifest tells by the file's name.
-func (r root) isManifest(path string) bool {
-	if r.single {
-		return true
-	}
-	switch filepath.Ext(path) {
-	case ".yaml", ".yml", ".json":
-		return true
-	}
-	return false
-}
-
-// relist compares all that is there with what was read of it, after making sure of the path and of its watch.
-func (l *loop) relist(now time.Time) {
+// relist compares all files with what was read of them, after it has checked the path and its watch.
+func (l *loop) relist(ctx context.Context, now time.Time) {
 	l.relistAt = now.Add(l.CheckFrequency)
+	l.at(l.Path)
 	root, err := locate(l.Path)
 	if err == nil {
-		err = l.unmounted(root)
+		err = l.replaced(root)
+	}
+	if err == nil {
+		err = l.unmounted(ctx, root)
 	}
 	if err != nil {
 		l.fail(err, now)
@@ -102,13 +33,14 @@ func (l *loop) relist(now time.Time) {
 		why = firstListing
 	}
 	if l.listed && root.single != l.root.single {
+		// It had no manifests, or the change is confirmed: otherwise replaced refuses it.
 		why = firstListing
 		l.entries, l.ignored = nil, 0
 		clear(l.waits)
 	}
-	// The watch comes first: what changes after the listing is an event then.
+	// The watch comes first: changes after the listing are then events.
 	l.follow(root, now)
-	files, err := root.list(l.Path)
+	files, err := root.list(ctx, l.Path)
 	if err != nil {
 		l.fail(err, now)
 		return
@@ -116,31 +48,17 @@ func (l *loop) relist(now time.Time) {
 	if l.err != nil {
 		l.Logger.Info("Manifests can be read again")
 	}
+	l.remember(root)
 	l.root, l.listed, l.err, l.returning = root, true, nil, false
-	l.compare(files, why, now)
+	l.compare(ctx, files, why, now)
 }
 
-// unmounted refuses a directory that lost all its manifests by having become one on another file system. Whoever meant it
-// puts one there; an empty directory on the same file system is taken at its word.
-func (l *loop) unmounted(r root) error {
-	if r.single || l.root.single || r.stamp.dev == l.root.stamp.dev || len(l.entries) == l.ignored {
-		return nil
-	}
-	files, err := r.list(l.Path)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(files, r.isManifest) {
-		return nil
-	}
-	return errUnmounted
-}
-
-// fail notes that the path can't be read. What was read before is kept, though no Set shows it: it may come back the same.
+// fail records that the path can't be read. Entries are kept, though no Set has them: the path may come back
+// unchanged.
 func (l *loop) fail(err error, now time.Time) {
 	err = fmt.Errorf("read manifests: %w", err)
 	if l.err == nil || l.err.Error() != err.Error() {
-		l.Logger.Warn("Manifests can't be read; their pods stay", "err", err)
+		l.Logger.Warn("Manifests can't be read; their pods stay", "error", err)
 	}
 	l.err, l.returning = err, false
 	clear(l.waits)
@@ -148,8 +66,8 @@ func (l *loop) fail(err error, now time.Time) {
 	l.followParent()
 }
 
-// compare reads what differs between the files that are there and the entries. Both are sorted.
-func (l *loop) compare(files []string, why occasion, now time.Time) {
+// compare reads the files that differ from the entries. Both are sorted.
+func (l *loop) compare(ctx context.Context, files []string, why occasion, now time.Time) {
 	var differ []string
 	missing := false
 	known := l.entries
@@ -163,6 +81,7 @@ func (l *loop) compare(files []string, why occasion, now time.Time) {
 			differ = append(differ, known[0].path)
 			known = known[1:]
 		default:
+			l.at(files[0])
 			if known[0].suspect() {
 				differ = append(differ, files[0])
 			}
@@ -171,13 +90,15 @@ func (l *loop) compare(files []string, why occasion, now time.Time) {
 	}
 	for _, path := range differ {
 		switch {
+		case ctx.Err() != nil:
+			return
 		case l.waits[path] != nil:
-			// It will be looked at anyway.
+			// It will be checked anyway.
 		case missing:
-			// One of the new files may be a missing one under a new name: both belong in one Set.
+			// A new file may be a missing one under a new name: both belong in one Set.
 			l.await(path, now)
 		default:
-			if l.look(path, &sighting{occasion: why}, now) != taken {
+			if l.look(ctx, path, &sighting{occasion: why}, now) != taken {
 				l.await(path, now)
 			}
 		}

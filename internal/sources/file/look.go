@@ -1,6 +1,7 @@
 package file
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"maps"
@@ -11,26 +12,30 @@ import (
 	"unicode/utf8"
 
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/openfile"
 )
 
-var errBeingWritten = errors.New("is still being written; it is read when its writer closes it")
+var (
+	errBeingWritten = errors.New("is still being written; it is read when its writer closes it")
+	errLeased       = errors.New("can't be opened: another process holds a lease on it; it is read when that is given up")
+)
 
-// wait is a file that is to be looked at later: it may be incomplete, or gone.
+// wait is a file that is checked later: it may be incomplete, or gone.
 type wait struct {
-	// due is when to look.
+	// due is the time of the next check.
 	due time.Time
 	// since is when the waiting began.
 	since time.Time
-	// seen is the version of the file at the last look. Zero if there was none.
+	// seen is the version of the file at the last check. Zero if there was none.
 	seen stamp
-	// newName is what the file was renamed to, as far as is known. While that one is waited for, so is this one, so that
-	// both change in one Set.
+	// newName is what the file was renamed to, as far as is known. It is waited for as well, so that both change in
+	// one Set.
 	newName string
-	// unwritten: the name was created, and nothing was heard since.
+	// unwritten: the name was created, and no event has followed.
 	unwritten bool
 }
 
-// await puts off the look at a file for a quiet period, or less if the settleLimit ends before.
+// await delays the check of a file by a quiet period, or less if the settleLimit ends before.
 func (l *loop) await(path string, now time.Time) {
 	w := l.waits[path]
 	if w == nil {
@@ -41,7 +46,7 @@ func (l *loop) await(path string, now time.Time) {
 	l.wake(w, now.Add(l.QuietPeriod), now)
 }
 
-// wake sets when a wait ends: not beyond the settleLimit, as what is said of the file changes there.
+// wake sets when a wait ends: not beyond the settleLimit, at which the file's finding changes.
 func (l *loop) wake(w *wait, due, now time.Time) {
 	if limit := w.since.Add(settleLimit); limit.After(now) && due.After(limit) {
 		due = limit
@@ -55,12 +60,12 @@ func (l *loop) wake(w *wait, due, now time.Time) {
 	}
 }
 
-// lookAgain looks at the files whose wait is over, and drops those that are gone.
-func (l *loop) lookAgain(now time.Time) {
+// lookAgain checks the files whose wait is over, and drops those that are gone.
+func (l *loop) lookAgain(ctx context.Context, now time.Time) {
 	if len(l.waits) == 0 || l.wakeAt.After(now) {
 		return
 	}
-	// What was renamed comes after its new name: only then is it known whether that one is waited for any longer.
+	// A renamed file comes after its new name: only then is it known whether that is still waited for.
 	var due, renamed []string
 	for _, path := range slices.Sorted(maps.Keys(l.waits)) {
 		switch w := l.waits[path]; {
@@ -71,8 +76,11 @@ func (l *loop) lookAgain(now time.Time) {
 		}
 	}
 	var gone []string
-	for len(due) > 0 {
+	for len(due) > 0 && ctx.Err() == nil {
 		for _, path := range due {
+			if ctx.Err() != nil {
+				return
+			}
 			w := l.waits[path]
 			delete(l.waits, path)
 			why := afterQuiet
@@ -80,7 +88,7 @@ func (l *loop) lookAgain(now time.Time) {
 				why = createdUnwritten
 			}
 			s := sighting{occasion: why, waited: now.Sub(w.since), version: w.seen}
-			switch l.look(path, &s, now) {
+			switch l.look(ctx, path, &s, now) {
 			case incomplete:
 				w.unwritten, w.seen = false, s.version
 				l.waits[path] = w
@@ -102,7 +110,7 @@ func (l *loop) lookAgain(now time.Time) {
 			return free
 		})
 	}
-	l.drop(gone, now)
+	l.drop(ctx, gone, now)
 	l.wakeAt = now.Add(l.recheck())
 	for path, w := range l.waits {
 		if w.due.Before(l.wakeAt) && !l.follows(path, w, now) {
@@ -111,11 +119,13 @@ func (l *loop) lookAgain(now time.Time) {
 	}
 }
 
-// recheck is the time between two looks at a file that is held for longer than the settleLimit. It may be held for hours.
+// recheck is the time between two checks of a file that is held for longer than the settleLimit. It may be held for
+// hours.
 func (l *loop) recheck() time.Duration { return max(l.QuietPeriod, recheckInterval) }
 
-// follows reports whether the file at path, which went, waits for the one that came in its place. It does so within the
-// settleLimit, and beyond it only if the two are one file: another file's writer, who takes hours, doesn't keep this one.
+// follows reports whether the file at path, which was renamed, waits for its new name. Within the settleLimit it
+// does. Beyond that it does only if the two are one file: another file's writer may take hours, and must not keep
+// this one.
 func (l *loop) follows(path string, w *wait, now time.Time) bool {
 	next := l.waits[w.newName]
 	if next == nil || now.Sub(next.since) < settleLimit {
@@ -126,13 +136,13 @@ func (l *loop) follows(path string, w *wait, now time.Time) bool {
 	return e != nil && err == nil && e.stamp.sameFile(stampOf(info))
 }
 
-// drop removes the entries of files that aren't there any more, if it is they that are gone and not the whole path.
-func (l *loop) drop(gone []string, now time.Time) {
+// drop removes the entries of files that are gone, unless the whole path is gone.
+func (l *loop) drop(ctx context.Context, gone []string, now time.Time) {
 	if len(gone) == 0 {
 		return
 	}
-	if r, err := locate(l.Path); err != nil || r.single != l.root.single || !r.stamp.sameFile(l.root.stamp) {
-		l.relist(now)
+	if r, err := locate(l.Path); err != nil || r.single != l.root.single || !r.same(l.root) {
+		l.relist(ctx, now)
 		return
 	}
 	for _, path := range gone {
@@ -142,27 +152,32 @@ func (l *loop) drop(gone []string, now time.Time) {
 	}
 }
 
-// outcome is what came of looking at a file.
+// outcome is the result of checking a file.
 type outcome int
 
 const (
 	// taken: the entry shows the file as it is now.
 	taken outcome = iota
-	// incomplete: the file isn't to be read yet.
+	// incomplete: the file mustn't be read yet.
 	incomplete
 	// absent: there is no file.
 	absent
 )
 
-// look reads a file if it is complete, and keeps what it found as the file's entry. The caller gives the sighting's occasion
-// and, if it waited, for how long and the version of the last look; look fills in the rest.
-func (l *loop) look(path string, s *sighting, now time.Time) outcome {
+// look reads a file if it is complete, and stores the result as the file's entry. The caller sets the sighting's
+// occasion and, if the file waited, how long and the version of the last check; look fills in the rest.
+func (l *loop) look(ctx context.Context, path string, s *sighting, now time.Time) outcome {
 	if reason := l.ignore(path); reason != "" {
 		return l.lookIgnored(path, reason)
 	}
+	l.at(path)
 	f, version, err := open(path)
 	if errors.Is(err, errGone) {
 		return absent
+	}
+	if errors.Is(err, openfile.ErrLeased) {
+		// The holder of the lease may be about to write, and each attempt asks it to release the lease.
+		return l.incomplete(path, s, errLeased)
 	}
 	if err != nil {
 		switch s.occasion {
@@ -190,11 +205,11 @@ func (l *loop) look(path string, s *sighting, now time.Time) outcome {
 	s.still = now.Sub(version.changed())
 	s.written = now.Sub(version.mtime)
 	if !s.complete(l.QuietPeriod) {
-		return l.incomplete(path, s)
+		return l.incomplete(path, s, errBeingWritten)
 	}
-	data, stable, err := readAll(f, version)
+	data, stable, err := readAll(ctx, f, version)
 	if !stable {
-		return l.incomplete(path, s)
+		return l.incomplete(path, s, errBeingWritten)
 	}
 	e := &entry{path: path, stamp: version, racy: s.still < racyWindow}
 	if err != nil {
@@ -211,20 +226,20 @@ func (l *loop) look(path string, s *sighting, now time.Time) outcome {
 	return taken
 }
 
-// incomplete leaves the entry as it is until the settleLimit. Then the file is held, so that it shows why its new version
-// doesn't come; its last good pods stay. One that the first listing meets half-written is held at once, rather than left out:
-// it may have pods from before this process.
-func (l *loop) incomplete(path string, s *sighting) outcome {
+// incomplete leaves the entry as it is until the settleLimit. Then the file is held, so that a finding shows why its
+// new version isn't used; its last good pods stay. A file that is incomplete at the first listing is held at once and
+// not left out: it may have pods from before this process.
+func (l *loop) incomplete(path string, s *sighting, why error) outcome {
 	if s.waited >= settleLimit || s.occasion == firstListing && l.entries.get(path) == nil {
-		e := &entry{path: path, stamp: s.version, print: fingerprint{problem: errBeingWritten.Error()}}
+		e := &entry{path: path, stamp: s.version, print: fingerprint{problem: why.Error()}}
 		l.keep(e, func() *manifest.Origin {
-			return manifest.Broken(path, errBeingWritten)
+			return manifest.Broken(path, why)
 		})
 	}
 	return incomplete
 }
 
-// keep puts the entry in place of the one of the same path. Its origin is made only if the reading differs from the last.
+// keep replaces the entry of the same path. It makes an origin only if the reading differs from the last one.
 func (l *loop) keep(e *entry, origin func() *manifest.Origin) {
 	old := l.entries.get(e.path)
 	switch {
@@ -240,7 +255,7 @@ func (l *loop) keep(e *entry, origin func() *manifest.Origin) {
 	l.entries.put(e)
 }
 
-// ignore says why a file isn't read, by its name. Empty: it is.
+// ignore returns why a file of that name isn't read. Empty: it is read.
 func (l *loop) ignore(path string) string {
 	switch {
 	case !utf8.ValidString(path):
@@ -251,7 +266,7 @@ func (l *loop) ignore(path string) string {
 	return ""
 }
 
-// lookIgnored names a file that isn't read.
+// lookIgnored adds the entry of a file that isn't read.
 func (l *loop) lookIgnored(path, reason string) outcome {
 	info, err := os.Lstat(path)
 	if err != nil || info.IsDir() {

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/manifest"
 )
@@ -38,15 +41,16 @@ func TestPathComesAndGoes(t *testing.T) {
 	// And it is watched again.
 	place(t, filepath.Join(dir, "b.yaml"), pod("b", "v1"))
 	r.expect("a.yaml a=v1", "b.yaml b=v1")
-	if n := r.log.count("level=WARN", "Manifests can't be read"); n != 2 {
+	if n := r.log.Count("level=WARN", "Manifests can't be read"); n != 2 {
 		t.Errorf("%d warnings, want 2; log:\n%s", n, r.log)
 	}
-	if n := r.log.count("level=INFO", "Manifests can be read again"); n != 2 {
+	if n := r.log.Count("level=INFO", "Manifests can be read again"); n != 2 {
 		t.Errorf("%d notes of the recovery, want 2; log:\n%s", n, r.log)
 	}
 }
 
-// Files that go because the whole path goes aren't "no pods", even if nothing is heard of the path itself.
+// TestFilesGoWithThePath: files that are removed with the whole path aren't "no pods", even without an event of the
+// path itself.
 func TestFilesGoWithThePath(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -60,7 +64,7 @@ func TestFilesGoWithThePath(t *testing.T) {
 	r.expect("error")
 }
 
-// A path that comes back is given time to be filled, whatever it was noticed by.
+// TestReturningPathIsGivenTime: a path that comes back is given time to be filled, however it was noticed.
 func TestReturningPathIsGivenTime(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "manifests")
@@ -71,7 +75,7 @@ func TestReturningPathIsGivenTime(t *testing.T) {
 	now := time.Now()
 	step := func(after time.Duration) {
 		now = now.Add(after)
-		l.relist(now)
+		l.relist(t.Context(), now)
 		l.emit()
 	}
 	step(0)
@@ -90,7 +94,7 @@ func TestReturningPathIsGivenTime(t *testing.T) {
 	}
 }
 
-// While the path is missing the directory that it belongs in is watched.
+// TestMissingPathIsWatchedFor: while the path is missing its parent directory is watched.
 func TestMissingPathIsWatchedFor(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -110,26 +114,60 @@ func TestMissingPathIsWatchedFor(t *testing.T) {
 	}
 }
 
-// A directory that becomes a file, in mid-write, is held and not empty.
-func TestPathBecomesAFile(t *testing.T) {
+// TestPathBecomesAnotherKind: a directory with manifests that becomes anything else is an error, and its manifests
+// are read when it is back.
+func TestPathBecomesAnotherKind(t *testing.T) {
 	t.Parallel()
-	leasable(t)
-	parent := t.TempDir()
-	path := filepath.Join(parent, "manifests")
+	for name, put := range map[string]func(t *testing.T, path string){
+		"empty file":  func(t *testing.T, path string) { write(t, path, "") },
+		"a manifest":  func(t *testing.T, path string) { write(t, path, pod("b", "v1")) },
+		"named pipe":  func(t *testing.T, path string) { must(t, unix.Mkfifo(path, 0o644)) },
+		"device":      func(t *testing.T, path string) { must(t, os.Symlink("/dev/zero", path)) },
+		"kernel file": func(t *testing.T, path string) { must(t, os.Symlink("/proc/kmsg", path)) },
+		"socket": func(t *testing.T, path string) {
+			listener, err := net.Listen("unix", path)
+			must(t, err)
+			t.Cleanup(func() { listener.Close() })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			parent := t.TempDir()
+			path, old := filepath.Join(parent, "manifests"), filepath.Join(parent, "old")
+			must(t, os.Mkdir(path, 0o755))
+			write(t, filepath.Join(path, "a.yaml"), pod("a", "v1"))
+			r := run(t, Config{Path: path, CheckFrequency: 20 * time.Millisecond})
+			before := r.expect("a.yaml a=v1")
+			rename(t, path, old)
+			put(t, path)
+			for set := r.expect("error"); errors.Is(set.Err, fs.ErrNotExist); { // Between the rename and the new file.
+				set = r.expect("error")
+			}
+			// Each comparison finds it again, and sends nothing else.
+			for range 5 {
+				if set := <-r.sets; set.Err == nil {
+					t.Fatalf("the Set is %q, want an error", show(set))
+				}
+			}
+			must(t, os.Remove(path))
+			rename(t, old, path)
+			if after := r.await("a.yaml a=v1"); after.Origins[0] != before.Origins[0] {
+				t.Error("the same content makes another origin")
+			}
+		})
+	}
+}
+
+// TestEmptyDirectoryBecomesAFile: a directory without manifests has none to lose, so a file in its place is read.
+func TestEmptyDirectoryBecomesAFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "manifests")
 	must(t, os.Mkdir(path, 0o755))
-	write(t, filepath.Join(path, "a.yaml"), pod("a", "v1"))
-	r := run(t, Config{Path: path})
-	r.expect("a.yaml a=v1")
-	f, err := os.Create(filepath.Join(parent, "new"))
-	must(t, err)
-	defer f.Close()
-	_, err = f.WriteString(pod("b", "v1"))
-	must(t, err)
-	rename(t, path, filepath.Join(parent, "old"))
-	rename(t, f.Name(), path)
-	r.await("manifests held")
-	must(t, f.Close())
-	r.expect("manifests b=v1")
+	r := run(t, Config{Path: path, CheckFrequency: 20 * time.Millisecond})
+	r.expect()
+	must(t, os.Remove(path))
+	place(t, path, pod("b", "v1"))
+	r.await("manifests b=v1")
 }
 
 func TestPathIsNoDirectory(t *testing.T) {
@@ -160,7 +198,8 @@ func TestPathIsADanglingLink(t *testing.T) {
 	r.await("a.yaml a=v1")
 }
 
-// A directory that is replaced by another, with a moment in which there is none, is one change.
+// TestDirectoryReplaced: a directory that is replaced by another one, and is missing for a moment in between, is one
+// change.
 func TestDirectoryReplaced(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -184,7 +223,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	r.expect("b.yaml b=v2", "c.yaml c=v2")
 }
 
-// A link that is switched to another directory has no event; comparing finds it.
+// TestDirectoryLinkSwitched: a link that is switched to another directory has no event; comparing finds it.
 func TestDirectoryLinkSwitched(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -223,11 +262,15 @@ func TestSingleFile(t *testing.T) {
 	r.expect("error")
 	place(t, path, pod("a", "v2"))
 	r.expect("pod.conf a=v2")
-	// A directory in its place is read as one.
+	// A directory in its place is an error, also an empty one.
 	must(t, os.Remove(path))
 	must(t, os.Mkdir(path, 0o755))
-	write(t, filepath.Join(path, "b.yaml"), pod("b", "v1"))
-	r.await("b.yaml b=v1")
+	for set := r.expect("error"); !errors.Is(set.Err, errFile); {
+		set = r.expect("error")
+	}
+	must(t, os.Remove(path))
+	place(t, path, pod("a", "v2"))
+	r.await("pod.conf a=v2")
 }
 
 func TestNoPath(t *testing.T) {
@@ -236,7 +279,7 @@ func TestNoPath(t *testing.T) {
 	}
 }
 
-// A source that stays as it is tells once a CheckFrequency that it was read, with the same origins.
+// TestSignOfLife: an unchanged source sends a set once every CheckFrequency, with the same origins.
 func TestSignOfLife(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,8 +16,9 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// Whatever is done to a directory, and in whatever order: once it is over, the last Set is what a Source that starts now
-// would read. With inotify nothing is compared, so that each event has to be understood; without it, everything is.
+// TestConvergesToAFreshReading: after any changes of a directory, in any order, the last Set equals what a new Source
+// would read. With inotify nothing is compared, so that each event has to be handled; without it, all files are
+// compared.
 func TestConvergesToAFreshReading(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,7 +76,7 @@ type disk struct {
 	links bool
 }
 
-// change does one thing to the directory. What can't be done now is no change.
+// change makes one random change to the directory, or none if it isn't possible now.
 func (d *disk) change(t *rapid.T) {
 	name := func(label string) string {
 		return filepath.Join(d.dir, rapid.SampledFrom([]string{"a.yaml", "b.yaml", "c.json", "d.txt", ".e.yaml"}).Draw(t, label))
@@ -146,7 +147,7 @@ func freshReading(t *rapid.T, cfg Config) []plainOrigin {
 	return plain(*first)
 }
 
-// plainOrigin is what counts of an Origin.
+// plainOrigin has the compared fields of an Origin.
 type plainOrigin struct {
 	Name     string
 	Held     bool

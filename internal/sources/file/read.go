@@ -1,10 +1,10 @@
 package file
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"syscall"
@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/openfile"
 )
 
-// errGone is open's answer where no manifest can be: the path isn't there, or is a directory.
+// errGone is returned by open where no manifest can be: the path doesn't exist, or is a directory.
 var errGone = errors.New("is gone")
 
-// stamp identifies a version of a file's content, as far as the file system tells. Symbolic links are followed.
+// stamp identifies a version of a file's content, as far as the file system can. Symbolic links are followed.
 type stamp struct {
 	dev, ino     uint64
 	size         int64
@@ -47,38 +48,27 @@ func (s stamp) sameFile(o stamp) bool {
 	return s.dev == o.dev && s.ino == o.ino
 }
 
-// equal reports whether nothing tells the two versions apart.
+// equal reports whether the two versions can't be distinguished.
 func (s stamp) equal(o stamp) bool {
 	return s.sameFile(o) && s.size == o.size && s.mtime.Equal(o.mtime) && s.ctime.Equal(o.ctime)
 }
 
-// fingerprint tells readings with different results apart: the digest of the bytes, or why there are none.
+// fingerprint distinguishes readings with different results: the digest of the bytes, or why there are none.
 type fingerprint struct {
 	sum     [sha256.Size]byte
 	problem string
 }
 
-// open opens a manifest without ever blocking, or says why it can't be one. Errors are worded to follow the file's name.
+// open opens a manifest, or returns why it can't be one. It waits for no other process. Errors are worded to follow
+// the file's name.
 func open(path string) (*os.File, stamp, error) {
-	// A device isn't even opened: that alone can have effects.
-	info, err := os.Stat(path)
+	f, err := openfile.Open(path)
 	if err != nil {
 		return nil, stamp{}, explain(path, err)
 	}
-	if err := checkKind(path, info.Mode()); err != nil {
-		return nil, stamp{}, err
-	}
-	// What it is may have changed since; O_NONBLOCK keeps a named pipe from holding us up.
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, stamp{}, explain(path, err)
-	}
-	info, err = f.Stat()
-	if err == nil {
-		err = checkKind(path, info.Mode())
-	}
+	info, err := f.Stat()
 	if err == nil && info.Size() > manifest.MaxSize {
-		err = tooBig(info.Size())
+		err = &openfile.SizeError{Size: info.Size(), Limit: manifest.MaxSize}
 	}
 	if err != nil {
 		f.Close()
@@ -89,7 +79,16 @@ func open(path string) (*os.File, stamp, error) {
 
 // explain words the error of a path that can't be opened.
 func explain(path string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	var kind *openfile.KindError
+	switch {
+	case errors.As(err, &kind) && kind.Mode.IsDir():
+		if _, err := os.Readlink(path); err != nil {
+			return errGone
+		}
+		return errors.New("is a symbolic link to a directory, not a regular file")
+	case errors.As(err, &kind):
+		return fmt.Errorf("is a %s, not a regular file", kind.Kind)
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		target, linkErr := os.Readlink(path)
 		if linkErr != nil {
 			return errGone
@@ -99,7 +98,7 @@ func explain(path string, err error) error {
 	return fmt.Errorf("can't be opened: %w", cause(err))
 }
 
-// cause is the error without operation and path: the path stands with the finding already.
+// cause returns the error without operation and path: the path is in the finding already.
 func cause(err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
@@ -108,57 +107,31 @@ func cause(err error) error {
 	return err
 }
 
-// checkKind refuses what isn't a regular file.
-func checkKind(path string, mode fs.FileMode) error {
-	var kind string
-	switch {
-	case mode.IsRegular():
-		return nil
-	case mode.IsDir():
-		if _, err := os.Readlink(path); err != nil {
-			return errGone
-		}
-		kind = "symbolic link to a directory"
-	case mode&fs.ModeNamedPipe != 0:
-		kind = "named pipe"
-	case mode&fs.ModeSocket != 0:
-		kind = "socket"
-	case mode&fs.ModeDevice != 0:
-		kind = "device"
-	default:
-		kind = "special file"
-	}
-	return fmt.Errorf("is a %s, not a regular file", kind)
-}
-
-func tooBig(size int64) error {
-	return fmt.Errorf("is %d bytes; at most %d are read", size, manifest.MaxSize)
-}
-
-// readAll reads the whole file, which was at version before when it was opened. It isn't stable if the file changed
+// readAll reads the whole file, which had version before when it was opened. stable is false if the file changed
 // meanwhile: data may then be a mixture of two versions.
-func readAll(f *os.File, before stamp) (data []byte, stable bool, err error) {
-	data, err = io.ReadAll(io.LimitReader(f, manifest.MaxSize+1))
-	if err != nil {
+func readAll(ctx context.Context, f *os.File, before stamp) (data []byte, stable bool, err error) {
+	data, err = openfile.ReadAll(ctx, f, manifest.MaxSize)
+	var size *openfile.SizeError
+	switch {
+	case ctx.Err() != nil || errors.As(err, &size):
+		return nil, false, err
+	case err != nil:
 		return nil, true, fmt.Errorf("can't be read: %w", cause(err))
 	}
 	info, err := f.Stat()
 	if err != nil {
 		return nil, true, fmt.Errorf("can't be read: %w", cause(err))
 	}
-	if int64(len(data)) > manifest.MaxSize {
-		return nil, false, tooBig(max(info.Size(), int64(len(data))))
-	}
 	return data, stampOf(info).equal(before), nil
 }
 
-// writersOf asks the kernel whether the file is open for writing: a read lease is granted only if it isn't.
+// writersOf finds out from the kernel whether the file is open for writing: a read lease is granted only if it isn't.
 func writersOf(f *os.File) writers {
 	fd := f.Fd()
 	_, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK)
 	switch {
 	case err == nil:
-		// The lease goes with the descriptor at the latest.
+		// At the latest, closing the descriptor releases the lease.
 		_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
 		return writersNone
 	case errors.Is(err, unix.EAGAIN) && !remote(fd):
@@ -168,8 +141,8 @@ func writersOf(f *os.File) writers {
 	}
 }
 
-// remote reports whether the file is on a network file system. Those say EAGAIN also where the server granted this client
-// no lease, which tells nothing of writers.
+// remote reports whether the file is on a network file system. These return EAGAIN also if the server granted this
+// client no lease, which doesn't mean that there are writers.
 func remote(fd uintptr) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(fd), &st); err != nil {

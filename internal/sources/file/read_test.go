@@ -54,7 +54,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A file that changes while it is read is told apart, and one that grows beyond the limit isn't read to its end.
+// TestReadAllNoticesChanges: a file that changes while it is read isn't stable, and one that grows beyond the limit
+// isn't read to its end.
 func TestReadAllNoticesChanges(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.yaml")
@@ -62,26 +63,26 @@ func TestReadAllNoticesChanges(t *testing.T) {
 	f, version, err := open(path)
 	must(t, err)
 	defer f.Close()
-	if data, stable, err := readAll(f, version); string(data) != "first" || !stable || err != nil {
+	if data, stable, err := readAll(t.Context(), f, version); string(data) != "first" || !stable || err != nil {
 		t.Errorf("unchanged: %q, stable %v, %v", data, stable, err)
 	}
 
 	_, err = f.Seek(0, 0)
 	must(t, err)
 	write(t, path, "second, longer")
-	if data, stable, err := readAll(f, version); string(data) != "second, longer" || stable || err != nil {
+	if data, stable, err := readAll(t.Context(), f, version); string(data) != "second, longer" || stable || err != nil {
 		t.Errorf("changed: %q, stable %v, %v", data, stable, err)
 	}
 
 	_, err = f.Seek(0, 0)
 	must(t, err)
 	must(t, os.Truncate(path, manifest.MaxSize+2))
-	if _, stable, err := readAll(f, version); stable || err == nil || !strings.HasPrefix(err.Error(), "is 10485762 bytes") {
+	if _, stable, err := readAll(t.Context(), f, version); stable || err == nil || !strings.HasPrefix(err.Error(), "is 10485762 bytes") {
 		t.Errorf("grown: stable %v, %v", stable, err)
 	}
 }
 
-// leasable skips the test where the kernel can't tell of writers.
+// leasable skips the test where the kernel doesn't report writers.
 func leasable(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "probe")
@@ -107,16 +108,16 @@ func TestWritersOf(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	if got := writersOf(f); got != writersNone {
-		t.Errorf("nobody writes: %v", got)
+		t.Errorf("there is no writer: %v", got)
 	}
 	w, err := os.OpenFile(path, os.O_WRONLY, 0)
 	must(t, err)
 	if got := writersOf(f); got != writersSome {
-		t.Errorf("somebody writes: %v", got)
+		t.Errorf("there is a writer: %v", got)
 	}
 	must(t, w.Close())
 	if got := writersOf(f); got != writersNone {
-		t.Errorf("nobody writes any more: %v", got)
+		t.Errorf("there is no writer any more: %v", got)
 	}
 
 	null, err := os.Open(os.DevNull)
@@ -127,7 +128,8 @@ func TestWritersOf(t *testing.T) {
 	}
 }
 
-// The SIGIO that comes when a writer meets the lease doesn't end the process, and the writer gets on.
+// TestBrokenLeaseIsHarmless: the SIGIO that is sent when a writer breaks the lease doesn't end the process, and the
+// writer goes on.
 func TestBrokenLeaseIsHarmless(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.yaml")

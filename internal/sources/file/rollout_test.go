@@ -18,8 +18,9 @@ type configMapVolume struct {
 	version int
 }
 
-// update does the kubelet's steps in its order: the new files in a hidden directory of their own, one switch of the link through
-// which all files are read, links for files that are new, and then away with those that aren't there any more and the old directory.
+// update does the kubelet's steps in its order: the new files in a hidden directory of their own, one switch of the
+// link through which all files are read, links for files that are new, and then away with those that aren't there any
+// more and the old directory.
 func (v *configMapVolume) update(files map[string]string) {
 	v.t.Helper()
 	data := filepath.Join(v.dir, atomicWriterLink)
@@ -49,8 +50,8 @@ func (v *configMapVolume) update(files map[string]string) {
 	}
 }
 
-// Files that come and go with a ConfigMap's update come and go here, and a link that dangles for the moment in between isn't
-// reported.
+// TestConfigMapVolumeRollout: files that a ConfigMap's update adds or removes are added or removed here, and a link
+// that dangles for the moment in between isn't reported.
 func TestConfigMapVolumeRollout(t *testing.T) {
 	t.Parallel()
 	v := &configMapVolume{t: t, dir: t.TempDir()}
@@ -64,12 +65,13 @@ func TestConfigMapVolumeRollout(t *testing.T) {
 		v.update(map[string]string{"a.yaml": pod("a", version), "c.yaml": pod("c", version)})
 		r.await("a.yaml a="+version, "c.yaml c="+version)
 	}
-	if n := r.log.count("level=WARN"); n != 0 {
+	if n := r.log.Count("level=WARN"); n != 0 {
 		t.Errorf("%d warnings, want none; log:\n%s", n, r.log)
 	}
 }
 
-// A link that dangles for longer than the quiet period is held, also if a listing finds it.
+// TestDanglingLinkIsHeldInTheEnd: a link that dangles for longer than the quiet period is held, also if a listing
+// finds it.
 func TestDanglingLinkIsHeldInTheEnd(t *testing.T) {
 	t.Parallel()
 	v := &configMapVolume{t: t, dir: t.TempDir()}
@@ -82,7 +84,8 @@ func TestDanglingLinkIsHeldInTheEnd(t *testing.T) {
 	r.expect("a.yaml held")
 }
 
-// A directory that changes places with another one in a single step is read in its new form, and watched.
+// TestDirectoryExchanged: a directory that is exchanged with another one in a single step is read in its new form,
+// and watched.
 func TestDirectoryExchanged(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -100,7 +103,7 @@ func TestDirectoryExchanged(t *testing.T) {
 	r.expect("a.yaml a=v3", "b.yaml b=v2")
 }
 
-// A path that is a link to a file: the switch of the link is an event of its directory.
+// TestSingleFileLinkSwitched: if the path is a link to a file, the switch of the link is an event of its directory.
 func TestSingleFileLinkSwitched(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()
@@ -116,8 +119,8 @@ func TestSingleFileLinkSwitched(t *testing.T) {
 	r.expect("pod.yaml a=v2")
 }
 
-// On a network file system the watch is there but tells of nothing that happens elsewhere; comparing finds what is new, changed,
-// replaced and gone.
+// TestSilentWatch: on a network file system the watch reports no changes of other clients; comparing finds new,
+// changed, replaced and removed files.
 func TestSilentWatch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -138,12 +141,12 @@ func TestSilentWatch(t *testing.T) {
 	must(t, os.Remove(filepath.Join(dir, "a.yaml")))
 	place(t, filepath.Join(dir, "c.yaml"), pod("c", "v1"))
 	r.await("b.yaml b=v2", "c.yaml c=v1")
-	if n := r.log.count("level=WARN"); n != 0 {
+	if n := r.log.Count("level=WARN"); n != 0 {
 		t.Errorf("%d warnings of a watch that is there; log:\n%s", n, r.log)
 	}
 }
 
-// A flood of new files, more than the events that are taken ahead, comes through whole.
+// TestFloodOfFiles: all of a flood of new files are read, even if there are more than the event buffer holds.
 func TestFloodOfFiles(t *testing.T) {
 	t.Parallel()
 	const files = 10 * eventBuffer
@@ -164,7 +167,7 @@ func TestFloodOfFiles(t *testing.T) {
 	}
 }
 
-// However many events are there at once: what one batch doesn't take is left to the next, and none is taken and forgotten.
+// TestBatchForgetsNoEvent: events that one batch doesn't take are left to the next one, and none is lost.
 func TestBatchForgetsNoEvent(t *testing.T) {
 	t.Parallel()
 	const events = 2*maxBatch + 3
@@ -180,7 +183,7 @@ func TestBatchForgetsNoEvent(t *testing.T) {
 	}
 	for len(queue) > 0 {
 		before := len(queue)
-		s.batch(<-queue, true)
+		s.batch(t.Context(), <-queue, true)
 		if took := before - len(queue); took > maxBatch {
 			t.Errorf("a batch takes %d events, want at most %d", took, maxBatch)
 		}

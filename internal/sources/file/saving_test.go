@@ -11,7 +11,7 @@ import (
 // slowly is a quiet period that holds even if the machine pauses for a moment between two steps of an editor.
 const slowly = 400 * time.Millisecond
 
-// The ways in which editors and tools save a file. Each gives one Set, with the new version.
+// TestSaving: each way in which editors and tools save a file gives one Set, with the new version.
 func TestSaving(t *testing.T) {
 	t.Parallel()
 	v2 := pod("a", "v2")
@@ -49,7 +49,7 @@ func TestSaving(t *testing.T) {
 			write(t, temp, v2)
 			rename(t, temp, path)
 		}},
-		{"moved away, written anew, backup removed (vim)", func(t *testing.T, dir, path string) {
+		{"moved away, written again, backup removed (vim)", func(t *testing.T, dir, path string) {
 			write(t, filepath.Join(dir, "4913"), "")
 			must(t, os.Remove(filepath.Join(dir, "4913")))
 			rename(t, path, path+"~")
@@ -57,15 +57,15 @@ func TestSaving(t *testing.T) {
 			must(t, os.Chmod(path, 0o644))
 			must(t, os.Remove(path+"~"))
 		}},
-		{"moved elsewhere, written anew", func(t *testing.T, dir, path string) {
+		{"moved elsewhere, written again", func(t *testing.T, dir, path string) {
 			rename(t, path, filepath.Join(t.TempDir(), "backup"))
 			write(t, path, v2)
 		}},
-		{"removed, written anew", func(t *testing.T, _, path string) {
+		{"removed, written again", func(t *testing.T, _, path string) {
 			must(t, os.Remove(path))
 			write(t, path, v2)
 		}},
-		{"removed, linked anew", func(t *testing.T, _, path string) {
+		{"removed, linked again", func(t *testing.T, _, path string) {
 			temp := filepath.Join(t.TempDir(), "temp")
 			write(t, temp, v2)
 			must(t, os.Remove(path))
@@ -102,7 +102,8 @@ func TestSaving(t *testing.T) {
 	}
 }
 
-// A file that is renamed into place doesn't wait for the quiet period, which is longer here than the test waits.
+// TestRenamedInAtOnce: a file that is renamed into place doesn't wait for the quiet period, which is longer here than
+// the test waits.
 func TestRenamedInAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -114,7 +115,7 @@ func TestRenamedInAtOnce(t *testing.T) {
 	place(t, filepath.Join(dir, "a.yaml"), pod("a", "v2"))
 	r.expect("a.yaml a=v2")
 
-	// From elsewhere, too, even if the clock of the file system doesn't tell the rename from the write.
+	// From another directory, too, even if the clock of the file system doesn't distinguish the rename from the write.
 	temp := filepath.Join(t.TempDir(), "b.yaml")
 	for _, version := range []string{"v1", "v2", "v3"} {
 		write(t, temp, pod("b", version))
@@ -123,7 +124,7 @@ func TestRenamedInAtOnce(t *testing.T) {
 	}
 }
 
-// A file that is renamed within the directory goes and comes in one Set.
+// TestRenameWithinDirectory: a file that is renamed within the directory is removed and added in one Set.
 func TestRenameWithinDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -147,7 +148,7 @@ func TestRenameWithinDirectory(t *testing.T) {
 	r.expect("z.yaml a=v1")
 }
 
-// The same holds if the new name has to be waited for: the old one stays until then.
+// TestRenameUnderAWriter: the same holds if the new name has to be waited for: the old one stays until then.
 func TestRenameUnderAWriter(t *testing.T) {
 	t.Parallel()
 	leasable(t)
@@ -169,7 +170,8 @@ func TestRenameUnderAWriter(t *testing.T) {
 	r.expect("b.yaml a=v1", "c.yaml c=v2")
 }
 
-// A file with a writer is left alone, for longer than the quiet period: that one passes for b.yaml meanwhile.
+// TestHalfWritten: a file with a writer isn't read, for longer than the quiet period: b.yaml shows that this has
+// passed.
 func TestHalfWritten(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"new", "truncated"} {
@@ -206,7 +208,7 @@ func TestHalfWritten(t *testing.T) {
 	}
 }
 
-// What the first listing meets half-written is held, and the others don't wait for it.
+// TestHalfWrittenAtStart: a file that is incomplete at the first listing is held, and the others don't wait for it.
 func TestHalfWrittenAtStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

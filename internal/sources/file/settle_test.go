@@ -82,7 +82,7 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// A file that is written to all the time is looked at in the end.
+// TestAwaitIsBounded: a file that is written to all the time is checked in the end.
 func TestAwaitIsBounded(t *testing.T) {
 	l := &loop{Config: Config{QuietPeriod: time.Second}, waits: map[string]*wait{}}
 	start := time.Unix(1e9, 0)

@@ -18,9 +18,10 @@ import (
 const (
 	// pollInterval is the longest time between two listings while there is no inotify watch.
 	pollInterval = 5 * time.Second
-	// recheckInterval is the time between two looks at a path that can't be read, or at a file whose writer takes long.
+	// recheckInterval is the time between two checks of a path that can't be read, or of a file whose writer takes
+	// long.
 	recheckInterval = time.Second
-	// maxBatch bounds how many events go into one Set, so that a flood of them doesn't hold back what was read.
+	// maxBatch bounds the events that go into one Set, so that a flood of events doesn't delay it.
 	maxBatch = 256
 )
 
@@ -34,26 +35,33 @@ type Config struct {
 	Node string
 	// Strict refuses manifests with unknown fields.
 	Strict bool
-	// CheckFrequency is how often all files are compared with what was read of them. Zero: 20 s.
+	// CheckFrequency is the interval at which all files are compared with what was read of them. Zero: 20 s.
 	CheckFrequency time.Duration
-	// QuietPeriod is how long a file must have been left alone before it is read, if it wasn't renamed into place, and how
-	// long a file must have been missing before it is gone. Zero: 100 ms.
+	// QuietPeriod is how long a file must be unchanged before it is read, if it wasn't renamed into place, and how
+	// long it must be missing before it is gone. Zero: 100 ms.
 	QuietPeriod time.Duration
-	// Clock must show the time of the system, as it is compared with that of files. Nil: the system's clock.
+	// Known is called once, at the start of Run, and returns the origins of the known pods of this source. Nil: there
+	// are none.
+	Known func() []string
+	// PlaceFile is the file that stores over a restart on which mount the directory was. Empty: it isn't stored.
+	PlaceFile string
+	// Clock must show the time of the system, as it is compared with the times of files. Nil: the system's clock.
 	Clock clock.WithTicker
-	// Logger is told each change of a file's findings and of the path's state. Nil: slog.Default().
+	// Logger gets each change of a file's findings and of the path's state. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
 // Source reads one path. Make it with New.
 type Source struct {
 	cfg Config
-	// open sets a watch, and writersOf tells of a file's writers; tests put their own here.
+	// open sets a watch, and writersOf finds a file's writers; tests replace them.
 	open      func(dir string) (*watch, error)
 	writersOf func(*os.File) writers
+	// stuckAfter and endGrace default to the constants.
+	stuckAfter, endGrace time.Duration
 }
 
-// New makes a Source, and reads nothing yet.
+// New returns a Source. It reads nothing yet.
 func New(cfg Config) *Source {
 	if cfg.Name == "" {
 		cfg.Name = "file"
@@ -63,6 +71,9 @@ func New(cfg Config) *Source {
 	}
 	if cfg.QuietPeriod <= 0 {
 		cfg.QuietPeriod = 100 * time.Millisecond
+	}
+	if cfg.Known == nil {
+		cfg.Known = func() []string { return nil }
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -74,52 +85,60 @@ func New(cfg Config) *Source {
 		cfg.Path = filepath.Clean(cfg.Path)
 	}
 	cfg.Logger = cfg.Logger.With("source", cfg.Name, "path", cfg.Path)
-	return &Source{cfg: cfg, open: openWatch, writersOf: writersOf}
+	return &Source{cfg: cfg, open: openWatch, writersOf: writersOf, stuckAfter: stuckAfter, endGrace: endGrace}
 }
 
-// Run reads the path until ctx ends, and then returns nil. It calls out, always from the same goroutine, with the full set
-// at the first reading and after each change, also if only a finding or the error changed. Equal readings are silent, but for
-// one Set a CheckFrequency that tells when the path was last read; it has the same Origins, as pointers. While out runs nothing
-// is read; what changes meanwhile goes into the next Set. The only error is a Config without Path.
+// Run reads the path until ctx ends, and then returns nil. It calls out, always from the same goroutine, with the
+// full set at the first reading and after each change, even of a finding or the error only. Equal readings cause no
+// call, except one Set every CheckFrequency that shows when the path was last read; it has the same Origins, as
+// pointers. While out runs nothing is read; later changes go into the next Set. It returns an error only for a Config
+// without Path.
 func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	if s.cfg.Path == "" {
 		return errors.New("file source " + s.cfg.Name + ": no path")
 	}
 	l := &loop{
 		Config:    s.cfg,
+		turns:     turns{stuckAfter: s.stuckAfter, endGrace: s.endGrace},
 		open:      s.open,
 		writersOf: s.writersOf,
 		out:       out,
 		waits:     map[string]*wait{},
 	}
-	defer l.unwatch()
-	l.relist(l.Clock.Now())
-	l.emit()
-	for {
+	l.before = l.begun()
+	defer l.begin()()
+	goesOn := l.turn(ctx, func() { l.relist(ctx, l.Clock.Now()) })
+	for goesOn {
+		work := func() {}
 		timer := l.Clock.NewTimer(l.next().Sub(l.Clock.Now()))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
 		case ev, ok := <-l.events():
-			l.batch(ev, ok)
+			work = func() { l.batch(ctx, ev, ok) }
 		case err, ok := <-l.errors():
-			l.watchFailed(err, ok)
+			work = func() { l.watchFailed(err, ok) }
 		case <-timer.C():
 		}
 		timer.Stop()
-		now := l.Clock.Now()
-		if !l.relistAt.After(now) {
-			l.relist(now)
-		}
-		l.lookAgain(now)
-		l.emit()
+		goesOn = l.turn(ctx, func() {
+			work()
+			now := l.Clock.Now()
+			if !l.relistAt.After(now) {
+				l.relist(ctx, now)
+			}
+			l.lookAgain(ctx, now)
+		})
 	}
+	return nil
 }
 
-// loop is the state of one Run, all of it used by one goroutine.
+// loop is the state of one Run. During a turn only the goroutine of the turns uses it, between two turns only Run's.
+// Only Run's goroutine uses the fields of emit.
 type loop struct {
 	Config
+	turns
 	open      func(dir string) (*watch, error)
 	writersOf func(*os.File) writers
 	out       func(manifest.Set)
@@ -127,32 +146,36 @@ type loop struct {
 	// watch is nil while there is none. polling: that was logged.
 	watch   *watch
 	polling bool
-	// renamed is the path that the last event said was renamed away. Empty if it said something else.
+	// renamed is the path that the last event removed. Empty if it was another event.
 	renamed string
 
-	// root is what the path was when it was last listed, and entries what was in it. Both stay while it can't be read.
+	// before is what is known of the path from before this Run.
+	before before
+
+	// root is what the path was when it was last listed, and entries its files. Both stay while it can't be read.
 	root    root
 	entries entries
-	// ignored is how many of the entries are.
+	// ignored counts the ignored entries.
 	ignored int
-	// listed: the path was read at least once. err: why it can't be now; returning: it seems that it can again.
+	// listed: the path was read at least once. err: why it can't be read now. returning: it can probably be read
+	// again.
 	listed    bool
 	err       error
 	returning bool
 	relistAt  time.Time
 
-	// waits holds the files that are to be looked at later; wakeAt is not after the first of them.
+	// waits has the files to check later; wakeAt is no later than the first of them.
 	waits  map[string]*wait
 	wakeAt time.Time
 
-	// What was last handed over.
+	// What was last sent.
 	sent        bool
 	sentAt      time.Time
 	sentErr     string
 	sentOrigins []*manifest.Origin
 }
 
-// next is when there is something to do, if no event comes before.
+// next is the time of the next work, if no event comes before.
 func (l *loop) next() time.Time {
 	if len(l.waits) > 0 && l.wakeAt.Before(l.relistAt) {
 		return l.wakeAt
@@ -160,15 +183,15 @@ func (l *loop) next() time.Time {
 	return l.relistAt
 }
 
-// batch takes the event, and with it all those that are there already.
-func (l *loop) batch(ev fsnotify.Event, ok bool) {
+// batch handles the event, and all that have arrived after it.
+func (l *loop) batch(ctx context.Context, ev fsnotify.Event, ok bool) {
 	now := l.Clock.Now()
 	for n := 1; ; n++ {
 		if !ok {
 			l.watchFailed(fsnotify.ErrClosed, true)
 			return
 		}
-		l.event(ev, now)
+		l.event(ctx, ev, now)
 		if n == maxBatch {
 			return
 		}
@@ -180,21 +203,27 @@ func (l *loop) batch(ev fsnotify.Event, ok bool) {
 	}
 }
 
-// emit hands the set over if it differs from the one before, and once a CheckFrequency in any case, which tells when the path
-// was last read.
+// emit sends the result of the last turn.
 func (l *loop) emit() {
-	set := manifest.Set{Source: l.Name, Err: l.err}
-	var errText string
 	if l.err != nil {
-		errText = l.err.Error()
+		l.send(l.err, nil)
 	} else {
-		set.Origins = l.entries.origins()
+		l.send(nil, l.entries.origins())
 	}
-	set.ReadTime = l.Clock.Now()
-	same := l.sent && errText == l.sentErr && slices.Equal(set.Origins, l.sentOrigins)
+}
+
+// send sends a set if it differs from the previous one, and once every CheckFrequency in any case, to show when the
+// path was last read.
+func (l *loop) send(err error, origins []*manifest.Origin) {
+	set := manifest.Set{Source: l.Name, Err: err, Origins: origins, ReadTime: l.Clock.Now()}
+	var errText string
+	if err != nil {
+		errText = err.Error()
+	}
+	same := l.sent && errText == l.sentErr && slices.Equal(origins, l.sentOrigins)
 	if same && set.ReadTime.Sub(l.sentAt) < l.CheckFrequency {
 		return
 	}
-	l.sent, l.sentAt, l.sentErr, l.sentOrigins = true, set.ReadTime, errText, set.Origins
+	l.sent, l.sentAt, l.sentErr, l.sentOrigins = true, set.ReadTime, errText, origins
 	l.out(set)
 }

@@ -14,7 +14,8 @@ import (
 // unreadableEnv has TestUnreadable run its body: the directory to use, as a user to whom permissions apply.
 const unreadableEnv = "PODSTREAM_TEST_UNREADABLE"
 
-// It isn't parallel: for a moment, the new process has the files open that other tests are writing.
+// TestUnreadable: unreadable files are held. It isn't parallel: for a moment, the new process has the files open that
+// other tests are writing.
 func TestUnreadable(t *testing.T) {
 	if dir := os.Getenv(unreadableEnv); dir != "" {
 		testUnreadable(t, dir)
@@ -25,15 +26,15 @@ func TestUnreadable(t *testing.T) {
 		return
 	}
 	// Root may read everything; another user may not. Its directory must be reachable for it.
-	const nobody = 65534
+	const unprivileged = 65534
 	dir, err := os.MkdirTemp("", "podstream-unreadable")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	must(t, os.Chown(dir, nobody, nobody))
+	must(t, os.Chown(dir, unprivileged, unprivileged))
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestUnreadable$", "-test.v")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), unreadableEnv+"="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestUnreadable") {
 		t.Errorf("as another user: %v\n%s", err, out)

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -21,8 +22,8 @@ func heldAsWritten(t *testing.T, set manifest.Set, base string) {
 	}
 }
 
-// What a writer that takes long has written so far is never read, even if it ends with a document: it is held, and read when
-// the writer closes the file.
+// TestEndlessWriter: a file whose writer takes long is never read while it is open, even if it ends with a document:
+// it is held, and read when the writer closes it.
 func TestEndlessWriter(t *testing.T) {
 	t.Parallel()
 	leasable(t)
@@ -38,14 +39,14 @@ func TestEndlessWriter(t *testing.T) {
 	_, err = io.WriteString(f, pod("a", "v2"))
 	must(t, err)
 	heldAsWritten(t, r.expect("a.yaml held"), "a.yaml")
-	// It is written on, which is no news.
+	// The write goes on, which changes nothing.
 	_, err = io.WriteString(f, "---\n"+pod("b", "v2"))
 	must(t, err)
 	must(t, f.Close())
 	r.expect("a.yaml a=v2 b=v2")
 }
 
-// The same at the start: that the writer hasn't written for long doesn't mean that it is done.
+// TestPausedWriterAtStart: the same holds at the start: a writer that hasn't written for long may not be done.
 func TestPausedWriterAtStart(t *testing.T) {
 	t.Parallel()
 	leasable(t)
@@ -64,8 +65,8 @@ func TestPausedWriterAtStart(t *testing.T) {
 	r.expect("a.yaml a=v1")
 }
 
-// Where the kernel doesn't tell of writers, a file that was written a moment before the start may be incomplete. The others
-// don't wait for it.
+// TestJustWrittenAtStartWithoutLeases: where the kernel doesn't report writers, a file that was written just before
+// the start may be incomplete. The others don't wait for it.
 func TestJustWrittenAtStartWithoutLeases(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -103,9 +104,9 @@ func steps(path string) *step {
 func (s *step) after(d time.Duration) []string {
 	s.now = s.now.Add(d)
 	if !s.relistAt.After(s.now) {
-		s.relist(s.now)
+		s.relist(context.Background(), s.now)
 	}
-	s.lookAgain(s.now)
+	s.lookAgain(context.Background(), s.now)
 	s.emit()
 	return show(s.set)
 }
@@ -117,7 +118,8 @@ func expectShown(t *testing.T, when string, got []string, want ...string) {
 	}
 }
 
-// A file that has changed at every look is held, and read once it rests: also where its times are of no use.
+// TestRestlessFile: a file that has changed at every check is held, and read once it stops changing, even if its
+// times can't be used.
 func TestRestlessFile(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"clocks agree": 0, "its clock is ahead": time.Hour} {
@@ -160,8 +162,8 @@ func TestRestlessFile(t *testing.T) {
 	}
 }
 
-// A file that went waits for the one that came next for as long as it takes if that is the same under a new name, and up to
-// the limit if it may be.
+// TestRenameUnderAnEndlessWriter: a removed file waits for the next new one without a limit if that is the same under
+// a new name, and up to the limit if it may be.
 func TestRenameUnderAnEndlessWriter(t *testing.T) {
 	t.Parallel()
 	for _, same := range []bool{true, false} {
@@ -184,7 +186,7 @@ func TestRenameUnderAnEndlessWriter(t *testing.T) {
 			must(t, os.Remove(a))
 		}
 		s.await(a, s.now)
-		s.create(b, a, s.now)
+		s.create(t.Context(), b, a, s.now)
 		expectShown(t, "within the limit", s.after(settleLimit-time.Millisecond), "a.yaml a=v1")
 		expectShown(t, "at the limit", s.after(time.Millisecond), want...)
 		expectShown(t, "beyond the limit", s.after(recheckInterval), want...)
@@ -194,8 +196,8 @@ func TestRenameUnderAnEndlessWriter(t *testing.T) {
 	}
 }
 
-// A file that is moved away and replaced at once, by one that can't be read yet, has its own name for a new one. It is read
-// all the same.
+// TestMovedAwayAndReplaced: a file that is moved away and replaced at once, by one that can't be read yet, seems to
+// be renamed to its own name. It is still read.
 func TestMovedAwayAndReplaced(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

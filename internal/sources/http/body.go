@@ -13,7 +13,8 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// readBody reads the whole body of an answer, decompressed. It fails if the body is cut off or too large, or can't be one of pods.
+// readBody reads the whole body of a response, decompressed. It returns an error if the body is cut off or too large,
+// or can't be one of pods.
 func readBody(resp *http.Response) (body, error) {
 	if resp.ContentLength > manifest.MaxSize {
 		return body{}, errTooLarge
@@ -51,18 +52,19 @@ func readBody(resp *http.Response) (body, error) {
 	}, nil
 }
 
-// body is what an answer has to say.
+// body is the body of a response.
 type body struct {
 	text []byte
-	// isJSON is set if the text is one value of JSON, and so is whole.
+	// isJSON is set if the text is one value of JSON, and therefore complete.
 	isJSON bool
-	// endless is set if nothing tells how long the text is.
+	// endless is set if the length of the text isn't announced.
 	endless bool
-	// html is set if the server says that it is HTML.
+	// html is set if the server declares it as HTML.
 	html bool
 }
 
-// isZipped tells whether a body is compressed. What some stores and proxies name beside gzip leaves the body as it is.
+// isZipped reports whether a body is compressed. Other encodings that some stores and proxies name leave the body as
+// it is.
 func isZipped(h http.Header) (bool, error) {
 	zipped := false
 	for encoding := range strings.SplitSeq(strings.Join(h.Values("Content-Encoding"), ","), ",") {
@@ -80,12 +82,12 @@ func isZipped(h http.Header) (bool, error) {
 	return zipped, nil
 }
 
-// endless tells whether nothing but the end of the connection shows where the body ends.
+// endless reports whether only the end of the connection shows where the body ends.
 func endless(resp *http.Response) bool {
 	return resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
 }
 
-// capped is a reader that fails once more than left bytes were read.
+// capped is a reader that returns an error once more than left bytes were read.
 type capped struct {
 	io.Reader
 	left int

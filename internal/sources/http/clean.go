@@ -7,16 +7,18 @@ import (
 )
 
 const (
-	// maxForeignText is the most bytes of an error's text that this package didn't write itself: a server may have a part in it.
+	// maxForeignText bounds the text of an error from outside this package, in bytes: a server may have written a
+	// part of it.
 	maxForeignText = 200
-	// maxHost is the most bytes of a host's name that are shown.
+	// maxHost bounds the shown name of a host, in bytes.
 	maxHost = 100
 )
 
-// secrets takes out of texts what nobody may see.
+// secrets removes secrets from texts.
 type secrets struct{ replacer *strings.Replacer }
 
-// newSecrets hides the values, and each of their words: what follows "Bearer", say. What is shorter than 4 bytes is left.
+// newSecrets hides the values, and each of their words, such as what follows "Bearer". Words of less than 4 bytes
+// aren't hidden.
 func newSecrets(values ...string) secrets {
 	var pairs []string
 	for _, value := range values {
@@ -29,16 +31,16 @@ func newSecrets(values ...string) secrets {
 	return secrets{strings.NewReplacer(pairs...)}
 }
 
-// userinfo is that of a URL, as in the complaint about a proxy's.
+// userinfo matches user and password of a URL, as in an error about a proxy.
 var userinfo = regexp.MustCompile(`//[^/\s]*@`)
 
-// quoted is what a text quotes: mostly what the server sent, which may be another thing each time.
+// quoted matches what a text quotes: mostly what the server sent, which may change each time.
 var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)
 
-// address is what differs from one connection to the next in the texts of package net.
+// address matches what differs between connections in the texts of package net.
 var address = regexp.MustCompile(`\S+:\d+->`)
 
-// clean makes an error's text fit for everybody: no secrets, nothing quoted, one line, and not too long.
+// clean makes an error's text fit for all callers: no secrets, no quotes, one line, and bounded.
 func (s secrets) clean(text string) string {
 	text = quoted.ReplaceAllString(text, hiddenValue)
 	text = address.ReplaceAllString(userinfo.ReplaceAllString(text, "//"), "")
@@ -51,7 +53,7 @@ func (s secrets) clean(text string) string {
 	return cut(text, maxForeignText)
 }
 
-// host makes a host's name fit for everybody: a server may have chosen it, and a URL may have any bytes in it.
+// host makes a host's name fit for all callers: a server may have chosen it, and a URL may have any bytes in it.
 func (s secrets) host(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
@@ -62,7 +64,7 @@ func (s secrets) host(name string) string {
 	return cut(name, maxHost)
 }
 
-// cut leaves at most so many bytes of a text.
+// cut returns at most so many bytes of a text.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

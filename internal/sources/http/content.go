@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// Why an origin is held whose item isn't at fault.
+// Why an origin is held though its item isn't the cause.
 const (
 	whyMissing = "it isn't in the response any more, unless it is one of the items that can't be read: it stays until they can"
 	whyCut     = "it isn't in the response any more, which may be cut off, as its last item can't be used: it stays until that can"
@@ -19,19 +19,20 @@ const (
 	whyUnused  = "with strict reading, one item that can't be used holds all of them: nothing of this response is used until it can"
 )
 
-// content is what the source has: what came of the last body that could be used. It is immutable.
+// content is what the source has: the result of the last usable body. It is immutable.
 type content struct {
 	opts manifest.Options
-	// items are handed over. base is what they were before anything was held for another item's sake.
+	// items are the ones to send. base is what they were before any was held because of another item.
 	items, base []manifest.Item
-	// sum is that of the body, of which all was good, and counts, if good.
+	// sum is the digest of the body, all of which was good and is used, if good is set.
 	sum  [sha256.Size]byte
 	good bool
-	// pending is what the last body says if that doesn't count, or not in full, until the next one says the same. Zero: it counts.
+	// pending is the digest of the last body's meaning while it isn't used, or not in full, until the next body has
+	// the same. Zero: it is used.
 	pending [sha256.Size]byte
 }
 
-// newContent is the content before the first body. known are the names of the origins that the source had in an earlier life.
+// newContent returns the content before the first body. known are the names of the origins from before the restart.
 func newContent(opts manifest.Options, known []string) *content {
 	c := &content{opts: opts}
 	why := whyMissing
@@ -46,7 +47,7 @@ func newContent(opts manifest.Options, known []string) *content {
 	return c
 }
 
-// origins are those of the set. They are the same pointers where nothing changed.
+// origins returns the origins of the set. Unchanged ones are the same pointers.
 func (c *content) origins() []*manifest.Origin {
 	origins := make([]*manifest.Origin, len(c.items))
 	for i, item := range c.items {
@@ -57,7 +58,7 @@ func (c *content) origins() []*manifest.Origin {
 
 func (c *content) isPending() bool { return c.pending != [sha256.Size]byte{} }
 
-// take is the content after a body. It fails if nothing of the body can be used.
+// take returns the content after a body. It returns an error if nothing of the body can be used.
 func (c *content) take(b body) (*content, error) {
 	sum := sha256.Sum256(b.text)
 	if sum == c.sum && !c.isPending() {
@@ -97,7 +98,7 @@ func (c *content) take(b body) (*content, error) {
 	return next, nil
 }
 
-// unusable is why nothing can be used of a body that has items which may be any object's.
+// unusable returns why nothing of a body can be used if its bad items may be any object.
 func unusable(items []manifest.Item) error {
 	var first *manifest.Item
 	for i, item := range items {
@@ -123,8 +124,8 @@ func unusable(items []manifest.Item) error {
 	return errors.New("nothing in the body can be used")
 }
 
-// mixed is what a body gives of which some items are bad: these are held, and while one may be any object, so is what is missing.
-// The same holds while the last item of YAML is bad, as others may have stood behind it.
+// mixed returns the items of a body some of which are bad. These are held, and if one may be any object, so are all
+// missing items. Missing items are also held while the last item of YAML is bad, as others may have followed it.
 func (c *content) mixed(items []manifest.Item, isJSON bool) []manifest.Item {
 	var why string
 	switch {
@@ -145,10 +146,10 @@ func (c *content) mixed(items []manifest.Item, isJSON bool) []manifest.Item {
 	return mixed
 }
 
-// endsBadly tells whether the last item can't be used.
+// endsBadly reports whether the last item can't be used.
 func (c *content) endsBadly(items []manifest.Item) bool {
 	for _, item := range slices.Backward(items) {
-		// What concerns the response as a whole comes last of all.
+		// A finding on the response as a whole comes last.
 		if item.Origin.Name != c.opts.Origin {
 			return item.Origin.Held
 		}
@@ -156,7 +157,8 @@ func (c *content) endsBadly(items []manifest.Item) bool {
 	return false
 }
 
-// unchanged is what a strict reader has of a body with a bad item: all as in the base, with the findings of what is bad.
+// unchanged returns the items of a body with a bad item under Strict: all as in the base, with the findings of the
+// bad ones.
 func (c *content) unchanged(items []manifest.Item) []manifest.Item {
 	there, known := byName(items), byName(c.base)
 	all := slices.Clone(c.base)

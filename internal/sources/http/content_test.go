@@ -52,7 +52,7 @@ func (g giving) settled(body string, serves int, want ...string) manifest.Set {
 	return g.body(body, serves, want...)
 }
 
-// same tells whether the origins at these places are the same pointers.
+// same reports whether the origins at these places are the same pointers.
 func same(a, b manifest.Set, places ...int) bool {
 	return !slices.ContainsFunc(places, func(i int) bool { return a.Origins[i] != b.Origins[i] })
 }
@@ -89,12 +89,12 @@ func TestBodies(t *testing.T) {
 	g.body(list(pod("web", "v1"), pod("web", "v2")), 1, "default/web=v1", "default/web (2)=v2")
 	// An empty list says that there are none.
 	g.body(list(), 0)
-	if g.log.count("level=WARN") != 0 {
+	if g.log.Count("level=WARN") != 0 {
 		t.Errorf("the log has\n%s", g.log)
 	}
 }
 
-// An item that can't be used is held by itself.
+// TestBadItem: an item that can't be used is held by itself.
 func TestBadItem(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
@@ -107,21 +107,21 @@ func TestBadItem(t *testing.T) {
 	if !same(held, again, 0, 1) {
 		t.Error("what didn't change has other origins")
 	}
-	if n := g.log.count("level=WARN"); n != 1 || g.log.count("Manifest can't be used", "#default/web", "spec.containers") != 1 {
+	if n := g.log.Count("level=WARN"); n != 1 || g.log.Count("Manifest can't be used", "#default/web", "spec.containers") != 1 {
 		t.Errorf("%d lines tell of the bad item:\n%s", n, g.log)
 	}
 	last := g.body(list(pod("web", "v1"), pod("db", "v2")), 2, "default/web=v1", "default/db=v2")
-	if last.Origins[0].Pods[0].UID != first.Origins[0].Pods[0].UID || g.log.count("Manifest can be used again", "#default/web") != 1 {
+	if last.Origins[0].Pods[0].UID != first.Origins[0].Pods[0].UID || g.log.Count("Manifest can be used again", "#default/web") != 1 {
 		t.Errorf("after it was mended, the origin is %+v; log:\n%s", last.Origins[0], g.log)
 	}
 	// All bad, but each by its name.
 	g.body(list(bad), 1, "default/web held")
-	// An object that can't be used any more is what it was.
+	// An unusable object keeps its previous version.
 	g.body(list(pod("web", "v1"))+"\n---\n"+configMap, 1, "default/web=v1", "ConfigMap default/settings object")
 	g.settled(list(pod("web", "v1"))+"\n---\n"+strings.Replace(configMap, "{a: b}", "none", 1), 1, "default/web=v1", "ConfigMap default/settings held")
 }
 
-// While there is an item that may be any, nothing is missing for sure.
+// TestNamelessItem: while there is an item that may be any, no item is certainly missing.
 func TestNamelessItem(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
@@ -131,7 +131,7 @@ func TestNamelessItem(t *testing.T) {
 	if o := held.Origins[3]; !isHeldFor(o, whyMissing) {
 		t.Errorf("the missing one's findings are %+v", o.Findings)
 	}
-	if warned := g.log.count("level=WARN"); warned != 3 || g.log.count("missing=2") != 1 {
+	if warned := g.log.Count("level=WARN"); warned != 3 || g.log.Count("missing=2") != 1 {
 		t.Errorf("the log has\n%s", g.log)
 	}
 	// The same is the same, and so it is beside other changes.
@@ -148,19 +148,19 @@ func TestNamelessItem(t *testing.T) {
 		"ConfigMap default/settings held")
 	g.body(list(pod("db", "v3"), bad, nameless), 3, "default/db=v3", "default/web held", "item 3 held", "default/new held",
 		"ConfigMap default/settings held")
-	// What was a bad item's, and is missing now, says so.
+	// A missing item that was bad before gets a finding.
 	set := g.body(list(pod("db", "v3"), nameless), 3, "default/db=v3", "item 2 held", "default/web held", "default/new held",
 		"ConfigMap default/settings held")
 	if !isHeldFor(set.Origins[2], whyMissing) {
 		t.Errorf("the findings are %+v", set.Origins[2].Findings)
 	}
 	g.body(list(pod("db", "v3")), 1, "default/db=v3")
-	if g.log.count("Manifest that couldn't be used is gone", "#item 2") != 2 || g.log.count("No item is missing any more") != 1 {
+	if g.log.Count("Manifest that couldn't be used is gone", "#item 2") != 2 || g.log.Count("No item is missing beside an unreadable one") != 1 {
 		t.Errorf("the log has\n%s", g.log)
 	}
 }
 
-// A strict reader takes all or nothing.
+// TestStrict: a strict reader takes all or nothing.
 func TestStrict(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{Strict: true})
@@ -183,7 +183,7 @@ func TestStrict(t *testing.T) {
 	g.body(list(pod("web", "v3")), 1, "default/web=v3")
 }
 
-// What is known is asked for when Run begins: until then somebody else may read the same URL.
+// TestKnownIsAskedLate: Known is called when Run begins: until then another Source may read the same URL.
 func TestKnownIsAskedLate(t *testing.T) {
 	t.Parallel()
 	if _, err := New(Config{URL: "http://127.0.0.1", Known: func() []string { t.Error("Known is called before Run"); return nil }}); err != nil {
@@ -191,7 +191,7 @@ func TestKnownIsAskedLate(t *testing.T) {
 	}
 }
 
-// What an earlier life had is held as well, for as long as nobody can tell that it is gone.
+// TestKnown: items from before the restart are held too, as long as it isn't known that they are gone.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -228,7 +228,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// One reading doesn't fill the log.
+// TestManyFindings: one reading doesn't fill the log.
 func TestManyFindings(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
@@ -239,11 +239,11 @@ func TestManyFindings(t *testing.T) {
 		want = append(want, "default/"+name+" held")
 	}
 	g.body(list(items...), 0, want...)
-	if n := g.log.count("level=WARN"); n != maxLogged+1 || g.log.count("items=150") != 1 {
+	if n := g.log.Count("level=WARN"); n != maxLogged+1 || g.log.Count("items=150") != 1 {
 		t.Errorf("%d lines were logged", n)
 	}
 
-	// What can't be used comes before warnings.
+	// Errors come before warnings.
 	g, items, want = give(t, Config{}), nil, nil
 	for i := range maxLogged {
 		name := fmt.Sprint("p", i)
@@ -251,12 +251,12 @@ func TestManyFindings(t *testing.T) {
 		want = append(want, "default/"+name+"=v1")
 	}
 	g.body(list(append(items, bad)...), maxLogged, append(want, "default/web held")...)
-	if g.log.count("level=WARN", "#default/web") != 1 {
+	if g.log.Count("level=WARN", "#default/web") != 1 {
 		t.Errorf("the log has\n%s", g.log)
 	}
 }
 
-// After a restart a strict reader tells which item is bad, and of all others in one line.
+// TestStrictLogAfterRestart: after a restart a strict reader logs which item is bad, and all others in one line.
 func TestStrictLogAfterRestart(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, ok(list(pod("p1", "v2"), nameless)))
@@ -269,23 +269,23 @@ func TestStrictLogAfterRestart(t *testing.T) {
 	}
 	r := run(t, Config{URL: "http://" + s.addr, Known: known, Strict: true})
 	r.poll()
-	if r.log.count("level=WARN") != 4 || r.log.count("#item 2") != 2 || r.log.count("items=60") != 1 {
+	if r.log.Count("level=WARN") != 4 || r.log.Count("#item 2") != 2 || r.log.Count("items=60") != 1 {
 		t.Errorf("the log has\n%s", r.log)
 	}
 	s.behave(ok(list(pod("p1", "v2"))))
 	r.expect("default/p1=v2")
-	if n := r.log.count("can be used again"); n > 1 {
+	if n := r.log.Count("can be used again"); n > 1 {
 		t.Errorf("%d lines tell of items that were never bad:\n%s", n, r.log)
 	}
 }
 
-// What isn't a pod or an object of one holds nothing, but to a strict reader.
+// TestOtherKinds: a document of another kind holds nothing, except for a strict reader.
 func TestOtherKinds(t *testing.T) {
 	t.Parallel()
 	const service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n"
 	g := give(t, Config{})
 	g.settled(documents("web", "v1", "db", "v1")+service, 2, "default/web=v1", "default/db=v1", "Service default/web")
-	if !g.merger.Sources()[0].Ready || g.log.count("level=WARN") != 0 || g.log.count("Manifest is ignored", "Service") != 1 {
+	if !g.merger.Sources()[0].Ready || g.log.Count("level=WARN") != 0 || g.log.Count("Manifest is ignored", "Service") != 1 {
 		t.Errorf("the source isn't ready, or the log has\n%s", g.log)
 	}
 	g.settled(documents("web", "v1")+service, 1, "default/web=v1", "Service default/web")

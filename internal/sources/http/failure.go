@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// fault is an error in this package's own words: everybody may see it, and it is the same each time.
+// fault is an error in this package's own words: all callers may see it, and it is the same each time.
 type fault string
 
 func (f fault) Error() string { return string(f) }
@@ -34,10 +34,10 @@ const (
 	errBadGzip  fault = "the body's gzip encoding is broken"
 )
 
-// statusError is an answer with a status that isn't good.
+// statusError is a response whose status is an error.
 type statusError struct {
 	code int
-	// retryAfter is for how long the server asks to be left alone. Zero: it doesn't.
+	// retryAfter is how long the server asks to wait. Zero: it doesn't.
 	retryAfter time.Duration
 }
 
@@ -52,9 +52,9 @@ func (e *statusError) Error() string {
 	return strings.TrimSpace(text)
 }
 
-// elsewhere is an error at a host that a server has led to. Which one is the server's to choose, and may be another one each time.
+// elsewhere is an error at a host that a redirect led to. The server chooses the host, perhaps another one each time.
 type elsewhere struct {
-	// host is fit for everybody.
+	// host is fit for all callers.
 	host string
 	err  error
 }
@@ -62,7 +62,7 @@ type elsewhere struct {
 func (e *elsewhere) Error() string { return "redirected to " + e.host + ": " + e.err.Error() }
 func (e *elsewhere) Unwrap() error { return e.err }
 
-// problem is the text by which an error is told from the one before.
+// problem is the text by which an error is compared with the previous one.
 func problem(err error) string {
 	var e *elsewhere
 	if errors.As(err, &e) {
@@ -79,8 +79,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// explain is what went wrong with a request in words that are the same each time it happens, so that a lasting error is told once: no
-// addresses of this end, no times of day. ctx is that of the request, and at what was asked for at last.
+// explain describes the failure of a request in words that are the same each time it happens, so that a lasting error
+// is logged once: without addresses of this end and times of day. ctx is the request's, and at is the last URL.
 func (f *fetcher) explain(ctx context.Context, at *url.URL, err error) error {
 	var (
 		own         fault
@@ -115,7 +115,7 @@ func (f *fetcher) explain(ctx context.Context, at *url.URL, err error) error {
 	}
 	text := err.Error()
 	if name := at.Hostname(); at.Host != f.url.Host && len(name) >= 4 {
-		// elsewhere tells it.
+		// elsewhere names the host.
 		text = strings.ReplaceAll(text, name, hiddenValue)
 	}
 	return fault(f.secrets.clean(text))

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// maxRedirects is how many are followed.
+	// maxRedirects is how many redirects are followed.
 	maxRedirects = 10
-	// maxHeader is the most bytes that an answer's headers may have.
+	// maxHeader bounds the headers of a response, in bytes.
 	maxHeader = 256 << 10
 )
 
-// fetcher asks for one URL. Each request has connections of its own: one that is kept could be dead, or lead to a server that isn't
-// meant any more, and net/http writes what comes on it unasked to the process's log.
+// fetcher requests one URL. Each request has connections of its own: a kept connection could be dead, or lead to a
+// server that isn't meant any more, and net/http logs unsolicited data on it to the process's log.
 type fetcher struct {
 	// url has no user and password: header has them.
 	url      *url.URL
@@ -34,18 +34,18 @@ type fetcher struct {
 	clock    clock.Clock
 }
 
-// answer is one that could be read.
+// answer is a readable response.
 type answer struct {
-	// unchanged is set of a 304.
+	// unchanged is set for a 304.
 	unchanged bool
 	body      body
 	validator validator
 }
 
-// errBody is in the errors of fetch that are about the body of an answer with status 200.
+// errBody is wrapped by errors of fetch about the body of a response with status 200.
 var errBody = errors.New("read the body")
 
-// fetch asks once. Its errors name the URL, and have nothing that is secret.
+// fetch makes one request. Its errors name the URL, and contain no secret.
 func (f *fetcher) fetch(ctx context.Context, last validator) (answer, error) {
 	a, err := f.ask(ctx, last)
 	if err != nil {
@@ -92,7 +92,7 @@ func (f *fetcher) ask(ctx context.Context, last validator) (answer, error) {
 	return answer{body: body, validator: validatorOf(resp.Header)}, nil
 }
 
-// located is an error with the host where it happened, if that isn't the configured one.
+// located adds to an error the host where it happened, if that isn't the configured one.
 func (f *fetcher) located(at *url.URL, err error) error {
 	var told *elsewhere
 	if at.Host == f.url.Host || errors.As(err, &told) {
@@ -101,7 +101,8 @@ func (f *fetcher) located(at *url.URL, err error) error {
 	return &elsewhere{host: f.secrets.host(at.Host), err: err}
 }
 
-// limit is a context that ends after the timeout, or when end is called. Either closes the request's connections.
+// limit returns a context that ends after the timeout, or when end is called. Either closes the request's
+// connections.
 func (f *fetcher) limit(ctx context.Context) (limited context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := f.clock.NewTimer(f.timeout)
@@ -120,7 +121,7 @@ func (f *fetcher) limit(ctx context.Context) (limited context.Context, end func(
 	}
 }
 
-// refusal is the error of an answer that isn't 200.
+// refusal returns the error of a response that isn't 200.
 func (f *fetcher) refusal(resp *http.Response) error {
 	status := &statusError{code: resp.StatusCode}
 	if status.code == http.StatusTooManyRequests || status.code == http.StatusServiceUnavailable {
@@ -129,7 +130,7 @@ func (f *fetcher) refusal(resp *http.Response) error {
 	return status
 }
 
-// headers are those of a request, with the configured ones if it goes to the own host.
+// headers returns the headers of a request, with the configured ones if it goes to the configured host.
 func (f *fetcher) headers(own bool, last validator) http.Header {
 	h := http.Header{"Accept": {"application/json, application/yaml;q=0.9, */*;q=0.8"}, "User-Agent": {"podconfigd"}}
 	if own {
@@ -137,13 +138,13 @@ func (f *fetcher) headers(own bool, last validator) http.Header {
 			h[name] = values
 		}
 	}
-	// net/http would decompress what it asked for without a limit.
+	// net/http would decompress what it requested without a limit.
 	h.Set("Accept-Encoding", "gzip")
 	last.setOn(h)
 	return h
 }
 
-// redirect decides on a redirect, and what the next request has.
+// redirect decides on a redirect, and sets the headers of the next request.
 func (f *fetcher) redirect(req *http.Request, via []*http.Request, last validator) error {
 	switch {
 	case len(via) > maxRedirects:
@@ -155,7 +156,8 @@ func (f *fetcher) redirect(req *http.Request, via []*http.Request, last validato
 	}
 	own := sameHost(f.url, req.URL)
 	for _, r := range via {
-		// Another host may lead back to any path on ours, and must not choose who gets the credentials there.
+		// Another host may redirect back to any path of the configured host, and must not direct the credentials
+		// there.
 		own = own && sameHost(f.url, r.URL)
 	}
 	// This drops the Referer as well, which would have the query.
@@ -164,7 +166,7 @@ func (f *fetcher) redirect(req *http.Request, via []*http.Request, last validato
 	return nil
 }
 
-// transport is one for a single request: every connection is closed when ctx ends.
+// transport returns a transport for one request: every connection is closed when ctx ends.
 func (f *fetcher) transport(ctx context.Context, config *tls.Config) http.RoundTripper {
 	own := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -173,7 +175,7 @@ func (f *fetcher) transport(ctx context.Context, config *tls.Config) http.RoundT
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
-		// The context that the transport gives outlives the request's.
+		// The context that the transport passes outlives the request's.
 		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 			var dialer net.Dialer
 			conn, err := dialer.DialContext(ctx, network, address)
@@ -188,14 +190,14 @@ func (f *fetcher) transport(ctx context.Context, config *tls.Config) http.RoundT
 	return &byHost{own: own, other: other}
 }
 
-// ownKey is the key of a request's context for whether the request may have the credentials.
+// ownKey is the context key for whether a request may have the credentials.
 type ownKey struct{}
 
 func asOwn(ctx context.Context, own bool) context.Context {
 	return context.WithValue(ctx, ownKey{}, own)
 }
 
-// byHost keeps the client certificate for requests that may have the credentials.
+// byHost uses the client certificate only for requests that may have the credentials.
 type byHost struct{ own, other *http.Transport }
 
 // RoundTrip is part of http.RoundTripper.

@@ -7,17 +7,17 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// maxLogged is how many findings one reading puts into the log. One item has fewer.
+// maxLogged bounds the findings of one reading that are logged. One item has fewer.
 const maxLogged = 50
 
-// logFindings writes the findings of the items that didn't have them before, one line for each and the errors first, and which items
-// are well again. What a finding quotes of the body may be a secret, and stays out of the log; `podctl sources` shows it to those who
-// may see it. Items that are held for others are told of in one line, and not at all if the next answer will tell.
+// logFindings logs the new findings of the items, one line for each and the errors first, and the items that became
+// good. Quotes of the body may be secret and aren't logged; `podctl sources` shows them to authorized callers. Items
+// that are held because of others are logged in one line, and not at all if the next response decides on them.
 func logFindings(log *slog.Logger, before, now []manifest.Item) {
 	former, there := byName(before), byName(now)
 	logged, left := 0, 0
-	// room tells whether so many lines more may be written.
-	room := func(lines int) bool {
+	// fits reports whether so many more lines may be written.
+	fits := func(lines int) bool {
 		if logged += lines; logged > maxLogged {
 			left++
 		}
@@ -29,15 +29,15 @@ func logFindings(log *slog.Logger, before, now []manifest.Item) {
 			old = *o
 		}
 		told := item.Origin.Held && !isBad(item.Origin) || slices.Equal(old.Findings, item.Origin.Findings)
-		if !told && room(len(item.Origin.Findings)) {
+		if !told && fits(len(item.Origin.Findings)) {
 			logItem(log, item.Origin)
 		}
-		if isBad(&old) && !item.Origin.Held && room(1) {
+		if isBad(&old) && !item.Origin.Held && fits(1) {
 			log.Info("Manifest can be used again", "item", item.Origin.Name)
 		}
 	}
 	for _, item := range before {
-		if _, ok := there[item.Origin.Name]; !ok && isBad(item.Origin) && room(1) {
+		if _, ok := there[item.Origin.Name]; !ok && isBad(item.Origin) && fits(1) {
 			log.Info("Manifest that couldn't be used is gone", "item", item.Origin.Name)
 		}
 	}
@@ -49,9 +49,9 @@ func logFindings(log *slog.Logger, before, now []manifest.Item) {
 	}
 	switch n, old := count(now, whyMissing, whyCut), count(before, whyMissing, whyCut); {
 	case n > 0 && n != old:
-		log.Warn("Items that can't be read may be those that are missing; these stay as they were", "missing", n)
+		log.Warn("Unreadable items may be the missing ones; these stay as they were", "missing", n)
 	case n == 0 && old > 0:
-		log.Info("No item is missing any more beside one that can't be read")
+		log.Info("No item is missing beside an unreadable one any more")
 	}
 }
 
@@ -70,7 +70,7 @@ func logItem(log *slog.Logger, o *manifest.Origin) {
 	}
 }
 
-// badFirst is the items with those in front that can't be used.
+// badFirst returns the items, the unusable ones first.
 func badFirst(items []manifest.Item) []manifest.Item {
 	return slices.SortedStableFunc(slices.Values(items), func(a, b manifest.Item) int {
 		switch isBadA, isBadB := isBad(a.Origin), isBad(b.Origin); {
@@ -84,7 +84,7 @@ func badFirst(items []manifest.Item) []manifest.Item {
 	})
 }
 
-// count is how many items are held for one of these reasons.
+// count counts the items that are held for one of these reasons.
 func count(items []manifest.Item, why ...string) int {
 	n := 0
 	for _, item := range items {

@@ -19,8 +19,9 @@ func options(strict bool) manifest.Options {
 	return manifest.Options{Origin: "https://config.example/pods", OriginKind: manifest.URLKind, Node: "node", Strict: strict}
 }
 
-// FuzzBody checks, of any two bodies one after the other, that they don't panic, give the same each time, and lose nothing that
-// can be read: an item that Parse makes a pod of is in the set, unless a strict reader holds all of them as they were.
+// FuzzBody checks, of any two bodies one after the other, that they don't panic, give the same each time, and lose
+// nothing that can be read: an item that Parse makes a pod of is in the set, unless a strict reader holds all of them
+// as they were.
 func FuzzBody(f *testing.F) {
 	good := list(pod("web", "v1"), pod("db", "v1"))
 	f.Add([]byte(good), []byte(list(bad, nameless)), false)
@@ -42,7 +43,7 @@ func FuzzBody(f *testing.F) {
 
 func set(c *content) manifest.Set { return manifest.Set{Origins: c.origins()} }
 
-// checkContent checks what came of a body.
+// checkContent checks the content after a body.
 func checkContent(t *testing.T, before, now *content, b body, err error) {
 	t.Helper()
 	parsed := manifest.Parse(b.text, before.opts)
@@ -108,8 +109,9 @@ func checkContent(t *testing.T, before, now *content, b body, err error) {
 	}
 }
 
-// FuzzPodList makes lists of the fuzzer's bytes, one for each run between zeros, and compares what is served after each with a
-// model. A byte is an item: which pod, which version of it, and whether it is good, bad, or without a name.
+// FuzzPodList makes lists of the fuzzer's bytes, one for each run between zeros, and compares what is served after
+// each with a model. A byte is an item: which pod, which version of it, and whether it is good, bad, or without a
+// name.
 func FuzzPodList(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 0, 1, 0x42, 3, 0, 0xc1, 2})
 	f.Add([]byte{1, 2, 0, 0xff, 0, 0, 1})

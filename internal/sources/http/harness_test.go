@@ -1,19 +1,18 @@
 package http
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/revision"
@@ -24,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var _ sources.Source = (*Source)(nil)
 
-// patience is how long a test waits for what must come. Nothing waits so long unless it fails.
+// patience is how long a test waits for an expected event. Only a failing test waits that long.
 const patience = 30 * time.Second
 
 // pod is an item of a list. The image makes versions of it.
@@ -63,13 +62,13 @@ func (t *step) C() <-chan time.Time      { return t.c }
 func (t *step) Stop() bool               { return true }
 func (t *step) Reset(time.Duration) bool { return true }
 
-// running is a Source under test, and what came of it.
+// running is a Source under test, and its sets.
 type running struct {
 	t      testing.TB
 	sets   chan manifest.Set
 	clock  steps
 	timer  *step
-	log    *logBuffer
+	log    *logtest.Buffer
 	merger *merge.Merger
 	cancel context.CancelFunc
 	done   chan error
@@ -79,7 +78,7 @@ type running struct {
 func run(t testing.TB, cfg Config) *running {
 	t.Helper()
 	r := &running{
-		t: t, sets: make(chan manifest.Set, 1), clock: steps{timers: make(chan *step, 1)}, log: &logBuffer{},
+		t: t, sets: make(chan manifest.Set, 1), clock: steps{timers: make(chan *step, 1)}, log: &logtest.Buffer{},
 		merger: merge.New([]merge.Source{{Name: "http"}}, merge.Stored{}), done: make(chan error, 1),
 	}
 	r.clock.timeout, r.clock.expired = 10*time.Second, make(chan time.Time)
@@ -111,7 +110,7 @@ func await[T any](t testing.TB, c <-chan T, what string) T {
 	}
 }
 
-// poll is the next reading, and what the merge makes of it.
+// poll returns the next set, and the result of its merge.
 func (r *running) poll() (manifest.Set, *revision.Revision) {
 	r.t.Helper()
 	r.ask()
@@ -179,7 +178,8 @@ func (r *running) failed(want string) error {
 // serves are the pods that consumers have.
 func (r *running) serves() int { return r.merger.Sources()[0].Pods }
 
-// show tells of a Set what tests care for: for each origin its name within the URL, its pods' images and objects, and "held".
+// show returns the fields of a Set that tests compare: for each origin its name within the URL, its pods' images and objects, and
+// "held".
 func show(set manifest.Set) []string {
 	lines := []string{}
 	for _, o := range set.Origins {
@@ -199,33 +199,4 @@ func show(set manifest.Set) []string {
 		lines = append(lines, line)
 	}
 	return lines
-}
-
-// logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-// count is how many lines hold all the words.
-func (b *logBuffer) count(words ...string) int {
-	n := 0
-	for line := range strings.Lines(b.String()) {
-		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
-			n++
-		}
-	}
-	return n
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// held is an origin with nothing but the reason why it is held. What it had before stays with those who get the set.
+// held returns an origin with only the reason why it is held. The merge keeps its pods.
 func held(name, why string) *manifest.Origin {
 	return &manifest.Origin{
 		Name: name, Held: true, ObjectsUnknown: true, Findings: []manifest.Finding{{Severity: manifest.Error, Message: why}},
 	}
 }
 
-// missing holds the origin of an item that may be there or not.
+// missing holds the origin of an item that may or may not exist.
 func missing(old manifest.Item, why string) manifest.Item {
 	if isHeldFor(old.Origin, why) {
 		return old
@@ -21,7 +21,7 @@ func missing(old manifest.Item, why string) manifest.Item {
 	return manifest.Item{Origin: held(old.Origin.Name, why)}
 }
 
-// noted is items with one for the response as a whole that tells why it isn't used, or not in full.
+// noted adds an item for the response as a whole that has the reason why it isn't used, or not in full.
 func (c *content) noted(items []manifest.Item, why string) []manifest.Item {
 	i := slices.IndexFunc(items, func(item manifest.Item) bool { return item.Origin.Name == c.opts.Origin })
 	if i >= 0 && items[i].Origin.Held {
@@ -40,17 +40,17 @@ func (c *content) noted(items []manifest.Item, why string) []manifest.Item {
 	return append(slices.Clip(items), manifest.Item{Origin: note})
 }
 
-// isHoldable tells whether an item is to be held when it is missing: it is an object's, of which there is something to hold.
+// isHoldable reports whether an item is held when it is missing: it is one of an object, of which something is known.
 func (c *content) isHoldable(item manifest.Item) bool {
 	return !item.Nameless && item.Origin.Name != c.opts.Origin && (item.Origin.Held || hasContent(item.Origin))
 }
 
-// isHeldFor tells whether this is why an origin is held.
+// isHeldFor reports whether an origin is held for that reason.
 func isHeldFor(o *manifest.Origin, why string) bool {
 	return o.Held && len(o.Findings) == 1 && o.Findings[0].Message == why
 }
 
-// isBad tells whether an origin is held for what stands in it.
+// isBad reports whether an origin is held for its own content.
 func isBad(o *manifest.Origin) bool {
 	return o.Held && !slices.ContainsFunc([]string{whyMissing, whyCut, whyPending, whyYAML, whyStrict}, func(why string) bool {
 		return isHeldFor(o, why)

@@ -8,11 +8,11 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// hiddenValue stands for what isn't shown of a URL.
+// hiddenValue replaces parts of a URL that aren't shown.
 const hiddenValue = "…"
 
-// Location is a URL as it may be shown to everybody: without user and password, fragment, and the values of its query. It is what
-// the source's origins are named by.
+// Location returns a URL as all callers may see it: without user and password, fragment, and the values of its query.
+// The source's origins are named by it.
 func Location(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -21,7 +21,7 @@ func Location(raw string) string {
 	return locationOf(u)
 }
 
-// ObjectOrigin is the name of the origin of an object at a URL.
+// ObjectOrigin returns the name of the origin of an object at a URL.
 func ObjectOrigin(raw string, key manifest.ObjectKey) string {
 	return Location(raw) + "#" + key.String()
 }
@@ -32,7 +32,7 @@ func locationOf(u *url.URL) string {
 	if u.RawQuery != "" {
 		parts := strings.Split(u.RawQuery, "&")
 		for i, part := range parts {
-			// What has no "=" may be a key, or a value of its own.
+			// A word without "=" may be a key, or a value.
 			if key, _, ok := strings.Cut(part, "="); ok {
 				parts[i] = key + "=" + hiddenValue
 			} else {
@@ -44,8 +44,8 @@ func locationOf(u *url.URL) string {
 	return shown.String()
 }
 
-// parseURL is the URL to ask, without the fragment. Its errors don't quote it, as any part of what isn't well-formed may be the
-// password.
+// parseURL returns the URL to request, without the fragment. Its errors don't quote it, as any part of a malformed
+// URL may be the password.
 func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -62,8 +62,8 @@ func parseURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// sameHost tells whether what is for the host of one URL may be sent to that of another: to the same port, or to https in place of
-// http, both with their usual ports.
+// sameHost reports whether what is for the host of one URL may be sent to that of another: to the same port, or to
+// https in place of http, both with their usual ports.
 func sameHost(own, other *url.URL) bool {
 	if !strings.EqualFold(own.Hostname(), other.Hostname()) {
 		return false

@@ -8,8 +8,8 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// saying is the digest of what items say: comments and order of keys are no part of it, so that a server which puts the time of day
-// into the one or makes the other anew can be believed.
+// saying is the digest of what items mean: without comments and the order of keys, so that a server that generates
+// its body each time, perhaps with the time of day in a comment, can be believed.
 func saying(items ...manifest.Item) [sha256.Size]byte {
 	h := sha256.New()
 	for _, item := range items {
@@ -24,8 +24,9 @@ func saying(items ...manifest.Item) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// withhold is what next has while nobody knows whether its body was whole: what is new is there, and what the body leaves out or
-// changes stays as it was. Before the first body nobody knows what there was, so the source as a whole is held.
+// withhold returns what next has while it isn't known whether its body was complete: new items are there, and items
+// that the body leaves out or changes stay. Before the first body nothing is known of previous items, so the whole
+// source is held.
 func (c *content) withhold(next *content, says [sha256.Size]byte) []manifest.Item {
 	items := slices.Clone(next.items)
 	places := make(map[string]int, len(items))

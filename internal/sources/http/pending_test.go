@@ -17,7 +17,8 @@ func documents(nameVersion ...string) string {
 	return text
 }
 
-// Wherever YAML is cut off, no pod is lost by one answer, and all is well with the next whole one.
+// TestCutAnywhere: wherever YAML is cut off, no pod is lost by one response, and the next complete one corrects
+// everything.
 func TestCutAnywhere(t *testing.T) {
 	t.Parallel()
 	full := documents("a", "v1", "b", "v1", "c", "v1")
@@ -35,7 +36,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-// What YAML takes away counts with the second answer; what it adds, with the first.
+// TestSecondAnswer: what YAML removes counts with the second response; what it adds, with the first.
 func TestSecondAnswer(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
@@ -67,7 +68,7 @@ func TestSecondAnswer(t *testing.T) {
 	}
 	// The time of day in a comment isn't another answer.
 	g.body("# 12:00:01\n"+next, 2, "default/web=v2", "default/new=v1")
-	if g.log.count("level=WARN") != 1 {
+	if g.log.Count("level=WARN") != 1 {
 		t.Errorf("the log has\n%s", g.log)
 	}
 	// Back before it counted: nothing has changed.
@@ -75,7 +76,7 @@ func TestSecondAnswer(t *testing.T) {
 	g.body(next, 2, "default/web=v2", "default/new=v1")
 }
 
-// Answers that differ each time take nothing away, and aren't asked for each second.
+// TestRestless: responses that differ each time remove nothing, and aren't requested each second.
 func TestRestless(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
@@ -88,12 +89,12 @@ func TestRestless(t *testing.T) {
 	if want := []time.Duration{0, 20 * time.Second, 0, 20 * time.Second, 0, 20 * time.Second}; !slices.Equal(waits, want) {
 		t.Errorf("the waits are about %v, want %v", waits, want)
 	}
-	if g.log.count("Each answer says something else") != 1 || g.log.count("level=WARN") != 1 {
+	if g.log.Count("Each response differs") != 1 || g.log.Count("level=WARN") != 1 {
 		t.Errorf("the log has\n%s", g.log)
 	}
 }
 
-// While the last document can't be used there may have been more behind it, however often it comes.
+// TestBadEnd: while the last document can't be used others may have followed it, however often it comes.
 func TestBadEnd(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
@@ -101,14 +102,14 @@ func TestBadEnd(t *testing.T) {
 	cut := documents("web", "v1") + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: db}\nspec:\n"
 	g.settled(cut, 3, "default/web=v1", "default/db held", "default/old held")
 	set := g.body(cut, 3, "default/web=v1", "default/db held", "default/old held")
-	if !isHeldFor(set.Origins[2], whyCut) || g.log.count("missing=1") != 1 {
+	if !isHeldFor(set.Origins[2], whyCut) || g.log.Count("missing=1") != 1 {
 		t.Errorf("the finding is %+v; log:\n%s", set.Origins[2].Findings, g.log)
 	}
 	// The same in front of others isn't a cut.
 	g.settled("---\napiVersion: v1\nkind: Pod\nmetadata: {name: db}\nspec:\n"+documents("web", "v1"), 2, "default/db held", "default/web=v1")
 }
 
-// A server that ends YAML with the connection is believed when it says the same twice.
+// TestEndlessYAML: a server that ends YAML by closing the connection is believed when it says the same twice.
 func TestEndlessYAML(t *testing.T) {
 	t.Parallel()
 	endless := func(text string) behaviour {

@@ -12,25 +12,25 @@ type poller struct {
 	log     *slog.Logger
 	fetcher *fetcher
 	content *content
-	// validator is that of the content's body. Zero: the next request isn't conditional.
+	// validator is the validator of the content's body. Zero: the next request isn't conditional.
 	validator validator
-	// conditional counts the requests in a row that were.
+	// conditional counts the conditional requests in a row.
 	conditional int
-	// soon is set if the last answer counts only when another one, which is due soon, says the same. If that differs too, it isn't
-	// set again at once, and restless is set once the log knows.
+	// soon is set if the last response is used only when the next one, which is due soon, says the same. If that
+	// differs too, it isn't set again at once, and restless is set once that was logged.
 	soon, restless bool
-	// problem is the error that the log knows of. Empty: there is none.
+	// problem is the error that was logged. Empty: there is none.
 	problem string
 }
 
-// poll asks once, and takes the answer over. ctx ends what is under way.
+// poll makes one request, and takes over the response.
 func (p *poller) poll(ctx context.Context) error {
 	err := p.read(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil && problem(err) != p.problem:
 		p.problem = problem(err)
-		p.log.Warn("Pods can't be read; those known stay", "err", err)
+		p.log.Warn("Pods can't be read; those known stay", "error", err)
 	case err == nil && p.problem != "":
 		p.problem = ""
 		p.log.Info("Pods can be read again")
@@ -66,12 +66,12 @@ func (p *poller) read(ctx context.Context) error {
 		p.restless = false
 	case second && !p.restless:
 		p.restless = true
-		p.log.Warn("Each answer says something else; what one of them leaves out or changes stays until two in a row say the same")
+		p.log.Warn("Each response differs; what one of them leaves out or changes stays until two in a row are equal")
 	}
 	return nil
 }
 
-// condition is the validator for the next request.
+// condition returns the validator for the next request.
 func (p *poller) condition() validator {
 	if p.validator == "" || p.conditional == maxConditional {
 		p.conditional = 0

@@ -55,7 +55,8 @@ func TestGzip(t *testing.T) {
 	r.expect("default/web=v1")
 }
 
-// Some servers name more encodings than gzip, which leave the body as it is; and some a type that it isn't.
+// TestNamesThatMeanNothing: some servers name encodings other than gzip that leave the body as it is, and some a
+// wrong type.
 func TestNamesThatMeanNothing(t *testing.T) {
 	t.Parallel()
 	body := list(pod("web", "v1"))
@@ -104,7 +105,7 @@ func TestConditional(t *testing.T) {
 	s.behave(conditional(first, `"1"`))
 	r.expect("default/web=v1")
 	asked(`"1"`)
-	if n := r.log.count("Pods can be read again"); n != 1 {
+	if n := r.log.Count("Pods can be read again"); n != 1 {
 		t.Errorf("the recovery was told %d times", n)
 	}
 
@@ -131,7 +132,7 @@ func TestConditional(t *testing.T) {
 	asked("")
 }
 
-// A date hides a second change within its second, and one back to an older file.
+// TestLastModified: a date hides a second change within its second, and a change to an older file.
 func TestLastModified(t *testing.T) {
 	t.Parallel()
 	const date = "Mon, 02 Jan 2006 15:04:05 GMT"
@@ -155,7 +156,7 @@ func TestLastModified(t *testing.T) {
 	}
 }
 
-// A server that keeps its ETag while the body changes is found out by the tenth request.
+// TestETagThatLies: a server that keeps its ETag while the body changes is detected by the tenth request.
 func TestETagThatLies(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, conditional(list(pod("web", "v1")), `"1"`))
@@ -168,7 +169,8 @@ func TestETagThatLies(t *testing.T) {
 	r.expect("default/web=v2")
 }
 
-// What is for the configured host isn't sent to another one, nor back to it by way of another.
+// TestRedirectToOtherHost: credentials of the configured host aren't sent to another one, nor back to it through
+// another one.
 func TestRedirectToOtherHost(t *testing.T) {
 	t.Parallel()
 	own := newServer(t, nil)
@@ -220,7 +222,7 @@ func TestRedirectToOtherHost(t *testing.T) {
 	r.fails("redirected to " + other.addr + ": status 404")
 }
 
-// Run ends at once in the middle of a request, and tells nothing of it.
+// TestEndInTheMiddle: Run ends at once in the middle of a request, and doesn't report it.
 func TestEndInTheMiddle(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]string{"before the answer": "", "within the body": head(200, "Content-Length: 100") + "{"} {
@@ -251,7 +253,7 @@ func TestEndInTheMiddle(t *testing.T) {
 	}
 }
 
-// No connection outlives its request, not even one that is in the middle of its handshake.
+// TestNoConnectionIsLeft: no connection outlives its request, not even one that is in the middle of its handshake.
 func TestNoConnectionIsLeft(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)

@@ -31,7 +31,7 @@ type server struct {
 	behaves  chan struct{}
 	known    sync.Once
 	requests []*http.Request
-	// stalled is told of each request that never comes to an end.
+	// stalled receives each request that never ends.
 	stalled chan struct{}
 	conns   map[net.Conn]bool
 	wg      sync.WaitGroup
@@ -124,7 +124,7 @@ func (s *server) serve(c net.Conn) {
 	act(conn, req, gone)
 }
 
-// behave is what the server does from now on.
+// behave sets how the server answers from now on.
 func (s *server) behave(act behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

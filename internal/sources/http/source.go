@@ -21,31 +21,31 @@ import (
 type Config struct {
 	// Name is the source's name: "http" or "http:NAME". Empty: "http".
 	Name string
-	// URL is what is asked for pods, http or https. It may have user and password; Location has it without.
+	// URL is the URL of the pods, http or https. It may have user and password; Location has it without.
 	URL string
-	// Headers go with each request to the URL's host. They may replace those of the Source, but for Accept-Encoding and the ones that
-	// make a request conditional or partial. Nil: none.
+	// Headers are sent with each request to the URL's host. They may replace those of the Source, except
+	// Accept-Encoding and the ones that make a request conditional or partial. Nil: none.
 	Headers http.Header
-	// CAFile has the CAs that the server's certificate must come from. Empty: the system's.
+	// CAFile has the CAs of the server's certificate. Empty: the system's.
 	CAFile string
-	// CertFile and KeyFile are the client certificate, with its chain, and its key. Empty: none. These three are PEM, and are read
-	// again before each request.
+	// CertFile and KeyFile are the client certificate, with its chain, and its key. Empty: none. These three are PEM,
+	// and are read again before each request.
 	CertFile, KeyFile string
 	// Node is the name of the node that the pods are for.
 	Node string
 	// Strict refuses manifests with unknown fields, and a whole body for one bad item.
 	Strict bool
-	// Known are the origins of the pods and objects that are known of this source already, by an earlier life of podconfigd or a
-	// Source that this one takes the place of. They are held while it isn't sure what the first body has. It is called once, when Run
-	// begins. Nil: there are none.
+	// Known returns the origins of the pods and objects that are known of this source, from before the restart or
+	// from a previous Source. They are held while it isn't certain what the first body has. It is called once, at the
+	// start of Run. Nil: there are none.
 	Known func() []string
-	// CheckFrequency is how often the URL is asked. Zero: 20 s.
+	// CheckFrequency is the interval of requests. Zero: 20 s.
 	CheckFrequency time.Duration
-	// Timeout is how long a request may take, until the last byte of the answer. Zero: 10 s.
+	// Timeout is how long a request may take, to the last byte of the response. Zero: 10 s.
 	Timeout time.Duration
-	// Clock tells when to ask next, and when the Timeout is over. Nil: the system's clock.
+	// Clock times the requests and the Timeout. Nil: the system's clock.
 	Clock clock.Clock
-	// Logger is told each change of the items' findings and of the source's state. Nil: slog.Default().
+	// Logger gets each change of the items' findings and of the source's state. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -57,8 +57,8 @@ type Source struct {
 	location string
 }
 
-// New makes a Source, and asks for nothing yet. It fails if the URL or a header can't be sent; its errors quote neither. Files are
-// read by Run: they may come later.
+// New returns a Source. It makes no request yet. It returns an error if the URL or a header can't be sent; its errors
+// quote neither. Run reads the files: they may be created later.
 func New(cfg Config) (*Source, error) {
 	if cfg.Name == "" {
 		cfg.Name = "http"
@@ -98,7 +98,7 @@ func New(cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// checkHeaders is a copy of the configured headers, with names as net/http wants them.
+// checkHeaders copies the configured headers, with names in net/http's canonical form.
 func checkHeaders(configured http.Header) (http.Header, error) {
 	header := http.Header{}
 	for name, values := range configured {
@@ -115,9 +115,9 @@ func checkHeaders(configured http.Header) (http.Header, error) {
 	return header, nil
 }
 
-// Run asks for the URL until ctx ends, and then returns nil. It calls out, always from the same goroutine, with the full set after
-// each answer: an item that didn't change is the same Origin, as pointer, and ReadTime always moves. After a failure the set has an
-// Err, which names the URL and nothing secret. While out runs nothing is asked.
+// Run requests the URL until ctx ends, and then returns nil. It calls out, always from the same goroutine, with the
+// full set after each response: an unchanged item is the same Origin, as pointer, and ReadTime always moves. After a
+// failure the set has an Err, which names the URL and has no secret. While out runs no request is made.
 func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	p := s.newPoller()
 	pace := pace{every: s.cfg.CheckFrequency, random: rand.Float64}
@@ -125,7 +125,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 		start := s.cfg.Clock.Now()
 		err := p.poll(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // What was cut short tells nothing about the source.
+			return nil //nolint:nilerr // A cancelled request says nothing about the source.
 		}
 		now := s.cfg.Clock.Now()
 		set := manifest.Set{Source: s.cfg.Name, ReadTime: now, Err: err}
@@ -147,7 +147,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	}
 }
 
-// newPoller is the state of one Run.
+// newPoller returns the state of one Run.
 func (s *Source) newPoller() *poller {
 	var hidden []string
 	for _, values := range s.header {

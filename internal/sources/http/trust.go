@@ -2,35 +2,34 @@ package http
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/podstream/podstream/internal/openfile"
 )
 
 // maxFile is far more than any certificate, key or bundle of CAs has.
 const maxFile = 1 << 20
 
-// trust is what TLS takes from the configured files. They are compared by content at each poll: a symbolic link that is switched, a
-// rename and a write in place all look alike.
+// trust is the TLS configuration from the configured files. They are compared by content at each poll: a switched
+// symbolic link, a rename and a write in place all look alike.
 type trust struct {
 	caFile, certFile, keyFile string
 	log                       *slog.Logger
 
-	// config is made of the contents with sum. Nil until the files were good once.
+	// config is made from the contents with sum. Nil until the files were good once.
 	config *tls.Config
 	sum    [sha256.Size]byte
-	// problem is what was logged last. Empty if the files are well.
+	// problem is what was logged last. Empty if the files are good.
 	problem string
 }
 
-// load is the configuration by the files as they are now. Files that were good once and aren't now leave what they said in use.
+// load returns the configuration from the current files. If these aren't good, it returns the last good one.
 func (t *trust) load() (*tls.Config, error) {
 	contents, err := t.read()
 	sum := sha256.Sum256(bytes.Join(contents, []byte{0}))
@@ -53,7 +52,7 @@ func (t *trust) load() (*tls.Config, error) {
 		return nil, err
 	case err.Error() != t.problem:
 		t.problem = err.Error()
-		t.log.Warn("Changed TLS files can't be used; what they held before stays in use", "err", err)
+		t.log.Warn("Changed TLS files can't be used; their previous content stays in use", "error", err)
 	}
 	return t.config, nil
 }
@@ -98,21 +97,12 @@ func (t *trust) parse(contents [][]byte) (*tls.Config, error) {
 	return config, nil
 }
 
-// readFile reads a regular file. A pipe that nobody writes to must not stop the source.
+// readFile reads a regular file. A file that blocks its reader must not stop the source.
 func readFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s isn't a regular file", path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = errors.New(path + " is larger than any certificate")
+	data, err := openfile.Read(context.Background(), path, maxFile)
+	var size *openfile.SizeError
+	if errors.As(err, &size) {
+		return nil, errors.New(path + " is larger than any certificate")
 	}
 	return data, err
 }

@@ -19,7 +19,8 @@ func peer(c net.Conn) string {
 	return ""
 }
 
-// Certificates and CAs are taken from their files as these are now; files that went bad leave in use what they held.
+// TestFilesAreReadAgain: certificates and CAs are read from the current files; files that became invalid leave their
+// previous content in use.
 func TestFilesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	oldCA, newCA, dir := newAuthority(t, "old"), newAuthority(t, "new"), t.TempDir()
@@ -63,7 +64,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		r.expect("default/web=v1")
 		<-peers
 	}
-	if n := r.log.count("level=WARN", "Changed TLS files can't be used", "client-key.pem"); n != 1 {
+	if n := r.log.Count("level=WARN", "Changed TLS files can't be used", "client-key.pem"); n != 1 {
 		t.Errorf("a bad file was told %d times:\n%s", n, r.log)
 	}
 	client("third")
@@ -73,7 +74,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 	}
 }
 
-// The client certificate is for the configured host.
+// TestCertificateStaysAtHome: the client certificate is only sent to the configured host.
 func TestCertificateStaysAtHome(t *testing.T) {
 	t.Parallel()
 	ca, dir := newAuthority(t, "ca"), t.TempDir()
@@ -100,7 +101,8 @@ func TestCertificateStaysAtHome(t *testing.T) {
 	}
 }
 
-// A redirect by way of another host gets neither the headers nor the certificate on the own one.
+// TestCertificateByAnotherHost: a redirect through another host gets neither the headers nor the certificate on the
+// configured one.
 func TestCertificateByAnotherHost(t *testing.T) {
 	t.Parallel()
 	asks := func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }

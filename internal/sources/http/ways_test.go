@@ -19,15 +19,15 @@ import (
 // way is one way in which a server can misbehave.
 type way struct {
 	name string
-	// tls: the server speaks TLS while it behaves.
+	// tls: the server uses TLS while it works.
 	tls bool
-	// act is what the server does with a request.
+	// act is the server's answer to a request.
 	act behaviour
-	// shake is what it does before, in place of what it does while it behaves.
+	// shake replaces the handshake of a working server.
 	shake func(net.Conn) net.Conn
-	// refuse: nobody listens.
+	// refuse: the port is closed.
 	refuse bool
-	// stall is as act, and only ends by the timeout. It calls told once the request is under way.
+	// stall is as act, and only ends by the timeout. It calls told once the request has arrived.
 	stall func(c net.Conn, told func(), gone <-chan struct{})
 	// deaf: the server accepts the connection, and that is all.
 	deaf bool
@@ -43,7 +43,7 @@ func silent(_ net.Conn, told func(), gone <-chan struct{}) {
 	<-gone
 }
 
-// dripping sends the beginning, and then one byte after the other for as long as anybody listens.
+// dripping sends the beginning, and then one byte after the other as long as the client reads.
 func dripping(begin string) func(net.Conn, func(), <-chan struct{}) {
 	return func(c net.Conn, told func(), gone <-chan struct{}) {
 		_, _ = c.Write([]byte(begin))
@@ -101,7 +101,7 @@ func ways(t *testing.T, own, stranger *authority) []way {
 		{name: "204", act: raw(head(204)), want: "status 204 No Content: only 200 OK"},
 		{name: "206", act: answering(206, good), want: "status 206 Partial Content: only 200 OK"},
 		{name: "304 unasked", act: raw(head(304)), want: "status 304 Not Modified though the request wasn't conditional"},
-		{name: "a status that nobody knows", act: raw("HTTP/1.1 799 hunter2\r\nContent-Length: 0\r\n\r\n"), want: "status 799"},
+		{name: "an unknown status", act: raw("HTTP/1.1 799 hunter2\r\nContent-Length: 0\r\n\r\n"), want: "status 799"},
 
 		{name: "11 MiB", act: ok(large), want: "read the body: the body is larger than 10 MiB"},
 		{name: "11 MiB announced, and none sent", act: func(c net.Conn, req *http.Request, gone <-chan struct{}) {
@@ -160,14 +160,15 @@ func hosts(status int) behaviour {
 	return changing(head(status, "Location: http://host-%d.invalid/", "Content-Length: 0"))
 }
 
-// plainly answers TLS as a server does that doesn't speak it.
+// plainly answers TLS as a server without TLS does.
 func plainly(c net.Conn) net.Conn {
 	_, _ = c.Read(make([]byte, 1024))
 	_, _ = c.Write([]byte("HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"))
 	return nil
 }
 
-// Whatever a server does, the pods stay, the log tells it once, nothing secret is told, and the next good answer is believed.
+// TestWays: whatever a server does, the pods stay, it is logged once, no secret is shown, and the next good response
+// is believed.
 func TestWays(t *testing.T) {
 	t.Parallel()
 	own, stranger := newAuthority(t, "own"), newAuthority(t, "stranger")
@@ -184,7 +185,7 @@ func (w way) test(t *testing.T, own *authority, ca string) {
 	good := ok(list(pod("web", "v1"), pod("db", "v1")))
 	s, scheme, speak := newServer(t, good), "http", plain
 	if w.refuse {
-		// Nobody else listens or connects from there, so the port is free while it is closed.
+		// No other process uses the address, so the port is free while it is closed.
 		s = newServerAt(t, "127.0.0.2:0", good)
 	}
 	if w.tls {
@@ -214,7 +215,7 @@ func (w way) test(t *testing.T, own *authority, ca string) {
 			t.Errorf("the next poll is after %v", r.timer.wait)
 		}
 	}
-	if n := r.log.count("level=WARN"); n != 1 || r.log.count("level=ERROR") != 0 {
+	if n := r.log.Count("level=WARN"); n != 1 || r.log.Count("level=ERROR") != 0 {
 		t.Errorf("a lasting error gave %d lines:\n%s", n, r.log)
 	}
 	if r.serves() != 2 {
@@ -230,7 +231,7 @@ func (w way) test(t *testing.T, own *authority, ca string) {
 	if !slices.Equal(first.Origins, again.Origins) {
 		t.Error("what didn't change has other origins")
 	}
-	if n := r.log.count("Pods can be read again"); n != 1 {
+	if n := r.log.Count("Pods can be read again"); n != 1 {
 		t.Errorf("the recovery was told %d times", n)
 	}
 	s.behave(ok(list(pod("web", "v2"))))
@@ -266,7 +267,7 @@ func (w way) begin(s *server) {
 	}
 }
 
-// A server that is well every other time tells the truth every time.
+// TestFlapping: a server that fails every other time is reported every time.
 func TestFlapping(t *testing.T) {
 	t.Parallel()
 	body := list(pod("web", "v1"))
@@ -286,7 +287,7 @@ func TestFlapping(t *testing.T) {
 			t.Errorf("after a first failure, the next poll is after %v", r.timer.wait)
 		}
 	}
-	if failed, again := r.log.count("level=WARN"), r.log.count("again"); failed != 5 || again != 4 {
+	if failed, again := r.log.Count("level=WARN"), r.log.Count("again"); failed != 5 || again != 4 {
 		t.Errorf("%d failures and %d recoveries were told, want 5 and 4:\n%s", failed, again, r.log)
 	}
 	if r.serves() != 1 {

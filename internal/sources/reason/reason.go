@@ -1,7 +1,7 @@
-// Package reason tells whether two errors have one reason, so that a fault which lasts is told once, however often it is met.
+// Package reason compares the reasons of errors, so that a lasting fault is reported once, however often it occurs.
 //
-// The sources that read over a network ask it before they tell of a failure. It is pure, and what it makes is a text to compare, never
-// one to show.
+// The sources that read over a network use it before they report a failure. It is pure; its result is a text to
+// compare, never one to show.
 package reason
 
 import (
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Of is the reason of an error: its text without what is another one at each try. That is addresses with their ports, the time of
-// day, and numbers: how long something took, how much it was, or which stream it was on. Of a certificate that has expired it has the
-// time when it did: the next one that expires is another reason. Nil has none.
+// Of returns the reason of an error: its text without what differs at each attempt. That is addresses with their
+// ports, the time of day, and numbers: how long something took, how large it was, or which stream it was on. It keeps
+// the time at which a certificate expired: the next one that expires is another reason. The reason of nil is empty.
 func Of(err error) string {
 	if err == nil {
 		return ""
@@ -29,7 +29,7 @@ func Of(err error) string {
 	return strings.Join(words, " ")
 }
 
-// varies tells whether a word is another one at each try. Of NAME=VALUE the value counts.
+// varies reports whether a word differs at each attempt. Of NAME=VALUE the value decides.
 func varies(word, before string) bool {
 	if _, value, ok := strings.Cut(word, "="); ok {
 		word = value

@@ -9,12 +9,12 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// change is what one revision does to a mirror.
+// change is the effect of one revision on a mirror.
 type change struct {
 	*mirror
-	// next are the entries after it; nil for one that is gone.
+	// next are the entries after it; nil for a removed one.
 	next map[podKey]*entry
-	// removed and remade are what it adds to the mirror's.
+	// removed and remade are what it adds to the mirror's fields.
 	removed map[string][]string
 	remade  map[string]bool
 }
@@ -53,18 +53,18 @@ func (c *change) put(p *podconfigv1.Pod) {
 	}
 }
 
-// pod is what the origin's name says of the pod: all but the source.
+// pod returns the part of the origin's name after the source.
 func (e *entry) pod() string {
 	_, pod, _ := strings.Cut(e.name, " ")
 	return pod
 }
 
-// says tells whether a good origin was made of a message that says the same.
+// says reports whether a good origin was made from an equal message.
 func (e *entry) says(o *entry) bool {
 	return e.origin != nil && len(e.origin.Pods) > 0 && e.name == o.name && e.spec == o.spec && e.status == o.status
 }
 
-// commit makes it so, unless it is too much.
+// commit applies the change, unless the result exceeds the limits.
 func (c *change) commit() error {
 	m, pods, bytes := c.mirror, len(c.pods), c.bytes
 	for key, e := range c.next {
@@ -84,7 +84,7 @@ func (c *change) commit() error {
 		case old == nil || e == nil || old.name != e.name:
 			m.order = nil
 		case m.order != nil:
-			// To make it anew for each change costs what there is, not what changed.
+			// Making the order again for each change would cost what exists, not what changed.
 			e.place = old.place
 			m.order[e.place] = e
 		}

@@ -28,32 +28,33 @@ type Config struct {
 	CertFile, KeyFile, CAFile string
 	// ID is this podconfigd's own id, and Node the name of its node. Both are required.
 	ID, Node string
-	// Nodes are those whose pods are relayed, by spec.nodeName; EveryNode alone: of all. Nil: those of Node.
+	// Nodes are the nodes whose pods are relayed, by spec.nodeName; EveryNode alone: all. Nil: Node.
 	Nodes []string
-	// Consumer is the name under which the upstream knows this relay. Empty: NAME@NODE on a Unix socket; over TLS the
-	// certificate's common name, as the upstream takes no other.
+	// Consumer is the relay's name as a consumer of the upstream. Empty: NAME@NODE on a Unix socket; over TLS the
+	// certificate's common name, as the upstream accepts no other.
 	Consumer string
-	// Stored is called once, when Run begins: the pods that the local store has of this source. Nil: there are none.
+	// Stored is called once, at the start of Run: the pods that the local store has of this source. Nil: there are
+	// none.
 	Stored func() []Stored
-	// MaxPods and MaxBytes are how much is taken of the upstream: so many pods, which take so many bytes in protobuf, and as much
-	// again in objects. Zero: 20,000, and 256 MiB. More than that is an error, and what there was stays.
+	// MaxPods and MaxBytes limit what is taken of the upstream: the number of pods and their size in protobuf, and
+	// the same again for objects. Zero: 20,000, and 256 MiB. Exceeding them is an error, and the previous pods stay.
 	MaxPods, MaxBytes int
-	// Heartbeat is how often a quiet upstream shall give a sign of life; it is taken for dead after three times that. Zero: 5 s;
-	// less than 1 s is taken as 1 s.
+	// Heartbeat is the interval of a quiet upstream's heartbeats; after three times that it counts as dead. Zero: 5
+	// s; less than 1 s is taken as 1 s.
 	Heartbeat time.Duration
-	// Patience is how long an upstream may leave something half said while it gives signs of life. Zero: 1 min.
+	// Patience is how long an upstream that sends heartbeats may leave a unit incomplete. Zero: 1 min.
 	Patience time.Duration
-	// Backoff is how long to wait before another try.
+	// Backoff is the wait before another attempt.
 	Backoff Backoff
-	// Clock times the pauses between tries. Nil: the system's.
+	// Clock times the waits between attempts. Nil: the system's.
 	Clock clock.WithTicker
-	// Logger is told when the upstream is lost, and when it is back. Nil: slog.Default().
+	// Logger gets a line when the upstream is lost, and when it is back. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
 // Stored is one pod of the local store.
 type Stored struct {
-	// Origin is the name of the origin that it was stored with.
+	// Origin is the name of its origin in the store.
 	Origin string
 	// Pod is as it was served, with all annotations. It isn't changed.
 	Pod *v1.Pod
@@ -61,9 +62,9 @@ type Stored struct {
 	SpecDigest, StatusDigest string
 }
 
-// Backoff is the time between two tries: it doubles from Min to Max, and each is lengthened at random by up to half. After a
-// refusal, a loop, or nonsense, what helps is a person or time: then it goes from ten times Min to three times Max, and is
-// lengthened by up to all of it.
+// Backoff is the time between two attempts: it doubles from Min to Max, and each wait is lengthened at random by up
+// to half. A refusal, a loop and an invalid stream are only resolved by a person or by time: then it goes from ten
+// times Min to three times Max, and is lengthened by up to its own length.
 type Backoff struct {
 	// Min and Max: zero means 100 ms and 10 s.
 	Min, Max time.Duration
@@ -83,7 +84,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	case len(cfg.Nodes) == 0:
 		cfg.Nodes = []string{cfg.Node}
 	case slices.Contains(cfg.Nodes, EveryNode) && len(cfg.Nodes) > 1:
-		return cfg, fmt.Errorf("nodes %q: with %s stands no other", cfg.Nodes, EveryNode)
+		return cfg, fmt.Errorf("nodes %q: %s must be the only one", cfg.Nodes, EveryNode)
 	}
 	if cfg.Consumer == "" && strings.HasPrefix(cfg.Endpoint, "unix://") {
 		cfg.Consumer = cfg.Name + "@" + cfg.Node
@@ -128,10 +129,10 @@ func (cfg Config) filter() *podconfigv1.PodFilter {
 	return &podconfigv1.PodFilter{Nodes: cfg.Nodes}
 }
 
-// silence is how long the upstream may say nothing.
+// silence is how long the upstream may send nothing.
 func (cfg Config) silence() time.Duration { return 3 * cfg.Heartbeat }
 
-// dial makes a connection, which is opened by the first call.
+// dial returns a connection, which the first call opens.
 func (cfg Config) dial() (*client.Client, error) {
 	return client.New(client.Config{
 		Endpoint: cfg.Endpoint, TLS: client.TLS{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile},

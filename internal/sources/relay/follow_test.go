@@ -11,13 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// wireObject is an object SOURCE/NAME=VALUE as it comes: a Secret if its name begins with an s, else a ConfigMap. Without a value
-// it is a reference only.
+// wireObject is an object SOURCE/NAME=VALUE as it comes: a Secret if its name begins with an s, else a ConfigMap.
+// Without a value it is a reference only.
 func wireObject(text string) *podconfigv1.Object {
 	name, value, has := strings.Cut(text, "=")
 	source, name, _ := strings.Cut(name, "/")
@@ -70,7 +71,7 @@ func objectOp(revision uint64, op podconfigv1.ObjectOperation, texts ...string) 
 	return m
 }
 
-// objectsSynced tells of the sources api and file in that order; a sign before a name says that it isn't ready.
+// objectsSynced reports the sources api and file in that order; a sign before a name means that it isn't ready.
 func objectsSynced(revision uint64, names ...string) *objects {
 	return &objects{Event: &podconfigv1.WatchObjectsResponse_Synced{Synced: &podconfigv1.Synced{Sources: ready(names...)}}, Cursor: cursor(revision)}
 }
@@ -84,18 +85,18 @@ func telling(err error, messages ...*objects) func(objectStream) error {
 	}
 }
 
-// told is what RunObjects tells.
+// told is one report of RunObjects.
 type told struct {
 	t      *testing.T
 	wanted chan []sources.ObjectKey
 	news   chan string
-	log    *buffer
+	log    *logtest.Buffer
 	stop   func()
 }
 
 func follow(t *testing.T, endpoint string, c clock.WithTicker) *told {
 	t.Helper()
-	f := &told{t: t, wanted: make(chan []sources.ObjectKey), news: make(chan string), log: &buffer{}}
+	f := &told{t: t, wanted: make(chan []sources.ObjectKey), news: make(chan string), log: &logtest.Buffer{}}
 	s, err := New(Config{
 		Endpoint: endpoint, ID: "own-id", Node: "own-node", Backoff: quick, Clock: c, MaxPods: 5, MaxBytes: 64 << 10,
 		Logger: slog.New(slog.NewTextHandler(f.log, nil)),
@@ -136,7 +137,7 @@ func (f *told) want(names ...string) {
 	}
 }
 
-// tells waits for just these news, in any order.
+// tells waits for exactly these reports, in any order.
 func (f *told) tells(want ...string) {
 	f.t.Helper()
 	left := map[string]bool{}

@@ -14,13 +14,13 @@ import (
 )
 
 var (
-	// errTooMuch: the upstream has more than is relayed.
-	errTooMuch = errors.New("it has too much")
-	// errUnfinished: the upstream lives, but leaves something half said.
-	errUnfinished = errors.New("it doesn't finish what it says")
+	// errTooMuch: the upstream has more than the limits.
+	errTooMuch = errors.New("it exceeds the limits")
+	// errUnfinished: the upstream sends heartbeats, but doesn't complete a unit.
+	errUnfinished = errors.New("it doesn't complete a unit")
 )
 
-// ration is what one stream may bring before it comes to an end of what it says, and how long that may take.
+// ration limits what one stream may send before it completes a unit, and how long that may take.
 type ration struct {
 	cfg   Config
 	clock clock.PassiveClock
@@ -28,17 +28,17 @@ type ration struct {
 	what         string
 	limit        int
 	count, bytes int
-	// amid is set amid a revision, and synced once the initial state is complete. since is when something new came last.
+	// amid is set within a revision, and synced once the initial state is complete. since is when new data came last.
 	amid, synced bool
 	since        time.Time
 }
 
 func newRation(cfg Config, what string) *ration {
-	// A revision may take all away, and bring as much.
+	// A revision may remove everything, and add as much.
 	return &ration{cfg: cfg, clock: cfg.Clock, what: what, limit: 2 * cfg.MaxPods, since: cfg.Clock.Now()}
 }
 
-// message counts a message that isn't a heartbeat. last is set on one that ends what is said.
+// message counts a message that isn't a heartbeat. last is set on one that completes a unit.
 func (r *ration) message(count, bytes int, last, synced bool) error {
 	r.count, r.bytes = r.count+count, r.bytes+bytes
 	if err := r.cfg.tooMuch(r.what, r.count, r.limit, r.bytes); err != nil {
@@ -51,7 +51,7 @@ func (r *ration) message(count, bytes int, last, synced bool) error {
 	return nil
 }
 
-// heartbeat refuses to wait for ever for the rest.
+// heartbeat returns an error if the rest of a unit takes too long.
 func (r *ration) heartbeat() error {
 	if waits := r.clock.Since(r.since); (r.amid || !r.synced) && waits > r.cfg.Patience {
 		return fmt.Errorf("%w: nothing but heartbeats for %v", errUnfinished, waits.Round(time.Second))
@@ -77,7 +77,8 @@ func (r *ration) admit(m streamed, items int) error {
 	return r.message(items, proto.Size(m), last, m.GetSynced() != nil)
 }
 
-// guarded is the service with a ration for each stream of pods: package stream collects whatever comes before a revision's end.
+// guarded is the service with a ration for each stream of pods: package stream collects all messages up to a
+// revision's end.
 type guarded struct {
 	podconfigv1.PodConfigServiceClient
 	cfg Config

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline is how long a test waits for what must come.
+// deadline is how long a test waits for an expected event.
 const deadline = 30 * time.Second
 
 // quick is a Backoff for tests.
@@ -45,7 +45,7 @@ type podconfigd struct {
 	// relays are the sources whose paths its own path has.
 	mu     sync.Mutex
 	relays []*Source
-	// requests and wishes have what was asked of it.
+	// requests and wishes are the requests that it received.
 	requests chan *podconfigv1.WatchPodUpdatesRequest
 	wishes   chan *podconfigv1.WatchObjectsRequest
 	// objects are nil unless it serves them.
@@ -68,8 +68,8 @@ func socket(t *testing.T) string {
 	return "unix://" + filepath.Join(dir, "s")
 }
 
-// start starts a podconfigd of that node with those sources, and with a store at path if that isn't empty. It serves once up is
-// called.
+// start starts a podconfigd of that node with those sources, and with a store at path if that isn't empty. It serves
+// once up is called.
 func start(t *testing.T, node, endpoint, path string, names ...string) *podconfigd {
 	t.Helper()
 	d := &podconfigd{
@@ -101,7 +101,7 @@ func start(t *testing.T, node, endpoint, path string, names ...string) *podconfi
 // up serves until down is called.
 func (d *podconfigd) up() { d.upFor(nil) }
 
-// upFor serves those who may call; nil: who may by default.
+// upFor serves with the given access rules; nil: the default ones.
 func (d *podconfigd) upFor(rules *access.Access) {
 	d.t.Helper()
 	svc := service.New(service.Config{History: d.hub.History(), Sources: d.hub.Sources, Path: d.path, Objects: d.objects})
@@ -127,7 +127,7 @@ func (d *podconfigd) upFor(rules *access.Access) {
 	})
 }
 
-// noting is the service, which notes what it is asked for.
+// noting is the service, and records its requests.
 type noting struct {
 	*service.Server
 	d *podconfigd
@@ -164,7 +164,7 @@ func (d *podconfigd) set(source, text string) {
 	d.hub.Apply(mergetest.Set(source, d.second, text))
 }
 
-// stored are the pods of a source, as the wiring tells them to a relay.
+// stored are the pods of a source, as podconfigd passes them to a relay.
 func (d *podconfigd) stored(source string) []Stored {
 	var out []Stored
 	for _, p := range d.hub.History().State().Pods {
@@ -175,7 +175,8 @@ func (d *podconfigd) stored(source string) []Stored {
 	return out
 }
 
-// want waits for the next revision and compares it with lines like "ADD relay: web", or with "settled" for one without ops.
+// want waits for the next revision and compares it with lines like "ADD relay: web", or with "settled" for one
+// without ops.
 func (d *podconfigd) want(lines ...string) *revision.Revision {
 	d.t.Helper()
 	late := time.After(deadline)
@@ -243,7 +244,7 @@ func known(req *podconfigv1.WatchPodUpdatesRequest) string {
 	return strings.Join(out, " ")
 }
 
-// ready tells whether a source of d is ready.
+// ready reports whether a source of d is ready.
 func (d *podconfigd) ready(source string) bool {
 	return d.hub.History().Sources().ReadyAt(source, d.hub.History().Number())
 }

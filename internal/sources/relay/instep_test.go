@@ -8,16 +8,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/manifest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestNeverInStep: an upstream that never says that its state is complete has nothing handed over of it.
+// TestNeverInStep: nothing is passed on of an upstream that never completes its state.
 func TestNeverInStep(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.pods <- saying(nil, op(1, add, wirePod("web()")), heartbeat())
 	s.pods <- saying(nil, synced(1))
 	r := relay(t, nil, Config{Endpoint: endpoint, Patience: time.Nanosecond})
-	r.failed("it doesn't finish what it says")
+	r.failed("it doesn't complete a unit")
 	if got := origins(r.good()); got != "file default/web web" {
 		t.Errorf("the origins are %s; want web, which came with the first stream", got)
 	}
@@ -29,12 +30,13 @@ func TestNeverInStep(t *testing.T) {
 	}
 }
 
-// TestSilent: of an upstream that says nothing for three times the interval of its heartbeats nothing is handed over but that.
+// TestSilent: of an upstream that sends nothing for three times the interval of its heartbeats only that error is
+// passed on.
 func TestSilent(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.pods <- saying(nil)
 	r := relay(t, nil, Config{Endpoint: endpoint, Heartbeat: 10 * time.Millisecond})
-	r.failed("no sign of life for 30ms")
+	r.failed("no message for 30ms")
 	r.stop()
 	// The next try may have failed too before it was stopped.
 	for _, set := range r.all {
@@ -44,12 +46,12 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestNotHeard: nothing is handed over of an upstream that doesn't take the word that it was heard, whatever it says: only that word
-// tells a relay that may have whole pods from one that is shown redacted ones.
+// TestNotHeard: nothing is passed on of an upstream that refuses ReportApplied: only that shows that a relay gets
+// whole pods and not redacted ones.
 func TestNotHeard(t *testing.T) {
 	s, endpoint := scripted(t)
-	want := []string{"busy", "pods that are redacted"}
-	s.reported <- status.Error(codes.ResourceExhausted, "busy")
+	want := []string{"gone", "redacted pods"}
+	s.reported <- status.Error(codes.Unavailable, "gone")
 	s.reported <- status.Error(codes.PermissionDenied, "no")
 	for range 3 {
 		s.pods <- saying(nil, op(1, add, wirePod("web()")), synced(1))
@@ -69,7 +71,38 @@ func TestNotHeard(t *testing.T) {
 	}
 }
 
-// TestNoSources: of an upstream that tells of no source nothing is certain, so the relay isn't ready.
+// TestBusyUpstream: ReportApplied is repeated on the same stream while the upstream has too many calls.
+func TestBusyUpstream(t *testing.T) {
+	s, endpoint := scripted(t)
+	for range 3 {
+		s.reported <- status.Error(codes.ResourceExhausted, "busy")
+	}
+	s.pods <- saying(nil, op(1, add, wirePod("web()")), synced(1))
+	r := relay(t, nil, Config{Endpoint: endpoint})
+	set := r.next("at all", func(manifest.Set) bool { return true })
+	if got := origins(set); set.Err != nil || got != "file default/web web" {
+		t.Errorf("the first set has the origins %s and the error %v; want web", got, set.Err)
+	}
+	if n := len(s.requests); n != 1 {
+		t.Errorf("the relay opens %d streams; want 1", n)
+	}
+}
+
+// TestUpstreamStaysBusy: an upstream that has too many calls for longer than the relay's patience is an error.
+func TestUpstreamStaysBusy(t *testing.T) {
+	s, endpoint := scripted(t)
+	for range 2 {
+		s.reported <- status.Error(codes.ResourceExhausted, "busy")
+	}
+	for range 3 {
+		s.pods <- saying(nil, op(1, add, wirePod("web()")), synced(1))
+	}
+	r := relay(t, nil, Config{Endpoint: endpoint, Patience: time.Nanosecond})
+	r.failed("busy")
+	r.good()
+}
+
+// TestNoSources: of an upstream without sources nothing is certain, so the relay isn't ready.
 func TestNoSources(t *testing.T) {
 	s, endpoint := scripted(t)
 	none := synced(2)

@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
-// TestOwnSocket: a podconfigd that is told to relay itself doesn't.
+// TestOwnSocket: a podconfigd that is configured to relay itself doesn't.
 func TestOwnSocket(t *testing.T) {
 	own := start(t, "own", socket(t), "", "file", "relay")
 	own.set("file", "a: web()")
@@ -29,8 +29,8 @@ func TestOwnSocket(t *testing.T) {
 	}
 }
 
-// TestLoopFoundLater: an upstream that begins to relay this podconfigd isn't relayed any more. Its own pods stay, as with any
-// upstream that isn't heard; the path is given up. When it has stopped it is relayed again.
+// TestLoopFoundLater: an upstream that begins to relay this podconfigd isn't relayed any more. Its own pods stay, as
+// with any upstream that can't be read; the path is dropped. When it has stopped it is relayed again.
 func TestLoopFoundLater(t *testing.T) {
 	up, own := start(t, "up", socket(t), "", "file"), start(t, "own", "", "", "file", "relay")
 	up.set("file", "a: web()")
@@ -56,8 +56,9 @@ func TestLoopFoundLater(t *testing.T) {
 	}
 }
 
-// TestNoPodLivesByItself: the upstream has a pod that came from here, and has been restarted: its path doesn't say so. The pod
-// isn't taken back, so that it goes when its real source is gone. That two podconfigds call their nodes the same makes no difference.
+// TestNoPodLivesByItself: the upstream has a pod that came from here, and was restarted, so that its path doesn't
+// show it. The pod isn't taken back, so that it is removed when its real source removes it. That two podconfigds have
+// one node name makes no difference.
 func TestNoPodLivesByItself(t *testing.T) {
 	for name, nodes := range map[string][2]string{"two nodes": {"own", "up"}, "nodes of one name": {"n", "n"}} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +87,7 @@ func TestNoPodLivesByItself(t *testing.T) {
 				t.Errorf("the origins are %s; want %s", origins(set), held)
 			}
 			way := nodes[0] + "(id-own)/file"
-			if got := set.Origins[1].Findings[0].Message; got != "its way leads through this podconfigd and it isn't relayed back: "+way {
+			if got := set.Origins[1].Findings[0].Message; got != "it came through this podconfigd and isn't relayed back: "+way {
 				t.Errorf("the finding is %q", got)
 			}
 			own.set("file", "")
@@ -94,7 +95,7 @@ func TestNoPodLivesByItself(t *testing.T) {
 			if own.pods() != "theirs" {
 				t.Errorf("the pods are %s; want no pod that only circulates", own.pods())
 			}
-			// When the upstream is sure that it has the pod, it is refused for good, and keeps nobody waiting.
+			// Once the upstream is ready, the pod is refused for good, and this relay becomes ready.
 			up.hub.Apply(came(mergetest.Set("relay", 10, "file default/mine mine: mine()"), way))
 			set = r.next("without held origins", func(s manifest.Set) bool { return s.Err == nil && len(s.Origins) == 2 })
 			if got := origins(set); got != "file default/theirs theirs, relay default/mine mine" || len(set.Origins[1].Pods) > 0 {
@@ -114,7 +115,7 @@ func came(set manifest.Set, way string) manifest.Set {
 	return set
 }
 
-// TestAnotherOfThisNode: a pod whose way leads through another podconfigd of the same node is taken; its id tells the two apart.
+// TestAnotherOfThisNode: a pod that came through another podconfigd of the same node is taken; the IDs differ.
 func TestAnotherOfThisNode(t *testing.T) {
 	up := start(t, "up", socket(t), "", "relay")
 	up.hub.Apply(came(mergetest.Set("relay", 1, "o: web()"), "own-node(other-id)/file"))
@@ -128,7 +129,7 @@ func TestAnotherOfThisNode(t *testing.T) {
 	}
 }
 
-// TestPasses: only the id tells whether a way leads through a podconfigd.
+// TestPasses: only the id reports whether a way leads through a podconfigd.
 func TestPasses(t *testing.T) {
 	const id = "0f3e77aa-1111-2222-3333-444444444444"
 	for path, want := range map[string]bool{
@@ -174,8 +175,8 @@ func newRing(t *testing.T, names ...string) *ring {
 	return g
 }
 
-// settled waits until one of the ring refuses to relay, and each of the others knows just those that stand between itself and that
-// one: before, somebody may hear of a way that is no longer there, and refuse in its place. It returns the place of the one that refuses.
+// settled waits until one of the ring refuses to relay, and the path of each other ends at that one: before, another
+// one may receive an outdated path and refuse instead. It returns the index of the one that refuses.
 func (g *ring) settled() (last int) {
 	g.t.Helper()
 	late := time.After(deadline)
@@ -208,8 +209,9 @@ func (g *ring) consistent(last int) bool {
 	return true
 }
 
-// TestRing: of several that relay each other in a ring one refuses, and the others relay on. A pod whose source is gone doesn't
-// come back to where it was from. Who refuses keeps what it had until it can hear again: until the ring is opened.
+// TestRing: of several podconfigds that relay each other in a ring one refuses, and the others relay on. A pod whose
+// source removed it doesn't come back. The one that refuses keeps its pods until it can read again: until the ring is
+// opened.
 func TestRing(t *testing.T) {
 	for _, names := range [][]string{{"a", "b"}, {"a", "b", "c"}} {
 		t.Run(names[len(names)-1], func(t *testing.T) {

@@ -14,49 +14,50 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// mirror is the upstream's pods as origins. It is a value without I/O, and what it is told it takes whole or not at all.
+// mirror is the upstream's pods as origins. It does no I/O, and takes each revision as a whole or not at all.
 type mirror struct {
 	cfg  Config
 	held *stream.Held
 	pods map[podKey]*entry
-	// bytes is what the pods take.
+	// bytes is the size of the pods.
 	bytes int
 	// sources are the upstream's, in order of priority.
 	sources []string
 	path    hops
-	// fresh are the entries without an origin, and those whose origin may become another one without a word about the pod.
+	// fresh are the entries without an origin, and those whose origin may change without a change of the pod.
 	fresh map[*entry]bool
-	// order are the pods as they are handed over. Nil: it has to be made anew.
+	// order are the pods in the order of the set. Nil: it has to be made again.
 	order []*entry
-	// unready are the origins that stood for sources in the last handing over, by source and node.
+	// unready are the origins that stood for sources in the last set, by source and node.
 	unready map[[2]string]*manifest.Origin
-	// removed are the origins that went since the last handing over, by what they say of the pod, and remade are those of them whose
-	// pods came again, be it from another source, and the origins that these have now.
+	// removed are the origins that were removed since the last set, by the pod's part of their names. remade are
+	// those of them whose pods came again, perhaps from another source, and the current origins of these.
 	removed map[string][]string
 	remade  map[string]bool
 }
 
-// podKey names a pod of the upstream. A UID may pass from one source to another within a revision.
+// podKey names a pod of the upstream. A UID may move from one source to another within a revision.
 type podKey struct{ source, uid string }
 
 func keyOf(p *podconfigv1.Pod) podKey { return podKey{p.GetSource(), p.GetRef().GetUid()} }
 
-// entry is one version of a pod. Only what was made of its message, and its place, change.
+// entry is one version of a pod. Only what was made from its message, and its place, change.
 type entry struct {
 	source, name string
 	// spec and status are the digests at the upstream.
 	spec, status string
 	size         int
-	// message is kept until it is read. broken: there is no pod in it. way is the relay-path of one that came through here.
+	// message is kept until it is decoded. broken: it has no usable pod. way is the relay-path of a pod that came
+	// through here.
 	message *podconfigv1.Pod
 	broken  bool
 	way     string
 	origin  *manifest.Origin
-	// place is the entry's index in the mirror's order, while that stands.
+	// place is the entry's index in the mirror's order, while that is valid.
 	place int
 }
 
-// stored are the origins of all pods before anything was handed over.
+// stored returns the origins of all pods before the first set.
 func (m *mirror) stored() []*manifest.Origin {
 	var out []*manifest.Origin
 	for _, e := range m.pods {
@@ -65,7 +66,7 @@ func (m *mirror) stored() []*manifest.Origin {
 	return out
 }
 
-// newMirror returns what an earlier life has left.
+// newMirror returns a mirror of the stored pods.
 func newMirror(cfg Config, stored []Stored) *mirror {
 	m := &mirror{
 		cfg: cfg, pods: map[podKey]*entry{}, fresh: map[*entry]bool{}, unready: map[[2]string]*manifest.Origin{},
@@ -77,7 +78,7 @@ func newMirror(cfg Config, stored []Stored) *mirror {
 		pod.Annotations = maps.Clone(pod.Annotations)
 		delete(pod.Annotations, manifest.SourceAnnotation)
 		delete(pod.Annotations, manifest.SeenAnnotation)
-		// A pod of an origin that isn't a relay's has no source; the upstream says that it is gone when all its sources are
+		// A pod of an origin that isn't a relay's has no source; the upstream removes it when all its sources are
 		// ready.
 		e := &entry{
 			source: sourceOf(s.Origin, s.Pod), name: s.Origin, spec: s.SpecDigest, status: s.StatusDigest, size: pod.Size(),
@@ -96,7 +97,7 @@ func newMirror(cfg Config, stored []Stored) *mirror {
 	return m
 }
 
-// request is what to ask the upstream for, so that it goes on where it was.
+// request returns the request by which the stream resumes.
 func (m *mirror) request(
 	mode podconfigv1.NotificationMode, base *podconfigv1.WatchPodUpdatesRequest,
 ) *podconfigv1.WatchPodUpdatesRequest {
@@ -105,8 +106,8 @@ func (m *mirror) request(
 	return m.again(m.held.Begin(base))
 }
 
-// again asks for the pods that came broken once more: without digests they aren't taken for held, and with a cursor nobody looks at
-// what is.
+// again requests unusable pods once more: without digests they don't count as held, and with a cursor the upstream
+// wouldn't look at them.
 func (m *mirror) again(request *podconfigv1.WatchPodUpdatesRequest) *podconfigv1.WatchPodUpdatesRequest {
 	broken := false
 	for _, e := range m.pods {
@@ -183,7 +184,7 @@ func (m *mirror) rank(sources []*podconfigv1.SourceReadiness) {
 	}
 }
 
-// tooMuch refuses more than is configured.
+// tooMuch returns an error if the limits are exceeded.
 func (cfg Config) tooMuch(what string, count, limit, bytes int) error {
 	if count > limit || bytes > cfg.MaxBytes {
 		return fmt.Errorf("%w: %d %s of %d bytes; at most %d and %d bytes are relayed",
@@ -192,8 +193,8 @@ func (cfg Config) tooMuch(what string, count, limit, bytes int) error {
 	return nil
 }
 
-// origins are all that is to be handed over. What didn't change since the last call is the same pointer. If one of the
-// remade was there at the last call, all the others are to be handed over before.
+// origins returns the origins of the set. What didn't change since the last call is the same pointer. If a remade
+// origin was part of the last set, all others have to be sent before.
 func (m *mirror) origins() (now []*manifest.Origin, remade map[string]bool) {
 	ready := m.held.Ready()
 	for e := range m.fresh {
@@ -220,7 +221,7 @@ func (m *mirror) sorted() []*entry {
 	for i, s := range m.sources {
 		rank[s] = i - len(m.sources)
 	}
-	// What is held of a source that isn't configured has rank zero: last.
+	// An entry of a source that isn't configured has rank zero: last.
 	return slices.SortedFunc(maps.Values(m.pods), func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(rank[a.source], rank[b.source]), cmp.Compare(a.name, b.name))
 	})
@@ -245,7 +246,7 @@ func (m *mirror) unreadyOrigins(ready map[string]bool) []*manifest.Origin {
 	return out
 }
 
-// make makes an entry's origin. Only one that came through here may become another one later.
+// make makes an entry's origin. Only that of a pod that came through here may change later.
 func (m *mirror) make(e *entry, ready bool) {
 	if e.message != nil {
 		m.read(e)
@@ -257,7 +258,7 @@ func (m *mirror) make(e *entry, ready bool) {
 	}
 }
 
-// read reads an entry's message, once.
+// read decodes an entry's message, once.
 func (m *mirror) read(e *entry) {
 	p := e.message
 	e.message = nil

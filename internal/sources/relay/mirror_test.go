@@ -54,7 +54,8 @@ func manyPods(n int, args string) []*podconfigv1.Pod {
 	return out
 }
 
-// TestHeartbeatsDontPileUp: while revisions wait, of the heartbeats between two of them one waits; and all that waits is counted.
+// TestHeartbeatsDontPileUp: while revisions wait, one heartbeat between two of them is kept; and all that waits is
+// counted.
 func TestHeartbeatsDontPileUp(t *testing.T) {
 	q, large := newQueue(), strings.Repeat("x", 1<<20)
 	ops := &stream.Revision{Updates: []*podconfigv1.PodUpdate{update(add, wirePod("web()"))}, Cursor: cursor(2)}
@@ -80,7 +81,8 @@ func TestHeartbeatsDontPileUp(t *testing.T) {
 	}
 }
 
-// TestUnreadySourcesAreForgotten: of sources that the upstream hasn't any more nothing is kept, also if none was ever ready.
+// TestUnreadySourcesAreForgotten: of sources that the upstream hasn't any more nothing is kept, also if none was ever
+// ready.
 func TestUnreadySourcesAreForgotten(t *testing.T) {
 	m := testMirror(t)
 	for i := range 100 {
@@ -96,8 +98,8 @@ func TestUnreadySourcesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestBrokenPodIsAskedForAgain: a pod that came broken isn't told to the upstream as held, until it has come well; one that is too
-// large came well.
+// TestBrokenPodIsAskedForAgain: a pod that couldn't be used isn't sent to the upstream as known, until a usable
+// version came; one that is too large counts as usable.
 func TestBrokenPodIsAskedForAgain(t *testing.T) {
 	s, endpoint := scripted(t)
 	bad := changed("web()", func(p *podconfigv1.Pod) { p.Content = &podconfigv1.Pod_Protobuf{Protobuf: []byte{0xff}} })
@@ -128,7 +130,8 @@ func TestBrokenPodIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestBrokenAmongTooMany: where the pods are too many to name, a broken one is asked for by a cursor that nobody honours.
+// TestBrokenAmongTooMany: where the pods are too many to name, a broken one is requested by a cursor that isn't
+// honoured.
 func TestBrokenAmongTooMany(t *testing.T) {
 	m := testMirror(t, changed("web()", func(p *podconfigv1.Pod) { p.Content = nil }))
 	if got := m.again(&podconfigv1.WatchPodUpdatesRequest{ResumeAfter: cursor(7)}).GetResumeAfter(); got == nil || got.GetInstanceId() != "" {
@@ -166,7 +169,7 @@ func TestRefusedPodsAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestManySmallRevisions: what a revision costs doesn't depend on how many are handed over together with it.
+// TestManySmallRevisions: the cost of a revision doesn't depend on how many are passed on together.
 func TestManySmallRevisions(t *testing.T) {
 	const pods = 4000
 	all := manyPods(pods, "")
@@ -188,7 +191,7 @@ func TestManySmallRevisions(t *testing.T) {
 	}
 }
 
-// TestOneReasonIsToldOnce: each connection is from another port, which makes no other reason.
+// TestOneReasonIsToldOnce: each connection is from another port, which isn't another reason.
 func TestOneReasonIsToldOnce(t *testing.T) {
 	source, err := New(Config{Endpoint: "unix:///s", ID: "i", Node: "n", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

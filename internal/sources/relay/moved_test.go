@@ -7,8 +7,8 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// TestMoved: a pod that goes from one source of the upstream to another, and is otherwise the same, is another pod there, and so it
-// is here: it tells by which way it comes now. That is so also for a relay that was restarted meanwhile.
+// TestMoved: a pod that moves from one source of the upstream to another, unchanged, is another pod there and here:
+// its relay-path differs. That also holds for a relay that was restarted meanwhile.
 func TestMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	up := start(t, "up", socket(t), "", "file", "api")

@@ -12,7 +12,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// checkObjects refuses objects that can't be told from others.
+// checkObjects refuses objects whose references aren't valid.
 func checkObjects(r *stream.ObjectRevision) error {
 	for _, update := range r.Updates {
 		for _, o := range update.GetObjects() {
@@ -33,7 +33,7 @@ func idOf(ref *podconfigv1.ObjectRef) objectID {
 	}, ref.GetSource()}
 }
 
-// decodeObject is the object that a message has, if it is the one that the message names.
+// decodeObject returns the object of a message, if its name is the one in the message's reference.
 func decodeObject(m *podconfigv1.Object) (*manifest.Object, error) {
 	encoded, ok := m.GetContent().(*podconfigv1.Object_Protobuf)
 	switch {
@@ -47,7 +47,7 @@ func decodeObject(m *podconfigv1.Object) (*manifest.Object, error) {
 		return nil, err
 	}
 	if meta, ref := object.Meta(), m.GetRef(); meta.Namespace != ref.GetNamespace() || meta.Name != ref.GetName() {
-		return nil, fmt.Errorf("is another one inside: %.64q, %.64q", meta.Namespace, meta.Name)
+		return nil, fmt.Errorf("contains another object: %.64q, %.64q", meta.Namespace, meta.Name)
 	}
 	return object, nil
 }

@@ -18,18 +18,19 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// noObjectsInterval is how often an upstream is asked for objects that has none to give, or not to this relay.
+// noObjectsInterval is how often objects are requested from an upstream that has none to give, or not to this relay.
 const noObjectsInterval = time.Minute
 
-// RunObjects follows the objects that the relayed pods refer to, until ctx ends, and then returns nil. The upstream tells of all
-// of them; what isn't wanted yet is remembered. Of two of the upstream's sources with one key the first in its order of priority
-// that has the object counts. While the upstream is away, or doesn't give objects to this relay, nothing is told.
+// RunObjects follows the objects that the relayed pods refer to, until ctx ends, and then returns nil. The upstream
+// sends all of them; those that aren't wanted yet are kept. If several of the upstream's sources have an object with
+// one key, the first one in its order of priority counts. While the upstream can't be read, or doesn't give objects
+// to this relay, out isn't called.
 func (s *Source) RunObjects(
 	ctx context.Context, wanted <-chan []sources.ObjectKey, out func(sources.ObjectKey, *manifest.Object),
 ) error {
 	f := &objectFollower{
 		cfg: s.cfg, out: out, set: newObjectSet(s.cfg), pace: newPace(s.cfg),
-		told: map[sources.ObjectKey]string{}, unusable: map[string]bool{},
+		reported: map[sources.ObjectKey]string{}, unusable: map[string]bool{},
 		request: &podconfigv1.WatchObjectsRequest{
 			Consumer: s.cfg.Consumer, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: s.cfg.filter(),
 			HeartbeatInterval: durationpb.New(s.cfg.Heartbeat),
@@ -37,7 +38,8 @@ func (s *Source) RunObjects(
 	}
 	var readers sync.WaitGroup
 	defer readers.Wait()
-	// One stream after the other: stop ends the present one, and heard is what comes of it; due is when there is to be another.
+	// One stream after the other: stop ends the current one, heard has what it received; due is when the next one
+	// starts.
 	heard, stop := f.open(ctx, &readers)
 	//nolint:gocritic // It is the stop of then that is called, not the one of now.
 	defer func() { stop() }()
@@ -69,18 +71,17 @@ type objectNews struct {
 	err      error
 }
 
-// objectFollower is the state of one RunObjects, all of it used by one goroutine.
+// objectFollower is the state of one RunObjects. One goroutine uses it.
 type objectFollower struct {
 	cfg     Config
 	out     func(sources.ObjectKey, *manifest.Object)
 	set     *objectSet
 	pace    *pace
 	request *podconfigv1.WatchObjectsRequest
-	// wanted are the keys that were asked for last, and told the digests of those that were told of; empty for one that doesn't
-	// exist.
-	wanted map[sources.ObjectKey]bool
-	told   map[sources.ObjectKey]string
-	// failed is why there is no stream, in words, and unusable what was logged of single objects.
+	// wanted are the current keys, and reported the digests of the reported objects; empty for one that doesn't exist.
+	wanted   map[sources.ObjectKey]bool
+	reported map[sources.ObjectKey]string
+	// failed is the reason why there is no stream, and unusable what was logged of single objects.
 	failed   string
 	unusable map[string]bool
 }
@@ -98,18 +99,18 @@ func (f *objectFollower) want(keys []sources.ObjectKey) {
 	for _, key := range keys {
 		f.wanted[key] = true
 	}
-	for key := range f.told {
+	for key := range f.reported {
 		if !f.wanted[key] {
-			delete(f.told, key)
+			delete(f.reported, key)
 		}
 	}
 	for _, key := range keys {
-		f.tell(key)
+		f.report(key)
 	}
 }
 
-// tell hands a wanted object over, unless it is as it was told last.
-func (f *objectFollower) tell(key sources.ObjectKey) {
+// report passes a wanted object on, unless it is unchanged since the last time.
+func (f *objectFollower) report(key sources.ObjectKey) {
 	object, known := f.set.value(key)
 	if !known || !f.wanted[key] {
 		return
@@ -118,14 +119,14 @@ func (f *objectFollower) tell(key sources.ObjectKey) {
 	if object != nil {
 		digest = object.Digest
 	}
-	if last, told := f.told[key]; told && last == digest {
+	if last, reported := f.reported[key]; reported && last == digest {
 		return
 	}
-	f.told[key] = digest
+	f.reported[key] = digest
 	f.out(key, object)
 }
 
-// take takes what the stream brought. Its error says how the stream ends.
+// take takes a revision. An error ends the stream.
 func (f *objectFollower) take(news objectNews) error {
 	if news.err != nil {
 		return news.err
@@ -137,26 +138,26 @@ func (f *objectFollower) take(news objectNews) error {
 	for _, err := range unusable {
 		if text := err.Error(); !f.unusable[text] && len(f.unusable) < f.cfg.MaxPods {
 			f.unusable[text] = true
-			f.cfg.Logger.Warn("an object can't be used; what it was before is kept", "error", err)
+			f.cfg.Logger.Warn("an object can't be used; its previous version is kept", "error", err)
 		}
 	}
 	for key := range changed {
-		f.tell(key)
+		f.report(key)
 	}
 	if news.revision.Synced != nil {
 		f.pace.good()
 		if f.failed != "" {
 			f.failed = ""
-			f.cfg.Logger.Info("the upstream tells of objects again")
+			f.cfg.Logger.Info("the upstream sends objects again")
 		}
 	}
 	return nil
 }
 
-// lost logs why there is no stream, once for each reason, and tells when to try again.
+// lost logs why there is no stream, once for each reason, and returns when to try again.
 func (f *objectFollower) lost(err error) time.Duration {
 	if errors.Is(err, stream.ErrUnknownOp) {
-		f.set.held.Anew()
+		f.set.held.Anew() // prose:ok
 	}
 	pause := f.pace.after(err)
 	switch status.Code(err) {
@@ -166,12 +167,13 @@ func (f *objectFollower) lost(err error) time.Duration {
 	err = failure{f.cfg.Endpoint, err}
 	if why := reason.Of(err); why != f.failed {
 		f.failed = why
-		f.cfg.Logger.Warn("the upstream doesn't tell of ConfigMaps and Secrets now; they stay as they are", "error", err)
+		f.cfg.Logger.Warn("the upstream's ConfigMaps and Secrets can't be read; they stay as they are", "error", err)
 	}
 	return pause
 }
 
-// readObjects is one connection and one stream. It hands revisions on until the stream ends, and then says how, unless ctx ended it.
+// readObjects is one connection and one stream. It passes revisions on until the stream ends, and then passes the
+// error, unless ctx ended it.
 func readObjects(ctx context.Context, cfg Config, request *podconfigv1.WatchObjectsRequest, heard chan<- objectNews) {
 	hand := func(news objectNews) {
 		select {

@@ -19,7 +19,8 @@ const (
 	setAll  = podconfigv1.ObjectOperation_OBJECT_OPERATION_SET
 )
 
-// TestObjects: what is wanted is told, when it is known and when it changes; what isn't wanted yet is remembered.
+// TestObjects: wanted objects are reported when they are known and when they change; others are kept until they are
+// wanted.
 func TestObjects(t *testing.T) {
 	s, endpoint := scripted(t)
 	next := make(chan []*objects)
@@ -51,7 +52,8 @@ func TestObjects(t *testing.T) {
 	close(next)
 }
 
-// TestObjectsOfTwoSources: the upstream's order of priority decides which source's object counts, among those that have it.
+// TestObjectsOfTwoSources: the upstream's order of priority decides which source's object counts, among those that
+// have it.
 func TestObjectsOfTwoSources(t *testing.T) {
 	s, endpoint := scripted(t)
 	next := make(chan []*objects)
@@ -76,8 +78,8 @@ func TestObjectsOfTwoSources(t *testing.T) {
 	close(next)
 }
 
-// TestObjectsResume: the next stream goes on at the cursor, and says what is held. A SET takes away what it doesn't have, of
-// sources that are ready, whenever that is told.
+// TestObjectsResume: the next stream resumes at the cursor, and sends known objects. A SET removes what it lacks, of
+// sources that are ready, whenever that is sent.
 func TestObjectsResume(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.objects <- telling(errBroken, objectOp(1, put, "file/c1=1", "api/c2=2"), objectOp(0, missing, "file/c3"), objectsSynced(2, "file", "api"),
@@ -91,7 +93,7 @@ func TestObjectsResume(t *testing.T) {
 	if req := <-s.wishes; req.GetResumeAfter() != nil || len(req.GetKnownObjects()) > 0 {
 		t.Errorf("the first stream is asked for with %v", req)
 	}
-	// What the SET didn't have is open when the second stream breaks, so it isn't named.
+	// Objects that the SET lacked are open when the second stream breaks, so they aren't named.
 	for _, want := range []struct{ revision, known uint64 }{{2, 3}, {3, 1}} {
 		req := <-s.wishes
 		digests := 0
@@ -106,12 +108,12 @@ func TestObjectsResume(t *testing.T) {
 		}
 	}
 	f.want("c4")
-	// c1 is gone, which is told to nobody: it isn't referred to. c2 is of a source that isn't ready.
+	// c1 is gone, which isn't reported: no pod refers to it. c2 is of a source that isn't ready.
 	f.want("c1", "c2", "c3", "c4")
 	f.tells("c2=2", "c3 is missing")
 }
 
-// TestObjectsSetOpen: what a SET doesn't have of a source that isn't ready is gone when that is.
+// TestObjectsSetOpen: objects that a SET lacks of a source that isn't ready are gone when it is.
 func TestObjectsSetOpen(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.objects <- telling(errBroken, objectOp(1, put, "api/c1=1", "file/c2=2"), objectsSynced(2, "file", "api"))
@@ -130,7 +132,7 @@ func TestObjectsSetOpen(t *testing.T) {
 	}
 	f.tells("c3=3")
 	f.want("c4")
-	// It is told anew to who wants it anew.
+	// It is reported again when it is wanted again.
 	f.want("c1", "c4")
 	f.tells("c1=1")
 	beat := &objects{Event: &podconfigv1.WatchObjectsResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{Sources: ready("file", "api")}}}
@@ -144,7 +146,8 @@ func TestObjectsSetOpen(t *testing.T) {
 	close(next)
 }
 
-// TestBadObjects: one that can't be used stays as it was. Nonsense, a loop, and too much end the stream, with nothing taken.
+// TestBadObjects: one that can't be used stays as it was. Nonsense, a loop, and too much end the stream, with nothing
+// taken.
 func TestBadObjects(t *testing.T) {
 	bad := func(change func(*podconfigv1.Object)) *objects {
 		m := objectOp(2, put, "file/c=2")
@@ -161,13 +164,13 @@ func TestBadObjects(t *testing.T) {
 		{"bytes that aren't an object", bad(func(o *podconfigv1.Object) { o.Content = &podconfigv1.Object_Protobuf{Protobuf: []byte{0xff}} }), "can't be decoded"},
 		{"no content", bad(func(o *podconfigv1.Object) { o.Content = nil }), "came in another encoding"},
 		{"no digest", bad(func(o *podconfigv1.Object) { o.Digest = "" }), "came without its digest"},
-		{"another one", bad(func(o *podconfigv1.Object) { o.Content = wireObject("file/d=1").Content }), "is another one inside"},
+		{"another one", bad(func(o *podconfigv1.Object) { o.Content = wireObject("file/d=1").Content }), "contains another object"},
 		{"no name", bad(func(o *podconfigv1.Object) { o.Ref.Name = "" }), "an object with the reference"},
 		{"no kind", bad(func(o *podconfigv1.Object) { o.Ref.Kind = 0 }), "an object with the reference"},
 		{"no source", bad(func(o *podconfigv1.Object) { o.Ref.Source = "" }), "an object with the reference"},
-		{"an operation that isn't known", objectOp(2, 99, "file/c=2"), "an operation came that this version doesn't know: 99"},
-		{"too many", objectOp(2, put, "file/c=2", "file/c2=", "file/c3=", "file/c4=", "file/c5=", "file/c6="), "it has too much: 6 objects"},
-		{"too large", objectOp(2, put, "file/c="+strings.Repeat("x", 64<<10)), "it has too much"},
+		{"an operation that isn't known", objectOp(2, 99, "file/c=2"), "unknown operation: 99"},
+		{"too many", objectOp(2, put, "file/c=2", "file/c2=", "file/c3=", "file/c4=", "file/c5=", "file/c6="), "it exceeds the limits: 6 objects"},
+		{"too large", objectOp(2, put, "file/c="+strings.Repeat("x", 64<<10)), "it exceeds the limits"},
 		{"a loop", loop, "loop: its pods"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -178,14 +181,14 @@ func TestBadObjects(t *testing.T) {
 			f.want("c")
 			f.tells("c=1")
 			f.tells("c=3")
-			if f.log.count(tc.want) != 1 {
+			if f.log.Count(tc.want) != 1 {
 				t.Errorf("the log is\n%s\nwant %q once", f.log, tc.want)
 			}
 		})
 	}
 }
 
-// TestNoObjects: an upstream that doesn't give objects is asked again each minute, and complained of once.
+// TestNoObjects: an upstream that doesn't give objects is asked again each minute, which is logged once.
 func TestNoObjects(t *testing.T) {
 	s, endpoint := scripted(t)
 	c := &askedClock{clocktesting.NewFakeClock(time.Unix(1000, 0)), make(chan time.Duration, 1)}
@@ -203,12 +206,12 @@ func TestNoObjects(t *testing.T) {
 	f.tells("c=1")
 	// Taken only when all else is done.
 	f.want()
-	if f.log.count("level=WARN") != 2 || f.log.count("the upstream tells of objects again") != 1 {
+	if f.log.Count("level=WARN") != 2 || f.log.Count("the upstream sends objects again") != 1 {
 		t.Errorf("the log is\n%s\nwant a warning for each of two reasons, and one word of recovery", f.log)
 	}
 }
 
-// askedClock tells for which pauses it is asked.
+// askedClock records the requested pauses.
 type askedClock struct {
 	*clocktesting.FakeClock
 	asked chan time.Duration

@@ -12,10 +12,11 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// objectSet is what the upstream told of objects, wanted or not. It is a value without I/O.
+// objectSet is all objects that the upstream sent, wanted or not. It does no I/O.
 type objectSet struct {
 	cfg Config
-	// held is what the upstream is told to be held. An object that can't be used is, too: to get it again helps nobody.
+	// held is what the upstream is sent as known. That includes an object that can't be used: receiving it again
+	// wouldn't help.
 	held *stream.HeldObjects
 	// objects are by key, and then by the upstream's source.
 	objects      map[sources.ObjectKey]map[string]*heldObject
@@ -30,9 +31,9 @@ type objectID struct {
 	source string
 }
 
-// heldObject is an object as it was told last. A nil object is one that doesn't exist.
+// heldObject is an object as it was received last. A nil object doesn't exist.
 type heldObject struct {
-	// digest is the upstream's; empty for one that doesn't exist.
+	// digest is the upstream's; empty for an object that doesn't exist.
 	digest string
 	object *manifest.Object
 	size   int
@@ -42,8 +43,8 @@ func newObjectSet(cfg Config) *objectSet {
 	return &objectSet{cfg: cfg, held: stream.NewHeldObjects(nil, nil), objects: map[sources.ObjectKey]map[string]*heldObject{}}
 }
 
-// apply takes a revision, and tells which keys it may have changed and which objects can't be used: those stay as they were. It
-// fails, and then nothing has changed, if the revision as a whole can't be taken.
+// apply takes a revision, and returns which keys it may have changed and which objects can't be used: those stay as
+// they were. If the revision as a whole can't be taken, it returns an error and changes nothing.
 func (s *objectSet) apply(r *stream.ObjectRevision) (changed map[sources.ObjectKey]bool, unusable []error, err error) {
 	if err := hops(r.Path()).check(s.cfg.ID); err != nil {
 		return nil, nil, err
@@ -70,7 +71,7 @@ func (s *objectSet) apply(r *stream.ObjectRevision) (changed map[sources.ObjectK
 	return changed, unusable, nil
 }
 
-// fits refuses ops with which there would be too much.
+// fits refuses ops that would exceed the limits.
 func (s *objectSet) fits(ops []*podconfigv1.ObjectUpdate) error {
 	count, bytes := s.count, s.bytes
 	sizes := map[objectID]int{}
@@ -96,7 +97,7 @@ func (s *objectSet) fits(ops []*podconfigv1.ObjectUpdate) error {
 	return s.cfg.tooMuch("objects", count, s.cfg.MaxPods, bytes)
 }
 
-// take is one object of an op. It fails if the object can't be used.
+// take takes one object of an op. It returns an error if the object can't be used.
 func (s *objectSet) take(op podconfigv1.ObjectOperation, m *podconfigv1.Object, changed map[sources.ObjectKey]bool) error {
 	id := idOf(m.GetRef())
 	old := s.objects[id.ObjectKey][id.source]
@@ -142,7 +143,7 @@ func (s *objectSet) put(id objectID, o *heldObject, changed map[sources.ObjectKe
 	}
 }
 
-// rank takes the upstream's order of priority, which may decide otherwise between two sources that have one key.
+// rank takes the upstream's order of priority, which decides between sources that have one key.
 func (s *objectSet) rank(list []*podconfigv1.SourceReadiness, changed map[sources.ObjectKey]bool) {
 	var names []string
 	for _, r := range list {
@@ -159,7 +160,7 @@ func (s *objectSet) rank(list []*podconfigv1.SourceReadiness, changed map[source
 	}
 }
 
-// value is what is to be told of a key: of several sources the first has it that has the object at all. Not known: nothing.
+// value returns the object of a key: that of the first source that has it. known is false if no source reported one.
 func (s *objectSet) value(key sources.ObjectKey) (object *manifest.Object, known bool) {
 	best := -1
 	for source, o := range s.objects[key] {

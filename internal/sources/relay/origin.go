@@ -10,10 +10,10 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// errNonsense: the upstream says what no podconfigd says. Nothing of it is taken.
-var errNonsense = errors.New("it says what can't be")
+// errNonsense: the upstream sends what no podconfigd sends. The revision isn't taken.
+var errNonsense = errors.New("it sent an invalid message")
 
-// checkPod refuses a pod that can't be told from others: all else is a matter of that pod alone.
+// checkPod refuses a pod whose reference isn't valid. All other errors concern that pod alone.
 func checkPod(p *podconfigv1.Pod) error {
 	ref := p.GetRef()
 	if uid := ref.GetUid(); uid == "" || len(uid) > maxWord ||
@@ -24,7 +24,7 @@ func checkPod(p *podconfigv1.Pod) error {
 	return nil
 }
 
-// decode is the pod that a message has, if it is the one that the message names.
+// decode returns the pod of a message, if it is the one that the message names.
 func decode(p *podconfigv1.Pod) (*v1.Pod, error) {
 	encoded, ok := p.GetContent().(*podconfigv1.Pod_Protobuf)
 	switch {
@@ -33,17 +33,21 @@ func decode(p *podconfigv1.Pod) (*v1.Pod, error) {
 	case p.GetSpecDigest() == "" || p.GetStatusDigest() == "":
 		return nil, errors.New("came without its digests")
 	}
+	if err := checkQuantities(encoded.Protobuf); err != nil {
+		return nil, err
+	}
 	pod := &v1.Pod{}
 	if err := pod.Unmarshal(encoded.Protobuf); err != nil {
 		return nil, fmt.Errorf("can't be decoded: %w", err)
 	}
 	if ref := p.GetRef(); pod.Namespace != ref.GetNamespace() || pod.Name != ref.GetName() || string(pod.UID) != ref.GetUid() {
-		return nil, fmt.Errorf("is another pod inside: %.64q, %.64q, %.64q", pod.Namespace, pod.Name, string(pod.UID))
+		return nil, fmt.Errorf("contains another pod: %.64q, %.64q, %.64q", pod.Namespace, pod.Name, string(pod.UID))
 	}
 	return pod, nil
 }
 
-// received is the origin of a decoded pod, with its relay-path in place of the annotations that the merge sets anew.
+// received returns the origin of a decoded pod, with its relay-path instead of the annotations that the merge sets
+// again.
 func received(name string, p *podconfigv1.Pod, pod *v1.Pod, path hops) *manifest.Origin {
 	sofar := pod.Annotations[manifest.RelayPathAnnotation]
 	if pod.Annotations == nil {
@@ -57,15 +61,15 @@ func received(name string, p *podconfigv1.Pod, pod *v1.Pod, path hops) *manifest
 		if got.SpecDigest != p.GetSpecDigest() || got.StatusDigest != p.GetStatusDigest() {
 			o.Findings = append(o.Findings, manifest.Finding{
 				Severity: manifest.Warning,
-				Message:  "it has other digests at the upstream, of another version: what this one doesn't know is left out",
+				Message:  "its digests at the upstream differ, which has another version: unknown fields are left out",
 			})
 		}
 	}
 	return o
 }
 
-// notReady is the origin that stands for a source that isn't ready at the upstream, and keeps this one from it; an empty one stands
-// for all, if there are none: of an upstream without sources nothing is certain.
+// notReady returns the origin that stands for a source that isn't ready at the upstream, and keeps this one unready.
+// An empty name stands for all, if there are none: of an upstream without sources nothing is certain.
 func notReady(source, node string) *manifest.Origin {
 	name := source + " (not ready upstream)"
 	message := fmt.Sprintf("source %s of the podconfigd on %s isn't ready; what it had before is kept", source, node)
@@ -78,11 +82,11 @@ func notReady(source, node string) *manifest.Origin {
 	}
 }
 
-// cameThrough is the origin of a pod that came from here. It is held as long as its source at the upstream isn't ready: the upstream
-// may not have been told yet by which way it comes.
+// cameThrough returns the origin of a pod that came through here. It is held as long as its source at the upstream
+// isn't ready: the upstream may not know its path yet.
 func cameThrough(name, path string, held bool) *manifest.Origin {
 	return &manifest.Origin{Name: name, Held: held, Findings: []manifest.Finding{{
 		Severity: manifest.Warning,
-		Message:  fmt.Sprintf("its way leads through this podconfigd and it isn't relayed back: %.256s", path),
+		Message:  fmt.Sprintf("it came through this podconfigd and isn't relayed back: %.256s", path),
 	}}}
 }

@@ -15,30 +15,30 @@ import (
 const (
 	// maxHops is how many podconfigds a path may have. A chain is a few hops long, and a tree not much larger.
 	maxHops = 64
-	// maxWord is the most bytes that a name in a path, or of a source, may have.
+	// maxWord bounds a name in a path, or of a source, in bytes.
 	maxWord = 253
 	// maxSources is how many sources an upstream may have.
 	maxSources = 256
-	// idLength is how much of a podconfigd's id stands in a relay-path.
+	// idLength is how much of a podconfigd's ID is in a relay-path.
 	idLength = 8
-	// unknownNode stands in a relay-path for an upstream of a version that doesn't tell its node.
+	// unknownNode is in a relay-path for an upstream of a version that doesn't send its node.
 	unknownNode = "unknown"
 )
 
 // errLoop: the upstream relays this podconfigd.
 var errLoop = errors.New("loop")
 
-// hops is a path that the upstream told: its own hop first.
+// hops is a path that the upstream sent: its own hop first.
 type hops []*podconfigv1.RelayHop
 
-// check refuses a path that can't be one, and one that has the own id.
+// check refuses an invalid path, and one that has the own ID.
 func (h hops) check(ownID string) error {
 	if len(h) > maxHops {
 		return fmt.Errorf("%w: a path of %d podconfigds; at most %d are followed", errNonsense, len(h), maxHops)
 	}
 	for _, hop := range h {
 		if !isWord(hop.GetId()) || !isWord(hop.GetNode()) {
-			return fmt.Errorf("%w: a path with the hop %.64q, %.64q", errNonsense, hop.GetId(), hop.GetNode())
+			return fmt.Errorf("%w: a path with the invalid hop %.64q, %.64q", errNonsense, hop.GetId(), hop.GetNode())
 		}
 	}
 	own := slices.IndexFunc(h, func(hop *podconfigv1.RelayHop) bool { return hop.GetId() == ownID })
@@ -53,7 +53,7 @@ func (h hops) check(ownID string) error {
 		errLoop, strings.Join(nodes, ", "))
 }
 
-// pathOf is the path that a revision tells, if it does: then it tells all sources, too.
+// pathOf returns the path of a revision, if it has one: then it also has all sources.
 func pathOf(r *stream.Revision) (path hops, told bool) {
 	if r.Synced != nil {
 		return r.Synced.GetPath(), true
@@ -61,7 +61,7 @@ func pathOf(r *stream.Revision) (path hops, told bool) {
 	return r.Heartbeat.GetPath(), r.Heartbeat != nil
 }
 
-// node is the upstream's.
+// node is the upstream's node.
 func (h hops) node() string {
 	if len(h) == 0 {
 		return unknownNode
@@ -69,7 +69,7 @@ func (h hops) node() string {
 	return h[0].GetNode()
 }
 
-// extended is the relay-path of a pod that comes from the upstream's source and bears the path so far.
+// extended returns the relay-path of a pod that comes from the upstream's source, given its relay-path there.
 func (h hops) extended(source, sofar string) string {
 	here := h.node() + "/" + source
 	if len(h) > 0 {
@@ -81,10 +81,10 @@ func (h hops) extended(source, sofar string) string {
 	return here + "," + sofar
 }
 
-// short is what stands for an id in a relay-path.
+// short returns the part of an ID that is in a relay-path.
 func short(id string) string { return id[:min(len(id), idLength)] }
 
-// passes tells whether a relay-path leads through the podconfigd with that id.
+// passes reports whether a relay-path leads through the podconfigd with that ID.
 func passes(path, id string) bool {
 	for hop := range strings.SplitSeq(path, ",") {
 		at, _, _ := strings.Cut(strings.TrimSpace(hop), "/")
@@ -95,7 +95,7 @@ func passes(path, id string) bool {
 	return false
 }
 
-// checkSources refuses names that can't be, and more of them than are followed: be it that ops tell of them one after the other.
+// checkSources refuses invalid names, and too many of them, even if the ops of several revisions add them.
 func (m *mirror) checkSources(r *stream.Revision, told bool) error {
 	if told {
 		return checkSources(r.Sources())
@@ -107,14 +107,14 @@ func (m *mirror) checkSources(r *stream.Revision, told bool) error {
 		}
 		known[u.GetSource()] = true
 	}
-	// Between two lists of sources some may have gone and others come.
+	// Between two lists of sources some may have been removed and others added.
 	if len(known) > 2*maxSources {
 		return fmt.Errorf("%w: operations of %d sources; at most %d are followed", errNonsense, len(known), maxSources)
 	}
 	return nil
 }
 
-// checkSources refuses a list of sources that can't be one.
+// checkSources refuses an invalid list of sources.
 func checkSources(sources []*podconfigv1.SourceReadiness) error {
 	if len(sources) > maxSources {
 		return fmt.Errorf("%w: %d sources; at most %d are followed", errNonsense, len(sources), maxSources)
@@ -123,26 +123,27 @@ func checkSources(sources []*podconfigv1.SourceReadiness) error {
 	for _, s := range sources {
 		name := s.GetName()
 		if !isWord(name) || seen[name] {
-			return fmt.Errorf("%w: a list of sources with %.64q, which is no name or stands there twice", errNonsense, name)
+			return fmt.Errorf("%w: a list of sources with %.64q, which is invalid or listed twice", errNonsense, name)
 		}
 		seen[name] = true
 	}
 	return nil
 }
 
-// isWord tells whether a text can stand in a relay-path and in the name of an origin, where commas, slashes and spaces mean
-// something.
+// isWord reports whether a text may be part of a relay-path and of an origin's name, where commas, slashes and spaces
+// are separators.
 func isWord(s string) bool {
 	apart := func(c rune) bool { return c <= ' ' || c == ',' || c == '/' || c == 0x7f }
 	return s != "" && len(s) <= maxWord && !strings.ContainsFunc(s, apart)
 }
 
-// originName is the name of a pod's origin. Only the UID may have spaces.
+// originName returns the name of a pod's origin. Only the UID may have spaces.
 func originName(source, namespace, name, uid string) string {
 	return source + " " + namespace + "/" + name + " " + uid
 }
 
-// sourceOf is the upstream's source in the name of an origin. Empty: it isn't one that originName made of that pod.
+// sourceOf returns the upstream's source in the name of an origin. Empty: originName doesn't make that name for the
+// pod.
 func sourceOf(origin string, pod *v1.Pod) string {
 	source, _, _ := strings.Cut(origin, " ")
 	if origin != originName(source, pod.Namespace, pod.Name, string(pod.UID)) {

@@ -9,24 +9,26 @@ import (
 	"github.com/podstream/podstream/client/stream"
 )
 
-// maxQueued is how many bytes of revisions may wait before no more are read.
+// maxQueued is how many bytes of revisions may wait before reading pauses.
 const maxQueued = 4 << 20
 
-// queue takes revisions from who reads the stream to who applies them, who gets all that wait at once. Of heartbeats that nothing
-// stands between only the last one waits: it says all that those before it said.
+// queue passes revisions from the goroutine that reads the stream to the one that applies them, which takes all that
+// wait at once. Of consecutive heartbeats only the last one is kept, as it has all that the others had.
 type queue struct {
-	// more has a token if something waits, and room one when all was taken.
-	more, room chan struct{}
+	// more has a token if something waits, and space has one when all was taken.
+	more, space chan struct{}
 
 	mu    sync.Mutex
 	waits []*stream.Revision
 	bytes int
-	// end is why there will be no more. Nil: there may be.
+	// woken is set if take has to return even if nothing waits.
+	woken bool
+	// end is the error that ended the stream, or nil.
 	end error
 }
 
 func newQueue() *queue {
-	return &queue{more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	return &queue{more: make(chan struct{}, 1), space: make(chan struct{}, 1)}
 }
 
 // fill reads the stream to its end.
@@ -36,7 +38,7 @@ func (q *queue) fill(ctx context.Context, s *stream.Stream) {
 		full := q.put(r, err)
 		for full && err == nil {
 			select {
-			case <-q.room:
+			case <-q.space:
 			case <-ctx.Done():
 				return
 			}
@@ -65,12 +67,12 @@ func (q *queue) put(r *stream.Revision, err error) (full bool) {
 	return q.bytes > maxQueued
 }
 
-// isBeat tells whether a revision is nothing but a heartbeat.
+// isBeat reports whether a revision is only a heartbeat.
 func isBeat(r *stream.Revision) bool {
 	return r.Heartbeat != nil && r.Synced == nil && len(r.Updates) == 0
 }
 
-// sizeOf is how many bytes a revision came in.
+// sizeOf returns the encoded size of a revision.
 func sizeOf(r *stream.Revision) int {
 	n := proto.Size(r.Synced) + proto.Size(r.Heartbeat) + proto.Size(r.Cursor)
 	for _, u := range r.Updates {
@@ -85,19 +87,30 @@ func (q *queue) isFull() bool {
 	return q.bytes > maxQueued
 }
 
-// take waits for revisions and returns all that wait. The error comes alone, after all of them.
+// wake makes take return, perhaps without revisions.
+func (q *queue) wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.woken = true
+	token(q.more)
+}
+
+// take waits for revisions and returns all that wait; none if it was woken. The error is returned alone, after all
+// revisions.
 func (q *queue) take(ctx context.Context) ([]*stream.Revision, error) {
 	for {
 		q.mu.Lock()
-		revisions, end := q.waits, q.end
-		q.waits, q.bytes = nil, 0
+		revisions, end, woken := q.waits, q.end, q.woken
+		q.waits, q.bytes, q.woken = nil, 0, false
 		q.mu.Unlock()
-		token(q.room)
+		token(q.space)
 		switch {
 		case len(revisions) > 0:
 			return revisions, nil
 		case end != nil:
 			return nil, end
+		case woken:
+			return nil, nil
 		}
 		select {
 		case <-q.more:
@@ -107,7 +120,7 @@ func (q *queue) take(ctx context.Context) ([]*stream.Revision, error) {
 	}
 }
 
-// token puts a token there unless there is one.
+// token puts a token into c unless there is one.
 func token(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

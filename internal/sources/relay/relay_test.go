@@ -45,8 +45,8 @@ func TestOpsAreTheUpstreams(t *testing.T) {
 	}
 }
 
-// TestChain: a pod that comes through two podconfigds names both, keeps its digests and its mirror annotation, and each knows the
-// whole path.
+// TestChain: a pod that comes through two podconfigds names both, keeps its digests and its mirror annotation, and
+// each podconfigd has the whole path.
 func TestChain(t *testing.T) {
 	first, second, third := start(t, "first", socket(t), "", "file"), start(t, "second", socket(t), "", "relay:x"), start(t, "third", "", "", "relay")
 	first.set("file", "a: web(mirror=m,ann.note=n)")
@@ -77,7 +77,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestUnchangedOriginsAreTheSame: between two sets only what changed is another pointer.
+// TestUnchangedOriginsAreTheSame: between two sets only changed origins have other pointers.
 func TestUnchangedOriginsAreTheSame(t *testing.T) {
 	up := start(t, "up", socket(t), "", "file")
 	up.set("file", "a: web()\nb: db()")
@@ -116,7 +116,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestRecreation: a pod that was removed and made again under its UID while the stream was broken is removed and made again here.
+// TestRecreation: a pod that was removed and made again under its UID while the stream was broken is removed and made
+// again here.
 func TestRecreation(t *testing.T) {
 	up, own := start(t, "up", socket(t), "", "file"), start(t, "own", "", "", "relay")
 	up.set("file", "a: web()\nb: db()")
@@ -132,8 +133,8 @@ func TestRecreation(t *testing.T) {
 	own.want("ADD relay: web")
 }
 
-// TestPriority: of two pods with one name, the one that the upstream would run is run here too, also when it has forgotten the
-// other.
+// TestPriority: of two pods with one name, the one that the upstream would run is run here too, also when it has
+// forgotten the other.
 func TestPriority(t *testing.T) {
 	up, own := start(t, "up", socket(t), "", "file", "api"), start(t, "own", "", "", "relay")
 	up.set("file", "a: other()")
@@ -150,8 +151,8 @@ func TestPriority(t *testing.T) {
 	own.want("REMOVE relay: fromapi\nADD relay: fromfile")
 }
 
-// TestTLS: over TCP both show certificates, and the relay is known by the name of its own. Certificates that can't be read are an
-// error that goes away.
+// TestTLS: over TCP both show certificates, and the relay is known by the name of its own. Certificates that can't be
+// read are an error that goes away.
 func TestTLS(t *testing.T) {
 	ca, dir := accesstest.NewCA(t, "ca"), t.TempDir()
 	file := func(name string, data []byte) string {
@@ -175,7 +176,7 @@ func TestTLS(t *testing.T) {
 		Backoff: Backoff{Min: 10 * time.Millisecond, Max: 20 * time.Millisecond},
 	})
 	r.failed("c.crt: no such file")
-	for _, as := range []struct{ name, want string }{{"stranger", "PermissionDenied: "}, {"looker", "pods that are redacted"}, {"relay.own", ""}} {
+	for _, as := range []struct{ name, want string }{{"stranger", "PermissionDenied: "}, {"looker", "redacted pods"}, {"relay.own", ""}} {
 		cert, key = ca.Issue(accesstest.Request{CommonName: as.name})
 		file("c.key", key)
 		file("c.crt", cert)

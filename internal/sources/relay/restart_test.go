@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReconnect: over a broken stream nothing comes twice, and what happened meanwhile comes once.
+// TestReconnect: after a broken stream nothing comes twice, and changes meanwhile come once.
 func TestReconnect(t *testing.T) {
 	up, own := start(t, "up", socket(t), "", "file"), start(t, "own", "", "", "relay")
 	up.set("file", "a: web()\nb: db()")
@@ -30,13 +30,13 @@ func TestReconnect(t *testing.T) {
 	up.set("file", "a: web(image=2)")
 	up.up()
 	own.want("REMOVE relay: db\nUPDATE relay: web")
-	if n := r.log.count("in step with the upstream"); n != 4 {
+	if n := r.log.Count("in step with the upstream"); n != 4 {
 		t.Errorf("that the upstream is back is logged %d times; want once for each of the 4 times", n)
 	}
 }
 
-// TestUpstreamRestarts: with its store it is as if nothing had happened; without, nothing is removed that a source hasn't spoken
-// of yet.
+// TestUpstreamRestarts: with its store an upstream's restart changes nothing; without it, nothing is removed before
+// its source was read.
 func TestUpstreamRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	up, own := start(t, "up", socket(t), path, "file", "api"), start(t, "own", "", "", "relay")
@@ -98,8 +98,8 @@ func TestUnreadyUpstream(t *testing.T) {
 	}
 }
 
-// TestRestart: a relay that begins with stored pods asks for the difference only, and causes ops on what differs only. Nothing of
-// what is stored is touched before the upstream is reached.
+// TestRestart: a relay that starts with stored pods requests only the difference, and causes ops only for it. Stored
+// pods aren't changed before the upstream is reached.
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	up, own := start(t, "up", socket(t), "", "file", "api"), start(t, "own", "", path, "relay")
@@ -144,8 +144,8 @@ func TestRestart(t *testing.T) {
 	own.want("REMOVE relay: gone\nADD relay: new\nUPDATE relay: web\nRECONCILE relay: db")
 }
 
-// TestRestartBesideAnUnreadyUpstream: after a restart too a relay isn't ready before its upstream is, though its store knows all that
-// it had. Its pods are served meanwhile, and none is removed.
+// TestRestartBesideAnUnreadyUpstream: after a restart too a relay isn't ready before its upstream is, though its
+// store has all pods. They are served meanwhile, and none is removed.
 func TestRestartBesideAnUnreadyUpstream(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	up, own := start(t, "up", socket(t), "", "file", "api"), start(t, "own", "", path, "relay")
@@ -171,8 +171,8 @@ func TestRestartBesideAnUnreadyUpstream(t *testing.T) {
 	}
 }
 
-// TestStoredElsewhere: a stored pod of an origin that isn't a relay's is found in its new one, or gone when all sources are
-// ready.
+// TestStoredElsewhere: a stored pod of an origin that isn't a relay's is found in its new one, or gone when all
+// sources are ready.
 func TestStoredElsewhere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	up, own := start(t, "up", socket(t), "", "file", "api"), start(t, "own", "", path, "relay")

@@ -13,13 +13,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// pace decides how long to wait before another try.
+// pace decides how long to wait before another attempt.
 type pace struct {
 	clock clock.WithTicker
 	cfg   Backoff
-	// quick is for what goes by soon, slow for what takes a person or time.
+	// quick is for errors that pass soon, slow for those that only a person or time resolves.
 	quick, slow wait.Backoff
-	// goodSince is when the present stream was in step first. Zero: it isn't.
+	// goodSince is since when the current stream has been in step. Zero: it isn't.
 	goodSince time.Time
 }
 
@@ -29,7 +29,7 @@ func newPace(cfg Config) *pace {
 	return p
 }
 
-// manySteps is never used up: the cap comes before.
+// manySteps is never used up: the cap is reached before.
 const manySteps = 64
 
 func (p *pace) newQuick() wait.Backoff {
@@ -40,7 +40,7 @@ func (p *pace) newSlow() wait.Backoff {
 	return wait.Backoff{Duration: 10 * p.cfg.Min, Factor: 2, Jitter: 1, Steps: manySteps, Cap: max(3*p.cfg.Max, 10*p.cfg.Min)}
 }
 
-// good notes that the stream is in step.
+// good records that the stream is in step.
 func (p *pace) good() {
 	p.quick = p.newQuick()
 	if p.goodSince.IsZero() {
@@ -48,8 +48,8 @@ func (p *pace) good() {
 	}
 }
 
-// after is how long to wait after a stream that ended with err. What is refused again and again goes on waiting longer, though
-// each stream begins well.
+// after returns how long to wait after a stream that ended with err. Repeated refusals lead to longer and longer
+// waits, though each stream begins well.
 func (p *pace) after(err error) time.Duration {
 	lasted := !p.goodSince.IsZero() && p.clock.Since(p.goodSince) > p.slow.Cap
 	p.goodSince = time.Time{}
@@ -62,7 +62,7 @@ func (p *pace) after(err error) time.Duration {
 	return p.quick.Step()
 }
 
-// takesLong tells whether another try right away is of little use.
+// takesLong reports whether another attempt soon is of little use.
 func takesLong(err error) bool {
 	for _, slow := range []error{errLoop, errNonsense, errTooMuch, errUnfinished, errRedacted} {
 		if errors.Is(err, slow) {
@@ -77,7 +77,7 @@ func takesLong(err error) bool {
 	}
 }
 
-// sleep waits, and tells whether ctx lasted as long.
+// sleep waits, and reports whether ctx hasn't ended meanwhile.
 func sleep(ctx context.Context, c clock.WithTicker, d time.Duration) bool {
 	timer := c.NewTimer(d)
 	defer timer.Stop()
@@ -89,10 +89,10 @@ func sleep(ctx context.Context, c clock.WithTicker, d time.Duration) bool {
 	}
 }
 
-// maxReason is how many bytes of what the upstream says are shown.
+// maxReason bounds the shown text of an upstream's error, in bytes.
 const maxReason = 512
 
-// failure is why the upstream can't be relayed now, in words that are worth showing.
+// failure is why the upstream can't be relayed now, as it is shown.
 type failure struct {
 	endpoint string
 	err      error

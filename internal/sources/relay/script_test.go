@@ -22,19 +22,28 @@ type (
 	objects      = podconfigv1.WatchObjectsResponse
 )
 
-// script is an upstream that says what a test wants: the nth stream runs the nth function, and then waits for its end unless that
-// returns an error.
+// script is an upstream with scripted streams: the nth stream runs the nth function, and then waits for its end
+// unless that returns an error.
 type script struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 
 	pods    chan func(podStream) error
 	objects chan func(objectStream) error
-	// requests and wishes have what the streams were asked for.
+	// requests and wishes are the requests of the streams.
 	requests chan *podconfigv1.WatchPodUpdatesRequest
 	wishes   chan *podconfigv1.WatchObjectsRequest
 	// reported are the answers to the next words of the relay that it heard; with none they are good.
 	reported chan error
 	closing  chan struct{}
+	// sources answers ListSources. Nil: it isn't implemented.
+	sources func(context.Context) (*podconfigv1.ListSourcesResponse, error)
+}
+
+func (s *script) ListSources(ctx context.Context, req *podconfigv1.ListSourcesRequest) (*podconfigv1.ListSourcesResponse, error) {
+	if s.sources == nil {
+		return s.UnimplementedPodConfigServiceServer.ListSources(ctx, req)
+	}
+	return s.sources(ctx)
 }
 
 // scripted serves a script until the test ends.
@@ -100,7 +109,7 @@ var errBroken = status.Error(codes.Unavailable, "broken")
 func saying(err error, messages ...*message) func(podStream) error {
 	return func(s podStream) error {
 		for _, m := range messages {
-			// If the relay has gone already, that is seen by what it hands over.
+			// If the relay has ended already, its sets show that.
 			_ = s.Send(m)
 		}
 		return err

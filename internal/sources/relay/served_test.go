@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/mergesvc"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 	objecthub "github.com/podstream/podstream/internal/mergesvc/objects"
@@ -22,7 +23,7 @@ import (
 func startObjects(t *testing.T, endpoint string, revisions int, names ...string) *podconfigd {
 	t.Helper()
 	d := start(t, "up", endpoint, "", names...)
-	d.objects = objecthub.New(objecthub.Config{History: d.hub.History(), Merge: d.hub.Apply, Revisions: revisions})
+	d.objects = objecthub.New(objecthub.Config{History: d.hub.History(), Revisions: revisions})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { d.objects.Run(ctx) })
@@ -37,7 +38,8 @@ func startObjects(t *testing.T, endpoint string, revisions int, names ...string)
 	return d
 }
 
-// give merges a set of one origin: a pod of the relay's node that uses some objects, and those of them that are there, NAME=VALUE.
+// give merges a set of one origin: a pod of the relay's node that uses some objects, and those of them that are
+// there, NAME=VALUE.
 func (d *podconfigd) give(source, uses string, there ...string) {
 	d.t.Helper()
 	p := &v1.Pod{
@@ -61,11 +63,11 @@ func (d *podconfigd) give(source, uses string, there ...string) {
 		o.Objects = append(o.Objects, object)
 	}
 	d.second++
-	d.objects.Apply(manifest.Set{Source: source, ReadTime: time.Unix(d.second, 0), Origins: []*manifest.Origin{o}})
+	mergesvc.Intake{Pods: d.hub, Objects: d.objects}.Apply(manifest.Set{Source: source, ReadTime: time.Unix(d.second, 0), Origins: []*manifest.Origin{o}})
 }
 
-// TestObjectsOfAService: what a real upstream tells of its pods' objects is told here, and nothing twice: neither after its restart
-// nor when what happened meanwhile is more than it remembers.
+// TestObjectsOfAService: the objects of a real upstream are passed on, and nothing twice: neither after its restart
+// nor when more happened meanwhile than it keeps.
 func TestObjectsOfAService(t *testing.T) {
 	up := startObjects(t, socket(t), 0, "file")
 	up.give("file", "c1 s1", "c1=1")
@@ -79,12 +81,12 @@ func TestObjectsOfAService(t *testing.T) {
 	f.tells("c1=2", "c2=new")
 	up.give("file", "c1 c2", "c2=new")
 	f.tells("c1 is missing")
-	// s1 was taken away beside; nobody refers to it any more.
+	// s1 was removed as well; no pod refers to it any more.
 	up.give("file", "c1 c2", "c2=newer")
 	f.tells("c2=newer")
 	<-up.wishes
 
-	// A restart, and before its source has spoken it knows of no object. What is as before is told to nobody.
+	// A restart: before its source was read it has no object. Unchanged ones aren't reported again.
 	up.kill()
 	up = startObjects(t, up.endpoint, 0, "file")
 	up.up()
@@ -97,7 +99,7 @@ func TestObjectsOfAService(t *testing.T) {
 	f.want()
 }
 
-// TestObjectsOfAServiceThatForgot: a relay that was away for longer than its upstream remembers is told the difference.
+// TestObjectsOfAServiceThatForgot: a relay that was away for longer than its upstream's history gets the difference.
 func TestObjectsOfAServiceThatForgot(t *testing.T) {
 	up := startObjects(t, socket(t), 2, "file")
 	up.give("file", "c1 c2 s1 s2", "c1=1", "c2=1", "s1=1", "s2=1")
@@ -120,7 +122,7 @@ func TestObjectsOfAServiceThatForgot(t *testing.T) {
 	}
 }
 
-// TestObjectsOfASourceThatGoes: when a source isn't configured any more, another one's word on an object counts.
+// TestObjectsOfASourceThatGoes: when a source isn't configured any more, another source's object counts.
 func TestObjectsOfASourceThatGoes(t *testing.T) {
 	up := startObjects(t, socket(t), 0, "file", "file:b")
 	up.give("file", "c1 c2", "c2=2")

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
@@ -9,14 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// sets are what a relay hands over.
+// sets are the sets of a relay.
 type sets struct {
 	*Source
 	t    *testing.T
-	log  *buffer
+	log  *logtest.Buffer
 	stop func()
 
 	mu   sync.Mutex
@@ -25,10 +25,10 @@ type sets struct {
 	more chan struct{}
 }
 
-// relay runs a relay that hands over to d's hub; a nil d is fine. What the Config lacks is filled in.
+// relay runs a relay that passes its sets to d's hub, unless d is nil. Empty fields of the Config are set.
 func relay(t *testing.T, d *podconfigd, cfg Config) *sets {
 	t.Helper()
-	s := &sets{t: t, log: &buffer{}, more: make(chan struct{}, 1)}
+	s := &sets{t: t, log: &logtest.Buffer{}, more: make(chan struct{}, 1)}
 	apply := func(manifest.Set) {}
 	if d != nil {
 		apply, cfg.ID, cfg.Node = d.hub.Apply, d.id, d.node
@@ -47,7 +47,7 @@ func relay(t *testing.T, d *podconfigd, cfg Config) *sets {
 		t.Fatal(err)
 	}
 	if cfg.Heartbeat > 0 {
-		// Shorter than what may be configured, for those who test its absence.
+		// Shorter than the configurable minimum, for tests of a silent upstream.
 		source.cfg.Heartbeat = cfg.Heartbeat
 	}
 	s.Source = source
@@ -106,14 +106,14 @@ func (s *sets) next(what string, wanted func(manifest.Set) bool) manifest.Set {
 	}
 }
 
-// forget passes over the sets until now.
+// forget skips the sets until now.
 func (s *sets) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = len(s.all)
 }
 
-// last is what was handed over last; the zero value if nothing was.
+// last is the last set; the zero value if there was none.
 func (s *sets) last() manifest.Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,23 +149,3 @@ func origins(set manifest.Set) string {
 	}
 	return strings.Join(out, ", ")
 }
-
-// buffer is a log that may be read while it is written.
-type buffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func (b *buffer) count(text string) int { return strings.Count(b.String(), text) }

@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// confirmInterval is how often an upstream that has nothing to say is shown to have been read.
+	// confirmInterval is how often a set shows that an upstream without changes was read.
 	confirmInterval = 20 * time.Second
-	// reportTimeout is how long the upstream may take to answer that it heard.
+	// reportTimeout is the deadline of ReportApplied.
 	reportTimeout = 5 * time.Second
 )
 
-// errRedacted: what the upstream shows is for looking at.
-var errRedacted = errors.New("it gives this relay pods that are redacted, which nobody can run: it takes the role consumer there")
+// errRedacted: the upstream sends redacted pods.
+var errRedacted = errors.New("it gives this relay redacted pods, which can't be run: the relay needs the role consumer there")
 
 // Source relays one upstream. Make it with New.
 type Source struct {
@@ -40,7 +40,7 @@ type Source struct {
 
 var _ sources.ObjectSource = (*Source)(nil)
 
-// New makes a Source, and connects to nothing yet. It fails if the Config lacks what is required.
+// New returns a Source. It connects to nothing yet. It returns an error if the Config lacks a required field.
 func New(cfg Config) (*Source, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -49,8 +49,8 @@ func New(cfg Config) (*Source, error) {
 	return &Source{cfg: cfg}, nil
 }
 
-// Path are the podconfigds that the pods come through, as the upstream told last: its own hop first. Nil before the first word,
-// and while a loop is refused. It is safe for concurrent use; what it returns isn't changed any more.
+// Path returns the podconfigds that the pods come through, as the upstream sent them last: its own hop first. It is
+// nil before the first message, and while a loop is refused. It is safe for concurrent use; the result is immutable.
 func (s *Source) Path() []*podconfigv1.RelayHop {
 	if path := s.path.Load(); path != nil {
 		return *path
@@ -58,9 +58,10 @@ func (s *Source) Path() []*podconfigv1.RelayHop {
 	return nil
 }
 
-// Run follows the upstream's pods until ctx ends, and then returns nil. It calls out, always from the same goroutine, with the
-// full set when it is in step with the upstream and after each change, once an error when the upstream is lost or can't be
-// relayed, and now and then with an unchanged set, which tells when the upstream was last heard. It is called once.
+// Run follows the upstream's pods until ctx ends, and then returns nil. It calls out, always from the same goroutine,
+// with the full set when it is in step with the upstream and after each change, once with an error when the upstream
+// is lost or can't be relayed, and periodically with an unchanged set, which has the time when the upstream was last
+// heard. It is called once.
 func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	f := &follower{
 		Source: s, out: out, mirror: newMirror(s.cfg, s.cfg.Stored()), pace: newPace(s.cfg),
@@ -73,7 +74,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	for {
 		err := f.follow(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // What was cut short tells nothing about the upstream.
+			return nil //nolint:nilerr // A cancelled stream says nothing about the upstream.
 		}
 		f.lost(err)
 		if !sleep(ctx, s.cfg.Clock, f.pace.after(err)) {
@@ -82,7 +83,7 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	}
 }
 
-// follower is the state of one Run, all of it used by one goroutine.
+// follower is the state of one Run. One goroutine uses it.
 type follower struct {
 	*Source
 	out     func(manifest.Set)
@@ -91,14 +92,18 @@ type follower struct {
 	request *podconfigv1.WatchPodUpdatesRequest
 	mode    podconfigv1.NotificationMode
 
-	// What was last handed over, at first by an earlier life; failed is the reason of the error.
-	sent   []*manifest.Origin
-	sentAt time.Time
-	failed string
-	inStep bool
+	// What was last sent, at first the stored pods; failed is the reason of the error.
+	sent      []*manifest.Origin
+	sentAt    time.Time
+	sentHeard time.Time
+	failed    string
+	inStep    bool
+	// heard belongs to the current stream, which has been in step since inStepAt.
+	heard    *heard
+	inStepAt time.Time
 }
 
-// follow is one connection and one stream.
+// follow runs one connection and one stream.
 func (f *follower) follow(ctx context.Context) error {
 	c, err := f.cfg.dial()
 	if err != nil {
@@ -121,6 +126,8 @@ func (f *follower) follow(ctx context.Context) error {
 	defer s.Close()
 	q := newQueue()
 	reader.Go(func() { q.fill(ctx, s) })
+	f.heard = &heard{api: c.API(), clock: f.cfg.Clock, every: confirmInterval, begin: make(chan struct{}, 1), answered: q.wake}
+	reader.Go(func() { f.heard.ask(ctx) })
 	f.inStep = false
 	for {
 		revisions, err := q.take(ctx)
@@ -133,7 +140,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// apply takes revisions and hands over what they come to. Those before one that is refused count.
+// apply takes revisions and sends the resulting set. Revisions before one that is refused count.
 func (f *follower) apply(ctx context.Context, c *client.Client, revisions []*stream.Revision) error {
 	var refused error
 	for _, r := range revisions {
@@ -144,11 +151,12 @@ func (f *follower) apply(ctx context.Context, c *client.Client, revisions []*str
 			if refused = f.report(ctx, c, r.Cursor); refused != nil {
 				break
 			}
-			f.inStep = true
+			token(f.heard.begin)
+			f.inStep, f.inStepAt = true, f.cfg.Clock.Now()
 		}
 	}
 	if f.inStep {
-		// The path first: what is served mustn't seem to come from here.
+		// The path first: the pods must not be served without it.
 		path := f.mirror.path
 		f.path.Store(&path)
 		f.hand()
@@ -157,38 +165,53 @@ func (f *follower) apply(ctx context.Context, c *client.Client, revisions []*str
 	return refused
 }
 
-// report tells the upstream that it was heard. That is a consumer's right: who hasn't got it is shown redacted pods. So nothing is
-// handed over of an upstream that doesn't take it, whatever the reason.
+// report sends ReportApplied. Only a consumer may send it; a caller that isn't one gets redacted pods. So nothing is
+// passed on of an upstream that refuses it, whatever the reason. If the upstream has too many calls, the report is
+// sent again.
 func (f *follower) report(ctx context.Context, c *client.Client, cursor *podconfigv1.Cursor) error {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	err := c.ReportApplied(ctx, cursor, nil)
-	if status.Code(err) == codes.PermissionDenied {
-		return errRedacted
+	pause, begun := f.pace.newQuick(), f.cfg.Clock.Now()
+	for {
+		err := f.reportOnce(ctx, c, cursor)
+		switch {
+		case status.Code(err) == codes.PermissionDenied:
+			return errRedacted
+		case status.Code(err) != codes.ResourceExhausted || f.cfg.Clock.Since(begun) > f.cfg.Patience:
+			return err
+		case !sleep(ctx, f.cfg.Clock, pause.Step()):
+			return ctx.Err()
+		}
 	}
-	return err
 }
 
-// hand hands over all that there is, if that isn't what was handed over before.
+func (f *follower) reportOnce(ctx context.Context, c *client.Client, cursor *podconfigv1.Cursor) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	return c.ReportApplied(ctx, cursor, nil)
+}
+
+// hand sends the full set, unless it is the same as the last one.
 func (f *follower) hand() {
 	origins, remade := f.mirror.origins()
 	now := f.cfg.Clock.Now()
-	if f.failed == "" && slices.Equal(origins, f.sent) && !f.sentAt.IsZero() && now.Sub(f.sentAt) < confirmInterval {
+	heard := f.heard.time(f.inStepAt)
+	// The set that was sent must not appear as confirmed later than it was.
+	told := now.Sub(f.sentAt) < confirmInterval && f.sentHeard.Sub(heard) < confirmInterval
+	if f.failed == "" && slices.Equal(origins, f.sent) && !f.sentAt.IsZero() && told {
 		return
 	}
 	again := func(o *manifest.Origin) bool { return remade[o.Name] }
 	if len(remade) > 0 && slices.ContainsFunc(f.sent, again) {
-		// All but those: a set that lacks more than what is gone would say of the rest that it is gone, too.
-		f.out(manifest.Set{Source: f.cfg.Name, ReadTime: now, Origins: slices.DeleteFunc(slices.Clone(origins), again)})
+		// All others: a set that also lacks those would remove them.
+		f.out(manifest.Set{Source: f.cfg.Name, ReadTime: now, Heard: heard, Origins: slices.DeleteFunc(slices.Clone(origins), again)})
 	}
 	if f.failed != "" || f.sentAt.IsZero() {
 		f.cfg.Logger.Info("in step with the upstream", "node", f.mirror.path.node(), "pods", len(f.mirror.pods))
 	}
-	f.out(manifest.Set{Source: f.cfg.Name, ReadTime: now, Origins: origins})
-	f.sent, f.sentAt, f.failed = origins, now, ""
+	f.out(manifest.Set{Source: f.cfg.Name, ReadTime: now, Heard: heard, Origins: origins})
+	f.sent, f.sentAt, f.sentHeard, f.failed = origins, now, heard, ""
 }
 
-// lost tells why the upstream isn't heard, once for each reason.
+// lost reports why the upstream can't be read, once for each reason.
 func (f *follower) lost(err error) {
 	f.mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL
 	if errors.Is(err, stream.ErrUnknownOp) {

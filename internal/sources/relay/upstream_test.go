@@ -15,8 +15,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestBadPod: a pod that can't be used is held, with the reason; the others of its revision are taken. When it is good it is
-// taken.
+// TestBadPod: a pod that can't be used is held, with the reason; the others of its revision are taken. When it is
+// good it is taken.
 func TestBadPod(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -28,8 +28,8 @@ func TestBadPod(t *testing.T) {
 		{"no content", func(p *podconfigv1.Pod) { p.Content = nil }, "came in another encoding"},
 		{"no spec digest", func(p *podconfigv1.Pod) { p.SpecDigest = "" }, "came without its digests"},
 		{"no status digest", func(p *podconfigv1.Pod) { p.StatusDigest = "" }, "came without its digests"},
-		{"another name", func(p *podconfigv1.Pod) { p.Content = wirePod("db(uid=web)").Content }, `is another pod inside: "default", "db", "web"`},
-		{"another UID", func(p *podconfigv1.Pod) { p.Content = wirePod("web(uid=db)").Content }, "is another pod inside"},
+		{"another name", func(p *podconfigv1.Pod) { p.Content = wirePod("db(uid=web)").Content }, `contains another pod: "default", "db", "web"`},
+		{"another UID", func(p *podconfigv1.Pod) { p.Content = wirePod("web(uid=db)").Content }, "contains another pod"},
 		{"too large", func(p *podconfigv1.Pod) { p.Content = wirePod("web(pad=1600)").Content }, "it is too large"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestBadPod(t *testing.T) {
 	}
 }
 
-// TestSaidAgain: a pod that is said again as it is keeps its origin, and nothing is handed over of a stream that breaks before its
-// state is complete: what was there before is still all that there is for sure.
+// TestSaidAgain: an unchanged pod that is sent again keeps its origin, and a stream that breaks before its state is
+// complete changes nothing.
 func TestSaidAgain(t *testing.T) {
 	s, endpoint := scripted(t)
 	again := op(2, add, wirePod("web()"), wirePod("db()"))
@@ -82,7 +82,8 @@ func TestSaidAgain(t *testing.T) {
 	}
 }
 
-// TestOtherDigests: a pod whose digests aren't those that this version finds is taken, with its own digests and a warning.
+// TestOtherDigests: a pod whose digests differ from those of this version is used, with its own digests and a
+// warning.
 func TestOtherDigests(t *testing.T) {
 	s, endpoint := scripted(t)
 	p := changed("web()", func(p *podconfigv1.Pod) { p.SpecDigest = "sha256:other" })
@@ -96,8 +97,8 @@ func TestOtherDigests(t *testing.T) {
 	}
 }
 
-// TestNonsense: of an upstream that says what can't be nothing is taken, the reason is told once, and it is tried again. What
-// came before stays, and is what the next stream goes on from.
+// TestNonsense: an invalid stream changes nothing, the reason is logged once, and the relay tries again. Previous
+// pods stay, and the next stream resumes from them.
 func TestNonsense(t *testing.T) {
 	hop := func(id, node string) *podconfigv1.RelayHop { return &podconfigv1.RelayHop{Id: id, Node: node} }
 	long := make([]*podconfigv1.RelayHop, maxHops+1)
@@ -113,22 +114,22 @@ func TestNonsense(t *testing.T) {
 		{"no UID", []*message{op(2, add, changed("web()", func(p *podconfigv1.Pod) { p.Ref.Uid = "" }))}, "a pod with the reference"},
 		{"no source", []*message{op(2, add, changed("web()", func(p *podconfigv1.Pod) { p.Source = "" }))}, "a pod with the reference"},
 		{"a source with a space", []*message{op(2, add, changed("web()", func(p *podconfigv1.Pod) { p.Source = "a b" }))}, "a pod with the reference"},
-		{"a node with a comma", []*message{heartbeat(hop("i", "a,b"))}, "a path with the hop"},
+		{"a node with a comma", []*message{heartbeat(hop("i", "a,b"))}, "a path with the invalid hop"},
 		{"a source without a name", []*message{beatOf("file", "")}, "a list of sources with"},
 		{"a source that isn't a word", []*message{beatOf("a b")}, "a list of sources with"},
 		{"a source twice", []*message{beatOf("file", "api", "file")}, "a list of sources with"},
 		{"more sources than are followed", []*message{beatOf(many(maxSources + 1)...)}, "257 sources"},
 		{"an operation of a source that isn't a word", []*message{opOf("a\nb")}, "an operation of the source"},
 		{"operations of ever more sources", opsOf(many(2*maxSources + 1)...), "operations of 513 sources"},
-		{"a hop without an id", []*message{heartbeat(hop("", "a"))}, "a path with the hop"},
+		{"a hop without an id", []*message{heartbeat(hop("", "a"))}, "a path with the invalid hop"},
 		{"a path without end", []*message{heartbeat(long...)}, "a path of 65 podconfigds"},
-		{"an operation that isn't known", []*message{op(2, 99, wirePod("web()"))}, "an operation came that this version doesn't know: 99"},
-		{"more pods than are relayed", []*message{op(2, add, wirePod("a()"), wirePod("b()"), wirePod("c()"))}, "it has too much: 4 pods"},
-		{"more bytes than are relayed", []*message{op(2, add, wirePod("a(pad=40)")), op(3, add, wirePod("b(pad=40)"))}, "it has too much: 3 pods"},
+		{"an operation that isn't known", []*message{op(2, 99, wirePod("web()"))}, "unknown operation: 99"},
+		{"more pods than are relayed", []*message{op(2, add, wirePod("a()"), wirePod("b()"), wirePod("c()"))}, "it exceeds the limits: 4 pods"},
+		{"more bytes than are relayed", []*message{op(2, add, wirePod("a(pad=40)")), op(3, add, wirePod("b(pad=40)"))}, "it exceeds the limits: 3 pods"},
 		{"a SET without end", []*message{
 			op(0, set, wirePod("a()"), wirePod("b()"), wirePod("c()"), wirePod("a()")), op(0, set, wirePod("b()"), wirePod("c()"), wirePod("a()")),
-		}, "it has too much: 7 pods"},
-		{"a SET of which the rest never comes", []*message{op(0, set, wirePod("a()")), heartbeat()}, "it doesn't finish what it says"},
+		}, "it exceeds the limits: 7 pods"},
+		{"a SET of which the rest never comes", []*message{op(0, set, wirePod("a()")), heartbeat()}, "it doesn't complete a unit"},
 		{"a message that is too large", []*message{op(2, add, wirePod("a(pad=4100)"))}, "ResourceExhausted"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -158,8 +159,8 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// TestUnknownOp: after an operation that isn't known snapshots are asked for, as the contract has it, and ops again with the next
-// stream.
+// TestUnknownOp: after an unknown operation snapshots are requested, as the contract has it, and ops again with the
+// next stream.
 func TestUnknownOp(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.pods <- saying(nil, op(1, 99, wirePod("web()")))
@@ -177,7 +178,7 @@ func TestUnknownOp(t *testing.T) {
 	}
 }
 
-// TestErrorsOnce: one reason is told once, however often it is met, and another one anew.
+// TestErrorsOnce: one reason is logged once, however often it occurs, and another one again.
 func TestErrorsOnce(t *testing.T) {
 	s, endpoint := scripted(t)
 	refuse := func(err error) func(podStream) error { return func(podStream) error { return err } }
@@ -199,12 +200,12 @@ func TestErrorsOnce(t *testing.T) {
 	if len(got) != 2 || got[0] != want[0] || !strings.HasPrefix(got[1], want[1]) || len(got[1]) > len(want[1])+maxReason {
 		t.Errorf("the errors are %q; want %q, the second cut", got, want)
 	}
-	if r.log.count("level=WARN") != 2 || r.log.count("in step with the upstream") != 1 {
+	if r.log.Count("level=WARN") != 2 || r.log.Count("in step with the upstream") != 1 {
 		t.Errorf("the log is\n%s\nwant two warnings and one word of recovery", r.log)
 	}
 }
 
-// TestOlderUpstream: one that doesn't tell its path is relayed; its node isn't known.
+// TestOlderUpstream: an upstream that doesn't send its path is relayed; its node isn't known.
 func TestOlderUpstream(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.pods <- saying(nil, op(1, add, wirePod("web()")), synced(1))
@@ -214,7 +215,7 @@ func TestOlderUpstream(t *testing.T) {
 	}
 }
 
-// TestConfig: what is required, and what stands for what isn't said.
+// TestConfig: required fields and defaults.
 func TestConfig(t *testing.T) {
 	good := Config{Endpoint: "unix:///run/s", ID: "i", Node: "n"}
 	for _, tc := range []struct {
@@ -225,7 +226,7 @@ func TestConfig(t *testing.T) {
 		{"no id", func(c *Config) { c.ID = "" }, "relay source relay: no id"},
 		{"no node", func(c *Config) { c.Node = "" }, "no node"},
 		{"no endpoint", func(c *Config) { c.Endpoint = "" }, "want unix:///path or tcp://host:port"},
-		{"all nodes and some", func(c *Config) { c.Nodes = []string{"a", EveryNode} }, "stands no other"},
+		{"all nodes and some", func(c *Config) { c.Nodes = []string{"a", EveryNode} }, "must be the only one"},
 	} {
 		cfg := good
 		tc.change(&cfg)

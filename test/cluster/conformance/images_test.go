@@ -55,7 +55,8 @@ func program(path string, mode fs.FileMode) (*fstest.MapFile, error) {
 	return &fstest.MapFile{Data: content, Mode: mode}, err
 }
 
-// buildImages makes all images. Where a spec is content with any web server or any shell in place of what the name says, busybox is that.
+// buildImages makes all images. Where a spec is content with any web server or any shell in place of what the name
+// says, busybox is that.
 func buildImages(ctx context.Context, sample string) (map[string]v1.Image, error) {
 	base, err := busyboxFiles(ctx)
 	if err != nil {
@@ -99,9 +100,9 @@ func buildImages(ctx context.Context, sample string) (map[string]v1.Image, error
 	return images, nil
 }
 
-// busyboxFiles are a root directory with all of busybox's programs, and bash, which agnhost has too. A plain sh is that bash: Debian's patch of
-// busybox has its shell hide variables from programs if their names are no identifiers, which specs look for. /bin/sh is busybox, as specs
-// know what it says.
+// busyboxFiles are a root directory with all of busybox's programs, and bash, which agnhost has too. A plain sh is
+// that bash: Debian's patch of busybox has its shell hide variables from programs if their names are no identifiers,
+// which specs look for. /bin/sh is busybox, as specs know what it says.
 func busyboxFiles(ctx context.Context) (files, error) {
 	busybox, err := program("/bin/busybox", 0o755)
 	if err != nil {
@@ -131,8 +132,8 @@ func busyboxFiles(ctx context.Context) (files, error) {
 	return all, nil
 }
 
-// agnhostFiles are what the image agnhost has besides a shell: the program, the user, the certificate and the registry that specs ask for,
-// and the programs curl and nc.
+// agnhostFiles are what the image agnhost has besides a shell: the program, the user, the certificate and the
+// registry that specs ask for, and the programs curl and nc.
 func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
 	agnhost, err := program(filepath.Join(tools, "agnhost"), 0o755)
 	if err != nil {
@@ -144,7 +145,7 @@ func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
 	}
 	all := files{
 		"agnhost": agnhost, "agnhost-2": link("agnhost"), "uploads": directory(0o755),
-		// Each file has both the certificate and the key, as everybody takes what he looks for.
+		// Each file has both the certificate and the key, as each reader takes the part that it needs.
 		"localhost.crt": text(string(pair)), "localhost.key": text(string(pair)),
 		"etc/passwd": text("root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n"),
 		"etc/group":  text("root:x:0:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n"),
@@ -156,7 +157,7 @@ func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
 	return all, errors.Join(addProgram(ctx, all, "usr/bin/curl", "/usr/bin/curl"), addProgram(ctx, all, "usr/bin/nc", "/bin/nc.openbsd"))
 }
 
-// serverCertificate is one that nobody has reason to trust, with its key.
+// serverCertificate is a self-signed certificate, with its key.
 func serverCertificate() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "authority")
 	if err != nil {

@@ -29,7 +29,8 @@ func serveImages(t *testing.T, machine *devnode.Node, sample string) {
 	must(t, os.WriteFile(machine.Path("registries", "registry.k8s.io", "hosts.toml"), []byte(hosts), 0o644))
 }
 
-// registry is what there is to be had, by the reference that it is asked for with: a manifest by its tag, and all else by digests.
+// registry is what there is to be had, by the reference that it is asked for with: a manifest by its tag, and all
+// else by digests.
 type registry map[string]object
 
 type object struct {

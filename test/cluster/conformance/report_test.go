@@ -74,7 +74,7 @@ func tell(t *testing.T, path string) {
 	}
 }
 
-// asked is whether somebody wants to know of it: the specs that focus and except leave, and what else failed.
+// asked reports whether it is in the report: the specs that focus and except leave, and what else failed.
 func asked(s *spec) bool {
 	if s.LeafNodeType != "It" {
 		return s.State != "passed"

@@ -2,7 +2,8 @@ package conformance
 
 import "regexp"
 
-// unfit are the specs that can't run here, by patterns of their names. They aren't run, so that nobody waits for their time-outs.
+// unfit are the specs that can't run here, by patterns of their names. They aren't run, because each would wait for
+// its time-out.
 var unfit = []struct{ pattern, reason string }{
 	// What the machines lack on which this is run.
 	{`AppArmor`, "the kernel has no AppArmor"},

@@ -57,8 +57,8 @@ func NewAuthority(dir string) (*Authority, error) {
 	return a, errors.Join(err, os.WriteFile(a.File, encode("CERTIFICATE", der), 0o600), os.WriteFile(a.KeyFile, private, 0o600))
 }
 
-// Issue makes a certificate and its key in one PEM text, as the kubelet keeps its own. It is good for this machine as a server,
-// and anywhere as a client.
+// Issue makes a certificate and its key in one PEM text, as the kubelet keeps its own. It is good for this machine as
+// a server, and anywhere as a client.
 func (a *Authority) Issue(name, group string, notAfter time.Time) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -112,7 +112,7 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// ReplaceFile renames the content into place, as whoever rotates credentials has to.
+// ReplaceFile renames the content into place, as a rotation of credentials must.
 func ReplaceFile(path string, content []byte) error {
 	temp := path + ".new"
 	if err := os.WriteFile(temp, content, 0o600); err != nil {

@@ -62,7 +62,8 @@ func (e *Etcd) stop() {
 	e.http.CloseIdleConnections()
 }
 
-// TellsProgress is whether the API server trusts this etcd to say how far a watch is, without which it serves no WatchList.
+// TellsProgress is whether the API server trusts this etcd to say how far a watch is, without which it serves no
+// WatchList.
 func (e *Etcd) TellsProgress() bool {
 	first := "3.5.13"
 	if e.Version.LessThan(version.MustParseSemantic("3.5.0")) {
@@ -82,7 +83,7 @@ func (e *Etcd) revision(ctx context.Context) (int64, error) {
 	return answer.Header.Revision, err
 }
 
-// Compact forgets all versions before the current one, so that nobody can watch from an older one.
+// Compact removes all versions before the current one, so that no watch can start from an older one.
 func (e *Etcd) Compact(ctx context.Context) error {
 	revision, err := e.revision(ctx)
 	if err != nil {
@@ -116,7 +117,7 @@ func (e *Etcd) call(ctx context.Context, method, path string, question, answer a
 	return json.Unmarshal(text, answer)
 }
 
-// FreePorts are some that nobody listens on now.
+// FreePorts are ports that no process listens on now.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// StartManagers starts a kube-controller-manager with all its usual controllers and a kube-scheduler, each as the user that Kubernetes has
-// for it, and waits until they are well. The controller manager signs what nodes ask for with the Plane's authority.
+// StartManagers starts a kube-controller-manager with all its usual controllers and a kube-scheduler, each as the
+// user that Kubernetes has for it, and waits until they are well. The controller manager signs what nodes ask for
+// with the Plane's authority.
 func (p *Plane) StartManagers(ctx context.Context) error {
 	if err := p.startManager(ctx, "kube-controller-manager",
 		"--use-service-account-credentials=true", "--service-account-private-key-file="+p.Path("tokens.key"), "--root-ca-file="+p.Authority.File,

@@ -23,17 +23,19 @@ const KubeletClient = "kube-apiserver-kubelet-client"
 type Config struct {
 	// Dir is where it keeps everything. Required.
 	Dir string
-	// Etcd and Tools are the path of the etcd and the directory of Kubernetes' programs. Required; make test-cluster provides them.
+	// Etcd and Tools are the path of the etcd and the directory of Kubernetes' programs. Required; make test-cluster
+	// provides them.
 	Etcd, Tools string
 	// ServerFlags are further flags of kube-apiserver.
 	ServerFlags []string
 }
 
-// Plane is the control plane: an etcd that runs throughout, and a server that comes and goes. A Plane is used by one goroutine.
+// Plane is the control plane: an etcd that runs throughout, and a server that comes and goes. A Plane is used by one
+// goroutine.
 type Plane struct {
 	Etcd      *Etcd
 	Authority *Authority
-	// URL is the server's address: the one that everybody knows.
+	// URL is the server's address, for all clients.
 	URL string
 
 	config Config
@@ -149,7 +151,7 @@ func (p *Plane) StartServer(ctx context.Context, port int) (*Server, error) {
 	return s, nil
 }
 
-// ClientConfig is one for somebody with this certificate and key.
+// ClientConfig is a configuration for a client with this certificate and key.
 func (p *Plane) ClientConfig(server string, credentials []byte) *rest.Config {
 	return &rest.Config{Host: server, QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: p.Authority.File, CertData: credentials, KeyData: credentials}}

@@ -17,7 +17,8 @@ const (
 	stopTimeout = 60 * time.Second
 	// PollInterval is the pause between two questions to those who can't tell by themselves.
 	PollInterval = 100 * time.Millisecond
-	// Bound is the longest wait for anything: the last backoff of an outage, and a start of the API server on a busy machine.
+	// Bound is the longest wait for anything: the last backoff of an outage, and a start of the API server on a busy
+	// machine.
 	Bound = 2 * time.Minute
 )
 
@@ -96,8 +97,8 @@ func (p *Process) Tail() string {
 	return strings.TrimSpace(string(text[max(0, len(text)-size):]))
 }
 
-// Until asks again and again until the answer is nil, at most for Bound, and no longer than the asked process lives; nil is none
-// in particular. Where the answer doesn't come in time, the error has the last one.
+// Until asks again and again until the answer is nil, at most for Bound, and no longer than the asked process lives;
+// nil is none in particular. Where the answer doesn't come in time, the error has the last one.
 func Until(ctx context.Context, asked *Process, what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, Bound)
 	defer cancel()

@@ -46,8 +46,8 @@ type Cluster struct {
 	config Config
 }
 
-// Start builds the programs and starts the control plane. The working directory is to be the root of Podstream's module: there is what is
-// built.
+// Start builds the programs and starts the control plane. The working directory is to be the root of Podstream's
+// module: there is what is built.
 func Start(ctx context.Context, config Config) (*Cluster, error) {
 	if err := devnode.Check(devnode.Config{Runtime: config.Runtime}); err != nil {
 		return nil, err
@@ -116,7 +116,8 @@ func (c *Cluster) startPlane(ctx context.Context) (err error) {
 	return c.grant(ctx)
 }
 
-// grant gives the roles that whoever sets a cluster up gives: the API server's at nodes, and those of machines that join.
+// grant creates the role bindings that an administrator of a cluster creates: the API server's at nodes, and those of
+// machines that join.
 func (c *Cluster) grant(ctx context.Context) error {
 	const joining = "system:bootstrappers"
 	var errs []error
@@ -136,7 +137,8 @@ func (c *Cluster) grant(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// NewMachine starts a containerd for nodes. Whoever starts it closes it, before the cluster: its daemons have no server to miss then.
+// NewMachine starts a containerd for nodes. The caller closes it, before the cluster: then its daemons don't lose
+// their server.
 func (c *Cluster) NewMachine(ctx context.Context, name string) (*devnode.Node, error) {
 	return devnode.Start(ctx, devnode.Config{
 		Dir: filepath.Join(c.config.Dir, name), Runtime: c.config.Runtime, BinDir: c.BinDir(), Log: c.config.Log,

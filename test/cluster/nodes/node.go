@@ -28,11 +28,14 @@ imageGCHighThresholdPercent: 100
 
 // Node is a pair of daemons on a machine. Both may be killed and started again.
 type Node struct {
-	// Machine runs its pods. Pairs can share one, but two kubelets can't: each takes the other's pods for its own leftovers.
+	// Machine runs its pods. Pairs can share one, but two kubelets can't: each takes the other's pods for its own
+	// leftovers.
 	Machine *devnode.Node
-	// Name is the node's name; those of two nodes of a run must differ, since what was on the first one stays until the machine goes.
+	// Name is the node's name; those of two nodes of a run must differ, since what was on the first one stays until
+	// the machine goes.
 	Name string
-	// Config is added to its KubeletConfiguration, PodexecdFlags to podexecd's flags (a kubelet's, where that is the node).
+	// Config is added to its KubeletConfiguration, PodexecdFlags to podexecd's flags (a kubelet's, where that is the
+	// node).
 	Config        string
 	PodexecdFlags []string
 	// Joins is set where it gets no credentials but has to ask for them.

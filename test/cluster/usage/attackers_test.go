@@ -26,13 +26,15 @@ import (
 const (
 	// crowd is how many connections one peer opens.
 	crowd = 10_000
-	// attackedMemory is how much podexecd may grow by all that: what a listener's connections may cost, and the collector's slack.
+	// attackedMemory is how much podexecd may grow by all that: what a listener's connections may cost, and the
+	// collector's slack.
 	attackedMemory = 48 << 20
-	// refusalLines bound what is logged: a few at once for each reason that there is, then one every five seconds for each.
+	// refusalLines bound what is logged: a few at once for each reason that there is, then one every five seconds for
+	// each.
 	refusalLines, refusalReasons = 10, 8
 )
 
-// What strangers and those with few rights try at a node's own port is refused, costs little, and keeps nobody else from it.
+// What callers without rights, or with few, try at a node's port is rejected, costs little, and delays no other caller.
 func TestAttackers(t *testing.T) {
 	n := newNode(t, "attacked")
 	s := newSpace(t, n)
@@ -87,7 +89,7 @@ func (a *attackers) exec() string {
 	return "/exec/" + a.space.name + "/box/main?command=/sample&command=exit&command=0&output=1"
 }
 
-// certificates: nobody's, another authority's and an expired one open nothing.
+// certificates: none, one of another authority and an expired one give no access.
 func (a *attackers) certificates(t *testing.T) {
 	const admin, group = "admin", "system:masters"
 	dir := t.TempDir()
@@ -110,7 +112,8 @@ func (a *attackers) certificates(t *testing.T) {
 	}
 }
 
-// tokens: one without rights opens nothing, one for metrics opens metrics, and "get" of nodes/proxy reads, and runs nothing.
+// tokens: one without rights opens nothing, one for metrics opens metrics, and "get" of nodes/proxy reads, and runs
+// nothing.
 func (a *attackers) tokens(t *testing.T) {
 	none, metrics, reads := a.account(t, "none"), a.account(t, "metrics", "nodes/metrics"), a.account(t, "reads", "nodes/proxy")
 	websocket := http.Header{
@@ -122,7 +125,7 @@ func (a *attackers) tokens(t *testing.T) {
 		header                   http.Header
 		want                     int
 	}{
-		{"nobody", "no-such-token", http.MethodGet, "/metrics", nil, http.StatusUnauthorized},
+		{"an unknown token", "no-such-token", http.MethodGet, "/metrics", nil, http.StatusUnauthorized},
 		{"none", none, http.MethodGet, "/metrics", nil, http.StatusForbidden},
 		{"none", none, http.MethodGet, "/pods", nil, http.StatusForbidden},
 		{"none", none, http.MethodPost, a.exec(), nil, http.StatusForbidden},
@@ -230,7 +233,7 @@ func (a *attackers) sizes(t *testing.T) {
 			for {
 				select {
 				case <-tick.C:
-					_, _ = io.WriteString(conn, "x") // until nobody takes it
+					_, _ = io.WriteString(conn, "x") // until the server stops reading
 				case <-answered:
 					took := time.Since(began)
 					t.Logf("a %s of a byte a second is ended after %.0f s", what, took.Seconds())

@@ -67,8 +67,8 @@ func (s *space) statefulSets() resource[*appsv1.StatefulSet] {
 	return resource[*appsv1.StatefulSet]{s.site.Client.AppsV1().RESTClient(), "statefulsets", s.name, &appsv1.StatefulSet{}}
 }
 
-// await watches a resource until its objects, by name, are as enough wants them, which else says what they lack. It waits for
-// control.Bound at most, outages of the API server included, and returns the objects as they were then.
+// await watches a resource until its objects, by name, are as enough wants them, which else says what they lack. It
+// waits for control.Bound at most, outages of the API server included, and returns the objects as they were then.
 func await[O runtime.Object](ctx context.Context, r resource[O], what string, enough func(map[string]O) error) (map[string]O, error) {
 	return awaitWithin(ctx, control.Bound, r, what, enough)
 }

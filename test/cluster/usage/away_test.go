@@ -27,8 +27,9 @@ func hurried(n *node) {
 	n.PodexecdFlags = []string{"--crash-loop-backoff-base=500ms", "--crash-loop-backoff-max=4s"}
 }
 
-// An API server that is away for long stops nothing on the node: pods crash, end, become ready and unready, static pods come, change and go,
-// and both daemons die meanwhile. When it is back it is told how everything is now, once, and nothing else happens.
+// An API server that is away for long stops nothing on the node: pods crash, end, become ready and unready, static
+// pods come, change and go, and both daemons die meanwhile. When it is back it is told how everything is now, once,
+// and nothing else happens.
 func TestAPIServerAway(t *testing.T) {
 	machine := newMachine(t, "away-machine", here.BinDir())
 	n := newNode(t, "away", func(n *node) { n.Machine = machine }, hurried)

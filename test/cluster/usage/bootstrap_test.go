@@ -17,8 +17,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A machine joins with a bootstrap token alone: the controller manager signs its client certificate, an administrator approves its serving
-// certificate, and it is a node like any other. With its credentials it starts again without the token.
+// A machine joins with a bootstrap token alone: the controller manager signs its client certificate, an administrator
+// approves its serving certificate, and it is a node like any other. With its credentials it starts again without the
+// token.
 func TestBootstrap(t *testing.T) {
 	const id, secret = "abcdef", "0123456789abcdef"
 	tokens := here.Client.CoreV1().Secrets(metav1.NamespaceSystem)
@@ -65,7 +66,7 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-// servingRequest is the node's request for a serving certificate that nobody has decided on, or nil.
+// servingRequest is the node's request for a serving certificate that is neither approved nor denied, or nil.
 func servingRequest(requests map[string]*certificatesv1.CertificateSigningRequest, n *node) *certificatesv1.CertificateSigningRequest {
 	for _, r := range requests {
 		if r.Spec.SignerName == certificatesv1.KubeletServingSignerName && r.Spec.Username == "system:node:"+n.Name && len(r.Status.Conditions) == 0 {

@@ -30,8 +30,8 @@ const (
 	burstPatience = 10 * time.Minute
 )
 
-// A node is given all the pods that it takes at once. It stays ready, tells of each in a few patches, and takes not much longer than a node
-// without an API server takes for the same pods.
+// A node is given all the pods that it takes at once. It stays ready, tells of each in a few patches, and takes not
+// much longer than a node without an API server takes for the same pods.
 func TestBurst(t *testing.T) {
 	machine := newMachine(t, "burst-machine", here.BinDir())
 	floor := burstOfManifests(t, machine)
@@ -78,8 +78,8 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// burstResult is what came of a burst: how long it took until each pod was bound, and ready, and how long that took to be told, all sorted;
-// what the daemons used.
+// burstResult is what came of a burst: how long it took until each pod was bound, and ready, and how long that took
+// to be told, all sorted; what the daemons used.
 type burstResult struct {
 	began                time.Time
 	bound, ready, told   []time.Duration

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// crowds: a peer with as many connections as it can open holds no other up. One that shares the API server's address can, as long as it opens
-// new ones; not by those that it has.
+// crowds: a peer with as many connections as it can open holds no other up. One that shares the API server's address
+// can, as long as it opens new ones; not by those that it has.
 func (a *attackers) crowds(t *testing.T) {
 	for _, c := range []struct {
 		from, address string

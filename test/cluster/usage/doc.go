@@ -1,20 +1,22 @@
-// Package usage is what people do with a cluster's nodes every day, done to a Podstream node: they deploy, roll and drain with kubectl, read
-// logs, go into containers, forward ports, and expect what the kubelet taught them to.
+// Package usage tests the everyday use of a cluster's nodes on a Podstream node: users deploy, roll and drain with
+// kubectl, read logs, run commands in containers, forward ports, and expect the kubelet's behaviour.
 //
-// The site is a whole cluster: an API server with the node authorizer, the controller manager and the scheduler with all that they do by
-// default, a real containerd, and podconfigd and podexecd as node "main". A test that needs a node for itself, as it drains or deletes it,
-// starts one more pair of daemons on the same containerd. Each test has a namespace of its own, whose pods all go to its node.
+// The site is a whole cluster: an API server with the node authorizer, the controller manager and the scheduler with
+// their default settings, a real containerd, and podconfigd and podexecd as node "main". A test that needs a separate
+// node, because it drains or deletes it, starts one more pair of daemons on the same containerd. Each test has its
+// own namespace, whose pods all go to its node.
 //
-// There is no proxy and no DNS, so Services have addresses that nobody answers at, and no metrics server: TestKubectlTop reads what that one
-// would read, through the API server.
+// There is no proxy and no DNS, so Services have addresses without a server, and no metrics server: TestKubectlTop
+// reads the same data through the API server.
 //
-// And it is what the cluster sees when things break: an API server that is away for long (TestAPIServerAway), a podexecd that is restarted
-// meanwhile (TestRestartedWhileAPIServerIsAway), daemons that die in each phase of a pod's life (TestKillCluster), attackers at the node's own
-// port (TestAttackers), and all the pods that a node takes at once (TestBurst). These look at a node from three sides, a view: what the API
-// server has of it, what podexecd shows, and what the runtime runs; when all has come to rest the three agree. What nodes asked the API server
-// to change stands in its audit log.
+// It also tests the cluster's view of failures: a long outage of the API server (TestAPIServerAway), a restart of
+// podexecd meanwhile (TestRestartedWhileAPIServerIsAway), daemons that die in each phase of a pod's lifecycle
+// (TestKillCluster), attackers at the node's own port (TestAttackers), and a node's maximum number of pods at once
+// (TestBurst). These look at a node from three sides, a view: the API server's objects, podexecd's status, and the
+// runtime's pods; in the end the three agree. The API server's audit log has the nodes' requests.
 //
-// It needs root, containerd and the programs that `make test-cluster` builds. Tests run one after another, except those that mostly wait.
+// It needs root, containerd and the programs that `make test-cluster` builds. Tests run one after another, except
+// those that mostly wait.
 //
 // # Goroutines
 //

@@ -23,7 +23,8 @@ const (
 	// sampleImage is test/sample; nextImage is a later version of it, which says so in its environment.
 	sampleImage = devnode.SampleImage
 	nextImage   = "localhost/podstream-sample:next"
-	// toolsImage has what people expect in an image, and kubectl cp needs: the machine's own shell, tar, cat and ls, besides /sample.
+	// toolsImage has what people expect in an image, and kubectl cp needs: the machine's own shell, tar, cat and ls,
+	// besides /sample.
 	toolsImage = "localhost/podstream-tools:dev"
 )
 
@@ -92,7 +93,7 @@ func toolsLayer(ctx context.Context) (v1.Layer, error) {
 		}
 		errs = append(errs, err)
 	}
-	// What a file system has at least; everybody may write into /tmp.
+	// What a file system has at least; every user may write into /tmp.
 	for _, dir := range []string{"tmp/", "etc/"} {
 		errs = append(errs, w.WriteHeader(&tar.Header{Name: dir, Mode: 0o1777, Typeflag: tar.TypeDir}))
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// killPatience is how long all may take to agree after a death, and faultPatience where a fault may keep them from it.
+	// killPatience is how long all may take to agree after a death, and faultPatience where a fault may keep them
+	// from it.
 	killPatience, faultPatience = 60 * time.Second, 8 * time.Second
 	// killPause is how long a daemon that was killed stays away.
 	killPause = 300 * time.Millisecond
@@ -64,7 +65,8 @@ type death struct {
 
 func (d death) String() string { return fmt.Sprintf("%s:%d, %s pod", d.point, d.times, d.life.name) }
 
-// deaths are those at each point that a life comes by: at the requests each time that it does so, at the calls to the runtime once.
+// deaths are those at each point that a life comes by: at the requests each time that it does so, at the calls to the
+// runtime once.
 func deaths() []death {
 	var all []death
 	api, static := lives[0], lives[1]
@@ -90,8 +92,9 @@ func deaths() []death {
 	return all
 }
 
-// The daemons are killed in each phase of pods' lives, podexecd at each of its points and podconfigd at all times. Afterwards the API server
-// sees what is: no pod is stuck, none is said to run that doesn't, and none runs of which it doesn't know.
+// The daemons are killed in each phase of pods' lives, podexecd at each of its points and podconfigd at all times.
+// Afterwards the API server sees what is: no pod is stuck, none is said to run that doesn't, and none runs of which
+// it doesn't know.
 func TestKillCluster(t *testing.T) {
 	binaries := buildWithFailpoints(t)
 	machine := newMachine(t, "killed-machine", binaries)
@@ -160,7 +163,7 @@ func (k *killer) rest(t *testing.T, patience time.Duration) (err error) {
 	return err
 }
 
-// errDied is why a wait ends that nobody can meet any more.
+// errDied ends a wait whose condition can't be met any more.
 var errDied = errors.New("the daemon has died")
 
 // restAfter is rest after a step, which has to show first. It is errDied once died is closed; nil never is.
@@ -239,7 +242,8 @@ func (k *killer) dieAt(t *testing.T, d death) string {
 	})
 }
 
-// live goes through a life; after each step comes what is given, which tells of a death. It is an error if nobody dies.
+// live goes through a life; after each step comes what is given, which tells of a death. It is an error if no daemon
+// dies.
 func (k *killer) live(t *testing.T, l life, after func(at int) (string, error)) string {
 	t.Helper()
 	began, outcome := time.Now(), ""
@@ -254,7 +258,7 @@ func (k *killer) live(t *testing.T, l life, after func(at int) (string, error)) 
 		}
 	}
 	if outcome == "" {
-		t.Error("nobody died: the point was never reached")
+		t.Error("no daemon died: the point was never reached")
 	}
 	return fmt.Sprintf("%s; all well after %.1f s", outcome, time.Since(began).Seconds())
 }

@@ -19,7 +19,8 @@ import (
 // containerd says which containerd runs the pods.
 var containerd = flag.String("containerd", "", "the `version` of containerd: 1.7 for the one in .tools; default: the one in PATH")
 
-// kubelet holds the tests to the truth: what they expect of Podstream, a kubelet of the same version as the control plane does.
+// kubelet holds the tests to the truth: what they expect of Podstream, a kubelet of the same version as the control
+// plane does.
 var kubelet = flag.String("kubelet", "", "`program` of a kubelet, which is then the node in place of podconfigd and podexecd")
 
 // here is what all tests share.
@@ -53,7 +54,8 @@ func run(m *testing.M) (code int) {
 	return code
 }
 
-// openSite starts the site, from the module's root: that is where its programs are built, and where devnode looks for containerd.
+// openSite starts the site, from the module's root: that is where its programs are built, and where devnode looks for
+// containerd.
 func openSite() error {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {

@@ -68,7 +68,7 @@ func (n *node) addManifest(t *testing.T, name, manifest string) {
 	must(t, control.ReplaceFile(filepath.Join(n.Manifests, name+".yaml"), []byte(manifest)))
 }
 
-// running tells whether the runtime says that a container runs. id is as in a pod's status.
+// running reports whether the runtime says that a container runs. id is as in a pod's status.
 func (n *node) running(t *testing.T, id string) bool {
 	t.Helper()
 	conn := get(grpc.NewClient(n.Machine.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)

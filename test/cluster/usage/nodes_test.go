@@ -24,7 +24,8 @@ template: {metadata: {labels: {app: %[1]q}}, spec: {%[3]sterminationGracePeriodS
 		name, replicas, podSpec, sampleImage, sample("sleep"))
 }
 
-// staticPod is a manifest of one that says its version and runs on. In a file, what begins with a brace is JSON to a kubelet.
+// staticPod is a manifest of one that says its version and runs on. In a file, what begins with a brace is JSON to a
+// kubelet.
 func staticPod(namespace, version string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -156,7 +157,8 @@ func TestNodeDeletedAndBack(t *testing.T) {
 	}
 }
 
-// Daemons that are killed, and an API server that is away for a while, change nothing for the pods; what happened meanwhile is told.
+// Daemons that are killed, and an API server that is away for a while, change nothing for the pods; what happened
+// meanwhile is told.
 func TestOutages(t *testing.T) {
 	n := newNode(t, "outages")
 	s := newSpace(t, n)

@@ -56,7 +56,7 @@ func TestDeleteGracePeriod(t *testing.T) {
 	}
 }
 
-// A readiness gate keeps a pod from being ready until somebody sets its condition, which the node leaves alone.
+// A readiness gate keeps a pod from being ready until a client sets its condition, which the node leaves alone.
 func TestReadinessGates(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "gated", sampleImage, idle, `terminationGracePeriodSeconds: 1, readinessGates: [{conditionType: example.com/load-balancer}]`)
@@ -86,7 +86,8 @@ func TestReadinessGates(t *testing.T) {
 	}
 }
 
-// Static pods are seen at the API server, by mirror pods: logs and exec work by them, deletions mean nothing, changes replace them.
+// Static pods are seen at the API server, by mirror pods: logs and exec work by them, deletions mean nothing, changes
+// replace them.
 func TestMirrorPods(t *testing.T) {
 	n := newNode(t, "mirrors")
 	s := newSpace(t, n)
@@ -154,7 +155,8 @@ func TestServiceLinks(t *testing.T) {
 	}
 }
 
-// A RuntimeClass chooses the runtime's handler and adds its overhead; one that the runtime hasn't keeps the pod from starting.
+// A RuntimeClass chooses the runtime's handler and adds its overhead; one that the runtime hasn't keeps the pod from
+// starting.
 func TestRuntimeClass(t *testing.T) {
 	s := newSpace(t)
 	class := `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: %s}, handler: %s, overhead: {podFixed: {memory: 16Mi}}}`

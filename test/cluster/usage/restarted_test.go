@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A podexecd that is restarted while the API server is away goes on as the one before: containers of API pods run on, and those that end, also
-// while there is no podexecd, are begun again, with services, objects and token.
+// A podexecd that is restarted while the API server is away goes on as the one before: containers of API pods run on,
+// and those that end, also while there is no podexecd, are begun again, with services, objects and token.
 func TestRestartedWhileAPIServerIsAway(t *testing.T) {
 	machine := newMachine(t, "restarted-machine", here.BinDir())
 	n := newNode(t, "restarted", func(n *node) { n.Machine = machine }, hurried)

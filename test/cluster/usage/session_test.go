@@ -68,7 +68,7 @@ func (s *space) beginTerminal(t *testing.T, columns, rows uint16, args ...string
 	t.Cleanup(func() {
 		cancel()
 		<-r.done
-		_ = terminal.Close() // nobody is at the other end
+		_ = terminal.Close() // the other end is not connected
 	})
 	return r
 }

@@ -22,7 +22,8 @@ type space struct {
 	node *node
 }
 
-// newSpace makes a namespace for the test, on the node that tests share or another one. It goes with the test, and its pods with it.
+// newSpace makes a namespace for the test, on the node that tests share or another one. It goes with the test, and
+// its pods with it.
 func newSpace(t *testing.T, on ...*node) *space {
 	t.Helper()
 	s := &space{site: here, name: strings.ToLower(t.Name()), node: here.main}
@@ -41,8 +42,8 @@ func newSpace(t *testing.T, on ...*node) *space {
 	return s
 }
 
-// close removes the namespace and waits until its pods are gone: a node that leaves one behind fails every test. If the test has failed
-// already, it shows what there is first.
+// close removes the namespace and waits until its pods are gone: a node that leaves one behind fails every test. If
+// the test has failed already, it shows what there is first.
 func (s *space) close(t *testing.T) {
 	if t.Failed() {
 		for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"get", "events"}, {"describe", "pods"}} {
@@ -119,7 +120,8 @@ func (s *space) apply(t *testing.T, manifest string) {
 	get(s.try(t.Context(), manifest, "apply", "-f", "-"))(t)
 }
 
-// applyPod makes a pod with one container, main: spec is the pod's, container the container's, both in YAML's flow style without the braces.
+// applyPod makes a pod with one container, main: spec is the pod's, container the container's, both in YAML's flow
+// style without the braces.
 func (s *space) applyPod(t *testing.T, name, image, container, spec string) {
 	t.Helper()
 	s.apply(t, podManifest(name, image, container, spec))

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// kubectl top shows what a metrics server computes from two readings of the node. There is none here, so the test computes it.
+// kubectl top shows what a metrics server computes from two readings of the node. There is none here, so the test
+// computes it.
 func TestKubectlTop(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "busy", toolsImage, shell("while :; do :; done")+", resources: {limits: {cpu: 200m}}", "terminationGracePeriodSeconds: 0")

@@ -293,7 +293,7 @@ func (v *view) ids(names ...string) map[string]string {
 	return ids
 }
 
-// isTrue tells whether a condition of a status is true.
+// isTrue reports whether a condition of a status is true.
 func isTrue(status *corev1.PodStatus, kind corev1.PodConditionType) bool {
 	c := podCondition(&corev1.Pod{Status: *status}, kind)
 	return c != nil && c.Status == corev1.ConditionTrue

@@ -40,7 +40,8 @@ func TestSecretUpdated(t *testing.T) {
 	}
 }
 
-// rotating is a pod that shows its token, and each new one. The shortest life of a token is 10 minutes, and it is renewed after 8.
+// rotating is a pod that shows its token, and each new one. The shortest life of a token is 10 minutes, and it is
+// renewed after 8.
 const rotating = `{apiVersion: v1, kind: Pod, metadata: {name: rotating}, spec: {terminationGracePeriodSeconds: 1,
 containers: [{name: main, image: "` + sampleImage + `", command: [/sample, follow, /token], volumeMounts: [{name: token, mountPath: /token}]}],
 volumes: [{name: token, projected: {sources: [{serviceAccountToken: {path: token, expirationSeconds: 600, audience: vault}}]}}]}}`

@@ -80,7 +80,8 @@ type session struct {
 
 func (s *session) say(format string, args ...any) { fmt.Fprintf(s.stdout, format+"\n", args...) }
 
-// play starts everything, shows the sample pod come up, tells what to try, and stays until ctx ends or a daemon does.
+// play starts everything, shows how the sample pod starts, prints the next steps, and stays until ctx or a daemon
+// ends.
 func (s *session) play(ctx context.Context) error {
 	node, err := devnode.Start(ctx, s.config)
 	if err != nil {
@@ -101,8 +102,8 @@ func (s *session) play(ctx context.Context) error {
 	return s.stay(ctx)
 }
 
-// stay returns when ctx ends. A daemon that ends before, since the user has killed it, is started again, as a service manager
-// does; one that ends again at once is an error.
+// stay returns when ctx ends. A daemon that the user kills is started again, as a service manager does; one that ends
+// again at once is an error.
 func (s *session) stay(ctx context.Context) error {
 	var last time.Time
 	for {
@@ -126,7 +127,7 @@ func (s *session) stay(ctx context.Context) error {
 	}
 }
 
-// ended is the error of a daemon that ended when nobody asked it to.
+// ended is the error of a daemon that ended without being asked to.
 func ended(p *devnode.Process) error {
 	err := p.Wait(context.Background())
 	if err == nil {
@@ -171,14 +172,15 @@ func (s *session) startDaemons(ctx context.Context) error {
 	return nil
 }
 
-// showSamplePod lets the user see, with podctl, how the sample pod comes to run.
+// showSamplePod shows with podctl how the sample pod starts.
 func (s *session) showSamplePod(ctx context.Context) error {
 	content, err := os.ReadFile(s.manifest)
 	if err != nil {
 		return err
 	}
-	s.say("\n$ podctl watch --podconfig-endpoint %s", s.configEndpoint())
-	watch := exec.CommandContext(ctx, filepath.Join(s.config.BinDir, "podctl"), "watch", "--podconfig-endpoint", s.configEndpoint())
+	s.say("\n$ podctl watch")
+	watch := exec.CommandContext(ctx, filepath.Join(s.config.BinDir, "podctl"), "watch")
+	watch.Env = append(os.Environ(), runDirVariable+"="+s.runDir())
 	watch.Stdout, watch.Stderr = s.stdout, s.stdout
 	watch.Cancel = func() error { return watch.Process.Signal(syscall.SIGTERM) }
 	watch.WaitDelay = 2 * time.Second
@@ -203,22 +205,43 @@ func (s *session) showSamplePod(ctx context.Context) error {
 }
 
 func (s *session) sayWhatNext() {
-	podctl, grpcurl := filepath.Join(s.config.BinDir, "podctl"), ".tools/grpcurl"
-	config := "--podconfig-endpoint " + s.configEndpoint()
-	both := config + " --podexec-endpoint " + s.execEndpoint()
-	s.say(`What to try next, in another terminal:
-  what runs:             %[1]s pods %[3]s
-  what should, and why:  %[1]s sources %[4]s
-  each change to that:   %[1]s watch %[4]s
-  without podctl:        %[2]s -plaintext %[5]s podconfig.v1.PodConfigService/WatchPodUpdates
-                         %[2]s -plaintext %[9]s podexec.v1.PodExecService/ListPods
-  change the pod:        $EDITOR %[6]s
-  remove it:             rm %[6]s
-  break podexecd:        kill -9 %[7]d (the pod runs on, and podexecd is started again)
-  its logs:              ls %[8]s
-(grpcurl is built by: make tools)
+	bin, err := filepath.Abs(s.config.BinDir)
+	if err != nil {
+		bin = s.config.BinDir
+	}
+	s.say("%s", hints{
+		runDir: s.runDir(), bin: bin, manifest: s.placed(), podexecd: s.podexecd.Pid(), logs: s.node.Path("log", "pods"),
+	})
+}
+
+// hints are the values in the text about the next steps.
+type hints struct {
+	runDir, bin, manifest, logs string
+	podexecd                    int
+}
+
+func (h hints) String() string {
+	return fmt.Sprintf(`What to try next, in another terminal, after this line:
+
+  export %[1]s=%[2]s PATH=%[3]s:$PATH
+
+  podctl pods                what runs          podctl sources             what should, and why
+  podctl logs hello          its output         podctl exec hello -- /sample cat /etc/hosts
+  podctl describe hello      all about it       podctl watch               each change
+  podctl doctor              what is wrong      podctl version
+
+  change the pod:    $EDITOR %[4]s
+                     (podctl diff FILE shows first what another manifest would do)
+  remove it:         rm %[4]s
+  break podexecd:    kill -9 %[5]d   (the pod runs on, and podexecd is started again)
+  its log files:     ls %[6]s
 
 Ctrl-C here ends it all. (A second one doesn't wait; the next run then clears up.)`,
-		podctl, grpcurl, both, config, s.configEndpoint(), s.placed(), s.podexecd.Pid(), s.node.Path("log", "pods"),
-		s.execEndpoint())
+		runDirVariable, h.runDir, h.bin, h.manifest, h.podexecd, h.logs)
 }
+
+// runDirVariable is podctl's environment variable for the directory of the daemons' sockets.
+const runDirVariable = "PODSTREAM_RUN_DIR"
+
+// runDir is that directory.
+func (s *session) runDir() string { return filepath.Dir(s.node.Socket("podconfigd")) }

@@ -22,7 +22,7 @@ const (
 	pollInterval = 50 * time.Millisecond
 )
 
-// execClient asks podexecd what runs.
+// execClient gets the pods from podexecd.
 type execClient struct {
 	*grpc.ClientConn
 	service podexecv1.PodExecServiceClient
@@ -42,7 +42,7 @@ func dialExec(endpoint string) (*execClient, error) {
 	return &execClient{ClientConn: conn, service: podexecv1.NewPodExecServiceClient(conn)}, nil
 }
 
-// waitRunning waits until there are pods and all are Running.
+// waitRunning waits until there are pods and all of them are Running.
 func (c *execClient) waitRunning(ctx context.Context, podexecd *devnode.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, runningTimeout)
 	defer cancel()
@@ -61,7 +61,7 @@ func (c *execClient) waitGone(ctx context.Context, podexecd *devnode.Process) er
 	return c.wait(ctx, podexecd, "gone", func(pods []*podexecv1.ObservedPod) bool { return len(pods) == 0 })
 }
 
-// wait polls until the pods are as wanted, podexecd ends, or ctx does. Its error shows the pods as they were last.
+// wait polls until the pods are as wanted, podexecd ends, or ctx ends. Its error has the last state of the pods.
 func (c *execClient) wait(
 	ctx context.Context, podexecd *devnode.Process, state string, wanted func([]*podexecv1.ObservedPod) bool,
 ) error {

@@ -14,7 +14,7 @@ import (
 // drainTimeout bounds the wait for the pods to stop: some grace periods of the sample pod.
 const drainTimeout = 20 * time.Second
 
-// close stops the pods, the daemons and the runtime, in this order, and removes what they left.
+// close stops the pods, the daemons and the runtime, in this order, and removes the rest.
 func (s *session) close() error {
 	if s.node == nil {
 		return nil
@@ -39,7 +39,7 @@ func (s *session) close() error {
 	return nil
 }
 
-// drain removes all manifests and waits for their pods to be gone. With a daemon missing there is nothing to wait for.
+// drain removes all manifests and waits until their pods are gone. It doesn't wait if a daemon isn't running.
 func (s *session) drain() error {
 	if !runs(s.podconfigd) || !runs(s.podexecd) || s.exec == nil {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// ErrRefused is in the error of Apply and Configure if the request wasn't understood. Nothing was applied, and the Client can be used
-// again.
+// ErrRefused is wrapped by errors of Apply and Configure if the request is invalid. Nothing was applied, and the
+// Client can be used again.
 var ErrRefused = errors.New("the request was refused")
 
 // retry is the time between two attempts to connect.
 const retry = 5 * time.Millisecond
 
-// Client is a connection to a Source. It is safe for concurrent use; one request follows the other.
+// Client is a connection to a Source. It is safe for concurrent use; requests run one after the other.
 type Client struct {
 	conn net.Conn
 
@@ -29,8 +29,8 @@ type Client struct {
 	out *json.Encoder
 }
 
-// Dial connects to the Source that listens at address: its path, or unix:// and the path. While nobody listens there it tries
-// again until ctx ends, since the process may be starting.
+// Dial connects to the Source that listens at address: its path, or unix:// and the path. It retries until ctx ends,
+// since the process may be starting.
 func Dial(ctx context.Context, address string) (*Client, error) {
 	var dialer net.Dialer
 	for {
@@ -50,8 +50,8 @@ func Dial(ctx context.Context, address string) (*Client, error) {
 	}
 }
 
-// Apply has the set merged, and returns once what it changed is published. Its error wraps ErrRefused if the set wasn't
-// understood; after any other one the connection is lost, and the set was applied or not.
+// Apply merges the set, and returns once its changes are published. Its error wraps ErrRefused if the set is invalid;
+// after any other error the connection is lost, and the set may have been applied.
 func (c *Client) Apply(set Set) (Published, error) {
 	published, err := c.ask(set)
 	if err != nil {
@@ -60,8 +60,8 @@ func (c *Client) Apply(set Set) (Published, error) {
 	return published, nil
 }
 
-// Configure makes these of the injected sources the configured ones, in order of priority, and returns once that is published. Its
-// errors are as those of Apply.
+// Configure makes these injected sources the configured ones, in order of priority, and returns once that is
+// published. Its errors are as those of Apply.
 func (c *Client) Configure(sources []string) (Published, error) {
 	published, err := c.ask(configuration{Configure: append([]string{}, sources...)})
 	if err != nil {
@@ -90,5 +90,5 @@ func (c *Client) ask(request any) (Published, error) {
 	return answer.Published, nil
 }
 
-// Close ends the connection; a request under way fails.
+// Close ends the connection. A request under way fails.
 func (c *Client) Close() error { return c.conn.Close() }

@@ -13,7 +13,7 @@ import (
 
 // feed is one source.
 type feed struct {
-	// mu is held while a set is applied: nobody else's set of the source comes in between.
+	// mu is held while a set is applied: no other set of the source is applied meanwhile.
 	mu sync.Mutex
 	// origins are those of the last set that could be read, by their JSON.
 	origins map[string]*manifest.Origin

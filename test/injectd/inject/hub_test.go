@@ -62,8 +62,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestConfigure: the answer tells the revision that other sources made; the same ones again make none. Sets of a source that isn't
-// configured now are taken, and change nothing.
+// TestConfigure: the answer tells the revision that other sources made; the same ones again make none. Sets of a
+// source that isn't configured now are taken, and change nothing.
 func TestConfigure(t *testing.T) {
 	path, h := startHub(t, "file:a", "api")
 	c := dial(t, path)
@@ -126,8 +126,8 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// TestOriginsKeepTheirPointers: an origin that is byte for byte as it was in the source's last set is the same pointer, whoever
-// sent that, and also after the source couldn't be read; and only then.
+// TestOriginsKeepTheirPointers: an origin that is byte for byte as it was in the source's last set is the same
+// pointer, also in a set of another sender, and after the source couldn't be read; and only then.
 func TestOriginsKeepTheirPointers(t *testing.T) {
 	var sets []manifest.Set // of one source: applied one after another
 	path := startSource(t, nowhere(func(s manifest.Set) { sets = append(sets, s) }), "api")
@@ -161,7 +161,8 @@ func TestOriginsKeepTheirPointers(t *testing.T) {
 	}
 }
 
-// TestConnectionsAtOnce: several clients for each source; every set is applied whole, and every answer is for a set applied.
+// TestConnectionsAtOnce: several clients for each source; every set is applied whole, and every answer is for a set
+// applied.
 func TestConnectionsAtOnce(t *testing.T) {
 	names := []string{"file:a", "api"}
 	path, h := startHub(t, names...)

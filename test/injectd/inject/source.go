@@ -19,7 +19,8 @@ import (
 
 // Config says what a Source injects.
 type Config struct {
-	// Sources are the names of the sources that it stands for, for instance api or file:a. A request for another is refused.
+	// Sources are the names of the sources that it stands for, for instance api or file:a. A request for another is
+	// refused.
 	Sources []string
 	// Listen is the address that it takes sets at, unix:///path.
 	Listen string
@@ -44,15 +45,15 @@ func New(cfg Config) *Source {
 type Hub struct {
 	// Apply merges a set, and returns when what it changes is published.
 	Apply func(manifest.Set)
-	// Configure makes the sources of these names the configured ones, in order of priority, and returns when that is published. Nil: they can't be
-	// changed, and requests to do so are refused.
+	// Configure makes the sources of these names the configured ones, in order of priority, and returns when that is
+	// published. Nil: they can't be changed, and requests to do so are refused.
 	Configure func(names []string)
 	// Published is the revision that was published last, and the instance that counts it.
 	Published func() (instance string, revision uint64)
 }
 
-// Run takes requests until ctx ends, and then returns nil. It hands each to the hub, and answers with what is published after
-// that. A socket that a killed process left at its path is replaced.
+// Run takes requests until ctx ends, and then returns nil. It hands each to the hub, and answers with what is
+// published after that. A socket that a killed process left at its path is replaced.
 func (s *Source) Run(ctx context.Context, hub Hub) error {
 	l, err := listen(s.cfg.Listen)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 
-// TestBadRequests: a request that can't be understood is answered with the reason, and nothing of it is applied; the connection
-// can be used after each.
+// TestBadRequests: a request that can't be understood is answered with the reason, and nothing of it is applied; the
+// connection can be used after each.
 func TestBadRequests(t *testing.T) {
 	path, h := startHub(t, "file:a", "api")
 	c := dialRaw(t, path)
@@ -133,7 +133,7 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// TestListen: a socket that nobody removed is replaced; what isn't a socket, or an address, is an error.
+// TestListen: a socket that was left behind is replaced; what isn't a socket, or an address, is an error.
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	left := filepath.Join(dir, "left.sock")

@@ -66,7 +66,8 @@ func decode(data []byte, into any) error {
 
 var errTooLong = fmt.Errorf("the line has more than %d bytes", MaxLine)
 
-// readLine returns the next line with its newline. One that is too long is read to its end, so that the next can follow.
+// readLine returns the next line with its newline. One that is too long is read to its end, so that the next can
+// follow.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	tooLong := false

@@ -1,4 +1,5 @@
-// Command guest runs in containers of package world's tests, from a hostPath volume, for what the sample program has no command:
+// Command guest runs in containers of package world's tests, from a hostPath volume, for what the sample program has
+// no command:
 //
 //	guest mount PATH     make the directory PATH, mount a tmpfs there, and unmount it when it is to end
 //	guest answer PORT    answer what comes to PORT, by TCP and by UDP, with the host's name
@@ -85,7 +86,7 @@ func answer(ctx context.Context, port string) error {
 			}
 			_, err = c.Write([]byte(name))
 			if err := errors.Join(err, c.Close()); err != nil {
-				fmt.Fprintln(os.Stderr, err) // whoever asked has gone
+				fmt.Fprintln(os.Stderr, err) // the client has gone
 			}
 		}
 	}()

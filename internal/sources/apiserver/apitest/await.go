@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// patience is how long Await waits for what a test expects.
+// patience is how long Await waits.
 const patience = 30 * time.Second
 
-// View is what a server sees of its clients.
+// View is what a server knows of its clients' requests.
 type View struct {
 	// Watches are those that are open.
 	Watches []Request
-	// Requests are all that were answered, in that order. A watch is among them from its beginning.
+	// Requests are all answered requests, in that order. A watch is among them from its beginning.
 	Requests []Request
 }
 
-// View is how it is now.
+// View returns the current View.
 func (s *Server) View() View {
 	view, _ := s.view()
 	return view
@@ -32,7 +32,7 @@ func (s *Server) view() (View, <-chan struct{}) {
 	return view, s.changed
 }
 
-// Await waits until the condition holds. If it doesn't come to hold, the test fails.
+// Await waits until the condition holds. Otherwise the test fails.
 func (s *Server) Await(what string, holds func(View) bool) {
 	s.t.Helper()
 	deadline := time.NewTimer(patience)
@@ -57,7 +57,7 @@ func (s *Server) AwaitWatches(resource string, n int) {
 	s.Await("watches of "+resource, func(v View) bool { return v.Count(func(Request) bool { return true }, resource) == n })
 }
 
-// Count is how many of the open watches of the resource are so.
+// Count counts the open watches of the resource for which so is true.
 func (v View) Count(so func(Request) bool, resource string) int {
 	n := 0
 	for _, w := range v.Watches {
@@ -68,7 +68,7 @@ func (v View) Count(so func(Request) bool, resource string) int {
 	return n
 }
 
-// Answered is how many of the requests so far are so.
+// Answered counts the requests so far for which so is true.
 func (v View) Answered(so func(Request) bool) int {
 	n := 0
 	for _, r := range v.Requests {

@@ -9,7 +9,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Identity is how a client shows who it is. The zero value is nobody.
+// Identity is a client's credentials. The zero value has none.
 type Identity struct {
 	Token string
 	// TokenFile, CertFile and KeyFile are paths, which the client reads again when they change.
@@ -17,7 +17,7 @@ type Identity struct {
 	CertFile, KeyFile string
 }
 
-// RESTConfig is a client's configuration.
+// RESTConfig returns a client's configuration.
 func (s *Server) RESTConfig(who Identity) *rest.Config {
 	cfg := &rest.Config{Host: s.URL(), BearerToken: who.Token, BearerTokenFile: who.TokenFile}
 	cfg.CertFile, cfg.KeyFile = who.CertFile, who.KeyFile
@@ -27,8 +27,8 @@ func (s *Server) RESTConfig(who Identity) *rest.Config {
 	return cfg
 }
 
-// Kubeconfig writes the same as a kubeconfig into a directory of the test's, and returns its path. Without TLS clients don't show
-// who they are by a kubeconfig.
+// Kubeconfig writes the same as a kubeconfig into a directory of the test's, and returns its path. Without TLS a
+// kubeconfig has no credentials.
 func (s *Server) Kubeconfig(who Identity) string {
 	s.t.Helper()
 	cluster := &clientcmdapi.Cluster{Server: s.URL()}

@@ -25,15 +25,15 @@ var codecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
 	if err := v1.AddToScheme(scheme); err != nil {
-		panic(err) // two types of one name: a fault of this program
+		panic(err) // two types of one name: a bug in this program
 	}
 	return serializer.NewCodecFactory(scheme)
 }()
 
-// encoding is the one that a client asked for.
+// encoding is the encoding that a client requested.
 type encoding struct{ runtime.SerializerInfo }
 
-// negotiate takes the first media type of the Accept header that the server has.
+// negotiate returns the first media type of the Accept header that the server has.
 func negotiate(r *http.Request) (encoding, bool) {
 	accept := r.Header.Get("Accept")
 	if accept == "" {
@@ -54,7 +54,7 @@ func negotiate(r *http.Request) (encoding, bool) {
 	return encoding{}, false
 }
 
-// contentType is the one of objects, or of the frames of a watch.
+// contentType is that of objects, or of the frames of a watch.
 func (e encoding) contentType(watch bool) string {
 	if watch && !e.EncodesAsText {
 		return e.MediaType + ";stream=watch"

@@ -2,8 +2,8 @@ package apitest
 
 import "time"
 
-// Admit lets in only those who show one of these tokens, or a certificate of one of these common names. With none, nobody is let
-// in; a new server lets everybody in. Watches that are open go on.
+// Admit allows only clients with one of these tokens, or a certificate of one of these common names. Without any, no
+// client is allowed; a new server allows all. Open watches go on.
 func (s *Server) Admit(users ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -13,8 +13,8 @@ func (s *Server) Admit(users ...string) {
 	}
 }
 
-// Answer makes the server ask how to answer each request. Where f says nil, the answer is the usual one; a nil f ends it. It is
-// called from many goroutines.
+// Answer makes f decide how each request is answered. If f returns nil, the answer is the usual one; a nil f ends it.
+// It is called concurrently.
 func (s *Server) Answer(f func(Request) *Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,7 +24,7 @@ func (s *Server) Answer(f func(Request) *Reply) {
 // Inject sends raw bytes into each open watch.
 func (s *Server) Inject(raw []byte) { s.inject(frame{raw: raw}) }
 
-// EndWatches breaks each open watch off, and lets the connections be.
+// EndWatches ends each open watch, and keeps the connections.
 func (s *Server) EndWatches() { s.inject(frame{cut: true}) }
 
 func (s *Server) inject(f frame) {
@@ -35,7 +35,7 @@ func (s *Server) inject(f frame) {
 	}
 }
 
-// TruncateNext cuts each watch that is open off in the middle of its next event.
+// TruncateNext cuts each open watch off in the middle of its next event.
 func (s *Server) TruncateNext() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,18 +46,19 @@ func (s *Server) TruncateNext() {
 	}
 }
 
-// DropConnections closes all connections. New ones are taken.
+// DropConnections closes all connections. New ones are accepted.
 func (s *Server) DropConnections() { s.network.drop() }
 
-// Silence makes all connections, and new ones too, stay open and carry nothing in either direction, until it is called with
-// false.
+// Silence makes all connections, and new ones too, stay open and transfer nothing in either direction, until it is
+// called with false.
 func (s *Server) Silence(on bool) { s.network.silence(on) }
 
-// Mute makes the connections that are open now stay open and carry nothing any more, as if something on the way had forgotten
-// them. New ones work.
+// Mute makes the current connections stay open and transfer nothing any more, as if a router had dropped their state.
+// New ones work.
 func (s *Server) Mute() { s.network.mute() }
 
-// Lag makes the server answer resourceVersion=0 from now on with what it has now, as a replica whose cache doesn't come after.
+// Lag makes the server answer resourceVersion=0 from now on with its current state, as a replica whose cache lags
+// behind.
 func (s *Server) Lag() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

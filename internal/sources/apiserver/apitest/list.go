@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// page is where a list goes on: a continue token.
+// page is the position of a list: a continue token.
 type page struct {
 	Version uint64
 	After   string
 }
 
-// list is a list, or an error.
+// list returns a list, or an error.
 func (s *Server) list(r Request) runtime.Object {
 	selected, status := selectionOf(r)
 	if status != nil {
@@ -59,7 +59,7 @@ func (s *Server) list(r Request) runtime.Object {
 	return asList(r.Resource, meta, found)
 }
 
-// get is an object, or an error.
+// get returns an object, or an error.
 func (s *Server) get(r Request) runtime.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Server) get(r Request) runtime.Object {
 	return notFound(r)
 }
 
-// checkVersion says what is wrong with a version that shall not be older. The caller holds the lock.
+// checkVersion returns the error of a version that must not be older. The caller holds the lock.
 func (s *Server) checkVersion(text string) *metav1.Status {
 	if text == "" {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// network is the connections of a server, and what is wrong with them.
+// network is the connections of a server, and their faults.
 type network struct {
 	mu          sync.Mutex
 	connections map[*faultConn]struct{}
@@ -79,13 +79,13 @@ func (l *faultListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// faultConn is a connection that suffers what its network does.
+// faultConn is a connection with the faults of its network.
 type faultConn struct {
 	net.Conn
 	network *network
 	once    sync.Once
 	closed  chan struct{}
-	// muted is closed once nothing gets through any more.
+	// muted is closed once nothing is transferred any more.
 	muting sync.Once
 	muted  chan struct{}
 }
@@ -120,7 +120,7 @@ func (c *faultConn) Write(p []byte) (int, error) {
 	}
 }
 
-// heard waits for the silence to end. It fails if the connection is closed before.
+// heard waits for the silence to end. It returns an error if the connection is closed before.
 func (c *faultConn) heard() bool {
 	for {
 		select {

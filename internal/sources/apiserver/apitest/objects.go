@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Put creates or replaces objects, each with the next resourceVersion, and returns the last version. An object without a UID gets
-// the one that its name has already, or else a new one. What it is given is copied.
+// Put creates or replaces objects, each with the next resourceVersion, and returns the last version. An object
+// without a UID gets the one that its name has already, or else a new one. The objects are copied.
 func (s *Server) Put(objects ...Object) string {
 	s.t.Helper()
 	s.mu.Lock()
@@ -24,7 +24,7 @@ func (s *Server) Put(objects ...Object) string {
 	return s.current()
 }
 
-// Delete takes the object of this type, namespace and name away.
+// Delete deletes the object of this type, namespace and name.
 func (s *Server) Delete(o Object) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -37,7 +37,7 @@ func (s *Server) Delete(o Object) {
 	s.publish(s.remove(resource, was))
 }
 
-// Get is a copy of the object of this type, namespace and name as it is stored, or nil.
+// Get returns a copy of the stored object of this type, namespace and name, or nil.
 func Get[T Object](s *Server, o T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *Server) Bookmark() {
 	}
 }
 
-// current is the current version. The caller holds the lock, here and below.
+// current returns the current version. The caller holds the lock, here and below.
 func (s *Server) current() string { return strconv.FormatUint(s.version, 10) }
 
 func (s *Server) publish(e event) {

@@ -21,7 +21,7 @@ type Request struct {
 	User string
 	// Accept is the header.
 	Accept string
-	// Code is the status that it was answered with. It is zero while Answer is asked.
+	// Code is the status of the answer. It is zero while Answer is called.
 	Code int
 
 	resourceVersionMatch string
@@ -29,7 +29,7 @@ type Request struct {
 	timeoutSeconds       int
 }
 
-// parse reads what a request asks for. It fails if it isn't one that the server knows.
+// parse reads a request. It returns an error if the server doesn't support it.
 func parse(r *http.Request) (Request, bool) {
 	rest, ok := strings.CutPrefix(r.URL.Path, "/api/v1/")
 	if !ok || r.Method != http.MethodGet {
@@ -50,7 +50,7 @@ func parse(r *http.Request) (Request, bool) {
 	req.FieldSelector, req.LabelSelector = query.Get("fieldSelector"), query.Get("labelSelector")
 	req.ResourceVersion, req.Continue = query.Get("resourceVersion"), query.Get("continue")
 	req.resourceVersionMatch = query.Get("resourceVersionMatch")
-	// What isn't a number is none, here.
+	// What isn't a number counts as none here.
 	req.Limit, _ = strconv.Atoi(query.Get("limit"))
 	req.timeoutSeconds, _ = strconv.Atoi(query.Get("timeoutSeconds"))
 	req.InitialEvents = query.Get("sendInitialEvents") == "true"

@@ -8,14 +8,14 @@ import (
 	kwatch "k8s.io/apimachinery/pkg/watch"
 )
 
-// selection is which objects of a resource a request is about.
+// selection is the objects of a resource that a request selects.
 type selection struct {
 	namespace string
 	fields    fields.Selector
 	labels    labels.Selector
 }
 
-// selectionOf reads a request's selectors, or says what is wrong with them.
+// selectionOf returns a request's selection, or the error in it.
 func selectionOf(r Request) (selection, *metav1.Status) {
 	byField, err := fields.ParseSelector(r.FieldSelector)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s selection) matches(resource string, o Object) bool {
 		s.fields.Matches(fieldsOf(resource, o)) && s.labels.Matches(labels.Set(o.GetLabels()))
 }
 
-// frame is what a watch of the selection is told of the event, if anything.
+// frame returns what a watch of the selection gets of the event, if anything.
 func (s selection) frame(e event) (frame, bool) {
 	was, is := s.matches(e.resource, e.before), !e.deleted && s.matches(e.resource, e.after)
 	switch {
@@ -53,7 +53,7 @@ func (s selection) frame(e event) (frame, bool) {
 	}
 }
 
-// fieldsOf is the fields of an object that can be selected by.
+// fieldsOf returns the fields of an object that can be selected by.
 func fieldsOf(resource string, o Object) fields.Set {
 	set := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
 	switch resource {

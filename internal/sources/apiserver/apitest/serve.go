@@ -34,7 +34,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// intercept is what the request is answered with before it is looked at, if anything.
+// intercept returns the answer that replaces the usual one, if any.
 func (s *Server) intercept(req Request) *Reply {
 	s.mu.Lock()
 	admitted, answer := s.admitted == nil || s.admitted[req.User], s.answer
@@ -60,7 +60,7 @@ func (s *Server) substitute(w http.ResponseWriter, enc encoding, req Request, re
 	panic(http.ErrAbortHandler)
 }
 
-// conclude notes the request and sends what it is answered with.
+// conclude records the request and sends its answer.
 func (s *Server) conclude(w http.ResponseWriter, enc encoding, req Request, answer runtime.Object) {
 	code := http.StatusOK
 	if status, ok := answer.(*metav1.Status); ok {
@@ -78,7 +78,7 @@ func (s *Server) note(req Request, code int) {
 	s.notify()
 }
 
-// respond sends an object, or an error. Nobody is told if it can't be sent: its client is gone.
+// respond sends an object, or an error. If that fails, its client is gone.
 func respond(w http.ResponseWriter, enc encoding, answer runtime.Object) {
 	code := http.StatusOK
 	if status, ok := answer.(*metav1.Status); ok {

@@ -18,7 +18,8 @@ import (
 
 // Config configures a Server.
 type Config struct {
-	// CA makes the Server use TLS, with a certificate that it issues, and ask clients for one of its own. Nil: plain HTTP.
+	// CA makes the Server use TLS, with a certificate that it issues, and request certificates of clients. Nil: plain
+	// HTTP.
 	CA *accesstest.CA
 }
 
@@ -27,12 +28,12 @@ type Server struct {
 	t   testing.TB
 	cfg Config
 	tls *tls.Config
-	// address is where it listens each time that it is started.
+	// address is where it listens after each start.
 	address string
 	network network
 
 	mu sync.Mutex
-	// changed is closed, and made anew, with each change that Await may wait for.
+	// changed is closed, and replaced, with each change that Await may wait for.
 	changed chan struct{}
 	http    *http.Server
 	served  sync.WaitGroup
@@ -72,7 +73,7 @@ func serverTLS(t testing.TB, ca *accesstest.CA) *tls.Config {
 	}
 }
 
-// Start listens, at the same address each time. The objects of before are there again.
+// Start listens, at the same address each time. The objects are kept.
 func (s *Server) Start() {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", s.address)
@@ -90,7 +91,7 @@ func (s *Server) Start() {
 	s.http = server
 	s.mu.Unlock()
 	listener = &faultListener{Listener: listener, network: &s.network}
-	// Serve's error is that the server was closed, which Stop does.
+	// Serve returns that the server was closed, which Stop does.
 	s.served.Go(func() {
 		if s.tls != nil {
 			_ = server.ServeTLS(listener, "", "")
@@ -117,7 +118,7 @@ func (s *Server) Stop() {
 	s.served.Wait()
 }
 
-// URL is where clients find it.
+// URL is the server's URL.
 func (s *Server) URL() string {
 	if s.tls != nil {
 		return "https://" + s.address
@@ -125,7 +126,7 @@ func (s *Server) URL() string {
 	return "http://" + s.address
 }
 
-// notify wakes those who Await. The caller holds the lock.
+// notify wakes all calls of Await. The caller holds the lock.
 func (s *Server) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -19,16 +19,16 @@ type Object interface {
 	metav1.Object
 }
 
-// state is the objects, and how they came to be. The Server's lock guards it.
+// state is the objects, and their history. The Server's lock guards it.
 type state struct {
 	version uint64
-	// oldest is the first version that can still be watched from.
+	// oldest is the first version from which a watch is possible.
 	oldest uint64
-	// objects are by resource and by namespace/name. They aren't changed once they are here.
+	// objects are by resource and by namespace/name. They are immutable.
 	objects   map[string]map[string]Object
 	events    []event
 	snapshots map[uint64]map[string][]Object
-	// cache is what resourceVersion=0 is answered with. Nil: the current objects.
+	// cache answers resourceVersion=0. Nil: the current objects.
 	cache *cache
 }
 
@@ -38,8 +38,8 @@ type cache struct {
 	objects map[string]map[string]Object
 }
 
-// event is one change of an object. An object that was created has no before. One that was deleted has, as after, its last
-// state with the version of its deletion.
+// event is one change of an object. A created object has no before. A deleted one has, as after, its last state with
+// the version of its deletion.
 type event struct {
 	version       uint64
 	resource      string
@@ -86,7 +86,7 @@ func (s *state) record(e event) event {
 	return e
 }
 
-// compact forgets how things came to be.
+// compact drops the history.
 func (s *state) compact() {
 	s.oldest, s.events = s.version, nil
 	clear(s.snapshots)
@@ -100,7 +100,7 @@ func (s *state) lag() {
 	}
 }
 
-// list is the objects of a resource in the order of their names, as they are or as the cache has them.
+// list returns the objects of a resource in the order of their names, the current or the cached ones.
 func (s *state) list(resource string, cached bool) []Object {
 	objects := s.objects[resource]
 	if cached && s.cache != nil {
@@ -109,7 +109,7 @@ func (s *state) list(resource string, cached bool) []Object {
 	return slices.SortedFunc(maps.Values(objects), func(a, b Object) int { return cmp.Compare(key(a), key(b)) })
 }
 
-// cachedVersion is the one of the cache.
+// cachedVersion returns the version of the cache.
 func (s *state) cachedVersion() uint64 {
 	if s.cache != nil {
 		return s.cache.version

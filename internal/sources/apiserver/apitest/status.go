@@ -7,21 +7,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Reply is an answer in place of the usual one.
+// Reply replaces the usual answer.
 type Reply struct {
-	// Status is an error. Its RetryAfterSeconds are the header of that name too.
+	// Status is an error. Its RetryAfterSeconds also set the header of that name.
 	Status *metav1.Status
-	// ContentType and Body are the answer if there is no Status: the code is 200, and the connection is cut after the last byte.
+	// ContentType and Body are the answer if there is no Status: the code is 200, and the connection is cut after the
+	// last byte.
 	ContentType string
 	Body        []byte
 }
 
-// Fail is the reply of an error.
+// Fail returns the reply of an error.
 func Fail(code int, reason metav1.StatusReason, message string) *Reply {
 	return &Reply{Status: failure(code, reason, message)}
 }
 
-// TooManyRequests is the reply of a server that has no room before so many seconds are over.
+// TooManyRequests returns the reply of a server that is overloaded for so many seconds.
 func TooManyRequests(seconds int32) *Reply {
 	reply := Fail(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many requests, please try again later")
 	reply.Status.Details = &metav1.StatusDetails{RetryAfterSeconds: seconds}

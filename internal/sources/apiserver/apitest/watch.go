@@ -11,7 +11,7 @@ import (
 	kwatch "k8s.io/apimachinery/pkg/watch"
 )
 
-// frame is one thing that a watch does: it sends an event, or raw bytes, or ends.
+// frame is one step of a watch: it sends an event, or raw bytes, or ends.
 type frame struct {
 	kind   kwatch.EventType
 	object runtime.Object
@@ -20,7 +20,7 @@ type frame struct {
 	half, cut bool
 }
 
-// watch is one that is open. What it is to send waits in a queue, so that nothing of it is lost by Compact.
+// watch is an open watch. Its frames wait in a queue, so that Compact loses none of them.
 type watch struct {
 	Request
 	selection selection
@@ -31,7 +31,7 @@ type watch struct {
 
 	mu    sync.Mutex
 	queue []frame
-	// truncate: the next event is sent by half.
+	// truncate: only half of the next event is sent.
 	truncate bool
 }
 
@@ -56,7 +56,7 @@ func (w *watch) take() []frame {
 	return taken
 }
 
-// serveWatch serves a watch until its client goes, its time is over, or a test ends it.
+// serveWatch serves a watch until its client disconnects, its time is over, or a test ends it.
 func (s *Server) serveWatch(rw http.ResponseWriter, r *http.Request, enc encoding, req Request) {
 	w, status := s.open(req)
 	if status != nil {
@@ -116,7 +116,7 @@ func send(rw http.ResponseWriter, enc encoding, f frame) bool {
 	return err == nil
 }
 
-// open begins a watch, with what it is told first in its queue.
+// open begins a watch, with its first frames in the queue.
 func (s *Server) open(req Request) (*watch, *metav1.Status) {
 	selected, status := selectionOf(req)
 	if status != nil {
@@ -142,7 +142,7 @@ func (s *Server) open(req Request) (*watch, *metav1.Status) {
 	return w, nil
 }
 
-// begin queues what was before the watch. The caller holds the lock, here and below.
+// begin queues the events from before the watch. The caller holds the lock, here and below.
 func (s *Server) begin(w *watch) {
 	if w.InitialEvents && s.watchList == WatchListEndless {
 		return

@@ -8,21 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// WatchListMode is what a server makes of a watch that asks for initial events.
+// WatchListMode is how a server answers a watch that requests initial events.
 type WatchListMode int
 
 // The modes.
 const (
-	// WatchListServed is a server that has streaming lists.
+	// WatchListServed: the server has streaming lists.
 	WatchListServed WatchListMode = iota
-	// WatchListWithoutProgress is one whose etcd is too old for them: 500.
+	// WatchListWithoutProgress: its etcd is too old for them: 500.
 	WatchListWithoutProgress
-	// WatchListForbidden is one that has them switched off, or doesn't know them: 422.
+	// WatchListForbidden: they are switched off, or unknown: 422.
 	WatchListForbidden
-	// WatchListEndless is one that begins them and never comes to their end: of what there is nothing is sent, of what changes
-	// everything.
+	// WatchListEndless: it begins them and never completes them: it sends no initial event, but all changes.
 	WatchListEndless
-	// WatchListUnanswered is one that takes the request, and doesn't answer it.
+	// WatchListUnanswered: it accepts the request, and doesn't answer it.
 	WatchListUnanswered
 )
 
@@ -33,7 +32,7 @@ func (s *Server) WatchList(mode WatchListMode) {
 	s.watchList = mode
 }
 
-// checkWatchList says why a watch can't have its initial events. The caller holds the lock.
+// checkWatchList returns why a watch can't have its initial events. The caller holds the lock.
 func (s *Server) checkWatchList(r Request) *metav1.Status {
 	switch {
 	case !r.InitialEvents && r.resourceVersionMatch != "":
@@ -52,7 +51,7 @@ func (s *Server) checkWatchList(r Request) *metav1.Status {
 	}
 }
 
-// empty is an object with nothing but metadata, as bookmarks are.
+// empty returns an object with only metadata, as bookmarks are.
 func empty(resource string, meta metav1.ObjectMeta) runtime.Object {
 	kind := metav1.TypeMeta{Kind: kinds[resource].Kind, APIVersion: "v1"}
 	switch resource {

@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/podstream/podstream/internal/access"
+	"github.com/podstream/podstream/internal/grpcserver"
+)
+
+// Base holds the resources that a daemon opens before it starts anything: the lock on --root-dir, the access rules, and the sockets of
+// --listen and --metrics-address.
+type Base struct {
+	Rules     *access.Access
+	Limits    grpcserver.Limits
+	Listeners []net.Listener
+	// Registry has the metrics that are served at --metrics-address.
+	Registry *prometheus.Registry
+
+	metrics net.Listener // nil without --metrics-address
+	unlock  func()
+}
+
+// Open opens the resources that the flags name. minimumRole returns the least role that may call a gRPC method. The caller must call Close.
+func (f *Flags) Open(minimumRole func(method string) access.Role, log *slog.Logger) (_ *Base, err error) {
+	b := &Base{Registry: NewRegistry()}
+	rules, limits, err := f.Access()
+	if err != nil {
+		return nil, err
+	}
+	rules.Logger, rules.MinimumRole = log, minimumRole
+	b.Limits = limits
+	if b.Rules, err = access.New(rules); err != nil {
+		return nil, err
+	}
+	if b.unlock, err = LockRootDir(f.RootDir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			b.unlock()
+		}
+	}()
+	if b.Listeners, err = grpcserver.ListenFor(b.Rules, f.Listen); err != nil {
+		return nil, err
+	}
+	if b.metrics, err = listenMetrics(f.MetricsAddress); err != nil {
+		return nil, err
+	}
+	if b.metrics != nil {
+		log.Info("metrics are served", "address", b.metrics.Addr().String())
+	}
+	return b, nil
+}
+
+// Serve has the group serve the gRPC server on the listeners, and the metrics and the server's health at --metrics-address, until ctx ends.
+func (b *Base) Serve(ctx context.Context, group *errgroup.Group, server *grpcserver.Server) {
+	group.Go(func() error { return server.Serve(ctx, b.Listeners) })
+	group.Go(func() error { return ServeMetrics(ctx, b.metrics, Page{Registry: b.Registry, Health: server.Health}) })
+}
+
+// Close closes the metrics listener, in case Serve was not called, and unlocks --root-dir.
+func (b *Base) Close() {
+	if b.metrics != nil {
+		_ = b.metrics.Close()
+	}
+	b.unlock()
+}

@@ -1,0 +1,88 @@
+package apiobjects
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Config configures a Cluster.
+type Config struct {
+	// Client is a client of the API server, which need not be reachable yet.
+	Client kubernetes.Interface
+	// Wake is called with a pod whose objects were read or have changed. It must not block. Nil: no call is made,
+	// and pods see changes at their next sync.
+	Wake func(types.UID)
+	// Dir is the directory that stores services and RuntimeClasses across restarts, in one file each; it is created
+	// when needed. Empty: nothing is stored.
+	Dir string
+	// Server returns the API server that Client reaches now: objects stored from another one aren't used. Nil: there
+	// is only one.
+	Server func() string
+	// Logger receives a message when a kind of object can't be read, when it can again, and when stored objects are
+	// used. Nil discards.
+	Logger *slog.Logger
+}
+
+// Cluster has the API server's objects for pods. It is safe for concurrent use.
+type Cluster struct {
+	services *table[service]
+	classes  *table[class]
+	bundles  *table[bundle]
+	// bundled is closed once a pod has used a trust bundle.
+	bundled chan struct{}
+	bundle  sync.Once
+
+	client kubernetes.Interface
+}
+
+// New returns a Cluster without objects.
+func New(cfg Config) *Cluster {
+	if cfg.Wake == nil {
+		cfg.Wake = func(types.UID) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Server == nil {
+		cfg.Server = func() string { return "" }
+	}
+	c := &Cluster{client: cfg.Client, bundled: make(chan struct{})}
+	c.services = newTable("services", cutService, cfg)
+	c.services.awaits = func(_ []service, known knowledge) bool { return known == unread }
+	c.classes = newTable("RuntimeClasses", cutClass, cfg)
+	c.classes.awaits = func(found []class, _ knowledge) bool { return len(found) == 0 }
+	if cfg.Dir != "" {
+		c.services.memory = newMemory[service](filepath.Join(cfg.Dir, "services.json"), cfg)
+		c.classes.memory = newMemory[class](filepath.Join(cfg.Dir, "runtimeclasses.json"), cfg)
+	}
+	c.bundles = newTable("ClusterTrustBundles", cutBundle, cfg)
+	c.bundles.awaits = func([]bundle, knowledge) bool { return true }
+	return c
+}
+
+// Run reads until ctx ends. When it returns, the objects are stored.
+func (c *Cluster) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { c.services.run(ctx, c.findServices) })
+	running.Go(func() { c.classes.run(ctx, c.findClasses) })
+	running.Go(func() {
+		select {
+		case <-c.bundled:
+			c.bundles.run(ctx, c.findBundles)
+		case <-ctx.Done():
+		}
+	})
+	running.Wait()
+}
+
+// Forget removes the pod: it is no longer woken.
+func (c *Cluster) Forget(uid types.UID) {
+	c.services.forget(uid)
+	c.classes.forget(uid)
+	c.bundles.forget(uid)
+}

@@ -1,0 +1,125 @@
+package apiobjects
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// patience is how long an answer of the API server is awaited before stored objects are used: the attempt itself
+	// may take much longer.
+	patience = 10 * time.Second
+	// writePause is the least time between two writes, and unwritablePause the pause after a failed one.
+	writePause, unwritablePause = 5 * time.Second, time.Minute
+)
+
+// run follows the API server until ctx ends, stores the objects that it reads, and uses stored objects while it
+// can't read.
+func (t *table[T]) run(ctx context.Context, find func(context.Context) (resource, error)) {
+	if t.memory == nil {
+		t.follow(ctx, find)
+		return
+	}
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		if sleep(ctx, patience); ctx.Err() == nil {
+			t.recall()
+		}
+	})
+	beside.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case <-t.changed:
+				sleep(ctx, t.remember())
+			case <-ctx.Done():
+			}
+		}
+	})
+	t.follow(ctx, find)
+	beside.Wait()
+	t.remember()
+}
+
+// recall uses the stored objects, unless objects were read already.
+func (t *table[T]) recall() {
+	t.mu.Lock()
+	known := t.known
+	t.mu.Unlock()
+	if t.memory == nil || known != unread {
+		return
+	}
+	t.recalling.Do(func() {
+		objects, at, err := t.memory.read()
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return
+		case err != nil:
+			t.log.Warn("stored API objects can't be used", "objects", t.what, "path", t.memory.path, "error", err)
+			return
+		}
+		counts := false
+		t.change(func() bool {
+			if counts = t.known == unread; counts {
+				t.known, t.recalled = remembered, objects
+			}
+			return counts
+		})
+		if counts {
+			t.log.Warn("the API server can't be read; stored objects are used", "objects", t.what, "as_of", at)
+		}
+	})
+}
+
+// remember stores the objects that were read, if any, and returns how long to wait until the next write.
+func (t *table[T]) remember() time.Duration {
+	objects, ok := t.content()
+	if !ok {
+		return 0
+	}
+	was := t.memory.failing
+	err := t.memory.write(objects)
+	t.memory.failing = err != nil
+	switch {
+	case err != nil && !was:
+		t.log.Warn("API objects can't be stored", "objects", t.what, "path", t.memory.path, "error", err)
+	case err == nil && was:
+		t.log.Info("API objects can be stored again", "objects", t.what, "path", t.memory.path)
+	}
+	if err != nil {
+		t.signal() // It is retried without another change.
+		return unwritablePause
+	}
+	return writePause
+}
+
+// content returns the objects that were read, by namespace and name; false: none were read.
+func (t *table[T]) content() (objects []T, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known != read {
+		return nil, false
+	}
+	objects = make([]T, 0, len(t.rows))
+	for _, name := range slices.SortedFunc(maps.Keys(t.rows), func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	}) {
+		objects = append(objects, t.rows[name].kept)
+	}
+	return objects, true
+}
+
+// signal reports that objects have to be stored.
+func (t *table[T]) signal() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,40 @@
+package nodecert
+
+import (
+	"testing"
+	"time"
+)
+
+// A request whose answer was lost is found again: no second one is made.
+func TestLostAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		a.loses, a.decision = true, leave
+		n.bootstrapTo(a)
+		c := n.start(a)
+		a.awaitRequests(1)
+		a.set(func() { a.loses = false })
+		time.Sleep(time.Minute)
+		a.decideAll(approve)
+		awaitMe(t, c)
+		a.wantRequests(1)
+	})
+}
+
+// A server that takes connections and never answers is asked again: the certificate comes soon after it answers.
+func TestHangingServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *api, n *node) {
+		a.hangs = true
+		n.bootstrapTo(a)
+		c := n.start(a)
+		time.Sleep(time.Hour)
+		if n.log.Count("can't get a certificate") != 1 {
+			t.Error("the log doesn't say once what is wrong")
+		}
+		a.set(func() { a.hangs = false })
+		begun := time.Now()
+		awaitMe(t, c)
+		if took := time.Since(begun); took > answerTime+2*longestPause {
+			t.Errorf("that took %v", took)
+		}
+	})
+}

@@ -1,0 +1,237 @@
+package nodecert
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/podstream/podstream/internal/logtest"
+)
+
+func TestMain(m *testing.M) {
+	for _, proxy := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+		_ = os.Unsetenv(proxy)
+	}
+	// The second one slows errors down by the time since the last one, which it takes outside of any bubble.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] //nolint:reassign // It is made to be.
+	goleak.VerifyTestMain(m)
+}
+
+// node is a machine: its files, and what it logs.
+type node struct {
+	t   *testing.T
+	dir string
+	log *logtest.Buffer
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	n := &node{t: t, dir: t.TempDir(), log: &logtest.Buffer{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the node's log:\n%v", n.log)
+		}
+	})
+	return n
+}
+
+// inBubble runs a test in a time of its own, with an API server and a node.
+func inBubble(t *testing.T, test func(*testing.T, *api, *node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		test(t, newAPI(t), newNode(t))
+	})
+}
+
+func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
+
+func (n *node) kubeconfig() string { return n.path("kubeconfig") }
+
+func (n *node) pem() string { return n.path("pki/kubelet-client-current.pem") }
+
+// write replaces a file.
+func (n *node) write(path string, data []byte) {
+	n.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := renameio.WriteFile(path, data, 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *node) read(path string) []byte {
+	n.t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return data
+}
+
+func (n *node) remove(path string) {
+	n.t.Helper()
+	if err := os.Remove(path); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// kubeconfigFor is a kubeconfig that leads to the api with a user's credentials.
+func (n *node) kubeconfigFor(a *api, user clientcmdapi.AuthInfo) []byte {
+	n.t.Helper()
+	data, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"k": {Server: "https://" + apiHost + ":6443", CertificateAuthorityData: a.ca.pem()}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": &user, "other": {Token: "another"}},
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "k", AuthInfo: "u"}},
+		CurrentContext: "c",
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return data
+}
+
+// bootstrapTo writes a bootstrap kubeconfig for the api.
+func (n *node) bootstrapTo(a *api) {
+	n.write(n.path("bootstrap"), n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: token}))
+}
+
+// install writes a kubeconfig that holds a node's certificate, good for an hour, as an installer does. It returns the certificate's key.
+func (n *node) install(a *api, node string) (keyPEM []byte) {
+	n.t.Helper()
+	certPEM, keyPEM := a.ca.pair(n.t, forNode(node, time.Hour))
+	n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}))
+	return keyPEM
+}
+
+// client is this node's Client of the api, by the flags that most nodes have.
+func (n *node) client(a *api, change ...func(*ClientConfig)) *Client {
+	cfg := ClientConfig{
+		Node: "n1", Kubeconfig: n.kubeconfig(), BootstrapKubeconfig: n.path("bootstrap"), CertDir: n.path("pki"), Rotate: true, Dial: a.dial,
+		Logger: slog.New(slog.NewTextHandler(n.log, nil)),
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	return NewClient(cfg)
+}
+
+// start has a client run until the test ends.
+func (n *node) start(a *api, change ...func(*ClientConfig)) *Client {
+	n.t.Helper()
+	c := n.client(a, change...)
+	run(n.t, c.Run)
+	return c
+}
+
+// run has something run until the returned function ends it, or the test does.
+func run(t *testing.T, what func(context.Context)) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		what(ctx)
+	}()
+	var once sync.Once
+	end = func() { once.Do(func() { cancel(); <-ended }) }
+	t.Cleanup(end)
+	return end
+}
+
+// await waits, in the time of a bubble, until it is so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Hour); !is(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within an hour: %s", what)
+		}
+	}
+}
+
+// always checks, each minute of a while, that it is so.
+func always(t *testing.T, what string, while time.Duration, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(while); time.Now().Before(end); {
+		time.Sleep(time.Minute)
+		if !is() {
+			t.Fatalf("not so at %v: %s", time.Now(), what)
+		}
+	}
+}
+
+// whoAmI returns the user of a client's requests.
+func whoAmI(client kubernetes.Interface) (string, error) {
+	got, err := client.CoreV1().Nodes().Get(context.Background(), "x", metav1.GetOptions{})
+	return got.GetName(), err
+}
+
+// clientset makes one of a Client.
+func clientset(t *testing.T, c *Client) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// metric is the value of a counter or a gauge.
+func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if m := f.GetMetric(); f.GetName() == name && len(m) == 1 {
+			return m[0].GetCounter().GetValue() + m[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+// me is this node's name to the api.
+const me = "system:node:n1"
+
+// asks reports whether a client's requests get through, with this user name.
+func asks(client kubernetes.Interface, user string) func() bool {
+	return func() bool {
+		who, err := whoAmI(client)
+		return err == nil && who == user
+	}
+}
+
+// isMe reports whether requests get through as this node's.
+func isMe(t *testing.T, c *Client) func() bool { return asks(clientset(t, c), me) }
+
+// awaitMe waits until requests get through as this node's.
+func awaitMe(t *testing.T, c *Client) {
+	t.Helper()
+	await(t, "requests get through as this node's", isMe(t, c))
+}
+
+func mustRead(t *testing.T, path string) *kubeconfig {
+	t.Helper()
+	k, _, err := readKubeconfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}

@@ -1,0 +1,11 @@
+// Package containerlog reads container logs, which the container runtime writes in the format of the CRI.
+//
+// Package runtime calls Read for the node's API and for termination messages. Only a Watch has a goroutine, while a log
+// is followed with it.
+//
+// A pod with a writable hostPath can replace a log by any file. So a log is opened beneath the directory of all logs
+// without following a link, only a regular file is read, and a line longer than 32 KiB is passed on in parts, so that
+// memory is bounded. No error quotes the file. Read doesn't wait for a FIFO or a lease, and ends with its context.
+// k8s.io/cri-client has a reader too; that one follows links, blocks in open, and quotes the first line that it can't
+// parse.
+package containerlog

@@ -1,0 +1,188 @@
+package credential
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+)
+
+// Secrets are the Secrets that pods refer to: objects.Objects.
+type Secrets interface {
+	Secret(source, namespace, name string) (*v1.Secret, error)
+}
+
+// Config has the sources of credentials.
+type Config struct {
+	// Secrets are the pods' pull secrets. Nil: there are none.
+	Secrets Secrets
+	// Files are the node's docker config files: DefaultFiles. One named .dockercfg is of the older form; one that
+	// doesn't exist is no error.
+	Files []string
+	// PluginConfig is a CredentialProviderConfig, or a directory of them; PluginDir is the directory of the plugins.
+	// Empty: there are no plugins.
+	PluginConfig, PluginDir string
+	// Events gets the failures of pods' pull secrets. Nil discards.
+	Events *events.Recorder
+	// Clock is for the cache of the plugins' answers. Nil means the real one.
+	Clock clock.PassiveClock
+	// Logger gets the failures of files and plugins. Nil discards.
+	Logger *slog.Logger
+}
+
+// Keyring finds credentials. It is safe for concurrent use.
+type Keyring struct {
+	cfg     Config
+	plugins []*plugin
+}
+
+// New returns a Keyring, or the errors of the plugins' configuration.
+func New(cfg Config) (*Keyring, error) {
+	if cfg.Secrets == nil {
+		cfg.Secrets = noSecrets{}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	k := &Keyring{cfg: cfg}
+	if cfg.PluginConfig == "" {
+		return k, nil
+	}
+	providers, err := readProviders(cfg.PluginConfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the credential providers: %w", err)
+	}
+	for _, provider := range providers {
+		if provider.TokenAttributes != nil {
+			cfg.Logger.Warn("credential provider isn't used: service account tokens aren't available to it", "provider", provider.Name)
+			continue
+		}
+		p, err := newPlugin(provider, cfg)
+		if err != nil {
+			return nil, fmt.Errorf("read the credential providers: %w", err)
+		}
+		k.plugins = append(k.plugins, p)
+	}
+	return k, nil
+}
+
+// Lookup returns the credentials for a repository ("docker.io/library/busybox"), in the order in which to try them:
+// those of the pod's pull secrets, the node's, the plugins'. It waits for plugins, and ends early with ctx.
+func (k *Keyring) Lookup(ctx context.Context, pod *v1.Pod, repository string) []*runtimeapi.AuthConfig {
+	auths := slices.Concat(
+		choose(k.podLogins(pod), repository), choose(k.nodeLogins(), repository), choose(k.pluginLogins(ctx, repository), repository),
+	)
+	var distinct []*runtimeapi.AuthConfig
+	for _, auth := range auths {
+		same := func(other *runtimeapi.AuthConfig) bool {
+			return other.Username == auth.Username && other.Password == auth.Password
+		}
+		if !slices.ContainsFunc(distinct, same) {
+			distinct = append(distinct, auth)
+		}
+	}
+	return distinct
+}
+
+// Version returns a value that changes with the pod's pull secrets. It doesn't show them, and is empty if the pod has
+// none.
+func (k *Keyring) Version(pod *v1.Pod) string {
+	if len(pod.Spec.ImagePullSecrets) == 0 {
+		return ""
+	}
+	hash := sha256.New()
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		secret, err := k.secret(pod, ref.Name)
+		fmt.Fprintf(hash, "%q %t\n", ref.Name, err == nil)
+		if err != nil {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
+			fmt.Fprintf(hash, "%q %q\n", key, secret.Data[key])
+		}
+	}
+	return fmt.Sprintf("%x", hash.Sum(nil))
+}
+
+func (k *Keyring) secret(pod *v1.Pod, name string) (*v1.Secret, error) {
+	return k.cfg.Secrets.Secret(podmeta.Source(pod), pod.Namespace, name)
+}
+
+func (k *Keyring) podLogins(pod *v1.Pod) []login {
+	var out []login
+	var lacking []string
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		if ref.Name == "" {
+			continue
+		}
+		secret, err := k.secret(pod, ref.Name)
+		if err != nil {
+			lacking = append(lacking, ref.Name)
+			continue
+		}
+		found, err := parseSecret(secret)
+		if err != nil {
+			k.tell(pod, fmt.Sprintf("Image pull secret %q can't be used: %v", ref.Name, err))
+			continue
+		}
+		out = append(out, found...)
+	}
+	if len(lacking) > 0 {
+		k.tell(pod, fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
+			strings.Join(lacking, ", ")))
+	}
+	return out
+}
+
+func (k *Keyring) tell(pod *v1.Pod, message string) {
+	k.cfg.Events.Record(pod, "", events.Warning, events.FailedPullSecret, message)
+}
+
+func (k *Keyring) nodeLogins() []login {
+	var out []login
+	for _, file := range k.cfg.Files {
+		found, err := readFile(file)
+		if err != nil {
+			k.cfg.Logger.Warn("the node's docker config can't be used", "file", file, "error", err)
+			continue
+		}
+		out = append(out, found...)
+	}
+	return out
+}
+
+// pluginLogins runs all plugins that match the repository, one after the other.
+func (k *Keyring) pluginLogins(ctx context.Context, repository string) []login {
+	var out []login
+	for _, p := range k.plugins {
+		if !p.matches(repository) {
+			continue
+		}
+		found, err := p.logins(ctx, repository)
+		if err != nil && ctx.Err() == nil {
+			k.cfg.Logger.Warn("credential provider has failed", "provider", p.name, "repository", repository, "error", err)
+		}
+		out = append(out, found...)
+	}
+	return out
+}
+
+// noSecrets is for a node without a source of secrets.
+type noSecrets struct{}
+
+func (noSecrets) Secret(_, namespace, name string) (*v1.Secret, error) {
+	return nil, fmt.Errorf("secret %s/%s: no source of secrets is configured", namespace, name)
+}

@@ -1,0 +1,96 @@
+package credential
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	kubeletv1 "k8s.io/kubelet/config/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// The API versions of the configuration, and those of requests to plugins. The fields in use are the same in all.
+var (
+	configVersions = []string{"kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v1beta1", "kubelet.config.k8s.io/v1alpha1"}
+	pluginVersions = []string{
+		"credentialprovider.kubelet.k8s.io/v1", "credentialprovider.kubelet.k8s.io/v1beta1", "credentialprovider.kubelet.k8s.io/v1alpha1",
+	}
+)
+
+// readProviders reads a CredentialProviderConfig: a file, or all .json, .yaml and .yml files of a directory in the
+// order of their names.
+func readProviders(path string) ([]kubeletv1.CredentialProvider, error) {
+	files := []string{path}
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if info.IsDir() {
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		files = nil
+		for _, entry := range entries {
+			if ext := filepath.Ext(entry.Name()); !entry.IsDir() && slices.Contains([]string{".json", ".yaml", ".yml"}, ext) {
+				files = append(files, filepath.Join(path, entry.Name()))
+			}
+		}
+	}
+	var providers []kubeletv1.CredentialProvider
+	seen := map[string]bool{}
+	for _, file := range files {
+		found, err := readProviderFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, p := range found {
+			if err := checkProvider(p); err != nil {
+				return nil, fmt.Errorf("%s: provider %q: %w", file, p.Name, err)
+			}
+			if seen[p.Name] {
+				return nil, fmt.Errorf("%s: provider %q is there twice", file, p.Name)
+			}
+			seen[p.Name] = true
+		}
+		providers = append(providers, found...)
+	}
+	if len(providers) == 0 {
+		return nil, fmt.Errorf("%s has no providers", path)
+	}
+	return providers, nil
+}
+
+func readProviderFile(file string) ([]kubeletv1.CredentialProvider, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var config kubeletv1.CredentialProviderConfig
+	if err := yaml.UnmarshalStrict(data, &config); err != nil {
+		return nil, err
+	}
+	if config.Kind != "CredentialProviderConfig" || !slices.Contains(configVersions, config.APIVersion) {
+		return nil, fmt.Errorf("it is %q of %q; want CredentialProviderConfig of one of %s",
+			config.Kind, config.APIVersion, strings.Join(configVersions, ", "))
+	}
+	return config.Providers, nil
+}
+
+// checkProvider validates a provider by the kubelet's rules. Its patterns are validated where they are parsed.
+func checkProvider(p kubeletv1.CredentialProvider) error {
+	switch {
+	case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/ "):
+		return errors.New("name must be that of a file, without slashes and spaces")
+	case !slices.Contains(pluginVersions, p.APIVersion):
+		return fmt.Errorf("apiVersion %q must be one of %s", p.APIVersion, strings.Join(pluginVersions, ", "))
+	case len(p.MatchImages) == 0:
+		return errors.New("matchImages must name at least one image")
+	case p.DefaultCacheDuration == nil:
+		return errors.New("defaultCacheDuration is required")
+	case p.DefaultCacheDuration.Duration < 0:
+		return errors.New("defaultCacheDuration must not be negative")
+	}
+	return nil
+}

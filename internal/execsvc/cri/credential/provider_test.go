@@ -1,0 +1,98 @@
+package credential
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
+// TestProviderConfig: each version of the configuration is read, and errors name the file and the provider.
+func TestProviderConfig(t *testing.T) {
+	good := providers("p")
+	replaced := func(old, now string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("there is no %q in the configuration", old)
+		}
+		return strings.Replace(good, old, now, 1)
+	}
+	for _, tc := range []struct{ name, text, want string }{
+		{"v1", good, ""},
+		{"v1beta1", replaced("config.k8s.io/v1", "config.k8s.io/v1beta1"), ""},
+		{"v1alpha1", replaced("config.k8s.io/v1", "config.k8s.io/v1alpha1"), ""},
+		{"a plugin of v1alpha1", replaced("credentialprovider.kubelet.k8s.io/v1", "credentialprovider.kubelet.k8s.io/v1alpha1"), ""},
+		{"JSON", `{"apiVersion":"kubelet.config.k8s.io/v1","kind":"CredentialProviderConfig","providers":[{"name":"p","matchImages":["a.io"],` +
+			`"defaultCacheDuration":"0s","apiVersion":"credentialprovider.kubelet.k8s.io/v1"}]}`, ""},
+		{"another version", replaced("config.k8s.io/v1", "config.k8s.io/v2"), "want CredentialProviderConfig"},
+		{"another kind", replaced("CredentialProviderConfig", "KubeletConfiguration"), "want CredentialProviderConfig"},
+		{"an unknown field", replaced("matchImages", "matchimages2"), "matchimages2"},
+		{"no YAML", "\t{", "config.yaml"},
+		{"no providers", good[:strings.Index(good, "- name")] + "  []\n", "has no providers"},
+		{"a name with a slash", replaced("name: p", "name: ../p"), `provider "../p": name`},
+		{"no name", replaced("name: p", "name: ''"), "name must be"},
+		{"a name twice", providers("p", "q", "p"), `provider "p" is there twice`},
+		{"a plugin's version", replaced("credentialprovider.kubelet.k8s.io/v1", "v1"), `apiVersion "v1"`},
+		{"no images", replaced("['*.io', 'docker.io']", "[]"), "matchImages"},
+		{"no image", replaced("'*.io'", "'a.io:x y'"), "matchImages"},
+		{"no duration", replaced("defaultCacheDuration: 10m", "defaultCacheDuration: null"), "defaultCacheDuration is required"},
+		{"a negative duration", replaced("10m", "-1s"), "must not be negative"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := write(t, filepath.Join(t.TempDir(), "config.yaml"), tc.text, 0o600)
+			k, err := New(Config{PluginConfig: path, PluginDir: "/nowhere"})
+			switch {
+			case tc.want == "" && (err != nil || len(k.plugins) != 1):
+				t.Errorf("%v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("%v; want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestProviderDirectory: the files of a directory are one configuration, in the order of their names.
+func TestProviderDirectory(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "20.yaml"), providers("b"), 0o600)
+	write(t, filepath.Join(dir, "10.yml"), providers("c", "a"), 0o600)
+	write(t, filepath.Join(dir, "README"), "not one", 0o600)
+	if err := os.Mkdir(filepath.Join(dir, "d.yaml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k, err := New(Config{PluginConfig: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names string
+	for _, p := range k.plugins {
+		names += p.name
+	}
+	if names != "cab" {
+		t.Errorf("plugins %q", names)
+	}
+	write(t, filepath.Join(dir, "30.json"), providers("a"), 0o600)
+	if _, err := New(Config{PluginConfig: dir}); err == nil || !strings.Contains(err.Error(), "is there twice") {
+		t.Errorf("the same provider in two files: %v", err)
+	}
+	if _, err := New(Config{PluginConfig: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "has no providers") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	if _, err := New(Config{PluginConfig: filepath.Join(dir, "none")}); err == nil {
+		t.Error("no configuration is no error")
+	}
+}
+
+// TestTokenProvider: a plugin that needs a service account's token is logged and left out.
+func TestTokenProvider(t *testing.T) {
+	text := providers("p") + "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n"
+	path := write(t, filepath.Join(t.TempDir(), "config.yaml"), text, 0o600)
+	var log strings.Builder
+	k, err := New(Config{PluginConfig: path, Logger: textLogger(&log)})
+	if err != nil || len(k.plugins) != 0 || !strings.Contains(log.String(), "provider=p") {
+		t.Errorf("%v, %d plugins, log %q", err, len(k.plugins), &log)
+	}
+}

@@ -1,0 +1,241 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
+)
+
+// freshFor is how long after the last of a pod's pulls the containers that waited for one may start from it under the
+// policy Always: long enough to start them. Each starts once from it.
+const freshFor = time.Minute
+
+// errorShown is how long at most a failed pull is shown as failed before it is shown as in backoff.
+const errorShown = 5 * time.Second
+
+// podImages is the state of the images of one pod.
+type podImages struct {
+	// asks are the requests of the pod that wait, by name; results has the result of the last pull of each image.
+	asks    map[string]*ask
+	results map[string]*result
+	// settled is when the last of the asks ended.
+	settled time.Time
+	// recorded is when the event "already present" was last recorded for a container.
+	recorded map[string]time.Time
+}
+
+// ask is a pod's request for an image that must be pulled.
+type ask struct {
+	pod *v1.Pod
+	ref reference
+	// sandbox is the pod's sandbox config for the runtime. It may be nil.
+	sandbox *runtimeapi.PodSandboxConfig
+	// containers are the waiting containers.
+	containers []*v1.Container
+	asked      time.Time
+	// number is the request's number: requests are served in that order.
+	number uint64
+	// version is that of the pull secrets in use.
+	version string
+	// ctx ends when the pod is forgotten.
+	ctx    context.Context //nolint:containedctx // It is the ask's life.
+	cancel context.CancelFunc
+	// pull is the pull that will answer. Nil while credentials are looked up.
+	pull *pull
+}
+
+// result is the result of a pull.
+type result struct {
+	at time.Time
+	// owed are the containers, by name, that waited for the pull and haven't been created from the image yet.
+	owed map[string]bool
+	// err is nil if the image was pulled; reason and message are those of the container's status.
+	err             error
+	reason, message string
+	// returned is set once err has been returned.
+	returned bool
+	// pause is the backoff, with pull secrets of this version.
+	pause   time.Duration
+	version string
+}
+
+func (p *Puller) podImages(pod *v1.Pod) *podImages {
+	images := p.pods[pod.UID]
+	if images == nil {
+		images = &podImages{asks: map[string]*ask{}, results: map[string]*result{}, recorded: map[string]time.Time{}}
+		p.pods[pod.UID] = images
+	}
+	return images
+}
+
+// fresh reports whether the image was just pulled for this pod. While the pod waits for other images, it stays fresh.
+func (i *podImages) fresh(image string, now time.Time) bool {
+	r := i.results[image]
+	return r != nil && r.err == nil && (len(i.asks) > 0 || now.Sub(i.settled) < freshFor)
+}
+
+// owes reports whether the image was just pulled for a container that hasn't been created from it yet.
+func (i *podImages) owes(container, image string, now time.Time) bool {
+	return i.fresh(image, now) && i.results[image].owed[container]
+}
+
+// join adds the container to its pod's request for the image. Nil: there is no such request.
+func (p *Puller) join(pod *v1.Pod, c *v1.Container, ref reference) *Wait {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if images := p.pods[pod.UID]; images != nil && images.asks[ref.name] != nil {
+		return p.await(images.asks[ref.name], c)
+	}
+	return nil
+}
+
+// await adds a container to a request. The caller holds the lock.
+func (p *Puller) await(a *ask, c *v1.Container) *Wait {
+	if !slices.ContainsFunc(a.containers, func(other *v1.Container) bool { return other.Name == c.Name }) {
+		a.containers = append(a.containers, c)
+		p.record(a.pod, c, events.Normal, events.PullingImage, "Pulling image %q", c.Image)
+	}
+	wait := &Wait{Reason: ContainerCreating, Pulling: true}
+	if started := a.started(); !started.IsZero() {
+		wait.Message = fmt.Sprintf("pulling image %q since %s", c.Image, started.UTC().Format(time.RFC3339))
+	} else {
+		wait.Message = fmt.Sprintf("waiting to pull image %q since %s", c.Image, a.asked.UTC().Format(time.RFC3339))
+	}
+	return wait
+}
+
+func (a *ask) started() time.Time {
+	if a.pull == nil {
+		return time.Time{}
+	}
+	return a.pull.started
+}
+
+func (p *Puller) justPulled(pod *v1.Pod, c *v1.Container, ref reference) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	images := p.pods[pod.UID]
+	return images != nil && images.owes(c.Name, ref.name, p.cfg.Clock.Now())
+}
+
+// Used records that the container is being created from the images that Ensure returned: under the policy Always the
+// next one of its name pulls them again.
+func (p *Puller) Used(uid types.UID, container string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if images := p.pods[uid]; images != nil {
+		for _, r := range images.results {
+			delete(r.owed, container)
+		}
+	}
+}
+
+// recordPresent records the event that the image was there without a pull. A start may take several calls: the event is
+// recorded once for all of them.
+func (p *Puller) recordPresent(pod *v1.Pod, c *v1.Container, ref reference) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, images := p.cfg.Clock.Now(), p.podImages(pod)
+	at, ok := images.recorded[c.Name]
+	if images.fresh(ref.name, now) || ok && now.Sub(at) < freshFor {
+		return
+	}
+	images.recorded[c.Name] = now
+	p.record(pod, c, events.Normal, events.PulledImage, "Container image %q already present on machine", c.Image)
+}
+
+// pull requests the image, unless its last pull has just failed.
+func (p *Puller) pull(pod *v1.Pod, c *v1.Container, ref reference, sandbox *runtimeapi.PodSandboxConfig) (*Wait, error) {
+	version := p.cfg.Credentials.Version(pod)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.ctx.Err(); err != nil {
+		err = fmt.Errorf("pull image %q: %w", ref.given, err)
+		return &Wait{Reason: ErrImagePull, Message: err.Error()}, err
+	}
+	images := p.podImages(pod)
+	if a := images.asks[ref.name]; a != nil {
+		return p.await(a, c), nil
+	}
+	if wait, err := p.backoff(images.results[ref.name], version, pod, c); wait != nil {
+		return wait, err
+	}
+	p.asks++
+	a := &ask{pod: pod, ref: ref, sandbox: sandbox, asked: p.cfg.Clock.Now(), number: p.asks, version: version}
+	a.ctx, a.cancel = context.WithCancel(p.ctx)
+	images.asks[ref.name] = a
+	p.running.Go(func() { p.enqueue(a) })
+	return p.await(a, c), nil
+}
+
+// backoff returns the Wait of a pull that failed. Nil: the image may be pulled. The caller holds the lock.
+func (p *Puller) backoff(last *result, version string, pod *v1.Pod, c *v1.Container) (*Wait, error) {
+	if last == nil || last.err == nil || last.version != version {
+		return nil, nil
+	}
+	now := p.cfg.Clock.Now()
+	if last.at.After(now) {
+		last.at = now
+	}
+	left := last.pause - now.Sub(last.at)
+	if left <= 0 {
+		return nil, nil
+	}
+	if !last.returned {
+		last.returned = true
+		return &Wait{Reason: last.reason, Message: last.message, RetryAfter: min(left/2, errorShown)}, last.err
+	}
+	message := fmt.Sprintf("Back-off pulling image %q", c.Image)
+	p.record(pod, c, events.Normal, events.BackOffPull, "%s", message)
+	return &Wait{Reason: ImagePullBackOff, Message: fmt.Sprintf("%s: %s: %s", message, last.reason, last.message), RetryAfter: left}, nil
+}
+
+// answer ends a request. It has no effect if the pod was forgotten meanwhile.
+func (p *Puller) answer(a *ask, began time.Time, image *runtimeapi.Image, err error) {
+	defer a.cancel()
+	now := p.cfg.Clock.Now()
+	r := &result{at: now, err: err, version: a.version}
+	p.mu.Lock()
+	images := p.pods[a.pod.UID]
+	if p.ctx.Err() != nil || images == nil || images.asks[a.ref.name] != a {
+		p.mu.Unlock()
+		return
+	}
+	if err != nil {
+		r.reason, r.message = explain(a.ref.given, err)
+		r.err = fmt.Errorf("pull image %q: %w", a.ref.given, err)
+		r.pause = p.pause(images.results[a.ref.name], r)
+	}
+	delete(images.asks, a.ref.name)
+	r.owed = map[string]bool{}
+	for _, c := range a.containers {
+		r.owed[c.Name] = true
+	}
+	images.results[a.ref.name], images.settled = r, now
+	p.mu.Unlock()
+	for _, c := range a.containers {
+		if err != nil {
+			p.record(a.pod, c, events.Warning, events.FailedToPull, "Failed to pull image %q: %v", c.Image, err)
+			continue
+		}
+		p.record(a.pod, c, events.Normal, events.PulledImage, "Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.",
+			c.Image, now.Sub(began).Truncate(time.Millisecond), now.Sub(a.asked).Truncate(time.Millisecond), image.GetSize())
+	}
+	p.cfg.Done(a.pod.UID)
+}
+
+// pause returns the backoff after a failure: twice the previous one, and the least again after a long time without a
+// failure or with other pull secrets.
+func (p *Puller) pause(last, now *result) time.Duration {
+	if last == nil || last.err == nil || last.version != now.version || now.at.Sub(last.at) > 2*p.cfg.BackoffMax {
+		return p.cfg.BackoffBase
+	}
+	return min(2*last.pause, p.cfg.BackoffMax)
+}

@@ -1,0 +1,206 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
+)
+
+// Credentials looks up the credentials for pulls.
+type Credentials interface {
+	// Lookup returns the credentials for a repository ("docker.io/library/busybox"), to be tried in order. None: it is
+	// pulled without credentials. It may take long; it ends early with ctx.
+	Lookup(ctx context.Context, pod *v1.Pod, repository string) []*runtimeapi.AuthConfig
+	// Version changes when the pod's own pull secrets change: a pull that failed with the old ones is then retried at
+	// once.
+	Version(pod *v1.Pod) string
+}
+
+// Config configures a Puller.
+type Config struct {
+	// Images is the image service of the CRI.
+	Images internalapi.ImageManagerService
+	// Credentials has the credentials for pulls. Nil: there are none.
+	Credentials Credentials
+	// Serial runs pulls one after the other. Otherwise MaxParallel is the most at a time; zero: no bound.
+	Serial      bool
+	MaxParallel int
+	// QPS bounds how many pulls start in a second; Burst may start at once. QPS zero: no bound. Burst zero: one.
+	QPS   float32
+	Burst int
+	// BackoffBase and BackoffMax bound the backoff of an image. Zero means the kubelet's 10 s and 5 min.
+	BackoffBase, BackoffMax time.Duration
+	// Done is called, without locks, when an image that the pod waits for is pulled or has failed, or when its pull
+	// starts after a long wait. Nil: it isn't called.
+	Done func(types.UID)
+	// Events gets the events of pulls. Nil discards.
+	Events *events.Recorder
+	// Clock is for the backoff and for QPS. Nil means the real one.
+	Clock clock.Clock
+	// Logger gets a line for each pull that starts and each that succeeds; at debug level, if the image was pulled
+	// before and is the same. Nil discards.
+	Logger *slog.Logger
+}
+
+// Puller pulls images. It is safe for concurrent use.
+type Puller struct {
+	cfg Config
+	log *slog.Logger
+	// ctx ends with Close.
+	ctx    context.Context //nolint:containedctx // The context of the Puller, from New to Close.
+	cancel context.CancelFunc
+	// running are the goroutines.
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	pods map[types.UID]*podImages
+	queue
+}
+
+// New returns a Puller. Close it.
+func New(cfg Config) *Puller {
+	if cfg.BackoffBase == 0 {
+		cfg.BackoffBase = 10 * time.Second
+	}
+	if cfg.BackoffMax == 0 {
+		cfg.BackoffMax = 5 * time.Minute
+	}
+	if cfg.Credentials == nil {
+		cfg.Credentials = none{}
+	}
+	if cfg.Done == nil {
+		cfg.Done = func(types.UID) {}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Serial {
+		cfg.MaxParallel = 1
+	}
+	p := &Puller{cfg: cfg, log: cfg.Logger, pods: map[types.UID]*podImages{}, queue: queue{pulls: map[string]*pull{}, pulled: map[string]string{}}}
+	if cfg.QPS > 0 {
+		p.limit = rate.NewLimiter(rate.Limit(cfg.QPS), max(cfg.Burst, 1))
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Close cancels all pulls and waits for their end. Done isn't called.
+func (p *Puller) Close() {
+	p.mu.Lock()
+	p.cancel()
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+// Ensure returns the container's image if the node has it and the pull policy allows its use. Always allows it to a
+// container that waited for the pull, until Used and for a minute at most. Otherwise the image is pulled, or wait has
+// the reason why not. sandbox is the pod's sandbox config for the pull; it may be nil. err, whose text doesn't have the
+// reason, is set for failures only: not during a pull, and once for a pull that failed, not in its backoff.
+func (p *Puller) Ensure(
+	ctx context.Context, pod *v1.Pod, c *v1.Container, sandbox *runtimeapi.PodSandboxConfig,
+) (image *runtimeapi.Image, wait *Wait, err error) {
+	ref, err := parseReference(c.Image)
+	if err != nil {
+		p.record(pod, c, events.Warning, events.FailedToInspect, "Failed to apply default image tag %q: %v", c.Image, err)
+		return nil, &Wait{Reason: InvalidImageName, Message: err.Error()}, err
+	}
+	if wait := p.join(pod, c, ref); wait != nil {
+		return nil, wait, nil
+	}
+	if c.ImagePullPolicy != v1.PullAlways || p.justPulled(pod, c, ref) {
+		image, err = p.present(ctx, pod, ref)
+	}
+	switch {
+	case err != nil:
+		p.record(pod, c, events.Warning, events.FailedToInspect, "Failed to inspect image %q: %v", c.Image, err)
+		return nil, &Wait{Reason: ImageInspectError, Message: err.Error()}, err
+	case image != nil:
+		p.recordPresent(pod, c, ref)
+		return image, nil, nil
+	case c.ImagePullPolicy == v1.PullNever:
+		p.record(pod, c, events.Warning, events.ErrImageNeverPullPolicy, "Container image %q is not present with pull policy of Never", c.Image)
+		err := fmt.Errorf("container image %q is not present with pull policy of Never", c.Image)
+		return nil, &Wait{Reason: ErrImageNeverPull, Message: err.Error()}, err
+	}
+	wait, err = p.pull(pod, c, ref, sandbox)
+	return nil, wait, err
+}
+
+// present returns the image in the runtime, or nil if it isn't there.
+func (p *Puller) present(ctx context.Context, pod *v1.Pod, ref reference) (*runtimeapi.Image, error) {
+	resp, err := p.cfg.Images.ImageStatus(ctx, ref.spec(pod), false)
+	if err != nil {
+		return nil, fmt.Errorf("look for image %q: %w", ref.given, err)
+	}
+	return resp.GetImage(), nil
+}
+
+// Pull is a running or queued pull.
+type Pull struct {
+	Image string
+	// Asked is when the pod requested it, Started when the runtime was called; zero: not yet.
+	Asked, Started time.Time
+}
+
+// Pulls returns the pulls that a pod waits for, the oldest first.
+func (p *Puller) Pulls(uid types.UID) []Pull {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	images := p.pods[uid]
+	if images == nil {
+		return nil
+	}
+	var pulls []Pull
+	for _, a := range images.asks {
+		pulls = append(pulls, Pull{Image: a.ref.given, Asked: a.asked, Started: a.started()})
+	}
+	slices.SortFunc(pulls, func(a, b Pull) int {
+		if order := a.Asked.Compare(b.Asked); order != 0 {
+			return order
+		}
+		return strings.Compare(a.Image, b.Image)
+	})
+	return pulls
+}
+
+// Forget drops the state of a removed pod. Pulls that no other pod waits for are cancelled.
+func (p *Puller) Forget(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	images := p.pods[uid]
+	if images == nil {
+		return
+	}
+	delete(p.pods, uid)
+	for _, a := range images.asks {
+		a.cancel()
+		p.leave(a)
+	}
+}
+
+func (p *Puller) record(pod *v1.Pod, c *v1.Container, eventType, reason, format string, args ...any) {
+	p.cfg.Events.Record(pod, c.Name, eventType, reason, fmt.Sprintf(format, args...))
+}
+
+// none are the credentials of a node that has none.
+type none struct{}
+
+func (none) Lookup(context.Context, *v1.Pod, string) []*runtimeapi.AuthConfig { return nil }
+func (none) Version(*v1.Pod) string                                           { return "" }

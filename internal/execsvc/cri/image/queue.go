@@ -1,0 +1,262 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+)
+
+// queue has the requested pulls. The Puller's lock guards it.
+type queue struct {
+	// pulls has all, by image and credentials.
+	pulls map[string]*pull
+	// waiting are those that haven't started, in order; begun is how many have.
+	waiting []*pull
+	begun   int
+	// asks counts all requests so far.
+	asks uint64
+	// pulled has the ID of each image after its last pull; it is for the log only. It is emptied when it has maxPulled.
+	pulled map[string]string
+	// limit is Config.QPS. Nil: there is none.
+	limit *rate.Limiter
+}
+
+// pull is one pull of an image, for all pods that need it with the same credentials and the same sandbox properties.
+type pull struct {
+	key string
+	ref reference
+	// pod is the first pod that requested it, and sandbox its sandbox config; nil: none.
+	pod         *v1.Pod
+	sandbox     *runtimeapi.PodSandboxConfig
+	credentials []*runtimeapi.AuthConfig
+	// number is the number of the first request.
+	number uint64
+	asks   []*ask
+	// started is when the runtime was called. Zero: not yet.
+	started time.Time
+	ctx     context.Context //nolint:containedctx // It is the pull's life.
+	cancel  context.CancelFunc
+}
+
+// enqueue looks up the credentials of a request, and adds it to a pull or creates one.
+func (p *Puller) enqueue(a *ask) {
+	credentials := p.cfg.Credentials.Lookup(a.ctx, a.pod, a.ref.repository)
+	key := pullKey(a.pod, a.ref, credentials)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a.ctx.Err() != nil {
+		return
+	}
+	w := p.pulls[key]
+	if w == nil {
+		w = &pull{key: key, ref: a.ref, pod: a.pod, sandbox: a.sandbox, credentials: credentials, number: a.number}
+		w.ctx, w.cancel = context.WithCancel(p.ctx)
+		p.pulls[key] = w
+		// Its credentials may have taken longer than those of later requests.
+		at, _ := slices.BinarySearchFunc(p.waiting, w.number, func(other *pull, number uint64) int { return cmp.Compare(other.number, number) })
+		p.waiting = slices.Insert(p.waiting, at, w)
+	}
+	w.asks = append(w.asks, a)
+	a.pull = w
+	p.startNext()
+}
+
+// pullKey is equal for requests that may share a pull. It doesn't show the credentials. The pod's namespace,
+// RuntimeClass or annotations may determine how a runtime pulls an image, and whether it may.
+func pullKey(pod *v1.Pod, ref reference, credentials []*runtimeapi.AuthConfig) string {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q %q\n", pod.Namespace, ptr.Deref(pod.Spec.RuntimeClassName, ""))
+	for _, name := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if !podmeta.SetByAgents(name) {
+			fmt.Fprintf(hash, "%q %q\n", name, pod.Annotations[name])
+		}
+	}
+	for _, c := range credentials {
+		fmt.Fprintf(hash, "%q %q\n", c.GetUsername(), c.GetPassword())
+	}
+	return fmt.Sprintf("%s %x", ref.name, hash.Sum(nil))
+}
+
+// startNext starts the pulls that may run now. The caller holds the lock.
+func (p *Puller) startNext() {
+	for len(p.waiting) > 0 && (p.cfg.MaxParallel <= 0 || p.begun < p.cfg.MaxParallel) && p.ctx.Err() == nil {
+		w := p.waiting[0]
+		p.waiting = p.waiting[1:]
+		p.begun++
+		var slot *rate.Reservation
+		if p.limit != nil {
+			slot = p.limit.ReserveN(p.cfg.Clock.Now(), 1)
+		}
+		p.running.Go(func() { p.run(w, slot) })
+	}
+}
+
+// run pulls, and answers the requests.
+func (p *Puller) run(w *pull, slot *rate.Reservation) {
+	defer w.cancel()
+	var image *runtimeapi.Image
+	err := p.awaitQPS(w.ctx, slot)
+	if err == nil {
+		image, err = p.fetch(w)
+	}
+	p.mu.Lock()
+	p.begun--
+	if p.pulls[w.key] == w {
+		delete(p.pulls, w.key)
+	}
+	asks := slices.Clone(w.asks)
+	p.startNext()
+	p.mu.Unlock()
+	for _, a := range asks {
+		p.answer(a, w.started, image, err)
+	}
+}
+
+// fetch makes the runtime pull the image, and returns the image in the runtime after that.
+func (p *Puller) fetch(w *pull) (*runtimeapi.Image, error) {
+	for _, uid := range p.begin(w) {
+		p.cfg.Done(uid)
+	}
+	// With the policy Always an image is pulled for each start; an image that has not changed is not logged again.
+	before, again := p.pulledBefore(w.ref)
+	level := slog.LevelInfo
+	if again {
+		level = slog.LevelDebug
+	}
+	p.log.Log(w.ctx, level, "pulling image", "image", w.ref.given)
+	if err := p.try(w); err != nil {
+		p.setPulled(w.ref, "")
+		return nil, err
+	}
+	took := p.cfg.Clock.Since(w.started)
+	image, err := p.present(w.ctx, w.pod, w.ref)
+	if err == nil && image == nil {
+		err = errors.New("the runtime pulled the image but doesn't have it")
+	}
+	p.setPulled(w.ref, image.GetId())
+	if again && before != image.GetId() {
+		level = slog.LevelInfo
+	}
+	p.log.Log(w.ctx, level, "pulled image", "image", w.ref.given, "took", took)
+	return image, err
+}
+
+// maxPulled is how many images are kept for the log.
+const maxPulled = 1000
+
+func (p *Puller) pulledBefore(ref reference) (id string, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id, ok = p.pulled[ref.name]
+	return id, ok
+}
+
+// setPulled records the image's ID now. Empty: its pull failed, and the next success is logged.
+func (p *Puller) setPulled(ref reference, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if id == "" {
+		delete(p.pulled, ref.name)
+		return
+	}
+	if len(p.pulled) >= maxPulled {
+		clear(p.pulled)
+	}
+	p.pulled[ref.name] = id
+}
+
+// longWait is how long a pod must have waited to be woken when its pull starts. A shorter wait has hardly been shown.
+const longWait = time.Second
+
+// begin records the call to the runtime, and returns the pods that have waited long.
+func (p *Puller) begin(w *pull) (waited []types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.started = p.cfg.Clock.Now()
+	for _, a := range w.asks {
+		if w.started.Sub(a.asked) >= longWait && w.ctx.Err() == nil {
+			waited = append(waited, a.pod.UID)
+		}
+	}
+	return waited
+}
+
+// try pulls with one of the credentials after the other.
+func (p *Puller) try(w *pull) error {
+	credentials := w.credentials
+	if len(credentials) == 0 {
+		credentials = []*runtimeapi.AuthConfig{nil}
+	}
+	var errs []error
+	for _, c := range credentials {
+		_, err := p.cfg.Images.PullImage(w.ctx, w.ref.spec(w.pod), c, w.sandbox)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+		if w.ctx.Err() != nil {
+			break
+		}
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// awaitQPS waits for Config.QPS.
+func (p *Puller) awaitQPS(ctx context.Context, slot *rate.Reservation) error {
+	if slot == nil {
+		return nil
+	}
+	delay := slot.DelayFrom(p.cfg.Clock.Now())
+	if delay <= 0 {
+		return nil
+	}
+	timer := p.cfg.Clock.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		slot.CancelAt(p.cfg.Clock.Now())
+		return ctx.Err()
+	}
+}
+
+// leave removes a request from its pull, and cancels the pull if no request is left. The caller holds the lock.
+func (p *Puller) leave(a *ask) {
+	w := a.pull
+	if w == nil {
+		return
+	}
+	w.asks = slices.DeleteFunc(w.asks, func(other *ask) bool { return other == a })
+	if len(w.asks) > 0 {
+		return
+	}
+	w.cancel()
+	if p.pulls[w.key] == w {
+		delete(p.pulls, w.key)
+	}
+	p.waiting = slices.DeleteFunc(p.waiting, func(other *pull) bool { return other == w })
+}
+
+// spec returns the image's spec for the runtime, with the annotations of the pod.
+func (r reference) spec(pod *v1.Pod) *runtimeapi.ImageSpec {
+	return &runtimeapi.ImageSpec{Image: r.name, UserSpecifiedImage: r.given, Annotations: maps.Clone(pod.Annotations)}
+}

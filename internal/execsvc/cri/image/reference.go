@@ -1,0 +1,68 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// reference is a container's parsed image.
+type reference struct {
+	// given is the pod's text; name is that with a tag, if it has neither tag nor digest.
+	given, name string
+	// repository is the name with its registry, without tag and digest: "docker.io/library/busybox".
+	repository string
+}
+
+const (
+	component = `[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*`
+	hostLabel = `[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?`
+)
+
+// The grammar of image references (github.com/distribution/reference). A colon in the last component starts a tag.
+var (
+	registryPattern = regexp.MustCompile(`^(?:` + hostLabel + `(?:\.` + hostLabel + `)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?$`)
+	pathPattern     = regexp.MustCompile(`^(` + component + `(?:/` + component + `)*)(:[\w][\w.-]{0,127})?` +
+		`(@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?$`)
+	idPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// maxRepository is the longest repository that registries accept, in bytes.
+const maxRepository = 255
+
+var errReference = errors.New("invalid reference format")
+
+func parseReference(image string) (reference, error) {
+	if idPattern.MatchString(image) {
+		return reference{}, fmt.Errorf("couldn't parse image name %q: %w: it is an ID, and registries have no images by ID", image, errReference)
+	}
+	registry, path := splitRegistry(image)
+	parts := pathPattern.FindStringSubmatch(path)
+	if parts == nil || !registryPattern.MatchString(registry) || len(registry)+1+len(parts[1]) > maxRepository {
+		return reference{}, fmt.Errorf("couldn't parse image name %q: %w", image, errReference)
+	}
+	ref := reference{given: image, name: image, repository: registry + "/" + parts[1]}
+	if registry == dockerHub && !strings.Contains(parts[1], "/") {
+		ref.repository = registry + "/library/" + parts[1]
+	}
+	if parts[2] == "" && parts[3] == "" {
+		ref.name += ":latest"
+	}
+	return ref, nil
+}
+
+// dockerHub is the registry of images without one.
+const dockerHub = "docker.io"
+
+// splitRegistry treats the text before the first slash as a registry if it can't be a part of a path.
+func splitRegistry(image string) (registry, path string) {
+	first, rest, ok := strings.Cut(image, "/")
+	if !ok || !strings.ContainsAny(first, ".:") && first != "localhost" && strings.ToLower(first) == first {
+		return dockerHub, image
+	}
+	if first == "index.docker.io" {
+		first = dockerHub
+	}
+	return first, rest
+}

@@ -1,0 +1,45 @@
+package image
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/status"
+	crierrors "k8s.io/cri-api/pkg/errors"
+)
+
+// Wait is why a container's image isn't available now, for the container's status.
+type Wait struct {
+	// Reason is one of those below.
+	Reason, Message string
+	// RetryAfter is when to try again. Zero: time doesn't help.
+	RetryAfter time.Duration
+	// Pulling is set while the image is being pulled, or its pull is queued: Config.Done is called at the end.
+	Pulling bool
+}
+
+// The reasons, as in the kubelet (pkg/kubelet/images/types.go).
+const (
+	ContainerCreating         = "ContainerCreating"
+	ErrImagePull              = "ErrImagePull"
+	ImagePullBackOff          = "ImagePullBackOff"
+	ErrImageNeverPull         = "ErrImageNeverPull"
+	ImageInspectError         = "ImageInspectError"
+	InvalidImageName          = "InvalidImageName"
+	RegistryUnavailable       = "RegistryUnavailable"
+	SignatureValidationFailed = "SignatureValidationFailed"
+)
+
+// explain returns the reason and message of a failed pull. Runtimes put the reason first in some errors, as the CRI
+// specifies.
+func explain(image string, err error) (reason, message string) {
+	text := status.Convert(err).Message()
+	if detail, ok := strings.CutPrefix(text, crierrors.ErrRegistryUnavailable.Error()); ok {
+		return RegistryUnavailable, fmt.Sprintf("image pull failed for %s because the registry is unavailable%s", image, detail)
+	}
+	if detail, ok := strings.CutPrefix(text, crierrors.ErrSignatureValidationFailed.Error()); ok {
+		return SignatureValidationFailed, fmt.Sprintf("image pull failed for %s because the signature validation failed%s", image, detail)
+	}
+	return ErrImagePull, err.Error()
+}

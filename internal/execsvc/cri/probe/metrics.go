@@ -1,0 +1,55 @@
+package probe
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podstream/podstream/internal/execsvc/cri/handler"
+)
+
+// metrics have the kubelet's names and labels.
+type metrics struct {
+	total   *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+}
+
+// newMetrics registers them, unless registry is nil.
+func newMetrics(registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "prober_probe_total",
+			Help: "Probes of containers by their result: successful, failed, or unknown if the container couldn't be asked.",
+		}, []string{"probe_type", "result", "container", "pod", "namespace", "pod_uid"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "prober_probe_duration_seconds",
+			Help: "Time that successful probes took.",
+		}, []string{"probe_type", "container", "pod", "namespace"}),
+	}
+	if registry != nil {
+		registry.MustRegister(m.total, m.seconds)
+	}
+	return m
+}
+
+// asked counts one probe.
+func (m *metrics) asked(p *probe, outcome handler.Outcome, err error, took time.Duration) {
+	pod, result := p.container.pod.spec, "failed"
+	switch {
+	case err != nil:
+		result = "unknown"
+	case outcome != handler.Failure:
+		result = "successful"
+		m.seconds.WithLabelValues(p.state.kind.String(), p.container.name, pod.Name, pod.Namespace).Observe(took.Seconds())
+	}
+	m.total.WithLabelValues(p.state.kind.String(), result, p.container.name, pod.Name, pod.Namespace, string(pod.UID)).Inc()
+}
+
+// forget removes the probe's series, so that they don't accumulate as pods come and go.
+func (m *metrics) forget(p *probe) {
+	pod := p.container.pod.spec
+	for _, result := range []string{"successful", "failed", "unknown"} {
+		m.total.DeleteLabelValues(p.state.kind.String(), result, p.container.name, pod.Name, pod.Namespace, string(pod.UID))
+	}
+	m.seconds.DeleteLabelValues(p.state.kind.String(), p.container.name, pod.Name, pod.Namespace)
+}

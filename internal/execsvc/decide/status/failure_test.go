@@ -1,0 +1,87 @@
+package status
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+)
+
+// An eviction is a disruption, and a deadline is not.
+func TestDisruptionTarget(t *testing.T) {
+	input := in(podOf(always, "a"), has(running("a")))
+	input.Failure = &Failure{Reason: "DeadlineExceeded", Message: "late"}
+	if c := condition(Generate(input).Conditions, v1.DisruptionTarget); c != nil {
+		t.Errorf("after a deadline: %v", c)
+	}
+	input.Failure = &Failure{Reason: "Evicted", Message: "no memory", Disrupted: true}
+	got := Generate(input)
+	c := condition(got.Conditions, v1.DisruptionTarget)
+	if c == nil || c.Status != v1.ConditionTrue || c.Reason != "TerminationByKubelet" || c.Message != "no memory" {
+		t.Fatalf("after an eviction: %v", c)
+	}
+	input.Previous, input.Failure, input.Terminal, input.Runtime = &got, nil, true, has(exited("a", 137))
+	after := Generate(input)
+	if diff := cmp.Diff(c, condition(after.Conditions, v1.DisruptionTarget)); diff != "" {
+		t.Errorf("when it has ended (-before +after):\n%s", diff)
+	}
+	if after.Phase != v1.PodFailed || after.Reason != "Evicted" {
+		t.Errorf("when it has ended: %s %q", after.Phase, after.Reason)
+	}
+	// The API server has it too, later: it is there once.
+	input.Pod.Status.Conditions = []v1.PodCondition{*c}
+	n := 0
+	for _, c := range Generate(input).Conditions {
+		if c.Type == v1.DisruptionTarget {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("the condition stands there %d times", n)
+	}
+}
+
+// An eviction replaces the scheduler's condition.
+func TestDisruptionAfterPreemption(t *testing.T) {
+	pod := podOf(always, "a")
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "PreemptionByScheduler"}}
+	input := in(pod, has(running("a")))
+	input.Failure = &Failure{Reason: "Evicted", Message: "no memory", Disrupted: true}
+	c := condition(Generate(input).Conditions, v1.DisruptionTarget)
+	if c == nil || c.Reason != "TerminationByKubelet" || c.Message != "no memory" {
+		t.Errorf("after an eviction: %v", c)
+	}
+}
+
+// A terminal phase stays, whatever is reported of the containers later.
+func TestTerminalPhaseIsNotLeft(t *testing.T) {
+	input := in(podOf(never, "a"), has(exited("a", 0)))
+	input.Previous, input.Terminal = &v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted"}, true
+	if got := Generate(input); got.Phase != v1.PodFailed || got.Reason != "Evicted" {
+		t.Errorf("failed, then its container is seen to have ended well: %s %q", got.Phase, got.Reason)
+	}
+	input.Previous, input.Failure = &v1.PodStatus{Phase: v1.PodSucceeded}, &Failure{Reason: "DeadlineExceeded"}
+	if got := Generate(input); got.Phase != v1.PodSucceeded || got.Reason != "" {
+		t.Errorf("succeeded, then its deadline passes: %s %q", got.Phase, got.Reason)
+	}
+	input.Previous, input.Failure = nil, nil
+	input.Pod.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted", Message: "no memory"}
+	if got := Generate(input); got.Phase != v1.PodFailed || got.Reason != "Evicted" || got.Message != "no memory" {
+		t.Errorf("failed before the agent lost its store: %s %q %q", got.Phase, got.Reason, got.Message)
+	}
+}
+
+func TestOthersConditionsAreTheirs(t *testing.T) {
+	pod := podOf(always, "a")
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "PreemptionByScheduler"}}
+	before := Generate(in(pod, nil))
+	if c := condition(before.Conditions, v1.DisruptionTarget); c == nil || c.Reason != "PreemptionByScheduler" {
+		t.Errorf("what the scheduler said: %v", c)
+	}
+	pod.Status.Conditions = nil
+	input := in(pod, nil)
+	input.Previous = &before
+	if c := condition(Generate(input).Conditions, v1.DisruptionTarget); c != nil {
+		t.Errorf("what the scheduler has taken back: %v", c)
+	}
+}

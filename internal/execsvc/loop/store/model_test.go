@@ -1,0 +1,103 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/decide/resize"
+	"github.com/podstream/podstream/internal/execsvc/loop/store"
+)
+
+// TestModel makes random calls of a store, with restarts in between, and compares it with a model of a few maps.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := settingIn(dir)
+		s.cfg.Committed = nil
+		st, _, stop := s.open(t)
+		defer func() { stop() }()
+		pods := map[types.UID]client.Pod{}
+		want := store.State{
+			Statuses: map[types.UID]store.Status{}, Ends: map[types.UID]store.End{}, Allocations: map[types.UID]resize.Allocation{},
+		}
+		uids := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+		number := 0
+		rt.Repeat(map[string]func(*rapid.T){
+			"apply": func(rt *rapid.T) {
+				number++
+				e := event(uint64(number))
+				for range rapid.IntRange(0, 4).Draw(rt, "ops") {
+					op := rapid.SampledFrom([]client.Op{
+						client.Add, client.Update, client.Delete, client.Remove, client.Reconcile, client.Restore,
+					}).Draw(rt, "op")
+					pod := newPod(uids.Draw(rt, "uid"), "file", number)
+					if op == client.Remove {
+						delete(pods, pod.UID)
+						pod = reference(pod)
+					} else {
+						pods[pod.UID] = pod
+					}
+					e.Ops = append(e.Ops, change(op, pod))
+				}
+				st.Apply(e)
+				want.Cursor = e.Cursor
+			},
+			"status": func(rt *rapid.T) {
+				number++
+				uid, changed := types.UID(uids.Draw(rt, "uid")), time.UnixMilli(int64(number))
+				want.Statuses[uid] = store.Status{Status: podStatus(v1.PodRunning, fmt.Sprint(number)), Changed: changed}
+				st.SetStatus(uid, want.Statuses[uid].Status, changed)
+			},
+			"end": func(rt *rapid.T) {
+				uid := types.UID(uids.Draw(rt, "uid"))
+				end := store.End{UID: uid, Grace: rapid.Int64().Draw(rt, "grace"), Removed: rapid.Bool().Draw(rt, "removed"), Deadline: time.UnixMilli(5)}
+				if err := st.SetEnd(context.Background(), uid, end); err != nil {
+					rt.Fatal(err)
+				}
+				end.Removed = end.Removed || want.Ends[uid].Removed
+				want.Ends[uid] = end
+			},
+			"allocation": func(rt *rapid.T) {
+				number++
+				uid := types.UID(uids.Draw(rt, "uid"))
+				if rapid.Bool().Draw(rt, "dropped") {
+					delete(want.Allocations, uid)
+					st.SetAllocation(uid, nil)
+					return
+				}
+				a := allocation(int64(number))
+				want.Allocations[uid] = a
+				st.SetAllocation(uid, &a)
+			},
+			"forget": func(rt *rapid.T) {
+				uid := types.UID(uids.Draw(rt, "uid"))
+				delete(want.Statuses, uid)
+				delete(want.Ends, uid)
+				delete(want.Allocations, uid)
+				st.Forget(uid)
+			},
+			"restart": func(rt *rapid.T) {
+				stop()
+				var got store.State
+				st, got, stop = s.open(t)
+				want.Pods = slices.Collect(maps.Values(pods))
+				if diff := diff(want, got); diff != "" {
+					rt.Fatalf("after a restart (-want +got):\n%s", diff)
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,123 @@
+package nodeinfo
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubeletapis "k8s.io/kubelet/pkg/apis"
+	"k8s.io/utils/ptr"
+)
+
+// defaultMaxPods is the kubelet's default.
+const defaultMaxPods = 110
+
+// Settings are the configured properties of the node, named as in a KubeletConfiguration.
+type Settings struct {
+	// Hostname becomes the label kubernetes.io/hostname. Empty: there is no such label.
+	Hostname string
+	// Labels are those of --node-labels. They override the ones that every node has.
+	Labels map[string]string
+	// RootDir is a directory of the file system whose size is the node's ephemeral storage. Empty: that isn't known,
+	// and isn't bounded.
+	RootDir string
+	// MaxPods is how many pods may run: 110 for zero. PodsPerCore, if it isn't zero, bounds them by the processors too.
+	MaxPods, PodsPerCore int
+	// KubeReserved and SystemReserved are not allocatable to pods: cpu, memory, ephemeral-storage and pid.
+	KubeReserved, SystemReserved map[string]string
+	// EvictionHard are the hard eviction thresholds; those of memory.available and nodefs.available aren't allocatable.
+	// Nil: the kubelet's, 100Mi and 10%.
+	EvictionHard map[string]string
+	// Machine is the directory of the machine's /proc, /sys and /etc. Empty: /.
+	Machine string
+}
+
+// Info has the properties of the node.
+type Info struct {
+	Labels map[string]string
+	// Capacity has cpu, memory, ephemeral-storage, pods, and the huge pages of each size that the kernel supports, also
+	// if there are none. Allocatable is the part that pods may request. Bound limits all pods together: it is
+	// Allocatable plus the eviction thresholds, so that pods are evicted before the kernel kills them.
+	Capacity, Allocatable, Bound v1.ResourceList
+	// System has all but the versions of the runtime and the agent. Unknown fields are empty.
+	System v1.NodeSystemInfo
+	// CgroupV2 is set if one hierarchy of cgroups has all controllers.
+	CgroupV2 bool
+	// SwapAccounting is set if cgroups count swap, and can limit it.
+	SwapAccounting bool
+	// AppArmor is set if the kernel enforces AppArmor profiles.
+	AppArmor bool
+}
+
+// Read reads the machine. It fails if the processors, the memory or the file system can't be read, or if Settings are
+// contradictory.
+func Read(s Settings) (Info, error) {
+	m := machine{root: s.Machine}
+	capacity, err := m.capacity()
+	if err != nil {
+		return Info{}, fmt.Errorf("read the machine's capacity: %w", err)
+	}
+	capacity[v1.ResourcePods] = *resource.NewQuantity(maxPods(s, capacity.Cpu().Value()), resource.DecimalSI)
+	if s.RootDir != "" {
+		if capacity[v1.ResourceEphemeralStorage], err = fileSystemSize(s.RootDir); err != nil {
+			return Info{}, fmt.Errorf("read the size of the file system of %s: %w", s.RootDir, err)
+		}
+	}
+	forPods, bound, err := allocatable(capacity, s)
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{
+		Labels: labels(s), Capacity: capacity, Allocatable: forPods, Bound: bound, System: m.system(), CgroupV2: m.cgroupV2(),
+		SwapAccounting: m.swapAccounting(), AppArmor: m.appArmor(),
+	}, nil
+}
+
+// SwapCapacity is the node's swap space in bytes, zero if it has none.
+func (i Info) SwapCapacity() int64 {
+	if i.System.Swap == nil {
+		return 0
+	}
+	return ptr.Deref(i.System.Swap.Capacity, 0)
+}
+
+// HugePageSizes returns the sizes that the kernel supports, in bytes, the smallest first.
+func (i Info) HugePageSizes() []int64 {
+	var sizes []int64
+	for name := range i.Capacity {
+		// capacity makes the names, so they parse.
+		if size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), v1.ResourceHugePagesPrefix)); isHugePages(name) && err == nil {
+			sizes = append(sizes, size.Value())
+		}
+	}
+	slices.Sort(sizes)
+	return sizes
+}
+
+func labels(s Settings) map[string]string {
+	all := map[string]string{
+		v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH,
+		// Old manifests still select nodes by these.
+		kubeletapis.LabelOS: runtime.GOOS, kubeletapis.LabelArch: runtime.GOARCH,
+	}
+	if s.Hostname != "" {
+		all[v1.LabelHostname] = s.Hostname
+	}
+	maps.Copy(all, s.Labels)
+	return all
+}
+
+func maxPods(s Settings, cores int64) int64 {
+	limit := int64(s.MaxPods)
+	if limit == 0 {
+		limit = defaultMaxPods
+	}
+	if s.PodsPerCore > 0 {
+		limit = min(limit, int64(s.PodsPerCore)*cores)
+	}
+	return limit
+}

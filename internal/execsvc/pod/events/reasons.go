@@ -1,0 +1,54 @@
+package events
+
+// The types of events.
+const (
+	Normal  = "Normal"
+	Warning = "Warning"
+)
+
+// The reasons, as in the kubelet (pkg/kubelet/events/event.go).
+const (
+	// Containers.
+	CreatedContainer     = "Created"
+	StartedContainer     = "Started"
+	FailedToStart        = "Failed"
+	KillingContainer     = "Killing"
+	BackOffStart         = "BackOff"
+	ExceededGracePeriod  = "ExceededGracePeriod"
+	FailedPostStartHook  = "FailedPostStartHook"
+	FailedPreStopHook    = "FailedPreStopHook"
+	ContainerUnhealthy   = "Unhealthy"
+	ContainerProbeWarned = "ProbeWarning"
+
+	// Images.
+	PullingImage            = "Pulling"
+	PulledImage             = "Pulled"
+	FailedToPull            = "Failed"
+	FailedToInspect         = "InspectFailed"
+	ErrImageNeverPullPolicy = "ErrImageNeverPull"
+	BackOffPull             = "BackOff"
+	FailedPullSecret        = "FailedToRetrieveImagePullSecret"
+
+	// Pods.
+	FailedToKillPod        = "FailedKillPod"
+	FailedSync             = "FailedSync"
+	FailedCreatePodSandbox = "FailedCreatePodSandBox"
+	SandboxChanged         = "SandboxChanged"
+	FailedMountVolume      = "FailedMount"
+	FailedPrepareResources = "FailedPrepareDynamicResources"
+	FailedMakePodDirs      = "FailedToMakePodDataDirectories"
+	DeadlineExceeded       = "DeadlineExceeded"
+	Evicted                = "Evicted"
+	Preempting             = "Preempting"
+	NetworkNotReady        = "NetworkNotReady"
+	RestartedAllContainers = "RestartingAllContainers"
+	ResizeDeferred         = "ResizeDeferred"
+	ResizeInfeasible       = "ResizeInfeasible"
+	ResizeStarted          = "ResizeStarted"
+	ResizeCompleted        = "ResizeCompleted"
+	ResizeError            = "ResizeError"
+
+	// FailedCreatePodContainer is the reason for a pod whose cgroup can't be created.
+	FailedCreatePodContainer        = "FailedCreatePodContainer"
+	InvalidEnvironmentVariableNames = "InvalidEnvironmentVariableNames"
+)

@@ -1,0 +1,155 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/client"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// Why an object isn't available.
+var (
+	// ErrMissing: podconfigd says that the object doesn't exist.
+	ErrMissing = errors.New("it doesn't exist")
+	// ErrUnknown: podconfigd hasn't sent the object, or has withdrawn it because no pod refers to it.
+	ErrUnknown = errors.New("podconfigd hasn't sent it yet")
+)
+
+// Ref names an object. The pods of a source refer to objects of that source only.
+type Ref = client.ObjectRef
+
+// The kinds of objects.
+const (
+	ConfigMap = client.ConfigMapKind
+	Secret    = client.SecretKind
+)
+
+// Config configures Objects.
+type Config struct {
+	// Watch delivers the objects: client.Client's WatchObjects.
+	Watch func(context.Context, client.ObjectOptions, func(context.Context, client.ObjectEvent) error) error
+	// Filter selects the pods whose objects are received. Nil: all pods.
+	Filter *podconfigv1.PodFilter
+	// Logger gets a line for each object that doesn't exist. Nil discards.
+	Logger *slog.Logger
+}
+
+// Objects are the objects that podconfigd has sent. They are safe for concurrent use.
+type Objects struct {
+	cfg   Config
+	ready chan struct{}
+
+	mu sync.Mutex
+	// held has the objects by reference. An object that doesn't exist has neither ConfigMap nor Secret.
+	held    map[Ref]client.Object
+	changed map[Ref]bool
+	// readers are the pods that have read an object, or have tried to.
+	readers map[Ref][]types.UID
+}
+
+// New returns Objects without any object.
+func New(cfg Config) *Objects {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Objects{cfg: cfg, ready: make(chan struct{}, 1), held: map[Ref]client.Object{}, changed: map[Ref]bool{}, readers: map[Ref][]types.UID{}}
+}
+
+// Run follows podconfigd until ctx ends or the stream fails for good, and returns the reason. The objects stay readable
+// after that.
+func (o *Objects) Run(ctx context.Context) error {
+	return o.cfg.Watch(ctx, client.ObjectOptions{Filter: o.cfg.Filter}, func(_ context.Context, e client.ObjectEvent) error {
+		o.apply(e)
+		return nil
+	})
+}
+
+// Secret returns the Secret that the pods of a source refer to by this name. It must not be changed. The error is
+// ErrMissing or ErrUnknown.
+func (o *Objects) Secret(source, namespace, name string) (*v1.Secret, error) {
+	object, err := o.get(Ref{Kind: Secret, Source: source, Namespace: namespace, Name: name})
+	if err != nil {
+		return nil, fmt.Errorf("secret %s/%s: %w", namespace, name, err)
+	}
+	return object.Secret, nil
+}
+
+// ConfigMap is like Secret, for a ConfigMap.
+func (o *Objects) ConfigMap(source, namespace, name string) (*v1.ConfigMap, error) {
+	object, err := o.get(Ref{Kind: ConfigMap, Source: source, Namespace: namespace, Name: name})
+	if err != nil {
+		return nil, fmt.Errorf("configmap %s/%s: %w", namespace, name, err)
+	}
+	return object.ConfigMap, nil
+}
+
+// Ready receives when Take has changed objects to return.
+func (o *Objects) Ready() <-chan struct{} { return o.ready }
+
+// Take returns the objects that have arrived, changed, or turned out not to exist since the last call, unordered.
+func (o *Objects) Take() []Ref {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	refs := make([]Ref, 0, len(o.changed))
+	for ref := range o.changed {
+		refs = append(refs, ref)
+	}
+	clear(o.changed)
+	return refs
+}
+
+func (o *Objects) get(ref Ref) (client.Object, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	object, ok := o.held[ref]
+	switch {
+	case !ok:
+		return client.Object{}, ErrUnknown
+	case missing(object):
+		return client.Object{}, ErrMissing
+	}
+	return object, nil
+}
+
+// apply applies one event as a whole.
+func (o *Objects) apply(e client.ObjectEvent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, ref := range e.Removed {
+		// It isn't reported as changed: no pod refers to it.
+		delete(o.held, ref)
+		delete(o.changed, ref)
+	}
+	for _, object := range e.Put {
+		if held, ok := o.held[object.ObjectRef]; !ok || held.Digest != object.Digest {
+			o.put(object)
+		}
+	}
+	for _, ref := range e.Missing {
+		if held, ok := o.held[ref]; !ok || !missing(held) {
+			o.cfg.Logger.Warn("a pod refers to an object that doesn't exist",
+				"kind", ref.Kind, "object", ref.Namespace+"/"+ref.Name, "source", ref.Source)
+			o.put(client.Object{ObjectRef: ref})
+		}
+	}
+	if len(o.changed) > 0 {
+		select {
+		case o.ready <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (o *Objects) put(object client.Object) {
+	o.held[object.ObjectRef] = object
+	o.changed[object.ObjectRef] = true
+}
+
+func missing(o client.Object) bool { return o.ConfigMap == nil && o.Secret == nil }

@@ -1,0 +1,17 @@
+// Package eviction keeps the node from running out of memory, disk, inodes and process IDs: the kubelet's eviction
+// manager (pkg/kubelet/eviction).
+//
+// Every ten seconds a Manager observes the signals and compares them with the thresholds of evictionHard and
+// evictionSoft. If one is met, the node has a condition (MemoryPressure, DiskPressure, PIDPressure) until some
+// minutes after its end, and Admit refuses pods that would make it worse. On a disk the Manager first removes exited
+// containers and unused images. If that does not suffice, it evicts one pod after the other, first those that exceed
+// their requests the most. Package localstorage evicts pods that exceed limits of their own. Unknown values cause no
+// eviction: a signal that can't be read meets no threshold, and a pod whose usage the runtime does not report stays.
+//
+// Run is the Manager's only goroutine; Pressure and Admit may be called concurrently, and don't wait for it. Parsing,
+// the values of thresholds, the ranking of pods and the messages are pure. The package never ends a pod itself: the
+// agent does.
+//
+// Free memory and the inactive file cache count as available, as on the kubelet's nodes with cgroup v2. The
+// containerfs signals are those of the file system that containers are on, and are not observed separately.
+package eviction

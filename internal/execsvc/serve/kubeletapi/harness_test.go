@@ -1,0 +1,216 @@
+package kubeletapi
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/goleak"
+
+	"github.com/podstream/podstream/internal/execsvc/serve/kubeletapi/auth"
+	"github.com/podstream/podstream/internal/logtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// node is a Server that runs.
+type node struct {
+	*Server
+	t        *testing.T
+	ca       *authority
+	api      *api
+	address  string
+	log      *logtest.Buffer
+	registry *prometheus.Registry
+	stop     context.CancelFunc
+	done     chan struct{}
+	err      error
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// start starts a Server with one listener, of which change may make more.
+func start(t *testing.T, change func(*Config)) *node {
+	t.Helper()
+	n := &node{t: t, ca: newAuthority(t), api: &api{}, log: &logtest.Buffer{}, registry: prometheus.NewRegistry(), done: make(chan struct{})}
+	caFile := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: n.ca.cert.Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	who, err := auth.New(auth.Config{NodeName: "node-1", ClientCAFile: caFile, TokenReviews: tokenAPI{n.api}, AccessReviews: accessAPI{n.api}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := listen(t)
+	n.address = l.Addr().String()
+	serving := n.ca.sign(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "node-1"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	})
+	cfg := Config{
+		Listeners: []net.Listener{l}, TLS: &tls.Config{Certificates: []tls.Certificate{serving}}, Auth: who, Debug: Debug{Handlers: true},
+		Metrics: n.registry, Logger: slog.New(slog.NewTextHandler(n.log, nil)),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	if n.Server, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.stop = cancel
+	go func() {
+		defer close(n.done)
+		n.err = n.Run(ctx)
+	}()
+	t.Cleanup(n.end)
+	return n
+}
+
+// end stops the Server and waits for it.
+func (n *node) end() {
+	n.stop()
+	<-n.done
+	if n.err != nil {
+		n.t.Error(n.err)
+	}
+}
+
+// page are the metrics of a name, as they are scraped.
+func (n *node) page(name string) string {
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	var lines strings.Builder
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, name) {
+			lines.WriteString(line)
+		}
+	}
+	return lines.String()
+}
+
+// refusedFor is how many were refused for a reason.
+func (n *node) refusedFor(reason string) int {
+	n.t.Helper()
+	metric := `podstream_node_api_refused_total{reason="` + reason + `"} `
+	count, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(n.page(metric), metric)))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return count
+}
+
+func (n *node) tls(cert *tls.Certificate) *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AddCert(n.ca.cert)
+	cfg := &tls.Config{RootCAs: roots}
+	if cert != nil {
+		// It is shown whatever the server names: strangers show what they like.
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
+	}
+	return cfg
+}
+
+// client is an HTTP client with a certificate, or without if it is nil, over HTTP/1.1 or HTTP/2.
+func (n *node) client(cert *tls.Certificate, h2 bool) *http.Client {
+	transport := &http.Transport{TLSClientConfig: n.tls(cert), ForceAttemptHTTP2: h2}
+	if !h2 {
+		transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	}
+	n.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+}
+
+// admin is a client that may do everything.
+func (n *node) admin() *http.Client { return n.client(n.ca.client(n.t, "admin"), true) }
+
+// do asks, and returns status and body.
+func (n *node) do(client *http.Client, method, path, token string, body io.Reader) (int, string) {
+	n.t.Helper()
+	return fetch(n.t, client, method, "https://"+n.address+path, token, body)
+}
+
+func fetch(t *testing.T, client *http.Client, method, url, token string, body io.Reader) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// get asks as one who may do everything.
+func (n *node) get(path string) (int, string) {
+	n.t.Helper()
+	return n.do(n.admin(), http.MethodGet, path, "", nil)
+}
+
+// raw sends bytes over TLS and returns the first line of the answer; empty if the connection is closed without one.
+func (n *node) raw(cert *tls.Certificate, request string) string {
+	n.t.Helper()
+	c, err := tls.Dial("tcp", n.address, n.tls(cert))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(c, request); err != nil {
+		return ""
+	}
+	answer, err := io.ReadAll(io.LimitReader(c, 1<<16))
+	if err != nil && len(answer) == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		n.t.Errorf("%.100q gets no answer", request)
+	}
+	line, _, _ := strings.Cut(string(answer), "\r\n")
+	return line
+}
+
+// fill fills a pipe.
+func fill(t *testing.T, pipe *os.File) {
+	t.Helper()
+	_ = pipe.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for {
+		if _, err := pipe.Write(make([]byte, 4096)); err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+}

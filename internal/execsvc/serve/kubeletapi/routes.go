@@ -1,0 +1,94 @@
+package kubeletapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// route is the handler of a path.
+type route struct {
+	// methods are the allowed methods. Nil: all.
+	methods []string
+	handler http.Handler
+	// long is set if there is no time limit.
+	long bool
+}
+
+// routes are the paths of a port.
+type routes struct {
+	// exact are whole paths, and trees paths with everything beneath. None ends in a slash; requests may.
+	exact, trees map[string]*route
+}
+
+func newRoutes() *routes { return &routes{exact: map[string]*route{}, trees: map[string]*route{}} }
+
+var onlyGet = []string{http.MethodGet}
+
+// find returns the route of a request with status OK, or the status of the error. The path must be clean.
+func (rs *routes) find(method, path string) (*route, int) {
+	path = strings.TrimSuffix(path, "/")
+	found := rs.exact[path]
+	for tree := path; found == nil && tree != ""; tree = tree[:strings.LastIndexByte(tree, '/')] {
+		found = rs.trees[tree]
+	}
+	switch {
+	case found == nil:
+		return nil, http.StatusNotFound
+	case found.methods != nil && !slices.Contains(found.methods, method):
+		return found, http.StatusMethodNotAllowed
+	default:
+		return found, http.StatusOK
+	}
+}
+
+func (s *Server) healthRoutes() *routes {
+	rs := newRoutes()
+	rs.trees["/healthz"] = &route{methods: onlyGet, handler: s.health()}
+	return rs
+}
+
+// openRoutes returns the routes that need no authentication, as in the kubelet.
+func (s *Server) openRoutes() *routes {
+	rs := s.healthRoutes()
+	rs.exact["/pods"] = &route{methods: onlyGet, handler: http.HandlerFunc(s.pods)}
+	for path, handler := range s.cfg.Handlers {
+		rs.exact[path] = &route{methods: onlyGet, handler: handler}
+	}
+	return rs
+}
+
+// streams are the paths of Config.Streams.
+var streams = []string{"/containerLogs", "/exec", "/attach", "/portForward", "/run", "/checkpoint"}
+
+// allRoutes returns the routes for authorized callers.
+func (s *Server) allRoutes() *routes {
+	rs := s.openRoutes()
+	if !s.cfg.Debug.Handlers {
+		off := disabled("Debug endpoints are disabled.")
+		for _, path := range []string{"/run", "/exec", "/attach", "/portForward", "/containerLogs", "/runningpods", "/debug/pprof", "/logs"} {
+			rs.trees[path] = off
+		}
+		return rs
+	}
+	for _, path := range streams {
+		if s.cfg.Streams != nil {
+			rs.trees[path] = &route{handler: s.cfg.Streams, long: true}
+		}
+	}
+	rs.exact["/runningpods"] = &route{methods: onlyGet, handler: http.HandlerFunc(s.runningPods)}
+	if s.cfg.Configuration != nil {
+		rs.exact["/configz"] = &route{methods: onlyGet, handler: http.HandlerFunc(s.configuration)}
+	}
+	rs.trees["/logs"] = s.logsRoute()
+	rs.trees["/debug/pprof"] = s.profilingRoute()
+	rs.exact["/debug/flags/v"] = s.verbosityRoute()
+	return rs
+}
+
+// disabled returns the route of a disabled endpoint.
+func disabled(message string) *route {
+	return &route{handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, message, http.StatusMethodNotAllowed)
+	})}
+}

@@ -1,0 +1,69 @@
+package podexecapi
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
+)
+
+// ErrNoRuntime is returned until the container runtime has answered for the first time.
+var ErrNoRuntime = errors.New("the container runtime doesn't answer yet")
+
+// Errors of a request, before anything was read.
+
+func invalidArgument(format string, args ...any) error {
+	return status.Errorf(codes.InvalidArgument, format, args...)
+}
+
+func permissionDenied(format string, args ...any) error {
+	return status.Errorf(codes.PermissionDenied, format, args...)
+}
+
+// unimplemented is for a Server without a runtime.
+func unimplemented(format string, args ...any) error {
+	return status.Errorf(codes.Unimplemented, format, args...)
+}
+
+// Errors of the state of a pod or container.
+
+func notFound(format string, args ...any) error {
+	return status.Errorf(codes.NotFound, format, args...)
+}
+
+// failedPrecondition is for a container that may be ready later.
+func failedPrecondition(format string, args ...any) error {
+	return status.Errorf(codes.FailedPrecondition, format, args...)
+}
+
+func internal(format string, args ...any) error {
+	return status.Errorf(codes.Internal, format, args...)
+}
+
+// Errors of the runtime, and of a stream's end.
+
+// logError converts an error of LogReader.
+func logError(err error, container, pod string) error {
+	switch {
+	case errors.Is(err, runtime.ErrNoLog):
+		return notFound("the log of container %s of pod %s isn't there any more", container, pod)
+	case errors.Is(err, runtime.ErrTooManyFollows):
+		return status.Error(codes.ResourceExhausted, err.Error())
+	default:
+		return status.Error(codes.Internal, valid(err.Error()))
+	}
+}
+
+// execError converts an error of Execer.
+func execError(err error) error { return status.Error(codes.FailedPrecondition, valid(err.Error())) }
+
+// ended returns the error of a stream whose context, of untilClosed, has ended.
+func (s *Server) ended(ctx context.Context) error {
+	if s.closing.Err() != nil {
+		return status.Error(codes.Unavailable, "podexecd is going down; ask again")
+	}
+	return status.FromContextError(ctx.Err()).Err()
+}

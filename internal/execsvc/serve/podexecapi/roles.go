@@ -1,0 +1,30 @@
+package podexecapi
+
+import (
+	"context"
+
+	"github.com/podstream/podstream/internal/access"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+// MinimumRole returns the least role that may call a method: inspectors see statuses, consumers read containers'
+// output, operators act.
+func MinimumRole(fullMethod string) access.Role {
+	switch fullMethod {
+	case podexecv1.PodExecService_Exec_FullMethodName:
+		return access.Operator
+	case podexecv1.PodExecService_ReadLogs_FullMethodName:
+		return access.Consumer
+	default:
+		return access.Inspector
+	}
+}
+
+// permit returns an error if the caller's role isn't sufficient for the method.
+func permit(ctx context.Context, fullMethod string) error {
+	caller, _ := access.FromContext(ctx)
+	if least := MinimumRole(fullMethod); caller.Role < least {
+		return permissionDenied("it takes the role %s", least)
+	}
+	return nil
+}

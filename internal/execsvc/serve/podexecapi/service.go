@@ -1,0 +1,130 @@
+package podexecapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/podview"
+	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
+)
+
+// The limits of a page.
+const (
+	defaultPageSize = 500
+	maxPageBytes    = 1 << 20
+)
+
+// Config configures a Server.
+type Config struct {
+	// Node is the node's name: callers whose scope is other nodes see nothing.
+	Node string
+	// Version is the response of GetVersion.
+	Version string
+	// Board has the pods.
+	Board *podview.Board
+	// Events has the pods' events. Nil: none.
+	Events *events.Recorder
+	// Logs reads containers' logs, and Exec runs commands in them. Nil: UNIMPLEMENTED.
+	Logs LogReader
+	Exec Execer
+}
+
+// Server implements podexec.v1.PodExecService.
+type Server struct {
+	podexecv1.UnimplementedPodExecServiceServer
+
+	cfg Config
+	// closing ends when the server closes.
+	closing context.Context //nolint:containedctx // Its streams' contexts end with it.
+	close   context.CancelFunc
+}
+
+// New returns a Server. Close ends its streams.
+func New(cfg Config) *Server {
+	if cfg.Events == nil {
+		cfg.Events = events.New(events.Config{})
+	}
+	s := &Server{cfg: cfg}
+	s.closing, s.close = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends every stream with UNAVAILABLE, so that callers reconnect to the next process.
+func (s *Server) Close() { s.close() }
+
+// untilClosed returns the context of a stream: it ends with the call, and when the server closes.
+func (s *Server) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.closing, cancel)
+	if s.closing.Err() != nil {
+		cancel()
+	}
+	return ctx, func() { stop(); cancel() }
+}
+
+// ListPods is part of podexec.v1.PodExecService.
+func (s *Server) ListPods(ctx context.Context, req *podexecv1.ListPodsRequest) (*podexecv1.ListPodsResponse, error) {
+	v, err := s.view(ctx, req.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	if req.GetPageSize() < 0 {
+		return nil, invalidArgument("page_size: is %d", req.GetPageSize())
+	}
+	if err := checkFormat(req.GetFormat()); err != nil {
+		return nil, err
+	}
+	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
+	if err != nil {
+		return nil, invalidArgument("page_token: isn't one of podexecd's")
+	}
+	limit := cmp.Or(int(req.GetPageSize()), defaultPageSize)
+	pods := v.pods(s.cfg.Board)
+	slices.SortFunc(pods, func(a, b podview.Pod) int { return cmp.Compare(key(a), key(b)) })
+	resp := &podexecv1.ListPodsResponse{}
+	size, last := 0, ""
+	for _, p := range pods {
+		if key(p) <= string(after) {
+			continue
+		}
+		m, err := v.message(p, req.GetFormat())
+		if err != nil {
+			return nil, err
+		}
+		n := proto.Size(m)
+		if len(resp.Pods) == limit || size > 0 && size+n > maxPageBytes {
+			resp.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(last))
+			break
+		}
+		resp.Pods, size, last = append(resp.Pods, m), size+n, key(p)
+	}
+	return resp, nil
+}
+
+// key is the sort key of pods: namespace, name and UID.
+func key(p podview.Pod) string { return p.Namespace + "\x00" + p.Name + "\x00" + string(p.UID) }
+
+// GetPod is part of podexec.v1.PodExecService.
+func (s *Server) GetPod(ctx context.Context, req *podexecv1.GetPodRequest) (*podexecv1.GetPodResponse, error) {
+	v, err := s.view(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFormat(req.GetFormat()); err != nil {
+		return nil, err
+	}
+	p, err := v.find(s.cfg.Board, req.GetRef())
+	if err != nil {
+		return nil, err
+	}
+	m, err := v.message(p, req.GetFormat())
+	if err != nil {
+		return nil, err
+	}
+	return &podexecv1.GetPodResponse{Pod: m}, nil
+}

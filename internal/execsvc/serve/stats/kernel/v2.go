@@ -1,0 +1,126 @@
+package kernel
+
+import (
+	"bytes"
+	"strings"
+)
+
+func (r *Reader) groupV2(path string, u *Usage, brief bool) error {
+	dir := r.dir("", path)
+	if err := r.read(dir+"/cpu.stat", func(data []byte) { u.CPU.parseV2(data) }); err != nil {
+		return err
+	}
+	m := &u.Memory
+	if err := r.read(dir+"/memory.stat", func(data []byte) { m.parseV2(data) }); err != nil {
+		return err
+	}
+	m.Usage, m.Limit = r.number(dir+"/memory.current"), r.number(dir+"/memory.max")
+	if m.Swap = r.number(dir + "/memory.swap.current"); m.Swap != nil {
+		m.SwapLimit = r.number(dir + "/memory.swap.max")
+	}
+	if brief {
+		return nil
+	}
+	m.Max, m.Reservation = r.number(dir+"/memory.peak"), r.number(dir+"/memory.low")
+	_ = r.read(dir+"/memory.events", func(data []byte) {
+		pairs(data, func(name []byte, n uint64) {
+			switch string(name) {
+			case "max":
+				m.Failures = new(n)
+			case "oom_kill":
+				m.OOMKills = new(n)
+			}
+		})
+	})
+	_ = r.read(dir+"/cpu.max", func(data []byte) { u.CPU.parseMax(data) })
+	if weight := r.number(dir + "/cpu.weight"); weight != nil {
+		u.CPU.Shares = new(shares(*weight))
+	}
+	u.Threads, u.ThreadsMax = r.number(dir+"/pids.current"), r.number(dir+"/pids.max")
+	u.CPU.Pressure, m.Pressure, u.IO = r.pressure(dir+"/cpu.pressure"), r.pressure(dir+"/memory.pressure"), r.pressure(dir+"/io.pressure")
+	_ = r.read(dir+"/io.stat", func(data []byte) { u.Disks = parseIOStat(data) })
+	r.processes(dir, u)
+	return nil
+}
+
+func (c *CPU) parseV2(data []byte) {
+	pairs(data, func(name []byte, n uint64) {
+		switch string(name) {
+		case "usage_usec":
+			c.Total = new(n * microsecond)
+		case "user_usec":
+			c.User = new(n * microsecond)
+		case "system_usec":
+			c.System = new(n * microsecond)
+		case "nr_periods":
+			c.Periods = new(n)
+		case "nr_throttled":
+			c.ThrottledPeriods = new(n)
+		case "throttled_usec":
+			c.Throttled = new(n * microsecond)
+		}
+	})
+}
+
+// parseMax parses "max 100000" or "50000 100000".
+func (c *CPU) parseMax(data []byte) {
+	quota, period, _ := bytes.Cut(bytes.TrimSpace(data), space)
+	c.Quota, c.Period = parseNumber(quota), parseNumber(period)
+}
+
+func (m *Memory) parseV2(data []byte) {
+	pairs(data, func(name []byte, n uint64) {
+		switch string(name) {
+		case "anon":
+			m.RSS = new(n)
+		case "file":
+			m.Cache = new(n)
+		case "file_mapped":
+			m.Mapped = new(n)
+		case "kernel":
+			m.Kernel = new(n)
+		case "active_file":
+			m.ActiveFile = new(n)
+		case "inactive_file":
+			m.InactiveFile = new(n)
+		case "pgfault":
+			m.Faults = new(n)
+		case "pgmajfault":
+			m.MajorFaults = new(n)
+		}
+	})
+}
+
+// shares converts a weight of version 2 to version 1, on the line from (1, 2) to (10000, 262144), as cAdvisor does.
+func shares(weight uint64) uint64 {
+	weight = min(max(weight, 1), 10000)
+	return 2 + (weight-1)*262142/9999
+}
+
+// parseIOStat parses lines such as 254:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0.
+func parseIOStat(data []byte) []Disk {
+	var out []Disk
+	for line := range strings.Lines(string(data)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		d := Disk{Device: words[0]}
+		for _, word := range words[1:] {
+			name, value, _ := strings.Cut(word, "=")
+			n, _ := digits([]byte(value))
+			switch name {
+			case "rbytes":
+				d.ReadBytes = n
+			case "wbytes":
+				d.WriteBytes = n
+			case "rios":
+				d.Reads = n
+			case "wios":
+				d.Writes = n
+			}
+		}
+		out = append(out, d)
+	}
+	return out
+}

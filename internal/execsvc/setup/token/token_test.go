@@ -1,0 +1,145 @@
+package token
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+)
+
+// authority gives tokens that are numbered, for an hour or for as long as it is asked.
+type authority struct {
+	clock *testingclock.FakePassiveClock
+	asked []string
+	err   error
+}
+
+func (a *authority) request(_ context.Context, ns, account string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+	life := ptr.Deref(r.Spec.ExpirationSeconds, 3600)
+	bound := r.Spec.BoundObjectRef
+	a.asked = append(a.asked, fmt.Sprint(ns, "/", account, " ", r.Spec.Audiences, " ", life, " ", bound.Kind, "/", bound.Name, " ", bound.UID))
+	if a.err != nil {
+		return nil, a.err
+	}
+	return &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{
+		Token: fmt.Sprint("t", len(a.asked)), ExpirationTimestamp: metav1.NewTime(a.clock.Now().Add(time.Duration(life) * time.Second)),
+	}}, nil
+}
+
+func newTokens(t *testing.T) (*Tokens, *authority, *bytes.Buffer) {
+	t.Helper()
+	log := &bytes.Buffer{}
+	a := &authority{clock: testingclock.NewFakePassiveClock(time.Unix(1_000_000, 0))}
+	return New(Config{Requests: a.request, Clock: a.clock, Logger: slog.New(slog.NewTextHandler(log, nil))}), a, log
+}
+
+func newPod(uid types.UID, account string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "ns", Name: "web"}, Spec: v1.PodSpec{ServiceAccountName: account}}
+}
+
+func projection(audience string, seconds *int64) *v1.ServiceAccountTokenProjection {
+	return &v1.ServiceAccountTokenProjection{Audience: audience, ExpirationSeconds: seconds}
+}
+
+// want requests a token and checks it.
+func want(t *testing.T, tokens *Tokens, pod *v1.Pod, p *v1.ServiceAccountTokenProjection, want string) {
+	t.Helper()
+	if got, err := tokens.Token(t.Context(), pod, p); err != nil || string(got) != want {
+		t.Errorf("the token is %q, %v; want %q", got, err, want)
+	}
+}
+
+// TestTokens: each account, audience and lifetime of each pod has its own token, bound to the pod, and requested
+// once.
+func TestTokens(t *testing.T) {
+	tokens, a, _ := newTokens(t)
+	a1, a2 := newPod("u1", "a"), newPod("u2", "")
+	for range 2 {
+		want(t, tokens, a1, projection("", nil), "t1")
+		want(t, tokens, a1, projection("vault", nil), "t2")
+		want(t, tokens, a1, projection("vault", ptr.To[int64](600)), "t3")
+		want(t, tokens, a2, projection("", nil), "t4")
+	}
+	wantAsked := "ns/a [] 3600 Pod/web u1|ns/a [vault] 3600 Pod/web u1|ns/a [vault] 600 Pod/web u1|ns/default [] 3600 Pod/web u2"
+	if got := strings.Join(a.asked, "|"); got != wantAsked {
+		t.Errorf("requests %q; want %q", got, wantAsked)
+	}
+	tokens.Forget("u1")
+	want(t, tokens, a1, projection("", nil), "t5")
+	want(t, tokens, a2, projection("", nil), "t4")
+}
+
+// TestReplaced: a token is replaced when four fifths of its life are over, and after a day at the latest.
+func TestReplaced(t *testing.T) {
+	for _, tc := range []struct{ life, after time.Duration }{{10 * time.Minute, 8 * time.Minute}, {time.Hour, 48 * time.Minute}, {30 * 24 * time.Hour, 24 * time.Hour}} {
+		t.Run(tc.life.String(), func(t *testing.T) {
+			tokens, a, _ := newTokens(t)
+			p := projection("", ptr.To(int64(tc.life/time.Second)))
+			begun := a.clock.Now()
+			want(t, tokens, newPod("u", ""), p, "t1")
+			a.clock.SetTime(begun.Add(tc.after - spread))
+			want(t, tokens, newPod("u", ""), p, "t1")
+			a.clock.SetTime(begun.Add(tc.after))
+			want(t, tokens, newPod("u", ""), p, "t2")
+		})
+	}
+}
+
+// TestCantBeReplaced: the pod keeps its token until that expires, and no longer.
+func TestCantBeReplaced(t *testing.T) {
+	tokens, a, log := newTokens(t)
+	pod, p, begun := newPod("u", "a"), projection("", nil), a.clock.Now()
+	want(t, tokens, pod, p, "t1")
+	a.err = errors.New("no such account")
+	a.clock.SetTime(begun.Add(50 * time.Minute))
+	want(t, tokens, pod, p, "t1")
+	if text := log.String(); !strings.Contains(text, "ns/web") || !strings.Contains(text, "no such account") || strings.Contains(text, "t1") {
+		t.Errorf("the log has %q; want the pod and why, and no token", text)
+	}
+	a.clock.SetTime(begun.Add(time.Hour))
+	if got, err := tokens.Token(t.Context(), pod, p); !errors.Is(err, a.err) || !strings.Contains(err.Error(), "ns/a") {
+		t.Errorf("after its expiration: %q, %v; want an error that names the account", got, err)
+	}
+	a.err = nil
+	want(t, tokens, pod, p, "t4")
+}
+
+// TestFrom: the API server receives the request for this account, and a response without a token is an error.
+func TestFrom(t *testing.T) {
+	answer, path := authenticationv1.TokenRequest{}, ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path = r.Method + " " + r.URL.Path
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(&answer)
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := New(Config{Requests: From(client.CoreV1())})
+	if _, err := tokens.Token(t.Context(), newPod("u", "a"), projection("", nil)); err == nil || !strings.Contains(err.Error(), "no token") {
+		t.Errorf("without a token in the response: %v", err)
+	}
+	answer.Status = authenticationv1.TokenRequestStatus{Token: "real", ExpirationTimestamp: metav1.NewTime(time.Now().Add(time.Hour))}
+	want(t, tokens, newPod("u", "a"), projection("", nil), "real")
+	if path != "POST /api/v1/namespaces/ns/serviceaccounts/a/token" {
+		t.Errorf("the request was %s", path)
+	}
+}

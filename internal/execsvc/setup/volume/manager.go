@@ -1,0 +1,239 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/mount-utils"
+
+	"github.com/podstream/podstream/internal/execsvc/machine/nodefs"
+	"github.com/podstream/podstream/internal/execsvc/pod/criconfig"
+	"github.com/podstream/podstream/internal/execsvc/pod/downward"
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume/payload"
+	"github.com/podstream/podstream/internal/failpoint"
+)
+
+// dirMode is the mode of the directories around volumes: only root can read them.
+const dirMode = 0o750
+
+// maxName is the maximum length of a directory's name.
+const maxName = 255
+
+// Config configures a Manager.
+type Config struct {
+	// PodsDir has a directory for each pod: <root-dir>/pods. It is created when it is needed.
+	PodsDir string
+	// Mounter mounts and unmounts. Nil means the node's own mounter.
+	Mounter mount.Interface
+	// Plugins are additional plugins. They take precedence over the built-in ones.
+	Plugins []Plugin
+	// Tokens returns the service account tokens of projected volumes. Nil: there is no API server, and such volumes
+	// fail.
+	Tokens payload.Tokens
+	// Bundles returns the trust anchors of projected volumes. Nil: there is no API server, and such volumes fail.
+	Bundles payload.Bundles
+	// RecursiveReadOnly reports whether the runtime supports recursive read-only mounts for the pod. Nil: it does
+	// not.
+	RecursiveReadOnly func(*v1.Pod) bool
+	// ReadOnlyDirs are absolute paths of the node that are read-only in containers, whichever hostPath volume leads
+	// there.
+	ReadOnlyDirs []string
+}
+
+// Manager sets up and tears down the volumes of pods, and returns their mounts.
+type Manager struct {
+	podsDir           string
+	mounter           mount.Interface
+	recursiveReadOnly func(*v1.Pod) bool
+	readOnlyDirs      []string
+	plugins           []Plugin
+	// hostPaths is one of the plugins.
+	hostPaths *hostPath
+	nodePaths *nodePaths
+}
+
+// New returns a Manager.
+func New(cfg Config) *Manager {
+	if cfg.Mounter == nil {
+		cfg.Mounter = kernel{mount.New("")}
+	}
+	if cfg.RecursiveReadOnly == nil {
+		cfg.RecursiveReadOnly = func(*v1.Pod) bool { return false }
+	}
+	m := &Manager{podsDir: cfg.PodsDir, mounter: cfg.Mounter, recursiveReadOnly: cfg.RecursiveReadOnly, readOnlyDirs: cfg.ReadOnlyDirs}
+	m.nodePaths = &nodePaths{waits: nodefs.New(nodefs.Config{}), stat: os.Stat}
+	m.hostPaths = &hostPath{nodePaths: m.nodePaths, good: map[types.UID]map[hostPathKey]bool{}}
+	m.plugins = append(m.plugins, cfg.Plugins...)
+	m.plugins = append(m.plugins, emptyDir{mounter: cfg.Mounter}, m.hostPaths, image{})
+	m.plugins = append(m.plugins, payloadPlugins(cfg)...)
+	return m
+}
+
+// Request is a request to set up the volumes of one pod.
+type Request struct {
+	Pod *v1.Pod
+	// Objects are the ConfigMaps and Secrets that the pod may read. Nil: none, and volumes that need one fail.
+	Objects Objects
+	// Facts are the values of downwardAPI volumes, and bound the size of volumes in memory.
+	Facts downward.Facts
+	// Outdated receives the error of each existing volume that can't be updated. It may be nil.
+	Outdated func(error)
+}
+
+// SetUp creates or updates the pod's volumes: all that its containers use, in the pod's order. A volume that fails
+// doesn't keep the others from being set up; the error joins the kubelet's message of each failure, and the caller
+// retries. An existing volume that can't be updated is no error: as with the kubelet, the pod continues with it. A
+// volume that only ephemeral containers use is no error either: they start in a running pod, and SetUpFor returns its
+// error.
+func (m *Manager) SetUp(ctx context.Context, req Request) error {
+	pod := req.Pod
+	if err := podmeta.CheckUID(pod.UID); err != nil {
+		return err
+	}
+	if req.Objects == nil {
+		req.Objects = noObjects{}
+	}
+	failpoint.Reached(failpoint.BeforeSetUp)
+	defer failpoint.Reached(failpoint.AfterSetUp)
+	if err := os.MkdirAll(m.podDir(pod.UID), dirMode); err != nil {
+		return fmt.Errorf("make the pod's directory: %w", err)
+	}
+	lasting, ephemeral := usedVolumes(pod)
+	var errs []error
+	for i := range pod.Spec.Volumes {
+		spec := &pod.Spec.Volumes[i]
+		if !lasting[spec.Name] && !ephemeral[spec.Name] {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		err := m.setUpVolume(ctx, req, spec)
+		if _, usable := errors.AsType[*OutdatedError](err); usable && req.Outdated != nil {
+			req.Outdated(err)
+		} else if err != nil && !usable && lasting[spec.Name] {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// SetUpFor sets up the volumes of one container, after SetUp. It is for an ephemeral container, before its start.
+func (m *Manager) SetUpFor(ctx context.Context, req Request, c *v1.Container) error {
+	if err := podmeta.CheckUID(req.Pod.UID); err != nil {
+		return err
+	}
+	if req.Objects == nil {
+		req.Objects = noObjects{}
+	}
+	var errs []error
+	for i := range req.Pod.Spec.Volumes {
+		spec := &req.Pod.Spec.Volumes[i]
+		if !criconfig.UsesVolume(c, spec.Name) {
+			continue
+		}
+		err := m.setUpVolume(ctx, req, spec)
+		if _, usable := errors.AsType[*OutdatedError](err); err != nil && !usable {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// setUpVolume sets up one volume. Its error has the kubelet's wording.
+func (m *Manager) setUpVolume(ctx context.Context, req Request, spec *v1.Volume) error {
+	plugin, v, err := m.volume(req.Pod, spec)
+	if err == nil {
+		v.Objects, v.Facts = req.Objects, req.Facts
+		err = plugin.SetUp(ctx, v)
+	}
+	if err != nil {
+		return fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", spec.Name, err)
+	}
+	return nil
+}
+
+// volume returns the volume of a spec, and its plugin.
+func (m *Manager) volume(pod *v1.Pod, spec *v1.Volume) (Plugin, Volume, error) {
+	if err := checkName(spec.Name); err != nil {
+		return nil, Volume{}, err
+	}
+	for _, p := range m.plugins {
+		if p.Takes(spec) {
+			dir := filepath.Join(m.podDir(pod.UID), volumesDir, dirName(p), spec.Name)
+			return p, Volume{UID: pod.UID, Name: spec.Name, Dir: dir, Pod: pod, Spec: spec}, nil
+		}
+	}
+	return nil, Volume{}, fmt.Errorf("%s isn't supported yet", criconfig.VolumeSourceName(&spec.VolumeSource))
+}
+
+// checkName rejects a name that can't be a directory's. Names that begin with a dot are makeDir's.
+func checkName(name string) error {
+	if name == "" || len(name) > maxName || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\x00") {
+		return fmt.Errorf("the name %.300q can't be a directory's", name)
+	}
+	return nil
+}
+
+// usedVolumes returns the names of the volumes that init and main containers use, and of those that ephemeral
+// containers use. As with the kubelet, the others aren't set up.
+func usedVolumes(pod *v1.Pod) (lasting, ephemeral map[string]bool) {
+	lasting, ephemeral = map[string]bool{}, map[string]bool{}
+	for i := range pod.Spec.Volumes {
+		name := pod.Spec.Volumes[i].Name
+		uses := func(c v1.Container) bool { return criconfig.UsesVolume(&c, name) }
+		lasting[name] = slices.ContainsFunc(pod.Spec.InitContainers, uses) || slices.ContainsFunc(pod.Spec.Containers, uses)
+		ephemeral[name] = slices.ContainsFunc(pod.Spec.EphemeralContainers, func(e v1.EphemeralContainer) bool {
+			return uses(v1.Container(e.EphemeralContainerCommon))
+		})
+	}
+	return lasting, ephemeral
+}
+
+// eachContainer calls do for all containers of the pod.
+func eachContainer(pod *v1.Pod, do func(*v1.Container)) {
+	for i := range pod.Spec.InitContainers {
+		do(&pod.Spec.InitContainers[i])
+	}
+	for i := range pod.Spec.Containers {
+		do(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		do((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+}
+
+// PodsOnDisk returns the pods that have a directory.
+func (m *Manager) PodsOnDisk() ([]types.UID, error) {
+	entries, err := os.ReadDir(m.podsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the pods' directories: %w", err)
+	}
+	var uids []types.UID
+	for _, e := range entries {
+		if e.IsDir() {
+			uids = append(uids, types.UID(e.Name()))
+		}
+	}
+	return uids, nil
+}
+
+// The directories in a pod's directory.
+const (
+	volumesDir  = "volumes"
+	subPathsDir = "volume-subpaths"
+)
+
+func (m *Manager) podDir(uid types.UID) string { return filepath.Join(m.podsDir, string(uid)) }

@@ -1,0 +1,149 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume/subpath"
+	"github.com/podstream/podstream/internal/failpoint"
+)
+
+// ErrMounted is returned when a mount below a pod's directory can't be unmounted, or appeared meanwhile. Nothing was
+// removed through it; TearDown can be retried.
+var ErrMounted = errors.New("something is still mounted there")
+
+// TearDown unmounts everything below the pod's directory and then removes it, with the content of its emptyDirs. It
+// needs only that directory. A missing one is no error.
+func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
+	if err := podmeta.CheckUID(uid); err != nil {
+		return err
+	}
+	m.hostPaths.forget(uid)
+	if failpoint.Active(failpoint.LeaveDirectory) {
+		return nil
+	}
+	podsDir, err := resolve(m.podsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("resolve the directory of pods: %w", err)
+	}
+	dir := filepath.Join(podsDir, string(uid))
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("stat the pod's directory: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("%s isn't a directory", dir)
+	}
+	failpoint.Reached(failpoint.BeforeTearDown)
+	// A plugin may be unable to release a volume while a subPath of it is mounted.
+	if err := subpath.CleanUp(filepath.Join(dir, subPathsDir), m.mounter); err != nil {
+		return fmt.Errorf("unmount subPaths: %w", err)
+	}
+	failpoint.Reached(failpoint.SubPathsGone)
+	if err := m.tearDownVolumes(ctx, uid, filepath.Join(dir, volumesDir)); err != nil {
+		return err
+	}
+	failpoint.Reached(failpoint.PluginsDone)
+	if err := m.unmountBelow(ctx, dir); err != nil {
+		return err
+	}
+	failpoint.Reached(failpoint.Unmounted)
+	if err := removeTree(dir); err != nil {
+		return fmt.Errorf("remove the pod's directory: %w", err)
+	}
+	failpoint.Reached(failpoint.AfterTearDown)
+	return nil
+}
+
+// tearDownVolumes calls the plugins for all volumes that have a directory. A failure doesn't keep the others from
+// being torn down.
+func (m *Manager) tearDownVolumes(ctx context.Context, uid types.UID, dir string) error {
+	var errs []error
+	for _, plugin := range m.plugins {
+		of := filepath.Join(dir, dirName(plugin))
+		entries, err := os.ReadDir(of)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("list volumes: %w", err))
+		}
+		for _, e := range entries {
+			if err := ctx.Err(); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+			if !e.IsDir() || checkName(e.Name()) != nil {
+				continue
+			}
+			if err := plugin.TearDown(ctx, Volume{UID: uid, Name: e.Name(), Dir: filepath.Join(of, e.Name())}); err != nil {
+				errs = append(errs, fmt.Errorf("UnmountVolume.TearDown failed for volume %q : %w", e.Name(), err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// resolve returns the path as in the mount table: absolute and without links.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// unmountBelow unmounts dir and everything below it, the latest mount first: it may lie in, or over, an earlier one.
+func (m *Manager) unmountBelow(ctx context.Context, dir string) error {
+	mounts, err := m.mountsBelow(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, path := range slices.Backward(mounts) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := m.mounter.Unmount(path); err != nil {
+			errs = append(errs, fmt.Errorf("unmount %s: %w", path, err))
+		}
+	}
+	// The remaining mounts decide: a mount may be gone although its unmount failed, and shared mounts may go
+	// together.
+	if mounts, err = m.mountsBelow(dir); err != nil {
+		return err
+	}
+	if len(mounts) > 0 {
+		return errors.Join(append(errs, fmt.Errorf("%s: %w", strings.Join(mounts, ", "), ErrMounted))...)
+	}
+	return nil
+}
+
+// mountsBelow returns the mount points at and below dir, in the order of mounting.
+func (m *Manager) mountsBelow(dir string) ([]string, error) {
+	all, err := m.mounter.List()
+	if err != nil {
+		return nil, fmt.Errorf("list the mounts: %w", err)
+	}
+	var below []string
+	for _, mp := range all {
+		path := tableEscapes.Replace(mp.Path)
+		if path == dir || strings.HasPrefix(path, dir+"/") {
+			below = append(below, path)
+		}
+	}
+	return below, nil
+}
+
+// tableEscapes decodes a path of /proc/mounts.
+var tableEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

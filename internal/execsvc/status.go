@@ -1,0 +1,51 @@
+package execsvc
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/decide/status"
+	"github.com/podstream/podstream/internal/execsvc/pod/observed"
+)
+
+// observe computes and stores the pod's status from what the runtime has. waiting are the containers that wait, by
+// name.
+func (a *Agent) observe(pod *v1.Pod, waiting map[string]observed.Waiting) {
+	a.keep(pod, func(in *status.Input) { in.Waiting = waiting })
+}
+
+// keep computes and stores the pod's status from the current state and from more.
+func (a *Agent) keep(pod *v1.Pod, more func(*status.Input)) {
+	a.setStatus(a.admission.Allocated(pod), more)
+}
+
+// setStatus is keep for a pod that has the resources that it is allocated.
+func (a *Agent) setStatus(pod *v1.Pod, more func(*status.Input)) *v1.PodStatus {
+	hosts := a.cfg.HostIPs()
+	recursive := func() bool {
+		node := a.cfg.Node()
+		return node.RecursiveReadOnly(pod)
+	}
+	var before *v1.PodStatus
+	now, changed := a.statuses.Update(pod, func(previous *v1.PodStatus) v1.PodStatus {
+		before = previous
+		in := status.Input{
+			Pod: pod, Runtime: a.pleg.Get(pod.UID), Probes: a.probes.Probes(pod.UID), Previous: previous,
+			Now: a.cfg.Clock.Now(), HostIPs: hosts, RuntimeName: a.cfg.RuntimeName, RecursiveReadOnly: recursive,
+		}
+		more(&in)
+		return status.Generate(in)
+	})
+	if changed {
+		a.recordResize(pod, before, now)
+	}
+	return now
+}
+
+// allWaiting returns a waiting state for each of the pod's containers.
+func allWaiting(pod *v1.Pod, reason, message string) map[string]observed.Waiting {
+	out := map[string]observed.Waiting{}
+	for i := range pod.Spec.Containers {
+		out[pod.Spec.Containers[i].Name] = observed.Waiting{Reason: reason, Message: message}
+	}
+	return out
+}

@@ -1,0 +1,67 @@
+package service
+
+import (
+	"github.com/podstream/podstream/internal/mergesvc/wire"
+	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+)
+
+// passedView follows the hash of the view in a cursor that isn't honoured.
+const passedView = "-passed"
+
+// unit sends the unit and clears its changes: for a consumer that doesn't read, nothing of them may stay in memory,
+// beside the message that waits and what the history keeps anyway.
+func (w *watch) unit(u *wire.Unit) error {
+	later, err := wire.NewLater(*u, wire.LaterConfig{
+		Encoding: w.encoding, Matches: w.view.Matches, Current: w.history.Current, Changed: w.view.Changed,
+	})
+	u.Changes = nil
+	if err != nil {
+		return statusOf(err)
+	}
+	// A cursor of no view: a consumer that comes back with it is caught up from its known pods or with a SET.
+	passed := &podconfigv1.Cursor{InstanceId: w.history.Life().Instance, Revision: u.Number, View: w.view.Hash() + passedView}
+	onFrame := passed
+	if u.Cursor == nil {
+		// A SET before synced. Synced was to carry the readiness of the sources, without which a consumer can't
+		// decide what the SET removes. A heartbeat carries it instead.
+		onFrame = nil
+	}
+	last, closed := u.Cursor, false
+	for more := true; more; {
+		var frame wire.Frame
+		if frame, more, err = later.Next(u.Cursor, onFrame); err != nil {
+			return statusOf(err)
+		}
+		if frame == nil {
+			continue
+		}
+		closed = !more && onFrame != nil
+		if err := w.out.frame(frame); err != nil {
+			return err
+		}
+	}
+	if w.passed = later.Passed(); w.passed {
+		last = passed
+	}
+	if last == nil || later.Sent() == 0 {
+		return nil
+	}
+	if w.passed && !closed {
+		if err := w.closeUnit(u, passed); err != nil {
+			return err
+		}
+	}
+	w.arrived(last)
+	return nil
+}
+
+// closeUnit ends a passed unit with a heartbeat, if its last message is gone or the unit has no readiness. The
+// heartbeat has the sources at the unit's revision.
+func (w *watch) closeUnit(u *wire.Unit, cursor *podconfigv1.Cursor) error {
+	return w.out.message(&podconfigv1.WatchPodUpdatesResponse{
+		Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{
+			Revision: u.Number, Sources: w.readinessOf(u.Sources, u.Number), Path: w.server.pathFor(w.caller, w.view.Sources(u.Sources)),
+		}},
+		Cursor: cursor,
+	})
+}

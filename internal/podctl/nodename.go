@@ -1,0 +1,28 @@
+package podctl
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"sync"
+	"time"
+)
+
+// nodeNamePatience is the time limit for finding the node's name. Without it, full names still work.
+const nodeNamePatience = 2 * time.Second
+
+// nodeName returns the name of the daemons' node, the suffix of its static pods. podexecd's answer comes first, as a
+// gateway's podconfigd serves the pods of many nodes. Without an answer it is the host's name.
+func (t *tool) nodeName(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, nodeNamePatience)
+	defer cancel()
+	var (
+		wg              sync.WaitGroup
+		config, execute buildInfo
+	)
+	// The error is ignored: the next call fails with it too, and reports it.
+	wg.Go(func() { config, _ = t.podconfigVersion(ctx) })
+	wg.Go(func() { execute, _ = t.podexecVersion(ctx) })
+	wg.Wait()
+	return cmp.Or(execute.node, config.node, strings.ToLower(t.Hostname))
+}

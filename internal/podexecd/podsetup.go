@@ -1,0 +1,64 @@
+package podexecd
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/setup/dns"
+	"github.com/podstream/podstream/internal/execsvc/setup/podsetup"
+	"github.com/podstream/podstream/internal/execsvc/setup/userns"
+	"github.com/podstream/podstream/internal/execsvc/setup/volume"
+)
+
+// podSetup returns the manager that makes the volumes, cgroup, environment and hosts file of each pod.
+func (n *node) podSetup(known *facts, against func() admit.Node, hostIPs func() []string) (*podsetup.Manager, error) {
+	settings, dir := n.opts.settings, podsDir(n.opts.RootDir)
+	cgroups, err := known.cgroups(settings, n.log)
+	if err != nil {
+		return nil, fmt.Errorf("create the cgroups of pods, which --cgroups-per-qos=false disables: %w", err)
+	}
+	users, err := userIDs(n.opts)
+	if err != nil {
+		return nil, fmt.Errorf("allocate user IDs to pods: %w", err)
+	}
+	volumes := volume.Config{
+		PodsDir: dir, RecursiveReadOnly: func(pod *v1.Pod) bool { node := against(); return node.RecursiveReadOnly(pod) },
+		ReadOnlyDirs: readOnlyDirs(n.opts.podconfigEndpoint, n.opts.RootDir),
+	}
+	cfg := podsetup.Config{
+		PodsDir: dir, Cgroups: cgroups, Users: users, Objects: n.objects, Node: n.opts.node,
+		Allocatable: known.info.Allocatable, HostIPs: hostIPs, Events: n.events,
+		DNS: dns.Settings{ClusterDNS: settings.ClusterDNS, ClusterDomain: settings.ClusterDomain, ResolvConf: settings.ResolvConf, NodeIPs: hostIPs()},
+	}
+	if c := n.cluster; c != nil {
+		cfg.Tokens, cfg.Cluster = c.tokens(), c.objects
+		volumes.Tokens, volumes.Bundles = cfg.Tokens, c.objects
+	}
+	cfg.Volumes = volume.New(volumes)
+	return podsetup.New(cfg), nil
+}
+
+// readOnlyDirs returns the directories that decide which pods run: that of podconfigd's socket, and podconfigd's
+// root directory next to podexecd's. It returns none if podconfigd is on another machine.
+func readOnlyDirs(endpoint, rootDir string) []string {
+	socket, ok := strings.CutPrefix(endpoint, "unix://")
+	if !ok {
+		return nil
+	}
+	return []string{filepath.Dir(socket), filepath.Join(filepath.Dir(filepath.Clean(rootDir)), "podconfigd")}
+}
+
+// userIDs returns the manager of the user IDs of pods with user namespaces. The node's owner may assign these IDs to
+// the user kubelet.
+func userIDs(opts *Options) (*userns.Manager, error) {
+	given, err := userns.Subordinate("/etc/subuid", "/etc/subgid", userns.Owner)
+	if err != nil {
+		return nil, err
+	}
+	//nolint:gosec // The settings were checked.
+	return userns.New(userns.Config{PodsDir: podsDir(opts.RootDir), IDsPerPod: uint32(opts.settings.IDsPerPod), Range: given})
+}

@@ -1,0 +1,20 @@
+// Package roottest is for tests that need root. Only tests import it.
+package roottest
+
+import (
+	"os"
+	"testing"
+)
+
+// Need skips the test unless it runs as root; with PODSTREAM_REQUIRE_RUNTIME, which `make test` sets, the test fails instead.
+// why names the operation that needs root, such as "mounting".
+func Need(t testing.TB, why string) {
+	t.Helper()
+	switch {
+	case os.Geteuid() == 0:
+	case os.Getenv("PODSTREAM_REQUIRE_RUNTIME") != "":
+		t.Fatalf("%s needs root", why)
+	default:
+		t.Skipf("%s needs root: sudo make test", why)
+	}
+}

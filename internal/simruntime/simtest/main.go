@@ -1,0 +1,15 @@
+package simtest
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
+)
+
+// Main runs a package's tests and fails them on leaked goroutines. It discards the log of the CRI client, which logs every
+// error that it returns.
+func Main(m *testing.M) {
+	klog.SetLogger(klog.Logger{})
+	goleak.VerifyTestMain(m)
+}

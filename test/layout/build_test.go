@@ -1,0 +1,40 @@
+package layout
+
+import (
+	"debug/elf"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMakeBuild: make build sets the version that a binary prints, and leaves out its symbol table and DWARF.
+func TestMakeBuild(t *testing.T) {
+	recipe := exec.Command("make", "--dry-run", "--no-print-directory", "build", "BINARIES=podctl", "VERSION=v9.8.7")
+	recipe.Dir = "../.."
+	commands, err := recipe.Output()
+	if err != nil {
+		t.Fatalf("make --dry-run build: %v", err)
+	}
+	bin := filepath.Join(t.TempDir(), "bin")
+	build := exec.Command("bash", "-eu", "-c", strings.ReplaceAll(string(commands), " bin", " "+bin))
+	build.Dir = "../.."
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", commands, err, output)
+	}
+	podctl := filepath.Join(bin, "podctl")
+	output, err := exec.Command(podctl, "version", "--client").Output()
+	if err != nil || !strings.HasPrefix(string(output), "podctl v9.8.7 (") {
+		t.Errorf("podctl version prints %q, %v; want v9.8.7", output, err)
+	}
+	file, err := elf.Open(podctl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, section := range []string{".symtab", ".debug_info", ".zdebug_info"} {
+		if file.Section(section) != nil {
+			t.Errorf("podctl has a section %s", section)
+		}
+	}
+}
