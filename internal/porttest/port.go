@@ -26,7 +26,7 @@ func Reserve(t testing.TB) (port int) {
 	return port
 }
 
-// bind binds the socket to a free port, without listening. The kernel then doesn't choose this port for others.
+// bind binds the socket to a free port, without listening. The kernel then doesn't choose this port for other sockets.
 func bind(fd int) (port int, err error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return 0, err

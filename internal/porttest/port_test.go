@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A reserved port is in use for all processes, except those that listen on it by its number.
+// A reserved port can be bound only by listeners that request it by its number. For all other sockets it is in use.
 func TestReserve(t *testing.T) {
 	port := Reserve(t)
 	for range 2 {
@@ -26,7 +26,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// bindTo binds a socket to the port that it doesn't share.
+// bindTo binds a socket to the port without SO_REUSEADDR.
 func bindTo(port int) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
