@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// startTimeout bounds the start of a runtime, on a machine that is busy with several.
+// startTimeout bounds the start of a runtime on a busy machine.
 const startTimeout = 2 * time.Minute
 
 // Nodes are the runtimes that the tests of a run share.
@@ -38,8 +38,8 @@ type node struct {
 	err  error
 }
 
-// NewNodes builds the binaries with the go command; the working directory is to be that of a test in test/. log gets
-// a line for each step that takes long.
+// NewNodes builds the binaries with the go command. The working directory must be a package directory directly in
+// test/. log gets a line for each slow step.
 func NewNodes(log io.Writer) (*Nodes, error) {
 	dir, err := os.MkdirTemp("", "rig")
 	if err != nil {
@@ -48,7 +48,7 @@ func NewNodes(log io.Writer) (*Nodes, error) {
 	n := &Nodes{BinDir: filepath.Join(dir, "bin"), dir: dir, log: log, nodes: map[devnode.Runtime]*node{}}
 	err = errors.Join(
 		n.build(nil, "./cmd/podconfigd", "./cmd/podexecd", "./cmd/podctl", "./internal/simruntime/simruntimed"),
-		// It is all that there is in its image.
+		// Without cgo the program is static, as its image contains no other file.
 		n.build([]string{"CGO_ENABLED=0"}, "-trimpath", "-ldflags=-s -w", "./test/sample"))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -65,8 +65,8 @@ func (n *Nodes) build(env []string, args ...string) error {
 	return nil
 }
 
-// Node is the node with that runtime. An error of its start is every later call's too; devnode.ErrUnavailable is one
-// that this machine can't run.
+// Node returns the shared node with that runtime, which the first call starts. If the start fails, all later calls
+// return the same error. It is devnode.ErrUnavailable if the machine can't run this runtime.
 func (n *Nodes) Node(runtime devnode.Runtime) (*devnode.Node, error) {
 	n.mu.Lock()
 	shared := n.nodes[runtime]
@@ -79,7 +79,7 @@ func (n *Nodes) Node(runtime devnode.Runtime) (*devnode.Node, error) {
 	return shared.node, shared.err
 }
 
-// New is another node with that runtime, for the caller alone, who closes it.
+// New starts another node with that runtime. The caller must close it.
 func (n *Nodes) New(runtime devnode.Runtime) (*devnode.Node, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -88,8 +88,8 @@ func (n *Nodes) New(runtime devnode.Runtime) (*devnode.Node, error) {
 	})
 }
 
-// Close ends the nodes, with all daemons and pods on them, and removes their directories and the binaries. No call
-// may be under way.
+// Close ends the nodes, with all daemons and pods on them, and removes their directories and the binaries. No other
+// call may be in progress.
 func (n *Nodes) Close() error {
 	var errs []error
 	for runtime, shared := range n.nodes {

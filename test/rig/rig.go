@@ -20,7 +20,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// Rig is a pair of daemons on a node. Both may be ended and started again.
+// Rig is a pair of daemons on a node. Both can be stopped and started again.
 type Rig struct {
 	Node *devnode.Node
 	// Name is the node's name for the daemons, and the suffix of its static pods. No two rigs on one node may share it.
@@ -29,7 +29,7 @@ type Rig struct {
 	Manifests            string
 	Podconfigd, Podexecd *devnode.Process
 
-	// The connections wait for a daemon that isn't there.
+	// Calls on these connections wait while a daemon isn't running.
 	Config podconfigv1.PodConfigServiceClient
 	Exec   podexecv1.PodExecServiceClient
 	CRI    runtimeapi.RuntimeServiceClient
@@ -37,8 +37,7 @@ type Rig struct {
 	conns []*grpc.ClientConn
 }
 
-// Start starts a pair of daemons with an empty manifest directory; flags are podexecd's, beyond those that tie the
-// two together.
+// Start starts a pair of daemons with an empty manifest directory. flags are further flags of podexecd.
 func Start(node *devnode.Node, name string, flags ...string) (*Rig, error) {
 	r := &Rig{Node: node, Name: name, Manifests: node.Path(name, "manifests")}
 	if err := r.start(flags); err != nil {
@@ -78,7 +77,7 @@ func (r *Rig) start(flags []string) error {
 	return err
 }
 
-// PodconfigdArgs are the flags that podconfigd is started with.
+// PodconfigdArgs returns podconfigd's flags.
 func (r *Rig) PodconfigdArgs() []string {
 	return []string{
 		"--root-dir", r.Path("podconfigd"), "--listen", "unix://" + r.ConfigSocket(), "--hostname-override", r.Name,
@@ -86,7 +85,7 @@ func (r *Rig) PodconfigdArgs() []string {
 	}
 }
 
-// Close ends the daemons with SIGKILL, and the connections. The pods go on running: see Clear.
+// Close ends the daemons with SIGKILL, and closes the connections. The pods keep running: see Clear.
 func (r *Rig) Close() error {
 	var errs []error
 	for _, p := range []*devnode.Process{r.Podexecd, r.Podconfigd} {
@@ -105,13 +104,13 @@ func (r *Rig) Path(elements ...string) string {
 	return r.Node.Path(append([]string{r.Name}, elements...)...)
 }
 
-// ConfigSocket is where podconfigd listens.
+// ConfigSocket returns the path of podconfigd's socket.
 func (r *Rig) ConfigSocket() string { return r.Node.Socket(r.Name + "c") }
 
-// ExecSocket is where podexecd listens.
+// ExecSocket returns the path of podexecd's socket.
 func (r *Rig) ExecSocket() string { return r.Node.Socket(r.Name + "x") }
 
-// Write puts a manifest into place by renaming.
+// Write writes a manifest to a temporary file and renames it, so that podconfigd reads it whole.
 func (r *Rig) Write(name, content string) error {
 	temp := filepath.Join(r.Manifests, "."+name+".tmp")
 	if err := os.WriteFile(temp, []byte(content), 0o644); err != nil {
@@ -135,8 +134,8 @@ func (r *Rig) Clear() error {
 	return errors.Join(errs...)
 }
 
-// Containers are the runtime's containers of the rig's pod with that UID; those of all of the rig's pods for an empty
-// UID.
+// Containers returns the runtime's containers of the rig's pod with that UID, or of all of the rig's pods if the UID
+// is empty.
 func (r *Rig) Containers(ctx context.Context, uid string) ([]*runtimeapi.Container, error) {
 	filter := &runtimeapi.ContainerFilter{}
 	if uid != "" {
@@ -148,7 +147,7 @@ func (r *Rig) Containers(ctx context.Context, uid string) ([]*runtimeapi.Contain
 	}), err
 }
 
-// Empty is nil if nothing of any pod of the rig is left: no sandbox, log, directory or mount.
+// Empty returns an error if a sandbox, log, directory or mount of any pod of the rig is left.
 func (r *Rig) Empty(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -158,7 +157,7 @@ func (r *Rig) Empty(ctx context.Context) error {
 	}
 	for _, s := range sandboxes.GetItems() {
 		if strings.HasSuffix(s.GetMetadata().GetName(), "-"+r.Name) {
-			return fmt.Errorf("sandbox of %s is there", s.GetMetadata().GetName())
+			return fmt.Errorf("the sandbox of %s is left", s.GetMetadata().GetName())
 		}
 	}
 	for _, dir := range []string{r.Path("podexecd", "pods"), r.Path("log", "pods"), r.Path("log", "containers")} {
@@ -167,7 +166,7 @@ func (r *Rig) Empty(ctx context.Context) error {
 			return err
 		}
 		if len(entries) > 0 {
-			return fmt.Errorf("%s holds %s", dir, entries[0].Name())
+			return fmt.Errorf("%s still contains %s", dir, entries[0].Name())
 		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -175,12 +174,12 @@ func (r *Rig) Empty(ctx context.Context) error {
 		return err
 	}
 	if strings.Contains(string(mounts), r.Path()+"/") {
-		return fmt.Errorf("something is mounted beneath %s", r.Path())
+		return fmt.Errorf("a mount is left beneath %s", r.Path())
 	}
 	return nil
 }
 
-// Dial connects to a daemon, or waits for one that starts, or starts again.
+// Dial connects to a daemon. Calls wait while the daemon isn't running.
 func Dial(endpoint string) (*grpc.ClientConn, error) {
 	return grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),

@@ -16,7 +16,7 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// stay runs on until a signal (exit code 143), the end of ctx, or the end of duration; zero means for ever.
+// stay runs until a signal (exit code 143), the end of ctx, or the end of duration. Zero is no duration: it runs on.
 func (p *program) stay(ctx context.Context, duration time.Duration) int {
 	var elapsed <-chan time.Time
 	if duration > 0 {
@@ -96,7 +96,7 @@ func (p *program) ignoreTerm(ctx context.Context, _ []string) int {
 	}
 }
 
-// onTerm runs on until a signal, tells of it in a file, and takes its time to end. Later signals change nothing.
+// onTerm runs until a signal, then appends to a file and ends after a delay. Later signals change nothing.
 func (p *program) onTerm(ctx context.Context, args []string) int {
 	path, text, code := args[0], args[1], exitTerminated
 	var takes time.Duration
@@ -132,7 +132,8 @@ func (p *program) hog(ctx context.Context, args []string) int {
 	if err != nil {
 		return p.misused("hog: MIB must be a whole number")
 	}
-	// In pieces, each touched at once, so that a limit strikes on the way and not in one huge allocation.
+	// In pieces, each touched at once, so that the memory limit is reached step by step and not by one huge
+	// allocation.
 	held := make([][]byte, 0, mib)
 	for range mib {
 		piece := make([]byte, 1<<20)
@@ -166,7 +167,8 @@ func (p *program) pause(ctx context.Context, _ []string) int {
 	}
 }
 
-// reap takes leave of all children that have ended. In a pod with a shared process namespace every orphan ends up here.
+// reap collects all children that have ended. In a pod with a shared process namespace, orphans become children of
+// this process.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
@@ -179,7 +181,7 @@ func reap() {
 	}
 }
 
-// parseDuration also takes bare seconds, as the sleep of a shell does.
+// parseDuration also accepts plain seconds, as a shell's sleep does.
 func parseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second, nil

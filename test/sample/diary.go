@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// diary does a command and writes down when it starts, is to end, and ends. It ends if it can't write, as
-// a run without a record would escape the checkers.
+// diary runs a command and appends its start, each SIGTERM and its end to a file. If it can't write, it fails, because
+// the checkers wouldn't see a run without a record.
 func (p *program) diary(ctx context.Context, args []string) int {
 	path, run := args[0], rand.Uint32()
 	note := func(what string) error {
@@ -35,7 +35,7 @@ func (p *program) diary(ctx context.Context, args []string) int {
 				}
 				select {
 				case noted <- s:
-				default: // the command has as many as it can hold
+				default: // the command's queue of signals is full
 				}
 			case <-done:
 				return

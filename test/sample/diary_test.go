@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestDiary: what happens is there, in order, and each run has a name of its own.
+// TestDiary: the events of a command are recorded in order, and each run has its own ID.
 func TestDiary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "diary")
 	if code := run(t.Context(), []string{"diary", path, "exit", "3"}, nil, io.Discard, t.Output()); code != 3 {

@@ -1,7 +1,7 @@
-// Command sample is the one program inside the container images of Podstream's tests: as podstream-pause it holds a
-// pod's namespaces, as podstream-sample it plays every kind of container that a test needs.
+// Command sample is the only program in the container images of Podstream's tests. As podstream-pause it holds a pod's
+// namespaces. As podstream-sample it behaves as each container that a test needs.
 //
-// It is built without cgo, so that an image of this file alone runs. It may be process 1 of its container, for which
-// the kernel ignores signals without a handler: so each subcommand that stays handles SIGTERM and SIGINT by itself.
-// It is never run outside tests and trials.
+// It is built without cgo, so that it runs in an image that contains only this file. It may be process 1 of its
+// container, for which the kernel ignores signals without a handler. So each subcommand that runs on handles SIGTERM
+// and SIGINT. It is used only in tests and trials.
 package main

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// The commands that work on a file, most of them made for volumes that containers share.
+// The commands that work on a file. Most of them are for volumes that containers share.
 
 func (p *program) write(_ context.Context, args []string) int {
 	if err := os.WriteFile(args[0], []byte(args[1]), 0o644); err != nil {
@@ -23,7 +23,7 @@ func (p *program) append(_ context.Context, args []string) int {
 	return exitOK
 }
 
-// appendLine adds a line in one write, so that those of several containers don't mix.
+// appendLine appends a line in one write, so that lines of several containers don't mix.
 func appendLine(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {

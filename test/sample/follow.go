@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// followEvery is how often follow looks.
+// followEvery is the interval at which follow reads the volume.
 const followEvery = 2 * time.Millisecond
 
-// follow prints what a volume holds whose content changes all at once, whenever it differs.
+// follow prints the content of a volume that is updated atomically, at first and after each change.
 func (p *program) follow(ctx context.Context, args []string) int {
-	told := ""
+	shown := ""
 	for {
 		line, err := content(args[0])
 		if err != nil {
 			return p.failed(err)
 		}
-		if line != told {
+		if line != shown {
 			fmt.Fprintln(p.stdout, line)
-			told = line
+			shown = line
 		}
 		if code := p.stay(ctx, followEvery); p.signalled || ctx.Err() != nil {
 			return code
@@ -32,11 +32,11 @@ func (p *program) follow(ctx context.Context, args []string) int {
 	}
 }
 
-// content is that of the directory that DIR/..data leads to, as one line. It is read again if that directory goes
-// meanwhile.
+// content returns the files in the directory that DIR/..data links to, as one line. If that directory is removed while
+// it is read, content reads the new one.
 func content(dir string) (string, error) {
 	for {
-		// The link alone is read: what it leads to may be gone a moment later.
+		// The link is read once, because its target may be removed a moment later.
 		link, err := os.Readlink(filepath.Join(dir, "..data"))
 		if err != nil {
 			return "", err
@@ -51,7 +51,7 @@ func content(dir string) (string, error) {
 		}
 		switch {
 		case err == nil:
-			// It may have been removed while its names were read: then another one is there.
+			// The directory may have been removed while its names were read. Then the link has another target.
 			if now, err := os.Readlink(filepath.Join(dir, "..data")); err != nil || now == link {
 				return strings.Join(files, " "), err
 			}

@@ -10,9 +10,10 @@ import (
 	"os"
 )
 
-// The one gRPC method that a health check calls, by hand: gRPC itself would make this program much larger.
+// grpc-health implements the one gRPC method of a health check without the gRPC library, which would make this program
+// much larger.
 
-// The codes and states of gRPC that are used.
+// The status codes and serving states of gRPC that are used.
 const (
 	grpcOK              = "0"
 	grpcInvalidArgument = "3"
@@ -23,7 +24,7 @@ const (
 	healthNotServing = 2
 )
 
-// maxHealthRequest is in bytes: a service's name.
+// maxHealthRequest is the size limit of a request in bytes. A request contains only a service's name.
 const maxHealthRequest = 4 << 10
 
 func (p *program) grpcHealth(ctx context.Context, args []string) int {
@@ -37,7 +38,7 @@ func (p *program) grpcHealth(ctx context.Context, args []string) int {
 	return p.listen(ctx, address, server, fmt.Sprintf("serving health of %q", service))
 }
 
-// healthOf answers the health checks of the service.
+// healthOf answers health checks of the service.
 func healthOf(file, service string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")
@@ -56,17 +57,17 @@ func healthOf(file, service string) http.Handler {
 			if _, err := os.Stat(file); err == nil {
 				state = healthServing
 			}
-			// A frame, uncompressed and of two bytes: field 1, a number, and the number. If it isn't read, nothing
-			// follows.
+			// A frame, uncompressed and of two bytes: the tag of field 1, a number, and the number. A failed write has
+			// no consequence.
 			_, _ = w.Write([]byte{0, 0, 0, 0, 2, 1 << 3, state})
 		}
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", code)
 	})
 }
 
-// readHealthRequest returns the service in a request: a frame with a message whose one field, the first, is a string.
+// readHealthRequest returns the service in a request: a frame with a message that has only field 1, a string.
 func readHealthRequest(body io.Reader) (service string, err error) {
-	var head [5]byte // whether it is compressed, and the length
+	var head [5]byte // the flag for compression, and the length
 	if _, err := io.ReadFull(body, head[:]); err != nil {
 		return "", err
 	}

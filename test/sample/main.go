@@ -13,82 +13,83 @@ import (
 // Exit codes that aren't the caller's own.
 const (
 	exitOK = 0
-	// exitFailed is for what was asked for properly and couldn't be done.
+	// exitFailed is the code of a valid command that failed.
 	exitFailed = 1
 	exitUsage  = 2
-	// exitTerminated is what a shell reports for a program that SIGTERM ended: 128 + 15.
+	// exitTerminated is the code that a shell reports for a program that SIGTERM ended: 128 + 15.
 	exitTerminated = 143
 )
 
 const usage = `usage: sample COMMAND [ARGUMENT...]
 
-  seq COMMAND... ; COMMAND...    do one after the other, until one fails or gets a signal (the ; is an argument of its own)
+  seq COMMAND... ; COMMAND...    run one after the other, until one fails or gets a signal (the ; is a separate argument)
 
   sleep [DURATION]               end with 0 after DURATION (default: never)
   exit CODE [DURATION]           end with CODE, at once or after DURATION
   print TEXT...                  print TEXT on a line and run on
   env                            print the environment, sorted, and run on
-  inspect [PATH...]              print what a process finds here, and the files PATH with all that is beneath, as a line of JSON; run on
-  ignore-term                    run on, through SIGTERM too
+  inspect [PATH...]              print what test/inside reads of the process and its container, and the files PATH with all
+                                 files beneath them, as a line of JSON; run on
+  ignore-term                    run on, also after SIGTERM
   on-term PATH TEXT [DURATION [CODE]]
-                                 run on; on SIGTERM append TEXT to the file PATH, and end with CODE (143) after DURATION (0)
-  hog MIB                        take so much memory, print "holding MIB MiB", and run on
+                                 run on; on SIGTERM append TEXT to the file PATH, then end with CODE (143) after DURATION (0)
+  hog MIB                        allocate MIB MiB of memory, print "holding MIB MiB", and run on
   pause                          reap orphaned processes and run on
 
   write PATH TEXT                write TEXT to the file PATH
   append PATH TEXT               add a line TEXT to the file PATH
   cat PATH                       print the file PATH
-  exists PATH                    end with 0 if there is a file PATH, else with 1
+  exists PATH                    end with 0 if the file PATH exists, else with 1
   remove PATH                    remove the file PATH
-  fail-once PATH CODE            if there is no file PATH, make it and end with CODE; else with 0
+  fail-once PATH CODE            if the file PATH doesn't exist, create it and end with CODE; else end with 0
   message PATH TEXT CODE         write TEXT to the file PATH and end with CODE
-  link TARGET PATH               make the symbolic link PATH to TARGET
-  follow DIR                     print the files in DIR/..data, NAME="CONTENT" in one line, and again whenever they are others
+  link TARGET PATH               create the symbolic link PATH to TARGET
+  follow DIR                     print the files in DIR/..data, NAME="CONTENT" in one line, and again after each change
 
-  diary PATH COMMAND...          do COMMAND and keep a diary of it in the file PATH, a line for each thing that happens:
-                                 "NANOSECONDS RUN start", "… term" at each SIGTERM, and "… end CODE"; RUN names this run
+  diary PATH COMMAND...          run COMMAND and append a line for each event of it to the file PATH:
+                                 "NANOSECONDS RUN start", "… term" at each SIGTERM, and "… end CODE"; RUN identifies this run
 
-  dig DIR NAME LEVELS MIB        make LEVELS directories NAME, one in the other, below DIR, and a file of so many MiB in the last
-  crowd DIR FILES                make so many empty files in DIR
-  grow PATH MIB                  add so many MiB to the file PATH
+  dig DIR NAME LEVELS MIB        create LEVELS nested directories NAME below DIR, and a file of MIB MiB in the innermost
+  crowd DIR FILES                create FILES empty files in DIR
+  grow PATH MIB                  append MIB MiB to the file PATH
 
   serve [ADDRESS] [--start=PATH] [--live=PATH] [--ready=PATH]
                                  print arguments, host name and process id; answer HTTP on ADDRESS; run on. Answers:
-                                   /start /live /ready   200 while there is the file PATH, else 503; 200 without a PATH
+                                   /start /live /ready   200 while the file PATH exists, else 503; 200 without a PATH
                                    /headers              the request's headers, sorted
                                    /redirect?to=URL      302 to the URL
-                                   any other             "hello"
+                                   any other path        "hello"
   grpc-health ADDRESS PATH [SERVICE]
-                                 answer gRPC health checks of SERVICE (default: "") on ADDRESS: SERVING while there is the
-                                 file PATH; run on
+                                 answer gRPC health checks of SERVICE (default: "") on ADDRESS: SERVING while the
+                                 file PATH exists; run on
 
   stdin                          copy the standard input to the output until it ends
   tty [COLUMNSxROWS]             print "terminal COLUMNSxROWS" or "no terminal"; with COLUMNSxROWS print each new size of the
-                                 terminal too, until it is this
+                                 terminal too, until it is COLUMNSxROWS
 
-What runs on ends with 143 on SIGTERM or SIGINT; pause ends with 0.
+Commands that run on end with 143 on SIGTERM or SIGINT; pause ends with 0.
 `
 
 func main() {
-	// Before anything else: a TERM that comes early must not be lost.
+	// Before anything else, so that an early SIGTERM isn't lost.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	p := &program{signals: signals, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }
 
-// program is one run: its streams, and the signals that are to end it.
+// program is one run: its streams, and the signals that end it.
 type program struct {
 	signals        <-chan os.Signal
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// signalled is set once a signal has ended a command: the next one of a sequence isn't for doing then.
+	// signalled is set once a signal has ended a command. The remaining commands of a sequence are then not run.
 	signalled bool
 }
 
 // command is a subcommand. It returns the exit code.
 type command struct {
-	minArgs, maxArgs int // maxArgs below zero: any number
+	minArgs, maxArgs int // a negative maxArgs allows any number
 	run              func(p *program, ctx context.Context, args []string) int
 }
 
@@ -129,7 +130,7 @@ func commands() map[string]command {
 	}
 }
 
-// run carries out one command line and returns the exit code. It ends early when ctx does.
+// run runs one command line and returns the exit code. It ends early if ctx ends.
 func (p *program) run(ctx context.Context, args []string) int {
 	if len(args) == 0 {
 		return p.misused("no command")
@@ -147,7 +148,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 	return cmd.run(p, ctx, args)
 }
 
-// seq runs commands that are separated by ";" until one fails or was ended by a signal.
+// seq runs commands that are separated by ";". It stops after the first one that fails or that a signal ended.
 func (p *program) seq(ctx context.Context, args []string) int {
 	for {
 		end := slices.Index(args, ";")

@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, signals <-chan os.Signal, stdout, s
 
 func TestCommands(t *testing.T) {
 	dir := t.TempDir()
-	file, once, told := filepath.Join(dir, "file"), filepath.Join(dir, "once"), filepath.Join(dir, "told")
+	file, once, record := filepath.Join(dir, "file"), filepath.Join(dir, "once"), filepath.Join(dir, "record")
 	nowhere := filepath.Join(dir, "no", "such", "file")
 	t.Setenv("SAMPLE_TEST", "yes")
 	for _, test := range []struct {
@@ -86,16 +86,16 @@ func TestCommands(t *testing.T) {
 		{name: "link", args: []string{"link", ".", filepath.Join(dir, "..data")}},
 		{name: "link twice", args: []string{"link", ".", filepath.Join(dir, "..data")}, code: exitFailed, stderr: "file exists"},
 		{name: "follow a directory in it", args: []string{"follow", dir}, code: exitFailed, stderr: "is a directory"},
-		{name: "on-term", args: []string{"on-term", told, "bye"}, signals: terminated(), code: exitTerminated},
-		{name: "on-term with all", args: []string{"on-term", told, "good night", "1ms", "0"}, signals: terminated()},
-		{name: "cat what on-term told", args: []string{"cat", told}, stdout: "bye\ngood night\n"},
-		{name: "on-term a bad duration", args: []string{"on-term", told, "x", "soon"}, code: exitUsage, stderr: "not a duration"},
-		{name: "on-term a bad code", args: []string{"on-term", told, "x", "0", "300"}, code: exitUsage, stderr: "0 to 255"},
+		{name: "on-term", args: []string{"on-term", record, "bye"}, signals: terminated(), code: exitTerminated},
+		{name: "on-term with all", args: []string{"on-term", record, "good night", "1ms", "0"}, signals: terminated()},
+		{name: "cat what on-term appended", args: []string{"cat", record}, stdout: "bye\ngood night\n"},
+		{name: "on-term a bad duration", args: []string{"on-term", record, "x", "soon"}, code: exitUsage, stderr: "not a duration"},
+		{name: "on-term a bad code", args: []string{"on-term", record, "x", "0", "300"}, code: exitUsage, stderr: "0 to 255"},
 		{name: "on-term nowhere", args: []string{"on-term", nowhere, "x"}, signals: terminated(), code: exitFailed, stderr: "no such file"},
-		{name: "diary", args: []string{"diary", told, "seq", "cat", file, ";", "exit", "6"}, code: 6, stdout: "why"},
-		{name: "diary of nothing", args: []string{"diary", told}, code: exitUsage, stderr: "too few"},
+		{name: "diary", args: []string{"diary", record, "seq", "cat", file, ";", "exit", "6"}, code: 6, stdout: "why"},
+		{name: "diary of nothing", args: []string{"diary", record}, code: exitUsage, stderr: "too few"},
 		{name: "diary nowhere", args: []string{"diary", nowhere, "exit", "0"}, code: exitFailed, stderr: "no such file"},
-		{name: "seq", args: []string{"seq", "remove", told, ";", "cat", file, ";", "exit", "5", ";", "cat", once}, code: 5, stdout: "why"},
+		{name: "seq", args: []string{"seq", "remove", record, ";", "cat", file, ";", "exit", "5", ";", "cat", once}, code: 5, stdout: "why"},
 		{name: "seq of one", args: []string{"seq", "exit", "6"}, code: 6},
 		{name: "seq without a command", args: []string{"seq", "exit", "0", ";"}, code: exitUsage, stderr: "no command"},
 		{name: "seq ends with a signal", args: []string{"seq", "pause", ";", "exit", "7"}, signals: terminated()},

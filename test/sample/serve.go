@@ -29,7 +29,7 @@ func (p *program) serve(ctx context.Context, args []string) int {
 	return p.listen(ctx, address, &http.Server{Handler: answers(files)}, line)
 }
 
-// parseServe returns the address, and the file for each of the paths whose answer a file decides on.
+// parseServe returns the address, and the files that decide the answers to the paths.
 func parseServe(args []string) (address string, files map[string]string, err error) {
 	files = make(map[string]string)
 	for _, arg := range args {
@@ -46,7 +46,7 @@ func parseServe(args []string) (address string, files map[string]string, err err
 	return address, files, nil
 }
 
-// answers is what serve answers.
+// answers returns the handler of serve.
 func answers(files map[string]string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
@@ -76,8 +76,8 @@ func answers(files map[string]string) http.Handler {
 	return mux
 }
 
-// listen serves until a signal or the end of ctx. It prints the line, with the address that it has got, when it
-// listens: a reader of it may connect.
+// listen serves until a signal or the end of ctx. It prints the line and the address once it listens, so that a reader
+// of the line can connect.
 func (p *program) listen(ctx context.Context, address string, server *http.Server, line string) int {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *program) listen(ctx context.Context, address string, server *http.Serve
 	}()
 	code := p.stay(ctx, 0)
 	failure := context.Cause(ctx)
-	_ = server.Close() // the process ends: nothing to do about connections that don't close
+	_ = server.Close() // the process ends, and closes all connections
 	<-finished
 	if failure != nil && !errors.Is(failure, context.Canceled) && !errors.Is(failure, http.ErrServerClosed) {
 		return p.failed(failure)

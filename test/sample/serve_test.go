@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// listening runs a command that serves, and returns its address. It is ended with the test, by a signal.
+// listening runs a command that serves, and returns its address. A signal ends it with the test.
 func listening(t *testing.T, args ...string) (address string) {
 	t.Helper()
 	signals := make(chan os.Signal, 1)
@@ -106,7 +106,7 @@ func TestServeAnswers(t *testing.T) {
 	}
 }
 
-// A gRPC client can't tell the answers from a health server's.
+// A gRPC client gets the same answers as from a gRPC health server.
 func TestGRPCHealth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "healthy")
 	for _, service := range []string{"", "a.service"} {

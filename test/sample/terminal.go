@@ -13,7 +13,7 @@ import (
 
 func (p *program) copyStdin(ctx context.Context, _ []string) int {
 	copied := make(chan error, 1)
-	go func() { // left behind if a signal comes first: a read can't be broken off
+	go func() { // it stays if a signal comes first, because a read can't be interrupted
 		_, err := io.Copy(p.stdout, p.stdin)
 		copied <- err
 	}()
@@ -33,7 +33,7 @@ func (p *program) copyStdin(ctx context.Context, _ []string) int {
 
 func (p *program) tty(ctx context.Context, args []string) int {
 	resized := make(chan os.Signal, 1)
-	signal.Notify(resized, syscall.SIGWINCH) // before the first look, so that no change is missed
+	signal.Notify(resized, syscall.SIGWINCH) // before the first reading, so that no change is missed
 	defer signal.Stop(resized)
 	for last := ""; ; {
 		size, err := p.terminalSize()
@@ -62,7 +62,7 @@ func (p *program) tty(ctx context.Context, args []string) int {
 	}
 }
 
-// terminalSize is COLUMNSxROWS of the terminal that the standard input is.
+// terminalSize returns COLUMNSxROWS of the terminal on the standard input.
 func (p *program) terminalSize() (string, error) {
 	file, ok := p.stdin.(*os.File)
 	if !ok {

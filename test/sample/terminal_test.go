@@ -29,7 +29,7 @@ func TestStdin(t *testing.T) {
 	}
 }
 
-// openTerminal makes a terminal and returns its two sides.
+// openTerminal creates a pseudo-terminal and returns its two sides.
 func openTerminal(t *testing.T) (master, terminal *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -76,7 +76,7 @@ func TestTTY(t *testing.T) {
 	lines := bufio.NewReader(reader)
 	for _, size := range [][2]uint16{{80, 24}, {100, 30}, {132, 50}} {
 		resize(size[0], size[1])
-		if size[0] != 80 { // it isn't our controlling terminal, so the kernel doesn't tell us
+		if size[0] != 80 { // it isn't our controlling terminal, so the kernel sends no SIGWINCH
 			if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil {
 				t.Fatal(err)
 			}

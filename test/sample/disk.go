@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The commands that use up a disk in ways that are hard to see.
+// The commands that fill a disk in ways that are hard to detect.
 
-// dig makes directories one in the other, deeper than a path can be long, and a file at the bottom.
+// dig creates nested directories, deeper than the maximum length of a path, and a file in the innermost.
 func (p *program) dig(ctx context.Context, args []string) int {
 	levels, err1 := strconv.Atoi(args[2])
 	mib, err2 := strconv.Atoi(args[3])
@@ -39,7 +39,7 @@ func (p *program) dig(ctx context.Context, args []string) int {
 	return p.fill(ctx, os.NewFile(uintptr(fd), "bottom"), mib)
 }
 
-// below makes a directory in the open one, which it closes, and opens it.
+// below creates a directory in the open directory at, opens it, and closes at.
 func below(at int, name string) (int, error) {
 	err := unix.Mkdirat(at, name, 0o755)
 	next := -1
@@ -49,7 +49,7 @@ func below(at int, name string) (int, error) {
 	return next, errors.Join(err, unix.Close(at))
 }
 
-// crowd makes empty files.
+// crowd creates empty files.
 func (p *program) crowd(ctx context.Context, args []string) int {
 	files, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *program) crowd(ctx context.Context, args []string) int {
 	return exitOK
 }
 
-// grow adds to a file.
+// grow appends to a file.
 func (p *program) grow(ctx context.Context, args []string) int {
 	mib, err := strconv.Atoi(args[1])
 	if err != nil {
