@@ -13,6 +13,7 @@ import (
 
 	"github.com/podstream/podstream/client/stream"
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/retry"
 	"github.com/podstream/podstream/internal/sources"
 	"github.com/podstream/podstream/internal/sources/reason"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -36,14 +37,9 @@ func (s *Source) RunObjects(
 			HeartbeatInterval: durationpb.New(s.cfg.Heartbeat),
 		},
 	}
-	var readers sync.WaitGroup
-	defer readers.Wait()
-	// One stream after the other: stop ends the current one, heard has what it received; due is when the next one
-	// starts.
-	heard, stop := f.open(ctx, &readers)
-	//nolint:gocritic // It is the stop of then that is called, not the one of now.
-	defer func() { stop() }()
-	var due <-chan time.Time
+	var following sync.WaitGroup
+	defer following.Wait()
+	following.Go(func() { _ = retry.Run(ctx, s.cfg.Clock, f.follow, f.lost) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -54,47 +50,33 @@ func (s *Source) RunObjects(
 				continue
 			}
 			f.want(keys)
-		case <-due:
-			heard, stop = f.open(ctx, &readers)
-		case news := <-heard:
-			if err := f.take(news); err != nil {
-				stop()
-				heard, due = nil, s.cfg.Clock.After(f.lost(err))
-			}
 		}
 	}
 }
 
-// objectNews is a revision, or how the stream ended.
-type objectNews struct {
-	revision *stream.ObjectRevision
-	err      error
-}
-
-// objectFollower is the state of one RunObjects. One goroutine uses it.
+// objectFollower is the state of one RunObjects.
 type objectFollower struct {
-	cfg     Config
-	out     func(sources.ObjectKey, *manifest.Object)
-	set     *objectSet
-	pace    *pace
-	request *podconfigv1.WatchObjectsRequest
+	// The goroutine of follow uses these fields. failed is the reason why there is no stream, and unusable what was
+	// logged of single objects.
+	cfg      Config
+	pace     *pace
+	request  *podconfigv1.WatchObjectsRequest
+	failed   string
+	unusable map[string]bool
+
+	// mu guards the rest. It is held while out runs, so that out isn't called concurrently.
+	mu  sync.Mutex
+	out func(sources.ObjectKey, *manifest.Object)
+	set *objectSet
 	// wanted are the current keys, and reported the digests of the reported objects; empty for one that doesn't exist.
 	wanted   map[sources.ObjectKey]bool
 	reported map[sources.ObjectKey]string
-	// failed is the reason why there is no stream, and unusable what was logged of single objects.
-	failed   string
-	unusable map[string]bool
 }
 
-// open reads a stream in a goroutine of readers until stop is called.
-func (f *objectFollower) open(ctx context.Context, readers *sync.WaitGroup) (heard <-chan objectNews, stop func()) {
-	ctx, stop = context.WithCancel(ctx)
-	news, request := make(chan objectNews), f.set.held.Begin(f.request)
-	readers.Go(func() { readObjects(ctx, f.cfg, request, news) })
-	return news, stop
-}
-
+// want takes the keys that are wanted from now on, and reports their objects.
 func (f *objectFollower) want(keys []sources.ObjectKey) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.wanted = make(map[sources.ObjectKey]bool, len(keys))
 	for _, key := range keys {
 		f.wanted[key] = true
@@ -109,7 +91,7 @@ func (f *objectFollower) want(keys []sources.ObjectKey) {
 	}
 }
 
-// report passes a wanted object on, unless it is unchanged since the last time.
+// report passes a wanted object on, unless it is unchanged since the last time. The caller holds mu.
 func (f *objectFollower) report(key sources.ObjectKey) {
 	object, known := f.set.value(key)
 	if !known || !f.wanted[key] {
@@ -127,11 +109,10 @@ func (f *objectFollower) report(key sources.ObjectKey) {
 }
 
 // take takes a revision. An error ends the stream.
-func (f *objectFollower) take(news objectNews) error {
-	if news.err != nil {
-		return news.err
-	}
-	changed, unusable, err := f.set.apply(news.revision)
+func (f *objectFollower) take(r *stream.ObjectRevision) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed, unusable, err := f.set.apply(r)
 	if err != nil {
 		return err
 	}
@@ -144,7 +125,7 @@ func (f *objectFollower) take(news objectNews) error {
 	for key := range changed {
 		f.report(key)
 	}
-	if news.revision.Synced != nil {
+	if r.Synced != nil {
 		f.pace.good()
 		if f.failed != "" {
 			f.failed = ""
@@ -155,9 +136,11 @@ func (f *objectFollower) take(news objectNews) error {
 }
 
 // lost logs why there is no stream, once for each reason, and returns when to try again.
-func (f *objectFollower) lost(err error) time.Duration {
+func (f *objectFollower) lost(err error) (time.Duration, error) {
 	if errors.Is(err, stream.ErrUnknownOp) {
+		f.mu.Lock()
 		f.set.held.Anew() // prose:ok
+		f.mu.Unlock()
 	}
 	pause := f.pace.after(err)
 	switch status.Code(err) {
@@ -169,30 +152,18 @@ func (f *objectFollower) lost(err error) time.Duration {
 		f.failed = why
 		f.cfg.Logger.Warn("the upstream's ConfigMaps and Secrets can't be read; they stay as they are", "error", err)
 	}
-	return pause
+	return pause, nil
 }
 
-// readObjects is one connection and one stream. It passes revisions on until the stream ends, and then passes the
-// error, unless ctx ended it.
-func readObjects(ctx context.Context, cfg Config, request *podconfigv1.WatchObjectsRequest, heard chan<- objectNews) {
-	hand := func(news objectNews) {
-		select {
-		case heard <- news:
-		case <-ctx.Done():
-		}
-	}
-	hand(objectNews{err: streamObjects(ctx, cfg, request, func(r *stream.ObjectRevision) { hand(objectNews{revision: r}) })})
-}
-
-// streamObjects calls hand with each revision until the stream ends, and returns why it ended.
-func streamObjects(ctx context.Context, cfg Config, request *podconfigv1.WatchObjectsRequest, hand func(*stream.ObjectRevision)) error {
-	c, err := cfg.dial()
+// follow runs one connection and one stream.
+func (f *objectFollower) follow(ctx context.Context) error {
+	c, err := f.cfg.dial()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
 	s, err := stream.OpenObjects(ctx, stream.ObjectConfig{
-		API: guardedObjects{c.API(), cfg}, Request: request, Silence: cfg.silence(),
+		API: guardedObjects{c.API(), f.cfg}, Request: f.begin(), Silence: f.cfg.silence(),
 	})
 	if err != nil {
 		return err
@@ -203,8 +174,17 @@ func streamObjects(ctx context.Context, cfg Config, request *podconfigv1.WatchOb
 		if err != nil {
 			return err
 		}
-		hand(revision)
+		if err := f.take(revision); err != nil {
+			return err
+		}
 	}
+}
+
+// begin returns the request of the next stream.
+func (f *objectFollower) begin() *podconfigv1.WatchObjectsRequest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.set.held.Begin(f.request)
 }
 
 // guardedObjects is guarded for streams of objects.

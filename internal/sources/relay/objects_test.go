@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -204,7 +205,8 @@ func TestNoObjects(t *testing.T) {
 	s.objects <- telling(nil, objectOp(0, put, "file/c=1"), objectsSynced(1, "file"))
 	f.want("c")
 	f.tells("c=1")
-	// Taken only when all else is done.
+	// The second one is taken only after the first one, which waits until the stream's messages are handled.
+	f.want()
 	f.want()
 	if f.log.Count("level=WARN") != 2 || f.log.Count("the upstream sends objects again") != 1 {
 		t.Errorf("the log is\n%s\nwant a warning for each of two reasons, and one word of recovery", f.log)
@@ -217,7 +219,7 @@ type askedClock struct {
 	asked chan time.Duration
 }
 
-func (c *askedClock) After(d time.Duration) <-chan time.Time {
+func (c *askedClock) NewTimer(d time.Duration) clock.Timer {
 	defer func() { c.asked <- d }()
-	return c.FakeClock.After(d)
+	return c.FakeClock.NewTimer(d)
 }

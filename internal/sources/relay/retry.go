@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,18 +72,6 @@ func takesLong(err error) bool {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.Unimplemented, codes.ResourceExhausted:
 		return true
 	default:
-		return false
-	}
-}
-
-// sleep waits, and reports whether ctx hasn't ended meanwhile.
-func sleep(ctx context.Context, c clock.WithTicker, d time.Duration) bool {
-	timer := c.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
 		return false
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/podstream/podstream/client/stream"
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/internal/manifest"
+	"github.com/podstream/podstream/internal/retry"
 	"github.com/podstream/podstream/internal/sources"
 	"github.com/podstream/podstream/internal/sources/reason"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -71,16 +72,11 @@ func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 		},
 	}
 	f.sent = f.mirror.stored()
-	for {
-		err := f.follow(ctx)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // A cancelled stream says nothing about the upstream.
-		}
+	_ = retry.Run(ctx, s.cfg.Clock, f.follow, func(err error) (time.Duration, error) {
 		f.lost(err)
-		if !sleep(ctx, s.cfg.Clock, f.pace.after(err)) {
-			return nil
-		}
-	}
+		return f.pace.after(err), nil
+	})
+	return nil
 }
 
 // follower is the state of one Run. One goroutine uses it.
@@ -169,24 +165,21 @@ func (f *follower) apply(ctx context.Context, c *client.Client, revisions []*str
 // passed on of an upstream that refuses it, whatever the reason. If the upstream has too many calls, the report is
 // sent again.
 func (f *follower) report(ctx context.Context, c *client.Client, cursor *podconfigv1.Cursor) error {
-	pause, begun := f.pace.newQuick(), f.cfg.Clock.Now()
-	for {
-		err := f.reportOnce(ctx, c, cursor)
+	pauses, begun := f.pace.newQuick(), f.cfg.Clock.Now()
+	report := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+		defer cancel()
+		return c.ReportApplied(ctx, cursor, nil)
+	}
+	return retry.Run(ctx, f.cfg.Clock, report, func(err error) (time.Duration, error) {
 		switch {
 		case status.Code(err) == codes.PermissionDenied:
-			return errRedacted
+			return 0, errRedacted
 		case status.Code(err) != codes.ResourceExhausted || f.cfg.Clock.Since(begun) > f.cfg.Patience:
-			return err
-		case !sleep(ctx, f.cfg.Clock, pause.Step()):
-			return ctx.Err()
+			return 0, err
 		}
-	}
-}
-
-func (f *follower) reportOnce(ctx context.Context, c *client.Client, cursor *podconfigv1.Cursor) error {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	return c.ReportApplied(ctx, cursor, nil)
+		return pauses.Step(), nil
+	})
 }
 
 // hand sends the full set, unless it is the same as the last one.
