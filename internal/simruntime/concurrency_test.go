@@ -11,14 +11,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Many callers at once, on pods of their own and on one that they share, leave a consistent state: every pod can be brought
-// down, and nothing is left.
+// Concurrent callers, on separate pods and on a shared one, leave a consistent state: all pods can be stopped and
+// removed, and nothing is left.
 func TestManyCallers(t *testing.T) {
 	h := start(t, Config{Clock: clock.RealClock{}})
 	events := h.watch()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() { // events are read while they come
+	go func() { // read the events during the test
 		for {
 			select {
 			case <-events:
@@ -33,10 +33,10 @@ func TestManyCallers(t *testing.T) {
 		callers.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(n)))
 			for round := range 5 {
-				h.oneLife(fmt.Sprintf("pod-%d-%d", n, round), random)
+				h.runAndRemovePod(fmt.Sprintf("pod-%d-%d", n, round), random)
 			}
 		})
-		// Errors are expected here: all want the same names and tear down each other's containers.
+		// Errors are expected here, because all callers use the same names and remove each other's containers.
 		callers.Go(func() {
 			for range 10 {
 				if id, err := h.runtime.CreateContainer(ctx, shared, containerConfig("contested", "exit", "0", "1ms"), sharedConfig); err == nil {
@@ -64,8 +64,8 @@ func TestManyCallers(t *testing.T) {
 	}
 }
 
-// oneLife brings a pod up and down.
-func (h *harness) oneLife(name string, random *rand.Rand) {
+// runAndRemovePod runs a pod, stops it and removes it.
+func (h *harness) runAndRemovePod(name string, random *rand.Rand) {
 	ctx := h.t.Context()
 	config := podConfig(name)
 	sandbox, err := h.runtime.RunPodSandbox(ctx, config, "")

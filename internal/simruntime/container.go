@@ -27,29 +27,29 @@ type container struct {
 
 	process process
 	log     containerLog
-	// termSent is set once a stop has sent SIGTERM: containerd sends it once only.
+	// termSent is set once a stop has sent SIGTERM. containerd sends it only once.
 	termSent bool
 	// exited is closed when the container ends or is removed by Forget.
 	exited chan struct{}
 }
 
-// world returns the environment of the container's processes.
-func (c *container) world() world {
-	w := world{
+// environment returns the environment of the container's processes.
+func (c *container) environment() environment {
+	e := environment{
 		hostname:    c.sandbox.config.GetHostname(),
 		memoryLimit: c.resources.GetLinux().GetMemoryLimitInBytes(),
 		files:       c.files,
 	}
 	for _, env := range c.config.GetEnvs() {
-		w.env = append(w.env, env.GetKey()+"="+string(env.GetValue()))
+		e.env = append(e.env, env.GetKey()+"="+string(env.GetValue()))
 	}
-	return w
+	return e
 }
 
 // containerStatus returns the container's status for ContainerStatus and events. The caller holds the lock.
 func (s *Server) containerStatus(c *container) *runtimeapi.ContainerStatus {
-	// The config usually has the image's ID; the status has its tag, and its digest as the reference. If the image
-	// was removed, only the config's name is left.
+	// The config usually has the image's ID. The status has the image's tag, and its digest as the reference. If the
+	// image was removed, only the name in the config is left.
 	spec, ref := c.config.GetImage(), c.image.id
 	if s.images.has(c.image) {
 		if c.image.tag != "" {
@@ -181,7 +181,7 @@ func (s *Server) listContainers(filter *runtimeapi.ContainerFilter) []*runtimeap
 	return out
 }
 
-// UpdateContainerResources sets the resources that the request has, and leaves the others.
+// UpdateContainerResources sets the resources that the request has, and keeps the others.
 func (s *runtimeService) UpdateContainerResources(_ context.Context, req *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *runtimeService) UpdateContainerResources(_ context.Context, req *runtim
 	if err != nil {
 		return nil, err
 	}
-	// A copy, because a response with the old one may be under way.
+	// A copy, because a response may still refer to the old resources.
 	resources := proto.CloneOf(c.resources)
 	proto.Merge(resources, &runtimeapi.ContainerResources{Linux: req.GetLinux()})
 	c.resources = resources

@@ -18,7 +18,7 @@ const (
 	exited  = runtimeapi.ContainerState_CONTAINER_EXITED
 )
 
-// A container does what its command line says.
+// A container behaves as its command line says.
 func TestContainerPlaysItsScript(t *testing.T) {
 	h := start(t, Config{})
 	for _, test := range []struct {
@@ -80,7 +80,7 @@ func TestContainerPlaysItsScript(t *testing.T) {
 	}
 }
 
-// The times of a container tell its history: none is set before its event.
+// Each time in a container's status is set only after its event.
 func TestContainerTimes(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
@@ -106,7 +106,7 @@ func TestContainerTimes(t *testing.T) {
 	h.wantExit(id, 4, "Error")
 }
 
-// What the caller gave comes back as given.
+// The status returns the config of the caller unchanged.
 func TestContainerShowsItsConfig(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
@@ -129,7 +129,7 @@ func TestContainerShowsItsConfig(t *testing.T) {
 	if len(s.GetMounts()) != 1 || s.GetMounts()[0].GetContainerPath() != "/data" || s.GetLogPath() != filepath.Join(h.dir, "c.log") {
 		t.Errorf("mounts and log path: %v", s)
 	}
-	// The status names the image by its tag and its digest, however the config named it.
+	// The status has the image's tag and digest, also if the config has its ID.
 	if s.GetImage().GetImage() != "localhost/podstream-sample:dev" || s.GetImageRef() != image.GetImage().GetRepoDigests()[0] ||
 		s.GetImageId() != image.GetImage().GetId() {
 		t.Errorf("image: %v %v %v", s.GetImage(), s.GetImageRef(), s.GetImageId())
@@ -140,7 +140,7 @@ func TestContainerShowsItsConfig(t *testing.T) {
 	}
 }
 
-// A container starts once. Nothing starts in a sandbox that isn't ready.
+// A container starts only once. No container starts in a sandbox that isn't ready.
 func TestContainerThatCannotStart(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
@@ -181,11 +181,11 @@ func TestCreateContainerErrors(t *testing.T) {
 	if _, err := h.runtime.CreateContainer(t.Context(), sandbox, absent, pod); status.Code(err) != codes.NotFound {
 		t.Errorf("absent image: %v", err)
 	}
-	// The failed create has left no reservation behind.
+	// The failed create released its reserved name.
 	h.create(sandbox, pod, containerConfig("c"))
 }
 
-// A log directory that doesn't exist fails the start, as it does with a real runtime.
+// A log directory that doesn't exist makes the start fail, as with a real runtime.
 func TestContainerWithoutLogDirectory(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
@@ -221,11 +221,11 @@ func TestReopenContainerLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := h.runtime.ReopenContainerLog(t.Context(), id); err == nil {
-		t.Error("reopened the log of a container that doesn't run")
+		t.Error("the log of a container that doesn't run was reopened; want an error")
 	}
 }
 
-// An update sets what it names and leaves the rest.
+// An update sets the resources in the request and keeps the others.
 func TestUpdateContainerResources(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
@@ -244,7 +244,7 @@ func TestUpdateContainerResources(t *testing.T) {
 	}
 }
 
-// A "write" to a mount reaches the host: so a container leaves its termination message.
+// A "write" to a mount writes to the host. Containers write their termination messages in this way.
 func TestContainerWritesToItsMounts(t *testing.T) {
 	h := start(t, Config{})
 	message := filepath.Join(h.dir, "message")

@@ -9,7 +9,7 @@ import (
 
 // Errors of the methods that tests call.
 var (
-	// ErrUnknown: there is no sandbox or container with the ID.
+	// ErrUnknown: no sandbox or container has the ID.
 	ErrUnknown = errors.New("no such sandbox or container")
 	// ErrNotRunning: the container hasn't been started, or has ended.
 	ErrNotRunning = errors.New("the container isn't running")
@@ -30,7 +30,7 @@ func (s *Server) ExitContainer(id string, code int32) error {
 	return nil
 }
 
-// KillSandbox simulates a killed pause process: the sandbox is not ready, its containers are dead (exit code 137),
+// KillSandbox simulates a killed pause process: the sandbox is not ready, its containers have exited with code 137,
 // and its network stays until StopPodSandbox.
 func (s *Server) KillSandbox(id string) error {
 	s.mu.Lock()
@@ -43,8 +43,8 @@ func (s *Server) KillSandbox(id string) error {
 	return nil
 }
 
-// ForgetPod removes the sandboxes and containers of one pod, by the UID in the sandboxes' metadata, without an
-// event. Calls that wait for one of the containers to stop return as if it had.
+// ForgetPod removes the sandboxes and containers of one pod, by the UID in the sandboxes' metadata, without an event.
+// Calls that wait for one of the containers to stop return without an error.
 func (s *Server) ForgetPod(uid string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +75,8 @@ func (s *Server) forget(b *sandbox) {
 	delete(s.sandboxNames, b.name)
 }
 
-// Forget removes all sandboxes, containers and pulled images, without an event: a runtime whose disk was erased.
-// Calls that wait for a container to stop return as if it had. Unread events and call counts stay.
+// Forget removes all sandboxes, containers and pulled images, without an event, as if the runtime's disk had been
+// erased. Calls that wait for a container to stop return without an error. Unread events and call counts stay.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

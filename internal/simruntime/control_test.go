@@ -27,7 +27,7 @@ func TestExitContainer(t *testing.T) {
 	}
 }
 
-// A killed sandbox isn't ready and its containers are dead, but its network is there until it is stopped.
+// A killed sandbox isn't ready and its containers have exited, but its network stays until it is stopped.
 func TestKillSandbox(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
@@ -44,7 +44,7 @@ func TestKillSandbox(t *testing.T) {
 	}
 }
 
-// After Forget there is nothing, and every name is free; who waits for a container's end waits no longer.
+// After Forget there are no objects, and all names are free. Calls that wait for a container's end return.
 func TestForget(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("c", "ignore-term")
@@ -64,7 +64,7 @@ func TestForget(t *testing.T) {
 	h.sample("c")
 }
 
-// ForgetPod drops what there is of one pod, and its names and address are free; another pod stays as it is.
+// ForgetPod removes the sandbox and containers of one pod, and its names and address are free. Other pods stay.
 func TestForgetPod(t *testing.T) {
 	h := start(t, Config{})
 	stays := h.sample("stays")
@@ -92,7 +92,7 @@ func TestForgetPod(t *testing.T) {
 	}
 }
 
-// A fault fails the call that it is for, before it has done anything. Failed calls are counted too.
+// A fault makes its call fail before the call has an effect. Failed calls are counted too.
 func TestFault(t *testing.T) {
 	h := start(t, Config{Fault: func(_ context.Context, method string, req any) error {
 		if r, ok := req.(*runtimeapi.RunPodSandboxRequest); ok && method == "RunPodSandbox" && r.GetConfig().GetMetadata().GetName() == "doomed" {
@@ -119,7 +119,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// A fault that blocks is a runtime that hangs: the call ends with the caller's patience.
+// A fault that blocks simulates a runtime that hangs. The call ends when the caller cancels it.
 func TestFaultThatHangs(t *testing.T) {
 	hanging := make(chan struct{})
 	h := start(t, Config{Fault: func(ctx context.Context, method string, _ any) error {
@@ -143,8 +143,8 @@ func TestFaultThatHangs(t *testing.T) {
 	}
 }
 
-// Containers live through the end of one Serve and the start of the next, and end in between if their time is up. Calls that
-// were under way are cut off.
+// Containers survive the end of one Serve and the start of the next, and end in between if their lifetime is over.
+// Calls in progress are cut off.
 func TestServeAgain(t *testing.T) {
 	clock, dir := newTestClock(), t.TempDir()
 	s := New(Config{Clock: clock})
@@ -157,7 +157,7 @@ func TestServeAgain(t *testing.T) {
 	h.waitTimer(time.Hour)
 	stop()
 	if err := <-call; err == nil {
-		t.Error("a call outlived its server")
+		t.Error("a call succeeded after its server stopped")
 	}
 	clock.Step(time.Minute)
 	h.waitExit(ends)
@@ -171,7 +171,7 @@ func TestServeAgain(t *testing.T) {
 	h.wantExit(ends, 6, "Error")
 }
 
-// A context that ended before is an end like any other.
+// Serve also ends if its context has ended before the call.
 func TestServeAfterTheEnd(t *testing.T) {
 	h := start(t, Config{})
 	_, stop := endpoint(t, h.Server, filepath.Join(h.dir, "again.sock"))

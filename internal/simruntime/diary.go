@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// playDiary runs a command and writes a file of its start, each SIGTERM, and an end of its own.
-func playDiary(w world, args []string) process {
-	d := diary{files: w.files, path: args[0], run: rand.Uint32()}
+// playDiary runs a command, and appends to a file its start, each SIGTERM, and its end if no signal killed it.
+func playDiary(e environment, args []string) process {
+	d := diary{files: e.files, path: args[0], run: rand.Uint32()}
 	if err := d.note("start"); err != nil {
 		return failed(err)
 	}
-	return d.keep(playCommand(w, args[1:]))
+	return d.recorded(playCommand(e, args[1:]))
 }
 
 type diary struct {
@@ -25,26 +25,26 @@ func (d diary) note(what string) error {
 	return d.files.append(d.path, fmt.Sprintf("%d %08x %s\n", time.Now().UnixNano(), d.run, what))
 }
 
-// keep is p, written down.
-func (d diary) keep(p process) process {
+// recorded returns p with recording of its SIGTERM and its end.
+func (d diary) recorded(p process) process {
 	if p.oomKilled {
-		return p // in the middle of a word
+		return p // a killed process records no end
 	}
 	if !p.runsOn && p.lifetime == 0 {
-		return d.end(p)
+		return d.recordEnd(p)
 	}
 	next, onTerm, code, ignores := p.next, p.onTerm, p.termCode, p.ignoresTerm
 	if !p.runsOn {
 		last := process{exitCode: p.exitCode}
 		p.next = func() process {
 			if next == nil {
-				return d.end(last)
+				return d.recordEnd(last)
 			}
-			return d.keep(next())
+			return d.recorded(next())
 		}
 	}
 	if ignores && !p.runsOn {
-		// It is ending already; a second SIGTERM isn't recorded.
+		// It is already ending. A second SIGTERM isn't recorded.
 		return p
 	}
 	p.ignoresTerm = false
@@ -56,16 +56,16 @@ func (d diary) keep(p process) process {
 		case ignores:
 			return process{stdout: []string{"ignored a signal"}, runsOn: true, ignoresTerm: true}
 		case onTerm != nil:
-			return d.keep(onTerm())
+			return d.recorded(onTerm())
 		default:
-			return d.end(process{exitCode: code})
+			return d.recordEnd(process{exitCode: code})
 		}
 	}
 	return p
 }
 
-// end is p, which ends at once, written down.
-func (d diary) end(p process) process {
+// recordEnd records the end of p, which ends at once, and returns p.
+func (d diary) recordEnd(p process) process {
 	if err := d.note(fmt.Sprintf("end %d", p.exitCode)); err != nil {
 		return failed(err)
 	}

@@ -8,7 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// TestDiary plays commands that end by themselves, later, by SIGTERM, after it, and not even by it.
+// TestDiary runs commands that end at once, later, by SIGTERM, some time after SIGTERM, and not even by SIGTERM.
 func TestDiary(t *testing.T) {
 	for _, test := range []struct {
 		command []string
@@ -19,17 +19,17 @@ func TestDiary(t *testing.T) {
 		{[]string{"seq", "sleep", "1s", ";", "exit", "4", "1s"}, false, "start|end 4"},
 		{[]string{"sleep"}, true, "start|term|end 143"},
 		{[]string{"exit", "3", "1h"}, true, "start|term|end 143"},
-		{[]string{"on-term", "/told", "x", "1s", "5"}, true, "start|term|end 5"},
+		{[]string{"on-term", "/record", "x", "1s", "5"}, true, "start|term|end 5"},
 		{[]string{"ignore-term"}, true, "start|term"},
 	} {
 		f := newFiles([]*runtimeapi.Mount{{ContainerPath: "/mounted", HostPath: t.TempDir()}})
-		p := playCommand(world{files: f}, append([]string{"diary", "/mounted/diary"}, test.command...))
+		p := playCommand(environment{files: f}, append([]string{"diary", "/mounted/diary"}, test.command...))
 		if test.term {
 			p = p.onTerm()
 		}
 		for p.next != nil {
 			if p.lifetime != time.Second {
-				t.Errorf("%v lives for %v", test.command, p.lifetime)
+				t.Errorf("%v: the lifetime is %v", test.command, p.lifetime)
 			}
 			p = p.next()
 		}

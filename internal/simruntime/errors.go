@@ -7,10 +7,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// containerd sets a code in few errors; most reach the caller as Unknown, which gRPC makes of a plain error. So the
-// services return plain errors, and the functions below make those with a code.
+// containerd sets a code in few errors. Most reach the caller as Unknown, because gRPC converts a plain error to it.
+// So the services return plain errors, and the functions below create the errors with a code.
 
-// notFound returns the error for a missing object that the text names.
+// notFound returns the error for a missing object. The text identifies the object.
 func notFound(format string, args ...any) error {
 	return status.Error(codes.NotFound, fmt.Sprintf(format, args...)+": not found")
 }

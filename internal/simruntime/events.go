@@ -9,12 +9,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// eventBuffer is the number of unread events. As in containerd 1.7, further ones are dropped: a relist must find
-// what lost events reported.
+// eventBuffer is the maximum number of unread events. As in containerd 1.7, further ones are dropped. A relist must
+// find the changes of lost events.
 const eventBuffer = 1000
 
-// emit sends an event of the container or sandbox id, of sandbox b. If the sandbox is gone, b is nil, and the event
-// has nothing of its pod, as in containerd. The caller holds the lock.
+// emit sends an event for the container or sandbox id, which belongs to sandbox b. If the sandbox was removed, b is
+// nil, and the event has no status of its pod, as in containerd. The caller holds the lock.
 func (s *Server) emit(id string, b *sandbox, kind runtimeapi.ContainerEventType) {
 	if len(s.events) == cap(s.events) {
 		return
@@ -28,11 +28,11 @@ func (s *Server) emit(id string, b *sandbox, kind runtimeapi.ContainerEventType)
 			event.ContainersStatuses = append(event.ContainersStatuses, s.containerStatus(c))
 		}
 	}
-	told := []*runtimeapi.ContainerEventResponse{event}
+	sent := []*runtimeapi.ContainerEventResponse{event}
 	if s.cfg.EventFault != nil {
-		told = s.cfg.EventFault(event)
+		sent = s.cfg.EventFault(event)
 	}
-	for _, event := range told {
+	for _, event := range sent {
 		select {
 		case s.events <- event:
 		default:
@@ -41,8 +41,8 @@ func (s *Server) emit(id string, b *sandbox, kind runtimeapi.ContainerEventType)
 }
 
 // GetContainerEvents streams the events since the last one that was read. As in containerd 1.7, events without a
-// reader wait for the next one, each of several readers gets a part of them, and nothing is sent before the first
-// event, no header either.
+// reader wait for the next reader, several readers share the events, and nothing is sent before the first event, not
+// even a header.
 func (s *runtimeService) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	if s.cfg.NoEvents {
 		return status.Error(codes.Unimplemented, "unknown method GetContainerEvents for service runtime.v1.RuntimeService")
@@ -86,9 +86,9 @@ func UnreliableEvents(random *rand.Rand) func(*runtimeapi.ContainerEventResponse
 			held = append(held, event)
 			return nil
 		default:
-			told := append([]*runtimeapi.ContainerEventResponse{event}, held...)
+			sent := append([]*runtimeapi.ContainerEventResponse{event}, held...)
 			held = nil
-			return told
+			return sent
 		}
 	}
 }

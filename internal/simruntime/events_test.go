@@ -36,8 +36,8 @@ func (h *harness) watch() <-chan *runtimeapi.ContainerEventResponse {
 	return events
 }
 
-// told is an event in short: what happened to whom, and all states of the sandbox then.
-func (h *harness) told(e *runtimeapi.ContainerEventResponse, names map[string]string) string {
+// describe returns an event in short form: its object, its type, and the states of the sandbox and the containers.
+func (h *harness) describe(e *runtimeapi.ContainerEventResponse, names map[string]string) string {
 	words := []string{names[e.GetContainerId()], strings.TrimSuffix(strings.TrimPrefix(e.GetContainerEventType().String(), "CONTAINER_"), "_EVENT")}
 	if s := e.GetPodSandboxStatus(); s != nil {
 		words = append(words, strings.TrimPrefix(s.GetState().String(), "SANDBOX_"))
@@ -50,8 +50,8 @@ func (h *harness) told(e *runtimeapi.ContainerEventResponse, names map[string]st
 	return strings.Join(append(words, states...), " ")
 }
 
-// Each event has the state of the whole pod after it, except the last one. No event reports a container that
-// couldn't start.
+// Each event has the state of the whole pod after it, except the last one. There is no event for a container that
+// failed to start.
 func TestEvents(t *testing.T) {
 	h := start(t, Config{})
 	events := h.watch()
@@ -88,17 +88,17 @@ func TestEvents(t *testing.T) {
 		"c DELETED NOTREADY",
 		"pod DELETED",
 	} {
-		if got := h.told(<-events, names); got != want {
-			t.Errorf("told %q, want %q", got, want)
+		if got := h.describe(<-events, names); got != want {
+			t.Errorf("event %q, want %q", got, want)
 		}
 	}
 }
 
-// Unread events wait for the next reader, up to a limit, and each event has one reader only.
+// Unread events wait for the next reader, up to a limit. Each event has only one reader.
 func TestEventsWait(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
-	for range eventBuffer { // two fewer would fit
+	for range eventBuffer { // two events each, which is more than fit
 		id := h.create(sandbox, pod, containerConfig("c"))
 		if err := h.runtime.RemoveContainer(t.Context(), id); err != nil {
 			t.Fatal(err)
@@ -115,14 +115,14 @@ func TestEventsWait(t *testing.T) {
 		counts[event.GetContainerEventType()]++
 	}
 	if created, deleted := counts[eventCreated], counts[eventDeleted]; created != eventBuffer/2 || deleted != eventBuffer/2-1 {
-		t.Errorf("told of %d creations and %d deletions", created, deleted)
+		t.Errorf("received %d creations and %d deletions", created, deleted)
 	}
 	if n := len(h.events); n > 0 {
 		t.Errorf("%d more events", n)
 	}
 }
 
-// The fault decides what is told of an event.
+// EventFault decides which events are sent.
 func TestEventFault(t *testing.T) {
 	var lost []*runtimeapi.ContainerEventResponse
 	h := start(t, Config{EventFault: func(event *runtimeapi.ContainerEventResponse) []*runtimeapi.ContainerEventResponse {
@@ -140,21 +140,21 @@ func TestEventFault(t *testing.T) {
 	events := h.watch()
 	for _, want := range []runtimeapi.ContainerEventType{eventStarted, eventStarted, eventStopped, eventStopped, eventCreated, eventCreated} {
 		if event := <-events; event.GetContainerEventType() != want {
-			t.Errorf("told %v, want %v", event.GetContainerEventType(), want)
+			t.Errorf("event %v, want %v", event.GetContainerEventType(), want)
 		}
 	}
 }
 
-// Of many events some are lost, some are told twice, and some late.
+// Of many events, some are lost, some are sent twice, and some are delayed.
 func TestUnreliableEvents(t *testing.T) {
 	fault := UnreliableEvents(rand.New(rand.NewPCG(1, 1)))
-	told := make(map[int64]int)
+	sent := make(map[int64]int)
 	var last int64
 	late := 0
 	const n = 1000
 	for i := range int64(n) {
 		for _, event := range fault(&runtimeapi.ContainerEventResponse{CreatedAt: i}) {
-			told[event.GetCreatedAt()]++
+			sent[event.GetCreatedAt()]++
 			if event.GetCreatedAt() < last {
 				late++
 			}
@@ -162,24 +162,24 @@ func TestUnreliableEvents(t *testing.T) {
 		}
 	}
 	doubled := 0
-	for _, times := range told {
+	for _, times := range sent {
 		doubled += times - 1
 	}
-	for name, count := range map[string]int{"lost": n - len(told), "doubled": doubled, "late": late} {
+	for name, count := range map[string]int{"lost": n - len(sent), "doubled": doubled, "late": late} {
 		if count < n/8 || count > n/2 {
 			t.Errorf("%d of %d events were %s", count, n, name)
 		}
 	}
 }
 
-// A stream that breaks can be opened again, and goes on where the first one ended.
+// After a stream has failed, a new one can be opened, and continues where the first one ended.
 func TestBreakEvents(t *testing.T) {
 	h := start(t, Config{})
 	events, done := make(chan *runtimeapi.ContainerEventResponse, 10), make(chan error, 1)
 	open := func() { done <- h.runtime.GetContainerEvents(t.Context(), events, nil) }
 	go open()
 	sandbox, _ := h.pod("p")
-	for range 2 { // only now the stream is sure to be open
+	for range 2 { // after these, the stream is known to be open
 		<-events
 	}
 	h.BreakEvents()
@@ -191,7 +191,7 @@ func TestBreakEvents(t *testing.T) {
 	}
 	go open()
 	if event := <-events; event.GetContainerEventType() != eventStopped {
-		t.Errorf("told %v", event)
+		t.Errorf("event %v", event)
 	}
 	h.BreakEvents()
 	if err := <-done; status.Code(err) != codes.Unavailable {

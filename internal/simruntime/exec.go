@@ -13,8 +13,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ExecSync runs the command as a script in a running container and returns its output. DeadlineExceeded if it takes
-// longer than the timeout (zero: none).
+// ExecSync runs the command as a script in a running container and returns its output. It returns DeadlineExceeded
+// after the timeout. A timeout of zero means no limit.
 func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	p, exited, err := s.startExec(req)
 	if err != nil {
@@ -27,8 +27,8 @@ func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncR
 		if timeout > 0 && (forever || takes > left) {
 			takes, forever, timesOut = left, false, true
 		}
-		switch err := s.pass(ctx, exited, takes, forever); {
-		case errors.Is(err, ErrNotRunning): // with the container, all of its processes have ended
+		switch err := s.waitProcess(ctx, exited, takes, forever); {
+		case errors.Is(err, ErrNotRunning): // all processes of a container end with it
 			return execResult(p, exitKilled), nil
 		case err != nil:
 			return nil, ended(err)
@@ -38,13 +38,13 @@ func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncR
 			return execResult(p, p.exitCode), nil
 		}
 		left -= takes
-		p = s.goOnExec(p)
+		p = s.nextExec(p)
 	}
 }
 
-// pass waits for the end of a process: nil when it is over, ErrNotRunning when the container has ended, or ctx's
-// error.
-func (s *Server) pass(ctx context.Context, exited <-chan struct{}, takes time.Duration, forever bool) error {
+// waitProcess waits for the end of a process. It returns nil when the process ends, ErrNotRunning when the container ends, or
+// ctx's error.
+func (s *Server) waitProcess(ctx context.Context, exited <-chan struct{}, takes time.Duration, forever bool) error {
 	var over <-chan time.Time // never
 	switch {
 	case forever:
@@ -65,8 +65,8 @@ func (s *Server) pass(ctx context.Context, exited <-chan struct{}, takes time.Du
 	}
 }
 
-// goOnExec returns the process that follows p in an exec; p's output comes first.
-func (s *Server) goOnExec(p process) process {
+// nextExec returns the process that follows p in an exec. Its output includes p's.
+func (s *Server) nextExec(p process) process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := p.next()
@@ -85,7 +85,7 @@ func (s *Server) startExec(req *runtimeapi.ExecSyncRequest) (process, <-chan str
 	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return process{}, nil, fmt.Errorf("failed to exec in container: container is in %s state", c.state)
 	}
-	p, err := play(req.GetCmd(), c.world())
+	p, err := play(req.GetCmd(), c.environment())
 	if err != nil {
 		return process{}, nil, fmt.Errorf("failed to exec in container: failed to start exec %q: OCI runtime exec failed: "+
 			"exec failed: unable to start container process: %w", newID(), err)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/exec"
 )
 
-// ExecSync plays its command in the container, whose files last from one call to the next.
+// ExecSync runs its command in the container. The container's files stay from one call to the next.
 func TestExecSync(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("c")
@@ -62,7 +62,7 @@ func TestExecSyncErrors(t *testing.T) {
 	}
 }
 
-// A command that takes too long is DeadlineExceeded at the timeout; one that makes it in time isn't.
+// A command that exceeds the timeout returns DeadlineExceeded at the timeout. A faster one doesn't.
 func TestExecSyncTimeout(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("c")
@@ -85,7 +85,7 @@ func TestExecSyncTimeout(t *testing.T) {
 			}()
 			h.waitTimer(test.waits)
 			h.clock.Step(test.waits)
-			// The client wraps a time-out in an error of its own.
+			// The client wraps a timeout in another error.
 			if err := <-done; (err == nil) != (test.code == codes.OK) || err != nil && !strings.Contains(err.Error(), "timed out") {
 				t.Errorf("ExecSync: %v, want %v", err, test.code)
 			}
@@ -93,7 +93,7 @@ func TestExecSyncTimeout(t *testing.T) {
 	}
 }
 
-// The timeout is for all commands of a sequence, and what they print is one output.
+// The timeout is for all commands of a sequence, and their output is one output.
 func TestExecSyncSequence(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("c")
@@ -117,7 +117,7 @@ func TestExecSyncSequence(t *testing.T) {
 		}()
 		h.waitTimer(3 * time.Second)
 		h.clock.Step(3 * time.Second)
-		h.waitTimer(2 * time.Second) // what is left, or what it takes
+		h.waitTimer(2 * time.Second) // the rest of the timeout, or the command's duration
 		h.clock.Step(2 * time.Second)
 		got := <-done
 		if string(got.stdout) != test.stdout || (got.err == nil) != (test.err == "") || got.err != nil && !strings.Contains(got.err.Error(), test.err) {
@@ -126,7 +126,7 @@ func TestExecSyncSequence(t *testing.T) {
 	}
 }
 
-// A command dies with its container.
+// A command ends when its container ends.
 func TestExecSyncEndsWithTheContainer(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("c")
@@ -144,7 +144,7 @@ func TestExecSyncEndsWithTheContainer(t *testing.T) {
 	}
 }
 
-// What isn't simulated says so.
+// Calls that aren't simulated return Unimplemented with a reason.
 func TestStreamingIsUnimplemented(t *testing.T) {
 	h := start(t, Config{})
 	_, execErr := h.runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: "c", Cmd: []string{"sh"}, Stdout: true})

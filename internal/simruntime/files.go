@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// files is a container's file system: its mounts, which are real, and its own layer, which is in memory.
+// files is a container's file system: its mounts, which are on disk, and its own layer, which is in memory.
 type files struct {
 	mounts []*runtimeapi.Mount
 	layer  map[string][]byte
@@ -23,8 +23,8 @@ func newFiles(mounts []*runtimeapi.Mount) *files {
 	return &files{mounts: mounts, layer: make(map[string][]byte)}
 }
 
-// mounted returns the innermost mount that contains name, and its path on the host. Nil: the name is in the
-// container's layer.
+// mounted returns the innermost mount that contains name, and the path on the host. The mount is nil if the name is in
+// the container's layer.
 func (f *files) mounted(name string) (*runtimeapi.Mount, string) {
 	var found *runtimeapi.Mount
 	var below string
@@ -84,7 +84,7 @@ func (f *files) create(name string) error {
 	return f.open(name, os.O_EXCL, "")
 }
 
-// open writes text to a file, which is created if needed. flag is added to the flags of opening it.
+// open writes text to a file, and creates it if needed. flag is added to the flags for os.OpenFile.
 func (f *files) open(name string, flag int, text string) error {
 	clean := path.Clean("/" + name)
 	m, host := f.mounted(clean)
@@ -127,7 +127,7 @@ func (f *files) remove(name string) error {
 	return nil
 }
 
-// inContainer replaces the file's path by that in the container.
+// inContainer replaces the file's path in the error by the path in the container.
 func inContainer(err error, name string) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: pathErr.Op, Path: name, Err: pathErr.Err}

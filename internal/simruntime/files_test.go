@@ -13,7 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A path is looked up in its innermost mount, and in the container's own layer if it is in none.
+// A path is resolved in its innermost mount, or in the container's own layer if no mount contains it.
 func TestFiles(t *testing.T) {
 	outer, inner := t.TempDir(), t.TempDir()
 	f := newFiles([]*runtimeapi.Mount{
@@ -55,14 +55,14 @@ func TestFiles(t *testing.T) {
 		if !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
-		// The host's paths don't show.
+		// The error doesn't contain a path of the host.
 		if pathErr, ok := errors.AsType[*fs.PathError](err); !ok || strings.HasPrefix(pathErr.Path, outer) {
 			t.Errorf("path in %v", err)
 		}
 	}
 }
 
-// Every change of a file does the same in a mount and in the container's own layer.
+// Changes of a file have the same effect in a mount and in the container's own layer.
 func TestFilesChange(t *testing.T) {
 	f := newFiles([]*runtimeapi.Mount{
 		{ContainerPath: "/data", HostPath: t.TempDir()},
@@ -106,7 +106,7 @@ func TestFilesChange(t *testing.T) {
 
 func second(_ []byte, err error) error { return err }
 
-// Logs are in the CRI format; a long line comes in pieces, of which the last is marked full.
+// Logs are in the CRI format. A long line is split into parts, of which the last is marked full.
 func TestContainerLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)

@@ -21,11 +21,11 @@ import (
 func TestMain(m *testing.M) {
 	// The client logs every error that it returns.
 	klog.SetLogger(klog.Logger{})
-	// SPDY keeps a goroutine for a second after a connection broke.
+	// SPDY keeps a goroutine for a second after a connection has failed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
 }
 
-// testClock stands still until it is stepped, and tells of each timer that is waited for.
+// testClock advances only by Step, and reports each timer that code waits for.
 type testClock struct {
 	*testingclock.FakeClock
 	timers chan time.Duration
@@ -44,7 +44,7 @@ func (c *testClock) NewTimer(d time.Duration) clock.Timer {
 	return timer
 }
 
-// harness is a Server on a real socket, and the client that podexecd uses.
+// harness is a Server on a socket, and the client that podexecd uses.
 type harness struct {
 	*Server
 	t       *testing.T
@@ -54,7 +54,7 @@ type harness struct {
 	images  internalapi.ImageManagerService
 }
 
-// endpoint serves s on a new socket, and returns its address and what stops it.
+// endpoint serves s on a new socket, and returns its address and a function that stops it.
 func endpoint(t *testing.T, s *Server, path string) (string, func()) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
@@ -110,7 +110,7 @@ func podConfig(name string) *runtimeapi.PodSandboxConfig {
 	}
 }
 
-// pod runs a sandbox that logs into the harness's directory.
+// pod runs a sandbox whose logs are in the harness's directory.
 func (h *harness) pod(name string) (string, *runtimeapi.PodSandboxConfig) {
 	h.t.Helper()
 	config := podConfig(name)
@@ -151,7 +151,7 @@ func (h *harness) run(sandbox string, pod *runtimeapi.PodSandboxConfig, config *
 	return id
 }
 
-// sample runs a container of the sample program in a pod of its own.
+// sample runs a container of the sample program in a separate pod.
 func (h *harness) sample(name string, args ...string) string {
 	h.t.Helper()
 	sandbox, pod := h.pod(name)
@@ -176,7 +176,7 @@ func (h *harness) sandboxStatus(id string) *runtimeapi.PodSandboxStatus {
 	return resp.GetStatus()
 }
 
-// logs returns the container's log without the times.
+// logs returns the container's log without the timestamps.
 func (h *harness) logs(name string) string {
 	h.t.Helper()
 	content, err := os.ReadFile(filepath.Join(h.dir, name+".log"))
@@ -191,7 +191,7 @@ func (h *harness) logs(name string) string {
 	return out.String()
 }
 
-// waitTimer waits until there is a waiter for d on the clock.
+// waitTimer waits until code waits for a timer of d on the clock.
 func (h *harness) waitTimer(d time.Duration) {
 	h.t.Helper()
 	for {
@@ -201,12 +201,12 @@ func (h *harness) waitTimer(d time.Duration) {
 				return
 			}
 		case <-h.t.Context().Done():
-			h.t.Fatalf("nobody waits for %v", d)
+			h.t.Fatalf("no timer of %v", d)
 		}
 	}
 }
 
-// wantExit checks how a container ended.
+// wantExit checks a container's exit code and reason.
 func (h *harness) wantExit(id string, code int32, reason string) {
 	h.t.Helper()
 	status := h.status(id)
@@ -216,7 +216,7 @@ func (h *harness) wantExit(id string, code int32, reason string) {
 	}
 }
 
-// waitExit waits for the end of a container that a timer ends in a goroutine of its own.
+// waitExit waits for the end of a container that another goroutine ends.
 func (h *harness) waitExit(id string) {
 	h.Server.mu.Lock()
 	c := h.Server.containers[id]

@@ -13,12 +13,12 @@ import (
 // imageSize is the size of every image, in bytes.
 const imageSize = 4 << 20
 
-// image is a present image. Each reference is an image of its own, with an ID and digest derived from the reference.
+// image is a present image. Each reference is a separate image, with an ID and digest derived from the reference.
 type image struct {
 	ref    string // normalized
 	id     string // "sha256:…", of the configuration
 	tag    string // the reference, if it has a tag; else empty
-	digest string // the repository with the manifest's digest
+	digest string // the repository and the manifest's digest
 }
 
 func newImage(ref string) *image {
@@ -42,8 +42,8 @@ func (i *image) api() *runtimeapi.Image {
 	return out
 }
 
-// imageStore holds the present images: pulled and imported ones. An imported one is present unless it was removed,
-// and enters the maps when it is first requested.
+// imageStore stores the present images: pulled and imported ones. An imported image is present unless it was removed.
+// It is added to the maps when it is first requested.
 type imageStore struct {
 	imported refSet
 	removed  map[string]bool // by reference
@@ -58,7 +58,7 @@ func newImageStore(imported []string) imageStore {
 	}
 }
 
-// find returns the image with this ID, digest or reference. Nil if it isn't present.
+// find returns the image with this ID, digest or reference, or nil if it isn't present.
 func (s *imageStore) find(name string) *image {
 	if i, ok := s.byID[name]; ok {
 		return i
@@ -99,7 +99,7 @@ func (s *imageStore) remove(i *image) {
 	s.removed[i.ref] = true
 }
 
-// ListImages returns the present images; imported ones after they have been requested by name.
+// ListImages returns the present images. Imported images are in the list after they have been requested by name.
 func (s *imageService) ListImages(_ context.Context, req *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
 	return &runtimeapi.ListImagesResponse{Images: s.listImages(req.GetFilter())}, nil
 }
@@ -120,7 +120,7 @@ func (s *Server) listImages(filter *runtimeapi.ImageFilter) []*runtimeapi.Image 
 	return out
 }
 
-// ImageStatus returns an image. If it isn't present, the response has none, and there is no error.
+// ImageStatus returns an image. If it isn't present, the response has no image, and there is no error.
 func (s *imageService) ImageStatus(_ context.Context, req *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *imageService) ImageStatus(_ context.Context, req *runtimeapi.ImageStatu
 	return &runtimeapi.ImageStatusResponse{Image: i.api()}, nil
 }
 
-// PullImage adds an image of the registry, and returns its ID. NotFound if the registry doesn't have it.
+// PullImage adds an image from the registry, and returns its ID. It returns NotFound if the registry doesn't have it.
 func (s *imageService) PullImage(ctx context.Context, req *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	ref, err := normalize(req.GetImage().GetImage())
 	if err != nil {
@@ -165,8 +165,8 @@ func (s *imageService) RemoveImage(_ context.Context, req *runtimeapi.RemoveImag
 	return &runtimeapi.RemoveImageResponse{}, nil
 }
 
-// ImageFsInfo returns the images' disk usage. The mount point is the state directory, which exists, so that a caller
-// can read its file system.
+// ImageFsInfo returns the images' disk usage. The mount point is the state directory. It exists, so that a caller can
+// read its file system.
 func (s *imageService) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

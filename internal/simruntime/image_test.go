@@ -23,7 +23,8 @@ func (h *harness) pull(name string) (string, error) {
 	return h.images.PullImage(h.t.Context(), &runtimeapi.ImageSpec{Image: name}, nil, nil)
 }
 
-// An image is absent, without an error, until it is pulled; then it is found by tag, ID and digest, until it is removed.
+// ImageStatus returns no image, and no error, until the image is pulled. Then it is found by tag, ID and digest until
+// it is removed.
 func TestImageLifecycle(t *testing.T) {
 	h := start(t, Config{})
 	if got := h.image("sim/app:1"); got != nil {
@@ -59,13 +60,13 @@ func TestImageLifecycle(t *testing.T) {
 	}
 }
 
-// Imported images are there without a pull, until they are removed.
+// Imported images are present without a pull until they are removed.
 func TestImportedImages(t *testing.T) {
 	h := start(t, Config{})
 	name := "localhost/podstream-sample:dev"
 	imported := h.image(name)
 	if imported == nil {
-		t.Fatal("not there")
+		t.Fatal("the imported image is absent")
 	}
 	if err := h.images.RemoveImage(t.Context(), &runtimeapi.ImageSpec{Image: name}); err != nil {
 		t.Fatal(err)
@@ -78,7 +79,7 @@ func TestImportedImages(t *testing.T) {
 	}
 }
 
-// What the registry doesn't have is NotFound, in containerd's words.
+// Pulling an image that isn't in the registry returns NotFound, with containerd's error text.
 func TestPullErrors(t *testing.T) {
 	h := start(t, Config{Images: []string{"sim/", "busybox"}})
 	for _, name := range []string{"missing/app:1", "nginx", "localhost/app"} {
@@ -94,7 +95,7 @@ func TestPullErrors(t *testing.T) {
 	}
 }
 
-// A slow image takes the time in its tag.
+// A pull of a slow image takes the time in its tag.
 func TestSlowPull(t *testing.T) {
 	h := start(t, Config{})
 	done := make(chan error, 1)
@@ -111,7 +112,7 @@ func TestSlowPull(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h.image("slow/app:1500ms") == nil {
-		t.Error("not there after the pull")
+		t.Error("the image is absent after the pull")
 	}
 }
 
@@ -130,7 +131,7 @@ func TestImageFsInfo(t *testing.T) {
 	}
 }
 
-// A container outlives its image; its status then has only what its config said.
+// A container runs on when its image is removed. Its status then has only the image of its config.
 func TestContainerOutlivesItsImage(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("c")

@@ -25,7 +25,7 @@ func (s *runtimeService) Version(context.Context, *runtimeapi.VersionRequest) (*
 	}, nil
 }
 
-// Status is always ready. A test sets another one with a Fault.
+// Status is always ready. A test can make it fail with Config.Fault.
 func (s *runtimeService) Status(context.Context, *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	resp := &runtimeapi.StatusResponse{
 		Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
@@ -41,7 +41,7 @@ func (s *runtimeService) Status(context.Context, *runtimeapi.StatusRequest) (*ru
 	return resp, nil
 }
 
-// RuntimeConfig returns the cgroup driver that requires nothing of the host.
+// RuntimeConfig returns the cgroup driver that has no requirements on the host.
 func (s *runtimeService) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	return &runtimeapi.RuntimeConfigResponse{
 		Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS},
@@ -53,7 +53,7 @@ func (s *runtimeService) UpdateRuntimeConfig(context.Context, *runtimeapi.Update
 	return &runtimeapi.UpdateRuntimeConfigResponse{}, nil
 }
 
-// UpdatePodSandboxResources ignores the resources of an existing sandbox: no call returns them.
+// UpdatePodSandboxResources ignores the resources of an existing sandbox, because no call returns them.
 func (s *runtimeService) UpdatePodSandboxResources(_ context.Context, req *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

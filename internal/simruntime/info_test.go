@@ -11,7 +11,7 @@ import (
 	remote "k8s.io/cri-client/pkg"
 )
 
-// The runtime is ready from its first call on.
+// The runtime is ready from its first call.
 func TestRuntimeInfo(t *testing.T) {
 	h := start(t, Config{})
 	version, err := h.runtime.Version(t.Context(), "")
@@ -38,7 +38,7 @@ func TestRuntimeInfo(t *testing.T) {
 	}
 }
 
-// Lists of statistics have what runs, with whom it is about.
+// Lists of statistics contain the running objects, with their attributes.
 func TestStats(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
@@ -70,7 +70,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// With ListStreams a client that asks for streamed lists gets them whole; without, it falls back to the plain calls.
+// With ListStreams, a client that requests streamed lists gets all items. Without it, the client uses the plain calls.
 func TestListStreams(t *testing.T) {
 	for _, enabled := range []bool{true, false} {
 		t.Run(fmt.Sprint(enabled), func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestListStreams(t *testing.T) {
 			images, err5 := streamingImages.ListImages(t.Context(), nil)
 			for what, n := range map[string]int{
 				"sandboxes": len(sandboxes), "containers": len(containers), "stats": len(stats), "sandbox stats": len(podStats),
-				"images": len(images) - 1, // and the imported one
+				"images": len(images) - 1, // and the imported image
 			} {
 				if n != 2*streamBatch+1 {
 					t.Errorf("%d %s", n, what)
@@ -111,7 +111,7 @@ func TestListStreams(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			// The client tries the stream, and turns to the plain call only if there is none.
+			// The client tries the stream first. It uses the plain call only if the stream is Unimplemented.
 			if calls := h.Calls(); calls["StreamPodSandboxes"] != 1 || (calls["ListPodSandbox"] == 0) != enabled {
 				t.Errorf("calls: %v", calls)
 			}

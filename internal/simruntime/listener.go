@@ -21,7 +21,7 @@ type trackedConn struct {
 	listener *trackedListener
 }
 
-// listenForStreams listens on a free port of the loopback.
+// listenForStreams listens on a free port of the loopback interface.
 func listenForStreams() (*trackedListener, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// maxLogLine is the length in bytes at which containerd splits a line into partial ones.
+// maxLogLine is the length in bytes at which containerd splits a line into partial lines.
 const maxLogLine = 16 << 10
 
-// containerLog writes a container's output in the CRI log format. The zero value discards.
+// containerLog writes a container's output in the CRI log format. The zero value discards the output.
 type containerLog struct {
 	path string
 	file *os.File
 }
 
-// open opens the file at path for appending; empty means to discard. The directory must exist.
+// open opens the file at path for appending. An empty path discards the output. The directory must exist.
 func (l *containerLog) open(path string) error {
 	if path == "" {
 		return nil
@@ -29,7 +29,7 @@ func (l *containerLog) open(path string) error {
 	return nil
 }
 
-// reopen opens a new file of the same name after a rotation. Until then the rotated file is written.
+// reopen opens a new file at the same path after a rotation. Until then, write appends to the rotated file.
 func (l *containerLog) reopen() error {
 	fresh := containerLog{}
 	if err := fresh.open(l.path); err != nil {
@@ -40,7 +40,7 @@ func (l *containerLog) reopen() error {
 	return nil
 }
 
-// write appends the lines. Neither the container nor CRI gets the error: the caller may log it.
+// write appends the lines. The error goes neither to the container nor to a CRI client. The caller can log it.
 func (l *containerLog) write(now time.Time, stream runtimeapi.LogStreamType, lines ...string) error {
 	if l.file == nil || len(lines) == 0 {
 		return nil

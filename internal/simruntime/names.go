@@ -12,15 +12,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// newID returns an ID like containerd's: 32 random bytes in hex.
+// newID returns an ID in containerd's form: 32 random bytes in hex.
 func newID() string {
 	id := make([]byte, 32)
 	_, _ = rand.Read(id) // never fails
 	return hex.EncodeToString(id)
 }
 
-// sandboxName and containerName are containerd's: unique if the metadata is. A container's name contains its pod's
-// name but not its sandbox's attempt, so the containers of a pod's successive sandboxes share one namespace.
+// sandboxName and containerName return names in containerd's form, which are unique if the metadata is. A container's
+// name contains its pod's name but not its sandbox's attempt. So the containers of a pod's successive sandboxes share
+// one namespace.
 func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
 	return strings.Join([]string{m.GetName(), m.GetNamespace(), m.GetUid(), attempt(m.GetAttempt())}, "_")
 }
@@ -31,7 +32,7 @@ func containerName(m *runtimeapi.ContainerMetadata, pod *runtimeapi.PodSandboxMe
 
 func attempt(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
-// names maps each name in use to the ID that has it, from creation to removal.
+// names maps each name in use to its object's ID, from creation to removal.
 type names map[string]string
 
 func (n names) reserve(name, id string) error {
@@ -42,11 +43,11 @@ func (n names) reserve(name, id string) error {
 	return nil
 }
 
-// podNetwork is the network of the pods' addresses; the first address is the bridge's.
+// podNetwork is the network of the pods' addresses. The first address is the bridge's.
 var podNetwork = netip.MustParsePrefix("10.88.0.0/16")
 
-// addresses allocates the addresses of podNetwork in order, and starts over at the end, so that a freed address
-// isn't reused at once.
+// addresses allocates the addresses of podNetwork in order. It starts again at the end, so that a freed address isn't
+// reused at once.
 type addresses struct {
 	last netip.Addr
 	used map[netip.Addr]bool

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// The subcommands of the sample program, with the behaviour that it has.
+// The subcommands of the sample program, with the same behaviour.
 
-func playSleep(_ world, args []string) process {
+func playSleep(_ environment, args []string) process {
 	if len(args) == 0 {
 		return staying()
 	}
@@ -23,7 +23,7 @@ func playSleep(_ world, args []string) process {
 	return process{lifetime: duration, termCode: exitTerminated}
 }
 
-func playExit(_ world, args []string) process {
+func playExit(_ environment, args []string) process {
 	code, err := parseCode(args[0])
 	if err != nil {
 		return misused("exit: " + err.Error())
@@ -37,19 +37,19 @@ func playExit(_ world, args []string) process {
 	return p
 }
 
-func playPrint(_ world, args []string) process {
+func playPrint(_ environment, args []string) process {
 	return staying(strings.Split(strings.Join(args, " "), "\n")...)
 }
 
-func playEnv(w world, _ []string) process {
-	return staying(slices.Sorted(slices.Values(w.env))...)
+func playEnv(e environment, _ []string) process {
+	return staying(slices.Sorted(slices.Values(e.env))...)
 }
 
-func playIgnoreTerm(world, []string) process {
+func playIgnoreTerm(environment, []string) process {
 	return process{runsOn: true, ignoresTerm: true}
 }
 
-func playOnTerm(w world, args []string) process {
+func playOnTerm(e environment, args []string) process {
 	p := staying()
 	after := process{ignoresTerm: true, exitCode: exitTerminated}
 	var err error
@@ -64,7 +64,7 @@ func playOnTerm(w world, args []string) process {
 		}
 	}
 	p.onTerm = func() process {
-		if err := w.files.append(args[0], args[1]+"\n"); err != nil {
+		if err := e.files.append(args[0], args[1]+"\n"); err != nil {
 			return failed(err)
 		}
 		return after
@@ -72,35 +72,35 @@ func playOnTerm(w world, args []string) process {
 	return p
 }
 
-func playHog(w world, args []string) process {
+func playHog(e environment, args []string) process {
 	mib, err := strconv.ParseUint(args[0], 10, 20)
 	if err != nil {
 		return misused("hog: MIB must be a whole number")
 	}
-	if w.memoryLimit > 0 && int64(mib)<<20 > w.memoryLimit {
+	if e.memoryLimit > 0 && int64(mib)<<20 > e.memoryLimit {
 		return process{oomKilled: true, exitCode: exitKilled}
 	}
 	return staying(fmt.Sprintf("holding %d MiB", mib))
 }
 
-func playPause(world, []string) process { return process{runsOn: true} }
+func playPause(environment, []string) process { return process{runsOn: true} }
 
-func playWrite(w world, args []string) process {
-	if err := w.files.write(args[0], args[1]); err != nil {
+func playWrite(e environment, args []string) process {
+	if err := e.files.write(args[0], args[1]); err != nil {
 		return failed(err)
 	}
 	return process{}
 }
 
-func playAppend(w world, args []string) process {
-	if err := w.files.append(args[0], args[1]+"\n"); err != nil {
+func playAppend(e environment, args []string) process {
+	if err := e.files.append(args[0], args[1]+"\n"); err != nil {
 		return failed(err)
 	}
 	return process{}
 }
 
-func playCat(w world, args []string) process {
-	content, err := w.files.read(args[0])
+func playCat(e environment, args []string) process {
+	content, err := e.files.read(args[0])
 	if err != nil {
 		return failed(err)
 	}
@@ -110,26 +110,26 @@ func playCat(w world, args []string) process {
 	return process{stdout: strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")}
 }
 
-func playExists(w world, args []string) process {
-	if err := w.files.stat(args[0]); err != nil {
+func playExists(e environment, args []string) process {
+	if err := e.files.stat(args[0]); err != nil {
 		return failed(err)
 	}
 	return process{}
 }
 
-func playRemove(w world, args []string) process {
-	if err := w.files.remove(args[0]); err != nil {
+func playRemove(e environment, args []string) process {
+	if err := e.files.remove(args[0]); err != nil {
 		return failed(err)
 	}
 	return process{}
 }
 
-func playFailOnce(w world, args []string) process {
+func playFailOnce(e environment, args []string) process {
 	code, err := parseCode(args[1])
 	if err != nil {
 		return misused("fail-once: " + err.Error())
 	}
-	switch err := w.files.create(args[0]); {
+	switch err := e.files.create(args[0]); {
 	case errors.Is(err, fs.ErrExist):
 		return process{}
 	case err != nil:
@@ -139,19 +139,19 @@ func playFailOnce(w world, args []string) process {
 	}
 }
 
-func playMessage(w world, args []string) process {
+func playMessage(e environment, args []string) process {
 	code, err := parseCode(args[2])
 	if err != nil {
 		return misused("message: " + err.Error())
 	}
-	if err := w.files.write(args[0], args[1]); err != nil {
+	if err := e.files.write(args[0], args[1]); err != nil {
 		return failed(err)
 	}
 	return process{exitCode: code}
 }
 
-// playServe doesn't listen: a sandbox's address has no network.
-func playServe(w world, args []string) process {
+// playServe doesn't listen, because a sandbox's address has no network.
+func playServe(e environment, args []string) process {
 	address := ""
 	for _, arg := range args {
 		name, _, isOption := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
@@ -163,14 +163,14 @@ func playServe(w world, args []string) process {
 			return misused(fmt.Sprintf("serve: unknown argument %q", arg))
 		}
 	}
-	line := fmt.Sprintf("serving args=%q host=%s pid=1", args, w.hostname)
+	line := fmt.Sprintf("serving args=%q host=%s pid=1", args, e.hostname)
 	if address != "" {
 		line += " address=" + address
 	}
 	return staying(line)
 }
 
-func playGRPCHealth(_ world, args []string) process {
+func playGRPCHealth(_ environment, args []string) process {
 	service := ""
 	if len(args) == 3 {
 		service = args[2]
@@ -178,20 +178,22 @@ func playGRPCHealth(_ world, args []string) process {
 	return staying(fmt.Sprintf("serving health of %q address=%s", service, args[0]))
 }
 
-// playStdin and playTTY read nothing without a stream.
+// Without a stream, playStdin and playTTY read nothing.
 
-func playStdin(world, []string) process { return process{talk: copyStdin, termCode: exitTerminated} }
+func playStdin(environment, []string) process {
+	return process{runWith: copyStdin, termCode: exitTerminated}
+}
 
-func playTTY(_ world, args []string) process {
+func playTTY(_ environment, args []string) process {
 	wanted := strings.Join(args, "")
-	p := process{stdout: []string{"no terminal"}, talk: watchTerminal(wanted), termCode: exitTerminated}
+	p := process{stdout: []string{"no terminal"}, runWith: watchTerminal(wanted), termCode: exitTerminated}
 	if wanted != "" {
 		p.exitCode = exitFailed
 	}
 	return p
 }
 
-// parseDuration also accepts bare seconds, as a shell's sleep does.
+// parseDuration also accepts plain seconds, as a shell's sleep does.
 func parseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second, nil

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// The end of a container that couldn't be started.
+// The exit code and reason of a container that failed to start.
 const (
 	startErrorReason = "StartError"
 	startErrorCode   = 128
@@ -27,7 +27,7 @@ func (s *runtimeService) StartContainer(_ context.Context, req *runtimeapi.Start
 		return nil, fmt.Errorf("failed to set starting state for container %q: container is in %s state", c.id, c.state)
 	}
 	if err := s.start(c); err != nil {
-		// There is no event: the container never started, so it doesn't stop.
+		// There is no event, because the container never started.
 		c.release()
 		c.state, c.finishedAt = runtimeapi.ContainerState_CONTAINER_EXITED, s.clock.Now().UnixNano()
 		c.exitCode, c.reason, c.message = startErrorCode, startErrorReason, err.Error()
@@ -44,22 +44,22 @@ func (s *Server) start(c *container) error {
 	if err := c.log.open(c.logPath); err != nil {
 		return fmt.Errorf("failed to create containerd task: failed to create container loggers: failed to create and open log file: %w", err)
 	}
-	p, err := play(argv(c.config), c.world())
+	p, err := play(argv(c.config), c.environment())
 	if err != nil {
 		return fmt.Errorf("failed to create containerd task: failed to create shim task: OCI runtime create failed: "+
 			"runc create failed: unable to start container process: %w", err)
 	}
 	c.state, c.startedAt = runtimeapi.ContainerState_CONTAINER_RUNNING, s.clock.Now().UnixNano()
 	s.emit(c.id, c.sandbox, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
-	s.goOn(c, p)
+	s.setProcess(c, p)
 	return nil
 }
 
-// goOn makes p the container's process, at its start or after another process. The caller holds the lock.
-func (s *Server) goOn(c *container, p process) {
+// setProcess makes p the container's process, either the first one or the next. The caller holds the lock.
+func (s *Server) setProcess(c *container, p process) {
 	c.process = p
-	if p.talk != nil && (c.config.GetStdin() || c.config.GetTty()) {
-		return // It waits for an attach.
+	if p.runWith != nil && (c.config.GetStdin() || c.config.GetTty()) {
+		return // It starts when a client attaches.
 	}
 	s.print(c, runtimeapi.Stdout, p.stdout...)
 	s.print(c, runtimeapi.Stderr, p.stderr...)
@@ -70,12 +70,12 @@ func (s *Server) goOn(c *container, p process) {
 	case p.lifetime == 0:
 		s.exit(c, p.exitCode, "")
 	default:
-		s.liveFor(c, p, s.clock.NewTimer(p.lifetime))
+		s.endAfter(c, p, s.clock.NewTimer(p.lifetime))
 	}
 }
 
-// liveFor ends the container's process p when the timer fires. The caller holds the lock.
-func (s *Server) liveFor(c *container, p process, timer clock.Timer) {
+// endAfter ends the container's process p when the timer fires. The caller holds the lock.
+func (s *Server) endAfter(c *container, p process, timer clock.Timer) {
 	s.lifetimes.Go(func() {
 		defer timer.Stop()
 		select {
@@ -91,7 +91,7 @@ func (s *Server) liveFor(c *container, p process, timer clock.Timer) {
 		default:
 		}
 		if p.next != nil {
-			s.goOn(c, p.next())
+			s.setProcess(c, p.next())
 		} else {
 			s.exit(c, p.exitCode, "")
 		}
@@ -105,8 +105,8 @@ func (s *Server) print(c *container, stream runtimeapi.LogStreamType, lines ...s
 	}
 }
 
-// exit ends a running container, and does nothing to another one. An empty reason is derived from the code. The
-// caller holds the lock.
+// exit ends a running container, and ignores a container that isn't running. An empty reason is derived from the code.
+// The caller holds the lock.
 func (s *Server) exit(c *container, code int32, reason string) {
 	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING || !c.release() {
 		return
@@ -116,8 +116,8 @@ func (s *Server) exit(c *container, code int32, reason string) {
 	s.emit(c.id, c.sandbox, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
 
-// release wakes all calls that wait for the container's end and closes its log, once. It reports whether this was
-// the first call.
+// release wakes all calls that wait for the container's end, and closes its log. It reports whether this was the first
+// call; further calls do nothing.
 func (c *container) release() bool {
 	select {
 	case <-c.exited:
@@ -142,14 +142,14 @@ func (s *Server) terminate(c *container) {
 	case c.process.ignoresTerm:
 		s.print(c, runtimeapi.Stdout, "ignored a signal")
 	case c.process.onTerm != nil:
-		s.goOn(c, c.process.onTerm())
+		s.setProcess(c, c.process.onTerm())
 	default:
 		s.exit(c, c.process.termCode, "")
 	}
 }
 
-// StopContainer sends SIGTERM, waits for the timeout, and kills; without a timeout it kills at once. A container
-// that doesn't run, or doesn't exist, counts as stopped. If the call ends first, the container has received SIGTERM
+// StopContainer sends SIGTERM, waits for the timeout, and kills. Without a timeout it kills at once. A container that
+// doesn't run, or doesn't exist, counts as stopped. If the call is canceled first, the container has received SIGTERM
 // and isn't killed.
 func (s *runtimeService) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
 	s.mu.Lock()
@@ -179,7 +179,7 @@ func (s *runtimeService) StopContainer(ctx context.Context, req *runtimeapi.Stop
 		return nil, ended(ctx.Err())
 	case <-timer.C():
 	}
-	if ctx.Err() != nil { // both at once: the caller is gone, so no kill
+	if ctx.Err() != nil { // the call was canceled at the same time, so no kill
 		return nil, ended(ctx.Err())
 	}
 	s.mu.Lock()

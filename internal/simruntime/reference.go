@@ -11,8 +11,8 @@ import (
 // referencePattern matches an image reference without its domain, with its digest.
 var referencePattern = regexp.MustCompile(`^([a-z0-9]+(?:(?:\.|_|__|-+|/)[a-z0-9]+)*)(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 
-// domainOf splits a reference or prefix as Docker does: the part before the first slash is a domain if it looks like
-// one.
+// domainOf splits a reference or prefix as Docker does: the part before the first slash is a domain if it has the form
+// of one.
 func domainOf(ref string) (domain, rest string) {
 	first, rest, ok := strings.Cut(ref, "/")
 	if ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
@@ -21,7 +21,8 @@ func domainOf(ref string) (domain, rest string) {
 	return "docker.io", ref
 }
 
-// normalize returns a reference in containerd's form: with the domain, and with the digest or else a tag.
+// normalize returns a reference in containerd's form: with the domain, and with the digest or, without a digest, a
+// tag.
 func normalize(ref string) (string, error) {
 	domain, rest := domainOf(ref)
 	parts := referencePattern.FindStringSubmatch(rest)
@@ -50,7 +51,8 @@ func repository(ref string) string {
 	return ref
 }
 
-// refSet is a set of image references: names, each with all its tags unless it has one, and prefixes that end in "/".
+// refSet is a set of image references: names, and prefixes that end in "/". A name without a tag includes all its
+// tags.
 type refSet []string
 
 func newRefSet(patterns []string) refSet {
@@ -79,16 +81,16 @@ func (r refSet) has(ref string) bool {
 const (
 	missingImages = "docker.io/missing/"
 	slowImages    = "docker.io/slow/"
-	// slowPull is how long a slow image without a duration takes.
+	// slowPull is the duration of a slow image's pull if its tag isn't a duration.
 	slowPull = 5 * time.Second
 )
 
-// registry is the registry of images to pull.
+// registry is the registry that images are pulled from.
 type registry struct{ images refSet }
 
 func newRegistry(images []string) registry { return registry{newRefSet(images)} }
 
-// lookUp reports whether the registry has a normalized reference, and how long its pull takes.
+// lookUp reports whether the registry has a normalized reference, and the duration of its pull.
 func (r registry) lookUp(ref string) (took time.Duration, ok bool) {
 	switch {
 	case strings.HasPrefix(ref, missingImages):

@@ -16,7 +16,7 @@ type sandbox struct {
 	handler   string
 	state     runtimeapi.PodSandboxState
 	createdAt int64
-	// address is the pod's until the sandbox is stopped. It is invalid in the host's network.
+	// address is the pod's address until the sandbox is stopped. It is invalid in the host's network.
 	address    netip.Addr
 	containers map[string]*container
 }
@@ -104,7 +104,7 @@ func (s *runtimeService) RunPodSandbox(_ context.Context, req *runtimeapi.RunPod
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: b.id}, nil
 }
 
-// StopPodSandbox kills the sandbox's containers, without grace, and frees its address. It is idempotent.
+// StopPodSandbox kills the sandbox's containers without a grace period, and frees its address. It is idempotent.
 func (s *runtimeService) StopPodSandbox(_ context.Context, req *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *runtimeService) StopPodSandbox(_ context.Context, req *runtimeapi.StopP
 // stopSandbox stops the sandbox. The caller holds the lock.
 func (s *Server) stopSandbox(b *sandbox) {
 	s.killSandbox(b)
-	// Only here: the network of a dead sandbox stays until StopPodSandbox.
+	// killSandbox doesn't free the address: the network of a dead sandbox stays until StopPodSandbox.
 	if b.address.IsValid() {
 		s.addresses.free(b.address)
 		b.address = netip.Addr{}
@@ -153,7 +153,7 @@ func (s *runtimeService) RemovePodSandbox(_ context.Context, req *runtimeapi.Rem
 	return &runtimeapi.RemovePodSandboxResponse{}, nil
 }
 
-// PodSandboxStatus returns one sandbox. NotFound if it doesn't exist.
+// PodSandboxStatus returns one sandbox, or NotFound if it doesn't exist.
 func (s *runtimeService) PodSandboxStatus(_ context.Context, req *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ const (
 	notReady = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 )
 
-// Pods get the addresses of the pod network one after the other and keep them until they are stopped.
+// Pods get consecutive addresses of the pod network, and keep them until they are stopped.
 func TestSandboxAddress(t *testing.T) {
 	h := start(t, Config{})
 	first, _ := h.pod("first")
@@ -46,7 +46,7 @@ func TestSandboxAddress(t *testing.T) {
 	}
 }
 
-// Addresses start over at the end of the network, skip those in use, and run out.
+// Allocation of addresses starts again at the end of the network, skips addresses in use, and fails when none is free.
 func TestAddresses(t *testing.T) {
 	a := newAddresses()
 	all := make(map[netip.Addr]bool)
@@ -56,7 +56,7 @@ func TestAddresses(t *testing.T) {
 			break
 		}
 		if all[addr] || !podNetwork.Contains(addr) {
-			t.Fatalf("%v was handed out twice, or is of another network", addr)
+			t.Fatalf("%v was allocated twice, or is of another network", addr)
 		}
 		all[addr] = true
 	}
@@ -70,7 +70,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// The sandbox shows what it was given.
+// The sandbox's status shows its config.
 func TestSandboxShowsItsConfig(t *testing.T) {
 	h := start(t, Config{})
 	config := podConfig("p")
@@ -90,7 +90,7 @@ func TestSandboxShowsItsConfig(t *testing.T) {
 	}
 }
 
-// Stopping a sandbox kills its containers without grace; removing it removes them.
+// Stopping a sandbox kills its containers without a grace period. Removing it removes them.
 func TestSandboxTakesItsContainersWithIt(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
@@ -109,13 +109,13 @@ func TestSandboxTakesItsContainersWithIt(t *testing.T) {
 	if err != nil || len(left) != 1 || left[0].GetId() != other {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	// A sandbox that is ready is removed as well.
+	// A ready sandbox can be removed too.
 	if err := h.runtime.RemovePodSandbox(t.Context(), left[0].GetPodSandboxId()); err != nil {
 		t.Error(err)
 	}
 }
 
-// A name is reserved from the creation of its sandbox or container to the removal, whether it runs or not.
+// A name is reserved from the creation of its sandbox or container until the removal, also when it doesn't run.
 func TestNamesAreReserved(t *testing.T) {
 	h := start(t, Config{})
 	config := podConfig("p")
@@ -157,7 +157,7 @@ func TestNamesAreReserved(t *testing.T) {
 	h.create(again, config, containerConfig("c"))
 }
 
-// The parts of a filter are ANDed; an empty one lets all through.
+// The parts of a filter are ANDed. An empty filter selects all.
 func TestSandboxFilters(t *testing.T) {
 	h := start(t, Config{})
 	a, _ := h.pod("a")
@@ -237,7 +237,7 @@ func TestContainerFilters(t *testing.T) {
 	}
 }
 
-// wantSame compares without order.
+// wantSame compares without regard to the order.
 func wantSame(t *testing.T, got, want []string) {
 	t.Helper()
 	if !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {

@@ -22,37 +22,38 @@ const (
 
 // process is the behaviour of a command line.
 type process struct {
-	// stdout and stderr are the lines that it prints at its start.
+	// stdout and stderr are the lines that it prints when it starts.
 	stdout, stderr []string
-	// runsOn is set if it never ends by itself; otherwise it ends after lifetime (zero: at once) with exitCode.
+	// runsOn is set if it never ends by itself. Otherwise it ends after lifetime (zero: at once) with exitCode.
 	runsOn   bool
 	lifetime time.Duration
 	exitCode int32
-	// next returns the process that follows after its lifetime. It is called with the lock held. Nil: it ends.
+	// next returns the process that follows after the lifetime. It is called with the lock held. Nil means that no
+	// process follows.
 	next func() process
-	// talk runs it with a stream, and returns its exit code. Without a stream it ends as if the input were empty.
-	// Nil: it doesn't read.
-	talk func(session) int32
+	// runWith runs the process with a stream, and returns its exit code. Without a stream, the process ends as if the
+	// input were empty. Nil means that the process doesn't read.
+	runWith func(session) int32
 	// oomKilled is set if the kernel kills it at once for its memory use.
 	oomKilled bool
-	// ignoresTerm is set if SIGTERM doesn't end it; otherwise it continues as onTerm returns, or, if that is nil,
-	// ends with termCode.
+	// ignoresTerm is set if SIGTERM doesn't end the process. Otherwise the process that onTerm returns follows. If
+	// onTerm is nil, the process ends with termCode.
 	ignoresTerm bool
-	onTerm      func() process // to be called with the lock
+	onTerm      func() process // called with the lock held
 	termCode    int32
 }
 
-// world is the environment of a process.
-type world struct {
+// environment is the environment of a process.
+type environment struct {
 	hostname string
 	env      []string // NAME=value
-	// memoryLimit is in bytes. Zero: none.
+	// memoryLimit is in bytes. Zero means no limit.
 	memoryLimit int64
 	files       *files
 }
 
-// argv returns the container's command line: the image's entrypoint is program, and without command and arguments it
-// serves.
+// argv returns the container's command line. The image's entrypoint is program. Without a command and arguments, it
+// runs "serve".
 func argv(config *runtimeapi.ContainerConfig) []string {
 	command := config.GetCommand()
 	if len(command) == 0 {
@@ -66,12 +67,12 @@ func argv(config *runtimeapi.ContainerConfig) []string {
 
 // script is one subcommand of program.
 type script struct {
-	minArgs, maxArgs int // maxArgs below zero: any number
-	run              func(w world, args []string) process
+	minArgs, maxArgs int // a negative maxArgs allows any number
+	run              func(e environment, args []string) process
 }
 
-// scripts returns the subcommands of the sample program, which behave as in the program as far as CRI shows.
-// fail-start exists only in the simulation, and stands for a missing program.
+// scripts returns the subcommands of the sample program. They behave as in the program, as far as CRI shows it.
+// fail-start exists only in the simulation, and simulates a missing program.
 func scripts() map[string]script {
 	return map[string]script{
 		"seq": {1, -1, playSeq},
@@ -102,9 +103,9 @@ func scripts() map[string]script {
 	}
 }
 
-// play returns the process of the command line, and applies its immediate changes of files, so the caller holds the
-// lock. The error is the low-level runtime's for a missing program.
-func play(argv []string, w world) (process, error) {
+// play returns the process of the command line. It applies the immediate changes of files, so the caller must hold the
+// lock. The error for a missing program is the low-level runtime's.
+func play(argv []string, e environment) (process, error) {
 	if len(argv) == 0 {
 		return process{}, errors.New("no command specified: unknown")
 	}
@@ -115,11 +116,11 @@ func play(argv []string, w world) (process, error) {
 	if missing != program {
 		return process{}, fmt.Errorf("exec: %q: executable file not found in $PATH: unknown", missing)
 	}
-	return playCommand(w, argv[1:]), nil
+	return playCommand(e, argv[1:]), nil
 }
 
 // playCommand runs a subcommand of program.
-func playCommand(w world, args []string) process {
+func playCommand(e environment, args []string) process {
 	if len(args) == 0 {
 		return misused("no command")
 	}
@@ -133,18 +134,18 @@ func playCommand(w world, args []string) process {
 	case s.maxArgs >= 0 && len(args) > s.maxArgs:
 		return misused(name + ": too many arguments")
 	}
-	return s.run(w, args)
+	return s.run(e, args)
 }
 
-// playSeq runs the commands up to the first that fails, runs on, or takes time; after that it continues with the
-// rest.
-func playSeq(w world, args []string) process {
+// playSeq runs the commands up to the first one that fails, runs on, or takes time. After a command that takes time it
+// continues with the rest.
+func playSeq(e environment, args []string) process {
 	end := slices.Index(args, ";")
 	if end < 0 {
-		return playCommand(w, args)
+		return playCommand(e, args)
 	}
-	p := playCommand(w, args[:end])
-	rest := func() process { return playSeq(w, args[end+1:]) }
+	p := playCommand(e, args[:end])
+	rest := func() process { return playSeq(e, args[end+1:]) }
 	switch {
 	case p.runsOn || p.exitCode != 0:
 		return p
@@ -166,7 +167,7 @@ func failed(err error) process {
 	return process{stderr: []string{"sample: " + err.Error()}, exitCode: exitFailed}
 }
 
-// staying prints the lines and runs until SIGTERM.
+// staying returns a process that prints the lines and runs until SIGTERM.
 func staying(stdout ...string) process {
 	return process{stdout: stdout, runsOn: true, termCode: exitTerminated}
 }

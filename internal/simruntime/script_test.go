@@ -15,7 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The scripts and the sample program are two tellings of one story.
+// The scripts behave as the sample program.
 func TestScriptsAreTheSampleProgram(t *testing.T) {
 	sample := filepath.Join(t.TempDir(), "sample")
 	build := exec.Command("go", "build", "-o", sample, "github.com/podstream/podstream/test/sample")
@@ -26,12 +26,12 @@ func TestScriptsAreTheSampleProgram(t *testing.T) {
 	t.Run("running on", func(t *testing.T) { testScriptsThatRunOn(t, sample) })
 }
 
-// What ends prints the same and ends with the same code.
+// Commands that end print the same as the program and end with the same code.
 func testScriptsThatEnd(t *testing.T, sample string) {
-	// The simulated program finds a directory of its own by the same path.
+	// The simulated program has its own directory, mounted at the same path.
 	dir := t.TempDir()
 	file, once, nowhere := filepath.Join(dir, "file"), filepath.Join(dir, "once"), filepath.Join(dir, "no", "such", "file")
-	w := world{files: newFiles([]*runtimeapi.Mount{{ContainerPath: dir, HostPath: t.TempDir()}})}
+	e := environment{files: newFiles([]*runtimeapi.Mount{{ContainerPath: dir, HostPath: t.TempDir()}})}
 	for _, args := range [][]string{
 		{},
 		{"dance"},
@@ -96,8 +96,8 @@ func testScriptsThatEnd(t *testing.T, sample string) {
 			var stdout, stderr bytes.Buffer
 			cmd := exec.Command(sample, args...)
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			_ = cmd.Run() // the exit code tells
-			p, err := play(append([]string{program}, args...), w)
+			_ = cmd.Run() // the exit code is compared below
+			p, err := play(append([]string{program}, args...), e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ func testScriptsThatEnd(t *testing.T, sample string) {
 			if string(output(p.stdout)) != stdout.String() {
 				t.Errorf("plays stdout %q, the program prints %q", output(p.stdout), stdout.String())
 			}
-			// The usage that follows a misuse is left out.
+			// The simulation doesn't print the usage text after an error.
 			first, _, _ := strings.Cut(stderr.String(), "\n")
 			if simulated, _, _ := strings.Cut(string(output(p.stderr)), "\n"); simulated != first {
 				t.Errorf("plays stderr %q, the program prints %q", simulated, first)
@@ -116,7 +116,7 @@ func testScriptsThatEnd(t *testing.T, sample string) {
 	}
 }
 
-// What runs on prints the same first line and ends alike on SIGTERM.
+// Commands that run on print the same first line, and end with the same code on SIGTERM.
 func testScriptsThatRunOn(t *testing.T, sample string) {
 	for _, args := range [][]string{
 		{"print", "one", "two"},
@@ -141,19 +141,19 @@ func testScriptsThatRunOn(t *testing.T, sample string) {
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Error(err)
 			}
-			_ = cmd.Wait() // the exit code tells
+			_ = cmd.Wait() // the exit code is compared below
 			hostname, err := os.Hostname()
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := play(append([]string{program}, args...), world{hostname: hostname})
+			p, err := play(append([]string{program}, args...), environment{hostname: hostname})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !p.runsOn || p.ignoresTerm || int(p.termCode) != cmd.ProcessState.ExitCode() {
 				t.Errorf("plays %+v, the program ends with %d on SIGTERM", p, cmd.ProcessState.ExitCode())
 			}
-			// All but the process ID, which is always 1 in the simulation.
+			// The process ID isn't compared. It is always 1 in the simulation.
 			want, _, _ := strings.Cut(line, "pid=")
 			if got, _, _ := strings.Cut(string(output(p.stdout)), "pid="); got != want {
 				t.Errorf("plays %q, the program prints %q", got, want)
@@ -177,7 +177,7 @@ func TestArgv(t *testing.T) {
 	}
 }
 
-// A sequence goes on after a command that takes its time, until one fails.
+// A sequence continues after a command that takes time, until a command fails.
 func TestSequence(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
@@ -216,7 +216,7 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// On SIGTERM on-term tells of it at once, and takes its time to end, of which SIGKILL may cut off the rest.
+// On SIGTERM, on-term appends its text at once and ends after its delay. SIGKILL can end it before that.
 func TestOnTerm(t *testing.T) {
 	h := start(t, Config{})
 	shared := t.TempDir()
@@ -253,6 +253,6 @@ func TestOnTerm(t *testing.T) {
 	}
 	h.wantExit(killed, 137, "Error")
 	if content, err := os.ReadFile(filepath.Join(shared, "log")); err != nil || string(content) != "at once\nslow\nkilled\n" {
-		t.Errorf("told %q, %v", content, err)
+		t.Errorf("the log contains %q, %v", content, err)
 	}
 }

@@ -17,42 +17,44 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// maxMessage is the limit on one gRPC message, in bytes: containerd's.
+// maxMessage is containerd's limit on one gRPC message, in bytes.
 const maxMessage = 16 << 20
 
 // Config configures a Server.
 type Config struct {
-	// StateDir is the directory that ImageFsInfo returns as the image file system. Nothing is written there. Empty:
-	// the directory for temporary files.
+	// StateDir is the directory that ImageFsInfo returns as the image file system. Nothing is written there. Empty
+	// means the directory for temporary files.
 	StateDir string
-	// Images are the registry's images: image names, and prefixes that end in "/". Nil: "sim/" and "localhost/". In
-	// addition, "missing/…" never exists, and "slow/NAME:DURATION" takes that long to pull (5s if the tag isn't a
+	// Images are the registry's images: image names, and prefixes that end in "/". Nil means "sim/" and "localhost/".
+	// In addition, "missing/…" never exists, and "slow/NAME:DURATION" takes DURATION to pull (5s if the tag isn't a
 	// duration).
 	Images []string
-	// Imported are the images that are present without a pull, in the form of Images. Nil: "localhost/".
+	// Imported are the images that are present without a pull, in the form of Images. Nil means "localhost/".
 	Imported []string
 	// NoEvents makes GetContainerEvents fail with Unimplemented, as containerd 1.6 does.
 	NoEvents bool
-	// ListStreams serves the Stream… counterparts of the List… calls. Unset: they are Unimplemented, as in containerd up to 2.
+	// ListStreams serves the Stream… counterparts of the List… calls. Without it they are Unimplemented, as in
+	// containerd up to 2.
 	ListStreams bool
 	// Fault is called before each RPC with its name ("StartContainer") and request, concurrently. If it returns an
-	// error, the RPC fails with it without an effect; a fault that blocks until ctx ends simulates a runtime that
-	// hangs. The request is nil for streaming calls. Nil: no faults.
+	// error, the RPC returns that error without an effect. A fault that blocks until ctx ends simulates a runtime that
+	// hangs. The request is nil for streaming calls. Nil means no faults.
 	Fault func(ctx context.Context, method string, req any) error
-	// EventFault is called with each event, and returns the events to send instead: none, the same one twice, or one
-	// that it has delayed. Calls are serialized, and must not call the Server. Nil: no faults.
+	// EventFault is called with each event, and returns the events to send instead: none, the same one twice, or an
+	// earlier one that it has delayed. Calls are serialized, and must not call the Server. Nil means no faults.
 	EventFault func(*runtimeapi.ContainerEventResponse) []*runtimeapi.ContainerEventResponse
-	// Streams serves Exec, Attach and PortForward, on a port of the loopback. Unset: they are Unimplemented.
+	// Streams serves Exec, Attach and PortForward, on a port of the loopback interface. Without it they are
+	// Unimplemented.
 	Streams bool
-	// Dial connects to a port of a pod, by the pod's name. Nil: no port is open.
+	// Dial connects to a port of a pod, by the pod's name. Nil means that no port is open.
 	Dial func(ctx context.Context, pod string, port int32) (net.Conn, error)
-	// Clock is the clock of the simulation. Nil: the real one.
+	// Clock is the clock of the simulation. Nil means the real clock.
 	Clock clock.Clock
 	// Logger receives a line for each RPC, at debug level. Nil discards.
 	Logger *slog.Logger
 }
 
-// Server is one simulated runtime. Its state outlives a Serve, as containers outlive a restart of containerd.
+// Server is one simulated runtime. Its state survives the end of Serve, as containers survive a restart of containerd.
 type Server struct {
 	cfg      Config
 	clock    clock.Clock
@@ -101,7 +103,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// reset sets the state of a runtime that has never run a container.
+// reset sets the state of a new runtime.
 func (s *Server) reset() {
 	s.sandboxes = make(map[string]*sandbox)
 	s.containers = make(map[string]*container)
@@ -110,14 +112,14 @@ func (s *Server) reset() {
 	s.images = newImageStore(s.cfg.Imported)
 }
 
-// Serve answers CRI calls on l until ctx ends, and closes l. Calls under way are then cut off, as when a runtime
-// dies; the containers survive, and Serve may be called again with another listener. It returns nil if it ended
-// because ctx did.
+// Serve answers CRI calls on l until ctx ends, and closes l. Calls in progress are then cut off, as when a runtime is
+// killed. The containers survive, and Serve may be called again with another listener. It returns nil if it ended
+// because ctx ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.UnaryInterceptor(s.interceptUnary), grpc.StreamInterceptor(s.interceptStream),
-		// No handler may use the state once Serve has returned.
+		// Handlers must not use the state after Serve has returned.
 		grpc.WaitForHandlers(true),
 	)
 	runtimeapi.RegisterRuntimeServiceServer(server, &runtimeService{Server: s})
@@ -180,7 +182,7 @@ func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnarySe
 		return nil, err
 	}
 	resp, err := handler(ctx, req)
-	// Without the request: a container's environment may hold secrets.
+	// The request isn't logged, because a container's environment may contain secrets.
 	s.log.DebugContext(ctx, "call", "method", path.Base(info.FullMethod), "error", err)
 	return resp, err
 }
@@ -192,8 +194,7 @@ func (s *Server) interceptStream(srv any, stream grpc.ServerStream, info *grpc.S
 	return handler(srv, stream)
 }
 
-// runtimeService and imageService are the two services of a Server. Methods that they don't define are
-// Unimplemented.
+// runtimeService and imageService are the two services of a Server. Methods that they don't define are Unimplemented.
 type runtimeService struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	*Server

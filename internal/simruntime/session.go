@@ -15,7 +15,7 @@ type session struct {
 	resize      <-chan remotecommand.TerminalSize
 }
 
-// copyStdin is the sample program's "stdin".
+// copyStdin is the "stdin" command of the sample program.
 func copyStdin(s session) int32 {
 	if s.in == nil {
 		return 0
@@ -27,8 +27,8 @@ func copyStdin(s session) int32 {
 	return 0
 }
 
-// watchTerminal is the sample program's "tty": it prints the terminal's size until that is the wanted one. Empty:
-// once.
+// watchTerminal is the "tty" command of the sample program. It prints each size of the terminal until the size is the
+// wanted one, or only once if wanted is empty.
 func watchTerminal(wanted string) func(s session) int32 {
 	return func(s session) int32 {
 		if !s.tty {

@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// No process runs, so nothing is used: the statistics have the right structure, attributes and times, and zeros.
+// No process runs, so no resource is used: the statistics have the right structure, attributes and times, and zeros.
 
 func (s *Server) cpuAndMemory() (*runtimeapi.CpuUsage, *runtimeapi.MemoryUsage) {
 	now, zero := s.clock.Now().UnixNano(), &runtimeapi.UInt64Value{}

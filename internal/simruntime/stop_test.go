@@ -10,14 +10,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// stopping stops a container in the background, and returns the call's end.
+// stopping stops a container in the background, and returns a channel for the call's result.
 func (h *harness) stopping(ctx context.Context, id string, timeout int64) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- h.runtime.StopContainer(ctx, id, timeout) }()
 	return done
 }
 
-// Most programs end on SIGTERM: the stop returns at once.
+// Most programs end on SIGTERM, so that the stop returns at once.
 func TestStopWithGrace(t *testing.T) {
 	h := start(t, Config{})
 	for _, test := range []struct {
@@ -41,7 +41,7 @@ func TestStopWithGrace(t *testing.T) {
 	}
 }
 
-// A program that ignores SIGTERM has it once, lives through the timeout, and is killed then.
+// A program that ignores SIGTERM receives it once, runs until the timeout, and is then killed.
 func TestStopKillsAfterTheTimeout(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("c", "ignore-term")
@@ -51,7 +51,7 @@ func TestStopKillsAfterTheTimeout(t *testing.T) {
 	if s := h.status(id); s.GetState() != running {
 		t.Fatalf("before the timeout: %v", s)
 	}
-	// A second stop sends no second SIGTERM, and its shorter timeout counts.
+	// A second stop sends no second SIGTERM, and its shorter timeout applies.
 	second := h.stopping(t.Context(), id, 10)
 	h.waitTimer(10 * time.Second)
 	h.clock.Step(1)
@@ -66,7 +66,7 @@ func TestStopKillsAfterTheTimeout(t *testing.T) {
 	}
 }
 
-// A timeout of zero kills at once, also while another stop waits out its grace.
+// A timeout of zero kills at once, also while another stop waits for its grace period.
 func TestStopWithoutGrace(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("c", "ignore-term")
@@ -81,14 +81,14 @@ func TestStopWithoutGrace(t *testing.T) {
 	}
 }
 
-// A caller that goes away leaves a container that has had its SIGTERM and isn't killed.
+// If the caller cancels the stop, the container has received SIGTERM and isn't killed.
 func TestStopIsAbandoned(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("c", "ignore-term")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		// Without the client, which returns before the server knows that it has.
+		// Without the client, which returns before the server detects the end of the call.
 		service := &runtimeService{Server: h.Server}
 		_, err := service.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 30})
 		done <- err
@@ -104,7 +104,7 @@ func TestStopIsAbandoned(t *testing.T) {
 	}
 }
 
-// Stop and remove are done again without harm, and are done with what was never there.
+// Stop and remove can be repeated, and succeed for objects that never existed.
 func TestStopAndRemoveAreIdempotent(t *testing.T) {
 	h := start(t, Config{})
 	sandbox, pod := h.pod("p")
@@ -115,7 +115,7 @@ func TestStopAndRemoveAreIdempotent(t *testing.T) {
 			t.Errorf("stop %s: %v", id, err)
 		}
 	}
-	// The stops have changed nothing.
+	// The stops have no effect on a created container.
 	if s := h.status(fresh); s.GetState() != created {
 		t.Errorf("created container is %v", s)
 	}

@@ -7,7 +7,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// streamBatch is the number of items in a message of a streamed list: few, so that tests see several messages.
+// streamBatch is the number of items in a message of a streamed list. It is small, so that tests receive several
+// messages.
 const streamBatch = 16
 
 // streamList sends the list in batches, or returns Unimplemented as an older runtime does.

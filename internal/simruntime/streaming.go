@@ -15,7 +15,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// newStreams returns the streaming server for an address. Callers are sent to that address from then on.
+// newStreams returns the streaming server for an address. From then on, calls return URLs with that address.
 func (s *Server) newStreams(address string) (streaming.Server, error) {
 	server, err := streaming.NewServer(streaming.Config{
 		BaseURL:                         &url.URL{Scheme: "http", Host: address},
@@ -56,7 +56,7 @@ func (s *Server) setStreams(server streaming.Server) {
 	s.streams = server
 }
 
-// streaming returns the streaming server. Unimplemented without one.
+// streaming returns the streaming server, or Unimplemented if there is none.
 func (s *Server) streaming(what string) (streaming.Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *runtimeService) Exec(_ context.Context, req *runtimeapi.ExecRequest) (*
 	return server.GetExec(req)
 }
 
-// Attach connects to the container's process, if Config.Streams is set. It shows no earlier output.
+// Attach connects to the container's process, if Config.Streams is set. It doesn't show earlier output.
 func (s *runtimeService) Attach(_ context.Context, req *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	server, err := s.streaming("attach")
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *runtimeService) Attach(_ context.Context, req *runtimeapi.AttachRequest
 	return server.GetAttach(req)
 }
 
-// PortForward connects by Config.Dial, if Config.Streams is set.
+// PortForward connects through Config.Dial, if Config.Streams is set.
 func (s *runtimeService) PortForward(_ context.Context, req *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	server, err := s.streaming("port forwarding")
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *runtimeService) PortForward(_ context.Context, req *runtimeapi.PortForw
 	return server.GetPortForward(req)
 }
 
-// runningContainer returns a container whose process has streams.
+// runningContainer returns a running container.
 func (s *Server) runningContainer(id string) (*container, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Server) runningContainer(id string) (*container, error) {
 	return c, nil
 }
 
-// streamRuntime is the runtime behind the streaming server.
+// streamRuntime is the runtime that the streaming server calls.
 type streamRuntime struct{ *Server }
 
 // Exec implements streaming.Runtime.
@@ -133,19 +133,19 @@ func (s streamRuntime) Exec(
 	if err != nil {
 		return err
 	}
-	talk := newSession(in, out, stderr, tty, resize)
+	with := newSession(in, out, stderr, tty, resize)
 	for {
-		if p.talk != nil { // talk writes the output.
-			return exitError(converse(p.talk, talk, exited))
+		if p.runWith != nil { // runWith writes the output.
+			return exitError(runSession(p.runWith, with, exited))
 		}
-		if _, err := talk.out.Write(output(p.stdout)); err != nil {
+		if _, err := with.out.Write(output(p.stdout)); err != nil {
 			return err
 		}
-		if _, err := talk.stderr.Write(output(p.stderr)); err != nil {
+		if _, err := with.stderr.Write(output(p.stderr)); err != nil {
 			return err
 		}
-		switch err := s.pass(ctx, exited, p.lifetime, p.runsOn); {
-		case errors.Is(err, ErrNotRunning): // with the container, all of its processes have ended
+		switch err := s.waitProcess(ctx, exited, p.lifetime, p.runsOn); {
+		case errors.Is(err, ErrNotRunning): // all processes of a container end with it
 			return exitError(exitKilled)
 		case err != nil:
 			return err
@@ -153,11 +153,11 @@ func (s streamRuntime) Exec(
 			return exitError(p.exitCode)
 		}
 		p.stdout, p.stderr = nil, nil
-		p = s.goOnExec(p)
+		p = s.nextExec(p)
 	}
 }
 
-// Attach implements streaming.Runtime. A process that reads ends with its input.
+// Attach implements streaming.Runtime. A process that reads ends when its input ends.
 func (s streamRuntime) Attach(
 	_ context.Context, id string, in io.Reader, out, stderr io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize,
 ) error {
@@ -166,13 +166,13 @@ func (s streamRuntime) Attach(
 		return err
 	}
 	s.mu.Lock()
-	talk := c.process.talk
+	run := c.process.runWith
 	s.mu.Unlock()
-	if talk == nil {
+	if run == nil {
 		<-c.exited
 		return nil
 	}
-	code := converse(talk, newSession(in, out, stderr, tty, resize), c.exited)
+	code := runSession(run, newSession(in, out, stderr, tty, resize), c.exited)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.exit(c, code, "")
@@ -195,7 +195,7 @@ func (s streamRuntime) PortForward(ctx context.Context, sandbox string, port int
 		return fmt.Errorf("failed to connect to localhost:%d inside namespace %q: %w", port, sandbox, err)
 	}
 	defer func() { _ = conn.Close() }()
-	go func() { // It ends with the stream, at the latest with the stream's connection.
+	go func() { // It ends with the stream, or with the stream's connection.
 		_, _ = io.Copy(conn, stream)
 		half, ok := conn.(interface{ CloseWrite() error })
 		if !ok || half.CloseWrite() != nil {
@@ -207,21 +207,21 @@ func (s streamRuntime) PortForward(ctx context.Context, sandbox string, port int
 }
 
 func newSession(in io.Reader, out, stderr io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) session {
-	talk := session{in: in, out: io.Discard, stderr: io.Discard, tty: tty, resize: resize}
+	s := session{in: in, out: io.Discard, stderr: io.Discard, tty: tty, resize: resize}
 	if out != nil {
-		talk.out = out
+		s.out = out
 	}
 	if stderr != nil {
-		talk.stderr = stderr
+		s.stderr = stderr
 	}
-	return talk
+	return s
 }
 
-// converse returns the exit code of a process that reads. If its container ends, the process counts as killed; the
-// goroutine reads until its stream ends.
-func converse(talk func(session) int32, with session, exited <-chan struct{}) int32 {
+// runSession runs a process that reads, and returns its exit code. If its container ends first, the process counts as
+// killed. The goroutine then reads until its stream ends.
+func runSession(run func(session) int32, with session, exited <-chan struct{}) int32 {
 	code := make(chan int32, 1)
-	go func() { code <- talk(with) }()
+	go func() { code <- run(with) }()
 	select {
 	case c := <-code:
 		return c

@@ -23,8 +23,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// talk speaks to where a call led.
-func talk(t *testing.T, address string, options remotecommand.StreamOptions) error {
+// stream connects to the URL that a call returned, and copies the streams.
+func stream(t *testing.T, address string, options remotecommand.StreamOptions) error {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
@@ -60,7 +60,7 @@ func TestStreamedExec(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = talk(t, resp.GetUrl(), remotecommand.StreamOptions{Stdin: strings.NewReader(tt.stdin), Stdout: &stdout, Stderr: &stderr})
+		err = stream(t, resp.GetUrl(), remotecommand.StreamOptions{Stdin: strings.NewReader(tt.stdin), Stdout: &stdout, Stderr: &stderr})
 		code := 0
 		if exit, ok := errors.AsType[utilexec.CodeExitError](err); ok {
 			code, err = exit.Code, nil
@@ -70,11 +70,11 @@ func TestStreamedExec(t *testing.T) {
 		}
 	}
 	if _, err := h.runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: "none", Stdout: true}); status.Code(err) != codes.NotFound {
-		t.Errorf("in a container that isn't there: %v", err)
+		t.Errorf("in an unknown container: %v", err)
 	}
 }
 
-// A container that reads waits for who attaches, and ends when what is typed does.
+// A container that reads waits until a client attaches, and ends when the client's input ends.
 func TestStreamedAttach(t *testing.T) {
 	h := start(t, Config{Streams: true})
 	sandbox, pod := h.pod("web")
@@ -86,7 +86,7 @@ func TestStreamedAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stdout bytes.Buffer
-	if err := talk(t, resp.GetUrl(), remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &stdout}); err != nil || stdout.String() != "hello" {
+	if err := stream(t, resp.GetUrl(), remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &stdout}); err != nil || stdout.String() != "hello" {
 		t.Errorf("%v, %q", err, &stdout)
 	}
 	h.wantExit(id, 0, "Completed")
@@ -140,7 +140,7 @@ func TestStreamedPortForward(t *testing.T) {
 	}
 }
 
-// Unless they are wanted there are no streams.
+// Without Config.Streams, the calls are Unimplemented.
 func TestNoStreams(t *testing.T) {
 	h := start(t, Config{})
 	id := h.sample("web", "pause")

@@ -1,5 +1,5 @@
-// Command simruntimed serves the simulated container runtime on a Unix socket, for trials of podexecd without root
-// and without a real runtime. Its containers end with it.
+// Command simruntimed serves the simulated container runtime on a Unix socket. It is for trials of podexecd without
+// root and without a real runtime. Its containers end when it ends.
 package main
 
 import (
@@ -33,8 +33,8 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	flags := pflag.NewFlagSet("simruntimed", pflag.ContinueOnError)
 	flags.SetOutput(stdout)
 	flags.StringVar(&o.listen, "listen", "unix:///run/podstream/simruntimed.sock", "where to serve CRI, as unix:///path")
-	flags.StringVar(&o.cfg.StateDir, "state-dir", "", "the directory that stands for the image file system; nothing is written there (default: the one for temporary files)")
-	flags.StringArrayVar(&o.cfg.Images, "image", nil, `an image that can be pulled, or a prefix of such that ends in "/"; repeatable (default: sim/ and localhost/)`)
+	flags.StringVar(&o.cfg.StateDir, "state-dir", "", "the directory that ImageFsInfo reports as the image file system; nothing is written there (default: the directory for temporary files)")
+	flags.StringArrayVar(&o.cfg.Images, "image", nil, `an image that can be pulled, or a prefix of images that ends in "/"; repeatable (default: sim/ and localhost/)`)
 	flags.BoolVar(&o.cfg.NoEvents, "no-events", false, "serve no container events, as containerd 1.6 does")
 	flags.BoolVar(&o.debug, "debug", false, "log every call")
 	if err := flags.Parse(args); err != nil {

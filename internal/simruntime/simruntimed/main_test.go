@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// upWriter closes up once the daemon says that it is up.
+// upWriter closes up when the daemon logs that it is up.
 type upWriter struct {
 	log bytes.Buffer
 	up  chan struct{}
@@ -28,7 +28,7 @@ func (w *upWriter) Write(p []byte) (int, error) {
 	return w.log.Write(p)
 }
 
-// The daemon serves both CRI services on its socket until it is told to end.
+// The daemon serves both CRI services on its socket until its context ends.
 func TestRun(t *testing.T) {
 	socket := "unix://" + filepath.Join(t.TempDir(), "cri.sock")
 	stderr := &upWriter{up: make(chan struct{})}

@@ -10,7 +10,7 @@ import (
 // Clock is a fake clock that reports its timers. A simulated runtime and the tested code can share one.
 type Clock struct {
 	*testingclock.FakeClock
-	// Timers receives the duration of each new timer. It has room for 1000.
+	// Timers receives the duration of each new timer. Its buffer is 1000.
 	Timers chan time.Duration
 }
 

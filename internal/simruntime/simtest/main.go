@@ -7,8 +7,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Main runs a package's tests and fails them on leaked goroutines. It discards the log of the CRI client, which logs every
-// error that it returns.
+// Main runs a package's tests, and fails on leaked goroutines. It discards the log of the CRI client, which logs all
+// errors that it returns.
 func Main(m *testing.M) {
 	klog.SetLogger(klog.Logger{})
 	goleak.VerifyTestMain(m)

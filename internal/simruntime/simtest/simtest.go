@@ -1,6 +1,6 @@
 // Package simtest serves a simulated runtime on a socket for a test, and connects to it as podexecd does.
 //
-// It is for tests of packages that use CRI. Serve runs one goroutine; everything ends with the test.
+// It is for tests of packages that use CRI. Serve runs one goroutine, which ends with the test.
 package simtest
 
 import (
@@ -19,7 +19,7 @@ import (
 // callTimeout is the clients' time limit for a call.
 const callTimeout = time.Minute
 
-// Serve serves the runtime on a socket in the test's directory, and stops with the test. It returns the endpoint,
+// Serve serves the runtime on a socket in the test's directory until the test ends. It returns the endpoint,
 // unix:///path.
 func Serve(t *testing.T, server *simruntime.Server) string {
 	t.Helper()
