@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/podstream/podstream/client/stream"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -48,16 +47,12 @@ With -o json and -o yaml each object comes with its content, also that of Secret
 
 // objectLister prints one podconfigd's objects across any number of connections.
 type objectLister struct {
-	tool    *tool
+	reconnection
 	options objectOptions
 	request *podconfigv1.WatchObjectsRequest // the same for every subscription
 	printer *objectPrinter
 
 	held *stream.HeldObjects
-	// live is set once the current stream has delivered something, and connected once any stream has.
-	live, connected bool
-	// broken is set from a reported break until the next stream is live.
-	broken bool
 }
 
 func (t *tool) newObjectLister(o objectOptions) *objectLister {
@@ -71,7 +66,8 @@ func (t *tool) newObjectLister(o objectOptions) *objectLister {
 		request.HeartbeatInterval = durationpb.New(o.heartbeat.interval)
 	}
 	return &objectLister{
-		tool: t, options: o, request: request, printer: t.newObjectPrinter(o.follow), held: stream.NewHeldObjects(nil, nil),
+		reconnection: reconnection{tool: t, daemon: t.podconfigd.name},
+		options:      o, request: request, printer: t.newObjectPrinter(o.follow), held: stream.NewHeldObjects(nil, nil),
 	}
 }
 
@@ -85,36 +81,10 @@ func (l *objectLister) run(ctx context.Context) error {
 		}
 		return nil
 	}
-	backoff := l.newBackoff()
-	for {
-		err := l.subscribe(ctx)
-		var own ownError
-		switch {
-		case ctx.Err() != nil:
-			return nil // the user ended it: no failure
-		case errors.As(err, &own):
-			return own.error
-		case l.connected && errors.Is(err, stream.ErrUnknownOp):
-			l.held.Anew()
-		case !l.connected || permanent(err):
-			return err
-		}
-		if l.live {
-			backoff = l.newBackoff()
-			l.broken = true
-			l.tool.note("%v; reconnecting to resume after revision %d", err, l.held.Cursor().GetRevision())
-		}
-		timer := l.tool.Clock.NewTimer(backoff.Step())
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		}
-	}
+	return l.reconnect(ctx, l.subscribe, permanent, func(err error) {
+		l.tool.note("%v; reconnecting to resume after revision %d", err, l.held.Cursor().GetRevision())
+	})
 }
-
-func (l *objectLister) newBackoff() wait.Backoff { return (&watcher{tool: l.tool}).newBackoff() }
 
 // errListed ends the stream of a list that is complete.
 var errListed = errors.New("that is all")
@@ -126,14 +96,16 @@ func (l *objectLister) subscribe(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	l.live = false
 	err = l.followStream(ctx, stream.ObjectConfig{
 		API: podconfigv1.NewPodConfigServiceClient(conn), Request: l.held.Begin(l.request), Silence: l.tool.patience(l.options.heartbeat),
 	})
 	switch {
 	case errors.As(err, new(ownError)), errors.Is(err, errListed):
 		return err
-	case errors.Is(err, stream.ErrEnded), errors.Is(err, stream.ErrSilent), errors.Is(err, stream.ErrUnknownOp):
+	case errors.Is(err, stream.ErrUnknownOp):
+		l.held.Anew() // prose:ok
+		fallthrough
+	case errors.Is(err, stream.ErrEnded), errors.Is(err, stream.ErrSilent):
 		return fmt.Errorf("%s at %s: %w", conn.daemon.name, &conn.daemon.endpoint, err)
 	}
 	return conn.explain(err)
@@ -177,15 +149,6 @@ func (l *objectLister) print(ops []*podconfigv1.ObjectUpdate) error {
 		}
 	}
 	return l.printer.end()
-}
-
-// arrived records that the stream has delivered something.
-func (l *objectLister) arrived() {
-	l.live, l.connected = true, true
-	if l.broken {
-		l.broken = false
-		l.tool.note("connected to podconfigd again")
-	}
 }
 
 // noteUnready prints that a list may not be complete.

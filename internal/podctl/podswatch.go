@@ -23,7 +23,7 @@ const statusRemoved = "Removed"
 
 // podsWatcher prints podexecd's pods and then each change, across reconnections.
 type podsWatcher struct {
-	tool   *tool
+	reconnection
 	filter *podconfigv1.PodFilter
 	// table is nil for documents.
 	table     *podTable
@@ -33,14 +33,10 @@ type podsWatcher struct {
 	shown map[string]*podexecv1.ObservedPod
 	// token is the position after the printed changes.
 	token string
-	// live is set once the current stream has delivered something, and connected once any stream has.
-	live, connected bool
-	// broken is set from a reported break until the next stream is live.
-	broken bool
 }
 
 func (t *tool) newPodsWatcher(filter *podconfigv1.PodFilter) *podsWatcher {
-	w := &podsWatcher{tool: t, filter: filter, shown: map[string]*podexecv1.ObservedPod{}}
+	w := &podsWatcher{reconnection: reconnection{tool: t, daemon: t.podexecd.name}, filter: filter, shown: map[string]*podexecv1.ObservedPod{}}
 	if t.output.IsTable() {
 		w.table = t.newPodTable(true)
 	} else {
@@ -49,34 +45,9 @@ func (t *tool) newPodsWatcher(filter *podconfigv1.PodFilter) *podsWatcher {
 	return w
 }
 
-// run watches until ctx ends, which is not an error, or an error that a retry can't resolve.
+// run watches until ctx ends, or an error that a retry can't resolve.
 func (w *podsWatcher) run(ctx context.Context) error {
-	delays := (&watcher{tool: w.tool}).newBackoff()
-	backoff := delays
-	for {
-		err := w.subscribe(ctx)
-		var own ownError
-		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // The user has ended it: that is no failure.
-		case errors.As(err, &own):
-			return own.error
-		case !w.connected || permanent(err):
-			return err
-		}
-		if w.live {
-			backoff = delays
-			w.broken = true
-			w.tool.note("%v; reconnecting", err)
-		}
-		timer := w.tool.Clock.NewTimer(backoff.Step())
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		}
-	}
+	return w.reconnect(ctx, w.subscribe, permanent, func(err error) { w.tool.note("%v; reconnecting", err) })
 }
 
 // subscribe follows one stream to its end, and resumes after the last one.
@@ -88,7 +59,6 @@ func (w *podsWatcher) subscribe(ctx context.Context) error {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w.live = false
 	stream, err := podexecv1.NewPodExecServiceClient(conn).WatchPodStatus(ctx, &podexecv1.WatchPodStatusRequest{
 		Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, Filter: w.filter, ResumeToken: w.token,
 	})
@@ -123,14 +93,6 @@ func (w *podsWatcher) follow(stream grpc.ServerStreamingClient[podexecv1.WatchPo
 			return ownError{err}
 		}
 		pending, w.token = nil, m.GetResumeToken()
-	}
-}
-
-func (w *podsWatcher) arrived() {
-	w.live, w.connected = true, true
-	if w.broken {
-		w.broken = false
-		w.tool.note("connected to podexecd again")
 	}
 }
 

@@ -7,9 +7,6 @@ import (
 	"maps"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/podstream/podstream/client/stream"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -81,7 +78,7 @@ func (t *tool) watch(ctx context.Context, o watchOptions) error {
 
 // watcher prints podconfigd's stream, across reconnections.
 type watcher struct {
-	tool    *tool
+	reconnection
 	request *podconfigv1.WatchPodUpdatesRequest // the same for every subscription
 	printer updatePrinter
 	options watchOptions
@@ -93,12 +90,6 @@ type watcher struct {
 	shown map[string]bool
 	// synced is true once the current stream's initial state is complete.
 	synced bool
-	// live is true once the current stream has delivered something.
-	live bool
-	// connected is true once any stream has.
-	connected bool
-	// broken is true from a reported break until the next stream is live.
-	broken bool
 }
 
 func (t *tool) newWatcher(o watchOptions, held *stream.Held) *watcher {
@@ -110,66 +101,33 @@ func (t *tool) newWatcher(o watchOptions, held *stream.Held) *watcher {
 	}
 	o.heartbeat.ask(request)
 	return &watcher{
-		tool: t, request: request, printer: t.newUpdatePrinter(), options: o, held: held, counts: o.resume.cursor == nil,
+		reconnection: reconnection{tool: t, daemon: t.podconfigd.name},
+		request:      request, printer: t.newUpdatePrinter(), options: o, held: held, counts: o.resume.cursor == nil,
 	}
 }
 
-// ownError is an error of podctl rather than of the stream: of printing, or of storing the position.
-type ownError struct{ error }
-
-func (e ownError) Unwrap() error { return e.error }
-
-// run watches until ctx ends, which is not an error, or an error that a retry can't resolve. If the first connection
-// fails, run returns the error: the endpoint is probably wrong.
+// run watches until ctx ends, or an error that a retry can't resolve.
 func (w *watcher) run(ctx context.Context) error {
-	backoff := w.newBackoff()
-	for {
-		err := w.subscribe(ctx)
-		var own ownError
-		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // The user has ended it: that is no failure.
-		case errors.As(err, &own):
-			return own.error
-		case errors.Is(err, stream.ErrUnknownOp) && w.request.GetMode() != podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT:
-			w.tool.note("%v; requesting snapshots from now on", err)
-			w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
-			continue
-		case !w.connected || permanent(err):
-			return err
-		}
-		if w.live {
-			backoff = w.newBackoff()
-			w.broken = true
-			w.tool.note("%v; reconnecting to resume after revision %d", err, w.held.Cursor().GetRevision())
-		}
-		timer := w.tool.Clock.NewTimer(backoff.Step())
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		}
-	}
+	final := func(err error) bool { return permanent(err) || errors.Is(err, stream.ErrUnknownOp) }
+	return w.reconnect(ctx, w.subscribe, final, func(err error) {
+		w.tool.note("%v; reconnecting to resume after revision %d", err, w.held.Cursor().GetRevision())
+	})
 }
 
-func (w *watcher) newBackoff() wait.Backoff {
-	const doublings = 40 // the cap ends the growth before
-	delay := w.tool.ReconnectDelay
-	return wait.Backoff{Duration: delay, Factor: 2, Jitter: 0.2, Steps: doublings, Cap: 40 * delay}
-}
-
-// permanent reports whether the same request will get the same error.
-func permanent(err error) bool {
-	switch status.Code(err) {
-	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
-		return true
-	}
-	return errors.Is(err, stream.ErrUnknownOp)
-}
-
-// subscribe follows one stream to its end, and resumes after the last one.
+// subscribe follows one stream to its end. After an operation that podctl doesn't know, it requests snapshots at once,
+// which have none.
 func (w *watcher) subscribe(ctx context.Context) error {
+	err := w.subscribeOnce(ctx)
+	if ctx.Err() == nil && errors.Is(err, stream.ErrUnknownOp) && w.request.GetMode() != podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT {
+		w.tool.note("%v; requesting snapshots from now on", err)
+		w.request.Mode = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
+		return w.subscribeOnce(ctx)
+	}
+	return err
+}
+
+// subscribeOnce follows one stream to its end, and resumes after the last one.
+func (w *watcher) subscribeOnce(ctx context.Context) error {
 	conn, err := w.tool.podconfigd.connect(w.tool.userAgent())
 	if err != nil {
 		return err
@@ -247,14 +205,5 @@ func (w *watcher) print(r *stream.Revision, outcome stream.Outcome) {
 	}
 	if r.Heartbeat != nil && w.options.heartbeats {
 		w.printer.heartbeat(r.Heartbeat)
-	}
-}
-
-// arrived records that the stream has delivered something.
-func (w *watcher) arrived() {
-	w.live, w.connected = true, true
-	if w.broken {
-		w.broken = false
-		w.tool.note("connected to podconfigd again")
 	}
 }
