@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -13,6 +15,8 @@ const (
 	leastWait = time.Second
 	// secondLook is the wait for the response that confirms the previous one.
 	secondLook = time.Second
+	// firstRetry is the wait after a failure, unless CheckFrequency is less. It doubles up to CheckFrequency.
+	firstRetry = 2 * time.Second
 	// jitter is the part by which a wait may be longer or shorter.
 	jitter = 0.1
 )
@@ -22,35 +26,41 @@ type pace struct {
 	every time.Duration
 	// random returns a number in [0,1).
 	random func() float64
-	// failures is how many requests in a row failed.
-	failures int
+	// retries are the waits after the next failures.
+	retries wait.Backoff
+}
+
+func newPace(every time.Duration, random func() float64) *pace {
+	p := &pace{every: every, random: random}
+	p.retries = p.newRetries()
+	return p
+}
+
+// newRetries has no jitter of its own, as that would only lengthen a wait.
+func (p *pace) newRetries() wait.Backoff {
+	const doublings = 40 // the cap ends the growth before
+	return wait.Backoff{Duration: min(firstRetry, p.every), Factor: 2, Steps: doublings, Cap: p.every}
 }
 
 // next returns how long to wait after a request that took so long and ended with err.
 func (p *pace) next(took time.Duration, err error) time.Duration {
 	if err == nil {
-		p.failures = 0
+		p.retries = p.newRetries()
 		return p.spread(p.every, took)
 	}
-	p.failures++
-	wait := p.every
-	// Beyond 2^20 s every CheckFrequency is shorter.
-	if p.failures <= 20 {
-		wait = min(wait, time.Second<<p.failures)
-	}
-	wait = p.spread(wait, took)
+	pause := p.spread(p.retries.Step(), took)
 	if asked := retryAfter(err); asked > 0 {
 		// Never earlier than requested.
 		asked += time.Duration(float64(asked) * jitter * p.random())
-		wait = max(wait, min(asked, maxRetryAfter))
+		pause = max(pause, min(asked, maxRetryAfter))
 	}
-	return wait
+	return pause
 }
 
-// spread counts the wait from the start of the request.
-func (p *pace) spread(wait, took time.Duration) time.Duration {
-	wait += time.Duration(float64(wait) * jitter * (2*p.random() - 1))
-	return max(wait-took, min(leastWait, p.every))
+// spread counts the pause from the start of the request.
+func (p *pace) spread(pause, took time.Duration) time.Duration {
+	pause += time.Duration(float64(pause) * jitter * (2*p.random() - 1))
+	return max(pause-took, min(leastWait, p.every))
 }
 
 // retryAfterHeader returns how long the server asks to wait, zero if it doesn't. A date is compared with the server's
@@ -74,4 +84,4 @@ func retryAfterHeader(h http.Header, now time.Time) time.Duration {
 }
 
 // clampRetry bounds the wait: even a Retry-After of zero leads to a wait.
-func clampRetry(wait time.Duration) time.Duration { return min(max(wait, leastWait), maxRetryAfter) }
+func clampRetry(asked time.Duration) time.Duration { return min(max(asked, leastWait), maxRetryAfter) }

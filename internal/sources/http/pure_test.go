@@ -71,6 +71,7 @@ func TestPace(t *testing.T) {
 		{"third failure, early", 20 * time.Second, 0, 2, 0, failed, 7200 * time.Millisecond},
 		{"fifth failure", 20 * time.Second, middle, 4, 0, failed, 20 * time.Second},
 		{"failing for months", 20 * time.Second, middle, 1 << 20, 0, failed, 20 * time.Second},
+		{"failing for months, asked rarely", 10 * 24 * time.Hour, middle, 30, 0, failed, 10 * 24 * time.Hour},
 		{"asked often", time.Second, middle, 0, 0, failed, time.Second},
 		{"told when", 20 * time.Second, 0, 3, 0, busy, 90 * time.Second},
 		{"told when, late", 20 * time.Second, middle, 3, 5 * time.Second, busy, 94500 * time.Millisecond},
@@ -78,7 +79,10 @@ func TestPace(t *testing.T) {
 		{"told when, asked rarely", time.Hour, middle, 20, 0, busy, time.Hour},
 		{"told when, at most", 20 * time.Second, middle, 0, 0, &statusError{retryAfter: maxRetryAfter}, maxRetryAfter},
 	} {
-		p := pace{every: c.every, random: func() float64 { return c.random }, failures: c.failures}
+		p := newPace(c.every, func() float64 { return c.random })
+		for range c.failures {
+			p.next(0, failed)
+		}
 		if got := p.next(c.took, c.err); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}

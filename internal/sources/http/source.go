@@ -120,7 +120,7 @@ func checkHeaders(configured http.Header) (http.Header, error) {
 // failure the set has an Err, which names the URL and has no secret. While out runs no request is made.
 func (s *Source) Run(ctx context.Context, out func(manifest.Set)) error {
 	p := s.newPoller()
-	pace := pace{every: s.cfg.CheckFrequency, random: rand.Float64}
+	pace := newPace(s.cfg.CheckFrequency, rand.Float64)
 	for {
 		start := s.cfg.Clock.Now()
 		err := p.poll(ctx)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
@@ -18,7 +19,8 @@ const longestPause = time.Minute
 // listen keeps the stream of events open until ctx ends. A stream that broke is opened again after a period, one that
 // can't be opened after pauses that double.
 func (p *PLEG) listen(ctx context.Context) {
-	pause, said := p.cfg.Period, ""
+	pauses, said := p.newPauses(), ""
+	pauses.Step() // The first one follows a stream that was open.
 	for {
 		err := p.cfg.Runtime.Watch(ctx, p.receive)
 		if ctx.Err() != nil {
@@ -26,21 +28,25 @@ func (p *PLEG) listen(ctx context.Context) {
 		}
 		switch stood := p.eventsEnded(); {
 		case errors.Is(err, observed.ErrNoEvents):
-			pause = longestPause
+			pauses = wait.Backoff{Duration: longestPause}
 		case stood:
-			pause, said = p.cfg.Period, ""
-		default:
-			pause = min(2*pause, longestPause)
+			pauses, said = p.newPauses(), ""
 		}
 		// A repeated failure is logged once.
 		if text := fmt.Sprint(err); text != said {
 			said = text
 			p.cfg.Logger.Info("no container events; pods are listed more often instead", "reason", text, "period", p.cfg.Period)
 		}
-		if !p.sleep(ctx, pause, nil) {
+		if !p.sleep(ctx, pauses.Step(), nil) {
 			return
 		}
 	}
+}
+
+// newPauses returns the pauses after a stream that was open.
+func (p *PLEG) newPauses() wait.Backoff {
+	const doublings = 40 // the cap ends the growth before
+	return wait.Backoff{Duration: p.cfg.Period, Factor: 2, Steps: doublings, Cap: longestPause}
 }
 
 // receive handles an event: the runtime's report of a pod. Nil means that any pod may have changed, and that events

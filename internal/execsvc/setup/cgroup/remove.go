@@ -11,11 +11,12 @@ import (
 
 	"github.com/opencontainers/cgroups"
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// The pauses between two attempts of a removal.
+// The pause between two attempts of a removal doubles from firstPause to maxPause.
 const (
 	firstPause = time.Millisecond
 	maxPause   = 200 * time.Millisecond
@@ -23,7 +24,7 @@ const (
 
 // remove kills the processes in the cgroup and removes it with its children. The error is ErrBusy if ctx ends first.
 func (g group) remove(ctx context.Context) error {
-	pause := firstPause
+	pauses := wait.Backoff{Duration: firstPause, Factor: 2, Steps: 10, Cap: maxPause}
 	for {
 		dirs := g.dirs()
 		if len(dirs) == 0 {
@@ -36,8 +37,7 @@ func (g group) remove(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrBusy, why)
-		case <-time.After(pause):
-			pause = min(2*pause, maxPause)
+		case <-time.After(pauses.Step()):
 		}
 	}
 }
