@@ -1,0 +1,136 @@
+package apiobjects
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// A server that refuses every list as expired is requested as rarely as one that is away, and reported once.
+func TestFollowExpiredLists(t *testing.T) {
+	in(t, func(h *harness) {
+		expired := failing(apierrors.NewResourceExpired("too old"))
+		s := &script{lists: slices.Repeat([]func(metav1.ListOptions) (*v1.ServiceList, error){expired}, 60)}
+		s.on(h)
+		h.run()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if n := len(s.asked); n < 25 || n > 42 {
+			t.Errorf("in five minutes it was tried %d times", n)
+		}
+		if lines := h.lines(); len(lines) != 1 || !strings.Contains(lines[0], "too old") {
+			t.Errorf("the log is %q", lines)
+		}
+	})
+}
+
+// A watch that breaks, or ends, is repeated from its last version, without a list, at most once a second.
+func TestFollowBrokenWatches(t *testing.T) {
+	p := v1.ServicePort{Port: 80}
+	in(t, func(h *harness) {
+		const breaks = 10
+		s := &script{lists: []func(metav1.ListOptions) (*v1.ServiceList, error){page("7", "", at(newService("shop", "a", "1.1.1.1", p), "3"))}}
+		var begun []time.Time
+		for i := range breaks {
+			s.watches = append(s.watches, func() (watch.Interface, error) {
+				begun = append(begun, time.Now())
+				w := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 2})
+				w.Modify(at(newService("shop", "a", "1.1.1.2", p), "8"))
+				if i%2 == 0 {
+					w.Error(&apierrors.NewInternalError(errors.New("unable to decode an event")).ErrStatus)
+				} else {
+					w.Stop()
+				}
+				return w, nil
+			})
+		}
+		s.watches = append(s.watches, func() (watch.Interface, error) { return watch.NewFake(), nil })
+		s.on(h)
+		h.run()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if took := begun[len(begun)-1].Sub(begun[0]); took < (breaks-1)*firstPause {
+			t.Errorf("%d watches began within %v", breaks, took)
+		}
+		want := append([]string{"list 500 of spec.clusterIP!=None", "watch 7"}, slices.Repeat([]string{"watch 8"}, breaks)...)
+		if !slices.Equal(s.asked, want) {
+			t.Errorf("asked %q\n want %q", s.asked, want)
+		}
+	})
+}
+
+// A server that no longer serves a version of the API is asked which one it serves.
+func TestFollowFindsAgain(t *testing.T) {
+	in(t, func(h *harness) {
+		found := 0
+		h.doing(func(ctx context.Context) {
+			h.classes.follow(ctx, func(ctx context.Context) (resource, error) {
+				found++
+				r := must[resource](t)(h.findClasses(ctx))
+				if found == 1 {
+					r.list = func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+						return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "runtimeclasses"}, "")
+					}
+				}
+				return r, nil
+			})
+		})
+		time.Sleep(time.Minute)
+		if handler := must[string](t)(h.Handler(ofClass(podOf("a", "api"), "sandboxed"))); found != 2 || handler != "runsc" {
+			t.Errorf("the resource was found %d times, and the handler is %q", found, handler)
+		}
+	}, newClass("sandboxed", "runsc"))
+}
+
+// It ends at once, whatever it waits for: for a page, for an event, or for the next attempt.
+func TestFollowEnds(t *testing.T) {
+	waits := func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for name, change := range map[string]func(*resource){
+		"in a list":  func(r *resource) { r.list = waits },
+		"in a watch": func(*resource) {},
+		"between its lists": func(r *resource) {
+			r.list = func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errRefused }
+		},
+		"between its watches": func(r *resource) {
+			r.watch = func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, errRefused }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(h *harness) {
+				under := 0
+				end := h.doing(func(ctx context.Context) {
+					h.services.follow(ctx, func(ctx context.Context) (resource, error) {
+						r := must[resource](t)(h.findServices(ctx))
+						change(&r)
+						list := r.list
+						r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+							under++
+							defer func() { under-- }()
+							return list(ctx, o)
+						}
+						return r, nil
+					})
+				})
+				before := time.Now()
+				end()
+				if took := time.Since(before); took > 0 || under > 0 {
+					t.Errorf("it has ended after %v, with %d lists under way", took, under)
+				}
+			})
+		})
+	}
+}
