@@ -59,6 +59,6 @@ func (b *Backend) handler(of func(*Endpoints) http.Handler) http.Handler {
 			of(e).ServeHTTP(w, r)
 			return
 		}
-		http.Error(w, ErrNoRuntime.Error(), http.StatusServiceUnavailable)
+		answer(w, unavailable("%v", ErrNoRuntime))
 	})
 }

@@ -36,7 +36,7 @@ func (s *Server) verbosityRoute() *route {
 	}
 	return &route{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPut {
-			http.Error(w, "unsupported http method", http.StatusNotAcceptable)
+			answer(w, notAcceptable("unsupported http method"))
 			return
 		}
 		level, err := io.ReadAll(r.Body)
@@ -44,7 +44,7 @@ func (s *Server) verbosityRoute() *route {
 			err = s.cfg.Debug.SetVerbosity(string(level))
 		}
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			answer(w, badRequest("%v", err))
 			return
 		}
 		plain(w, fmt.Sprintf("successfully set the log's verbosity to %s", printable(string(level))))

@@ -35,11 +35,11 @@ func (s *Server) health() http.Handler {
 		}
 		i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
 		if i < 0 {
-			http.Error(w, "404 page not found", http.StatusNotFound)
+			answer(w, errNoPage)
 			return
 		}
 		if err := checks[i].ask(); err != nil {
-			http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
+			answer(w, internal("internal server error: %v", err))
 			return
 		}
 		plain(w, "ok")
@@ -75,7 +75,7 @@ func (s *Server) allChecks(w http.ResponseWriter, r *http.Request, checks []chec
 	}
 	switch {
 	case len(failed) > 0:
-		http.Error(w, out.String()+"healthz check failed", http.StatusInternalServerError)
+		answer(w, internal("%shealthz check failed", out.String()))
 	case query.Has("verbose"):
 		plain(w, out.String()+"healthz check passed\n")
 	default:

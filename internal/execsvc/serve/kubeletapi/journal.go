@@ -40,11 +40,11 @@ func (l *logQueries) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q, unreadable, unacceptable := parseLogQuery(r.URL.Query())
 	switch {
 	case unreadable != nil:
-		http.Error(w, unreadable.Error(), http.StatusBadRequest)
+		answer(w, badRequest("%v", unreadable))
 	case strings.Trim(strings.TrimPrefix(r.URL.Path, "/logs"), "/") != "":
-		http.Error(w, "path not allowed in query mode", http.StatusNotAcceptable)
+		answer(w, notAcceptable("path not allowed in query mode"))
 	case unacceptable != nil:
-		http.Error(w, unacceptable.Error(), http.StatusNotAcceptable)
+		answer(w, notAcceptable("%v", unacceptable))
 	case q.file != "":
 		l.serveFile(w, r, q.file)
 	default:
@@ -56,7 +56,7 @@ func (l *logQueries) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (l *logQueries) serveFile(w http.ResponseWriter, r *http.Request, name string) {
 	at := strings.Trim(name, "/")
 	if !fs.ValidPath(at) {
-		http.Error(w, fmt.Sprintf("query: Invalid value: %q: it isn't a file in the directory of logs", name), http.StatusNotAcceptable)
+		answer(w, notAcceptable("query: Invalid value: %q: it isn't a file in the directory of logs", name))
 		return
 	}
 	of := r.Clone(r.Context())
@@ -71,7 +71,7 @@ func (l *logQueries) serveServices(w http.ResponseWriter, r *http.Request, q *lo
 		defer func() { <-l.underWay }()
 	default:
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, "too many queries of logs are under way", http.StatusTooManyRequests)
+		answer(w, tooManyRequests("too many queries of logs are under way"))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), journalTimeout)

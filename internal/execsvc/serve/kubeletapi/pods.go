@@ -38,7 +38,7 @@ func (s *Server) runningPods(w http.ResponseWriter, r *http.Request) {
 	if s.cfg.Runtime != nil {
 		all, err := s.cfg.Runtime.List(r.Context())
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			answer(w, internal("%v", err))
 			return
 		}
 		running = slices.DeleteFunc(all, func(p *observed.Pod) bool { return !p.Active() })
@@ -88,7 +88,7 @@ func (s *Server) writeList(w http.ResponseWriter, n int, pod func(i int) *v1.Pod
 func (s *Server) configuration(w http.ResponseWriter, _ *http.Request) {
 	data, err := json.Marshal(map[string]any{"kubeletconfig": s.cfg.Configuration()})
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		answer(w, internal("%v", err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -25,8 +25,8 @@ func newRoutes() *routes { return &routes{exact: map[string]*route{}, trees: map
 
 var onlyGet = []string{http.MethodGet}
 
-// find returns the route of a request with status OK, or the status of the error. The path must be clean.
-func (rs *routes) find(method, path string) (*route, int) {
+// find returns the route of a request: of its path, also if the error is errMethod. The path must be clean.
+func (rs *routes) find(method, path string) (*route, error) {
 	path = strings.TrimSuffix(path, "/")
 	found := rs.exact[path]
 	for tree := path; found == nil && tree != ""; tree = tree[:strings.LastIndexByte(tree, '/')] {
@@ -34,11 +34,11 @@ func (rs *routes) find(method, path string) (*route, int) {
 	}
 	switch {
 	case found == nil:
-		return nil, http.StatusNotFound
+		return nil, errNoPage
 	case found.methods != nil && !slices.Contains(found.methods, method):
-		return found, http.StatusMethodNotAllowed
+		return found, errMethod
 	default:
-		return found, http.StatusOK
+		return found, nil
 	}
 }
 
@@ -89,6 +89,6 @@ func (s *Server) allRoutes() *routes {
 // disabled returns the route of a disabled endpoint.
 func disabled(message string) *route {
 	return &route{handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, message, http.StatusMethodNotAllowed)
+		answer(w, methodNotAllowed("%s", message))
 	})}
 }

@@ -17,7 +17,7 @@ const maxPath = 4096
 func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := p.server
 	if !s.begin() {
-		http.Error(w, "podexecd is ending", http.StatusServiceUnavailable)
+		answer(w, unavailable("podexecd is ending"))
 		return
 	}
 	defer s.requests.Done()
@@ -25,7 +25,7 @@ func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.recovered(w, r)
 
 	if !clean(r) {
-		p.refuse(w, r, "path", refused{verb: r.Method, err: errPath}, http.StatusBadRequest, "Bad Request: "+errPath.Error())
+		p.refuse(w, r, "path", refused{verb: r.Method, err: errPath}, badRequest("Bad Request: %v", errPath))
 		return
 	}
 	p.boundBody(w, r)
@@ -35,43 +35,42 @@ func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.auth != nil {
 		known, no := p.auth.Check(r)
 		if no != nil {
-			p.refuse(w, r, no.Reason, refused{user: no.User, verb: no.Verb, err: no.Err}, no.Status, no.Message)
+			p.refuse(w, r, no.Reason, refused{user: no.User, verb: no.Verb, err: no.Err}, &failure{no.Status, no.Message})
 			return
 		}
 		user, r = known, r.WithContext(auth.WithUser(r.Context(), known))
 	}
 	if c := connOf(r.Context()); c != nil {
 		if err := c.welcome(user); err != nil {
-			p.refuse(w, r, "connections", refused{verb: r.Method, err: err}, http.StatusServiceUnavailable, "Too many connections")
+			p.refuse(w, r, "connections", refused{verb: r.Method, err: err}, unavailable("Too many connections"))
 			return
 		}
 	}
-	route, status := p.routes.find(r.Method, r.URL.Path)
-	switch status {
-	case http.StatusOK:
-		if !route.long {
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.guard.limits.AnswerTimeout))
+	route, err := p.routes.find(r.Method, r.URL.Path)
+	if err != nil {
+		if route != nil {
+			w.Header().Set("Allow", strings.Join(route.methods, ", "))
 		}
-		route.handler.ServeHTTP(w, r)
-	case http.StatusMethodNotAllowed:
-		w.Header().Set("Allow", strings.Join(route.methods, ", "))
-		http.Error(w, "Method Not Allowed", status)
-	default:
-		http.Error(w, "404 page not found", status)
+		answer(w, err)
+		return
 	}
+	if !route.long {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.guard.limits.AnswerTimeout))
+	}
+	route.handler.ServeHTTP(w, r)
 }
 
-// refuse answers with text, and closes the connection unless a request on it has been allowed before.
-func (p *port) refuse(w http.ResponseWriter, r *http.Request, reason string, of refused, status int, message string) {
+// refuse answers with an error, and closes the connection unless a request on it has been allowed before.
+func (p *port) refuse(w http.ResponseWriter, r *http.Request, reason string, of refused, err error) {
 	of.peer, of.path = r.RemoteAddr, r.URL.Path
 	p.server.refusals.add(reason, of)
 	if c := connOf(r.Context()); c == nil || c.stranger() {
 		w.Header().Set("Connection", "close")
 	}
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+	if passes(err) {
 		w.Header().Set("Retry-After", "1")
 	}
-	http.Error(w, message, status)
+	answer(w, err)
 }
 
 // boundBody limits the time and size of a request's body, also if no handler reads it: net/http then reads it before
@@ -92,7 +91,7 @@ func (p *port) recovered(w http.ResponseWriter, r *http.Request) {
 		panic(cause)
 	default:
 		p.server.log.Error("a handler of the node's API panicked", "path", printable(r.URL.Path), "panic", cause, "stack", string(debug.Stack()))
-		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+		answer(w, internal("Internal Server Error"))
 	}
 }
 

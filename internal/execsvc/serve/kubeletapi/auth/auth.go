@@ -138,10 +138,7 @@ func (a *Auth) Check(r *http.Request) (*User, *Refusal) {
 	}
 	verb, anyOf := Attributes(r.Method, r.URL.Path)
 	if len(anyOf) == 0 {
-		return nil, &Refusal{
-			Status: http.StatusForbidden, Reason: "method", User: user.Name, Verb: r.Method,
-			Message: "Authorization error: could not determine attributes for request", Err: errors.New("the method is unknown"),
-		}
+		return nil, unknownMethod(user, r.Method)
 	}
 	if refusal := a.authorize(r.Context(), r.RemoteAddr, user, verb, anyOf); refusal != nil {
 		return nil, refusal

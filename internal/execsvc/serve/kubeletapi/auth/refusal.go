@@ -44,6 +44,13 @@ func forbidden(user *User, verb string, anyOf []string, why string) *Refusal {
 	}
 }
 
+func unknownMethod(user *User, method string) *Refusal {
+	return &Refusal{
+		Status: http.StatusForbidden, Reason: "method", User: user.Name, Verb: method, Err: errors.New("the method is unknown"),
+		Message: "Authorization error: could not determine attributes for request",
+	}
+}
+
 func undecided(err error, user *User, verb, subresource string) *Refusal {
 	if errors.Is(err, errBusy) {
 		return busy(user, verb)

@@ -15,11 +15,11 @@ import (
 // checkpoint writes the state of a running container to an archive, and sends its path.
 func (h *Handler) checkpoint(w http.ResponseWriter, r *http.Request, pod podview.Pod) error {
 	if h.cfg.CheckpointsDir == "" {
-		return fail(http.StatusNotFound, "this node makes no checkpoints")
+		return notFound("this node makes no checkpoints")
 	}
 	name := r.PathValue("container")
 	if _, ok := containerOf(pod, name); !ok {
-		return fail(http.StatusNotFound, "container %v does not exist", name)
+		return notFound("container %v does not exist", name)
 	}
 	timeout, err := checkpointTimeout(r.URL.Query()["timeout"])
 	if err != nil {
@@ -36,7 +36,7 @@ func (h *Handler) checkpoint(w http.ResponseWriter, r *http.Request, pod podview
 	file := fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", pod.Name, pod.Namespace, name, time.Now().Format(time.RFC3339))
 	path := filepath.Join(h.cfg.CheckpointsDir, file)
 	if err := h.cfg.Runtime.Checkpoint(r.Context(), id, path, timeout); err != nil {
-		return fail(http.StatusInternalServerError, "checkpointing of %v/%v/%v failed (%v)", pod.Namespace, pod.Name, name, err)
+		return internal("checkpointing of %v/%v/%v failed (%v)", pod.Namespace, pod.Name, name, err)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(struct {
@@ -51,7 +51,7 @@ func checkpointTimeout(given []string) (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseInt(given[len(given)-1], 10, 32)
 	if err != nil || seconds < 0 {
-		return 0, fail(http.StatusBadRequest, "cannot parse value of timeout parameter")
+		return 0, badRequest("cannot parse value of timeout parameter")
 	}
 	return time.Duration(seconds) * time.Second, nil
 }

@@ -21,8 +21,51 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-func fail(status int, format string, args ...any) error {
+// The functions below make the failures of this package, one for each status.
+
+// badRequest: the request is wrong, or the state of its container doesn't allow it.
+func badRequest(format string, args ...any) error { return fail(http.StatusBadRequest, format, args) }
+
+// notFound: the pod, container or log that the request names doesn't exist.
+func notFound(format string, args ...any) error { return fail(http.StatusNotFound, format, args) }
+
+// unprocessable: the options of a request for a log contradict each other, or are out of range.
+func unprocessable(format string, args ...any) error {
+	return fail(http.StatusUnprocessableEntity, format, args)
+}
+
+// tooManyRequests: a limit is reached, of the caller or of the node. The caller may try again later.
+func tooManyRequests(format string, args ...any) error {
+	return fail(http.StatusTooManyRequests, format, args)
+}
+
+// internal: the container runtime failed.
+func internal(format string, args ...any) error {
+	return fail(http.StatusInternalServerError, format, args)
+}
+
+// badGateway: the container runtime's streaming server doesn't open a stream.
+func badGateway(format string, args ...any) error { return fail(http.StatusBadGateway, format, args) }
+
+// unavailable: podexecd is ending.
+func unavailable(format string, args ...any) error {
+	return fail(http.StatusServiceUnavailable, format, args)
+}
+
+// answered: the container runtime's streaming server answered with an error, which the caller receives.
+func answered(status int, text []byte) error { return &failure{status, string(text)} }
+
+func fail(status int, format string, args []any) error {
 	return &failure{status, fmt.Sprintf(format, args...)}
+}
+
+// failedCommand is the status of a command that failed after it printed something. Its output is the response.
+const failedCommand = http.StatusInternalServerError
+
+// methodNotAllowed answers a request whose path allows only one other method.
+func methodNotAllowed(w http.ResponseWriter, allowed string) {
+	w.Header().Set("Allow", allowed)
+	w.WriteHeader(http.StatusMethodNotAllowed)
 }
 
 // answer sends an error as plain text, without a newline that would appear in logs.

@@ -22,12 +22,12 @@ func (h *Handler) find(r *http.Request) (podview.Pod, error) {
 		}
 	}
 	if len(named) == 0 {
-		return podview.Pod{}, fail(http.StatusNotFound, "pod %q does not exist", name)
+		return podview.Pod{}, notFound("pod %q does not exist", name)
 	}
 	if uid != "" && uid != h.cfg.MirrorUID(namespace, name) {
 		i := slices.IndexFunc(named, func(p podview.Pod) bool { return p.UID == uid })
 		if i < 0 {
-			return podview.Pod{}, fail(http.StatusNotFound, "pod %q does not exist with UID %q", name, uid)
+			return podview.Pod{}, notFound("pod %q does not exist with UID %q", name, uid)
 		}
 		return named[i], nil
 	}
@@ -83,13 +83,13 @@ func running(r *http.Request, pod podview.Pod) (c container, id string, err erro
 	c, ok := containerOf(pod, name)
 	switch {
 	case !ok:
-		return c, "", fail(http.StatusNotFound, "container not found (%q)", name)
+		return c, "", notFound("container not found (%q)", name)
 	case c.status == nil || c.status.State.Waiting != nil:
-		return c, "", fail(http.StatusBadRequest, "container not found (%q): it is waiting to start: %s", name, waitsFor(c.status))
+		return c, "", badRequest("container not found (%q): it is waiting to start: %s", name, waitsFor(c.status))
 	case c.status.State.Terminated != nil:
-		return c, "", fail(http.StatusBadRequest, "container not found (%q): it has ended", name)
+		return c, "", badRequest("container not found (%q): it has ended", name)
 	case c.status.State.Running == nil:
-		return c, "", fail(http.StatusBadRequest, "container not found (%q): it isn't running", name)
+		return c, "", badRequest("container not found (%q): it isn't running", name)
 	}
 	return c, runtimeID(c.status.ContainerID), nil
 }

@@ -141,8 +141,7 @@ func (h *Handler) handle(room string, serve endpoint, path string, methods ...st
 	for _, method := range methods {
 		h.mux.HandleFunc(method+" /"+room+path, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != method { // A HEAD counts as a GET, and nothing here has a head only.
-				w.Header().Set("Allow", method)
-				w.WriteHeader(http.StatusMethodNotAllowed)
+				methodNotAllowed(w, method)
 				return
 			}
 			if err := served(w, r); err != nil {

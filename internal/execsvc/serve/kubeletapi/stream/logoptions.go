@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -23,8 +22,8 @@ type logOptions struct {
 
 // The responses to options that can't be parsed, and to invalid ones.
 var (
-	errLogQuery   = fail(http.StatusBadRequest, `{"message": "Unable to decode query."}`)
-	errLogOptions = fail(http.StatusUnprocessableEntity, `{"message": "Invalid request."}`)
+	errLogQuery   = badRequest(`{"message": "Unable to decode query."}`)
+	errLogOptions = unprocessable(`{"message": "Invalid request."}`)
 )
 
 // parseLogOptions parses the options of a query by the API's rules. Of a repeated parameter the first value counts.

@@ -23,7 +23,7 @@ func (h *Handler) logs(w http.ResponseWriter, r *http.Request, pod podview.Pod) 
 	name := r.PathValue("container")
 	c, ok := containerOf(pod, name)
 	if !ok {
-		return fail(http.StatusNotFound, "container %q not found in pod %q", name, pod.Name)
+		return notFound("container %q not found in pod %q", name, pod.Name)
 	}
 	attempts, id, err := whichLog(pod.Name, c, options.previous)
 	if err != nil {
@@ -55,7 +55,7 @@ func (h *Handler) logs(w http.ResponseWriter, r *http.Request, pod podview.Pod) 
 	}
 	switch {
 	case errors.Is(err, runtime.ErrNoLog):
-		return fail(http.StatusNotFound, "the log of container %q in pod %q isn't there any more", name, pod.Name)
+		return notFound("the log of container %q in pod %q isn't there any more", name, pod.Name)
 	case err == nil || r.Context().Err() != nil:
 		_ = out.flush() // The error of a caller that is gone doesn't matter.
 		return nil

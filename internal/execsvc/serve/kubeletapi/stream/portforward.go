@@ -27,10 +27,10 @@ func (h *Handler) portForward(w http.ResponseWriter, r *http.Request, pod podvie
 		return err
 	}
 	if len(tunnelled) == 0 && websocket.IsWebSocketUpgrade(r) && len(ports) == 0 {
-		return fail(http.StatusBadRequest, `query parameter "port" is required`)
+		return badRequest(`query parameter "port" is required`)
 	}
 	if hasEnded(pod) {
-		return fail(http.StatusNotFound, "pod not found (%q): it has ended", pod.Name)
+		return notFound("pod not found (%q): it has ended", pod.Name)
 	}
 	u, err := h.cfg.Runtime.PortForwardURL(r.Context(), pod.UID, ports)
 	if err != nil {
@@ -63,7 +63,7 @@ func portsOf(query url.Values) ([]int32, error) {
 		for text := range strings.SplitSeq(list, ",") {
 			n, err := strconv.ParseUint(text, 10, 16)
 			if err != nil || n == 0 {
-				return nil, fail(http.StatusBadRequest, "unable to parse %q as a port", text)
+				return nil, badRequest("unable to parse %q as a port", text)
 			}
 			ports = append(ports, int32(n)) //nolint:gosec // 1 to 65535.
 		}

@@ -20,7 +20,7 @@ func (h *Handler) exec(w http.ResponseWriter, r *http.Request, pod podview.Pod) 
 	}
 	in.Command = r.URL.Query()["command"]
 	if len(in.Command) == 0 {
-		return fail(http.StatusBadRequest, "you must specify at least one command for the container")
+		return badRequest("you must specify at least one command for the container")
 	}
 	return h.remote(w, r, remote{"exec", in, h.cfg.Runtime.ExecURL, h.cfg.Runtime.Exec})
 }
@@ -37,7 +37,7 @@ func (h *Handler) attach(w http.ResponseWriter, r *http.Request, pod podview.Pod
 	}
 	// A process has a terminal from its start, or never.
 	if in.TTY = c.tty; in.TTY && in.Stderr {
-		return fail(http.StatusBadRequest, "container %q has a terminal, so its stderr can't be told from its stdout", c.name)
+		return badRequest("container %q has a terminal, so its stderr can't be told from its stdout", c.name)
 	}
 	return h.remote(w, r, remote{"attach", in, h.cfg.Runtime.AttachURL, func(ctx context.Context, in runtime.ExecInput) (int, error) {
 		return 0, h.cfg.Runtime.Attach(ctx, in)
@@ -53,7 +53,7 @@ func streamsOf(query url.Values) (runtime.StreamInput, error) {
 		in.Stderr = false
 	}
 	if !in.Stdin && !in.Stdout && !in.Stderr {
-		return in, fail(http.StatusBadRequest, "you must specify at least 1 of stdin, stdout, stderr")
+		return in, badRequest("you must specify at least 1 of stdin, stdout, stderr")
 	}
 	return in, nil
 }

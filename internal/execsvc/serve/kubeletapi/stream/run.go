@@ -23,7 +23,7 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, pod podview.Pod) e
 	}
 	command := r.URL.Query().Get("cmd")
 	if command == "" {
-		return fail(http.StatusBadRequest, "cmd: is empty")
+		return badRequest("cmd: is empty")
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -58,7 +58,7 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request, pod podview.Pod) e
 		fmt.Fprintf(output, "\n%v\n", err)
 	case output.buffer.Buffered() > 0:
 		fmt.Fprintf(output, "\n%v\n", err)
-		w.WriteHeader(http.StatusInternalServerError)
+		w.WriteHeader(failedCommand)
 	default:
 		return err
 	}

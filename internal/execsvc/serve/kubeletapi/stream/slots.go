@@ -2,7 +2,6 @@ package stream
 
 import (
 	"errors"
-	"net/http"
 	"sync"
 
 	"github.com/podstream/podstream/internal/execsvc/machine/share"
@@ -31,7 +30,7 @@ func (s *slots) take(pod podview.Pod, user *auth.User) (release func(), err erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, fail(http.StatusServiceUnavailable, "podexecd is ending")
+		return nil, unavailable("podexecd is ending")
 	}
 	holders := []share.Holder{{Name: "pod " + string(pod.UID), Most: s.perPod}, {Name: "namespace " + pod.Namespace}}
 	if user != nil && !user.Certificate {
@@ -53,9 +52,9 @@ func (s *slots) take(pod podview.Pod, user *auth.User) (release func(), err erro
 
 func (s *slots) refusal(err error) error {
 	if full, ok := errors.AsType[*share.Error](err); ok {
-		return fail(http.StatusTooManyRequests, "too many streams: %s has %d open, and no more at a time", full.Holder, full.Held)
+		return tooManyRequests("too many streams: %s has %d open, and no more at a time", full.Holder, full.Held)
 	}
-	return fail(http.StatusTooManyRequests, "too many streams: this node has %d open, and no more at a time", s.all)
+	return tooManyRequests("too many streams: this node has %d open, and no more at a time", s.all)
 }
 
 // close refuses further streams, and waits for the end of all.

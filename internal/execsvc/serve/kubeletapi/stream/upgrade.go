@@ -47,7 +47,7 @@ func passedOn(name string) bool {
 func upgradeRequired(r *http.Request) error {
 	connection := strings.ToLower(strings.Join(r.Header.Values("Connection"), ","))
 	if r.ProtoMajor != 1 || r.Header.Get("Upgrade") == "" || !strings.Contains(connection, "upgrade") {
-		return fail(http.StatusBadRequest, "Upgrade request required")
+		return badRequest("Upgrade request required")
 	}
 	return nil
 }
@@ -76,10 +76,10 @@ func (h *Handler) connect(ctx context.Context, method string, u *url.URL, header
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode < http.StatusBadRequest {
-		return nil, nil, fail(http.StatusBadGateway, "the container runtime's streaming server answers %s", response.Status)
+		return nil, nil, badGateway("the container runtime's streaming server answers %s", response.Status)
 	}
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
-	return nil, nil, fail(response.StatusCode, "%s", text)
+	return nil, nil, answered(response.StatusCode, text)
 }
 
 // pass connects the caller to the runtime without reading the data.

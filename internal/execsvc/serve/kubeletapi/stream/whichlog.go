@@ -1,24 +1,20 @@
 package stream
 
-import (
-	"net/http"
-
-	v1 "k8s.io/api/core/v1"
-)
+import v1 "k8s.io/api/core/v1"
 
 // whichLog returns the attempts whose log may be the requested one, the most probable first, and the ID of the
 // container whose end ends the log; empty if it has ended. While a container waits to be restarted, its last attempt
 // is both the current and the previous one, and its restart count may already be that of the next attempt.
 func whichLog(pod string, c container, previous bool) (attempts []uint32, id string, err error) {
 	if c.status == nil {
-		return nil, "", fail(http.StatusBadRequest, "container %q in pod %q is not available", c.name, pod)
+		return nil, "", badRequest("container %q in pod %q is not available", c.name, pod)
 	}
 	state, last := c.status.State, c.status.LastTerminationState.Terminated
 	began := state.Running != nil || state.Terminated != nil
 	latest := uint32(max(c.status.RestartCount, 0)) //nolint:gosec // It isn't negative.
 	switch {
 	case previous && last == nil:
-		return nil, "", fail(http.StatusBadRequest, "previous terminated container %q in pod %q not found", c.name, pod)
+		return nil, "", badRequest("previous terminated container %q in pod %q not found", c.name, pod)
 	case previous && began:
 		return []uint32{max(latest, 1) - 1}, "", nil
 	case state.Running != nil:
@@ -27,13 +23,13 @@ func whichLog(pod string, c container, previous bool) (attempts []uint32, id str
 		return []uint32{latest}, "", nil
 	case state.Terminated != nil && (last == nil || last.ContainerID == ""):
 		// It ended without having been created.
-		return nil, "", fail(http.StatusBadRequest, "container %q in pod %q is terminated", c.name, pod)
+		return nil, "", badRequest("container %q in pod %q is terminated", c.name, pod)
 	case last != nil && latest > 0:
 		return []uint32{latest, latest - 1}, "", nil
 	case last != nil:
 		return []uint32{latest}, "", nil
 	default:
-		return nil, "", fail(http.StatusBadRequest, "container %q in pod %q is waiting to start%s", c.name, pod, whyItWaits(state.Waiting))
+		return nil, "", badRequest("container %q in pod %q is waiting to start%s", c.name, pod, whyItWaits(state.Waiting))
 	}
 }
 
