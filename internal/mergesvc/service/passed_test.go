@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 	"weak"
 
 	"github.com/podstream/podstream/internal/mergesvc/revision"
@@ -72,13 +71,7 @@ func TestG8StalledCatchups(t *testing.T) {
 				for i := range 20 {
 					set(2000+i, 1)
 				}
-				until(t, "the dropped versions are collected", func() bool {
-					count := alive(old)
-					if count > 0 {
-						time.Sleep(10 * time.Millisecond) // the collector and the handlers need the processor
-					}
-					return count == 0
-				})
+				collected(t, old)
 			})
 		}
 	}

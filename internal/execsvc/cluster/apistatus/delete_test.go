@@ -24,7 +24,8 @@ func (n *node) deleted(name string) {
 
 // A pod that is being deleted goes once all of it is torn down and its end stands at the server, by its UID and without grace.
 func TestDeletionIsCompleted(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.createReady("1")
 		n.deleted("pod-1")
 		end := succeeded()
@@ -62,7 +63,8 @@ func TestDeletionIsCompleted(t *testing.T) {
 
 // A server without a field of the status never stores all of it; the deletion is completed nevertheless.
 func TestDeletionIsCompletedAtAnOldServer(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.api.Forget = func(s *v1.PodStatus) { s.ObservedGeneration = 0 }
 		n.show("1", syncing, ready())
@@ -79,7 +81,8 @@ func TestDeletionIsCompletedAtAnOldServer(t *testing.T) {
 // A pod that was deleted while podexecd was down, or before it started: containers that never started have failed,
 // and the pod is removed.
 func TestDeletedBeforeItStarted(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.deleted("pod-1")
 		var end v1.PodStatus
@@ -111,7 +114,8 @@ func TestDeletionFails(t *testing.T) {
 		"cut answer":  {fakeapi.Fault{Lost: true, Done: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, n *node) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
 				n.fail(firstDeletion(tt.fault))
 				n.create("1")
 				n.deleted("pod-1")
@@ -127,7 +131,8 @@ func TestDeletionFails(t *testing.T) {
 
 // A pod with finalizers stays for a while; it isn't deleted time and again meanwhile.
 func TestFinalizers(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		pod := newPod("1")
 		pod.Finalizers = []string{"example.com/f"}
 		n.api.Put(pod)
@@ -145,7 +150,8 @@ func TestFinalizers(t *testing.T) {
 
 // A pod that isn't being deleted stays when it has ended.
 func TestEndedPodStays(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.show("1", finished, succeeded())
 		time.Sleep(time.Minute)
@@ -164,7 +170,8 @@ func TestEndedPodStays(t *testing.T) {
 
 // A 404 of a proxy doesn't mean that the pod is gone: the request is repeated.
 func TestForeignNotFound(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		foreign := func(verb string) func(fakeapi.Request) fakeapi.Fault {
 			return only(func(r fakeapi.Request) bool { return r.Verb == verb },
 				fakeapi.Fault{Code: http.StatusNotFound, Message: "404 page not found", Foreign: true})
@@ -192,7 +199,8 @@ func TestForeignNotFound(t *testing.T) {
 // A deletion of a pod that the server doesn't have is repeated when the stream has the pod, as after a restored
 // backup.
 func TestDeletedPodComesBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.deleted("pod-1")
 		n.fail(firstDeletion(fakeapi.Fault{Code: http.StatusNotFound, Message: "no"}))

@@ -51,16 +51,7 @@ type node struct {
 	cancel func()
 }
 
-// inBubble runs a test in a synctest bubble, with a node.
-func inBubble(t *testing.T, test func(*testing.T, *node)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		t.Helper()
-		test(t, newNode(t))
-	})
-}
-
-// newNode returns a node after its first start; the stream has the server's pods without delay.
+// newNode returns a node after its first start, in a synctest bubble; the stream has the server's pods without delay.
 func newNode(t *testing.T) *node {
 	n := &node{t: t, api: &fakeapi.Server{}, pods: podset.New(), mirrors: podset.New()}
 	n.api.Changed, n.api.Fault = n.stream, n.faults.fault

@@ -22,7 +22,8 @@ func TestMirrorPod(t *testing.T) {
 		"it is being deleted":    {func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, n *node) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
 				static := newPod("1")
 				static.Generation = 0
 				static.Annotations = map[string]string{"kubernetes.io/config.hash": "hash", "kubernetes.io/config.source": "file"}
@@ -60,7 +61,8 @@ func TestMirrorPod(t *testing.T) {
 
 // A static pod that starts again after its end was posted is represented by another mirror pod.
 func TestMirrorPodThatHasEnded(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		static := newPod("1")
 		static.Annotations = map[string]string{"kubernetes.io/config.hash": "hash", "kubernetes.io/config.source": "file"}
 		n.pods.Put(static)

@@ -32,7 +32,8 @@ func TestOutageOfADay(t *testing.T) {
 		"the answer is cut": {fakeapi.Fault{Lost: true, Done: true}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, n *node) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
 				n.fail(always(tt.fault))
 				n.api.Changed = nil
 				const pods = 20
@@ -66,7 +67,8 @@ func TestOutageOfADay(t *testing.T) {
 // The pod that tries for all may be removed; another one tries then. A change in the stream causes an immediate
 // attempt.
 func TestOutageProberLeaves(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.fail(always(fakeapi.Fault{Lost: true}))
 		n.createReady("1", "2")
 		time.Sleep(time.Minute)
@@ -95,7 +97,8 @@ func TestOutageProberLeaves(t *testing.T) {
 
 // A server that hangs holds each request up for its time-out only, and Run ends without waiting for that.
 func TestHangingServer(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.fail(always(fakeapi.Fault{Hangs: true, Lost: true}))
 		n.createReady("1")
 		time.Sleep(time.Minute)
@@ -113,7 +116,8 @@ func TestHangingServer(t *testing.T) {
 // A pod whose requests hang, because of a webhook of its namespace for example, delays no other pod, and is logged
 // once.
 func TestOnePodHangs(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.fail(only(func(r fakeapi.Request) bool { return r.Name == "pod-1" }, fakeapi.Fault{Hangs: true, Lost: true}))
 		n.create("1")
 		n.create("2")
@@ -139,7 +143,8 @@ func TestOnePodHangs(t *testing.T) {
 
 // If some pods' requests hang, the others are still sent.
 func TestSomePodsHang(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.fail(only(func(r fakeapi.Request) bool { return r.Name < "pod-4" }, fakeapi.Fault{Hangs: true, Lost: true}))
 		n.createReady("1", "2", "3", "4", "5", "6", "7", "8", "9")
 		time.Sleep(30 * time.Second)
@@ -157,7 +162,8 @@ func TestSomePodsHang(t *testing.T) {
 
 // An outage is logged once, also if there are no requests for a while.
 func TestOutageWithPauses(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.fail(always(fakeapi.Fault{Lost: true}))
 		for _, uid := range []types.UID{"1", "2"} {
 			n.create(uid)

@@ -35,7 +35,8 @@ func TestRefusal(t *testing.T) {
 		"throttled": {http.StatusTooManyRequests, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, n *node) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
 				n.fail(only(func(r fakeapi.Request) bool { return r.Name != "pod-3" }, fakeapi.Fault{Code: tt.code, Message: "no"}))
 				n.createReady("1", "2", "3")
 				if n.status("3").Phase != v1.PodRunning {
@@ -59,7 +60,8 @@ func TestRefusal(t *testing.T) {
 // A Retry-After of the server is respected; but a change in the stream causes an immediate attempt.
 func TestRetryAfter(t *testing.T) {
 	later := always(fakeapi.Fault{Code: http.StatusTooManyRequests, RetryAfter: 100, Message: "later"})
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.fail(later)
 		n.createReady("1")
 		n.fail(nil)
@@ -73,7 +75,8 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("the server was asked %d times; want twice", got)
 		}
 	})
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.fail(later)
 		n.createReady("1")
 		n.fail(nil)
@@ -96,7 +99,8 @@ func TestGone(t *testing.T) {
 		"another UID, invalid":  {true, func(n *node) { n.api.Update("ns", "pod-1", func(p *v1.Pod) { p.UID = "other" }) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, n *node) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
 				pod := n.create("1")
 				n.api.Changed = nil
 				n.api.InvalidUID = tt.invalid

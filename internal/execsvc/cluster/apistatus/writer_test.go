@@ -2,6 +2,7 @@ package apistatus_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,7 +13,8 @@ import (
 
 // From creation to Ready a pod needs at most three patches, and readiness is posted at once.
 func TestStartTakesFewPatches(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.show("1", waiting, nil)
 		n.show("1", syncing, pending())
@@ -45,7 +47,8 @@ func TestStartTakesFewPatches(t *testing.T) {
 
 // Changes that aren't urgent are gathered for a tenth of a second, counted from the first one: the last of them counts.
 func TestChangesCoalesce(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.show("1", syncing, pending())
 		time.Sleep(time.Second)
@@ -63,7 +66,8 @@ func TestChangesCoalesce(t *testing.T) {
 
 // A restart of podexecd posts nothing that the server has already.
 func TestRestartIsSilent(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.create("2")
 		n.show("1", syncing, ready())
@@ -92,7 +96,8 @@ func TestRestartIsSilent(t *testing.T) {
 // The status stored before a restart may be older than the last posted one: it isn't posted until podexecd has
 // computed its own.
 func TestEarlierLifeWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.show("1", syncing, pending())
 		time.Sleep(time.Second)
@@ -123,7 +128,8 @@ func TestEarlierLifeWaits(t *testing.T) {
 
 // That a pod runs is not a status: the server's has more.
 func TestSkeletonIsNotTold(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.show("1", syncing, &v1.PodStatus{Phase: v1.PodRunning})
 		n.show("1", 0, ready())
@@ -136,7 +142,8 @@ func TestSkeletonIsNotTold(t *testing.T) {
 
 // A difference made by another client shows in the streamed copy, and is corrected; parts that others own stay.
 func TestStreamedDifferenceIsMended(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.createReady("1")
 		n.api.Update("ns", "pod-1", func(p *v1.Pod) {
 			p.Status.Phase = v1.PodPending
@@ -158,7 +165,8 @@ func TestStreamedDifferenceIsMended(t *testing.T) {
 
 // The answer to a patch is known before the stream brings it: the next patch is made from it.
 func TestAnswerIsTheBase(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.api.Changed = nil // The stream brings nothing.
 		n.show("1", syncing, ready())
@@ -179,7 +187,8 @@ func TestAnswerIsTheBase(t *testing.T) {
 
 // Each pod has at most one patch under way, and of the changes meanwhile the last counts.
 func TestOneAtATimeAndTheLatestWins(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.create("2")
 		hold := make(chan struct{})
@@ -208,7 +217,8 @@ func TestOneAtATimeAndTheLatestWins(t *testing.T) {
 
 // A server without a field drops it each time, and gets no request each time.
 func TestOldServerIsNotAskedAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.create("1")
 		n.api.Forget = func(s *v1.PodStatus) { s.ObservedGeneration = 0 }
 		n.show("1", syncing, ready())
@@ -228,7 +238,8 @@ func TestOldServerIsNotAskedAgain(t *testing.T) {
 
 // A pod that isn't on the board, or isn't desired any more, costs nothing.
 func TestRemovedPodIsForgotten(t *testing.T) {
-	inBubble(t, func(t *testing.T, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
 		n.createReady("1")
 		n.pods.Remove("1")
 		gone := n.boardPod("1", succeeded())

@@ -2,12 +2,14 @@ package nodecert
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // A request whose answer was lost is found again: no second one is made.
 func TestLostAnswer(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.loses, a.decision = true, leave
 		n.bootstrapTo(a)
 		c := n.start(a)
@@ -22,7 +24,8 @@ func TestLostAnswer(t *testing.T) {
 
 // A server that takes connections and never answers is asked again: the certificate comes soon after it answers.
 func TestHangingServer(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.hangs = true
 		n.bootstrapTo(a)
 		c := n.start(a)

@@ -17,7 +17,8 @@ import (
 )
 
 func TestBootstrap(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.decision = leave
 		n.bootstrapTo(a)
 		c := n.client(a)
@@ -56,7 +57,8 @@ func TestBootstrap(t *testing.T) {
 // A podexecd that is killed while a request waits continues with it: there is neither a second request nor a second
 // key.
 func TestKilledBeforeTheCertificate(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.decision = leave
 		n.bootstrapTo(a)
 		for range 3 {
@@ -75,7 +77,8 @@ func TestKilledBeforeTheCertificate(t *testing.T) {
 // A podexecd that is killed after it got the certificate, but before it wrote the kubeconfig, writes it at the next
 // start.
 func TestKilledBeforeTheKubeconfig(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		n.bootstrapTo(a)
 		c := n.client(a)
 		way, err := newRoute(mustRead(t, n.path("bootstrap")).config, nil, a.dial)
@@ -97,7 +100,8 @@ func TestKilledBeforeTheKubeconfig(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.decision = deny
 		n.bootstrapTo(a)
 		c := n.start(a)
@@ -115,7 +119,8 @@ func TestRefused(t *testing.T) {
 
 // No approval for an hour: one request, logged once.
 func TestNotApproved(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.decision = leave
 		n.bootstrapTo(a)
 		c := n.start(a)
@@ -131,7 +136,8 @@ func TestNotApproved(t *testing.T) {
 
 // The API server goes while a request waits, which is nothing to tell at each try, and comes back.
 func TestServerGoesWhileARequestWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.decision = leave
 		n.bootstrapTo(a)
 		c := n.start(a)
@@ -150,7 +156,8 @@ func TestServerGoesWhileARequestWaits(t *testing.T) {
 
 // The API server may be away when the node boots. That is told once, and made good soon after it is back.
 func TestServerAway(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.goAway(true)
 		n.bootstrapTo(a)
 		registry := prometheus.NewRegistry()
@@ -196,7 +203,8 @@ func TestHalfWritten(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, a *api, n *node) {
+			synctest.Test(t, func(t *testing.T) {
+				a, n := newAPI(t), newNode(t)
 				n.bootstrapTo(a)
 				c := n.client(a)
 				end := run(t, c.Run)
@@ -223,7 +231,8 @@ func (n *node) cutShort(path string) {
 
 // A signer whose clock is slow makes certificates that have expired when they come.
 func TestExpiredOnArrival(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.life = -time.Minute
 		n.bootstrapTo(a)
 		c := n.start(a)
@@ -238,7 +247,8 @@ func TestExpiredOnArrival(t *testing.T) {
 
 // A kubeconfig that a user writes while the bootstrap waits is used at once, and isn't overwritten.
 func TestKubeconfigComesBeforeTheCertificate(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.decision = leave
 		n.bootstrapTo(a)
 		c := n.start(a)

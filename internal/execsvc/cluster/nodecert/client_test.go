@@ -66,7 +66,8 @@ func dialOf(now func() *api) Dial {
 
 // A token file isn't there yet when the kubeconfig is.
 func TestTokenFileComesLater(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{TokenFile: n.path("token")}))
 		client := clientset(t, n.client(a, func(cfg *ClientConfig) { cfg.BootstrapKubeconfig = "" }))
 		if _, err := whoAmI(client); !errors.Is(err, ErrNoServer) {
@@ -79,7 +80,8 @@ func TestTokenFileComesLater(t *testing.T) {
 
 // The API server's address may have a path, as behind some proxies.
 func TestServerWithPath(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		a.server.Handler = http.StripPrefix("/clusters/c1", a.server.Handler)
 		data := n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: "one"})
 		n.write(n.kubeconfig(), bytes.Replace(data, []byte(apiHost+":6443"), []byte(apiHost+":6443/clusters/c1/"), 1))

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -47,15 +46,6 @@ func newNode(t *testing.T) *node {
 		}
 	})
 	return n
-}
-
-// inBubble runs a test in a time of its own, with an API server and a node.
-func inBubble(t *testing.T, test func(*testing.T, *api, *node)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		t.Helper()
-		test(t, newAPI(t), newNode(t))
-	})
 }
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }

@@ -3,6 +3,7 @@ package nodecert
 import (
 	"bytes"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +14,8 @@ import (
 
 // Through many lives of a certificate there is no moment at which requests don't get through, and what is open under an old one is closed.
 func TestRotation(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		n.bootstrapTo(a)
 		registry := prometheus.NewRegistry()
 		c := n.start(a, func(cfg *ClientConfig) { cfg.Metrics = registry })
@@ -47,7 +49,8 @@ func TestRotation(t *testing.T) {
 
 // A kubeconfig that holds a certificate, as an installer writes it, is made to name the one that is renewed: podconfigd goes by it too.
 func TestRotationOfWhatTheKubeconfigHolds(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		n.install(a, "n1")
 		c := n.start(a, func(cfg *ClientConfig) { cfg.BootstrapKubeconfig = "" })
 		good := isMe(t, c)
@@ -67,7 +70,8 @@ func TestRotationOfWhatTheKubeconfigHolds(t *testing.T) {
 
 // A certificate with more rights than a node's, as an installer may leave it, is replaced at once.
 func TestRotationOfAnotherName(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		n.install(a, "admin")
 		c := n.start(a)
 		awaitMe(t, c)
@@ -77,7 +81,8 @@ func TestRotationOfAnotherName(t *testing.T) {
 
 // A certificate that expired while the node was off can't be renewed by itself: the node begins as a new one does.
 func TestExpiredWhileOff(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		n.bootstrapTo(a)
 		c := n.client(a)
 		end := run(t, c.Run)
@@ -103,7 +108,8 @@ func TestExpiredWhileOff(t *testing.T) {
 
 // The renewed certificate is damaged, and the kubeconfig has one that is still good.
 func TestRenewedOneDamaged(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		n.install(a, "n1")
 		n.write(n.pem(), []byte("-----BEGIN CERTIFICATE-----\nMIIB"))
 		c := n.start(a)
@@ -116,7 +122,8 @@ func TestRenewedOneDamaged(t *testing.T) {
 
 // Of the kubeconfig's certificate and the one that was renewed the younger counts, and what hasn't changed isn't read again.
 func TestTheYoungerIsTaken(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		n.install(a, "n1")
 		c := n.client(a)
 		older := c.route
@@ -145,7 +152,8 @@ func TestTheYoungerIsTaken(t *testing.T) {
 
 // What is due goes by the wall's clock, also where that jumps.
 func TestClockJumps(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		n.install(a, "n1")
 		c := n.client(a)
 		start := time.Now()
@@ -161,7 +169,8 @@ func TestClockJumps(t *testing.T) {
 }
 
 func TestForgetsUsedKeys(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		key := n.install(a, "n1")
 		n.write(n.path("pki/kubelet-client.key.tmp"), key)
 		n.start(a)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,7 +61,8 @@ func presents(s *Serving, ips ...string) func() bool {
 }
 
 func TestServingSigned(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		has := &addresses{}
 		a.decision = leave
 		has.set()
@@ -93,7 +95,8 @@ func TestServingSigned(t *testing.T) {
 
 // Other addresses need another certificate, also while the one for the old ones isn't signed yet. Fewer don't.
 func TestServingSignedForNewAddresses(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		has := &addresses{}
 		a.decision = leave
 		has.set("10.0.0.1")
@@ -118,7 +121,8 @@ func TestServingSignedForNewAddresses(t *testing.T) {
 }
 
 func TestServingRotates(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *api, n *node) {
+	synctest.Test(t, func(t *testing.T) {
+		a, n := newAPI(t), newNode(t)
 		has := &addresses{}
 		has.set("10.0.0.1")
 		registry := prometheus.NewRegistry()

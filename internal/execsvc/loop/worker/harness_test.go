@@ -110,6 +110,13 @@ func (h *harness) changed(uid types.UID) {
 	h.reported = append(h.reported, s)
 }
 
+// sleep lets the bubble's time pass. Timers of contexts follow it; those of the workers follow the clock.
+func (h *harness) sleep(d time.Duration) {
+	h.t.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // want waits until every worker is blocked, and checks the calls since the last time, in this order.
 func (h *harness) want(calls ...string) {
 	h.t.Helper()

@@ -124,11 +124,11 @@ func TestHungSyncIsCanceled(t *testing.T) {
 		h.block("sync a")
 		h.Update(newPod("a", "web"))
 		h.want("sync a")
-		time.Sleep(10*time.Minute + 30*time.Second - time.Nanosecond)
+		h.sleep(10*time.Minute + 30*time.Second - time.Nanosecond)
 		if got, _ := h.Get("a"); got.Err != nil {
 			t.Fatalf("error %v before the time is over", got.Err)
 		}
-		time.Sleep(time.Nanosecond)
+		h.sleep(time.Nanosecond)
 		h.want()
 		got, _ := h.Get("a")
 		if !errors.Is(got.Err, context.DeadlineExceeded) || !strings.Contains(got.Err.Error(), "longer than 10m30s") {
