@@ -3,6 +3,7 @@ package execsvc
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +86,38 @@ func TestKilledBetweenStoreAndLoop(t *testing.T) {
 		t.Errorf("the calls were %q; want the old container stopped first", got)
 	}
 	n.wantLeft(1, 1)
+}
+
+// A container that was stopped because its pod needs another sandbox runs again, also if it ended well and the agent is
+// restarted before its successor is made.
+func TestRestartBetweenStopAndSuccessor(t *testing.T) {
+	n := newNode(t)
+	l := n.start()
+	pod := newPod("a", "web", "file", "on-term", "/told", "x", "0s", "0")
+	pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+	l.deliver(at(1, ops(change(client.Add, true, pod))))
+	first := l.awaitRunning("a")
+	n.takeChanges()
+	n.setFault(func(_ context.Context, method string) error {
+		if method == "RunPodSandbox" {
+			return errors.New("not now")
+		}
+		return nil
+	})
+	other := pod.DeepCopy()
+	other.Spec.HostNetwork = true
+	l.deliver(at(2, ops(change(client.Update, true, other))))
+	eventually(t, "a new sandbox is tried", func() bool { return slices.Contains(n.seenChanges(), "RunPodSandbox a") })
+	l.stop()
+	if state := stored(t, l.store); !slices.Equal(state.Statuses["a"].Replaced, []string{first}) {
+		t.Errorf("the store has %q; want %q", state.Statuses["a"].Replaced, first)
+	}
+	n.setFault(nil)
+	again := n.startFrom(l.store)
+	again.await("a", "runs again", func(p podview.Pod) bool {
+		return p.Status.Phase == v1.PodRunning && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1 &&
+			p.Status.ContainerStatuses[0].State.Running != nil
+	})
 }
 
 // At a start, the statuses of unknown pods are deleted from the store.

@@ -42,6 +42,9 @@ func New(cfg Config) *Agent {
 
 // Run works until ctx ends. The pods go on running after that.
 func (a *Agent) Run(ctx context.Context) {
+	for _, s := range a.cfg.Restored.Statuses {
+		a.cfg.Runtime.RestoreReplaced(s.Replaced)
+	}
 	var group sync.WaitGroup
 	group.Go(func() { a.pleg.Run(ctx) })
 	group.Go(func() { a.probes.Run(ctx) })

@@ -71,6 +71,8 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	res := a.cfg.Runtime.SyncPod(ctx, runtime.SyncInput{
 		Pod: pod, Has: has, Probes: a.probes.Probes(pod.UID), Setup: a.cfg.PodSetup, Resizing: sizing.InProgress,
 		Lacks: verdict.Containers(),
+		// If the store can't be written, the containers are replaced all the same.
+		Replacing: func(ctx context.Context, ids []string) { _ = a.cfg.Store.SetReplaced(ctx, pod.UID, ids) },
 	})
 	res.Err = errors.Join(res.Err, heldBack(verdict.Held))
 	result := worker.Result{RetryAfter: res.RetryAfter, WakeAfter: left, Waiting: len(res.Waiting) > 0}

@@ -31,6 +31,10 @@ type SyncInput struct {
 	Lacks map[string]string
 	// Resizing is set if running containers may need other resources. Otherwise they keep theirs.
 	Resizing bool
+	// Replacing is called before containers of the pod are stopped so that successors start, with the IDs of all its
+	// containers for which that was done and whose exit code could otherwise count as their own. After a restart the
+	// caller gives them to RestoreReplaced. Nil: it isn't called.
+	Replacing func(ctx context.Context, ids []string)
 }
 
 // SyncResult is the result of SyncPod.
@@ -129,7 +133,7 @@ func (s *round) act(ctx context.Context, asked *asked) error {
 	}
 	if s.do.KillPod {
 		s.res.Acted = true
-		s.markReplaced()
+		s.replaceWithSandbox(ctx)
 		if err := s.KillPod(ctx, s.Pod, s.Has, Grace{Seconds: podmeta.GracePeriod(s.Pod)}); err != nil {
 			return err
 		}
@@ -149,28 +153,15 @@ func (s *round) act(ctx context.Context, asked *asked) error {
 	return s.start(ctx, asked)
 }
 
-// markReplaced marks the running containers that restart in a new sandbox: the end of the old one isn't their own.
-func (s *round) markReplaced() {
-	if !s.do.CreateSandbox {
-		return
-	}
-	for i := range s.Pod.Spec.Containers {
-		c := &s.Pod.Spec.Containers[i]
-		if last := s.Has.Latest(c.Name); last != nil && last.State == observed.Running && actions.Restarts(s.Pod, c, last) {
-			s.mark(s.replaced, last.ID)
-		}
-	}
-}
-
 // kill stops the containers that can't go on, concurrently.
 func (s *round) kill(ctx context.Context) error {
 	var group errgroup.Group
+	s.replaceKilled(ctx)
 	for _, k := range s.do.Kill {
 		s.res.Acted = true
 		message := fmt.Sprintf("Container %s %s", k.Container.Name, k.Reason)
 		if k.Restart {
 			message += ", will be restarted"
-			s.mark(s.replaced, k.Container.ID)
 		}
 		group.Go(func() error {
 			return s.stopper(s.Pod, s.Has, Grace{Seconds: k.Grace}).end(ctx, k.Container, message)

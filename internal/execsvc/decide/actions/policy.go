@@ -29,6 +29,13 @@ func Restarts(pod *v1.Pod, c *v1.Container, last *observed.Container) bool {
 	}
 }
 
+// MayEnd reports whether the pod's policy lets an init or main container of that name end, so that its exit code counts.
+func MayEnd(pod *v1.Pod, name string) bool {
+	return slices.ContainsFunc(resettable(pod), func(c *v1.Container) bool {
+		return c.Name == name && policyOf(pod, c) != v1.RestartPolicyAlways
+	})
+}
+
 // policyOf returns the container's restart policy: its own, or else the pod's.
 func policyOf(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	if c.RestartPolicy != nil {

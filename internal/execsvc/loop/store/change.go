@@ -69,9 +69,23 @@ func (s *Store) applyPod(op client.Op, pod client.Pod) {
 // SetStatus stores the pod's status, which must not be changed afterwards. It never waits.
 func (s *Store) SetStatus(uid types.UID, status *v1.PodStatus, changed time.Time) {
 	s.change(func() {
-		s.held.statuses[uid] = Status{Status: status, Changed: changed}
+		s.held.statuses[uid] = Status{Status: status, Changed: changed, Replaced: s.held.statuses[uid].Replaced}
 		s.mark(statuses, uid)
 	})
+}
+
+// SetReplaced stores the IDs of the pod's containers that are about to be stopped so that successors start, in place of
+// earlier ones, and returns when they are on disk. ids must not be changed afterwards. It does nothing for a pod without
+// a status. On an error the IDs are in memory only, until the store can be written. It needs Run.
+func (s *Store) SetReplaced(ctx context.Context, uid types.UID, ids []string) error {
+	s.change(func() {
+		if st, ok := s.held.statuses[uid]; ok {
+			st.Replaced = ids
+			s.held.statuses[uid] = st
+			s.mark(statuses, uid)
+		}
+	})
+	return s.Flush(ctx)
 }
 
 // SetAllocation stores the pod's allocation, which must not be changed afterwards; nil deletes it. It never waits.

@@ -58,8 +58,20 @@ func TestModel(t *testing.T) {
 			"status": func(rt *rapid.T) {
 				number++
 				uid, changed := types.UID(uids.Draw(rt, "uid")), time.UnixMilli(int64(number))
-				want.Statuses[uid] = store.Status{Status: podStatus(v1.PodRunning, fmt.Sprint(number)), Changed: changed}
+				want.Statuses[uid] = store.Status{
+					Status: podStatus(v1.PodRunning, fmt.Sprint(number)), Changed: changed, Replaced: want.Statuses[uid].Replaced,
+				}
 				st.SetStatus(uid, want.Statuses[uid].Status, changed)
+			},
+			"replaced": func(rt *rapid.T) {
+				uid, ids := types.UID(uids.Draw(rt, "uid")), rapid.SliceOfN(uids, 1, 2).Draw(rt, "ids")
+				if status, ok := want.Statuses[uid]; ok {
+					status.Replaced = ids
+					want.Statuses[uid] = status
+				}
+				if err := st.SetReplaced(context.Background(), uid, ids); err != nil {
+					rt.Fatal(err)
+				}
 			},
 			"end": func(rt *rapid.T) {
 				uid := types.UID(uids.Draw(rt, "uid"))

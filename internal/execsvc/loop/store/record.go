@@ -28,8 +28,9 @@ type (
 		Object       []byte `json:"object"`
 	}
 	statusRecord struct {
-		Changed int64  `json:"changed"`
-		Status  []byte `json:"status"`
+		Changed  int64    `json:"changed"`
+		Status   []byte   `json:"status"`
+		Replaced []string `json:"replaced,omitempty"`
 	}
 	endRecord struct {
 		Namespace string           `json:"namespace"`
@@ -105,7 +106,7 @@ func encode(uid types.UID, value any) ([]byte, error) {
 		r.Object, err = v.Object.Marshal()
 		record = r
 	case Status:
-		r := statusRecord{Changed: v.Changed.UnixMilli()}
+		r := statusRecord{Changed: v.Changed.UnixMilli(), Replaced: v.Replaced}
 		r.Status, err = v.Status.Marshal()
 		record = r
 	case End:
@@ -153,7 +154,7 @@ func (h *held) decode(t table, uid types.UID, record []byte) (sum uint64, err er
 		if sum, err = unseal(string(uid), record, &r); err == nil {
 			err = st.Status.Unmarshal(r.Status)
 		}
-		st.Changed = time.UnixMilli(r.Changed)
+		st.Changed, st.Replaced = time.UnixMilli(r.Changed), r.Replaced
 		h.statuses[uid] = st
 	case ends:
 		var r endRecord

@@ -23,7 +23,7 @@ import (
 var (
 	// ErrLocked is wrapped by an error of Open if another process has the store open.
 	ErrLocked = boltfile.ErrLocked
-	// ErrClosed is returned by SetEnd and Flush once Run has ended.
+	// ErrClosed is returned by SetEnd, SetReplaced and Flush once Run has ended.
 	ErrClosed = errors.New("the store is closed")
 )
 
@@ -59,6 +59,9 @@ type Status struct {
 	Status *v1.PodStatus
 	// Changed is the time of the last change, in milliseconds.
 	Changed time.Time
+	// Replaced are the IDs of containers that were stopped, or were about to be, so that successors start. SetReplaced
+	// sets it.
+	Replaced []string
 }
 
 // End is a current termination: everything that is needed to continue it after a restart.

@@ -85,6 +85,10 @@ func TestOtherVersion(t *testing.T) {
 			one, two := allocation(1), allocation(2)
 			st.SetAllocation("a", &one)
 			st.SetAllocation("b", &two)
+			// A field that such a version doesn't have.
+			if err := st.SetReplaced(t.Context(), "gone", []string{"c"}); err != nil {
+				t.Fatal(err)
+			}
 			if err := st.SetEnd(t.Context(), "b", store.End{Name: "b", Grace: 7}); err != nil {
 				t.Fatal(err)
 			}
