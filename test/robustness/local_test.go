@@ -118,6 +118,9 @@ func (l *local) api() podconfigv1.PodConfigServiceClient {
 	return podconfigv1.NewPodConfigServiceClient(l.conn)
 }
 
+// revisions is part of forgetful.
+func (l *local) revisions() int { return localRevisions }
+
 // hurry is part of daemon.
 func (l *local) hurry() bool {
 	l.clock.Step(2 * time.Second)

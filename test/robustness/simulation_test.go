@@ -92,6 +92,8 @@ func (s *simulation) step() error {
 		return s.restart()
 	case what == 62:
 		return s.configure()
+	case what == 61:
+		return s.overtake(s.consumers[s.intn(len(s.consumers), "consumer")])
 	case what%2 == 0:
 		return s.change()
 	default:
@@ -100,8 +102,9 @@ func (s *simulation) step() error {
 }
 
 // change applies the next set of a source.
-func (s *simulation) change() error {
-	set := s.feeds.set(s.sources)
+func (s *simulation) change() error { return s.applySet(s.feeds.set(s.sources)) }
+
+func (s *simulation) applySet(set manifest.Set) error {
 	step := Step{Set: &set, Begun: time.Now()}
 	var err error
 	if s.now, err = s.daemon.apply(set); err != nil {
