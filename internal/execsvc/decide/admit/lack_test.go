@@ -74,7 +74,7 @@ func TestCheckNamesTheVolumesSource(t *testing.T) {
 		".persistentVolumeClaim": {PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}},
 		".csi":                   {CSI: &v1.CSIVolumeSource{}},
 		".ephemeral":             {Ephemeral: &v1.EphemeralVolumeSource{}},
-		".nfs":                   {NFS: &v1.NFSVolumeSource{}},
+		".cephfs":                {CephFS: &v1.CephFSVolumeSource{}},
 		".iscsi":                 {ISCSI: &v1.ISCSIVolumeSource{}},
 		".awsElasticBlockStore":  {AWSElasticBlockStore: &v1.AWSElasticBlockStoreVolumeSource{}},
 		"":                       {},
@@ -156,7 +156,7 @@ func TestCheckReturnsLacksOfRuntime(t *testing.T) {
 func TestCheckReturnsAllLacks(t *testing.T) {
 	pod := fullPod()
 	pod.Spec.ResourceClaims = []v1.PodResourceClaim{{}}
-	pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}
+	pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}
 	pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{}}
 	node := able()
 	node.Allocatable = v1.ResourceList{"pods": resource.MustParse("0")}
@@ -166,7 +166,7 @@ func TestCheckReturnsAllLacks(t *testing.T) {
 		path, _, _ := strings.Cut(l.Message, ":")
 		paths = append(paths, path)
 	}
-	if diff := cmp.Diff([]string{"spec.resourceClaims", "spec.volumes[0].nfs", "spec.containers[0].volumeDevices"}, paths); diff != "" {
+	if diff := cmp.Diff([]string{"spec.resourceClaims", "spec.volumes[0].iscsi", "spec.containers[0].volumeDevices"}, paths); diff != "" {
 		t.Errorf("it lacks (-want +got):\n%s", diff)
 	}
 	got.Lacks = nil

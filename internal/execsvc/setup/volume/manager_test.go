@@ -25,7 +25,7 @@ func TestSetUpRejects(t *testing.T) {
 		"huge pages unrequested":      {podWith("u", emptyDirVolume("v", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumHugePages})), "HugePages"},
 		"an unknown medium":           {podWith("u", emptyDirVolume("v", v1.EmptyDirVolumeSource{Medium: "Tape"})), "Tape"},
 		"a secret without objects":    {podWith("u", secretVolume("v")), "are not available"},
-		"a kind without a plugin":     {podWith("u", v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}), "nfs"},
+		"a kind without a plugin":     {podWith("u", v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}}), "iscsi"},
 		"a volume of no type":         {podWith("u", v1.Volume{Name: "v"}), "without a source"},
 		"a relative hostPath":         {podWith("u", hostPathVolume("v", "etc", "")), "absolute"},
 		"a hostPath with dots":        {podWith("u", hostPathVolume("v", "/tmp/../etc", "")), "absolute"},

@@ -49,14 +49,14 @@ func TestMounts(t *testing.T) {
 func TestMountsReject(t *testing.T) {
 	m := newManager(t)
 	pod := podWith("u1", emptyDirVolume("data", v1.EmptyDirVolumeSource{}),
-		v1.Volume{Name: "nfs", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}}, emptyDirVolume("../x", v1.EmptyDirVolumeSource{}))
+		v1.Volume{Name: "disk", VolumeSource: v1.VolumeSource{ISCSI: &v1.ISCSIVolumeSource{}}}, emptyDirVolume("../x", v1.EmptyDirVolumeSource{}))
 	for want, vm := range map[string]v1.VolumeMount{
 		"must not be an absolute": {Name: "data", SubPath: "/a"},
 		`subPath "a/../b" must`:   {Name: "data", SubPath: "a/../b"},
 		`subPathExpr ".." must`:   {Name: "data", SubPathExpr: "$(UP)"},
 		"UNSET has no value":      {Name: "data", SubPathExpr: "a/$(UNSET)/$(UP)"},
 		"bindMountOptions":        {Name: "data", BindMountOptions: []string{"noexec"}},
-		"nfs":                     {Name: "nfs"},
+		"iscsi":                   {Name: "disk"},
 		"no volume of this name":  {Name: "other"},
 		"can't be a directory's":  {Name: "../x"},
 	} {
