@@ -92,7 +92,7 @@ func (s *simulation) step() error {
 		return s.restart()
 	case what == 62:
 		return s.configure()
-	case what == 61:
+	case what == 61 && oneIn(s, 4, "overtaken"):
 		return s.overtake(s.consumers[s.intn(len(s.consumers), "consumer")])
 	case what%2 == 0:
 		return s.change()
