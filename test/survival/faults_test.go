@@ -34,11 +34,15 @@ func TestExecFaults(t *testing.T) {
 			t.Setenv(failpoint.Variable, string(fault))
 			s := newSite(t, node, fmt.Sprintf("fault%d", i))
 			s.history.Whole = true
-			rest := patience
-			if want[fault] == "Once" || want[fault] == "Clean" {
+			// The node comes to rest before the faults that leave something behind show.
+			begin, rest := patience, patience
+			switch want[fault] {
+			case "Once":
+				begin, rest = faultPatience, faultPatience
+			case "Clean":
 				rest = faultPatience
 			}
-			live(s, rest)
+			live(s, begin, rest)
 			if fault == "" || fault == failpoint.UntoldGrace {
 				beAway(s, rest)
 			}
@@ -57,21 +61,26 @@ func TestExecFaults(t *testing.T) {
 }
 
 // live is a life that every fault shows in: pods come, podexecd is killed, also while one is being ended, and pods
-// go. It is over when a fault keeps the node from coming to rest: that is for the checkers.
-func live(s *site, rest time.Duration) {
+// go. It is over when a fault keeps the node from coming to rest: that is for the checkers. The node has the time begin
+// for that after each step while no pod goes, and then rest.
+func live(s *site, begin, rest time.Duration) {
 	var stays, goes string
 	restart := func() {
 		s.kill(s.podexecd, AgentKilled)
 		s.start(s.podexecd, AgentStarted)
 	}
-	for _, step := range []func(){
+	for i, step := range []func(){
 		func() { stays, goes = s.add(kindOf("server"), ""), s.add(slowest, "") },
 		func() { s.awaitReady(2); restart() },
 		func() { s.drop(goes); s.awaitTerm(); restart() },
 		func() { s.drop(stays) },
 	} {
 		step()
-		if s.quiet(rest) != nil {
+		within := rest
+		if i < 2 {
+			within = begin
+		}
+		if s.quiet(within) != nil {
 			return
 		}
 	}
