@@ -12,14 +12,14 @@ import (
 // module is Podstream's module path.
 const module = "github.com/podstream/podstream"
 
-// packages are the packages of binaries outside of cmd/NAME.
+// packages are the packages of binaries that aren't in cmd/NAME.
 var packages = map[string]string{
 	"injectd":     module + "/test/injectd",
 	"sample":      module + "/test/sample",
 	"simruntimed": module + "/internal/simruntime/simruntimed",
 }
 
-// binary returns the path of a binary of this module, and builds it first if it isn't built.
+// binary returns the path of a binary of this module, and builds it first if BinDir doesn't have it.
 func (n *Node) binary(ctx context.Context, name string) (string, error) {
 	if n.config.BinDir != "" {
 		path, err := filepath.Abs(filepath.Join(n.config.BinDir, name))
@@ -38,7 +38,7 @@ func (n *Node) binary(ctx context.Context, name string) (string, error) {
 		pkg = module + "/cmd/" + name
 	}
 	flags := n.config.BuildFlags
-	if name == "sample" { // must be static: it is all that there is in its image
+	if name == "sample" { // must be static, because its image contains no other file
 		flags = []string{"-trimpath", "-ldflags=-s -w"}
 	}
 	args := slices.Concat([]string{"build"}, flags, []string{"-o", path, pkg})

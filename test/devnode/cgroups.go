@@ -17,14 +17,15 @@ import (
 // cgroupsTimeout is the time limit for a cgroup to become empty after its processes were killed.
 const cgroupsTimeout = 10 * time.Second
 
-// CgroupRoot is the cgroup above all cgroups of the node's pods, by podexecd's flag --cgroup-root. Close removes it.
+// CgroupRoot returns the cgroup that contains all cgroups of the node's pods. It is podexecd's flag --cgroup-root.
+// Close removes the cgroup.
 func (n *Node) CgroupRoot() string {
 	sum := sha256.Sum256([]byte(n.dir))
 	return "/podstream-" + hex.EncodeToString(sum[:4])
 }
 
-// cgroupFlags are podexecd's, in the process of that name. The containers of a simulated runtime are in no cgroup, and
-// processes in other cgroups stay there.
+// cgroupFlags returns podexecd's flags for the process of that name. The containers of a simulated runtime are in no
+// cgroup. Endpoint needs no flags, because its processes are in other cgroups, which stay.
 func (n *Node) cgroupFlags(process string) []string {
 	switch n.config.Runtime {
 	case Sim:
@@ -47,7 +48,7 @@ func (n *Node) CgroupDirs() ([]string, error) {
 		for _, root := range roots {
 			err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 				if errors.Is(err, fs.ErrNotExist) {
-					return nil // it goes as we look
+					return nil // it was removed in the meantime
 				}
 				if err == nil && d.IsDir() {
 					dirs = append(dirs, path)
@@ -63,7 +64,7 @@ func (n *Node) CgroupDirs() ([]string, error) {
 	return dirs, nil
 }
 
-// removeCgroups removes the node's cgroups, once they are empty.
+// removeCgroups removes the node's cgroups when they are empty.
 func (n *Node) removeCgroups() error {
 	dirs, err := n.CgroupDirs()
 	errs := []error{err}
@@ -71,7 +72,7 @@ func (n *Node) removeCgroups() error {
 	for _, dir := range dirs {
 		err := os.Remove(dir)
 		for errors.Is(err, unix.EBUSY) && time.Now().Before(deadline) {
-			time.Sleep(10 * time.Millisecond) // nothing tells when the kernel has done with its processes
+			time.Sleep(10 * time.Millisecond) // no event reports when the kernel has removed the processes
 			err = os.Remove(dir)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/mount-utils"
 )
 
-// clear ends everything that runs below the node's directory and removes its content, except the logs and the lock.
-// It uses only what it finds, not this process's state, so that it also works after a crash.
+// clear ends all processes that run below the node's directory and removes its content, except the logs and the lock.
+// It uses only the state on the machine, not this process's state, so that it also works after a crash.
 func (n *Node) clear() error {
 	sockets, err := n.oldSocketDir()
 	if err != nil {
@@ -27,8 +27,7 @@ func (n *Node) clear() error {
 	if sockets != "" {
 		dirs = append(dirs, sockets)
 	}
-	// First who could start something new, then the containers while their shims are there to reap them, then the
-	// shims.
+	// First the programs that could start others, then the containers while their shims can reap them, then the shims.
 	err = errors.Join(
 		killPrograms(dirs, "podexecd", "podconfigd", "podctl", "simruntimed", "containerd"),
 		n.deleteContainers(),
@@ -38,7 +37,7 @@ func (n *Node) clear() error {
 		unmountBeneath(n.dir),
 	)
 	if err != nil {
-		return err // removing files now might go through a mount or under a process
+		return err // a mount could lead outside, and a process could still use the files
 	}
 	if sockets != "" {
 		if err := os.RemoveAll(sockets); err != nil {
@@ -75,7 +74,7 @@ func (n *Node) oldSocketDir() (string, error) {
 	return dir, nil
 }
 
-// killTimeout bounds the wait for one process that got SIGKILL.
+// killTimeout bounds the wait for the end of one process after SIGKILL.
 const killTimeout = 10 * time.Second
 
 // killPrograms kills the processes of the named programs that have a path below one of dirs among their arguments.
@@ -94,7 +93,7 @@ func killPrograms(dirs []string, names ...string) error {
 	return errors.Join(errs...)
 }
 
-// processIDs lists the processes of the machine.
+// processIDs lists all processes of the machine.
 func processIDs() ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -109,7 +108,7 @@ func processIDs() ([]int, error) {
 	return pids, nil
 }
 
-// commandLine returns a process's program and arguments. It is empty for a process that has ended.
+// commandLine returns a process's program and arguments. It returns nothing for a process that has ended.
 func commandLine(pid int) []string {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
@@ -126,7 +125,7 @@ func isProgramOf(pid int, dirs, names []string) bool {
 		return false
 	}
 	for _, arg := range args[1:] {
-		// As in --listen=unix:///path: from the first slash that starts a path.
+		// In an argument such as --listen=unix:///path, the path starts at the first slash that starts a path.
 		if _, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(arg, "-") {
 			arg = value
 		}
@@ -138,8 +137,8 @@ func isProgramOf(pid int, dirs, names []string) bool {
 	return false
 }
 
-// killPinned kills a process and waits for its end. The pidfd ensures that it is the process that isOurs checked,
-// even if another one gets its number meanwhile.
+// killPinned kills a process and waits for its end. The pidfd ensures that it is the process that isOurs checked, even
+// if another process gets the same process ID in the meantime.
 func killPinned(pid int, isOurs func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -148,7 +147,7 @@ func killPinned(pid int, isOurs func() bool) error {
 	if err != nil {
 		return fmt.Errorf("pin process %d: %w", pid, err)
 	}
-	defer func() { _ = unix.Close(fd) }() // it was only looked through
+	defer func() { _ = unix.Close(fd) }() // closing it can't fail
 	if !isOurs() {
 		return nil
 	}
@@ -159,7 +158,7 @@ func killPinned(pid int, isOurs func() bool) error {
 	for {
 		left := time.Until(deadline)
 		if left <= 0 {
-			return fmt.Errorf("process %d is still there %v after SIGKILL", pid, killTimeout)
+			return fmt.Errorf("process %d still exists %v after SIGKILL", pid, killTimeout)
 		}
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
 		if errors.Is(err, unix.EINTR) {
@@ -168,7 +167,7 @@ func killPinned(pid int, isOurs func() bool) error {
 		if err != nil {
 			return fmt.Errorf("wait for process %d: %w", pid, err)
 		}
-		// Ready or timed out: a second look tells which.
+		// The poll ended because the process ended, or by the timeout.
 		if err := unix.PidfdSendSignal(fd, 0, nil, 0); errors.Is(err, unix.ESRCH) || isZombie(pid) {
 			return nil
 		}
@@ -185,7 +184,7 @@ func isZombie(pid int) bool {
 	return ok && strings.HasPrefix(fields, "Z")
 }
 
-// deleteContainers kills every container of this node through runc, and removes its cgroups.
+// deleteContainers kills all containers of this node through runc, and removes their cgroups.
 func (n *Node) deleteContainers() error {
 	entries, err := os.ReadDir(n.runcRoot())
 	if errors.Is(err, os.ErrNotExist) {
@@ -208,8 +207,8 @@ func (n *Node) deleteContainers() error {
 	return errors.Join(errs...)
 }
 
-// removeShimSockets removes the sockets of killed shims. They are always in /run/containerd/s, and only the shims'
-// bundles have their paths.
+// removeShimSockets removes the sockets of killed shims. They are always in /run/containerd/s. Only the shims' bundles
+// contain their paths.
 func (n *Node) removeShimSockets() error {
 	entries, err := os.ReadDir(n.shimBundles())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -226,12 +225,12 @@ func (n *Node) removeShimSockets() error {
 	return errors.Join(errs...)
 }
 
-// shimBundles has a directory for each sandbox and container.
+// shimBundles returns the directory that contains a directory for each sandbox and container.
 func (n *Node) shimBundles() string {
 	return filepath.Join(n.containerdState(), "io.containerd.runtime.v2.task", criNamespace)
 }
 
-// shimSocket returns the path of the socket of a sandbox's shim. It is empty if there is none.
+// shimSocket returns the path of the socket of a sandbox's shim, or "" if it has none.
 func (n *Node) shimSocket(id string) (string, error) {
 	address, err := os.ReadFile(filepath.Join(n.shimBundles(), id, "address"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -242,12 +241,12 @@ func (n *Node) shimSocket(id string) (string, error) {
 	}
 	socket := strings.TrimPrefix(strings.TrimSpace(string(address)), "unix://")
 	if filepath.Base(filepath.Dir(socket)) != "s" {
-		return "", nil // an abstract one, or none that we know
+		return "", nil // an abstract socket, or an unknown form
 	}
 	return socket, nil
 }
 
-// removeSocket removes a shim's socket, if there is one.
+// removeSocket removes a shim's socket, if it has one.
 func removeSocket(path string) error {
 	if path == "" {
 		return nil
@@ -264,8 +263,8 @@ func unmountBeneath(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range slices.Backward(mounts) { // the latest lies on top
-		// Lazily: the processes are gone, and what another mount namespace still refers to is not ours to wait for.
+	for _, path := range slices.Backward(mounts) { // the latest mount first
+		// Lazily: the processes have ended, and another mount namespace may still refer to the mount.
 		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("unmount %s: %w", path, err)
 		}

@@ -18,17 +18,16 @@ type Runtime int
 const (
 	// Containerd is a private containerd, with its own root, state, network and images. It needs root.
 	Containerd Runtime = iota
-	// Containerd17 is the same with the containerd 1.7 in .tools, whichever one the machine has: it sends container
-	// events.
+	// Containerd17 is Containerd with the containerd 1.7 in .tools, regardless of the machine's version. It sends
+	// container events.
 	Containerd17
-	// Sim is Podstream's simulated runtime, in a process of its own. It needs no privileges and runs no real
-	// containers.
+	// Sim is Podstream's simulated runtime, in a separate process. It needs no privileges and runs no real containers.
 	Sim
-	// Endpoint is a runtime that is running already: Config.Endpoint. It is neither started, configured nor stopped.
+	// Endpoint is a running runtime at Config.Endpoint. It is neither started, configured nor stopped.
 	Endpoint
 )
 
-// Names of the images that Start puts into the runtime. Both consist of the static program test/sample.
+// Names of the images that Start imports into the runtime. Both consist of the static program test/sample.
 const (
 	SampleImage = "localhost/podstream-sample:dev"
 	PauseImage  = "localhost/podstream-pause:dev"
@@ -36,35 +35,37 @@ const (
 
 // Config configures a node.
 type Config struct {
-	// Dir is the node's directory: new, empty, or one that a Node had before. Required.
+	// Dir is the node's directory. It must be new, empty, or the directory of an earlier Node. Required.
 	Dir string
 	// Runtime runs the pods. Zero means Containerd, the one in PATH.
 	Runtime Runtime
-	// Endpoint is the CRI endpoint ("unix:///path" or a bare path) for the runtime Endpoint, and ignored for the
+	// Endpoint is the CRI endpoint ("unix:///path" or only the path) for the runtime Endpoint. It is ignored for the
 	// others.
 	Endpoint string
-	// BinDir holds binaries that are built already, looked up by their names: sample, simruntimed and the daemons.
-	// What is not there is built with the go command, which takes the process to be in Podstream's module. Empty: all
-	// are built.
+	// BinDir contains built binaries by their names: sample, simruntimed and the daemons. Binaries that it lacks are
+	// built with the go command, which requires a working directory in Podstream's module. Empty means that all are
+	// built.
 	BinDir string
-	// BuildFlags are for the go command that builds, for instance "-race". The sample program is built without them.
+	// BuildFlags are flags of the go command for these builds, for instance "-race". The sample program is built
+	// without them.
 	BuildFlags []string
-	// NetworkNamespace gives the node a network namespace of its own, in which the runtime and podexecd run: to the
-	// pods that is the node. Its network has IPv4 and IPv6, and ports of the node (hostPort), and nothing of it is
-	// seen outside: see InNetwork. It takes ip and iptables. Ignored for runtimes other than Containerd and
+	// NetworkNamespace gives the node a separate network namespace, in which the runtime and podexecd run. For the
+	// pods, this namespace is the node. Its network has IPv4 and IPv6, and supports hostPort. Nothing of it is visible
+	// outside: see InNetwork. It requires ip and iptables. It is ignored for runtimes other than Containerd and
 	// Containerd17.
 	NetworkNamespace bool
-	// SkipImages leaves the sample images out: for a runtime that has them, or is no containerd. Sim never needs them.
+	// SkipImages doesn't import the sample images. Use it for a runtime that has them, or that isn't containerd. Sim
+	// never needs them.
 	SkipImages bool
-	// Log gets a line for each step that takes more than a second, and for what was found left over. Nil: nothing.
+	// Log gets a line for each step that takes more than a second, and if overlayfs can't be used. Nil means no log.
 	Log io.Writer
 }
 
-// ErrUnavailable is wrapped by errors of Check and Start if the machine can't run the node. The text has the missing
+// ErrUnavailable is wrapped by errors of Check and Start if the machine can't run the node. The text names the missing
 // part and the remedy.
 var ErrUnavailable = errors.New("devnode: can't run here")
 
-// cniDirs are the directories in which distributions and containerd's own packages install the CNI plugins.
+// cniDirs are the directories in which distributions and containerd's packages install the CNI plugins.
 var cniDirs = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 
 // tools are the programs that a containerd and its network need.
@@ -76,7 +77,7 @@ func (c *Config) tools() []string {
 	return tools
 }
 
-// plugins are the CNI plugins that the network is made of.
+// plugins are the CNI plugins of the network.
 func (c *Config) plugins() []string {
 	plugins := []string{"ptp", "host-local", "loopback"}
 	if c.NetworkNamespace {
@@ -113,7 +114,7 @@ func Check(config Config) error {
 	}
 }
 
-// findTool returns the path of a program. Those of containerd 1.7 are in .tools; all others, runc too, are the
+// findTool returns the path of a program. The programs of containerd 1.7 are in .tools. All others, also runc, are the
 // machine's.
 func findTool(config Config, name string) (string, error) {
 	if config.Runtime != Containerd17 || name != "ctr" && !strings.HasPrefix(name, "containerd") {
@@ -130,7 +131,8 @@ func findTool(config Config, name string) (string, error) {
 	return path, nil
 }
 
-// moduleRoot returns the directory of go.mod, in or above the working directory, which for a test is its package's.
+// moduleRoot returns the directory of go.mod, in or above the working directory. The working directory of a test is
+// its package's.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -142,13 +144,13 @@ func moduleRoot() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("the working directory is in no module")
+			return "", errors.New("the working directory isn't in a module")
 		}
 		dir = parent
 	}
 }
 
-// cniBinDir returns the first directory that has all these plugins, or nothing.
+// cniBinDir returns the first directory that contains all these plugins, or nothing.
 func cniBinDir(plugins []string) string {
 	for _, dir := range cniDirs {
 		lacks := func(plugin string) bool { return !isExecutable(filepath.Join(dir, plugin)) }

@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-// TestCheckSaysWhatToDo looks for programs in an empty directory.
+// TestCheckSaysWhatToDo calls Check with an empty PATH. Its error names the command that installs the missing
+// programs.
 func TestCheckSaysWhatToDo(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("it says to become root first; then: sudo make test")
+		t.Skip("without root, Check returns another error; run: sudo make test")
 	}
 	t.Setenv("PATH", t.TempDir())
 	t.Chdir(t.TempDir())

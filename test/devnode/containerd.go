@@ -61,7 +61,7 @@ func (n *Node) startContainerd(ctx context.Context) error {
 	n.endpoint = "unix://" + n.containerdSocket()
 	n.runtime = n.newProcess("containerd", binary, "--config", n.Path("containerd.toml"))
 	n.runtime.enter = n.InNetwork
-	// It looks for its shim in PATH: that must be the one of its version.
+	// containerd searches for its shim in PATH. The shim must be of the same version.
 	n.runtime.env = []string{"PATH=" + filepath.Dir(binary) + string(os.PathListSeparator) + os.Getenv("PATH")}
 	err = n.step("starting containerd", func() error {
 		if err := n.runtime.Start(); err != nil {
@@ -77,14 +77,14 @@ func (n *Node) startContainerd(ctx context.Context) error {
 
 func (n *Node) containerdSocket() string { return n.Socket("containerd") }
 
-// runcRoot has a directory with runc's state for each container.
+// runcRoot returns the directory in which runc has the state of each container.
 func (n *Node) runcRoot() string { return n.Path("runc", criNamespace) }
 
 // criNamespace is containerd's namespace for CRI.
 const criNamespace = "k8s.io"
 
-// containerdConfig works with containerd 1.6 and 1.7. Parts that tests don't need, or that would write outside of the
-// directory (opt), are switched off.
+// containerdConfig is for containerd 1.6 and 1.7. It disables plugins that tests don't need, or that would write
+// outside of the directory (opt).
 var containerdConfig = template.Must(template.New("containerd.toml").Parse(`version = 2
 root = {{.Root}}
 state = {{.State}}
@@ -156,7 +156,7 @@ func (n *Node) writeContainerdConfig() error {
 		"RuncDir":     filepath.Dir(n.runcRoot()),
 	}
 	for key, value := range values {
-		quoted, err := json.Marshal(value) // what JSON makes of a string is a TOML string as well
+		quoted, err := json.Marshal(value) // a JSON string is a valid TOML string
 		if err != nil {
 			return err
 		}
@@ -171,8 +171,9 @@ func (n *Node) writeContainerdConfig() error {
 
 func (n *Node) containerdState() string { return n.Path("containerd", "state") }
 
-// snapshotter returns overlayfs if a trial mount in the node's directory works, else native, which copies each image
-// for each container. Overlayfs can't have its upper layer on another overlayfs, so it fails in most containers.
+// snapshotter returns overlayfs if a trial mount in the node's directory succeeds. Otherwise it returns native, which
+// copies each image for each container. The upper layer of an overlayfs can't be on another overlayfs, so overlayfs
+// fails in most containers.
 func (n *Node) snapshotter() (string, error) {
 	trial := n.Path("overlay-trial")
 	var options []string

@@ -15,8 +15,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// crashEnv makes the test binary start a node in the named directory, print that, and wait to be killed. With
-// crashNamespaceEnv the node is in a separate network namespace.
+// crashEnv makes the test binary start a node in the named directory, print a line, and wait to be killed. With
+// crashNamespaceEnv the node has its own network namespace.
 const (
 	crashEnv          = "DEVNODE_TEST_CRASH_DIR"
 	crashNamespaceEnv = "DEVNODE_TEST_CRASH_NAMESPACE"
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// needContainerd skips a test if containerd can't run; under `make test`, which installs it, the test fails.
+// needContainerd skips a test if containerd can't run. Under `make test`, which installs it, the test fails.
 func needContainerd(t *testing.T, config Config) {
 	t.Helper()
 	err := Check(config)
@@ -62,7 +62,7 @@ func startNode(t *testing.T, config Config) *Node {
 	return node
 }
 
-// TestPodOverCRI starts and removes a pod, and closes the node while a second one runs.
+// TestPodOverCRI starts and removes a pod, and closes the node while a second pod runs.
 func TestPodOverCRI(t *testing.T) {
 	node := startContainerd(t, t.TempDir())
 	ctx := t.Context()
@@ -136,7 +136,7 @@ func TestPodOverCRI(t *testing.T) {
 
 // TestRuntimeRestart kills containerd, starts it again, and checks that the pod still runs.
 func TestRuntimeRestart(t *testing.T) {
-	// So long a path that the sockets have to be elsewhere.
+	// The path is so long that the sockets must be in another directory.
 	node := startContainerd(t, filepath.Join(t.TempDir(), strings.Repeat("long", 30)))
 	ctx := t.Context()
 	cri, err := connect(ctx, node.Endpoint())
@@ -176,11 +176,11 @@ func TestRuntimeRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(sockets); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the directory of the sockets is left: %v", err)
+		t.Errorf("the directory of the sockets still exists: %v", err)
 	}
 }
 
-// TestStartAfterCrash kills a process that has a node with a pod, and starts a node in the same directory.
+// TestStartAfterCrash kills a process that runs a node with a pod, and starts a node in the same directory.
 func TestStartAfterCrash(t *testing.T) {
 	t.Run("network of the machine", func(t *testing.T) { testStartAfterCrash(t, false) })
 	t.Run("network of its own", func(t *testing.T) { testStartAfterCrash(t, true) })
@@ -213,7 +213,7 @@ func testStartAfterCrash(t *testing.T, namespace bool) {
 		t.Fatal(scanErr)
 	}
 	if len(traces(t, dir)) == 0 {
-		t.Fatal("the killed node left nothing to clear")
+		t.Fatal("the killed node left no objects; want some to clear")
 	}
 
 	node := startContainerd(t, dir)

@@ -20,8 +20,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// BuildSampleImage makes an image whose only file is /sample, the program in binary. Its entrypoint is /sample with the
-// given arguments. Equal arguments give an equal image.
+// BuildSampleImage returns an image whose only file is /sample, the program in binary. Its entrypoint is /sample with
+// the given arguments. Equal arguments give an equal image.
 func BuildSampleImage(binary string, entrypoint ...string) (v1.Image, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {
@@ -59,8 +59,8 @@ func BuildSampleImage(binary string, entrypoint ...string) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// importSampleImages builds the two images of every node and imports them. A runtime that isn't the node's may
-// already have them.
+// importSampleImages builds the two images of every node and imports them. With Endpoint, the runtime may already have
+// them.
 func (n *Node) importSampleImages(ctx context.Context) error {
 	if n.config.SkipImages {
 		return nil
@@ -85,8 +85,8 @@ func (n *Node) importSampleImages(ctx context.Context) error {
 	})
 }
 
-// ImportImages imports images into containerd, each under the full name that it is mapped from, and returns once CRI
-// has them. A former image loses the name.
+// ImportImages imports images into containerd, each under the full name that is its key, and returns when CRI lists
+// them. An image that had the name before loses it.
 func (n *Node) ImportImages(ctx context.Context, images map[string]v1.Image) error {
 	ctr, err := findTool(n.config, "ctr")
 	if err != nil {
@@ -106,12 +106,12 @@ func (n *Node) ImportImages(ctx context.Context, images map[string]v1.Image) err
 	if err := tarball.MultiWriteToFile(archive, tagged); err != nil {
 		return fmt.Errorf("import images: write %s: %w", archive, err)
 	}
-	defer os.Remove(archive) // if that fails, it goes with the directory
+	defer os.Remove(archive) // if that fails, Close removes it with the directory
 	args := []string{"--address", strings.TrimPrefix(n.endpoint, "unix://"), "--namespace", criNamespace, "images", "import", archive}
 	if output, err := exec.CommandContext(ctx, ctr, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("import images: ctr: %w\n%s", err, output)
 	}
-	// CRI learns of images by an event, some time after the import is done.
+	// CRI receives an event for a new image some time after the import.
 	return until(ctx, n.runtime, "imported images to show", func(ctx context.Context) error { return n.hasImages(ctx, names...) })
 }
 

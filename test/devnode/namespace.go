@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NodeIPs are the node's addresses in a separate network namespace. They are of the ranges for documentation, and
+// NodeIPs are the node's addresses in a separate network namespace. They are in the ranges for documentation, and
 // aren't routed.
 var NodeIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8::1")}
 
-// namespaceRanges are the pods' addresses there. They are the same for every node, as no other node sees them, and
-// differ from those outside.
+// namespaceRanges are the pods' addresses in such a namespace. They are the same for all nodes, because the namespaces
+// are separate, and differ from the addresses outside.
 var namespaceRanges = []netip.Prefix{netip.MustParsePrefix("10.214.0.0/24"), netip.MustParsePrefix("fd00:214::/64")}
 
-// namespaceSetup is for `ip -batch`: the loopback, and an interface with the node's addresses and the default route,
-// by which podexecd finds the node's addresses.
+// namespaceSetup is the input of `ip -batch`: the loopback interface, and an interface with the node's addresses and
+// the default route, by which podexecd detects the node's addresses.
 var namespaceSetup = strings.NewReplacer("{v4}", NodeIPs[0].String(), "{v6}", NodeIPs[1].String()).Replace(`
 link set lo up
 link add eth0 type veth peer name outside
@@ -32,7 +32,7 @@ address add {v6}/64 dev eth0 nodad
 route add default dev eth0
 `)
 
-// makeNamespace makes a network namespace and mounts it at path. It ends with that mount and its processes.
+// makeNamespace creates a network namespace and mounts it at path. It exists as long as this mount or a process in it.
 func makeNamespace(path string) error {
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		return fmt.Errorf("make the node's network namespace: %w", err)
@@ -57,8 +57,8 @@ func makeNamespace(path string) error {
 }
 
 // InNetwork calls do on a thread in the node's network namespace, so that its connections come from the node. Its
-// sockets stay in that namespace, but goroutines that it starts are outside. Names must be looked up before. Without
-// Config.NetworkNamespace, it just calls do.
+// sockets stay in that namespace, but goroutines that it starts run outside. Names must be resolved before. Without
+// Config.NetworkNamespace, it only calls do.
 func (n *Node) InNetwork(do func() error) error {
 	if n.network.namespace == "" {
 		return do()
@@ -83,8 +83,8 @@ func elsewhere(enter, do func() error) (err error) {
 	defer home.Close()
 	defer func() {
 		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
-			err = errors.Join(err, fmt.Errorf("go back to the network namespace that the process is in: %w", back))
-			return // without unlocking: a thread that is locked is of no use to others, and ends with its goroutine
+			err = errors.Join(err, fmt.Errorf("return to the network namespace of the process: %w", back))
+			return // without unlocking: a locked thread runs no other goroutine, and ends with its own
 		}
 		runtime.UnlockOSThread()
 	}()

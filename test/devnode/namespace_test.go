@@ -19,7 +19,7 @@ import (
 	"github.com/podstream/podstream/internal/roottest"
 )
 
-// networkID is the identity of the network namespace that InNetwork is in: "net:[4026531840]".
+// networkID returns the identity of the network namespace in which InNetwork runs, for instance "net:[4026531840]".
 func (n *Node) networkID() (id string, err error) {
 	err = n.InNetwork(func() error {
 		id, err = os.Readlink("/proc/thread-self/ns/net")
@@ -28,7 +28,7 @@ func (n *Node) networkID() (id string, err error) {
 	return id, err
 }
 
-// awaitNamespaceGone waits until no process and no mount has the network namespace any more.
+// awaitNamespaceGone waits until no process and no mount refers to the network namespace.
 func awaitNamespaceGone(t *testing.T, id string) {
 	t.Helper()
 	users := func() []string {
@@ -38,7 +38,7 @@ func awaitNamespaceGone(t *testing.T, id string) {
 		}
 		found := slices.DeleteFunc(tasks, func(path string) bool {
 			has, err := os.Readlink(path)
-			return err != nil || has != id // it may have ended meanwhile
+			return err != nil || has != id // the thread may have ended in the meantime
 		})
 		mounts, err := os.ReadFile("/proc/self/mountinfo")
 		if err != nil {
@@ -61,7 +61,7 @@ func awaitNamespaceGone(t *testing.T, id string) {
 	}
 }
 
-// TestNetworkNamespace: in a node's own network pods have two addresses, and ports of the node; nothing is visible
+// TestNetworkNamespace: in a node's separate network, pods have two addresses and host ports. Nothing is visible
 // outside.
 func TestNetworkNamespace(t *testing.T) {
 	for name, kind := range map[string]Runtime{"containerd": Containerd, "containerd 1.7": Containerd17} {
@@ -95,7 +95,7 @@ func testNetwork(t *testing.T, node *Node, cri internalapi.RuntimeService) {
 		t.Fatal(err)
 	}
 	if len(p.moreIPs) != 1 || net.ParseIP(p.ip).To4() == nil || net.ParseIP(p.moreIPs[0]).To4() != nil {
-		t.Fatalf("addresses %s %s; want one of IPv4 and one of IPv6", p.ip, p.moreIPs)
+		t.Fatalf("addresses %s %s; want one IPv4 and one IPv6 address", p.ip, p.moreIPs)
 	}
 	for _, address := range []string{
 		net.JoinHostPort(p.ip, "8080"), net.JoinHostPort(p.moreIPs[0], "8080"), "127.0.0.1:18080", "127.0.0.1:18081",
@@ -118,7 +118,7 @@ func testNetwork(t *testing.T, node *Node, cri internalapi.RuntimeService) {
 	}
 }
 
-// TestInNetwork: the thread returns after every call, and without a namespace it isn't moved.
+// TestInNetwork: the thread is moved back after each call. Without a namespace it isn't moved.
 func TestInNetwork(t *testing.T) {
 	roottest.Need(t, "a network namespace")
 	n := bareNode(t, t.TempDir(), nil)
@@ -136,7 +136,7 @@ func TestInNetwork(t *testing.T) {
 		t.Errorf("inside is %s, outside %s, %v", inside, outside, err)
 	}
 	wrong := errors.New("wrong")
-	for range 100 { // whichever threads they are
+	for range 100 { // on any thread
 		done := make(chan error)
 		go func() { done <- n.InNetwork(func() error { return wrong }) }()
 		if err := <-done; !errors.Is(err, wrong) {
@@ -149,7 +149,7 @@ func TestInNetwork(t *testing.T) {
 	}
 	for _, task := range tasks {
 		if id, err := os.Readlink(task); err == nil && id != outside {
-			t.Errorf("a thread has stayed in %s", id)
+			t.Errorf("a thread is still in %s", id)
 		}
 	}
 	n.network.namespace = n.Path("none")

@@ -13,21 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network has the pods' addresses. The zero value is none.
+// network describes the pods' network. The zero value means no network.
 type network struct {
-	// binDir has the CNI plugins.
+	// binDir is the directory of the CNI plugins.
 	binDir string
-	// ranges are for the pods, one for each address that a pod has.
+	// ranges are the pods' address ranges. A pod has one address of each.
 	ranges []netip.Prefix
-	// namespace is where the node's own network namespace is mounted. Empty: it is in that of this process.
+	// namespace is the path at which the node's network namespace is mounted. It is empty if the node uses the network
+	// namespace of this process.
 	namespace string
-	// claim keeps other nodes of the machine from the range. It is an abstract Unix socket: it leaves no file, goes
-	// with the process, and its names are as wide as the routes are, the network namespace. Nil: there is no other
-	// node.
+	// claim reserves the range against other nodes on the machine. It is an abstract Unix socket. It leaves no file,
+	// it is closed with the process, and its names are per network namespace, as the routes are. Nil means that no
+	// other node can use the range.
 	claim *net.UnixListener
 }
 
-// makeNetwork makes the pods' network for the runtime.
+// makeNetwork sets up the pods' network for the runtime.
 func (n *Node) makeNetwork() error {
 	if n.config.NetworkNamespace {
 		path := n.Path("network")
@@ -46,8 +47,8 @@ func (n *Node) makeNetwork() error {
 	return n.writeNetworkConfig()
 }
 
-// pickSubnet claims the first free /24 of 10.213.0.0/16, which no node has claimed and no interface has: a killed
-// node's pods keep their addresses until they are cleared.
+// pickSubnet claims the first /24 of 10.213.0.0/16 that no node has claimed and that no interface uses. The pods of a
+// killed node keep their addresses until they are cleared.
 func pickSubnet() (netip.Prefix, *net.UnixListener, error) {
 	var taken []netip.Prefix
 	addresses, err := net.InterfaceAddrs()
@@ -76,9 +77,9 @@ func pickSubnet() (netip.Prefix, *net.UnixListener, error) {
 	return netip.Prefix{}, nil, errors.New("all subnets in 10.213.0.0/16 are in use")
 }
 
-// writeNetworkConfig writes the CNI configuration: a link from the host to each pod, and no bridge, which would have
-// to be removed. No masquerading: pods reach only the host and each other. Only a separate namespace has iptables
-// rules, those of the pods' ports on the node, which end with it.
+// writeNetworkConfig writes the CNI configuration: a link from the host to each pod. A bridge would have to be
+// removed, so there is none. Without masquerading, pods reach only the host and each other. Only a separate namespace
+// has iptables rules, for the pods' ports on the node. They end with the namespace.
 func (n *Node) writeNetworkConfig() error {
 	var ranges [][]any
 	var routes []any
@@ -96,13 +97,12 @@ func (n *Node) writeNetworkConfig() error {
 		"ipam":   map[string]any{"type": "host-local", "dataDir": n.Path("cni", "addresses"), "ranges": ranges, "routes": routes},
 	}}
 	if n.network.namespace != "" {
-		// A new address of IPv6 is looked for in the network for two seconds, in case that it has it already. It
-		// never has.
+		// The kernel checks for two seconds whether a new IPv6 address is a duplicate. In this network it never is.
 		unchecked := map[string]any{
 			"type":    "tuning",
 			"dataDir": n.Path("cni", "tuning"),
 			"sysctl":  map[string]any{"net.ipv6.conf.default.accept_dad": "0"},
-			// This plugin wants to come after another one, of which this is the result.
+			// The plugin tuning requires the result of an earlier plugin.
 			"prevResult": map[string]any{"cniVersion": cniVersion},
 		}
 		ports := map[string]any{"type": "portmap", "capabilities": map[string]any{"portMappings": true}}

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// lockFile marks a directory as a node's, and is locked by the process that has it. It stays, since a lock on a
-	// file that was removed is a lock on nothing.
+	// lockFile marks a directory as a node's, and is locked by the process that uses it. It stays, because a lock on a
+	// removed file would not exclude other processes.
 	lockFile = "devnode.lock"
-	// logDir survives Close.
+	// logDir stays after Close.
 	logDir = "log"
 	// socketLink points to the directory of the sockets if that isn't Dir itself.
 	socketLink = "sockets"
-	// maxSocketName is the longest file name that Socket takes, with room for containerd's own ".ttrpc".
+	// maxSocketName is the longest file name that Socket accepts, with containerd's suffix ".ttrpc".
 	maxSocketName = 32
-	// maxSocketPath is what fits in a sockaddr_un, without the closing zero.
+	// maxSocketPath is the size of the path in a sockaddr_un, without the terminating zero.
 	maxSocketPath = 107
 )
 
@@ -44,9 +44,8 @@ type Node struct {
 	closed    bool
 }
 
-// Start starts a node: it clears the remains of a killed one in the directory, starts the runtime, imports the
-// images, and returns once the runtime answers and has its network. If it fails, nothing is left. ctx only bounds the
-// start.
+// Start starts a node. It clears the rest of a killed node in the directory, starts the runtime, imports the images,
+// and returns when the runtime answers and has its network. If it fails, nothing is left. ctx bounds only the start.
 func Start(ctx context.Context, config Config) (*Node, error) {
 	if err := Check(config); err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	return n, nil
 }
 
-// claimDir makes the directory this node's: locked, and empty but for logs.
+// claimDir locks the directory for this node, and clears it except for the logs.
 func (n *Node) claimDir() error {
 	if n.config.Dir == "" {
 		return errors.New("no directory given")
@@ -70,7 +69,7 @@ func (n *Node) claimDir() error {
 	if err := os.MkdirAll(n.config.Dir, 0o755); err != nil {
 		return err
 	}
-	// Resolved, since the mount table has no symbolic links in it.
+	// The mount table has paths without symbolic links.
 	dir, err := filepath.EvalSymlinks(n.config.Dir)
 	if err != nil {
 		return err
@@ -89,7 +88,7 @@ func (n *Node) claimDir() error {
 		return errors.Join(fmt.Errorf("%s is in use by another process: %w", dir, err), lock.Close())
 	}
 	n.dir, n.lock = dir, lock
-	if err := n.step("clearing what an earlier run left", n.clear); err != nil {
+	if err := n.step("clearing the rest of an earlier run", n.clear); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, logDir), 0o755); err != nil {
@@ -98,7 +97,7 @@ func (n *Node) claimDir() error {
 	return n.makeSocketDir()
 }
 
-// checkUsable refuses a directory with foreign content, as Close would remove all of it.
+// checkUsable rejects a directory with foreign content, because Close would remove it.
 func checkUsable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -110,7 +109,7 @@ func checkUsable(dir string) error {
 		}
 	}
 	for _, entry := range entries {
-		if entry.Name() != logDir { // all that a Node leaves behind
+		if entry.Name() != logDir { // the only entry that Close keeps besides the lock
 			return fmt.Errorf("%s is not empty and wasn't made by devnode", dir)
 		}
 	}
@@ -137,13 +136,13 @@ func (n *Node) makeSocketDir() error {
 	return nil
 }
 
-// Dir is the node's directory, absolute and without symbolic links.
+// Dir returns the node's directory, absolute and without symbolic links.
 func (n *Node) Dir() string { return n.dir }
 
-// Endpoint is the CRI endpoint of the runtime, as "unix:///path".
+// Endpoint returns the CRI endpoint of the runtime, as "unix:///path".
 func (n *Node) Endpoint() string { return n.endpoint }
 
-// Runtime is the runtime's process, which tests kill and start again; WaitReady then waits for it. It is nil for
+// Runtime returns the runtime's process. Tests kill it and start it again, and then call WaitReady. It is nil for
 // Endpoint.
 func (n *Node) Runtime() *Process { return n.runtime }
 
@@ -160,9 +159,9 @@ func (n *Node) Socket(name string) string {
 	return filepath.Join(n.socketDir, name+".sock")
 }
 
-// Close kills the running daemons, ends the runtime with all pods, unmounts and removes the rest, and keeps only log/
-// and the lock file. No other method may run meanwhile. Its error lists what couldn't be cleared. A second call does
-// nothing.
+// Close kills the running daemons, ends the runtime with all pods, and unmounts and removes the rest. It keeps only
+// log/ and the lock file. No other method may run at the same time. Its error lists the objects that couldn't be
+// removed. A second call does nothing.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if n.closed || n.lock == nil {
@@ -176,7 +175,7 @@ func (n *Node) Close() error {
 	var errs []error
 	for i := len(processes) - 1; i >= 0; i-- {
 		if processes[i].Pid() == 0 {
-			continue // never got to run
+			continue // never started
 		}
 		if err := processes[i].Kill(); err != nil {
 			errs = append(errs, err)
@@ -192,7 +191,7 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// within reports whether path is dir or beneath it.
+// within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

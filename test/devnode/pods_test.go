@@ -26,10 +26,10 @@ func connect(ctx context.Context, endpoint string) (internalapi.RuntimeService, 
 	return criclient.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(ctx)
 }
 
-// pod is a pod that was started over CRI.
+// pod is a pod that the test started over CRI.
 type pod struct {
 	sandbox, container, ip string
-	// moreIPs are its addresses beyond ip.
+	// moreIPs are its addresses in addition to ip.
 	moreIPs []string
 }
 
@@ -72,12 +72,12 @@ func runPod(ctx context.Context, cri internalapi.RuntimeService, logs, name stri
 	return p, nil
 }
 
-// get polls the pod over its node's network until it answers.
+// get requests the pod's address in its node's network until the pod answers.
 func (p pod) get(ctx context.Context, node *Node) error {
 	return get(ctx, node, net.JoinHostPort(p.ip, "8080"))
 }
 
-// get requests runPod's server at an address in the node's network.
+// get requests the server of runPod at an address in the node's network, until it answers.
 func get(ctx context.Context, node *Node, address string) error {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = node.InNetwork(func() error {
@@ -124,7 +124,7 @@ func (p pod) linked() (bool, error) {
 	return false, nil
 }
 
-// traces lists the objects of a node in dir on the machine: processes, mounts, sockets of shims, cgroups, and
+// traces lists the objects that a node in dir has on the machine: processes, mounts, sockets of shims, cgroups, and
 // interfaces.
 func traces(t *testing.T, dir string, pods ...pod) []string {
 	t.Helper()
@@ -159,7 +159,7 @@ func traces(t *testing.T, dir string, pods ...pod) []string {
 				found = append(found, "cgroup: "+path)
 			}
 		}
-		// The kernel takes a network namespace down some time after its last user is gone.
+		// The kernel removes a network namespace some time after its last process has ended.
 		deadline := time.Now().Add(time.Minute)
 		linked, err := pod.linked()
 		for ; linked && err == nil && time.Now().Before(deadline); linked, err = pod.linked() {

@@ -16,30 +16,30 @@ import (
 	"time"
 )
 
-// stopTimeout is the time limit of Process.Stop after SIGTERM: longer than any grace period in a test.
+// stopTimeout is the time limit of Process.Stop after SIGTERM. It is longer than the grace periods in tests.
 const stopTimeout = 30 * time.Second
 
-// Process is a child process that can be ended and started again any number of times. It is safe for concurrent use.
+// Process is a child process that can be stopped and started again any number of times. It is safe for concurrent use.
 type Process struct {
-	// Name is what it was started as, for instance "podexecd".
+	// Name is the name that it was started with, for instance "podexecd".
 	Name string
-	// Args are its arguments, without the program. To be changed only while it doesn't run.
+	// Args are its arguments, without the program. They may be changed only while it doesn't run.
 	Args []string
-	// LogPath is the file that gets its stdout and stderr, of all its starts.
+	// LogPath is the file for its stdout and stderr, of all its runs.
 	LogPath string
 
 	binary string
-	env    []string // added to our own
-	// enter calls do where the process is to be started.
+	env    []string // added to this process's environment
+	// enter calls do in the network namespace in which the process is started.
 	enter func(do func() error) error
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd     // nil before the first start
 	done chan struct{} // closed when cmd has ended and been reaped
-	err  error         // how it ended; to be read after done
+	err  error         // the result of cmd.Wait; read only after done
 }
 
-// Start starts it: for the first time, or again after it ended. It is an error if it runs.
+// Start starts the process, for the first time or again. It returns an error if the process runs.
 func (p *Process) Start() error { return p.StartWith() }
 
 // StartWith is Start with additional environment variables, as KEY=VALUE, for this run only.
@@ -47,7 +47,7 @@ func (p *Process) StartWith(env ...string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running() {
-		return fmt.Errorf("start %s: it runs already, as process %d", p.Name, p.cmd.Process.Pid)
+		return fmt.Errorf("start %s: it already runs, as process %d", p.Name, p.cmd.Process.Pid)
 	}
 	output, err := os.OpenFile(p.LogPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -58,14 +58,15 @@ func (p *Process) StartWith(env ...string) error {
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Pdeathsig: syscall.SIGKILL,
-		Setpgid:   true, // Ctrl-C is for us; we end the children in our order
+		Setpgid:   true, // Ctrl-C signals only this process, which ends the children in order
 	}
 
 	started := make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// The child dies with the thread that forked it, so this thread has to live as long as the child does.
+		// The kernel kills the child when the thread that forked it ends, so this thread must exist as long as the
+		// child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer output.Close()
@@ -97,7 +98,7 @@ func (p *Process) running() bool {
 	}
 }
 
-// Pid is the process id of the latest start, or zero before the first one.
+// Pid returns the process ID of the latest run, or zero before the first one.
 func (p *Process) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +108,7 @@ func (p *Process) Pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Done is closed when the latest start has ended. It is nil before the first one.
+// Done returns a channel that is closed when the latest run has ended. It is nil before the first one.
 func (p *Process) Done() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +130,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Signal sends a signal. It is an error if the process doesn't run.
+// Signal sends a signal. It returns an error if the process doesn't run.
 func (p *Process) Signal(signal os.Signal) error {
 	p.mu.Lock()
 	cmd := p.cmd
@@ -143,7 +144,7 @@ func (p *Process) Signal(signal os.Signal) error {
 	return nil
 }
 
-// Kill ends the process with SIGKILL, and returns when it has ended. It returns nil if it had ended already.
+// Kill ends the process with SIGKILL, and returns when it has ended. It returns nil if the process had already ended.
 func (p *Process) Kill() error {
 	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -152,8 +153,8 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Stop sends SIGTERM, and returns when the process has ended. It returns an error if it had ended before, ended with
-// another code than 0, or had to be killed after 30 s.
+// Stop sends SIGTERM, and returns when the process has ended. It returns an error if the process had already ended,
+// ended with a code other than 0, or had to be killed after 30 s.
 func (p *Process) Stop() error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("%w; its output ends with:\n%s", err, p.LogTail())
@@ -191,11 +192,11 @@ func (p *Process) LogTail() string {
 	return strings.TrimRight(string(tail), "\n")
 }
 
-// roomFlags keep podexecd from evicting pods and removing images when the machine, which the node shares, is short of
-// disk. The memory reserve is the kubelet's default. Later flags override these.
+// roomFlags prevent podexecd from evicting pods and removing images when the machine, which the node shares, is short
+// of disk. The memory threshold is the kubelet's default. Later flags override these.
 var roomFlags = []string{"--eviction-hard=memory.available<100Mi", "--image-gc-high-threshold=100"}
 
-// newProcess describes a process that logs to Dir/log and is ended by Close.
+// newProcess returns a process that logs to Dir/log. Close ends it.
 func (n *Node) newProcess(name, binary string, args ...string) *Process {
 	p := &Process{Name: name, Args: args, LogPath: filepath.Join(n.dir, logDir, name+".log"), binary: binary, enter: stayHere}
 	n.mu.Lock()
@@ -206,13 +207,13 @@ func (n *Node) newProcess(name, binary string, args ...string) *Process {
 
 func stayHere(do func() error) error { return do() }
 
-// StartDaemon starts a daemon by the name of its binary: one of Config.BinDir, or one that is built from cmd/NAME.
-// Its output goes to log/NAME.log below the node's directory. Close kills it if it still runs.
+// StartDaemon starts a daemon by the name of its binary, which is in Config.BinDir or is built from cmd/NAME. Its
+// output goes to log/NAME.log below the node's directory. Close kills it if it still runs.
 func (n *Node) StartDaemon(name string, args ...string) (*Process, error) {
 	return n.StartDaemonAs(name, name, args...)
 }
 
-// StartDaemonAs is StartDaemon for a second process of one binary: as is its name and that of its log file.
+// StartDaemonAs is StartDaemon for a second process of one binary. as is the name of the process and of its log file.
 func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) {
 	binary, err := n.binary(context.Background(), name)
 	if err != nil {
@@ -222,7 +223,7 @@ func (n *Node) StartDaemonAs(as, name string, args ...string) (*Process, error) 
 		args = slices.Concat(n.cgroupFlags(as), roomFlags, args)
 	}
 	p := n.newProcess(as, binary, args...)
-	if name == "podexecd" { // it asks pods over the network
+	if name == "podexecd" { // it connects to pods for probes
 		p.enter = n.InNetwork
 	}
 	if err := p.Start(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// bareNode is a node without a runtime, for tests of directories and processes. Its daemons are shell scripts.
+// bareNode returns a node without a runtime, for tests of directories and processes. Its daemons are shell scripts.
 func bareNode(t *testing.T, dir string, scripts map[string]string) *Node {
 	t.Helper()
 	bin := t.TempDir()
@@ -37,9 +37,9 @@ func awaitLog(t *testing.T, p *Process, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.LogTail(), text); {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s didn't print %q but %q", p.Name, text, p.LogTail())
+			t.Fatalf("the output of %s lacks %q: %q", p.Name, text, p.LogTail())
 		}
-		time.Sleep(time.Millisecond) // between two looks at a file; what is awaited is its content
+		time.Sleep(time.Millisecond) // the pause between two readings of the file
 	}
 }
 
@@ -55,16 +55,16 @@ func TestProcess(t *testing.T) {
 	}
 	awaitLog(t, p, "ready with arguments")
 	if err := p.Start(); err == nil {
-		t.Error("a second start while it runs went well")
+		t.Error("Start succeeded while the process runs; want an error")
 	}
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
 	if tail := p.LogTail(); !strings.HasSuffix(tail, "bye") {
-		t.Errorf("Stop didn't let it say goodbye: %q", tail)
+		t.Errorf("after Stop, the output ends with %q; want that of the handler of SIGTERM", tail)
 	}
 	if err := p.Stop(); !errors.Is(err, os.ErrProcessDone) {
-		t.Errorf("stopped a second time: %v", err)
+		t.Errorf("Stop of an ended process: %v; want os.ErrProcessDone", err)
 	}
 
 	if err := p.Start(); err != nil {
@@ -75,11 +75,11 @@ func TestProcess(t *testing.T) {
 		t.Error(err)
 	}
 	if err := p.Kill(); err != nil {
-		t.Errorf("killed a second time: %v", err)
+		t.Errorf("Kill of an ended process: %v; want nil", err)
 	}
 	if err := p.Start(); err != nil || p.Pid() == first {
 		t.Errorf("started again as process %d, %v", p.Pid(), err)
-	} // and Close has to end it
+	} // Close ends it
 
 	p, err = n.StartDaemon("failing")
 	if err != nil {
@@ -94,14 +94,14 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestClearKillsLeftovers: a leftover daemon of the node is found by its command line, and daemons of other nodes
+// TestClearKillsLeftovers: a daemon that an earlier node left is found by its command line. Daemons of other nodes
 // stay.
 func TestClearKillsLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	script := map[string]string{"podexecd": `while :; do sleep 0.01; done`}
 	n := bareNode(t, dir, nil)
 	other := bareNode(t, t.TempDir(), script)
-	// Named so that one directory's path begins with the other's.
+	// The path of the other node's directory starts with this node's path.
 	bystander, err := other.StartDaemon("podexecd", "--root-dir", dir+"-not/podexecd")
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestClearKillsLeftovers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The interpreter is what runs a script: it would be called by its own name.
+	// The process of a script has the name of the interpreter.
 	names := []string{"sh", "dash", "podexecd"}
 	if err := killPrograms([]string{n.dir}, names...); err != nil {
 		t.Fatal(err)

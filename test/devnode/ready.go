@@ -16,16 +16,16 @@ import (
 const (
 	// readyTimeout bounds a wait for the runtime.
 	readyTimeout = 60 * time.Second
-	// firstRetry and lastRetry bound the pause between two questions, which doubles each time.
+	// firstRetry and lastRetry bound the pause between two requests, which doubles each time.
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
 )
 
-// errEnded ends a wait for a process that has ended.
+// errEnded is the error of a wait whose process has ended.
 var errEnded = errors.New("the process has ended")
 
-// WaitReady waits until the runtime answers and reports that it and its network are ready: at most 60 s, and only
-// while the runtime's process runs.
+// WaitReady waits until the runtime answers and reports that it and its network are ready. It waits at most 60 s, and
+// only while the runtime's process runs.
 func (n *Node) WaitReady(ctx context.Context) error {
 	conn, err := dial(n.endpoint)
 	if err != nil {
@@ -47,8 +47,8 @@ func (n *Node) WaitReady(ctx context.Context) error {
 	})
 }
 
-// WaitServing waits until a daemon that was just started answers health checks with SERVING at its endpoint: at most
-// 60 s, and only while its process runs.
+// WaitServing waits until a daemon that was just started answers health checks with SERVING at its endpoint. It waits
+// at most 60 s, and only while the daemon's process runs.
 func WaitServing(ctx context.Context, daemon *Process, endpoint string) error {
 	conn, err := dial(endpoint)
 	if err != nil {
@@ -68,7 +68,7 @@ func WaitServing(ctx context.Context, daemon *Process, endpoint string) error {
 	})
 }
 
-// dial connects on first use, and retries sooner than gRPC by default.
+// dial returns a connection that connects on first use, and retries sooner than gRPC's default.
 func dial(endpoint string) (*grpc.ClientConn, error) {
 	return grpc.NewClient(endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -78,16 +78,16 @@ func dial(endpoint string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// until polls until ask returns nil, while the process runs; a nil process isn't ours. After a timeout, the error has
-// the last answer.
+// until calls ask repeatedly until it returns nil, while the process runs. The process is nil if another program
+// started it. After a timeout, the error contains the last answer.
 func until(ctx context.Context, asked *Process, what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	ended := make(<-chan struct{}) // of a process that isn't ours: never
+	ended := make(<-chan struct{}) // without a process: never closed
 	if asked != nil {
 		ended = asked.Done()
 	}
-	go func() { // so that a call that waits for the connection ends, too
+	go func() { // cancels a call that waits for the connection
 		select {
 		case <-ended:
 			cancel()

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// containerd keeps one shim for each pod sandbox: the parent of the sandbox's and its containers' processes. Both
-// outlive containerd; tests end them by the methods of this file, which know them by the IDs that CRI gives.
+// containerd runs one shim for each pod sandbox: the parent of the sandbox's and its containers' processes. Both
+// survive the end of containerd. Tests end them with the methods of this file, by the IDs of CRI.
 
 // Shims returns the process IDs of the running shims, by the ID of their pod sandbox. It works without containerd.
 func (n *Node) Shims() (map[string]int, error) {
@@ -29,14 +29,14 @@ func (n *Node) Shims() (map[string]int, error) {
 	return shims, nil
 }
 
-// shimOf returns the sandbox of the process, if it is a shim of this node.
+// shimOf returns the sandbox of the process, if the process is a shim of this node.
 func (n *Node) shimOf(pid int) (sandbox string, ok bool) {
 	dirs := []string{n.dir, n.socketDir}
 	if !isProgramOf(pid, dirs, []string{"containerd-shim-runc-v2"}) {
 		return "", false
 	}
 	args := commandLine(pid)
-	// The same program is what starts a shim and what clears up after one; that names its action last.
+	// The same program starts a shim and cleans up after one. Then its last argument is the action.
 	action := args[len(args)-1]
 	if at := slices.Index(args, "-id"); at >= 0 && at+1 < len(args) && action != "start" && action != "delete" {
 		return args[at+1], true
@@ -55,7 +55,7 @@ func (n *Node) KillShim(sandbox string) error {
 	if !ok {
 		return fmt.Errorf("kill shim of sandbox %s: %w", sandbox, os.ErrProcessDone)
 	}
-	// containerd removes the bundle that says where the socket is, and leaves the socket.
+	// containerd removes the bundle that contains the socket's path, but not the socket.
 	socket, err := n.shimSocket(sandbox)
 	if err != nil {
 		return fmt.Errorf("kill shim: %w", err)
@@ -96,7 +96,7 @@ func (n *Node) taskPID(id string) (int, error) {
 	if err := json.Unmarshal(content, &state); err != nil {
 		return 0, err
 	}
-	// The number may have gone to another process since.
+	// Another process may have the same process ID now.
 	if started, ok := startTime(state.PID); !ok || started != state.StartTime || isZombie(state.PID) {
 		return 0, os.ErrProcessDone
 	}
@@ -109,7 +109,7 @@ func startTime(pid int) (ticks uint64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	// The second field, the name, may have blanks in it, and ends with the last parenthesis. The start is the 22nd.
+	// The second field, the name, may contain spaces. It ends at the last parenthesis. The start time is field 22.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 20 {
 		return 0, false

@@ -29,7 +29,7 @@ func onBoth(t *testing.T, test func(t *testing.T, node *Node, cri internalapi.Ru
 	}
 }
 
-// TestContainerEvents reads the events of a pod: containerd sends them from 1.7 on.
+// TestContainerEvents reads the events of a pod. containerd sends events from 1.7 on.
 func TestContainerEvents(t *testing.T) {
 	onBoth(t, func(t *testing.T, node *Node, cri internalapi.RuntimeService) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -70,7 +70,7 @@ func TestContainerEvents(t *testing.T) {
 			case event := <-events:
 				uid := event.GetPodSandboxStatus().GetMetadata().GetUid()
 				if event.GetContainerId() != want.id || event.GetContainerEventType() != want.kind || uid != "told" {
-					t.Errorf("told %s %.6s of pod %q, want %s %.6s", event.GetContainerEventType(), event.GetContainerId(), uid, want.kind, want.id)
+					t.Errorf("event %s of %.6s in pod %q, want %s of %.6s", event.GetContainerEventType(), event.GetContainerId(), uid, want.kind, want.id)
 				}
 			case err := <-ended:
 				t.Fatalf("the events have ended: %v", err)
@@ -83,7 +83,8 @@ func TestContainerEvents(t *testing.T) {
 	})
 }
 
-// TestKillPod ends the processes below containerd one after the other; CRI reports each end. Nothing is left.
+// TestKillPod kills the processes below containerd one after the other. CRI reports each end. After Close, nothing is
+// left.
 func TestKillPod(t *testing.T) {
 	onBoth(t, func(t *testing.T, node *Node, cri internalapi.RuntimeService) {
 		const ready, notReady = runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY
@@ -118,7 +119,7 @@ func TestKillPod(t *testing.T) {
 		}
 		await(task, ready, exited)
 		if err := node.KillTask(task.container); !errors.Is(err, os.ErrProcessDone) {
-			t.Errorf("killed a second time: %v", err)
+			t.Errorf("KillTask of an ended process: %v; want os.ErrProcessDone", err)
 		}
 		if err := node.KillTask(pause.sandbox); err != nil {
 			t.Fatal(err)
@@ -129,10 +130,11 @@ func TestKillPod(t *testing.T) {
 		}
 		await(shim, notReady, exited)
 		if err := node.KillShim(shim.sandbox); !errors.Is(err, os.ErrProcessDone) {
-			t.Errorf("killed a second time: %v", err)
+			t.Errorf("KillShim of an ended process: %v; want os.ErrProcessDone", err)
 		}
 
-		// Without containerd the pod's processes live on, until it starts again and learns that their shim is gone.
+		// Without containerd, the pod's processes run on. When containerd starts again, it detects that their shim has
+		// ended.
 		if err := node.Runtime().Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +153,7 @@ func TestKillPod(t *testing.T) {
 		await(orphan, notReady, exited)
 		await(left, ready, running)
 
-		// Close removes what is left.
+		// Close removes the rest.
 		if err := node.Runtime().Kill(); err != nil {
 			t.Fatal(err)
 		}

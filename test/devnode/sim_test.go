@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSim needs no root: it is for developers without a container runtime.
+// TestSim needs no root, so that it runs on machines without a container runtime.
 func TestSim(t *testing.T) {
 	node, err := Start(t.Context(), Config{Dir: t.TempDir(), Runtime: Sim, Log: t.Output()})
 	if err != nil {
@@ -25,7 +25,7 @@ func TestSim(t *testing.T) {
 		t.Errorf("sandboxes in a new node: %v, %v", sandboxes, err)
 	}
 
-	// As a runtime that was there before.
+	// As a runtime that another process started.
 	second, err := Start(t.Context(), Config{Dir: t.TempDir(), Runtime: Endpoint, Endpoint: node.Endpoint(), SkipImages: true})
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +37,6 @@ func TestSim(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := node.WaitReady(t.Context()); err != nil {
-		t.Errorf("closing a node closed a runtime that it hadn't started: %v", err)
+		t.Errorf("Close ended a runtime that the node hadn't started: %v", err)
 	}
 }

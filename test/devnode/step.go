@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// slow is the duration from which a step is logged.
+// slow is the minimum duration of a step that is logged.
 const slow = time.Second
 
-// step runs do. If that takes more than a second, it logs the step, and later its duration.
+// step runs do. If that takes more than a second, step logs its start, and later its duration.
 func (n *Node) step(what string, do func() error) error {
 	began := time.Now()
 	notice := time.AfterFunc(slow, func() { n.logf("%s ...", what) })
 	err := do()
-	// If the notice didn't get to run, neither is there an end to tell.
+	// The duration is logged only if the start was.
 	if !notice.Stop() && err == nil {
 		n.logf("%s took %.1f s", what, time.Since(began).Seconds())
 	}

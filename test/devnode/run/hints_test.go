@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/internal/podctl"
 )
 
-// The line for the user to copy makes podctl find this node, and podctl has each suggested command.
+// After the line to copy, podctl connects to this node. podctl has each suggested command.
 func TestHints(t *testing.T) {
 	dir := t.TempDir()
 	text := hints{runDir: dir, bin: dir + "/bin", manifest: dir + "/manifests/hello.yaml", logs: dir + "/log", podexecd: 7}.String()
@@ -41,14 +41,14 @@ func TestHints(t *testing.T) {
 		return code, out.String()
 	}
 	if _, output := run("sources"); !strings.Contains(output, "unix://"+dir+"/podconfigd.sock") {
-		t.Errorf("after %q podctl says %q; want it to look in %s", exports[0], output, dir)
+		t.Errorf("after %q podctl prints %q; want the directory %s", exports[0], output, dir)
 	}
 	var commands []string
 	for _, found := range regexp.MustCompile(`podctl (\w+)`).FindAllStringSubmatch(text, -1) {
 		commands = append(commands, found[1])
 	}
 	if !slices.Contains(commands, "logs") {
-		t.Errorf("the commands are %v; want logs among them", commands)
+		t.Errorf("the commands are %v; want them to contain logs", commands)
 	}
 	for _, command := range commands {
 		if code, output := run(command, "--help"); code != 0 {

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// nodeName is what the sample pod's name ends with.
+	// nodeName is the suffix of the sample pod's name.
 	nodeName = "devnode"
-	// restartInterval is how long the daemons must run before one that ended is started again.
+	// restartInterval is the minimum run time of a daemon. A daemon that ends earlier isn't started again.
 	restartInterval = 2 * time.Second
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once; the next run clears what then is left
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends this process at once; the next run clears the rest
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -80,8 +80,8 @@ type session struct {
 
 func (s *session) say(format string, args ...any) { fmt.Fprintf(s.stdout, format+"\n", args...) }
 
-// play starts everything, shows how the sample pod starts, prints the next steps, and stays until ctx or a daemon
-// ends.
+// play starts the node and the daemons, shows how the sample pod starts, prints the next steps, and stays until ctx or
+// a daemon ends.
 func (s *session) play(ctx context.Context) error {
 	node, err := devnode.Start(ctx, s.config)
 	if err != nil {
@@ -102,8 +102,8 @@ func (s *session) play(ctx context.Context) error {
 	return s.stay(ctx)
 }
 
-// stay returns when ctx ends. A daemon that the user kills is started again, as a service manager does; one that ends
-// again at once is an error.
+// stay returns when ctx ends. A daemon that the user kills is started again, as a service manager does. If it ends
+// again within restartInterval, stay returns an error.
 func (s *session) stay(ctx context.Context) error {
 	var last time.Time
 	for {
@@ -123,11 +123,11 @@ func (s *session) stay(ctx context.Context) error {
 		if err := daemon.Start(); err != nil {
 			return err
 		}
-		s.say("%s had ended and was started again, as process %d", daemon.Name, daemon.Pid())
+		s.say("%s ended, and was started again as process %d", daemon.Name, daemon.Pid())
 	}
 }
 
-// ended is the error of a daemon that ended without being asked to.
+// ended returns the error for a daemon that ended without a request.
 func ended(p *devnode.Process) error {
 	err := p.Wait(context.Background())
 	if err == nil {
@@ -187,7 +187,7 @@ func (s *session) showSamplePod(ctx context.Context) error {
 	if err := watch.Start(); err != nil {
 		return err
 	}
-	// By rename, so that it is never seen half-written.
+	// By rename, so that podconfigd reads it whole.
 	placeErr := renameio.WriteFile(s.placed(), content, 0o644)
 	began := time.Now()
 	var waitErr error
@@ -195,12 +195,12 @@ func (s *session) showSamplePod(ctx context.Context) error {
 		waitErr = s.exec.waitRunning(ctx, s.podexecd)
 	}
 	took := time.Since(began)
-	_ = watch.Process.Signal(syscall.SIGTERM) // if it has ended, its output tells
+	_ = watch.Process.Signal(syscall.SIGTERM) // if it has ended, its output shows the reason
 	_ = watch.Wait()                          // by our signal
 	if err := errors.Join(placeErr, waitErr); err != nil {
 		return err
 	}
-	s.say("\nThe pod is Running, %.2f s after its manifest was put into %s.\n", took.Seconds(), s.manifests())
+	s.say("\nThe pod is Running, %.2f s after its manifest was written to %s.\n", took.Seconds(), s.manifests())
 	return nil
 }
 
@@ -221,27 +221,27 @@ type hints struct {
 }
 
 func (h hints) String() string {
-	return fmt.Sprintf(`What to try next, in another terminal, after this line:
+	return fmt.Sprintf(`Next steps, in another terminal, after this line:
 
   export %[1]s=%[2]s PATH=%[3]s:$PATH
 
-  podctl pods                what runs          podctl sources             what should, and why
+  podctl pods                the pods           podctl sources             the manifests, and their errors
   podctl logs hello          its output         podctl exec hello -- /sample cat /etc/hosts
-  podctl describe hello      all about it       podctl watch               each change
-  podctl doctor              what is wrong      podctl version
+  podctl describe hello      all details        podctl watch               each change
+  podctl doctor              the node's faults  podctl version
 
   change the pod:    $EDITOR %[4]s
-                     (podctl diff FILE shows first what another manifest would do)
+                     (podctl diff FILE shows what a manifest would change)
   remove it:         rm %[4]s
-  break podexecd:    kill -9 %[5]d   (the pod runs on, and podexecd is started again)
+  break podexecd:    kill -9 %[5]d   (the pod keeps running, and podexecd is started again)
   its log files:     ls %[6]s
 
-Ctrl-C here ends it all. (A second one doesn't wait; the next run then clears up.)`,
+Ctrl-C here ends everything. (A second Ctrl-C doesn't wait. The next run then clears the rest.)`,
 		runDirVariable, h.runDir, h.bin, h.manifest, h.podexecd, h.logs)
 }
 
 // runDirVariable is podctl's environment variable for the directory of the daemons' sockets.
 const runDirVariable = "PODSTREAM_RUN_DIR"
 
-// runDir is that directory.
+// runDir returns that directory.
 func (s *session) runDir() string { return filepath.Dir(s.node.Socket("podconfigd")) }

@@ -18,18 +18,18 @@ import (
 const (
 	// runningTimeout bounds the wait for the sample pod to run.
 	runningTimeout = 60 * time.Second
-	// pollInterval is how often podexecd is asked.
+	// pollInterval is the interval of the requests to podexecd.
 	pollInterval = 50 * time.Millisecond
 )
 
-// execClient gets the pods from podexecd.
+// execClient requests the pods from podexecd.
 type execClient struct {
 	*grpc.ClientConn
 	service podexecv1.PodExecServiceClient
 }
 
 func dialExec(endpoint string) (*execClient, error) {
-	// podexecd is about to start: gRPC's own pause before a second try is a second.
+	// podexecd is just starting, and gRPC's default pause before the second attempt is one second.
 	soon := grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: pollInterval, Multiplier: 1, MaxDelay: pollInterval},
 		MinConnectTimeout: time.Second,
@@ -61,13 +61,14 @@ func (c *execClient) waitGone(ctx context.Context, podexecd *devnode.Process) er
 	return c.wait(ctx, podexecd, "gone", func(pods []*podexecv1.ObservedPod) bool { return len(pods) == 0 })
 }
 
-// wait polls until the pods are as wanted, podexecd ends, or ctx ends. Its error has the last state of the pods.
+// wait requests the pods until they are as wanted, podexecd ends, or ctx ends. Its error contains the last state of
+// the pods.
 func (c *execClient) wait(
 	ctx context.Context, podexecd *devnode.Process, state string, wanted func([]*podexecv1.ObservedPod) bool,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // a call waits for the connection: that must end, too
+	go func() { // cancels a call that waits for the connection
 		select {
 		case <-podexecd.Done():
 			cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// drainTimeout bounds the wait for the pods to stop: some grace periods of the sample pod.
+// drainTimeout bounds the wait for the pods to stop. It is several grace periods of the sample pod.
 const drainTimeout = 20 * time.Second
 
 // close stops the pods, the daemons and the runtime, in this order, and removes the rest.
@@ -35,11 +35,11 @@ func (s *session) close() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	s.say("All is stopped. The logs are kept in %s", s.node.Path("log"))
+	s.say("Everything is stopped. The logs are in %s", s.node.Path("log"))
 	return nil
 }
 
-// drain removes all manifests and waits until their pods are gone. It doesn't wait if a daemon isn't running.
+// drain removes all manifests and waits until their pods are removed. It doesn't wait if a daemon isn't running.
 func (s *session) drain() error {
 	if !runs(s.podconfigd) || !runs(s.podexecd) || s.exec == nil {
 		return nil
