@@ -18,14 +18,14 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
-// The backoffs of all benches are short. That of containers is longer than a runtime without events takes to tell of
-// an end, so that there is a pause left to be seen.
+// The backoffs of all benches are short. The backoff of containers is longer than the time until podexecd detects the
+// end of a container without events, so that a test can observe the delay.
 const (
 	restartBase, restartMax = 3 * time.Second, 6 * time.Second
 	pullBase, pullMax       = time.Second, 2 * time.Second
 )
 
-// bench is a pair of daemons, and a journal of all that podexecd tells.
+// bench is a pair of daemons, and a journal of podexecd's streams.
 type bench struct {
 	*rig.Rig
 	*journal
@@ -55,7 +55,7 @@ func newBench(node *devnode.Node, kind devnode.Runtime, flags ...string) (*bench
 	return b, nil
 }
 
-// restartPodexecd ends podexecd in the given way, and starts it again.
+// restartPodexecd stops podexecd with the function end, and starts it again.
 func (b *bench) restartPodexecd(t *testing.T, end func(*devnode.Process) error) {
 	t.Helper()
 	check(t, end(b.Podexecd))
@@ -63,7 +63,7 @@ func (b *bench) restartPodexecd(t *testing.T, end func(*devnode.Process) error) 
 	check(t, devnode.WaitServing(t.Context(), b.Podexecd, "unix://"+b.ExecSocket()))
 }
 
-// kill ends a container with SIGKILL, behind podexecd's back.
+// kill ends a container with SIGKILL, directly in the runtime.
 func (b *bench) kill(t *testing.T, container *v1.ContainerStatus) {
 	t.Helper()
 	_, id, _ := strings.Cut(container.ContainerID, "://")
@@ -71,11 +71,11 @@ func (b *bench) kill(t *testing.T, container *v1.ContainerStatus) {
 	check(t, err)
 }
 
-// clear removes all pods that are left and waits until nothing of them is.
+// clear removes the remaining pods and waits until nothing of them is left.
 func (b *bench) clear() error {
 	err := b.Clear()
 	if left := poll(func() error { return b.Empty(context.Background()) }); left != nil {
-		left = fmt.Errorf("of the pods of %s something is left: %w\npodexecd's log ends with:\n%s", b.Name, left, b.Podexecd.LogTail())
+		left = fmt.Errorf("pods of %s aren't removed completely: %w\npodexecd's log ends with:\n%s", b.Name, left, b.Podexecd.LogTail())
 		err = errors.Join(err, left)
 	}
 	return err
@@ -86,7 +86,7 @@ func (b *bench) close() error {
 	return b.Close()
 }
 
-// podctl runs podctl against the bench's daemons, and returns what it printed to both outputs, and its exit code.
+// podctl runs podctl against the bench's daemons, and returns its two outputs and its exit code.
 func (b *bench) podctl(ctx context.Context, args ...string) (stdout string, stderr string, code int) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

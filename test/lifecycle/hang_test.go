@@ -10,11 +10,11 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// requestTimeout is how long podexecd waits for the runtime's answers in these tests. A hung runtime is noticed that
-// soon.
+// requestTimeout is podexecd's time limit for the runtime's answers in these tests. After it, a hung runtime is
+// detected.
 const requestTimeout = 5 * time.Second
 
-// onOwnRuntime runs the test on each real runtime, each on a node and a bench of its own: the test may stop the
+// onOwnRuntime runs the test on each real runtime, on a separate node and bench, because the test may stop the
 // runtime.
 func onOwnRuntime(t *testing.T, test func(t *testing.T, node *devnode.Node, b *bench)) {
 	t.Parallel()
@@ -38,7 +38,7 @@ func onOwnRuntime(t *testing.T, test func(t *testing.T, node *devnode.Node, b *b
 	}
 }
 
-// hang stops the node's runtime until the returned function is called, or the test ends.
+// hang stops the runtime's process until the returned function is called, or the test ends.
 func hang(t *testing.T, node *devnode.Node) (goOn func()) {
 	t.Helper()
 	check(t, node.Runtime().Signal(unix.SIGSTOP))
@@ -47,8 +47,8 @@ func hang(t *testing.T, node *devnode.Node) (goOn func()) {
 	return goOn
 }
 
-// A runtime that doesn't answer says nothing of a container: an exec probe has no verdict then, and nothing is
-// restarted for it. A probe's command that takes too long is the container's failure.
+// If the runtime doesn't answer, the result of an exec probe is unknown, and no container is restarted. If the probe's
+// command exceeds its timeout, the container has failed the probe.
 func TestExecProbeOfAHungRuntime(t *testing.T) {
 	onOwnRuntime(t, func(t *testing.T, node *devnode.Node, b *bench) {
 		slow := b.run(t, `
@@ -57,7 +57,7 @@ containers:
   args: [sleep]
   livenessProbe: {exec: {command: [/sample, sleep]}, periodSeconds: 1, timeoutSeconds: 1, failureThreshold: 1}`)
 		slow.awaitEvent("Unhealthy", "Liveness probe failed", "timed out after 1s")
-		slow.await("main is restarted for it", func(s *state) bool { return s.of("main").RestartCount > 0 })
+		slow.await("main is restarted after the probe's failure", func(s *state) bool { return s.of("main").RestartCount > 0 })
 		slow.remove()
 		slow.awaitGone()
 
@@ -73,17 +73,17 @@ containers:
 		p.awaitEvent("Unhealthy", "Liveness probe errored and resulted in unknown state", "didn't answer")
 		goOn()
 		before := len(p.lines("asked"))
-		eventually(t, "probes are asked again", func() error {
+		eventually(t, "probes run again", func() error {
 			if len(p.lines("asked")) < before+3 {
-				return errors.New("they aren't")
+				return errors.New("no probe has run")
 			}
 			return nil
 		})
 		if s := p.now(); s.of("main").RestartCount != 0 || !s.runs("main") {
-			t.Errorf("main is %+v; want it to run on", s.of("main"))
+			t.Errorf("main is %+v; want it to keep running", s.of("main"))
 		}
 		if e := p.event("Unhealthy", "Liveness probe failed"); e != nil {
-			t.Errorf("event %v; want no verdict while the runtime hung", e)
+			t.Errorf("event %v; want no result while the runtime hung", e)
 		}
 		p.untouch("up")
 		p.awaitEvent("Killing", "Container main failed liveness probe, will be restarted")

@@ -21,10 +21,10 @@ import (
 )
 
 // hogsEnv is set to "full" for TestHogs at its full size: a million files in each of two pods, and trees deeper than
-// are counted. It takes minutes.
+// podexecd counts. It takes minutes.
 const hogsEnv = "PODSTREAM_HOGS"
 
-// hogs are pods that use more of the disk than they may, each in a way of its own to hide that. CROWD and DEPTH are
+// hogs are pods that exceed their limit of the disk, each in another way that is hard to detect. CROWD and DEPTH are
 // numbers.
 var hogs = map[string]string{
 	"deep": `
@@ -48,7 +48,7 @@ containers:
 	"message": `containers: [{name: main, args: [seq, grow, /dev/termination-log, "20", ;, sleep], resources: {limits: {ephemeral-storage: 2Mi}}}]`,
 }
 
-// unlimited is a pod that may have as many files as it likes. Its figures take long.
+// unlimited is a pod without a limit for its files. Measuring its usage takes long.
 const unlimited = `
 volumes: [{name: v, emptyDir: {}}]
 containers: [{name: main, args: [seq, crowd, /v, CROWD, ;, sleep], volumeMounts: [{name: v, mountPath: /v}]}]`
@@ -58,16 +58,17 @@ volumes: [{name: v, emptyDir: {sizeLimit: 100Mi}}]
 containers:
 - {name: main, args: [seq, grow, /v/file, "1", ;, print, hello], resources: {limits: {ephemeral-storage: 200Mi}}, volumeMounts: [{name: v, mountPath: /v}]}`
 
-// The bounds of podexecd under attack. The age of figures is the interval of the Summary API and the time that a
-// request waits, with some for the machine.
+// The limits for podexecd under attack. The maximum age of statistics is the interval of the Summary API and the time
+// that a request waits, with a tolerance for the machine.
 const (
 	mostMemory = 100 << 10
 	mostAge    = time.Minute + 5*time.Second
 	mostWait   = 10 * time.Second
 )
 
-// TestHogs: of a node that is attacked by its pods every hog is evicted, no other pod is harmed, its figures and its
-// log are had all the while, and podexecd stays small. PODSTREAM_HOGS=full runs it at its full size.
+// TestHogs: on a node that is attacked by its pods, every hog is evicted, no other pod is harmed, the statistics and
+// the log of another pod stay available, and podexecd's memory stays bounded. PODSTREAM_HOGS=full runs it at its full
+// size.
 func TestHogs(t *testing.T) {
 	t.Parallel()
 	files, depth, least, most := "20000", "1000", time.Duration(0), 3*time.Minute
@@ -83,36 +84,36 @@ func TestHogs(t *testing.T) {
 		attack.hogs[name] = n.run(t, sizes.Replace(spec))
 	}
 	for attack.began = time.Now(); len(attack.hogs) > 0 || time.Since(attack.began) < least; pauseFor(t, time.Second) {
-		attack.look(t)
+		attack.observe(t)
 		if time.Since(attack.began) > most {
 			t.Fatalf("after %v these aren't evicted: %v", most, slices.Collect(maps.Keys(attack.hogs)))
 		}
 	}
 	peak := peakMemory(t, n.Podexecd.Pid())
-	t.Logf("in %v: %d requests; figures of the neighbour were %v old at most, an answer took %v at most, podexecd took %d MiB at most",
+	t.Logf("in %v: %d requests; maxima: age of the neighbour's statistics %v, time of an answer %v, podexecd's memory %d MiB",
 		time.Since(attack.began).Round(time.Second), attack.requests, attack.oldest.Round(time.Second), attack.longest.Round(time.Millisecond), peak>>10)
 	if peak > mostMemory {
-		t.Errorf("podexecd took %d KiB; want %d at most", peak, mostMemory)
+		t.Errorf("podexecd used %d KiB; want at most %d", peak, mostMemory)
 	}
-	unharmed(attack.good, &before, "main")
-	unharmed(attack.large, &beforeLarge, "main")
+	wantUnchanged(attack.good, &before, "main")
+	wantUnchanged(attack.large, &beforeLarge, "main")
 }
 
 // attack is a node under attack.
 type attack struct {
 	*nodeAPI
 	began time.Time
-	// good and large are to stay; hogs are those that aren't evicted yet.
+	// good and large must not be evicted. hogs are the pods that aren't evicted yet.
 	good, large *pod
 	hogs        map[string]*pod
-	// planted are the pods in place of whose logs there is something else.
+	// planted are the pods whose logs were replaced.
 	planted  map[string]*pod
 	requests int
-	// oldest is the most age of the neighbour's figures, and longest the most time of an answer.
+	// oldest is the maximum age of the neighbour's statistics, and longest the maximum time of an answer.
 	oldest, longest time.Duration
 }
 
-// plant puts a FIFO and a link in place of logs, as pods with a writable hostPath can.
+// plant replaces logs with a FIFO and a link, as pods with a writable hostPath can do.
 func (a *attack) plant(t *testing.T) {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "shadow")
@@ -133,21 +134,21 @@ func (a *attack) plant(t *testing.T) {
 	}
 }
 
-// look looks at all that is served, and at which hogs are gone.
-func (a *attack) look(t *testing.T) {
+// observe requests the statistics and logs, and removes the hogs that are evicted.
+func (a *attack) observe(t *testing.T) {
 	t.Helper()
-	status, text := a.ask("/stats/summary")
+	status, text := a.request("/stats/summary")
 	var all statsapi.Summary
 	if err := json.Unmarshal([]byte(text), &all); status != http.StatusOK || err != nil {
 		t.Fatalf("the summary: %d %v", status, err)
 	}
 	a.oldest = max(a.oldest, a.age(t, &all))
-	if status, text = a.ask(a.of("containerLogs", a.good, "main")); status != http.StatusOK || text != "hello\n" {
+	if status, text = a.request(a.of("containerLogs", a.good, "main")); status != http.StatusOK || text != "hello\n" {
 		t.Errorf("the neighbour's log: %d %q", status, text)
 	}
 	for name, p := range a.planted {
-		if status, text := a.ask(a.of("containerLogs", p, "main")); status == http.StatusOK || strings.Contains(text, "SECRET") {
-			t.Errorf("a %s for a log: %d %q", name, status, text)
+		if status, text := a.request(a.of("containerLogs", p, "main")); status == http.StatusOK || strings.Contains(text, "SECRET") {
+			t.Errorf("a log replaced with a %s: %d %q", name, status, text)
 		}
 	}
 	for name, p := range a.hogs {
@@ -161,7 +162,7 @@ func (a *attack) look(t *testing.T) {
 	}
 }
 
-// age is that of the neighbour's figures.
+// age returns the age of the neighbour's statistics.
 func (a *attack) age(t *testing.T, all *statsapi.Summary) time.Duration {
 	t.Helper()
 	for _, p := range all.Pods {
@@ -172,18 +173,18 @@ func (a *attack) age(t *testing.T, all *statsapi.Summary) time.Duration {
 			if v.Name == "v" && *v.UsedBytes >= 1<<20 {
 				age := time.Since(v.Time.Time)
 				if age > mostAge {
-					t.Errorf("the neighbour's figures are %v old", age)
+					t.Errorf("the neighbour's statistics are %v old", age)
 				}
 				return age
 			}
 		}
 	}
-	t.Errorf("the neighbour has no figures: %+v", all.Pods)
+	t.Errorf("the neighbour has no statistics: %+v", all.Pods)
 	return 0
 }
 
-// ask asks for a path, which mustn't take long.
-func (a *attack) ask(path string) (int, string) {
+// request requests a path, and fails the test if the answer takes too long.
+func (a *attack) request(path string) (int, string) {
 	began := time.Now()
 	status, text := a.get(a.url(path))
 	took := time.Since(began)
@@ -195,7 +196,7 @@ func (a *attack) ask(path string) (int, string) {
 	return status, text
 }
 
-// peakMemory is the most memory that the process has had, in KiB.
+// peakMemory returns the process's maximum memory, in KiB.
 func peakMemory(t *testing.T, pid int) (kib int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

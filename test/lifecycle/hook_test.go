@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The next container isn't started before the postStart hook of the one before it is done.
+// The next container starts after the postStart hook of the one before has ended.
 func TestPostStartGoesFirst(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -23,7 +23,7 @@ containers:
 	})
 }
 
-// A container whose postStart hook fails is killed and started again.
+// A container whose postStart hook fails is killed and restarted.
 func TestFailingPostStart(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -41,7 +41,7 @@ containers:
 	})
 }
 
-// Why a container doesn't run whose postStart hook fails can be seen.
+// The status has the reason why a container whose postStart hook fails doesn't run.
 func TestFailingPostStartIsShown(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -49,12 +49,12 @@ containers:
 - name: main
   args: [sleep]
   lifecycle: {postStart: {exec: {command: [/sample, exit, "3"]}}}`)
-		p.await("main waits, for its hook has failed", func(s *state) bool { return s.waitsFor("main") == "PostStartHookError" })
+		p.await("main waits because its hook has failed", func(s *state) bool { return s.waitsFor("main") == "PostStartHookError" })
 		p.awaitEvent("Killing", "Container main failed postStart hook")
 	})
 }
 
-// The preStop hook runs to its end before the container is told to end.
+// The preStop hook runs to its end before the container gets SIGTERM.
 func TestPreStopGoesFirst(t *testing.T) {
 	t.Parallel()
 	visited := newVisitor(t, httptest.NewServer)
@@ -83,18 +83,18 @@ containers:
 				p.wrote("end", want...)
 				if c.name == "http" {
 					if n := len(visited.asked("/bye/" + b.Name)); n != 1 {
-						t.Errorf("bye was said %d times; want once", n)
+						t.Errorf("the hook's path was requested %d times; want once", n)
 					}
 				} else if took < time.Second {
-					t.Errorf("the pod was gone after %v; its hook takes a second", took)
+					t.Errorf("the pod was removed after %v; its hook takes a second", took)
 				}
 			})
 		})
 	}
 }
 
-// The preStop hook's time is the grace period's: one that hangs is cut off, and the container still gets its SIGTERM;
-// a container that ignores that is killed when what is left of the grace period is over.
+// The preStop hook's time is part of the grace period. A hook that hangs is stopped, and the container still gets
+// SIGTERM. A container that ignores it is killed at the end of the grace period.
 func TestPreStopTakesOfTheGracePeriod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -111,9 +111,9 @@ containers:
 		p.remove()
 		p.awaitEvent("FailedPreStopHook")
 		p.awaitGone()
-		// 3 s, and the 2 s that a container has after its hook at the least.
+		// 3 s, and the 2 s that are the minimum for a container after its hook.
 		if took := time.Since(began); took < 3*time.Second || took > 3*time.Second+slack {
-			t.Errorf("the pod was gone after %v; want the grace period, 3 s, and little more", took)
+			t.Errorf("the pod was removed after %v; want the grace period, 3 s, and at most %v more", took, slack)
 		}
 		p.wrote("end", "term")
 		states := p.states()

@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// An image that isn't to be had is a reason that the pod shows, in the words that people know.
+// If an image isn't available, the pod's status has the kubelet's reason.
 func TestImageReasons(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, image, policy, reason, event, text string }{
@@ -29,7 +29,7 @@ containers:
 	}
 }
 
-// A pull that fails is tried again after a pause, and the others aren't kept waiting.
+// A pull that fails is retried after a delay. Other containers don't wait for it.
 func TestPullBackOff(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		image := sharedHub(t).address + "/public/" + b.podName(t) + ":v1"
@@ -38,7 +38,7 @@ containers:
 - {name: main, image: "`+image+`"}
 - {name: other, args: [sleep]}`)
 		p.await("the pull has failed", func(s *state) bool { return s.waitsFor("main") == "ErrImagePull" })
-		s := p.await("the next one is put off", func(s *state) bool { return s.waitsFor("main") == "ImagePullBackOff" })
+		s := p.await("the next pull is delayed", func(s *state) bool { return s.waitsFor("main") == "ImagePullBackOff" })
 		if text := s.of("main").State.Waiting.Message; !strings.Contains(text, "Back-off pulling image \""+image+"\"") {
 			t.Errorf("the message is %q", text)
 		}
@@ -50,7 +50,7 @@ containers:
 	})
 }
 
-// An image that appears in the registry is pulled at the next try.
+// An image that is pushed to the registry later is pulled at the next attempt.
 func TestImageAppears(t *testing.T) {
 	onRealRuntimes(t, func(t *testing.T, b *bench) {
 		hub, repository := sharedHub(t), "public/"+b.podName(t)
@@ -67,8 +67,8 @@ containers:
 	})
 }
 
-// A private image takes the Secret that imagePullSecrets name and that lies beside the pod; as soon as the Secret is
-// right, the image is pulled.
+// A private image is pulled with the Secret that imagePullSecrets names and that is in the same manifest. When the
+// Secret is corrected, the image is pulled.
 func TestImagePullSecrets(t *testing.T) {
 	onRealRuntimes(t, func(t *testing.T, b *bench) {
 		hub := sharedHub(t)
@@ -83,12 +83,12 @@ containers:
 		p.beside = []any{hub.pullSecret(secret, hubPassword)}
 		p.write(spec)
 		if now := p.awaitReady(); now.uid != s.uid {
-			t.Errorf("the pod became %s from %s for another Secret", now.uid, s.uid)
+			t.Errorf("the pod's UID is %s, and was %s before the change of the Secret", now.uid, s.uid)
 		}
 	})
 }
 
-// A pull secret that isn't there is told of, and the image is pulled without it.
+// A missing pull secret is reported, and the image is pulled without it.
 func TestMissingPullSecret(t *testing.T) {
 	onRealRuntimes(t, func(t *testing.T, b *bench) {
 		hub := sharedHub(t)
@@ -102,7 +102,7 @@ containers:
 	})
 }
 
-// slowImages are two images whose pulls don't end before release is called; those of the simulated runtime take 5 s.
+// slowImages returns two images whose pulls last until release is called. With the simulated runtime they last 5 s.
 func slowImages(t *testing.T, b *bench) (images []string, release func()) {
 	if b.runtime == devnode.Sim {
 		return []string{"slow/" + b.podName(t) + ":v1", "slow/" + b.podName(t) + ":v1"}, func() {}
@@ -123,7 +123,7 @@ func slowImages(t *testing.T, b *bench) (images []string, release func()) {
 	return images, release
 }
 
-// started counts the pulls that the runtime was told of.
+// started counts the pulls that the runtime has started.
 func started(pulls []*podexecv1.ImagePull) int {
 	return len(slices.DeleteFunc(slices.Clone(pulls), func(p *podexecv1.ImagePull) bool { return p.GetStartedTime() == nil }))
 }
@@ -133,7 +133,7 @@ containers:
 - {name: one, image: "IMAGE0", args: [sleep]}
 - {name: two, image: "IMAGE1", args: [sleep]}`
 
-// Images are pulled beside each other, and what is being pulled since when can be seen.
+// Images are pulled in parallel. The status shows the current pulls and their start times.
 func TestParallelPulls(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		images, release := slowImages(t, b)
@@ -147,9 +147,9 @@ func TestParallelPulls(t *testing.T) {
 	})
 }
 
-// With --serialize-image-pulls one waits for the other.
+// With --serialize-image-pulls, the second pull waits for the first.
 func TestSerialPulls(t *testing.T) {
-	alone(t, []string{"--serialize-image-pulls=true"}, func(t *testing.T, b *bench) {
+	onOwnBench(t, []string{"--serialize-image-pulls=true"}, func(t *testing.T, b *bench) {
 		images, release := slowImages(t, b)
 		p := b.run(t, strings.NewReplacer("IMAGE0", images[0], "IMAGE1", images[1]).Replace(twoImages))
 		p.await("one is being pulled, one waits", func(s *state) bool { return len(s.pulls) == 2 && started(s.pulls) == 1 })

@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Init containers run one after the other, each to its end, and before the others; until then the pod is Pending, not
-// initialized, and says why.
+// Init containers run in order, each to its end, and before the other containers. Until then the pod is Pending, not
+// initialized, and its status has the reason.
 func TestInitContainersRunInOrder(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -32,8 +32,8 @@ containers:
 	})
 }
 
-// An init container that fails is started again, with a growing pause, and the others wait for it; once it has
-// succeeded it isn't run again, whatever becomes of the others.
+// An init container that fails is restarted with a growing delay, and the others wait for it. After it has succeeded
+// it isn't run again, regardless of the other containers.
 func TestFailingInitContainerIsRestarted(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"Always", "OnFailure"} {
@@ -59,7 +59,7 @@ containers:
 	}
 }
 
-// An init container that fails under the policy Never ends the pod.
+// With the policy Never, an init container that fails ends the pod.
 func TestFailingInitContainerEndsThePod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -81,7 +81,7 @@ containers:
 	})
 }
 
-// An init container whose image can't be pulled holds everything up, and says so.
+// An init container whose image can't be pulled blocks the other containers, and its status has the reason.
 func TestInitContainerWithoutImage(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -90,7 +90,7 @@ initContainers:
 containers:
 - {name: main}`)
 		p.await("the pull has failed", func(s *state) bool { return s.waitsFor("setup") == "ErrImagePull" })
-		s := p.await("the next pull is put off", func(s *state) bool { return s.waitsFor("setup") == "ImagePullBackOff" })
+		s := p.await("the next pull is delayed", func(s *state) bool { return s.waitsFor("setup") == "ImagePullBackOff" })
 		if s.Phase != v1.PodPending || s.waitsFor("main") != "PodInitializing" || s.is(v1.PodInitialized) {
 			t.Errorf("phase %s, main waits for %q, conditions %+v", s.Phase, s.waitsFor("main"), s.Conditions)
 		}

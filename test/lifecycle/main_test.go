@@ -22,16 +22,16 @@ const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
 // atOnce is how many tests run at a time: nearly all of them wait nearly all of the time.
 const atOnce = "8"
 
-// runtimes are what the tests run on, the real ones first.
+// runtimes are the runtimes that the tests run on, the real ones first.
 var runtimes = []namedRuntime{{"containerd", devnode.Containerd}, {"containerd-1.7", devnode.Containerd17}, {"sim", devnode.Sim}}
 
-// namedRuntime is a runtime with the name that its subtests have.
+// namedRuntime is a runtime and the name of its subtests.
 type namedRuntime struct {
 	name string
 	kind devnode.Runtime
 }
 
-// nodes are the runtimes, benches the pairs of daemons that tests share on them.
+// nodes are the runtimes. benches are the pairs of daemons that tests share on them.
 var (
 	nodes   *rig.Nodes
 	benches = map[devnode.Runtime]*sharedBench{devnode.Containerd: {}, devnode.Containerd17: {}, devnode.Sim: {}}
@@ -80,16 +80,16 @@ func closeAll() error {
 			errs = append(errs, b.clear(), b.close())
 		}
 	}
-	if theHub != nil {
-		theHub.close()
+	if commonHub != nil {
+		commonHub.close()
 	}
 	return errors.Join(append(errs, nodes.Close())...)
 }
 
-// onEachRuntime runs the test on each runtime, in parallel with all others, on the bench that they share.
+// onEachRuntime runs the test on each runtime, in parallel with the other tests, on the shared bench.
 func onEachRuntime(t *testing.T, test func(t *testing.T, b *bench)) { on(t, runtimes, test) }
 
-// onRealRuntimes is onEachRuntime for what takes a network, or images that are pulled from a registry.
+// onRealRuntimes is onEachRuntime for tests that need a network, or images from a registry.
 func onRealRuntimes(t *testing.T, test func(t *testing.T, b *bench)) { on(t, runtimes[:2], test) }
 
 func on(t *testing.T, runtimes []namedRuntime, test func(t *testing.T, b *bench)) {
@@ -102,8 +102,8 @@ func on(t *testing.T, runtimes []namedRuntime, test func(t *testing.T, b *bench)
 	}
 }
 
-// alone runs the test on each runtime, each on a bench that is its own; flags are podexecd's.
-func alone(t *testing.T, flags []string, test func(t *testing.T, b *bench)) {
+// onOwnBench runs the test on each runtime, on a separate bench; flags are podexecd's.
+func onOwnBench(t *testing.T, flags []string, test func(t *testing.T, b *bench)) {
 	t.Parallel()
 	for _, r := range runtimes {
 		t.Run(r.name, func(t *testing.T) {
@@ -113,12 +113,12 @@ func alone(t *testing.T, flags []string, test func(t *testing.T, b *bench)) {
 	}
 }
 
-// ownBench is a bench on that runtime that goes with the test.
+// ownBench returns a bench on that runtime. It is closed when the test ends.
 func ownBench(t *testing.T, kind devnode.Runtime, flags ...string) *bench {
 	t.Helper()
 	start := nodes.Node
 	if kind == devnode.Containerd17 {
-		// It gives each event to one subscriber only: two podexecds would take them from each other.
+		// containerd 1.7 sends each event to one subscriber only, so two podexecds can't share it.
 		start = func(kind devnode.Runtime) (*devnode.Node, error) {
 			node, err := nodes.New(kind)
 			if err == nil {
@@ -140,7 +140,7 @@ func ownBench(t *testing.T, kind devnode.Runtime, flags ...string) *bench {
 	return b
 }
 
-// share is the bench of that runtime.
+// share returns the shared bench of that runtime.
 func share(t *testing.T, kind devnode.Runtime) *bench {
 	t.Helper()
 	node := startNode(t, kind, nodes.Node)
@@ -162,14 +162,14 @@ func startNode(t *testing.T, kind devnode.Runtime, start func(devnode.Runtime) (
 	return node
 }
 
-// patience bounds every wait; the machine may be slow and busy.
+// patience is the time limit of every wait. The machine may be slow and busy.
 const patience = 60 * time.Second
 
-// slack is how much longer than it has to something may take on such a machine, where a test tells it from what takes
+// slack is the tolerance for durations on such a machine. It is short enough to distinguish them from a time limit of
 // a minute.
 const slack = 30 * time.Second
 
-// eventually polls what can't be awaited as an event, until check returns nil.
+// eventually polls check until it returns nil, for conditions without an event to wait for.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	if err := poll(check); err != nil {

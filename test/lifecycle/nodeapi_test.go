@@ -23,7 +23,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// nodeAPI is a bench whose podexecd serves the node's API, and a client that may use it.
+// nodeAPI is a bench whose podexecd serves the kubelet API, and an authorized client.
 type nodeAPI struct {
 	*bench
 	t      *testing.T
@@ -31,7 +31,7 @@ type nodeAPI struct {
 	client *restclient.Config
 }
 
-// newNodeAPI starts one; flags are podexecd's.
+// newNodeAPI starts a bench with the kubelet API; flags are podexecd's.
 func newNodeAPI(t *testing.T, kind devnode.Runtime, flags ...string) *nodeAPI {
 	t.Helper()
 	port := porttest.Reserve(t)
@@ -49,7 +49,7 @@ func newNodeAPI(t *testing.T, kind devnode.Runtime, flags ...string) *nodeAPI {
 	}
 }
 
-// onEachNodeAPI runs the test on those runtimes, each with a node of its own; flags are podexecd's.
+// onEachNodeAPI runs the test on those runtimes, each with a separate node; flags are podexecd's.
 func onEachNodeAPI(t *testing.T, runtimes []namedRuntime, flags []string, test func(t *testing.T, n *nodeAPI)) {
 	t.Parallel()
 	for _, r := range runtimes {
@@ -60,7 +60,7 @@ func onEachNodeAPI(t *testing.T, runtimes []namedRuntime, flags []string, test f
 	}
 }
 
-// url is that of a path; pairs are its query's names and values.
+// url returns the URL of a path. pairs are the names and values of its query.
 func (n *nodeAPI) url(path string, pairs ...string) *url.URL {
 	query := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -72,12 +72,12 @@ func (n *nodeAPI) url(path string, pairs ...string) *url.URL {
 	return u
 }
 
-// of is the path of a room for a pod.
-func (n *nodeAPI) of(room string, p *pod, more ...string) string {
-	return strings.Join(append([]string{"", room, "default", p.name + "-" + n.Name}, more...), "/")
+// of returns the path of a pod's resource, for instance exec.
+func (n *nodeAPI) of(resource string, p *pod, more ...string) string {
+	return strings.Join(append([]string{"", resource, "default", p.name + "-" + n.Name}, more...), "/")
 }
 
-// get is the status and the whole answer.
+// get returns the status code and the body.
 func (n *nodeAPI) get(u *url.URL) (int, string) {
 	n.t.Helper()
 	client, err := restclient.HTTPClientFor(n.client)
@@ -95,7 +95,7 @@ func (n *nodeAPI) get(u *url.URL) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// protocols are the ways in which kubectl and the API server come.
+// protocols are the streaming protocols of kubectl and the API server.
 var protocols = map[string]func(n *nodeAPI, u *url.URL) (remotecommand.Executor, error){
 	"spdy": func(n *nodeAPI, u *url.URL) (remotecommand.Executor, error) {
 		return remotecommand.NewSPDYExecutor(n.client, "POST", u)
@@ -108,7 +108,7 @@ var protocols = map[string]func(n *nodeAPI, u *url.URL) (remotecommand.Executor,
 	},
 }
 
-// stream runs something with streams to its end, and returns the exit code.
+// stream runs a request with streams to its end, and returns the exit code.
 func (n *nodeAPI) stream(protocol string, u *url.URL, options remotecommand.StreamOptions) (int, error) {
 	n.t.Helper()
 	executor, err := protocols[protocol](n, u)
@@ -122,7 +122,7 @@ func (n *nodeAPI) stream(protocol string, u *url.URL, options remotecommand.Stre
 	return 0, err
 }
 
-// command is a query for a command of the sample program.
+// command returns the query for a command of the sample program.
 func command(streams string, args ...string) []string {
 	pairs := []string{"command", "/sample"}
 	for _, a := range args {
@@ -134,7 +134,7 @@ func command(streams string, args ...string) []string {
 	return pairs
 }
 
-// What the API server, a monitoring agent and a person with a certificate ask of a node that stands alone.
+// The requests of the API server, of a monitoring agent, and of a user with a certificate, to a standalone node.
 func TestNodeAPIAnswers(t *testing.T) {
 	onEachNodeAPI(t, runtimes, nil, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
@@ -162,7 +162,7 @@ func TestNodeAPIAnswers(t *testing.T) {
 	})
 }
 
-// A followed log ends with its container, and has all of it.
+// A followed log ends with its container, and is complete.
 func TestNodeAPILogs(t *testing.T) {
 	onEachNodeAPI(t, runtimes, nil, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `
@@ -193,7 +193,7 @@ containers: [{name: main, args: [seq, append, /log/1, first, ;, cat, /log/1, ;, 
 	})
 }
 
-// What is streamed ends with podexecd, which doesn't wait for it.
+// Streams end when podexecd ends. podexecd doesn't wait for them.
 func TestNodeAPIEndsWithPodexecd(t *testing.T) {
 	onEachNodeAPI(t, runtimes[:2], nil, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
@@ -224,7 +224,7 @@ func TestNodeAPIEndsWithPodexecd(t *testing.T) {
 	})
 }
 
-// writerFunc is a writer of one function.
+// writerFunc is a function as an io.Writer.
 type writerFunc func(p []byte) (int, error)
 
 // Write implements io.Writer.

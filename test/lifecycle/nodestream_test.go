@@ -31,9 +31,9 @@ func TestNodeAPIExec(t *testing.T) {
 				var stdout, stderr bytes.Buffer
 				code, err := n.stream(protocol, exec("output error", "nonsense"), remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
 				if err != nil || code != 2 || stdout.Len() > 0 || !strings.Contains(stderr.String(), "unknown command") {
-					t.Errorf("a mistake: exit code %d, %v, stdout %q, stderr %q", code, err, &stdout, &stderr)
+					t.Errorf("a wrong command: exit code %d, %v, stdout %q, stderr %q", code, err, &stdout, &stderr)
 				}
-				if protocol != "websocket v4" { // It has no word for the end of the standard input.
+				if protocol != "websocket v4" { // It can't signal the end of the standard input.
 					stdout.Reset()
 					code, err = n.stream(protocol, exec("input output", "stdin"), remotecommand.StreamOptions{Stdin: strings.NewReader("typed"), Stdout: &stdout})
 					if err != nil || code != 0 || stdout.String() != "typed" {
@@ -58,8 +58,8 @@ func TestNodeAPIExec(t *testing.T) {
 	})
 }
 
-// A command that ended, or waits, without reading what it is sent, and writes nothing: the idle timeout is what ends
-// the caller's waiting.
+// For a command that has ended, or that waits, without reading its input or writing, the idle timeout ends the
+// request.
 func TestNodeAPIStalledExec(t *testing.T) {
 	onEachNodeAPI(t, runtimes[:2], []string{"--streaming-connection-idle-timeout=5s"}, func(t *testing.T, n *nodeAPI) {
 		p := n.run(t, `containers: [{name: main, args: [sleep]}]`)
@@ -70,7 +70,7 @@ func TestNodeAPIStalledExec(t *testing.T) {
 				_, err := n.stream(protocol, n.url(n.of("exec", p, "main"), command("input output", args...)...), remotecommand.StreamOptions{
 					Stdin: io.LimitReader(zeros{}, 100<<20), Stdout: io.Discard,
 				})
-				// The exit code isn't always told: containerd waits until what was sent is read.
+				// The exit code isn't always sent: containerd waits until the input is read.
 				if took := time.Since(began); took > slack {
 					t.Errorf("%s, %v: %v after %v", protocol, args, err, took)
 				}
@@ -79,7 +79,7 @@ func TestNodeAPIStalledExec(t *testing.T) {
 	})
 }
 
-// zeros is an endless file.
+// zeros is an endless reader.
 type zeros struct{}
 
 // Read implements io.Reader.
@@ -88,7 +88,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// terminal has one size after another, each as soon as the one before is shown in it.
+// terminal sends one size after another, each when the one before appears in the output.
 type terminal struct {
 	sizes chan remotecommand.TerminalSize
 	later []remotecommand.TerminalSize
@@ -132,7 +132,8 @@ func (t *terminal) shown() string {
 
 func (t *terminal) close() { close(t.sizes) }
 
-// An attached caller sees what the process writes from then on, types to one that reads, and is told when it ends.
+// An attached client receives what the process writes from then on, can send input to a process that reads, and is
+// notified when it ends.
 func TestNodeAPIAttach(t *testing.T) {
 	onEachNodeAPI(t, runtimes[:2], nil, func(t *testing.T, n *nodeAPI) {
 		for protocol := range protocols {
@@ -166,14 +167,14 @@ containers:
 				n.awaitAttached(true)
 				p.remove()
 				if err := <-ended; err != nil {
-					t.Errorf("a process that doesn't: %v", err)
+					t.Errorf("a process that doesn't read: %v", err)
 				}
 			})
 		}
 	})
 }
 
-// awaitAttached waits until podexecd serves a request to attach, or none any more.
+// awaitAttached waits until podexecd serves a request to attach, or, without want, until it serves none.
 func (n *nodeAPI) awaitAttached(want bool) {
 	n.t.Helper()
 	eventually(n.t, fmt.Sprintf("a client is attached: %v", want), func() error {
@@ -191,7 +192,7 @@ func (n *nodeAPI) awaitAttached(want bool) {
 	})
 }
 
-// forwarders are the ways in which kubectl port-forward comes.
+// forwarders are the protocols of kubectl port-forward.
 var forwarders = map[string]func(n *nodeAPI, u *url.URL) (streamhttp.Dialer, error){
 	"spdy": func(n *nodeAPI, u *url.URL) (streamhttp.Dialer, error) {
 		transport, upgrader, err := spdy.RoundTripperFor(n.client)
@@ -226,7 +227,7 @@ containers:
 				check(t, err)
 				for _, port := range ports {
 					for range 2 {
-						eventually(t, "it answers", func() error {
+						eventually(t, "the pod answers", func() error {
 							response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port.Local))
 							if err != nil {
 								return err

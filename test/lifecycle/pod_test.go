@@ -18,23 +18,23 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// pod is a pod of a test: one manifest, and what becomes of it.
+// pod is a pod of a test: one manifest, and the state of its pod.
 type pod struct {
 	t *testing.T
 	b *bench
-	// name is without the node's suffix.
+	// name is the name without the node's suffix.
 	name string
-	// dir is a directory of the node that all containers have as /log.
+	// dir is a directory of the node that is mounted in all containers as /log.
 	dir string
 	// beside are further documents of the manifest.
 	beside []any
-	// begin are the containers whose command is about SIGTERM. Each writes its name to the file begun first.
-	begin []string
+	// termHandlers are the containers whose command handles SIGTERM. Each first writes its name to the file begun.
+	termHandlers []string
 }
 
-// run writes the manifest of a pod that has the spec, in YAML, and these defaults: the sample image, which is there
-// already, /log in all containers, a grace period of 2 s, and 10 s for probes, as the machine may be busy. The pod
-// goes when the test ends.
+// run writes the manifest of a pod with the spec, in YAML, and these defaults: the sample image, which is never
+// pulled, /log in all containers, a grace period of 2 s, and a probe timeout of 10 s, because the machine may be busy.
+// The pod is removed when the test ends.
 func (b *bench) run(t *testing.T, spec string, beside ...any) *pod {
 	t.Helper()
 	p := &pod{t: t, b: b, name: b.podName(t), beside: beside}
@@ -46,13 +46,13 @@ func (b *bench) run(t *testing.T, spec string, beside ...any) *pod {
 			p.remove()
 		}
 		if t.Failed() {
-			t.Logf("pod %s:\n%s", p.name, p.story())
+			t.Logf("pod %s:\n%s", p.name, p.describe())
 		}
 	})
 	return p
 }
 
-// podName is one that no other pod has, and that tells the test.
+// podName returns a unique name that contains the test's name.
 func (b *bench) podName(t *testing.T) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -68,7 +68,7 @@ func (p *pod) file() string { return p.name + ".yaml" }
 // write writes the manifest, for the first time or again.
 func (p *pod) write(spec string) {
 	p.t.Helper()
-	p.begin = nil
+	p.termHandlers = nil
 	pod := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: p.name}}
 	check(p.t, yaml.UnmarshalStrict([]byte(spec), &pod.Spec))
 	if pod.Spec.TerminationGracePeriodSeconds == nil {
@@ -84,9 +84,9 @@ func (p *pod) write(spec string) {
 				c.Image, c.ImagePullPolicy = devnode.SampleImage, v1.PullIfNotPresent
 			}
 			if len(c.Args) > 0 && (c.Args[0] == "on-term" || c.Args[0] == "ignore-term") {
-				// A process gets its SIGTERM as it means to only once it has begun.
+				// The container handles SIGTERM only after its process has started.
 				c.Args = append([]string{"seq", "append", "/log/begun", c.Name, ";"}, c.Args...)
-				p.begin = append(p.begin, c.Name)
+				p.termHandlers = append(p.termHandlers, c.Name)
 			}
 			for _, probe := range []*v1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 				if probe != nil && probe.TimeoutSeconds == 0 {
@@ -111,10 +111,10 @@ func (p *pod) remove() {
 	check(p.t, p.b.Remove(p.file()))
 }
 
-// states are those that podexecd told of, oldest first.
+// states returns the pod's states that podexecd has sent, oldest first.
 func (p *pod) states() []state { return p.b.statesOf(p.name) }
 
-// now is how the pod is: the newest state of those of its name that are there. Gone, if none is.
+// now returns the newest state of the existing pods of that name. Its field gone is set if there is none.
 func (p *pod) now() state {
 	p.t.Helper()
 	all := p.states()
@@ -133,7 +133,7 @@ func (p *pod) now() state {
 	return state{}
 }
 
-// await waits for a state that is as it should be, and returns it.
+// await waits for a state for which is returns true, and returns it.
 func (p *pod) await(what string, is func(s *state) bool) state {
 	p.t.Helper()
 	seen := 0
@@ -151,27 +151,27 @@ func (p *pod) await(what string, is func(s *state) bool) state {
 	return found
 }
 
-// awaitNow is await, but for the state as it is now: states that have passed don't count.
+// awaitNow is await for the current state. Earlier states don't count.
 func (p *pod) awaitNow(what string, is func(s *state) bool) state {
 	p.t.Helper()
 	var found state
 	eventually(p.t, what, func() error {
 		if found = p.now(); !is(&found) {
-			return fmt.Errorf("it isn't")
+			return fmt.Errorf("the state is another one")
 		}
 		return nil
 	})
 	return found
 }
 
-// awaitReady waits until the pod is ready, and those of its containers have begun that are about SIGTERM.
+// awaitReady waits until the pod is ready, and its containers that handle SIGTERM have started.
 func (p *pod) awaitReady() state {
 	p.t.Helper()
 	s := p.awaitNow("the pod is ready", func(s *state) bool { return s.is(v1.PodReady) })
-	eventually(p.t, fmt.Sprintf("%q have begun", p.begin), func() error {
+	eventually(p.t, fmt.Sprintf("%q have started", p.termHandlers), func() error {
 		begun := p.lines("begun")
-		if i := slices.IndexFunc(p.begin, func(name string) bool { return !slices.Contains(begun, name) }); i >= 0 {
-			return fmt.Errorf("%s hasn't", p.begin[i])
+		if i := slices.IndexFunc(p.termHandlers, func(name string) bool { return !slices.Contains(begun, name) }); i >= 0 {
+			return fmt.Errorf("%s hasn't started", p.termHandlers[i])
 		}
 		return nil
 	})
@@ -184,37 +184,37 @@ func (p *pod) awaitPhase(phase v1.PodPhase) state {
 	return p.awaitNow("the pod is "+string(phase), func(s *state) bool { return s.Phase == phase })
 }
 
-// awaitGone waits until podexecd has nothing of the pod any more.
+// awaitGone waits until podexecd has removed the pod.
 func (p *pod) awaitGone() {
 	p.t.Helper()
 	p.awaitNow("the pod is gone", func(s *state) bool { return s.gone })
 }
 
-// never fails if the pod was ever in such a state.
+// never fails the test if the pod was ever in such a state.
 func (p *pod) never(what string, is func(s *state) bool) {
 	p.t.Helper()
 	for _, s := range p.states() {
 		if is(&s) {
-			p.t.Errorf("it must never be that %s", what)
+			p.t.Errorf("this happened, and must not: %s", what)
 			return
 		}
 	}
 }
 
-// awaitEvent waits for an event with the reason whose message has all the texts in it.
+// awaitEvent waits for an event with the reason whose message contains all the texts.
 func (p *pod) awaitEvent(reason string, texts ...string) *podexecv1.PodEvent {
 	p.t.Helper()
 	var found *podexecv1.PodEvent
 	eventually(p.t, fmt.Sprintf("event %s %q", reason, texts), func() error {
 		if found = p.event(reason, texts...); found == nil {
-			return fmt.Errorf("there is none")
+			return fmt.Errorf("there is no such event")
 		}
 		return nil
 	})
 	return found
 }
 
-// event is the last event with the reason whose message has all the texts in it, or nil.
+// event returns the last event with the reason whose message contains all the texts, or nil.
 func (p *pod) event(reason string, texts ...string) *podexecv1.PodEvent {
 	events := p.b.eventsOf(p.name)
 	for _, e := range slices.Backward(events) {
@@ -226,7 +226,7 @@ func (p *pod) event(reason string, texts ...string) *podexecv1.PodEvent {
 	return nil
 }
 
-// lines are those that containers have written to the file.
+// lines returns the lines that containers have written to the file.
 func (p *pod) lines(file string) []string {
 	content, err := os.ReadFile(filepath.Join(p.dir, file))
 	if err != nil && !os.IsNotExist(err) {
@@ -235,7 +235,7 @@ func (p *pod) lines(file string) []string {
 	return strings.Fields(string(content))
 }
 
-// awaitLines waits until the containers have written those lines, each one word, to the file.
+// awaitLines waits until the containers have written these lines, each one word, to the file.
 func (p *pod) awaitLines(file string, want ...string) {
 	p.t.Helper()
 	eventually(p.t, fmt.Sprintf("%s has the lines %q", file, want), func() error {
@@ -246,7 +246,7 @@ func (p *pod) awaitLines(file string, want ...string) {
 	})
 }
 
-// wrote fails unless the containers have written exactly those lines to the file by now.
+// wrote fails the test unless the containers have written exactly these lines to the file.
 func (p *pod) wrote(file string, want ...string) {
 	p.t.Helper()
 	if got := p.lines(file); !slices.Equal(got, want) {
@@ -254,20 +254,20 @@ func (p *pod) wrote(file string, want ...string) {
 	}
 }
 
-// touch makes a file that containers see in /log.
+// touch creates a file that containers can read in /log.
 func (p *pod) touch(file string) {
 	p.t.Helper()
 	check(p.t, os.WriteFile(filepath.Join(p.dir, file), nil, 0o644))
 }
 
-// untouch removes it.
+// untouch removes such a file.
 func (p *pod) untouch(file string) {
 	p.t.Helper()
 	check(p.t, os.Remove(filepath.Join(p.dir, file)))
 }
 
-// story is what became of the pod, to explain a failed test.
-func (p *pod) story() string {
+// describe returns the pod's states and events, to explain a failed test.
+func (p *pod) describe() string {
 	var b strings.Builder
 	for _, e := range p.b.eventsOf(p.name) {
 		fmt.Fprintf(&b, "event %s %s x%d: %s\n", e.GetLastTime().AsTime().Format("05.000"), e.GetReason(), e.GetCount(), e.GetMessage())

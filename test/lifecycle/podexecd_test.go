@@ -12,18 +12,18 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// ends are the ways in which podexecd ends.
+// ends are the ways in which podexecd is stopped.
 var ends = []struct {
 	name string
 	end  func(*devnode.Process) error
 }{{"SIGTERM", (*devnode.Process).Stop}, {"SIGKILL", (*devnode.Process).Kill}}
 
-// However podexecd ends and starts again, and whatever a pod is at: it goes on from there.
+// After any end of podexecd, and in any state of a pod, the new podexecd continues from that state.
 func TestPodexecdRestarts(t *testing.T) {
 	t.Parallel()
 	for _, c := range ends {
 		t.Run(c.name, func(t *testing.T) {
-			alone(t, nil, func(t *testing.T, b *bench) { testRestart(t, b, c.end) })
+			onOwnBench(t, nil, func(t *testing.T, b *bench) { testRestart(t, b, c.end) })
 		})
 	}
 }
@@ -65,7 +65,7 @@ containers:
 - {name: main, args: [ignore-term]}`)
 
 	before := ready.awaitReady()
-	crash := crashing.await("it waits after a crash", func(s *state) bool { return s.waitsFor("main") == "CrashLoopBackOff" })
+	crash := crashing.await("main waits after a crash", func(s *state) bool { return s.waitsFor("main") == "CrashLoopBackOff" })
 	succeeded.awaitPhase(v1.PodSucceeded)
 	failed.awaitPhase(v1.PodFailed)
 	hooked.awaitReady()
@@ -83,22 +83,22 @@ containers:
 	deaf.remove()
 	hooked.awaitLines("hook", "begins")
 	graceful.awaitLines("end", "term")
-	deaf.await("it is ending", func(s *state) bool { return s.worker == podexecv1.WorkerState_WORKER_STATE_TERMINATING })
+	deaf.await("the pod is ending", func(s *state) bool { return s.worker == podexecv1.WorkerState_WORKER_STATE_TERMINATING })
 
 	b.restartPodexecd(t, end)
 
-	// What is over stays over, and what runs isn't touched, while the rest goes on.
+	// Pods that have ended stay so, and running containers aren't touched. The other pods continue.
 	initializing.awaitReady()
 	initializing.awaitLines("order", "setup", "main")
 	hooked.awaitGone()
 	hooked.wrote("end", "term")
 	graceful.awaitGone()
-	graceful.await("it took its time to end", func(s *state) bool { return s.ended("main") != nil && s.ended("main").ExitCode == 5 })
+	graceful.await("main ended with its own exit code", func(s *state) bool { return s.ended("main") != nil && s.ended("main").ExitCode == 5 })
 	deaf.awaitGone()
 	if took := time.Since(removed); took < 10*time.Second || took > 10*time.Second+slack {
-		t.Errorf("a pod that ignores SIGTERM was gone %v after its removal; want its grace period, 10 s, in all", took)
+		t.Errorf("a pod that ignores SIGTERM was gone %v after its removal; want its grace period, 10 s, in total", took)
 	}
-	crashing.awaitNow("it is restarted again", func(s *state) bool { return s.of("main").RestartCount > crash.of("main").RestartCount })
+	crashing.awaitNow("main is restarted again", func(s *state) bool { return s.of("main").RestartCount > crash.of("main").RestartCount })
 	counts := slices.Collect(func(yield func(int32) bool) {
 		for _, s := range crashing.states() {
 			if s.of("main").Name != "" && !yield(s.of("main").RestartCount) {
@@ -110,13 +110,13 @@ containers:
 		t.Errorf("the restarts of a crashing container are counted as %v", counts)
 	}
 	asked := len(ready.lines("readiness"))
-	eventually(t, "the readiness is asked for", func() error {
+	eventually(t, "the readiness probe runs", func() error {
 		if n := len(ready.lines("readiness")); n < asked+2 {
-			return fmt.Errorf("%d times, and now %d", asked, n)
+			return fmt.Errorf("%d requests before, and %d now", asked, n)
 		}
 		return nil
 	})
-	unharmed(ready, &before, "main", "side")
+	wantUnchanged(ready, &before, "main", "side")
 	ready.wrote("startup", "asked")
 	if s := succeeded.now(); s.Phase != v1.PodSucceeded {
 		t.Errorf("a pod that had succeeded is %s", s.Phase)
@@ -128,14 +128,14 @@ containers:
 	failed.wrote("runs", "run")
 }
 
-// unharmed fails unless the pod has been ready ever since that state, with the containers that it had then.
-func unharmed(p *pod, since *state, containers ...string) {
+// wantUnchanged fails unless the pod has been ready since that state, with the same containers.
+func wantUnchanged(p *pod, since *state, containers ...string) {
 	p.t.Helper()
 	was := false
 	for _, s := range p.states() {
 		was = was || s.is(v1.PodReady)
 		if was && (!s.is(v1.PodReady) || !s.is(v1.ContainersReady)) {
-			p.t.Errorf("the pod was ready, and then it wasn't: gone %v, conditions %+v", s.gone, s.Conditions)
+			p.t.Errorf("the pod was ready, and then not ready: gone %v, conditions %+v", s.gone, s.Conditions)
 			return
 		}
 	}
@@ -147,10 +147,10 @@ func unharmed(p *pod, since *state, containers ...string) {
 	}
 }
 
-// A podexecd that starts while podconfigd is away knows its pods: it adopts those that run, restarts what ends, and
-// leaves what is done.
+// A podexecd that starts while podconfigd isn't running restores its pods from the store. It adopts running pods,
+// restarts containers that end, and leaves pods that have ended.
 func TestPodexecdAlone(t *testing.T) {
-	alone(t, nil, func(t *testing.T, b *bench) {
+	onOwnBench(t, nil, func(t *testing.T, b *bench) {
 		p := b.run(t, `
 containers:
 - {name: main, args: [seq, append, /log/main, run, ;, sleep]}

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
-// plain is a pod that asks for nothing, critical one that the node can't do without.
+// plain is a pod without requests. critical is a pod of a critical priority class.
 const (
 	plain = `
 containers:
@@ -26,13 +26,13 @@ containers:
 - {name: main, args: [sleep]}`
 )
 
-// TestPressure: on a node that runs out of memory a pod that asked for none is evicted, and no other one of its kind
-// is let in. Critical pods stay. Once there is enough, all of them run.
+// TestPressure: on a node under memory pressure, a pod without memory requests is evicted, and other such pods are
+// rejected. Critical pods stay. When the pressure has ended, all of them run.
 func TestPressure(t *testing.T) {
-	// The threshold is more than any machine has. As a hard one it couldn't be: then nothing would be left to give to
-	// pods.
+	// The threshold is more than any machine has. It must be a soft threshold, because a hard one is subtracted from
+	// the memory that pods can have.
 	short := []string{"--eviction-soft=memory.available<1000Gi", "--eviction-soft-grace-period=memory.available=1s"}
-	alone(t, nil, func(t *testing.T, b *bench) {
+	onOwnBench(t, nil, func(t *testing.T, b *bench) {
 		evicted, needed := b.run(t, plain), b.run(t, critical)
 		evicted.awaitReady()
 		before := needed.awaitReady()
@@ -40,7 +40,7 @@ func TestPressure(t *testing.T) {
 		enough := b.Podexecd.Args
 		restartWith(t, b, slices.Concat(enough, short))
 
-		s := evicted.awaitNow("it is evicted", func(s *state) bool {
+		s := evicted.awaitNow("the pod is evicted", func(s *state) bool {
 			return s.Phase == v1.PodFailed && s.Reason == "Evicted" && s.ended("main") != nil
 		})
 		if !strings.HasPrefix(s.Message, "The node was low on resource: memory. Threshold quantity: 1000Gi, available: ") {
@@ -54,9 +54,9 @@ func TestPressure(t *testing.T) {
 		evicted.awaitEvent("Evicted", "The node was low on resource: memory. ")
 		refused, let := b.run(t, plain), b.run(t, critical)
 		let.awaitReady()
-		s = refused.awaitNow("another one is refused", func(s *state) bool { return s.Phase == v1.PodFailed })
+		s = refused.awaitNow("a second pod is rejected", func(s *state) bool { return s.Phase == v1.PodFailed })
 		if want := "Pod was rejected: The node had condition: [MemoryPressure]. "; s.Reason != "Evicted" || s.Message != want {
-			t.Errorf("it is refused with %s: %q; want %q", s.Reason, s.Message, want)
+			t.Errorf("the second pod is rejected with %s: %q; want %q", s.Reason, s.Message, want)
 		}
 		refused.awaitEvent("Evicted", "The node had condition: [MemoryPressure]. ")
 
@@ -64,17 +64,17 @@ func TestPressure(t *testing.T) {
 
 		evicted.awaitReady()
 		refused.awaitReady()
-		unharmed(needed, &before, "main")
+		wantUnchanged(needed, &before, "main")
 	})
 }
 
-// TestPressureOfPods: pods that together near what they are held to are evicted before the kernel ends them, though
-// the machine has enough.
+// TestPressureOfPods: if all pods together approach their memory limit, pods are evicted before the kernel kills them,
+// though the machine has enough memory.
 func TestPressureOfPods(t *testing.T) {
 	t.Parallel()
 	var machine unix.Sysinfo_t
 	check(t, unix.Sysinfo(&machine))
-	// Pods are held to 300 MiB, of which the threshold keeps 100 free.
+	// The limit of all pods is 300 MiB. The threshold keeps 100 MiB of it free.
 	reserved := machine.Totalram*uint64(machine.Unit) - 300<<20
 	flags := []string{fmt.Sprintf("--system-reserved=memory=%d", reserved), "--eviction-hard=memory.available<100Mi"}
 	for _, r := range runtimes[:2] {
@@ -93,9 +93,9 @@ containers:
 				t.Errorf("it is evicted with %q", s.Message)
 			}
 			if reason := s.ended("main").Reason; reason == "OOMKilled" {
-				t.Error("the kernel was first")
+				t.Error("the kernel killed it before the eviction")
 			}
-			unharmed(needed, &before, "main")
+			wantUnchanged(needed, &before, "main")
 		})
 	}
 }
@@ -106,7 +106,7 @@ func TestDiskPressure(t *testing.T) {
 	for _, r := range runtimes[:2] {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			// Images are the whole node's.
+			// Images belong to the whole node.
 			node := startNode(t, r.kind, nodes.New)
 			t.Cleanup(func() { check(t, node.Close()) })
 			b, err := newBench(node, r.kind, "--eviction-hard=imagefs.available<99%")
@@ -124,21 +124,21 @@ func TestDiskPressure(t *testing.T) {
 					names = append(names, image.GetRepoTags()...)
 				}
 				if !slices.Equal(names, []string{devnode.PauseImage}) {
-					return fmt.Errorf("there are %q", names)
+					return fmt.Errorf("the images are %q", names)
 				}
 				return nil
 			})
 			p := b.run(t, critical)
-			p.await("its image can't be had any more", func(s *state) bool { return s.waitsFor("main") == "ErrImagePull" })
+			p.await("its image was removed and can't be pulled", func(s *state) bool { return s.waitsFor("main") == "ErrImagePull" })
 			boxes, err := b.CRI.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
 			if err != nil || len(boxes.GetItems()) != 1 {
-				t.Errorf("there are the sandboxes %v (%v); want one", boxes.GetItems(), err)
+				t.Errorf("the sandboxes are %v (%v); want one", boxes.GetItems(), err)
 			}
 		})
 	}
 }
 
-// restartWith ends podexecd and starts it with other flags.
+// restartWith stops podexecd and starts it with other flags.
 func restartWith(t *testing.T, b *bench, args []string) {
 	t.Helper()
 	b.restartPodexecd(t, func(p *devnode.Process) error {

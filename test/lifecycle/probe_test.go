@@ -14,7 +14,7 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// probed are the ways to ask a container for the file /log/up: the container's command, and the probe.
+// probed are the probes for the file /log/up: the container's command, and the probe.
 var probed = []struct {
 	name, args, probe string
 	network           bool
@@ -24,7 +24,7 @@ var probed = []struct {
 	{"grpc", "grpc-health, ':8080', /log/up, main", "grpc: {port: 8080, service: main}", true},
 }
 
-// onEachProbe runs the test with each way to ask, on each runtime that can.
+// onEachProbe runs the test with each kind of probe, on each runtime that supports it.
 func onEachProbe(t *testing.T, test func(t *testing.T, b *bench, args, probe string)) {
 	t.Parallel()
 	for _, c := range probed {
@@ -38,7 +38,7 @@ func onEachProbe(t *testing.T, test func(t *testing.T, b *bench, args, probe str
 	}
 }
 
-// A pod is ready while its readiness probes succeed; nothing is restarted for them.
+// A pod is ready while its readiness probes succeed. A failure doesn't restart a container.
 func TestReadiness(t *testing.T) {
 	onEachProbe(t, func(t *testing.T, b *bench, args, probe string) {
 		p := b.run(t, `
@@ -71,7 +71,7 @@ containers:
 	})
 }
 
-// A container whose liveness probe fails is killed and started again.
+// A container whose liveness probe fails is killed and restarted.
 func TestLiveness(t *testing.T) {
 	onEachProbe(t, func(t *testing.T, b *bench, args, probe string) {
 		p := b.run(t, `
@@ -91,7 +91,7 @@ containers:
 	})
 }
 
-// Connections are probed too: one port is open, the other isn't.
+// TCP probes: one port is open, the other isn't.
 func TestTCPProbes(t *testing.T) {
 	onRealRuntimes(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -114,7 +114,7 @@ containers:
 	})
 }
 
-// Under the policy Never a container that fails its liveness probe ends for good.
+// With the policy Never, a container that fails its liveness probe isn't restarted.
 func TestLivenessUnderNever(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -130,7 +130,7 @@ containers:
 	})
 }
 
-// Until the startup probe has succeeded the container isn't started, and its other probes don't count.
+// Until the startup probe has succeeded, the container isn't started, and its other probes don't run.
 func TestStartupHoldsTheOthersBack(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -160,7 +160,7 @@ containers:
 	})
 }
 
-// A container that doesn't start in time is killed and started again.
+// A container whose startup probe fails is killed and restarted.
 func TestStartupFails(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -176,7 +176,7 @@ containers:
 	})
 }
 
-// A probe may have a grace period of its own: the pod's is too long for a container that hangs.
+// A probe can have its own grace period, for instance if the pod's is too long for a container that hangs.
 func TestProbeGracePeriod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -191,21 +191,21 @@ containers:
 		if last == nil || last.ExitCode != 137 || last.FinishedAt.Sub(killing) > slack {
 			t.Errorf("main, killed at %v, ended with %+v; want 137, of SIGKILL, soon", killing, last)
 		}
-		// The pod's own grace period is not awaited.
+		// The pod's own grace period isn't waited for.
 		p.remove()
-		s = p.await("it is ending", func(s *state) bool { return s.worker == podexecv1.WorkerState_WORKER_STATE_TERMINATING })
+		s = p.await("the pod is ending", func(s *state) bool { return s.worker == podexecv1.WorkerState_WORKER_STATE_TERMINATING })
 		b.kill(t, s.of("main"))
 	})
 }
 
-// visitor is a server of HTTP that keeps the requests that it gets, by their paths.
+// visitor is an HTTP server that stores its requests by path.
 type visitor struct {
 	*httptest.Server
 	mu       sync.Mutex
 	requests map[string][]*http.Request
 }
 
-// newVisitor starts one that answers what starts with /to/HOST with a redirect there, and all else with 200.
+// newVisitor starts a visitor. It redirects /to/HOST to that host, and answers all other paths with 200.
 func newVisitor(t *testing.T, start func(http.Handler) *httptest.Server) *visitor {
 	v := &visitor{requests: map[string][]*http.Request{}}
 	v.Server = start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -228,8 +228,8 @@ func (v *visitor) asked(path string) []*http.Request {
 
 func (v *visitor) port() int { return v.Listener.Addr().(*net.TCPAddr).Port }
 
-// A probe over HTTP sends what the manifest says, and follows redirects on the same host only: elsewhere it warns,
-// and the answer counts as good.
+// An HTTP probe sends what the manifest says, and follows redirects to the same host only. A redirect to another host
+// causes a warning, and the probe succeeds.
 func TestHTTPProbes(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		v := newVisitor(t, httptest.NewServer)
@@ -255,7 +255,7 @@ containers:
 		asked := v.asked("/headers")[0]
 		if agent := asked.UserAgent(); !strings.HasPrefix(agent, "kube-probe/") || asked.Header.Get("Accept") != "*/*" ||
 			asked.Header.Get("X-Mine") != "yes-mine" || asked.Host != "probed.example" {
-			t.Errorf("the probe asks host %s with the headers %v", asked.Host, asked.Header)
+			t.Errorf("the probe requests host %s with the headers %v", asked.Host, asked.Header)
 		}
 		if len(v.asked("/landed")) == 0 || len(secure.asked("/secure")) == 0 {
 			t.Error("a redirect wasn't followed, or no request used TLS")

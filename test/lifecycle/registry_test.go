@@ -18,30 +18,30 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// The one who may pull from private/ of a hub.
+// The credentials for private/ of a hub.
 const (
 	hubUser     = "puller"
 	hubPassword = "sesame"
 )
 
-// hub is an image registry on loopback, where runtimes take plain HTTP. It has the sample image under every name that
-// push was called with. Those that begin with private/ take a password, and those that begin with gated/ are held
-// back until the gate opens.
+// hub is an image registry on the loopback interface, where runtimes accept plain HTTP. It has the sample image under
+// each name that push was called with. Names that begin with private/ require a password. Requests for names that
+// begin with gated/ wait until the gate is opened.
 type hub struct {
 	address string
 	server  *httptest.Server
 
 	mu    sync.Mutex
-	gates map[string]chan struct{} // by repository; what isn't here is open
+	gates map[string]chan struct{} // by repository; others are open
 }
 
-// theHub is the hub that the tests share, once one has asked for it.
+// commonHub is the shared hub, after its first use.
 var (
-	theHub     *hub
+	commonHub  *hub
 	theHubOnce sync.Once
 )
 
-// sharedHub starts the hub that all tests share.
+// sharedHub starts the shared hub.
 func sharedHub(t *testing.T) *hub {
 	t.Helper()
 	theHubOnce.Do(func() {
@@ -49,9 +49,9 @@ func sharedHub(t *testing.T) *hub {
 		store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 		h.server = httptest.NewServer(h.guard(store))
 		h.address = h.server.Listener.Addr().(*net.TCPAddr).String()
-		theHub = h
+		commonHub = h
 	})
-	return theHub
+	return commonHub
 }
 
 // close opens all gates and ends the server.
@@ -64,7 +64,7 @@ func (h *hub) close() {
 	h.server.Close()
 }
 
-// guard asks for the password, and holds at the gates.
+// guard checks the password, and waits at closed gates.
 func (h *hub) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
@@ -91,7 +91,7 @@ func (h *hub) guard(next http.Handler) http.Handler {
 	})
 }
 
-// push puts the sample image there, and returns its full name.
+// push uploads the sample image, and returns its full name.
 func (h *hub) push(t *testing.T, repository string) (image string) {
 	t.Helper()
 	built, err := devnode.BuildSampleImage(filepath.Join(nodes.BinDir, "sample"))
@@ -118,7 +118,7 @@ func (h *hub) push(t *testing.T, repository string) (image string) {
 	return h.address + "/" + repository + ":v1"
 }
 
-// put uploads one thing.
+// put uploads one blob or manifest.
 func (h *hub) put(t *testing.T, path, contentType string, content io.Reader) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+h.address+"/v2/"+path, content)
@@ -133,7 +133,7 @@ func (h *hub) put(t *testing.T, path, contentType string, content io.Reader) {
 	}
 }
 
-// gate closes the repository's gate; the function returned opens it.
+// gate closes the repository's gate. The returned function opens it.
 func (h *hub) gate(repository string) (open func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,7 +145,7 @@ func (h *hub) gate(repository string) (open func()) {
 	}
 }
 
-// open is to be called with mu held.
+// open is called with mu held.
 func (h *hub) open(repository string) {
 	if gate := h.gates[repository]; gate != nil {
 		close(gate)
@@ -153,7 +153,7 @@ func (h *hub) open(repository string) {
 	}
 }
 
-// pullSecret is a Secret of the type that imagePullSecrets name.
+// pullSecret returns a Secret for imagePullSecrets.
 func (h *hub) pullSecret(name, password string) any {
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "metadata": map[string]any{"name": name},

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// What a container's end means is up to the pod's restart policy.
+// The restart policy decides what follows the end of a container.
 func TestRestartPolicies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -49,7 +49,7 @@ containers:
 	}
 }
 
-// The pauses before restarts grow, and the texts are those that people search for.
+// The delays before restarts grow, and the texts are the kubelet's.
 func TestCrashLoopBackOff(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -75,7 +75,8 @@ containers:
 	})
 }
 
-// A pod is done when all of its containers are; those that have succeeded aren't run again for others that fail.
+// A pod has ended when all its containers have ended. Containers that have succeeded aren't run again when others
+// fail.
 func TestPodEndsWithItsLastContainer(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -96,7 +97,7 @@ containers:
 	})
 }
 
-// A container's own policy stands above the pod's, and its rules above both.
+// A container's own policy overrides the pod's, and its rules override both.
 func TestContainerRestartRules(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -109,7 +110,7 @@ containers:
   restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]
   args: [seq, append, /log/rules, run, ;, fail-once, /log/failed, "42", ;, exit, "7"]
 - {name: main, args: [sleep]}`)
-		s := p.awaitNow("never and rules have ended for good", func(s *state) bool {
+		s := p.awaitNow("never and rules have ended and aren't restarted", func(s *state) bool {
 			return s.ended("never") != nil && s.ended("rules") != nil && s.of("rules").RestartCount == 1
 		})
 		if s.Phase != v1.PodRunning || s.ended("rules").ExitCode != 7 || s.endedBefore("rules") == nil || s.endedBefore("rules").ExitCode != 42 {
@@ -120,7 +121,7 @@ containers:
 	})
 }
 
-// A rule may have the whole pod begin again, init containers included, in the same sandbox.
+// A rule can restart the whole pod, init containers included, in the same sandbox.
 func TestRestartAllContainers(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `

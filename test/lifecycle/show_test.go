@@ -30,7 +30,7 @@ containers:
 		name := p.name + "-" + b.Name
 		says := func(want string, args ...string) {
 			t.Helper()
-			eventually(t, fmt.Sprintf("podctl %q says %q", args, want), func() error {
+			eventually(t, fmt.Sprintf("podctl %q prints %q", args, want), func() error {
 				if stdout, stderr, code := b.podctl(t.Context(), args...); code != 0 || !strings.Contains(stdout, want) {
 					return fmt.Errorf("code %d, %s%s", code, stdout, stderr)
 				}
@@ -38,7 +38,7 @@ containers:
 			})
 		}
 		says("the first\n", "logs", name, "-c", "one")
-		says("the first\n", "logs", p.name) // without the node's name, and of the first container
+		says("the first\n", "logs", p.name) // the name without the node's suffix, and the log of the first container
 		says("the second\n", "logs", name, "-c", "two")
 		says("/log/up", "logs", name, "-c", "two", "-p")
 		says("asked", "exec", name, "-c", "one", "--", "/sample", "seq", "write", "/log/asked", "asked", ";", "cat", "/log/asked")
@@ -51,7 +51,7 @@ containers:
 	})
 }
 
-// Who watches statuses and comes back is told only of what changed meanwhile.
+// A client that resumes a status watch receives only the changes since its token.
 func TestWatchPodStatusResumes(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		first := b.run(t, "containers:\n- {name: main, args: [sleep]}")
@@ -59,13 +59,13 @@ func TestWatchPodStatusResumes(t *testing.T) {
 containers:
 - {name: main, args: [sleep], readinessProbe: {exec: {command: [/sample, exists, /log/up]}, periodSeconds: 1}}`)
 		first.awaitReady()
-		second.awaitNow("it runs", func(s *state) bool { return s.runs("main") })
+		second.awaitNow("the second pod runs", func(s *state) bool { return s.runs("main") })
 		request := &podexecv1.WatchPodStatusRequest{
 			Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE,
 			Filter: &podconfigv1.PodFilter{Names: []string{first.name + "-" + b.Name, second.name + "-" + b.Name}},
 		}
 		if pods, resumed, token := watchUntilSynced(t, b, request); len(pods) != 2 || resumed || token == "" {
-			t.Fatalf("a first watch begins with %v, resumed %v, token %q; want both pods, and a token", pods, resumed, token)
+			t.Fatalf("a first watch starts with %v, resumed %v, token %q; want both pods, and a token", pods, resumed, token)
 		} else {
 			request.ResumeToken = token
 		}
@@ -73,16 +73,17 @@ containers:
 		second.awaitReady()
 		pods, resumed, _ := watchUntilSynced(t, b, request)
 		if len(pods) != 1 || pods[0] != second.name || !resumed {
-			t.Errorf("it goes on with %v, resumed %v; want %s alone", pods, resumed, second.name)
+			t.Errorf("the resumed watch starts with %v, resumed %v; want only %s", pods, resumed, second.name)
 		}
 		request.ResumeToken += "x"
 		if pods, resumed, _ := watchUntilSynced(t, b, request); len(pods) != 2 || resumed {
-			t.Errorf("with a token that isn't known it begins with %v, resumed %v; want both pods", pods, resumed)
+			t.Errorf("with an unknown token the watch starts with %v, resumed %v; want both pods", pods, resumed)
 		}
 	})
 }
 
-// watchUntilSynced returns the pods, without the node's suffix, that a watch begins with, and where it then is.
+// watchUntilSynced returns the pods, without the node's suffix, that a watch sends before synced, and its resume
+// token.
 func watchUntilSynced(t *testing.T, b *bench, request *podexecv1.WatchPodStatusRequest) (pods []string, resumed bool, token string) {
 	t.Helper()
 	stream, err := b.Exec.WatchPodStatus(t.Context(), request)
@@ -97,14 +98,14 @@ func watchUntilSynced(t *testing.T, b *bench, request *podexecv1.WatchPodStatusR
 	}
 }
 
-// The Kubelet Pods API serves the pods with their statuses, to root alone.
+// The Kubelet Pods API serves the pods with their statuses, to root only.
 func TestKubeletPodsAPI(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		socket := b.Node.Socket(b.Name + "p")
 		var info os.FileInfo
-		eventually(t, "the socket is there", func() (err error) { info, err = os.Stat(socket); return err })
+		eventually(t, "the socket exists", func() (err error) { info, err = os.Stat(socket); return err })
 		if info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("the socket's mode is %v; want it root's alone", info.Mode())
+			t.Errorf("the socket's mode is %v; want access for root only", info.Mode())
 		}
 		conn, err := rig.Dial("unix://" + socket)
 		check(t, err)
@@ -137,12 +138,12 @@ func TestKubeletPodsAPI(t *testing.T) {
 			t.Error("no pod is listed")
 		}
 		if _, err := api.GetPod(t.Context(), &podsv1alpha1.GetPodRequest{PodUID: "none"}); status.Code(err) != codes.NotFound {
-			t.Errorf("a pod that isn't there: %v; want NOT_FOUND", err)
+			t.Errorf("an unknown pod: %v; want NOT_FOUND", err)
 		}
 	})
 }
 
-// A pod that needs what this node can't provide waits, and podconfigd and its users are told which, and why.
+// A pod that needs something that this node can't provide waits. podconfigd and podctl show the reason.
 func TestWaitingPodIsReported(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -170,12 +171,12 @@ volumes:
 				}
 			}
 			text, _ := json.Marshal(resp)
-			return nil, fmt.Errorf("no consumer tells of it: %s", text)
+			return nil, fmt.Errorf("no consumer reports the pod: %s", text)
 		}
 		eventually(t, "what it lacks is reported", func() error {
 			e, err := reported()
 			if err == nil && (e.GetReason() != reason || e.GetRef().GetUid() != s.uid) {
-				err = fmt.Errorf("it is reported as %v", e)
+				err = fmt.Errorf("the pod is reported with %v", e)
 			}
 			return err
 		})
@@ -184,9 +185,9 @@ volumes:
 			t.Errorf("podctl consumers ends with %d:\n%s%s", code, stdout, stderr)
 		}
 		p.remove()
-		eventually(t, "the report is taken back with it", func() error {
+		eventually(t, "the report ends with the pod", func() error {
 			if e, err := reported(); e != nil || err == nil {
-				return fmt.Errorf("it is reported as %v", e)
+				return fmt.Errorf("the pod is reported with %v", e)
 			}
 			return nil
 		})

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// A sidecar starts in its turn among the init containers; what comes after it waits until its startup probe has
+// A sidecar starts in its order among the init containers. The following containers wait until its startup probe has
 // succeeded.
 func TestSidecarHoldsBackUntilStarted(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
@@ -35,7 +35,7 @@ containers:
 	})
 }
 
-// A sidecar that ends is started again under every policy, while the others run on.
+// A sidecar that ends is restarted with every policy. The other containers keep running.
 func TestSidecarIsRestartedAlways(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"Never", "OnFailure"} {
@@ -57,8 +57,8 @@ containers:
 	}
 }
 
-// When the pod is removed, the sidecars end after the others, the last one first. Their preStop hooks don't wait for
-// that: who drains connections begins at once.
+// When the pod is removed, the sidecars end after the other containers, in reverse order. Their preStop hooks run at
+// once, so that they can drain connections.
 func TestSidecarsEndLastAndInReverse(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -79,8 +79,8 @@ containers:
 	})
 }
 
-// A pod whose containers have all ended for good is done, though its sidecars would run on: they are ended, and how
-// they end doesn't count.
+// A pod whose containers have all ended has ended, though its sidecars still run. They are stopped, and their exit
+// codes don't count.
 func TestSidecarsDontKeepThePodUp(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

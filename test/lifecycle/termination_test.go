@@ -12,7 +12,7 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// A container has its grace period to end in, and is killed after it.
+// A container can end within its grace period, and is killed after it.
 func TestGracePeriod(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ containers:
 	}
 }
 
-// A container's last words are in its status: from its file, or else from its log if it failed.
+// A container's termination message is in its status: from its file, or, if it failed, from its log.
 func TestTerminationMessage(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -74,7 +74,7 @@ containers:
 	})
 }
 
-// A pod that takes longer than it may has failed.
+// A pod that exceeds its activeDeadlineSeconds has failed.
 func TestActiveDeadline(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -90,7 +90,7 @@ containers:
 	})
 }
 
-// A container that takes more memory than it may is killed, and that is what its status says.
+// A container that exceeds its memory limit is killed, and its status has the reason.
 func TestOOMKilled(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := b.run(t, `
@@ -104,7 +104,7 @@ containers:
 	})
 }
 
-// A pod may be removed at any time.
+// A pod can be removed at any time.
 func TestRemovedEarly(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -127,7 +127,7 @@ containers:
 		t.Run(c.name, func(t *testing.T) {
 			onEachRuntime(t, func(t *testing.T, b *bench) {
 				p := b.run(t, c.spec)
-				p.await("it is time", c.when)
+				p.await("the pod is in the wanted state", c.when)
 				p.remove()
 				p.awaitGone()
 				if slices.Contains(p.lines("end"), "main") {
@@ -138,8 +138,8 @@ containers:
 	}
 }
 
-// An edit of a static pod is another pod. It waits until the one before it has ended; of several edits meanwhile the
-// last one counts.
+// An edited static pod is a new pod. It waits until the old pod has ended. After several edits in the meantime, the
+// last one applies.
 func TestEditWaitsForTheOldPod(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		spec := func(version string) string {
@@ -169,7 +169,7 @@ containers:
 	})
 }
 
-// A manifest that comes back while its pod ends is run again once that has ended.
+// If a manifest is restored while its pod ends, the pod runs again after that.
 func TestSamePodComesBack(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		const spec = `
@@ -187,7 +187,7 @@ containers:
 			return s.is(v1.PodReady) && s.of("main").ContainerID != first.of("main").ContainerID
 		})
 		if s.uid != first.uid || s.of("main").RestartCount != 0 {
-			t.Errorf("it came back as pod %s, restarted %d times; it was %s", s.uid, s.of("main").RestartCount, first.uid)
+			t.Errorf("the restored pod is %s, restarted %d times; the first one was %s", s.uid, s.of("main").RestartCount, first.uid)
 		}
 	})
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
-// bench is a pair of daemons, and what its podexecd tells.
+// bench is a pair of daemons, and the journal of its podexecd.
 type bench struct {
 	*rig.Rig
 	*journal
 
 	stop func()
-	// names are those of the pods that there are, without the node's suffix.
+	// names are the names of the current pods, without the node's suffix.
 	names sync.Map
 }
 
-// benches are those that tests share.
+// benches are the benches that tests share.
 var benches = map[devnode.Runtime]*sharedBench{devnode.Containerd: {}, devnode.Containerd17: {}}
 
 type sharedBench struct {
@@ -61,7 +61,7 @@ func newBench(node *devnode.Node, flags ...string) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A container that can't start is not awaited.
+	// If podexecd can't start, fail here and not at the first wait for a pod.
 	if err := devnode.WaitServing(context.Background(), r.Podexecd, "unix://"+r.ExecSocket()); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -72,7 +72,7 @@ func newBench(node *devnode.Node, flags ...string) (*bench, error) {
 	return b, nil
 }
 
-// close ends the bench. It is an error if anything is left of any pod once all manifests are gone.
+// close ends the bench. It returns an error if anything of a pod is left after all manifests are removed.
 func (b *bench) close() error {
 	err := b.Clear()
 	if left := b.awaitEmpty(); left != nil {
@@ -82,7 +82,7 @@ func (b *bench) close() error {
 	return errors.Join(err, b.Close())
 }
 
-// awaitEmpty polls, as nothing tells when the kernel has done with cgroups and mounts.
+// awaitEmpty polls, because no event reports when the kernel has removed cgroups and mounts.
 func (b *bench) awaitEmpty() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// exec runs a command in a container, and returns what it printed to both outputs, and its exit code.
+// exec runs a command in a container, and returns its standard output and error together, and its exit code.
 func (p *pod) exec(container string, command ...string) (out string, code int32, err error) {
 	pod := p.b.pod(p.name)
 	if pod == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// shown is a file in a line: `dir 2777 0:7 writable`, `file 0644 0:0 "text"`, `link to ..data/a`.
+// shown describes a file in one line: `dir 2777 0:7 writable`, `file 0644 0:0 "text"`, `link to ..data/a`.
 func shown(f inside.File) string {
 	switch f.Kind {
 	case "missing":
@@ -27,7 +27,7 @@ func shown(f inside.File) string {
 	return line
 }
 
-// finds wants the files at these paths to be as shown.
+// finds expects the files at these paths to be as described by shown.
 func finds(want map[string]string) func(*inside.Report) error {
 	return func(r *inside.Report) error {
 		got := map[string]string{}
@@ -41,12 +41,12 @@ func finds(want map[string]string) func(*inside.Report) error {
 	}
 }
 
-// ofV are the paths of a volume at /v whose files come from elsewhere: what a program sees, and what is behind the
-// links.
+// ofV are the paths of a volume at /v whose files are written by podexecd: the visible files, and the directory that
+// they link to.
 var ofV = []string{"/v", "/v/..data/."}
 
-// holds wants the volume at /v, of the paths ofV, to have just these files, read-only and changed all at once: MODE
-// UID:GID "CONTENT".
+// holds expects the volume at /v, of the paths ofV, to have exactly these files, read-only and updated atomically:
+// MODE UID:GID "CONTENT".
 func holds(want map[string]string) func(*inside.Report) error {
 	return func(r *inside.Report) error {
 		got, tops, links := map[string]string{}, map[string]string{}, map[string]string{}
@@ -69,7 +69,7 @@ func holds(want map[string]string) func(*inside.Report) error {
 	}
 }
 
-// both wants two things of what main found.
+// both combines checks of main's report.
 func both(checks ...func(*inside.Report) error) func(*inside.Report) error {
 	return func(r *inside.Report) error {
 		var errs []error
@@ -80,7 +80,8 @@ func both(checks ...func(*inside.Report) error) func(*inside.Report) error {
 	}
 }
 
-// mounted wants a mount of that type, with those options of its own or of its file system. An empty type is any.
+// mounted expects a mount of that type, with these options of the mount or of its file system. An empty type means any
+// type.
 func mounted(point, fs string, options ...string) func(*inside.Report) error {
 	return func(r *inside.Report) error {
 		m := r.Mount(point)
@@ -96,7 +97,7 @@ func mounted(point, fs string, options ...string) func(*inside.Report) error {
 	}
 }
 
-// propagates wants the mount to be "private", "master", or "shared,master".
+// propagates expects the mount to be "private", "master", or "shared,master".
 func propagates(point, want string) func(*inside.Report) error {
 	return func(r *inside.Report) error {
 		m := r.Mount(point)

@@ -11,9 +11,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// testFSGroupChangePolicy: the policy is for volumes that outlive their pod. With either one, what containers keep in
-// a volume of the pod's own is given to the group when the volume is made, and then left as they have it; what
-// podexecd writes is the group's always. That podexecd starts again changes nothing.
+// testFSGroupChangePolicy: the policy is for volumes that outlive their pod. With either policy, files of containers
+// in an ephemeral volume get the group when the volume is created, and then keep the owner that containers give them.
+// Files that podexecd writes always have the group. A restart of podexecd changes nothing.
 func testFSGroupChangePolicy(t *testing.T, b *bench) {
 	pods := map[*pod]*v1.Pod{}
 	for _, policy := range []v1.PodFSGroupChangePolicy{v1.FSGroupChangeAlways, v1.FSGroupChangeOnRootMismatch} {
@@ -45,7 +45,7 @@ containers:
 		pods[p] = b.pod(p.name)
 	}
 
-	// As a container could, that is root.
+	// As a container that runs as root could do.
 	for p, pod := range pods {
 		for path, mode := range map[string]os.FileMode{
 			"empty-dir/file/f": 0o600, "empty-dir/root": 0o700, "empty-dir/root/f": 0o600, "empty-dir/mem/f": 0o600, "configmap/conf/..data/f": 0o600,

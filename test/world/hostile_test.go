@@ -15,14 +15,14 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// What is meant to break out, or to break the node, ends with a reason, leaves nothing behind, and harms no other pod.
+// A pod that tries to break out, or to harm the node, ends with a reason, leaves nothing, and affects no other pod.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		bystander := newPod(t, b, "bystander")
 		bystander.write("", `volumes: [{name: v, emptyDir: {medium: Memory, sizeLimit: 1Mi}}]`+mountV, nil, nil)
 		before := bystander.awaitReady()
-		t.Cleanup(func() { check(t, unharmed(before, b.pod(bystander.name))) })
+		t.Cleanup(func() { check(t, unchanged(before, b.pod(bystander.name))) })
 		runOn(t, b, hostile)
 		t.Run("a-volume-that-vanishes", func(t *testing.T) {
 			t.Parallel()
@@ -158,7 +158,7 @@ func manyVariables(n int) string {
 	return b.String()
 }
 
-// doublings are variables that each have the one before twice.
+// doublings returns variables that each contain the previous one twice.
 func doublings(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -167,8 +167,8 @@ func doublings(n int) string {
 	return b.String()
 }
 
-// testVanishes takes the volumes away from under a container. It goes on; when it is started again it waits for what
-// the node's owner has to bring back, and what is podexecd's own is there again.
+// testVanishes removes the volumes of a running container. The container keeps running. When it is started again, it
+// waits for the volume that the node's owner must restore. podexecd restores its own volumes.
 func testVanishes(t *testing.T, b *bench) {
 	p := newPod(t, b, "vanishes")
 	data := filepath.Join(p.dir, "data")
@@ -181,7 +181,7 @@ containers:
 	tmpfs := b.Path("podexecd", "pods", string(before.UID), "volumes", "kubernetes.io~empty-dir", "m")
 	check(t, unix.Unmount(tmpfs, unix.MNT_DETACH))
 	check(t, os.Remove(data))
-	check(t, unharmed(before, b.pod(p.name)))
+	check(t, unchanged(before, b.pod(p.name)))
 	_, id, _ := strings.Cut(statusOf(before, "main").ContainerID, "://")
 	_, err := b.CRI.StopContainer(p.ctx, &runtimeapi.StopContainerRequest{ContainerId: id})
 	check(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// TestHostPorts: who connects to a port of the node reaches the container that has it, at the addresses for which it
-// has it. Two pods can't have one port; the second one has it soon after the first has gone.
+// TestHostPorts: a connection to a port of the node reaches the container that has this hostPort, at the addresses of
+// hostIP. Two pods can't have the same port. The second pod gets it soon after the first one has been removed.
 func TestHostPorts(t *testing.T) {
 	t.Parallel()
 	onEachRuntime(t, func(t *testing.T, b *bench) {
@@ -52,7 +52,7 @@ containers: [{name: main, command: [/guest, answer, "80"], volumeMounts: [{name:
 	})
 }
 
-// awaitLine waits until the pod is ready and the container's first line is that.
+// awaitLine waits until the pod is ready, and expects the container's first line to be want.
 func (p *pod) awaitLine(container, want string) {
 	p.t.Helper()
 	l, err := p.followLog(p.awaitReady(), container)
@@ -63,8 +63,8 @@ func (p *pod) awaitLine(container, want string) {
 	check(p.t, same("what it printed", string(line), want))
 }
 
-// ask asks, from the node, what listens at an address of the node.
-func (b *bench) ask(network, ip, port string) (answer string, err error) {
+// request connects from the node to a port at an address of the node, and returns the answer.
+func (b *bench) request(network, ip, port string) (answer string, err error) {
 	var c net.Conn
 	err = b.Node.InNetwork(func() error {
 		c, err = net.DialTimeout(network, net.JoinHostPort(ip, port), patience)
@@ -87,19 +87,19 @@ func (b *bench) ask(network, ip, port string) (answer string, err error) {
 	return string(buffer[:n]), err
 }
 
-// wantAnswer wants the pod of that name to answer.
+// wantAnswer expects the pod of that name to answer.
 func (b *bench) wantAnswer(t *testing.T, network, ip, port, pod string) {
 	t.Helper()
-	got, err := b.ask(network, ip, port)
+	got, err := b.request(network, ip, port)
 	if err != nil || got != pod {
 		t.Errorf("%s %s port %s is answered by %q, %v; want %s", network, ip, port, got, err, pod)
 	}
 }
 
-// wantNone checks that no process listens.
+// wantNone expects that no process listens.
 func (b *bench) wantNone(t *testing.T, network, ip, port string) {
 	t.Helper()
-	if got, err := b.ask(network, ip, port); !errors.Is(err, syscall.ECONNREFUSED) {
+	if got, err := b.request(network, ip, port); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("%s %s port %s is answered by %q, %v; want it refused", network, ip, port, got, err)
 	}
 }

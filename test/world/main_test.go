@@ -22,7 +22,7 @@ const atOnce = "6"
 // patience bounds every wait; the machine may be slow and busy.
 const patience = 60 * time.Second
 
-// namedRuntime is a runtime with the name that its subtests have.
+// namedRuntime is a runtime and the name of its subtests.
 type namedRuntime struct {
 	name string
 	kind devnode.Runtime
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// onEachRuntime runs the test on each runtime, on the bench that all tests share there.
+// onEachRuntime runs the test on each runtime, on the shared bench.
 func onEachRuntime(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	for _, r := range runtimes {
@@ -67,7 +67,7 @@ func onEachRuntime(t *testing.T, test func(t *testing.T, b *bench)) {
 	}
 }
 
-// onOwnBench runs the test on each runtime, on a bench for it alone; flags are podexecd's.
+// onOwnBench runs the test on each runtime, on a separate bench; flags are podexecd's.
 func onOwnBench(t *testing.T, flags []string, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	for _, r := range runtimes {
@@ -81,8 +81,8 @@ func onOwnBench(t *testing.T, flags []string, test func(t *testing.T, b *bench))
 	}
 }
 
-// ownNode is one on which no other podexecd runs that wants the runtime's events: containerd 1.7 gives each to one
-// subscriber only.
+// ownNode returns a node on which no other podexecd subscribes to the runtime's events, because containerd 1.7 sends
+// each event to one subscriber only.
 func ownNode(t *testing.T, kind devnode.Runtime) *devnode.Node {
 	t.Helper()
 	if kind != devnode.Containerd17 {

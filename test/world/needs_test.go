@@ -16,10 +16,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// feature is what not every node can do. The zero value is nothing.
+// feature is a feature that not every node has. The zero value means none.
 type feature string
 
-// The features. Each is asked for again on each node.
+// The features. They are detected separately on each node.
 const (
 	userNamespaces           feature = "user namespaces"
 	recursiveReadOnly        feature = "recursive read-only mounts"
@@ -86,10 +86,10 @@ func exists(path string) func(context.Context, runtimeapi.RuntimeServiceClient) 
 	}
 }
 
-// goldens has what the runtime is told of pods, for those rows that can't run here.
+// goldens is the directory of the runtime's expected requests for rows that can't run here.
 const goldens = "../../internal/execsvc/pod/criconfig/testdata/golden"
 
-// lacking are the rows that didn't run, by what they need.
+// lacking are the rows that didn't run, by the feature that they need.
 var lacking = missing{rows: map[feature]map[string]bool{}}
 
 type missing struct {

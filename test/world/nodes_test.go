@@ -13,11 +13,11 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
-// nodes are those that the tests run on, each in a network of its own.
+// nodes are the nodes that the tests run on, each in a separate network namespace.
 var nodes testNodes
 
 type testNodes struct {
-	// binaries has those of the daemons, and guest.
+	// binaries has the binaries of the daemons, and of guest.
 	binaries *rig.Nodes
 
 	mu      sync.Mutex
@@ -30,14 +30,14 @@ func (n *testNodes) build() (err error) {
 		return err
 	}
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", n.guest(), "./guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // it runs where there is nothing else
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // its container has no libraries
 	if out, err := build.CombinedOutput(); err != nil {
 		return errors.Join(fmt.Errorf("build guest: %w\n%s", err, out), n.close())
 	}
 	return nil
 }
 
-// guest is the path of the program guest.
+// guest returns the path of the program guest.
 func (n *testNodes) guest() string { return filepath.Join(n.binaries.BinDir, "guest") }
 
 var sharedNodes = map[devnode.Runtime]func() (*devnode.Node, error){
@@ -45,12 +45,12 @@ var sharedNodes = map[devnode.Runtime]func() (*devnode.Node, error){
 	devnode.Containerd17: sync.OnceValues(func() (*devnode.Node, error) { return nodes.start(devnode.Containerd17) }),
 }
 
-// shared is the node with that runtime that all share who need none for themselves.
+// shared returns the shared node with that runtime.
 func (*testNodes) shared(kind devnode.Runtime) (*devnode.Node, error) { return sharedNodes[kind]() }
 
 // start starts another node.
 func (n *testNodes) start(kind devnode.Runtime) (*devnode.Node, error) {
-	dir, err := os.MkdirTemp(filepath.Dir(n.binaries.BinDir), "node") // goes with the binaries
+	dir, err := os.MkdirTemp(filepath.Dir(n.binaries.BinDir), "node") // removed with the binaries
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (n *testNodes) start(kind devnode.Runtime) (*devnode.Node, error) {
 	return node, nil
 }
 
-// close closes what nodes there still are, and removes the binaries.
+// close closes the remaining nodes, and removes the binaries.
 func (n *testNodes) close() error {
 	var errs []error
 	for _, node := range n.started {

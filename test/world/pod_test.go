@@ -20,22 +20,22 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// pod is a pod of a test: one manifest, and what becomes of it.
+// pod is a pod of a test: one manifest, and the state of its pod.
 type pod struct {
 	t *testing.T
 	b *bench
-	// name is podexecd's: with the node's suffix. file is the manifest's.
+	// name is the pod's name with the node's suffix. file is the manifest's file name.
 	name, file string
 	namespace  string
 	// dir is a directory of the node for the pod's test.
 	dir string
-	// spec is that of the manifest, with what was put in.
+	// spec is the manifest's spec, with its defaults.
 	spec v1.PodSpec
-	// ctx bounds all that is done for the pod.
+	// ctx bounds all calls for the pod.
 	ctx context.Context
 }
 
-// newPod makes the directory, and sees to it that the pod goes when the test ends, and that nothing of it stays.
+// newPod creates the directory. When the test ends, the pod is removed, and nothing of it may be left.
 func newPod(t *testing.T, b *bench, name string) *pod {
 	t.Helper()
 	name = strings.Trim(strings.Map(func(r rune) rune {
@@ -52,7 +52,7 @@ func newPod(t *testing.T, b *bench, name string) *pod {
 	t.Cleanup(func() {
 		defer cancel()
 		if t.Failed() {
-			t.Logf("%s", p.story())
+			t.Logf("%s", p.describe())
 		}
 		if _, err := os.Stat(filepath.Join(b.Manifests, p.file)); err == nil {
 			p.remove()
@@ -66,11 +66,11 @@ func newPod(t *testing.T, b *bench, name string) *pod {
 	return p
 }
 
-// ownNamespace puts the pod, which isn't written yet, into a namespace that no other has.
+// ownNamespace puts the pod, before it is written, into a separate namespace.
 func (p *pod) ownNamespace() { p.namespace = strings.TrimSuffix(p.file, ".yaml") }
 
-// write writes the manifest, for the first time or again. What the spec doesn't say: a grace period of 1 s; a
-// container main, if there is none; the sample image, which is there; no token; and to inspect the paths, for
+// write writes the manifest, for the first time or again. Defaults of the spec: a grace period of 1 s; a container
+// main, if it has none; the sample image, never pulled; no token; and the command inspect with the paths, for
 // containers without command and arguments.
 func (p *pod) write(meta, spec string, beside, paths []string) {
 	p.t.Helper()
@@ -107,7 +107,7 @@ func (p *pod) write(meta, spec string, beside, paths []string) {
 	check(p.t, p.b.Write(p.file, strings.Join(append(documents, string(text)), "\n---\n")+"\n"))
 }
 
-// inspectors are the names of the containers that print what they find and run on.
+// inspectors returns the names of the containers that run inspect.
 func (p *pod) inspectors() []string {
 	var names []string
 	for _, list := range [][]v1.Container{p.spec.InitContainers, p.spec.Containers} {
@@ -126,8 +126,8 @@ func (p *pod) remove() {
 	check(p.t, p.b.Remove(p.file))
 }
 
-// await waits until the pod is as it should be, and returns it. That podconfigd doesn't take the manifest ends it
-// early.
+// await waits until the function is returns nil for the pod, and returns the pod. It fails early if podconfigd rejects
+// the manifest.
 func (p *pod) await(what string, is func(*v1.Pod) error) *v1.Pod {
 	p.t.Helper()
 	var found *v1.Pod
@@ -140,7 +140,7 @@ func (p *pod) await(what string, is func(*v1.Pod) error) *v1.Pod {
 	return found
 }
 
-// missing is why podexecd hasn't got the pod.
+// missing returns the reason why podexecd doesn't have the pod.
 func (p *pod) missing() error {
 	lines, err := p.b.findings(p.ctx, p.file)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *pod) awaitAll(what string, is func() error) {
 	}
 }
 
-// awaitGone waits until podexecd has nothing of the pod any more.
+// awaitGone waits until podexecd has removed the pod.
 func (p *pod) awaitGone() {
 	p.t.Helper()
 	p.awaitAll("the end", func() error {
@@ -188,8 +188,8 @@ func (p *pod) awaitReady() *v1.Pod {
 	})
 }
 
-// awaitRefused waits until podconfigd has something against the manifest, or one of its documents, that has the text
-// in it.
+// awaitRefused waits until podconfigd has a finding about the manifest, or one of its documents, that contains the
+// text.
 func (p *pod) awaitRefused(text string) {
 	p.t.Helper()
 	p.awaitAll("the refusal", func() error {
@@ -201,13 +201,13 @@ func (p *pod) awaitRefused(text string) {
 	})
 }
 
-// awaitEvents waits until the pod's events are as they should be.
+// awaitEvents waits until the function are returns nil for the pod's events.
 func (p *pod) awaitEvents(are func([]*podexecv1.PodEvent) error) {
 	p.t.Helper()
 	p.awaitAll("the events", func() error { return are(p.b.eventsOf(p.name)) })
 }
 
-// has wants an event with the reason whose message has all the texts in it.
+// has expects an event with the reason, whose message contains all the texts.
 func has(reason string, texts ...string) func([]*podexecv1.PodEvent) error {
 	return func(events []*podexecv1.PodEvent) error {
 		for _, e := range events {
@@ -220,7 +220,7 @@ func has(reason string, texts ...string) func([]*podexecv1.PodEvent) error {
 	}
 }
 
-// unwarned is nil if all went as it should.
+// unwarned returns an error if an event is a warning.
 func unwarned(events []*podexecv1.PodEvent) error {
 	for _, e := range events {
 		if e.GetType() != v1.EventTypeNormal {
@@ -230,7 +230,7 @@ func unwarned(events []*podexecv1.PodEvent) error {
 	return nil
 }
 
-// waitsFor wants a container to wait for the reason, with all the texts in the message.
+// waitsFor expects a container to wait with the reason, and all the texts in the message.
 func waitsFor(container, reason string, texts ...string) func(*v1.Pod) error {
 	return func(p *v1.Pod) error {
 		w := statusOf(p, container).State.Waiting
@@ -246,7 +246,7 @@ func waitsFor(container, reason string, texts ...string) func(*v1.Pod) error {
 	}
 }
 
-// statusOf is the status of a container, of whichever kind. It is empty if there is none.
+// statusOf returns the status of a container, init container or ephemeral container. It is empty if there is none.
 func statusOf(p *v1.Pod, container string) *v1.ContainerStatus {
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
@@ -258,8 +258,8 @@ func statusOf(p *v1.Pod, container string) *v1.ContainerStatus {
 	return &v1.ContainerStatus{}
 }
 
-// story is what became of the pod, to explain a failed test.
-func (p *pod) story() string {
+// describe returns the pod's status and events, to explain a failed test.
+func (p *pod) describe() string {
 	var b strings.Builder
 	for _, e := range p.b.eventsOf(p.name) {
 		fmt.Fprintf(&b, "event %s %s x%d: %s\n", e.GetLastTime().AsTime().Format("05.000"), e.GetReason(), e.GetCount(), e.GetMessage())

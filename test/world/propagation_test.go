@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMountPropagation: what the node mounts in a volume, and what a privileged container mounts there, is seen where
-// it propagates to, and nowhere else.
+// TestMountPropagation: mounts in a volume, made by the node or by a privileged container, are visible where they
+// propagate to, and nowhere else.
 func TestMountPropagation(t *testing.T) {
 	t.Parallel()
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		p := newPod(t, b, "mountPropagation")
 		mountAt(t, p.dir)
-		// The mounter is the last to start: the others have what is mounted before them.
+		// The container mounter starts last. The others therefore exist before its mount.
 		p.write("", `
 terminationGracePeriodSeconds: 30
 volumes: [{name: v, hostPath: {path: "{{dir}}"}}, {name: guest, hostPath: {path: "{{guest}}", type: File}}]
@@ -47,7 +47,7 @@ containers:
 
 		p.awaitLine("mounter", "mounted")
 		check(t, p.seen("made", "main /down", "main /both", "mounter /v", "down /v"))
-		// The mount is the container's, which takes it away when it ends.
+		// The container created the mount, and removes it when it ends.
 		p.remove()
 		p.awaitGone()
 		if isMount(t, filepath.Join(p.dir, "made")) {
@@ -64,7 +64,7 @@ func mountAt(t *testing.T, dir string) {
 	check(t, unix.Mount("", dir, "", unix.MS_SHARED, ""))
 }
 
-// isMount reports whether something is mounted on the directory, in one that is a mount itself.
+// isMount reports whether the directory, which is in another mount, is a mount point.
 func isMount(t *testing.T, dir string) bool {
 	t.Helper()
 	var own, parent unix.Stat_t
@@ -72,7 +72,7 @@ func isMount(t *testing.T, dir string) bool {
 	return own.Dev != parent.Dev
 }
 
-// seen wants that something is mounted at that name in the pod's directory, and is seen where that directory is in
+// seen expects a mount at that name in the pod's directory. It must be visible where that directory is mounted in
 // these containers, "CONTAINER PATH", and nowhere else.
 func (p *pod) seen(name string, where ...string) error {
 	dir := filepath.Join(p.dir, name)

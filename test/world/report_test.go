@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// reports are what the pod's inspectors have found, by the containers' names. It waits until all have begun.
+// reports returns the reports of the pod's inspecting containers, by name. It waits until all of them run.
 func (p *pod) reports() map[string]*inside.Report {
 	p.t.Helper()
 	names := p.inspectors()
@@ -48,7 +48,7 @@ func (p *pod) reports() map[string]*inside.Report {
 	return found
 }
 
-// report is what the container has printed first.
+// report returns the first report that the container printed.
 func (p *pod) report(pod *v1.Pod, container string) (*inside.Report, error) {
 	log, err := p.followLog(pod, container)
 	if err != nil {
@@ -63,14 +63,14 @@ func (p *pod) report(pod *v1.Pod, container string) (*inside.Report, error) {
 	return r, json.Unmarshal(line, r)
 }
 
-// log is what a container prints, from the beginning.
+// log is a container's output, from the beginning.
 type log struct {
 	stream grpc.ServerStreamingClient[podexecv1.ReadLogsResponse]
 	close  func()
 	rest   []byte
 }
 
-// followLog gives the container patience to print what is asked for.
+// followLog follows the container's log for at most the time limit of a wait.
 func (p *pod) followLog(pod *v1.Pod, container string) (*log, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	stream, err := p.b.Exec.ReadLogs(ctx, &podexecv1.ReadLogsRequest{
@@ -83,7 +83,7 @@ func (p *pod) followLog(pod *v1.Pod, container string) (*log, error) {
 	return &log{stream: stream, close: cancel}, nil
 }
 
-// next is the next line.
+// next returns the next line.
 func (l *log) next() ([]byte, error) {
 	for {
 		if line, rest, whole := bytes.Cut(l.rest, []byte("\n")); whole {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// sized is a pod of an API server's that asks for so much, and may have no more.
+// sized returns a pod of an API server with these requests and equal limits.
 func sized(generation int64, cpu, memory string, policy ...v1.ContainerResizePolicy) *v1.Pod {
 	pod := apiPod("sized", cpu, memory)
 	pod.UID, pod.Generation = types.UID("api-sized"), generation
@@ -22,7 +22,7 @@ func sized(generation int64, cpu, memory string, policy ...v1.ContainerResizePol
 	return pod
 }
 
-// hasSize reports whether the pod runs with that size, and its container for the nth time.
+// hasSize expects the pod to run with that size, and its container to have been restarted that often.
 func hasSize(generation int64, cpu, memory string, restarts int32) func(*v1.Pod) error {
 	return func(pod *v1.Pod) error {
 		s := statusOf(pod, "main")
@@ -43,7 +43,7 @@ func hasSize(generation int64, cpu, memory string, restarts int32) func(*v1.Pod)
 	}
 }
 
-// limits are the memory and the cpu's quota that the kernel holds the cgroup to whose directory has this in its name.
+// limits returns the memory limit and the CPU quota of the cgroup whose directory's name contains name.
 func limits(t *testing.T, b *bench, name string) string {
 	t.Helper()
 	dirs, err := b.Node.CgroupDirs()
@@ -67,7 +67,8 @@ func limits(t *testing.T, b *bench, name string) string {
 	return memory + " " + quota
 }
 
-// testResize: the container of an API server's pod gets more and less as it runs, in its cgroup and in the pod's.
+// testResize: a running container of an API server's pod gets larger and smaller limits, in its cgroup and in the
+// pod's.
 func testResize(t *testing.T, b *bench, api *apiSource) {
 	wantLimits := func(when, want string) {
 		t.Helper()
@@ -92,7 +93,7 @@ func testResize(t *testing.T, b *bench, api *apiSource) {
 		}
 		id = now
 	}
-	// Less memory than it uses isn't given to it.
+	// The memory limit isn't lowered below the current usage.
 	api.apply(sized(5, "50m", "64Ki"))
 	api.await("sized", func(pod *v1.Pod) error {
 		for _, c := range pod.Status.Conditions {
@@ -104,7 +105,7 @@ func testResize(t *testing.T, b *bench, api *apiSource) {
 	})
 	api.apply(sized(6, "50m", "96Mi"))
 	api.await("sized", hasSize(6, "50m", "96Mi", 0))
-	// Far too much.
+	// More CPU than the node has.
 	api.apply(sized(7, "1000", "96Mi"))
 	api.await("sized", func(pod *v1.Pod) error {
 		for _, c := range pod.Status.Conditions {
@@ -117,7 +118,7 @@ func testResize(t *testing.T, b *bench, api *apiSource) {
 	api.apply(sized(8, "50m", "96Mi"))
 	api.await("sized", hasSize(8, "50m", "96Mi", 0))
 	wantLimits("after what can't be", "100663296 5000")
-	// One that wants to start again does.
+	// A container whose policy requires a restart is restarted.
 	restart := v1.ContainerResizePolicy{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}
 	api.apply(sized(9, "50m", "96Mi", restart))
 	api.await("sized", hasSize(9, "50m", "96Mi", 0))

@@ -13,54 +13,56 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// row is a pod and what has to be seen of it. In meta, spec and beside {{dir}} stands for a directory of the node
-// that is the row's own, {{node}} for the node's name, {{pod}} for the pod's, {{namespace}} for its namespace and
-// {{guest}} for the program guest.
+// row is a pod and the expected observations of it. In meta, spec and beside, {{dir}} stands for a directory of the
+// node that only this row uses, {{node}} for the node's name, {{pod}} for the pod's name, {{namespace}} for its
+// namespace and {{guest}} for the program guest.
 //
-// Of check, all, node, status, events and refused, what is set has to hold. Where status and events are not, nothing
-// may be warned of.
+// Of check, all, node, status, events and refused, those that are set must hold. If status and events aren't set, the
+// pod must have no warning events.
 type row struct {
-	// name is unique among all rows, and the pod's name is made of it.
+	// name is unique among all rows. The pod's name is derived from it.
 	name string
-	// meta is the YAML of ObjectMeta beside name and namespace.
+	// meta is the YAML of ObjectMeta except name and namespace.
 	meta string
-	// ownNamespace is set for a pod that isn't in the namespace default, as the names of its objects are other rows'
-	// too.
+	// ownNamespace puts the pod into a separate namespace instead of default, because other rows have objects of the
+	// same names.
 	ownNamespace bool
-	// spec is the YAML of a PodSpec; see pod.write for what is put in where it says nothing.
+	// spec is the YAML of a PodSpec. See pod.write for its defaults.
 	spec string
 	// beside are further documents of the manifest: ConfigMaps and Secrets.
 	beside []string
-	// paths are the files that are told of, in containers without arguments.
+	// paths are the files that containers without arguments report.
 	paths []string
-	// prepare makes what the pod needs of the node.
+	// prepare sets up what the pod needs on the node.
 	prepare func(t *testing.T, p *pod)
 
-	// check is given what container main found, all what each container found that has the command inspect, by name.
+	// check gets the report of container main. all gets the reports of all containers with the command inspect, by
+	// name.
 	check func(r *inside.Report) error
 	all   func(found map[string]*inside.Report) error
-	// node is for what is seen from outside, while the containers run that inspect.
+	// node checks the pod from outside, while the inspecting containers run.
 	node func(p *pod, found map[string]*inside.Report) error
-	// status and events are asked until they return nil. The pod that status gets has metadata and status only.
+	// status and events are called until they return nil. The pod that status gets has only metadata and status.
 	status func(p *v1.Pod) error
 	events func(events []*podexecv1.PodEvent) error
-	// refused is a part of podconfigd's reason not to take the manifest, or one of its documents.
+	// refused is a part of podconfigd's reason for rejecting the manifest, or one of its documents.
 	refused string
 
-	// needs is what not every node can do. Where it can't, the row's golden is there to say what the runtime is told.
+	// needs is a feature that not every node has. On a node without it, the row's golden is the test of the request to
+	// the runtime.
 	needs feature
 	// golden is the name of a pod in the goldens of package criconfig.
 	golden string
 }
 
-// runRows runs each row on each runtime, on the benches that all tests share.
+// runRows runs each row on each runtime, on the shared benches.
 func runRows(t *testing.T, rows []row) {
 	t.Helper()
 	onEachRuntime(t, func(t *testing.T, b *bench) { runOn(t, b, rows) })
 }
 
-// runRowsWith is runRows on benches for these rows alone; flags are podexecd's. {{dir}} can't be used in them: see
-// runRowsOn.
+// runRowsWith is runRows on separate benches; flags are podexecd's. {{dir}} can't be used in the flags: use
+// onOwnBench.
 func runRowsWith(t *testing.T, flags []string, rows []row) {
 	t.Helper()
 	onOwnBench(t, flags, func(t *testing.T, b *bench) { runOn(t, b, rows) })
@@ -121,7 +123,8 @@ func (r *row) run(t *testing.T, b *bench) {
 	}
 }
 
-// possible reports whether the node can run the row. If not, it sees to it that the row is named, and has a golden.
+// possible reports whether the node can run the row. If it can't, the row is listed at the end, and must have a
+// golden.
 func (r *row) possible(t *testing.T, b *bench) bool {
 	t.Helper()
 	if r.needs == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// admittedRows are pods that choose their node, and find it.
+// admittedRows are pods whose node selectors match the node.
 var admittedRows = []row{
 	{name: "nodeSelector that matches", spec: `{nodeSelector: {kubernetes.io/hostname: "{{node}}", kubernetes.io/os: linux}}`, check: runs},
 	{name: "nodeSelector with the architecture", spec: `{nodeSelector: {kubernetes.io/arch: ` + runtime.GOARCH + `}}`, check: runs},
@@ -41,7 +41,7 @@ affinity:
 	{name: "os linux", spec: `{os: {name: linux}}`, check: runs},
 }
 
-// labelRows are pods that choose their node by labels that its owner gave it.
+// labelRows are pods that select their node by labels of --node-labels.
 var labelRows = []row{
 	{name: "nodeSelector with a label of the node's", spec: `{nodeSelector: {disk: ssd, example.org/zone: a}}`, check: runs},
 	{
@@ -50,10 +50,10 @@ var labelRows = []row{
 	},
 }
 
-// runs is for a row in which that the container runs is all that is asked.
+// runs is the check of a row that only requires that the container runs.
 func runs(*inside.Report) error { return nil }
 
-// refusal is a pod that this node doesn't take.
+// refusal is a pod that this node rejects.
 type refusal struct{ name, meta, spec, reason, message string }
 
 var refusals = []refusal{
@@ -91,7 +91,7 @@ affinity:
 	},
 }
 
-// TestAdmission: a pod runs where it may, and of one that mayn't nothing is made.
+// TestAdmission: a pod runs if it is admitted. For a rejected pod, no sandbox, cgroup or directory is created.
 func TestAdmission(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, b *bench) {
 		runOn(t, b, admittedRows)
@@ -106,7 +106,7 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
-// awaitRefusal waits until the node refuses the pod. Nothing may have been made of it.
+// awaitRefusal waits until the node rejects the pod, and checks that nothing was created for it.
 func (p *pod) awaitRefusal(reason, message string) {
 	p.t.Helper()
 	refusedPod := p.await("its refusal", refused(reason, message))
@@ -127,12 +127,12 @@ func (p *pod) awaitRefusal(reason, message string) {
 	}
 }
 
-// margin is how long a refused pod has to wait until it is looked at anyway, where a test is about that the end of
-// another wakes it.
+// margin is the minimum time until the next regular attempt to admit a rejected pod, in tests in which the end of
+// another pod must trigger an attempt.
 const margin = 15 * time.Second
 
-// awaitReadyAfter waits until the pod runs, once others have made room for it. It must be let in before it would be
-// looked at anyway.
+// awaitReadyAfter waits until the pod runs, after makeRoom has removed other pods. It must be admitted before its next
+// regular attempt.
 func (p *pod) awaitReadyAfter(makeRoom func()) {
 	p.t.Helper()
 	var due time.Time

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNodeLimits: what the node's settings say of all pods, and of all pods together.
+// TestNodeLimits: the node's settings for each pod, and for all pods together.
 func TestNodeLimits(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--pod-max-pids=100", "--cpu-cfs-quota-period=50ms", "--system-reserved=cpu=500m,memory=1Gi"}
@@ -43,7 +43,7 @@ func TestNodeLimits(t *testing.T) {
 	})
 }
 
-// awaitTier waits until the cgroup of all pods, or of a class of them, is bounded so.
+// awaitTier waits until the cgroup of all pods, or of a QoS class, has these bounds.
 func (b *bench) awaitTier(t *testing.T, tier string, want bounds) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -65,17 +65,17 @@ func (b *bench) awaitTier(t *testing.T, tier string, want bounds) {
 	}))
 }
 
-// bounds are what a cgroup says. Zero values: nothing is bounded.
+// bounds are the limits of a cgroup. Zero values mean that there is no limit.
 type bounds struct {
-	// shares are the weight of cgroup v1: with v2 it is another one, and zero here.
+	// shares are the CPU shares of cgroup v1. With v2 the weight has another scale, and shares is zero.
 	shares int
-	// cpu is quota and period, in microseconds: "50000/100000".
+	// cpu is the quota and the period, in microseconds: "50000/100000".
 	cpu string
 	// memory is in MiB, pids a number of processes.
 	memory, pids int
 }
 
-// compareBounds compares what a cgroup's files say.
+// compareBounds compares the limits in a cgroup's files.
 func compareBounds(what string, files map[string]string, want bounds) error {
 	got := bounds{memory: amount(files["memory.limit_in_bytes"]) >> 20, pids: amount(files["pids.max"])}
 	if shares, v1 := files["cpu.shares"]; v1 {
@@ -93,7 +93,8 @@ func compareBounds(what string, files map[string]string, want bounds) error {
 	return same(what+"'s cgroup", got, want)
 }
 
-// amount is a number in a cgroup's file. It is zero for "max", and for the number of pages with which v1 says that.
+// amount returns the number in a cgroup's file. It returns zero for "max", and for the number of pages that cgroup v1
+// has instead.
 func amount(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n > 1<<60 {
@@ -102,7 +103,7 @@ func amount(text string) int {
 	return n
 }
 
-// cgroups are the directories of the pod's cgroup, in each hierarchy.
+// cgroups returns the directories of the pod's cgroup, in each hierarchy.
 func (p *pod) cgroups() ([]string, error) {
 	all, err := p.b.Node.CgroupDirs()
 	if err != nil {
@@ -120,7 +121,7 @@ func (p *pod) cgroups() ([]string, error) {
 	return dirs, nil
 }
 
-// limits are the files of the pod's cgroup, which must be in that tier.
+// limits returns the files of the pod's cgroup, which must be in that tier.
 func (p *pod) limits(tier string) (map[string]string, error) {
 	dirs, err := p.cgroups()
 	if err != nil {
@@ -138,7 +139,7 @@ func (p *pod) limits(tier string) (map[string]string, error) {
 	return files, nil
 }
 
-// readCgroup adds a cgroup's files to those of its other hierarchies.
+// readCgroup adds a cgroup's files to the files of its other hierarchies.
 func readCgroup(files map[string]string, dir string) error {
 	for _, name := range []string{
 		"cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "memory.limit_in_bytes", "pids.max", "cpu.max", "memory.max",
@@ -153,8 +154,8 @@ func readCgroup(files map[string]string, dir string) error {
 	return nil
 }
 
-// processesAreWithin is nil if the pod's cgroup holds as many cgroups with a process in them as there are containers,
-// and the sandbox's.
+// processesAreWithin returns nil if the number of cgroups with processes in the pod's cgroup is the number of
+// containers, and one more for the sandbox.
 func (p *pod) processesAreWithin(containers int) error {
 	dirs, err := p.cgroups()
 	if err != nil {
@@ -179,10 +180,11 @@ func (p *pod) processesAreWithin(containers int) error {
 	return same("the number of cgroups with processes in the pod's", most, containers+1)
 }
 
-// burstableOOM is the rank of a burstable container that asks for so many bytes of memory: by its part of the node's.
+// burstableOOM returns the oom_score_adj of a burstable container that requests so many bytes of memory. It depends on
+// the fraction of the node's memory.
 func burstableOOM(request uint64) int { return min(1000-int(1000*request/totalMemory()), 999) }
 
-// totalMemory is the node's, in bytes.
+// totalMemory returns the node's memory, in bytes.
 func totalMemory() uint64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -191,8 +193,8 @@ func totalMemory() uint64 {
 	return info.Totalram * uint64(info.Unit)
 }
 
-// oomScoreAdj is what a process gets that is to have that rank: none below the runtime's own, and so this process's,
-// as the nodes' runtimes are told not to lower it.
+// oomScoreAdj returns the value of a process whose container has this rank. It isn't below the runtime's own value,
+// which is also this process's, because the nodes' runtimes are configured not to lower it.
 func oomScoreAdj(rank int) int {
 	text, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {

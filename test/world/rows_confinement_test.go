@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// defaultCapabilities are those of a container that says nothing of them.
+// defaultCapabilities are the capabilities of a container without a securityContext.
 var defaultCapabilities = []string{
 	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP",
 	"SETUID", "SYS_CHROOT",
@@ -20,31 +20,31 @@ var defaultCapabilities = []string{
 var capabilityRows = []row{
 	{
 		name: "capabilities as they are", spec: `{}`,
-		check: func(r *inside.Report) error { return may(r, defaultCapabilities) },
+		check: func(r *inside.Report) error { return hasCapabilities(r, defaultCapabilities) },
 	},
 	{
 		name: "capabilities added", spec: `{containers: [{name: main, securityContext: {capabilities: {add: [NET_ADMIN, SYS_TIME]}}}]}`,
 		check: func(r *inside.Report) error {
-			return may(r, append([]string{"NET_ADMIN", "SYS_TIME"}, defaultCapabilities...))
+			return hasCapabilities(r, append([]string{"NET_ADMIN", "SYS_TIME"}, defaultCapabilities...))
 		},
 	},
 	{
 		name: "capabilities dropped", spec: `{containers: [{name: main, securityContext: {capabilities: {drop: [NET_RAW, MKNOD]}}}]}`,
 		check: func(r *inside.Report) error {
-			return may(r, slices.DeleteFunc(slices.Clone(defaultCapabilities), func(c string) bool { return c == "NET_RAW" || c == "MKNOD" }))
+			return hasCapabilities(r, slices.DeleteFunc(slices.Clone(defaultCapabilities), func(c string) bool { return c == "NET_RAW" || c == "MKNOD" }))
 		},
 	},
 	{
 		name: "all capabilities dropped", spec: `{containers: [{name: main, securityContext: {capabilities: {drop: [ALL]}}}]}`,
-		check: func(r *inside.Report) error { return may(r, nil) },
+		check: func(r *inside.Report) error { return hasCapabilities(r, nil) },
 	},
 	{
 		name: "one capability of all", spec: `{containers: [{name: main, securityContext: {capabilities: {drop: [ALL], add: [NET_BIND_SERVICE]}}}]}`,
-		check: func(r *inside.Report) error { return may(r, []string{"NET_BIND_SERVICE"}) },
+		check: func(r *inside.Report) error { return hasCapabilities(r, []string{"NET_BIND_SERVICE"}) },
 	},
 	{
 		name: "all capabilities", spec: `{containers: [{name: main, securityContext: {capabilities: {add: [ALL]}}}]}`,
-		check: func(r *inside.Report) error { return may(r, inside.Look().Bounding) },
+		check: func(r *inside.Report) error { return hasCapabilities(r, inside.Look().Bounding) },
 	},
 	{
 		name: "who isn't root has no capabilities in effect", spec: `{securityContext: {runAsUser: 1000}}`,
@@ -59,7 +59,7 @@ var capabilityRows = []row{
 		name: "privileged", spec: `{containers: [{name: main, securityContext: {privileged: true}}]}`,
 		paths: []string{"/dev/kmsg"},
 		check: func(r *inside.Report) error {
-			if err := may(r, inside.Look().Bounding); err != nil {
+			if err := hasCapabilities(r, inside.Look().Bounding); err != nil {
 				return err
 			}
 			switch {
@@ -114,7 +114,7 @@ containers:
 	},
 }
 
-// withoutGetgroups is a profile that forbids one system call, which every process here makes.
+// withoutGetgroups is a profile that forbids one system call, which each inspecting process makes.
 const withoutGetgroups = `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["getgroups"], "action": "SCMP_ACT_ERRNO"}]}`
 
 var seccompRows = []row{
@@ -211,8 +211,8 @@ var securityModuleRows = []row{
 	},
 }
 
-// may is nil if these are the capabilities that root has, and that the process can ever get.
-func may(r *inside.Report, capabilities []string) error {
+// hasCapabilities expects these to be the capabilities that root has, and that the process can get.
+func hasCapabilities(r *inside.Report, capabilities []string) error {
 	want := slices.Sorted(slices.Values(capabilities))
 	if slices.Equal(r.Effective, want) && slices.Equal(r.Bounding, want) {
 		return nil
@@ -225,13 +225,13 @@ func readOnly(r *inside.Report, point string) bool {
 	return m != nil && slices.Contains(m.Options, "ro")
 }
 
-// onNode reports whether the node has the file: which ones there are in /proc is the kernel's choice.
+// onNode reports whether the node has the file, because the files in /proc depend on the kernel.
 func onNode(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// seccompModes are those of the containers: 0 is none, 2 a filter.
+// seccompModes expects these modes of the containers: 0 is none, 2 is a filter.
 func seccompModes(want map[string]int) func(map[string]*inside.Report) error {
 	return func(found map[string]*inside.Report) error {
 		got := map[string]int{}

@@ -7,7 +7,8 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// nodeResolvConf is what a node's DNS configuration says, and resolvers are told of a cluster's clusterResolvConf.
+// nodeResolvConf is a node's DNS configuration. clusterResolvConf is the configuration that pods get with a cluster
+// DNS.
 const (
 	nodeResolvConf    = "search node.test\nnameserver 192.0.2.53\noptions ndots:2 timeout:3\n"
 	clusterResolvConf = "search default.svc.cluster.test svc.cluster.test cluster.test node.test\nnameserver 10.96.0.10\noptions ndots:5\n"
@@ -78,7 +79,7 @@ dnsConfig: {searches: [` + manyDomains(32) + `]}`,
 	},
 }
 
-// manyDomains are so many domains, as a list in YAML.
+// manyDomains returns n domains, as a list in YAML.
 func manyDomains(n int) string {
 	var domains []string
 	for i := range n {
@@ -87,7 +88,7 @@ func manyDomains(n int) string {
 	return strings.Join(domains, ", ")
 }
 
-// resolves wants the container's resolv.conf to be this.
+// resolves expects the container's resolv.conf to be want.
 func resolves(want string) func(*inside.Report) error {
 	return func(r *inside.Report) error { return same("resolv.conf", r.Files["/etc/resolv.conf"].Content, want) }
 }

@@ -24,7 +24,7 @@ func TestEnvironment(t *testing.T) {
 	runRows(t, rows)
 }
 
-// env wants the variables to have these values; "-" is for one that isn't there.
+// env expects the variables to have these values. "-" means that the variable isn't set.
 func env(want map[string]string) func(*inside.Report) error {
 	return func(r *inside.Report) error {
 		got := map[string]string{}
@@ -41,7 +41,7 @@ func env(want map[string]string) func(*inside.Report) error {
 
 var environments = []row{
 	{
-		// Neither the node's variables, nor another pod's, nor a service's.
+		// Variables of the node, of other pods and of services aren't set.
 		name: "env of nothing",
 		node: func(p *pod, found map[string]*inside.Report) error {
 			return same("the environment", found["main"].Env, map[string]string{
@@ -102,7 +102,7 @@ containers:
   - {name: HOST_IP, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}
   - {name: HOST_IPS, valueFrom: {fieldRef: {fieldPath: status.hostIPs}}}`,
 		node: func(p *pod, found map[string]*inside.Report) error {
-			// What the status tells comes with the pod's address.
+			// The status has the pod's addresses later than the containers.
 			s := p.await("the addresses", func(pod *v1.Pod) error {
 				if pod.Status.PodIP == "" || pod.Status.HostIP == "" {
 					return errors.New("they aren't known")

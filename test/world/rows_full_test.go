@@ -16,7 +16,7 @@ import (
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 
-// TestAlone is for what needs a podexecd that has no pods but the test's: to end it, or to fill the node.
+// TestAlone is for tests that need a podexecd without other pods, because they end it or fill the node.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	onOwnBench(t, []string{"--max-pods=2"}, func(t *testing.T, b *bench) {
@@ -27,7 +27,7 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// testFullNode: what becomes of pods, from an API server and static ones, on a node that has room for two.
+// testFullNode: admission of pods of an API server and of static pods, on a node with room for two pods.
 func testFullNode(t *testing.T, b *bench, api *apiSource) {
 	api.apply(apiPod("greedy", "1000", "0"), apiPod("vast", "0", "1000Ti"))
 	api.await("greedy", refused("OutOfcpu", "Node didn't have enough resource: cpu, requested: 1000000, used: 0, capacity: "))
@@ -36,11 +36,11 @@ func testFullNode(t *testing.T, b *bench, api *apiSource) {
 	api.await("first", isReady)
 	api.await("second", isReady)
 
-	// One pod too many has to stay outside, if it isn't critical.
+	// One more pod is rejected, unless it is critical.
 	api.apply(apiPod("first", "0", "0"), apiPod("second", "100m", "32Mi"), apiPod("third", "0", "0"))
 	api.await("third", refused("OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2"))
 
-	// A static pod is critical: the pod goes that asks for nothing.
+	// A static pod is critical. The pod without requests is preempted.
 	static := newPod(t, b, "static")
 	static.write("", `{}`, nil, nil)
 	static.awaitReady()
@@ -53,8 +53,8 @@ func testFullNode(t *testing.T, b *bench, api *apiSource) {
 	})
 	api.await("second", isReady)
 
-	// For another one the last pod of the API server's goes. A third one finds none but its like, and waits for the
-	// end of one.
+	// For the next static pod, the last pod of the API server is preempted. A third one finds only static pods, and
+	// waits until one ends.
 	last, outside := newPod(t, b, "last"), newPod(t, b, "outside")
 	last.write("", `{}`, nil, nil)
 	last.awaitReady()
@@ -72,15 +72,15 @@ func isReady(pod *v1.Pod) error {
 	return nil
 }
 
-// apiSource is an API server as far as podconfigd is concerned.
+// apiSource stands for an API server as a source of podconfigd.
 type apiSource struct {
 	t      *testing.T
 	b      *bench
 	client *inject.Client
 }
 
-// newAPISource puts a podconfigd in the place of the bench's that has the source api beside the manifests. Its pods
-// go with the test.
+// newAPISource replaces the bench's podconfigd with one that also has the source api. Its pods are removed when the
+// test ends.
 func newAPISource(t *testing.T, b *bench) *apiSource {
 	t.Helper()
 	check(t, b.Podconfigd.Kill())
@@ -101,23 +101,23 @@ func newAPISource(t *testing.T, b *bench) *apiSource {
 	return s
 }
 
-// in is the same for a part of the test.
+// in returns the apiSource for a subtest.
 func (s *apiSource) in(t *testing.T) *apiSource { return &apiSource{t: t, b: s.b, client: s.client} }
 
-// apply makes these all the pods that the API server has for the node.
+// apply replaces all pods that the API server has for the node.
 func (s *apiSource) apply(pods ...*v1.Pod) {
 	s.t.Helper()
 	set := inject.Set{Source: "api"}
 	for _, p := range pods {
 		p.Spec.NodeName = s.b.Name
-		p.Name += "-" + s.b.Name // by which the bench knows its pods
+		p.Name += "-" + s.b.Name // the suffix by which the bench identifies its pods
 		set.Origins = append(set.Origins, inject.Origin{Name: p.Namespace + "/" + p.Name, Pods: []*v1.Pod{p}})
 	}
 	_, err := s.client.Apply(set)
 	check(s.t, err)
 }
 
-// await waits until the pod is as it should be.
+// await waits until the function is returns nil for the pod.
 func (s *apiSource) await(name string, is func(*v1.Pod) error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -134,7 +134,7 @@ func (s *apiSource) await(name string, is func(*v1.Pod) error) {
 	}
 }
 
-// apiPod is a pod with its defaults, as an API server has it, which asks for that much cpu and memory.
+// apiPod returns a pod with its defaults, as an API server stores it, with these requests.
 func apiPod(name, cpu, memory string) *v1.Pod {
 	requests := v1.ResourceList{}
 	for name, text := range map[v1.ResourceName]string{v1.ResourceCPU: cpu, v1.ResourceMemory: memory} {

@@ -14,12 +14,12 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// TestIdentity: whom a container's process runs as, and what it may do.
+// TestIdentity: the user, groups and privileges of a container's process.
 func TestIdentity(t *testing.T) {
 	runRows(t, slices.Concat(userRows, capabilityRows, seccompRows, securityModuleRows, namespaceRows))
 }
 
-// TestNodeSettings: what pods find that say nothing, or ask for what only this node allows, as its owner has set it.
+// TestNodeSettings: defaults and permissions that the node's owner configured.
 func TestNodeSettings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "resolv.conf")
 	check(t, os.WriteFile(file, []byte(nodeResolvConf), 0o644))
@@ -157,7 +157,7 @@ securityContext:
 	},
 }
 
-// same is nil if what was found is what is wanted.
+// same returns an error if got differs from want.
 func same[T any](what string, got, want T) error {
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("%s: %+v; want %+v", what, got, want)
@@ -165,14 +165,14 @@ func same[T any](what string, got, want T) error {
 	return nil
 }
 
-// ids are the user, the group and the other groups: "1000:2000 [3000]". The group itself is among a process's groups
-// with some runtimes.
+// ids returns the user, the group and the other groups: "1000:2000 [3000]". Some runtimes include the group itself
+// among the other groups.
 func ids(r *inside.Report) string {
 	others := slices.DeleteFunc(slices.Sorted(slices.Values(r.Groups)), func(g int) bool { return g == r.GID })
 	return fmt.Sprintf("%d:%d %v", r.UID, r.GID, others)
 }
 
-// sysctlsAre compares files beneath /proc/sys.
+// sysctlsAre compares files below /proc/sys.
 func sysctlsAre(want map[string]string) func(*inside.Report) error {
 	return func(r *inside.Report) error {
 		got := map[string]string{}
@@ -183,7 +183,7 @@ func sysctlsAre(want map[string]string) func(*inside.Report) error {
 	}
 }
 
-// refused is a pod that the node doesn't take, for that reason, with a message that has this in it.
+// refused expects a pod that the node rejects with that reason, and with a message that contains the text.
 func refused(reason, message string) func(*v1.Pod) error {
 	return func(p *v1.Pod) error {
 		s := &p.Status

@@ -16,7 +16,7 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// TestNetwork: under which names a pod is known, whom it knows, and what it shares with the node.
+// TestNetwork: the names of a pod, the names that it can resolve, and the namespaces that it shares with the node.
 func TestNetwork(t *testing.T) {
 	runRows(t, slices.Concat(nameRows, hostsRows, sharedRows))
 }
@@ -55,7 +55,7 @@ var nameRows = []row{
 	},
 }
 
-// nameservers are those of a resolv.conf.
+// nameservers returns the name servers in a resolv.conf.
 func nameservers(text string) []string {
 	var servers []string
 	for line := range strings.Lines(text) {
@@ -66,7 +66,7 @@ func nameservers(text string) []string {
 	return servers
 }
 
-// named wants that hostname, and those names for each of the pod's addresses, then those lines of hostAliases.
+// named expects the hostname, the names for each of the pod's addresses, and then the lines of hostAliases.
 func named(hostname, names string, aliases ...string) func(*inside.Report) error {
 	return func(r *inside.Report) error {
 		ips, err := addresses(r)
@@ -84,7 +84,7 @@ func named(hostname, names string, aliases ...string) func(*inside.Report) error
 	}
 }
 
-// addresses are those of the pod's own network, that of IPv4 first.
+// addresses returns the addresses in the pod's own network, first the IPv4 address.
 func addresses(r *inside.Report) ([]string, error) {
 	var v4, v6 []string
 	for _, text := range r.Interfaces["eth0"] {
@@ -104,7 +104,7 @@ func addresses(r *inside.Report) ([]string, error) {
 	return append(v4, v6...), nil
 }
 
-// ownHosts is how the hosts file begins of a pod with a network of its own.
+// ownHosts is the start of the hosts file of a pod with its own network.
 const ownHosts = `# Kubernetes-managed hosts file.
 127.0.0.1	localhost
 ::1	localhost ip6-localhost ip6-loopback
@@ -192,7 +192,7 @@ var sharedRows = []row{
 	{
 		name: "shareProcessNamespace", spec: `{shareProcessNamespace: true, containers: [{name: main}, {name: other}]}`,
 		all: func(found map[string]*inside.Report) error {
-			// The sandbox's own process is there as well. Which container begins first isn't said.
+			// The sandbox's process is in the list too. The order in which the containers start isn't defined.
 			if most := max(len(found["main"].Processes), len(found["other"].Processes)); most != 3 {
 				return fmt.Errorf("they see %v and %v", found["main"].Processes, found["other"].Processes)
 			}
@@ -231,10 +231,10 @@ containers: [{name: main, env: [{name: POD_IPS, valueFrom: {fieldRef: {fieldPath
 	},
 }
 
-// namespaceKinds are those that containers have of their own, if nothing else is asked for.
+// namespaceKinds are the namespaces that each container has by default.
 var namespaceKinds = []string{"ipc", "mnt", "net", "pid", "uts"}
 
-// sharesWithNode wants container main to be in just these namespaces of the node: podexecd is in them.
+// sharesWithNode expects container main to be in exactly these namespaces of the node, which podexecd is in.
 func sharesWithNode(want ...string) func(*pod, map[string]*inside.Report) error {
 	return func(p *pod, found map[string]*inside.Report) error {
 		node := map[string]string{}
@@ -248,7 +248,7 @@ func sharesWithNode(want ...string) func(*pod, map[string]*inside.Report) error 
 	}
 }
 
-// shares wants the process to be in just these of the other's namespaces.
+// shares expects the process to be in exactly these of the other's namespaces.
 func shares(r *inside.Report, others map[string]string, want []string) error {
 	var common []string
 	for _, kind := range namespaceKinds {

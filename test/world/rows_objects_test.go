@@ -8,7 +8,7 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// Volumes whose files come from elsewhere: ConfigMaps, Secrets, and the pod itself.
+// Volumes whose files have a source: ConfigMaps, Secrets, and the pod itself.
 func TestVolumesOfObjects(t *testing.T) {
 	t.Parallel()
 	rows := make([]row, 0, len(objectVolumes))
@@ -32,7 +32,7 @@ stringData: {user: admin}`}
 	runRows(t, rows)
 }
 
-// asFSGroup ends a spec.
+// asFSGroup is the last line of a spec.
 const asFSGroup = "\nsecurityContext: {fsGroup: 4321}"
 
 var objectVolumes = []row{
@@ -134,7 +134,7 @@ volumes:
 		node: func(p *pod, found map[string]*inside.Report) error {
 			r := found["main"]
 			all := r.Files["/v/..data/annotations"].Content
-			// The source has its own among them.
+			// The pod also has an annotation of its source.
 			if !strings.Contains(all, `example.com/note="two\nlines"`+"\n") && !strings.HasPrefix(all, `example.com/note="two\nlines"`) {
 				return errors.New("metadata.annotations is " + all)
 			}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// wholePod is a pod of an API server's that asks for so much as a whole, and may have no more. Of its containers main
-// says nothing, and bounded has a limit of its own.
+// wholePod returns a pod of an API server with these requests and limits at the pod level. Its container main has no
+// resources, and its container bounded has its own limit.
 func wholePod(generation int64, cpu, memory string) *v1.Pod {
 	pod := apiPod("whole", "0", "0")
 	pod.UID, pod.Generation = types.UID("api-whole"), generation
@@ -25,7 +25,7 @@ func wholePod(generation int64, cpu, memory string) *v1.Pod {
 	return pod
 }
 
-// isWhole reports whether the pod has that as a whole, and its containers run for the first time.
+// isWhole expects the pod to have want's resources at the pod level, and its containers to run without a restart.
 func isWhole(want *v1.Pod) func(*v1.Pod) error {
 	return func(pod *v1.Pod) error {
 		for _, c := range pod.Status.Conditions {
@@ -52,8 +52,8 @@ func isWhole(want *v1.Pod) func(*v1.Pod) error {
 	}
 }
 
-// TestPodResize: an API server's pod gets more and less as a whole while it runs: its cgroup, and those of its
-// containers as far as they have no limits of their own.
+// TestPodResize: a running pod of an API server gets larger and smaller resources at the pod level, in its cgroup and
+// in the cgroups of its containers without their own limits.
 func TestPodResize(t *testing.T) {
 	onOwnBench(t, nil, func(t *testing.T, b *bench) {
 		api := newAPISource(t, b)
@@ -83,7 +83,7 @@ func TestPodResize(t *testing.T) {
 				ids[name] = id
 			}
 		}
-		// Far too much leaves it as it is.
+		// A request beyond the node's capacity changes nothing.
 		pod := wholePod(4, "1000", "32Mi")
 		api.apply(pod)
 		api.await("whole", func(pod *v1.Pod) error {

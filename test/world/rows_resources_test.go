@@ -8,8 +8,7 @@ import (
 	"github.com/podstream/podstream/test/inside"
 )
 
-// TestResources: what the kernel gives and bounds is what the pod asks for, for each container and for the pod as a
-// whole.
+// TestResources: the kernel's limits are the resources of the manifest, for each container and for the pod as a whole.
 func TestResources(t *testing.T) {
 	rows := []row{
 		{
@@ -31,19 +30,19 @@ func TestResources(t *testing.T) {
 	runRows(t, rows)
 }
 
-// bounded is a pod with resources, and what it gets.
+// bounded is a pod with resources, and its expected limits.
 type bounded struct {
 	name, spec string
-	// tier is the class's place: kubepods, burstable or besteffort.
+	// tier is the parent cgroup of the QoS class: kubepods, burstable or besteffort.
 	tier string
-	// containers are what each gets that inspects, and pod what they get together.
+	// containers are the limits of each inspecting container, and pod the limits of the pod's cgroup.
 	containers map[string]bounds
 	pod        bounds
-	// oom is how soon the kernel kills main, and what follows from it for others.
+	// oom is the expected oom_score_adj of main.
 	oom int
 }
 
-// boundedPods ask for little: several of them run at a time, on a node that may have no more than one cpu.
+// boundedPods request little, because several run in parallel on a node that may have only one CPU.
 var boundedPods = []bounded{
 	{
 		name: "nothing is asked for", spec: `{}`,
@@ -141,7 +140,7 @@ containers:
 	},
 }
 
-// row is the pod as a row: its containers as they see themselves, and the cgroups as the node sees them.
+// row returns the pod as a row: it checks the containers' own reports, and the cgroups on the node.
 func (b *bounded) row() row {
 	return row{
 		name: b.name, spec: b.spec,

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestStorage: a pod that uses more of the node's disk than it may is evicted, with the kubelet's words.
+// TestStorage: a pod that exceeds its limit of the node's disk is evicted, with the kubelet's messages.
 func TestStorage(t *testing.T) {
 	much := strings.Repeat("x", 100<<10)
 	runRows(t, []row{
@@ -27,7 +27,7 @@ func TestStorage(t *testing.T) {
 	})
 }
 
-// evicted is the status of a pod that was evicted with that message.
+// evicted expects the status of a pod that was evicted with that message.
 func evicted(message string) func(*v1.Pod) error {
 	return func(p *v1.Pod) error {
 		if s := p.Status; s.Phase != v1.PodFailed || s.Reason != "Evicted" || s.Message != message {

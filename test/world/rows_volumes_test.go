@@ -19,7 +19,7 @@ func TestVolumes(t *testing.T) {
 	runRows(t, slices.Concat(emptyDirs, hostPaths, mounts))
 }
 
-// mountV is a container that has volume v at /v.
+// mountV is a container with the volume v mounted at /v.
 const mountV = `
 containers: [{name: main, volumeMounts: [{name: v, mountPath: /v}]}]
 `
@@ -104,7 +104,7 @@ containers:
 var hostPaths = []row{
 	{
 		name: "hostPath of each type",
-		// What is there is the node's: no fsGroup gets it.
+		// The files belong to the node, so fsGroup doesn't change them.
 		spec: `
 securityContext: {fsGroup: 4321}
 volumes:
@@ -164,10 +164,10 @@ containers:
 	},
 }
 
-// listen makes a socket that is there until the test ends.
+// listen creates a socket that exists until the test ends.
 func listen(t *testing.T, path string) {
 	t.Helper()
-	// Its own path may be too long for the kernel.
+	// The socket's absolute path may be too long for the kernel.
 	dir, err := os.Open(filepath.Dir(path))
 	check(t, err)
 	defer dir.Close()

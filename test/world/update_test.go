@@ -9,12 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// soon is how long a change may take until a container sees it, on a machine that is busy. With the kubelet it is up
-// to two minutes.
-const soon = 45 * time.Second
+// updateTimeout is the time limit for a change to reach a container, on a busy machine. With the kubelet it can take two
+// minutes.
+const updateTimeout = 45 * time.Second
 
-// What a running container sees of a ConfigMap and a Secret changes soon after the manifest has, all at once, and
-// with no restart. What was given at the start, variables and subPaths, stays.
+// The files of a ConfigMap and a Secret in a running container change soon after the manifest, atomically, and without
+// a restart. Variables and subPaths, which are set at the start, stay.
 func TestUpdateInPlace(t *testing.T) {
 	t.Parallel()
 	onEachRuntime(t, func(t *testing.T, b *bench) {
@@ -52,7 +52,7 @@ containers:
 				check(t, err)
 				check(t, same("what "+name+" sees", string(line), fmt.Sprintf(`a="%d" b="%[1]d" c="%[1]d"`, version)))
 			}
-			if took := time.Since(began); version > 1 && took > soon {
+			if took := time.Since(began); version > 1 && took > updateTimeout {
 				t.Errorf("version %d was seen after %v", version, took)
 			}
 		}
@@ -61,12 +61,12 @@ containers:
 			check(t, err)
 			check(t, same(command, out, want))
 		}
-		check(t, unharmed(before, b.pod(p.name)))
+		check(t, unchanged(before, b.pod(p.name)))
 	})
 }
 
-// unharmed is nil if the pod is the same, and its containers are.
-func unharmed(before, now *v1.Pod) error {
+// unchanged returns nil if the pod and its containers are the same as before.
+func unchanged(before, now *v1.Pod) error {
 	if now == nil {
 		return fmt.Errorf("pod %s is gone", before.Name)
 	}
@@ -80,7 +80,7 @@ func unharmed(before, now *v1.Pod) error {
 	return same("the pod with its containers", ids(now), ids(before))
 }
 
-// A pod waits for what its volumes and variables are made of, says for what, and starts once it is there.
+// A pod waits for the objects of its volumes and variables, reports which one is missing, and starts when it exists.
 func TestMissingObject(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -125,7 +125,7 @@ func TestMissingObject(t *testing.T) {
 				t.Cleanup(func() { check(t, os.Remove(b.Path("manifests", file))) })
 				began := time.Now()
 				r := p.reports()["main"]
-				if took := time.Since(began); took > soon {
+				if took := time.Since(began); took > updateTimeout {
 					t.Errorf("it started %v after the object had come", took)
 				}
 				check(t, same("what came", r.Files["/v/a"].Content+r.Env["A"], "x"))

@@ -1,10 +1,10 @@
-// Command guest runs in containers of package world's tests, from a hostPath volume, for what the sample program has
-// no command:
+// Command guest runs in containers of package world's tests, from a hostPath volume. It has commands that the sample
+// program lacks:
 //
-//	guest mount PATH     make the directory PATH, mount a tmpfs there, and unmount it when it is to end
-//	guest answer PORT    answer what comes to PORT, by TCP and by UDP, with the host's name
+//	guest mount PATH     create the directory PATH, mount a tmpfs there, and unmount it on SIGTERM
+//	guest answer PORT    answer requests to PORT, by TCP and by UDP, with the host's name
 //
-// Both print a line when they have begun.
+// Both print a line when they are ready.
 package main
 
 import (
@@ -86,7 +86,7 @@ func answer(ctx context.Context, port string) error {
 			}
 			_, err = c.Write([]byte(name))
 			if err := errors.Join(err, c.Close()); err != nil {
-				fmt.Fprintln(os.Stderr, err) // the client has gone
+				fmt.Fprintln(os.Stderr, err) // the client closed the connection
 			}
 		}
 	}()
