@@ -14,12 +14,12 @@ import (
 	"github.com/podstream/podstream/internal/recording"
 )
 
-// The public client, fed from a recording, in the end holds the recorded consumer's pods, wherever its streams end.
+// The public client, fed from a recording, ends with the pods of the recorded consumer, wherever its streams end.
 func TestClientConverges(t *testing.T) {
 	path := file(t, example())
 	for _, cfg := range []recording.ServerConfig{
 		{Path: path},
-		{Path: path, Once: true}, // so it reconnects after the end, and must be told nothing again
+		{Path: path, Once: true}, // the client reconnects after the end, and must receive no op twice
 		{Path: path, Speed: 100},
 	} {
 		t.Run(fmt.Sprintf("once %t speed %v", cfg.Once, cfg.Speed), func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestClientConverges(t *testing.T) {
 			defer c.Close()
 			held := map[string]bool{}
 			var ops []string
-			inStep := 0
+			syncs := 0
 			done := errors.New("done")
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
@@ -46,9 +46,9 @@ func TestClientConverges(t *testing.T) {
 					}
 				}
 				if e.Synced {
-					inStep++
+					syncs++
 				}
-				if e.Cursor.GetRevision() == 7 && (!cfg.Once || inStep == 2) {
+				if e.Cursor.GetRevision() == 7 && (!cfg.Once || syncs == 2) {
 					return done
 				}
 				return nil
@@ -61,7 +61,7 @@ func TestClientConverges(t *testing.T) {
 			}
 			want := []string{"ADD web", "ADD db", "REMOVE web", "ADD web-2", "REMOVE db"}
 			if !slices.Equal(ops, want) {
-				t.Errorf("the client was told %q; want %q", ops, want)
+				t.Errorf("the client received %q; want %q", ops, want)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/podstream/podstream/internal/recording"
 )
 
-// TestCreateForOwnerOnly: a process that may read the former file, or has it open, can't read the recording.
+// TestCreateForOwnerOnly: a process that may read the old file, or has it open, can't read the recording.
 func TestCreateForOwnerOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
@@ -32,7 +32,7 @@ func TestCreateForOwnerOnly(t *testing.T) {
 	}
 	after, err := os.Stat(path)
 	if err != nil || after.Mode() != 0o600 || os.SameFile(before, after) {
-		t.Errorf("the file is %v, %v, the same as before: %v; want another one with mode 0600", after, err, os.SameFile(before, after))
+		t.Errorf("the file is %v, %v, the same as before: %v; want a new file with mode 0600", after, err, os.SameFile(before, after))
 	}
 	if s, err := recording.Summarize(path); err != nil || s.Messages != 0 {
 		t.Errorf("the recording holds %+v, %v; want a header only", s, err)
@@ -62,13 +62,13 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	for _, path := range []string{file, link, fifo, dir} {
 		if w, err := recording.Create(recording.FileConfig{Path: path}); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("Create(%s): %v, %v; want an error that it exists", path, w, err)
+			t.Errorf("Create(%s): %v, %v; want fs.ErrExist", path, w, err)
 		}
 	}
 	if content, err := os.ReadFile(file); string(content) != "precious" {
-		t.Errorf("the file holds %q, %v; want it as it was", content, err)
+		t.Errorf("the file holds %q, %v; want it unchanged", content, err)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		t.Errorf("the link is %v, %v; want it as it was", info, err)
+		t.Errorf("the link is %v, %v; want it unchanged", info, err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // Version is the version of the format, for writing and reading.
 const Version = 1
 
-// MaxLine is the maximum length of a line in bytes: a message of gRPC's 4 MiB, and its encoding.
+// MaxLine is the maximum length of a line in bytes. A message of 4 MiB, gRPC's limit, fits after encoding.
 const MaxLine = 8 << 20
 
 // longest is the maximum time of a message after the start. It keeps hostile numbers from overflowing a
@@ -31,9 +31,9 @@ var errLineTooLong = fmt.Errorf("the line is longer than %d MiB", MaxLine>>20)
 type Header struct {
 	// Recorded is the time of the subscription: the start of the messages' times.
 	Recorded time.Time
-	// Endpoint is the podconfigd that was recorded, for users.
+	// Endpoint is the address of the recorded podconfigd. It is only shown to users.
 	Endpoint string
-	// Podctl is the version of the program that recorded, for users.
+	// Podctl is the version of the program that recorded. It is only shown to users.
 	Podctl string
 	// Request is the request of the stream. Nil means the empty request; a Reader never returns nil.
 	Request *podconfigv1.WatchPodUpdatesRequest
@@ -155,8 +155,8 @@ func encodeLine(v any) ([]byte, error) {
 	return line, nil
 }
 
-// ascii escapes characters that aren't printable ASCII, in JSON's way. Outside of strings JSON has only ASCII, and in
-// them control characters are already escaped.
+// ascii escapes characters that aren't printable ASCII, as JSON allows. Outside of strings, JSON has only ASCII. In
+// strings, control characters are already escaped.
 func ascii(text []byte) []byte {
 	foreign := func(r rune) bool { return r >= 0x7f }
 	i := bytes.IndexFunc(text, foreign)

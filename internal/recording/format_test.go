@@ -76,7 +76,7 @@ func TestFormatStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := diff(string(want), string(recorded(t, false, example()))); d != "" {
-		t.Errorf("what is written now (-want +got):\n%s", d)
+		t.Errorf("the recording as written now (-want +got):\n%s", d)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestCreateDoesNotOverwrite(t *testing.T) {
 	}
 }
 
-// Each revision is flushed as soon as it is written; a part of one needn't be.
+// Each revision is flushed as soon as it is complete. A part of a revision needn't be.
 func TestFlushedByRevision(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		var b bytes.Buffer
@@ -120,7 +120,7 @@ func TestFlushedByRevision(t *testing.T) {
 			if got, err := readAll(r); err != nil || len(got) != i+1 {
 				t.Errorf("compressed %t: killed after message %d, %d can be read, error %v", compress, i+1, len(got), err)
 			}
-			// Compressed data without its end is seen as cut off, though nothing is missing.
+			// Compressed data without its end counts as cut off, though no message is missing.
 			if r.CutOff() != compress {
 				t.Errorf("compressed %t: CutOff is %t", compress, r.CutOff())
 			}
@@ -128,7 +128,7 @@ func TestFlushedByRevision(t *testing.T) {
 	}
 }
 
-// Wherever a file is cut off, the whole lines before can be read.
+// Wherever a file is cut off, the whole lines before that point can be read.
 func TestCutOff(t *testing.T) {
 	text := recorded(t, false, example())
 	headerEnd := bytes.IndexByte(text, '\n')
@@ -138,7 +138,7 @@ func TestCutOff(t *testing.T) {
 			t.Fatalf("cut off after %d bytes: %v", n, err)
 		}
 		got, err := readAll(r)
-		// A line that lacks nothing but its end is whole.
+		// A line that lacks only its line end is whole.
 		whole := max(bytes.Count(append(text[:n:n], text[n:min(n+1, len(text))]...), []byte("\n"))-1, 0)
 		if err != nil || len(got) != whole || diff(example()[:whole], got) != "" {
 			t.Fatalf("cut off after %d bytes: %d messages, error %v; want %d", n, len(got), err, whole)
@@ -181,7 +181,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// A recording is harmless on a terminal, and keeps its meaning.
+// A recording contains only printable ASCII, so that it is harmless on a terminal, and its content is unchanged.
 func TestPrintableASCII(t *testing.T) {
 	m := op(1, opAdd, "\x1b[2J\u009b\u202e\x7f<é😀>")
 	text := recorded(t, false, entries(m))
@@ -199,7 +199,7 @@ func TestPrintableASCII(t *testing.T) {
 	}
 }
 
-// A message beyond a Reader's limit is rejected, and the recording continues without it.
+// A message beyond a Reader's limit is rejected. The recording continues without it.
 func TestWriterRefuses(t *testing.T) {
 	var b bytes.Buffer
 	w, err := recording.NewWriter(recording.WriterConfig{Out: &b, Header: header()})
@@ -221,13 +221,13 @@ func TestWriterRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(b.Bytes(), recorded(t, false, example())) {
-		t.Error("messages that were refused left something in the recording")
+		t.Error("the recording contains a part of the rejected messages")
 	}
 }
 
 var errFull = errors.New("no space left on device")
 
-// fullDisk takes so many bytes.
+// fullDisk accepts the given number of bytes.
 type fullDisk struct{ left int }
 
 func (d *fullDisk) Write(p []byte) (int, error) {
@@ -242,7 +242,7 @@ func TestDiskFull(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		_, err := recording.NewWriter(recording.WriterConfig{Out: &fullDisk{}, Header: header(), Compress: compress})
 		if !errors.Is(err, errFull) {
-			t.Errorf("compressed %t: no room for the header: %v", compress, err)
+			t.Errorf("compressed %t: the header on a full disk: %v; want errFull", compress, err)
 		}
 		w, err := recording.NewWriter(recording.WriterConfig{Out: &fullDisk{left: 400}, Header: header(), Compress: compress})
 		if err != nil {
@@ -252,7 +252,7 @@ func TestDiskFull(t *testing.T) {
 			err = w.Write(0, op(n, opAdd, "web"))
 		}
 		if !errors.Is(err, errFull) || !errors.Is(w.Close(), errFull) {
-			t.Errorf("compressed %t: no room for a message: %v, Close %v; want that both say it", compress, err, w.Close())
+			t.Errorf("compressed %t: a message on a full disk: %v, Close: %v; want errFull from both", compress, err, w.Close())
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (c *stepClock) NewTimer(d time.Duration) clock.Timer {
 	return timer
 }
 
-// file is a recording on disk.
+// file writes a recording to disk, and returns its path.
 func file(t *testing.T, list []recording.Entry) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "r.jsonl.gz")
@@ -47,7 +47,7 @@ func file(t *testing.T, list []recording.Entry) string {
 	return path
 }
 
-// replay is a Server behind a socket.
+// replay is a Server on a socket.
 type replay struct {
 	t        *testing.T
 	server   *recording.Server
@@ -61,7 +61,7 @@ func serve(t *testing.T, cfg recording.ServerConfig) *replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "ps") // a test's own directory is too long for a socket
+	dir, err := os.MkdirTemp("", "ps") // the path of t.TempDir() is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,13 +92,13 @@ func serve(t *testing.T, cfg recording.ServerConfig) *replay {
 	return r
 }
 
-// subscription is one stream of the test's own.
+// subscription is one stream that the test reads.
 type subscription struct {
 	t      *testing.T
 	stream grpc.ServerStreamingClient[message]
 }
 
-// watch subscribes for protobuf.
+// watch subscribes with the request, for pods in protobuf.
 func (r *replay) watch(req *podconfigv1.WatchPodUpdatesRequest) *subscription {
 	r.t.Helper()
 	req.Format = podconfigv1.PodFormat_POD_FORMAT_PROTOBUF
@@ -111,7 +111,7 @@ func (r *replay) watch(req *podconfigv1.WatchPodUpdatesRequest) *subscription {
 	return &subscription{r.t, stream}
 }
 
-// want receives exactly these messages.
+// want receives messages, and fails the test if they aren't exactly these.
 func (s *subscription) want(messages ...*message) {
 	s.t.Helper()
 	for i, m := range messages {

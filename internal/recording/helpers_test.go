@@ -25,7 +25,7 @@ const (
 	opRemove = podconfigv1.PodOperation_POD_OPERATION_REMOVE
 )
 
-// start is the start time of all recordings of the tests.
+// start is the start time of all recordings in the tests.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func header() recording.Header {
@@ -42,7 +42,7 @@ func cursorAt(revision uint64) *podconfigv1.Cursor {
 	return &podconfigv1.Cursor{InstanceId: "one", Revision: revision, View: "all"}
 }
 
-// op is a message of the source file; revision 0 means that more of the revision follows.
+// op returns a message of the source file. Revision 0 means that more messages of the revision follow.
 func op(revision uint64, operation podconfigv1.PodOperation, names ...string) *message {
 	update := &podconfigv1.PodUpdate{Op: operation, Source: "file", SourceReady: true}
 	for _, name := range names {
@@ -57,7 +57,7 @@ func op(revision uint64, operation podconfigv1.PodOperation, names ...string) *m
 	}
 }
 
-// readiness is that of file and api.
+// readiness returns the readiness of the sources file and api.
 func readiness(file, api bool) []*podconfigv1.SourceReadiness {
 	return []*podconfigv1.SourceReadiness{{Name: "file", Ready: file}, {Name: "api", Ready: api}}
 }
@@ -75,7 +75,7 @@ func heartbeat(revision uint64, sources []*podconfigv1.SourceReadiness) *message
 	}}}
 }
 
-// entries are messages, a second apart.
+// entries returns the messages as entries, one second apart.
 func entries(messages ...*message) []recording.Entry {
 	out := make([]recording.Entry, len(messages))
 	for i, m := range messages {
@@ -84,7 +84,7 @@ func entries(messages ...*message) []recording.Entry {
 	return out
 }
 
-// example is a recording with everything that a recording can contain.
+// example returns a recording with each kind of message.
 func example() []recording.Entry {
 	apiReady := op(6, opAdd)
 	apiReady.GetUpdate().Source = "api"
@@ -109,7 +109,7 @@ func write(t *testing.T, w *recording.Writer, list []recording.Entry) {
 	}
 }
 
-// recorded is the text of a recording.
+// recorded returns the text of a recording.
 func recorded(t *testing.T, compress bool, list []recording.Entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -124,7 +124,7 @@ func recorded(t *testing.T, compress bool, list []recording.Entry) []byte {
 	return b.Bytes()
 }
 
-// readAll reads to the end.
+// readAll reads all entries.
 func readAll(r *recording.Reader) ([]recording.Entry, error) {
 	var out []recording.Entry
 	for {

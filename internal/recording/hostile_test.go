@@ -12,7 +12,7 @@ import (
 	"github.com/podstream/podstream/internal/recording"
 )
 
-// The error for a text that isn't a recording has the line.
+// The error for a text that isn't a recording names the line.
 func TestHostile(t *testing.T) {
 	good := string(recorded(t, false, nil))
 	zip := func(s string) string {
@@ -55,7 +55,7 @@ func TestHostile(t *testing.T) {
 		if err == nil {
 			_, err = readAll(r)
 			if _, again := r.Read(); err != nil && !errors.Is(again, err) {
-				t.Errorf("%s: the next Read says %v; want the same error", name, again)
+				t.Errorf("%s: the next Read returns %v; want the same error", name, again)
 			}
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
@@ -64,13 +64,13 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// deepPod is a line whose pod is nested deeper than protobuf's JSON is read.
+// deepPod returns a line whose pod is nested deeper than protobuf's JSON decoder allows.
 func deepPod() string {
 	const depth = 20_000
 	return `{"message":{"update":{"pods":[{"json":{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}}]}}}`
 }
 
-// FuzzReader: no bytes make a Reader panic, and messages that were read can be written and read again.
+// FuzzReader: no input makes a Reader panic, and messages that were read can be written and read again.
 func FuzzReader(f *testing.F) {
 	for _, path := range []string{"testdata/v1.jsonl", "testdata/v1.jsonl.gz"} {
 		text, err := os.ReadFile(path)

@@ -21,7 +21,7 @@ type Summary struct {
 	Revisions int
 	// Duration is the time of the last of the Messages.
 	Duration time.Duration
-	// CutOff is set if the file ends in the middle of a line, or of its compression.
+	// CutOff is set if the file ends in the middle of a line, or of its compressed data.
 	CutOff bool
 }
 
@@ -54,13 +54,13 @@ func Summarize(path string) (Summary, error) {
 	}
 }
 
-// place is a consumer's position in a recording, and podconfigd's state as of the messages up to there. The zero
-// value is the start. The messages that it refers to aren't changed.
+// place is a consumer's position in a recording, and podconfigd's state at that position. The zero value is the start.
+// The messages that it refers to aren't changed.
 type place struct {
-	passed int           // messages
-	at     time.Duration // of the last of them
+	passed int           // the number of messages before the position
+	at     time.Duration // the time of the last of them
 	cursor *podconfigv1.Cursor
-	inside bool // within a revision: its cursor is still to come
+	inside bool // within a revision, before its cursor
 	synced bool
 	// sources and store are as last reported.
 	sources []*podconfigv1.SourceReadiness
@@ -98,9 +98,9 @@ func (p *place) ready(source string) {
 	p.sources[i] = &podconfigv1.SourceReadiness{Name: source, Ready: true}
 }
 
-// locate returns the place of a cursor among the first messages of a recording; the zero place if the cursor isn't
-// there. If several messages have the cursor, it is the place of the last: they are one revision, or have no changes
-// for the consumer.
+// locate returns the place of a cursor among the first messages of a recording, or the zero place if none of them has
+// it. If several messages have the cursor, locate returns the place after the last one: they belong to one revision,
+// or change nothing for the consumer.
 func locate(path string, messages int, cursor *podconfigv1.Cursor) (place, error) {
 	var at, found place
 	if cursor == nil {

@@ -20,8 +20,8 @@ type player struct {
 	stream    grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse]
 
 	reader   *Reader
-	place    place // of the reader and the consumer
-	messages int   // the end of the recording
+	place    place // the position of the reader and of the consumer
+	messages int   // the number of messages to play
 	lastSent time.Time
 }
 
@@ -29,7 +29,7 @@ type player struct {
 func (p *player) play() error {
 	start, from := p.clock.Now(), p.place.at
 	if p.place.synced {
-		// A resuming consumer waits for it on the new stream too.
+		// A consumer that resumes also waits for synced on the new stream.
 		err := p.send(&podconfigv1.WatchPodUpdatesResponse{
 			Event:  &podconfigv1.WatchPodUpdatesResponse_Synced{Synced: &podconfigv1.Synced{Sources: p.place.sources}},
 			Cursor: p.place.cursor,
@@ -61,7 +61,7 @@ func scaled(d time.Duration, speed float64) time.Duration {
 	return time.Duration(min(float64(d)/speed, float64(longest)))
 }
 
-// wait sends heartbeats until the time, or until the stream ends if the time is zero.
+// wait sends heartbeats until the given time. If the time is zero, it sends them until the stream ends.
 func (p *player) wait(until time.Time) error {
 	for {
 		now := p.clock.Now()
@@ -83,7 +83,7 @@ func (p *player) wait(until time.Time) error {
 	}
 }
 
-// sleep sleeps until the time, which is after now, or until the stream ends if the time is zero.
+// sleep waits until the given time, which is after now. If the time is zero, it waits until the stream ends.
 func (p *player) sleep(now, until time.Time) error {
 	var due <-chan time.Time
 	if !until.IsZero() {
@@ -100,7 +100,7 @@ func (p *player) sleep(now, until time.Time) error {
 	return p.ended()
 }
 
-// ended returns the error of a stream that has ended; nil until then.
+// ended returns the error of a stream that has ended, and nil before that.
 func (p *player) ended() error {
 	select {
 	case <-p.closing:
@@ -113,8 +113,8 @@ func (p *player) ended() error {
 	return nil
 }
 
-// mayBeat reports whether a heartbeat can be sent: before synced the sources aren't known, and within a revision
-// there is no current one.
+// mayBeat reports whether a heartbeat can be sent. Before synced, the state of the sources isn't known. Within a
+// revision, there is no current revision to report.
 func (p *player) mayBeat() bool { return p.place.synced && !p.place.inside }
 
 func (p *player) beat() error {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// errCutOff is the error of a line in which the file ends.
+// errCutOff means that the file ends in the middle of a line.
 var errCutOff = errors.New("the file is cut off in this line")
 
 // Reader reads a recording, message by message. Its errors name the file and the line. It isn't safe for concurrent
@@ -24,7 +24,7 @@ type Reader struct {
 	header Header
 
 	line   int    // the number of the line read last, from 1
-	buffer []byte // that line
+	buffer []byte // the content of that line
 	last   time.Duration
 	end    error // io.EOF, or the error that all further reads return
 	cut    bool
@@ -44,11 +44,11 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// NewReader reads the header. The name is for errors.
+// NewReader reads the header. The name appears in errors.
 func NewReader(name string, in io.Reader) (*Reader, error) {
 	r := &Reader{name: name, lines: bufio.NewReader(in)}
 	gzipMagic := []byte{0x1f, 0x8b}
-	// The first line gets the error of Peek again.
+	// If Peek fails, reading the first line returns the same error.
 	if start, _ := r.lines.Peek(len(gzipMagic)); bytes.Equal(start, gzipMagic) {
 		plain, err := gzip.NewReader(r.lines)
 		if err != nil {
@@ -91,8 +91,8 @@ func (r *Reader) Read() (Entry, error) {
 	return Entry{}, r.end
 }
 
-// CutOff reports, once Read has returned io.EOF, whether the file ends in the middle of a line, or of its
-// compression.
+// CutOff reports whether the file ends in the middle of a line, or of its compressed data. It is valid once Read has
+// returned io.EOF.
 func (r *Reader) CutOff() bool { return r.cut }
 
 // Close closes the file if Open opened it.
@@ -119,8 +119,8 @@ func (r *Reader) read() (Entry, error) {
 	return e, nil
 }
 
-// next returns the next line, which is valid until the next call. A last line without a line end is whole if it is a
-// JSON value, since no part of an object is one.
+// next returns the next line, which is valid until the next call. A last line without a line end counts as whole if it
+// is a JSON value, because a part of an object is never one.
 func (r *Reader) next() ([]byte, error) {
 	r.line++
 	r.buffer = r.buffer[:0]

@@ -49,7 +49,7 @@ func TestWatchRefused(t *testing.T) {
 		}
 		_, err = stream.Recv()
 		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "in POD_FORMAT_PROTOBUF") {
-			t.Errorf("%v: %v; want FAILED_PRECONDITION, and which format is recorded", format, err)
+			t.Errorf("%v: %v; want FAILED_PRECONDITION, and the recorded format", format, err)
 		}
 	}
 	for _, interval := range []*durationpb.Duration{durationpb.New(-1), {Seconds: 1, Nanos: -1}, {Seconds: math.MaxInt64}} {
@@ -83,7 +83,8 @@ func TestFormatUnspecified(t *testing.T) {
 	}
 }
 
-// A recording that ends within a revision is played up to the former one: a consumer can't apply an incomplete one.
+// A recording that ends within a revision is played up to the revision before, because a consumer can't apply a part
+// of one.
 func TestEndsWithinRevision(t *testing.T) {
 	list := append(example(), entries(op(0, opAdd, "half"), op(0, opAdd, "of it"))...)
 	list[8].At, list[9].At = 8*time.Second, 9*time.Second
@@ -118,7 +119,7 @@ func TestOtherCalls(t *testing.T) {
 	_, err7 := stream.Recv()
 	for i, err := range []error{err1, err2, err3, err4, err5, err6, err7} {
 		if status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), "this is a replay") {
-			t.Errorf("call %d: %v; want UNIMPLEMENTED and why", i+1, err)
+			t.Errorf("call %d: %v; want UNIMPLEMENTED and the reason", i+1, err)
 		}
 	}
 }

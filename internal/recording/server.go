@@ -15,7 +15,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// The heartbeats of podconfig.v1.
+// The heartbeat intervals of podconfig.v1.
 const (
 	defaultHeartbeat = 30 * time.Second
 	minHeartbeat     = time.Second
@@ -32,16 +32,16 @@ type ServerConfig struct {
 	Once bool
 	// Played is called once, when the last message has been sent to a consumer. May be nil.
 	Played func()
-	// Clock paces the messages. Nil means the system's.
+	// Clock paces the messages. Nil means the system clock.
 	Clock clock.Clock
 }
 
-// Server serves podconfig.v1 from a recording. Every consumer gets the recorded messages, whatever its mode and
-// filter; between and after them it gets heartbeats at the requested interval.
+// Server serves podconfig.v1 from a recording. Each consumer gets the recorded messages, regardless of its mode and
+// filter. Between and after them it gets heartbeats at the requested interval.
 //
-// A consumer that resumes after a cursor of the recording gets `synced`, if that had come by then, and the following
-// messages. One with any other cursor gets all from the start: its known pods are not compared with the recording, as
-// podconfigd would do it.
+// A consumer that resumes with a cursor of the recording gets `synced`, if the recording has it up to that cursor, and
+// the following messages. A consumer with any other cursor gets all messages from the start. Unlike podconfigd, the
+// Server doesn't compare its known pods with the recording.
 type Server struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 
@@ -68,7 +68,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	if summary.Messages == 0 {
-		return nil, fmt.Errorf("%s: nothing to play: not one whole revision was recorded", cfg.Path)
+		return nil, fmt.Errorf("%s: nothing to play: the recording has no complete revision", cfg.Path)
 	}
 	return &Server{cfg: cfg, summary: summary, closing: make(chan struct{})}, nil
 }
@@ -79,15 +79,15 @@ func (s *Server) Summary() Summary { return s.summary }
 // Close ends all present and later streams with UNAVAILABLE.
 func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 
-// WatchPodUpdates implements podconfigv1.PodConfigServiceServer. Errors: FAILED_PRECONDITION if the pods were
-// recorded in another format than the one asked for, INVALID_ARGUMENT for an impossible heartbeat_interval, DATA_LOSS
-// if the file can't be read any more, UNAVAILABLE once the Server is closed.
+// WatchPodUpdates implements podconfigv1.PodConfigServiceServer. Errors: FAILED_PRECONDITION if the pods were recorded
+// in a format other than the requested one, INVALID_ARGUMENT for an invalid heartbeat_interval, DATA_LOSS if the file
+// can't be read any more, UNAVAILABLE once the Server is closed.
 func (s *Server) WatchPodUpdates(
 	req *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
 ) error {
 	if want, have := formatOf(req), s.summary.Header.Format(); want != have {
 		return status.Errorf(codes.FailedPrecondition,
-			"this is a replay of a recording whose pods are in %s; they can't be had in %s", have, want)
+			"this is a replay of a recording whose pods are in %s; they can't be converted to %s", have, want)
 	}
 	heartbeat, err := heartbeatInterval(req)
 	if err != nil {
@@ -129,7 +129,7 @@ func heartbeatInterval(req *podconfigv1.WatchPodUpdatesRequest) (time.Duration, 
 	return max(d.AsDuration(), minHeartbeat), nil
 }
 
-// unreadable is the error for a file that was good when the Server was made.
+// unreadable is the error for a file that was valid when the Server was created.
 func unreadable(err error) error {
 	return status.Errorf(codes.DataLoss, "the recording can't be read any more: %v", err)
 }
@@ -138,7 +138,8 @@ func unimplemented() error {
 	return status.Error(codes.Unimplemented, "this is a replay of a recording: only WatchPodUpdates is served")
 }
 
-// ListPods implements podconfigv1.PodConfigServiceServer: UNIMPLEMENTED, as all but WatchPodUpdates.
+// ListPods implements podconfigv1.PodConfigServiceServer. It returns UNIMPLEMENTED, as all methods except
+// WatchPodUpdates do.
 func (*Server) ListPods(context.Context, *podconfigv1.ListPodsRequest) (*podconfigv1.ListPodsResponse, error) {
 	return nil, unimplemented()
 }

@@ -12,8 +12,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Every consumer gets all messages as they were recorded; then the stream stays open, with heartbeats at the
-// requested interval.
+// Each consumer gets all messages as they were recorded. Then the stream stays open, with heartbeats at the requested
+// interval.
 func TestReplay(t *testing.T) {
 	path := file(t, example())
 	for _, tc := range []struct {
@@ -37,8 +37,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Messages come at the recorded pace, or several times faster, with heartbeats in long pauses: not before synced, and
-// not within a revision.
+// Messages are sent at the recorded pace, or faster by the factor Speed. Heartbeats are sent in long pauses, but not
+// before synced and not within a revision.
 func TestPace(t *testing.T) {
 	type step struct {
 		timer time.Duration
@@ -47,7 +47,7 @@ func TestPace(t *testing.T) {
 	e := messagesOf(example())
 	alive := heartbeat(5, readiness(true, false))
 	initial := heartbeat(4, readiness(true, false))
-	initial.GetHeartbeat().StoreState = podconfigv1.StoreState_STORE_STATE_UNSPECIFIED // it wasn't told yet
+	initial.GetHeartbeat().StoreState = podconfigv1.StoreState_STORE_STATE_UNSPECIFIED // not reported yet
 	for _, tc := range []struct {
 		speed float64
 		steps []step
@@ -80,8 +80,8 @@ func heartbeatWithoutStore(revision uint64) *message {
 	return m
 }
 
-// A consumer that resumes with a cursor of the recording gets synced, which it waits for on each stream, and then the
-// following messages, at their pace.
+// A consumer that resumes with a cursor of the recording gets synced, which each stream has, and then the following
+// messages at their pace.
 func TestResume(t *testing.T) {
 	e := messagesOf(example())
 	initial := op(3, opAdd, "old") // a catch-up of two revisions: a cursor before synced
@@ -105,7 +105,7 @@ func TestResume(t *testing.T) {
 			s := r.watch(&podconfigv1.WatchPodUpdatesRequest{ResumeAfter: tc.cursor})
 			s.t = t
 			s.want(tc.want...)
-			<-clock.timers // all that comes now is a heartbeat
+			<-clock.timers // the next message would be a heartbeat
 		})
 	}
 	t.Run("pace", func(t *testing.T) {

@@ -23,7 +23,7 @@ type WriterConfig struct {
 	Out io.Writer
 	// Header is the first line.
 	Header Header
-	// Compress writes gzip.
+	// Compress compresses the recording with gzip.
 	Compress bool
 }
 
@@ -71,7 +71,7 @@ func (cfg FileConfig) Check() error {
 	return nil
 }
 
-// Create makes a file that only its owner may read: the pods in it may hold secrets.
+// Create creates a file that only its owner may read, because the pods in it may contain secrets.
 func Create(cfg FileConfig) (*Writer, error) {
 	file, err := cfg.create()
 	if err != nil {
@@ -92,8 +92,8 @@ func (cfg FileConfig) create() (*os.File, error) {
 	if !cfg.Overwrite {
 		return os.OpenFile(cfg.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
-	// A new file, rather than the old one emptied: other users may be able to read that, or have it open. A rename
-	// follows no links.
+	// A new file replaces the old one, because other users may have read access to the old file, or have it open. A
+	// rename doesn't follow links.
 	file, err := os.CreateTemp(filepath.Dir(cfg.Path), ".recording-*")
 	if err != nil {
 		return nil, err
