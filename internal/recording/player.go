@@ -69,9 +69,9 @@ func (p *player) wait(until time.Time) error {
 			return p.ended()
 		}
 		next := until
-		if beat := p.lastSent.Add(p.heartbeat); p.mayBeat() && (until.IsZero() || beat.Before(until)) {
+		if beat := p.lastSent.Add(p.heartbeat); p.mayHeartbeat() && (until.IsZero() || beat.Before(until)) {
 			if next = beat; !now.Before(beat) {
-				if err := p.beat(); err != nil {
+				if err := p.sendHeartbeat(); err != nil {
 					return err
 				}
 				continue
@@ -113,11 +113,11 @@ func (p *player) ended() error {
 	return nil
 }
 
-// mayBeat reports whether a heartbeat can be sent. Before synced, the state of the sources isn't known. Within a
+// mayHeartbeat reports whether a heartbeat can be sent. Before synced, the state of the sources isn't known. Within a
 // revision, there is no current revision to report.
-func (p *player) mayBeat() bool { return p.place.synced && !p.place.inside }
+func (p *player) mayHeartbeat() bool { return p.place.synced && !p.place.inside }
 
-func (p *player) beat() error {
+func (p *player) sendHeartbeat() error {
 	return p.send(&podconfigv1.WatchPodUpdatesResponse{
 		Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{
 			Revision: p.place.cursor.GetRevision(), Sources: p.place.sources, StoreState: p.place.store,

@@ -61,7 +61,7 @@ func TestProcess(t *testing.T) {
 		t.Error(err)
 	}
 	if tail := p.LogTail(); !strings.HasSuffix(tail, "bye") {
-		t.Errorf("after Stop, the output ends with %q; want that of the handler of SIGTERM", tail)
+		t.Errorf("after Stop, the output ends with %q; want the output of its SIGTERM handler", tail)
 	}
 	if err := p.Stop(); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("Stop of an ended process: %v; want os.ErrProcessDone", err)

@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 2 && args[0] == "answer":
 		return answer(ctx, args[1])
 	default:
-		return fmt.Errorf("guest: don't know %q", args)
+		return fmt.Errorf("guest: unknown command %q", args)
 	}
 }
 
