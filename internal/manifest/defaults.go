@@ -3,7 +3,10 @@ package manifest
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	podresource "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
+
+	"github.com/podstream/podstream/internal/manifest/validate"
 )
 
 // setDefaults sets the API server's defaults (pkg/apis/core/v1/defaults.go), as far as a static pod can use them. A
@@ -76,6 +79,36 @@ func defaultResources(r *v1.ResourceRequirements) {
 	roundUp(r.Requests)
 	for name, limit := range r.Limits {
 		setMissing(&r.Requests, name, limit)
+	}
+}
+
+// defaultPodResources sets the requests of the pod as a whole, and its limits of huge pages, if it names any resource
+// of the pod.
+func defaultPodResources(pod *v1.Pod) {
+	r := pod.Spec.Resources
+	if r == nil || len(r.Limits) == 0 && len(r.Requests) == 0 {
+		return
+	}
+	limits := podresource.AggregateContainerLimits(pod, podresource.PodResourcesOptions{})
+	for name, quantity := range limits {
+		_, requested := r.Requests[name]
+		if validate.IsHugePage(name) && podresource.IsSupportedPodLevelResource(name) && !requested {
+			setMissing(&r.Limits, name, quantity)
+		}
+	}
+	if len(r.Limits) == 0 {
+		return
+	}
+	requests := podresource.AggregateContainerRequests(pod, podresource.PodResourcesOptions{})
+	for name, quantity := range requests {
+		if podresource.IsSupportedPodLevelResource(name) && !validate.IsHugePage(name) {
+			setMissing(&r.Requests, name, quantity)
+		}
+	}
+	for name, quantity := range r.Limits {
+		if podresource.IsSupportedPodLevelResource(name) {
+			setMissing(&r.Requests, name, quantity)
+		}
 	}
 }
 

@@ -13,10 +13,10 @@
 //	uid.go        takes the UID from the document as written
 //	adopt.go      makes the pod this node's: name suffix, namespace, nodeName, annotations, toleration
 //	defaults.go   sets the API server's defaults
-//	validate*.go  refuse what the API server refuses; static.go refuses what a pod without an API server can't use
+//	validate      a package: refuses what the API server refuses, and what a pod without an API server can't use
 //	report.go     reports problems, in the two wordings of wording.go: with and without quotes of the manifest;
 //	              discreet.go selects the documents that only have the second one; syntax.go words parsers' errors
 //	size.go       bounds a pod in every format
-//	object*.go    the steps of a ConfigMap or Secret, with validate_object.go; references.go lists those of a pod
+//	object*.go    the steps of a ConfigMap or Secret; references.go lists those of a pod
 //	digest.go     makes the digests that the merge compares; canonical.go the form of JSON that they are taken from
 package manifest

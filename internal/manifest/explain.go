@@ -116,16 +116,11 @@ func locate(value any, path string, names []string, is word, members bool) (stri
 		if len(names) > 0 {
 			return locate(value[names[0]], strings.TrimPrefix(path+"."+names[0], "."), names[1:], is, members)
 		}
-		for _, key := range sortedKeys(value) {
+		for _, key := range slices.Sorted(maps.Keys(value)) {
 			if members && treeType(value[key]) == is {
 				return path + "[" + key + "]", true
 			}
 		}
 	}
 	return "", false
-}
-
-// sortedKeys makes results of a search in a map deterministic.
-func sortedKeys[K ~string, V any](m map[K]V) []K {
-	return slices.Sorted(maps.Keys(m))
 }

@@ -4,11 +4,15 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/podstream/podstream/internal/manifest/validate"
 )
 
 // configMap adds the ConfigMap of one document to the origin, unless there is an Error finding.
@@ -18,7 +22,7 @@ func (p *parser) configMap(tree map[string]any, doubled []doubledKey, r *report)
 		return
 	}
 	adoptObject(&c.ObjectMeta, r)
-	p.acceptObject(append(validateObjectMeta(&c.ObjectMeta), validateConfigMap(c)...), r, func() (*Object, error) {
+	p.acceptObject(append(validate.ObjectMeta(&c.ObjectMeta), validate.ConfigMap(c)...), r, func() (*Object, error) {
 		return NewConfigMap(c)
 	})
 }
@@ -31,7 +35,7 @@ func (p *parser) secret(tree map[string]any, doubled []doubledKey, r *report) {
 	}
 	adoptObject(&s.ObjectMeta, r)
 	setSecretDefaults(s)
-	p.acceptObject(append(validateObjectMeta(&s.ObjectMeta), validateSecret(s)...), r, func() (*Object, error) {
+	p.acceptObject(append(validate.ObjectMeta(&s.ObjectMeta), validate.Secret(s)...), r, func() (*Object, error) {
 		return NewSecret(s)
 	})
 }
@@ -70,7 +74,7 @@ func explainObject(err error, tree map[string]any, kind ObjectKind) (at string, 
 		encoded, plain = "binaryData", "text goes into data"
 	}
 	values, _ := tree[encoded].(map[string]any)
-	for _, key := range sortedKeys(values) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		text, ok := values[key].(string)
 		if !ok {
 			continue

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/manifest/validate"
 )
 
 const (
@@ -193,14 +195,14 @@ func (p *parser) pod(tree map[string]any, doubled []doubledKey, r *report) {
 	if !isEmpty(tree["status"]) {
 		r.warnf("status", "is ignored: only the node knows a pod's status")
 	}
-	errs := validateAsWritten(pod, p.opts.Node)
+	errs := validate.AsWritten(pod, fullName(pod.Name, p.opts.Node), p.opts.Node)
 	if pod.UID == "" {
 		pod.UID = uid(text, p.opts)
 	}
 	adopt(pod, p.opts, r)
 	setDefaults(pod)
-	errs = append(errs, validate(pod)...)
-	errs = append(errs, validateStatic(&pod.Spec)...)
+	errs = append(errs, validate.Pod(pod)...)
+	errs = append(errs, validate.Static(&pod.Spec)...)
 	for _, err := range errs {
 		r.reject(err.Field, refusal(err))
 	}

@@ -2,26 +2,20 @@ package manifest
 
 import (
 	"fmt"
-	"regexp"
+	"maps"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podstream/podstream/internal/manifest/validate"
 )
-
-// maxQuantity is the longest text that is accepted as a quantity.
-const maxQuantity = 64
-
-// hugeExponent matches an exponent of three digits or more. Resource quantities end at 10^18 and 10^-9.
-var hugeExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3}`)
 
 // hugeQuantity returns the path of the first quantity that must not be parsed, or "": apimachinery works for hours,
 // or forever, at "1e-999999999".
 func hugeQuantity(tree map[string]any) string {
-	return findQuantity(tree["spec"], "spec", isHuge)
+	return findQuantity(tree["spec"], "spec", validate.IsHugeQuantity)
 }
-
-// isHuge reports whether the text must not be parsed as a quantity.
-func isHuge(text string) bool { return len(text) > maxQuantity || hugeExponent.MatchString(text) }
 
 // badQuantity returns the path of the first invalid quantity, or "": the decoder's error doesn't have it.
 func badQuantity(tree map[string]any) string {
@@ -35,7 +29,7 @@ func badQuantity(tree map[string]any) string {
 func findQuantity(value any, path string, match func(string) bool) string {
 	switch value := value.(type) {
 	case map[string]any:
-		for _, key := range sortedKeys(value) {
+		for _, key := range slices.Sorted(maps.Keys(value)) {
 			if found := findQuantityAt(key, value[key], path+"."+key, match); found != "" {
 				return found
 			}
@@ -55,7 +49,7 @@ func findQuantityAt(key string, value any, path string, match func(string) bool)
 	switch key {
 	case "limits", "requests", "overhead":
 		list, _ := value.(map[string]any)
-		for _, name := range sortedKeys(list) {
+		for _, name := range slices.Sorted(maps.Keys(list)) {
 			if matchQuantity(list[name], match) {
 				return path + "[" + name + "]"
 			}

@@ -1,6 +1,10 @@
 package manifest
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/internal/manifest/validate"
+)
 
 // Received returns the origin of one pod that comes complete, with UID and defaults: from an API server or another
 // podconfigd. Only its size is checked, and that its UID, namespace and name can be elements of a path. The origin of
@@ -12,7 +16,7 @@ func Received(name string, pod *v1.Pod) *Origin {
 	for _, element := range []struct{ field, value string }{
 		{"metadata.uid", string(pod.UID)}, {"metadata.namespace", pod.Namespace}, {"metadata.name", pod.Name},
 	} {
-		for _, message := range checkElement(element.value, maxReceived) {
+		for _, message := range validate.PathElement(element.value) {
 			r.errorf(element.field, "%q can't be used: it %s", element.value, word(message))
 		}
 	}

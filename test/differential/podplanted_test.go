@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// podFaults are mistakes in internal/manifest: a text of a file there, and what takes its place.
+// podFaults are mistakes in internal/manifest: a text of a file of it or below it, and what takes its place.
 var podFaults = map[string]struct{ file, old, fault string }{
-	"a check is lost":              {"validate_container.go", "if len(spec.Containers) == 0 {", "if false {"},
-	"a check of two fields":        {"validate_container.go", "case names[c.Name]:", "case false:"},
-	"a check is too strict":        {"validate_container.go", "v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...", "v1.PullAlways, v1.PullNever)..."},
+	"a check is lost":              {"validate/container.go", "if len(spec.Containers) == 0 {", "if false {"},
+	"a check of two fields":        {"validate/container.go", "case names[c.Name]:", "case false:"},
+	"a check is too strict":        {"validate/container.go", "v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...", "v1.PullAlways, v1.PullNever)..."},
 	"a default is another":         {"defaults.go", "defaultTo(&p.PeriodSeconds, 10)", "defaultTo(&p.PeriodSeconds, 11)"},
 	"a default is lost":            {"defaults.go", "defaultTo(&spec.DNSPolicy, v1.DNSClusterFirst)", `defaultTo(&spec.DNSPolicy, "Default")`},
 	"a field is lost":              {"adopt.go", "Labels: m.Labels, ", ""},
@@ -35,7 +35,7 @@ func TestFaultyParser(t *testing.T) {
 			if strings.Count(string(text), f.old) != 1 {
 				t.Fatalf("%s has %q %d times; want once", f.file, f.old, strings.Count(string(text), f.old))
 			}
-			faulty, overlay := filepath.Join(t.TempDir(), f.file), filepath.Join(t.TempDir(), "overlay.json")
+			faulty, overlay := filepath.Join(t.TempDir(), filepath.Base(f.file)), filepath.Join(t.TempDir(), "overlay.json")
 			if err := os.WriteFile(faulty, []byte(strings.Replace(string(text), f.old, f.fault, 1)), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -25,7 +25,6 @@ var forbidden = []struct{ from, to, why string }{
 	{"cmd/podctl", "k8s.io/client-go/kubernetes", "client-go's clientset would double podctl's size"},
 	{"cmd/podctl", "k8s.io/client-go/kubernetes/", "client-go's clientset would double podctl's size"},
 	{"client", module + "internal/", "what others import stands by itself"},
-	{"internal/manifest", module + "internal/", "the bottom layer: bytes to pods"},
 	{"internal/boltfile", module, "a file that both daemons' stores stand on knows of neither"},
 	{"internal/sources/file", module + "internal/mergesvc/", "a source hands its set on and knows no more"},
 	{"internal/sources/http", module + "internal/mergesvc/", "a source hands its set on and knows no more"},
@@ -125,7 +124,29 @@ func TestDependenciesPointOneWay(t *testing.T) {
 	}
 }
 
-// The check above would pass if the list of dependencies were empty or the patterns matched nothing.
+// pure are packages that translate values, with all internal packages that each one depends on.
+var pure = map[string][]string{
+	"internal/execsvc/pod/criconfig": {"internal/execsvc/pod/podmeta"},
+	"internal/manifest":              {"internal/manifest/validate"},
+	"internal/manifest/validate":     nil,
+}
+
+// TestPurePackages: each package of pure depends on exactly the internal packages listed there.
+func TestPurePackages(t *testing.T) {
+	for pkg, want := range pure {
+		var internal []string
+		for _, dep := range dependencies(t, pkg) {
+			if rel, ok := strings.CutPrefix(dep, module); ok && strings.HasPrefix(rel, "internal/") && rel != pkg {
+				internal = append(internal, rel)
+			}
+		}
+		if !slices.Equal(internal, want) {
+			t.Errorf("%s depends on %v; want %v", pkg, internal, want)
+		}
+	}
+}
+
+// TestCheckCanFail: the tests above would pass if the list of dependencies were empty or the patterns matched nothing.
 func TestCheckCanFail(t *testing.T) {
 	if !breaks("cmd/podexecd", "k8s.io/cri-client/", "k8s.io/cri-client/pkg") {
 		t.Error("a package beneath a forbidden path isn't seen as forbidden")

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -46,20 +45,6 @@ func TestPodmetaOwnsTheKeys(t *testing.T) {
 	}
 	if source, err := os.ReadFile(owner + "/annotations.go"); err != nil || len(spelled(source)) < len(podKeys)-1 {
 		t.Errorf("podmeta spells %q, %v; want a spelling of each key", spelled(source), err)
-	}
-}
-
-// TestTranslationIsPure: criconfig imports no internal package but podmeta.
-func TestTranslationIsPure(t *testing.T) {
-	const criconfig = "internal/execsvc/pod/criconfig"
-	var internal []string
-	for _, dep := range dependencies(t, criconfig) {
-		if strings.HasPrefix(dep, module+"internal/") && dep != module+criconfig {
-			internal = append(internal, dep)
-		}
-	}
-	if want := []string{module + "internal/execsvc/pod/podmeta"}; !slices.Equal(internal, want) {
-		t.Errorf("criconfig depends on %v; want %v", internal, want)
 	}
 }
 

@@ -1,8 +1,10 @@
-package manifest
+package validate
 
 import (
+	"maps"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -191,7 +193,7 @@ func validateISCSI(name string, s *v1.ISCSIVolumeSource, path *field.Path) field
 // validateFlexOptions refuses the options that Kubernetes sets itself.
 func validateFlexOptions(options map[string]string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, key := range sortedKeys(options) {
+	for _, key := range slices.Sorted(maps.Keys(options)) {
 		prefix, _, _ := strings.Cut(key, "/")
 		prefix = "." + strings.ToLower(prefix)
 		if strings.HasSuffix(prefix, ".kubernetes.io") || strings.HasSuffix(prefix, ".k8s.io") {

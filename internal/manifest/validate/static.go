@@ -1,13 +1,13 @@
-package manifest
+package validate
 
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateStatic refuses what only an API server can provide. The kubelet refuses Secrets and ConfigMaps as well;
+// Static refuses what only an API server can provide. The kubelet refuses Secrets and ConfigMaps as well;
 // Podstream serves those beside the manifests.
-func validateStatic(spec *v1.PodSpec) field.ErrorList {
+func Static(spec *v1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec")
 	refuse := func(at *field.Path, what string) {

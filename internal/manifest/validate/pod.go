@@ -1,13 +1,8 @@
-package manifest
+package validate
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -16,27 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxUID is the longest UID that an author may set: it becomes the name of directories and a label of the runtime's.
-const maxUID = 128
-
-// maxReceived is the longest UID, namespace or name of a received pod: the longest name that Kubernetes allows.
-const maxReceived = validation.DNS1123SubdomainMaxLength
-
-// validateAsWritten checks the fields that adopt overwrites.
-func validateAsWritten(pod *v1.Pod, node string) field.ErrorList {
+// AsWritten checks the fields that adoption overwrites. fullName is the pod's name with the node's name appended.
+func AsWritten(pod *v1.Pod, fullName, node string) field.ErrorList {
 	var errs field.ErrorList
 	meta := field.NewPath("metadata")
 	switch {
 	case pod.Name == "":
 		errs = append(errs, field.Required(meta.Child("name"), "the node's name is appended to it"))
 	default:
-		full := fullName(pod.Name, node)
-		for _, msg := range validation.IsDNS1123Subdomain(full) {
-			errs = append(errs, field.Invalid(meta.Child("name"), full, "with the node's name appended: "+msg))
+		for _, msg := range validation.IsDNS1123Subdomain(fullName) {
+			errs = append(errs, field.Invalid(meta.Child("name"), fullName, "with the node's name appended: "+msg))
 		}
 	}
 	if pod.UID != "" {
-		errs = append(errs, invalid(meta.Child("uid"), string(pod.UID), checkUID(string(pod.UID)))...)
+		errs = append(errs, invalid(meta.Child("uid"), string(pod.UID), checkElement(string(pod.UID), maxUID))...)
 	}
 	if pod.Spec.NodeName != "" && pod.Spec.NodeName != node {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "nodeName"), pod.Spec.NodeName, fmt.Sprintf("this node is %q", node)))
@@ -44,24 +32,9 @@ func validateAsWritten(pod *v1.Pod, node string) field.ErrorList {
 	return errs
 }
 
-func checkUID(uid string) []string { return checkElement(uid, maxUID) }
-
-// checkElement checks a value that becomes an element of paths on every consumer's disk.
-func checkElement(value string, most int) []string {
-	if len(value) > most {
-		return []string{validation.MaxLenError(most)}
-	}
-	if value == "." || value == ".." || !utf8.ValidString(value) || strings.ContainsFunc(value, func(c rune) bool {
-		return c == '/' || c == '\\' || unicode.IsSpace(c) || !unicode.IsPrint(c)
-	}) {
-		return []string{"must be fit for the name of a directory: without slashes, white space and control characters, and not . or .."}
-	}
-	return nil
-}
-
-// validate checks an adopted pod, defaults filled in, against the rules of the API server (pkg/apis/core/validation)
+// Pod checks an adopted pod, defaults filled in, against the rules of the API server (pkg/apis/core/validation)
 // that a pod on this node can break.
-func validate(pod *v1.Pod) field.ErrorList {
+func Pod(pod *v1.Pod) field.ErrorList {
 	errs := validateMeta(pod)
 	spec, path := &pod.Spec, field.NewPath("spec")
 	errs = append(errs, validateAnnotations(pod)...)
@@ -84,7 +57,7 @@ func validate(pod *v1.Pod) field.ErrorList {
 	return append(errs, validateOS(spec, path)...)
 }
 
-// validateMeta checks the metadata that validateAsWritten doesn't.
+// validateMeta checks the metadata that AsWritten does not.
 func validateMeta(pod *v1.Pod) field.ErrorList {
 	path := field.NewPath("metadata")
 	errs := invalid(path.Child("namespace"), pod.Namespace, validation.IsDNS1123Label(pod.Namespace))
@@ -110,49 +83,5 @@ func validateNames(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 	if p := spec.PreemptionPolicy; p != nil {
 		errs = append(errs, oneOf(path.Child("preemptionPolicy"), *p, v1.PreemptLowerPriority, v1.PreemptNever)...)
 	}
-	return errs
-}
-
-// required returns the error of an empty field.
-func required(at *field.Path, value string) field.ErrorList {
-	if value == "" {
-		return field.ErrorList{field.Required(at, "")}
-	}
-	return nil
-}
-
-// invalid returns one error for each message. A message, like every detail of an error, must not quote the manifest:
-// inspectors see it, without the value.
-func invalid(at *field.Path, value any, messages []string) field.ErrorList {
-	var errs field.ErrorList
-	for _, m := range messages {
-		errs = append(errs, field.Invalid(at, value, m))
-	}
-	return errs
-}
-
-// oneOf returns the error of a value that isn't among the valid ones.
-func oneOf[T ~string](at *field.Path, value T, valid ...T) field.ErrorList {
-	if slices.Contains(valid, value) {
-		return nil
-	}
-	return field.ErrorList{field.NotSupported(at, value, valid)}
-}
-
-// inRange returns the error of a number out of its range. Nil is in every range.
-func inRange[T int32 | int64](at *field.Path, value *T, least, most T) field.ErrorList {
-	if value == nil || *value >= least && *value <= most {
-		return nil
-	}
-	want := fmt.Sprintf("must be at least %d", least)
-	if *value > most {
-		want = fmt.Sprintf("must be at most %d", most)
-	}
-	return field.ErrorList{field.Invalid(at, *value, want)}
-}
-
-// sorted sorts errors that were found in the order of a map.
-func sorted(errs field.ErrorList) field.ErrorList {
-	slices.SortStableFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return errs
 }

@@ -1,6 +1,8 @@
-package manifest
+package validate
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -35,7 +37,7 @@ func validateAppArmorAnnotations(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	names := map[string]bool{}
 	eachContainer(&pod.Spec, func(c *v1.Container, _ *field.Path, _ bool) { names[c.Name] = true })
-	for _, key := range sortedKeys(pod.Annotations) {
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
 		container, ok := strings.CutPrefix(key, v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
 		if !ok {
 			continue

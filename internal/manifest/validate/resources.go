@@ -1,6 +1,8 @@
-package manifest
+package validate
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,7 +19,7 @@ func validateResources(r *v1.ResourceRequirements, check checkName, path *field.
 	errs := validateQuantities(r.Limits, check, path.Child("limits"))
 	errs = append(errs, validateQuantities(unequal(r.Requests, r.Limits), check, path.Child("requests"))...)
 	errs = append(errs, validateHugePages(path, r.Limits, r.Requests)...)
-	for _, name := range sortedKeys(r.Requests) {
+	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
 		request := r.Requests[name]
 		limit, limited := r.Limits[name]
 		at := path.Child("requests").Key(string(name))
@@ -45,7 +47,7 @@ func unequal(requests, limits v1.ResourceList) v1.ResourceList {
 }
 
 // isWhole reports whether a resource can't be overcommitted: huge pages, and all but the native ones.
-func isWhole(name v1.ResourceName) bool { return isHugePage(name) || isExtended(name) }
+func isWhole(name v1.ResourceName) bool { return IsHugePage(name) || isExtended(name) }
 
 // isExtended reports whether a resource isn't one of Kubernetes' own.
 func isExtended(name v1.ResourceName) bool {
@@ -57,7 +59,7 @@ func validateHugePages(path *field.Path, lists ...v1.ResourceList) field.ErrorLi
 	huge, others := false, false
 	for _, list := range lists {
 		for name := range list {
-			huge = huge || isHugePage(name)
+			huge = huge || IsHugePage(name)
 			others = others || name == v1.ResourceCPU || name == v1.ResourceMemory
 		}
 	}
@@ -74,13 +76,13 @@ func validateOverhead(overhead v1.ResourceList, path *field.Path) field.ErrorLis
 // validateQuantities checks a resource list by itself.
 func validateQuantities(list v1.ResourceList, check checkName, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, name := range sortedKeys(list) {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
 		at := path.Key(string(name))
 		errs = append(errs, check(name, at)...)
 		switch quantity := list[name]; {
 		case quantity.Sign() < 0:
 			errs = append(errs, field.Invalid(at, quantity.String(), "must not be negative"))
-		case isHugePage(name):
+		case IsHugePage(name):
 			errs = append(errs, validateHugePage(name, quantity, at)...)
 		case isExtended(name) && quantity.MilliValue()%1000 != 0:
 			errs = append(errs, field.Invalid(at, quantity.String(), "must be a whole number"))
@@ -105,7 +107,7 @@ func validateHugePage(name v1.ResourceName, quantity resource.Quantity, at *fiel
 // pageSize returns the size of huge pages that a resource or a medium names. It is false if the text names none, or
 // must not be parsed.
 func pageSize(text string) (resource.Quantity, bool) {
-	if isHuge(text) {
+	if IsHugeQuantity(text) {
 		return resource.Quantity{}, false
 	}
 	size, err := resource.ParseQuantity(text)
@@ -124,7 +126,7 @@ func validateResourceName(name v1.ResourceName, at *field.Path) field.ErrorList 
 		}
 		return nil
 	}
-	if isHugePage(name) {
+	if IsHugePage(name) {
 		return nil
 	}
 	return oneOf(at, name, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage)

@@ -1,8 +1,10 @@
-package manifest
+package validate
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,7 +47,7 @@ func validateAnnotations(pod *v1.Pod) field.ErrorList {
 func validateSeccompAnnotations(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("metadata", "annotations")
-	for _, key := range sortedKeys(pod.Annotations) {
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
 		if key != v1.SeccompPodAnnotationKey && !strings.HasPrefix(key, v1.SeccompContainerAnnotationKeyPrefix) {
 			continue
 		}

@@ -1,8 +1,10 @@
-package manifest
+package validate
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -12,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateObjectMeta checks an adopted object's metadata.
-func validateObjectMeta(m *metav1.ObjectMeta) field.ErrorList {
+// ObjectMeta checks an adopted object's metadata.
+func ObjectMeta(m *metav1.ObjectMeta) field.ErrorList {
 	path := field.NewPath("metadata")
 	errs := required(path.Child("name"), m.Name)
 	if m.Name != "" {
@@ -24,12 +26,12 @@ func validateObjectMeta(m *metav1.ObjectMeta) field.ErrorList {
 	return append(errs, sorted(apivalidation.ValidateAnnotations(m.Annotations, path.Child("annotations")))...)
 }
 
-// validateConfigMap checks a ConfigMap's data as the API server does (pkg/apis/core/validation).
-func validateConfigMap(c *v1.ConfigMap) field.ErrorList {
+// ConfigMap checks a ConfigMap's data as the API server does (pkg/apis/core/validation).
+func ConfigMap(c *v1.ConfigMap) field.ErrorList {
 	data, binary := field.NewPath("data"), field.NewPath("binaryData")
 	errs := append(validateDataKeys(c.Data, data), validateDataKeys(c.BinaryData, binary)...)
 	total := size(c.Data) + size(c.BinaryData)
-	for _, key := range sortedKeys(c.BinaryData) {
+	for _, key := range slices.Sorted(maps.Keys(c.BinaryData)) {
 		if _, ok := c.Data[key]; ok {
 			errs = append(errs, field.Forbidden(binary.Key(key), "data has the same key"))
 		}
@@ -37,8 +39,8 @@ func validateConfigMap(c *v1.ConfigMap) field.ErrorList {
 	return append(errs, validateTotal(total, field.NewPath(""))...)
 }
 
-// validateSecret checks a Secret's data by its type, as the API server does.
-func validateSecret(s *v1.Secret) field.ErrorList {
+// Secret checks a Secret's data by its type, as the API server does.
+func Secret(s *v1.Secret) field.ErrorList {
 	data := field.NewPath("data")
 	errs := append(validateDataKeys(s.Data, data), validateTotal(size(s.Data), data)...)
 	need := func(key string) {
@@ -49,7 +51,7 @@ func validateSecret(s *v1.Secret) field.ErrorList {
 	needJSON := func(key string) {
 		need(key)
 		if text, ok := s.Data[key]; ok && !json.Valid(text) {
-			errs = append(errs, field.Invalid(data.Key(key), hidden{}, "must be JSON"))
+			errs = append(errs, field.Invalid(data.Key(key), field.OmitValueType{}, "must be JSON"))
 		}
 	}
 	switch s.Type {
@@ -80,7 +82,7 @@ func validateSecret(s *v1.Secret) field.ErrorList {
 // validateDataKeys checks the keys of an object's data: each may become a file's name.
 func validateDataKeys[V any](data map[string]V, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, key := range sortedKeys(data) {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
 		errs = append(errs, invalid(path.Key(key), key, validation.IsConfigMapKey(key))...)
 	}
 	return errs
