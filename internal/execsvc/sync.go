@@ -10,6 +10,7 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 	"github.com/podstream/podstream/internal/execsvc/decide/actions"
+	"github.com/podstream/podstream/internal/execsvc/decide/admission"
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
 	"github.com/podstream/podstream/internal/execsvc/loop/worker"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
@@ -19,7 +20,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 )
 
-// SyncPod is part of worker.Syncer. The order of its steps is the kubelet's.
+// SyncPod is part of worker.Syncer. The order of its steps is the kubelet's: it admits the pod, sets its status, checks
+// its deadline, prepares the node for it, and syncs its containers.
 func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error) {
 	has, err := a.pleg.Current(ctx, pod.UID)
 	if err != nil {
@@ -55,29 +57,56 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 		a.cfg.Events.Record(pod, "", events.Normal, events.DeadlineExceeded, failure.Message)
 		return worker.Result{Failure: failure}, nil
 	}
-	if lacks := verdict.Waiting(has.ReadySandbox() != nil); len(lacks) > 0 {
-		return worker.Result{WakeAfter: left}, a.waitFor(pod, lacks)
+	s := podSync{pod: pod, has: has, verdict: &verdict, sizing: sizing, wakeAfter: left}
+	if result, err := a.prepare(ctx, s); err != nil {
+		return result, err
 	}
-	if a.networkDown.Load() && needsNetwork(pod, has) {
-		if err := a.checkNetwork(ctx, pod); err != nil {
-			return worker.Result{WakeAfter: left}, err
+	return a.syncContainers(ctx, s)
+}
+
+// podSync is the sync of an admitted pod that may run now.
+type podSync struct {
+	pod     *v1.Pod
+	has     *observed.Pod
+	verdict *admission.Verdict
+	sizing  *status.Resize
+	// wakeAfter is the time that is left until the pod's deadline. Zero: it has none.
+	wakeAfter time.Duration
+}
+
+// prepare makes what the pod's containers need: the network of the node, and the pod's volumes and cgroup. While
+// something is missing, it returns an error and the result of the sync.
+func (a *Agent) prepare(ctx context.Context, s podSync) (worker.Result, error) {
+	if lacks := s.verdict.Waiting(s.has.ReadySandbox() != nil); len(lacks) > 0 {
+		return worker.Result{WakeAfter: s.wakeAfter}, a.waitFor(s.pod, lacks)
+	}
+	if a.networkDown.Load() && needsNetwork(s.pod, s.has) {
+		if err := a.checkNetwork(ctx, s.pod); err != nil {
+			return worker.Result{WakeAfter: s.wakeAfter}, err
 		}
 	}
-	if err := a.cfg.PodSetup.SetUp(ctx, pod); err != nil {
-		a.setUpFailed(pod, err)
-		return worker.Result{Transient: transient(err), WakeAfter: left}, err
+	if err := a.cfg.PodSetup.SetUp(ctx, s.pod); err != nil {
+		a.setUpFailed(s.pod, err)
+		return worker.Result{Transient: transient(err), WakeAfter: s.wakeAfter}, err
 	}
+	return worker.Result{}, nil
+}
+
+// syncContainers makes the sandbox and the containers as desired, then ends a resize and sets the status.
+func (a *Agent) syncContainers(ctx context.Context, s podSync) (worker.Result, error) {
+	pod, has := s.pod, s.has
 	defer a.pleg.Act(pod.UID)()
 	res := a.cfg.Runtime.SyncPod(ctx, runtime.SyncInput{
-		Pod: pod, Has: has, Probes: a.probes.Probes(pod.UID), Setup: a.cfg.PodSetup, Resizing: sizing.InProgress,
-		Lacks: verdict.Containers(),
+		Pod: pod, Has: has, Probes: a.probes.Probes(pod.UID), Setup: a.cfg.PodSetup, Resizing: s.sizing.InProgress,
+		Lacks: s.verdict.Containers(),
 		// If the store can't be written, the containers are replaced all the same.
 		Replacing: func(ctx context.Context, ids []string) { _ = a.cfg.Store.SetReplaced(ctx, pod.UID, ids) },
 	})
-	res.Err = errors.Join(res.Err, heldBack(verdict.Held))
-	result := worker.Result{RetryAfter: res.RetryAfter, WakeAfter: left, Waiting: len(res.Waiting) > 0}
+	res.Err = errors.Join(res.Err, heldBack(s.verdict.Held))
+	result := worker.Result{RetryAfter: res.RetryAfter, WakeAfter: s.wakeAfter, Waiting: len(res.Waiting) > 0}
 	if res.Acted {
 		// The status has the changes at once, not after the next relist.
+		var err error
 		if has, err = a.pleg.Refresh(ctx, pod.UID); err != nil {
 			return result, errors.Join(res.Err, err)
 		}
@@ -85,10 +114,9 @@ func (a *Agent) SyncPod(ctx context.Context, pod *v1.Pod) (worker.Result, error)
 	}
 	settled := a.cfg.PodSetup.ResizeCgroup(pod)
 	res.Err = errors.Join(res.Err, settled)
-	wasSizing := sizing
-	sizing = resizeAfter(sizing, res, settled)
-	a.finishResize(ctx, pod, has, wasSizing, sizing)
-	now = a.setStatus(pod, func(in *status.Input) { in.Waiting, in.Resize = res.Waiting, sizing })
+	sizing := resizeAfter(s.sizing, res, settled)
+	a.finishResize(ctx, pod, has, s.sizing, sizing)
+	now := a.setStatus(pod, func(in *status.Input) { in.Waiting, in.Resize = res.Waiting, sizing })
 	if res.Err == nil && podmeta.IsTerminal(now.Phase) {
 		return worker.Result{Terminal: true}, nil
 	}
