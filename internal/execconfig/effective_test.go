@@ -45,7 +45,7 @@ func wantEffective(t *testing.T, settings *Settings, args []string) {
 }
 
 // No threshold at all is written explicitly: otherwise the kubelet's defaults would apply.
-func TestNoEvictionIsTold(t *testing.T) {
+func TestNoEvictionIsWritten(t *testing.T) {
 	settings, err := settle(t, "", "--eviction-hard=")
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestNoEvictionIsTold(t *testing.T) {
 }
 
 // TLS flags appear in the form of a file's fields.
-func TestTLSIsTold(t *testing.T) {
+func TestTLSIsWritten(t *testing.T) {
 	args := []string{"--port=10250", "--tls-min-version=VersionTLS12", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}
 	settings, err := settle(t, "", args...)
 	if err != nil {

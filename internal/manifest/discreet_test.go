@@ -51,9 +51,9 @@ var plantedJSON = []string{
 	`1hunter2!`, `{"a": {"hunter2": 1, "hunter2": 2}}`, `{"a": {"b": ["hunter2"]}}`, "hunter2!: hunter2", `"../hunter2"`,
 }
 
-// TestSecretsAreNeverTold plants a random word in every place of a document that is, or may be, a Secret, in a random
+// TestSecretsAreNeverReported plants a random word in every place of a document that is, or may be, a Secret, in a random
 // way, and looks for it in all findings.
-func TestSecretsAreNeverTold(t *testing.T) {
+func TestSecretsAreNeverReported(t *testing.T) {
 	findings := 0
 	rapid.Check(t, func(r *rapid.T) {
 		token := rapid.StringMatching(`[a-z]{6}[A-Z0-9]{6}`).Draw(r, "token")

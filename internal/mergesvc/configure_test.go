@@ -65,9 +65,9 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// TestConfigureForgetsReadiness: a source that was ready, removed and configured again isn't ready by that, before or
+// TestConfigureDropsReadiness: a source that was ready, removed and configured again isn't ready by that, before or
 // after a restart: an origin that was never good keeps it unready. A source that stayed is ready.
-func TestConfigureForgetsReadiness(t *testing.T) {
+func TestConfigureDropsReadiness(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		configure [][]string

@@ -108,10 +108,10 @@ func harm(tb testing.TB, consumers, turns int) (ratio float64, without, with tim
 	return ratio, without, with
 }
 
-// TestG8StalledConsumerHarmsNobody checks G8, Isolated: with a consumer that never reads, the others get each
+// TestG8StalledConsumerDelaysNoOther checks G8, Isolated: with a consumer that never reads, the others get each
 // revision as soon as without it. The machine has other things to do, so it is 1.5 times here, at the best of three
 // tries; BenchmarkStalledConsumer prints the ratio that a quiet machine gives.
-func TestG8StalledConsumerHarmsNobody(t *testing.T) {
+func TestG8StalledConsumerDelaysNoOther(t *testing.T) {
 	consumers, turns := 100, 9
 	if full() {
 		consumers, turns = 1000, 15

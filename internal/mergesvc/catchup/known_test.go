@@ -170,9 +170,9 @@ func TestSettleNil(t *testing.T) {
 	wantWords(t, "nothing pending", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD api: web")
 }
 
-// TestUndecidedOfWhatWasTold: pods that were sent and haven't changed since aren't open, though their source isn't
+// TestUndecidedOfSentPods: pods that were sent and haven't changed since aren't open, though their source isn't
 // ready; a change to exactly what the consumer holds isn't sent (G5).
-func TestUndecidedOfWhatWasTold(t *testing.T) {
+func TestUndecidedOfSentPods(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() db() [held]")
 	at := l.Number()
@@ -245,9 +245,9 @@ func TestSettleCostsTheRevision(t *testing.T) {
 	}
 }
 
-// TestSettleToldBySet: what a SET reports of a pod of a source that isn't ready isn't sent again, neither at once nor
+// TestSettleSentBySet: what a SET reports of a pod of a source that isn't ready isn't sent again, neither at once nor
 // when the source is.
-func TestSettleToldBySet(t *testing.T) {
+func TestSettleSentBySet(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web()"), held("file", "other()")}, everything)
 	rev := l.set("file", "broken: [held] [unready]\nx: web(image=2)")

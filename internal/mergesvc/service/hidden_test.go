@@ -167,9 +167,9 @@ func TestScopeOfSourceErrors(t *testing.T) {
 	}
 }
 
-// TestPageTokensTellNothing: a page token reveals no more than the page, however many pods its caller may not see,
+// TestPageTokensRevealNothing: a page token reveals no more than the page, however many pods its caller may not see,
 // and one that names a pod out of the caller's scope is invalid.
-func TestPageTokensTellNothing(t *testing.T) {
+func TestPageTokensRevealNothing(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: a(node=n2) b(node=n1) c(node=n2) d(node=n1)")
 	n1 := n.as(scoped([]string{"n1"}, nil))

@@ -16,8 +16,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestObjectsOfForgottenSource: when a source is removed, its objects are removed with its pods.
-func TestObjectsOfForgottenSource(t *testing.T) {
+// TestObjectsOfRemovedSource: when a source is removed, its objects are removed with its pods.
+func TestObjectsOfRemovedSource(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	n.apply("api")
 	n.apply("file", from("a", user("web", "n1", "cm/a", "cm/b"), object("cm/a", "1")))

@@ -107,9 +107,9 @@ func TestG10Order(t *testing.T) {
 	}
 }
 
-// TestG9ReadyIsTold: the readiness of a source is sent whichever of its ops the filter removes, unless the consumer
+// TestG9ReadyIsSent: the readiness of a source is sent whichever of its ops the filter removes, unless the consumer
 // doesn't see the source.
-func TestG9ReadyIsTold(t *testing.T) {
+func TestG9ReadyIsSent(t *testing.T) {
 	inside, outside := pod("in"), pod("out", tier("b"))
 	selector := view.Config{Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}}
 	for _, tc := range []struct {

@@ -162,7 +162,7 @@ func TestTooManyRequestsIsHeeded(t *testing.T) {
 	}
 }
 
-func TestForbiddenIsToldOnce(t *testing.T) {
+func TestForbiddenIsLoggedOnce(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Answer(func(apitest.Request) *apitest.Reply {
 		return apitest.Fail(http.StatusForbidden, metav1.StatusReasonForbidden, "pods is forbidden: User cannot list resource")

@@ -46,9 +46,9 @@ func TestAnOutageIsLoggedTwice(t *testing.T) {
 	}
 }
 
-// TestOneReasonIsToldOnce: an error whose text has the time of day is logged when it begins, and again only once the
+// TestOneReasonIsLoggedOnce: an error whose text has the time of day is logged when it begins, and again only once the
 // server could be read meanwhile; another certificate is another reason.
-func TestOneReasonIsToldOnce(t *testing.T) {
+func TestOneReasonIsLoggedOnce(t *testing.T) {
 	log := &logtest.Buffer{}
 	var errs []string
 	e := &emitter{

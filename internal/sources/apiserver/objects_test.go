@@ -173,8 +173,8 @@ func TestImmutableObjectIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestImmutableObjectIsToldOnce: its deletion while it is being reported would otherwise be the last report, forever.
-func TestImmutableObjectIsToldOnce(t *testing.T) {
+// TestImmutableObjectIsReportedOnce: its deletion while it is being reported would otherwise be the last report, forever.
+func TestImmutableObjectIsReportedOnce(t *testing.T) {
 	yes := true
 	secret := newSecret("s", "1")
 	secret.Immutable = &yes

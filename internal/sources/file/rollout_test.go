@@ -167,8 +167,8 @@ func TestFloodOfFiles(t *testing.T) {
 	}
 }
 
-// TestBatchForgetsNoEvent: events that one batch doesn't take are left to the next one, and none is lost.
-func TestBatchForgetsNoEvent(t *testing.T) {
+// TestBatchLosesNoEvent: events that one batch doesn't take are left to the next one, and none is lost.
+func TestBatchLosesNoEvent(t *testing.T) {
 	t.Parallel()
 	const events = 2*maxBatch + 3
 	dir := t.TempDir()

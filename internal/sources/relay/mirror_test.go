@@ -81,9 +81,9 @@ func TestHeartbeatsDontPileUp(t *testing.T) {
 	}
 }
 
-// TestUnreadySourcesAreForgotten: of sources that the upstream hasn't any more nothing is kept, also if none was ever
+// TestUnreadySourcesAreDropped: of sources that the upstream hasn't any more nothing is kept, also if none was ever
 // ready.
-func TestUnreadySourcesAreForgotten(t *testing.T) {
+func TestUnreadySourcesAreDropped(t *testing.T) {
 	m := testMirror(t)
 	for i := range 100 {
 		take(t, m, beat(fmt.Sprintf("-a%d", i), fmt.Sprintf("-b%d", i)))
@@ -191,8 +191,8 @@ func TestManySmallRevisions(t *testing.T) {
 	}
 }
 
-// TestOneReasonIsToldOnce: each connection is from another port, which isn't another reason.
-func TestOneReasonIsToldOnce(t *testing.T) {
+// TestOneReasonIsLoggedOnce: each connection is from another port, which isn't another reason.
+func TestOneReasonIsLoggedOnce(t *testing.T) {
 	source, err := New(Config{Endpoint: "unix:///s", ID: "i", Node: "n", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

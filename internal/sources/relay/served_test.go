@@ -99,8 +99,8 @@ func TestObjectsOfAService(t *testing.T) {
 	f.want()
 }
 
-// TestObjectsOfAServiceThatForgot: a relay that was away for longer than its upstream's history gets the difference.
-func TestObjectsOfAServiceThatForgot(t *testing.T) {
+// TestObjectsAfterTheHistory: a relay that was away for longer than its upstream's history gets the difference.
+func TestObjectsAfterTheHistory(t *testing.T) {
 	up := startObjects(t, socket(t), 2, "file")
 	up.give("file", "c1 c2 s1 s2", "c1=1", "c2=1", "s1=1", "s2=1")
 	up.up()

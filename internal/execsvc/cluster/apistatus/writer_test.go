@@ -95,7 +95,7 @@ func TestRestartIsSilent(t *testing.T) {
 
 // The status stored before a restart may be older than the last posted one: it isn't posted until podexecd has
 // computed its own.
-func TestEarlierLifeWaits(t *testing.T) {
+func TestStoredStatusWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.create("1")
@@ -127,7 +127,7 @@ func TestEarlierLifeWaits(t *testing.T) {
 }
 
 // That a pod runs is not a status: the server's has more.
-func TestSkeletonIsNotTold(t *testing.T) {
+func TestSkeletonIsNotPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.create("1")
@@ -237,7 +237,7 @@ func TestOldServerIsNotAskedAgain(t *testing.T) {
 }
 
 // A pod that isn't on the board, or isn't desired any more, costs nothing.
-func TestRemovedPodIsForgotten(t *testing.T) {
+func TestRemovedPodIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.createReady("1")

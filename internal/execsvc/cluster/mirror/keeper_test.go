@@ -166,7 +166,7 @@ func TestOrphan(t *testing.T) {
 }
 
 // A mirror pod that the stream lacks, as after a restart, is kept if it fits, and replaced otherwise.
-func TestUntoldMirrorPod(t *testing.T) {
+func TestUnreportedMirrorPod(t *testing.T) {
 	for hash, want := range map[string]string{"u1": "create get", "u0": "create get delete create"} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t)
@@ -182,7 +182,7 @@ func TestUntoldMirrorPod(t *testing.T) {
 }
 
 // A mirror pod that was removed before it appeared in the stream is created again.
-func TestMirrorPodIsLostUntold(t *testing.T) {
+func TestMirrorPodIsLostUnreported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.with(func() { n.deaf = true })

@@ -51,7 +51,7 @@ func TestOutdatedStaysWithoutNode(t *testing.T) {
 }
 
 // The end of a static pod shows at its mirror pod. If it begins again (it was evicted, or there is room for it now), so does that.
-func TestStaticPodBeginsAnew(t *testing.T) {
+func TestStaticPodStartsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, newPod("web-n1", "u1"))
 		time.Sleep(time.Minute)
@@ -70,7 +70,7 @@ func TestStaticPodBeginsAnew(t *testing.T) {
 }
 
 // What a proxy says isn't the API server's word, and a pod that comes back (the server was given a backup, say) is removed again.
-func TestOrphanIsNotForgotten(t *testing.T) {
+func TestOrphanIsNotDropped(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
 		"a proxy's word":  {Code: http.StatusNotFound, Message: "404 page not found", Foreign: true},
 		"the pod is back": {Code: http.StatusNotFound, Message: "no"},
@@ -120,7 +120,7 @@ func TestFinalizer(t *testing.T) {
 }
 
 // A client that deletes mirror pods as soon as they are created doesn't cause a storm of requests.
-func TestSomebodyDeletesMirrorPods(t *testing.T) {
+func TestDeletedMirrorPodsCauseNoStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		stream := n.api.Changed

@@ -203,7 +203,7 @@ func TestWhatTheClusterDecides(t *testing.T) {
 }
 
 // A part of the status that a server doesn't have isn't posted every ten seconds.
-func TestServerForgetsAField(t *testing.T) {
+func TestServerDropsAField(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.cfg.DeclaredFeatures = []string{"A"}
 		w.api.forgets = func(node *v1.Node) { node.Status.DeclaredFeatures = nil }

@@ -168,7 +168,7 @@ func TestClockJumps(t *testing.T) {
 	})
 }
 
-func TestForgetsUsedKeys(t *testing.T) {
+func TestDropsUsedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
 		key := n.install(a, "n1")

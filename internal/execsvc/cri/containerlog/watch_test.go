@@ -139,7 +139,7 @@ func TestFollowWithoutAWatch(t *testing.T) {
 }
 
 // Lost events make all readers check their logs; events without a reader have no effect.
-func TestTellOfLostEvents(t *testing.T) {
+func TestLostEvents(t *testing.T) {
 	l, _, _ := logOf(t, "")
 	l.Stdout = io.Discard
 	f, err := open(l.Dir, l.Name)

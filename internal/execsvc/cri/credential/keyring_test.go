@@ -132,8 +132,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestFilesAreReadAnew: a change of the node's docker config needs no restart.
-func TestFilesAreReadAnew(t *testing.T) {
+// TestFilesAreReadAgain: a change of the node's docker config needs no restart.
+func TestFilesAreReadAgain(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	root := t.TempDir()
 	k, err := New(Config{Files: DefaultFiles(root)})

@@ -275,8 +275,8 @@ func (r *toldRegistry) PullImage(
 	return "", errors.New("no such image")
 }
 
-// TestPullTellsOfThePod: the runtime gets the pod's annotations and its sandbox with each pull.
-func TestPullTellsOfThePod(t *testing.T) {
+// TestPullHasThePod: the runtime gets the pod's annotations and its sandbox with each pull.
+func TestPullHasThePod(t *testing.T) {
 	r := &toldRegistry{images: make(chan *runtimeapi.ImageSpec, 1), sandboxes: make(chan *runtimeapi.PodSandboxConfig, 1)}
 	p := New(Config{Images: r})
 	defer p.Close()

@@ -204,7 +204,7 @@ func TestEventsAndEnds(t *testing.T) {
 }
 
 // The end of an unknown container, or of one that is no longer known, has no effect.
-func TestEndOfNobody(t *testing.T) {
+func TestEndOfUnknownContainer(t *testing.T) {
 	runFollowed(t, []*observed.Pod{process7()}, func(h *harness) {
 		h.ends([]string{"x"})
 		h.want()

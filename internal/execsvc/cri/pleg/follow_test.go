@@ -114,7 +114,7 @@ func TestRuntimeLagsBehindTheKernel(t *testing.T) {
 }
 
 // A pod is not read only because its next mark is due: its worker may not have read it yet.
-func TestNobodyReads(t *testing.T) {
+func TestDueMarkCausesNoRead(t *testing.T) {
 	runFollowed(t, []*observed.Pod{process7()}, func(h *harness) {
 		h.end("c")
 		h.want(synced)

@@ -229,7 +229,7 @@ func TestLostEvent(t *testing.T) {
 }
 
 // An event without a pod may be of any pod.
-func TestEventOfNobody(t *testing.T) {
+func TestEventWithoutPod(t *testing.T) {
 	runEvented(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.relist()
 		h.runtime.set(podWith(observed.Exited))

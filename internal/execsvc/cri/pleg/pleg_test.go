@@ -72,7 +72,7 @@ func TestPodVanishes(t *testing.T) {
 }
 
 // Events wait until they are taken; upstream loses them when its channel is full (kubernetes#136408).
-func TestNoEventIsLostWhenNobodyTakes(t *testing.T) {
+func TestEventsWaitUntilTaken(t *testing.T) {
 	run(t, nil, func(h *harness) {
 		h.isReady()
 		const rounds = 5000
@@ -99,7 +99,7 @@ func TestEventsAreAnnouncedAgain(t *testing.T) {
 	})
 }
 
-func TestRefreshTellsItsCallerOnly(t *testing.T) {
+func TestRefreshReportsToItsCallerOnly(t *testing.T) {
 	run(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.want(Event{UID: "u", Type: ContainerStarted, ID: "c"})
 		h.runtime.set(podWith(observed.Exited))

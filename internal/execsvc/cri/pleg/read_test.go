@@ -203,7 +203,7 @@ func TestPodComesDuringARelist(t *testing.T) {
 }
 
 // A pod whose reading hangs delays no other (kubernetes#45419).
-func TestHungPodHoldsUpNobody(t *testing.T) {
+func TestHungPodDelaysNoOther(t *testing.T) {
 	other := func(s observed.State) *observed.Pod {
 		return &observed.Pod{UID: "v", Containers: []observed.Container{{ID: "d", State: s}}}
 	}

@@ -30,7 +30,7 @@ func TestInitialDelayIsExactAndThenThePeriodCounts(t *testing.T) {
 	})
 }
 
-func TestNewContainerIsAskedAtOnceAndBeginsAnew(t *testing.T) {
+func TestNewContainerIsProbedAtOnceAndStartsOver(t *testing.T) {
 	simulate(t, Config{}, func(b *bench) {
 		b.node.answer("c1", "ready", yes)
 		b.Set(podOf("uid", nil, every("ready", 10), nil), nil)
@@ -58,7 +58,7 @@ func TestNewContainerIsAskedAtOnceAndBeginsAnew(t *testing.T) {
 	})
 }
 
-func TestNewContainerIsSeenAtTheNextTickEvenIfNobodyTells(t *testing.T) {
+func TestNewContainerIsSeenAtTheNextTick(t *testing.T) {
 	simulate(t, Config{}, func(b *bench) {
 		b.Set(podOf("uid", nil, nil, every("live", 2)), nil)
 		pass(1 * s)
@@ -190,7 +190,7 @@ func TestEndingPodIsOnlyAskedWhetherItIsReady(t *testing.T) {
 	})
 }
 
-func TestRemovedPodIsForgottenAndItsProbesBrokenOff(t *testing.T) {
+func TestRemovedPodIsDroppedAndItsProbesCancelled(t *testing.T) {
 	simulate(t, Config{}, func(b *bench) {
 		b.node.answer("c1", "live", hang)
 		b.node.run("uid", "main=c1")

@@ -12,7 +12,7 @@ import (
 )
 
 // An event tells the states that it bears, and is itself a word on its container, of which the states may know less.
-func TestWatchTellsStates(t *testing.T) {
+func TestWatchReportsStates(t *testing.T) {
 	const (
 		created = runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT
 		started = runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT

@@ -174,7 +174,7 @@ func TestWatchWithoutEvents(t *testing.T) {
 }
 
 // The agent of an event is in its sandbox, or else in its containers; an event without it may be of any agent.
-func TestWatchTellsWhose(t *testing.T) {
+func TestWatchReportsAgent(t *testing.T) {
 	container := func(uid, agent string) *runtimeapi.ContainerEventResponse {
 		return &runtimeapi.ContainerEventResponse{ContainersStatuses: []*runtimeapi.ContainerStatus{{
 			Labels: map[string]string{podmeta.PodUIDLabel: uid}, Annotations: map[string]string{podmeta.AgentAnnotation: agent},

@@ -101,7 +101,7 @@ func TestReplacementWaitsForItsImage(t *testing.T) {
 }
 
 // The puller gets the config of the pod's sandbox, and the name of each container that is created from an image.
-func TestImagesAreToldOfThePod(t *testing.T) {
+func TestImagesReceiveThePod(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"), sample("b"))
 	s.mustSync(pod)

@@ -53,7 +53,7 @@ func (r telling) ContainerStatus(ctx context.Context, id string, verbose bool) (
 	return resp, err
 }
 
-func TestUserAndSignalAreTold(t *testing.T) {
+func TestUserAndSignalAreReported(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"))
 	s.mustSync(pod)
@@ -70,7 +70,7 @@ func TestUserAndSignalAreTold(t *testing.T) {
 	}
 }
 
-func TestStatusOfNobody(t *testing.T) {
+func TestStatusOfUnknownPod(t *testing.T) {
 	s := newSim(t)
 	has := s.status(simPod())
 	if has.UID != "uid-1" || len(has.Sandboxes)+len(has.Containers) > 0 || has.Active() || !has.ReadAt.Equal(s.clock.Now()) {

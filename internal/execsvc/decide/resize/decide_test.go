@@ -103,7 +103,7 @@ func restartFor(name v1.ResourceName) func(*v1.Pod) {
 }
 
 // Without a stored allocation, the pod's status has it.
-func TestTold(t *testing.T) {
+func TestAllocationFromStatus(t *testing.T) {
 	had, asked := amounts("1", "256Mi"), amounts("2", "512Mi")
 	told := []v1.ContainerStatus{{Name: "a", Resources: &had, AllocatedResources: had.Requests}}
 	pending := []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue}}

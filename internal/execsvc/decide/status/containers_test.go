@@ -152,7 +152,7 @@ func TestWaitingForTheInitialization(t *testing.T) {
 	}
 }
 
-func TestWaitingStandsUntilSomebodyTried(t *testing.T) {
+func TestWaitingStaysUntilTheFirstTry(t *testing.T) {
 	pod, rt := podOf(always, "a", "b"), has(exited("a", 1))
 	input := in(pod, rt)
 	input.Waiting = map[string]observed.Waiting{"a": {Reason: "CrashLoopBackOff", Message: "m"}, "b": {Reason: "ErrImagePull", Message: "n"}}

@@ -57,7 +57,7 @@ func strs(list v1.ResourceList) map[string]string {
 	return out
 }
 
-func TestReadTellsWhatTheMachineHas(t *testing.T) {
+func TestReadReportsWhatTheMachineHas(t *testing.T) {
 	got, err := Read(Settings{
 		Machine: newMachine(t, files()), Hostname: "n1", Labels: map[string]string{"disk": "ssd", v1.LabelArchStable: "other"},
 		MaxPods: 50, PodsPerCore: 10, EvictionHard: map[string]string{},

@@ -151,7 +151,7 @@ func TestSetReadyChanges(t *testing.T) {
 	}
 }
 
-func TestSetSourcesForgetsOthers(t *testing.T) {
+func TestSetSourcesDropsOthers(t *testing.T) {
 	s := New()
 	s.SetReady("http", false)
 	ready := map[string]bool{"file": true}

@@ -50,7 +50,7 @@ func want(t *testing.T, b *Board, after Position, resumed bool, want ...string) 
 }
 
 // Only what is shown and differs is a change.
-func TestSetTellsChangesOnly(t *testing.T) {
+func TestSetReportsChangesOnly(t *testing.T) {
 	for name, change := range map[string]func(*Pod){
 		"":            func(*Pod) {},
 		"same text":   func(p *Pod) { p.Err = errors.New("no") },
@@ -167,7 +167,7 @@ func TestPodThatMoves(t *testing.T) {
 }
 
 // Of removals so many are remembered; who was away for longer gets all pods instead.
-func TestRemovalsAreForgotten(t *testing.T) {
+func TestRemovalsAreBounded(t *testing.T) {
 	b := New()
 	b.Set(shown("stays"))
 	for i := range keptRemovals {

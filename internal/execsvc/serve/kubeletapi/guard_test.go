@@ -148,9 +148,9 @@ func TestKnownAreBounded(t *testing.T) {
 	}
 }
 
-// TestCrowdKeepsNobodyOut: however many connections users without a certificate have, and from whatever addresses, the API server gets
+// TestCrowdBlocksNoOtherCaller: however many connections users without a certificate have, and from whatever addresses, the API server gets
 // one, from the network of their pods too; and so does another user.
-func TestCrowdKeepsNobodyOut(t *testing.T) {
+func TestCrowdBlocksNoOtherCaller(t *testing.T) {
 	g := newGuarded(t, Limits{})
 	for i := range 3000 {
 		c, _ := g.from(fmt.Sprintf("[2001:db8::%x]:1000", 2+i%2))

@@ -10,7 +10,7 @@ import (
 )
 
 // A failure is logged when it begins and when it ends, also during other requests.
-func TestTroubleIsToldOnce(t *testing.T) {
+func TestFailureIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, "v2")
 	w.containerErr = errors.New("broken pipe")

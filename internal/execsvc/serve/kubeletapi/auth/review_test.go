@@ -52,7 +52,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 }
 
 // Guesses don't push out what is known.
-func TestGuessesAreForgottenFirst(t *testing.T) {
+func TestGuessesAreDroppedFirst(t *testing.T) {
 	s := newSetup(t, nil)
 	s.Check(ask(http.MethodGet, "/pods", "good"))
 	for i := range 2 * maxAnswers {

@@ -53,9 +53,9 @@ func crowd(t *testing.T, s *setup, addresses ...string) (release func()) {
 	}
 }
 
-// TestStrangersKeepNobodyOut: however many unknown tokens come, from however many addresses of whatever network, the API server with its
+// TestUnknownTokensBlockNoOtherCaller: however many unknown tokens come, from however many addresses of whatever network, the API server with its
 // certificate is let in, and another caller's token is asked about.
-func TestStrangersKeepNobodyOut(t *testing.T) {
+func TestUnknownTokensBlockNoOtherCaller(t *testing.T) {
 	var v4, v6 []string
 	for i := range 10 {
 		v4 = append(v4, fmt.Sprintf("10.244.0.%d:4000", i+2))
@@ -90,9 +90,9 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestUsersKeepNobodyOut: questions about the rights of users by token, and of those by another certificate, don't keep the API server's
+// TestUsersBlockNoOtherCaller: questions about the rights of users by token, and of those by another certificate, don't keep the API server's
 // from an answer.
-func TestUsersKeepNobodyOut(t *testing.T) {
+func TestUsersBlockNoOtherCaller(t *testing.T) {
 	s := newSetup(t, nil)
 	began, let := make(chan struct{}), make(chan struct{})
 	s.api.rule = func(spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {

@@ -61,7 +61,7 @@ func command(pairs []string, args ...string) []string {
 	return pairs
 }
 
-func TestExecTellsExitCodeAndOutput(t *testing.T) {
+func TestExecReportsExitCodeAndOutput(t *testing.T) {
 	overBoth(t, func(t *testing.T, open opener) {
 		n := newNode(t, nil)
 		n.pod("web", nil, "pause")

@@ -145,7 +145,7 @@ func TestOpenBeneathRefuses(t *testing.T) {
 }
 
 // The error reveals nothing about the target of a link to outside, not even its existence.
-func TestErrorsTellNothingOfTheNode(t *testing.T) {
+func TestErrorsRevealNothingOfTheNode(t *testing.T) {
 	_, resolved, outside := volume(t)
 	links(t, resolved, map[string]string{"there": outside + "/file/x", "notthere": outside + "/none/x"})
 	_, there := OpenBeneath(resolved, "there")
