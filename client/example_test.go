@@ -101,7 +101,7 @@ func ExampleWatchOptions_restart() {
 
 	// live is one life of the consumer: it ends when the initial state is complete.
 	done := errors.New("in step")
-	live := func() (told int) {
+	live := func() (received int) {
 		c, err := client.New(client.Config{Endpoint: endpoint, Consumer: "example"})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -111,7 +111,7 @@ func ExampleWatchOptions_restart() {
 		opts := client.WatchOptions{ResumeAfter: cursor, Known: slices.Collect(maps.Values(kept))}
 		err = c.Watch(context.Background(), opts, func(_ context.Context, e client.Event) error {
 			for _, change := range e.Ops {
-				told += len(change.Pods)
+				received += len(change.Pods)
 				for _, pod := range change.Pods {
 					if change.Op == client.Remove {
 						delete(kept, pod.UID)
@@ -129,7 +129,7 @@ func ExampleWatchOptions_restart() {
 		if !errors.Is(err, done) {
 			fmt.Fprintln(os.Stderr, err)
 		}
-		return told
+		return received
 	}
 	fmt.Println("the first life is told of", live(), "pods")
 	fmt.Println("the second life is told of", live(), "pods and holds", len(kept))

@@ -72,8 +72,8 @@ func TestOnBreak(t *testing.T) {
 	)
 	p := testPlace(t)
 	up(t, p, s)
-	var told []string
-	w := watch(t, p, client.Config{OnBreak: func(err error) { told = append(told, err.Error()) }}, client.WatchOptions{})
+	var reported []string
+	w := watch(t, p, client.Config{OnBreak: func(err error) { reported = append(reported, err.Error()) }}, client.WatchOptions{})
 	w.want("synced")
 	if err := w.wantEnd(); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("Watch returns %v; want INVALID_ARGUMENT", err)
@@ -82,7 +82,7 @@ func TestOnBreak(t *testing.T) {
 		"rpc error: code = PermissionDenied desc = no role for it", "rpc error: code = Unavailable desc = broken",
 		"unknown operation: 99",
 	}
-	if !slices.Equal(told, want) {
-		t.Errorf("OnBreak is told %q; want %q", told, want)
+	if !slices.Equal(reported, want) {
+		t.Errorf("OnBreak is told %q; want %q", reported, want)
 	}
 }

@@ -29,12 +29,12 @@ type objectDaemon struct {
 
 func newObjectDaemon() *objectDaemon {
 	d := &objectDaemon{daemon: newDaemon()}
-	d.forget()
+	d.reset()
 	return d
 }
 
-// forget replaces the objects by those of a new process.
-func (d *objectDaemon) forget() {
+// reset replaces the objects by those of a new process.
+func (d *objectDaemon) reset() {
 	d.objects = objects.New(objects.Config{History: d.hub.History()})
 }
 
@@ -172,7 +172,7 @@ func TestWatchObjects(t *testing.T) {
 	w.want("synced file api")
 
 	stop()
-	d.forget()
+	d.reset()
 	d.apply("file", "a=2", "c=2")
 	stop = up(t, p, d)
 	w.want("+c=2 synced file api")

@@ -145,7 +145,7 @@ func (i *interpreter) hold(p *podconfigv1.Pod) {
 	delete(i.outcome.absent, keyOf(p))
 }
 
-func (i *interpreter) forget(key podKey) {
+func (i *interpreter) drop(key podKey) {
 	i.outcome.pods[key] = nil
 	delete(i.outcome.absent, key)
 }
@@ -175,7 +175,7 @@ func (i *interpreter) remove(u *podconfigv1.PodUpdate) {
 		if old := i.pod(keyOf(p)); old != nil && p.GetRef().GetName() == "" {
 			pods[n] = reference(old)
 		}
-		i.forget(keyOf(p))
+		i.drop(keyOf(p))
 	}
 	i.pass(u, pods)
 }
@@ -193,8 +193,8 @@ func (i *interpreter) op(u *podconfigv1.PodUpdate, op podconfigv1.PodOperation, 
 
 // addReady appends the empty ADD of a source that became ready with a SET. With synced it isn't needed.
 func (i *interpreter) addReady(u *podconfigv1.PodUpdate, synced bool) {
-	told := slices.ContainsFunc(i.outcome.Ops, func(op *podconfigv1.PodUpdate) bool { return op.GetSource() == u.GetSource() })
-	if u.GetSourceReady() && !i.held.ready[u.GetSource()] && !synced && !told {
+	reported := slices.ContainsFunc(i.outcome.Ops, func(op *podconfigv1.PodUpdate) bool { return op.GetSource() == u.GetSource() })
+	if u.GetSourceReady() && !i.held.ready[u.GetSource()] && !synced && !reported {
 		i.op(u, opAdd, u.GetSource(), true, nil)
 	}
 }
@@ -217,7 +217,7 @@ func (i *interpreter) settle() []*podconfigv1.PodUpdate {
 	bySource := map[string][]*podconfigv1.Pod{}
 	for key := range gone {
 		bySource[key.source] = append(bySource[key.source], reference(i.pod(key)))
-		i.forget(key)
+		i.drop(key)
 	}
 	var out []*podconfigv1.PodUpdate
 	for _, source := range slices.Sorted(maps.Keys(bySource)) {

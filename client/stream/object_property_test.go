@@ -34,7 +34,7 @@ func TestObjectsConverge(t *testing.T) {
 				updates = []*podconfigv1.ObjectUpdate{everything(there, ready)}
 			}
 			if !rapid.Bool().Draw(r, "breaks early") {
-				h.Apply(h.Interpret(objectsUpTo(revision+1, updates...).synced(told(ready)...)))
+				h.Apply(h.Interpret(objectsUpTo(revision+1, updates...).synced(reported(ready)...)))
 			}
 		}
 		known := h.Begin(nil).GetKnownObjects()
@@ -42,7 +42,7 @@ func TestObjectsConverge(t *testing.T) {
 		if len(known) == 0 {
 			updates = []*podconfigv1.ObjectUpdate{everything(there, true)}
 		}
-		h.Apply(h.Interpret(objectsUpTo(99, updates...).synced(told(true)...)))
+		h.Apply(h.Interpret(objectsUpTo(99, updates...).synced(reported(true)...)))
 		var want []string
 		for name, digest := range there {
 			want = append(want, name+"="+digest)
@@ -55,8 +55,8 @@ func TestObjectsConverge(t *testing.T) {
 	})
 }
 
-// told are the sources; api may not be ready.
-func told(ready bool) []string {
+// reported are the sources; api may not be ready.
+func reported(ready bool) []string {
 	if ready {
 		return []string{"api", "file"}
 	}

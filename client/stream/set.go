@@ -37,7 +37,7 @@ func (i *interpreter) set(u *podconfigv1.PodUpdate) {
 	})
 	for _, gone := range ops[opRemove] {
 		for _, p := range byUID(gone) {
-			i.forget(keyOf(p))
+			i.drop(keyOf(p))
 		}
 	}
 	for _, p := range u.GetPods() {

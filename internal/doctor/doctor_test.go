@@ -125,11 +125,11 @@ func TestHang(t *testing.T) {
 	n.config.Patience = 3 * time.Second
 	n.config.Podconfigd = Connection{ClientConnInterface: hanging{release}}
 	findings := Examine(t.Context(), n.config)
-	told := map[string]State{}
+	states := map[string]State{}
 	for _, f := range findings {
-		told[f.Check] = f.State
+		states[f.Check] = f.State
 	}
-	if told["podconfigd"] != Failed || told["runtime"] != OK || Worst(findings) != Failed {
+	if states["podconfigd"] != Failed || states["runtime"] != OK || Worst(findings) != Failed {
 		t.Errorf("with a podconfigd that hangs: %+v", findings)
 	}
 }

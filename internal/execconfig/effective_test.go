@@ -38,8 +38,8 @@ func wantEffective(t *testing.T, settings *Settings, args []string) {
 	if settings.StreamingConnectionIdleTimeout == 0 {
 		again.StreamingConnectionIdleTimeout = 0 // The file can't say never: there, zero stands for the default.
 	}
-	told := cmpopts.IgnoreFields(Settings{}, "Unsupported", "Podconfigd", "Ignored", "Warnings")
-	if diff := cmp.Diff(*settings, *again, told, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreUnexported(Settings{})); diff != "" {
+	ignored := cmpopts.IgnoreFields(Settings{}, "Unsupported", "Podconfigd", "Ignored", "Warnings")
+	if diff := cmp.Diff(*settings, *again, ignored, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreUnexported(Settings{})); diff != "" {
 		t.Errorf("with what podexecd says it goes by it would go by (-was +is):\n%s", diff)
 	}
 }

@@ -24,7 +24,7 @@ func (a *Agent) HandlePodCleanups(ctx context.Context) error {
 	}
 	for _, uid := range a.statuses.UIDs() {
 		if !a.known(uid) {
-			a.forget(uid)
+			a.drop(uid)
 		}
 	}
 	there := map[types.UID]bool{}

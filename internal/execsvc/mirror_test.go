@@ -20,11 +20,11 @@ func TestPodChanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "podexecd.db")
 	l := n.startFrom(path)
 	var mu sync.Mutex
-	var told []types.UID
+	var reported []types.UID
 	l.cfg.PodChanged = func(pod *v1.Pod) {
 		mu.Lock()
 		defer mu.Unlock()
-		told = append(told, pod.UID)
+		reported = append(reported, pod.UID)
 	}
 	mirror := newPod("m", "web", "api")
 	mirror.Annotations[podmeta.MirrorAnnotation] = "hash"
@@ -50,7 +50,7 @@ func TestPodChanged(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if want := []types.UID{"a", "m", "m", "a"}; !slices.Equal(told, want) {
-		t.Errorf("told of %v; want %v", told, want)
+	if want := []types.UID{"a", "m", "m", "a"}; !slices.Equal(reported, want) {
+		t.Errorf("told of %v; want %v", reported, want)
 	}
 }

@@ -20,13 +20,13 @@ import (
 // blocked call.
 func (n *node) holdAfter(few int32) (stopping <-chan struct{}, release func()) {
 	began, free := make(chan struct{}), make(chan struct{})
-	tell := sync.OnceFunc(func() { close(began) })
+	report := sync.OnceFunc(func() { close(began) })
 	var stopped atomic.Int32
 	n.setFault(func(ctx context.Context, method string) error {
 		if method != "StopContainer" || stopped.Add(1) <= few {
 			return nil
 		}
-		tell()
+		report()
 		select {
 		case <-free:
 			return nil

@@ -79,8 +79,8 @@ func (a *Agent) storeStatus(uid types.UID) {
 	}
 }
 
-// forgetStatus deletes the pod's status, and its records in the store.
-func (a *Agent) forgetStatus(uid types.UID) {
+// dropStatus deletes the pod's status, and its records in the store.
+func (a *Agent) dropStatus(uid types.UID) {
 	a.showing.Lock()
 	defer a.showing.Unlock()
 	a.statuses.Delete(uid)

@@ -106,16 +106,16 @@ func (a *Agent) PurgePod(ctx context.Context, pod *v1.Pod) error {
 	if _, err := a.pleg.Refresh(ctx, pod.UID); err != nil {
 		return err
 	}
-	a.forget(pod.UID)
+	a.drop(pod.UID)
 	a.log.Info("pod is gone", "pod", podmeta.LogName(pod), "uid", pod.UID)
 	return nil
 }
 
-// forget deletes all records of a pod that is gone.
-func (a *Agent) forget(uid types.UID) {
+// drop deletes all records of a pod that is gone.
+func (a *Agent) drop(uid types.UID) {
 	a.probes.Remove(uid)
 	a.cfg.Images.Forget(uid)
-	a.forgetStatus(uid)
+	a.dropStatus(uid)
 	a.release(uid)
 	a.reportPodErrors(a.podErrors.clear(uid))
 	a.started.Forget(string(uid))

@@ -105,8 +105,8 @@ func (g *guard) settle(c *conn) {
 	}
 }
 
-// forget is called once, when the connection is closed.
-func (g *guard) forget(c *conn) {
+// remove is called once, when the connection is closed.
+func (g *guard) remove(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.uncount(c)

@@ -217,7 +217,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 }
 
 func (c *conn) Close() error {
-	c.closing.Do(func() { c.listener.guard.forget(c) })
+	c.closing.Do(func() { c.listener.guard.remove(c) })
 	return c.Conn.Close()
 }
 

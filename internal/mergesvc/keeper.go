@@ -25,15 +25,15 @@ type keeper struct {
 	stored string
 	// temporary is the instance to publish under without a store. There is one per process, as numbers keep rising.
 	temporary string
-	// forgotten are the sources that unstored revisions have dropped: what the store says about them is void.
-	forgotten map[string]bool
+	// dropped are the sources that unstored revisions have dropped: what the store says about them is void.
+	dropped map[string]bool
 	// lastErr is the error that was logged last. It isn't logged again every few seconds.
 	lastErr string
 }
 
 // openKeeper opens the store, and returns its contents and the first Life to publish under.
 func openKeeper(cfg Config) (*keeper, *store.Contents, history.Life) {
-	k := &keeper{cfg: cfg.Store, log: cfg.Logger, metrics: cfg.Metrics, temporary: uuid.NewString(), forgotten: map[string]bool{}}
+	k := &keeper{cfg: cfg.Store, log: cfg.Logger, metrics: cfg.Metrics, temporary: uuid.NewString(), dropped: map[string]bool{}}
 	temporary := k.temporaryLife()
 	if cfg.Store == nil {
 		return k, &store.Contents{}, temporary
@@ -62,7 +62,7 @@ func (k *keeper) commit(revs []*revision.Revision) (life history.Life, changed b
 		return history.Life{}, false
 	}
 	if k.store == nil {
-		k.forget(revs)
+		k.drop(revs)
 		return history.Life{}, false
 	}
 	start := time.Now()
@@ -74,7 +74,7 @@ func (k *keeper) commit(revs []*revision.Revision) (life history.Life, changed b
 		return history.Life{}, false
 	}
 	life = k.abandon("write", err)
-	k.forget(revs)
+	k.drop(revs)
 	return life, true
 }
 
@@ -98,11 +98,11 @@ func (k *keeper) abandon(what string, err error) history.Life {
 	return k.temporaryLife()
 }
 
-// forget records the sources that unstored revisions dropped.
-func (k *keeper) forget(revs []*revision.Revision) {
+// drop records the sources that unstored revisions dropped.
+func (k *keeper) drop(revs []*revision.Revision) {
 	for _, rev := range revs {
 		for _, name := range rev.Forgotten {
-			k.forgotten[name] = true
+			k.dropped[name] = true
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (k *keeper) restore(st *history.State) (life history.Life, ok bool) {
 		// The store's record that a source was ready holds until the source is read or removed. A source that isn't
 		// configured any more may be waiting for the others.
 		for name, n := range contents.ReadySources {
-			if !k.forgotten[name] {
+			if !k.dropped[name] {
 				next.ReadySources[name] = n
 			}
 		}
@@ -146,7 +146,7 @@ func (k *keeper) restore(st *history.State) (life history.Life, ok bool) {
 		return history.Life{}, false
 	}
 	k.store, k.stored, k.lastErr = opened, next.Instance, ""
-	clear(k.forgotten)
+	clear(k.dropped)
 	k.log.Info("the store can be written again: every revision is on disk before it is sent", "instance", next.Instance, "revision", st.Number)
 	return history.Life{Instance: next.Instance}, true
 }

@@ -47,9 +47,9 @@ func TestSupervisorLacksFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	st.expect("apply b " + missing + ", apply c f:3: open /kubeconfig")
-	for _, told := range []string{missing, "f:3: open /kubeconfig"} {
-		if n := strings.Count(log.String(), told); n != 1 {
-			t.Errorf("%q is logged %d times; want once:\n%s", told, n, log)
+	for _, reported := range []string{missing, "f:3: open /kubeconfig"} {
+		if n := strings.Count(log.String(), reported); n != 1 {
+			t.Errorf("%q is logged %d times; want once:\n%s", reported, n, log)
 		}
 	}
 	delete(st.refuse, "b")

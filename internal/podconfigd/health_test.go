@@ -74,11 +74,11 @@ func TestHealthOfStore(t *testing.T) {
 	var health healthOfStore
 	health.set(true)
 	health.set(false)
-	var told []bool
-	health.tell(func(good bool) { told = append(told, good) })
+	var reported []bool
+	health.notify(func(good bool) { reported = append(reported, good) })
 	health.set(true)
 	health.set(false)
-	if want := []bool{false, true, false}; !slices.Equal(told, want) {
-		t.Errorf("the server is told %v; want %v", told, want)
+	if want := []bool{false, true, false}; !slices.Equal(reported, want) {
+		t.Errorf("the server is told %v; want %v", reported, want)
 	}
 }

@@ -93,8 +93,8 @@ func TestID(t *testing.T) {
 		r := launch(t, dir, log)
 		ids = append(ids, synced(t, r).GetPath()[0].GetId())
 		r.stop()
-		if told := strings.Contains(log.String(), "this run uses a temporary one"); told != (i == 2) {
-			t.Errorf("run %d: that the id isn't kept is told: %v\n%s", i, told, log)
+		if reported := strings.Contains(log.String(), "this run uses a temporary one"); reported != (i == 2) {
+			t.Errorf("run %d: that the id isn't kept is told: %v\n%s", i, reported, log)
 		}
 	}
 	if ids[0] == "" || ids[0] != ids[1] || ids[2] == "" || ids[2] == ids[0] {

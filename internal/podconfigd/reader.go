@@ -29,8 +29,8 @@ type reader struct {
 	// reported: err was reported. Only the supervisor's goroutine uses it.
 	reported bool
 
-	// spoke: it has given a set; good: one without an error.
-	spoke, good atomic.Bool
+	// delivered: it has given a set; good: one without an error.
+	delivered, good atomic.Bool
 
 	// mu is held while a set is passed on. gone: nothing is passed on any more.
 	mu   sync.Mutex

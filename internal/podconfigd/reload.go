@@ -59,7 +59,7 @@ func (r *reloader) run(ctx context.Context) error {
 			r.sup.expire()
 		case <-r.hup:
 			r.log.Info("SIGHUP: reading the configuration again")
-			r.settling.forget()
+			r.settling.reset()
 			r.reload(ctx, r.opts.reread(r.seen), true)
 		case <-r.look:
 			found = r.check(ctx, false)
@@ -133,12 +133,12 @@ func logIneffective(log *slog.Logger, before, now *sourceconfig.Plan) {
 	if len(now.Podexecd) > 0 && !slices.Equal(before.Podexecd, now.Podexecd) {
 		log.Info("set in the configuration for podexecd", "fields", now.Podexecd)
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, warning := range before.Warnings {
-		told[warning] = true
+		reported[warning] = true
 	}
 	for _, warning := range now.Warnings {
-		if !told[warning] {
+		if !reported[warning] {
 			log.Warn("the configuration has a warning", "warning", warning)
 		}
 	}

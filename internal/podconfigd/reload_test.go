@@ -131,9 +131,9 @@ func TestReload(t *testing.T) {
 	expect("and then the other goes", "REMOVE file:b b-node", "file")
 
 	text := log.String()
-	for _, told := range []string{"set in the configuration but not supported", "set in the configuration for podexecd"} {
-		if strings.Count(text, told) != 1 {
-			t.Errorf("%q isn't told once:\n%s", told, text)
+	for _, reported := range []string{"set in the configuration but not supported", "set in the configuration for podexecd"} {
+		if strings.Count(text, reported) != 1 {
+			t.Errorf("%q isn't told once:\n%s", reported, text)
 		}
 	}
 	if n := strings.Count(text, "the configuration has errors"); n != 2 || !strings.Contains(text, "conf.d/10.conf:3: ") {

@@ -76,7 +76,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer, extras []Extra)
 		},
 		Codec: wire.NewCodec(), ServerOptions: opts.tracing.ServerOptions(tracers),
 	})
-	health.tell(func(good bool) { server.SetHealth(storeHealth, good) })
+	health.notify(func(good bool) { server.SetHealth(storeHealth, good) })
 	// The hub outlives its users: the last published revision is still stored.
 	stopHub := inBackground(context.WithoutCancel(ctx), hub.Run)
 	defer stopHub()
@@ -124,7 +124,7 @@ func newSupervisor(
 ) *supervisor {
 	b := &builder{id: id, node: opts.node, rootDir: opts.RootDir, fileQuietPeriod: opts.fileQuietPeriod, history: hub.History(), log: log}
 	s := &supervisor{
-		node: opts.node, build: b.build, configure: hub.Configure, configured: opts.mergeSources, apply: apply, forget: objs.Forget,
+		node: opts.node, build: b.build, configure: hub.Configure, configured: opts.mergeSources, apply: apply, drop: objs.Forget,
 		follow: func(ctx context.Context, source string, of sources.ObjectSource) error {
 			return objs.Follow(ctx, source, of.RunObjects)
 		},
@@ -164,7 +164,7 @@ func (h *healthOfStore) set(good bool) {
 	}
 }
 
-func (h *healthOfStore) tell(to func(bool)) {
+func (h *healthOfStore) notify(to func(bool)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.to = to

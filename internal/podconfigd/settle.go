@@ -32,14 +32,14 @@ const (
 func (s *settling) look(at time.Time, read, used digest) verdict {
 	switch {
 	case read == used:
-		s.forget()
+		s.reset()
 		return unchanged
 	case s.first.IsZero():
 		s.candidate, s.since, s.first = read, at, at
 	case read != s.candidate:
 		s.candidate, s.since = read, at
 	case at.Sub(s.since) >= s.settle:
-		s.forget()
+		s.reset()
 		return settled
 	}
 	if at.Sub(s.first) > s.limit {
@@ -48,4 +48,4 @@ func (s *settling) look(at time.Time, read, used digest) verdict {
 	return unsettled
 }
 
-func (s *settling) forget() { s.candidate, s.since, s.first = digest{}, time.Time{}, time.Time{} }
+func (s *settling) reset() { s.candidate, s.since, s.first = digest{}, time.Time{}, time.Time{} }

@@ -36,7 +36,7 @@ type supervisor struct {
 	apply      func(manifest.Set)
 	// follow follows the objects of a source until ctx ends; forget drops the objects of a removed source.
 	follow func(ctx context.Context, source string, objects sources.ObjectSource) error
-	forget func(source string)
+	drop   func(source string)
 	// endPatience defaults to the constant.
 	endPatience time.Duration
 	log         *slog.Logger
@@ -127,7 +127,7 @@ func (s *supervisor) list(gone []string) {
 		s.configure(now)
 	}
 	for _, name := range gone {
-		s.forget(name)
+		s.drop(name)
 		delete(s.logged, name)
 	}
 	if at, ok := s.handover.next(); ok {
@@ -150,7 +150,7 @@ func (s *supervisor) attend() error {
 		if err == nil {
 			continue
 		}
-		if r.first && !r.spoke.Load() {
+		if r.first && !r.delivered.Load() {
 			return err
 		}
 		s.fail(r, "it has ended", err)
@@ -215,7 +215,7 @@ func (s *supervisor) begin(ctx context.Context, r *reader) {
 		defer close(r.ended)
 		out := func(set manifest.Set) {
 			s.apply(set)
-			r.spoke.Store(true)
+			r.delivered.Store(true)
 			if set.Err == nil && !r.good.Swap(true) {
 				s.wakeUp()
 			}

@@ -43,7 +43,7 @@ func newStage(t *testing.T) *stage {
 		},
 		apply:  func(set manifest.Set) { st.lines <- fmt.Sprintf("apply %s %v", set.Source, set.Err) },
 		follow: func(context.Context, string, sources.ObjectSource) error { return nil },
-		forget: func(source string) { st.lines <- "forget " + source },
+		drop:   func(source string) { st.lines <- "forget " + source },
 	}
 	t.Cleanup(func() {
 		st.stop()

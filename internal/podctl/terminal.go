@@ -64,7 +64,7 @@ func (t *terminal) size() *podexecv1.TerminalSize {
 }
 
 // watchSize calls tell for each size that differs from the last one, until stop. stop waits for the last call.
-func (t *terminal) watchSize(last *podexecv1.TerminalSize, tell func(*podexecv1.TerminalSize)) (stop func()) {
+func (t *terminal) watchSize(last *podexecv1.TerminalSize, send func(*podexecv1.TerminalSize)) (stop func()) {
 	if t == nil {
 		return func() {}
 	}
@@ -76,7 +76,7 @@ func (t *terminal) watchSize(last *podexecv1.TerminalSize, tell func(*podexecv1.
 		// The size may have changed before the signal was registered.
 		for open := true; open; _, open = <-changed {
 			if size := t.size(); size != nil && !proto.Equal(size, last) {
-				tell(size)
+				send(size)
 				last = size
 			}
 		}

@@ -26,14 +26,14 @@ func (c *connection) status() *clusternode.RuntimeStatus {
 
 // abilities returns the runtime's features. CRI doesn't report image volumes: runtimes with the supplemental groups
 // policy have them, as they came with the release before.
-func abilities(told nodestatus.Runtime) admit.Runtime {
+func abilities(reported nodestatus.Runtime) admit.Runtime {
 	r := admit.Runtime{
-		Silent:                    told.Silent,
-		SupplementalGroupsPolicy:  told.Features.GetSupplementalGroupsPolicy(),
-		UserNamespacesHostNetwork: told.Features.GetUserNamespacesHostNetwork(),
+		Silent:                    reported.Silent,
+		SupplementalGroupsPolicy:  reported.Features.GetSupplementalGroupsPolicy(),
+		UserNamespacesHostNetwork: reported.Features.GetUserNamespacesHostNetwork(),
 		Handlers:                  map[string]admit.Handler{},
 	}
-	for _, h := range told.Handlers {
+	for _, h := range reported.Handlers {
 		r.Handlers[h.GetName()] = admit.Handler{
 			UserNamespaces: h.GetFeatures().GetUserNamespaces(), RecursiveReadOnlyMounts: h.GetFeatures().GetRecursiveReadOnlyMounts(),
 		}

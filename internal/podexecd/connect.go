@@ -29,14 +29,14 @@ type connection struct {
 // connect makes the runtime's clients, and retries until the runtime answers: at boot it may start later. health is
 // called with the result of each attempt.
 func connect(ctx context.Context, settings *execconfig.Settings, health func(error), log *slog.Logger) (*connection, error) {
-	for told := false; ; {
+	for reported := false; ; {
 		c, err := tryConnect(ctx, settings, log)
 		health(err)
 		if err == nil {
 			return c, nil
 		}
-		if !told {
-			told = true
+		if !reported {
+			reported = true
 			log.Warn("container runtime doesn't answer yet; waiting for it", "error", err)
 		}
 		select {

@@ -117,8 +117,8 @@ func (o *Options) print(w io.Writer) {
 	}
 }
 
-// tell logs the parts of the configuration that have no effect.
-func (o *Options) tell(log *slog.Logger) {
+// report logs the parts of the configuration that have no effect.
+func (o *Options) report(log *slog.Logger) {
 	for _, warning := range o.settings.Warnings {
 		log.Warn("configuration", "warning", warning)
 	}

@@ -27,7 +27,7 @@ func serve(ctx context.Context, opts *Options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	opts.tell(log)
+	opts.report(log)
 	base, err := opts.Open(podexecapi.MinimumRole, log)
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ func (s *Server) ForgetPod(uid string) error {
 	for _, b := range s.sandboxes {
 		if b.config.GetMetadata().GetUid() == uid {
 			known = true
-			s.forget(b)
+			s.drop(b)
 		}
 	}
 	if !known {
@@ -61,8 +61,8 @@ func (s *Server) ForgetPod(uid string) error {
 	return nil
 }
 
-// forget removes the sandbox. The caller holds the lock.
-func (s *Server) forget(b *sandbox) {
+// drop removes the sandbox. The caller holds the lock.
+func (s *Server) drop(b *sandbox) {
 	for _, c := range b.containers {
 		c.release()
 		delete(s.containers, c.id)

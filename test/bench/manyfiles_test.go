@@ -166,7 +166,7 @@ func consumeAll(b *testing.B, endpoint string, pods int) (<-chan struct{}, func(
 	complete, arrivals, done := make(chan struct{}), make(chan struct{}, changes), make(chan struct{})
 	go func() {
 		defer close(done)
-		have, ready, told := 0, false, false
+		have, ready, counted := 0, false, false
 		_ = c.Watch(ctx, client.WatchOptions{}, func(ctx context.Context, e client.Event) error {
 			came := 0
 			for _, op := range e.Ops {
@@ -175,10 +175,10 @@ func consumeAll(b *testing.B, endpoint string, pods int) (<-chan struct{}, func(
 			}
 			have += came
 			switch {
-			case told && came > 0:
+			case counted && came > 0:
 				arrivals <- struct{}{}
-			case !told && ready && have == pods:
-				told = true
+			case !counted && ready && have == pods:
+				counted = true
 				close(complete)
 			}
 			return nil

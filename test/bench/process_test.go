@@ -81,8 +81,8 @@ func (s *server) publish(tb testing.TB, count, size int) (began int64) {
 	return int64(s.command(tb, request{publishPods, uint64(count), uint64(size)}).Published)
 }
 
-func (s *server) usage(tb testing.TB) answer  { return s.command(tb, request{Command: tellUsage}) }
-func (s *server) memory(tb testing.TB) answer { return s.command(tb, request{Command: tellMemory}) }
+func (s *server) usage(tb testing.TB) answer  { return s.command(tb, request{Command: reportUsage}) }
+func (s *server) memory(tb testing.TB) answer { return s.command(tb, request{Command: reportMemory}) }
 
 // needFiles sees to it that this process, and the servers that it starts, may open so many files.
 func needFiles(tb testing.TB, n uint64) {

@@ -104,14 +104,14 @@ func (c *nodeCrowd) follow(ctx context.Context, endpoint, node string, synced fu
 		return err
 	}
 	defer func() { _ = cl.Close() }()
-	pods, told := 0, false
+	pods, counted := 0, false
 	return cl.Watch(ctx, client.WatchOptions{Filter: &podconfigv1.PodFilter{Nodes: []string{node}}},
 		func(_ context.Context, e client.Event) error {
 			now := time.Now()
 			for _, op := range e.Ops {
 				for _, p := range op.Pods {
 					pods++
-					if told && p.Object != nil {
+					if counted && p.Object != nil {
 						at, err := strconv.ParseInt(p.Object.Annotations[changedAt], 10, 64)
 						if err != nil {
 							return fmt.Errorf("an op on %s, which was not changed: %w", p.Name, err)
@@ -120,8 +120,8 @@ func (c *nodeCrowd) follow(ctx context.Context, endpoint, node string, synced fu
 					}
 				}
 			}
-			if e.Synced && !told {
-				if told = true; pods != relayPods/relayNodes {
+			if e.Synced && !counted {
+				if counted = true; pods != relayPods/relayNodes {
 					return fmt.Errorf("the consumer of %s is synced with %d pods", node, pods)
 				}
 				synced()

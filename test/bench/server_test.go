@@ -53,10 +53,10 @@ type publisher interface {
 const (
 	// publishPods publishes so many changes, one after another.
 	publishPods uint64 = iota
-	// tellUsage asks what the server has used so far.
-	tellUsage
-	// tellMemory asks for the memory in use, once all garbage is gone.
-	tellMemory
+	// reportUsage asks what the server has used so far.
+	reportUsage
+	// reportMemory asks for the memory in use, once all garbage is gone.
+	reportMemory
 )
 
 // request and answer have a fixed size: a command must cost next to nothing beside the one delivery that it may cause.
@@ -107,7 +107,7 @@ func serveCommands(config string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		a = obey(server, r)
-		if r.Command == tellMemory {
+		if r.Command == reportMemory {
 			if err := profiles.heap(); err != nil {
 				return err
 			}
@@ -129,13 +129,13 @@ func obey(server publisher, r request) (a answer) {
 			a.Published = uint64(time.Now().UnixNano())
 			server.publish(int(r.Size))
 		}
-	case tellUsage:
+	case reportUsage:
 		var usage syscall.Rusage
 		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
 		var mem runtime.MemStats
 		runtime.ReadMemStats(&mem)
 		a.CPU, a.Mallocs = uint64(usage.Utime.Nano()+usage.Stime.Nano()), mem.Mallocs
-	case tellMemory:
+	case reportMemory:
 		// Twice: what was in a pool goes with the second collection.
 		runtime.GC()
 		runtime.GC()

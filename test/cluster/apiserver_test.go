@@ -104,16 +104,16 @@ func (c *controlPlane) requests(t *testing.T, user, resource string) []request {
 	return out
 }
 
-// beginsAnew tells if the request asks for all that there is, instead of the changes since a version.
-func (r request) beginsAnew() bool {
+// startsOver reports whether the request asks for all that there is, instead of the changes since a version.
+func (r request) startsOver() bool {
 	return r.verb == "list" || r.verb == "watch" && r.query.Get("sendInitialEvents") == "true"
 }
 
-// countAnew tells how many of the requests begin again.
-func countAnew(all []request) int {
+// countRestarts returns how many of the requests start over.
+func countRestarts(all []request) int {
 	n := 0
 	for _, r := range all {
-		if r.beginsAnew() {
+		if r.startsOver() {
 			n++
 		}
 	}

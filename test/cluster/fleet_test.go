@@ -44,7 +44,7 @@ func TestFleet(t *testing.T) {
 		requests := plane.requests(t, n.user, "pods")
 		watches := 0
 		for _, r := range requests {
-			if r.verb == "watch" && !r.beginsAnew() {
+			if r.verb == "watch" && !r.startsOver() {
 				watches++
 			}
 			if selector := r.query.Get("fieldSelector"); selector != "spec.nodeName!=" {

@@ -74,7 +74,7 @@ func TestLife(t *testing.T) {
 	check(t, "the first pods came by a WatchList where the server has it, else by a list; nothing was forbidden", func(t *testing.T) {
 		requests := plane.requests(t, n.user, "pods")
 		listed := slices.ContainsFunc(requests, func(r request) bool { return r.verb == "list" })
-		if countAnew(requests) == 0 || listed == plane.Etcd.TellsProgress() {
+		if countRestarts(requests) == 0 || listed == plane.Etcd.ReportsProgress() {
 			t.Errorf("podconfigd's requests are %v, with an etcd %v", requests, plane.Etcd.Version)
 		}
 		for _, r := range requests {

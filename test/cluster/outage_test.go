@@ -52,7 +52,7 @@ func TestAbsence(t *testing.T) {
 		s.expect(t, "ADD "+name)
 	}
 	last := pods["dying"].ResourceVersion
-	lists := countAnew(plane.requests(t, n.user, "pods"))
+	lists := countRestarts(plane.requests(t, n.user, "pods"))
 	var again *corev1.Pod
 	check(t, "the server crashes: the pods are kept", func(t *testing.T) {
 		plane.Kill()
@@ -90,7 +90,7 @@ func TestAbsence(t *testing.T) {
 		if err := apierrors.FromObject(event.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 			t.Errorf("a watch from version %s begins with %s %v; want that it is too old", last, event.Type, err)
 		}
-		if now := countAnew(plane.requests(t, n.user, "pods")); now <= lists {
+		if now := countRestarts(plane.requests(t, n.user, "pods")); now <= lists {
 			t.Errorf("podconfigd listed %d times before the absence, and %d times in all", lists, now)
 		}
 	})

@@ -115,12 +115,12 @@ func TestSequencesReachEverything(t *testing.T) {
 				}
 			}
 			q.take(step)
-			told, err := upstream.set(step)
+			received, err := upstream.set(step)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, mode := range Modes {
-				count(reached, mode.Name, told[i])
+				count(reached, mode.Name, received[i])
 			}
 		}
 		for rule, n := range q.steppedBack {

@@ -94,15 +94,15 @@ func newUpstreams() upstreams {
 type upstreams []*Upstream
 
 func (all upstreams) set(s Step) ([][]Op, error) {
-	var told [][]Op
+	var received [][]Op
 	for _, u := range all {
 		ops, err := u.Set(s)
 		if err != nil {
 			return nil, err
 		}
-		told = append(told, ops)
+		received = append(received, ops)
 	}
-	return told, nil
+	return received, nil
 }
 
 func (all upstreams) close() {

@@ -126,11 +126,11 @@ func TestSpoiltOps(t *testing.T) {
 			for m, mode := range Modes {
 				for i := range scene {
 					for side := range 2 {
-						told := [2][]Op{clone(upstream[i][m]), clone(podstream[i][m])}
-						if len(told[side]) == 0 {
+						received := [2][]Op{clone(upstream[i][m]), clone(podstream[i][m])}
+						if len(received[side]) == 0 {
 							continue
 						}
-						if told[side] = corrupt(told[side]); told[side] == nil {
+						if received[side] = corrupt(received[side]); received[side] == nil {
 							continue
 						}
 						spoilt++
@@ -140,8 +140,8 @@ func TestSpoiltOps(t *testing.T) {
 								t.Fatal(err)
 							}
 						}
-						if diff, err := c.Step(told[0], told[1]); err != nil || diff == "" {
-							t.Errorf("%s, step %d: %s and %s are the same to the comparison (%v)", mode.Name, i+1, Text(told[0]), Text(told[1]), err)
+						if diff, err := c.Step(received[0], received[1]); err != nil || diff == "" {
+							t.Errorf("%s, step %d: %s and %s are the same to the comparison (%v)", mode.Name, i+1, Text(received[0]), Text(received[1]), err)
 						}
 					}
 				}

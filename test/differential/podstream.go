@@ -107,13 +107,13 @@ func (p *Podstream) Set(s Step) ([][]Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := make([][]Op, len(Modes))
+	received := make([][]Op, len(Modes))
 	for i, mode := range Modes {
-		if told[i], err = read(p.consumers[i], end.Revision); err != nil {
+		if received[i], err = read(p.consumers[i], end.Revision); err != nil {
 			return nil, fmt.Errorf("%s: %w", mode.Name, err)
 		}
 	}
-	return told, nil
+	return received, nil
 }
 
 // origins are the set as a source hands it over: those of http as items of one origin, the others each in one of its

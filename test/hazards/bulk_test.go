@@ -91,22 +91,22 @@ func resume(s *scenario, d *datadriven.TestData) string {
 	c := s.stalled[s.arg(d, 0)]
 	list, err := s.config.ListPods(s.t.Context(), &podconfigv1.ListPodsRequest{PageSize: 1, Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE})
 	s.check(err)
-	told := 0
+	received := 0
 	for c.held.Cursor().GetRevision() < list.GetRevision() {
 		r, err := c.next()
 		s.check(err)
 		if len(r.Updates) > 0 {
-			told++
+			received++
 		}
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(c.versions)) {
 		out = append(out, name+" "+c.versions[name])
 	}
-	if told < 10 {
+	if received < 10 {
 		return unlines(append(out, "told of fewer than 10 revisions"))
 	}
-	return unlines(append(out, fmt.Sprintf("told of %d revisions", told)))
+	return unlines(append(out, fmt.Sprintf("told of %d revisions", received)))
 }
 
 // churn makes one change after the other, each after the former one has arrived.

@@ -21,7 +21,7 @@ type journal struct {
 	states map[string][]state
 	events map[string][]*podexecv1.PodEvent
 	// there are the pods that podexecd has, by UID; told are those that the present stream has told of.
-	there, told map[string]*podconfigv1.PodRef
+	there, reported map[string]*podconfigv1.PodRef
 }
 
 func newJournal(suffix string) *journal {
@@ -75,7 +75,7 @@ func pause(ctx context.Context) {
 func (j *journal) begin() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.told = map[string]*podconfigv1.PodRef{}
+	j.reported = map[string]*podconfigv1.PodRef{}
 }
 
 func (j *journal) take(msg *podexecv1.WatchPodStatusResponse) {
@@ -84,13 +84,13 @@ func (j *journal) take(msg *podexecv1.WatchPodStatusResponse) {
 	switch {
 	case msg.GetPod() != nil:
 		ref := msg.GetPod().GetRef()
-		j.there[ref.GetUid()], j.told[ref.GetUid()] = ref, ref
+		j.there[ref.GetUid()], j.reported[ref.GetUid()] = ref, ref
 		j.add(ref, newState(msg.GetPod()))
 	case msg.GetRemoved() != nil:
 		j.remove(msg.GetRemoved())
 	case msg.GetSynced() != nil && !msg.GetSynced().GetResumed():
 		for uid, ref := range j.there {
-			if j.told[uid] == nil {
+			if j.reported[uid] == nil {
 				j.remove(ref)
 			}
 		}
@@ -100,7 +100,7 @@ func (j *journal) take(msg *podexecv1.WatchPodStatusResponse) {
 // remove is to be called with mu held.
 func (j *journal) remove(ref *podconfigv1.PodRef) {
 	delete(j.there, ref.GetUid())
-	j.add(ref, state{told: time.Now(), uid: ref.GetUid(), gone: true})
+	j.add(ref, state{reported: time.Now(), uid: ref.GetUid(), gone: true})
 }
 
 // add is to be called with mu held.
@@ -133,19 +133,19 @@ func (j *journal) eventsOf(name string) []*podexecv1.PodEvent {
 // state is what podexecd told of a pod at one time.
 type state struct {
 	v1.PodStatus
-	told    time.Time
-	uid     string
-	worker  podexecv1.WorkerState
-	waits   string
-	failure string
-	pulls   []*podexecv1.ImagePull
+	reported time.Time
+	uid      string
+	worker   podexecv1.WorkerState
+	waits    string
+	failure  string
+	pulls    []*podexecv1.ImagePull
 	// gone: podexecd has nothing of the pod any more.
 	gone bool
 }
 
 func newState(p *podexecv1.ObservedPod) state {
 	s := state{
-		told: time.Now(), uid: p.GetRef().GetUid(), worker: p.GetWorkerState(),
+		reported: time.Now(), uid: p.GetRef().GetUid(), worker: p.GetWorkerState(),
 		waits: p.GetWaitsFor(), failure: p.GetLastError(), pulls: p.GetPulls(),
 	}
 	if err := s.Unmarshal(p.GetProtobuf()); err != nil {
@@ -157,7 +157,7 @@ func newState(p *podexecv1.ObservedPod) state {
 // String is the state in a line.
 func (s *state) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %.6s gone=%v %s %s ready=%v", s.told.Format("05.000"), s.uid, s.gone,
+	fmt.Fprintf(&b, "%s %.6s gone=%v %s %s ready=%v", s.reported.Format("05.000"), s.uid, s.gone,
 		strings.TrimPrefix(s.worker.String(), "WORKER_STATE_"), s.Phase, s.is(v1.PodReady))
 	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for _, c := range list {

@@ -37,8 +37,8 @@ func beginnings(pods []pod) []string {
 // ended is the line that it writes last.
 func (p pod) ended() string { return "ended " + p.name }
 
-// tells is the command that writes a line.
-func tells(line string) []string { return []string{"append", pipeInPod, line} }
+// appendLine is the command that writes a line.
+func appendLine(line string) []string { return []string{"append", pipeInPod, line} }
 
 // then joins commands into one.
 func then(commands ...[]string) []string {
@@ -55,7 +55,7 @@ func then(commands ...[]string) []string {
 // staying is a pod that tells that it has begun, and runs on.
 func staying(name string) pod {
 	p := pod{name: name}
-	p.args = then(tells(p.began()), []string{"sleep"})
+	p.args = then(appendLine(p.began()), []string{"sleep"})
 	return p
 }
 

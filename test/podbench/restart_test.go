@@ -12,7 +12,7 @@ import (
 // crashing is a pod whose process runs for a moment and fails. Its first restart has no backoff.
 func crashing(name string) pod {
 	p := pod{name: name}
-	p.args = then(tells(p.began()), []string{"sleep", "500ms"}, tells(p.ended()), []string{"exit", "1"})
+	p.args = then(appendLine(p.began()), []string{"sleep", "500ms"}, appendLine(p.ended()), []string{"exit", "1"})
 	return p
 }
 

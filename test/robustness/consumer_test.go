@@ -172,7 +172,7 @@ func (s *stream) wait() bool {
 	if s.credit == 0 && !s.left {
 		from := time.Now()
 		s.idle = true
-		s.tell()
+		s.signal()
 		for s.credit == 0 && !s.left {
 			s.changed.Wait()
 		}
@@ -193,7 +193,7 @@ func (s *stream) came(m *podconfigv1.WatchPodUpdatesResponse) {
 	defer s.mu.Unlock()
 	s.synced = s.synced || m.GetSynced() != nil
 	s.at = max(s.at, m.GetCursor().GetRevision(), m.GetHeartbeat().GetRevision())
-	s.tell()
+	s.signal()
 }
 
 func (s *stream) end(err error) {
@@ -209,10 +209,10 @@ func (s *stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
-	s.tell()
+	s.signal()
 }
 
-func (s *stream) tell() {
+func (s *stream) signal() {
 	select {
 	case s.news <- struct{}{}:
 	default:

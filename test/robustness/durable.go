@@ -46,31 +46,31 @@ func Durable(r *Run) error {
 
 // restarts checks what each start found in the store against what had been sent to a consumer before.
 func (r *Run) restarts() error {
-	told := map[string]uint64{}
+	reported := map[string]uint64{}
 	var before *Step
 	life := 0
 	for i := range r.History.Steps {
 		step := &r.History.Steps[i]
 		if step.Start != nil {
 			life++
-			if err := r.restart(i, before, told); err != nil {
+			if err := r.restart(i, before, reported); err != nil {
 				return err
 			}
 			for _, p := range r.passages {
 				if c := p.unit.cursor; c != nil && p.life.number == life {
-					told[c.GetInstanceId()] = max(told[c.GetInstanceId()], c.GetRevision())
+					reported[c.GetInstanceId()] = max(reported[c.GetInstanceId()], c.GetRevision())
 				}
 			}
 		}
 		if step.Start != nil || !step.Killed && !step.Ended.IsZero() {
-			told[step.Instance] = max(told[step.Instance], step.Revision)
+			reported[step.Instance] = max(reported[step.Instance], step.Revision)
 			before = step
 		}
 	}
 	return nil
 }
 
-func (r *Run) restart(i int, before *Step, told map[string]uint64) error {
+func (r *Run) restart(i int, before *Step, reported map[string]uint64) error {
 	step := &r.History.Steps[i]
 	if before == nil || !step.Start.Kept {
 		return nil
@@ -78,7 +78,7 @@ func (r *Run) restart(i int, before *Step, told map[string]uint64) error {
 	if step.Instance != before.Instance && !before.Temporary {
 		return r.broken(i, "the store was kept, and the instance is another one; want %s", before.Instance)
 	}
-	if last := told[step.Instance]; step.Revision < last {
+	if last := reported[step.Instance]; step.Revision < last {
 		return r.broken(i, "the store is at revision %d, and %d has been sent to a consumer", step.Revision, last)
 	}
 	return nil

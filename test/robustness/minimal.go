@@ -58,7 +58,7 @@ func minimalSnapshot(p *passage) error {
 	if p.kind != exact || p.moment == nil || p.life.moments[p.to()-1] == nil || len(p.open) > 0 {
 		return nil
 	}
-	if p.view.tells(p.life.moments[p.to()-1].state, p.moment.state, nil) == "" {
+	if p.view.differs(p.life.moments[p.to()-1].state, p.moment.state, nil) == "" {
 		return p.broken("revision %d has nothing that a consumer in this mode is told of; want silence", p.to())
 	}
 	return nil

@@ -35,11 +35,11 @@ type model struct {
 	// offers are what the origins of each source have, in order.
 	offers map[string][]offer
 	// good are the origins of a source of which it is known what they had.
-	good     map[string]map[string]bool
-	ready    map[string]bool
-	complete map[string]bool
-	spoken   map[string]bool
-	served   map[string]*Pod
+	good      map[string]map[string]bool
+	ready     map[string]bool
+	complete  map[string]bool
+	delivered map[string]bool
+	served    map[string]*Pod
 	// read is when each source was last read, well or not. Zero: it isn't known.
 	read map[string]time.Time
 }
@@ -48,7 +48,7 @@ type model struct {
 func newModel(sources []string, stored *State) *model {
 	m := &model{
 		sources: slices.Clone(sources), configured: sources, offers: map[string][]offer{}, good: map[string]map[string]bool{},
-		ready: map[string]bool{}, complete: map[string]bool{}, spoken: map[string]bool{}, served: map[string]*Pod{},
+		ready: map[string]bool{}, complete: map[string]bool{}, delivered: map[string]bool{}, served: map[string]*Pod{},
 		read: map[string]time.Time{},
 	}
 	if stored == nil {
@@ -90,7 +90,7 @@ func (m *model) clone() *model {
 	c := *m
 	c.sources = slices.Clone(m.sources)
 	c.offers, c.good, c.ready = maps.Clone(m.offers), maps.Clone(m.good), maps.Clone(m.ready)
-	c.complete, c.spoken, c.served = maps.Clone(m.complete), maps.Clone(m.spoken), maps.Clone(m.served)
+	c.complete, c.delivered, c.served = maps.Clone(m.complete), maps.Clone(m.delivered), maps.Clone(m.served)
 	c.read = maps.Clone(m.read)
 	return &c
 }
@@ -105,7 +105,7 @@ func (m *model) apply(set manifest.Set, number uint64) effect {
 		return silent
 	}
 	m.take(set)
-	m.spoken[set.Source] = true
+	m.delivered[set.Source] = true
 	becameReady := !m.ready[set.Source] && (m.complete[set.Source] || m.allGood(set))
 	if becameReady {
 		m.ready[set.Source], m.complete[set.Source] = true, true
@@ -133,7 +133,7 @@ func (m *model) configure(sources []string, number uint64) effect {
 			former = append(former, name)
 			continue
 		}
-		for _, known := range []map[string]bool{m.ready, m.complete, m.spoken} {
+		for _, known := range []map[string]bool{m.ready, m.complete, m.delivered} {
 			delete(known, name)
 		}
 		delete(m.offers, name)
@@ -275,4 +275,4 @@ func (m *model) serve(wanted map[string]*Pod, seen func(source string) time.Time
 }
 
 // stale reports whether an offer is known from the store only.
-func (m *model) stale(p *Pod) bool { return p.Stale && !m.spoken[p.Source] }
+func (m *model) stale(p *Pod) bool { return p.Stale && !m.delivered[p.Source] }

@@ -127,8 +127,8 @@ func TestOracleAgreesWithMerge(t *testing.T) {
 				step.Set = &set
 				did, rev = oracle.apply(set, number+1), product.Apply(set)
 			}
-			told := rev != nil && (len(rev.Changes) > 0 || rev.Sources != nil)
-			if (did == visible) != told || did == silent && rev != nil {
+			reported := rev != nil && (len(rev.Changes) > 0 || rev.Sources != nil)
+			if (did == visible) != reported || did == silent && rev != nil {
 				t.Fatalf("step %d, %v: the oracle says %d, the merge makes %v", i, step, did, rev)
 			}
 			if rev != nil {

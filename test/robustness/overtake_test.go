@@ -11,8 +11,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// forgetful is a daemon that keeps few revisions.
-type forgetful interface {
+// lossy is a daemon that keeps few revisions.
+type lossy interface {
 	// revisions is how many it keeps.
 	revisions() int
 }
@@ -24,7 +24,7 @@ const fillsStream = 6
 // overtake has a consumer stop reading while it is connected, until the daemon has forgotten the revision after its
 // own, and then read on: a catch-up must take it forward. Elsewhere than at a forgetful daemon it is a change.
 func (s *simulation) overtake(c *consumer) error {
-	d, ok := s.daemon.(forgetful)
+	d, ok := s.daemon.(lossy)
 	if !ok {
 		return s.change()
 	}

@@ -228,13 +228,13 @@ func learnReadTimes(h *History) {
 		life   int
 		number uint64
 	}
-	told := map[revision]time.Time{}
+	reported := map[revision]time.Time{}
 	for _, c := range h.Consumers {
 		for _, s := range c.Streams {
 			for _, u := range units(s.Received) {
 				for _, up := range u.updates() {
 					if at := up.GetObservedTime(); at != nil && u.cursor != nil {
-						told[revision{s.Life, u.cursor.GetRevision()}] = at.AsTime()
+						reported[revision{s.Life, u.cursor.GetRevision()}] = at.AsTime()
 					}
 				}
 			}
@@ -251,11 +251,11 @@ func learnReadTimes(h *History) {
 				last = step.Revision
 			}
 		case step.Killed:
-			step.Set.ReadTime = told[revision{life, last + 1}]
+			step.Set.ReadTime = reported[revision{life, last + 1}]
 		default:
 			step.Set.ReadTime = time.Time{}
 			if step.Revision > last {
-				last, step.Set.ReadTime = step.Revision, told[revision{life, step.Revision}]
+				last, step.Set.ReadTime = step.Revision, reported[revision{life, step.Revision}]
 			}
 		}
 	}

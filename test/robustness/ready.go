@@ -9,24 +9,24 @@ import (
 // Ready (G9): each source's readiness is told apart and has its revision; a source that isn't ready removes nothing.
 // Which sources there are is told before anything else that comes after they changed.
 func Ready(r *Run) error {
-	told := map[*Stream]*State{}
+	reported := map[*Stream]*State{}
 	for _, p := range r.passages {
 		if p.moment == nil {
 			continue
 		}
 		state := p.moment.state
-		if err := p.listed(told[p.stream]); err != nil {
+		if err := p.listed(reported[p.stream]); err != nil {
 			return err
 		}
 		if p.lists() {
-			told[p.stream] = state
+			reported[p.stream] = state
 		}
 		for _, m := range p.unit.messages {
 			if err := p.list(m.Message, state); err != nil {
 				return err
 			}
 		}
-		if err := p.told(state); err != nil {
+		if err := p.reported(state); err != nil {
 			return err
 		}
 		for _, c := range p.changes {
@@ -45,20 +45,20 @@ func (p *passage) lists() bool {
 
 // listed checks that no op comes while the consumer has been told of other sources than there are, or of one that is
 // back as if it had stayed. told is the state at which it was; nil: it wasn't yet.
-func (p *passage) listed(told *State) error {
+func (p *passage) listed(reported *State) error {
 	before := p.life.moments[p.from]
 	if p.kind == exact {
 		before = p.life.moments[p.to()-1]
 	}
-	if told == nil || before == nil || p.kind == mark {
+	if reported == nil || before == nil || p.kind == mark {
 		return nil
 	}
-	names, now := p.view.sources(told), p.view.sources(before.state)
+	names, now := p.view.sources(reported), p.view.sources(before.state)
 	if !slices.Equal(names, now) {
 		return p.broken("after revision %d the sources are %v; the consumer was told %v and nothing since", before.number, now, names)
 	}
 	for _, name := range names {
-		if told.Ready(name) && !before.state.Ready(name) {
+		if reported.Ready(name) && !before.state.Ready(name) {
 			return p.broken("after revision %d source %s isn't ready; the consumer was told that it is and nothing since", before.number, name)
 		}
 	}
@@ -95,8 +95,8 @@ func (p *passage) list(m *podconfigv1.WatchPodUpdatesResponse, state *State) err
 	return nil
 }
 
-// told checks what the ops say of their sources, and that a source which became ready is told of.
-func (p *passage) told(state *State) error {
+// reported checks what the ops say of their sources, and that each source which became ready is reported.
+func (p *passage) reported(state *State) error {
 	said := map[string]bool{}
 	for _, u := range p.unit.updates() {
 		if want := p.ready(u, state); u.GetSourceReady() != want {
@@ -155,7 +155,7 @@ func (r *Run) unready(p *passage, c change) string {
 	case want == nil || want.Source != source:
 	case c.pod.GetStale() && !want.Stale:
 		return "is said to be stale, and its source has spoken"
-	case !c.pod.GetStale() && want.Stale && !((p.view.snapshots() || c.open) && p.life.spoke[source]):
+	case !c.pod.GetStale() && want.Stale && !((p.view.snapshots() || c.open) && p.life.delivered[source]):
 		// What looks at all pods as they were at an earlier revision, as a SET does, may know already what came
 		// later: that the source has spoken.
 		return "isn't said to be stale, and its source hasn't spoken"

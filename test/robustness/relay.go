@@ -21,7 +21,7 @@ func NewRelayRun(h *History, source string, witness *Consumer) *Run {
 		if step.Start != nil {
 			r.lives = append(r.lives, &life{
 				number: len(r.lives) + 1, start: step, first: step.Revision, last: step.Revision, instances: []string{step.Instance},
-				moments: map[uint64]*moment{}, kept: h.revisions(), spoke: map[string]bool{},
+				moments: map[uint64]*moment{}, kept: h.revisions(), delivered: map[string]bool{},
 			})
 		}
 	}
@@ -147,7 +147,7 @@ func (l *learner) put(number uint64, observed, at time.Time) {
 	step := l.present.step
 	if number > l.at {
 		step = &Step{Set: &manifest.Set{Source: l.source, ReadTime: observed}, Begun: at, Ended: at}
-		l.life.spoke[l.source] = true
+		l.life.delivered[l.source] = true
 	}
 	l.present = &moment{number: number, step: step, state: state}
 	l.at, l.life.last = number, max(l.life.last, number)

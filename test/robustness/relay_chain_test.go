@@ -150,7 +150,7 @@ func (c *chain) step() error {
 	case what == 61 && !c.anyDown():
 		return c.converge()
 	case what == 59 && !c.anyDown() && oneIn(c, 6, "forgets"):
-		return c.forget()
+		return c.restartHeadEmpty()
 	case what == 60 && !c.down[atHead]:
 		return c.apply(steadySet(c.feeds.second))
 	case what%2 == 0 && !c.down[atHead]:
@@ -216,9 +216,9 @@ func (c *chain) killHead() error {
 	return nil
 }
 
-// forget kills the head, which comes back without its store and hears nothing of its sources before the middle has
-// heard of it.
-func (c *chain) forget() error {
+// restartHeadEmpty kills the head. It starts again without its store, and its sources send nothing before the middle
+// has connected to it.
+func (c *chain) restartHeadEmpty() error {
 	c.kills[atHead]++
 	if err := c.killHead(); err != nil {
 		return err
@@ -272,8 +272,8 @@ func (c *chain) finish() error {
 	return nil
 }
 
-// wellSpoken is the last set of a source with nothing held.
-func (f *feeds) wellSpoken(source string) manifest.Set {
+// healthySet is the last set of a source with nothing held.
+func (f *feeds) healthySet(source string) manifest.Set {
 	f.second++
 	set := manifest.Set{Source: source, ReadTime: time.Unix(1_700_000_000+f.second, 0)}
 	for _, o := range f.last[source] {

@@ -33,7 +33,7 @@ func (c *chain) converge() error {
 		return err
 	}
 	for _, source := range c.sources {
-		if err := c.apply(c.feeds.wellSpoken(source)); err != nil {
+		if err := c.apply(c.feeds.healthySet(source)); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func complete(p *passage) error {
 		if p.kind == exact {
 			until--
 		}
-		if n, what := p.life.untold(p.view, p.from, until, p.open); what != "" {
+		if n, what := p.life.unreported(p.view, p.from, until, p.open); what != "" {
 			return p.broken("revision %d is missing, in which %s", n, what)
 		}
 	}
@@ -95,7 +95,7 @@ func (r *Run) drained() error {
 			if !s.Drained || p == nil {
 				continue
 			}
-			if n, what := p.life.untold(p.view, p.to(), p.life.last, p.open); what != "" {
+			if n, what := p.life.unreported(p.view, p.to(), p.life.last, p.open); what != "" {
 				return p.broken("revision %d never came, in which %s; this was the last unit", n, what)
 			}
 		}

@@ -43,7 +43,7 @@ func filter(ch chance) *podconfigv1.PodFilter {
 // little differently.
 func (c *consumer) request(ch chance) *podconfigv1.WatchPodUpdatesRequest {
 	how, which := ch.intn(10, "how to come back"), ch.intn(savedPlaces, "which cursor")
-	tells := oneIn(ch, 2, "tells what it holds")
+	reports := oneIn(ch, 2, "tells what it holds")
 	if how == 9 {
 		c.restart(ch)
 	}
@@ -83,7 +83,7 @@ func (c *consumer) request(ch chance) *podconfigv1.WatchPodUpdatesRequest {
 		req.ResumeAfter.InstanceId = "elsewhere"
 	}
 	// Pods that were left open when it came with them before the daemon can only judge if it is told of them again.
-	if tells || c.holds.undecided() {
+	if reports || c.holds.undecided() {
 		req.KnownPods = c.known()
 	}
 	return req

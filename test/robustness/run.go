@@ -35,8 +35,8 @@ type life struct {
 	moments map[uint64]*moment
 	// kept is how many revisions are kept for exact history.
 	kept uint64
-	// spoke are the sources that spoke at some time of this life.
-	spoke map[string]bool
+	// delivered are the sources that spoke at some time of this life.
+	delivered map[string]bool
 }
 
 // moment is one revision.
@@ -87,7 +87,7 @@ func (r *Run) start(step *Step) *model {
 	m := newModel(step.Start.Sources, stored)
 	l := &life{
 		number: len(r.lives) + 1, start: step, first: step.Revision, last: step.Revision, instances: []string{step.Instance},
-		moments: map[uint64]*moment{}, kept: r.History.revisions(), spoke: map[string]bool{},
+		moments: map[uint64]*moment{}, kept: r.History.revisions(), delivered: map[string]bool{},
 	}
 	l.moments[l.first] = &moment{number: l.first, step: step, state: m.state()}
 	r.lives = append(r.lives, l)
@@ -119,7 +119,7 @@ func (r *Run) stateAt(l *life, number uint64) *State {
 // set lets the oracle take a set, and returns it as it is afterwards.
 func (r *Run) set(i int, step *Step, oracle *model) *model {
 	l := r.lives[len(r.lives)-1]
-	l.spoke[step.Set.Source] = l.spoke[step.Set.Source] || step.Set.Err == nil
+	l.delivered[step.Set.Source] = l.delivered[step.Set.Source] || step.Set.Err == nil
 	return r.take(i, step, oracle, func(m *model) effect { return m.apply(*step.Set, l.last+1) })
 }
 
@@ -164,22 +164,22 @@ func (r *Run) lifeOf(s *Stream) *life {
 	return r.lives[s.Life-1]
 }
 
-// untold says what happened in a life after revision from, and up to revision to, that the view has to be told of and
+// unreported returns what happened in a life after revision from, and up to revision to, that the view must receive and
 // that no catch-up can have told; or nothing. A catch-up may hold nothing, and then there is no message of it. Of the
 // pods in except the consumer may know already.
-func (l *life) untold(v *view, from, to uint64, except map[string]bool) (uint64, string) {
+func (l *life) unreported(v *view, from, to uint64, except map[string]bool) (uint64, string) {
 	if l.moments[from] == nil || l.moments[to] == nil {
 		return 0, ""
 	}
 	if to > from+l.kept {
-		return to, v.tells(l.moments[from].state, l.moments[to].state, except)
+		return to, v.differs(l.moments[from].state, l.moments[to].state, except)
 	}
 	for n := from + 1; n <= to; n++ {
 		before, after := l.moments[n-1], l.moments[n]
 		if before == nil || after == nil {
 			continue
 		}
-		if what := v.tells(before.state, after.state, except); what != "" {
+		if what := v.differs(before.state, after.state, except); what != "" {
 			return n, what
 		}
 	}

@@ -93,9 +93,9 @@ func (v *view) pod(s *State, uid string) *Pod {
 	return nil
 }
 
-// tells says what a consumer with this view has to be told when one state follows another, or nothing. Of the pods in
+// differs says what a consumer with this view has to be told when one state follows another, or nothing. Of the pods in
 // except it may know already.
-func (v *view) tells(before, after *State, except map[string]bool) string {
+func (v *view) differs(before, after *State, except map[string]bool) string {
 	for uid := range before.Pods {
 		if p := v.pod(before, uid); p != nil && v.pod(after, uid) == nil && !except[uid] {
 			return describe(p) + " is no longer there"

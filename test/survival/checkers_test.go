@@ -233,11 +233,11 @@ func TestCheckers(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			slices.SortStableFunc(tc.s.Deeds, func(a, b Deed) int { return a.At.Compare(b.At) })
 			breaches := Breaches(&tc.s.History)
-			var spoke []string
+			var reported []string
 			for _, b := range breaches {
-				spoke = append(spoke, b.Checker)
+				reported = append(reported, b.Checker)
 			}
-			if !slices.Equal(spoke, tc.want) || len(breaches) > 0 && !strings.Contains(breaches[0].Error(), tc.says) {
+			if !slices.Equal(reported, tc.want) || len(breaches) > 0 && !strings.Contains(breaches[0].Error(), tc.says) {
 				t.Errorf("%v; want %v, and %q", breaches, tc.want, tc.says)
 			}
 		})

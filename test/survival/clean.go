@@ -39,17 +39,17 @@ func cleanAt(h *History, look *Look) []error {
 		switch {
 		case t.UID != "" && !desired[t.UID] && !t.Own:
 			left(t.UID, "%s", t.Path)
-		case t.ID != "" && !ids[t.ID] && !forgotten(h, t, look.At):
+		case t.ID != "" && !ids[t.ID] && !dropped(h, t, look.At):
 			errs = append(errs, fmt.Errorf("at %s, of a sandbox or container that is gone: %s", clock(look.At), t.Path))
 		}
 	}
 	return errs
 }
 
-// forgotten reports whether another process than podexecd may have left the trace of a container that is gone. Where
+// dropped reports whether another process than podexecd may have left the trace of a container that is gone. Where
 // the runtime has lost a container of a desired pod, podexecd's garbage collection comes for the rest, and takes its
 // time. A runtime or shim that dies in the middle of a start leaves a cgroup for good.
-func forgotten(h *History, t Trace, at time.Time) bool {
+func dropped(h *History, t Trace, at time.Time) bool {
 	kinds := []Kind{Harm}
 	if t.Own {
 		kinds = append(kinds, RuntimeKilled)

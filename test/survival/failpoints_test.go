@@ -54,7 +54,7 @@ func TestFailpoints(t *testing.T) {
 // its own: of a runtime's events each podexecd that listens gets a part only.
 func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image string) {
 	var mu sync.Mutex
-	told := map[death]string{}
+	reported := map[death]string{}
 	t.Run("points", func(t *testing.T) {
 		for i := range sites {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -77,7 +77,7 @@ func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image stri
 						outcome = "FAILED"
 					}
 					mu.Lock()
-					told[d] = outcome
+					reported[d] = outcome
 					mu.Unlock()
 					if err != nil {
 						// The others would fail by this one's mess.
@@ -92,7 +92,7 @@ func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image stri
 		}
 	})
 	for _, d := range deaths() {
-		t.Logf("%-64s %s", d, cmp.Or(told[d], "not tried"))
+		t.Logf("%-64s %s", d, cmp.Or(reported[d], "not tried"))
 	}
 }
 

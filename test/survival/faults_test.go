@@ -46,15 +46,15 @@ func TestExecFaults(t *testing.T) {
 			if fault == "" || fault == failpoint.UntoldGrace {
 				beAway(s, rest)
 			}
-			var spoke []string
+			var reported []string
 			for _, b := range s.check() {
-				spoke = append(spoke, b.Checker)
-				if len(spoke) <= 10 {
+				reported = append(reported, b.Checker)
+				if len(reported) <= 10 {
 					t.Log(b)
 				}
 			}
-			if fault == "" && len(spoke) > 0 || fault != "" && !slices.Contains(spoke, want[fault]) {
-				t.Errorf("with the fault %q spoke %v; want %q", fault, spoke, want[fault])
+			if fault == "" && len(reported) > 0 || fault != "" && !slices.Contains(reported, want[fault]) {
+				t.Errorf("with the fault %q spoke %v; want %q", fault, reported, want[fault])
 			}
 		})
 	}

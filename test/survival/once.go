@@ -37,11 +37,11 @@ func running(look *Look) map[containerKey]int {
 // twice are containers that run more than once, when they were first seen to.
 func twice(h *History) []error {
 	var errs []error
-	told := map[containerKey]bool{}
+	reported := map[containerKey]bool{}
 	for i := range h.Looks {
 		for key, n := range running(&h.Looks[i]) {
-			if n > 1 && !told[key] {
-				told[key] = true
+			if n > 1 && !reported[key] {
+				reported[key] = true
 				errs = append(errs, podErr(h.Plans[key.uid], "container %s runs %d times at %s", key.name, n, clock(h.Looks[i].At)))
 			}
 		}

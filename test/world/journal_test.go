@@ -38,11 +38,11 @@ func (j *journal) follow(ctx context.Context, client podexecv1.PodExecServiceCli
 	group.Go(func() {
 		for ctx.Err() == nil {
 			stream, err := client.WatchPodStatus(ctx, &podexecv1.WatchPodStatusRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
-			told := map[string]bool{}
+			listed := map[string]bool{}
 			for err == nil {
 				var msg *podexecv1.WatchPodStatusResponse
 				if msg, err = stream.Recv(); err == nil {
-					j.take(msg, told)
+					j.take(msg, listed)
 				}
 			}
 			j.cut(ctx, err)
@@ -75,7 +75,7 @@ func (j *journal) cut(ctx context.Context, err error) {
 }
 
 // take takes what a stream says that has told of the pods in told.
-func (j *journal) take(msg *podexecv1.WatchPodStatusResponse, told map[string]bool) {
+func (j *journal) take(msg *podexecv1.WatchPodStatusResponse, listed map[string]bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if p := msg.GetPod(); p != nil {
@@ -85,26 +85,26 @@ func (j *journal) take(msg *podexecv1.WatchPodStatusResponse, told map[string]bo
 		if err := pod.Status.Unmarshal(p.GetProtobuf()); err != nil {
 			pod.Status.Message = "the status can't be read: " + err.Error()
 		}
-		j.pods[pod.Name], told[pod.Name] = pod, true
+		j.pods[pod.Name], listed[pod.Name] = pod, true
 	}
 	if gone := msg.GetRemoved(); gone != nil && j.pods[gone.GetName()] != nil && string(j.pods[gone.GetName()].UID) == gone.GetUid() {
 		delete(j.pods, gone.GetName())
 	}
 	if msg.GetSynced() != nil {
-		maps.DeleteFunc(j.pods, func(name string, _ *v1.Pod) bool { return !told[name] })
+		maps.DeleteFunc(j.pods, func(name string, _ *v1.Pod) bool { return !listed[name] })
 	}
-	j.tell()
+	j.signal()
 }
 
 func (j *journal) takeEvent(e *podexecv1.PodEvent) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.events[e.GetRef().GetName()] = append(j.events[e.GetRef().GetName()], e)
-	j.tell()
+	j.signal()
 }
 
-// tell is to be called with mu held.
-func (j *journal) tell() {
+// signal is to be called with mu held.
+func (j *journal) signal() {
 	close(j.changed)
 	j.changed = make(chan struct{})
 }
@@ -123,8 +123,8 @@ func (j *journal) eventsOf(name string) []*podexecv1.PodEvent {
 	return slices.Clone(j.events[name])
 }
 
-// forget drops the events of the pods of that name.
-func (j *journal) forget(name string) {
+// drop drops the events of the pods of that name.
+func (j *journal) drop(name string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.events, name)

@@ -58,7 +58,7 @@ func newPod(t *testing.T, b *bench, name string) *pod {
 			p.remove()
 		}
 		p.awaitGone()
-		b.forget(p.name)
+		b.drop(p.name)
 		b.names.Delete(name)
 		check(t, os.RemoveAll(p.dir))
 	})

@@ -142,8 +142,8 @@ containers:
 			check(t, os.WriteFile(filepath.Join(dir, "getgroups.json"), []byte(withoutGetgroups), 0o644))
 		},
 		check: func(r *inside.Report) error {
-			told := slices.ContainsFunc(r.Errors, func(e string) bool { return strings.Contains(e, "getgroups: operation not permitted") })
-			if r.Seccomp != 2 || !told {
+			reported := slices.ContainsFunc(r.Errors, func(e string) bool { return strings.Contains(e, "getgroups: operation not permitted") })
+			if r.Seccomp != 2 || !reported {
 				return fmt.Errorf("mode %d; what it couldn't do: %q", r.Seccomp, r.Errors)
 			}
 			return nil

@@ -66,7 +66,7 @@ func Coalesced(st *history.State, number uint64, v *view.View) ([]revision.Chang
 // snapshot turns changes since revision number into those of the snapshot modes: a SET, or nothing if these don't
 // report the changes.
 func snapshot(changes []revision.Change, st *history.State, number uint64, v *view.View) []revision.Change {
-	if !tellsMore(changes) {
+	if !reportsMore(changes) {
 		return nil
 	}
 	return asSet(changes, st, number, v)
@@ -145,8 +145,8 @@ func mayMatch(v *view.View, p *revision.Pod) bool {
 	return v.InScope(p) && v.MayMatch(p.Source, p.Object.Namespace, p.Object.Name)
 }
 
-// tellsMore reports whether the changes have more than RECONCILE, which the snapshot modes don't send.
-func tellsMore(changes []revision.Change) bool {
+// reportsMore reports whether the changes have more than RECONCILE, which the snapshot modes don't send.
+func reportsMore(changes []revision.Change) bool {
 	// RECONCILE is last.
 	return len(changes) > 0 && changes[0].Op != revision.RECONCILE
 }

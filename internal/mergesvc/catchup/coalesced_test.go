@@ -9,9 +9,9 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// tells reports whether the changes report that the source is ready: by ADD, UPDATE or DELETE, or by a SET of its
+// mentions reports whether the changes report that the source is ready: by ADD, UPDATE or DELETE, or by a SET of its
 // label.
-func tells(changes []revision.Change, source string) bool {
+func mentions(changes []revision.Change, source string) bool {
 	return slices.ContainsFunc(changes, func(c revision.Change) bool {
 		switch c.Op {
 		case revision.SET, revision.ADD, revision.UPDATE, revision.DELETE:

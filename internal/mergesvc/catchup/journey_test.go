@@ -66,7 +66,7 @@ func (j *journey) apply(t *rapid.T, how string, changes []revision.Change, numbe
 	}
 	for _, s := range j.view.Sources(st.Sources) {
 		isNew := s.ReadyRevision > before && s.ReadyRevision <= number
-		if isNew && how == "exact" && !tells(changes, s.Name) {
+		if isNew && how == "exact" && !mentions(changes, s.Name) {
 			t.Fatalf("exact revision %d makes %s ready; want G9's word of it in\n%s", number, s.Name, words(changes))
 		}
 	}

@@ -109,8 +109,8 @@ func Undecided(st *history.State, number uint64, known []Known, v *view.View) *P
 	p.reconfigured = number < st.SourcesSince
 	for _, k := range known {
 		now := podOf(st, k.UID, v)
-		told := now != nil && v.Matches(now) && k.is(now, v) && now.SpecChanged <= number && now.StatusChanged <= number
-		if !told && (p.reconfigured || !k.settled(st.Sources, number)) {
+		sent := now != nil && v.Matches(now) && k.is(now, v) && now.SpecChanged <= number && now.StatusChanged <= number
+		if !sent && (p.reconfigured || !k.settled(st.Sources, number)) {
 			p.add(k, now)
 		}
 	}
@@ -176,8 +176,8 @@ func (p *Pending) due(changes []revision.Change) bool {
 		return true
 	}
 	return slices.ContainsFunc(p.sources, func(s history.Source) bool {
-		spoke := revision.TellsOf(changes, s.Name)
-		return spoke && p.waits[s.Name] > 0 || p.former > 0 && !s.ReadyAt(p.at) && (spoke || !p.view.Sees(s.Name))
+		read := revision.SourceRead(changes, s.Name)
+		return read && p.waits[s.Name] > 0 || p.former > 0 && !s.ReadyAt(p.at) && (read || !p.view.Sees(s.Name))
 	})
 }
 

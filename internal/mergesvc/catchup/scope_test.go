@@ -31,7 +31,7 @@ func TestScopedCannotGuess(t *testing.T) {
 	} {
 		// What the caller is sent at first, and then as file has new pods, a pod that takes the name web, and only
 		// its own.
-		told := func(pods string, stale, another bool) (all []string) {
+		reported := func(pods string, stale, another bool) (all []string) {
 			l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 			api, file := "", "broken: [held] [unready]\nx: mine(node=n1) "
 			if tc.source == "file" {
@@ -63,7 +63,7 @@ func TestScopedCannotGuess(t *testing.T) {
 		}
 		for i := range 4 {
 			stale, another := i%2 == 1, i > 1
-			if diff := cmp.Diff(told("", stale, another), told(out, stale, another)); diff != "" {
+			if diff := cmp.Diff(reported("", stale, another), reported(out, stale, another)); diff != "" {
 				t.Errorf("%s, stale %v: what the caller is told (-without such a pod +with it):\n%s", name, stale, diff)
 			}
 		}

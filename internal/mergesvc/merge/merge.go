@@ -89,9 +89,9 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 	touched := src.replace(set.Origins, &m.claims)
 	becameReady := !src.ready && src.complete()
 	src.ready = src.ready || becameReady
-	var forgotten []string
+	var dropped []string
 	if becameReady {
-		forgotten = m.dropFormer(&touched)
+		dropped = m.dropFormer(&touched)
 	}
 	if contended || m.claims.contended() {
 		touched = m.arbitrate(src)
@@ -100,7 +100,7 @@ func (m *Merger) Apply(set manifest.Set) *revision.Revision {
 	if rev == nil {
 		return nil
 	}
-	m.number, rev.Forgotten = rev.Number, forgotten
+	m.number, rev.Forgotten = rev.Number, dropped
 	if becameReady {
 		src.readyRevision = rev.Number
 	}
@@ -114,7 +114,7 @@ func (m *Merger) diff(src *source, touched touchedPods, read time.Time, becameRe
 	settled := m.update(&ops, touched, next, src, read)
 	// A pod that only moved to another origin makes a revision without ops: without it in the store, a restart would
 	// remove the pod when the new origin can't be used.
-	settled = append(settled, m.spokenFor(src)...)
+	settled = append(settled, m.confirm(src)...)
 	if becameReady {
 		ops.Ready(src.Name)
 	}

@@ -46,12 +46,12 @@ func (o *oracle) configure(names []string) []string {
 	}
 	o.sources = names
 	ops := []string{}
-	o.serve(time.Time{}, func(op string, p oraclePod) { ops = append(ops, told(op, p)) })
+	o.serve(time.Time{}, func(op string, p oraclePod) { ops = append(ops, opText(op, p)) })
 	slices.Sort(ops)
 	return ops
 }
 
-func told(op string, p oraclePod) string {
+func opText(op string, p oraclePod) string {
 	return fmt.Sprintf("%s %s %s/%s %s", op, p.source, p.Namespace, p.Name, p.UID)
 }
 
@@ -66,14 +66,14 @@ func (o *oracle) apply(set manifest.Set) []string {
 	o.take(set)
 	wasReady := o.ready[set.Source]
 	o.ready[set.Source] = wasReady || !slices.Contains(slices.Collect(maps.Values(o.good[set.Source])), false)
-	ops, spoke := []string{}, wasReady || !o.ready[set.Source]
+	ops, reported := []string{}, wasReady || !o.ready[set.Source]
 	o.serve(set.ReadTime, func(op string, p oraclePod) {
-		ops = append(ops, told(op, p))
+		ops = append(ops, opText(op, p))
 		if p.source == set.Source && (op == "ADD" || op == "UPDATE" || op == "DELETE") {
-			spoke = true
+			reported = true
 		}
 	})
-	if !spoke {
+	if !reported {
 		ops = append(ops, "ADD "+set.Source+" -")
 	}
 	slices.Sort(ops)
@@ -82,11 +82,11 @@ func (o *oracle) apply(set manifest.Set) []string {
 
 // serve makes the wanted pods those that are served, and tells how. What is new was seen at that time; zero: when its
 // source was read.
-func (o *oracle) serve(seen time.Time, tell func(op string, p oraclePod)) {
+func (o *oracle) serve(seen time.Time, emit func(op string, p oraclePod)) {
 	wanted := o.arbitrate()
 	for uid, old := range o.served {
 		if next, ok := wanted[uid]; !ok || next.source != old.source || next.Name != old.Name {
-			tell("REMOVE", old)
+			emit("REMOVE", old)
 			delete(o.served, uid)
 		}
 	}
@@ -98,13 +98,13 @@ func (o *oracle) serve(seen time.Time, tell func(op string, p oraclePod)) {
 			if next.seen = seen; seen.IsZero() {
 				next.seen = o.read[next.source]
 			}
-			tell("ADD", next)
+			emit("ADD", next)
 		case old.SpecDigest != next.SpecDigest && next.DeletionTimestamp != nil:
-			tell("DELETE", next)
+			emit("DELETE", next)
 		case old.SpecDigest != next.SpecDigest:
-			tell("UPDATE", next)
+			emit("UPDATE", next)
 		case old.StatusDigest != next.StatusDigest:
-			tell("RECONCILE", next)
+			emit("RECONCILE", next)
 		}
 		o.served[uid] = next
 	}

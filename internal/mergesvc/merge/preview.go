@@ -54,7 +54,7 @@ func (m *Merger) Preview(source string, origins []*manifest.Origin, gone []strin
 	if src == nil || src.former {
 		return Preview{}, fmt.Errorf("source %s: %w", source, ErrNoSource)
 	}
-	if !src.spoken {
+	if !src.merged {
 		return Preview{}, fmt.Errorf("source %s: %w", source, ErrNotRead)
 	}
 	out := Preview{Number: m.number, SourceReady: src.ready}

@@ -15,8 +15,8 @@ type source struct {
 	former bool
 	// restored is set if the store had all pods of the source.
 	restored bool
-	// spoken is set once a set of the source was merged.
-	spoken        bool
+	// merged is set once a set of the source was merged.
+	merged        bool
 	ready         bool
 	readyRevision uint64
 	lastRead      time.Time
@@ -54,7 +54,7 @@ func (s *source) unknown() *origin {
 
 // heard reports whether the source was read, or is read now as the speaker: its candidates then come from the source
 // and not from the store. speaker may be nil.
-func (s *source) heard(speaker *source) bool { return s.spoken || s == speaker }
+func (s *source) heard(speaker *source) bool { return s.merged || s == speaker }
 
 // each calls f with every pod that the source offers, in order.
 func (s *source) each(f func(*candidate)) {

@@ -53,12 +53,12 @@ func (m *Merger) dropFormer(touched *touchedPods) (names []string) {
 	return names
 }
 
-// spokenFor returns the next versions, no longer stale, of the pods of a source that was read.
-func (m *Merger) spokenFor(src *source) []*revision.Pod {
-	if src.spoken {
+// confirm returns the next versions, no longer stale, of the pods of a source that was read.
+func (m *Merger) confirm(src *source) []*revision.Pod {
+	if src.merged {
 		return nil
 	}
-	src.spoken = true
+	src.merged = true
 	var out []*revision.Pod
 	for _, p := range m.served {
 		if p.Stale && p.Source == src.Name {

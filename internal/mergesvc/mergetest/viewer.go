@@ -67,7 +67,7 @@ func (v *Viewer) Apply(changes []revision.Change, settled func(source string) bo
 	for uid := range v.absent {
 		switch p := v.Pods[uid]; {
 		case settled(p.Source):
-			v.forget(uid)
+			v.drop(uid)
 		case !v.strange[uid]:
 			return fmt.Errorf("the SET lacks pod %s (%s of %s), which stays with the consumer; want REMOVE before it", p, uid, p.Source)
 		}
@@ -75,8 +75,8 @@ func (v *Viewer) Apply(changes []revision.Change, settled func(source string) bo
 	return nil
 }
 
-// forget removes a pod without an op.
-func (v *Viewer) forget(uid types.UID) {
+// drop removes a pod without an op.
+func (v *Viewer) drop(uid types.UID) {
 	delete(v.Pods, uid)
 	delete(v.strange, uid)
 	delete(v.absent, uid)
@@ -102,7 +102,7 @@ func (v *Viewer) Doubt(st *history.State) {
 func (v *Viewer) Leave(configured func(source string) bool) {
 	for uid, p := range v.Pods {
 		if v.strange[uid] && !configured(p.Source) {
-			v.forget(uid)
+			v.drop(uid)
 		}
 	}
 }

@@ -224,7 +224,7 @@ func (h *Hub) commit(r *revisionOf) {
 	h.bytes += r.size
 	over := 0
 	for len(h.recent)-over > h.cfg.Revisions || h.bytes > h.cfg.Bytes && over < len(h.recent)-1 {
-		h.forget(h.recent[over])
+		h.drop(h.recent[over])
 		over++
 	}
 	if over > 0 {
@@ -235,8 +235,8 @@ func (h *Hub) commit(r *revisionOf) {
 	h.appended = make(chan struct{})
 }
 
-// forget removes from the index what only a reader before the revision could need.
-func (h *Hub) forget(r *revisionOf) {
+// drop removes from the index what only a reader before the revision could need.
+func (h *Hub) drop(r *revisionOf) {
 	h.floor, h.floorPods = r.number, r.pods
 	h.bytes -= r.size
 	for node, entries := range r.places {

@@ -26,7 +26,7 @@ type reader struct {
 type model struct {
 	pods   map[string][]*manifest.Pod
 	files  map[string]string
-	told   map[string]string
+	sent   map[string]string
 	wanted map[string]bool
 	// complete is set while what the files don't define doesn't exist; kept is what was last known of the objects of
 	// files that pods refer to.
@@ -53,7 +53,7 @@ func (m *model) snapshot(s Scope) string {
 
 func (m *model) value(source, name string) string {
 	if source == "api" {
-		if value, ok := m.told[name]; ok {
+		if value, ok := m.sent[name]; ok {
 			return value
 		}
 		return "?"
@@ -89,7 +89,7 @@ func (m *model) keep() {
 func TestHistoryProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		_, h := newHubs(Config{Revisions: 6})
-		m := &model{pods: map[string][]*manifest.Pod{}, files: map[string]string{}, told: map[string]string{}, wanted: map[string]bool{}}
+		m := &model{pods: map[string][]*manifest.Pod{}, files: map[string]string{}, sent: map[string]string{}, wanted: map[string]bool{}}
 		api := &feeder{hub: h.Hub, source: "api"}
 		label := func(l string) func(*revision.Pod) bool {
 			return func(p *revision.Pod) bool { return p.Object.Labels["l"] == l }
@@ -150,7 +150,7 @@ func TestHistoryProperty(t *testing.T) {
 				for _, k := range api.keys {
 					m.wanted[k.Name] = true
 				}
-				maps.DeleteFunc(m.told, func(name, _ string) bool { return !m.wanted[name] })
+				maps.DeleteFunc(m.sent, func(name, _ string) bool { return !m.wanted[name] })
 			},
 			"told": func(t *rapid.T) {
 				name, value := rapid.SampledFrom(secrets).Draw(t, "name"), rapid.SampledFrom([]string{"-", "=1", "=2"}).Draw(t, "value")
@@ -160,7 +160,7 @@ func TestHistoryProperty(t *testing.T) {
 				}
 				h.Put("api", key(name), o)
 				if m.wanted[name] {
-					m.told[name] = value
+					m.sent[name] = value
 				}
 			},
 			"a reader follows": func(t *rapid.T) {
@@ -198,7 +198,7 @@ func TestHistoryProperty(t *testing.T) {
 		}
 		h.Apply(set("file", nil))
 		for h.floor < h.number {
-			h.forget(h.recent[0])
+			h.drop(h.recent[0])
 			h.recent = h.recent[1:]
 		}
 		if len(h.nodes) > 0 || len(h.pods) > 0 || len(h.sources["file"].entries)+len(h.sources["api"].entries) > 0 || h.bytes != 0 {

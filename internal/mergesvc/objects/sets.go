@@ -75,9 +75,9 @@ func (s *source) sorted() []*entry {
 
 // Forget drops the values of a source that isn't configured any more. Objects that pods still refer to keep their
 // values.
-func (h *Hub) Forget(name string) { h.logLines(h.forgetSource(name)) }
+func (h *Hub) Forget(name string) { h.logLines(h.dropSource(name)) }
 
-func (h *Hub) forgetSource(name string) (lines []line) {
+func (h *Hub) dropSource(name string) (lines []line) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.sources[name]

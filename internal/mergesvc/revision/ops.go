@@ -46,7 +46,7 @@ func (o *Ops) Changes(sources []string) []Change {
 		out = append(out, o.of(op, sources)...)
 	}
 	for _, s := range o.ready {
-		if !TellsOf(o.list, s) {
+		if !SourceRead(o.list, s) {
 			out = append(out, Change{Op: ADD, Source: s})
 		}
 	}
@@ -81,9 +81,9 @@ func rank(sources []string, name string) int {
 	return len(sources)
 }
 
-// TellsOf reports whether the changes show that the source was read: by an ADD, empty or not, an UPDATE or a DELETE
-// of the source. In a revision that makes a source ready they always do, for every consumer that sees the source.
-func TellsOf(changes []Change, source string) bool {
+// SourceRead reports whether the changes show that the source was read: by an ADD, empty or not, an UPDATE or a
+// DELETE of the source. In a revision that makes a source ready they always do, for every consumer that sees the source.
+func SourceRead(changes []Change, source string) bool {
 	return slices.ContainsFunc(changes, func(c Change) bool {
 		return c.Source == source && (c.Op == ADD || c.Op == UPDATE || c.Op == DELETE)
 	})

@@ -93,8 +93,8 @@ func (w *watch) placed(st *history.State) (uint64, bool) {
 	if c == nil || !w.history.Knows(c.GetInstanceId()) || c.GetView() != w.view.Hash() || c.GetRevision() > st.Number {
 		return 0, false
 	}
-	forgotten := c.GetRevision() < w.view.Horizon(st)
-	if _, kept, _ := w.history.Next(c.GetRevision()); !kept && forgotten && len(w.known) > 0 {
+	expired := c.GetRevision() < w.view.Horizon(st)
+	if _, kept, _ := w.history.Next(c.GetRevision()); !kept && expired && len(w.known) > 0 {
 		return 0, false
 	}
 	if failpoint.Active(failpoint.ResendCovered) && c.GetRevision() > 0 {

@@ -290,5 +290,5 @@ func (a *asked) want(refs ...string) {
 	}
 }
 
-func (a *asked) tell(ref, value string) { a.out(keyOf(ref), object(ref, value)) }
-func (a *asked) miss(ref string)        { a.out(keyOf(ref), nil) }
+func (a *asked) report(ref, value string) { a.out(keyOf(ref), object(ref, value)) }
+func (a *asked) miss(ref string)          { a.out(keyOf(ref), nil) }

@@ -51,9 +51,9 @@ func (w *objectWatch) readiness(now objects.Snapshot) []*podconfigv1.SourceReadi
 		}
 		w.unknown[item.Ref.Source][item.Ref] = true
 	}
-	for _, told := range w.sources {
-		if told.GetReady() {
-			delete(w.unknown, told.GetName())
+	for _, reported := range w.sources {
+		if reported.GetReady() {
+			delete(w.unknown, reported.GetName())
 		}
 	}
 	sources, _ := w.server.history.SourcesAt(now.Pods)

@@ -83,7 +83,7 @@ func TestObjectsUnreadyCostsWhatChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked, stop := context.WithCancel(t.Context())
-	following, told := make(chan struct{}), make(chan func(manifest.ObjectKey, *manifest.Object), 1)
+	following, reported := make(chan struct{}), make(chan func(manifest.ObjectKey, *manifest.Object), 1)
 	go func() {
 		defer close(following)
 		_ = hub.Follow(asked, "api", func(
@@ -91,7 +91,7 @@ func TestObjectsUnreadyCostsWhatChanges(t *testing.T) {
 		) error {
 			for len(<-wanted) < 2 {
 			}
-			told <- out
+			reported <- out
 			<-ctx.Done()
 			return nil
 		})
@@ -100,7 +100,7 @@ func TestObjectsUnreadyCostsWhatChanges(t *testing.T) {
 		stop()
 		<-following
 	}()
-	out := <-told
+	out := <-reported
 	isReady := func() bool { return w.sources[1].GetReady() }
 	follow()
 	looks = 0

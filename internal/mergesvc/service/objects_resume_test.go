@@ -97,11 +97,11 @@ func TestObjectsUndecided(t *testing.T) {
 	}
 	api := n.follow("api")
 	api.want("cm/absent", "cm/changed", "cm/gone", "cm/new", "cm/same")
-	api.tell("cm/same", "1")
+	api.report("cm/same", "1")
 	api.miss("cm/absent")
-	api.tell("cm/changed", "2")
+	api.report("cm/changed", "2")
 	api.miss("cm/gone")
-	api.tell("cm/new", "1")
+	api.report("cm/new", "1")
 	for _, s := range []*objectStream{s, resumedEarly, byKnown} {
 		s.want("PUT api:cm/changed=2")
 		s.want("MISSING api:cm/gone")

@@ -22,7 +22,7 @@ func TestObjectsScope(t *testing.T) {
 	n.apply("api", from("x", user("p3", "n1", "cm/api")))
 	api := n.follow("api")
 	api.want("cm/api")
-	api.tell("cm/api", "1")
+	api.report("cm/api", "1")
 	nodes := func(names ...string) *podconfigv1.PodFilter { return &podconfigv1.PodFilter{Nodes: names} }
 	for _, tc := range []struct {
 		name           string

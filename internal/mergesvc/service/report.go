@@ -92,14 +92,14 @@ func logReport(log *slog.Logger, before, now *report) {
 	}
 	type refusal struct{ uid, reason string }
 	of := func(e *podconfigv1.PodError) refusal { return refusal{e.GetRef().GetUid(), e.GetReason()} }
-	told := map[refusal]bool{}
+	reported := map[refusal]bool{}
 	for _, e := range before.GetErrors() {
-		told[of(e)] = true
+		reported[of(e)] = true
 	}
 	logged, more := 0, 0
 	for _, e := range now.GetErrors() {
 		switch {
-		case told[of(e)]:
+		case reported[of(e)]:
 		case logged == maxLogged:
 			more++
 		default:

@@ -83,11 +83,11 @@ func TestScope(t *testing.T) {
 						t.Errorf("the stream with the filter %v has pod %s, which is out of scope", filter, uid)
 					}
 				}
-				var told []string
+				var reported []string
 				for _, s := range u.synced.GetSources() {
-					told = append(told, s.GetName())
+					reported = append(reported, s.GetName())
 				}
-				if got := strings.Join(told, " "); got != tc.ready {
+				if got := strings.Join(reported, " "); got != tc.ready {
 					t.Errorf("synced tells of the sources %q; want %q", got, tc.ready)
 				}
 				s.cancel()

@@ -103,8 +103,8 @@ func TestLaterPassed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		op  revision.Op
 		now *revision.Pod
-		// told is set if the current version comes.
-		told bool
+		// reported is set if the current version comes.
+		reported bool
 	}{
 		"ADD, changed":                       {revision.ADD, &revision.Pod{SpecChanged: 9}, true},
 		"ADD, gone":                          {revision.ADD, nil, false},
@@ -151,7 +151,7 @@ func TestLaterPassed(t *testing.T) {
 				}
 			}
 			want := []string{"first", "last"}
-			if tc.told {
+			if tc.reported {
 				want = []string{"first", "lost", "last"}
 			}
 			if diff := cmp.Diff(want, got); diff != "" || !later.Passed() {

@@ -37,7 +37,7 @@ func (e *emitter) emit(b batch) {
 		e.logHeld(before, b.changed)
 		if e.referrals != nil {
 			// Before the set, so that objects are requested while it is merged.
-			e.referrals.put(referredAnew(before, e.origins, b.changed))
+			e.referrals.put(newlyReferred(before, e.origins, b.changed))
 		}
 	}
 	now := e.clock.Now()

@@ -44,8 +44,8 @@ func (r *referrals) take() map[sources.ObjectKey]bool {
 	return taken
 }
 
-// referredAnew returns the objects that those of the changed pods refer to that are new or have another spec.
-func referredAnew(before, after []*manifest.Origin, changed map[string]*v1.Pod) []sources.ObjectKey {
+// newlyReferred returns the objects that those of the changed pods refer to that are new or have another spec.
+func newlyReferred(before, after []*manifest.Origin, changed map[string]*v1.Pod) []sources.ObjectKey {
 	var keys []sources.ObjectKey
 	for name, pod := range changed {
 		if is, was := podAt(after, name), podAt(before, name); is != nil && (was == nil || is.UID != was.UID || is.SpecDigest != was.SpecDigest) {

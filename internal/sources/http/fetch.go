@@ -94,8 +94,8 @@ func (f *fetcher) ask(ctx context.Context, last validator) (answer, error) {
 
 // located adds to an error the host where it happened, if that isn't the configured one.
 func (f *fetcher) located(at *url.URL, err error) error {
-	var told *elsewhere
-	if at.Host == f.url.Host || errors.As(err, &told) {
+	var redirected *elsewhere
+	if at.Host == f.url.Host || errors.As(err, &redirected) {
 		return err
 	}
 	return &elsewhere{host: f.secrets.host(at.Host), err: err}

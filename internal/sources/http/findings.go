@@ -28,8 +28,8 @@ func logFindings(log *slog.Logger, before, now []manifest.Item) {
 		if o := former[item.Origin.Name].Origin; o != nil {
 			old = *o
 		}
-		told := item.Origin.Held && !isBad(item.Origin) || slices.Equal(old.Findings, item.Origin.Findings)
-		if !told && fits(len(item.Origin.Findings)) {
+		reported := item.Origin.Held && !isBad(item.Origin) || slices.Equal(old.Findings, item.Origin.Findings)
+		if !reported && fits(len(item.Origin.Findings)) {
 			logItem(log, item.Origin)
 		}
 		if isBad(&old) && !item.Origin.Held && fits(1) {

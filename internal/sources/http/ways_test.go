@@ -28,7 +28,7 @@ type way struct {
 	// refuse: the port is closed.
 	refuse bool
 	// stall is as act, and only ends by the timeout. It calls told once the request has arrived.
-	stall func(c net.Conn, told func(), gone <-chan struct{})
+	stall func(c net.Conn, reported func(), gone <-chan struct{})
 	// deaf: the server accepts the connection, and that is all.
 	deaf bool
 	// want is in the error.
@@ -38,20 +38,20 @@ type way struct {
 }
 
 // silent does nothing until the client gives up.
-func silent(_ net.Conn, told func(), gone <-chan struct{}) {
-	told()
+func silent(_ net.Conn, reported func(), gone <-chan struct{}) {
+	reported()
 	<-gone
 }
 
 // dripping sends the beginning, and then one byte after the other as long as the client reads.
 func dripping(begin string) func(net.Conn, func(), <-chan struct{}) {
-	return func(c net.Conn, told func(), gone <-chan struct{}) {
+	return func(c net.Conn, reported func(), gone <-chan struct{}) {
 		_, _ = c.Write([]byte(begin))
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for n := 0; ; n++ {
 			if n == 10 {
-				told()
+				reported()
 			}
 			select {
 			case <-gone:
@@ -246,14 +246,14 @@ func (w way) test(t *testing.T, own *authority, ca string) {
 
 // begin has the server misbehave.
 func (w way) begin(s *server) {
-	told := func() { s.stalled <- struct{}{} }
+	reported := func() { s.stalled <- struct{}{} }
 	switch {
 	case w.refuse:
 		s.close()
 	case w.deaf:
 		s.shake(func(c net.Conn) net.Conn {
 			_, _ = c.Read(make([]byte, 1))
-			told()
+			reported()
 			// Until the client closes the connection.
 			_, _ = io.Copy(io.Discard, c)
 			return nil
@@ -261,7 +261,7 @@ func (w way) begin(s *server) {
 	case w.shake != nil:
 		s.shake(w.shake)
 	case w.stall != nil:
-		s.behave(func(c net.Conn, _ *http.Request, gone <-chan struct{}) { w.stall(c, told, gone) })
+		s.behave(func(c net.Conn, _ *http.Request, gone <-chan struct{}) { w.stall(c, reported, gone) })
 	default:
 		s.behave(w.act)
 	}

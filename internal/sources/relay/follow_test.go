@@ -76,7 +76,7 @@ func objectsSynced(revision uint64, names ...string) *objects {
 	return &objects{Event: &podconfigv1.WatchObjectsResponse_Synced{Synced: &podconfigv1.Synced{Sources: ready(names...)}}, Cursor: cursor(revision)}
 }
 
-func telling(err error, messages ...*objects) func(objectStream) error {
+func sending(err error, messages ...*objects) func(objectStream) error {
 	return func(s objectStream) error {
 		for _, m := range messages {
 			_ = s.Send(m)
@@ -85,8 +85,8 @@ func telling(err error, messages ...*objects) func(objectStream) error {
 	}
 }
 
-// told is one report of RunObjects.
-type told struct {
+// followed is one report of RunObjects.
+type followed struct {
 	t      *testing.T
 	wanted chan []sources.ObjectKey
 	news   chan string
@@ -94,9 +94,9 @@ type told struct {
 	stop   func()
 }
 
-func follow(t *testing.T, endpoint string, c clock.WithTicker) *told {
+func follow(t *testing.T, endpoint string, c clock.WithTicker) *followed {
 	t.Helper()
-	f := &told{t: t, wanted: make(chan []sources.ObjectKey), news: make(chan string), log: &logtest.Buffer{}}
+	f := &followed{t: t, wanted: make(chan []sources.ObjectKey), news: make(chan string), log: &logtest.Buffer{}}
 	s, err := New(Config{
 		Endpoint: endpoint, ID: "own-id", Node: "own-node", Backoff: quick, Clock: c, MaxPods: 5, MaxBytes: 64 << 10,
 		Logger: slog.New(slog.NewTextHandler(f.log, nil)),
@@ -122,7 +122,7 @@ func follow(t *testing.T, endpoint string, c clock.WithTicker) *told {
 	return f
 }
 
-func (f *told) want(names ...string) {
+func (f *followed) want(names ...string) {
 	f.t.Helper()
 	var keys []sources.ObjectKey
 	for _, name := range names {
@@ -137,8 +137,8 @@ func (f *told) want(names ...string) {
 	}
 }
 
-// tells waits for exactly these reports, in any order.
-func (f *told) tells(want ...string) {
+// expect waits for exactly these reports, in any order.
+func (f *followed) expect(want ...string) {
 	f.t.Helper()
 	left := map[string]bool{}
 	for _, w := range want {

@@ -234,7 +234,7 @@ func TestRing(t *testing.T) {
 					g.nodes[i].set("file", "a: from-"+names[i]+"()")
 				}
 			}
-			g.relays[last].forget()
+			g.relays[last].drop()
 			g.nodes[before].unrelay(g.relays[before])
 			g.relays[last].good()
 			if got := g.nodes[last].pods(); contains(got, "from-"+names[first]) {

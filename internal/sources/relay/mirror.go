@@ -133,11 +133,11 @@ func (m *mirror) again(request *podconfigv1.WatchPodUpdatesRequest) *podconfigv1
 
 // apply takes a revision, or refuses it as a whole.
 func (m *mirror) apply(r *stream.Revision) error {
-	path, told := pathOf(r)
+	path, reported := pathOf(r)
 	if err := path.check(m.cfg.ID); err != nil {
 		return err
 	}
-	if err := m.checkSources(r, told); err != nil {
+	if err := m.checkSources(r, reported); err != nil {
 		return err
 	}
 	for _, u := range r.Updates {
@@ -166,7 +166,7 @@ func (m *mirror) apply(r *stream.Revision) error {
 		return err
 	}
 	m.held.Apply(outcome)
-	if told {
+	if reported {
 		m.path = path
 		m.rank(r.Sources())
 	}

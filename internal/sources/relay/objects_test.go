@@ -27,7 +27,7 @@ func TestObjects(t *testing.T) {
 	next := make(chan []*objects)
 	s.objects <- func(stream objectStream) error {
 		for messages := range next {
-			_ = telling(nil, messages...)(stream)
+			_ = sending(nil, messages...)(stream)
 		}
 		return nil
 	}
@@ -38,18 +38,18 @@ func TestObjects(t *testing.T) {
 	}
 	f.want("c1")
 	next <- []*objects{objectOp(0, put, "file/c1=1", "file/s1=x"), objectOp(1, missing, "file/c2"), objectsSynced(1, "file")}
-	f.tells("c1=1")
+	f.expect("c1=1")
 	f.want("c1", "s1", "c2", "never")
-	f.tells("s1=x", "c2 is missing")
+	f.expect("s1=x", "c2 is missing")
 	next <- []*objects{objectOp(2, put, "file/c1=1", "file/c2=new"), objectOp(3, put, "file/s1=y")}
-	f.tells("c2=new", "s1=y")
+	f.expect("c2=new", "s1=y")
 	next <- []*objects{objectOp(4, missing, "file/s1"), objectOp(5, remove, "file/c1"), objectOp(6, put, "file/c2=newer")}
-	f.tells("s1 is missing", "c2=newer")
+	f.expect("s1 is missing", "c2=newer")
 	f.want("c2")
 	next <- []*objects{objectOp(7, put, "file/s1=z", "file/c2=newest")}
-	f.tells("c2=newest")
+	f.expect("c2=newest")
 	f.want("s1")
-	f.tells("s1=z")
+	f.expect("s1=z")
 	close(next)
 }
 
@@ -60,22 +60,22 @@ func TestObjectsOfTwoSources(t *testing.T) {
 	next := make(chan []*objects)
 	s.objects <- func(stream objectStream) error {
 		for messages := range next {
-			_ = telling(nil, messages...)(stream)
+			_ = sending(nil, messages...)(stream)
 		}
 		return nil
 	}
 	f := follow(t, endpoint, nil)
 	f.want("c")
 	next <- []*objects{objectOp(1, put, "api/c=api"), objectsSynced(1, "file", "api")}
-	f.tells("c=api")
+	f.expect("c=api")
 	next <- []*objects{objectOp(2, missing, "file/c"), objectOp(3, put, "file/c=file")}
-	f.tells("c=file")
+	f.expect("c=file")
 	beat := &objects{Event: &podconfigv1.WatchObjectsResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{Sources: ready("api", "file")}}}
 	next <- []*objects{objectOp(4, put, "api/c=later"), beat}
-	f.tells("c=later")
+	f.expect("c=later")
 	next <- []*objects{objectOp(5, remove, "api/c"), objectOp(6, missing, "file/c")}
-	f.tells("c=file")
-	f.tells("c is missing")
+	f.expect("c=file")
+	f.expect("c is missing")
 	close(next)
 }
 
@@ -83,14 +83,14 @@ func TestObjectsOfTwoSources(t *testing.T) {
 // sources that are ready, whenever that is sent.
 func TestObjectsResume(t *testing.T) {
 	s, endpoint := scripted(t)
-	s.objects <- telling(errBroken, objectOp(1, put, "file/c1=1", "api/c2=2"), objectOp(0, missing, "file/c3"), objectsSynced(2, "file", "api"),
+	s.objects <- sending(errBroken, objectOp(1, put, "file/c1=1", "api/c2=2"), objectOp(0, missing, "file/c3"), objectsSynced(2, "file", "api"),
 		objectOp(0, put, "file/c1=half"))
-	s.objects <- telling(errBroken, objectOp(3, setAll, "file/c4=4"))
-	s.objects <- telling(nil, objectOp(3, setAll, "file/c4=4"), objectOp(4, missing, "file/c3"), objectsSynced(4, "file", "-api"),
+	s.objects <- sending(errBroken, objectOp(3, setAll, "file/c4=4"))
+	s.objects <- sending(nil, objectOp(3, setAll, "file/c4=4"), objectOp(4, missing, "file/c3"), objectsSynced(4, "file", "-api"),
 		objectOp(5, put, "file/c5=5"))
 	f := follow(t, endpoint, nil)
 	f.want("c1", "c2", "c3", "c4", "c5")
-	f.tells("c1=1", "c2=2", "c3 is missing", "c4=4", "c5=5")
+	f.expect("c1=1", "c2=2", "c3 is missing", "c4=4", "c5=5")
 	if req := <-s.wishes; req.GetResumeAfter() != nil || len(req.GetKnownObjects()) > 0 {
 		t.Errorf("the first stream is asked for with %v", req)
 	}
@@ -111,13 +111,13 @@ func TestObjectsResume(t *testing.T) {
 	f.want("c4")
 	// c1 is gone, which isn't reported: no pod refers to it. c2 is of a source that isn't ready.
 	f.want("c1", "c2", "c3", "c4")
-	f.tells("c2=2", "c3 is missing")
+	f.expect("c2=2", "c3 is missing")
 }
 
 // TestObjectsSetOpen: objects that a SET lacks of a source that isn't ready are gone when it is.
 func TestObjectsSetOpen(t *testing.T) {
 	s, endpoint := scripted(t)
-	s.objects <- telling(errBroken, objectOp(1, put, "api/c1=1", "file/c2=2"), objectsSynced(2, "file", "api"))
+	s.objects <- sending(errBroken, objectOp(1, put, "api/c1=1", "file/c2=2"), objectsSynced(2, "file", "api"))
 	next := make(chan *objects)
 	s.objects <- func(stream objectStream) error {
 		for m := range next {
@@ -127,19 +127,19 @@ func TestObjectsSetOpen(t *testing.T) {
 	}
 	f := follow(t, endpoint, nil)
 	f.want("c1", "c2", "c3", "c4")
-	f.tells("c1=1", "c2=2")
+	f.expect("c1=1", "c2=2")
 	for _, m := range []*objects{objectOp(0, setAll, "file/c2=2"), objectsSynced(3, "file", "-api"), objectOp(4, put, "file/c3=3")} {
 		next <- m
 	}
-	f.tells("c3=3")
+	f.expect("c3=3")
 	f.want("c4")
 	// It is reported again when it is wanted again.
 	f.want("c1", "c4")
-	f.tells("c1=1")
+	f.expect("c1=1")
 	beat := &objects{Event: &podconfigv1.WatchObjectsResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{Sources: ready("file", "api")}}}
 	next <- beat
 	next <- objectOp(5, put, "file/c4=4")
-	f.tells("c4=4")
+	f.expect("c4=4")
 	f.want("c4")
 	f.want("c1")
 	// Taken only when all else is done.
@@ -176,12 +176,12 @@ func TestBadObjects(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, endpoint := scripted(t)
-			s.objects <- telling(errBroken, objectOp(0, put, "file/c=1"), objectsSynced(1, "file"), tc.says)
-			s.objects <- telling(nil, objectsSynced(2, "file"), objectOp(3, put, "file/c=3"))
+			s.objects <- sending(errBroken, objectOp(0, put, "file/c=1"), objectsSynced(1, "file"), tc.says)
+			s.objects <- sending(nil, objectsSynced(2, "file"), objectOp(3, put, "file/c=3"))
 			f := follow(t, endpoint, nil)
 			f.want("c")
-			f.tells("c=1")
-			f.tells("c=3")
+			f.expect("c=1")
+			f.expect("c=3")
 			if f.log.Count(tc.want) != 1 {
 				t.Errorf("the log is\n%s\nwant %q once", f.log, tc.want)
 			}
@@ -202,9 +202,9 @@ func TestNoObjects(t *testing.T) {
 		}
 		c.Step(time.Minute)
 	}
-	s.objects <- telling(nil, objectOp(0, put, "file/c=1"), objectsSynced(1, "file"))
+	s.objects <- sending(nil, objectOp(0, put, "file/c=1"), objectsSynced(1, "file"))
 	f.want("c")
-	f.tells("c=1")
+	f.expect("c=1")
 	// The second one is taken only after the first one, which waits until the stream's messages are handled.
 	f.want()
 	f.want()

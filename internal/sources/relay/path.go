@@ -54,7 +54,7 @@ func (h hops) check(ownID string) error {
 }
 
 // pathOf returns the path of a revision, if it has one: then it also has all sources.
-func pathOf(r *stream.Revision) (path hops, told bool) {
+func pathOf(r *stream.Revision) (path hops, reported bool) {
 	if r.Synced != nil {
 		return r.Synced.GetPath(), true
 	}
@@ -96,8 +96,8 @@ func passes(path, id string) bool {
 }
 
 // checkSources refuses invalid names, and too many of them, even if the ops of several revisions add them.
-func (m *mirror) checkSources(r *stream.Revision, told bool) error {
-	if told {
+func (m *mirror) checkSources(r *stream.Revision, reported bool) error {
+	if reported {
 		return checkSources(r.Sources())
 	}
 	known := m.held.Ready()

@@ -74,16 +74,16 @@ func TestObjectsOfAService(t *testing.T) {
 	up.up()
 	f := follow(t, up.endpoint, nil)
 	f.want("c1", "s1", "c2")
-	f.tells("c1=1", "s1 is missing")
+	f.expect("c1=1", "s1 is missing")
 	up.give("file", "c1 s1", "c1=1", "s1=x")
-	f.tells("s1=x")
+	f.expect("s1=x")
 	up.give("file", "c1 s1 c2", "c1=2", "s1=x", "c2=new")
-	f.tells("c1=2", "c2=new")
+	f.expect("c1=2", "c2=new")
 	up.give("file", "c1 c2", "c2=new")
-	f.tells("c1 is missing")
+	f.expect("c1 is missing")
 	// s1 was removed as well; no pod refers to it any more.
 	up.give("file", "c1 c2", "c2=newer")
-	f.tells("c2=newer")
+	f.expect("c2=newer")
 	<-up.wishes
 
 	// A restart: before its source was read it has no object. Unchanged ones aren't reported again.
@@ -95,7 +95,7 @@ func TestObjectsOfAService(t *testing.T) {
 	}
 	up.give("file", "c1 c2", "c2=newer")
 	up.give("file", "c1 c2", "c1=back", "c2=newer")
-	f.tells("c1=back")
+	f.expect("c1=back")
 	f.want()
 }
 
@@ -106,7 +106,7 @@ func TestObjectsAfterTheHistory(t *testing.T) {
 	up.up()
 	f := follow(t, up.endpoint, nil)
 	f.want("c1", "c2", "s1", "s2")
-	f.tells("c1=1", "c2=1", "s1=1", "s2=1")
+	f.expect("c1=1", "c2=1", "s1=1", "s2=1")
 	<-up.wishes
 	up.down()
 	for i := range 10 {
@@ -114,9 +114,9 @@ func TestObjectsAfterTheHistory(t *testing.T) {
 	}
 	up.give("file", "c1 c2 s1", "c1=last", "c2=1")
 	up.up()
-	f.tells("c1=last", "s1 is missing")
+	f.expect("c1=last", "s1 is missing")
 	up.give("file", "c1 c2 s1", "c1=last", "c2=2")
-	f.tells("c2=2")
+	f.expect("c2=2")
 	if req := <-up.wishes; req.GetResumeAfter() == nil || len(req.GetKnownObjects()) != 4 {
 		t.Errorf("the relay resumes after %v, knowing %d objects; want its cursor, and 4", req.GetResumeAfter(), len(req.GetKnownObjects()))
 	}
@@ -130,10 +130,10 @@ func TestObjectsOfASourceThatGoes(t *testing.T) {
 	up.up()
 	f := follow(t, up.endpoint, nil)
 	f.want("c1", "c2", "c3")
-	f.tells("c1=b", "c2=2", "c3=3")
+	f.expect("c1=b", "c2=2", "c3=3")
 	up.hub.Configure([]merge.Source{{Name: "file"}})
 	up.objects.Forget("file:b")
-	f.tells("c1 is missing")
+	f.expect("c1 is missing")
 	up.give("file", "c1 c2", "c1=a", "c2=2")
-	f.tells("c1=a")
+	f.expect("c1=a")
 }

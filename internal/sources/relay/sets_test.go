@@ -106,8 +106,8 @@ func (s *sets) next(what string, wanted func(manifest.Set) bool) manifest.Set {
 	}
 }
 
-// forget skips the sets until now.
-func (s *sets) forget() {
+// drop skips the sets until now.
+func (s *sets) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = len(s.all)

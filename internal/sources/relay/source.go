@@ -188,8 +188,8 @@ func (f *follower) hand() {
 	now := f.cfg.Clock.Now()
 	heard := f.heard.time(f.inStepAt)
 	// The set that was sent must not appear as confirmed later than it was.
-	told := now.Sub(f.sentAt) < confirmInterval && f.sentHeard.Sub(heard) < confirmInterval
-	if f.failed == "" && slices.Equal(origins, f.sent) && !f.sentAt.IsZero() && told {
+	recent := now.Sub(f.sentAt) < confirmInterval && f.sentHeard.Sub(heard) < confirmInterval
+	if f.failed == "" && slices.Equal(origins, f.sent) && !f.sentAt.IsZero() && recent {
 		return
 	}
 	again := func(o *manifest.Origin) bool { return remade[o.Name] }

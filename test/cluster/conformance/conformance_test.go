@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 	cluster := startCluster(t, dir)
 	report := filepath.Join(dir, "report.json")
 	runSpecs(t, dir, cluster.Kubeconfig, "--json-report="+report)
-	tell(t, report)
+	show(t, report)
 }
 
 // outDir is where everything goes: a given directory, or one that goes if nothing fails.

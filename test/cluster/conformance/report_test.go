@@ -49,8 +49,8 @@ func (s *spec) name() string {
 	return strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")
 }
 
-// tell has a subtest for each spec that was asked for.
-func tell(t *testing.T, path string) {
+// show has a subtest for each spec that was asked for.
+func show(t *testing.T, path string) {
 	t.Helper()
 	var suites []suite
 	must(t, json.Unmarshal(get(os.ReadFile(path))(t), &suites))
@@ -61,7 +61,7 @@ func tell(t *testing.T, path string) {
 				continue
 			}
 			count[spec.State]++
-			t.Run(spec.name(), spec.tell)
+			t.Run(spec.name(), spec.show)
 		}
 		if !suite.SuiteSucceeded {
 			t.Errorf("the suite failed %s", strings.Join(suite.SpecialSuiteFailureReasons, ", "))
@@ -83,8 +83,8 @@ func asked(s *spec) bool {
 	return regexp.MustCompile(*focus).MatchString(name) && (*except == "" || !regexp.MustCompile(*except).MatchString(name))
 }
 
-// tell is the subtest.
-func (s *spec) tell(t *testing.T) {
+// show is the subtest.
+func (s *spec) show(t *testing.T) {
 	switch s.State {
 	case "passed":
 		t.Logf("passed after %.1f s", s.RunTime.Seconds())

@@ -62,9 +62,9 @@ func (e *Etcd) stop() {
 	e.http.CloseIdleConnections()
 }
 
-// TellsProgress is whether the API server trusts this etcd to say how far a watch is, without which it serves no
+// ReportsProgress is whether the API server trusts this etcd to say how far a watch is, without which it serves no
 // WatchList.
-func (e *Etcd) TellsProgress() bool {
+func (e *Etcd) ReportsProgress() bool {
 	first := "3.5.13"
 	if e.Version.LessThan(version.MustParseSemantic("3.5.0")) {
 		first = "3.4.31"

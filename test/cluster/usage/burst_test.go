@@ -64,8 +64,8 @@ func TestBurst(t *testing.T) {
 	t.Logf("%d pods at once\n%s", burst, table.String())
 	t.Logf("status patches a pod: p50 %d, p99 %d, most %d; the scheduler bound the last pod after %.1f s", percentile(counts, 50), percentile(counts, 99),
 		percentile(counts, 100), percentile(api.bound, 100).Seconds())
-	t.Logf("the cluster knew that a pod is ready p50 %.1f s, p99 %.1f s after the second in which it was", percentile(api.told, 50).Seconds(),
-		percentile(api.told, 99).Seconds())
+	t.Logf("the cluster knew that a pod is ready p50 %.1f s, p99 %.1f s after the second in which it was", percentile(api.reported, 50).Seconds(),
+		percentile(api.reported, 99).Seconds())
 	t.Logf("the lease was renewed %d times, at the longest after %.1f s, and lasts %.0f s", health.renewals, health.longest.Seconds(), health.duration.Seconds())
 	if percentile(counts, 100) > 6 {
 		t.Errorf("one pod's way to be ready was told with %d patches", percentile(counts, 100))
@@ -81,9 +81,9 @@ func TestBurst(t *testing.T) {
 // burstResult is what came of a burst: how long it took until each pod was bound, and ready, and how long that took
 // to be told, all sorted; what the daemons used.
 type burstResult struct {
-	began                time.Time
-	bound, ready, told   []time.Duration
-	podexecd, podconfigd time.Duration
+	began                  time.Time
+	bound, ready, reported []time.Duration
+	podexecd, podconfigd   time.Duration
 }
 
 // arrivals notes when pods came to be so, until all have.
@@ -128,20 +128,20 @@ func (s *space) burst(t *testing.T) *burstResult {
 			})
 		}
 	})
-	var told []time.Duration
+	var reported []time.Duration
 	get(awaitWithin(t.Context(), burstPatience, s.pods(), "all are ready", func(pods map[string]*corev1.Pod) error {
 		for name, pod := range pods {
 			bound.note(name, pod.Spec.NodeName != "")
 			if _, known := ready.at[name]; isReady(pod) && !known {
 				ready.note(name, true)
-				told = append(told, time.Since(podCondition(pod, corev1.PodReady).LastTransitionTime.Time))
+				reported = append(reported, time.Since(podCondition(pod, corev1.PodReady).LastTransitionTime.Time))
 			}
 		}
 		return when(len(ready.at) == burst)
 	}))(t)
-	slices.Sort(told)
+	slices.Sort(reported)
 	return &burstResult{
-		began: began, bound: bound.sorted(), ready: ready.sorted(), told: told,
+		began: began, bound: bound.sorted(), ready: ready.sorted(), reported: reported,
 		podexecd: cpu(t, s.node.Podexecd) - exec, podconfigd: cpu(t, s.node.Podconfigd) - config,
 	}
 }

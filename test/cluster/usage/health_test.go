@@ -66,7 +66,7 @@ func (n *node) watchHealth(t *testing.T) func() health {
 
 // events tells of what is watched until ctx ends, over watches that the API server ends; h has it if it refuses one.
 func events(
-	ctx context.Context, h *health, begin func(context.Context, metav1.ListOptions) (watch.Interface, error), of metav1.ListOptions, tell func(watch.Event),
+	ctx context.Context, h *health, begin func(context.Context, metav1.ListOptions) (watch.Interface, error), of metav1.ListOptions, handle func(watch.Event),
 ) {
 	for ctx.Err() == nil {
 		w, err := begin(ctx, of)
@@ -77,7 +77,7 @@ func events(
 			return
 		}
 		for event := range w.ResultChan() {
-			tell(event)
+			handle(event)
 		}
 		w.Stop()
 	}

@@ -110,7 +110,7 @@ func TestKillCluster(t *testing.T) {
 	if len(before) != 2 {
 		t.Fatalf("the bystanders' containers are %v", before)
 	}
-	var told []string
+	var reported []string
 	failed := 0
 	try := func(what string, do func(t *testing.T) string) {
 		t.Helper()
@@ -121,7 +121,7 @@ func TestKillCluster(t *testing.T) {
 		if !t.Run(what, func(t *testing.T) { outcome = do(t) }) {
 			failed++
 		}
-		told = append(told, fmt.Sprintf("%-48s %s", what, outcome))
+		reported = append(reported, fmt.Sprintf("%-48s %s", what, outcome))
 	}
 	for _, point := range []failpoint.Point{failpoint.BeforeRequest("CreateNode"), failpoint.AfterRequest("CreateNode")} {
 		try(string(point), func(t *testing.T) string { return k.registering(t, point) })
@@ -139,7 +139,7 @@ func TestKillCluster(t *testing.T) {
 			try(fmt.Sprintf("podconfigd after %v, %s pod", after, l.name), func(t *testing.T) string { return k.timed(t, l, after) })
 		}
 	}
-	t.Logf("%d deaths\n%s", len(told), strings.Join(told, "\n"))
+	t.Logf("%d deaths\n%s", len(reported), strings.Join(reported, "\n"))
 	if got := k.seen.ids("bystander", "witness-killed"); failed == 0 && fmt.Sprint(got) != fmt.Sprint(before) {
 		t.Errorf("the bystanders' containers are %v; want %v still", got, before)
 	}

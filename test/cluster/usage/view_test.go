@@ -198,8 +198,8 @@ func (v *view) differences() []error {
 			differ("pod %s isn't shown by podexecd", name)
 			continue
 		}
-		if told, own := essence(&pod.Status), essence(&shown.status); told != own {
-			differ("pod %s at the API server:\n%s\npodexecd shows:\n%s", name, told, own)
+		if reported, own := essence(&pod.Status), essence(&shown.status); reported != own {
+			differ("pod %s at the API server:\n%s\npodexecd shows:\n%s", name, reported, own)
 		}
 		all = append(all, v.untrue(name, uid, &pod.Status)...)
 	}

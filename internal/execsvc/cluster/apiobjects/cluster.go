@@ -82,7 +82,7 @@ func (c *Cluster) Run(ctx context.Context) {
 
 // Forget removes the pod: it is no longer woken.
 func (c *Cluster) Forget(uid types.UID) {
-	c.services.forget(uid)
-	c.classes.forget(uid)
-	c.bundles.forget(uid)
+	c.services.drop(uid)
+	c.classes.drop(uid)
+	c.bundles.drop(uid)
 }

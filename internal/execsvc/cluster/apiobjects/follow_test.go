@@ -116,14 +116,14 @@ func TestFollow(t *testing.T) {
 		if !slices.Equal(s.asked, want) {
 			t.Errorf("asked %q\n want %q", s.asked, want)
 		}
-		var told []string
+		var reported []string
 		for _, line := range h.lines() {
 			_, line, _ = strings.Cut(line, "msg=")
-			told = append(told, line)
+			reported = append(reported, line)
 		}
-		if len(told) != 5 || !strings.Contains(told[0], "refused") || !strings.Contains(told[1], "forbidden") ||
-			!strings.Contains(told[2], "again") || !strings.Contains(told[3], "refused") || !strings.Contains(told[4], "again") {
-			t.Errorf("told:\n%s", strings.Join(told, "\n"))
+		if len(reported) != 5 || !strings.Contains(reported[0], "refused") || !strings.Contains(reported[1], "forbidden") ||
+			!strings.Contains(reported[2], "again") || !strings.Contains(reported[3], "refused") || !strings.Contains(reported[4], "again") {
+			t.Errorf("told:\n%s", strings.Join(reported, "\n"))
 		}
 	})
 }

@@ -42,18 +42,18 @@ func (h *harness) wantSeen(pod *v1.Pod, want string) {
 // wantLog wants one log line about stored objects since the last call for each of these words.
 func (h *harness) wantLog(words ...string) {
 	h.t.Helper()
-	var told []string
+	var reported []string
 	for _, line := range h.lines() {
 		if strings.Contains(line, "stored") {
-			told = append(told, line)
+			reported = append(reported, line)
 		}
 	}
-	matches := len(told) == len(words)
+	matches := len(reported) == len(words)
 	for _, word := range words {
-		matches = matches && strings.Contains(strings.Join(told, "\n"), word)
+		matches = matches && strings.Contains(strings.Join(reported, "\n"), word)
 	}
 	if !matches {
-		h.t.Errorf("told:\n%s\nwant %q", strings.Join(told, "\n"), words)
+		h.t.Errorf("told:\n%s\nwant %q", strings.Join(reported, "\n"), words)
 	}
 }
 

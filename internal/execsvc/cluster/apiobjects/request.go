@@ -79,7 +79,7 @@ func (f *follower[T]) list(ctx context.Context, _ metav1.ListOptions) (runtime.O
 		}
 		if options.Continue == "" {
 			f.table.replace(rows)
-			f.table.tell(nil)
+			f.table.report(nil)
 			return &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 		}
 	}
@@ -122,7 +122,7 @@ func (f *follower[T]) watch(ctx context.Context, options metav1.ListOptions) (wa
 	bounded, cancel := context.WithTimeout(ctx, time.Duration(*options.TimeoutSeconds)*time.Second+watchGrace)
 	w, err := f.at.watch(bounded, options)
 	if err == nil {
-		f.table.tell(nil)
+		f.table.report(nil)
 		return &boundedWatch{w, cancel}, nil
 	}
 	cancel()
@@ -141,7 +141,7 @@ func (f *follower[T]) failed(ctx context.Context, err, next error) error {
 	if ctx.Err() != nil {
 		return next
 	}
-	f.table.tell(err)
+	f.table.report(err)
 	switch {
 	case errors.Is(err, errUnserved):
 		sleep(ctx, wait.Jitter(unservedPause, maxJitter))

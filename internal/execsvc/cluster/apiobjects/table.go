@@ -81,7 +81,7 @@ func (t *table[T]) find(pod types.UID, match func(T) bool) (found []T, known kno
 	return found, t.known
 }
 
-func (t *table[T]) forget(pod types.UID) {
+func (t *table[T]) drop(pod types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.asked, pod)
@@ -94,9 +94,9 @@ func (t *table[T]) failing() error {
 	return t.why
 }
 
-// tell records the result of an attempt, and logs it if it has changed. If the attempt failed before anything was
+// report records the result of an attempt, and logs it if it has changed. If the attempt failed before anything was
 // read, stored objects are used.
-func (t *table[T]) tell(err error) {
+func (t *table[T]) report(err error) {
 	t.mu.Lock()
 	before := t.why
 	t.why = err

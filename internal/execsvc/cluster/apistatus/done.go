@@ -22,7 +22,7 @@ func (w *Writer) done(uid types.UID, t *task, pod *v1.Pod, err error) {
 	if t.status != nil {
 		w.metrics.patched(result, t.since)
 	}
-	w.tell(t, err, w.note(uid, t, pod, err))
+	w.report(t, err, w.note(uid, t, pod, err))
 }
 
 // note records the result and queues the next task.
@@ -50,8 +50,8 @@ func (w *Writer) note(uid types.UID, t *task, pod *v1.Pod, err error) (n news) {
 		w.queue.AddAfter(uid, wait)
 		return n
 	}
-	waited, told := w.outage.over()
-	n.restored = told
+	waited, reported := w.outage.over()
+	n.restored = reported
 	for other := range waited {
 		w.queue.Add(other)
 	}
@@ -98,13 +98,13 @@ func (e *entry) took(t *task, pod *v1.Pod, result outcome) {
 }
 
 // trouble records a failure of the pod's requests, and returns it if it must be logged. The caller holds mu.
-func (w *Writer) trouble(e *entry, result outcome) (told outcome) {
-	told = result
+func (w *Writer) trouble(e *entry, result outcome) (reported outcome) {
+	reported = result
 	if e.trouble == result || result == throttled || (result == forbidden && w.forbids()) {
-		told = ""
+		reported = ""
 	}
 	e.trouble = result
-	return told
+	return reported
 }
 
 // relieve records that the pod's requests succeed, and retries other pods with the same failure. It returns the
@@ -138,8 +138,8 @@ func (w *Writer) forbids() bool {
 	return false
 }
 
-// tell logs the result.
-func (w *Writer) tell(t *task, err error, n news) {
+// report logs the result.
+func (w *Writer) report(t *task, err error, n news) {
 	log := w.log.With("pod", t.namespace+"/"+t.name, "uid", t.uid)
 	switch {
 	case n.outage:

@@ -14,8 +14,8 @@ import (
 // A static pod's status goes to its mirror pod, if that mirrors this very pod and stays.
 func TestMirrorPod(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(*v1.Pod)
-		told   bool
+		change   func(*v1.Pod)
+		reported bool
 	}{
 		"it mirrors the pod":     {func(*v1.Pod) {}, true},
 		"it mirrors another one": {func(p *v1.Pod) { p.Annotations[podmeta.MirrorAnnotation] = "other" }, false},
@@ -41,10 +41,10 @@ func TestMirrorPod(t *testing.T) {
 				n.api.Put(mirror)
 				synctest.Wait()
 				got := n.status("1")
-				if told := got.Phase == v1.PodRunning; told != tt.told {
-					t.Errorf("the mirror pod's status is told: %v; want %v", told, tt.told)
+				if reported := got.Phase == v1.PodRunning; reported != tt.reported {
+					t.Errorf("the mirror pod's status is told: %v; want %v", reported, tt.reported)
 				}
-				if tt.told && (got.ObservedGeneration != 1 || got.Conditions[0].ObservedGeneration != 1) {
+				if tt.reported && (got.ObservedGeneration != 1 || got.Conditions[0].ObservedGeneration != 1) {
 					t.Errorf("the status is of generation %d; want the mirror pod's own", got.ObservedGeneration)
 				}
 				// A static pod that has ended is nothing to delete.

@@ -39,8 +39,8 @@ type outage struct {
 	// until is the time of the prober's next attempt.
 	until   time.Time
 	waiting map[types.UID]bool
-	// told is set from the beginning of an outage until a request is answered.
-	told bool
+	// reported is set from the beginning of an outage until a request is answered.
+	reported bool
 }
 
 func (o *outage) on() bool { return o.prober != "" }
@@ -61,11 +61,11 @@ func (o *outage) admit(uid types.UID, now time.Time) (may bool, at time.Time) {
 // pod that tries next, at that time. began is set if an outage begins, or continues after a time without requests.
 func (o *outage) failed(uid types.UID, now time.Time) (alone, began bool, prober types.UID, at time.Time) {
 	if !o.on() {
-		if !o.told && (o.suspect == "" || o.suspect == uid) {
+		if !o.reported && (o.suspect == "" || o.suspect == uid) {
 			o.suspect = uid
 			return true, false, "", time.Time{}
 		}
-		began, o.told = !o.told, true
+		began, o.reported = !o.reported, true
 		o.prober, o.waiting = uid, map[types.UID]bool{}
 	}
 	o.waiting[uid] = true
@@ -85,10 +85,10 @@ func (o *outage) failed(uid types.UID, now time.Time) (alone, began bool, prober
 
 // over records that a request was answered. It returns the pods that have waited for that, and whether there was an
 // outage.
-func (o *outage) over() (waited map[types.UID]bool, told bool) {
-	waited, told = o.waiting, o.told
+func (o *outage) over() (waited map[types.UID]bool, reported bool) {
+	waited, reported = o.waiting, o.reported
 	*o = outage{}
-	return waited, told
+	return waited, reported
 }
 
 // hurry makes the prober try at once, and returns it. Empty: there is no outage.
@@ -113,6 +113,6 @@ func (o *outage) leave(uid types.UID) (next types.UID) {
 		return next
 	}
 	// No pod is left that could end the outage.
-	*o = outage{told: o.told}
+	*o = outage{reported: o.reported}
 	return ""
 }

@@ -145,7 +145,7 @@ func (w *Writer) take(changes []podview.Change, resumed bool) {
 	for _, c := range changes {
 		uid := c.Pod.UID
 		if c.Removed {
-			w.forget(uid)
+			w.drop(uid)
 			continue
 		}
 		e := before[uid]
@@ -159,14 +159,14 @@ func (w *Writer) take(changes []podview.Change, resumed bool) {
 	if !resumed {
 		for uid := range before {
 			if w.pods[uid] == nil {
-				w.forget(uid)
+				w.drop(uid)
 			}
 		}
 	}
 }
 
-// forget removes a pod that is gone. The caller holds mu.
-func (w *Writer) forget(uid types.UID) {
+// drop removes a pod that is gone. The caller holds mu.
+func (w *Writer) drop(uid types.UID) {
 	delete(w.pods, uid)
 	w.leave(uid)
 }

@@ -166,7 +166,7 @@ func (k *Keeper) workNext(ctx context.Context) bool {
 	default:
 		k.queue.AddRateLimited(name)
 	}
-	k.tell(name, err)
+	k.report(name, err)
 	return true
 }
 

@@ -35,10 +35,10 @@ type entry struct {
 	// one that was removed, at that time: the stream may still have it for a while.
 	made *v1.Pod
 	at   time.Time
-	// untold is the last created mirror pod that never appeared in the stream.
-	untold    types.UID
-	removed   types.UID
-	removedAt time.Time
+	// unstreamed is the last created mirror pod that never appeared in the stream.
+	unstreamed types.UID
+	removed    types.UID
+	removedAt  time.Time
 	// trouble is the logged reason why there is no mirror pod.
 	trouble string
 }
@@ -92,14 +92,14 @@ func (k *Keeper) clear(ctx context.Context, name types.NamespacedName, e *entry,
 // mirrorOf returns the API server's mirror pod as far as known, or nil: the stream's, unless one has been removed or
 // created since.
 func (k *Keeper) mirrorOf(name types.NamespacedName, e *entry) *v1.Pod {
-	told := k.cfg.Mirrors.ByName(name.Namespace, name.Name)
-	if told != nil && (told.UID != e.removed || time.Since(e.removedAt) > streamPatience) {
+	streamed := k.cfg.Mirrors.ByName(name.Namespace, name.Name)
+	if streamed != nil && (streamed.UID != e.removed || time.Since(e.removedAt) > streamPatience) {
 		e.made, k.blind = nil, false
-		return told
+		return streamed
 	}
 	if e.made != nil && time.Since(e.at) > streamPatience {
 		// It may have been removed before it appeared in the stream.
-		e.untold, e.made = e.made.UID, nil
+		e.unstreamed, e.made = e.made.UID, nil
 	}
 	return e.made
 }

@@ -34,7 +34,7 @@ type apiServer struct {
 	// deny, if set, is asked before a Node is created or changed; it gives the message of a refusal, or none.
 	deny func(method string, before, after *v1.Node) string
 	// forgets, if set, takes out of a Node what the server doesn't know.
-	forgets func(*v1.Node)
+	drops func(*v1.Node)
 	// conflicts is how many patches to refuse for the sake of others.
 	conflicts int
 
@@ -182,18 +182,18 @@ func (a *apiServer) leases(method string, body []byte) *http.Response {
 // store sets the node, nil for none, and notifies the watches.
 func (a *apiServer) store(event string, node *v1.Node) {
 	a.version++
-	told := node
-	if node != nil && a.forgets != nil {
-		a.forgets(node)
+	sent := node
+	if node != nil && a.drops != nil {
+		a.drops(node)
 	}
 	if event == "DELETED" {
-		told, a.node = a.node.DeepCopy(), nil
+		sent, a.node = a.node.DeepCopy(), nil
 	} else {
 		a.node = node
 	}
-	told.ResourceVersion = strconv.Itoa(a.version)
-	told.APIVersion, told.Kind = "v1", "Node"
-	data, err := json.Marshal(map[string]any{"type": event, "object": told})
+	sent.ResourceVersion = strconv.Itoa(a.version)
+	sent.APIVersion, sent.Kind = "v1", "Node"
+	data, err := json.Marshal(map[string]any{"type": event, "object": sent})
 	a.must(err)
 	for w := range a.watches {
 		go func() { _, _ = w.Write(append(data, '\n')) }()

@@ -120,8 +120,8 @@ func (w *world) run(t *testing.T) *Node {
 	return n
 }
 
-// told returns the number of log lines with the text.
-func (w *world) told(text string) int {
+// logged returns the number of log lines with the text.
+func (w *world) logged(text string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Count(w.log.String(), text)

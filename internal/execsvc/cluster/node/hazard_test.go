@@ -69,7 +69,7 @@ func TestRuntimeHangsOverRanges(t *testing.T) {
 		w.set(func() { w.pressure.Disk = true })
 		n.Wake()
 		pass(20 * time.Second)
-		if got := nodestatus.Condition(&w.api.now().Status, v1.NodeDiskPressure); got != v1.ConditionTrue || w.told("can't be posted") != 0 {
+		if got := nodestatus.Condition(&w.api.now().Status, v1.NodeDiskPressure); got != v1.ConditionTrue || w.logged("can't be posted") != 0 {
 			t.Errorf("DiskPressure is %s; the log:\n%s", got, w.log.String())
 		}
 	})
@@ -82,18 +82,18 @@ func TestTwoMachinesOfOneName(t *testing.T) {
 		pass(time.Minute)
 		w.api.remove()
 		pass(time.Minute)
-		if got := w.told("another machine"); got != 0 {
+		if got := w.logged("another machine"); got != 0 {
 			t.Errorf("it is told %d times that another machine posts, and none does", got)
 		}
 		for range 10 {
 			w.api.change(func(node *v1.Node) { node.Status.NodeInfo.BootID = "b2" })
 			pass(10 * time.Second)
 		}
-		if got := w.told("level=WARN msg=\"another machine posts"); got != 1 || w.told("boot ID b2") != 1 {
+		if got := w.logged("level=WARN msg=\"another machine posts"); got != 1 || w.logged("boot ID b2") != 1 {
 			t.Errorf("it is told %d times; the log:\n%s", got, w.log.String())
 		}
 		pass(time.Minute)
-		if w.told("no other machine") != 1 || w.api.now().Status.NodeInfo.BootID != "b1" {
+		if w.logged("no other machine") != 1 || w.api.now().Status.NodeInfo.BootID != "b1" {
 			t.Errorf("it isn't over; the log:\n%s", w.log.String())
 		}
 	})

@@ -144,7 +144,7 @@ func (n *Node) postOver(ctx context.Context, node *v1.Node, facts nodestatus.Fac
 	n.reported, n.wanted, n.version = time.Now(), next.Status, posted.ResourceVersion
 	n.see(posted)
 	n.noteReady(&next.Status)
-	n.tell(nodestatus.Events(n.cfg.Name, &node.Status, &next.Status))
+	n.report(nodestatus.Events(n.cfg.Name, &node.Status, &next.Status))
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (n *Node) callContext(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, n.cfg.UpdateFrequency)
 }
 
-func (n *Node) tell(events []nodestatus.Event) {
+func (n *Node) report(events []nodestatus.Event) {
 	for _, e := range events {
 		n.cfg.Event(e)
 	}

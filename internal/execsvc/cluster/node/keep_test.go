@@ -127,16 +127,16 @@ func TestConflicts(t *testing.T) {
 			synctest.Wait()
 		}
 		post(tries-1, true)
-		if got := nodestatus.Condition(&w.api.now().Status, v1.NodePIDPressure); got != v1.ConditionTrue || w.told("level=WARN") != 0 {
+		if got := nodestatus.Condition(&w.api.now().Status, v1.NodePIDPressure); got != v1.ConditionTrue || w.logged("level=WARN") != 0 {
 			t.Errorf("after %d conflicts: %s, %s", tries-1, got, w.log.String())
 		}
 		pass(2 * time.Second)
 		post(tries, false)
-		if got := nodestatus.Condition(&w.api.now().Status, v1.NodePIDPressure); got != v1.ConditionTrue || w.told("can't be posted") != 1 {
+		if got := nodestatus.Condition(&w.api.now().Status, v1.NodePIDPressure); got != v1.ConditionTrue || w.logged("can't be posted") != 1 {
 			t.Errorf("after %d conflicts: %s, %s", tries, got, w.log.String())
 		}
 		pass(time.Second)
-		if got := nodestatus.Condition(&w.api.now().Status, v1.NodePIDPressure); got != v1.ConditionFalse || w.told("posted again") != 1 {
+		if got := nodestatus.Condition(&w.api.now().Status, v1.NodePIDPressure); got != v1.ConditionFalse || w.logged("posted again") != 1 {
 			t.Errorf("a second later: %s, %s", got, w.log.String())
 		}
 	})
@@ -190,7 +190,7 @@ func TestWhatTheClusterDecides(t *testing.T) {
 		if diff := cmp.Diff(slices.Repeat([]string{"10.1.0.0/24,fd00:1::/64"}, 4), given); diff != "" {
 			t.Errorf("ranges (-want +got):\n%s", diff)
 		}
-		if w.told("can't be put into use") != 1 || w.told("are in use") != 1 {
+		if w.logged("can't be put into use") != 1 || w.logged("are in use") != 1 {
 			t.Errorf("log:\n%s", w.log.String())
 		}
 		w.api.change(func(node *v1.Node) { node.Spec.Unschedulable = false })
@@ -206,7 +206,7 @@ func TestWhatTheClusterDecides(t *testing.T) {
 func TestServerDropsAField(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.cfg.DeclaredFeatures = []string{"A"}
-		w.api.forgets = func(node *v1.Node) { node.Status.DeclaredFeatures = nil }
+		w.api.drops = func(node *v1.Node) { node.Status.DeclaredFeatures = nil }
 		n := w.run(t)
 		pass(time.Minute)
 		w.api.taken()

@@ -71,7 +71,7 @@ func TestTakeOver(t *testing.T) {
 		if ready(got) != v1.ConditionTrue || nodestatus.Condition(&got.Status, "Foreign") != v1.ConditionTrue || got.Spec.ProviderID != "cloud://0" {
 			t.Errorf("the node is %+v", got)
 		}
-		if w.told("another provider ID") != 1 {
+		if w.logged("another provider ID") != 1 {
 			t.Error("the other provider ID isn't told")
 		}
 		want := []string{"NodeNotSchedulable", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeReady"}
@@ -94,8 +94,8 @@ func TestWaitsForTheObject(t *testing.T) {
 		w.cfg.Register, w.labels = false, map[string]string{"disk": "ssd"}
 		n := w.run(t)
 		pass(time.Hour)
-		if calls := w.api.taken(); calls["POST node"] != 0 || n.Node() != nil || w.told("wait for the Node to be created") != 1 {
-			t.Errorf("calls %v, node %v, told %d times", calls, n.Node(), w.told("wait for the Node to be created"))
+		if calls := w.api.taken(); calls["POST node"] != 0 || n.Node() != nil || w.logged("wait for the Node to be created") != 1 {
+			t.Errorf("calls %v, node %v, told %d times", calls, n.Node(), w.logged("wait for the Node to be created"))
 		}
 		w.api.add(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "theirs"}})
 		pass(lastBackoff)
@@ -152,12 +152,12 @@ func TestServerIsAway(t *testing.T) {
 		w.api.goAway(true)
 		n := w.run(t)
 		pass(time.Hour)
-		if n.Node() != nil || w.told("level=WARN") != 1 {
+		if n.Node() != nil || w.logged("level=WARN") != 1 {
 			t.Errorf("node %v, log:\n%s", n.Node(), w.log.String())
 		}
 		w.api.goAway(false)
 		pass(lastBackoff)
-		if got := w.api.now(); got == nil || ready(got) != v1.ConditionTrue || w.told("the node is registered") != 1 {
+		if got := w.api.now(); got == nil || ready(got) != v1.ConditionTrue || w.logged("the node is registered") != 1 {
 			t.Fatalf("after %v the server has %+v", lastBackoff, got)
 		}
 
@@ -166,7 +166,7 @@ func TestServerIsAway(t *testing.T) {
 		w.api.goAway(true)
 		w.set(func() { w.pressure.Disk = true })
 		pass(time.Hour)
-		if got := w.told("level=WARN"); got != 3 {
+		if got := w.logged("level=WARN"); got != 3 {
 			t.Errorf("%d troubles are told; want those of the status, the watch and the lease:\n%s", got, w.log.String())
 		}
 		w.api.goAway(false)
@@ -178,7 +178,7 @@ func TestServerIsAway(t *testing.T) {
 			t.Errorf("after 11 s: %+v, lease %+v", got.Status.Conditions, lease.Spec)
 		}
 		pass(lastWatchBackoff)
-		if got := w.told("level=INFO"); got != 3 {
+		if got := w.logged("level=INFO"); got != 3 {
 			t.Errorf("the end of %d troubles is told; want 3:\n%s", got, w.log.String())
 		}
 		w.api.change(func(node *v1.Node) { node.Labels["new"] = "yes" })

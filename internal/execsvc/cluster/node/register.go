@@ -45,7 +45,7 @@ func (n *Node) register(ctx context.Context) error {
 		case err == nil:
 			n.reported, n.delay = time.Now(), n.newDelay()
 			n.entered(created)
-			n.tell(nodestatus.Events(n.cfg.Name, &v1.NodeStatus{}, &created.Status))
+			n.report(nodestatus.Events(n.cfg.Name, &v1.NodeStatus{}, &created.Status))
 			return nil
 		// A client that may not create it may still be allowed to update it.
 		case !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err):

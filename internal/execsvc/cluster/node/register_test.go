@@ -54,13 +54,13 @@ func TestRefusedLabels(t *testing.T) {
 		w.run(t)
 		pass(time.Minute)
 		got := w.api.now()
-		if ready(got) != v1.ConditionTrue || got.Labels["disk"] != "ssd" || len(got.Labels) != 4 || w.told("level=ERROR") != 1 {
+		if ready(got) != v1.ConditionTrue || got.Labels["disk"] != "ssd" || len(got.Labels) != 4 || w.logged("level=ERROR") != 1 {
 			t.Errorf("labels %v, log:\n%s", got.Labels, w.log.String())
 		}
 		// Nor are they tried again on what comes after it.
 		w.api.remove()
 		pass(time.Minute)
-		if w.api.now() == nil || w.told("level=ERROR") != 1 || w.told("level=WARN") != 0 {
+		if w.api.now() == nil || w.logged("level=ERROR") != 1 || w.logged("level=WARN") != 0 {
 			t.Errorf("log:\n%s", w.log.String())
 		}
 	})
@@ -89,7 +89,7 @@ func TestMayNotCreate(t *testing.T) {
 		}
 		w.run(t)
 		pass(time.Minute)
-		if w.api.now() != nil || w.told("nodes is forbidden") != 1 {
+		if w.api.now() != nil || w.logged("nodes is forbidden") != 1 {
 			t.Errorf("log:\n%s", w.log.String())
 		}
 		w.api.add(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "theirs"}})

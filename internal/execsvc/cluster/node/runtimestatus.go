@@ -85,7 +85,7 @@ func (r *RuntimeStatus) join(ctx context.Context) *question {
 			r.ask(own)
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.forget(q)
+			r.drop(q)
 		}()
 	}
 	r.asking.callers++
@@ -100,13 +100,13 @@ func (r *RuntimeStatus) leave(q *question) bool {
 	if q.callers > 0 {
 		return false
 	}
-	r.forget(q)
+	r.drop(q)
 	q.cancel()
 	return true
 }
 
-// forget makes the next caller ask again. The caller holds mu.
-func (r *RuntimeStatus) forget(q *question) {
+// drop makes the next caller ask again. The caller holds mu.
+func (r *RuntimeStatus) drop(q *question) {
 	if r.asking == q {
 		r.asking = nil
 	}

@@ -71,11 +71,11 @@ func watched(t *testing.T, f *fakeRuntime, test func(r *RuntimeWatch, changes fu
 	synctest.Test(t, func(t *testing.T) {
 		var r *RuntimeWatch
 		var mu sync.Mutex
-		var told []string
+		var logged []string
 		r = NewRuntimeWatch(WatchConfig{Runtime: NewRuntimeStatus(RuntimeConfig{Status: f.Status, Version: f.Version}), Changed: func() {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, errorsText(r.State().Errors(time.Now())))
+			logged = append(logged, errorsText(r.State().Errors(time.Now())))
 		}})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -85,8 +85,8 @@ func watched(t *testing.T, f *fakeRuntime, test func(r *RuntimeWatch, changes fu
 			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()
-			out := slices.Clone(told)
-			told = nil
+			out := slices.Clone(logged)
+			logged = nil
 			return out
 		})
 		cancel()

@@ -145,8 +145,8 @@ func TestServerGoesWhileARequestWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		a.goAway(true)
 		time.Sleep(time.Hour)
-		if told := n.log.Count("level=WARN") + n.log.Count("level=ERROR"); told > 2 {
-			t.Errorf("%d warnings; want one each of the request and the server", told)
+		if logged := n.log.Count("level=WARN") + n.log.Count("level=ERROR"); logged > 2 {
+			t.Errorf("%d warnings; want one each of the request and the server", logged)
 		}
 		a.goAway(false)
 		a.decideAll(approve)

@@ -111,7 +111,7 @@ func (i *issuer) issue(ctx context.Context, client kubernetes.Interface, templat
 		err = fmt.Errorf("it expired at %v", pair.Leaf.NotAfter)
 	}
 	if err != nil {
-		i.forget()
+		i.drop()
 		return fmt.Errorf("the certificate of %s is unusable: %w", name, err)
 	}
 	s, err := i.store()
@@ -160,7 +160,7 @@ func (i *issuer) ask(ctx context.Context, client kubernetes.Interface, name stri
 		return nil, err
 	}
 	// The request is unusable. It is left alone, and the next one has another key.
-	i.forget()
+	i.drop()
 	return nil, cmp.Or(refused, err)
 }
 
@@ -211,18 +211,18 @@ func (i *issuer) pendingKey() (crypto.Signer, []byte, error) {
 	return key, pem, nil
 }
 
-// forget removes the pending key, so that the next request has a new one.
-func (i *issuer) forget() { _ = os.Remove(i.pendingPath()) }
+// drop removes the pending key, so that the next request has a new one.
+func (i *issuer) drop() { _ = os.Remove(i.pendingPath()) }
 
-// forgetUsed calls forget if the pending key is that of an existing certificate: podexecd was killed before forget.
-func (i *issuer) forgetUsed(c *tls.Certificate) {
+// dropUsed calls drop if the pending key is that of an existing certificate: podexecd was killed before drop.
+func (i *issuer) dropUsed(c *tls.Certificate) {
 	pem, err := os.ReadFile(i.pendingPath())
 	if err != nil {
 		return
 	}
 	key, err := keyutil.ParsePrivateKeyPEM(pem)
 	if used, ok := c.PrivateKey.(interface{ Equal(crypto.PrivateKey) bool }); err == nil && ok && used.Equal(key) {
-		i.forget()
+		i.drop()
 	}
 }
 

@@ -98,7 +98,7 @@ func (c *Client) bootstrap(ctx context.Context) error {
 	if !usable(c.look(0), time.Now()) {
 		return errors.New("the kubeconfig that was just written can't be used")
 	}
-	c.issuer.forget()
+	c.issuer.drop()
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (c *Client) renew(ctx context.Context) error {
 	if before.cert == nil {
 		return nil // It changed just now.
 	}
-	c.issuer.forgetUsed(before.cert)
+	c.issuer.dropUsed(before.cert)
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		return fmt.Errorf("client for certificates: %w", err)
@@ -116,7 +116,7 @@ func (c *Client) renew(ctx context.Context) error {
 	if err := c.issuer.issue(ctx, client, c.request()); err != nil {
 		return err
 	}
-	c.issuer.forget()
+	c.issuer.drop()
 	if err := nameCertificate(c.cfg.Kubeconfig, c.issuer.currentPath()); err != nil {
 		c.cfg.Logger.Warn("the kubeconfig couldn't be changed to the renewed certificate, which only podexecd uses", "error", err)
 	}

@@ -161,7 +161,7 @@ var errOutdated = errors.New("the node's addresses have changed")
 func (s *Serving) sign(ctx context.Context, request *x509.CertificateRequest) error {
 	before := s.look(0)
 	if before != nil {
-		s.issuer.forgetUsed(before)
+		s.issuer.dropUsed(before)
 	}
 	asking, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
@@ -175,7 +175,7 @@ func (s *Serving) sign(ctx context.Context, request *x509.CertificateRequest) er
 	if err != nil {
 		return err
 	}
-	s.issuer.forget()
+	s.issuer.drop()
 	after := s.look(0)
 	if still := s.due(time.Now()); after == nil || still != nil && reflect.DeepEqual(still, request) {
 		return errors.New("the certificate doesn't match the request")

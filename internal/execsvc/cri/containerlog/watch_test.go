@@ -77,7 +77,7 @@ func followMany(t *testing.T, logs []Log) (stop func()) {
 func TestManyFollowsShareAnInstance(t *testing.T) {
 	const many = 300
 	var logs []Log
-	var told []events
+	var received []events
 	for i := range many {
 		var l Log
 		if i%3 == 2 {
@@ -85,8 +85,8 @@ func TestManyFollowsShareAnInstance(t *testing.T) {
 		} else {
 			l, _, _ = logOf(t, "")
 		}
-		told = append(told, make(events, 1))
-		l.Stdout = told[i]
+		received = append(received, make(events, 1))
+		l.Stdout = received[i]
 		logs = append(logs, l)
 	}
 	before := inotifyInstances(t)
@@ -94,7 +94,7 @@ func TestManyFollowsShareAnInstance(t *testing.T) {
 	if n := inotifyInstances(t) - before; n != 1 {
 		t.Errorf("they have %d inotify instances; want 1", n)
 	}
-	stuck := told[0]
+	stuck := received[0]
 	appendTo(t, path(logs[0]), strings.Repeat(at+"stdout F stuck\n", 10))
 	began := time.Now()
 	for round := range 5 {
@@ -103,7 +103,7 @@ func TestManyFollowsShareAnInstance(t *testing.T) {
 				appendTo(t, path(l), fmt.Sprintf("%sstdout F %d\n", at, round))
 			}
 		}
-		for i, got := range told[1:] {
+		for i, got := range received[1:] {
 			if text := <-got; text != fmt.Sprintf("%d\n", round) {
 				t.Fatalf("log %d, round %d: %q", i+1, round, text)
 			}

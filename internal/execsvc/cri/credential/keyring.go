@@ -135,19 +135,19 @@ func (k *Keyring) podLogins(pod *v1.Pod) []login {
 		}
 		found, err := parseSecret(secret)
 		if err != nil {
-			k.tell(pod, fmt.Sprintf("Image pull secret %q can't be used: %v", ref.Name, err))
+			k.report(pod, fmt.Sprintf("Image pull secret %q can't be used: %v", ref.Name, err))
 			continue
 		}
 		out = append(out, found...)
 	}
 	if len(lacking) > 0 {
-		k.tell(pod, fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
+		k.report(pod, fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
 			strings.Join(lacking, ", ")))
 	}
 	return out
 }
 
-func (k *Keyring) tell(pod *v1.Pod, message string) {
+func (k *Keyring) report(pod *v1.Pod, message string) {
 	k.cfg.Events.Record(pod, "", events.Warning, events.FailedPullSecret, message)
 }
 

@@ -117,15 +117,15 @@ func TestLookup(t *testing.T) {
 			if got := users(k, tc.pod, tc.repository); got != tc.want {
 				t.Errorf("%s is pulled as %q; want %q", tc.repository, got, tc.want)
 			}
-			var told []string
+			var reported []string
 			list, _, _ := recorder.After(0)
 			for _, e := range list {
 				if e.Type != events.Warning || e.Reason != events.FailedPullSecret {
 					t.Errorf("an event %s %s", e.Type, e.Reason)
 				}
-				told = append(told, e.Message)
+				reported = append(reported, e.Message)
 			}
-			if diff := cmp.Diff(tc.events, told); diff != "" {
+			if diff := cmp.Diff(tc.events, reported); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 		})

@@ -74,7 +74,7 @@ func (ownKeys) Version(*v1.Pod) string { return "" }
 func TestQueue(t *testing.T) {
 	type step struct {
 		pod, image, user, slow string
-		forget                 string
+		drop                   string
 	}
 	for _, tc := range []struct {
 		name  string
@@ -102,15 +102,15 @@ func TestQueue(t *testing.T) {
 			[]string{`0s a:1 with ""`}, []string{"1", "2"}},
 		{"other credentials are another", Config{}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "a:1", user: "me"}, {pod: "3", image: "a:1"}},
 			[]string{`0s a:1 with ""`, `0s a:1 with "me"`}, []string{"1", "2", "3"}},
-		{"a pod that goes ends its pull", Config{Serial: true}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {forget: "1"}},
+		{"a pod that goes ends its pull", Config{Serial: true}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {drop: "1"}},
 			[]string{`0s a:1 with ""`, `0s a:1 broken off`, `0s b:1 with ""`}, []string{"2"}},
-		{"not if others wait", Config{}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "a:1"}, {forget: "1"}},
+		{"not if others wait", Config{}, []step{{pod: "1", image: "a:1"}, {pod: "2", image: "a:1"}, {drop: "1"}},
 			[]string{`0s a:1 with ""`}, []string{"2"}},
 		{"a waiting pull that no pod needs isn't started", Config{Serial: true},
-			[]step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {pod: "3", image: "c:1"}, {forget: "2"}},
+			[]step{{pod: "1", image: "a:1"}, {pod: "2", image: "b:1"}, {pod: "3", image: "c:1"}, {drop: "2"}},
 			[]string{`0s a:1 with ""`, `1s c:1 with ""`}, []string{"1", "3", "3"}},
-		{"nor one whose credentials are still looked for", Config{}, []step{{pod: "1", image: "a:1", slow: "1s"}, {forget: "1"}}, nil, nil},
-		{"a pod that comes back pulls again", Config{}, []step{{pod: "1", image: "a:1"}, {forget: "1"}, {pod: "1", image: "a:1"}},
+		{"nor one whose credentials are still looked for", Config{}, []step{{pod: "1", image: "a:1", slow: "1s"}, {drop: "1"}}, nil, nil},
+		{"a pod that comes back pulls again", Config{}, []step{{pod: "1", image: "a:1"}, {drop: "1"}, {pod: "1", image: "a:1"}},
 			[]string{`0s a:1 with ""`, `0s a:1 broken off`, `0s a:1 with ""`}, []string{"1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -127,8 +127,8 @@ func TestQueue(t *testing.T) {
 				p := New(tc.cfg)
 				defer p.Close()
 				for _, s := range tc.steps {
-					if s.forget != "" {
-						p.Forget(types.UID(s.forget))
+					if s.drop != "" {
+						p.Forget(types.UID(s.drop))
 						synctest.Wait()
 						continue
 					}
@@ -206,12 +206,12 @@ func TestExplain(t *testing.T) {
 func TestLongWaitIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var told []string
+		var reported []string
 		began := time.Now()
 		p := New(Config{Images: &registry{began: began}, Serial: true, Done: func(uid types.UID) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, fmt.Sprintf("%v %s", time.Since(began), uid))
+			reported = append(reported, fmt.Sprintf("%v %s", time.Since(began), uid))
 		}})
 		defer p.Close()
 		second := pod("2", "Always b:1")
@@ -225,7 +225,7 @@ func TestLongWaitIsOver(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if diff := cmp.Diff([]string{"1s 1", "1s 2"}, slices.Sorted(slices.Values(told))); diff != "" {
+		if diff := cmp.Diff([]string{"1s 1", "1s 2"}, slices.Sorted(slices.Values(reported))); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 		if pulls := p.Pulls("2"); len(pulls) != 1 || pulls[0].Started.IsZero() {
@@ -260,14 +260,14 @@ func TestPullKey(t *testing.T) {
 	}
 }
 
-// toldRegistry records the requests for pulls.
-type toldRegistry struct {
+// recordingRegistry records the requests for pulls.
+type recordingRegistry struct {
 	internalapi.ImageManagerService
 	images    chan *runtimeapi.ImageSpec
 	sandboxes chan *runtimeapi.PodSandboxConfig
 }
 
-func (r *toldRegistry) PullImage(
+func (r *recordingRegistry) PullImage(
 	_ context.Context, image *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig,
 ) (string, error) {
 	r.images <- image
@@ -277,7 +277,7 @@ func (r *toldRegistry) PullImage(
 
 // TestPullHasThePod: the runtime gets the pod's annotations and its sandbox with each pull.
 func TestPullHasThePod(t *testing.T) {
-	r := &toldRegistry{images: make(chan *runtimeapi.ImageSpec, 1), sandboxes: make(chan *runtimeapi.PodSandboxConfig, 1)}
+	r := &recordingRegistry{images: make(chan *runtimeapi.ImageSpec, 1), sandboxes: make(chan *runtimeapi.PodSandboxConfig, 1)}
 	p := New(Config{Images: r})
 	defer p.Close()
 	asking := pod("1", "Always sim/app")

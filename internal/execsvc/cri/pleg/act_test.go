@@ -12,20 +12,20 @@ import (
 func TestOwnActionIsReadOnce(t *testing.T) {
 	runEvented(t, nil, func(h *harness) {
 		done := h.Act("u")
-		h.tell(podWith(observed.Created))
+		h.report(podWith(observed.Created))
 		h.runtime.set(podWith(observed.Running))
-		h.tell(podWith(observed.Running))
+		h.report(podWith(observed.Running))
 		if _, err := h.Refresh(t.Context(), "u"); err != nil {
 			t.Fatal(err)
 		}
 		done()
-		h.tell(podWith(observed.Created), podWith(observed.Running))
+		h.report(podWith(observed.Created), podWith(observed.Running))
 		h.want()
 		h.wantStatuses(1)
 		h.wantCurrent("u", podWith(observed.Running), 0)
 		// The next change is a new one.
 		h.runtime.set(podWith(observed.Exited))
-		h.tell(podWith(observed.Exited))
+		h.report(podWith(observed.Exited))
 		h.want(synced)
 		h.wantCurrent("u", podWith(observed.Exited), 1)
 	})
@@ -40,7 +40,7 @@ func TestNewsDuringAnAction(t *testing.T) {
 	}
 	exited := func(h *harness) {
 		h.runtime.set(podWith(observed.Exited))
-		h.tell(podWith(observed.Exited))
+		h.report(podWith(observed.Exited))
 	}
 	tests := []struct {
 		name string
@@ -66,7 +66,7 @@ func TestNewsDuringAnAction(t *testing.T) {
 		{"anything may have happened", func(h *harness) {
 			refresh(h)
 			h.runtime.set(podWith(observed.Exited))
-			h.tell(anything("u"))
+			h.report(anything("u"))
 		}},
 		{"another caller acts too, and is done before", func(h *harness) {
 			other := h.Act("u")
@@ -97,7 +97,7 @@ func TestCurrentDuringAnAction(t *testing.T) {
 		done := h.Act("u")
 		h.wantCurrent("u", nil, 0)
 		h.runtime.set(podWith(observed.Running))
-		h.tell(podWith(observed.Running))
+		h.report(podWith(observed.Running))
 		h.wantCurrent("u", podWith(observed.Running), 1)
 		h.wantCurrent("u", podWith(observed.Running), 0)
 		done()
@@ -114,7 +114,7 @@ func TestRelistDuringAnAction(t *testing.T) {
 		poke(h.hurry)
 		h.relist()
 		h.runtime.set(podWith(observed.Running))
-		h.tell(podWith(observed.Running))
+		h.report(podWith(observed.Running))
 		release()
 		synctest.Wait()
 		h.isReady()

@@ -188,7 +188,7 @@ func TestEventsAndEnds(t *testing.T) {
 		h.Take()
 		h.runtime.set(podWith(observed.Exited))
 		h.end("c")
-		h.tell(anything("u"))
+		h.report(anything("u"))
 		h.want(synced)
 		h.statuses = h.runtime.statuses
 		h.wantCurrent("u", podWith(observed.Exited), 1)

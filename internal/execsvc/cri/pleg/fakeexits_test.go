@@ -27,7 +27,7 @@ func (f *fakeExits) Follow(id string, pid int) error {
 	case f.refuse != nil:
 		return f.refuse
 	case f.gone[id]:
-		f.tell(id)
+		f.report(id)
 	default:
 		f.followed[id] = pid
 	}
@@ -57,12 +57,12 @@ func (f *fakeExits) end(ids ...string) {
 	for _, id := range ids {
 		if _, ok := f.followed[id]; ok {
 			delete(f.followed, id)
-			f.tell(id)
+			f.report(id)
 		}
 	}
 }
 
-func (f *fakeExits) tell(id string) {
+func (f *fakeExits) report(id string) {
 	f.ended = append(f.ended, id)
 	poke(f.ready)
 }

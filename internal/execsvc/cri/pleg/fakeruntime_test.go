@@ -120,8 +120,8 @@ func (f *fakeRuntime) Watch(ctx context.Context, changed func(*observed.Pod)) er
 	changed(nil)
 	for {
 		select {
-		case told := <-f.events:
-			changed(told)
+		case reported := <-f.events:
+			changed(reported)
 		case err := <-f.breaks:
 			return err
 		case <-ctx.Done():

@@ -109,7 +109,7 @@ func (p *PLEG) follow(r *record) {
 	if p.cfg.Exits == nil {
 		return
 	}
-	p.forgetEnded(r, r.full)
+	p.dropEnded(r, r.full)
 	for _, s := range states(r.full) {
 		if !mayRun(s.state) {
 			continue
@@ -158,8 +158,8 @@ func (p *PLEG) leaveToRelists(id string, reason error) {
 	}
 }
 
-// forgetEnded stops following processes that don't run by that reading. The caller holds mu.
-func (p *PLEG) forgetEnded(r *record, now *observed.Pod) {
+// dropEnded stops following processes that don't run by that reading. The caller holds mu.
+func (p *PLEG) dropEnded(r *record, now *observed.Pod) {
 	for id := range r.processes {
 		if state, there := find(states(now), id); !there || !mayRun(state) {
 			p.cfg.Exits.Forget(id)

@@ -112,9 +112,9 @@ func (h *harness) step(d time.Duration) {
 	}
 }
 
-// tell makes the runtime send events with the state of these pods, or nil for an event without a pod.
-func (h *harness) tell(told ...*observed.Pod) {
-	for _, pod := range told {
+// report makes the runtime send events with the state of these pods, or nil for an event without a pod.
+func (h *harness) report(reported ...*observed.Pod) {
+	for _, pod := range reported {
 		h.runtime.events <- pod
 	}
 	synctest.Wait()

@@ -93,7 +93,7 @@ func TestStreamReturns(t *testing.T) {
 		h.wantLists(1)
 		h.step(29 * time.Second)
 		h.wantLists(0)
-		h.tell(anything("u"))
+		h.report(anything("u"))
 		h.want(synced)
 		if log := h.log.String(); strings.Count(log, "\n") != 2 {
 			t.Errorf("log %q; want a line for the end and one for the return", log)
@@ -169,7 +169,7 @@ func TestEventWakes(t *testing.T) {
 	runEvented(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.wantCurrent("u", podWith(observed.Running), 1)
 		h.runtime.set(podWith(observed.Exited))
-		h.tell(anything("u"))
+		h.report(anything("u"))
 		h.want(synced)
 		h.wantCurrent("u", podWith(observed.Exited), 1)
 		h.wantCurrent("u", podWith(observed.Exited), 0)
@@ -183,11 +183,11 @@ func TestEventWakes(t *testing.T) {
 // Waiting events of one pod are one event, and need one reading; of several pods, one each, in order.
 func TestDoubledEvents(t *testing.T) {
 	runEvented(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
-		h.tell(anything("u"), anything("u"), anything("v"), anything("u"), anything("v"))
+		h.report(anything("u"), anything("u"), anything("v"), anything("u"), anything("v"))
 		h.want(synced, Event{UID: "v", Type: PodSync})
 		h.wantCurrent("u", podWith(observed.Running), 1)
 		h.wantCurrent("u", podWith(observed.Running), 0)
-		h.tell(anything("u"))
+		h.report(anything("u"))
 		h.want(synced)
 		h.wantCurrent("u", podWith(observed.Running), 1)
 	})
@@ -198,14 +198,14 @@ func TestReorderedEvents(t *testing.T) {
 	runEvented(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.wantCurrent("u", podWith(observed.Running), 1)
 		h.runtime.set()
-		h.tell(anything("u"))
+		h.report(anything("u"))
 		h.want(synced)
 		h.wantCurrent("u", nil, 1)
 		if pod := h.Get("u"); pod != nil {
 			t.Errorf("Get has %+v of a pod that has gone", pod)
 		}
 		// The event of the start comes after that of the removal.
-		h.tell(anything("u"))
+		h.report(anything("u"))
 		h.want(synced)
 		h.wantCurrent("u", nil, 1)
 		h.step(30 * time.Second)
@@ -233,11 +233,11 @@ func TestEventWithoutPod(t *testing.T) {
 	runEvented(t, []*observed.Pod{podWith(observed.Running)}, func(h *harness) {
 		h.relist()
 		h.runtime.set(podWith(observed.Exited))
-		h.tell(nil)
+		h.report(nil)
 		h.wantLists(1)
 		h.want(Event{UID: "u", Type: ContainerDied, ID: "c"})
 		// Many of them cause one relist a second.
-		h.tell(nil, nil, nil)
+		h.report(nil, nil, nil)
 		h.wantLists(0)
 		h.relist()
 		h.wantLists(1)

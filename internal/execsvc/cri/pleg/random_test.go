@@ -49,8 +49,8 @@ func play(t *testing.T, steps []step) error {
 	p := New(Config{Runtime: r, Clock: clock, Exits: kernel})
 	p.relist(t.Context())
 	truth := map[types.UID]*observed.Pod{}
-	// told are the pods without a change since their last event.
-	told := map[types.UID]bool{}
+	// reported are the pods without a change since their last event.
+	reported := map[types.UID]bool{}
 	// before is what each pod was like before the last change.
 	before := map[types.UID]*observed.Pod{}
 	acts := map[types.UID]func(){}
@@ -77,7 +77,7 @@ func play(t *testing.T, steps []step) error {
 				c.State = min(c.State+1, observed.Exited)
 				truth[s.uid] = &observed.Pod{UID: s.uid, Containers: []observed.Container{c}}
 			}
-			told[s.uid] = false
+			reported[s.uid] = false
 			var pods []*observed.Pod
 			for _, pod := range truth {
 				pods = append(pods, pod)
@@ -85,11 +85,11 @@ func play(t *testing.T, steps []step) error {
 			r.set(pods...)
 		case "event":
 			p.receive(anything(s.uid))
-			told[s.uid] = true
+			reported[s.uid] = true
 		case "told":
 			if pod := truth[s.uid]; pod != nil {
 				p.receive(pod)
-				told[s.uid] = true
+				reported[s.uid] = true
 			}
 		case "late":
 			if pod := before[s.uid]; pod != nil {
@@ -135,8 +135,8 @@ func play(t *testing.T, steps []step) error {
 				return err
 			}
 		}
-		for uid := range told {
-			if pod := p.cached(uid); told[uid] && pod != nil && !same(pod, truth[uid]) {
+		for uid := range reported {
+			if pod := p.cached(uid); reported[uid] && pod != nil && !same(pod, truth[uid]) {
 				return fmt.Errorf("step %d: %s is called current as %+v, and an event told that it is %+v", i, uid, pod, truth[uid])
 			}
 		}

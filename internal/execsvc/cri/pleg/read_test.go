@@ -212,7 +212,7 @@ func TestHungPodDelaysNoOther(t *testing.T) {
 		done := h.refresh("u")
 		h.wantStatuses(1)
 		h.runtime.set(podWith(observed.Running), other(observed.Exited))
-		h.tell(anything("v"))
+		h.report(anything("v"))
 		h.want(Event{UID: "v", Type: PodSync})
 		h.wantCurrent("v", other(observed.Exited), 1)
 		h.runtime.set(podWith(observed.Running), other(observed.Running))

@@ -81,13 +81,13 @@ func (p *PLEG) take(pods []*observed.Pod, number int64) {
 			p.events = append(p.events, events...)
 			r := p.mark(pod.UID)
 			r.seen = pod
-			p.forgetEnded(r, pod)
+			p.dropEnded(r, pod)
 		}
 	}
 	for uid, r := range p.pods {
 		if !there[uid] && r.changed < number {
 			p.events = append(p.events, Compare(r.seen, nil)...)
-			p.forgetEnded(r, nil)
+			p.dropEnded(r, nil)
 			delete(p.pods, uid)
 		}
 	}

@@ -178,8 +178,8 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// told are the events' reasons and messages.
-func (b *bench) told() []string {
+// reported are the events' reasons and messages.
+func (b *bench) reported() []string {
 	list, _, _ := b.events.After(0)
 	var out []string
 	for _, e := range list {

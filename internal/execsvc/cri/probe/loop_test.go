@@ -41,7 +41,7 @@ func TestEvents(t *testing.T) {
 				b.node.run("uid", "main=c1")
 				b.Set(podOf("uid", nil, nil, every("live", 1)), nil)
 				pass(0)
-				if diff := cmp.Diff(tc.want, b.told()); diff != "" {
+				if diff := cmp.Diff(tc.want, b.reported()); diff != "" {
 					t.Error(diff)
 				}
 			})
@@ -72,8 +72,8 @@ func TestContainerThatExitsWhileItIsAskedHasNotFailed(t *testing.T) {
 		pass(100 * ms)
 		b.node.exit("uid")
 		pass(5 * s)
-		if told, changed := b.told(), b.Take(); told != nil || len(changed) != 0 {
-			t.Errorf("events %q, changed %v", told, changed)
+		if reported, changed := b.reported(), b.Take(); reported != nil || len(changed) != 0 {
+			t.Errorf("events %q, changed %v", reported, changed)
 		}
 	})
 }
@@ -91,8 +91,8 @@ func TestAnswerOfAnOldContainerDoesNotCountForTheNewOne(t *testing.T) {
 		if got := b.node.asked("c2", "live"); len(got) != 1 {
 			t.Errorf("the new container was asked at %v", got)
 		}
-		if got, told := b.verdicts("c2"), b.told(); got.Liveness != observed.Success || told != nil {
-			t.Errorf("verdict %+v, events %q", got, told)
+		if got, reported := b.verdicts("c2"), b.reported(); got.Liveness != observed.Success || reported != nil {
+			t.Errorf("verdict %+v, events %q", got, reported)
 		}
 	})
 }
@@ -106,8 +106,8 @@ func TestAnswerThatComesAfterAnUnseenRestartDoesNotCount(t *testing.T) {
 		pass(100 * ms)
 		b.node.run("uid", "main=c2") // without a report
 		pass(200 * ms)
-		if got, told := b.verdicts("c2"), b.told(); got.Liveness != observed.Success || told != nil {
-			t.Errorf("verdict %+v, events %q", got, told)
+		if got, reported := b.verdicts("c2"), b.reported(); got.Liveness != observed.Success || reported != nil {
+			t.Errorf("verdict %+v, events %q", got, reported)
 		}
 		if got := b.node.asked("c2", "live"); len(got) != 1 {
 			t.Errorf("the new container was asked at %v", got)

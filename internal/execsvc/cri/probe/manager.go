@@ -220,7 +220,7 @@ func (m *Manager) rest(p *probe) {
 // drop ends the probe for good.
 func (m *Manager) drop(p *probe) {
 	m.rest(p)
-	m.metrics.forget(p)
+	m.metrics.drop(p)
 }
 
 // wake makes Run look at the queue.

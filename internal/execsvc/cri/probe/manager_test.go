@@ -136,15 +136,15 @@ func TestReadinessIsAskedAgainSoonAfterTheStart(t *testing.T) {
 		b.node.run("uid", "main=c1")
 		b.Set(podOf("uid", nil, every("ready", 10), nil), nil)
 		pass(9 * s)
-		if told := b.told(); told != nil {
-			t.Errorf("a container that has only begun isn't news: %q", told)
+		if reported := b.reported(); reported != nil {
+			t.Errorf("a container that has only begun isn't news: %q", reported)
 		}
 		pass(12 * s)
 		want := []time.Duration{0, 200 * ms, 600 * ms, 1400 * ms, 3 * s, 6200 * ms, 10 * s, 20 * s}
 		if diff := cmp.Diff(want, b.node.asked("c1", "ready")); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]string{"main Unhealthy: Readiness probe failed: no"}, b.told()); diff != "" {
+		if diff := cmp.Diff([]string{"main Unhealthy: Readiness probe failed: no"}, b.reported()); diff != "" {
 			t.Error(diff)
 		}
 		// A new container begins again; once it is ready it has its period.
@@ -212,8 +212,8 @@ func TestRemovedPodIsDroppedAndItsProbesCancelled(t *testing.T) {
 		if got := b.node.asked("c2", "live"); got != nil {
 			t.Errorf("its new container was asked at %v", got)
 		}
-		if told := b.told(); told != nil {
-			t.Errorf("events: %q", told)
+		if reported := b.reported(); reported != nil {
+			t.Errorf("events: %q", reported)
 		}
 		b.Remove("uid")
 		b.Ending("uid") // of a pod that isn't there

@@ -45,8 +45,8 @@ func (m *metrics) asked(p *probe, outcome handler.Outcome, err error, took time.
 	m.total.WithLabelValues(p.state.kind.String(), result, p.container.name, pod.Name, pod.Namespace, string(pod.UID)).Inc()
 }
 
-// forget removes the probe's series, so that they don't accumulate as pods come and go.
-func (m *metrics) forget(p *probe) {
+// drop removes the probe's series, so that they don't accumulate as pods come and go.
+func (m *metrics) drop(p *probe) {
 	pod := p.container.pod.spec
 	for _, result := range []string{"successful", "failed", "unknown"} {
 		m.total.DeleteLabelValues(p.state.kind.String(), result, p.container.name, pod.Name, pod.Namespace, string(pod.UID))

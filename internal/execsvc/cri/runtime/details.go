@@ -197,8 +197,8 @@ func (r *Runtime) remembered() []string {
 	return out
 }
 
-// forgetGone drops the cached data of those ids that aren't in a reading that started after they were cached.
-func (r *Runtime) forgetGone(ids []string, pods []*observed.Pod) {
+// dropGone drops the cached data of those ids that aren't in a reading that started after they were cached.
+func (r *Runtime) dropGone(ids []string, pods []*observed.Pod) {
 	there := map[string]bool{}
 	for _, p := range pods {
 		for _, c := range p.Containers {

@@ -62,9 +62,9 @@ func TestWatchReportsStates(t *testing.T) {
 			got := make(chan *observed.Pod, 1)
 			ended := make(chan error, 1)
 			go func() {
-				ended <- New(Config{Runtime: cri, Agent: "me"}).Watch(t.Context(), func(told *observed.Pod) {
-					if told != nil {
-						got <- told
+				ended <- New(Config{Runtime: cri, Agent: "me"}).Watch(t.Context(), func(reported *observed.Pod) {
+					if reported != nil {
+						got <- reported
 					}
 				})
 			}()

@@ -33,17 +33,17 @@ func watch(t *testing.T, r *Runtime) *watching {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watching{t: t, changed: make(chan types.UID, 100), ended: make(chan error, 1), cancel: cancel}
-	go func() { w.ended <- r.Watch(ctx, func(told *observed.Pod) { w.changed <- uidOf(told) }) }()
+	go func() { w.ended <- r.Watch(ctx, func(reported *observed.Pod) { w.changed <- uidOf(reported) }) }()
 	t.Cleanup(cancel)
 	return w
 }
 
 // uidOf is the UID of a call, or "".
-func uidOf(told *observed.Pod) types.UID {
-	if told == nil {
+func uidOf(reported *observed.Pod) types.UID {
+	if reported == nil {
 		return ""
 	}
-	return told.UID
+	return reported.UID
 }
 
 // next waits for the next call.
@@ -167,7 +167,7 @@ func TestWatchWithoutEvents(t *testing.T) {
 		}
 		return nil
 	})
-	err := s.Watch(t.Context(), func(told *observed.Pod) { t.Errorf("changed was called with %v", told) })
+	err := s.Watch(t.Context(), func(reported *observed.Pod) { t.Errorf("changed was called with %v", reported) })
 	if !errors.Is(err, observed.ErrNoEvents) {
 		t.Errorf("Watch: %v", err)
 	}
@@ -200,7 +200,7 @@ func TestWatchWithoutHeader(t *testing.T) {
 	cri := newEventRuntime(true)
 	changed, ended := make(chan types.UID, 10), make(chan error, 1)
 	go func() {
-		ended <- New(Config{Runtime: cri, Agent: "me"}).Watch(t.Context(), func(told *observed.Pod) { changed <- uidOf(told) })
+		ended <- New(Config{Runtime: cri, Agent: "me"}).Watch(t.Context(), func(reported *observed.Pod) { changed <- uidOf(reported) })
 	}()
 	cri.events <- event("a", "me")
 	// The two come from two goroutines, in either order.
@@ -233,7 +233,7 @@ func TestWatchEnds(t *testing.T) {
 		t.Run(name+", before it listens", func(t *testing.T) {
 			cri := newEventRuntime(true)
 			cri.ends <- tt.end
-			err := New(Config{Runtime: cri, Agent: "me"}).Watch(t.Context(), func(told *observed.Pod) { t.Errorf("changed was called with %v", told) })
+			err := New(Config{Runtime: cri, Agent: "me"}).Watch(t.Context(), func(reported *observed.Pod) { t.Errorf("changed was called with %v", reported) })
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("Watch: %v; want %v", err, tt.want)
 			}

@@ -70,7 +70,7 @@ func TestLostAnswersConverge(t *testing.T) {
 			tryEach(t, func(t *testing.T, n int) bool {
 				s := newSim(t)
 				o := &once{method: method, n: n}
-				s.cri = &forgetful{RuntimeService: s.cri, lose: o.fault}
+				s.cri = &lossy{RuntimeService: s.cri, lose: o.fault}
 				s.Runtime = s.restarted()
 				s.live()
 				return o.hit
@@ -221,13 +221,13 @@ func (s *sim) retry(what string, do func() error) {
 	}
 }
 
-// forgetful executes calls, and may lose the answer.
-type forgetful struct {
+// lossy executes calls, and may lose the answer.
+type lossy struct {
 	internalapi.RuntimeService
 	lose func(method string) error
 }
 
-func (f *forgetful) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+func (f *lossy) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	id, err := f.RuntimeService.RunPodSandbox(ctx, config, handler)
 	if lost := f.lose("RunPodSandbox"); lost != nil {
 		return "", lost
@@ -235,7 +235,7 @@ func (f *forgetful) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSan
 	return id, err
 }
 
-func (f *forgetful) CreateContainer(
+func (f *lossy) CreateContainer(
 	ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig,
 ) (string, error) {
 	id, err := f.RuntimeService.CreateContainer(ctx, sandbox, config, sandboxConfig)
@@ -246,29 +246,29 @@ func (f *forgetful) CreateContainer(
 }
 
 // answer returns err, unless the answer is lost.
-func (f *forgetful) answer(method string, err error) error {
+func (f *lossy) answer(method string, err error) error {
 	if lost := f.lose(method); lost != nil {
 		return lost
 	}
 	return err
 }
 
-func (f *forgetful) StartContainer(ctx context.Context, id string) error {
+func (f *lossy) StartContainer(ctx context.Context, id string) error {
 	return f.answer("StartContainer", f.RuntimeService.StartContainer(ctx, id))
 }
 
-func (f *forgetful) StopContainer(ctx context.Context, id string, timeout int64) error {
+func (f *lossy) StopContainer(ctx context.Context, id string, timeout int64) error {
 	return f.answer("StopContainer", f.RuntimeService.StopContainer(ctx, id, timeout))
 }
 
-func (f *forgetful) StopPodSandbox(ctx context.Context, id string) error {
+func (f *lossy) StopPodSandbox(ctx context.Context, id string) error {
 	return f.answer("StopPodSandbox", f.RuntimeService.StopPodSandbox(ctx, id))
 }
 
-func (f *forgetful) RemoveContainer(ctx context.Context, id string) error {
+func (f *lossy) RemoveContainer(ctx context.Context, id string) error {
 	return f.answer("RemoveContainer", f.RuntimeService.RemoveContainer(ctx, id))
 }
 
-func (f *forgetful) RemovePodSandbox(ctx context.Context, id string) error {
+func (f *lossy) RemovePodSandbox(ctx context.Context, id string) error {
 	return f.answer("RemovePodSandbox", f.RuntimeService.RemovePodSandbox(ctx, id))
 }

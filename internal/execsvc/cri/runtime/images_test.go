@@ -113,13 +113,13 @@ func TestImagesReceiveThePod(t *testing.T) {
 	}
 }
 
-// toldImages tells when it is asked.
-type toldImages struct {
+// recordingImages reports when it is asked.
+type recordingImages struct {
 	ImageService
 	asked chan struct{}
 }
 
-func (i *toldImages) Ensure(
+func (i *recordingImages) Ensure(
 	ctx context.Context, pod *v1.Pod, c *v1.Container, sandbox *runtimeapi.PodSandboxConfig,
 ) (*runtimeapi.Image, *image.Wait, error) {
 	close(i.asked)
@@ -129,7 +129,7 @@ func (i *toldImages) Ensure(
 // The sandbox and the images don't wait for each other.
 func TestImagesBesideTheSandbox(t *testing.T) {
 	s := newSim(t)
-	images := &toldImages{s.images, make(chan struct{})}
+	images := &recordingImages{s.images, make(chan struct{})}
 	s.with(func(c *Config) { c.Images = images })
 	s.setFault(func(method string) error {
 		if method == "RunPodSandbox" {

@@ -33,7 +33,7 @@ func (r *Runtime) List(ctx context.Context) ([]*observed.Pod, error) {
 		return nil, err
 	}
 	pods := r.assemble(readAt, sandboxes, containers)
-	r.forgetGone(remembered, pods)
+	r.dropGone(remembered, pods)
 	return pods, nil
 }
 

@@ -41,10 +41,10 @@ func TestStatusInFull(t *testing.T) {
 	}
 }
 
-// telling is a runtime that reports its containers' users and signals, as containerd does from 2.0 on.
-type telling struct{ internalapi.RuntimeService }
+// reporting is a runtime that reports its containers' users and signals, as containerd does from 2.0 on.
+type reporting struct{ internalapi.RuntimeService }
 
-func (r telling) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+func (r reporting) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
 	resp, err := r.RuntimeService.ContainerStatus(ctx, id, verbose)
 	if s := resp.GetStatus(); s != nil {
 		s.User = &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: 7, Gid: 8, SupplementalGroups: []int64{8, 9}}}
@@ -61,7 +61,7 @@ func TestUserAndSignalAreReported(t *testing.T) {
 		t.Errorf("the runtime says nothing, and it has the user %v and the signal %v", a.User, a.StopSignal)
 	}
 	s = newSim(t)
-	s.cfg.Runtime = telling{s.cfg.Runtime}
+	s.cfg.Runtime = reporting{s.cfg.Runtime}
 	s.mustSync(pod)
 	a := s.status(pod).Latest("a")
 	want := &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: 7, GID: 8, SupplementalGroups: []int64{8, 9}}}

@@ -247,10 +247,10 @@ func TestKillPodTriesAgainDuringHooks(t *testing.T) {
 	done := s.kill(pod, has, 60)
 	s.wantPausing(stopPause)
 	again := make(chan struct{})
-	tell := sync.OnceFunc(func() { close(again) })
+	report := sync.OnceFunc(func() { close(again) })
 	s.setFault(func(method string) error {
 		if method == "StopContainer" {
-			tell()
+			report()
 		}
 		return nil
 	})

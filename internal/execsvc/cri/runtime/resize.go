@@ -67,7 +67,7 @@ func (s *round) update(ctx context.Context, change resize.Change) error {
 	}
 	s.res.Acted = true
 	err := s.cfg.Runtime.UpdateContainerResources(ctx, id, &runtimeapi.ContainerResources{Linux: change.Want})
-	s.forgetDetails(id)
+	s.dropDetails(id)
 	if err != nil {
 		return fmt.Errorf("update the resources of container %s: %w", name, err)
 	}
@@ -109,8 +109,8 @@ func (r *Runtime) ResizeSandbox(ctx context.Context, pod *v1.Pod, has *observed.
 	}
 }
 
-// forgetDetails drops the container's cached details, and those that are being read now: the container has changed.
-func (r *Runtime) forgetDetails(id string) {
+// dropDetails drops the container's cached details, and those that are being read now: the container has changed.
+func (r *Runtime) dropDetails(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.details, id)

@@ -17,13 +17,13 @@ import (
 type sandboxes struct {
 	internalapi.RuntimeService
 	err  error
-	told []*runtimeapi.UpdatePodSandboxResourcesRequest
+	sent []*runtimeapi.UpdatePodSandboxResourcesRequest
 }
 
 func (r *sandboxes) UpdatePodSandboxResources(
 	_ context.Context, req *runtimeapi.UpdatePodSandboxResourcesRequest,
 ) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
-	r.told = append(r.told, req)
+	r.sent = append(r.sent, req)
 	return &runtimeapi.UpdatePodSandboxResourcesResponse{}, r.err
 }
 
@@ -31,11 +31,11 @@ func (r *sandboxes) UpdatePodSandboxResources(
 // implement the call gets it once; after another error the call is repeated the next time.
 func TestResizeSandbox(t *testing.T) {
 	s := newSim(t)
-	told := &sandboxes{RuntimeService: s.cri, err: errors.New("busy")}
-	s.with(func(c *Config) { c.Runtime = told })
+	sent := &sandboxes{RuntimeService: s.cri, err: errors.New("busy")}
+	s.with(func(c *Config) { c.Runtime = sent })
 	pod := simPod(sized(sample("a"), "100Mi"))
 	s.ResizeSandbox(t.Context(), pod, s.status(pod))
-	if len(told.told) > 0 {
+	if len(sent.sent) > 0 {
 		t.Error("the runtime was told of a sandbox that isn't there")
 	}
 	s.mustSync(pod)
@@ -44,13 +44,13 @@ func TestResizeSandbox(t *testing.T) {
 	pod.Spec.Overhead = v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Mi")}
 	has := s.status(pod)
 	s.ResizeSandbox(t.Context(), pod, has)
-	told.err = status.Error(codes.Unimplemented, "unknown method")
+	sent.err = status.Error(codes.Unimplemented, "unknown method")
 	s.ResizeSandbox(t.Context(), pod, has)
 	s.ResizeSandbox(t.Context(), pod, has)
-	if len(told.told) != 2 {
-		t.Fatalf("the runtime was told %d times; want 2", len(told.told))
+	if len(sent.sent) != 2 {
+		t.Fatalf("the runtime was told %d times; want 2", len(sent.sent))
 	}
-	got := told.told[0]
+	got := sent.sent[0]
 	if got.GetPodSandboxId() != has.Sandboxes[0].ID || got.GetResources().GetMemoryLimitInBytes() != 300<<20 ||
 		got.GetResources().GetCpuShares() != 2048 || got.GetOverhead().GetMemoryLimitInBytes() != 8<<20 {
 		t.Errorf("the runtime was told %v", got)

@@ -134,7 +134,7 @@ func TestReadingDuringResize(t *testing.T) {
 	s.Runtime = s.restarted()
 	s.setFault(func(method string) error {
 		if method == "ContainerStatus" {
-			s.forgetDetails("a")
+			s.dropDetails("a")
 		}
 		return nil
 	})

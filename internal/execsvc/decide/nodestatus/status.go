@@ -142,17 +142,17 @@ func systemInfo(f Facts, before v1.NodeSystemInfo) v1.NodeSystemInfo {
 }
 
 // features returns the runtime's features. A runtime that reports none has none, also if its previous version had some.
-func features(told *runtimeapi.RuntimeFeatures) *v1.NodeFeatures {
-	if told == nil {
+func features(reported *runtimeapi.RuntimeFeatures) *v1.NodeFeatures {
+	if reported == nil {
 		return nil
 	}
-	return &v1.NodeFeatures{SupplementalGroupsPolicy: ptr.To(told.GetSupplementalGroupsPolicy())}
+	return &v1.NodeFeatures{SupplementalGroupsPolicy: ptr.To(reported.GetSupplementalGroupsPolicy())}
 }
 
 // handlers returns the handlers sorted by name: a runtime may report them in any order.
-func handlers(told []*runtimeapi.RuntimeHandler) []v1.NodeRuntimeHandler {
+func handlers(reported []*runtimeapi.RuntimeHandler) []v1.NodeRuntimeHandler {
 	var out []v1.NodeRuntimeHandler
-	for _, h := range told {
+	for _, h := range reported {
 		out = append(out, v1.NodeRuntimeHandler{Name: h.GetName(), Features: &v1.NodeRuntimeHandlerFeatures{
 			RecursiveReadOnlyMounts: ptr.To(h.GetFeatures().GetRecursiveReadOnlyMounts()),
 			UserNamespaces:          ptr.To(h.GetFeatures().GetUserNamespaces()),

@@ -72,7 +72,7 @@ func otherMemory(has observed.Resources, want *runtimeapi.LinuxContainerResource
 	}
 	for file, value := range want.Unified {
 		// Not every runtime reports these.
-		if now, told := has.Unified[file]; told && now != value && strings.HasPrefix(file, "memory.") {
+		if now, reported := has.Unified[file]; reported && now != value && strings.HasPrefix(file, "memory.") {
 			return true
 		}
 	}

@@ -105,7 +105,7 @@ func restartFor(name v1.ResourceName) func(*v1.Pod) {
 // Without a stored allocation, the pod's status has it.
 func TestAllocationFromStatus(t *testing.T) {
 	had, asked := amounts("1", "256Mi"), amounts("2", "512Mi")
-	told := []v1.ContainerStatus{{Name: "a", Resources: &had, AllocatedResources: had.Requests}}
+	reported := []v1.ContainerStatus{{Name: "a", Resources: &had, AllocatedResources: had.Requests}}
 	pending := []v1.PodCondition{{Type: v1.PodResizePending, Status: v1.ConditionTrue}}
 	for name, test := range map[string]struct {
 		generation int64
@@ -113,11 +113,11 @@ func TestAllocationFromStatus(t *testing.T) {
 		want       v1.ResourceRequirements
 	}{
 		"never seen":             {2, nil, asked},
-		"decided and allocated":  {2, &v1.PodStatus{ObservedGeneration: 2, ContainerStatuses: told}, asked},
-		"decided and pending":    {2, &v1.PodStatus{ObservedGeneration: 2, ContainerStatuses: told, Conditions: pending}, had},
-		"not decided":            {3, &v1.PodStatus{ObservedGeneration: 2, ContainerStatuses: told}, had},
+		"decided and allocated":  {2, &v1.PodStatus{ObservedGeneration: 2, ContainerStatuses: reported}, asked},
+		"decided and pending":    {2, &v1.PodStatus{ObservedGeneration: 2, ContainerStatuses: reported, Conditions: pending}, had},
+		"not decided":            {3, &v1.PodStatus{ObservedGeneration: 2, ContainerStatuses: reported}, had},
 		"pending, never started": {2, &v1.PodStatus{ObservedGeneration: 2, Conditions: pending}, asked},
-		"static":                 {0, &v1.PodStatus{ContainerStatuses: told, Conditions: pending}, asked},
+		"static":                 {0, &v1.PodStatus{ContainerStatuses: reported, Conditions: pending}, asked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podOf("p", test.generation, asked)

@@ -11,15 +11,15 @@ func Restored(pod *v1.Pod, last *v1.PodStatus) *v1.Pod {
 	}
 	out := pod.DeepCopy()
 	out.Generation = last.ObservedGeneration
-	told := map[string]*v1.ContainerStatus{}
+	reported := map[string]*v1.ContainerStatus{}
 	for _, list := range [][]v1.ContainerStatus{last.InitContainerStatuses, last.ContainerStatuses} {
 		for i := range list {
-			told[list[i].Name] = &list[i]
+			reported[list[i].Name] = &list[i]
 		}
 	}
 	for _, c := range containers(out) {
 		// The status has no resources of a container that was never created.
-		if s := told[c.Name]; s != nil && s.Resources != nil {
+		if s := reported[c.Name]; s != nil && s.Resources != nil {
 			c.Resources.Requests, c.Resources.Limits = s.AllocatedResources.DeepCopy(), s.Resources.Limits.DeepCopy()
 		}
 	}

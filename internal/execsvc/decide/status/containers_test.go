@@ -30,13 +30,13 @@ func TestContainerStates(t *testing.T) {
 		return s
 	}
 	user := &v1.ContainerUser{Linux: &v1.LinuxContainerUser{UID: 7, GID: 8, SupplementalGroups: []int64{8, 9}}}
-	told := created("a")
-	told.User, told.StopSignal = user, ptr.To(v1.SIGUSR1)
+	reported := created("a")
+	reported.User, reported.StopSignal = user, ptr.To(v1.SIGUSR1)
 	for name, c := range map[string]struct {
 		has  *observed.Pod
 		want v1.ContainerStatus
 	}{
-		"its user is told": {has(told), but(func(s *v1.ContainerStatus) {
+		"its user is told": {has(reported), but(func(s *v1.ContainerStatus) {
 			s.State, s.User, s.StopSignal = waiting("ContainerCreating", ""), user, ptr.To(v1.SIGUSR1)
 		})},
 		"not made": {nil, v1.ContainerStatus{Name: "a", Image: "img/a", Started: ptr.To(false), State: waiting("ContainerCreating", "")}},

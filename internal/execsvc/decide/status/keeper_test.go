@@ -24,13 +24,13 @@ func inPhase(p v1.PodPhase) func(*v1.PodStatus) v1.PodStatus {
 
 func TestKeeper(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(t0)
-	var told []types.UID
+	var reported []types.UID
 	var k *Keeper
 	k = NewKeeper(Config{Clock: clock, Changed: func(uid types.UID) {
 		if _, ok := k.Get(uid); !ok {
 			t.Error("the status isn't there yet when its change is told")
 		}
-		told = append(told, uid)
+		reported = append(reported, uid)
 	}})
 	if _, ok := k.Get("u1"); ok {
 		t.Error("something is kept before anything was set")
@@ -74,8 +74,8 @@ func TestKeeper(t *testing.T) {
 	if slices.Sort(uids); !slices.Equal(uids, []types.UID{"u1", "u2"}) {
 		t.Errorf("UIDs %v", uids)
 	}
-	if want := []types.UID{"u1", "u1", "u2"}; !slices.Equal(told, want) {
-		t.Errorf("changes told of %v, want %v", told, want)
+	if want := []types.UID{"u1", "u1", "u2"}; !slices.Equal(reported, want) {
+		t.Errorf("changes told of %v, want %v", reported, want)
 	}
 	k.Delete("u1")
 	k.Delete("u1")

@@ -38,7 +38,7 @@ type (
 		Source    string           `json:"source"`
 		Grace     int64            `json:"grace"`
 		Deadline  int64            `json:"deadline"`
-		Told      map[string]int64 `json:"told,omitempty"`
+		Reported  map[string]int64 `json:"told,omitempty"`
 		Removed   bool             `json:"removed"`
 		Failure   *status.Failure  `json:"failure,omitempty"`
 		Object    []byte           `json:"object,omitempty"`
@@ -115,10 +115,10 @@ func encode(uid types.UID, value any) ([]byte, error) {
 			Grace: v.Grace, Deadline: v.Deadline.UnixMilli(), Removed: v.Removed, Failure: v.Failure,
 		}
 		for id, begun := range v.Stopping {
-			if r.Told == nil {
-				r.Told = map[string]int64{}
+			if r.Reported == nil {
+				r.Reported = map[string]int64{}
 			}
-			r.Told[id] = begun.UnixMilli()
+			r.Reported[id] = begun.UnixMilli()
 		}
 		if v.Object != nil {
 			r.Object, err = v.Object.Marshal()
@@ -167,7 +167,7 @@ func (h *held) decode(t table, uid types.UID, record []byte) (sum uint64, err er
 			UID: uid, Namespace: r.Namespace, Name: r.Name, Source: r.Source,
 			Grace: r.Grace, Deadline: time.UnixMilli(r.Deadline), Removed: r.Removed, Failure: r.Failure, Object: object,
 		}
-		for id, begun := range r.Told {
+		for id, begun := range r.Reported {
 			if end.Stopping == nil {
 				end.Stopping = map[string]time.Time{}
 			}

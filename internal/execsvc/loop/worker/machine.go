@@ -33,8 +33,8 @@ const (
 	stepTerminate
 	stepCleanUp
 	stepPurge
-	// stepForget ends the worker.
-	stepForget
+	// stepDrop ends the worker.
+	stepDrop
 )
 
 // machine is the state machine of one pod. It is pure: it only decides.
@@ -131,7 +131,7 @@ func (m *machine) step(mayStart bool) step {
 	case !m.purged:
 		return stepPurge
 	}
-	return stepForget
+	return stepDrop
 }
 
 // done records that a step succeeded; res is the result of SyncPod.

@@ -159,7 +159,7 @@ func TestMachineStep(t *testing.T) {
 		{name: "finished", state: Finished, want: stepNothing, wantState: Finished},
 		{name: "finished, name free", state: Finished, mayStart: true, want: stepNothing, wantState: Finished},
 		{name: "finished, removed", state: Finished, removed: true, want: stepPurge, wantState: Finished},
-		{name: "finished, purged", state: Finished, removed: true, purged: true, want: stepForget, wantState: Finished},
+		{name: "finished, purged", state: Finished, removed: true, purged: true, want: stepDrop, wantState: Finished},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -230,14 +230,14 @@ func TestMachineSteps(t *testing.T) {
 	m.update(now, newPod("a", "web"))
 	walk(stepNothing)
 	m.remove(now, 30)
-	walk(stepPurge, stepForget, stepForget)
+	walk(stepPurge, stepDrop, stepDrop)
 }
 
 // A pod removed before it started is ended and purged, and never synced.
 func TestMachineRemovedBeforeStart(t *testing.T) {
 	m := newMachine(now, newPod("a", "web"))
 	m.remove(now, 30)
-	for _, want := range []step{stepTerminate, stepCleanUp, stepPurge, stepForget} {
+	for _, want := range []step{stepTerminate, stepCleanUp, stepPurge, stepDrop} {
 		got := m.step(true)
 		if got != want {
 			t.Fatalf("step %q; want %q", got, want)

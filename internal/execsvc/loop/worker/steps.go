@@ -59,7 +59,7 @@ func (w *Workers) steps(uid types.UID, k *worker) (pause time.Duration, alive bo
 		switch s {
 		case stepNothing:
 			return w.rest(k, res, nil), true
-		case stepForget:
+		case stepDrop:
 			return 0, w.end(uid, k)
 		case stepSync:
 			res, err = w.syncPod(ctx, pod)
@@ -99,7 +99,7 @@ func (w *Workers) next(uid types.UID, k *worker) (context.Context, step, *v1.Pod
 	m := k.machine
 	queue := w.queues[podmeta.FullName(m.pod)]
 	s := m.step(len(queue) > 0 && queue[0] == uid)
-	if s == stepNothing || s == stepForget {
+	if s == stepNothing || s == stepDrop {
 		return w.ctx, s, m.pod, m.end
 	}
 	ctx, cancel := context.WithCancel(w.ctx)

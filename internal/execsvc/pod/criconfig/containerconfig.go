@@ -129,8 +129,8 @@ var (
 
 // SignalOf returns the stop signal that the runtime reports; nil if it reports none.
 func SignalOf(signal runtimeapi.Signal) *v1.Signal {
-	name, told := strings.CutPrefix(signal.String(), "SIGNAL_")
-	if !told || signal == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
+	name, found := strings.CutPrefix(signal.String(), "SIGNAL_")
+	if !found || signal == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
 		return nil
 	}
 	out := v1.Signal(apiSignal.Replace(name))

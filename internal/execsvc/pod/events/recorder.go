@@ -146,15 +146,15 @@ func (r *Recorder) keep(pod *v1.Pod, container, eventType, reason, message strin
 		for oldest.Value.(*kept).event.UID != pod.UID {
 			oldest = oldest.Next()
 		}
-		r.forget(oldest)
+		r.drop(oldest)
 	case r.order.Len() > r.cfg.Keep:
-		r.forget(r.order.Front())
+		r.drop(r.order.Front())
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-func (r *Recorder) forget(element *list.Element) {
+func (r *Recorder) drop(element *list.Element) {
 	old := r.order.Remove(element).(*kept).event
 	delete(r.byKind, kind{old.UID, old.Container, old.Type, old.Reason, old.Message})
 	if r.ofPod[old.UID]--; r.ofPod[old.UID] == 0 {

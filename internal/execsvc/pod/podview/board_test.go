@@ -76,14 +76,14 @@ func TestSetReportsChangesOnly(t *testing.T) {
 		change(&p)
 		b.Set(p)
 		_, now, _, _ := b.Since(at)
-		told := false
+		reported := false
 		select {
 		case <-more:
-			told = true
+			reported = true
 		default:
 		}
-		if changed := name != "" && name[0] == '*'; told != changed || (now != at) != changed {
-			t.Errorf("%q: readers are told %v, the position moved %v; want %v", name, told, now != at, changed)
+		if changed := name != "" && name[0] == '*'; reported != changed || (now != at) != changed {
+			t.Errorf("%q: readers are told %v, the position moved %v; want %v", name, reported, now != at, changed)
 		}
 		if got, _ := b.Get("1"); got.State != p.State || got.WaitsFor != p.WaitsFor || (got.Err == nil) != (p.Err == nil) {
 			t.Errorf("%q: shown is %+v", name, got)

@@ -32,5 +32,5 @@ func (l *linked) share(st *unix.Statx_t) Figure {
 	return whole
 }
 
-// forget drops all files.
-func (l *linked) forget() { l.seen = nil }
+// reset drops all files.
+func (l *linked) reset() { l.seen = nil }

@@ -22,8 +22,8 @@ const (
 	// quickWorkers and slowWorkers are the counts under way in each queue, and slowOfNamespace those of one namespace
 	// in the slow queue.
 	quickWorkers, slowWorkers, slowOfNamespace = 2, 8, 2
-	// forgetAfter is how long the figures of a pod are kept without a request.
-	forgetAfter = 10 * time.Minute
+	// dropAfter is how long the figures of a pod are kept without a request.
+	dropAfter = 10 * time.Minute
 	// defaultEnough is how many files a count must have seen until the end of its time for the pod to be the cause.
 	defaultEnough = 1_000_000
 
@@ -166,7 +166,7 @@ func (m *Meter) sweep(now time.Time) {
 	}
 	m.swept = now
 	for uid, e := range m.pods {
-		if e.ended == nil && (now.Sub(e.asked) > forgetAfter || now.Before(e.asked)) {
+		if e.ended == nil && (now.Sub(e.asked) > dropAfter || now.Before(e.asked)) {
 			delete(m.pods, uid)
 		}
 	}

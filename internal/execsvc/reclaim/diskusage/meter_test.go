@@ -158,7 +158,7 @@ func TestAge(t *testing.T) {
 	step(30*time.Second, "small", "large")
 	step(-time.Hour, "small", "large")
 	// A pod without requests is dropped.
-	clock.SetTime(clock.Now().Add(forgetAfter))
+	clock.SetTime(clock.Now().Add(dropAfter))
 	m.Counts(t.Context(), pods[:1], 0)
 	clock.SetTime(clock.Now().Add(time.Minute))
 	m.Counts(t.Context(), pods[:1], 0)

@@ -36,7 +36,7 @@ func (c *count) run() *Usage {
 	for range maxMoves {
 		u = &Usage{EmptyDirs: map[string]Figure{}, Others: map[string]Figure{}, Logs: map[string]Figure{}, Messages: map[string]Figure{}}
 		u.Err = c.all(u)
-		c.linked.forget()
+		c.linked.reset()
 		if !errors.Is(u.Err, errMoved) {
 			break
 		}

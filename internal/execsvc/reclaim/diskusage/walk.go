@@ -72,7 +72,7 @@ func (w *walk) count(top int) error {
 		return fmt.Errorf("look at the directory: %w", err)
 	}
 	w.dev, w.stack, w.open, w.failed = device{st.Dev_major, st.Dev_minor}, w.stack[:0], 0, nil
-	w.linked.forget()
+	w.linked.reset()
 	defer w.closeAll()
 	w.push(top, st.Ino)
 	for len(w.stack) > 0 {

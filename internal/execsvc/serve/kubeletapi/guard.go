@@ -119,15 +119,15 @@ func (g *guard) drop(c *conn) {
 	c.open = false
 	c.timer.Stop()
 	if c.place != nil {
-		g.forget(c)
+		g.remove(c)
 		return
 	}
 	delete(g.known, c)
 	c.leave()
 }
 
-// forget removes a connection from the strangers.
-func (g *guard) forget(c *conn) {
+// remove removes a connection from the strangers.
+func (g *guard) remove(c *conn) {
 	g.strangers.Remove(c.place)
 	c.place = nil
 	if g.peers[c.peer]--; g.peers[c.peer] == 0 {
@@ -165,7 +165,7 @@ func (c *conn) welcome(user *auth.User) error {
 	if err != nil {
 		return err
 	}
-	g.forget(c)
+	g.remove(c)
 	c.timer.Stop()
 	c.leave = leave
 	g.known[c] = struct{}{}

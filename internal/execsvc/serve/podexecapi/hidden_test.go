@@ -24,19 +24,19 @@ func says(p podview.Pod, message string) podview.Pod {
 // TestHiddenChanges: an inspector isn't sent a pod again of which only something has changed that it may not see, nor told by a resumed
 // stream that it has; a consumer is.
 func TestHiddenChanges(t *testing.T) {
-	for role, told := range map[access.Role]bool{access.Consumer: true, access.Inspector: false} {
+	for role, visible := range map[access.Role]bool{access.Consumer: true, access.Inspector: false} {
 		p := says(pod("default", "a", "1"), "one")
 		s := serve(p)
 		w := startWatch(t, s, access.Caller{Role: role}, nil)
 		token := w.want("a is Running", "synced, resumed false")
 		s.cfg.Board.Set(says(p, "two"))
-		if told {
+		if visible {
 			w.want("a is Running")
 		}
 		secret := says(p, "two")
 		secret.Object = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"secret": "x"}}}
 		s.cfg.Board.Set(secret)
-		if told {
+		if visible {
 			w.want("a is Running")
 		}
 		s.cfg.Board.Set(become(p, v1.PodFailed))
@@ -49,7 +49,7 @@ func TestHiddenChanges(t *testing.T) {
 
 		back := startWatch(t, s, access.Caller{Role: role}, &podexecv1.WatchPodStatusRequest{ResumeToken: token})
 		back.want("a is Failed")
-		if told {
+		if visible {
 			back.want("synced, resumed true")
 		} else {
 			back.want("synced, resumed false")

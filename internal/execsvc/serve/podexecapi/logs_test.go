@@ -180,7 +180,7 @@ func TestContainerChoice(t *testing.T) {
 	for _, tc := range []struct {
 		name, asked, want string
 		pod               podview.Pod
-		told              *podexecv1.DefaultedContainer
+		reported          *podexecv1.DefaultedContainer
 		code              codes.Code
 	}{
 		{"the only ordinary one", "", "main", single,
@@ -199,7 +199,7 @@ func TestContainerChoice(t *testing.T) {
 		if status.Code(err) != tc.code || err == nil && c.Name != tc.want {
 			t.Errorf("%s: %v, error %v; want %q, %s", tc.name, c, err, tc.want, tc.code)
 		}
-		if diff := cmp.Diff(tc.told, c.defaulted, protocmp.Transform()); diff != "" {
+		if diff := cmp.Diff(tc.reported, c.defaulted, protocmp.Transform()); diff != "" {
 			t.Errorf("%s: the caller is told (-want +got):\n%s", tc.name, diff)
 		}
 	}

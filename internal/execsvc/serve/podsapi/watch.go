@@ -16,13 +16,13 @@ import (
 // watch is one stream of WatchPods.
 type watch struct {
 	stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent]
-	// told is the last state of each pod that the watcher was sent.
-	told map[types.UID]told
+	// sent is the last state of each pod that the watcher was sent.
+	sent map[types.UID]sent
 }
 
-// told is a pod as the watcher has it. The board keeps the pointers of equal values, so that comparing pointers
+// sent is a pod as the watcher has it. The board keeps the pointers of equal values, so that comparing pointers
 // shows changes.
-type told struct {
+type sent struct {
 	object *v1.Pod
 	status *v1.PodStatus
 }
@@ -32,7 +32,7 @@ func (s *Server) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.ServerS
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	w := watch{stream: stream, told: map[types.UID]told{}}
+	w := watch{stream: stream, sent: map[types.UID]sent{}}
 	var at podview.Position
 	for synced := false; s.closing.Err() == nil && ctx.Err() == nil; {
 		changes, now, more, resumed := s.board.Since(at)
@@ -68,7 +68,7 @@ func (w watch) lost(all []podview.Change) []podview.Change {
 		there[c.Pod.UID] = true
 	}
 	var out []podview.Change
-	for uid := range w.told {
+	for uid := range w.sent {
 		if !there[uid] {
 			out = append(out, podview.Change{Pod: podview.Pod{UID: uid}, Removed: true})
 		}
@@ -78,19 +78,19 @@ func (w watch) lost(all []podview.Change) []podview.Change {
 
 // send sends a change, if its pod is served here.
 func (w watch) send(c podview.Change) error {
-	uid, now := c.Pod.UID, told{c.Pod.Object, c.Pod.Status}
-	before, known := w.told[uid]
+	uid, now := c.Pod.UID, sent{c.Pod.Object, c.Pod.Status}
+	before, known := w.sent[uid]
 	event := &podsv1alpha1.WatchPodsEvent{}
 	var err error
 	switch {
 	case now.object == nil && !known, known && now == before:
 		return nil
 	case now.object == nil:
-		delete(w.told, uid)
+		delete(w.sent, uid)
 		event.Type = podsv1alpha1.EventType_DELETED
 		event.Pod, err = reference(before.object)
 	default:
-		w.told[uid] = now
+		w.sent[uid] = now
 		event.Type = podsv1alpha1.EventType_MODIFIED
 		if !known {
 			event.Type = podsv1alpha1.EventType_ADDED

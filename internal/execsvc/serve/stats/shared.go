@@ -67,8 +67,8 @@ func (s *shared[T]) get(ctx context.Context, age time.Duration) (T, error) {
 	}
 }
 
-// tell logs when readings begin to fail, and when they succeed again. The caller holds the lock.
-func (s *shared[T]) tell(err error) {
+// report logs when readings begin to fail, and when they succeed again. The caller holds the lock.
+func (s *shared[T]) report(err error) {
 	log := s.stats.cfg.Logger
 	switch {
 	case err != nil && s.err == nil:
@@ -85,7 +85,7 @@ func (s *shared[T]) run(ended chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stats.ctx.Err() == nil {
-		s.tell(err)
+		s.report(err)
 	}
 	s.last, s.err, s.at, s.underway = value, err, s.stats.cfg.Clock.Now(), nil
 	close(ended)

@@ -185,7 +185,7 @@ func (m *Manager) apply(p *v1.Pod, next func(want, have cgroups.Resources) cgrou
 		failpoint.Reached(failpoint.CgroupMade)
 	}
 	// After a failure the state is unknown.
-	m.forget(n)
+	m.drop(n)
 	if err := g.set(want); err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 	}
 	var errs []error
 	for _, n := range m.layout.everywhere(uid) {
-		m.forget(n)
+		m.drop(n)
 		g, err := m.driver.open(n)
 		if err == nil {
 			err = g.remove(ctx)
@@ -263,7 +263,7 @@ func (m *Manager) remember(n name, p appliedGroup) {
 	m.applied[n.cgroupfs()] = p
 }
 
-func (m *Manager) forget(n name) {
+func (m *Manager) drop(n name) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.applied, n.cgroupfs())

@@ -40,7 +40,7 @@ func TestConfigByPolicy(t *testing.T) {
 	const (
 		ofNode    = "servers [192.0.2.53] searches [corp.example] options [ndots:1 rotate]"
 		ofCluster = "servers [10.0.0.10 fd00::a] searches [shop.svc.c.local svc.c.local c.local corp.example] options [ndots:5]"
-		ofNobody  = "servers [127.0.0.1] searches [.] options []"
+		localOnly = "servers [127.0.0.1] searches [.] options []"
 	)
 	file := resolvConf(t, "nameserver 192.0.2.53\nsearch corp.example\noptions ndots:1 rotate\n")
 	cluster := Settings{ClusterDNS: []string{"10.0.0.10", "fd00::a"}, ClusterDomain: "c.local", ResolvConf: file}
@@ -73,8 +73,8 @@ func TestConfigByPolicy(t *testing.T) {
 			settings: Settings{ClusterDNS: []string{"10.0.0.10"}, ClusterDomain: "c.local"},
 			want:     "servers [10.0.0.10] searches [shop.svc.c.local svc.c.local c.local] options [ndots:5]",
 		},
-		{name: "no file", policy: v1.DNSDefault, want: ofNobody},
-		{name: "nothing at all", policy: v1.DNSClusterFirst, want: ofNobody, warned: true},
+		{name: "no file", policy: v1.DNSDefault, want: localOnly},
+		{name: "nothing at all", policy: v1.DNSClusterFirst, want: localOnly, warned: true},
 		{
 			name: "no file, both families", policy: v1.DNSDefault, settings: Settings{NodeIPs: []string{"fd00::1", "192.0.2.1", "192.0.2.2"}},
 			want: "servers [::1 127.0.0.1] searches [.] options []",
@@ -179,14 +179,14 @@ func TestConfigLimits(t *testing.T) {
 		if err != nil || len(got.GetServers()) != c.servers || !slices.Equal(got.GetSearches(), c.searches) {
 			t.Errorf("%s: %s, %v", c.name, shown(got), err)
 		}
-		var told []string
+		var reported []string
 		for _, w := range warnings {
 			if w.Reason != DNSConfigForming {
 				t.Errorf("%s: the reason is %s", c.name, w.Reason)
 			}
-			told = append(told, w.Message)
+			reported = append(reported, w.Message)
 		}
-		if diff := cmp.Diff(c.warnedOf, told); diff != "" {
+		if diff := cmp.Diff(c.warnedOf, reported); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 
 // members is a cluster with one service and one RuntimeClass, which may be unread.
 type members struct {
-	unread    error
-	forgotten types.UID
+	unread  error
+	dropped types.UID
 }
 
 func (m *members) Services(*v1.Pod) ([]criconfig.EnvVar, error) {
@@ -30,7 +30,7 @@ func (m *members) Handler(pod *v1.Pod) (string, error) {
 	return "handler-of-" + *pod.Spec.RuntimeClassName, m.unread
 }
 
-func (m *members) Forget(uid types.UID) { m.forgotten = uid }
+func (m *members) Forget(uid types.UID) { m.dropped = uid }
 
 // The pod receives the cluster's services and handler, or waits for them; without a cluster there are no services,
 // and the class is the handler.
@@ -72,7 +72,7 @@ func TestCluster(t *testing.T) {
 	check(w, "DB_SERVICE_HOST=10.0.0.1 URL=db://10.0.0.1", "handler-of-gvisor", nil)
 	m.unread = errors.New("not read yet")
 	check(w, "", "", m.unread)
-	if err := w.TearDown(t.Context(), pod.UID); err != nil || m.forgotten != "a" {
-		t.Errorf("TearDown: %v, dropped %q", err, m.forgotten)
+	if err := w.TearDown(t.Context(), pod.UID); err != nil || m.dropped != "a" {
+		t.Errorf("TearDown: %v, dropped %q", err, m.dropped)
 	}
 }

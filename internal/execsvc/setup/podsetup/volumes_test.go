@@ -20,18 +20,18 @@ import (
 // A removed ConfigMap doesn't stop a pod that has it: the volume stays as it was, and the pod gets an event.
 func TestRemovedObject(t *testing.T) {
 	ref := objects.Ref{Source: "file", Kind: objects.ConfigMap, Namespace: "default", Name: "conf"}
-	told := []client.ObjectEvent{
+	updates := []client.ObjectEvent{
 		{Put: []client.Object{{ObjectRef: ref, Digest: "1", ConfigMap: &v1.ConfigMap{Data: map[string]string{"k": "text"}}}}},
 		{Missing: []objects.Ref{ref}},
 	}
 	known := objects.New(objects.Config{Watch: func(
 		ctx context.Context, _ client.ObjectOptions, handle func(context.Context, client.ObjectEvent) error,
 	) error {
-		next := told[0]
-		told = told[1:]
+		next := updates[0]
+		updates = updates[1:]
 		return handle(ctx, next)
 	}})
-	tell := func() {
+	send := func() {
 		t.Helper()
 		if err := known.Run(t.Context()); err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestRemovedObject(t *testing.T) {
 		},
 	}
 	for range 2 {
-		tell()
+		send()
 		if err := w.SetUp(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}

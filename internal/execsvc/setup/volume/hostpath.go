@@ -56,8 +56,8 @@ func (h *hostPath) SetUp(ctx context.Context, v Volume) error {
 	return err
 }
 
-// forget drops the pod's volumes from good. They have no directories, so TearDown isn't called for them.
-func (h *hostPath) forget(uid types.UID) {
+// drop drops the pod's volumes from good. They have no directories, so TearDown isn't called for them.
+func (h *hostPath) drop(uid types.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.good, uid)

@@ -110,7 +110,7 @@ func TestUpdateInPlace(t *testing.T) {
 		if len(outdated) != 1 || !strings.Contains(outdated[0], fmt.Sprintf("volume %q", name)) || !strings.Contains(outdated[0], "not found") {
 			t.Errorf("without its object: outdated %q", outdated)
 		}
-		setUpWith(t, m, pod, untold{})
+		setUpWith(t, m, pod, unknown{})
 		holds(t, filepath.Join(dir, "k"), "new")
 		if err := m.TearDown(t.Context(), "u1"); err != nil {
 			t.Fatal(err)
@@ -127,9 +127,9 @@ func TestNoSpace(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Ki")}
 		return pod
 	}
-	pod, told := limited("u1"), 0
+	pod, reported := limited("u1"), 0
 	for _, text := range []string{"old", large, "new"} {
-		err := m.SetUp(t.Context(), Request{Pod: pod, Objects: known{"s": text}, Outdated: func(error) { told++ }})
+		err := m.SetUp(t.Context(), Request{Pod: pod, Objects: known{"s": text}, Outdated: func(error) { reported++ }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,26 +138,26 @@ func TestNoSpace(t *testing.T) {
 		}
 		holds(t, filepath.Join(dirOf(t, m, pod, "s"), "k"), text)
 	}
-	if told != 1 {
-		t.Errorf("%d reports of an outdated volume; want 1", told)
+	if reported != 1 {
+		t.Errorf("%d reports of an outdated volume; want 1", reported)
 	}
 	if err := m.SetUp(t.Context(), Request{Pod: limited("u2"), Objects: known{"s": large}}); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("a pod starts without the volume's content: error %v", err)
 	}
 }
 
-// untold are objects that podconfigd hasn't sent.
-type untold struct{}
+// unknown are objects that podconfigd hasn't sent.
+type unknown struct{}
 
-func (untold) ConfigMap(string) (*v1.ConfigMap, error) { return nil, objects.ErrUnknown }
-func (untold) Secret(string) (*v1.Secret, error)       { return nil, objects.ErrUnknown }
+func (unknown) ConfigMap(string) (*v1.ConfigMap, error) { return nil, objects.ErrUnknown }
+func (unknown) Secret(string) (*v1.Secret, error)       { return nil, objects.ErrUnknown }
 
 func TestOptionalObjectIsWaitedFor(t *testing.T) {
 	m := newManager(t)
 	volume := configMapVolume("cm")
 	volume.ConfigMap.Optional = ptr.To(true)
 	pod := podWith("u1", volume)
-	if err := m.SetUp(t.Context(), Request{Pod: pod, Objects: untold{}}); err == nil {
+	if err := m.SetUp(t.Context(), Request{Pod: pod, Objects: unknown{}}); err == nil {
 		t.Error("SetUp doesn't wait for an optional object")
 	}
 	setUpWith(t, m, pod, known{})

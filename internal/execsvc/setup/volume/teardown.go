@@ -27,7 +27,7 @@ func (m *Manager) TearDown(ctx context.Context, uid types.UID) error {
 	if err := podmeta.CheckUID(uid); err != nil {
 		return err
 	}
-	m.hostPaths.forget(uid)
+	m.hostPaths.drop(uid)
 	if failpoint.Active(failpoint.LeaveDirectory) {
 		return nil
 	}

@@ -88,7 +88,7 @@ func (a *answers[A]) review(ctx context.Context, t turn, d digest, ask asking[A]
 		return err
 	})
 	if !errors.Is(err, context.Canceled) {
-		a.trouble.tell(err)
+		a.trouble.report(err)
 	}
 	switch {
 	case err != nil:
@@ -115,7 +115,7 @@ type trouble struct {
 	failing bool
 }
 
-func (t *trouble) tell(err error) {
+func (t *trouble) report(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch failing := err != nil; {

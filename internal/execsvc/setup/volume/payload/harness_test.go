@@ -63,17 +63,17 @@ func podOf(spec v1.PodSpec) *v1.Pod {
 	}
 }
 
-// tell formats files as "path mode uid data".
-func tell(files map[string]payload.File) map[string]string {
-	told := map[string]string{}
+// describe formats files as "path mode uid data".
+func describe(files map[string]payload.File) map[string]string {
+	described := map[string]string{}
 	for path, f := range files {
 		owner := "-"
 		if f.UID != nil {
 			owner = fmt.Sprint(*f.UID)
 		}
-		told[path] = fmt.Sprintf("%04o %s %s", f.Mode, owner, f.Data)
+		described[path] = fmt.Sprintf("%04o %s %s", f.Mode, owner, f.Data)
 	}
-	return told
+	return described
 }
 
 // checkFiles checks the files, formatted by tell, and that there is no error.
@@ -82,7 +82,7 @@ func checkFiles(t *testing.T, files map[string]payload.File, err error, want map
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, tell(files)); diff != "" {
+	if diff := cmp.Diff(want, describe(files)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }

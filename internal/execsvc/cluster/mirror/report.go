@@ -26,8 +26,8 @@ func (k *Keeper) heard(ctx context.Context, err error) {
 	}
 }
 
-// tell logs why a static pod has no mirror pod, once for each reason, and once that it has one.
-func (k *Keeper) tell(name types.NamespacedName, err error) {
+// report logs why a static pod has no mirror pod, once for each reason, and once that it has one.
+func (k *Keeper) report(name types.NamespacedName, err error) {
 	e := k.entries[name]
 	reason := reasonOf(err)
 	if e == nil || e.trouble == reason || errors.Is(err, errNotYet) || unanswered(err) {
@@ -47,7 +47,7 @@ func (k *Keeper) tell(name types.NamespacedName, err error) {
 
 // missed logs, once, that the stream lacks an existing mirror pod.
 func (k *Keeper) missed(e *entry, mirror *v1.Pod) {
-	if mirror.UID != e.untold || k.blind {
+	if mirror.UID != e.unstreamed || k.blind {
 		return
 	}
 	k.blind = true
