@@ -55,7 +55,6 @@ type Serving struct {
 	// files is a failure to read or make a certificate, asking a failure to get one signed.
 	files, asking trouble
 	backoff       backoff
-	wake          chan struct{}
 
 	mu   sync.Mutex
 	cert *tls.Certificate
@@ -73,7 +72,7 @@ var errNoCertificate = errors.New("there is no certificate for the node's API")
 func NewServing(cfg ServingConfig) *Serving {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := &Serving{
-		cfg: cfg, wake: make(chan struct{}, 1),
+		cfg: cfg,
 		issuer: issuer{
 			prefix: "kubelet-server", dir: cfg.CertDir, signer: certificatesv1.KubeletServingSignerName,
 			usages:   certificate.DefaultKubeletServingGetUsages,
@@ -105,14 +104,6 @@ func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	return c, nil
 }
 
-// Wake makes Run check the node's addresses now. It doesn't block.
-func (s *Serving) Wake() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Run has the certificate signed, and renewed, until ctx ends. Without Bootstrap it only makes sure that there is
 // one, and returns.
 func (s *Serving) Run(ctx context.Context) {
@@ -133,7 +124,6 @@ func (s *Serving) Run(ctx context.Context) {
 		}
 		select {
 		case <-time.After(pause):
-		case <-s.wake:
 		case <-ctx.Done():
 		}
 	}
@@ -191,7 +181,6 @@ func (s *Serving) watchAddresses(asking context.Context, end context.CancelCause
 	for {
 		select {
 		case <-time.After(lookEvery):
-		case <-s.wake:
 		case <-asking.Done():
 			return
 		}

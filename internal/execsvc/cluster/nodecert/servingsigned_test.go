@@ -71,7 +71,6 @@ func TestServingSigned(t *testing.T) {
 		time.Sleep(time.Hour)
 		a.wantRequests(0) // The node has no address yet.
 		has.set("10.0.0.1")
-		s.Wake()
 		a.awaitRequests(1)
 		if _, err := presented(s); err == nil || !strings.Contains(err.Error(), errNoCertificate.Error()) {
 			t.Errorf("a handshake before the certificate is signed: %v", err)

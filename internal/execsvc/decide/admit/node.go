@@ -20,7 +20,7 @@ type Node struct {
 	// AppArmor reports whether the kernel enforces AppArmor profiles.
 	AppArmor bool
 	// UnsafeSysctls are patterns of sysctls that pods may set besides the safe ones: names, or prefixes that end in
-	// "*". A pattern that isn't a NamespacedSysctl allows nothing.
+	// "*". A pattern of sysctls without a value for each namespace allows nothing.
 	UnsafeSysctls []string
 	Runtime       Runtime
 	// Handler returns the name of the runtime's handler for a pod's RuntimeClass, as the API server has it. As in the

@@ -113,11 +113,4 @@ func TestCheckForbidsSysctls(t *testing.T) {
 			t.Errorf("%s: rejected for %v", name, got.Rejected)
 		}
 	}
-	for pattern, want := range map[string]bool{
-		"kernel.msg*": true, "net.*": true, "user.max_*": true, "vm.*": false, "kernel.panic": false, "*": false,
-	} {
-		if NamespacedSysctl(pattern) != want {
-			t.Errorf("NamespacedSysctl(%q) is %v", pattern, !want)
-		}
-	}
 }

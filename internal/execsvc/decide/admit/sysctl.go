@@ -28,13 +28,6 @@ var safeSysctls = []string{
 	"net.ipv4.tcp_wmem",
 }
 
-// NamespacedSysctl reports whether all sysctls of the pattern can have a value of their own in a pod. Other sysctls
-// affect the whole node; the kubelet doesn't start if its allowedUnsafeSysctls have one.
-func NamespacedSysctl(pattern string) bool {
-	namespace, _, _ := sysctl.GetNamespace(pattern)
-	return namespace != sysctl.UnknownNamespace
-}
-
 // sysctlForbidden returns why a pod must not set the sysctl; empty if it may. The name may be spelled with dots or
 // with slashes.
 func sysctlForbidden(spec *v1.PodSpec, name string, allowedUnsafe []string) string {

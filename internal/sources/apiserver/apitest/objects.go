@@ -1,9 +1,6 @@
 package apitest
 
-import (
-	"reflect"
-	"strconv"
-)
+import "strconv"
 
 // Put creates or replaces objects, each with the next resourceVersion, and returns the last version. An object
 // without a UID gets the one that its name has already, or else a new one. The objects are copied.
@@ -35,19 +32,6 @@ func (s *Server) Delete(o Object) {
 		s.t.Fatalf("delete %s %s: there is none", resource, key(o))
 	}
 	s.publish(s.remove(resource, was))
-}
-
-// Get returns a copy of the stored object of this type, namespace and name, or nil.
-func Get[T Object](s *Server, o T) T {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was := s.objects[resourceOf(o)][key(o)]
-	if was == nil || reflect.TypeOf(was) != reflect.TypeOf(o) {
-		var none T
-		return none
-	}
-	stored, _ := was.DeepCopyObject().(T)
-	return stored
 }
 
 // Version is the current resourceVersion.
