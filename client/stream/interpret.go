@@ -139,7 +139,7 @@ func (i *interpreter) each(f func(podKey, *podconfigv1.KnownPod)) {
 	}
 }
 
-// hold records a pod as held, and forget as removed.
+// hold records a pod as held, and drop as removed.
 func (i *interpreter) hold(p *podconfigv1.Pod) {
 	i.outcome.pods[keyOf(p)] = knownPod(p)
 	delete(i.outcome.absent, keyOf(p))

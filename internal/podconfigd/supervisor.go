@@ -34,7 +34,7 @@ type supervisor struct {
 	configure  func([]merge.Source)
 	configured func(*sourceconfig.Plan) []merge.Source
 	apply      func(manifest.Set)
-	// follow follows the objects of a source until ctx ends; forget drops the objects of a removed source.
+	// follow follows the objects of a source until ctx ends; drop removes the objects of a removed source.
 	follow func(ctx context.Context, source string, objects sources.ObjectSource) error
 	drop   func(source string)
 	// endPatience defaults to the constant.

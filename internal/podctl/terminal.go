@@ -63,7 +63,7 @@ func (t *terminal) size() *podexecv1.TerminalSize {
 	return &podexecv1.TerminalSize{Width: uint32(width), Height: uint32(height)}
 }
 
-// watchSize calls tell for each size that differs from the last one, until stop. stop waits for the last call.
+// watchSize calls send for each size that differs from the last one, until stop. stop waits for the last call.
 func (t *terminal) watchSize(last *podexecv1.TerminalSize, send func(*podexecv1.TerminalSize)) (stop func()) {
 	if t == nil {
 		return func() {}

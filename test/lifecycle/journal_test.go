@@ -20,7 +20,7 @@ type journal struct {
 	mu     sync.Mutex
 	states map[string][]state
 	events map[string][]*podexecv1.PodEvent
-	// there are the pods that podexecd has, by UID; told are those that the present stream has told of.
+	// there are the pods that podexecd has, by UID; reported are those that the present stream has reported.
 	there, reported map[string]*podconfigv1.PodRef
 }
 

@@ -44,7 +44,7 @@ func (p *passage) lists() bool {
 }
 
 // listed checks that no op comes while the consumer has been told of other sources than there are, or of one that is
-// back as if it had stayed. told is the state at which it was; nil: it wasn't yet.
+// back as if it had stayed. reported is the state at which it was; nil: it wasn't yet.
 func (p *passage) listed(reported *State) error {
 	before := p.life.moments[p.from]
 	if p.kind == exact {

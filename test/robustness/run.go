@@ -35,7 +35,7 @@ type life struct {
 	moments map[uint64]*moment
 	// kept is how many revisions are kept for exact history.
 	kept uint64
-	// delivered are the sources that spoke at some time of this life.
+	// delivered are the sources that delivered a set at some time of this life.
 	delivered map[string]bool
 }
 

@@ -93,7 +93,7 @@ func (v *view) pod(s *State, uid string) *Pod {
 	return nil
 }
 
-// differs says what a consumer with this view has to be told when one state follows another, or nothing. Of the pods in
+// differs returns what a consumer with this view must receive when one state follows another, or "". Of the pods in
 // except it may know already.
 func (v *view) differs(before, after *State, except map[string]bool) string {
 	for uid := range before.Pods {

@@ -74,7 +74,7 @@ func (j *journal) cut(ctx context.Context, err error) {
 	}
 }
 
-// take takes what a stream says that has told of the pods in told.
+// take records a message of a stream that has listed the pods in listed.
 func (j *journal) take(msg *podexecv1.WatchPodStatusResponse, listed map[string]bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -27,7 +27,7 @@ type way struct {
 	shake func(net.Conn) net.Conn
 	// refuse: the port is closed.
 	refuse bool
-	// stall is as act, and only ends by the timeout. It calls told once the request has arrived.
+	// stall is as act, and only ends by the timeout. It calls reported once the request has arrived.
 	stall func(c net.Conn, reported func(), gone <-chan struct{})
 	// deaf: the server accepts the connection, and that is all.
 	deaf bool

@@ -33,7 +33,7 @@ type apiServer struct {
 	away, hangs bool
 	// deny, if set, is asked before a Node is created or changed; it gives the message of a refusal, or none.
 	deny func(method string, before, after *v1.Node) string
-	// forgets, if set, takes out of a Node what the server doesn't know.
+	// drops, if set, removes the fields of a Node that the server doesn't have.
 	drops func(*v1.Node)
 	// conflicts is how many patches to refuse for the sake of others.
 	conflicts int

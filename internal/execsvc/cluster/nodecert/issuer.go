@@ -88,7 +88,7 @@ func (i *issuer) currentPath() string { return filepath.Join(i.dir, i.prefix+"-c
 // pendingPath returns the file of the key for which a certificate is requested.
 func (i *issuer) pendingPath() string { return filepath.Join(i.dir, i.prefix+".key.tmp") }
 
-// issue requests a certificate, waits for it, and writes it to the files. The key stays pending until forget.
+// issue requests a certificate, waits for it, and writes it to the files. The key stays pending until drop.
 func (i *issuer) issue(ctx context.Context, client kubernetes.Interface, template *x509.CertificateRequest) error {
 	key, keyPEM, err := i.pendingKey()
 	if err != nil {

@@ -76,7 +76,7 @@ func describe(files map[string]payload.File) map[string]string {
 	return described
 }
 
-// checkFiles checks the files, formatted by tell, and that there is no error.
+// checkFiles checks the files, formatted by describe, and that there is no error.
 func checkFiles(t *testing.T, files map[string]payload.File, err error, want map[string]string) {
 	t.Helper()
 	if err != nil {
