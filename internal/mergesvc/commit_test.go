@@ -15,8 +15,8 @@ import (
 
 const commits = "podconfigd_store_commit_seconds"
 
-// TestG6GroupCommit: while one caller waits for the disk the others merge, and all that they have merged by then is
-// stored in one commit, in order. Each Apply returns when its own revision is published.
+// TestG6GroupCommit: while one caller waits for the disk, the others merge, and everything that they have
+// merged by then is stored in one commit, in order. Each Apply returns when its own revision is published.
 func TestG6GroupCommit(t *testing.T) {
 	path := newStore(t)
 	d := run(t, path)
@@ -45,11 +45,11 @@ func TestG6GroupCommit(t *testing.T) {
 		t.Errorf("before its commit, revision %d is published; want 1", got)
 	}
 	for i := range others {
-		// Merged one after the other, published together.
+		// The sets are merged one after another, and published together.
 		at := calls.Load()
 		all.Go(func() { apply(i + 2) })
 		until(t, "the set is merged", func() bool { return calls.Load() == at+2 })
-		d.Sources() // takes the lock of the merge, so it has ended
+		d.Sources() // takes the merge's lock, so the merge has ended
 	}
 	if got := d.History().Number(); got != 1 {
 		t.Errorf("while the disk is waited for, revision %d is published; want 1", got)
@@ -57,7 +57,7 @@ func TestG6GroupCommit(t *testing.T) {
 	close(disk)
 	all.Wait()
 	if got := gauge(t, commits, d.counts) - before; got != 2 {
-		t.Errorf("%d sets took %v commits; want 2, that of the first and one for all others", others+1, got)
+		t.Errorf("%d sets took %v commits; want 2, one for the first and one for all others", others+1, got)
 	}
 	for number := range uint64(others + 2) {
 		if rev, kept, _ := d.History().Next(number); !kept || rev.Number != number+1 {
@@ -79,8 +79,8 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestG6ConcurrentApplies: many sources at once, through a store: every revision is stored, in order, and a kill in
-// the end loses none.
+// TestG6ConcurrentApplies: many sources at once, with a store: every revision is stored, in order, and a kill
+// at the end loses none.
 func TestG6ConcurrentApplies(t *testing.T) {
 	path := newStore(t)
 	d := run(t, path)

@@ -21,7 +21,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// configure makes these the sources; "NAME@LOCATION" has a location.
+// configure replaces the sources. "NAME@LOCATION" has a location.
 func (d *daemon) configure(names ...string) {
 	var sources []merge.Source
 	for _, n := range names {
@@ -31,7 +31,7 @@ func (d *daemon) configure(names ...string) {
 	d.Configure(sources)
 }
 
-// sources are the configured ones, those that are ready with "!".
+// sources returns the configured sources, ready ones with "!".
 func (d *daemon) sources() string {
 	var out []string
 	for _, s := range d.Sources() {
@@ -40,7 +40,7 @@ func (d *daemon) sources() string {
 	return strings.Join(out, " ")
 }
 
-// TestConfigure: sources come and go in a hub that runs; each time there is one revision, which is stored.
+// TestConfigure: sources are added and removed in a running hub. Each change is one revision, which is stored.
 func TestConfigure(t *testing.T) {
 	path := newStore(t)
 	d := run(t, path)
@@ -65,7 +65,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// TestConfigureDropsReadiness: a source that was ready, removed and configured again isn't ready by that, before or
+// TestConfigureDropsReadiness: a source that was ready, removed and configured again isn't ready, before or
 // after a restart: an origin that was never good keeps it unready. A source that stayed is ready.
 func TestConfigureDropsReadiness(t *testing.T) {
 	for _, tc := range []struct {
@@ -97,8 +97,8 @@ func TestConfigureDropsReadiness(t *testing.T) {
 	}
 }
 
-// TestConfigureWithoutStore: sources that are configured while the store can't be written are in it afterwards, with
-// their readiness.
+// TestConfigureWithoutStore: sources that are configured while the store can't be written are stored
+// afterwards, with their readiness.
 func TestConfigureWithoutStore(t *testing.T) {
 	dir := disktest.Small(t)
 	path := filepath.Join(dir, "podconfigd.db")
@@ -122,8 +122,8 @@ func TestConfigureWithoutStore(t *testing.T) {
 	}
 }
 
-// TestMarksWithoutStore: that a source which isn't configured any more was ready once is known over trouble with the
-// store, whether it waits still or was taken over meanwhile; but not if it was given up.
+// TestMarksWithoutStore: a removed source's earlier readiness is kept while the store can't be written, if its
+// pods still wait or were taken over meanwhile, but not if they were removed.
 func TestMarksWithoutStore(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -151,7 +151,7 @@ func TestMarksWithoutStore(t *testing.T) {
 			before.stop()
 			d := run(t, path)
 			free := disktest.FillUp(t, dir)
-			// What can't be stored for sure.
+			// This revision can't be stored.
 			d.set("file", "a: web() big(pad=200)")
 			d.wantDurable("on a full disk", false)
 			tc.did(d)
@@ -168,7 +168,7 @@ func TestMarksWithoutStore(t *testing.T) {
 	}
 }
 
-// TestConfigureLog: one line for each source that came or went, none for one that stayed.
+// TestConfigureLog: one line for each source that is added or removed, and none for one that stays.
 func TestConfigureLog(t *testing.T) {
 	d := run(t, newStore(t))
 	d.set("file", "a: web() db()")
@@ -189,12 +189,13 @@ func TestConfigureLog(t *testing.T) {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 	if d.log.Count(`msg="no pod waits`) != 1 {
-		t.Errorf("the log doesn't tell that no pod waits any more:\n%s", d.log)
+		t.Errorf("the log doesn't report that no pod waits now:\n%s", d.log)
 	}
 }
 
-// TestConfigureWhileSourcesSpeak: concurrent sets are merged or ignored, and no revision is lost: a consumer of all
-// of them has the final pods. Once each source was read again, the state is as if nothing else had happened.
+// TestConfigureWhileSourcesSpeak: concurrent sets are merged or ignored, and no revision is lost: a consumer of
+// all revisions has the final pods. Once each source was read again, the state is the same as without the
+// changes.
 func TestConfigureWhileSourcesSpeak(t *testing.T) {
 	both := []merge.Source{{Name: "file"}, {Name: "api"}}
 	h := mergesvc.NewHub(mergesvc.Config{Sources: both})
@@ -242,7 +243,7 @@ func TestConfigureWhileSourcesSpeak(t *testing.T) {
 	}
 }
 
-// contents are the pods by UID: of which source, and with which digests.
+// contents returns the pods by UID, each with its source and digests.
 func contents(pods map[types.UID]*revision.Pod) map[types.UID]string {
 	out := map[types.UID]string{}
 	for uid, p := range pods {
@@ -251,7 +252,7 @@ func contents(pods map[types.UID]*revision.Pod) map[types.UID]string {
 	return out
 }
 
-// outlines are the sources without the fields that depend on how often they changed.
+// outlines returns the sources without the fields that depend on the number of changes.
 func outlines(sources []merge.SourceState) []string {
 	var out []string
 	for _, s := range sources {
@@ -260,8 +261,8 @@ func outlines(sources []merge.SourceState) []string {
 	return out
 }
 
-// TestPreviewBesideConfigure: a preview that runs while sources change their locations and order reads none of what
-// changes, which the race detector checks.
+// TestPreviewBesideConfigure: a preview that runs while sources change their locations and order reads no
+// changing data, which the race detector checks.
 func TestPreviewBesideConfigure(t *testing.T) {
 	h := mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "file"}, {Name: "api"}}})
 	h.Apply(mergetest.Set("api", 1, "x: web(uid=u1)"))

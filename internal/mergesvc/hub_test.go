@@ -27,7 +27,7 @@ func newHub(log *slog.Logger) *mergesvc.Hub {
 	return mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "file"}, {Name: "api"}}, Logger: log})
 }
 
-// TestHubPublishesInOrder applies sets of two sources at once: the history has every revision, without gaps.
+// TestHubPublishesInOrder applies sets of two sources at once. The history has every revision, without gaps.
 func TestHubPublishesInOrder(t *testing.T) {
 	h := newHub(nil)
 	const sets = 100
@@ -54,14 +54,15 @@ func TestHubPublishesInOrder(t *testing.T) {
 	}
 }
 
-// TestHubInstances: each Hub has an instance of its own.
+// TestHubInstances: each Hub has a different instance.
 func TestHubInstances(t *testing.T) {
 	if a, b := newHub(nil).History().Life().Instance, newHub(nil).History().Life().Instance; a == b || a == "" {
 		t.Errorf("two hubs have the instance ids %q and %q; want two different ones", a, b)
 	}
 }
 
-// TestHubLog: one line for each pod that changed, status changes at debug level only, nothing for silence.
+// TestHubLog: one line for each pod that changed, status changes at debug level only, and no line without a
+// change.
 func TestHubLog(t *testing.T) {
 	var out bytes.Buffer
 	h := newHub(slog.New(slog.NewTextHandler(&out, nil)))
@@ -130,14 +131,14 @@ podconfigd_store_durable 0
 	}
 }
 
-// TestHubLogsConflicts: one line for each conflict that is new, and one when none is left.
+// TestHubLogsConflicts: one line for each new conflict, and one when there is none left.
 func TestHubLogsConflicts(t *testing.T) {
 	d := run(t, newStore(t))
 	const waits, none = `msg="pod waits for another one's name`, `msg="no pod waits for another one's name`
 	check := func(step string, conflicts, over int) {
 		t.Helper()
 		if d.log.Count(waits) != conflicts || d.log.Count(none) != over {
-			t.Errorf("%s: the log tells of %d conflicts and %d ends; want %d and %d", step, d.log.Count(waits), d.log.Count(none), conflicts, over)
+			t.Errorf("%s: the log has %d conflicts and %d ends; want %d and %d", step, d.log.Count(waits), d.log.Count(none), conflicts, over)
 		}
 	}
 	d.set("file", "a: web()")

@@ -52,9 +52,10 @@ func TestG6FullDisk(t *testing.T) {
 	for range 5 {
 		d.clock.TickOnce()
 	}
-	// Once for the write that failed, once for the attempts to come back, whose reason reads otherwise.
+	// One line for the failed write, and one for the failed attempts to use the store again, which have another
+	// reason.
 	if got := d.log.Count(cantBeUsed); got < 1 || got > 2 {
-		t.Errorf("the log tells %d times that the store can't be used; want once for each reason:\n%s", got, d.log)
+		t.Errorf("the log reports %d times that the store can't be used; want once for each reason:\n%s", got, d.log)
 	}
 	if got := gauge(t, failures, d.counts); got < 6 {
 		t.Errorf("%v failures are counted; want each attempt", got)
@@ -75,10 +76,10 @@ func TestG6FullDisk(t *testing.T) {
 	}
 	d.set("file", "a: web()")
 	if got := run(t, killed(t, path)).pods(); got != "web" {
-		t.Errorf("what is published later is stored as %q; want web", got)
+		t.Errorf("the pods published later are stored as %q; want web", got)
 	}
 
-	// The next failure is logged again, and the temporary instance is the same: its numbers went on.
+	// The next failure is logged again, and the temporary instance is the same: its revisions continued.
 	free = disktest.FillUp(t, dir)
 	d.set("file", "a: web(pad=400)")
 	if got := d.History().Life().Instance; got != temporary {
@@ -87,8 +88,8 @@ func TestG6FullDisk(t *testing.T) {
 	free()
 }
 
-// TestG6FullDiskAtStart: where no store can be made, the hub serves from memory, and makes one as soon as it can,
-// with all that it has by then.
+// TestG6FullDiskAtStart: if no store can be created, the hub serves from memory, and creates one as soon as it
+// can, with its present state.
 func TestG6FullDiskAtStart(t *testing.T) {
 	dir := disktest.Small(t)
 	free := disktest.FillUp(t, dir)
@@ -118,8 +119,8 @@ func TestG6FullDiskAtStart(t *testing.T) {
 	}
 }
 
-// TestG6ReadOnly: a store that may only be read is read: its pods are served as stale, under a temporary instance id.
-// When it may be written, the hub goes on in it.
+// TestG6ReadOnly: a store that can't be written is read: its pods are served as stale, under a temporary
+// instance ID. Once it can be written, the hub uses it.
 func TestG6ReadOnly(t *testing.T) {
 	dir := disktest.Small(t)
 	path := filepath.Join(dir, "podconfigd.db")
@@ -153,8 +154,8 @@ func TestG6ReadOnly(t *testing.T) {
 		t.Errorf("restarted it is at revision %d of %+v with %q; want 3 of %+v, with both pods", after.History().Number(),
 			after.History().Life(), after.pods(), d.History().Life())
 	}
-	// That all pods of file were known when the store was last well is known still: the broken file doesn't keep it
-	// from ready.
+	// The store has recorded that all pods of file were known, so the broken file doesn't keep file from being
+	// ready.
 	after.set("file", "a: [held]")
 	if s := after.Sources()[0]; !s.Ready || s.Pods != 1 {
 		t.Errorf("file is ready=%v with %d pods; want it ready, with the one that the store knows", s.Ready, s.Pods)
@@ -200,7 +201,7 @@ func TestG6Removed(t *testing.T) {
 					t.Error("the new store has the instance of the one that is gone")
 				}
 				if !strings.Contains(d.log.String(), "removed or replaced") {
-					t.Errorf("the log doesn't say what happened:\n%s", d.log)
+					t.Errorf("the log doesn't report it:\n%s", d.log)
 				}
 				after := run(t, killed(t, path))
 				if got := after.pods(); got != want || after.History().Life() != d.History().Life() {
@@ -211,8 +212,8 @@ func TestG6Removed(t *testing.T) {
 	}
 }
 
-// TestG6Damaged: a store that is damaged when podconfigd starts is set aside, loudly, and the daemon starts with an
-// empty one.
+// TestG6Damaged: a store that is damaged when podconfigd starts is set aside with an error in the log, and the
+// daemon starts with an empty one.
 func TestG6Damaged(t *testing.T) {
 	path := newStore(t)
 	before := run(t, path)
@@ -239,8 +240,8 @@ func TestG6Damaged(t *testing.T) {
 	}
 }
 
-// TestG6TwoHubs: of two hubs with one store the second serves from memory, and takes nothing from the first. When
-// that has gone it has the store, under an id of its own: its numbers never counted the first one's revisions.
+// TestG6TwoHubs: of two hubs with one store, the second serves from memory and doesn't affect the first. When
+// the first has ended, the second gets the store, under a new ID: its revisions are not the first one's.
 func TestG6TwoHubs(t *testing.T) {
 	path := newStore(t)
 	first := run(t, path)

@@ -36,7 +36,7 @@ func (c *tickClock) Now() time.Time {
 	return c.Clock.Now()
 }
 
-// daemon is a hub that runs, with what it tells.
+// daemon is a running hub, with its log.
 type daemon struct {
 	*mergesvc.Hub
 	t      *testing.T
@@ -78,7 +78,7 @@ func (d *daemon) set(source, text string) {
 	d.Apply(mergetest.Set(source, d.second, text))
 }
 
-// pods are the UIDs that are served.
+// pods returns the UIDs of the served pods.
 func (d *daemon) pods() string {
 	var out []string
 	for _, p := range d.History().State().Pods {
@@ -87,7 +87,7 @@ func (d *daemon) pods() string {
 	return strings.Join(out, " ")
 }
 
-// killed is a copy of the store as a kill at this moment would leave it.
+// killed returns a copy of the store, as a kill at this moment would leave it.
 func killed(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -101,7 +101,7 @@ func killed(t *testing.T, path string) string {
 	return copied
 }
 
-// gauge is the value of a metric without labels, or -1.
+// gauge returns the value of a metric without labels, or -1.
 func gauge(t *testing.T, name string, cs ...prometheus.Collector) float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

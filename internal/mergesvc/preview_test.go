@@ -36,15 +36,15 @@ func preview(t *testing.T, h *mergesvc.Hub, text string, gone ...string) (ops []
 	return ops, p
 }
 
-// TestPreview: a preview is the effect of the set with some of its origins replaced, added or removed; applying that
-// set has the same effect.
+// TestPreview: a preview shows the effect of the set with some of its origins replaced, added or removed.
+// Applying that set has the same effect.
 func TestPreview(t *testing.T) {
 	const now = "a: web() db()\nc: [held]\nm: mid()"
 	for _, tc := range []struct {
 		name, text string
 		gone       []string
 		want       []string
-		// then is the set that the previewed origins make.
+		// then is the set with the previewed origins.
 		then string
 	}{
 		{"nothing", "", nil, nil, now},
@@ -104,7 +104,7 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// TestPreviewFindings: those of the origins in question, with the pods that are kept and the conflicts, and no others.
+// TestPreviewFindings: a preview has only the findings of its origins, with the kept pods and the conflicts.
 func TestPreviewFindings(t *testing.T) {
 	h := newHub(nil)
 	h.Apply(mergetest.Set("file", 1, "a: web()\nb: [warning: odd]\nc: web(uid=waits)"))
@@ -139,7 +139,7 @@ func TestPreviewReady(t *testing.T) {
 	}
 }
 
-// TestPreviewRefused: there must be something to compare with.
+// TestPreviewRefused: a preview needs a set to compare with.
 func TestPreviewRefused(t *testing.T) {
 	h := newHub(nil)
 	if _, err := h.Preview("http", nil, nil); !errors.Is(err, merge.ErrNoSource) || !strings.Contains(err.Error(), "http") {
@@ -159,7 +159,8 @@ func TestPreviewRefused(t *testing.T) {
 	}
 }
 
-// TestPreviewWhileApplied: previews and sets at once, for the race detector; no preview sees half a set.
+// TestPreviewWhileApplied: previews and sets at the same time, for the race detector. No preview shows a part
+// of a set.
 func TestPreviewWhileApplied(t *testing.T) {
 	h := newHub(nil)
 	h.Apply(mergetest.Set("file", 1, "a: a() b()"))

@@ -20,15 +20,15 @@ import (
 	"github.com/podstream/podstream/test/bench/workload"
 )
 
-// baseline is the least that a server of the same method can be: each stream sends the messages that there are at
-// first, and then each that is published. It merges nothing, checks and counts nothing, and can't resume.
+// baseline is the simplest server of the same method: each stream sends the initial messages, and then each
+// message that is published. It doesn't merge, check or count anything, and can't resume.
 type baseline struct {
 	cfg     serverConfig
 	initial []any
-	// end is where the next message will be.
+	// end is the place of the next message.
 	end  atomic.Pointer[link]
 	turn int
-	// updates are the messages that take turns, made when they are first needed.
+	// updates are the messages that are sent in turn, created when they are first needed.
 	updates map[version]any
 }
 
@@ -56,13 +56,12 @@ func newBaseline(cfg serverConfig) (*baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It ends with the process.
+	// The server ends with the process.
 	go func() { _ = server.Serve(listener) }()
 	return s, nil
 }
 
-// fill makes the messages that there are at first: the pods, no more in a message than the product sends in one, and
-// a synced.
+// fill creates the initial messages: the pods, at most as many in a message as the product sends, and a synced.
 func (s *baseline) fill() error {
 	var pods []*podconfigv1.Pod
 	size := 0
@@ -135,7 +134,7 @@ func (s *baseline) publish(size int) {
 	close(here.ready)
 }
 
-// sendable is what the variant hands to gRPC: the message, or its bytes.
+// sendable returns what the variant hands to gRPC: the message, or its bytes.
 func (s *baseline) sendable(m proto.Message) (any, error) {
 	if s.cfg.Variant == marshal {
 		return m, nil
@@ -144,14 +143,14 @@ func (s *baseline) sendable(m proto.Message) (any, error) {
 	return wire.Frame{mem.SliceBuffer(data)}, err
 }
 
-// pod is the pod as the product sends it.
+// pod returns the pod as the product sends it.
 func (s *baseline) pod(v version) (*podconfigv1.Pod, error) {
 	p := workload.Origin(annotated(workload.Sized(v.pod, v.number, v.size))).Pods[0]
 	r := &revision.Pod{Object: p.Pod, Source: workload.Source, SpecDigest: p.SpecDigest, StatusDigest: p.StatusDigest}
 	return r.Message(revision.EncodingFor(redact.AudienceOf(access.Consumer), s.cfg.Format))
 }
 
-// annotated puts the annotations on the pod that the merge puts on every pod.
+// annotated adds the annotations that the merge adds to every pod.
 func annotated(p *v1.Pod) *v1.Pod {
 	p.Annotations[manifest.SourceAnnotation] = workload.Source
 	p.Annotations[manifest.SeenAnnotation] = time.Unix(0, 123456789).UTC().Format(time.RFC3339Nano)

@@ -2,9 +2,9 @@ package bench
 
 import "testing"
 
-// TestG8StalledCatchups: consumers stop reading in the middle of their catch-ups, each at another revision, while
-// every pod changes in between. They keep no version of a pod that the history has dropped, so podconfigd's memory
-// stays within what follows from its configuration.
+// TestG8StalledCatchups: consumers stop reading in the middle of their catch-ups, each at a different revision,
+// while every pod changes. The catch-ups keep no version of a pod that the history has dropped, so podconfigd's
+// memory stays below the bound that its configuration gives.
 func TestG8StalledCatchups(t *testing.T) {
 	const pods, size, kept = 200, 20 << 10, 64 * mib
 	consumers := 40
@@ -24,7 +24,7 @@ func TestG8StalledCatchups(t *testing.T) {
 	t.Logf("with %d catch-ups that are not read, each of another version of %d pods: peak RSS %d MiB, bound %d MiB; in use %.1f MiB",
 		consumers, pods, m.PeakRSS/mib, bound/mib, float64(m.InUse)/mib)
 	if m.PeakRSS == 0 {
-		t.Fatal("the kernel doesn't tell VmHWM in /proc/self/status")
+		t.Fatal("there is no VmHWM in /proc/self/status")
 	}
 	if m.PeakRSS > bound && !raceDetector {
 		t.Errorf("peak RSS is %d MiB; want %d MiB at most", m.PeakRSS/mib, bound/mib)

@@ -21,11 +21,11 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// patience is how long anything may take before a benchmark gives up.
+// patience is the time limit of every wait of a benchmark.
 const patience = 2 * time.Minute
 
-// message is what a consumer here looks at in a WatchPodUpdatesResponse: which event it is. If keep is set before it
-// is received it holds the bytes too.
+// message is the part of a WatchPodUpdatesResponse that these consumers use: which event it is. If keep is set
+// before it is received, it has the bytes too.
 type message struct {
 	event protowire.Number
 	size  int
@@ -40,7 +40,7 @@ const (
 	heartbeatEvent protowire.Number = 3
 )
 
-// rawCodec doesn't decode, so that consumers cost next to nothing beside the server that they share the machine with.
+// rawCodec doesn't decode, so that consumers use almost no CPU of the machine that they share with the server.
 type rawCodec struct{}
 
 func (rawCodec) Name() string { return "proto" }
@@ -58,7 +58,7 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if m.keep {
 		m.data = data.Materialize()
 	}
-	// The event stands first, or behind the cursor.
+	// The event comes first, or after the cursor.
 	for rest := data[0].ReadOnlyData(); len(rest) > 0; {
 		number, kind, n := protowire.ConsumeTag(rest)
 		if n < 0 {
@@ -80,8 +80,8 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// consumerWindow is the flow control window of a consumer. That it is fixed keeps gRPC from measuring the connection
-// with a ping for nearly each message.
+// consumerWindow is the flow control window of a consumer. A fixed window keeps gRPC from sending a ping for
+// nearly each message to measure the connection.
 const consumerWindow = 1 << 20
 
 func connect(socket string, window int32) (*grpc.ClientConn, error) {
@@ -90,7 +90,7 @@ func connect(socket string, window int32) (*grpc.ClientConn, error) {
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(8<<20)))
 }
 
-// subscribe opens a stream that gets no heartbeats within a benchmark.
+// subscribe opens a stream that receives no heartbeats during a benchmark.
 func subscribe(ctx context.Context, conn *grpc.ClientConn, req *podconfigv1.WatchPodUpdatesRequest) (grpc.ClientStream, error) {
 	req.HeartbeatInterval = durationpb.New(time.Hour)
 	desc := &grpc.StreamDesc{ServerStreams: true}
@@ -104,19 +104,19 @@ func subscribe(ctx context.Context, conn *grpc.ClientConn, req *podconfigv1.Watc
 	return stream, stream.CloseSend()
 }
 
-// crowd is many consumers of one server, each on a connection of its own, with a goroutine each.
+// crowd is many consumers of one server. Each has its own connection and goroutine.
 type crowd struct {
 	server *server
-	// arrived is when each got the last publication, in nanoseconds since 1970.
+	// arrived is when each consumer received the last publication, in nanoseconds since 1970.
 	arrived []int64
-	// awaited is how many of the current round haven't yet; the last one says so.
+	// awaited is the number of consumers that haven't received it yet. The last one signals that it has.
 	awaited atomic.Int64
 	all     chan struct{}
 	failed  chan error
 	running sync.WaitGroup
 }
 
-// gather lets so many consumers subscribe, and returns when all are synced. They leave when the test ends.
+// gather subscribes this many consumers, and returns when all are synced. They end with the test.
 func gather(tb testing.TB, s *server, consumers int, format podconfigv1.PodFormat) *crowd {
 	tb.Helper()
 	c := &crowd{server: s, arrived: make([]int64, consumers), all: make(chan struct{}, 1), failed: make(chan error, 1)}
@@ -179,8 +179,8 @@ func (c *crowd) consume(ctx context.Context, i int, stream grpc.ClientStream) {
 	}
 }
 
-// round publishes one change of a pod and waits until all consumers have it. It appends each one's latency, from just
-// before the publication, and returns the largest.
+// round publishes one change of a pod and waits until all consumers have received it. It appends the latency of
+// each, from just before the publication, and returns the largest.
 func (c *crowd) round(tb testing.TB, size int, latencies []time.Duration) ([]time.Duration, time.Duration) {
 	tb.Helper()
 	c.awaited.Store(int64(len(c.arrived)))
@@ -190,7 +190,7 @@ func (c *crowd) round(tb testing.TB, size int, latencies []time.Duration) ([]tim
 	case err := <-c.failed:
 		tb.Fatalf("%s: %v", c.server.cfg.Variant, err)
 	case <-time.After(patience):
-		tb.Fatalf("%s: %d of %d consumers haven't got a publication after %s", c.server.cfg.Variant, c.awaited.Load(), len(c.arrived), patience)
+		tb.Fatalf("%s: %d of %d consumers haven't received a publication after %s", c.server.cfg.Variant, c.awaited.Load(), len(c.arrived), patience)
 	}
 	first := len(latencies)
 	for _, at := range c.arrived {

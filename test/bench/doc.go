@@ -6,6 +6,6 @@
 // in the test's process, which don't decode. PODSTREAM_BENCH_PROFILES=DIR makes the servers write CPU and heap
 // profiles there.
 //
-// The tests here are of guarantees that need such a server. They are short; PODSTREAM_BENCH_FULL=1 runs them at full
-// size.
+// The tests here check guarantees that need such a server. They are short. PODSTREAM_BENCH_FULL=1 runs them at
+// full size.
 package bench

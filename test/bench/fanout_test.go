@@ -10,7 +10,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// A measurement of fan-out takes turns: a block of each variant, so many times over.
+// A measurement of fan-out has several turns, each with one block of each variant.
 const (
 	fanOutCycles   = 7
 	fanOutBlock    = 250 * time.Millisecond
@@ -20,12 +20,12 @@ const (
 	jsonFormat     = podconfigv1.PodFormat_POD_FORMAT_JSON
 )
 
-// BenchmarkFanOut publishes changes of one pod to many consumers over the Unix socket, one after another: the next
-// one when all have got the last. In turn with the product it measures two servers that do nothing else: bare sends
-// bytes that are ready, marshal has gRPC encode the message for each stream. Each is a process of its own, and what
-// it costs is what that process costs; at one consumer that is the merge and the command too. Medians over the turns;
-// the ratios are medians of the ratios within one turn. Latency is from just before the publication to the receipt.
-// It is one measurement, however large b.N.
+// BenchmarkFanOut publishes changes of one pod to many consumers over the Unix socket. Each change is published
+// when all consumers have received the one before. In turn with the product, it measures two servers that do
+// nothing else: bare sends prepared bytes, and marshal has gRPC encode the message for each stream. Each server
+// is a separate process, whose cost is measured; with one consumer, this includes the merge and the command.
+// The figures are medians over the turns, and the ratios are medians of the ratios within one turn. Latency is
+// from just before the publication to the receipt. It is one measurement, for any b.N.
 func BenchmarkFanOut(b *testing.B) {
 	for _, consumers := range []int{1, 100, 1000, 5000} {
 		b.Run(fmt.Sprintf("consumers=%d", consumers), func(b *testing.B) {
@@ -63,7 +63,7 @@ func benchmarkFanOut(b *testing.B, consumers int, format podconfigv1.PodFormat, 
 	}
 }
 
-// block is what was measured in one turn.
+// block is the result of one variant in one turn.
 type block struct {
 	perSecond       float64 // deliveries
 	cpu, allocs     float64 // of the server, a delivery: µs and objects
@@ -73,7 +73,7 @@ type block struct {
 // slowest is the 99th percentile.
 const slowest = 0.99
 
-// measure publishes for a while.
+// measure publishes for some time.
 func (c *crowd) measure(tb testing.TB, size int) block {
 	var latencies []time.Duration
 	var busy time.Duration
@@ -93,12 +93,12 @@ func (c *crowd) measure(tb testing.TB, size int) block {
 	}
 }
 
-// percentile is of sorted values.
+// percentile returns a percentile of sorted values.
 func percentile[T any](sorted []T, p float64) T {
 	return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)]
 }
 
-// middle is the median of one value of each.
+// middle returns the median of one value of all elements.
 func middle[E any](all []E, value func(E) float64) float64 {
 	values := make([]float64, len(all))
 	for i, e := range all {
@@ -108,7 +108,7 @@ func middle[E any](all []E, value func(E) float64) float64 {
 	return percentile(values, 0.5)
 }
 
-// against is the median of the ratios of one value within each turn.
+// against returns the median of the ratios of one value within each turn.
 func against(a, b []block, value func(block) float64) float64 {
 	type pair struct{ a, b block }
 	pairs := make([]pair, len(a))
@@ -152,5 +152,5 @@ func reportFanOut(b *testing.B, blocks map[string][]block, idle map[string]float
 		b.ReportMetric(against(blocks[product], blocks[other], values[0].value), "rate-x-of-"+other)
 		b.ReportMetric(against(blocks[other], blocks[product], values[1].value), "cpu-"+other+"/product")
 	}
-	b.ReportMetric(0, "ns/op") // All variants together: it says nothing.
+	b.ReportMetric(0, "ns/op") // The time of all variants together has no meaning.
 }

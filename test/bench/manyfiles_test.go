@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// manyFiles is how many manifests lie in the directory.
+	// manyFiles is the number of manifests in the directory.
 	manyFiles = 2000
-	// changes is how many of them are changed, one after another.
+	// changes is the number of manifests that are changed, one after another.
 	changes = 20
 )
 
-// BenchmarkManyFiles has podconfigd, as it is shipped, read 2,000 manifests: the time from its start until a consumer
-// has all the pods and knows that these are all; the CPU that it takes at rest, through three full readings
-// (PODSTREAM_BENCH_FULL=1 has them each 20 s, as they are by default; else they are pressed into 10 s); and what one
-// change costs, in CPU and in time from the rename to the op, beside what it costs a podconfigd that has one
-// manifest: medians of 20, taken in turn. It is one measurement, however large b.N.
+// BenchmarkManyFiles runs the shipped podconfigd with 2,000 manifests. It measures the time from the start
+// until a consumer has all pods and the source is ready; the CPU time at rest, through three full readings
+// (with PODSTREAM_BENCH_FULL=1 every 20 s, which is the default interval; otherwise within 10 s); and the cost
+// of one change, in CPU time and in time from the rename to the op, in turn with a podconfigd that has one
+// manifest. The figures are medians of 20. It is one measurement, for any b.N.
 func BenchmarkManyFiles(b *testing.B) {
 	node, err := devnode.Start(b.Context(), devnode.Config{Dir: b.TempDir(), Runtime: devnode.Sim})
 	if err != nil {
@@ -41,7 +41,7 @@ func BenchmarkManyFiles(b *testing.B) {
 	b.ReportMetric(float64(many.toSynced.Microseconds())/manyFiles, "µs/file")
 
 	before := many.cpu(b)
-	// The measurement is the passing of time itself.
+	// The benchmark measures an idle time.
 	<-time.After(rest)
 	b.ReportMetric((many.cpu(b) - before).Seconds(), "cpu-s/at-rest")
 
@@ -64,9 +64,9 @@ type fileDaemon struct {
 	files    int
 	process  *devnode.Process
 	arrivals <-chan struct{}
-	// toSynced is the time from the start to when a consumer had all.
+	// toSynced is the time from the start until a consumer had all pods.
 	toSynced time.Duration
-	// round counts the changes; latencies and costs are theirs.
+	// round counts the changes. latencies and costs belong to them.
 	round            int
 	latencies, costs []time.Duration
 	// used is the CPU time up to the last change.
@@ -81,7 +81,7 @@ func startFileDaemon(b *testing.B, node *devnode.Node, name string, files int, c
 	for i := range files {
 		d.write(b, i)
 	}
-	// start returns what ends the consumer.
+	// start returns a function that ends the consumer.
 	start := func() (stop func()) {
 		endpoint := "unix://" + node.Socket(name)
 		started := time.Now()
@@ -96,7 +96,7 @@ func startFileDaemon(b *testing.B, node *devnode.Node, name string, files int, c
 		return stop
 	}
 	if files > 1 {
-		// Once for the binary to be built, and for what is on its disk to be in memory.
+		// The first start builds the binary, and fills the page cache.
 		start()()
 		if err := d.process.Kill(); err != nil {
 			b.Fatal(err)
@@ -109,7 +109,7 @@ func startFileDaemon(b *testing.B, node *devnode.Node, name string, files int, c
 	return d
 }
 
-// write writes the next version of a manifest, by a rename, and returns when it was renamed.
+// write writes the next version of a manifest with a rename, and returns the time of the rename.
 func (d *fileDaemon) write(b *testing.B, i int) time.Time {
 	temp := filepath.Join(d.dir, ".temp")
 	if err := os.WriteFile(temp, fmt.Appendf(nil, numbered, i, d.round), 0o644); err != nil {
@@ -122,8 +122,8 @@ func (d *fileDaemon) write(b *testing.B, i int) time.Time {
 	return renamed
 }
 
-// change changes one file and waits for the op. What the change before has cost is known by then: its work may go on
-// after the op.
+// change changes one file and waits for the op. It records the cost of the previous change, whose work may have
+// continued after its op.
 func (d *fileDaemon) change(b *testing.B) {
 	used := d.cpu(b)
 	if d.round > 0 {
@@ -135,18 +135,18 @@ func (d *fileDaemon) change(b *testing.B) {
 	select {
 	case <-d.arrivals:
 	case <-time.After(time.Minute):
-		b.Fatal("the change doesn't come")
+		b.Fatal("the change doesn't arrive")
 	}
 	d.latencies = append(d.latencies, time.Since(renamed))
 }
 
-// finish takes the cost of the last change.
+// finish records the cost of the last change.
 func (d *fileDaemon) finish(b *testing.B) { d.costs = append(d.costs, d.cpu(b)-d.used) }
 
-// cpu is the CPU time of the process so far, in nanoseconds, where proc(5) has hundredths of a second: too coarse for
-// one change.
+// cpu returns the CPU time of the process so far, in nanoseconds. The hundredths of a second of proc(5) are too
+// coarse for one change.
 func (d *fileDaemon) cpu(b *testing.B) time.Duration {
-	// The kernel's MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED); clock_getcpuclockid(3) makes the same.
+	// This is the kernel's MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED), as in clock_getcpuclockid(3).
 	clock := int32(^d.process.Pid()<<3 | 2)
 	var ts unix.Timespec
 	if err := unix.ClockGettime(clock, &ts); err != nil {
@@ -155,8 +155,8 @@ func (d *fileDaemon) cpu(b *testing.B) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// consumeAll waits until a consumer has so many pods of a source that is ready. After that it sends a value for each
-// revision with pods, until it is stopped.
+// consumeAll waits until a consumer has this many pods of a source that is ready. After that it sends a value
+// for each revision with pods, until it is stopped.
 func consumeAll(b *testing.B, endpoint string, pods int) (<-chan struct{}, func()) {
 	c, err := client.New(client.Config{Endpoint: endpoint, Consumer: "bench"})
 	if err != nil {
@@ -189,12 +189,12 @@ func consumeAll(b *testing.B, endpoint string, pods int) (<-chan struct{}, func(
 	case <-complete:
 	case <-time.After(2 * time.Minute):
 		stop()
-		b.Fatalf("%d pods never came", pods)
+		b.Fatalf("the consumer never received %d pods", pods)
 	}
 	return arrivals, stop
 }
 
-// numbered is a manifest of a usual size.
+// numbered is a manifest of a typical size.
 const numbered = `apiVersion: v1
 kind: Pod
 metadata:

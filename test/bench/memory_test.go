@@ -6,25 +6,25 @@ const mib = 1 << 20
 
 // The parts of podconfigd's memory, as ARCHITECTURE.md has them.
 const (
-	// program is what podconfigd has before it knows a pod: code, runtime, tables of types.
+	// program is podconfigd's memory without pods: code, runtime, tables of types.
 	program = 40 * mib
-	// versionSize is what one version of a pod of 2 KiB takes: 13 KiB as an object, and its encoding and frame in one
-	// format.
+	// versionSize is the memory of one version of a pod of 2 KiB: 13 KiB as an object, and its encoding and
+	// frame in one format.
 	versionSize = 20 << 10
-	// revisions is how many versions the history keeps, of small pods.
+	// revisions is the number of versions of small pods that the history keeps.
 	revisions = 1024
-	// parkedSize is what a consumer that doesn't read costs, beside the message that waits: its connection and
-	// stream, and what gRPC takes before it lets SendMsg wait.
+	// parkedSize is the memory of a consumer that doesn't read, without its waiting message: its connection and
+	// stream, and gRPC's buffers before SendMsg blocks.
 	parkedSize = 256 << 10
-	// laterSize is the message that waits for a consumer that doesn't read its catch-up.
+	// laterSize is the size of the message that waits for a consumer that doesn't read its catch-up.
 	laterSize = 256 << 10
-	// garbage is how much larger than what is in use the heap may grow before it is collected (GOGC=100).
+	// garbage is the ratio to the memory in use at which the heap is collected (GOGC=100).
 	garbage = 2
 )
 
-// TestG8MemoryBound checks the second half of G8, Isolated: while 100 consumers don't read at all and many ops go by,
-// podconfigd's memory stays within what follows from its configuration, and doesn't grow after the first fifth of
-// them. One more consumer reads, so that everything is encoded.
+// TestG8MemoryBound checks the second half of G8, Isolated: while 100 consumers don't read and many ops are
+// published, podconfigd's memory stays below the bound that its configuration gives, and doesn't grow after the
+// first fifth of the ops. One more consumer reads, so that everything is encoded.
 func TestG8MemoryBound(t *testing.T) {
 	const consumers, pods, size, batch = 100, 100, 2 << 10, 1000
 	ops := 10_000
@@ -48,12 +48,12 @@ func TestG8MemoryBound(t *testing.T) {
 	t.Logf("after %d ops with %d stalled consumers: peak RSS %d MiB, bound %d MiB; in use %.1f MiB, %.1f MiB after a fifth of them",
 		ops, consumers, late.PeakRSS/mib, bound/mib, float64(late.InUse)/mib, float64(early.InUse)/mib)
 	if late.PeakRSS == 0 {
-		t.Fatal("the kernel doesn't tell VmHWM in /proc/self/status")
+		t.Fatal("there is no VmHWM in /proc/self/status")
 	}
 	if late.PeakRSS > bound && !raceDetector {
 		t.Errorf("peak RSS is %d MiB; want %d MiB at most", late.PeakRSS/mib, bound/mib)
 	}
-	// What is in use when one looks varies by a tenth. A version of a pod that were kept for each op would be 160 MiB
+	// The memory in use varies by a tenth. If one version of a pod were kept for each op, it would be 160 MiB
 	// more.
 	if float64(late.InUse) > 1.3*float64(early.InUse) {
 		t.Errorf("%.1f MiB are in use after %d ops, and %.1f MiB after a fifth of them; want no growth",

@@ -17,10 +17,10 @@ import (
 	"github.com/podstream/podstream/test/bench/workload"
 )
 
-// BenchmarkMerge changes one of N pods and measures, in turn, each step of its way to the stream: parse of its file,
-// digests (a part of the parse), merge of the full set, and commit, with and without waiting for the disk. Beside
-// them stands what a merge without digests has to do: to compare all pods, whole, with those of another reading.
-// Medians; whole/merge is that of the ratios.
+// BenchmarkMerge changes one of N pods and measures each step of its way to the stream, in turn: parse of its
+// file, digests (a part of the parse), merge of the full set, and commit, with and without waiting for the
+// disk. For comparison it measures what a merge without digests must do: compare all pods completely with the
+// pods of another reading. The figures are medians; whole/merge is the median of the ratios.
 func BenchmarkMerge(b *testing.B) {
 	for _, pods := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) { benchmarkMerge(b, pods) })
@@ -75,10 +75,10 @@ func benchmarkMerge(b *testing.B, pods int) {
 	report("µs/commit-nosync", func(t turn) time.Duration { return t.unsynced })
 	report("µs/whole-compare", func(t turn) time.Duration { return t.whole })
 	b.ReportMetric(middle(turns, func(t turn) float64 { return float64(t.whole) / float64(t.merge) }), "whole/merge")
-	b.ReportMetric(0, "ns/op") // All steps together: it says nothing.
+	b.ReportMetric(0, "ns/op") // The time of all steps together has no meaning.
 }
 
-// turn is what each step took once.
+// turn is the duration of each step in one round.
 type turn struct{ parse, digest, merge, synced, unsynced, whole time.Duration }
 
 func timed(step func()) time.Duration {
@@ -103,7 +103,7 @@ func commit(b *testing.B, s *store.Store, rev *revision.Revision) {
 	}
 }
 
-// reading is the pods as one reading of their files makes them: nothing is shared with another reading.
+// reading returns the pods of one reading of their files, which shares no memory with another reading.
 func reading(pods int) []*v1.Pod {
 	out := make([]*v1.Pod, pods)
 	for n := range out {
@@ -112,7 +112,7 @@ func reading(pods int) []*v1.Pod {
 	return out
 }
 
-// differing counts the pods that differ in what makes an update.
+// differing counts the pods that differ in a field that produces an update.
 func differing(was, is []*v1.Pod) int {
 	n := 0
 	for i, a := range was {

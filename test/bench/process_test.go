@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// server is a server in a process of its own, and the pipes that command it. One goroutine at a time uses it.
+// server is a server in a separate process, and the pipes that control it. One goroutine at a time uses it.
 type server struct {
 	cfg serverConfig
 	in  io.WriteCloser
@@ -22,10 +22,10 @@ type server struct {
 	buf [64]byte
 }
 
-// startServer starts a server that ends with the test. Socket and, if wanted, Store are filled in.
+// startServer starts a server that ends with the test. It sets Socket and, if a store is wanted, Store.
 func startServer(tb testing.TB, cfg serverConfig) *server {
 	tb.Helper()
-	// tb.TempDir is too long for a socket.
+	// tb.TempDir is too long for a socket's path.
 	dir, err := os.MkdirTemp("", "ps")
 	if err != nil {
 		tb.Fatal(err)
@@ -75,7 +75,7 @@ func (s *server) command(tb testing.TB, r request) (a answer) {
 	return a
 }
 
-// publish publishes so many changes to pods of that size, and returns when the last one began.
+// publish publishes this many changes to pods of that size, and returns the time of the last one.
 func (s *server) publish(tb testing.TB, count, size int) (began int64) {
 	tb.Helper()
 	return int64(s.command(tb, request{publishPods, uint64(count), uint64(size)}).Published)
@@ -84,7 +84,7 @@ func (s *server) publish(tb testing.TB, count, size int) (began int64) {
 func (s *server) usage(tb testing.TB) answer  { return s.command(tb, request{Command: reportUsage}) }
 func (s *server) memory(tb testing.TB) answer { return s.command(tb, request{Command: reportMemory}) }
 
-// needFiles sees to it that this process, and the servers that it starts, may open so many files.
+// needFiles raises the limit of open files for this process, and for the servers that it starts.
 func needFiles(tb testing.TB, n uint64) {
 	tb.Helper()
 	var limit syscall.Rlimit
@@ -96,11 +96,11 @@ func needFiles(tb testing.TB, n uint64) {
 	}
 	limit.Cur, limit.Max = n, max(n, limit.Max)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		tb.Skipf("it needs %d open files, and this process can't have them (%v): ulimit -n %d", n, err, n)
+		tb.Skipf("the benchmark needs %d open files, and the limit can't be raised (%v): ulimit -n %d", n, err, n)
 	}
 }
 
-// memoryOf is a field of proc(5) status that is given in kB, in bytes; zero if there is none.
+// memoryOf returns a field of proc(5) status that is given in kB, in bytes; zero if it doesn't exist.
 func memoryOf(pid, field string) uint64 {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%s/status", pid))
 	if err != nil {

@@ -20,15 +20,15 @@ import (
 	"github.com/podstream/podstream/test/bench/workload"
 )
 
-// manyCallers are the limits of a server whose consumers all come from one user.
+// manyCallers are the limits of a server whose consumers all belong to one user.
 var manyCallers = grpcserver.Limits{MaxConnections: 1 << 20, MaxConnectionsPerPeer: 1 << 20, RequestsPerSecond: 1 << 20}
 
 // podstream is the product: podconfigd without its sources.
 type podstream struct {
 	hub *mergesvc.Hub
 	set manifest.Set
-	// turn counts the publications; versions are the origins that take turns, made when they are first needed, unless
-	// fresh.
+	// turn counts the publications. versions are the origins that are published in turn, created when they are
+	// first needed, unless fresh is set.
 	turn     int
 	fresh    bool
 	versions map[version]*manifest.Origin
@@ -66,7 +66,7 @@ func newProduct(cfg serverConfig) (*podstream, error) {
 		p.set.Origins = append(p.set.Origins, p.origin(version{pod, 1, cfg.Size}))
 	}
 	p.apply()
-	// They end with the process.
+	// These goroutines end with the process.
 	go hub.Run(context.Background())
 	go svc.Run(context.Background())
 	go func() { _ = server.Serve(context.Background(), listeners) }()

@@ -7,14 +7,14 @@ import (
 	"runtime/pprof"
 )
 
-// profileEnv names a directory, which exists, for the profiles of the servers: VARIANT-PID.cpu of its whole life, and
-// VARIANT-PID.heap as it was when it was last asked for its memory. Read them with go tool pprof.
+// profileEnv names an existing directory for the profiles of the servers: VARIANT-PID.cpu of the whole run, and
+// VARIANT-PID.heap of the last request for its memory. Read them with go tool pprof.
 const profileEnv = "PODSTREAM_BENCH_PROFILES"
 
 // profiler writes the profiles; the zero value writes none.
 type profiler struct{ path string }
 
-// startProfiling begins the CPU profile, if profiles are wanted, and returns what ends it.
+// startProfiling starts the CPU profile, if profiles are wanted, and returns a function that ends it.
 func startProfiling(variant string) (p profiler, stop func(), err error) {
 	dir := os.Getenv(profileEnv)
 	if dir == "" {

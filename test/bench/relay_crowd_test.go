@@ -18,7 +18,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// benchDaemon is a podconfigd as it is shipped, that serves the pods of all nodes.
+// benchDaemon is a shipped podconfigd that serves the pods of all nodes.
 type benchDaemon struct {
 	name, endpoint string
 	process        *devnode.Process
@@ -40,10 +40,10 @@ func startBenchDaemon(b *testing.B, node *devnode.Node, name string, args ...str
 	return d
 }
 
-// cpu is the CPU time of the process so far.
+// cpu returns the CPU time of the process so far.
 func (d *benchDaemon) cpu(b *testing.B) time.Duration {
 	b.Helper()
-	// The kernel's MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED); clock_getcpuclockid(3) makes the same.
+	// This is the kernel's MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED), as in clock_getcpuclockid(3).
 	clock := int32(^d.process.Pid()<<3 | 2)
 	var ts unix.Timespec
 	if err := unix.ClockGettime(clock, &ts); err != nil {
@@ -52,23 +52,23 @@ func (d *benchDaemon) cpu(b *testing.B) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// peak is the most memory that the process ever had, in bytes.
+// peak returns the peak memory of the process, in bytes.
 func (d *benchDaemon) peak() uint64 { return memoryOf(strconv.Itoa(d.process.Pid()), "VmHWM") }
 
-// nodeCrowd is a consumer for each node, with package client.
+// nodeCrowd has one consumer for each node, with package client.
 type nodeCrowd struct {
 	stop func()
-	// bytes are those of the messages that came.
+	// bytes is the size of the received messages.
 	bytes atomic.Int64
-	// arrivals has the latency of each change that came, and failed why a consumer ended.
+	// arrivals has the latency of each received change, and failed the reason why a consumer ended.
 	arrivals chan time.Duration
 	failed   chan error
 }
 
-// followNodes subscribes all, and returns when each has its pods.
+// followNodes subscribes all consumers, and returns when each has its pods.
 func followNodes(b *testing.B, d *benchDaemon) *nodeCrowd {
 	b.Helper()
-	// No consumer waits for the one who counts.
+	// The channel is large, so that no consumer waits for the goroutine that counts.
 	c := &nodeCrowd{arrivals: make(chan time.Duration, 100_000), failed: make(chan error, relayNodes)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running, joining sync.WaitGroup
@@ -130,7 +130,7 @@ func (c *nodeCrowd) follow(ctx context.Context, endpoint, node string, synced fu
 		})
 }
 
-// await waits until so many changes have come, and returns their latencies.
+// await waits until this many changes have been received, and returns their latencies.
 func (c *nodeCrowd) await(b *testing.B, changes int) []time.Duration {
 	b.Helper()
 	late := time.After(patience)
@@ -142,7 +142,7 @@ func (c *nodeCrowd) await(b *testing.B, changes int) []time.Duration {
 		case err := <-c.failed:
 			b.Fatalf("a consumer has ended: %v", err)
 		case <-late:
-			b.Fatalf("%d of %d changes have come after %v", len(out), changes, patience)
+			b.Fatalf("%d of %d changes were received after %v", len(out), changes, patience)
 		}
 	}
 	return out

@@ -16,18 +16,19 @@ import (
 )
 
 const (
-	// relayNodes is how many nodes there are, each with a consumer of its own, and relayPods how many pods on all of
+	// relayNodes is the number of nodes, each with one consumer, and relayPods the number of pods on all of
 	// them.
 	relayNodes = 200
 	relayPods  = 5000
-	// relayRate is how many pods change in a second.
+	// relayRate is the number of pods that change in a second.
 	relayRate = 200
 )
 
-// BenchmarkRelay has 200 consumers follow the pods of one node each, through a gateway that relays the 5,000 pods of
-// all nodes, and then right from the podconfigd that reads the API server, while 200 pods change in a second for 10 s
-// (PODSTREAM_BENCH_FULL=1: 60 s). What a podconfigd has used less in the other turn, when the consumers weren't its
-// own, is what they cost it; the gateway relays all the time. It is one measurement, however large b.N.
+// BenchmarkRelay runs 200 consumers, each for the pods of one node, first through a gateway that relays the
+// 5,000 pods of all nodes, and then directly at the podconfigd that reads the API server, while 200 pods change
+// in a second for 10 s (PODSTREAM_BENCH_FULL=1: 60 s). The cost of the consumers is the difference between the
+// two turns of one podconfigd, with and without them. The gateway relays in both turns. It is one measurement,
+// for any b.N.
 func BenchmarkRelay(b *testing.B) {
 	needFiles(b, 2*relayNodes+256)
 	seconds := 10
@@ -40,7 +41,7 @@ func BenchmarkRelay(b *testing.B) {
 	r.report(b, direct, relayed)
 }
 
-// relayBench is an API server, the podconfigd that reads it, and the one that relays that.
+// relayBench is an API server, the podconfigd that reads it, and the podconfigd that relays the first one.
 type relayBench struct {
 	api             *apitest.Server
 	direct, gateway *benchDaemon
@@ -70,19 +71,19 @@ func startRelay(b *testing.B) *relayBench {
 
 func nodeOf(pod int) string { return fmt.Sprintf("node-%03d", pod%relayNodes) }
 
-// relayTurn is what the daemons used, and how long changes took to come to the consumers of one of them.
+// relayTurn is the daemons' usage, and the latency of the changes at the consumers of one of them.
 type relayTurn struct {
 	of        *benchDaemon
 	ops       int
 	latencies []time.Duration
-	// direct and gateway are CPU time, and synced the time until all consumers had all their pods.
+	// direct and gateway are CPU times. synced is the time until all consumers had all their pods.
 	direct, gateway time.Duration
 	synced          time.Duration
-	// first are the bytes until then, and bytes those of the changes.
+	// first is the number of bytes until then, and bytes the number for the changes.
 	first, bytes int64
 }
 
-// turn lets the consumers follow a daemon while pods change.
+// turn subscribes the consumers to a daemon while pods change.
 func (r *relayBench) turn(b *testing.B, of *benchDaemon, changes int) relayTurn {
 	b.Helper()
 	began := time.Now()
@@ -102,10 +103,10 @@ func (r *relayBench) turn(b *testing.B, of *benchDaemon, changes int) relayTurn 
 	return t
 }
 
-// changedAt is the annotation that tells when a pod was changed.
+// changedAt is the annotation that has the time of a pod's change.
 const changedAt = "example.com/changed-at"
 
-// change changes the pods in turn: the spec of one, and the status of the next.
+// change changes the pods in turn: the spec of one, then the status of the next.
 func (r *relayBench) change() {
 	pod := r.pods[r.changes%len(r.pods)]
 	r.changes++
@@ -116,7 +117,7 @@ func (r *relayBench) change() {
 	r.api.Put(pod)
 }
 
-// report prints both turns and what they come to.
+// report prints both turns and their differences.
 func (r *relayBench) report(b *testing.B, direct, relayed relayTurn) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-12s %8s %10s %10s %10s %14s %14s %12s %12s", "consumers of", "ops", "synced-ms", "p50-ms", "p99-ms",
@@ -144,7 +145,7 @@ func (r *relayBench) report(b *testing.B, direct, relayed relayTurn) {
 	b.ReportMetric(float64(percentile(relayed.latencies, slowest))/float64(percentile(direct.latencies, slowest)), "x-p99-of-direct")
 	b.ReportMetric(float64(relayed.bytes)/float64(relayed.ops), "B/op-delivered")
 	b.ReportMetric(float64(relayed.bytes)/float64(direct.bytes), "x-bytes-of-direct")
-	b.ReportMetric(0, "ns/op") // Both turns together: it says nothing.
+	b.ReportMetric(0, "ns/op") // The time of both turns together has no meaning.
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -17,9 +17,9 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// BenchmarkRenameToConsumer measures from the rename of a manifest to the op at a consumer over podconfigd's socket,
-// and in turn with it the bare cost: inotify, read, and decode of the same manifest, in one process. Medians, and
-// their ratio.
+// BenchmarkRenameToConsumer measures from the rename of a manifest to the op at a consumer over podconfigd's
+// socket and, in turn with it, the minimum: inotify, read and decode of the same manifest in one process. It
+// prints medians, and their ratio.
 func BenchmarkRenameToConsumer(b *testing.B) {
 	node, err := devnode.Start(b.Context(), devnode.Config{Dir: b.TempDir(), Runtime: devnode.Sim})
 	if err != nil {
@@ -45,14 +45,14 @@ func BenchmarkRenameToConsumer(b *testing.B) {
 		streamed = append(streamed, rename(b, watched, i, func() { <-arrivals }))
 		baseline = append(baseline, rename(b, bare, i, reader.await))
 	}
-	b.ReportMetric(0, "ns/op") // Both halves together: it says nothing.
+	b.ReportMetric(0, "ns/op") // The time of both halves together has no meaning.
 	s, r := median(streamed), median(baseline)
 	b.ReportMetric(float64(s.Microseconds()), "µs/rename-to-op")
 	b.ReportMetric(float64(r.Microseconds()), "µs/bare")
 	b.ReportMetric(float64(s)/float64(r), "ratio")
 }
 
-// consume watches podconfigd and sends a value for each revision that comes after the first synced.
+// consume watches podconfigd and sends a value for each revision after the first synced.
 func consume(b *testing.B, endpoint string) <-chan struct{} {
 	c, err := client.New(client.Config{Endpoint: endpoint, Consumer: "bench"})
 	if err != nil {
@@ -86,7 +86,7 @@ func consume(b *testing.B, endpoint string) <-chan struct{} {
 	return arrivals
 }
 
-// bareReader does the least that any agent must.
+// bareReader does the minimum that any agent must do.
 type bareReader struct {
 	b       *testing.B
 	watcher *fsnotify.Watcher
@@ -141,7 +141,7 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// pod is a manifest of three containers, as static pods of a control plane have.
+// pod is a manifest of three containers, like a static pod of a control plane.
 const pod = `apiVersion: v1
 kind: Pod
 metadata:

@@ -9,10 +9,10 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// BenchmarkResume comes back with a cursor after 1,000 and after 10,000 ops on 100 pods of 2 KiB were missed. The
-// history keeps fewer revisions than that, so both are caught up with one op a pod: what it costs follows the pods,
-// not the ops, and the ratio of the two is about 1. A third, of 400 missed ops, is within the history and gets every
-// one of them. Medians, until synced.
+// BenchmarkResume resumes with a cursor after 1,000 and after 10,000 missed ops on 100 pods of 2 KiB. The
+// history keeps fewer revisions, so both catch up with one op for each pod: the cost depends on the number of
+// pods, not of ops, and the ratio of the two is about 1. A third consumer, with 400 missed ops, is within the
+// history and receives all of them. It prints medians of the time until synced.
 func BenchmarkResume(b *testing.B) {
 	const pods, size, kept = 100, 2 << 10, 500
 	missed := []int{400, 1000, 10_000}
@@ -49,7 +49,7 @@ func BenchmarkResume(b *testing.B) {
 		b.ReportMetric(float64(r.last.bytes)/1024, "KiB/missed="+r.name)
 	}
 	b.ReportMetric(middle(rows, func(w row) float64 { return float64(w.many.took) / float64(w.some.took) }), "10000/1000")
-	b.ReportMetric(0, "ns/op") // All together: it says nothing.
+	b.ReportMetric(0, "ns/op") // The time of all parts together has no meaning.
 }
 
 func resume(b *testing.B, conn *grpc.ClientConn, after *podconfigv1.Cursor) catchUp {
@@ -60,7 +60,7 @@ func resume(b *testing.B, conn *grpc.ClientConn, after *podconfigv1.Cursor) catc
 	return c
 }
 
-// decoded are the messages of a catch-up.
+// decoded returns the messages of a catch-up.
 func decoded(b *testing.B, c catchUp) []*podconfigv1.WatchPodUpdatesResponse {
 	var out []*podconfigv1.WatchPodUpdatesResponse
 	for _, data := range c.data {

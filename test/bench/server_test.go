@@ -13,65 +13,65 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// serverEnv holds a serverConfig as JSON in the environment of a process that is to be a server.
+// serverEnv has a serverConfig as JSON in the environment of a process that is to be a server.
 const serverEnv = "PODSTREAM_BENCH_SERVER"
 
 // The variants of the server.
 const (
 	// product is hub and service, wired as in podconfigd.
 	product = "product"
-	// bare sends bytes that are ready: the least that gRPC can do.
+	// bare sends prepared bytes: the minimum that gRPC can do.
 	bare = "bare"
-	// marshal sends one message to all in the ordinary way: gRPC encodes it for each stream.
+	// marshal sends one message to all streams in the ordinary way: gRPC encodes it for each stream.
 	marshal = "marshal"
 )
 
-// serverConfig says what a server serves.
+// serverConfig configures a server.
 type serverConfig struct {
 	Variant, Socket string
-	// Pods is how many there are at first, of Size bytes each.
+	// Pods is the initial number of pods, of Size bytes each.
 	Pods, Size int
-	// Format is how bare and marshal send pods; the product does as it is asked.
+	// Format is the format in which bare and marshal send pods. The product uses the requested format.
 	Format podconfigv1.PodFormat
-	// Revisions is as in mergesvc.Config, and Store the path of a store that doesn't wait for the disk; without one
-	// there is none.
+	// Revisions is as in mergesvc.Config. Store is the path of a store that doesn't wait for the disk; empty
+	// means no store.
 	Revisions int
 	Store     string
-	// Fresh has the product make each version again, as a source does that reads a file, so that no two share memory.
-	// For what is timed they are made once.
+	// Fresh makes the product create each version again, as a source does that reads a file, so that no two
+	// versions share memory. Timed runs create each version once.
 	Fresh bool
 }
 
 // publisher is a server that publishes on command.
 type publisher interface {
-	// publish changes one pod, in turn, to another version of the given size. On return it has been handed to those
-	// who send.
+	// publish changes one pod, in turn, to another version of the given size. When it returns, the change has
+	// been handed to the streams.
 	publish(size int)
 }
 
-// The commands of the control pipe. Each is a request, and has one answer.
+// The commands of the control pipe. Each is a request with one answer.
 const (
-	// publishPods publishes so many changes, one after another.
+	// publishPods publishes this many changes, one after another.
 	publishPods uint64 = iota
-	// reportUsage asks what the server has used so far.
+	// reportUsage requests what the server has used so far.
 	reportUsage
-	// reportMemory asks for the memory in use, once all garbage is gone.
+	// reportMemory requests the memory in use after a garbage collection.
 	reportMemory
 )
 
-// request and answer have a fixed size: a command must cost next to nothing beside the one delivery that it may cause.
+// request and answer have a fixed size: a command must cost almost nothing compared with a single delivery.
 type request struct{ Command, Count, Size uint64 }
 
 type answer struct {
-	// Published is when the last publication began, in nanoseconds since 1970.
+	// Published is the time of the last publication, in nanoseconds since 1970.
 	Published uint64
-	// CPU is in nanoseconds, of user and system; Mallocs counts objects. They go up.
+	// CPU is user and system time in nanoseconds. Mallocs counts objects. Both only grow.
 	CPU, Mallocs uint64
-	// InUse is the heap and the stacks, after a collection, in bytes; RSS and PeakRSS are the kernel's account.
+	// InUse is the heap and the stacks after a collection, in bytes. RSS and PeakRSS are the kernel's values.
 	InUse, RSS, PeakRSS uint64
 }
 
-// serverMain is the process: it serves until its standard input ends.
+// serverMain is the main function of the process: it serves until its standard input ends.
 func serverMain(config string, in io.Reader, out, stderr io.Writer) int {
 	if err := serveCommands(config, in, out); err != nil {
 		fmt.Fprintln(stderr, "bench server:", err)
@@ -94,7 +94,7 @@ func serveCommands(config string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// The first answer says that it is up.
+	// The first answer reports that the server is up.
 	var buf [64]byte
 	for a := (answer{}); ; {
 		if err := send(out, buf[:], a); err != nil {
@@ -136,7 +136,7 @@ func obey(server publisher, r request) (a answer) {
 		runtime.ReadMemStats(&mem)
 		a.CPU, a.Mallocs = uint64(usage.Utime.Nano()+usage.Stime.Nano()), mem.Mallocs
 	case reportMemory:
-		// Twice: what was in a pool goes with the second collection.
+		// A pool is emptied by the second collection.
 		runtime.GC()
 		runtime.GC()
 		var mem runtime.MemStats

@@ -14,18 +14,18 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// fullEnv, if it is set to anything, has the tests of this package run at the size that the promise is stated for.
+// fullEnv, if set, makes the tests of this package run at the size that the promise names.
 const fullEnv = "PODSTREAM_BENCH_FULL"
 
 func full() bool { return os.Getenv(fullEnv) != "" }
 
-// stalledWindow is the flow control window of a consumer that doesn't read: gRPC's own default.
+// stalledWindow is the flow control window of a consumer that doesn't read: gRPC's default.
 const stalledWindow = 64<<10 - 1
 
-// stalledName begins the name of a consumer that doesn't read.
+// stalledName is the prefix of the names of consumers that don't read.
 const stalledName = "stalled-"
 
-// stall lets so many consumers subscribe that never read. They leave when the test ends.
+// stall subscribes this many consumers that never read. They end with the test.
 func stall(tb testing.TB, s *server, consumers int) {
 	tb.Helper()
 	for i := range consumers {
@@ -37,7 +37,7 @@ func stall(tb testing.TB, s *server, consumers int) {
 		req := &podconfigv1.WatchPodUpdatesRequest{Consumer: fmt.Sprint(stalledName, i), Format: protobufFormat}
 		stream, err := subscribe(tb.Context(), conn, req)
 		if err == nil {
-			// The header: podconfigd has the stream.
+			// The header shows that podconfigd has the stream.
 			_, err = stream.Header()
 		}
 		if err != nil {
@@ -46,7 +46,8 @@ func stall(tb testing.TB, s *server, consumers int) {
 	}
 }
 
-// requireStalled fails unless so many of those that don't read are behind: else nothing is measured.
+// requireStalled fails unless this many of the consumers that don't read are behind: otherwise the test would
+// measure nothing.
 func requireStalled(tb testing.TB, s *server, want int) {
 	tb.Helper()
 	conn, err := grpc.NewClient("unix://"+s.cfg.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -69,8 +70,9 @@ func requireStalled(tb testing.TB, s *server, want int) {
 	}
 }
 
-// harm is what one stalled consumer does to so many live ones: the 99th percentile of their latency with it, as a
-// multiple of that without it. Two servers take turns; the ratio is the median of those within a turn.
+// harm returns the effect of one stalled consumer on this many live ones: the 99th percentile of their latency
+// with it, divided by the one without it. Two servers are measured in turn; the ratio is the median of the
+// ratios within a turn.
 func harm(tb testing.TB, consumers, turns int) (ratio float64, without, with time.Duration) {
 	tb.Helper()
 	const size, rounds = 2 << 10, 20
@@ -82,7 +84,7 @@ func harm(tb testing.TB, consumers, turns int) (ratio float64, without, with tim
 		if i == 1 {
 			stall(tb, s, 1)
 		}
-		// More than all windows and queues on the way to a stalled consumer take.
+		// More than the windows and queues on the way to a stalled consumer can hold.
 		for range 100 {
 			crowds[i].round(tb, size, nil)
 		}
@@ -108,9 +110,9 @@ func harm(tb testing.TB, consumers, turns int) (ratio float64, without, with tim
 	return ratio, without, with
 }
 
-// TestG8StalledConsumerDelaysNoOther checks G8, Isolated: with a consumer that never reads, the others get each
-// revision as soon as without it. The machine has other things to do, so it is 1.5 times here, at the best of three
-// tries; BenchmarkStalledConsumer prints the ratio that a quiet machine gives.
+// TestG8StalledConsumerDelaysNoOther checks G8, Isolated: with a consumer that never reads, the others receive
+// each revision as soon as without it. The machine may be busy, so the test allows 1.5 times, at the best of
+// three tries. BenchmarkStalledConsumer prints the ratio on a quiet machine.
 func TestG8StalledConsumerDelaysNoOther(t *testing.T) {
 	consumers, turns := 100, 9
 	if full() {
@@ -124,17 +126,17 @@ func TestG8StalledConsumerDelaysNoOther(t *testing.T) {
 			return
 		}
 		if try == tries {
-			t.Fatalf("a stalled consumer makes the others wait %.2f times as long; want %.1f at most", ratio, limit)
+			t.Fatalf("with a stalled consumer the others wait %.2f times as long; want %.1f at most", ratio, limit)
 		}
 	}
 }
 
-// BenchmarkStalledConsumer prints what one stalled consumer does to the 99th percentile of 1,000 live ones. It is one
-// measurement, however large b.N.
+// BenchmarkStalledConsumer prints the effect of one stalled consumer on the 99th percentile of 1,000 live ones.
+// It is one measurement, for any b.N.
 func BenchmarkStalledConsumer(b *testing.B) {
 	ratio, without, with := harm(b, 1000, 15)
 	b.ReportMetric(milliseconds(without), "p99-ms/without")
 	b.ReportMetric(milliseconds(with), "p99-ms/with")
 	b.ReportMetric(ratio, "with/without")
-	b.ReportMetric(0, "ns/op") // Both together: it says nothing.
+	b.ReportMetric(0, "ns/op") // The time of both together has no meaning.
 }

@@ -16,11 +16,11 @@ import (
 type catchUp struct {
 	took            time.Duration
 	bytes, messages int
-	// data are the messages, if they were to be kept.
+	// data are the messages, if they are kept.
 	data [][]byte
 }
 
-// catchUpOn subscribes on a connection that is up, waits for the synced, and ends the stream.
+// catchUpOn subscribes on an open connection, waits for the synced, and ends the stream.
 func catchUpOn(ctx context.Context, conn *grpc.ClientConn, req *podconfigv1.WatchPodUpdatesRequest, keep bool) (catchUp, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -44,7 +44,7 @@ func catchUpOn(ctx context.Context, conn *grpc.ClientConn, req *podconfigv1.Watc
 	}
 	c.took = time.Since(start)
 	cancel()
-	// Until the server has let go of it, too: the next one isn't measured together with its end.
+	// It waits until the server has ended the stream, so that the next measurement doesn't include that.
 	for err == nil {
 		err = stream.RecvMsg(&message{})
 	}
@@ -54,7 +54,7 @@ func catchUpOn(ctx context.Context, conn *grpc.ClientConn, req *podconfigv1.Watc
 	return c, nil
 }
 
-// dialUp connects, with a window that lets a whole catch-up pass.
+// dialUp connects, with a window that is large enough for a whole catch-up.
 func dialUp(b *testing.B, s *server) *grpc.ClientConn {
 	conn, err := connect(s.cfg.Socket, 64<<20)
 	if err != nil {
@@ -64,9 +64,10 @@ func dialUp(b *testing.B, s *server) *grpc.ClientConn {
 	return conn
 }
 
-// BenchmarkColdSubscribe subscribes to 1,000 pods of 2 KiB, in each format, and measures until synced; in turn with
-// it a server that holds the same messages ready and has gRPC encode them for each stream. The very first subscriber
-// of a format, for whom the product encodes each pod once, is told apart. Medians, and their ratio.
+// BenchmarkColdSubscribe subscribes to 1,000 pods of 2 KiB, in each format, and measures until synced, in turn
+// with a server that has the same messages ready and has gRPC encode them for each stream. The first subscriber
+// of a format, for which the product encodes each pod once, is printed separately. It prints medians, and their
+// ratio.
 func BenchmarkColdSubscribe(b *testing.B) {
 	for _, format := range []podconfigv1.PodFormat{protobufFormat, jsonFormat, podconfigv1.PodFormat_POD_FORMAT_REFERENCE} {
 		b.Run(fmt.Sprintf("format=%s", format.String()[len("POD_FORMAT_"):]), func(b *testing.B) { benchmarkColdSubscribe(b, format) })
@@ -86,7 +87,7 @@ func benchmarkColdSubscribe(b *testing.B, format podconfigv1.PodFormat) {
 	for _, v := range []string{product, marshal} {
 		s := startServer(b, serverConfig{Variant: v, Pods: pods, Size: size, Format: format})
 		conns[v] = dialUp(b, s)
-		// The connection is up before anything is measured.
+		// The connection is open before the measurement starts.
 		conns[v].Connect()
 	}
 	first := subscribe(conns[product])
@@ -102,7 +103,7 @@ func benchmarkColdSubscribe(b *testing.B, format podconfigv1.PodFormat) {
 	b.ReportMetric(middle(pairs, func(p pair) float64 { return float64(p.marshal.took) / float64(p.product.took) }), "marshal/later")
 	b.ReportMetric(float64(first.bytes)/1024, "KiB")
 	b.ReportMetric(float64(first.messages), "messages")
-	b.ReportMetric(0, "ns/op") // Both together: it says nothing.
+	b.ReportMetric(0, "ns/op") // The time of both together has no meaning.
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// auditPolicy has the server write down what podconfigd asks of it.
+// auditPolicy makes the server log podconfigd's requests.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -27,7 +27,7 @@ rules:
 - level: None
 `
 
-// controlPlane is the control plane as the tests use it: what goes wrong with it ends the test.
+// controlPlane is the control plane as the tests use it: its errors end the test.
 type controlPlane struct{ *control.Plane }
 
 func startControl(ctx context.Context, dir, etcd string) (*controlPlane, error) {
@@ -65,14 +65,14 @@ func (c *controlPlane) behind(t *testing.T, change func(client kubernetes.Interf
 	must(t, c.Behind(t.Context(), change))
 }
 
-// request is one that a podconfigd made, as the server wrote it down.
+// request is a request of a podconfigd, from the server's audit log.
 type request struct {
 	verb  string
 	query url.Values
 	code  int
 }
 
-// requests are those that the user made for a resource, in the order in which they were answered first.
+// requests returns the user's requests for a resource, in the order of their first answers.
 func (c *controlPlane) requests(t *testing.T, user, resource string) []request {
 	t.Helper()
 	log := get(os.ReadFile(c.Path("audit.log")))(t)
@@ -104,12 +104,12 @@ func (c *controlPlane) requests(t *testing.T, user, resource string) []request {
 	return out
 }
 
-// startsOver reports whether the request asks for all that there is, instead of the changes since a version.
+// startsOver reports whether the request asks for all objects, instead of the changes since a version.
 func (r request) startsOver() bool {
 	return r.verb == "list" || r.verb == "watch" && r.query.Get("sendInitialEvents") == "true"
 }
 
-// countRestarts returns how many of the requests start over.
+// countRestarts returns how many of the requests ask for all objects.
 func countRestarts(all []request) int {
 	n := 0
 	for _, r := range all {

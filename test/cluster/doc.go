@@ -1,7 +1,7 @@
-// Package cluster tests podconfigd's source api against a real Kubernetes API server: an etcd, a kube-apiserver with
-// the node authorizer, and the real podconfigd, with only a node's credentials. Changes that clients make to pods,
-// ConfigMaps and Secrets must come out of podconfigd's streams as the right ops, and outages of either side must
-// neither lose nor invent any.
+// Package cluster tests podconfigd's source api against a real Kubernetes API server: an etcd, a kube-apiserver
+// with the node authorizer, and the real podconfigd, with only a node's credentials. Changes that clients make
+// to pods, ConfigMaps and Secrets must appear in podconfigd's streams as the right ops. Outages of either side
+// must not lose or add any.
 //
 // There is no scheduler, controller or podexecd: pods are created with their node's name, and only the test changes
 // them. So a stream can be compared revision by revision. Each test has its own node, with credentials and a

@@ -10,10 +10,10 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// fleetGroup is who may read the pods of all nodes.
+// fleetGroup is the group that may read the pods of all nodes.
 const fleetGroup = "fleet"
 
-// One podconfigd serves several nodes by one watch, with a role of its own in place of a node's.
+// One podconfigd serves several nodes with one watch, with a separate role instead of a node's.
 func TestFleet(t *testing.T) {
 	client := plane.client(t)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fleetGroup},

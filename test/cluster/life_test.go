@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What clients do to a pod comes out as the op that it is, and nothing else does.
+// A client's change to a pod produces exactly the op that describes it.
 func TestLife(t *testing.T) {
 	n := newNode(t, "life")
 	s := n.watch(t)
@@ -60,7 +60,7 @@ func TestLife(t *testing.T) {
 		s.expect(t, "ADD web")
 		vanish(t, client, "web")
 		pod = n.create(t, client, "web")
-		// One revision if podconfigd read both changes at once, else two.
+		// It is one revision if podconfigd read both changes at once, otherwise two.
 		r := s.nextAfterEnd(t, "web")
 		if len(r.ops) == 1 {
 			more := s.next(t)

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// tools is where make puts the programs that it builds.
+// tools is the directory of the programs that make builds.
 var tools = filepath.Join("..", "..", ".tools")
 
 // etcdProgram is the etcd to run.
@@ -87,7 +87,7 @@ type row struct {
 	took time.Duration
 }
 
-// check runs a subtest that gets a row in the table. What comes after it builds on it, so the test ends if it fails.
+// check runs a subtest that has a row in the table. Later checks depend on it, so the test ends if it fails.
 func check(t *testing.T, what string, f func(t *testing.T)) {
 	t.Helper()
 	started := time.Now()
@@ -117,7 +117,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// get holds what a call returned: its value, for a test that ends if there is an error.
+// get returns the value of a call, and ends the test if there is an error.
 func get[T any](value T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

@@ -19,16 +19,16 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// namespace has all pods.
+// namespace is the namespace of all pods.
 const namespace = metav1.NamespaceDefault
 
-// node is a podconfigd with the credentials of its node's kubelet, or of a role of its own.
+// node is a podconfigd with the credentials of its node's kubelet, or of a separate role.
 type node struct {
-	// name is the node's; user and group are who it is to the API server.
+	// name is the node's name. user and group are its identity at the API server.
 	name, user, group string
-	// dir has all that it has, credentials is the file of its certificate and key.
+	// dir has all its files. credentials is the file of its certificate and key.
 	dir, credentials string
-	// args are further arguments.
+	// args are additional arguments.
 	args   []string
 	daemon *control.Process
 	config podconfigv1.PodConfigServiceClient
@@ -42,11 +42,11 @@ func newNode(t *testing.T, name string) *node {
 	return n
 }
 
-// launch starts it for the first time, with a certificate that expires then. It ends with the test.
+// launch starts it for the first time, with a certificate that expires at notAfter. It ends with the test.
 func (n *node) launch(t *testing.T, notAfter time.Time) {
 	t.Helper()
-	plane.client(t)                          // the server has to be there
-	n.dir = get(os.MkdirTemp("", "node"))(t) // short, as it holds a socket
+	plane.client(t)                          // starts the server if it is stopped
+	n.dir = get(os.MkdirTemp("", "node"))(t) // short, because it has a socket
 	t.Cleanup(func() { _ = os.RemoveAll(n.dir) })
 	n.credentials = n.path("node.pem")
 	n.rotate(t, notAfter)
@@ -68,7 +68,7 @@ func (n *node) launch(t *testing.T, notAfter time.Time) {
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
-// rotate puts a new certificate in the place of the old one.
+// rotate replaces the certificate.
 func (n *node) rotate(t *testing.T, notAfter time.Time) {
 	t.Helper()
 	credentials := get(plane.Authority.Issue(n.user, n.group, notAfter))(t)
@@ -83,7 +83,7 @@ func (n *node) start(t *testing.T) {
 	n.daemon = get(control.StartProcess("podconfigd", n.path("log"), podconfigd, args...))(t)
 }
 
-// create makes a pod on the node, as the scheduler would have placed it.
+// create creates a pod on the node, as if the scheduler had placed it.
 func (n *node) create(t *testing.T, client kubernetes.Interface, name string, with ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	return createOn(t, n.name, client, name, with...)
@@ -122,8 +122,8 @@ func relabel(t *testing.T, client kubernetes.Interface, name, version string) {
 	get(pods.Update(t.Context(), pod, metav1.UpdateOptions{}))(t)
 }
 
-// remove deletes the pod with its grace period; vanish makes it go at once, as the kubelet does when its containers
-// have ended.
+// remove deletes the pod with its grace period. vanish deletes it at once, as the kubelet does when its
+// containers have ended.
 func remove(t *testing.T, client kubernetes.Interface, name string) {
 	t.Helper()
 	must(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
@@ -134,19 +134,19 @@ func vanish(t *testing.T, client kubernetes.Interface, name string) {
 	must(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 }
 
-// source is what podconfigd says of its source api.
+// source returns podconfigd's status of its source api.
 func (n *node) source(ctx context.Context) (*podconfigv1.Source, error) {
 	resp, err := n.config.ListSources(ctx, &podconfigv1.ListSourcesRequest{}, grpc.WaitForReady(true))
 	if err != nil {
 		return nil, err
 	}
 	if len(resp.GetSources()) != 1 || resp.GetSources()[0].GetName() != "api" {
-		return nil, fmt.Errorf("the sources are %v; want api alone", resp.GetSources())
+		return nil, fmt.Errorf("the sources are %v; want only api", resp.GetSources())
 	}
 	return resp.GetSources()[0], nil
 }
 
-// awaitSource waits until the source has an error, or has none any more, and has the given number of pods.
+// awaitSource waits until the source has an error, or no error, and the given number of pods.
 func (n *node) awaitSource(t *testing.T, failing bool, pods int) {
 	t.Helper()
 	must(t, control.Until(t.Context(), n.daemon, fmt.Sprintf("the source fails is %t, with %d pods", failing, pods), func(ctx context.Context) error {
@@ -161,7 +161,7 @@ func (n *node) awaitSource(t *testing.T, failing bool, pods int) {
 	}))
 }
 
-// pod looks one up.
+// pod returns the pod of that name.
 func (n *node) pod(t *testing.T, name string) *podconfigv1.Pod {
 	t.Helper()
 	return get(n.config.GetPod(t.Context(), &podconfigv1.GetPodRequest{

@@ -19,7 +19,8 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// The objects that pods refer to come with their changes, under the node authorizer, which allows a node no others.
+// The objects that pods refer to arrive with their changes, under the node authorizer, which allows a node no
+// others.
 func TestObjects(t *testing.T) {
 	n := newNode(t, "objects")
 	client := plane.client(t)
@@ -35,7 +36,7 @@ func TestObjects(t *testing.T) {
 		putConfigMap(t, client, "settings", "2")
 		objects.await(t, configMap("settings"), "2")
 	})
-	check(t, "a Secret that isn't there: MISSING, then PUT", func(t *testing.T) {
+	check(t, "a Secret that doesn't exist: MISSING, then PUT", func(t *testing.T) {
 		n.create(t, client, "guest", func(pod *corev1.Pod) {
 			pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "token"}}}}
 		})
@@ -52,12 +53,12 @@ func TestObjects(t *testing.T) {
 		must(t, client.CoreV1().Secrets(namespace).Delete(t.Context(), "token", metav1.DeleteOptions{}))
 		objects.await(t, secret("token"), missing)
 	})
-	check(t, "the pod goes, and with it what it referred to: REMOVE", func(t *testing.T) {
+	check(t, "the pod and its objects are removed: REMOVE", func(t *testing.T) {
 		vanish(t, client, "user")
 		s.expectEnd(t, "user")
 		objects.await(t, configMap("settings"), unknown)
 	})
-	check(t, "the node may list its own pods, and see no objects but theirs", func(t *testing.T) {
+	check(t, "the node may list its own pods, and read no objects except theirs", func(t *testing.T) {
 		putSecret(t, client, "foreign", "1")
 		config := plane.ClientConfig(plane.URL, get(os.ReadFile(n.credentials))(t))
 		httpClient := get(rest.HTTPClientFor(config))(t)
@@ -73,7 +74,7 @@ func TestObjects(t *testing.T) {
 	})
 }
 
-// What an object that isn't there is held as.
+// The values of missing objects in held.
 const (
 	unknown = "(no pod refers to it)"
 	missing = "(missing)"
@@ -87,14 +88,14 @@ func secret(name string) *podconfigv1.ObjectRef {
 	return &podconfigv1.ObjectRef{Kind: podconfigv1.ObjectKind_OBJECT_KIND_SECRET, Name: name}
 }
 
-// useConfigMap mounts it.
+// useConfigMap mounts the ConfigMap in the pod.
 func useConfigMap(pod *corev1.Pod, name string) {
 	pod.Spec.Volumes = []corev1.Volume{{Name: "settings", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}}}
 	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "settings", MountPath: "/settings"}}
 }
 
-// putConfigMap creates or changes it, so that it holds the value; so does putSecret.
+// putConfigMap creates or changes the ConfigMap, so that it has the value. putSecret does the same.
 func putConfigMap(t *testing.T, client kubernetes.Interface, name, value string) {
 	t.Helper()
 	all := client.CoreV1().ConfigMaps(namespace)
@@ -136,7 +137,7 @@ func (n *node) watchObjects(t *testing.T) *objectStream {
 	return &objectStream{messages: messages, daemon: n.daemon, held: map[string]string{}}
 }
 
-// await applies what comes until the object has the value.
+// await applies updates until the object has the value.
 func (s *objectStream) await(t *testing.T, ref *podconfigv1.ObjectRef, want string) {
 	t.Helper()
 	timeout := time.NewTimer(control.Bound)
@@ -163,7 +164,7 @@ func (s *objectStream) await(t *testing.T, ref *podconfigv1.ObjectRef, want stri
 
 func keyOf(ref *podconfigv1.ObjectRef) string { return ref.GetKind().String() + " " + ref.GetName() }
 
-// apply changes what is held as a message tells. A SET stands at the start only, where nothing is held.
+// apply applies an update to held. A SET comes only at the start, when held is empty.
 func (s *objectStream) apply(update *podconfigv1.ObjectUpdate) error {
 	for _, o := range update.GetObjects() {
 		key := keyOf(o.GetRef())

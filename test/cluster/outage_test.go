@@ -13,7 +13,7 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// While the server restarts, as in an upgrade, its pods are kept; what changes afterwards is seen.
+// While the server restarts, as in an upgrade, its pods are kept. Later changes are received.
 func TestServerRestart(t *testing.T) {
 	n := newNode(t, "restart")
 	s := n.watch(t)
@@ -22,17 +22,17 @@ func TestServerRestart(t *testing.T) {
 	s.expect(t, "ADD restart-a")
 	n.create(t, plane.client(t), "restart-b")
 	s.expect(t, "ADD restart-b")
-	check(t, "the server goes: the source says so and keeps its pods", func(t *testing.T) {
+	check(t, "the server stops: the source reports it and keeps its pods", func(t *testing.T) {
 		plane.stop(t)
 		n.awaitSource(t, true, 2)
 	})
-	check(t, "the server comes back: the source is well, no op came", func(t *testing.T) {
+	check(t, "the server starts: the source has no error, and there was no op", func(t *testing.T) {
 		plane.resume(t)
 		n.awaitSource(t, false, 2)
 		relabel(t, plane.client(t), "restart-a", "2")
 		s.expect(t, "UPDATE restart-a")
 	})
-	check(t, "pods come and go as before", func(t *testing.T) {
+	check(t, "pods are added and removed as before", func(t *testing.T) {
 		vanish(t, plane.client(t), "restart-b")
 		s.expectEnd(t, "restart-b")
 		n.create(t, plane.client(t), "restart-b")
@@ -40,8 +40,8 @@ func TestServerRestart(t *testing.T) {
 	})
 }
 
-// The server is away for so long that its history is compacted: podconfigd can't watch from where it was and has to
-// list. What changed meanwhile comes as one revision.
+// The server is away until its history is compacted: podconfigd can't resume its watch, and must list. All
+// changes that it missed come as one revision.
 func TestAbsence(t *testing.T) {
 	n := newNode(t, "absence")
 	s := n.watch(t)
@@ -59,7 +59,7 @@ func TestAbsence(t *testing.T) {
 		n.awaitSource(t, true, len(pods))
 	})
 	back := time.After(*absence)
-	check(t, "meanwhile pods change behind podconfigd's back, and etcd is compacted", func(t *testing.T) {
+	check(t, "meanwhile pods change, and etcd is compacted", func(t *testing.T) {
 		plane.behind(t, func(client kubernetes.Interface) {
 			vanish(t, client, "gone")
 			vanish(t, client, "again")
@@ -72,7 +72,7 @@ func TestAbsence(t *testing.T) {
 		<-back
 		n.awaitSource(t, true, len(pods))
 	})
-	check(t, "the server is back: all of it comes in one revision", func(t *testing.T) {
+	check(t, "the server is back: all changes come in one revision", func(t *testing.T) {
 		plane.resume(t)
 		got := s.expect(t, "REMOVE again", "REMOVE gone", "ADD again", "ADD new", "UPDATE changed", "DELETE dying")
 		if old := got["REMOVE again"].GetRef().GetUid(); old != string(pods["again"].UID) {
@@ -100,7 +100,8 @@ func TestAbsence(t *testing.T) {
 	})
 }
 
-// Podconfigd restarts while the server is away: what it had is served as stale, and settled when the server is back.
+// podconfigd restarts while the server is away: its stored pods are served as stale, and settled when the
+// server is back.
 func TestPodconfigdRestart(t *testing.T) {
 	n := newNode(t, "cold")
 	s := n.watch(t)
@@ -116,7 +117,7 @@ func TestPodconfigdRestart(t *testing.T) {
 		n.awaitSource(t, true, 2)
 	})
 	s = n.watch(t)
-	check(t, "a new consumer gets them, and isn't told that the source is ready", func(t *testing.T) {
+	check(t, "a new consumer receives them, and the source isn't ready", func(t *testing.T) {
 		first := s.initial(t)
 		if got := sorted(first.ops); len(got) != 2 || got[0] != "RESTORE cold-gone" || got[1] != "RESTORE cold-keep" || first.apiReady {
 			t.Fatalf("the initial state is %q, ready is %t; want both pods by RESTORE of a source that isn't ready", first.ops, first.apiReady)
@@ -127,12 +128,12 @@ func TestPodconfigdRestart(t *testing.T) {
 			}
 		}
 	})
-	check(t, "the server is back: the pod that went meanwhile is removed, the source is ready", func(t *testing.T) {
+	check(t, "the server is back: the pod that was deleted meanwhile is removed, the source is ready", func(t *testing.T) {
 		plane.behind(t, func(client kubernetes.Interface) { vanish(t, client, "cold-gone") })
 		plane.resume(t)
 		s.expect(t, "REMOVE cold-gone", "READY")
 	})
-	check(t, "the other pod was never touched, and isn't stale any more", func(t *testing.T) {
+	check(t, "the other pod has not changed, and is no longer stale", func(t *testing.T) {
 		p := n.pod(t, "cold-keep")
 		if p.GetStale() {
 			t.Error("it is stale")

@@ -16,10 +16,11 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// shortLife is that of the certificate that the test lets expire: enough for podconfigd to start.
+// shortLife is the validity of the certificate that expires in the test: long enough for podconfigd to start.
 const shortLife = 20 * time.Second
 
-// The node's certificate is replaced, and the old one expires: podconfigd goes on with the new one, without a restart.
+// The node's certificate is replaced, and the old one expires: podconfigd continues with the new one, without a
+// restart.
 func TestCertificateRotation(t *testing.T) {
 	n := &node{name: "rotation", user: "system:node:rotation", group: "system:nodes"}
 	n.launch(t, time.Now().Add(shortLife))
@@ -45,15 +46,15 @@ func TestCertificateRotation(t *testing.T) {
 			return control.ErrNotYet
 		}))
 	})
-	check(t, "a pod is seen all the same", func(t *testing.T) {
+	check(t, "a new pod is received", func(t *testing.T) {
 		n.create(t, plane.client(t), "rotation-b", func(pod *corev1.Pod) { useConfigMap(pod, "rotation") })
 		s.expect(t, "ADD rotation-b")
 	})
-	check(t, "so is a ConfigMap, which takes a new request", func(t *testing.T) {
+	check(t, "a ConfigMap is received, which needs a new request", func(t *testing.T) {
 		putConfigMap(t, plane.client(t), "rotation", "1")
 		objects.await(t, configMap("rotation"), "1")
 	})
-	check(t, "and what comes after the server's next restart", func(t *testing.T) {
+	check(t, "changes after the server's next restart are received", func(t *testing.T) {
 		plane.stop(t)
 		plane.resume(t)
 		n.create(t, plane.client(t), "rotation-c")

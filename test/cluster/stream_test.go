@@ -15,20 +15,19 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// stream is a consumer of WatchPodUpdates, from the start of its test or a later moment on.
+// stream is a consumer of WatchPodUpdates, from the start of its test or from a later time on.
 type stream struct {
 	messages <-chan *podconfigv1.WatchPodUpdatesResponse
 	daemon   *control.Process
 }
 
-// revision is what podconfigd tells at once.
+// revision is one revision of podconfigd, or the initial state.
 type revision struct {
-	// ops are one text for each pod, such as "ADD web", in the order in which they came, and READY for the source
-	// that became so.
+	// ops are one text for each pod, such as "ADD web", in their order, and READY if the source became ready.
 	ops []string
-	// pods are those of the ops, with their content; nil for READY.
+	// pods are the pods of the ops, with their content; nil for READY.
 	pods []*podconfigv1.Pod
-	// synced is set if this completes the initial state, of which apiReady tells if the source had spoken.
+	// synced is set if this completes the initial state. apiReady reports whether the source is then ready.
 	synced, apiReady bool
 }
 
@@ -91,7 +90,7 @@ func (s *stream) next(t *testing.T) revision {
 				t.Fatalf("the stream ended after %q", r.ops)
 			}
 			r.add(m)
-			if m.GetCursor() != nil && m.GetHeartbeat() == nil { // a heartbeat may bear one, too
+			if m.GetCursor() != nil && m.GetHeartbeat() == nil { // a heartbeat may have one, too
 				return r
 			}
 		case <-timeout.C:
@@ -130,7 +129,7 @@ func (s *stream) initial(t *testing.T) revision {
 	return all
 }
 
-// ready reads until the source of a node without pods has spoken.
+// ready reads until the source of a node without pods is ready.
 func (s *stream) ready(t *testing.T) {
 	t.Helper()
 	first := s.initial(t)
@@ -142,8 +141,8 @@ func (s *stream) ready(t *testing.T) {
 	}
 }
 
-// expect reads the next revision, which must be these ops, in any order within each kind. It returns the pods by the
-// ops' texts.
+// expect reads the next revision, which must have these ops, in any order within each kind. It returns the pods
+// by the ops' texts.
 func (s *stream) expect(t *testing.T, ops ...string) map[string]*podconfigv1.Pod {
 	t.Helper()
 	r := s.next(t)
@@ -157,8 +156,8 @@ func (s *stream) expect(t *testing.T, ops ...string) map[string]*podconfigv1.Pod
 	return pods
 }
 
-// nextAfterEnd reads on where a pod was made to vanish. The server first shortens its grace period to nothing, which
-// is one more DELETE if podconfigd reads it before it reads that the pod is gone.
+// nextAfterEnd reads the next revision after a pod was deleted at once. The server first sets its grace period
+// to zero, which is one more DELETE if podconfigd reads it before the deletion.
 func (s *stream) nextAfterEnd(t *testing.T, name string) revision {
 	t.Helper()
 	r := s.next(t)
@@ -168,7 +167,7 @@ func (s *stream) nextAfterEnd(t *testing.T, name string) revision {
 	return r
 }
 
-// expectEnd is nextAfterEnd where nothing comes but the end.
+// expectEnd is nextAfterEnd if only the end of the pod is expected.
 func (s *stream) expectEnd(t *testing.T, name string) *podconfigv1.Pod {
 	t.Helper()
 	r := s.nextAfterEnd(t, name)
@@ -189,7 +188,7 @@ func kindsOf(ops []string) []string {
 
 func sorted(ops []string) []string { return slices.Sorted(slices.Values(ops)) }
 
-// decode is the pod as a consumer has it, which must have this UID.
+// decode returns the content of the pod, which must have this UID.
 func decode(t *testing.T, pod *podconfigv1.Pod, like *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	if pod.GetRef().GetUid() != string(like.UID) || pod.GetSource() != "api" {

@@ -16,8 +16,7 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// podexecd gets the tokens of service accounts with its node's own credentials: for the pods that are on the node,
-// and no others.
+// podexecd gets the tokens of service accounts with its node's own credentials: only for pods on the node.
 func TestTokens(t *testing.T) {
 	admin := plane.client(t)
 	const node = "tokens"
@@ -36,7 +35,7 @@ func TestTokens(t *testing.T) {
 	here, there := createOn(t, node, admin, "here", as), createOn(t, "elsewhere", admin, "there", as)
 	check(t, "the token of a pod's account names the account, the pod and the audience", func(t *testing.T) {
 		var got []byte
-		// The authorizer learns of the pod by a watch of its own.
+		// The authorizer receives the pod through a separate watch.
 		deadline := time.Now().Add(control.Bound)
 		for err := error(nil); got == nil; {
 			if got, err = tokens.Token(t.Context(), here, want); err != nil && (!strings.Contains(err.Error(), "forbidden") || time.Now().After(deadline)) {

@@ -10,13 +10,12 @@ import (
 	"github.com/podstream/podstream/test/bench/workload"
 )
 
-// BenchmarkUpstreamMerge is upstream's merge of a set in which one of so many pods has changed; the pods are those of
-// BenchmarkMerge in test/bench, with three containers each. It includes what the kubelet pays for it as well: two
-// channels, and the copy of the one pod.
+// BenchmarkUpstreamMerge measures upstream's merge of a set of N pods in which one has changed. The pods are
+// the same as in BenchmarkMerge in test/bench, with three containers each. It includes what the merge costs in
+// the kubelet: two channels, and the copy of the one pod.
 //
-// To upstream it matters where a set comes from. An informer hands over the pods that it handed over before
-// ("shared"), and their comparison ends at the first pointers; a file or URL is decoded again ("decoded"), and all is
-// compared.
+// The cost depends on the source of a set. An informer hands over the same pods as before ("shared"), whose
+// comparison ends at equal pointers. A file or URL is decoded again ("decoded"), and everything is compared.
 func BenchmarkUpstreamMerge(b *testing.B) {
 	for _, unchanged := range []string{"shared", "decoded"} {
 		for _, pods := range []int{10, 100, 1000} {
@@ -38,8 +37,8 @@ func benchmarkUpstreamMerge(b *testing.B, count int, decoded bool) {
 		pods[count/2] = workload.Pod(count/2, version)
 		return pods
 	}
-	// Upstream keeps the first set's pods and writes into the one that changes: that pod comes in two versions of its
-	// own, which take turns.
+	// Upstream keeps the first set's pods and writes to the one that changes, so that pod has two separate
+	// versions, which are used in turn.
 	first := reading(0)
 	var sets [2]kubetypes.PodUpdate
 	for i := range sets {

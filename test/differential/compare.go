@@ -14,14 +14,14 @@ import (
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
 )
 
-// Comparison compares what both sides tell in one mode, step by step. The zero value is before the first step.
+// Comparison compares the ops of both sides in one mode, step by step. The zero value is before the first step.
 type Comparison struct {
 	step                int
 	upstream, podstream firstSeen
 }
 
-// Step compares the ops of the next step, in their order; the pods of an op are a set. It returns how they differ (-
-// upstream, + Podstream), or nothing.
+// Step compares the ops of the next step, in their order. The pods of an op are a set. It returns the
+// difference (- upstream, + Podstream), or "".
 func (c *Comparison) Step(upstream, podstream []Op) (string, error) {
 	c.step++
 	want, err := c.upstream.normal(c.step, upstream)
@@ -35,7 +35,7 @@ func (c *Comparison) Step(upstream, podstream []Op) (string, error) {
 	return gocmp.Diff(want, got), nil
 }
 
-// normalOp is an Op without what the rules that are LeftOut name.
+// normalOp is an Op without the fields that LeftOut rules name.
 type normalOp struct {
 	Op, Source string
 	Pods       []normalPod
@@ -47,7 +47,7 @@ type normalPod struct {
 	Content map[string]any
 }
 
-// firstSeen tells at which step a value of config.seen was told first.
+// firstSeen has the step at which each value of config.seen was first sent.
 type firstSeen map[string]int
 
 func (f *firstSeen) normal(step int, ops []Op) ([]normalOp, error) {
@@ -69,8 +69,8 @@ func (f *firstSeen) normal(step int, ops []Op) ([]normalOp, error) {
 	return out, nil
 }
 
-// content is what a consumer acts upon. The rest of the metadata is left out (rule wholeObject), and of the
-// first-seen time only its step remains (rule firstSeenTime).
+// content returns the part of a pod that a consumer uses. The rest of the metadata is left out (rule
+// wholeObject), and only the step of the first-seen time is kept (rule firstSeenTime).
 func (f *firstSeen) content(step int, pod *v1.Pod) (map[string]any, error) {
 	annotations := maps.Clone(pod.Annotations)
 	if seen, ok := annotations[kubetypes.ConfigFirstSeenAnnotationKey]; ok {
@@ -103,7 +103,7 @@ func (f *firstSeen) stepOf(step int, seen string) string {
 	return fmt.Sprint("step ", (*f)[seen])
 }
 
-// sorted is the pods by UID, then name.
+// sorted returns the pods by UID, then name.
 func sorted(pods []*v1.Pod) []*v1.Pod {
 	return slices.SortedStableFunc(slices.Values(pods), func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDifferential feeds random sequences to both sides, and compares after each set.
+// TestDifferential sends random sequences to both sides, and compares after each set.
 func TestDifferential(t *testing.T) {
 	t.Logf("seed %s; repeat with -rapid.seed", flag.Lookup("rapid.seed").Value)
 	sequences, sets := 0, 0
@@ -29,8 +29,8 @@ func TestDifferential(t *testing.T) {
 	t.Logf("%d sequences of %d sets", sequences, sets)
 }
 
-// TestRulesAreNarrow takes the first step that a rule recognises, where TestDifferential steps back: both sides must
-// differ then, or the rule keeps something from being compared.
+// TestRulesAreNarrow takes the first step that a rule recognises, which TestDifferential avoids. Both sides
+// must differ there, otherwise the rule hides something from the comparison.
 func TestRulesAreNarrow(t *testing.T) {
 	differed := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -59,8 +59,8 @@ func TestRulesAreNarrow(t *testing.T) {
 				rt.Fatalf("after\n%s%s", q, diff)
 			case diff != "":
 				differed[rules[0]]++
-			// Where two rules meet, one may hide what the other is about. And what upstream makes of a second pod
-			// under a UID that it holds depends on that pod; what follows is undefined in any case.
+			// If two rules apply, one may hide the difference of the other. And upstream's result for a second pod
+			// under a UID that it has depends on that pod. The later steps are undefined in any case.
 			case alone && !(rules[0] == "uidTwiceInSet" && held):
 				rt.Errorf("rule %s recognises the last step of\n%sbut there is no difference", rules[0], q)
 			}
@@ -70,9 +70,9 @@ func TestRulesAreNarrow(t *testing.T) {
 	t.Logf("differences, by rule: %v", differed)
 }
 
-// onlyOneMet reports whether the step is a case of one rule and nothing else, given the rules that recognise it and
-// the sources' sets before it. A pod that waits behind another one of its set, whichever source's, may be a case of a
-// further rule by itself, or take the other one's place.
+// onlyOneMet reports whether the step is a case of exactly one rule, given the rules that recognise it and the
+// sources' earlier sets. A pod that waits for another pod, of this source or another one, may be a case of
+// another rule by itself, or take the other pod's place.
 func onlyOneMet(h *History, s Step, rules []string, sets map[string][]*v1.Pod) bool {
 	met := slices.Clone(rules)
 	for _, p := range s.Pods {
@@ -100,8 +100,8 @@ func startDrawn(t *testing.T, rt *rapid.T) *sides {
 	return both
 }
 
-// TestSequencesReachEverything: in a few hundred sequences every op comes up in every mode, the drafts run into every
-// rule that is Avoided, and their steps into every one that is LeftOut.
+// TestSequencesReachEverything: a few hundred sequences contain every op in every mode, their drafts reach
+// every Avoided rule, and their steps every LeftOut rule.
 func TestSequencesReachEverything(t *testing.T) {
 	reached := map[string]int{}
 	for seed := range 300 {

@@ -9,22 +9,22 @@ import (
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
 )
 
-// History is what the rules know of the steps so far. The zero value is before the first one.
+// History is the state that the rules have of the earlier steps. The zero value is before the first one.
 type History struct {
-	// served are the pods of each source that upstream has taken of its last set.
+	// served are the pods of each source's last set that upstream served.
 	served map[string][]*v1.Pod
-	// kept is what upstream holds of those and doesn't take again with each version.
+	// kept is what upstream keeps of those pods and doesn't update with each version.
 	kept map[string]map[types.UID]kept
 }
 
-// kept is of the version of a pod that upstream saw first, or took last.
+// kept is from the version of a pod that upstream received first, or updated last.
 type kept struct {
 	last   *v1.Pod
 	first  *v1.Pod
-	mirror string // empty: there is none
+	mirror string // empty means none
 }
 
-// Add goes on by one step.
+// Add adds a step.
 func (h *History) Add(s Step) {
 	if h.served == nil {
 		h.served, h.kept = map[string][]*v1.Pod{}, map[string]map[types.UID]kept{}
@@ -42,8 +42,8 @@ func (h *History) Add(s Step) {
 	h.served[s.Source], h.kept[s.Source] = pods, next
 }
 
-// mirrorAfter is what upstream has of config.mirror once it was given the pod: it takes the annotations if something
-// of the spec changed, and even then what it has of this one stays.
+// mirrorAfter returns upstream's value of config.mirror after it received the pod: it updates the annotations
+// if the spec changed, but never this one.
 func (k kept) mirrorAfter(pod *v1.Pod) string {
 	if k.mirror == "" && changeOf(k.last, pod, reflect.DeepEqual) == specChange {
 		return pod.Annotations[kubetypes.ConfigMirrorAnnotationKey]
@@ -57,8 +57,8 @@ func (h *History) holds(source string, uid types.UID) bool {
 	return ok
 }
 
-// eachHeld calls do for the step's pods of which the source has served a version before, until do returns true, and
-// returns whether that was so.
+// eachHeld calls do for each pod of the step that the source has served before, until do returns true, and
+// reports whether it did.
 func (h *History) eachHeld(s Step, do func(before kept, pod *v1.Pod) bool) bool {
 	for _, pod := range servedUpstream(s.Pods) {
 		if before, ok := h.kept[s.Source][pod.UID]; ok && do(before, pod) {
@@ -68,7 +68,7 @@ func (h *History) eachHeld(s Step, do func(before kept, pod *v1.Pod) bool) bool 
 	return false
 }
 
-// servedUpstream are the pods of a set that upstream takes: of those with one full name, the first.
+// servedUpstream returns the pods of a set that upstream serves: of several with one full name, the first.
 func servedUpstream(pods []*v1.Pod) []*v1.Pod {
 	var out []*v1.Pod
 	names := map[types.NamespacedName]bool{}
@@ -81,8 +81,8 @@ func servedUpstream(pods []*v1.Pod) []*v1.Pod {
 	return out
 }
 
-// servedPodstream are the pods of a set that Podstream serves, if no other source has them: of those with one UID, or
-// one full name without a mirror pod's annotation, the first.
+// servedPodstream returns the pods of a set that Podstream serves, if no other source has them: of several with
+// one UID, or one full name without a mirror pod's annotation, the first.
 func servedPodstream(pods []*v1.Pod) []*v1.Pod {
 	var out []*v1.Pod
 	names, uids := map[types.NamespacedName]bool{}, map[types.UID]bool{}
@@ -109,7 +109,7 @@ func isMirror(pod *v1.Pod) bool {
 	return ok
 }
 
-// change is how a version of a pod differs from the one before.
+// change is the difference between a version of a pod and the previous one.
 type change int
 
 const (
@@ -132,7 +132,7 @@ func changeOf(before, after *v1.Pod, equal func(a, b any) bool) change {
 	}
 }
 
-// lasting are the annotations that aren't local.
+// lasting returns the annotations that aren't local.
 func lasting(pod *v1.Pod) map[string]string {
 	out := map[string]string{}
 	for k, v := range pod.Annotations {
@@ -145,7 +145,7 @@ func lasting(pod *v1.Pod) map[string]string {
 	return out
 }
 
-// sameJSON reports whether a and b are written alike; an empty map is as none.
+// sameJSON reports whether a and b have the same JSON. An empty map equals a missing one.
 func sameJSON(a, b any) bool {
 	return jsonOf(a) == jsonOf(b)
 }

@@ -31,15 +31,15 @@ func applyDefaults(logger klog.Logger, pod *core.Pod, source string, isFile bool
 // The kubelet allows privileged containers.
 func init() { capabilities.Initialize(capabilities.Capabilities{AllowPrivileged: true}) }
 
-// KubeletResult is what the kubelet does with a manifest.
+// KubeletResult is the kubelet's result for a manifest.
 type KubeletResult struct {
-	// Err is the error of tryDecodeSinglePod. Nil: the kubelet runs the pod.
+	// Err is the error of tryDecodeSinglePod. Nil means that the kubelet runs the pod.
 	Err error
-	// Pod is the pod, if it is a valid one. A valid pod is refused if it refers to API objects.
+	// Pod is the pod, if it is valid. A valid pod is rejected if it refers to API objects.
 	Pod *v1.Pod
-	// Invalid is what validation found.
+	// Invalid are the validation errors.
 	Invalid field.ErrorList
-	// Reference is the kind of API objects that the pod refers to, and is refused for.
+	// Reference is the kind of API objects for which the pod is rejected.
 	Reference string
 }
 
@@ -53,7 +53,7 @@ func Kubelet(m Manifest) KubeletResult {
 		return KubeletResult{Pod: p}
 	}
 	result := KubeletResult{Err: err}
-	// The error is one text. The same steps again tell the reasons apart.
+	// The error is one text. The same steps, called one by one, show the reason.
 	decoded, err := runtime.Decode(legacyscheme.Codecs.UniversalDecoder(), m.Text)
 	if err != nil {
 		return result

@@ -15,7 +15,7 @@ import (
 	_ "pgregory.net/rapid" // for its flags
 )
 
-// rapid's own flags count the sequences (-rapid.checks) and repeat them (-rapid.seed).
+// rapid's own flags set the number of sequences (-rapid.checks) and repeat them (-rapid.seed).
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if seed := flag.Lookup("rapid.seed"); seed.Value.String() == "0" {
@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// built is where injectd was built, if it was.
+// built is the directory of the built injectd, if there is one.
 var built string
 
-// injectd is the program as it is, injectdWithFaults the one that has faults to switch on. Each is built once.
+// injectd is the unchanged program, and injectdWithFaults has faults that can be enabled. Each is built once.
 var (
 	injectd           = sync.OnceValues(func() (string, error) { return build("injectd", "./test/injectd") })
 	injectdWithFaults = sync.OnceValues(func() (string, error) { return build("injectd-with-faults", "./test/injectd", "-tags=failpoints") })
@@ -90,7 +90,7 @@ func newUpstreams() upstreams {
 	return all
 }
 
-// upstreams are one in each of Modes.
+// upstreams has one Upstream for each of Modes.
 type upstreams []*Upstream
 
 func (all upstreams) set(s Step) ([][]Op, error) {
@@ -116,7 +116,7 @@ func (s *sides) close() error {
 	return s.podstream.Close()
 }
 
-// set gives the step to both sides, and returns what they tell in each of Modes.
+// set sends the step to both sides, and returns their ops in each of Modes.
 func (s *sides) set(step Step) (upstream, podstream [][]Op, err error) {
 	if upstream, err = s.upstream.set(step); err != nil {
 		return nil, nil, err
@@ -125,7 +125,7 @@ func (s *sides) set(step Step) (upstream, podstream [][]Op, err error) {
 	return upstream, podstream, err
 }
 
-// compare is set with the comparison of what they tell: how they differ, or nothing.
+// compare is set with a comparison. It returns the difference, or "".
 func (s *sides) compare(step Step) (diff string, err error) {
 	upstream, podstream, err := s.set(step)
 	if err != nil {

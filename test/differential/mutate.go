@@ -19,7 +19,7 @@ var podType = reflect.TypeFor[v1.Pod]()
 //go:embed testdata/pods
 var podFiles embed.FS
 
-// base is a pod that mutants are made of.
+// base is a pod from which mutants are made.
 type base struct {
 	name string
 	tree map[string]any
@@ -49,17 +49,17 @@ func basePods() ([]base, error) {
 
 // Mutant is a base pod with a few values changed.
 type Mutant struct {
-	// Number and the seed of the Mutator make the mutant again.
+	// Number and the Mutator's seed reproduce the mutant.
 	Number uint64
 	Base   string
-	// Changes are what was done to which field.
+	// Changes describe the changed fields.
 	Changes []string
 	Manifest
-	// Tree is what the manifest has.
+	// Tree is the content of the manifest.
 	Tree map[string]any
 }
 
-// String is the mutant for messages.
+// String returns the mutant for messages.
 func (m *Mutant) String() string {
 	return fmt.Sprintf("mutant %d, %s with\n\t%s\n%s", m.Number, m.Base, strings.Join(m.Changes, "\n\t"), m.Text)
 }
@@ -80,7 +80,7 @@ func NewMutator(seed uint64) (*Mutator, error) {
 	return &Mutator{seed: seed, bases: bases, corpus: newCorpus(bases)}, nil
 }
 
-// Mutant makes the mutant of a number.
+// Mutant returns the mutant of a number.
 func (m *Mutator) Mutant(number uint64) (*Mutant, error) {
 	r := rand.New(rand.NewPCG(m.seed, number))
 	from := pick(r, m.bases)
@@ -90,7 +90,7 @@ func (m *Mutator) Mutant(number uint64) (*Mutant, error) {
 	}
 	var err error
 	mutant.Manifest, err = manifestOf(mutant.Tree)
-	// Pods of a URL have no toleration added.
+	// No toleration is added to pods of a URL.
 	if r.IntN(8) == 0 {
 		mutant.Origin, mutant.URL = "https://config.example/pods", true
 	}
@@ -102,7 +102,7 @@ func manifestOf(tree map[string]any) (Manifest, error) {
 	return Manifest{Origin: "/etc/podstream/manifests/web.yaml", Node: "node1", Text: text}, err
 }
 
-// mutate changes one value, and returns what it did.
+// mutate changes one value, and returns a description of the change.
 func (m *Mutator) mutate(r *rand.Rand, tree map[string]any) string {
 	s := m.site(r, tree)
 	where := pathText(s.path)
@@ -132,7 +132,7 @@ func (m *Mutator) mutate(r *rand.Rand, tree map[string]any) string {
 	return where + " " + how
 }
 
-// site picks a value. Values deep in a pod are many, so each level of the pod gets its share.
+// site picks a value. A pod has many values at deep levels, so each level has the same chance.
 func (m *Mutator) site(r *rand.Rand, tree map[string]any) site {
 	sites := sitesOf(tree, podType)
 	if r.IntN(3) == 0 {

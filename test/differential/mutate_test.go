@@ -8,11 +8,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// refusedBases are the base pods that the kubelet refuses, whatever else is in them.
+// refusedBases are the base pods that the kubelet always rejects.
 var refusedBases = []string{"server"}
 
-// TestBasePods: the kubelet finds nothing wrong with the base pods, so that it is the mutation that makes the
-// difference. All that it may refuse is a reference to a ConfigMap or Secret.
+// TestBasePods: the kubelet accepts the base pods, so that a rejection comes from the mutation. Only a
+// reference to a ConfigMap or Secret may be rejected.
 func TestBasePods(t *testing.T) {
 	bases, err := basePods()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // Sources are the configured sources, in order of priority.
 var Sources = []string{"file", "http", "api"}
 
-// Mode is a notification mode as both sides call it.
+// Mode is a notification mode, with both sides' names for it.
 type Mode struct {
 	Name      string
 	upstream  config.PodConfigNotificationMode
@@ -34,13 +34,13 @@ var (
 	Modes = []Mode{Incremental, SnapshotAndUpdates, Snapshot}
 )
 
-// Step is one full set of one source. Its pods are given to both sides as copies.
+// Step is one full set of one source. Both sides receive copies of its pods.
 type Step struct {
 	Source string
 	Pods   []*v1.Pod
 }
 
-// Op is what a listener is told, as it is told: Podstream's REMOVE has pods of a name, namespace and UID only.
+// Op is an op as a listener receives it: the pods of Podstream's REMOVE have only a name, namespace and UID.
 type Op struct {
 	// Op is SET, ADD, UPDATE, DELETE, REMOVE, RECONCILE or RESTORE.
 	Op     string
@@ -48,7 +48,7 @@ type Op struct {
 	Pods   []*v1.Pod
 }
 
-// String is the op with its pods as NAME/UID, sorted.
+// String returns the op with its pods as NAME/UID, sorted.
 func (o Op) String() string {
 	text := o.Op + " " + o.Source + ":"
 	for _, p := range sorted(o.Pods) {
@@ -57,7 +57,7 @@ func (o Op) String() string {
 	return text
 }
 
-// Text is the ops in one line; "silence" if there are none.
+// Text returns the ops on one line; "silence" if there are none.
 func Text(ops []Op) string {
 	if len(ops) == 0 {
 		return "silence"

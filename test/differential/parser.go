@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/test/parsepods/wire"
 )
 
-// Manifest is one document, and where it was read.
+// Manifest is one document, and its origin.
 type Manifest struct {
 	Origin string
 	URL    bool
@@ -59,7 +59,7 @@ func (p *Parser) Send(batch []Manifest) error {
 	return nil
 }
 
-// Answers returns the answers to the oldest batch that has none yet.
+// Answers returns the answers to the oldest batch without answers.
 func (p *Parser) Answers() ([]wire.Answer, error) {
 	var answers []wire.Answer
 	if err := p.answers.Decode(&answers); err != nil {

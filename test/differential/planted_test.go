@@ -10,8 +10,8 @@ import (
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
 )
 
-// scene has every op in every mode. Each of its first sets makes a revision, so that a fault that counts them meets a
-// set of it and not one of the marker's.
+// scene has every op in every mode. Each of its first sets produces a revision, so that a fault that counts
+// revisions affects one of these and not the marker's.
 var scene = []Step{
 	set("file", pod("web", "u1", label("a")), pod("db", "u2")),
 	set("api", pod("dns", "u3")),
@@ -25,14 +25,14 @@ var scene = []Step{
 	set("http"),
 }
 
-// TestScene: no fault, no difference. Otherwise the tests of faults would show nothing.
+// TestScene: without a fault there is no difference. Otherwise the tests of faults would show nothing.
 func TestScene(t *testing.T) {
 	if step, diff := play(t, injectd); step > 0 {
 		t.Errorf("step %d:\n%s", step, diff)
 	}
 }
 
-// TestFaultyPodstream: a podconfigd that breaks a promise is noticed.
+// TestFaultyPodstream: a podconfigd that breaks a promise is found.
 func TestFaultyPodstream(t *testing.T) {
 	for _, fault := range []string{"emit-unchanged", "skip-revision", "early-ready"} {
 		t.Run(fault, func(t *testing.T) {
@@ -43,8 +43,8 @@ func TestFaultyPodstream(t *testing.T) {
 	}
 }
 
-// play feeds the scene to both sides until they differ, and returns the step that they differ at, counted from 1, and
-// how. A stream that can't be read is a difference too.
+// play sends the scene to both sides until they differ, and returns that step, counted from 1, and the
+// difference. A stream that can't be read is a difference too.
 func play(t *testing.T, program func() (string, error), env ...string) (int, string) {
 	t.Helper()
 	path, err := program()
@@ -72,7 +72,7 @@ func play(t *testing.T, program func() (string, error), env ...string) (int, str
 	return 0, ""
 }
 
-// corruptions each spoil ops, or return nil where there is nothing to spoil in their way.
+// corruptions each change ops, or return nil if there is nothing that they can change.
 var corruptions = map[string]func(ops []Op) []Op{
 	"an op is lost":      func(ops []Op) []Op { return slices.Delete(ops, 0, 1) },
 	"an op comes twice":  func(ops []Op) []Op { return append(ops, ops[0]) },
@@ -116,8 +116,8 @@ var corruptions = map[string]func(ops []Op) []Op{
 	},
 }
 
-// TestSpoiltOps spoils what one side has told, in every way that there is something to spoil, and expects the
-// comparison to complain, on whichever side it is. Each way must have been possible somewhere.
+// TestSpoiltOps changes the ops of one side, in every possible way, and expects that the comparison finds it,
+// on either side. Each way must be possible in some step.
 func TestSpoiltOps(t *testing.T) {
 	upstream, podstream := recorded(t)
 	for name, corrupt := range corruptions {
@@ -147,13 +147,13 @@ func TestSpoiltOps(t *testing.T) {
 				}
 			}
 			if spoilt == 0 {
-				t.Error("there was nothing to spoil")
+				t.Error("there were no ops to change in this way")
 			}
 		})
 	}
 }
 
-// recorded is what both sides tell of each step of the scene, in each mode.
+// recorded returns the ops of both sides in each step of the scene, in each mode.
 func recorded(t *testing.T) (upstream, podstream [][][]Op) {
 	t.Helper()
 	both, err := start(t)
@@ -193,7 +193,7 @@ func atLeast(n int, ops []Op) []Op {
 	return ops
 }
 
-// rename makes the first op of one kind one of another.
+// rename changes the first op of one kind to another kind.
 func rename(from, to string) func([]Op) []Op {
 	return func(ops []Op) []Op {
 		i := slices.IndexFunc(ops, func(op Op) bool { return op.Op == from })
@@ -205,7 +205,7 @@ func rename(from, to string) func([]Op) []Op {
 	}
 }
 
-// spoil spoils the last pod of the first op that has any.
+// spoil changes the last pod of the first op with pods.
 func spoil(how func(op *Op, i int)) func([]Op) []Op {
 	return func(ops []Op) []Op {
 		for i := range ops {
@@ -218,7 +218,7 @@ func spoil(how func(op *Op, i int)) func([]Op) []Op {
 	}
 }
 
-// spoilContent does so for an op that has content.
+// spoilContent does the same for an op with content.
 func spoilContent(how func(p *v1.Pod)) func([]Op) []Op {
 	return func(ops []Op) []Op {
 		for _, op := range ops {

@@ -9,13 +9,13 @@ import (
 	"github.com/podstream/podstream/test/parsepods/wire"
 )
 
-// Kind is how the results for one manifest differ.
+// Kind is the kind of a difference between the results for one manifest.
 type Kind int
 
 const (
-	// RefusedThere: the kubelet refuses the pod, and Podstream doesn't.
+	// RefusedThere: the kubelet rejects the pod, and Podstream doesn't.
 	RefusedThere Kind = iota
-	// RefusedHere: Podstream refuses the pod, and the kubelet doesn't.
+	// RefusedHere: Podstream rejects the pod, and the kubelet doesn't.
 	RefusedHere
 	// Content: a field of the resulting pod has another value.
 	Content
@@ -28,9 +28,9 @@ func (k Kind) String() string {
 // PodDifference is one difference between the results for a manifest.
 type PodDifference struct {
 	Kind Kind
-	// Field is the path of the field that was refused, or that differs.
+	// Field is the path of the field that was rejected, or that differs.
 	Field string
-	// Message is the reason of the refusal. Kubelet and Podstream are the values that differ.
+	// Message is the reason of the rejection. Kubelet and Podstream are the different values.
 	Message            string
 	Kubelet, Podstream any
 }
@@ -49,12 +49,12 @@ func jsonText(value any) string {
 	if value == (absent{}) {
 		return "nothing"
 	}
-	// It came from JSON.
+	// The value came from JSON.
 	text, _ := json.Marshal(value)
 	return string(text)
 }
 
-// ComparePod returns the differences between what the kubelet and Podstream make of a manifest.
+// ComparePod returns the differences between the kubelet's and Podstream's results for a manifest.
 func ComparePod(kubelet KubeletResult, podstream wire.Answer) ([]PodDifference, error) {
 	var differences []PodDifference
 	switch {
@@ -111,8 +111,8 @@ func contentDifferences(kubelet, podstream map[string]any) []PodDifference {
 	return differences
 }
 
-// flattened returns the single values of a JSON object by their paths. Empty objects and lists are values, nulls are
-// none.
+// flattened returns the single values of a JSON object by their paths. Empty objects and lists are values.
+// Nulls aren't.
 func flattened(text []byte) (map[string]any, error) {
 	var tree any
 	if err := json.Unmarshal(text, &tree); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// podFaults are mistakes in internal/manifest: a text of a file of it or below it, and what takes its place.
+// podFaults are mistakes in internal/manifest: a text of a file there, and its replacement.
 var podFaults = map[string]struct{ file, old, fault string }{
 	"a check is lost":              {"validate/container.go", "if len(spec.Containers) == 0 {", "if false {"},
 	"a check of two fields":        {"validate/container.go", "case names[c.Name]:", "case false:"},
@@ -19,7 +19,7 @@ var podFaults = map[string]struct{ file, old, fault string }{
 	"the toleration of files only": {"adopt.go", "if opts.OriginKind == FileKind {", "if true {"},
 }
 
-// TestFaultyParser: a mistake in internal/manifest is noticed, in few mutants.
+// TestFaultyParser: a mistake in internal/manifest is found within a few mutants.
 func TestFaultyParser(t *testing.T) {
 	dir := filepath.Join("..", "..", "internal", "manifest")
 	for name, f := range podFaults {

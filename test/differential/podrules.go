@@ -8,18 +8,18 @@ import (
 	"k8s.io/kubernetes/pkg/util/parsers"
 )
 
-// PodRule is an intended difference between what the kubelet and Podstream make of a manifest.
+// PodRule is an intended difference between the kubelet's and Podstream's results for a manifest.
 type PodRule struct {
 	Name string
 	Kind Kind
-	// Reason is what the kubelet does, and why Podstream does otherwise.
+	// Reason is what the kubelet does, and why Podstream does something else.
 	Reason string
-	// Field and Message have to match the difference. Nil matches all.
+	// Field and Message must match the difference. Nil matches everything.
 	Field, Message *regexp.Regexp
-	// When further narrows the rule down. Nil: it doesn't.
+	// When narrows the rule further. Nil means that it doesn't.
 	When func(m *Mutant, d PodDifference) bool
-	// Without is the path of a field that Podstream ignores. The kubelet can't decode the manifest, but can without
-	// this field.
+	// Without is the path of a field that Podstream ignores. The kubelet can't decode the manifest with this
+	// field, but can without it.
 	Without []any
 }
 
@@ -33,7 +33,8 @@ func (r *PodRule) explains(m *Mutant, d PodDifference) bool {
 var serverMetadata = regexp.MustCompile(`^metadata\.(creationTimestamp|deletionTimestamp|deletionGracePeriodSeconds|finalizers|generateName|` +
 	`generation|managedFields|ownerReferences|resourceVersion|selfLink)\b`)
 
-// PodRules are all intended differences in what becomes of a manifest. Each has an example in TestPodRules.
+// PodRules are all intended differences between the results for a manifest. Each has an example in
+// TestPodRules.
 var PodRules = []PodRule{
 	{
 		Name: "kindOfPod", Kind: Content, Field: regexp.MustCompile(`^(kind|apiVersion)$`),
@@ -110,7 +111,7 @@ var PodRules = []PodRule{
 			return false
 		},
 	},
-	// The rest is what Kubernetes has changed between the version that is compared with and that of Podstream's API
+	// The rest are changes in Kubernetes between the compared version and the version of Podstream's API
 	// types.
 	{
 		Name: "seLinuxMountOption", Kind: RefusedThere, Field: regexp.MustCompile(`^spec\.securityContext\.seLinuxChangePolicy$`),
@@ -171,8 +172,8 @@ func explain(m *Mutant, d PodDifference) string {
 	return ""
 }
 
-// isDecodable reports whether the kubelet can't decode the manifest, and can without the field, or without another
-// that is ignored too. What is wrong with it then has rules of its own.
+// isDecodable reports whether the kubelet can't decode the manifest, but can without the field, or without
+// another ignored field. Other errors in the manifest then have their own rules.
 func isDecodable(m *Mutant, without []any) bool {
 	if decoded(Kubelet(m.Manifest)) {
 		return false
@@ -198,10 +199,10 @@ func isDecodable(m *Mutant, without []any) bool {
 	return true
 }
 
-// decoded reports whether the kubelet has come as far as to validate the pod.
+// decoded reports whether the kubelet decoded the pod and validated it.
 func decoded(r KubeletResult) bool { return r.Pod != nil || len(r.Invalid) > 0 }
 
-// remove removes a field, and reports whether it was there.
+// remove removes a field, and reports whether it existed.
 func remove(tree map[string]any, path []any) bool {
 	for _, s := range sitesOf(tree, podType) {
 		if slices.Equal(s.path, path) {

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// podExamples have a pod for each of PodRules: what its metadata, spec, container and status have besides what each
-// pod needs.
+// podExamples have a pod for each of PodRules: the content of its metadata, spec, container and status in
+// addition to the required fields.
 var podExamples = map[string]struct{ metadata, spec, container, status string }{
 	"kindOfPod":                 {},
 	"uidOfManifest":             {},
@@ -68,10 +68,11 @@ func exampleOf(t *testing.T, name string) *Mutant {
 	return m
 }
 
-// alwaysThere are the rules that explain something of every pod that runs.
+// alwaysThere are the rules that explain a difference of every pod that runs.
 var alwaysThere = []string{"kindOfPod", "uidOfManifest"}
 
-// TestPodRules: each rule explains something of its example, and no other rule does but those that are always there.
+// TestPodRules: each rule explains a difference of its example, and no other rule does except those in
+// alwaysThere.
 func TestPodRules(t *testing.T) {
 	var names []string
 	for _, r := range PodRules {

@@ -20,11 +20,11 @@ var (
 	podsShow  = flag.Int("pods.show", 10, "how many unexplained mutants are shown in full")
 )
 
-// podsBatch is how many mutants are sent to the program at once.
+// podsBatch is the number of mutants in one batch.
 const podsBatch = 100
 
-// TestPods compares what the kubelet and Podstream make of mutated pods: whether they are refused, and the resulting
-// pods.
+// TestPods compares the kubelet's and Podstream's results for mutated pods: whether they are rejected, and the
+// resulting pods.
 func TestPods(t *testing.T) {
 	seed := *podsSeed
 	if seed == 0 {
@@ -43,7 +43,7 @@ func TestPods(t *testing.T) {
 	found.report(t)
 }
 
-// parsepodsProgram is the parsepods of -pods.program, or one that is built.
+// parsepodsProgram returns the parsepods of -pods.program, or builds one.
 func parsepodsProgram() (string, error) {
 	if *podsProg != "" {
 		return *podsProg, nil
@@ -51,11 +51,11 @@ func parsepodsProgram() (string, error) {
 	return parsepods()
 }
 
-// findings are what came of a comparison.
+// findings are the results of a comparison.
 type findings struct {
 	mu                sync.Mutex
 	accepted, refused int
-	// rules counts the mutants that each rule has explained something of.
+	// rules counts, for each rule, the mutants of which it explained a difference.
 	rules map[string]int
 	// unexplained has the mutants with differences that no rule explains, by the shape of the difference.
 	unexplained map[string][]string
@@ -63,7 +63,7 @@ type findings struct {
 	mutants     int
 }
 
-// comparePods compares the mutants of the numbers from first on.
+// comparePods compares mutants, from the number first on.
 func comparePods(t *testing.T, program string, seed, first, count uint64) *findings {
 	t.Helper()
 	found := &findings{rules: map[string]int{}, unexplained: map[string][]string{}, count: map[string]int{}}
@@ -86,7 +86,7 @@ func comparePods(t *testing.T, program string, seed, first, count uint64) *findi
 	return found
 }
 
-// work compares the batches that begin with the given numbers.
+// work compares the batches that start with the given numbers.
 func (f *findings) work(program string, seed uint64, batches <-chan uint64, end uint64) (err error) {
 	mutator, err := NewMutator(seed)
 	if err != nil {
@@ -165,7 +165,7 @@ func (f *findings) add(m *Mutant, kubelet KubeletResult, differences []PodDiffer
 	}
 }
 
-// shapeOf is the difference without indices and most values, to count alike ones.
+// shapeOf returns the difference without indices and most values, so that similar ones are counted together.
 func shapeOf(d PodDifference) string {
 	digits := strings.NewReplacer("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", "", "9", "")
 	message := d.Message

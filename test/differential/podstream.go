@@ -21,8 +21,8 @@ import (
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 
-// marker is a further source, the last in priority. Its one pod changes after each set, so that every consumer is sent
-// something whatever the set was, and need not wait to know that there is nothing more.
+// marker is an additional source with the lowest priority. Its one pod changes after each set, so that every
+// consumer receives an op after any set, which shows that there is nothing more.
 const marker = "marker"
 
 // Podstream is an injectd, a process, with a consumer in each of Modes.
@@ -35,8 +35,8 @@ type Podstream struct {
 	marks     int
 }
 
-// StartPodstream starts the program, a built test/injectd, with env added to its environment, and subscribes. Its
-// streams end with ctx. To be ended with Close.
+// StartPodstream starts the program, a built test/injectd, with env added to its environment, and subscribes.
+// Its streams end with ctx. The caller ends it with Close.
 func StartPodstream(ctx context.Context, program string, env ...string) (_ *Podstream, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Podstream{cancel: cancel}
@@ -51,10 +51,10 @@ func StartPodstream(ctx context.Context, program string, env ...string) (_ *Pods
 	if p.inject, err = inject.Dial(ctx, filepath.Join(p.process.dir, "inject.sock")); err != nil {
 		return nil, err
 	}
-	// The service begins to listen at about the same time, and a second attempt is worth making at once.
+	// The service starts to listen at about the same time, so a second attempt is made at once.
 	retry := grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.5, MaxDelay: time.Second},
-		MinConnectTimeout: time.Minute, // Not given, an attempt has no longer than the delay.
+		MinConnectTimeout: time.Minute, // Without it, an attempt's time limit is the delay.
 	}
 	p.conn, err = grpc.NewClient("unix://"+filepath.Join(p.process.dir, "grpc.sock"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(retry))
@@ -94,7 +94,7 @@ func arguments(dir string) []string {
 	return args
 }
 
-// Set has the set merged and returns what each consumer, in the order of Modes, was told of it.
+// Set merges the set and returns the ops that each consumer, in the order of Modes, received for it.
 func (p *Podstream) Set(s Step) ([][]Op, error) {
 	if _, err := p.inject.Apply(inject.Set{Source: s.Source, Origins: origins(s)}); err != nil {
 		return nil, err
@@ -116,8 +116,8 @@ func (p *Podstream) Set(s Step) ([][]Op, error) {
 	return received, nil
 }
 
-// origins are the set as a source hands it over: those of http as items of one origin, the others each in one of its
-// own.
+// origins returns the set as a source hands it over: the pods of http are items of one origin, the others have
+// one origin each.
 func origins(s Step) []inject.Origin {
 	if s.Source == "http" {
 		return []inject.Origin{{Name: "list", Pods: s.Pods}}
@@ -132,10 +132,10 @@ func origins(s Step) []inject.Origin {
 	return out
 }
 
-// read is what the stream has up to the given revision, less what the marker adds.
+// read returns the stream's ops up to the given revision, without the marker's.
 func read(stream grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse], end uint64) ([]Op, error) {
 	var ops []Op
-	// continues is set if the last op may be a SET that the next message goes on with.
+	// continues is set if the last op may be a SET that the next message continues.
 	continues := false
 	for {
 		msg, err := stream.Recv()
@@ -159,14 +159,14 @@ func read(stream grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse]
 		}
 		switch at := msg.GetCursor().GetRevision(); {
 		case at > end:
-			return nil, fmt.Errorf("revision %d comes where %d should be the last", at, end)
+			return nil, fmt.Errorf("revision %d was received; want %d to be the last", at, end)
 		case at == end:
 			return ops, nil
 		}
 	}
 }
 
-// decode is the update with its pods as Kubernetes has them.
+// decode returns the update with decoded pods.
 func decode(u *podconfigv1.PodUpdate) (Op, error) {
 	op := Op{Op: strings.TrimPrefix(u.GetOp().String(), "POD_OPERATION_"), Source: u.GetSource()}
 	for _, p := range u.GetPods() {
@@ -195,7 +195,7 @@ func decode(u *podconfigv1.PodUpdate) (Op, error) {
 	return op, nil
 }
 
-// Close ends the streams and the process. An error tells that the process didn't end well.
+// Close ends the streams and the process. It returns an error if the process failed.
 func (p *Podstream) Close() error {
 	p.cancel()
 	if p.conn != nil {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a process has after SIGTERM.
+// stopTimeout is the time that a process has after SIGTERM.
 const stopTimeout = 30 * time.Second
 
-// process is an injectd with a directory of its own.
+// process is an injectd with a separate directory.
 type process struct {
 	dir  string
 	cmd  *exec.Cmd
@@ -42,7 +42,7 @@ func startProcess(program string, args func(dir string) []string, env ...string)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
-		// The child dies with the thread that forked it, so this thread has to live as long as the child does.
+		// The child dies with the thread that forked it, so this thread must live as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer output.Close()
@@ -60,7 +60,7 @@ func startProcess(program string, args func(dir string) []string, env ...string)
 
 func (p *process) log() string { return filepath.Join(p.dir, "log") }
 
-// stop ends the process with SIGTERM and removes its directory. An error tells that it didn't end well.
+// stop ends the process with SIGTERM and removes its directory. It returns an error if the process failed.
 func (p *process) stop() error {
 	defer os.RemoveAll(p.dir)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -79,7 +79,7 @@ func (p *process) stop() error {
 	}
 }
 
-// output is what the process printed, for messages.
+// output returns the output of the process, for messages.
 func (p *process) output() string {
 	text, err := os.ReadFile(p.log())
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	kubetypes "k8s.io/kubernetes/pkg/kubelet/types"
 )
 
-// Handling is what becomes of a difference that a Rule names.
+// Handling is how the test handles a difference that a Rule names.
 type Handling int
 
 const (
-	// Avoided: the random sequences don't take a step that the rule recognises.
+	// Avoided: the random sequences leave out steps that the rule recognises.
 	Avoided Handling = iota
-	// LeftOut: the comparison doesn't look at what the rule names. The sequences do take such steps.
+	// LeftOut: the comparison ignores what the rule names. The sequences have such steps.
 	LeftOut
 )
 
@@ -22,13 +22,13 @@ const (
 type Rule struct {
 	Name     string
 	Handling Handling
-	// Reason is what upstream does, and why Podstream does otherwise.
+	// Reason is what upstream does, and why Podstream does something else.
 	Reason string
 	// Recognises reports whether the step, after that history, is a case of the rule.
 	Recognises func(h *History, s Step) bool
 }
 
-// Rules are all intended differences in what sets of pods lead to. Each has an example in TestRules.
+// Rules are all intended differences between the results for sets of pods. Each has an example in TestRules.
 var Rules = []Rule{
 	{
 		Name: "uidInTwoSources",
@@ -150,7 +150,7 @@ var Rules = []Rule{
 	},
 }
 
-// others reports whether a pod of the step and one of another source do clash.
+// others reports whether a pod of the step conflicts with one of another source.
 func (h *History) others(s Step, clash func(a, b *v1.Pod) bool) bool {
 	for source, theirs := range h.served {
 		if source == s.Source {
@@ -167,7 +167,7 @@ func (h *History) others(s Step, clash func(a, b *v1.Pod) bool) bool {
 	return false
 }
 
-// restOf is the metadata that tells consumers nothing.
+// restOf returns the metadata that consumers don't use.
 func restOf(pod *v1.Pod) v1.Pod {
 	rest := v1.Pod{}
 	rest.ResourceVersion, rest.Generation, rest.CreationTimestamp = pod.ResourceVersion, pod.Generation, pod.CreationTimestamp

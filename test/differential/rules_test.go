@@ -16,11 +16,11 @@ import (
 // example is a case of a rule.
 type example struct {
 	rule string
-	// steps end with the case.
+	// steps end with the step that shows the rule.
 	steps []Step
-	// show is what to look at in each op of the last step. Nil: the op itself.
+	// show returns the part of each op of the last step that is compared. Nil means the whole op.
 	show func(Op) string
-	// upstream and podstream are what each side tells of the last step, incrementally.
+	// upstream and podstream are each side's ops for the last step, in incremental mode.
 	upstream, podstream string
 }
 
@@ -118,7 +118,7 @@ var examples = []example{
 	},
 }
 
-// TestRules shows each rule's difference. If a side changes, the rule is to be changed with it.
+// TestRules shows each rule's difference. If a side changes, the rule must be changed too.
 func TestRules(t *testing.T) {
 	for _, r := range Rules {
 		if !slices.ContainsFunc(examples, func(e example) bool { return e.rule == r.Name }) {
@@ -168,16 +168,16 @@ func (e example) test(t *testing.T) {
 			t.Fatal(err)
 		}
 		if (diff != "") != (wantAvoided != nil) {
-			t.Errorf("step %d: the comparison says %q", i+1, diff)
+			t.Errorf("step %d: the comparison returns %q", i+1, diff)
 		}
 		if !last {
 			continue
 		}
 		if got := e.shown(upstream[0]); got != e.upstream {
-			t.Errorf("upstream tells %q; want %q", got, e.upstream)
+			t.Errorf("upstream sends %q; want %q", got, e.upstream)
 		}
 		if got := e.shown(podstream[0]); got != e.podstream {
-			t.Errorf("Podstream tells %q; want %q", got, e.podstream)
+			t.Errorf("Podstream sends %q; want %q", got, e.podstream)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func deleted(p *v1.Pod) {
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, &grace
 }
 
-// annotation shows that annotation of the op's first pod.
+// annotation returns a function that shows the annotation of the op's first pod.
 func annotation(key string) func(Op) string {
 	return func(op Op) string { return op.Op + " " + op.Pods[0].Annotations[key] }
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// member is a field of a struct as JSON has it. Inlined structs have none of their own.
+// member is a field of a struct in JSON. The fields of an inlined struct belong to its parent.
 type member struct {
 	name string
 	typ  reflect.Type
@@ -42,7 +42,7 @@ func memberNamed(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// isLeaf reports whether JSON has a single value for the type, though it is a struct in Go.
+// isLeaf reports whether JSON has a single value for the type, although it is a struct in Go.
 func isLeaf(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[metav1.Time](),
@@ -65,7 +65,7 @@ type site struct {
 	// path leads to the value. An element is a string or an int.
 	path []any
 	typ  reflect.Type
-	// owner is the struct that has the value, or the last one above it, and field the name of the member there.
+	// owner is the innermost struct that contains the value, and field the name of the field there.
 	owner reflect.Type
 	field string
 	value any
@@ -116,7 +116,8 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// replaceAt replaces the value at the path by what with returns for it. Without a second result of true it is removed.
+// replaceAt replaces the value at the path by with's result. If its second result is false, the value is
+// removed.
 func replaceAt(tree any, path []any, with func(any) (any, bool)) {
 	parent := tree
 	for _, element := range path[:len(path)-1] {
@@ -140,7 +141,7 @@ func replaceAt(tree any, path []any, with func(any) (any, bool)) {
 		if value, keep := with(list[at]); keep {
 			list[at] = value
 		} else if len(path) > 1 {
-			// A list that is shorter has another header, so its parent has to change too.
+			// A shorter list has another header, so its parent must be changed too.
 			replaceAt(tree, path[:len(path)-1], func(any) (any, bool) {
 				return slices.Delete(slices.Clone(list), at, at+1), true
 			})

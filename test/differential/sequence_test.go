@@ -13,18 +13,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// draft is a random step before the rules are asked: what it does to the last set of its source. It is plain numbers,
-// so that rapid shrinks it well.
+// draft is a random step before the rules are applied: the changes of its source's last set. It has only
+// numbers, so that rapid shrinks it well.
 type draft struct {
 	Source int
 	Edits  []edit
 }
 
-// edit is one change of a set: the edit of that number, of the pod at At, to the value of that number. All wrap around.
+// edit is one change of a set: the number of the edit, the index of the pod, and the number of the value. All
+// wrap around.
 type edit struct{ Kind, At, Value int }
 
-// drafts are a random sequence of them, in groups: a slice of slices is long enough to get somewhere, and still
-// shrinks to little.
+// drafts is a random sequence of drafts, in groups: a slice of slices is long enough to reach interesting
+// states, and still shrinks well.
 var drafts = rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) draft {
 	return draft{
 		Source: rapid.IntRange(0, len(Sources)-1).Draw(t, "source"),
@@ -37,12 +38,12 @@ var drafts = rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) draft {
 	}
 }), 1, 20), 1, 20)
 
-// sequence is what a random test has fed to both sides.
+// sequence is the steps that a random test has sent to both sides.
 type sequence struct {
 	steps   []Step
 	history History
 	sets    map[string][]*v1.Pod
-	// steppedBack counts, by the rule's name, the edits that were left out for it.
+	// steppedBack counts, by rule, the edits that were left out.
 	steppedBack map[string]int
 }
 
@@ -50,7 +51,8 @@ func newSequence() *sequence {
 	return &sequence{sets: map[string][]*v1.Pod{}, steppedBack: map[string]int{}}
 }
 
-// next is the draft as a step that no Avoided rule recognises: without the edits that one does recognise.
+// next returns the draft as a step that no Avoided rule recognises, without the edits that would make a rule
+// apply.
 func (q *sequence) next(d draft) Step {
 	step := Step{Source: Sources[d.Source], Pods: q.sets[Sources[d.Source]]}
 	for _, e := range d.Edits {
@@ -64,7 +66,7 @@ func (q *sequence) next(d draft) Step {
 	return step
 }
 
-// take goes on by one step.
+// take adds a step.
 func (q *sequence) take(s Step) {
 	q.steps = append(q.steps, s)
 	q.history.Add(s)
@@ -73,7 +75,7 @@ func (q *sequence) take(s Step) {
 
 func (q *sequence) last() Step { return q.steps[len(q.steps)-1] }
 
-// String is the steps for people: each a line, and one for each pod.
+// String returns the steps as text: one line for each step, and one for each pod.
 func (q *sequence) String() string {
 	var text strings.Builder
 	for i, s := range q.steps {
@@ -85,7 +87,7 @@ func (q *sequence) String() string {
 	return text.String()
 }
 
-// avoided are the names of the Avoided rules that recognise the step.
+// avoided returns the names of the Avoided rules that recognise the step.
 func avoided(h *History, s Step) []string {
 	var out []string
 	for _, r := range Rules {
@@ -96,7 +98,7 @@ func avoided(h *History, s Step) []string {
 	return out
 }
 
-// of is the set after the edit. The given set stays as it is, pods and all.
+// of returns the set after the edit. The given set and its pods don't change.
 func (e edit) of(set []*v1.Pod) []*v1.Pod {
 	kind := edits[e.Kind]
 	out := slices.Clone(set)
@@ -113,10 +115,10 @@ func (e edit) of(set []*v1.Pod) []*v1.Pod {
 	}
 }
 
-// names are few, so that names and UIDs meet.
+// There are few names, so that names and UIDs conflict.
 var names = []string{"web", "db", "log", "dns"}
 
-// newPod is one of a few pods: four names, in two namespaces, of which each comes in three incarnations.
+// newPod returns one of a few pods: four names in two namespaces, each with three UIDs.
 func newPod(value int) *v1.Pod {
 	name, namespace := names[value%4], []string{"default", "shop"}[value/4%2]
 	return &v1.Pod{
@@ -125,7 +127,7 @@ func newPod(value int) *v1.Pod {
 	}
 }
 
-// edits are what can happen to a set, or to one pod of it. Those that matter most stand there more than once.
+// edits are the possible changes of a set, or of one pod. Important ones are listed more than once.
 var edits = []struct {
 	name string
 	list func(set []*v1.Pod, at, value int) []*v1.Pod
@@ -235,7 +237,7 @@ func seconds(value int) *int64 {
 	return &n
 }
 
-// annotate sets or, with every third value, removes the annotation.
+// annotate sets the annotation or, with every third value, removes it.
 func annotate(p *v1.Pod, key string, value int) {
 	if value%3 == 0 {
 		delete(p.Annotations, key)

@@ -19,9 +19,9 @@ type Upstream struct {
 	stop    context.CancelFunc
 }
 
-// NewUpstream returns one with Sources. To be ended with Close.
+// NewUpstream returns an Upstream with Sources. The caller ends it with Close.
 func NewUpstream(mode Mode) *Upstream {
-	// The zero Logger drops what PodConfig would print of pods that it ignores.
+	// The zero Logger drops PodConfig's messages about pods that it ignores.
 	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	u := &Upstream{
 		config: config.NewPodConfig(mode.upstream, &record.FakeRecorder{}, unobserved{}), sources: map[string]chan<- any{}, stop: stop,
@@ -32,7 +32,7 @@ func NewUpstream(mode Mode) *Upstream {
 	return u
 }
 
-// Set has the set merged and returns what came out of it.
+// Set merges the set and returns the resulting ops.
 func (u *Upstream) Set(s Step) ([]Op, error) {
 	set := kubetypes.PodUpdate{Op: kubetypes.SET, Source: s.Source}
 	for _, p := range s.Pods {
@@ -40,9 +40,9 @@ func (u *Upstream) Set(s Step) ([]Op, error) {
 	}
 	source := u.sources[s.Source]
 	source <- set
-	// A source's channel isn't buffered, and its reader has merged one update, ops and all, before it takes the next.
-	// An ADD of no pods changes nothing in any mode; once it is taken, all ops of the set wait in the channel of
-	// updates, which holds 50 where a set makes five at most.
+	// A source's channel isn't buffered, and its reader has merged one update, including its ops, before it
+	// reads the next. An ADD without pods changes nothing in any mode. Once it is read, all ops of the set are
+	// in the channel of updates, which has space for 50. A set produces at most five.
 	source <- kubetypes.PodUpdate{Op: kubetypes.ADD, Source: s.Source}
 	var ops []Op
 	for {
@@ -64,7 +64,8 @@ var upstreamOps = map[kubetypes.PodOperation]string{
 	kubetypes.UPDATE: "UPDATE", kubetypes.RECONCILE: "RECONCILE",
 }
 
-// Close ends its goroutines. They end when their channel does, but begin again as long as the context lives.
+// Close ends its goroutines. They end when their channel is closed, but start again while the context isn't
+// canceled.
 func (u *Upstream) Close() {
 	u.stop()
 	for _, source := range u.sources {
@@ -72,7 +73,7 @@ func (u *Upstream) Close() {
 	}
 }
 
-// unobserved is the kubelet's observer of start-up times; its answers are not used.
+// unobserved is an observer of start-up times for the kubelet. Its answers are not used.
 type unobserved struct{}
 
 func (unobserved) ObservedPodOnWatch(*v1.Pod, time.Time) {}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// enums are the values of the string types that have few.
+// enums are the values of the string types with few values.
 var enums = map[reflect.Type][]string{
 	reflect.TypeFor[v1.RestartPolicy]():                           {"Always", "OnFailure", "Never"},
 	reflect.TypeFor[v1.ContainerRestartPolicy]():                  {"Always", "OnFailure", "Never"},
@@ -53,7 +53,7 @@ var enums = map[reflect.Type][]string{
 	reflect.TypeFor[v1.PodConditionType]():                        {"example.com/ready", "Ready"},
 }
 
-// The values that any field of a kind may get.
+// The values that any field of a kind may have.
 var (
 	texts = []string{
 		"", " ", "a", "web", "Web", "web_1", "a.b", "-a", "a-", "a b", " a", "a ", "..", "../a", "a/../b", "..a", "/", "/a", "/a/", "a:b", "/a:b",
@@ -71,7 +71,7 @@ var (
 	lengths = []int{15, 16, 63, 64, 253, 254, 300, 1025, 5000}
 )
 
-// corpus has the values of the base pods, by type and by the field that has them.
+// corpus has the values of the base pods, by type and by field.
 type corpus struct {
 	byType  map[reflect.Type][]any
 	byField map[string][]any
@@ -103,7 +103,7 @@ func (c *corpus) value(r *rand.Rand, t reflect.Type, field string, depth int) an
 	case reflect.Struct:
 		object := map[string]any{}
 		members := membersOf(t)
-		// Few members at a time: a struct with all of them is refused for many reasons.
+		// Few fields at a time: a struct with all fields would be rejected for many reasons.
 		for range r.IntN(4) {
 			if m := pick(r, members); depth > 0 {
 				object[m.name] = c.value(r, m.typ, m.name, depth-1)
@@ -166,7 +166,7 @@ func (c *corpus) leaf(r *rand.Rand, t reflect.Type, field string) any {
 	return c.text(r)
 }
 
-// spoiled returns the value at a site with one thing changed, and how it was changed.
+// spoiled returns the value at a site with one change, and a description of the change.
 func (c *corpus) spoiled(r *rand.Rand, s site) (value any, how string) {
 	switch value := s.value.(type) {
 	case string:
@@ -239,7 +239,7 @@ func empty(value any) any {
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
-// pathText returns a path as field errors have it.
+// pathText returns a path in the form of field errors.
 func pathText(path []any) string {
 	var b strings.Builder
 	for i, element := range path {

@@ -37,7 +37,7 @@ type victim struct {
 func newVictim(t *testing.T, e *exposed) *victim {
 	t.Helper()
 	v := &victim{t: t, e: e, came: make(chan time.Duration, 1000)}
-	// Before the cleanup that ends the stream, so that the connection is closed after it.
+	// This comes before the cleanup that ends the stream, so that the connection is closed after it.
 	api := podconfigv1.NewPodConfigServiceClient(dial(t, "unix://"+e.socket))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -77,7 +77,7 @@ func newVictim(t *testing.T, e *exposed) *victim {
 	return v
 }
 
-// measure changes the pod that many times and returns the delays, sorted.
+// measure changes the pod this many times and returns the delays, sorted.
 func (v *victim) measure(changes int) []time.Duration {
 	v.t.Helper()
 	pace := time.NewTicker(10 * time.Millisecond)
@@ -93,7 +93,7 @@ func (v *victim) measure(changes int) []time.Duration {
 		case took := <-v.came:
 			out = append(out, took)
 		case <-time.After(patience):
-			v.t.Fatalf("change %d doesn't come", v.n)
+			v.t.Fatalf("change %d doesn't arrive", v.n)
 		}
 	}
 	slices.Sort(out)
@@ -102,7 +102,7 @@ func (v *victim) measure(changes int) []time.Duration {
 
 func percentile99(sorted []time.Duration) time.Duration { return sorted[len(sorted)*99/100] }
 
-// bombs are manifests that are rejected, or would take gigabytes.
+// bombs are manifests that are rejected, or would need gigabytes of memory.
 func bombs() []string {
 	return []string{
 		"a:\n" + strings.Repeat("- -\n", 2_600_000), "a: [" + strings.Repeat("[],", 3_400_000) + "[]]\n",
@@ -110,7 +110,8 @@ func bombs() []string {
 	}
 }
 
-// churn changes 40 large pods twice a second, and adds the bombs in turn, if any, until the returned func is called.
+// churn changes 40 large pods twice a second, and adds the bombs in turn, if any, until the returned function
+// is called.
 func churn(t *testing.T, e *exposed, bombs ...string) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -134,7 +135,7 @@ func churn(t *testing.T, e *exposed, bombs ...string) (end func()) {
 	}
 }
 
-// largePods are 40 pods of 20 KiB, in one version.
+// largePods returns 40 pods of 20 KiB, in one version.
 func largePods(version int) string {
 	var b strings.Builder
 	for i := range 40 {
@@ -145,9 +146,10 @@ func largePods(version int) string {
 	return b.String()
 }
 
-// TestG8UnderAttack: 10,000 streams of an inspector that don't read or read greedily, filters and selectors at their
-// bounds, bombs to diff and bombs in a manifest directory, all at once: podexecd receives each change soon,
-// podconfigd's memory stays within its bound, and root can connect. make test has a tenth of the streams.
+// TestG8UnderAttack: 10,000 streams of an inspector that don't read or read as fast as they can, filters and
+// selectors at their limits, bombs to diff and bombs in a manifest directory, all at once: podexecd receives
+// each change soon, podconfigd's memory stays within its bound, and root can connect. make test runs a tenth of
+// the streams.
 func TestG8UnderAttack(t *testing.T) {
 	needsRoot(t, "call as other users", "TestG8")
 	streams, changes := 1000, 300
@@ -166,7 +168,7 @@ func TestG8UnderAttack(t *testing.T) {
 	})
 	v := newVictim(t, e)
 	v.measure(20)
-	// The node's own changes go on in either case.
+	// The node's own changes continue in both cases.
 	endChurn := churn(t, e)
 	quiet := v.measure(changes)
 	endChurn()
@@ -179,9 +181,9 @@ func TestG8UnderAttack(t *testing.T) {
 	began := time.Now()
 	a, first := attack{Socket: e.socket, Streams: streams, Callers: 8}.begin(t)
 	t.Logf("after %v: %+v", time.Since(began), first)
-	// The aim is three times the p99 without the attack. On two processors that do nothing else it is three to five
-	// times, 20 to 30 ms; before streams ran in slots it was eight. The limit allows for a machine that runs other
-	// tests too, the best of three tries counts, and the log has the figures.
+	// The aim is three times the p99 without the attack. On two otherwise idle processors it is three to five
+	// times, 20 to 30 ms. The limit allows for a machine that also runs other tests; the best of three tries
+	// counts, and the log has the figures.
 	const tries, most = 3, 3
 	for try := 1; ; try++ {
 		hit := v.measure(changes)
@@ -204,14 +206,14 @@ func TestG8UnderAttack(t *testing.T) {
 	after, err := e.vitals()
 	check(t, err)
 	bound := programSize + slack*(historySize+keptSize+decodingSize+1024*parkedSize)
-	t.Logf("the attackers had %+v; podconfigd %+v, bound %d KiB", did, after, bound)
+	t.Logf("the attack's result is %+v; podconfigd %+v, bound %d KiB", did, after, bound)
 	if after.peak > bound {
 		t.Errorf("podconfigd took %d KiB at its peak; want %d at most", after.peak, bound)
 	}
-	// On a busy machine podconfigd may have finished few of the attackers' calls: refused ones show that their share
-	// was used up.
+	// On a busy machine podconfigd may have finished few of the attackers' calls. Refused ones show that the
+	// attackers used up their share.
 	if first.Served < min(int64(streams)/2, 400) || did.Lists+did.Diffs+did.RefusedDiffs == 0 {
-		t.Errorf("the attackers had only %+v: this was no attack", did)
+		t.Errorf("the attackers only had %+v: the attack was too weak", did)
 	}
 	if wants := int64(streams) - 1000; wants > 0 && first.Refused < wants {
 		t.Errorf("%d of %d streams of one identity are refused; want %d at least", first.Refused, streams, wants)
@@ -233,5 +235,5 @@ func (e *exposed) rootIsLetIn(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("root isn't let in: %v", err)
+	t.Errorf("root's stream isn't synced: %v", err)
 }

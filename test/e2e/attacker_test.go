@@ -22,25 +22,25 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// attackEnv has an attack as JSON, in the environment of a process that runs it: a separate process, at the lowest
-// priority, so that its effect on podconfigd can be distinguished from that on the machine.
+// attackEnv is the environment variable with an attack as JSON. The attack runs in a separate process, at the
+// lowest priority, so that its effect on podconfigd can be distinguished from its effect on the machine.
 const attackEnv = "PODSTREAM_E2E_ATTACK"
 
 // attack is the work of the process until its standard input ends.
 type attack struct {
 	Socket string
-	// Streams is how many streams of an inspector it asks for; every second one stops reading at once, the others
-	// read all and begin again.
+	// Streams is the number of an inspector's streams. Every second one stops reading at once; the others read
+	// everything and start again.
 	Streams int
-	// Callers is how many callers list pods with filters at their bounds, and how many diff manifests, each without a
-	// pause.
+	// Callers is the number of callers that list pods with filters at their limits, and of callers that diff
+	// manifests, each without a pause.
 	Callers int
 }
 
 // damage is the result of an attack.
 type damage struct {
-	// Served and Refused are streams. Lists and Diffs are calls that were answered, and RefusedDiffs those that
-	// weren't.
+	// Served and Refused count streams. Lists and Diffs count calls that were answered, and RefusedDiffs calls
+	// that were not.
 	Served, Refused, Lists, Diffs, RefusedDiffs int64
 }
 
@@ -75,7 +75,7 @@ func (a attack) begin(t *testing.T) (*begun, damage) {
 func (b *begun) damage(t *testing.T) (d damage) {
 	t.Helper()
 	if err := b.out.Decode(&d); err != nil {
-		t.Fatalf("the attacker: %v; want what it did", err)
+		t.Fatalf("the attacker: %v; want its result", err)
 	}
 	return d
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// Every content of the manifest directory: each unusable file gives one clear message with its name, and its field if
-// there is one; other pods are not affected, and nothing is lost.
+// Each unusable file in the manifest directory produces one clear message with its name, and its field if there
+// is one. Other pods are not affected, and no pod is lost.
 func TestBadInput(t *testing.T) {
 	good := manifest("x", "main: sleep")
 	cases := []struct {
@@ -28,7 +28,7 @@ func TestBadInput(t *testing.T) {
 		severity podconfigv1.FindingSeverity
 		field    string
 		message  string
-		// runs is set if the pod runs all the same.
+		// runs is set if the pod runs anyway.
 		runs bool
 	}{
 		{name: "truncated YAML", put: text("apiVersion: v1\nkind: Pod\nmetadata: {name: x\n"), message: "line"},
@@ -127,8 +127,8 @@ func TestInvalidEditKeepsThePod(t *testing.T) {
 	}
 }
 
-// The pod of an unusable file also stays when the daemons restart: podconfigd doesn't have the file's former content
-// then, so it removes nothing until the file is repaired or removed. Other files are not affected.
+// The pod of an unusable file also stays when the daemons restart: podconfigd then doesn't have the file's
+// former content, so it removes nothing until the file is repaired or removed. Other files are not affected.
 func TestInvalidEditKeepsThePodAcrossRestarts(t *testing.T) {
 	r := newRig(t, startNode(t, devnode.Sim))
 	r.write("web.yaml", manifest("web", "web: sleep"))
@@ -149,7 +149,7 @@ func TestInvalidEditKeepsThePodAcrossRestarts(t *testing.T) {
 		for _, p := range restart {
 			check(t, p.Start())
 		}
-		// An edit of another file goes all the way through, so whatever the restart would have done to web is done.
+		// The edit of another file takes effect only after podconfigd and podexecd have handled the restart.
 		r.write("other.yaml", manifest("other", "main: print, "+restart[0].Name+fmt.Sprint(len(restart))))
 		r.eventually("the other file's edit runs, and its former pod is gone", func() error {
 			pod, _, err := r.observed("other")
@@ -175,7 +175,7 @@ func TestInvalidEditKeepsThePodAcrossRestarts(t *testing.T) {
 	})
 }
 
-// An image that can't be pulled and a missing command are reported in the kubelet's words.
+// An image that can't be pulled and a missing command are reported with the kubelet's reasons.
 func TestPodsThatCannotStart(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		r := newRig(t, node)

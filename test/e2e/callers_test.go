@@ -22,7 +22,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Users with no name of their own on the machine.
+// Users that have no name on the machine.
 const (
 	consumerUID  = 65530
 	inspectorUID = 65532
@@ -30,14 +30,14 @@ const (
 	floodUID     = 65531
 )
 
-// remote calls over TCP from the given address of loopback. Nothing is awaited: a rejected caller gets the answer at
-// once.
+// remote calls over TCP from the given loopback address. It doesn't wait for the connection: a rejected caller
+// receives the answer at once.
 func (e *exposed) remote(creds credentials.TransportCredentials, from string) podconfigv1.PodConfigServiceClient {
 	e.t.Helper()
 	return e.dialWith(creds, func(context.Context, string) (net.Conn, error) { return e.connect(0, from) })
 }
 
-// identified calls over TCP with a valid certificate for that name.
+// identified calls over TCP with a valid certificate of that name.
 func (e *exposed) identified(name, from string) podconfigv1.PodConfigServiceClient {
 	e.t.Helper()
 	return e.remote(credentials.NewTLS(e.ca.Client(e.ca, accesstest.Request{CommonName: name})), from)
@@ -63,7 +63,7 @@ func (e *exposed) dialWith(
 func (e *exposed) connect(uid int, from string) (conn net.Conn, err error) {
 	if from == "" {
 		become := asUser(uid, func() {
-			// A socket whose queue is full for the moment is no refusal.
+			// EAGAIN means that the socket's queue is full at the moment, not a refusal.
 			for conn, err = net.Dial("unix", e.socket); errors.Is(err, unix.EAGAIN); conn, err = net.Dial("unix", e.socket) {
 				runtime.Gosched()
 			}
@@ -74,11 +74,11 @@ func (e *exposed) connect(uid int, from string) (conn net.Conn, err error) {
 	return dialer.Dial("tcp", e.tcp)
 }
 
-// asUser runs do as another user, for the kernel: on a thread that switches to that user, and back.
+// asUser runs do as another user: on a thread whose user ID is changed, and changed back.
 func asUser(uid int, do func()) error {
 	own, ended := os.Geteuid(), make(chan error, 1)
 	go func() {
-		// A thread that can't be made ours again ends with this goroutine, as it is never unlocked.
+		// The thread is never unlocked, so it ends with this goroutine if its user can't be changed back.
 		runtime.LockOSThread()
 		become := func(uid int) error {
 			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
@@ -109,7 +109,7 @@ func awaitEnd(conn net.Conn) error {
 		if _, err := conn.Read(buffer); errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("still open: %w", err)
 		} else if err != nil {
-			return nil //nolint:nilerr // However it ends, it has ended.
+			return nil //nolint:nilerr // any error means that it has ended
 		}
 	}
 }

@@ -32,12 +32,12 @@ func (e *exposed) clientFiles(ca *accesstest.CA, name string) client.TLS {
 	return client.TLS{CertFile: e.tlsPath(name + ".pem"), KeyFile: e.tlsPath(name + ".key"), CAFile: e.tlsPath("clients.pem")}
 }
 
-// turnedAway fails unless a client with that configuration is refused before it can call, for that reason.
+// turnedAway fails unless a client with that configuration is rejected in the handshake, for that reason.
 func (e *exposed) turnedAway(t *testing.T, what string, cfg *tls.Config, reason string) {
 	t.Helper()
 	_, err := listReferences(t.Context(), e.remote(credentials.NewTLS(cfg), "127.0.0.1"))
 	refusal(t, what, err, codes.Unavailable, "")
-	// gRPC writes before it reads, and may so fail without having read why.
+	// gRPC writes before it reads, so the write may fail before it has read the reason.
 	cfg.NextProtos = []string{"h2"}
 	conn, err := tls.Dial("tcp", e.tcp, cfg)
 	if err == nil {

@@ -16,12 +16,12 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// promptly is how soon a change reaches an honest consumer, whatever others do. It takes a few milliseconds at rest;
-// the rest is for a machine that is busy with the attack and with other tests. The wait for a client that doesn't
-// send or read is longer.
+// promptly is the time limit for a change to reach an honest consumer during an attack. It takes a few
+// milliseconds on an idle machine; the rest allows for the attack and other tests. It is shorter than
+// podconfigd's wait for a client that doesn't send or read.
 const promptly = 8 * time.Second
 
-// pulse is a change by the test: the number of that source's pod.
+// pulse is a change that the test makes: the source and the number of its change.
 type pulse struct {
 	source string
 	number int
@@ -33,9 +33,9 @@ type honest struct {
 	sources []string
 	got     chan pulse
 	broke   chan error
-	// streams counts how often it was told that it is synced: one if it has noticed nothing.
+	// streams counts the SYNCED messages: one if the consumer's stream was never interrupted.
 	streams atomic.Int32
-	// missed are the pulses that it is to be told once it is back from where it was sent.
+	// missed are the pulses that it must receive after its interruption.
 	away   bool
 	missed []pulse
 }
@@ -138,8 +138,8 @@ func (h *honest) note(source string, labels map[string]string) {
 	h.got <- pulse{strings.TrimPrefix(source, "file:"), number}
 }
 
-// pulse changes a pod of each source, and waits until each consumer has received the changes in its view: once, and
-// nothing else.
+// pulse changes a pod of each source, and waits until each consumer has received the changes in its view, once
+// and nothing else.
 func (c *crowd) pulse() {
 	c.number++
 	began := time.Now()
@@ -175,7 +175,7 @@ func (c *crowd) settle(h *honest, limit time.Duration) {
 		select {
 		case p := <-h.got:
 			if !want[p] {
-				c.t.Errorf("%s is told of %v a second time, or out of turn", h.name, p)
+				c.t.Errorf("%s receives %v a second time, or in the wrong order", h.name, p)
 			}
 			delete(want, p)
 		case err := <-h.broke:
@@ -183,7 +183,7 @@ func (c *crowd) settle(h *honest, limit time.Duration) {
 			c.t.Errorf("the stream of %s ended: %v", h.name, err)
 			return
 		case <-deadline.C:
-			c.t.Errorf("%s isn't told of %v within %v", h.name, want, limit)
+			c.t.Errorf("%s doesn't receive %v within %v", h.name, want, limit)
 			return
 		}
 	}
@@ -214,7 +214,7 @@ func (c *crowd) during(attack func()) {
 	attack()
 }
 
-// leave marks that these consumers lose their streams now, until rejoin has checked that they missed nothing.
+// leave marks that these consumers lose their streams, until rejoin has checked that they missed nothing.
 func (c *crowd) leave(members ...*honest) {
 	for _, h := range members {
 		h.away = true

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// accessFile has the roles at an exposed podconfigd.
+// accessFile defines the roles at an exposed podconfigd.
 var accessFile = fmt.Sprintf(`clients:
 - {commonName: agent, role: consumer}
 - {commonName: narrow, role: consumer, sources: ["file:other"]}
@@ -38,7 +38,7 @@ type exposed struct {
 
 func newExposed(t *testing.T) *exposed {
 	t.Helper()
-	// Not t.TempDir: other users can't get into that.
+	// Not t.TempDir: other users have no access to that.
 	dir, err := os.MkdirTemp("", "e2e-open")
 	check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -71,7 +71,7 @@ func newExposed(t *testing.T) *exposed {
 	return e
 }
 
-// forTest is the same podconfigd for a subtest, with connections that end with it.
+// forTest returns the same podconfigd for a subtest, with connections that end with the subtest.
 func (e *exposed) forTest(t *testing.T) *exposed {
 	own := *e
 	own.t, own.conns = t, nil
@@ -79,7 +79,7 @@ func (e *exposed) forTest(t *testing.T) *exposed {
 	return &own
 }
 
-// hangUp closes the connections that were made by the test.
+// hangUp closes the test's connections.
 func (e *exposed) hangUp() {
 	for _, conn := range e.conns {
 		_ = conn.Close()

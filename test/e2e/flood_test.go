@@ -16,8 +16,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// addressConnections is podconfigd's limit for an IP address, four times --max-connections-per-peer, and
-// strangerConnections that for all local users without a role.
+// addressConnections is podconfigd's limit for an IP address, four times --max-connections-per-peer.
+// strangerConnections is the limit for all local users without a role.
 const addressConnections, strangerConnections = 4 * 1024, 16
 
 // handshakeTimeout is the time limit of a connection's handshake.
@@ -41,22 +41,22 @@ func floodRequests(t *testing.T, e *exposed) {
 						continue
 					}
 					refused.Add(1)
-					refusal(t, "a call too many", err, codes.ResourceExhausted, words)
+					refusal(t, "a call over the limit", err, codes.ResourceExhausted, words)
 				}
 			})
 		}
 		callers.Wait()
 		most := 2000 + int32(500*time.Since(began).Seconds()) + 1
 		t.Logf("of %s %d calls were answered, %d refused", peer, answered.Load(), refused.Load())
-		// Where the machine is so slow that they come at a rate that is allowed, most is more than all of them.
+		// On a slow machine, all calls may come at an allowed rate. Then most is more than their number.
 		if n := answered.Load(); n < 1500 || n > most {
 			t.Errorf("of %s %d calls are answered and %d refused; want 2000 at once and 500 a second, %d in all", peer, n, refused.Load(), most)
 		}
 	}
 }
 
-// floodConnections makes 10,000 connections of one peer, on the socket without a role and over TCP, and holds the
-// accepted ones.
+// floodConnections opens 10,000 connections of one peer, on the socket without a role and over TCP, and keeps
+// the accepted ones open.
 func floodConnections(t *testing.T, e *exposed) {
 	const flood = 10_000
 	var limit unix.Rlimit
@@ -97,8 +97,7 @@ func floodConnections(t *testing.T, e *exposed) {
 		t.Logf("with %d connections from %q: %+v", side.most, from, now)
 		refused, err := metricOn(e.metrics, series)
 		check(t, err)
-		// Over TCP nothing is said on those that are let in: they make room for as many others when the time for it
-		// is over.
+		// The accepted TCP connections send nothing. When their time limit ends, as many others are accepted.
 		rounds := 1
 		if from == flooder {
 			rounds += int(time.Since(began) / handshakeTimeout)

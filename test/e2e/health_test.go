@@ -13,8 +13,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// Both daemons return the version that they were built with. On the metrics port /healthz and /readyz answer:
-// podconfigd isn't ready while its manifests are away, podexecd while the runtime is.
+// Both daemons return the version that they were built with. The metrics port serves /healthz and /readyz:
+// podconfigd isn't ready while its manifest directory is missing, and podexecd while the runtime is down.
 func TestVersionAndHealthPages(t *testing.T) {
 	node := startNode(t, devnode.Sim)
 	r := newRig(t, node)
@@ -37,7 +37,7 @@ func TestVersionAndHealthPages(t *testing.T) {
 	away := r.Manifests + ".away"
 	check(t, os.Rename(r.Manifests, away))
 	check(t, node.Runtime().Kill())
-	defer func() { _ = node.Runtime().Start() }() // An error says that it runs.
+	defer func() { _ = node.Runtime().Start() }() // It fails if the runtime runs.
 	check(t, r.Podconfigd.Start())
 	check(t, r.Podexecd.Start())
 	for process, want := range map[*devnode.Process]string{r.Podconfigd: "podconfigd.sources", r.Podexecd: "podexecd.runtime"} {
@@ -63,7 +63,7 @@ func TestVersionAndHealthPages(t *testing.T) {
 	}
 }
 
-// page is the status code and the text of a page.
+// page returns the status code and the text of a page.
 func page(address, path string) (string, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	resp, err := client.Get("http://" + address + path)

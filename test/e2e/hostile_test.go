@@ -16,8 +16,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// attacker is the source address of attacks over TCP, by which limits are counted. The slow attacks, which continue
-// during the others, and the flood have their own.
+// attacker is the source address of attacks over TCP, because limits are counted by address. The slow attacks,
+// which continue during the others, and the flood use separate addresses.
 const attacker, slowly, flooder = "127.0.0.2", "127.0.0.3", "127.0.0.4"
 
 // TestG8AttackHasNoEffect: every request to a reachable podconfigd is rejected or answered as documented, earlier
@@ -39,8 +39,8 @@ func TestG8AttackHasNoEffect(t *testing.T) {
 		_, err := listReferences(t.Context(), e.identified("agent", attacker))
 		check(t, err)
 	})
-	// Go gives memory back once it has collected garbage, and how much it keeps depends on the work: so that is done
-	// before and after.
+	// Go returns memory after a garbage collection, and how much it keeps depends on the work, so the same work
+	// is done before and after.
 	exercise := func() error {
 		for range 50 {
 			if _, err := e.local.ListPods(t.Context(), &podconfigv1.ListPodsRequest{}); err != nil {
@@ -54,7 +54,7 @@ func TestG8AttackHasNoEffect(t *testing.T) {
 	check(t, err)
 	t.Logf("at rest: %+v; a change took %v", before, c.slowest)
 
-	// What takes its time is under way during all the rest.
+	// The slow attacks run during all the others.
 	silence := beSilent(t, e)
 	deaf := beDeaf(t, e.forTest(t), 20)
 	for _, attack := range []struct {
@@ -62,7 +62,7 @@ func TestG8AttackHasNoEffect(t *testing.T) {
 		run  func(t *testing.T, e *exposed)
 	}{
 		{"no role", withoutRole},
-		{"no certificate that counts", withoutCertificate},
+		{"no valid certificate", withoutCertificate},
 		{"100 MiB requests", largeRequests},
 		{"garbage", garbage},
 		{"G7 any cursor", anyCursor},
@@ -118,7 +118,7 @@ func withoutRole(t *testing.T, e *exposed) {
 		check(t, err)
 		_, err = watch.Recv()
 		refusal(t, "a stream without a role", err, codes.PermissionDenied, caller.words)
-		// Who doesn't take no for an answer loses the connection, and makes a new one.
+		// A caller that ignores the refusals loses the connection, and opens a new one.
 		for range 300 {
 			if _, err := listReferences(t.Context(), caller.api); err == nil {
 				t.Error("one of many calls without a role is answered; want none to be")
@@ -140,7 +140,7 @@ func withoutRole(t *testing.T, e *exposed) {
 		_, err = watch.Recv()
 		refusal(t, "a stream under another's name", err, codes.PermissionDenied, impostor.words)
 	}
-	// What is out of scope doesn't exist.
+	// A pod out of scope is reported as not found.
 	_, err = e.identified("narrow", attacker).GetPod(t.Context(), &podconfigv1.GetPodRequest{Ref: &podconfigv1.PodRef{Uid: "pulse-file"}})
 	refusal(t, "a pod out of scope", err, codes.NotFound, "")
 	list, err := e.identified("narrow", attacker).ListPods(t.Context(), &podconfigv1.ListPodsRequest{})

@@ -18,15 +18,16 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// keeping is a rig with running pods and a consumer that holds them, for the effect of podconfigd's restarts on both.
+// keeping is a rig with running pods, and a consumer that has them, to check that podconfigd's restarts affect
+// neither.
 type keeping struct {
 	*rig
 	metrics string
 	health  healthv1.HealthClient
-	// held is what the consumer has, by the pods' names.
+	// held are the consumer's pods, by name.
 	held   map[string]heldPod
 	cursor *podconfigv1.Cursor
-	// containers are the ids, by the pods' names.
+	// containers are the container IDs, by the pods' names.
 	containerIDs map[string]string
 	markers      int
 }
@@ -105,7 +106,7 @@ func (k *keeping) awaitReady() {
 		if err != nil {
 			return err
 		}
-		// What is merged shows here before it is published.
+		// ListSources may show a merge before it is published.
 		served, err := listReferences(k.t.Context(), k.Config)
 		if err == nil && (!source.GetReady() || served.GetRevision() < source.GetReadyRevision()) {
 			err = fmt.Errorf("at revision %d it is %v", served.GetRevision(), source)
@@ -114,8 +115,8 @@ func (k *keeping) awaitReady() {
 	})
 }
 
-// resumes checks that a resuming consumer receives exactly the given ops. A pod that is made afterwards starts at the
-// runtime, so podexecd has handled the ops by then.
+// resumes checks that a resuming consumer receives exactly the given ops. podexecd handles ops in order, so it
+// has handled these when a pod that is created afterwards starts.
 func (k *keeping) resumes(after string, want ...string) {
 	k.t.Helper()
 	k.awaitReady()
@@ -135,7 +136,7 @@ func (k *keeping) resumes(after string, want ...string) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		k.t.Errorf("after %s a consumer that resumes is told %q; want %q", after, got, want)
+		k.t.Errorf("after %s a consumer that resumes receives %q; want %q", after, got, want)
 	}
 	k.awaitRunning(marker)
 }
@@ -151,8 +152,8 @@ func (k *keeping) unharmed(after string, pods ...string) {
 	}
 }
 
-// same checks that podconfigd serves these pods unchanged, and whether under the same instance ID. The consumer then
-// holds them.
+// same checks that podconfigd serves these pods unchanged, and whether the instance ID is the same. The
+// consumer then has them.
 func (k *keeping) same(after string, sameInstance bool, pods ...string) {
 	k.t.Helper()
 	held, cursor := k.held, k.cursor
@@ -168,7 +169,7 @@ func (k *keeping) same(after string, sameInstance bool, pods ...string) {
 	}
 	now := k.cursor
 	if (now.GetInstanceId() == cursor.GetInstanceId()) != sameInstance || sameInstance && now.GetRevision() < cursor.GetRevision() {
-		k.t.Errorf("after %s the place is %v, and was %v; want the same instance: %v", after, now, cursor, sameInstance)
+		k.t.Errorf("after %s the cursor is %v, and was %v; want the same instance: %v", after, now, cursor, sameInstance)
 	}
 }
 
@@ -176,7 +177,7 @@ func (k *keeping) same(after string, sameInstance bool, pods ...string) {
 func (k *keeping) awaitStore(state podconfigv1.StoreState) {
 	k.t.Helper()
 	durable := state == podconfigv1.StoreState_STORE_STATE_DURABLE
-	k.eventually("the metric tells of the store: "+state.String(), func() error {
+	k.eventually("the metric reports the store: "+state.String(), func() error {
 		value, err := metricOn(k.metrics, "podconfigd_store_durable")
 		if err == nil && (value == 1) != durable {
 			err = fmt.Errorf("it is %v", value)
@@ -188,7 +189,7 @@ func (k *keeping) awaitStore(state podconfigv1.StoreState) {
 		health = healthv1.HealthCheckResponse_SERVING
 	}
 	k.awaitHealth("podconfigd.store", health)
-	// Without its store podconfigd serves all the same.
+	// podconfigd serves without its store too.
 	k.awaitHealth("", healthv1.HealthCheckResponse_SERVING)
 	podctl := k.startPodctl("watch", "--heartbeats", "--heartbeat-interval", "1s")
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
@@ -202,14 +203,14 @@ func (k *keeping) awaitStore(state podconfigv1.StoreState) {
 		beat = msg.GetHeartbeat()
 	}
 	if beat.GetStoreState() != state {
-		k.t.Errorf("the heartbeat says %s; want %s", beat.GetStoreState(), state)
+		k.t.Errorf("the heartbeat reports %s; want %s", beat.GetStoreState(), state)
 	}
 	if text := podctl("HEARTBEAT"); strings.Contains(text, "store: temporary") == durable {
-		k.t.Errorf("podctl tells of a store that is durable (%v):\n%s", durable, text)
+		k.t.Errorf("podctl reports a durable store (%v):\n%s", durable, text)
 	}
 }
 
-// awaitHealth waits for the health of a part of podconfigd, or of the whole, which has no name.
+// awaitHealth waits for the health of a part of podconfigd. The empty name is the whole podconfigd.
 func (k *keeping) awaitHealth(part string, want healthv1.HealthCheckResponse_ServingStatus) {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)

@@ -9,8 +9,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// Either daemon is killed with SIGKILL at any point while a pod is added, edited and removed; the end state is the
-// same, and a healthy container of another pod isn't restarted.
+// Either daemon is killed with SIGKILL at any point while a pod is added, edited and removed. The final state
+// is the same, and a healthy container of another pod isn't restarted.
 func TestKillNineAtAnyPoint(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		seed := uint64(time.Now().UnixNano())
@@ -25,7 +25,7 @@ func TestKillNineAtAnyPoint(t *testing.T) {
 				before := r.containers(bystander)[0]
 
 				strike := func(after string) {
-					// From at once to well after everything has been done.
+					// From no pause to well after the end of the work.
 					pause := time.Duration(random.IntN(600)) * time.Millisecond
 					timer := time.NewTimer(pause)
 					defer timer.Stop()
@@ -55,7 +55,7 @@ func TestKillNineAtAnyPoint(t *testing.T) {
 						running := map[string]int{}
 						for _, c := range all {
 							if c.GetLabels()["io.kubernetes.pod.uid"] == last {
-								return fmt.Errorf("container %s of the old version is there", c.GetMetadata().GetName())
+								return fmt.Errorf("container %s of the old version still exists", c.GetMetadata().GetName())
 							}
 							if c.GetLabels()["io.kubernetes.pod.uid"] == uid {
 								running[c.GetMetadata().GetName()]++
@@ -103,7 +103,7 @@ func TestChangesWhilePodexecdIsDown(t *testing.T) {
 		if err := r.Podexecd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		r.eventually("what went is gone, what was edited is replaced", func() error {
+		r.eventually("the removed pod is gone, the edited pod is replaced", func() error {
 			for _, uid := range []string{edited, goes} {
 				if n := len(r.containers(uid)); n > 0 {
 					return fmt.Errorf("%d containers of pod %s are left", n, uid)

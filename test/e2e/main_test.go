@@ -10,10 +10,11 @@ import (
 	shared "github.com/podstream/podstream/test/rig"
 )
 
-// requireRuntime is set by `make test`: a machine that can't run containerd fails then instead of skipping.
+// requireRuntime is set by `make test`: on a machine that can't run containerd, the tests then fail instead of
+// skipping.
 const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
 
-// nodes are the runtimes that the tests share, and the binaries.
+// nodes are the runtimes and binaries that the tests share.
 var nodes *shared.Nodes
 
 func TestMain(m *testing.M) {
@@ -39,7 +40,7 @@ func onEachRuntime(t *testing.T, test func(t *testing.T, node *devnode.Node)) {
 	t.Run("sim", func(t *testing.T) { test(t, startNode(t, devnode.Sim)) })
 }
 
-// startNode is the shared node of that runtime.
+// startNode returns the shared node of that runtime.
 func startNode(t *testing.T, runtime devnode.Runtime) *devnode.Node {
 	t.Helper()
 	node, err := nodes.Node(runtime)

@@ -28,7 +28,7 @@ func largeRequests(t *testing.T, e *exposed) {
 	}
 }
 
-// garbage sends noise instead of TLS and HTTP/2, and after the preface of HTTP/2.
+// garbage sends random bytes instead of TLS and HTTP/2, and after the preface of HTTP/2.
 func garbage(t *testing.T, e *exposed) {
 	noise := rand.NewChaCha8([32]byte{})
 	for i := range 100 {
@@ -40,17 +40,17 @@ func garbage(t *testing.T, e *exposed) {
 		}
 		data := make([]byte, 64<<10)
 		_, _ = noise.Read(data)
-		// It may well be closed before it has taken all.
+		// The connection may be closed before all data is written.
 		_, _ = conn.Write(data)
 		if err := awaitEnd(conn); err != nil {
-			t.Errorf("a connection from %q that talks nonsense: %v; want it closed", from, err)
+			t.Errorf("a connection from %q that sends garbage: %v; want it closed", from, err)
 		}
 		_ = conn.Close()
 	}
 }
 
-// anyCursor resumes from invented positions: each is answered on the stream itself, and leads to the current state
-// (G7).
+// anyCursor resumes from invented cursors: each is answered on the stream itself, and leads to the current
+// state (G7).
 func anyCursor(t *testing.T, e *exposed) {
 	ask := func(req *podconfigv1.WatchPodUpdatesRequest) (ops []string, pods []*podconfigv1.Pod, at *podconfigv1.Cursor) {
 		t.Helper()
@@ -74,7 +74,7 @@ func anyCursor(t *testing.T, e *exposed) {
 	_, _, filtered := ask(&podconfigv1.WatchPodUpdatesRequest{Filter: &podconfigv1.PodFilter{Names: []string{"other"}}})
 	var known []*podconfigv1.KnownPod
 	for _, p := range held {
-		// The pulses go on, so these alone may have changed.
+		// The pulses continue, so only their pods may have changed.
 		if !strings.HasPrefix(p.GetRef().GetUid(), "pulse-") {
 			known = append(known, &podconfigv1.KnownPod{
 				Uid: p.GetRef().GetUid(), Source: p.GetSource(), SpecDigest: p.GetSpecDigest(), StatusDigest: p.GetStatusDigest(),
@@ -96,7 +96,7 @@ func anyCursor(t *testing.T, e *exposed) {
 		ops, pods, _ = ask(&podconfigv1.WatchPodUpdatesRequest{ResumeAfter: cursor, KnownPods: known})
 		for _, p := range pods {
 			if !strings.HasPrefix(p.GetRef().GetUid(), "pulse-") {
-				t.Errorf("a cursor of %s, of a consumer that holds all: it is told of %v; want nothing", name, p.GetRef())
+				t.Errorf("a cursor of %s, of a consumer that holds all: it receives %v; want nothing", name, p.GetRef())
 			}
 		}
 		if len(pods) != 2 {

@@ -72,15 +72,15 @@ func TestManifestRunsIsEditedAndGoes(t *testing.T) {
 		gone := time.Now()
 		r.remove("web.yaml")
 		stream.await("REMOVE web")
-		// Its grace period is 2 s. At rest all is over in two more; less than 30 tells it from a relist that comes to
-		// the rescue.
+		// The pod's grace period is 2 s. On an idle machine, everything is gone two seconds later. Less than 30
+		// s shows that it didn't depend on a relist.
 		r.within(20*time.Second, "containers, sandbox, logs and directories are gone soon after the grace period", r.empty)
 		t.Logf("pod %s was gone %v after its manifest", second, time.Since(gone).Round(time.Millisecond))
 	})
 }
 
-// A pod's files in an emptyDir stay while its containers restart, and are removed with the pod; a hostPath is the
-// node's.
+// A pod's files in an emptyDir stay while its containers restart, and are removed with the pod. A hostPath
+// belongs to the node.
 func TestVolumes(t *testing.T) {
 	node := startNode(t, devnode.Containerd)
 	r := newRig(t, node)
@@ -114,11 +114,11 @@ spec:
 	r.remove("vol.yaml")
 	r.eventually("the pod is gone", r.empty)
 	if err := fileContains(filepath.Join(host, "x"), "from-b"); err != nil {
-		t.Errorf("what is on a hostPath must outlive the pod: %v", err)
+		t.Errorf("a file on a hostPath must stay after the pod is removed: %v", err)
 	}
 }
 
-// Containers that end are restarted by their policy.
+// Containers that exit are restarted according to their restart policy.
 func TestRestartPolicies(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		r := newRig(t, node)
@@ -157,7 +157,7 @@ func TestForeignSandboxIsLeftAlone(t *testing.T) {
 		other.write("web.yaml", manifest("web", "web: sleep"))
 		uid := other.awaitRunning("web")
 		before := other.containers(uid)[0].GetId()
-		// A full life of r's own passes by, with housekeeping and the removal of what isn't wanted.
+		// A pod of r is created and removed, with housekeeping and the removal of pods that aren't desired.
 		r.write("mine.yaml", manifest("mine", "mine: sleep"))
 		r.awaitRunning("mine")
 		r.remove("mine.yaml")
@@ -263,7 +263,7 @@ func describe(r *rig, u *podconfigv1.PodUpdate) string {
 	return text
 }
 
-// next is the next op.
+// next returns the next op.
 func (s *stream) next() op {
 	s.t.Helper()
 	select {

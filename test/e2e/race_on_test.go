@@ -4,6 +4,6 @@ package e2e
 
 import "time"
 
-// atRest is larger under the race detector, which takes most of the processors that podconfigd, its attackers and the
-// test share.
+// atRest is larger with the race detector, which uses most of the CPU time that podconfigd, its attackers and
+// the test share.
 const atRest = 84 * time.Millisecond

@@ -11,8 +11,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// However podconfigd ends and starts again: no container is restarted, and a resuming consumer only learns that the
-// source is ready; instance ID, UIDs and first-seen times are the same (G5, G6).
+// However podconfigd ends and starts again, no container is restarted, and a resuming consumer receives only
+// the source's readiness. Instance ID, UIDs and first-seen times are the same (G5, G6).
 func TestG6RestartChangesNothing(t *testing.T) {
 	t.Parallel()
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
@@ -30,8 +30,8 @@ func TestG6RestartChangesNothing(t *testing.T) {
 	})
 }
 
-// Manifests that change while podconfigd is down cause exactly their changes when it is back. A pod whose manifest
-// was made invalid stays (G2, G5, G6).
+// Manifests that change while podconfigd is down cause exactly their changes after its start. A pod whose
+// manifest was made invalid stays (G2, G5, G6).
 func TestG6ChangesWhileDownAreSeen(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*devnode.Process) error{"SIGTERM": (*devnode.Process).Stop, "SIGKILL": (*devnode.Process).Kill} {
@@ -46,7 +46,7 @@ func TestG6ChangesWhileDownAreSeen(t *testing.T) {
 			check(t, k.Podconfigd.Start())
 			k.resumes("the changes", "REMOVE edited removed", "ADD added edited")
 			k.unharmed("the changes", "stays", "broken")
-			k.eventually("what was removed, or replaced, is gone", func() error {
+			k.eventually("removed and replaced pods are gone", func() error {
 				for _, name := range []string{"removed", "edited"} {
 					if left := k.containers(k.held[name].known.GetUid()); len(left) > 0 {
 						return fmt.Errorf("%s has the container %v", name, left[0])
@@ -66,8 +66,8 @@ func TestG6ChangesWhileDownAreSeen(t *testing.T) {
 	}
 }
 
-// A podconfigd that starts without its manifest directory has the pods from its store: they keep running and are
-// shown as stale, and nothing is removed, until the directory is back (G9).
+// A podconfigd that starts without its manifest directory has the pods from its store: they continue to run and
+// are shown as stale, and nothing is removed, until the directory exists again (G9).
 func TestG9MissingDirectoryRemovesNothing(t *testing.T) {
 	t.Parallel()
 	k := newKeeping(t, startNode(t, devnode.Sim), nil, "web", "side")
@@ -75,7 +75,7 @@ func TestG9MissingDirectoryRemovesNothing(t *testing.T) {
 	away := k.Manifests + ".away"
 	check(t, os.Rename(k.Manifests, away))
 	check(t, k.Podconfigd.Start())
-	k.eventually("the source can't be read, and podexecd is there", func() error {
+	k.eventually("the source can't be read, and podexecd is connected", func() error {
 		source, err := k.source()
 		if err != nil {
 			return err
@@ -110,7 +110,7 @@ func TestG9MissingDirectoryRemovesNothing(t *testing.T) {
 	check(t, os.Rename(away, k.Manifests))
 	for _, want := range []string{"SYNCED", "ADD"} {
 		if o := stream.next(); o.text != want {
-			t.Errorf("a consumer that resumed is told %q; want %q", o.text, want)
+			t.Errorf("a consumer that resumed receives %q; want %q", o.text, want)
 		}
 	}
 	k.resumes("the directory's return", "ADD")

@@ -18,10 +18,10 @@ import (
 	shared "github.com/podstream/podstream/test/rig"
 )
 
-// patience bounds every wait; the machine may be slow and busy.
+// patience is the time limit of every wait; the machine may be slow and busy.
 const patience = 60 * time.Second
 
-// rig is a pair of daemons on a node, and the test that they are for.
+// rig is a pair of daemons on a node, for one test.
 type rig struct {
 	*shared.Rig
 	t *testing.T
@@ -100,7 +100,7 @@ func (r *rig) within(limit time.Duration, what string, check func() error) {
 	}
 }
 
-// observed is podexecd's view of the desired pod of that name (without the node's suffix).
+// observed returns the observed pod of the desired pod of that name (without the node's suffix).
 func (r *rig) observed(name string) (*podexecv1.ObservedPod, *v1.PodStatus, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -149,7 +149,8 @@ func waiting(s *v1.PodStatus) string {
 	return strings.Join(out, "; ")
 }
 
-// containers are the CRI containers of the pods of this rig with that UID; all of the rig's for an empty UID.
+// containers returns the CRI containers of this rig's pods with that UID, or all of the rig's containers if the
+// UID is empty.
 func (r *rig) containers(uid string) []*runtimeapi.Container {
 	r.t.Helper()
 	out, err := r.Containers(r.t.Context(), uid)
@@ -157,8 +158,8 @@ func (r *rig) containers(uid string) []*runtimeapi.Container {
 	return out
 }
 
-// empty returns nil if nothing is left of any pod of this rig. It also works in cleanups, after the end of the test's
-// context.
+// empty returns nil if nothing is left of this rig's pods. It also works in cleanups, after the test's context
+// has ended.
 func (r *rig) empty() error { return r.Empty(context.WithoutCancel(r.t.Context())) }
 
 func dial(t *testing.T, endpoint string) *grpc.ClientConn {
@@ -169,7 +170,7 @@ func dial(t *testing.T, endpoint string) *grpc.ClientConn {
 	return conn
 }
 
-// manifest is a pod of containers, each given as "name: args".
+// manifest returns a pod with containers, each given as "name: args".
 func manifest(name string, containers ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\nspec:\n  terminationGracePeriodSeconds: 2\n  containers:\n", name)

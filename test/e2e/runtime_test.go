@@ -25,7 +25,7 @@ func TestRuntimeComesLaterAndRestarts(t *testing.T) {
 
 	check(t, node.Runtime().Kill())
 	r.write("more.yaml", manifest("more", "main: sleep"))
-	// Written again, and not removed before: podconfigd might see that.
+	// The file is written again without a removal, because podconfigd might notice the removal.
 	r.write("web.yaml", manifest("web", "web: sleep"))
 	check(t, node.Runtime().Start())
 	check(t, node.WaitReady(t.Context()))

@@ -15,7 +15,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// podctl shows an inspector everything but secrets; it shows a consumer those too.
+// podctl shows an inspector everything except secrets; it also shows secrets to a consumer.
 func TestG8InspectorsSeeNoSecrets(t *testing.T) {
 	t.Parallel()
 	e := newExposed(t)
@@ -40,7 +40,7 @@ spec:
 	until(t, patience, "the pod is served", func() error {
 		resp, err := listReferences(t.Context(), e.local)
 		if err == nil && len(resp.GetPods()) == 0 {
-			err = errors.New("there is none")
+			err = errors.New("there is no pod")
 		}
 		return err
 	})
@@ -51,7 +51,7 @@ spec:
 				"--tls-cert-file", files.CertFile, "--tls-private-key-file", files.KeyFile, "--tls-ca-file", files.CAFile}, args...)...)
 		}
 		for _, args := range [][]string{{"pods"}, {"pods", "-o", "wide"}, {"pods", "-o", "yaml"}, {"pods", "-o", "json"}} {
-			// There is no podexecd to ask, which makes its exit code 1.
+			// There is no podexecd, so the exit code is 1.
 			out, _ := podctl(t.Context(), args...).Output()
 			seesSecrets(t, name, args, string(out), name == "agent" && (args[len(args)-1] == "yaml" || args[len(args)-1] == "json"))
 		}

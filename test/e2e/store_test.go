@@ -48,7 +48,7 @@ func TestG6DamagedStoreIsSetAside(t *testing.T) {
 			if aside, err := filepath.Glob(k.store() + "." + damage.aside + "-*"); err != nil || len(aside) != 1 {
 				t.Errorf("set aside as %s: %v, %v; want one file", damage.aside, aside, err)
 			}
-			// The new store is as good as any.
+			// The new store survives a restart like any other store.
 			check(t, k.Podconfigd.Kill())
 			check(t, k.Podconfigd.Start())
 			k.resumes("a restart with the new store", "ADD")
@@ -57,7 +57,7 @@ func TestG6DamagedStoreIsSetAside(t *testing.T) {
 	}
 }
 
-// claimVersion99 makes the store one of a later version.
+// claimVersion99 marks the store as written by a later version.
 func claimVersion99(path string) error {
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
@@ -70,12 +70,13 @@ func claimVersion99(path string) error {
 	})
 }
 
-// If the store can't be written, from the start or later, podconfigd serves from memory and reports that everywhere,
-// the pods are not affected, and once the store can be written it is, under the former instance ID (G6).
+// If the store can't be written, from the start or later, podconfigd serves from memory and reports that
+// everywhere; the pods are not affected. Once the store can be written, podconfigd writes it, under the former
+// instance ID (G6).
 func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 	t.Parallel()
 	needsRoot(t, "fill a disk of one's own", "TestG6")
-	// The disk is one that holds the store and a few pods.
+	// The disk has room for the store and a few pods.
 	disk := func(t *testing.T, dir string) {
 		check(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"))
 		t.Cleanup(func() { check(t, unix.Unmount(dir, unix.MNT_DETACH)) })
@@ -123,7 +124,7 @@ func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 				check(t, k.Podconfigd.Kill())
 			}
 			mend := trouble.begin(t, k)
-			// This isn't in the store, nor is there room for it.
+			// The store doesn't have this pod, and the disk has no room for it.
 			k.write("large.yaml", strings.Replace(manifest("large", "main: sleep"), "metadata:\n",
 				"metadata:\n  annotations: {ballast: "+strings.Repeat("x", 200<<10)+"}\n", 1))
 			if !trouble.running {
@@ -132,7 +133,7 @@ func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 			k.awaitRunning("large")
 			k.remove("large.yaml")
 			k.awaitStore(podconfigv1.StoreState_STORE_STATE_TEMPORARY)
-			k.eventually("the log tells of it", func() error {
+			k.eventually("the log reports it", func() error {
 				return fileContains(k.Podconfigd.LogPath, `level=ERROR msg="the store can't be used; podconfigd serves from memory`)
 			})
 			k.unharmed("the trouble with the store", "web", "side")
@@ -140,7 +141,7 @@ func TestG6UnwritableStoreIsServedFromMemory(t *testing.T) {
 			k.same("the trouble with the store", false, "web", "side")
 			mend()
 			k.awaitStore(podconfigv1.StoreState_STORE_STATE_DURABLE)
-			// What the consumer had before the trouble is what it goes on from.
+			// The consumer resumes from its state before the failure.
 			k.cursor, k.held = durable, before
 			k.same("the mending", true, "web", "side")
 			check(t, k.Podconfigd.Kill())

@@ -17,7 +17,7 @@ func TestConsumersSeeOneSequence(t *testing.T) {
 	}
 	var streams []*stream
 	const rounds = 12
-	// The source's becoming ready is an op without pods.
+	// The readiness of the source is an op without pods.
 	r.awaitRevision(1)
 	for i := range rounds {
 		if i%4 == 0 {

@@ -17,8 +17,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Certificates, authorities and roles change under connected consumers: those that aren't concerned keep their
-// streams, the others reconnect with their new rights, miss nothing and get nothing twice (G3, G7).
+// Certificates, authorities and roles change under connected consumers. Consumers that aren't affected keep
+// their streams. The others reconnect with their new rights, miss nothing and receive nothing twice (G3, G7).
 func TestG7RotationLosesNothing(t *testing.T) {
 	t.Parallel()
 	e := newExposed(t)
@@ -29,7 +29,7 @@ func TestG7RotationLosesNothing(t *testing.T) {
 	c.pulse()
 	inForce := func(what string, check func() error) {
 		t.Helper()
-		// Two looks at the files, a second apart.
+		// podconfigd reads the files every second, and needs two readings.
 		c.during(func() { until(t, patience, what, check) })
 	}
 	streams := func(want ...int32) {
@@ -61,7 +61,7 @@ func TestG7RotationLosesNothing(t *testing.T) {
 	second := accesstest.NewCA(t, "second")
 	bySecond := credentials.NewTLS(e.ca.Client(second, accesstest.Request{CommonName: "agent"}))
 	e.tlsFile("clients.pem", append(append([]byte{}, e.ca.PEM...), second.PEM...))
-	inForce("clients of the new authority are let in", func() error {
+	inForce("clients of the new authority are accepted", func() error {
 		defer e.hangUp()
 		_, err := listReferences(t.Context(), e.remote(bySecond, "127.0.0.1"))
 		return err
@@ -72,7 +72,7 @@ func TestG7RotationLosesNothing(t *testing.T) {
 	c.leave(agent, narrow)
 	e.tlsFile("clients.pem", second.PEM)
 	e.serverCertificate(second)
-	inForce("consumers with certificates of the old authority are back with new ones", func() error {
+	inForce("consumers of the old authority have reconnected with new certificates", func() error {
 		if agent.streams.Load() < 2 || narrow.streams.Load() < 2 {
 			return errors.New("they aren't")
 		}
@@ -83,35 +83,35 @@ func TestG7RotationLosesNothing(t *testing.T) {
 	streams(2, 1, 2)
 	e.ca = second
 
-	// A key that doesn't fit its certificate changes nothing.
+	// A key that doesn't match its certificate changes nothing.
 	_, key := e.ca.Issue(accesstest.Request{Server: true})
 	good, err := os.ReadFile(e.tlsPath("server.key"))
 	check(t, err)
 	e.tlsFile("server.key", key)
-	inForce("the log tells of the key", func() error { return fileContains(e.daemon.LogPath, "private key does not match public key") })
+	inForce("the log reports the key", func() error { return fileContains(e.daemon.LogPath, "private key does not match public key") })
 	check(t, served("agent")())
 	e.tlsFile("server.key", good)
 
 	c.leave(narrow)
 	e.tlsFile("access.yaml", []byte(strings.Replace(accessFile, "commonName: narrow,", "commonName: unknown,", 1)))
-	inForce("a role that is taken away is gone", func() error {
+	inForce("a removed role is rejected", func() error {
 		if err := served("narrow")(); status.Code(err) != codes.PermissionDenied {
 			return fmt.Errorf("a call: %w", err)
 		}
 		return nil
 	})
 	e.tlsFile("access.yaml", []byte(accessFile))
-	inForce("a role that is given again is there", served("narrow"))
+	inForce("a role that is given again works", served("narrow"))
 	c.rejoin(narrow)
 	c.pulse()
 	streams(2, 1, 3)
 }
 
-// A certificate that expires ends its connection, and a new connection with it is refused.
+// An expired certificate ends its connection, and a new connection with it is rejected.
 func TestG8ExpiryEndsTheStream(t *testing.T) {
 	t.Parallel()
 	e := newExposed(t)
-	// X.509 counts whole seconds. The stream has to begin before it expires, on a busy machine too.
+	// X.509 counts whole seconds. The stream must start before the certificate expires, on a busy machine too.
 	expiring := e.ca.Client(e.ca, accesstest.Request{CommonName: "agent", NotAfter: time.Now().Add(8 * time.Second)})
 	api := e.remote(credentials.NewTLS(expiring), "127.0.0.1")
 	watch, err := api.WatchPodUpdates(t.Context(), &podconfigv1.WatchPodUpdatesRequest{})

@@ -19,7 +19,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// beSilent makes connections that send nothing, or only a preface. The returned function waits until they are closed.
+// beSilent opens connections that send nothing, or only a preface. The returned function waits until they are
+// closed.
 func beSilent(t *testing.T, e *exposed) func(*testing.T, *exposed) {
 	began := time.Now()
 	type end struct {
@@ -53,18 +54,18 @@ func beSilent(t *testing.T, e *exposed) func(*testing.T, *exposed) {
 	return func(t *testing.T, _ *exposed) {
 		for range conns {
 			if got := <-ends; got.err != nil || got.took < handshakeTimeout/2 {
-				t.Errorf("a client that says %s is sent away after %v, %v; want about %v", got.what, got.took, got.err, handshakeTimeout)
+				t.Errorf("a client that sends %s is disconnected after %v, %v; want about %v", got.what, got.took, got.err, handshakeTimeout)
 			}
 		}
 	}
 }
 
-// beDeaf makes consumers that never read. The returned function checks that they are parked, and that one that reads
-// again gets the current state.
+// beDeaf starts consumers that never read. The returned function checks that they are parked, and that a
+// consumer that reads again receives the current state.
 func beDeaf(t *testing.T, deafened *exposed, consumers int) func(*testing.T, *exposed) {
 	var watches []grpc.ServerStreamingClient[podconfigv1.WatchPodUpdatesResponse]
 	for i := range consumers {
-		// One half reads what comes on the connection, but not the stream; the other one reads nothing at all.
+		// One half reads the connection, but not the stream; the other half reads nothing at all.
 		name, api := "agent/deaf", deafened.identified("agent", slowly)
 		if i%2 == 1 {
 			name, api = "deaf", deafened.dialWith(insecure.NewCredentials(), func(context.Context, string) (net.Conn, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// A pod with a UID of its author's is updated under it. An impossible update leaves the running pod unchanged, and
-// can be undone.
+// A pod whose manifest has a UID is updated under that UID. An impossible update leaves the running pod
+// unchanged, and can be undone.
 func TestUpdateUnderOneUID(t *testing.T) {
 	onEachRuntime(t, func(t *testing.T, node *devnode.Node) {
 		r := newRig(t, node)
@@ -43,18 +43,18 @@ func TestUpdateUnderOneUID(t *testing.T) {
 
 		r.write("web.yaml", strings.Replace(good, devnode.SampleImage, "missing.invalid/missing:v1", 1))
 		stream.await("UPDATE web")
-		r.eventually("the image is missed", lastError("ErrImageNeverPull"))
-		same("an update to an image that isn't there")
+		r.eventually("the missing image is reported", lastError("ErrImageNeverPull"))
+		same("an update to a missing image")
 
 		r.write("web.yaml", good+"    volumeMounts: [{name: c, mountPath: /c}]\n  volumes:\n  - {name: c, nfs: {server: s, path: /p}}\n")
 		stream.await("UPDATE web")
-		r.eventually("the update is held back", lastError("UnsupportedFeature"))
-		same("an update to what isn't supported")
+		r.eventually("the update is rejected", lastError("UnsupportedFeature"))
+		same("an update to an unsupported field")
 
 		r.write("web.yaml", good)
 		stream.await("UPDATE web")
-		r.eventually("all is well again", lastError(""))
+		r.eventually("the error is gone", lastError(""))
 		r.awaitRunning("web")
-		same("the way back")
+		same("the update back")
 	})
 }

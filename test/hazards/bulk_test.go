@@ -38,7 +38,7 @@ func ported(name string, ports int) string {
 type stalled struct {
 	stream *stream.Stream
 	held   *stream.Held
-	// versions are those of the pods that it holds.
+	// versions are the versions of its pods.
 	versions map[string]string
 }
 
@@ -68,7 +68,7 @@ func (c *stalled) next() (*stream.Revision, error) {
 
 func stall(s *scenario, d *datadriven.TestData) string {
 	name := s.arg(d, 0)
-	// A connection of its own: what it doesn't read delays no other connection.
+	// It uses a separate connection: if it doesn't read, it delays no other consumer.
 	api := podconfigv1.NewPodConfigServiceClient(dial(s.t, s.endpoint(podconfigd)))
 	ctx, cancel := context.WithCancel(context.Background())
 	s.t.Cleanup(cancel)
@@ -109,7 +109,7 @@ func resume(s *scenario, d *datadriven.TestData) string {
 	return unlines(append(out, fmt.Sprintf("told of %d revisions", received)))
 }
 
-// churn makes one change after the other, each after the former one has arrived.
+// churn makes changes one by one, each after the previous one has arrived.
 func churn(s *scenario, d *datadriven.TestData) string {
 	var times, kib int
 	d.ScanArgs(s.t, "times", &times)
@@ -146,7 +146,7 @@ func consumers(s *scenario, d *datadriven.TestData) string {
 	})
 }
 
-// crowd writes many pods to files of 100 each.
+// crowd writes many pods to files, 100 pods in each file.
 func crowd(s *scenario, d *datadriven.TestData) string {
 	var count, kib int
 	d.ScanArgs(s.t, "pods", &count)

@@ -32,7 +32,7 @@ func (s *scenario) args(daemon string, more []string) []string {
 		own = append(own, "--podconfig-endpoint", s.endpoint(podconfigd), "--container-runtime-endpoint", s.node.Endpoint(),
 			"--pod-logs-dir", s.node.Path("pods-log"))
 	} else {
-		// A full reading often: what it finds, or must not, is what most scenarios are of.
+		// The interval of full readings is short, because most scenarios depend on full readings.
 		own = append(own, "--file-check-frequency=200ms")
 		if len(more) == 0 {
 			more = []string{"--pod-manifest-path=" + s.path("manifests")}
@@ -46,7 +46,7 @@ func start(s *scenario, d *datadriven.TestData) string {
 	p := s.daemons[name]
 	switch {
 	case name != podconfigd && name != podexecd:
-		d.Fatalf(s.t, "%q is no daemon", name)
+		d.Fatalf(s.t, "%q isn't a daemon", name)
 	case p == nil:
 		var err error
 		p, err = s.node.StartDaemon(name, s.args(name, flags)...)
@@ -105,7 +105,8 @@ func (s *scenario) beforeEnd(daemon string) {
 	}
 }
 
-// awaitReadings waits until each source has been read since the given time (or ever), and the result is published.
+// awaitReadings waits until each source has been read since the given time (or ever), and the result has been
+// published.
 func (s *scenario) awaitReadings(since map[string]time.Time) {
 	s.t.Helper()
 	s.eventually("every source is read", func(ctx context.Context) error {
@@ -160,7 +161,7 @@ func (s *scenario) eventually(what string, ask func(context.Context) error) {
 
 func dial(t testing.TB, endpoint string) *grpc.ClientConn {
 	t.Helper()
-	// A daemon that starts, or starts again, is waited for.
+	// The connection waits for a daemon that starts, or starts again.
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, MaxDelay: 100 * time.Millisecond}}))

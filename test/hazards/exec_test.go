@@ -32,7 +32,7 @@ func running(s *scenario, d *datadriven.TestData) string {
 }
 
 // observed shows SOURCE NAMESPACE/NAME UID PHASE, the state of each container, the worker's state if it isn't
-// syncing, and why the pod makes no progress.
+// syncing, and why the pod isn't running yet.
 func observed(p *podexecv1.ObservedPod) (string, error) {
 	var status v1.PodStatus
 	if err := status.Unmarshal(p.GetProtobuf()); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// podLine is the notation for a manifest.
+// podLine matches the notation of a manifest.
 var podLine = regexp.MustCompile(`(?m)^pod (\S+) (\S+)((?: \S+)*)$`)
 
 // content returns a command's input as the content of a file.
@@ -50,7 +50,7 @@ func place(s *scenario, d *datadriven.TestData) string {
 	return ""
 }
 
-// writer is a program that writes slowly: the file is open.
+// writer is a program that writes slowly, and keeps the file open.
 type writer struct{ file *os.File }
 
 func (w *writer) write(text string) error {
@@ -70,7 +70,7 @@ func begin(s *scenario, d *datadriven.TestData) string {
 func carryOn(s *scenario, d *datadriven.TestData) string {
 	w := s.writers[s.arg(d, 0)]
 	if w == nil {
-		d.Fatalf(s.t, "%s wasn't begun", s.arg(d, 0))
+		d.Fatalf(s.t, "%s isn't being written", s.arg(d, 0))
 	}
 	s.check(w.write(content(d)))
 	return ""

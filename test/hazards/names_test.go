@@ -14,8 +14,8 @@ func mark(kind, id string) string { return "\x01" + kind + id + "\x02" }
 
 var marked = regexp.MustCompile("\x01[^\x02]+\x02")
 
-// names are the short names of marks in the output: the kind, and a number in the order of the commands' answers. A
-// mark that is in no answer has no name. They are immutable.
+// names are the short names of marks in the output: the kind, and a number in the order of the commands'
+// answers. A mark that isn't in an answer has no name. They are immutable.
 type names map[string]string
 
 // show returns a text with names for its marks, and the names with the new ones.
@@ -44,7 +44,7 @@ func (n names) sorted(lines []string) []string {
 	return slices.SortedStableFunc(slices.Values(lines), func(a, b string) int { return strings.Compare(key(a), key(b)) })
 }
 
-// An answer that isn't the expected one gives no names.
+// An answer that isn't the expected one defines no names.
 func TestNamesAreTentative(t *testing.T) {
 	first, _ := names{}.show(mark("u", "x") + mark("c", "z"))
 	second, after := names{}.show(mark("u", "y") + " " + mark("u", "x") + " " + mark("u", "y") + " " + mark("c", "z"))

@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// issues are the issues that report the hazards, by the hazard's number; some have none.
+// issues are the upstream issues that report the hazards, by the hazard's number. Some hazards have none.
 var issues = map[int][]string{
 	1: {"#136962", "#40331", "#45758"}, 2: {"#41476"}, 3: nil, 4: nil, 5: nil, 6: nil, 7: {"#67537", "#116080"}, 8: nil,
 	9: {"#105543", "#140257"}, 10: {"#112814", "#88402", "#116880"}, 11: {"#104648", "#107733", "#109596", "#113145"},
@@ -32,7 +32,7 @@ func TestEveryHazardHasItsScenario(t *testing.T) {
 		}
 		about, _, _ := strings.Cut(string(text), "\n\n")
 		if !strings.HasPrefix(about, "# ") || !strings.Contains(about, "Podstream") {
-			t.Errorf("%s doesn't begin with what the hazard is, and what Podstream does", files[0])
+			t.Errorf("%s doesn't start with a description of the hazard and of Podstream's behaviour", files[0])
 		}
 		for _, issue := range reported {
 			if !strings.Contains(about, issue) {
@@ -87,7 +87,7 @@ file=ready pods=1
 		"the same pod":           {"ADD file default/web-n u2 v2", "ADD file default/web-n u1 v2", "web-n u2 v2"},
 		"no op":                  {"ops\n----\nREMOVE file default/web-n u1; ADD file default/web-n u2 v2\n", "quiet\n----\n", "REMOVE file"},
 		"a change that is quiet": {"pod web\n", "pod web v9\n", "ADD file default/web-n u3 v9"},
-		"a command that is none": {"quiet", "queit", "isn't known"},
+		"an unknown command":     {"quiet", "queit", "isn't known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +113,8 @@ func failure(t *testing.T, text string) string {
 	return f.message
 }
 
-// failing records the failure of a test. Only the goroutine that runs the test uses it, and others after its end.
+// failing records the failure of a test. Only the goroutine that runs the test uses it, and other goroutines
+// after its end.
 type failing struct {
 	testing.TB
 	message string

@@ -19,56 +19,58 @@ import (
 // patience bounds every wait; the machine may be slow and busy.
 const patience = 45 * time.Second
 
-// nodeName is the node's name, and so the suffix of its static pods.
+// nodeName is the node's name, and so the suffix of its static pods' names.
 const nodeName = "n"
 
-// commands are what a scenario is made of. $DIR is the scenario's directory and $URL its HTTP server; all paths are
-// in $DIR. In the content of a file, a line "pod NAME VERSION [ARG ...]" stands for a small manifest: its container's
-// image has that version as its tag, and runs the simulated program with the ARGs (none: it sleeps).
+// commands are the commands of a scenario. $DIR is the scenario's directory and $URL its HTTP server; all paths
+// are in $DIR. In the content of a file, a line "pod NAME VERSION [ARG ...]" stands for a small manifest: its
+// container's image has that version as its tag, and runs the simulated program with the ARGs. Without ARGs it
+// sleeps.
 //
-// What is expected may have "..." where it doesn't matter what stands there. Pods are shown as SOURCE NAMESPACE/NAME,
-// a letter and number that stand for the UID, and the version.
+// "..." in the expected output matches anything. Pods are shown as SOURCE NAMESPACE/NAME, a letter and number
+// that stand for the UID, and the version.
 var commands = map[string]func(*scenario, *datadriven.TestData) string{
-	// Files. write writes in place, place by a rename within the directory; begin, continue and end are a slow
-	// writer's.
+	// Files. write writes in place, and place renames a file within the directory. begin, continue and end are
+	// a slow writer.
 	"write": write, "place": place, "begin": begin, "continue": carryOn, "end": end,
 	"remove": remove, "rename": rename, "mkdir": mkdir,
 	// symlink TARGET PATH makes a link, or switches it in one step.
 	"symlink": symlink,
-	// serve PATH [status=N] [etag=E] [type=T] has $URL/PATH answer so from now on; requests tells how it was last
-	// asked.
+	// serve PATH [status=N] [etag=E] [type=T] sets the response of $URL/PATH; requests shows the last request
+	// for it.
 	"serve": serve, "requests": requests,
-	// The API server, whose kubeconfig is $KUBECONFIG: api up|down has it come and go, api-pod NAME VERSION puts a
-	// pod of this node there.
+	// The API server, whose kubeconfig is $KUBECONFIG. api up|down starts and stops it; api-pod NAME VERSION
+	// creates a pod of this node there.
 	"api": api, "api-pod": putAPIPod, "api-delete": deleteAPIPod,
-	// Daemons. start takes flags, one a line, in place of the manifest path $DIR/manifests; without any, those of the
-	// last start. It returns when every source has been read, and has the consumer of ops go on. kill is kill -9;
-	// reboot kills both, and the runtime with all that runs.
+	// Daemons. start takes flags, one on each line, in place of the manifest path $DIR/manifests; without flags
+	// it uses those of the last start. It returns when every source has been read, and the consumer of ops has
+	// resumed. kill is kill -9; reboot kills both daemons, the runtime and all containers.
 	"start": start, "stop": stop, "kill": kill, "reboot": reboot,
-	// ops are the revisions that came since the last ops, one a line; quiet says that none come.
+	// ops are the revisions since the last ops, one on each line. quiet checks that there are none.
 	"ops": ops, "quiet": quiet,
-	// fresh [mode=M] is what a new consumer gets at first.
+	// fresh [mode=M] is the initial state that a new consumer receives.
 	"fresh": fresh,
-	// What podconfigd tells of itself: ListPods, ListSources, DiffManifests of content at a path.
+	// podconfigd's answers: ListPods, ListSources, DiffManifests of content at a path.
 	"pods": pods, "sources": sources, "diff": diff,
-	// objects is what a new consumer of WatchObjects gets at first.
+	// objects is the initial state that a new consumer of WatchObjects receives.
 	"objects": objects,
-	// stall NAME is a consumer that reads the initial state and then stops; resume NAME has it read the rest. churn
-	// PATH times=N kib=N makes so many changes, each when the one before has come; consumers NAME is the state of
-	// that consumer.
+	// stall NAME starts a consumer that reads the initial state and then stops; resume NAME makes it read the
+	// rest. churn PATH times=N kib=N makes that many changes, each when the previous one has arrived. consumers
+	// NAME is the state of that consumer.
 	"stall": stall, "resume": resume, "churn": churn, "consumers": consumers,
-	// crowd DIRECTORY pods=N kib=N writes so many manifests of that size; list and snapshot mode=M read all of them,
-	// as a client does that knows of no limit but gRPC's own.
+	// crowd DIRECTORY pods=N kib=N writes that many manifests of that size. list and snapshot mode=M read all
+	// of them, as a client does that has no limit except gRPC's own.
 	"crowd": crowd, "list": list, "snapshot": snapshot,
-	// ported-crowd DIRECTORY pods=N ports=N writes so many manifests, each with a container of so many ports.
+	// ported-crowd DIRECTORY pods=N ports=N writes that many manifests, each with a container of that many
+	// ports.
 	"ported-crowd": portedCrowd,
-	// What podexecd tells of the pods that it works on, with a number for each container's ID; and what the runtime
-	// has.
+	// running is what podexecd reports of its pods, with a number for each container's ID. containers is what
+	// the runtime has.
 	"running": running, "containers": containers,
-	// finish NAME ends the container that has that name, as if its program had come to its end at last.
+	// finish NAME ends the container of that name, as if its program had exited.
 	"finish": finish,
-	// inside NAME COMMAND... has the sample program do that in the container that has that name, and shows what it
-	// prints.
+	// inside NAME COMMAND... makes the sample program run that command in the container of that name, and shows
+	// the output.
 	"inside": inside,
 }
 
@@ -92,7 +94,7 @@ type scenario struct {
 	t    testing.TB
 	dir  string
 	node *devnode.Node
-	// daemons are those that were started, by name.
+	// daemons are the daemons that were started, by name.
 	daemons map[string]*devnode.Process
 	config  podconfigv1.PodConfigServiceClient
 	exec    podexecv1.PodExecServiceClient
@@ -101,9 +103,9 @@ type scenario struct {
 	stalled map[string]*stalled
 	web     *web
 	api     *apitest.Server
-	// kubeconfig is the path of one for api.
+	// kubeconfig is the path of the API server's kubeconfig.
 	kubeconfig string
-	// names are those of the pods' UIDs and the containers' IDs.
+	// names are the names of the pods' UIDs and the containers' IDs.
 	names names
 }
 
@@ -138,7 +140,7 @@ func newScenario(t testing.TB) *scenario {
 	return s
 }
 
-// run runs one command. It returns d.Expected if the result matches that.
+// run runs one command. It returns d.Expected if the result matches it.
 func (s *scenario) run(d *datadriven.TestData) string {
 	s.t.Helper()
 	command, ok := commands[d.Cmd]

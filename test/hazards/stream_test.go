@@ -20,16 +20,16 @@ import (
 type viewer struct {
 	t   testing.TB
 	api podconfigv1.PodConfigServiceClient
-	// names are the scenario's. Only its own goroutine uses them.
+	// names belongs to the scenario. Only the scenario's goroutine uses it.
 	names *names
 	held  *stream.Held
-	// end ends the stream that is open, and waits for its goroutine. Nil: there is none.
+	// end ends the open stream, and waits for its goroutine. It is nil if there is none.
 	end func()
 
 	mu sync.Mutex
-	// lines are the revisions that haven't been asked for yet.
+	// lines are the revisions that no command has shown yet.
 	lines []string
-	// revision is how far the stream is.
+	// revision is the stream's last revision.
 	revision uint64
 	synced   bool
 	err      error
@@ -142,8 +142,8 @@ func (v *viewer) take(want []string) []string {
 	return taken
 }
 
-// differs reports whether the received lines can't become the expected ones any more. The caller is the scenario's
-// goroutine, and holds mu.
+// differs reports whether the received lines can no longer match the expected ones. Its caller is the
+// scenario's goroutine, and holds mu.
 func (v *viewer) differs(want []string) bool {
 	n := min(len(want), len(v.lines))
 	shown, _ := v.names.show(unlines(v.lines[:n]))
@@ -175,7 +175,7 @@ func quiet(s *scenario, _ *datadriven.TestData) string {
 // settle waits until every source has been read in full, the result is published, and the viewer has received it.
 func (s *scenario) settle() {
 	s.t.Helper()
-	// A reading that was under way may have begun too early; the second one from now on can't have.
+	// A reading that is under way may have started too early. The second one from now on can't have.
 	for range 2 {
 		resp, err := s.config.ListSources(s.t.Context(), &podconfigv1.ListSourcesRequest{})
 		s.check(err)

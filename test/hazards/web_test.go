@@ -20,7 +20,7 @@ type web struct {
 	asked map[string]string
 }
 
-// answer is the response for a path. A request with the current etag gets a 304.
+// answer is the response for a path. A request with the current ETag receives a 304.
 type answer struct {
 	status           int
 	etag, kind, body string

@@ -79,7 +79,7 @@ func (d *daemon) await() {
 	d.inject = c
 }
 
-// apply applies a set of the given pods, an origin each, and returns the revision that is then published.
+// apply applies a set of the given pods, one origin for each, and returns the revision that is then published.
 func (d *daemon) apply(source string, pods ...*v1.Pod) uint64 {
 	d.t.Helper()
 	set := inject.Set{Source: source}
@@ -125,7 +125,7 @@ func (d *daemon) watch(format podconfigv1.PodFormat) *stream {
 	d.t.Helper()
 	s := d.subscribe(format)
 	if msg := s.recv(); msg.GetSynced() == nil {
-		d.t.Fatalf("the stream begins with %v; want synced", msg)
+		d.t.Fatalf("the stream starts with %v; want synced", msg)
 	}
 	return s
 }
@@ -154,7 +154,8 @@ func (s *stream) recv() *podconfigv1.WatchPodUpdatesResponse {
 	}
 }
 
-// next returns the next revision: its ops, each as "OP source: pod…", and their pods. It must have that number.
+// next returns the next revision: its ops, each as "OP source: pod…", and their pods. It fails if the revision
+// has another number.
 func (s *stream) next(number uint64) (ops []string, pods []*podconfigv1.Pod) {
 	s.t.Helper()
 	for {
@@ -189,13 +190,13 @@ func decode(p *podconfigv1.Pod) (*v1.Pod, error) {
 	case *podconfigv1.Pod_Protobuf:
 		return pod, pod.Unmarshal(content.Protobuf)
 	case nil:
-		return nil, nil //nolint:nilnil // That there is none is what the test asks.
+		return nil, nil //nolint:nilnil // The test checks that there is no content.
 	default:
 		return nil, fmt.Errorf("content of type %T", content)
 	}
 }
 
-// apiPod is a pod as of an API server.
+// apiPod returns a pod as an API server would return it.
 func apiPod(name, uid string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -20,7 +20,7 @@ import (
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 
-// TestInjectd runs injectd as a process. The tests share the node, of which they need only the binary and the
+// TestInjectd runs injectd as a process. The tests share the node, of which they use only the binary and the
 // directory.
 func TestInjectd(t *testing.T) {
 	node, err := devnode.Start(t.Context(), devnode.Config{Dir: t.TempDir(), Runtime: devnode.Sim, Log: t.Output()})
@@ -43,7 +43,7 @@ func TestInjectd(t *testing.T) {
 	}
 }
 
-// testLife takes an API pod from its first sight to its removal, before consumers of each format.
+// testLife checks an API pod from its creation to its removal, with consumers of each format.
 func testLife(t *testing.T, node *devnode.Node) {
 	d := start(t, node, []string{"api"})
 	streams := map[podconfigv1.PodFormat]*stream{
@@ -68,10 +68,10 @@ func testLife(t *testing.T, node *devnode.Node) {
 	} {
 		step.change()
 		number := d.apply("api", pod)
-		// What consumers need not know of: it must not come between this revision and the next.
+		// This change isn't visible to consumers: it must not produce a revision between this one and the next.
 		pod.ResourceVersion += "0"
 		if again := d.apply("api", pod); again != number {
-			t.Errorf("after %s: a new resourceVersion makes revision %d; want none after %d", step.want, again, number)
+			t.Errorf("after %s: a new resourceVersion produces revision %d; want none after %d", step.want, again, number)
 		}
 		for format, s := range streams {
 			ops, pods := s.next(number)
@@ -118,7 +118,7 @@ func checkPod(t *testing.T, format podconfigv1.PodFormat, got *podconfigv1.Pod, 
 	if pod == nil || pod.Annotations[manifest.SourceAnnotation] != "api" || pod.Annotations[manifest.SeenAnnotation] == "" {
 		t.Fatalf("%v: the pod is %v; want one with its source and first-seen time", format, pod)
 	}
-	// The pod was sent when its resourceVersion was another; the rest is as it was injected.
+	// When the pod was sent, its resourceVersion was another one. The rest is as it was injected.
 	want := injected.DeepCopy()
 	want.TypeMeta, want.ResourceVersion, want.Annotations = pod.TypeMeta, pod.ResourceVersion, pod.Annotations
 	if !equality.Semantic.DeepEqual(want, pod) {
@@ -126,7 +126,8 @@ func checkPod(t *testing.T, format podconfigv1.PodFormat, got *podconfigv1.Pod, 
 	}
 }
 
-// testConflict: of two pods with one name, that of the source given first is served; the other comes when it goes.
+// testConflict: of two pods with one name, the pod of the source that was given first is served. When it is
+// removed, the other one is added.
 func testConflict(t *testing.T, node *devnode.Node) {
 	d := start(t, node, []string{"file:a", "api"})
 	s := d.watch(podconfigv1.PodFormat_POD_FORMAT_REFERENCE)
@@ -149,7 +150,7 @@ func testConflict(t *testing.T, node *devnode.Node) {
 	}
 }
 
-// testHeld: a held origin loses nothing. One that was never good keeps its source from becoming ready.
+// testHeld: a held origin keeps its pods. An origin that was never good keeps its source from becoming ready.
 func testHeld(t *testing.T, node *devnode.Node) {
 	d := start(t, node, []string{"http"})
 	s := d.watch(podconfigv1.PodFormat_POD_FORMAT_PROTOBUF)
@@ -178,18 +179,18 @@ func testHeld(t *testing.T, node *devnode.Node) {
 	}
 }
 
-// testSourceError: a source that can't be read says so, and keeps its pods.
+// testSourceError: a source that can't be read reports it, and keeps its pods.
 func testSourceError(t *testing.T, node *devnode.Node) {
 	d := start(t, node, []string{"api"})
 	if number := d.applySet(inject.Set{Source: "api", Error: "no route to host"}); number != 0 {
-		t.Errorf("an error makes revision %d; want none", number)
+		t.Errorf("an error produces revision %d; want none", number)
 	}
 	if got := d.sources()["api"]; got.GetReady() || got.GetLastError() != "no route to host" || got.GetLastReadTime() == nil {
 		t.Errorf("after an error at the start the source is %v; want it not ready, with the error", got)
 	}
 	number := d.apply("api", apiPod("web", "u1"))
 	if again := d.applySet(inject.Set{Source: "api", Error: "timeout"}); again != number {
-		t.Errorf("an error makes revision %d; want none after %d", again, number)
+		t.Errorf("an error produces revision %d; want none after %d", again, number)
 	}
 	if got := d.sources()["api"]; !got.GetReady() || got.GetLastError() != "timeout" || got.GetPodCount() != 1 {
 		t.Errorf("after an error later on the source is %v; want it ready, with its pod and the error", got)
@@ -199,11 +200,11 @@ func testSourceError(t *testing.T, node *devnode.Node) {
 	}
 }
 
-// testManifests: manifests are read where --pod-manifest-path is given, and only there.
+// testManifests: manifests are read only if --pod-manifest-path is given.
 func testManifests(t *testing.T, node *devnode.Node) {
 	d := start(t, node, []string{"api"})
 	if got := d.sources(); len(got) != 1 || got["api"] == nil {
-		t.Errorf("without --pod-manifest-path the sources are %v; want api alone", got)
+		t.Errorf("without --pod-manifest-path the sources are %v; want only api", got)
 	}
 	dir := t.TempDir()
 	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: own}\nspec: {containers: [{name: main, image: pause}]}\n"
@@ -216,7 +217,7 @@ func testManifests(t *testing.T, node *devnode.Node) {
 	}
 }
 
-// TestFlags: what is missing or wrong is told before anything starts.
+// TestFlags: missing and invalid flags are reported before anything starts.
 func TestFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args []string

@@ -1,5 +1,5 @@
-// Command injectd is podconfigd for tests: it has further sources, whose sets come in over a socket. Package inject
-// has the protocol, and a client for it. Without --pod-manifest-path it reads no manifests.
+// Command injectd is podconfigd for tests: it has additional sources, whose sets it receives over a socket.
+// Package inject has the protocol, and a client for it. Without --pod-manifest-path it reads no manifests.
 package main
 
 import (
@@ -16,12 +16,13 @@ import (
 
 func main() { podconfigd.Program(&injected{}).Main() }
 
-// injected is the injected sources as podconfigd takes them.
+// injected are the injected sources, as podconfigd expects them.
 type injected struct {
 	cfg inject.Config
 }
 
-// AddFlags adds the flags, and takes the default from --pod-manifest-path: a test's pods are those that it injects.
+// AddFlags adds the flags, and removes the default of --pod-manifest-path: a test's pods are the ones that it
+// injects.
 func (i *injected) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&i.cfg.Sources, "inject-source", nil, "name of a source to inject, for instance api, http or file:NAME; repeatable")
 	fs.StringVar(&i.cfg.Listen, "inject-listen", "", "address to take the sets of the injected sources at, unix:///path")
@@ -33,7 +34,7 @@ func (i *injected) AddFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// Sources are the injected ones.
+// Sources returns the injected sources.
 func (i *injected) Sources() ([]merge.Source, error) {
 	if len(i.cfg.Sources) == 0 || i.cfg.Listen == "" {
 		return nil, errors.New("--inject-source and --inject-listen must be given")
@@ -44,7 +45,7 @@ func (i *injected) Sources() ([]merge.Source, error) {
 	return i.named(i.cfg.Sources), nil
 }
 
-// named are the injected sources of these names.
+// named returns the injected sources of these names.
 func (i *injected) named(names []string) []merge.Source {
 	var out []merge.Source
 	for _, name := range names {
@@ -53,7 +54,7 @@ func (i *injected) named(names []string) []merge.Source {
 	return out
 }
 
-// Run takes requests until ctx ends.
+// Run serves requests until ctx ends.
 func (i *injected) Run(ctx context.Context, hub podconfigd.Hub) error {
 	configure := func(names []string) { hub.Configure(i.named(names)) }
 	return inject.New(i.cfg).Run(ctx, inject.Hub{Apply: hub.Apply, Configure: configure, Published: hub.Published})

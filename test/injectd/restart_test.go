@@ -12,8 +12,8 @@ import (
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 
-// testRestart: a consumer follows injectd through a kill -9. It can be started again at once, with the sockets as
-// they were left. Until its sources have spoken, their pods are those of the store.
+// testRestart: a consumer follows injectd through a kill -9. injectd can be started again at once, although its
+// sockets still exist. Until its sources have delivered sets, their pods come from the store.
 func testRestart(t *testing.T, node *devnode.Node) {
 	d := start(t, node, []string{"api"})
 	number := d.apply("api", apiPod("old", "u1"), apiPod("kept", "u2"))
@@ -43,11 +43,11 @@ func testRestart(t *testing.T, node *devnode.Node) {
 			case op := <-ops:
 				got = append(got, op)
 			case <-ctx.Done():
-				t.Fatalf("the consumer was told %v; want %v", got, want)
+				t.Fatalf("the consumer received %v; want %v", got, want)
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("the consumer was told %v; want %v", got, want)
+			t.Fatalf("the consumer received %v; want %v", got, want)
 		}
 	}
 	expect("ADD kept", "ADD old")
@@ -55,7 +55,7 @@ func testRestart(t *testing.T, node *devnode.Node) {
 		t.Fatal(err)
 	}
 	if _, err := d.inject.Apply(inject.Set{Source: "api"}); err == nil {
-		t.Error("a set is applied by a process that was killed")
+		t.Error("a killed process applied a set")
 	}
 	if err := d.process.Start(); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func testRestart(t *testing.T, node *devnode.Node) {
 	d.await()
 	fresh := d.subscribe(podconfigv1.PodFormat_POD_FORMAT_JSON)
 	if ops, pods := fresh.next(number); !slices.Equal(ops, []string{"RESTORE api: kept old"}) || !pods[0].GetStale() {
-		t.Errorf("before the source has spoken again a consumer is told %v; want RESTORE of two stale pods", ops)
+		t.Errorf("before the source has delivered a set, a consumer receives %v; want RESTORE of two stale pods", ops)
 	}
 	d.apply("api", apiPod("kept", "u2"), apiPod("new", "u3"))
 	expect("REMOVE old", "ADD new")

@@ -14,7 +14,8 @@ var capabilityNames = []string{
 	"PERFMON", "BPF", "CHECKPOINT_RESTORE",
 }
 
-// capabilities are the names of a set in hexadecimal, sorted. One without a name is told by its number.
+// capabilities returns the names of a set in hexadecimal, sorted. A capability without a name is shown by its
+// number.
 func (l *looker) capabilities(hex string) []string {
 	bits, err := strconv.ParseUint(hex, 16, 64)
 	l.failed(err)

@@ -16,7 +16,7 @@ const (
 	mostFiles   = 5000
 )
 
-// walk takes the file and all that is beneath it. Links are told, and not gone through.
+// walk adds the file and all files below it. Links are reported, and not followed.
 func (l *looker) walk(path string) {
 	l.file(path)
 	if l.Files[path].Kind != "dir" {
@@ -42,7 +42,7 @@ func (l *looker) file(path string) {
 		}
 		return
 	}
-	st := info.Sys().(*syscall.Stat_t) //nolint:forcetypeassert // It is that on Linux.
+	st := info.Sys().(*syscall.Stat_t) //nolint:forcetypeassert // Linux returns this type.
 	f := File{Kind: kindOf(info.Mode()), Mode: fmt.Sprintf("%04o", st.Mode&0o7777), UID: int(st.Uid), GID: int(st.Gid), Size: info.Size()}
 	switch f.Kind {
 	case "link":

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Look is what this process finds, with those files and all that is beneath them.
+// Look returns the environment of this process, with the given files and all files below them.
 func Look(paths ...string) *Report {
 	l := &looker{Report: Report{
 		Args: os.Args[1:], Env: map[string]string{}, UID: os.Getuid(), GID: os.Getgid(), Namespaces: map[string]string{}, Processes: map[int]string{},
@@ -51,7 +51,7 @@ func (l *looker) failed(err error) {
 	}
 }
 
-// read is a file's text without the space around it, or nothing.
+// read returns a file's text without surrounding space, or "".
 func (l *looker) read(path string) string {
 	text, err := os.ReadFile(path)
 	l.failed(err)
@@ -64,7 +64,7 @@ func (l *looker) number(text string) int {
 	return n
 }
 
-// status takes what /proc/self/status tells.
+// status reads /proc/self/status.
 func (l *looker) status() {
 	for line := range strings.Lines(l.read("/proc/self/status")) {
 		key, value, _ := strings.Cut(line, ":")
@@ -82,7 +82,8 @@ func (l *looker) status() {
 	}
 }
 
-// confinement takes the label that a security module gives the process; which module, its form tells.
+// confinement reads the label that a security module gives the process. The form of the label shows which
+// module it is.
 func (l *looker) confinement() {
 	label, err := os.ReadFile("/proc/self/attr/current")
 	if err != nil {
@@ -172,7 +173,7 @@ func parseMount(line string) (Mount, error) {
 
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// limitFiles are the files of cgroups that are of interest, of both versions, by the controller that has them.
+// limitFiles are the files of cgroups, of both versions, that are reported, by their controller.
 var limitFiles = map[string][]string{
 	"memory":  {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.max", "memory.min", "memory.high", "memory.swap.max"},
 	"cpu":     {"cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.weight", "cpu.max"},
@@ -183,7 +184,7 @@ var limitFiles = map[string][]string{
 
 const cgroupDir = "/sys/fs/cgroup/"
 
-// cgroups reads the limits of the process's cgroup: in a container it is what is mounted as the root.
+// cgroups reads the limits of the process's cgroup: in a container it is mounted as the root.
 func (l *looker) cgroups() {
 	for line := range strings.Lines(l.read("/proc/self/cgroup")) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLook: what this process finds of itself is what it knows by other ways.
+// TestLook compares the report of this process with what the test finds in other ways.
 func TestLook(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("INSIDE_TEST", "a=b")
@@ -60,6 +60,6 @@ func TestCapabilities(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if l.capabilities("x"); len(l.Errors) == 0 {
-		t.Error("no error for what isn't a set")
+		t.Error("no error for an invalid set")
 	}
 }

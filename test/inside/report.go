@@ -1,45 +1,45 @@
 package inside
 
-// Report is what a process finds.
+// Report is the environment of a process.
 type Report struct {
 	Args       []string          `json:"args"`
 	Env        map[string]string `json:"env"`
 	WorkingDir string            `json:"workingDir"`
-	// Hostname is the kernel's.
+	// Hostname is the kernel's hostname.
 	Hostname string `json:"hostname"`
 
 	UID    int   `json:"uid"`
 	GID    int   `json:"gid"`
 	Groups []int `json:"groups"`
-	// UIDMap is how uids map to the node's: "0 0 4294967295" without a user namespace.
+	// UIDMap is how UIDs map to the node's UIDs: "0 0 4294967295" without a user namespace.
 	UIDMap string `json:"uidMap"`
 
 	// Effective and Bounding are the capabilities, by name, sorted: "CHOWN".
 	Effective []string `json:"effective"`
 	Bounding  []string `json:"bounding"`
-	// NoNewPrivs is the flag, Seccomp the mode: 0 none, 2 a filter.
+	// NoNewPrivs is the flag. Seccomp is the mode: 0 none, 2 a filter.
 	NoNewPrivs bool `json:"noNewPrivs"`
 	Seccomp    int  `json:"seccomp"`
-	// AppArmor is the profile, SELinux the label; empty where the kernel has none.
+	// AppArmor is the profile, and SELinux the label; empty if the kernel has none.
 	AppArmor    string `json:"appArmor,omitempty"`
 	SELinux     string `json:"seLinux,omitempty"`
 	OOMScoreAdj int    `json:"oomScoreAdj"`
 
-	// Namespaces are the identities of the process's, by kind: "net".
+	// Namespaces are the IDs of the process's namespaces, by kind: "net".
 	Namespaces map[string]string `json:"namespaces"`
-	// Processes are those that can be seen: pid and command.
+	// Processes are the visible processes: PID and command.
 	Processes map[int]string `json:"processes"`
-	// Interfaces are the network's, by name, with their addresses.
+	// Interfaces are the network interfaces, by name, with their addresses.
 	Interfaces map[string][]string `json:"interfaces"`
 
 	Mounts []Mount `json:"mounts"`
-	// Cgroup is the process's own, by controller ("memory"; "" for v2), and Limits what the kernel's files say there,
-	// by file name.
+	// Cgroup is the process's cgroup, by controller ("memory"; "" for v2). Limits are the values of the
+	// kernel's files there, by file name.
 	Cgroup map[string]string `json:"cgroup"`
 	Limits map[string]string `json:"limits"`
-	// Files are those that were asked for, and what is beneath, by path.
+	// Files are the requested files and all files below them, by path.
 	Files map[string]File `json:"files"`
-	// Errors says what couldn't be read.
+	// Errors are the reasons for missing values.
 	Errors []string `json:"errors,omitempty"`
 }
 
@@ -49,14 +49,14 @@ type Mount struct {
 	Root   string `json:"root"`
 	Type   string `json:"type"`
 	Source string `json:"source"`
-	// Options are those of the mount, Super those of its file system.
+	// Options are the mount's options, and Super the options of its file system.
 	Options []string `json:"options"`
 	Super   []string `json:"super"`
 	// Propagation is "shared", "master", "shared,master", "unbindable" or "private".
 	Propagation string `json:"propagation"`
 }
 
-// File is a file as it is found.
+// File is the observed state of a file.
 type File struct {
 	// Kind is "file", "dir", "link", "socket", "pipe", "device" or "missing".
 	Kind string `json:"kind"`
@@ -65,15 +65,15 @@ type File struct {
 	UID  int    `json:"uid"`
 	GID  int    `json:"gid"`
 	Size int64  `json:"size"`
-	// Link is where a link points. Content is that of a file, or what a link leads to, up to 64 KiB.
+	// Link is the target of a link. Content is the content of a file, or of a link's target, up to 64 KiB.
 	Link    string `json:"link,omitempty"`
 	Content string `json:"content,omitempty"`
-	// Writable tells, of a directory, whether a file can be made there, and of a file whether it can be opened for
+	// Writable reports whether a file can be created in the directory, or whether the file can be opened for
 	// writing.
 	Writable bool `json:"writable"`
 }
 
-// Mount is the mount at that path, or nil. Of several it is the last one: the one that is seen.
+// Mount returns the mount at that path, or nil. Of several it returns the last one, which hides the others.
 func (r *Report) Mount(point string) *Mount {
 	for i := len(r.Mounts) - 1; i >= 0; i-- {
 		if r.Mounts[i].Point == point {

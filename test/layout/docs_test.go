@@ -87,7 +87,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if checked < 20 {
-		t.Errorf("%d links were checked; want the documentation's", checked)
+		t.Errorf("only %d links were checked", checked)
 	}
 	if broken(t, "README.md", "docs/install.md#no-such-heading") == "" || broken(t, "README.md", "docs/none.md") == "" {
 		t.Error("a broken link isn't found")
@@ -116,7 +116,7 @@ func broken(t *testing.T, file, target string) string {
 	return "there is no such heading"
 }
 
-// slug is the anchor that GitHub gives a heading.
+// slug returns the anchor that GitHub gives a heading.
 func slug(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -11,36 +11,37 @@ import (
 
 const module = "github.com/podstream/podstream/"
 
-// forbidden are the dependencies that must not be, direct or not. A pattern that ends in "/" covers all beneath it.
+// forbidden are dependencies that are not allowed, direct or indirect. A pattern that ends in "/" matches all
+// packages below it.
 var forbidden = []struct{ from, to, why string }{
-	{"cmd/podexecd", module + "internal/sources/", "podexecd learns of pods from the stream only"},
-	{"cmd/podexecd", module + "internal/mergesvc/", "the daemons meet only in proto/"},
-	{"cmd/podexecd", module + "internal/manifest", "podexecd never sees a manifest"},
-	{"cmd/podconfigd", "k8s.io/cri-api/", "podconfigd has nothing to do with the runtime"},
-	{"cmd/podconfigd", "k8s.io/cri-client/", "podconfigd has nothing to do with the runtime"},
-	{"cmd/podconfigd", module + "internal/execsvc/", "the daemons meet only in proto/"},
-	{"cmd/podconfigd", module + "test/", "what injects pods for tests isn't shipped"},
-	{"cmd/podctl", module + "internal/mergesvc/", "podctl knows the daemons by their services"},
-	{"cmd/podctl", module + "internal/execsvc/", "podctl knows the daemons by their services"},
+	{"cmd/podexecd", module + "internal/sources/", "podexecd receives pods from the stream only"},
+	{"cmd/podexecd", module + "internal/mergesvc/", "the daemons share only proto/"},
+	{"cmd/podexecd", module + "internal/manifest", "podexecd reads no manifests"},
+	{"cmd/podconfigd", "k8s.io/cri-api/", "podconfigd doesn't use the runtime"},
+	{"cmd/podconfigd", "k8s.io/cri-client/", "podconfigd doesn't use the runtime"},
+	{"cmd/podconfigd", module + "internal/execsvc/", "the daemons share only proto/"},
+	{"cmd/podconfigd", module + "test/", "code that injects pods for tests isn't shipped"},
+	{"cmd/podctl", module + "internal/mergesvc/", "podctl uses the daemons' services only"},
+	{"cmd/podctl", module + "internal/execsvc/", "podctl uses the daemons' services only"},
 	{"cmd/podctl", "k8s.io/client-go/kubernetes", "client-go's clientset would double podctl's size"},
 	{"cmd/podctl", "k8s.io/client-go/kubernetes/", "client-go's clientset would double podctl's size"},
-	{"client", module + "internal/", "what others import stands by itself"},
-	{"internal/boltfile", module, "a file that both daemons' stores stand on knows of neither"},
-	{"internal/sources/file", module + "internal/mergesvc/", "a source hands its set on and knows no more"},
-	{"internal/sources/http", module + "internal/mergesvc/", "a source hands its set on and knows no more"},
-	{"internal/sources/apiserver", module + "internal/mergesvc/", "a source hands its set on and knows no more"},
+	{"client", module + "internal/", "the public client depends on no internal package"},
+	{"internal/boltfile", module, "it is the base of both daemons' stores, and depends on neither"},
+	{"internal/sources/file", module + "internal/mergesvc/", "a source only hands over its set"},
+	{"internal/sources/http", module + "internal/mergesvc/", "a source only hands over its set"},
+	{"internal/sources/apiserver", module + "internal/mergesvc/", "a source only hands over its set"},
 	{"internal/sources/relay", module + "internal/mergesvc/", "a relay is a consumer of another podconfigd's streams"},
-	{"internal/mergesvc/service", module + "internal/sources/", "the merge doesn't know where sets come from"},
+	{"internal/mergesvc/service", module + "internal/sources/", "the merge is independent of where sets come from"},
 	{"test/injectd/inject", module + "internal/mergesvc/", "test/differential uses it beside another version of Kubernetes"},
-	{"internal/mergesvc/history", module + "internal/mergesvc/merge", "the history knows revisions, not how they are made"},
+	{"internal/mergesvc/history", module + "internal/mergesvc/merge", "the history is independent of how revisions are made"},
 	{"internal/execsvc/pod/podmeta", module + "internal/", "a pod's properties are pure functions of it"},
 	{"internal/execsvc/pod/downward", module + "internal/", "the fields of a pod are a pure function of it"},
 	{"internal/execsvc/decide/admit", module + "internal/execsvc/machine/", "admission is decided on values"},
 	{"internal/execsvc/setup/volume", module + "internal/execsvc/cri/", "volumes are mounts, not containers"},
 	{"internal/execsvc/setup/podenv", module + "internal/execsvc/setup/volume", "an environment reads files only through a function"},
-	{"internal/execsvc/loop/worker", module + "internal/execsvc/cri/", "workers know their Syncer only as an interface"},
-	{"internal/execsvc/cluster/apistatus", module + "internal/execsvc/cri/", "statuses for the API server are those of the pod view"},
-	{"internal/execsvc/decide/nodestatus", "k8s.io/client-go/", "a node's status is made of values"},
+	{"internal/execsvc/loop/worker", module + "internal/execsvc/cri/", "workers use their Syncer only as an interface"},
+	{"internal/execsvc/cluster/apistatus", module + "internal/execsvc/cri/", "statuses for the API server come from the pod view"},
+	{"internal/execsvc/decide/nodestatus", "k8s.io/client-go/", "a node's status is computed from values"},
 	{"internal/execsvc/serve/kubeletapi/auth", module + "internal/execsvc/pod/", "access is decided before anything is looked up"},
 	{"internal/execsvc/loop/worker", "k8s.io/client-go/kubernetes", "no pod waits for an API server"},
 	{"internal/execsvc/loop/syncloop", "k8s.io/client-go/kubernetes", "no pod waits for an API server"},
@@ -93,7 +94,7 @@ func TestFloors(t *testing.T) {
 // climbs reports whether the import of dep by pkg leads to a higher floor.
 func climbs(pkg, dep string) bool { return floorOf(dep) > floorOf(pkg) }
 
-// importsOf returns the imports of the packages that match the pattern, those of tests left out.
+// importsOf returns the imports of the packages that match the pattern, without the imports of tests.
 func importsOf(t *testing.T, pattern string) map[string][]string {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, pattern)
@@ -149,10 +150,10 @@ func TestPurePackages(t *testing.T) {
 // TestCheckCanFail: the tests above would pass if the list of dependencies were empty or the patterns matched nothing.
 func TestCheckCanFail(t *testing.T) {
 	if !breaks("cmd/podexecd", "k8s.io/cri-client/", "k8s.io/cri-client/pkg") {
-		t.Error("a package beneath a forbidden path isn't seen as forbidden")
+		t.Error("a package below a forbidden path isn't found")
 	}
 	if breaks("internal/manifest", module+"internal/", module+"internal/manifest") {
-		t.Error("a package is seen as its own dependency")
+		t.Error("a package is reported as its own dependency")
 	}
 	if !slices.ContainsFunc(dependencies(t, "cmd/podexecd"), func(d string) bool { return strings.HasPrefix(d, "k8s.io/cri-client/") }) {
 		t.Error("podexecd's dependencies don't include the CRI client: the list is wrong")

@@ -16,8 +16,8 @@ var podKeys = []string{
 	"MirrorPodAnnotationKey",
 }
 
-// TestPodmetaOwnsTheKeys: the labels and annotations that describe a pod are spelled in podmeta only, in podexecd's
-// product code. Tests may spell them, as users do.
+// TestPodmetaOwnsTheKeys: in podexecd's product code, only podmeta spells the labels and annotations that
+// describe a pod. Tests may spell them, as users do.
 func TestPodmetaOwnsTheKeys(t *testing.T) {
 	const owner = "../../internal/execsvc/pod/podmeta"
 	for _, root := range []string{"../../internal/execsvc", "../../internal/podexecd", "../../cmd/podexecd"} {

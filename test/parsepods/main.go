@@ -1,6 +1,6 @@
-// Command parsepods runs manifest.Parse on what it reads from stdin, until stdin ends. test/differential compares its
-// answers with the kubelet's. It is a program because the tests are built with an older version of the Kubernetes
-// libraries.
+// Command parsepods runs manifest.Parse on the origins that it reads from stdin, until stdin ends.
+// test/differential compares its answers with the kubelet's. It is a separate program because test/differential
+// is built with an older version of the Kubernetes libraries.
 package main
 
 import (

@@ -7,19 +7,19 @@ import (
 	"text/tabwriter"
 )
 
-// side is one way to run pods: through the daemons or, if floor is set, by bare CRI calls.
+// side is one way to run pods: through the daemons or, if floor is set, with bare CRI calls.
 type side struct {
 	name    string
 	product *product
 	floor   *floor
 
 	times series
-	// cpu is what podexecd has used for all its pods together, in seconds, from their starts until nothing was left
-	// of them.
+	// cpu is the CPU time that podexecd used for all its pods, in seconds, from their starts until they were
+	// removed.
 	cpu float64
 }
 
-// run runs one pod, and takes down what it costs unless it is a rehearsal.
+// run runs one pod, and records its cost unless it is a rehearsal.
 func (s *side) run(b *testing.B, p pod, rehearsal bool) {
 	b.Helper()
 	if s.floor != nil {
@@ -36,7 +36,7 @@ func (s *side) run(b *testing.B, p pod, rehearsal bool) {
 	}
 }
 
-// podexecd is what the side's podexecd has used so far.
+// podexecd returns what the side's podexecd has used so far.
 func (s *side) podexecd(b *testing.B) usage {
 	b.Helper()
 	return usageOf(b, "podexecd", s.product.podexecd.Pid())
@@ -48,8 +48,8 @@ type start struct {
 	pod  pod
 }
 
-// rounds runs one pod on each side in turn, as often as starts are measured, and once before that, when nothing is in
-// any cache.
+// rounds runs one pod on each side in turn, once for each measured start, and once before that to fill the
+// caches.
 func rounds(b *testing.B, name string, of func(name string) []start) {
 	b.Helper()
 	for i := range starts + 1 {
@@ -61,7 +61,7 @@ func rounds(b *testing.B, name string, of func(name string) []start) {
 	}
 }
 
-// ratio is what one side takes in terms of another.
+// ratio compares the times of two sides.
 type ratio struct {
 	name     string
 	of, over *side
@@ -71,12 +71,12 @@ func (r ratio) quotient(p float64) float64 {
 	return float64(r.of.times.at(p)) / float64(r.over.times.at(p))
 }
 
-// at is how much longer the one takes, as a time and as a ratio.
+// at returns how much longer the first side takes, as a time and as a ratio.
 func (r ratio) at(p float64) string {
 	return fmt.Sprintf("%+.1f ms, %.2f", milliseconds(r.of.times.at(p)-r.over.times.at(p)), r.quotient(p))
 }
 
-// compare prints the sides' times and, of podexecd, the CPU time a pod and the most memory; and the ratios. A
+// compare prints the sides' times, podexecd's CPU time for each pod and its peak memory, and the ratios. A
 // benchmark's log is cut off after nine lines.
 func compare(b *testing.B, sides []*side, ratios []ratio) {
 	b.Helper()
@@ -100,5 +100,5 @@ func compare(b *testing.B, sides []*side, ratios []ratio) {
 	}
 	_ = table.Flush()
 	b.Logf("\n%s", strings.TrimRight(text.String(), "\n"))
-	b.ReportMetric(0, "ns/op") // All of it together: it says nothing.
+	b.ReportMetric(0, "ns/op") // The time of all parts together has no meaning.
 }

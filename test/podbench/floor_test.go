@@ -18,22 +18,23 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// floor runs pods by the least number of CRI calls: what any agent must do.
+// floor runs pods with the minimum number of CRI calls, which every agent must make.
 type floor struct {
 	node  *devnode.Node
 	pipe  *pipe
 	cri   runtimeapi.RuntimeServiceClient
 	image *runtimeapi.Image
-	// cgroup is the one that all pods are in, as deep as a pod's own, so that the runtime and the kernel have as much
-	// to do. The first pod's start makes it: that each pod gets one is what an agent adds, and no call asks for.
+	// cgroup is the cgroup of all pods, as deep as a pod's own, so that the runtime and the kernel have the
+	// same work. The first pod's start creates it: a cgroup for each pod is what an agent adds, and no CRI call
+	// creates it.
 	cgroup string
 
 	mu sync.Mutex
-	// running are the pods that run.
+	// running are the running pods.
 	running []ids
 }
 
-// ids are those of a pod.
+// ids are the IDs of a pod.
 type ids struct{ sandbox, container string }
 
 func newFloor(b *testing.B, runtime devnode.Runtime) *floor {
@@ -64,13 +65,13 @@ func dial(b *testing.B, endpoint string) *grpc.ClientConn {
 	return conn
 }
 
-// order is a pod as CRI is told of it.
+// order has the CRI messages of a pod.
 type order struct {
 	sandbox   *runtimeapi.PodSandboxConfig
 	container *runtimeapi.ContainerConfig
 }
 
-// order makes the messages that podexecd would send, and the directories and files that they name.
+// order returns the messages that podexecd would send, and creates the directories and files that they name.
 func (f *floor) order(b *testing.B, p pod) order {
 	b.Helper()
 	object := p.object(b, f.pipe.dir)
@@ -99,8 +100,8 @@ func (f *floor) order(b *testing.B, p pod) order {
 	return o
 }
 
-// make makes what a container sees of the volume, on the node's disk whatever its kind: a file if that is a key of an
-// object.
+// make creates what a container sees of the volume, on the node's disk for each kind of volume: a file if it is
+// a key of an object.
 func (f *floor) make(b *testing.B, p pod, v volume) string {
 	b.Helper()
 	path := f.node.Path("volumes", p.name, v.name)
@@ -130,7 +131,7 @@ func (f *floor) container(b *testing.B, object *v1.Pod, attempt uint32, mounts [
 	return config
 }
 
-// run starts the pods, so many at a time, and removes them, and returns how long it took until all of their processes
+// run starts the pods, this many at a time, and removes them. It returns the time until all of their processes
 // ran.
 func (f *floor) run(b *testing.B, parallel int, pods ...pod) time.Duration {
 	b.Helper()
@@ -140,7 +141,7 @@ func (f *floor) run(b *testing.B, parallel int, pods ...pod) time.Duration {
 	return took
 }
 
-// start starts the pods, so many at a time, and returns when it began.
+// start starts the pods, this many at a time, and returns the start time.
 func (f *floor) start(b *testing.B, parallel int, pods ...pod) time.Time {
 	b.Helper()
 	orders := make([]order, len(pods))
@@ -169,7 +170,7 @@ func (f *floor) start(b *testing.B, parallel int, pods ...pod) time.Time {
 	return began
 }
 
-// startContainer makes and starts the container in its sandbox, and returns its id.
+// startContainer creates and starts the container in its sandbox, and returns its ID.
 func (f *floor) startContainer(ctx context.Context, sandbox string, o order) (string, error) {
 	made, err := f.cri.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox, Config: o.container, SandboxConfig: o.sandbox})
 	if err != nil {

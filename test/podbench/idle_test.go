@@ -15,11 +15,11 @@ import (
 
 const (
 	idlePods = 100
-	// settling is how long nothing is measured once all pods run.
+	// settling is the time between the last pod's start and the measurement.
 	settling = 10 * time.Second
 )
 
-// idleFor is how long is measured.
+// idleFor returns the duration of the measurement.
 func idleFor() time.Duration {
 	if os.Getenv("PODSTREAM_BENCH_FULL") != "" {
 		return time.Minute
@@ -27,9 +27,8 @@ func idleFor() time.Duration {
 	return 20 * time.Second
 }
 
-// BenchmarkIdle runs a hundred pods to which nothing happens, without probes and with two that come every 10 s, and
-// prints what each process takes; and what as many pods cost without an agent. It is one measurement, however large
-// b.N.
+// BenchmarkIdle runs a hundred idle pods, without probes and with two probes every 10 s, and prints the
+// resources of each process; and the cost of as many pods without an agent. It is one measurement, for any b.N.
 func BenchmarkIdle(b *testing.B) {
 	for _, r := range runtimes {
 		b.Run(r.name, func(b *testing.B) {
@@ -46,7 +45,7 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// pausing are the pods, with these probes.
+// pausing returns the pods, with these probes.
 func pausing(probes string) []pod {
 	pods := make([]pod, idlePods)
 	for i := range pods {
@@ -62,7 +61,7 @@ func (p *pair) benchmarkIdle(b *testing.B, pods []pod) {
 	}
 	began := p.product.start(b, pods...)
 	ready := p.product.watcher.await(b, "all pods are ready", each(names, func(c change) bool { return c.running && c.ready }))
-	// The measurement is the passing of time itself.
+	// The benchmark measures an idle time.
 	<-time.After(settling)
 	before := slices.Concat(p.product.account(b), p.floor.account(b))
 	window := idleFor()
@@ -85,27 +84,27 @@ func (p *pair) benchmarkIdle(b *testing.B, pods []pod) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// usage is what a process, or several, have used so far, and hold.
+// usage is what one or several processes have used so far, and their memory.
 type usage struct {
 	name string
-	cpu  float64 // seconds, with that of children that have ended
+	cpu  float64 // seconds, with children that have ended
 	rss  float64 // MiB
-	peak float64 // MiB: the most that rss ever was
+	peak float64 // MiB: the maximum of rss
 }
 
-// account is what the node's processes use.
+// account returns the usage of the node's processes.
 func (p *product) account(b *testing.B) []usage {
 	b.Helper()
 	return append([]usage{usageOf(b, "podconfigd", p.podconfigd.Pid()), usageOf(b, "podexecd", p.podexecd.Pid())}, runtimeUsage(b, p.node, "")...)
 }
 
-// account is what the runtime uses for pods without an agent.
+// account returns the runtime's usage for pods without an agent.
 func (f *floor) account(b *testing.B) []usage {
 	b.Helper()
 	return runtimeUsage(b, f.node, " alone")
 }
 
-// runtimeUsage is what containerd uses, and what all its shims do.
+// runtimeUsage returns the usage of containerd, and of all its shims.
 func runtimeUsage(b *testing.B, node *devnode.Node, suffix string) []usage {
 	b.Helper()
 	pids, err := node.Shims()
@@ -121,8 +120,7 @@ func runtimeUsage(b *testing.B, node *devnode.Node, suffix string) []usage {
 	return []usage{usageOf(b, "containerd"+suffix, node.Runtime().Pid()), shims}
 }
 
-// usageOf reads the kernel's account (proc(5)): utime, stime, cutime and cstime of stat, in 1/100 s, and VmRSS and
-// VmHWM of status.
+// usageOf reads proc(5): utime, stime, cutime and cstime of stat, in 1/100 s, and VmRSS and VmHWM of status.
 func usageOf(b *testing.B, name string, pid int) usage {
 	b.Helper()
 	u := usage{name: name}
@@ -130,7 +128,7 @@ func usageOf(b *testing.B, name string, pid int) usage {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// The command in parentheses may hold spaces; utime is the 12th field after it.
+	// The command in parentheses may contain spaces. utime is the 12th field after it.
 	for _, f := range strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[11:15] {
 		ticks, err := strconv.ParseFloat(f, 64)
 		if err != nil {

@@ -23,10 +23,10 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// built is the directory of the daemons, once there is one.
+// built is the directory of the daemons, once they are built.
 var built string
 
-// binaries builds the daemons as they are shipped, when they are first asked for.
+// binaries builds the daemons as they are shipped, at the first call.
 var binaries = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "podbench")
 	if err != nil {
@@ -42,7 +42,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// runtimes are those on which the benchmarks run; events reports whether one tells of containers that end.
+// runtimes are the runtimes of the benchmarks. events is set if the runtime sends container events.
 var runtimes = []struct {
 	name    string
 	runtime devnode.Runtime

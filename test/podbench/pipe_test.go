@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Where a pod finds the pipe.
+// The paths of the pipe in a pod.
 const (
 	pipeDirInPod = "/bench"
 	pipeInPod    = pipeDirInPod + "/pipe"
@@ -18,7 +18,8 @@ const (
 // patience bounds every wait.
 const patience = 2 * time.Minute
 
-// pipe is what the processes of a node's pods write to. A line is one write, so those of several don't mix.
+// pipe is the pipe to which the processes of a node's pods write. A line is one write, so lines of several
+// processes don't mix.
 type pipe struct {
 	dir   string
 	lines chan line
@@ -26,11 +27,11 @@ type pipe struct {
 
 type line struct {
 	text string
-	// at is when it came.
+	// at is when it was read.
 	at time.Time
 }
 
-// newPipe makes a pipe in a directory of its own, which pods mount.
+// newPipe creates a pipe in a separate directory, which pods mount.
 func newPipe(b *testing.B, dir string) *pipe {
 	b.Helper()
 	path := filepath.Join(dir, filepath.Base(pipeInPod))
@@ -41,7 +42,7 @@ func newPipe(b *testing.B, dir string) *pipe {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// Open for reading and writing, so that it never ends and an open doesn't block.
+	// Opened for reading and writing, so that reads don't end and the open doesn't block.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		b.Fatal(err)
@@ -58,7 +59,7 @@ func newPipe(b *testing.B, dir string) *pipe {
 	return p
 }
 
-// await returns when the last of these lines came. Others are skipped.
+// await returns when it has read the last of these lines. It skips others.
 func (p *pipe) await(b *testing.B, texts ...string) time.Time {
 	b.Helper()
 	missing := map[string]bool{}
@@ -74,7 +75,7 @@ func (p *pipe) await(b *testing.B, texts ...string) time.Time {
 				return l.at
 			}
 		case <-late.C:
-			b.Fatalf("not within %v: %d of %d lines, %q one of them", patience, len(missing), len(texts), anyOf(missing))
+			b.Fatalf("not within %v: %d of %d lines are missing, one is %q", patience, len(missing), len(texts), anyOf(missing))
 		}
 	}
 }

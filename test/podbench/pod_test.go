@@ -12,20 +12,20 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// pod is what a benchmark runs: one container of the sample image, in the node's network.
+// pod is a pod of a benchmark: one container of the sample image, in the node's network.
 type pod struct {
 	name string
 	args []string
-	// probes are the container's, in YAML.
+	// probes are the container's probes, in YAML.
 	probes string
-	// volumes are mounted beside the pipe's.
+	// volumes are mounted in addition to the pipe.
 	volumes []volume
 }
 
-// began is the line that the pod's process writes first.
+// began returns the first line that the pod's process writes.
 func (p pod) began() string { return "began " + p.name }
 
-// beginnings are the lines that the pods' processes write first.
+// beginnings returns the first lines that the pods' processes write.
 func beginnings(pods []pod) []string {
 	lines := make([]string, len(pods))
 	for i, p := range pods {
@@ -34,10 +34,10 @@ func beginnings(pods []pod) []string {
 	return lines
 }
 
-// ended is the line that it writes last.
+// ended returns the last line that the process writes.
 func (p pod) ended() string { return "ended " + p.name }
 
-// appendLine is the command that writes a line.
+// appendLine returns the command that writes a line.
 func appendLine(line string) []string { return []string{"append", pipeInPod, line} }
 
 // then joins commands into one.
@@ -52,14 +52,14 @@ func then(commands ...[]string) []string {
 	return args
 }
 
-// staying is a pod that tells that it has begun, and runs on.
+// staying returns a pod that writes its first line, and then runs on.
 func staying(name string) pod {
 	p := pod{name: name}
 	p.args = then(appendLine(p.began()), []string{"sleep"})
 	return p
 }
 
-// manifest is the pod as a static one; pipes is the directory of the node's pipe.
+// manifest returns the static pod's manifest. pipes is the directory of the node's pipe.
 func (p pod) manifest(pipes string) []byte {
 	args, err := json.Marshal(p.args)
 	if err != nil {
@@ -90,12 +90,12 @@ spec:
 %s`, objects.String(), p.name, devnode.SampleImage, args, pipeDirInPod, mounts.String(), p.probes, pipes, volumes.String())
 }
 
-// object is the pod as podconfigd would hand it on.
+// object returns the pod as podconfigd would send it.
 func (p pod) object(b *testing.B, pipes string) *v1.Pod {
 	b.Helper()
 	origin := manifest.Parse(p.manifest(pipes), manifest.Options{Origin: p.name, Node: nodeName})
 	if len(origin.Pods) != 1 {
-		b.Fatalf("the pod's manifest isn't one: %v", origin.Findings)
+		b.Fatalf("the pod's manifest is invalid: %v", origin.Findings)
 	}
 	return origin.Pods[0].Pod
 }

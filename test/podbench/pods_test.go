@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// How often each is measured.
+// How often each part is measured.
 const (
 	starts      = 30
 	batchSize   = 30
@@ -20,13 +20,13 @@ type pair struct {
 	floor   *floor
 }
 
-// BenchmarkPods runs pods through both daemons, in turn with bare CRI calls. Each is one measurement, however large
-// b.N.
+// BenchmarkPods runs pods through both daemons, in turn with bare CRI calls. Each part is one measurement, for
+// any b.N.
 func BenchmarkPods(b *testing.B) {
 	for _, r := range runtimes {
 		b.Run(r.name, func(b *testing.B) {
 			p := &pair{newProduct(b, r.runtime), newFloor(b, r.runtime)}
-			// The first pods find nothing in any cache.
+			// The first pods fill the caches.
 			p.floor.run(b, 1, staying("first"))
 			p.product.run(b, staying("first"))
 			b.Run("start", p.benchmarkStart)
@@ -39,7 +39,7 @@ func BenchmarkPods(b *testing.B) {
 	}
 }
 
-// benchmarkStart measures from the manifest's rename to the running process, one pod after another.
+// benchmarkStart measures from the manifest's rename to the running process, one pod at a time.
 func (p *pair) benchmarkStart(b *testing.B) {
 	floor, product := &series{name: "CRI calls"}, &series{name: "both daemons"}
 	for i := range starts {
@@ -49,8 +49,8 @@ func (p *pair) benchmarkStart(b *testing.B) {
 	report(b, product, floor)
 }
 
-// benchmarkBatch measures until the last process of a batch of pods runs. How many pods at a time are the fastest for
-// the floor depends on the machine: the best counts.
+// benchmarkBatch measures until the last process of a batch of pods runs. The fastest parallelism for the floor
+// depends on the machine: the best one counts.
 func (p *pair) benchmarkBatch(b *testing.B) {
 	few, more, all := &series{name: "CRI calls, 2 at a time"}, &series{name: "CRI calls, 4 at a time"}, &series{name: "CRI calls, all at once"}
 	product := &series{name: "both daemons"}
@@ -69,8 +69,8 @@ func (p *pair) benchmarkBatch(b *testing.B) {
 	report(b, product, few, more, all)
 }
 
-// inTurn does all of it, beginning with another one in each round: what comes first finds a quieter machine, or a
-// colder one.
+// inTurn runs all sides, and starts with a different one in each round, because the first side may find a
+// quieter machine or colder caches.
 func inTurn(round int, sides ...func()) {
 	for i := range sides {
 		sides[(round+i)%len(sides)]()

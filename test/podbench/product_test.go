@@ -21,7 +21,7 @@ type product struct {
 	watcher              *watcher
 }
 
-// newProduct starts a node with both daemons; flags are further ones of podexecd.
+// newProduct starts a node with both daemons. flags are additional flags of podexecd.
 func newProduct(b *testing.B, runtime devnode.Runtime, flags ...string) *product {
 	b.Helper()
 	node := startNode(b, runtime)
@@ -49,7 +49,7 @@ func newProduct(b *testing.B, runtime devnode.Runtime, flags ...string) *product
 	return p
 }
 
-// run starts the pods and removes them, and returns how long it took until all of their processes ran.
+// run starts the pods and removes them. It returns the time until all of their processes ran.
 func (p *product) run(b *testing.B, pods ...pod) time.Duration {
 	b.Helper()
 	began := p.start(b, pods...)
@@ -58,7 +58,7 @@ func (p *product) run(b *testing.B, pods ...pod) time.Duration {
 	return took
 }
 
-// start puts the pods' manifests into place, and returns when that began.
+// start renames the pods' manifests into place, and returns the time of the first rename.
 func (p *product) start(b *testing.B, pods ...pod) time.Time {
 	b.Helper()
 	for _, pod := range pods {
@@ -75,7 +75,7 @@ func (p *product) start(b *testing.B, pods ...pod) time.Time {
 	return began
 }
 
-// remove removes the manifests, and returns once nothing is left of the pods.
+// remove removes the manifests, and returns when nothing is left of the pods.
 func (p *product) remove(b *testing.B, pods ...pod) {
 	b.Helper()
 	names := make([]string, len(pods))
@@ -90,5 +90,6 @@ func (p *product) remove(b *testing.B, pods ...pod) {
 
 func (p *product) path(pod pod) string { return filepath.Join(p.manifests, pod.name+".yaml") }
 
-// draft is where a manifest is written before it is put into place: podconfigd doesn't read hidden files.
+// draft returns the path at which a manifest is written before its rename: podconfigd doesn't read hidden
+// files.
 func (p *product) draft(pod pod) string { return filepath.Join(p.manifests, "."+pod.name) }

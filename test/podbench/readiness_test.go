@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// oracle is an HTTP server that says whether a pod is ready.
+// oracle is an HTTP server that answers a pod's readiness probe.
 type oracle struct {
 	*httptest.Server
 	ready atomic.Bool
-	// fresh is set until the answer has been given once; said gets when that was.
+	// fresh is set until the answer has been given once. said receives the time of that.
 	fresh atomic.Bool
 	said  chan time.Time
 }
@@ -35,7 +35,7 @@ func newOracle(b *testing.B) *oracle {
 	return o
 }
 
-// turn changes the answer. said then tells when it is first given.
+// turn changes the answer. said then receives the time at which it is first given.
 func (o *oracle) turn(ready bool) {
 	o.ready.Store(ready)
 	o.fresh.Store(true)
@@ -43,8 +43,8 @@ func (o *oracle) turn(ready bool) {
 
 func (o *oracle) port() string { return o.URL[strings.LastIndexByte(o.URL, ':')+1:] }
 
-// benchmarkReadiness measures from the answer to a readiness probe that changes what is known to the status at a
-// watcher. The floor is a plain HTTP client that has the answer.
+// benchmarkReadiness measures from the first changed answer to a readiness probe to the new status at a
+// watcher. The floor is a plain HTTP client that has read the answer.
 func (p *pair) benchmarkReadiness(b *testing.B) {
 	floor, product := &series{name: "answer read"}, &series{name: "status at a watcher"}
 	asked := newOracle(b)
@@ -67,7 +67,7 @@ func (p *pair) benchmarkReadiness(b *testing.B) {
 	report(b, product, floor)
 }
 
-// get asks, and returns when it has the answer.
+// get sends a request, and returns the time of the answer.
 func (o *oracle) get(b *testing.B) time.Time {
 	b.Helper()
 	resp, err := o.Client().Get(o.URL)

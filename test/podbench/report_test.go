@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// quantiles are those that are printed.
+// quantiles are the printed quantiles.
 var quantiles = []struct {
 	name string
 	p    float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}}
 
-// series are the times that one side took.
+// series are the times of one side.
 type series struct {
 	name  string
 	times []time.Duration
@@ -28,7 +28,7 @@ func (s *series) at(p float64) time.Duration {
 	return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)]
 }
 
-// report prints the product's times beside those of the floor, of which the fastest counts.
+// report prints the product's times beside those of the fastest floor.
 func report(b *testing.B, product *series, floors ...*series) {
 	b.Helper()
 	best := slices.MinFunc(floors, func(x, y *series) int { return int(x.at(0.5) - y.at(0.5)) })
@@ -57,7 +57,7 @@ func report(b *testing.B, product *series, floors ...*series) {
 	b.ReportMetric(milliseconds(best.at(0.5)), "ms/floor")
 	b.ReportMetric(milliseconds(product.at(0.5)), "ms/product")
 	b.ReportMetric(float64(product.at(0.5))/float64(best.at(0.5)), "ratio")
-	b.ReportMetric(0, "ns/op") // All of it together: it says nothing.
+	b.ReportMetric(0, "ns/op") // The time of all parts together has no meaning.
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

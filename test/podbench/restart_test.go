@@ -9,15 +9,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// crashing is a pod whose process runs for a moment and fails. Its first restart has no backoff.
+// crashing returns a pod whose process runs for a moment and fails. Its first restart has no backoff.
 func crashing(name string) pod {
 	p := pod{name: name}
 	p.args = then(appendLine(p.began()), []string{"sleep", "500ms"}, appendLine(p.ended()), []string{"exit", "1"})
 	return p
 }
 
-// benchmarkRestart measures from the last line of a process that fails to the first one of the next. The floor starts
-// the next one when the runtime tells of the exit.
+// benchmarkRestart measures from the last line of a failing process to the first line of the next one. The
+// floor starts the next one when the runtime's event reports the exit.
 func (p *pair) benchmarkRestart(b *testing.B) {
 	exits := p.floor.exits(b)
 	floor, product := &series{name: "event and CRI calls"}, &series{name: "both daemons"}
@@ -28,7 +28,7 @@ func (p *pair) benchmarkRestart(b *testing.B) {
 	report(b, product, floor)
 }
 
-// gap is the time between two processes of the pod, the first of which has been started.
+// gap returns the time between two processes of the pod, the first of which was started by the caller.
 func gap(b *testing.B, pipe *pipe, crash pod) time.Duration {
 	ended := pipe.await(b, crash.ended())
 	return pipe.await(b, crash.began()).Sub(ended)
@@ -56,7 +56,7 @@ func (f *floor) restart(b *testing.B, crash pod, exits <-chan string) time.Durat
 		select {
 		case exited = <-exits:
 		case <-late:
-			b.Fatal("the runtime doesn't tell of the exit")
+			b.Fatal("the runtime sends no event for the exit")
 		}
 	}
 	if _, err := f.startContainer(b.Context(), first.sandbox, next); err != nil {
@@ -65,7 +65,7 @@ func (f *floor) restart(b *testing.B, crash pod, exits <-chan string) time.Durat
 	return gap(b, f.pipe, crash)
 }
 
-// exits tells of the containers and sandboxes that end, by their ids.
+// exits returns the IDs of the containers and sandboxes that end.
 func (f *floor) exits(b *testing.B) <-chan string {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

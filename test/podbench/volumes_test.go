@@ -9,20 +9,20 @@ import (
 // volume is a volume of a pod, and its container's mount of it.
 type volume struct {
 	name string
-	// source is the volume's own part of the manifest; object is the document of the object that it is made of.
+	// source is the volume's source in the manifest. object is the manifest of the object that it uses.
 	source, object string
-	// subPath is the part that the container sees; empty for all of it.
+	// subPath is the mount's subPath; empty for the whole volume.
 	subPath string
-	// readOnly is set if no container may write to such a volume.
+	// readOnly is set if containers can't write to such a volume.
 	readOnly bool
 }
 
 func (v volume) mountPath() string { return "/volumes/" + v.name }
 
-// key is the one key of each object.
+// key is the only key of each object.
 const key = "key"
 
-// furnished is staying with 20 volumes of all kinds. The objects are its own, and come in one file with it.
+// furnished returns a staying pod with 20 volumes of all kinds. Its objects are in the same file.
 func furnished(name string) pod {
 	p := staying(name)
 	config := func(i int) string { return fmt.Sprintf("%s-config%d", name, i) }
@@ -58,7 +58,7 @@ func furnished(name string) pod {
 	return p
 }
 
-// several are n volumes of one kind.
+// several returns n volumes of one kind.
 func several(n int, kind string, fill func(i int, v *volume)) []volume {
 	volumes := make([]volume, n)
 	for i := range volumes {
@@ -68,9 +68,10 @@ func several(n int, kind string, fill func(i int, v *volume)) []volume {
 	return volumes
 }
 
-// BenchmarkVolumes starts pods with 20 volumes in turn with pods that have none, through the daemons and by bare CRI
-// calls, for which the volumes are directories that are there. Each kind of pod has a podexecd of its own, so that
-// each tells what it needs. The runtime's version makes no difference here. It is one measurement, however large b.N.
+// BenchmarkVolumes starts pods with 20 volumes in turn with pods without volumes, through the daemons and with
+// bare CRI calls, for which the volumes are existing directories. Each kind of pod has a separate podexecd, so
+// that each one's usage can be measured. The runtime's version makes no difference here. It is one measurement,
+// for any b.N.
 func BenchmarkVolumes(b *testing.B) {
 	r := runtimes[0].runtime
 	floor := newFloor(b, r)
@@ -87,8 +88,7 @@ func BenchmarkVolumes(b *testing.B) {
 	})
 }
 
-// BenchmarkCgroups starts pods that get cgroups of their own in turn with pods that don't. It is one measurement,
-// however large b.N.
+// BenchmarkCgroups starts pods with cgroups in turn with pods without. It is one measurement, for any b.N.
 func BenchmarkCgroups(b *testing.B) {
 	r := runtimes[0].runtime
 	without := &side{name: "daemons, --cgroups-per-qos=false", product: newProduct(b, r, "--cgroups-per-qos=false")}

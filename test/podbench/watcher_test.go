@@ -13,16 +13,16 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// watcher follows the statuses that podexecd shows.
+// watcher follows podexecd's pod statuses.
 type watcher struct{ changes chan change }
 
 // change is a message of the watch.
 type change struct {
 	pod            string // without the node's suffix
 	running, ready bool
-	// gone is set if podexecd has nothing of the pod any more.
+	// gone is set if podexecd no longer has the pod.
 	gone bool
-	// at is when the message came.
+	// at is the time at which the message was received.
 	at time.Time
 }
 
@@ -68,7 +68,7 @@ func read(m *podexecv1.WatchPodStatusResponse) change {
 	return c
 }
 
-// await returns the first change that satisfies. Those before it are dropped.
+// await returns the first change that satisfies the condition. It drops earlier ones.
 func (w *watcher) await(b *testing.B, what string, satisfies func(change) bool) change {
 	b.Helper()
 	late := time.NewTimer(patience)
@@ -85,7 +85,7 @@ func (w *watcher) await(b *testing.B, what string, satisfies func(change) bool) 
 	}
 }
 
-// each is satisfied once there was such a change of each of the pods.
+// each returns a condition that is satisfied once there was such a change of each pod.
 func each(pods []string, such func(change) bool) func(change) bool {
 	missing := map[string]bool{}
 	for _, p := range pods {

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/test/robustness"
 )
 
-// TestAllowed: what the promises allow is no breach, odd as it may look.
+// TestAllowed checks that histories which the promises allow, however unusual, are no breach.
 func TestAllowed(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -32,7 +32,7 @@ func TestAllowed(t *testing.T) {
 			m.Continued, m.Cursor = true, nil
 			s.Received[3].Message, s.Drained = m, false
 		}},
-		{"a coalesced catch-up names what changed and changed back", func(d damage) {
+		{"a coalesced catch-up has a pod that changed and changed back", func(d damage) {
 			u := proto.CloneOf(d.message(behind, 1, 0).GetUpdate())
 			u.Op, u.Pods = podconfigv1.PodOperation_POD_OPERATION_RECONCILE, u.GetPods()[:0]
 			pod := proto.CloneOf(d.message(behind, 1, 1).GetUpdate().GetPods()[0])
@@ -70,7 +70,8 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// TestStepInDoubt: a step in which the daemon was killed has taken place if the next start finds its revision.
+// TestStepInDoubt checks that a step during which the daemon was killed counts as done if the next start finds
+// its revision.
 func TestStepInDoubt(t *testing.T) {
 	for _, test := range []struct {
 		revision uint64
@@ -99,7 +100,8 @@ func TestStepInDoubt(t *testing.T) {
 	}
 }
 
-// TestLostStore: without its store the daemon starts a new instance, and consumers come back with what they know.
+// TestLostStore checks that a daemon without its store starts a new instance, and that consumers resume with
+// their known pods.
 func TestLostStore(t *testing.T) {
 	s := newScript(t, "file")
 	s.start(false, "i1", 0)
@@ -121,7 +123,8 @@ func TestLostStore(t *testing.T) {
 	}
 }
 
-// TestEmptyCatchUp: what came and went while a consumer was behind needs no message, if it was so far behind.
+// TestEmptyCatchUp checks that a pod which was added and removed while a consumer was far behind needs no
+// message.
 func TestEmptyCatchUp(t *testing.T) {
 	s := newScript(t, "file")
 	s.start(false, "i1", 0)
@@ -140,8 +143,8 @@ func TestEmptyCatchUp(t *testing.T) {
 	}
 }
 
-// TestRecorder: what several goroutines record at a time is all there, and streams belong to the life that they began
-// in.
+// TestRecorder checks that the records of several goroutines are complete, and that each stream belongs to the
+// life of the daemon in which it was started.
 func TestRecorder(t *testing.T) {
 	r := robustness.NewRecorder(8, time.Second)
 	r.Step(robustness.Step{Start: &robustness.Start{}})
@@ -175,11 +178,12 @@ func TestRecorder(t *testing.T) {
 		}
 	}
 	if life := h.Consumers[4].Streams[0].Life; life != 2 {
-		t.Errorf("a stream that began after the restart is of life %d; want 2", life)
+		t.Errorf("a stream that was started after the restart belongs to life %d; want 2", life)
 	}
 }
 
-// TestHeartbeatCursor: a heartbeat may take a consumer over revisions that hold nothing for it, and no others.
+// TestHeartbeatCursor checks that a heartbeat's cursor may skip revisions without ops for the consumer, and no
+// others.
 func TestHeartbeatCursor(t *testing.T) {
 	s := newScript(t, "file", "api")
 	s.start(false, "i1", 0)
@@ -196,6 +200,6 @@ func TestHeartbeatCursor(t *testing.T) {
 	beat.Cursor, beat.GetHeartbeat().Revision = cursor(3), 3
 	stream.Received[3].Message.GetUpdate().ObservedTime = timestamppb.New(time.Unix(3, 0))
 	if got := promises(robustness.Breaches(&s.history)); !slices.Contains(got, "Reliable") {
-		t.Errorf("a heartbeat takes the consumer over a pod, and the breaches are %v; want Reliable", got)
+		t.Errorf("a heartbeat's cursor skips a pod; the breaches are %v; want Reliable", got)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Atomic (G4): a revision arrives whole, and a cursor never points inside one.
+// Atomic (G4) checks that a revision arrives whole, and that a cursor never points inside one.
 func Atomic(r *Run) error {
 	var before *passage
 	for _, p := range r.passages {
@@ -17,17 +17,17 @@ func Atomic(r *Run) error {
 			}
 		}
 		if split(before, p) {
-			return p.broken("the cursor %d has come already, in the middle of its revision:\n%s", p.to(), before.unit.String())
+			return p.broken("the cursor %d was received before, in the middle of its revision:\n%s", p.to(), before.unit.String())
 		}
 		if p.kind == exact && len(p.faults) > 0 && p.partial() {
-			return p.broken("the cursor %d came with a part of its revision only: %v", p.to(), p.faults[0])
+			return p.broken("the cursor %d came with only a part of its revision: %v", p.to(), p.faults[0])
 		}
 		before = p
 	}
 	return nil
 }
 
-// whole checks that a message has either a cursor or the word that more of its unit follows.
+// whole checks that a message either has a cursor, or states that more of its unit follows.
 func whole(p *passage, i int, m *podconfigv1.WatchPodUpdatesResponse) error {
 	switch continued := m.GetContinued(); {
 	case continued && m.GetCursor() != nil:
@@ -41,13 +41,13 @@ func whole(p *passage, i int, m *podconfigv1.WatchPodUpdatesResponse) error {
 	}
 }
 
-// split reports whether two units that follow each other on a stream are parts of one revision.
+// split reports whether two consecutive units of a stream are parts of one revision.
 func split(a, b *passage) bool {
 	return a != nil && a.stream == b.stream && a.kind != mark && b.kind != mark &&
 		a.unit.cursor != nil && b.unit.cursor != nil && a.to() == b.to()
 }
 
-// partial reports whether all that the unit brought is right, so that what is wrong is what it didn't bring.
+// partial reports whether all ops of the unit are correct, so that any fault is a missing op.
 func (p *passage) partial() bool {
 	if len(p.changes) == 0 || p.moment == nil {
 		return false

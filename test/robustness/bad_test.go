@@ -15,39 +15,38 @@ import (
 	"github.com/podstream/podstream/test/robustness"
 )
 
-// damage is a good history while it is being spoilt.
+// damage is a good history that a test changes.
 type damage struct{ *robustness.History }
 
-// stream is a consumer's stream, counted from 0.
+// stream returns a consumer's stream, counted from 0.
 func (d damage) stream(consumer, stream int) *robustness.Stream {
 	return d.Consumers[consumer].Streams[stream]
 }
 
-// message is one of its messages, counted from 0.
+// message returns one of the stream's messages, counted from 0.
 func (d damage) message(consumer, stream, message int) *podconfigv1.WatchPodUpdatesResponse {
 	return d.stream(consumer, stream).Received[message].Message
 }
 
-// drop takes messages out of a stream.
+// drop removes messages from a stream.
 func (d damage) drop(consumer, stream, from, to int) {
 	s := d.stream(consumer, stream)
 	s.Received = slices.Delete(s.Received, from, to)
 }
 
-// repeat has a message come twice.
+// repeat doubles a message.
 func (d damage) repeat(consumer, stream, message int) {
 	s := d.stream(consumer, stream)
 	s.Received = slices.Insert(s.Received, message, s.Received[message])
 }
 
-// swap has two messages come in the other order, each with its cursor.
+// swap exchanges two messages. Each keeps its cursor.
 func (d damage) swap(consumer, stream, a, b int) {
 	r := d.stream(consumer, stream).Received
 	r[a], r[b] = r[b], r[a]
 }
 
-// bad are the ways in which the good history is spoilt, each with the promise that it breaks and a word that the
-// error must say.
+// bad are changes to the good history, each with the promise that it breaks and a part of the expected error.
 var bad = []struct {
 	name, promise, says string
 	spoil               func(damage)
@@ -72,7 +71,7 @@ var bad = []struct {
 	{"a revision is left out", "Reliable", "revision 3 is missing", func(d damage) { d.drop(exactly, 0, 3, 4) }},
 	{"a heartbeat passes over a revision", "Reliable", "revision 4 is missing", func(d damage) { d.drop(exactly, 0, 4, 5) }},
 	{"the last revision never comes", "Reliable", "never came", func(d damage) { d.drop(exactly, 1, 3, 4) }},
-	{"a fresh consumer isn't told of a pod", "Reliable", "lacks j1", func(d damage) {
+	{"a fresh consumer doesn't receive a pod", "Reliable", "lacks j1", func(d damage) {
 		d.drop(behind, 0, 1, 2)
 		d.message(behind, 0, 0).Continued, d.message(behind, 0, 0).Cursor = false, cursor(3)
 	}},
@@ -115,11 +114,11 @@ var bad = []struct {
 	{"the cursor comes before the last message", "Atomic", "though more", func(d damage) {
 		d.message(exactly, 0, 6).Cursor = cursor(5)
 	}},
-	{"the cursor comes twice", "Atomic", "has come already", func(d damage) {
+	{"the cursor comes twice", "Atomic", "was received before", func(d damage) {
 		d.message(knowing, 0, 3).Cursor, d.message(knowing, 0, 3).Continued = cursor(8), false
 	}},
 	{"the last message has no cursor", "Atomic", "has no cursor", func(d damage) { d.message(exactly, 0, 8).Cursor = nil }},
-	{"a part of a revision with its cursor", "Atomic", "a part of its revision", func(d damage) { d.drop(exactly, 0, 6, 7) }},
+	{"a part of a revision with its cursor", "Atomic", "only a part of its revision", func(d damage) { d.drop(exactly, 0, 6, 7) }},
 	{"a heartbeat within a revision", "Atomic", "in the middle", func(d damage) { d.swap(exactly, 0, 5, 6) }},
 
 	{"a revision for equal input", "Minimal", "want silence", func(d damage) { d.Steps[6-1].Revision = 5 }},
@@ -129,7 +128,7 @@ var bad = []struct {
 		s := d.stream(exactly, 0)
 		s.Received = slices.Insert(s.Received, 3, robustness.Received{Message: proto.CloneOf(m)})
 	}},
-	{"a REMOVE of what isn't there", "Minimal", "doesn't hold it", func(d damage) {
+	{"a REMOVE of a pod that the consumer doesn't have", "Minimal", "doesn't hold it", func(d damage) {
 		d.message(restored, 0, 0).GetUpdate().Op = podconfigv1.PodOperation_POD_OPERATION_REMOVE
 	}},
 	{"the empty ADD comes again", "Minimal", "was ready before", func(d damage) {
@@ -148,7 +147,7 @@ var bad = []struct {
 
 	{"another instance after the kill", "Durable", "instance is another", func(d damage) { d.start().Instance = "i2" }},
 	{"an older revision after the kill", "Durable", "has been sent", func(d damage) { d.start().Revision = 5 }},
-	{"a cursor of an instance that isn't", "Durable", "this life publishes", func(d damage) {
+	{"a cursor of an unknown instance", "Durable", "publishes under", func(d damage) {
 		d.message(restored, 0, 1).Cursor.InstanceId = "i2"
 	}},
 	{"a restored pod is missing", "Durable", "lacks u2", func(d damage) { d.drop(restored, 0, 0, 1) }},
@@ -162,8 +161,8 @@ var bad = []struct {
 		d.message(exactly, 1, 0).Cursor = cursor(3)
 	}},
 
-	{"a removal is forgotten in a catch-up", "Resumable", "shouldn't any more", func(d damage) { d.drop(behind, 1, 0, 1) }},
-	{"a known pod that is gone is forgotten", "Reliable", "shouldn't any more", func(d damage) { d.drop(knowing, 0, 1, 2) }},
+	{"a removal is missing in a catch-up", "Resumable", "shouldn't any more", func(d damage) { d.drop(behind, 1, 0, 1) }},
+	{"the REMOVE of a known pod is missing", "Reliable", "shouldn't any more", func(d damage) { d.drop(knowing, 0, 1, 2) }},
 	{"a SET lacks a pod", "Resumable", "lacks u2", func(d damage) {
 		u := d.message(foreign, 0, 0).GetUpdate()
 		u.Pods = u.GetPods()[1:]
@@ -181,12 +180,12 @@ var bad = []struct {
 		d.stream(behind, 0).Stalls = []robustness.Stall{{From: s.Begun, To: s.Begun.Add(time.Minute)}}
 	}},
 	{"a merge takes long", "Isolated", "took", func(d damage) { d.Steps[3].Ended = d.Steps[3].Begun.Add(time.Minute) }},
-	{"a message comes late", "Isolated", "after it was there", func(d damage) {
+	{"a message is late", "Isolated", "after it was published", func(d damage) {
 		d.stream(exactly, 0).Received[8].At = d.Steps[7].Ended.Add(time.Minute)
 	}},
 
 	{"a source is ready too early", "Ready", "which isn't ready", func(d damage) {
-		// The origin can't be used, so its pods are unknown.
+		// The origin is held, so its pods are unknown.
 		d.Steps[1].Set.Origins[0].Held = true
 		d.drop(exactly, 0, 1, len(d.stream(exactly, 0).Received))
 		d.insert(exactly, 0, 1, &podconfigv1.PodUpdate{
@@ -210,24 +209,24 @@ var bad = []struct {
 	{"an op with a wrong readiness", "Ready", "source_ready", func(d damage) {
 		d.message(exactly, 0, 3).GetUpdate().SourceReady = false
 	}},
-	{"nothing tells that a source is ready", "Ready", "no op tells", func(d damage) {
+	{"no op reports that a source is ready", "Ready", "no op reports it", func(d damage) {
 		u := d.message(exactly, 0, 2).GetUpdate()
 		u.Op = podconfigv1.PodOperation_POD_OPERATION_RECONCILE
 	}},
-	{"a source that isn't ready removes", "Ready", "isn't ready, and this life", func(d damage) {
+	{"a source that isn't ready removes", "Ready", "isn't ready, and the daemon", func(d damage) {
 		u := proto.CloneOf(d.message(knowing, 0, 1).GetUpdate())
 		u.SourceReady, u.ObservedTime = false, nil
 		d.insert(knowing, 0, 0, u)
 		d.message(knowing, 0, 0).Cursor, d.message(knowing, 0, 0).Continued = cursor(6), false
 	}},
-	{"a restored pod that isn't stale", "Ready", "isn't said to be stale", func(d damage) {
+	{"a restored pod that isn't stale", "Ready", "isn't marked stale", func(d damage) {
 		u := d.message(restored, 0, 0).GetUpdate()
 		u.GetPods()[0].Stale, u.Op = false, podconfigv1.PodOperation_POD_OPERATION_ADD
 	}},
 	{"ADD of a stale pod", "Ready", "want RESTORE", func(d damage) {
 		d.message(leaving, 0, 0).GetUpdate().Op = podconfigv1.PodOperation_POD_OPERATION_ADD
 	}},
-	{"a pod is stale for ever", "Ready", "its source has spoken", func(d damage) {
+	{"a pod remains stale", "Ready", "its source has delivered a set", func(d damage) {
 		d.message(exactly, 0, 7).GetUpdate().GetPods()[0].Stale = true
 	}},
 
@@ -249,21 +248,21 @@ var bad = []struct {
 	}},
 }
 
-// start is the second start.
+// start returns the second start.
 func (d damage) start() *robustness.Step {
 	i := slices.IndexFunc(d.Steps, func(s robustness.Step) bool { return s.Start != nil && s.Start.Kept })
 	return &d.Steps[i]
 }
 
-// insert puts an op before a message, as a part of the same unit.
+// insert adds an op before a message, in the same unit.
 func (d damage) insert(consumer, stream, message int, u *podconfigv1.PodUpdate) {
 	s := d.stream(consumer, stream)
 	m := &podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Update{Update: u}, Continued: true}
 	s.Received = slices.Insert(s.Received, message, robustness.Received{Message: m})
 }
 
-// TestBadHistories: each way to break a promise is noticed by the checker of that promise, which says what and with
-// whom.
+// TestBadHistories checks that the checker of each promise finds each way to break it, and that the error names
+// the consumer and the fault.
 func TestBadHistories(t *testing.T) {
 	for _, test := range bad {
 		t.Run(test.name, func(t *testing.T) {
@@ -275,7 +274,7 @@ func TestBadHistories(t *testing.T) {
 				t.Fatalf("found %v; want %s", promises(breaches), test.promise)
 			}
 			if text := breaches[i].Error(); !strings.Contains(text, test.says) {
-				t.Errorf("%s; want it to say %q", text, test.says)
+				t.Errorf("%s; want it to contain %q", text, test.says)
 			}
 		})
 	}

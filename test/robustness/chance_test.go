@@ -7,20 +7,20 @@ import (
 	"pgregory.net/rapid"
 )
 
-// chance is what a simulation leaves to chance.
+// chance makes the random decisions of a simulation.
 type chance interface {
-	// intn is a number from 0 to n-1. The small ones may be more likely, so what is common, and what is simple, comes
+	// intn returns a number from 0 to n-1. Small numbers may be more likely, so common and simple cases come
 	// first.
 	intn(n int, what string) int
 }
 
-// oneIn reports whether something happens that happens once in n times.
+// oneIn reports whether something happens that has a chance of one in n.
 func oneIn(c chance, n int, what string) bool { return c.intn(n, what) == n-1 }
 
-// pick is one of several.
+// pick returns one of several values.
 func pick[E any](c chance, what string, from ...E) E { return from[c.intn(len(from), what)] }
 
-// drawn is the chance of a rapid test, which can be replayed and shrunk.
+// drawn takes its decisions from a rapid test, which can be replayed and shrunk.
 type drawn struct{ t *rapid.T }
 
 // ranges are rapid's generators, by n.
@@ -37,7 +37,7 @@ func (d drawn) intn(n int, what string) int {
 	return g.(*rapid.Generator[int]).Draw(d.t, what)
 }
 
-// dice is a chance that can't be replayed: for what depends on the time of day anyway.
+// dice can't be replayed. It is for runs that depend on timing anyway.
 type dice struct{ *rand.Rand }
 
 func (d dice) intn(n int, _ string) int { return d.IntN(n) }

@@ -2,8 +2,8 @@ package robustness
 
 import "errors"
 
-// Checker checks one promise over a whole history. Check is nil if the promise is kept, and else tells of the first
-// breach.
+// Checker checks one promise over a whole history. Check returns nil if the promise is kept, and the first
+// breach otherwise.
 type Checker struct {
 	// Name is the promise's name in podconfig.proto.
 	Name  string
@@ -18,7 +18,7 @@ func Checkers() []Checker {
 	}
 }
 
-// BreachError is a promise that a history doesn't keep.
+// BreachError is a promise that a history breaks.
 type BreachError struct {
 	// Promise is the checker's name.
 	Promise string
@@ -27,10 +27,10 @@ type BreachError struct {
 
 func (b *BreachError) Error() string { return b.Promise + ": " + b.Err.Error() }
 
-// Unwrap is what the checker said.
+// Unwrap returns the checker's error.
 func (b *BreachError) Unwrap() error { return b.Err }
 
-// Check asks every checker about a history. The error joins a BreachError for each promise that isn't kept.
+// Check runs all checkers on a history. The error joins a BreachError for each broken promise.
 func Check(h *History) error {
 	var breaches []error
 	for _, b := range Breaches(h) {
@@ -39,7 +39,7 @@ func Check(h *History) error {
 	return errors.Join(breaches...)
 }
 
-// Breaches are the promises that a history doesn't keep, in the order of the promises.
+// Breaches returns the promises that a history breaks, in the order of the promises.
 func Breaches(h *History) []*BreachError { return NewRun(h).breaches() }
 
 func (r *Run) breaches() []*BreachError {

@@ -9,14 +9,14 @@ import (
 	"github.com/podstream/podstream/test/robustness"
 )
 
-// configure tells the daemon to have these sources, after which it is at the given revision of instance i1.
+// configure gives the daemon these sources. It is then at the given revision of instance i1.
 func (s *script) configure(revision uint64, sources ...string) {
 	s.second++
 	s.step(robustness.Step{Configure: sources, Instance: "i1", Revision: revision})
 }
 
-// configured is a history in which sources go, come back and change places, and every promise is kept. A consumer
-// follows, and one with a filter of which little is said.
+// configured returns a history in which sources are removed, added again and reordered, and every promise is
+// kept. One consumer has no filter; another one has a filter that lets little through.
 func configured(t *testing.T) *robustness.History {
 	s := newScript(t, "file", "api")
 	s.start(false, "i1", 0)
@@ -51,7 +51,8 @@ func configured(t *testing.T) *robustness.History {
 	return &s.history
 }
 
-// TestConfigured: no checker finds anything where nothing is wrong, and each way to spoil it is found by one.
+// TestConfigured checks that no checker reports a correct history, and that each change to it is found by the
+// checker of the promise that it breaks.
 func TestConfigured(t *testing.T) {
 	if err := robustness.Check(configured(t)); err != nil {
 		t.Fatalf("a history that keeps every promise:\n%v", err)
@@ -60,23 +61,23 @@ func TestConfigured(t *testing.T) {
 		name, promise, says string
 		spoil               func(damage)
 	}{
-		{"the list of sources is missing", "Ready", "was told", func(d damage) { d.drop(0, 0, 5, 7) }},
-		{"not even who sees little of it", "Ready", "was told", func(d damage) { d.drop(1, 0, 3, 5) }},
-		{"another order is told", "Ready", "not in its place", func(d damage) {
+		{"the list of sources is missing", "Ready", "received", func(d damage) { d.drop(0, 0, 5, 7) }},
+		{"the list of sources is missing for a consumer with a filter", "Ready", "received", func(d damage) { d.drop(1, 0, 3, 5) }},
+		{"the list has another order", "Ready", "not in its place", func(d damage) {
 			slices.Reverse(d.message(0, 0, 6).GetHeartbeat().GetSources())
 		}},
-		{"a source that is back is ready at once", "Ready", "ready=true", func(d damage) {
+		{"a source that is added again is ready at once", "Ready", "ready=true", func(d damage) {
 			d.message(0, 0, 6).GetHeartbeat().GetSources()[1].Ready = true
 		}},
-		{"the REMOVEs of a source that went deny that it was ready", "Ready", "source_ready=false; want true", func(d damage) {
+		{"the REMOVEs of a removed source say that it wasn't ready", "Ready", "source_ready=false; want true", func(d damage) {
 			d.message(0, 0, 3).GetUpdate().SourceReady = false
 		}},
-		{"a pod of the source that went stays", "Reliable", "holds u1", func(d damage) {
+		{"a pod of the removed source stays", "Reliable", "holds u1", func(d damage) {
 			d.drop(0, 0, 3, 4)
 			d.stream(0, 0).Received = d.stream(0, 0).Received[:4]
 			d.stream(0, 0).Drained = false
 		}},
-		{"what waited doesn't come", "Atomic", "lacks w1", func(d damage) {
+		{"a pod that waited isn't added", "Atomic", "lacks w1", func(d damage) {
 			d.message(0, 0, 3).Continued, d.message(0, 0, 3).Cursor = false, cursor(3)
 			d.stream(0, 0).Received = d.stream(0, 0).Received[:4]
 			d.stream(0, 0).Drained = false
@@ -90,7 +91,7 @@ func TestConfigured(t *testing.T) {
 			breaches := robustness.Breaches(h)
 			i := slices.IndexFunc(breaches, func(b *robustness.BreachError) bool { return b.Promise == tc.promise })
 			if i < 0 || !strings.Contains(breaches[i].Error(), tc.says) {
-				t.Errorf("found is %v; want %s to be broken, with the words %q", breaches, tc.promise, tc.says)
+				t.Errorf("the breaches are %v; want %s with %q", breaches, tc.promise, tc.says)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// savedPlaces is how many of its cursors a consumer remembers.
+// savedPlaces is the number of cursors that a consumer stores.
 const savedPlaces = 6
 
 // consumer subscribes, reads, stops reading, drops its stream and resumes. Its methods must not be called concurrently.
@@ -22,15 +22,15 @@ type consumer struct {
 	format podconfigv1.PodFormat
 	// stream is nil while there is none.
 	stream *stream
-	// asked is how it began its stream, until the first unit shows what came of it.
+	// asked is the request of its stream, until the first unit shows the daemon's answer.
 	asked *podconfigv1.WatchPodUpdatesRequest
-	// holds is what it holds, and saved what it held at its last cursors. The stream's goroutine writes them while
-	// there is one.
+	// holds are the consumer's pods, and saved are its pods at its last cursors. While there is a stream, only
+	// the stream's goroutine writes them.
 	holds *replica
 	saved []savedPlace
 }
 
-// savedPlace is a cursor that a consumer may come back with, and what it held there.
+// savedPlace is a cursor from which a consumer may resume, and its pods there.
 type savedPlace struct {
 	cursor *podconfigv1.Cursor
 	held   *replica
@@ -59,7 +59,7 @@ func (c *consumer) take(u *unit) {
 	c.saved = append(c.saved, savedPlace{u.cursor, c.holds.clone()})
 }
 
-// honoured reports whether a daemon that begins a stream with the cursor first went on from the cursor from.
+// honoured reports whether a daemon whose first cursor is first resumed from the cursor from.
 func honoured(from, first *podconfigv1.Cursor) bool {
 	return from.GetInstanceId() == first.GetInstanceId() && from.GetView() == first.GetView() &&
 		from.GetRevision() <= first.GetRevision()
@@ -69,7 +69,7 @@ func same(a, b *podconfigv1.Cursor) bool {
 	return a.GetInstanceId() == b.GetInstanceId() && a.GetRevision() == b.GetRevision() && a.GetView() == b.GetView()
 }
 
-// known is what it holds, as it tells the daemon.
+// known returns the consumer's pods as known_pods.
 func (c *consumer) known() []*podconfigv1.KnownPod {
 	var out []*podconfigv1.KnownPod
 	for _, uid := range slices.Sorted(maps.Keys(c.holds.pods)) {
@@ -81,7 +81,7 @@ func (c *consumer) known() []*podconfigv1.KnownPod {
 	return out
 }
 
-// subscribe begins a stream and reads up to the given number of messages; all of them if it is negative.
+// subscribe starts a stream and reads up to the given number of messages. If it is negative, it reads all.
 func (c *consumer) subscribe(api podconfigv1.PodConfigServiceClient, req *podconfigv1.WatchPodUpdatesRequest, credit int) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &stream{
@@ -101,7 +101,7 @@ func (c *consumer) subscribe(api podconfigv1.PodConfigServiceClient, req *podcon
 	return nil
 }
 
-// drop ends the stream from the consumer's side.
+// drop ends the stream, as the consumer does.
 func (c *consumer) drop() {
 	c.stream.leave()
 	c.stream.cancel()
@@ -109,27 +109,27 @@ func (c *consumer) drop() {
 	c.stream = nil
 }
 
-// stream is one subscription. A goroutine reads it, as far as it has credit.
+// stream is one subscription. A goroutine reads as many messages as the credit allows.
 type stream struct {
 	consumer *consumer
 	recorder *StreamRecorder
 	cancel   context.CancelFunc
 	// ended is closed when the goroutine has ended.
 	ended chan struct{}
-	// news has an entry if something has come since it was last looked at.
+	// news has an entry if something was received since the last look.
 	news chan struct{}
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	// credit is how many messages may yet be read; negative: all.
+	// credit is how many more messages may be read. If it is negative, all may.
 	credit int
 	// idle is set while the goroutine waits for credit.
 	idle bool
-	// left is set once an end of the stream is no fault of the daemon.
+	// left is set when the end of the stream is no fault of the daemon.
 	left   bool
 	over   bool
 	synced bool
-	// at is the revision up to which everything has come.
+	// at is the last revision that was received completely.
 	at uint64
 }
 
@@ -140,7 +140,7 @@ type receiver interface {
 
 func (s *stream) run(rpc receiver) {
 	defer close(s.ended)
-	// A call that isn't canceled leaks.
+	// A call that isn't canceled leaks a goroutine.
 	defer s.cancel()
 	defer s.close()
 	var open unit
@@ -166,7 +166,7 @@ func (s *stream) run(rpc receiver) {
 	}
 }
 
-// wait waits until another message may be read, and is false if there will be none.
+// wait waits until another message may be read, and reports whether one may.
 func (s *stream) wait() bool {
 	s.mu.Lock()
 	if s.credit == 0 && !s.left {
@@ -204,7 +204,7 @@ func (s *stream) end(err error) {
 	}
 }
 
-// close says that nothing more will come.
+// close marks that no more messages are read.
 func (s *stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +219,7 @@ func (s *stream) signal() {
 	}
 }
 
-// allow lets so many messages more be read, or with a negative number all; zero stops the reading.
+// allow adds credit. A negative number allows all messages; zero stops the reading.
 func (s *stream) allow(credit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,14 +227,14 @@ func (s *stream) allow(credit int) {
 	s.changed.Signal()
 }
 
-// reading reports whether it reads all that comes.
+// reading reports whether the stream reads all messages.
 func (s *stream) reading() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.credit < 0 && !s.over
 }
 
-// leave says that the end of the stream, which is to come, is no fault of the daemon.
+// leave marks that the end of the stream, which follows, is no fault of the daemon.
 func (s *stream) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,14 +242,14 @@ func (s *stream) leave() {
 	s.changed.Signal()
 }
 
-// reached reports whether the stream is synced and everything up to the revision has come, or the stream is over.
+// reached reports whether the stream is synced and has received everything up to the revision, or is over.
 func (s *stream) reached(number uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over || s.synced && s.at >= number
 }
 
-// spent reports whether all credit is used up, or reached.
+// spent reports whether all credit is used up, or the revision is reached.
 func (s *stream) spent(number uint64) bool {
 	s.mu.Lock()
 	idle := s.idle && s.credit == 0
@@ -257,8 +257,8 @@ func (s *stream) spent(number uint64) bool {
 	return idle || s.reached(number)
 }
 
-// await waits until done says so of the revision. hurry makes the daemon tell that everything has come where it has
-// nothing else to say. It is false if that takes longer than patience.
+// await waits until done returns true for the revision, and reports whether it did within patience. hurry makes
+// the daemon send a heartbeat, which shows that everything was received if there are no more ops.
 func (s *stream) await(done func(*stream, uint64) bool, number uint64, hurry func() bool, patience time.Duration) bool {
 	const (
 		shortly = 500 * time.Microsecond

@@ -10,7 +10,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// content is what a message says of a pod itself.
+// content is the decoded content of a pod in a message.
 type content struct {
 	// pod is nil if the message has no content, or err.
 	pod          *v1.Pod
@@ -52,8 +52,7 @@ func decode(p *podconfigv1.Pod) content {
 	return c
 }
 
-// full checks that each pod comes with its content in the format that was asked for, and that this is the version
-// that the digests name.
+// full checks that each pod has its content in the requested format, in the version that the digests name.
 func (r *Run) full(p *passage) error {
 	for _, c := range p.changes {
 		if c.pod == nil {
@@ -86,7 +85,7 @@ func (r *Run) wrongContent(p *passage, c change) string {
 	body, ref := r.content(c.pod), c.pod.GetRef()
 	switch {
 	case body.err != nil:
-		return fmt.Sprintf("the content can't be read: %v", body.err)
+		return fmt.Sprintf("the content can't be decoded: %v", body.err)
 	case body.pod == nil:
 		return ""
 	case string(body.pod.UID) != ref.GetUid() || body.pod.Name != ref.GetName() || body.pod.Namespace != ref.GetNamespace():

@@ -8,8 +8,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Durable (G6): what a consumer has seen survives a kill of the daemon. The instance stays, revisions never go back,
-// and so do UIDs and first-seen times.
+// Durable (G6) checks that everything a consumer has seen survives a kill of the daemon: the instance stays,
+// revisions never go back, and UIDs and first-seen times stay.
 func Durable(r *Run) error {
 	if err := r.restarts(); err != nil {
 		return err
@@ -19,7 +19,7 @@ func Durable(r *Run) error {
 	for _, p := range r.passages {
 		if p.stream != stream {
 			stream = p.stream
-			// Who comes back with an older cursor has it so by its own wish.
+			// A consumer may resume with an older cursor on purpose.
 			if c := stream.Request.GetResumeAfter(); p.placed && c.GetRevision() < seen[p.consumer][c.GetInstanceId()] {
 				seen[p.consumer][c.GetInstanceId()] = c.GetRevision()
 			}
@@ -27,7 +27,7 @@ func Durable(r *Run) error {
 		if p.unit.cursor != nil {
 			instance := p.unit.cursor.GetInstanceId()
 			if !slices.Contains(p.life.instances, instance) {
-				return p.broken("the cursor is of instance %s; this life publishes under %v", instance, p.life.instances)
+				return p.broken("the cursor is of instance %s; the daemon publishes under %v since its start", instance, p.life.instances)
 			}
 			if seen[p.consumer] == nil {
 				seen[p.consumer] = map[string]uint64{}
@@ -44,7 +44,7 @@ func Durable(r *Run) error {
 	return nil
 }
 
-// restarts checks what each start found in the store against what had been sent to a consumer before.
+// restarts checks that each start found in the store everything that had been sent to a consumer before.
 func (r *Run) restarts() error {
 	reported := map[string]uint64{}
 	var before *Step
@@ -84,8 +84,7 @@ func (r *Run) restart(i int, before *Step, reported map[string]uint64) error {
 	return nil
 }
 
-// lasting checks that nothing known from the store is missing, and that pods have the first-seen time that they
-// always had.
+// lasting checks that no pod from the store is missing, and that pods keep their first-seen time.
 func (r *Run) lasting(p *passage) error {
 	if p.moment == nil || p.unit.cursor == nil {
 		return nil

@@ -13,24 +13,25 @@ import (
 )
 
 var (
-	// With ROBUSTNESS_TIME it goes on for that long at least.
-	wantOperations = flag.Int("ops", defaultOperations, "how many operations TestSimulation makes at least")
-	seed           = flag.Uint64("seed", 0, "with which seed TestSimulation begins; 0 is a random one")
+	// With ROBUSTNESS_TIME, TestSimulation continues for at least that long.
+	wantOperations = flag.Int("ops", defaultOperations, "the minimum number of operations of TestSimulation")
+	seed           = flag.Uint64("seed", 0, "the first seed of TestSimulation; 0 means a random one")
 )
 
 const (
-	// stepsARun is how many steps a run has on average: few enough to be shrunk, enough for several lives.
+	// stepsARun is the average number of steps in a run: few enough to be shrunk, and enough for several
+	// restarts.
 	stepsARun = 200
-	// runsACheck is after how many runs the operations are counted.
+	// runsACheck is the number of runs after which the operations are counted.
 	runsACheck = 25
-	// someConsumers is how many there are in a run.
+	// someConsumers is the number of consumers in a run.
 	someConsumers = 4
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSimulation keeps every promise through random changes of sources, consumers that stall, drop and resume, and
-// kills of the daemon. A failing run is shrunk, and its seed printed.
+// TestSimulation checks every promise through random changes of sources, consumers that stall, drop and resume,
+// and kills of the daemon. A failing run is shrunk, and its seed printed.
 func TestSimulation(t *testing.T) {
 	began, operations, runs := time.Now(), 0, 0
 	from, until := firstSeed(t), time.Now().Add(robustnessTime(t, 0))
@@ -38,7 +39,7 @@ func TestSimulation(t *testing.T) {
 	setFlag(t, "rapid.steps", strconv.Itoa(stepsARun))
 	setFlag(t, "rapid.checks", strconv.Itoa(runsACheck))
 	t.Logf("seed %d", from)
-	// The first failure is told if its shrunk repetition fails no more: what goroutines do can't be repeated exactly.
+	// If the shrunk run no longer fails, the first failure is reported: goroutines can't be repeated exactly.
 	var first, last string
 	t.Cleanup(func() {
 		if t.Failed() && last == "" {
@@ -64,23 +65,25 @@ func TestSimulation(t *testing.T) {
 				first = last
 			}
 			rt.Log(last)
-			// Runs count as one failure, and are shrunk to one another, only if they end with the same words.
+			// rapid counts runs as one failure, and shrinks one to another, only if their messages end with the
+			// same words.
 			rt.Fatalf("promise %s is broken", breaches[0].Promise)
 		})
 	}
 	t.Logf("%d operations in %d runs, seed %d, took %v", operations, runs, from, time.Since(began).Round(time.Millisecond))
-	t.Logf("units by how they took a consumer forward: %v", seen)
+	t.Logf("units by kind: %v", seen)
 	for _, how := range []string{fresh.String(), exact.String(), coalesced.String(), difference.String(), set.String(), overtaken} {
 		if seen[how] == 0 && operations >= 50_000 {
-			t.Errorf("no consumer was ever taken forward by %s: the simulation doesn't test that", how)
+			t.Errorf("no consumer received a unit by %s: the simulation doesn't test it", how)
 		}
 	}
 }
 
-// overtaken is said of a consumer that read so slowly that the history went past it while it was connected.
+// overtaken counts consumers that read so slowly that the history dropped their revisions while they were
+// connected.
 const overtaken = "catch-up of a connected consumer"
 
-// cover counts how consumers were taken forward.
+// cover counts the units by kind.
 func cover(seen map[string]int, r *Run) {
 	for _, p := range r.passages {
 		seen[p.kind.String()]++
@@ -96,7 +99,7 @@ func simulateLocal(t *rapid.T, patience time.Duration, padding int) *simulation 
 	rec := NewRecorder(localRevisions, patience)
 	d := newLocal(tempDir(t))
 	s, err := newSimulation(c, d, newFeeds(c, padding), rec, rec.History().patience(), someConsumers)
-	// Also where rapid ends the run in the middle of a draw: no stream or goroutine may outlive it.
+	// Also if rapid ends the run in the middle of a draw: no stream or goroutine may outlive it.
 	defer s.end()
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +113,7 @@ func simulateLocal(t *rapid.T, patience time.Duration, padding int) *simulation 
 	return s
 }
 
-// tempDir is a directory for one run, in memory if there is a place for that.
+// tempDir returns a directory for one run, in memory if possible.
 func tempDir(t *rapid.T) string {
 	in := "/dev/shm"
 	if _, err := os.Stat(in); err != nil {
@@ -124,8 +127,8 @@ func tempDir(t *rapid.T) string {
 	return dir
 }
 
-// firstSeed is that of the flag -seed, or of -rapid.seed, with which rapid tells how a failure is reproduced, or a
-// random one.
+// firstSeed returns the flag -seed, or -rapid.seed, with which rapid says how to reproduce a failure, or a
+// random seed.
 func firstSeed(t *testing.T) uint64 {
 	t.Helper()
 	if *seed != 0 {
@@ -137,7 +140,7 @@ func firstSeed(t *testing.T) uint64 {
 	return rand.Uint64N(1_000_000_000) + 1
 }
 
-// setFlag sets a flag of rapid's until the test ends.
+// setFlag sets a flag of rapid until the test ends.
 func setFlag(t *testing.T, name, value string) {
 	t.Helper()
 	before := flag.Lookup(name).Value.String()

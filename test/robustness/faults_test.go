@@ -14,10 +14,11 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// faultRuns is within how many runs each fault must be noticed.
+// faultRuns is the number of runs within which each fault must be found.
 const faultRuns = 60
 
-// TestFaults plants one fault after the other, and the checker of the promise that it breaks notices.
+// TestFaults plants the faults one by one, and expects a breach from the checker of the promise that each fault
+// breaks.
 func TestFaults(t *testing.T) {
 	for i, name := range failpoint.Names() {
 		t.Run(string(name), func(t *testing.T) { testFault(t, name, Checkers()[i].Name) })
@@ -27,7 +28,8 @@ func TestFaults(t *testing.T) {
 func testFault(t *testing.T, name failpoint.Name, promise string) {
 	patience, padding := 5*time.Second, 48
 	if name == failpoint.SendUnderLock {
-		// Large pods, so that a consumer that doesn't read soon stops the daemon from sending, and others wait for it.
+		// The pods are large, so that a consumer that doesn't read soon blocks the daemon's sending, which must
+		// not delay other consumers.
 		patience, padding = time.Second, 2
 	}
 	from := firstSeed(t)
@@ -48,8 +50,8 @@ func testFault(t *testing.T, name failpoint.Name, promise string) {
 	})
 	others := slices.Sorted(maps.Keys(noticed))
 	if noticed[promise] == "" {
-		t.Fatalf("with the fault %s no checker noticed within %d runs from seed %d that %s is broken; noticed were %v",
+		t.Fatalf("with the fault %s within %d runs from seed %d no checker reported that %s is broken; these were reported: %v",
 			name, runs, from, promise, others)
 	}
-	t.Logf("noticed in run %d from seed %d, as %v: %s", runs, from, others, noticed[promise])
+	t.Logf("found in run %d from seed %d, as %v: %s", runs, from, others, noticed[promise])
 }

@@ -4,7 +4,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Filtered (G10): a consumer with a filter is sent what matches and nothing else, and holds just that.
+// Filtered (G10) checks that a consumer with a filter receives the pods that match, and nothing else.
 func Filtered(r *Run) error {
 	for _, p := range r.passages {
 		if p.moment == nil || !p.view.filtered() {
@@ -22,7 +22,7 @@ func Filtered(r *Run) error {
 	return nil
 }
 
-// outside says in how far an op is about what the filter doesn't let through, or nothing.
+// outside returns how an op is outside the filter, or "".
 func (p *passage) outside(c change) string {
 	if c.pod == nil {
 		if !p.view.sees(c.update.GetSource()) && c.op != podconfigv1.PodOperation_POD_OPERATION_SET {

@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/test/robustness"
 )
 
-// The consumers of the good history, by their places in it.
+// The consumers of the good history, by their indexes.
 const (
 	exactly = iota
 	filtering
@@ -23,7 +23,8 @@ const (
 	leaving
 )
 
-// good is a history of two lives in which every promise is kept, with a consumer for each way to be served.
+// good returns a history with one restart in which every promise is kept, with a consumer for each way to catch
+// up.
 func good(t *testing.T) *robustness.History {
 	s := newScript(t, "file", "api")
 	s.start(false, "i1", 0)
@@ -86,7 +87,7 @@ func good(t *testing.T) *robustness.History {
 		ADD api! @10 +
 		DELETE api! @10 job(uid=j1,label.app=db,deleting=30) #8
 		REMOVE api! @11 job(uid=j1,label.app=db,deleting=30) #9`)
-	// The op on a pod that was left open comes before the empty ADD.
+	// The op on an undecided pod comes before the empty ADD.
 	received := c.Streams[0].Received
 	received[3].Message, received[4].Message = received[4].Message, received[3].Message
 	received[3].Message.Continued, received[3].Message.Cursor = true, nil
@@ -153,14 +154,14 @@ func known(source, pod string) *podconfigv1.KnownPod {
 	}
 }
 
-// TestGoodHistory: no checker finds anything where nothing is wrong.
+// TestGoodHistory checks that no checker reports a correct history.
 func TestGoodHistory(t *testing.T) {
 	if err := robustness.Check(good(t)); err != nil {
 		t.Errorf("a history that keeps every promise:\n%v", err)
 	}
 }
 
-// promises are the names of what a history doesn't keep.
+// promises returns the names of the broken promises.
 func promises(breaches []*robustness.BreachError) []string {
 	var out []string
 	for _, b := range breaches {
@@ -169,7 +170,8 @@ func promises(breaches []*robustness.BreachError) []string {
 	return out
 }
 
-// TestCheckersAreThePromises: there is one checker for each promise of podconfig.proto, in their order.
+// TestCheckersAreThePromises checks that there is one checker for each promise of podconfig.proto, in the same
+// order.
 func TestCheckersAreThePromises(t *testing.T) {
 	var got []string
 	for _, c := range robustness.Checkers() {

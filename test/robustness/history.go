@@ -9,43 +9,45 @@ import (
 
 // History is everything that happened in one simulation.
 type History struct {
-	// Steps are what was done to the daemon, one after the other. The first is a Start.
+	// Steps are the actions on the daemon, in order. The first is a Start.
 	Steps []Step
-	// Consumers are those that subscribed, each with all its streams.
+	// Consumers are all subscribers, each with all its streams.
 	Consumers []*Consumer
-	// Patience is how long a merge, or a message to a consumer that reads, may take before it counts as held up.
-	// Zero: 30 s, on a machine that may be busy.
+	// Patience is the time limit for a merge, and for a message to a consumer that reads. Zero means 30 s,
+	// because the machine may be busy.
 	Patience time.Duration
-	// Revisions is how many revisions the daemon keeps for exact history. Zero: 1024.
+	// Revisions is how many revisions the daemon keeps for exact history. Zero means 1024.
 	Revisions int
 }
 
-// Step is one thing that was done to the daemon: one of Start, Set and Configure is there.
+// Step is one action on the daemon. One of Start, Set and Configure is set.
 type Step struct {
 	// Start is set if the daemon was started.
 	Start *Start
-	// Configure are the sources, in order of priority, that it was told to have from then on. Nil: it wasn't told.
+	// Configure are the sources that the daemon was given, in order of priority. Nil means that they didn't
+	// change.
 	Configure []string
-	// Set is what a source handed over. If its ReadTime isn't known it is zero, and nothing that follows from it is
-	// checked.
+	// Set is the set that a source handed over. If its ReadTime is zero, it isn't known, and nothing that
+	// depends on it is checked.
 	Set *manifest.Set
-	// Instance and Revision are what the daemon was at after the step.
+	// Instance and Revision are the daemon's position after the step.
 	Instance string
 	Revision uint64
-	// Temporary is set if the revisions weren't stored then.
+	// Temporary is set if the revisions weren't stored at that time.
 	Temporary bool
-	// Killed is set if the daemon was killed before it had answered. Instance and Revision then mean nothing: whether
-	// the step took place shows at the next start.
+	// Killed is set if the daemon was killed before it answered. Instance and Revision are then not valid: the
+	// next start shows whether the step took effect.
 	Killed bool
-	// Begun and Ended are when. Ended is zero if the daemon never answered though it wasn't killed.
+	// Begun and Ended are the times of the step. Ended is zero if the daemon never answered although it wasn't
+	// killed.
 	Begun, Ended time.Time
 }
 
 // Start is a start of the daemon: the first, or one after a kill.
 type Start struct {
-	// Sources are those that are configured, in order of priority.
+	// Sources are the configured sources, in order of priority.
 	Sources []string
-	// Kept is set if the store of the life before was still there, undamaged.
+	// Kept is set if the store of the previous start still existed, undamaged.
 	Kept bool
 }
 
@@ -57,22 +59,23 @@ type Consumer struct {
 
 // Stream is one call of WatchPodUpdates.
 type Stream struct {
-	// Life counts the starts of the daemon before this stream: it belongs to the last of them, the first being 1.
+	// Life is the number of starts of the daemon before this stream: the stream belongs to the last of them.
+	// The first is 1.
 	Life    int
 	Request *podconfigv1.WatchPodUpdatesRequest
 	Begun   time.Time
 	// Received are the messages, in order.
 	Received []Received
-	// Stalls are when the consumer didn't read.
+	// Stalls are the times in which the consumer didn't read.
 	Stalls []Stall
-	// Err is what ended the stream against the will of the consumer. Nil if the consumer ended it, if the daemon was
-	// killed, or if the stream outlived the simulation.
+	// Err is the error with which the daemon ended the stream. It is nil if the consumer ended the stream, if
+	// the daemon was killed, or if the stream outlived the simulation.
 	Err error
-	// Drained is set if the consumer went on reading until the daemon had nothing more to send.
+	// Drained is set if the consumer read until the daemon had nothing more to send.
 	Drained bool
 }
 
-// Received is one message and when it came.
+// Received is one message and its time.
 type Received struct {
 	At      time.Time
 	Message *podconfigv1.WatchPodUpdatesResponse
@@ -81,7 +84,7 @@ type Received struct {
 // Stall is a time in which a consumer didn't read.
 type Stall struct{ From, To time.Time }
 
-// patience is Patience or its default.
+// patience returns Patience or its default.
 func (h *History) patience() time.Duration {
 	if h.Patience == 0 {
 		return 30 * time.Second
@@ -89,7 +92,7 @@ func (h *History) patience() time.Duration {
 	return h.Patience
 }
 
-// revisions is Revisions or its default.
+// revisions returns Revisions or its default.
 func (h *History) revisions() uint64 {
 	if h.Revisions == 0 {
 		return 1024
@@ -97,7 +100,7 @@ func (h *History) revisions() uint64 {
 	return uint64(h.Revisions)
 }
 
-// stalled reports whether the consumer didn't read for some of the time between the two moments.
+// stalled reports whether the consumer didn't read at some time between the two times.
 func (s *Stream) stalled(from, to time.Time) bool {
 	for _, stall := range s.Stalls {
 		if stall.From.Before(to) && stall.To.After(from) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Isolated (G8): a slow or dead consumer never delays a merge or another consumer.
+// Isolated (G8) checks that a slow or dead consumer never delays a merge or another consumer.
 func Isolated(r *Run) error {
 	patience := r.History.patience()
 	for i, step := range r.History.Steps {
@@ -24,20 +24,20 @@ func Isolated(r *Run) error {
 		if p.kind != exact || p.moment == nil || p.moment.step.Start != nil {
 			continue
 		}
-		// The consumer may have begun to wait only after the revision was there.
+		// The consumer may have started to wait after the revision was published.
 		due := p.moment.step.Ended
 		if due.Before(p.stream.Begun) {
 			due = p.stream.Begun
 		}
 		came := p.unit.messages[len(p.unit.messages)-1].At
 		if late := came.Sub(due); late > patience && !p.stream.stalled(due.Add(-patience), came) {
-			return p.broken("revision %d came %v after it was there%s", p.to(), late, r.stalledBy(due, came))
+			return p.broken("revision %d came %v after it was published%s", p.to(), late, r.stalledBy(due, came))
 		}
 	}
 	return nil
 }
 
-// stalledBy names the consumers that didn't read at the time.
+// stalledBy names the consumers that didn't read at that time.
 func (r *Run) stalledBy(from, to time.Time) string {
 	var names []string
 	for _, c := range r.History.Consumers {

@@ -27,34 +27,34 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// What the daemon of a simulation remembers: little, so that consumers often fall off it.
+// The limits of the daemon of a simulation. They are small, so that consumers often fall behind the history.
 const (
 	localRevisions = 8
-	// localTombstones are more than a run removes: from a cursor that is older than all of them the daemon goes by
-	// known_pods, and from what it sends, the omission can't be seen. TestG7CursorOlderThanTheTombstones of the
-	// service has that case.
+	// localTombstones is more than a run removes: from a cursor that is older than all tombstones, the daemon
+	// uses known_pods, and its messages don't show whether a pod was left out.
+	// TestG7CursorOlderThanTheTombstones of the service covers that case.
 	localTombstones = 1024
 )
 
-// window is how much of a stream the transport takes from the daemon while the consumer doesn't read; the smallest
-// that gRPC knows.
+// window is how much of a stream the transport accepts from the daemon while the consumer doesn't read: the
+// smallest that gRPC allows.
 const window = 64 << 10
 
-// local is the parts of podconfigd in this process, from the merge to the gRPC server. To kill it is to abandon it:
-// nothing is closed that the next one rests on, which gets the store's file as it was at that moment.
+// local is podconfigd in this process, from the merge to the gRPC server. A kill abandons it: the next start
+// uses a copy of the store's file as it was at that moment, and shares nothing else with it.
 type local struct {
 	dir   string
 	lives int
-	// applied is how many sets were applied.
+	// applied is the number of sets that were applied.
 	applied int
 	clock   *testingclock.FakeClock
 
-	// Those of the life.
+	// The rest belongs to one start.
 	file   string
 	hub    *mergesvc.Hub
 	server *grpc.Server
 	conn   *grpc.ClientConn
-	// stop ends what still runs when the server is gone.
+	// stop ends what still runs after the server has stopped.
 	stop func()
 }
 
@@ -100,7 +100,7 @@ func (l *local) start(sources []string, kept bool) (at, error) {
 	return l.at(), err
 }
 
-// asRoot makes every caller one that the kernel says is root.
+// asRoot makes every caller root, as SO_PEERCRED would report it.
 func asRoot(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	caller := access.Caller{Identity: "uid:0", Role: access.Consumer, Peer: "uid:0"}
 	return handler(srv, rootStream{ss, access.NewContext(ss.Context(), caller)})
@@ -130,7 +130,7 @@ func (l *local) hurry() bool {
 // apply is part of daemon.
 func (l *local) apply(set manifest.Set) (at, error) {
 	if l.applied++; l.applied%8 == 0 {
-		// What consumers that don't read have been kept waiting for is gone then, if the history has dropped it.
+		// The versions that stalled consumers wait for are collected, if the history has dropped them.
 		runtime.GC()
 	}
 	l.hub.Apply(set)
@@ -169,7 +169,8 @@ func (l *local) killConfiguring(sources []string, c chance) (at, bool, error) {
 	return l.killAt(func() { l.hub.Configure(sourcesOf(sources)) }, c)
 }
 
-// killAt kills it at some work, which is lost, or committed and not seen by a consumer, or published. Nil: at none.
+// killAt kills it during some work, which is then lost, or committed and not seen by a consumer, or published.
+// A nil work means between two steps.
 func (l *local) killAt(work func(), c chance) (at, bool, error) {
 	when := 0
 	if work != nil {
@@ -183,7 +184,7 @@ func (l *local) killAt(work func(), c chance) (at, bool, error) {
 	if when == 1 {
 		work()
 	}
-	// No commit is under way. What the abandoned store still does to its file doesn't matter any more.
+	// No commit is under way. Later writes of the abandoned store to its file have no effect.
 	after := l.file + ".after"
 	err := copyFile(after, l.file)
 	l.stop()

@@ -6,12 +6,12 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Minimal (G5): no op that changes nothing; equal input gives silence.
+// Minimal (G5) checks that no op changes nothing, and that equal input produces no ops.
 func Minimal(r *Run) error {
 	for _, o := range r.outcomes {
 		switch {
 		case o.did == silent && o.after > o.before:
-			return r.broken(o.step, "it changes nothing, and yet there is revision %d; want silence", o.after)
+			return r.broken(o.step, "it changes nothing, but produced revision %d; want silence", o.after)
 		case o.after > o.before+1:
 			return r.broken(o.step, "it makes more than one revision after %d", o.before)
 		}
@@ -52,19 +52,19 @@ func minimal(p *passage) error {
 	return nil
 }
 
-// minimalSnapshot checks that a SET has a reason. The kubelet's own repeats, of an UPDATE after the SET that has it
-// already, are allowed.
+// minimalSnapshot checks that a SET has a reason. As in the kubelet, an UPDATE after a SET that contains it may
+// repeat it as a SET.
 func minimalSnapshot(p *passage) error {
 	if p.kind != exact || p.moment == nil || p.life.moments[p.to()-1] == nil || len(p.open) > 0 {
 		return nil
 	}
 	if p.view.differs(p.life.moments[p.to()-1].state, p.moment.state, nil) == "" {
-		return p.broken("revision %d has nothing that a consumer in this mode is told of; want silence", p.to())
+		return p.broken("revision %d has nothing that a consumer in this mode receives; want silence", p.to())
 	}
 	return nil
 }
 
-// needless says why an op without pods has no place where it is, or nothing.
+// needless returns why an op without pods is wrong in its place, or "".
 func needless(p *passage, c change) string {
 	switch c.op {
 	case podconfigv1.PodOperation_POD_OPERATION_SET:
@@ -85,12 +85,13 @@ func needless(p *passage, c change) string {
 	return ""
 }
 
-// idle says why an op on a pod changes nothing for its consumer, or nothing if it changes something.
+// idle returns why an op on a pod changes nothing for its consumer, or "" if it changes something.
 func idle(p *passage, c change) string {
-	// A coalesced catch-up names what changed and changed back, and with a filter whatever may have changed.
+	// A coalesced catch-up contains pods that changed and changed back, and, with a filter, all that may have
+	// changed.
 	lenient := p.kind == coalesced
 	h := c.before
-	// What it holds from elsewhere the daemon knows only if it has been told.
+	// The daemon has the pods from an earlier stream only as known_pods.
 	lenient = lenient || c.missing || h != nil && h.undecided && len(p.stream.Request.GetKnownPods()) == 0
 	switch c.op {
 	case podconfigv1.PodOperation_POD_OPERATION_REMOVE:
@@ -114,8 +115,8 @@ func idle(p *passage, c change) string {
 	return ""
 }
 
-// said reports whether the consumer subscribed with the word that it holds the pod, of a source that it isn't told of
-// otherwise. It may have given it up by itself since; the daemon goes by what it was told.
+// said reports whether the consumer sent the pod as a known pod, although its source isn't in the consumer's
+// view. The consumer may have removed it since, but the daemon uses the request.
 func (p *passage) said(pod *podconfigv1.Pod) bool {
 	return !p.view.sees(pod.GetSource()) && slices.ContainsFunc(p.stream.Request.GetKnownPods(), func(k *podconfigv1.KnownPod) bool {
 		return k.GetUid() == pod.GetRef().GetUid() && k.GetSource() == pod.GetSource()

@@ -8,43 +8,45 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// effect is what one set, or other sources, did.
+// effect is the effect of one set, or of a change of the sources.
 type effect int
 
 const (
 	// silent: there is nothing to send.
 	silent effect = iota
-	// hidden: something changed that no consumer is told of by an op; whether that counts as a revision is open.
+	// hidden: something changed that no op reports. It may produce a revision or not.
 	hidden
 	// visible: there is a revision.
 	visible
 )
 
-// offer is a pod that an origin has, served or not.
+// offer is a pod in an origin, served or not.
 type offer struct {
 	origin string
 	pod    *Pod
 }
 
-// model is the oracle. For each set it works everything out again: what every origin offers, who gets which name and
-// UID, and how that differs from before.
+// model is the oracle. For each set it computes everything from the start: the pods of every origin, which pod
+// gets each name and UID, and the difference from before.
 type model struct {
-	// sources are all that have a say, in order of priority; those that aren't configured any more come last.
+	// sources are all sources with pods, in order of priority. Sources that are no longer configured come last.
 	sources    []string
 	configured []string
-	// offers are what the origins of each source have, in order.
+	// offers are the pods of the origins of each source, in order.
 	offers map[string][]offer
-	// good are the origins of a source of which it is known what they had.
+	// good are the origins, by source, whose last good pods are known.
 	good      map[string]map[string]bool
 	ready     map[string]bool
 	complete  map[string]bool
 	delivered map[string]bool
 	served    map[string]*Pod
-	// read is when each source was last read, well or not. Zero: it isn't known.
+	// read is the time at which each source was last read, with or without success. Zero means that it isn't
+	// known.
 	read map[string]time.Time
 }
 
-// newModel is the oracle for a daemon that has just started, with what its store had: nil for none.
+// newModel returns an oracle for a daemon that has just started, with the contents of its store; nil means no
+// store.
 func newModel(sources []string, stored *State) *model {
 	m := &model{
 		sources: slices.Clone(sources), configured: sources, offers: map[string][]offer{}, good: map[string]map[string]bool{},
@@ -76,7 +78,7 @@ func newModel(sources []string, stored *State) *model {
 	return m
 }
 
-// state is what is true now.
+// state returns the present state.
 func (m *model) state() *State {
 	s := &State{Pods: maps.Clone(m.served), Complete: maps.Clone(m.complete)}
 	for _, name := range m.configured {
@@ -85,7 +87,7 @@ func (m *model) state() *State {
 	return s
 }
 
-// clone is an oracle of its own that knows the same.
+// clone returns an independent copy.
 func (m *model) clone() *model {
 	c := *m
 	c.sources = slices.Clone(m.sources)
@@ -95,7 +97,7 @@ func (m *model) clone() *model {
 	return &c
 }
 
-// apply takes a set. number is the revision that it makes, if it makes one.
+// apply applies a set. number is the number of the revision, if the set produces one.
 func (m *model) apply(set manifest.Set, number uint64) effect {
 	if !slices.Contains(m.configured, set.Source) {
 		return silent
@@ -118,8 +120,8 @@ func (m *model) apply(set manifest.Set, number uint64) effect {
 	return did
 }
 
-// configure makes these the sources. What one that goes had is gone with it, and nothing of it is remembered; one
-// that only the store knew has its pods again.
+// configure replaces the sources. Everything of a removed source is deleted. A source that only the store had
+// has its stored pods again.
 func (m *model) configure(sources []string, number uint64) effect {
 	if slices.Equal(m.configured, sources) {
 		return silent
@@ -151,8 +153,8 @@ func (m *model) configure(sources []string, number uint64) effect {
 	return visible
 }
 
-// take puts the set in the place of what its source offered before. An origin that is held keeps what it doesn't
-// define again; one that is missing is gone.
+// take replaces the pods of the set's source. A held origin keeps the pods that it doesn't define again; a
+// missing origin has none.
 func (m *model) take(set manifest.Set) {
 	var next []offer
 	good := map[string]bool{}
@@ -187,12 +189,12 @@ func podOf(source, origin string, p *manifest.Pod) *Pod {
 	}
 }
 
-// allGood reports whether of each origin of the set it is known what it had.
+// allGood reports whether the good pods of all origins of the set are known.
 func (m *model) allGood(set manifest.Set) bool {
 	return !slices.ContainsFunc(set.Origins, func(o *manifest.Origin) bool { return !m.good[set.Source][o.Name] })
 }
 
-// dropFormer forgets the sources that aren't configured, once all others are ready.
+// dropFormer removes the sources that aren't configured, once all others are ready.
 func (m *model) dropFormer() {
 	for _, name := range m.configured {
 		if !m.ready[name] {
@@ -207,8 +209,8 @@ func (m *model) dropFormer() {
 	m.sources = slices.Clone(m.configured)
 }
 
-// arbitrate gives each UID, and each full name but those of mirror pods, to the first that wants it. What only the
-// store knows, and what isn't served, takes what is left.
+// arbitrate gives each UID, and each full name except those of mirror pods, to the first pod that claims it.
+// Pods from the store, and pods that aren't served, get the names that are left.
 func (m *model) arbitrate() map[string]*Pod {
 	wanted, names := map[string]*Pod{}, map[string]bool{}
 	lost := func(p *Pod) bool {
@@ -220,7 +222,7 @@ func (m *model) arbitrate() map[string]*Pod {
 	return wanted
 }
 
-// claim gives the offers that it names what no other offer has yet.
+// claim serves the pods of the offers whose UID and name no other offer has yet.
 func (m *model) claim(wanted map[string]*Pod, names map[string]bool, about func(*Pod) bool) {
 	for _, source := range m.sources {
 		for _, o := range m.offers[source] {
@@ -239,7 +241,7 @@ func (m *model) claim(wanted map[string]*Pod, names map[string]bool, about func(
 	}
 }
 
-// serve makes the wanted pods those that are served. seen is when a new pod of that source was.
+// serve replaces the served pods. seen returns the first-seen time of a new pod of a source.
 func (m *model) serve(wanted map[string]*Pod, seen func(source string) time.Time, number uint64) effect {
 	did := silent
 	next := make(map[string]*Pod, len(wanted))
@@ -249,7 +251,7 @@ func (m *model) serve(wanted map[string]*Pod, seen func(source string) time.Time
 		old := m.served[uid]
 		switch {
 		case old == nil || !p.continues(old):
-			// A stored pod that comes back before its source has spoken is the pod that was there.
+			// A stored pod that returns before its source has delivered a set is the same pod.
 			if p.Changed = number; !p.Stale {
 				p.Seen = seen(p.Source)
 			}
@@ -274,5 +276,5 @@ func (m *model) serve(wanted map[string]*Pod, seen func(source string) time.Time
 	return did
 }
 
-// stale reports whether an offer is known from the store only.
+// stale reports whether an offer is known only from the store.
 func (m *model) stale(p *Pod) bool { return p.Stale && !m.delivered[p.Source] }

@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// merger is the product's merge, with the pods that its revisions make.
+// merger is the product's merge, with the pods of its revisions.
 type merger struct {
 	*merge.Merger
 	stored merge.Stored
@@ -66,7 +66,7 @@ func (m *merger) fold(rev *revision.Revision) {
 	m.stored.Complete = complete
 }
 
-// restart is a merge that knows what a store would have kept of this one.
+// restart returns a merge with the state that a store would have kept of this one.
 func (m *merger) restart(sources []string) *merger {
 	stored := m.stored
 	stored.Pods = nil
@@ -100,7 +100,7 @@ func (s *State) describe() map[string]string {
 	return out
 }
 
-// TestOracleAgreesWithMerge lets both take the same random sets, with restarts and with sources that come and go in
+// TestOracleAgreesWithMerge gives both the same random sets, with restarts and changes of the sources in
 // between.
 func TestOracleAgreesWithMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -108,7 +108,7 @@ func TestOracleAgreesWithMerge(t *testing.T) {
 		random := mergetest.NewRandom(all...)
 		sources := all
 		product, oracle, number := newMerger(sources, merge.Stored{}), newModel(sources, nil), uint64(0)
-		// The store knows what was true at the last revision.
+		// The store has the state of the last revision.
 		stored := oracle.state()
 		for i := range rapid.IntRange(1, 30).Draw(t, "steps") {
 			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
@@ -129,7 +129,7 @@ func TestOracleAgreesWithMerge(t *testing.T) {
 			}
 			reported := rev != nil && (len(rev.Changes) > 0 || rev.Sources != nil)
 			if (did == visible) != reported || did == silent && rev != nil {
-				t.Fatalf("step %d, %v: the oracle says %d, the merge makes %v", i, step, did, rev)
+				t.Fatalf("step %d, %v: the oracle returns %d, the merge produces %v", i, step, did, rev)
 			}
 			if rev != nil {
 				product.fold(rev)

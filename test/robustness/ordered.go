@@ -8,8 +8,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Ordered (G1): revisions rise strictly, every consumer in exact history sees the same order, and the ops of one
-// revision come in the kubelet's order.
+// Ordered (G1) checks that revisions rise strictly, that every consumer in exact history sees the same order,
+// and that the ops of one revision come in the kubelet's order.
 func Ordered(r *Run) error {
 	type seen struct {
 		ops string
@@ -32,7 +32,7 @@ func Ordered(r *Run) error {
 		if other, ok := first[k]; !ok {
 			first[k] = seen{ops, p}
 		} else if other.ops != ops {
-			return p.broken("revision %d is not what consumer %s got as that revision: %s", p.to(), other.by.consumer.Name, other.ops)
+			return p.broken("revision %d is not what consumer %s received as that revision: %s", p.to(), other.by.consumer.Name, other.ops)
 		}
 	}
 	return nil
@@ -51,7 +51,7 @@ func inOrder(p *passage) error {
 	if p.kind == exact && p.moment != nil && !p.moment.read().IsZero() {
 		for _, u := range p.unit.updates() {
 			if u.GetObservedTime() != nil && !u.GetObservedTime().AsTime().Equal(p.moment.read()) {
-				return p.broken("revision %d bears an op that was observed at %v; the source was read for it at %v",
+				return p.broken("revision %d has an op that was observed at %v; the source was read for it at %v",
 					p.to(), u.GetObservedTime().AsTime().Unix(), p.moment.read().Unix())
 			}
 		}
@@ -59,7 +59,7 @@ func inOrder(p *passage) error {
 	return opsInOrder(p)
 }
 
-// opRank is the place of an op within a revision. A SET stands for all that came and went.
+// opRank is the place of an op within a revision. A SET replaces all pods.
 var opRank = map[podconfigv1.PodOperation]int{
 	podconfigv1.PodOperation_POD_OPERATION_REMOVE:    1,
 	podconfigv1.PodOperation_POD_OPERATION_SET:       2,
@@ -91,8 +91,8 @@ func opsInOrder(p *passage) error {
 	return nil
 }
 
-// wording is what the ops say, however they are cut into messages and whatever format their pods are in. The order of
-// those of one kind is promised to no one.
+// wording returns the ops as text, independent of their messages and of the pods' format. The order of ops of
+// one kind isn't promised.
 func wording(updates []*podconfigv1.PodUpdate) string {
 	var out, same []string
 	for i, u := range updates {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// kind is how a unit takes its consumer forward.
+// kind is the way in which a unit updates its consumer.
 type kind int
 
 const (
-	// mark: it has no ops; it is the word that the initial state is complete, or a heartbeat.
+	// mark: it has no ops. It is SYNCED or a heartbeat.
 	mark kind = iota
 	// fresh: all pods, for a consumer that held nothing.
 	fresh
@@ -18,8 +18,8 @@ const (
 	difference
 	// set: all pods, for a consumer whose pods are unknown.
 	set
-	// coalesced: what became of each pod since the consumer's cursor. A consumer that fell far behind may get a SET
-	// instead.
+	// coalesced: the changes of each pod since the consumer's cursor. A consumer that is far behind may get a
+	// SET instead.
 	coalesced
 	// exact: one revision.
 	exact
@@ -29,36 +29,38 @@ func (k kind) String() string {
 	return [...]string{"mark", "fresh start", "difference to known_pods", "SET", "coalesced catch-up", "exact history"}[k]
 }
 
-// catchUp reports whether a consumer that held something before is brought up to date otherwise than by exact history.
+// catchUp reports whether the unit updates a consumer that had pods before, other than by exact history.
 func (k kind) catchUp() bool { return k == difference || k == set || k == coalesced }
 
-// passage is one unit, as it took one consumer from what it held to what it should hold.
+// passage is one unit, with the consumer's pods before it and the pods that it should have after it.
 type passage struct {
 	consumer *Consumer
 	stream   *Stream
-	// nth is the stream's number among the consumer's, from 1.
+	// nth is the number of the stream among the consumer's streams, from 1.
 	nth  int
 	life *life
 	view *view
 	unit unit
 	kind kind
-	// placed is set if the consumer was at revision from, of this life or of an earlier one of the same store.
+	// placed is set if the consumer was at revision from, since this start of the daemon or since an earlier
+	// start with the same store.
 	placed bool
 	from   uint64
 	// opening is set until the stream is synced.
 	opening bool
 	// mends is set if the unit before was a mixture of revisions.
 	mends bool
-	// moment is what should be true after the unit. Nil if it didn't end, or there should be no such revision.
+	// moment is the expected state after the unit. It is nil if the unit isn't complete, or if there should be
+	// no such revision.
 	moment *moment
-	// open are the pods that the consumer held before as replica.open has them.
+	// open are the consumer's undecided pods before the unit, as replica.open returns them.
 	open    map[string]bool
 	changes []change
-	// faults are how the consumer then differed from what it should hold.
+	// faults are the differences between the consumer's pods and the expected ones.
 	faults []fault
 }
 
-// fault is one pod that a consumer holds and shouldn't, should and doesn't, or holds in another version.
+// fault is one pod that a consumer has and shouldn't, should have and lacks, or has in another version.
 type fault struct {
 	uid  string
 	held *held
@@ -78,8 +80,8 @@ func (f fault) String() string {
 	}
 }
 
-// to is the revision that the consumer is at after the unit: that of its cursor, or the one that a heartbeat tells.
-// Zero if the stream broke off.
+// to returns the consumer's revision after the unit: the revision of its cursor or of a heartbeat. It returns
+// zero if the stream broke off.
 func (p *passage) to() uint64 {
 	if p.unit.cursor == nil && p.unit.heartbeat() {
 		return p.unit.messages[0].Message.GetHeartbeat().GetRevision()
@@ -87,16 +89,16 @@ func (p *passage) to() uint64 {
 	return p.unit.cursor.GetRevision()
 }
 
-// ended reports whether the unit came in full.
+// ended reports whether the unit is complete.
 func (p *passage) ended() bool { return p.unit.cursor != nil || p.unit.heartbeat() }
 
-// place is where a consumer is after a cursor: what it holds then.
+// place is a consumer's cursor, and its pods there.
 type place struct {
 	instance, view string
 	revision       uint64
 }
 
-// follow takes a consumer through all its streams.
+// follow applies all streams of a consumer.
 func (r *Run) follow(c *Consumer) {
 	now := newReplica()
 	saved := map[place]*replica{}
@@ -110,7 +112,7 @@ func (r *Run) follow(c *Consumer) {
 	}
 }
 
-// walk is one consumer's way through one stream.
+// walk applies one stream of a consumer.
 type walk struct {
 	run      *Run
 	consumer *Consumer
@@ -126,7 +128,8 @@ type walk struct {
 	mixed bool
 }
 
-// follow follows the stream and returns what the consumer holds at the end: what came without a cursor is dropped.
+// follow applies the stream and returns the consumer's pods at the end. Messages without a cursor at their end
+// are dropped.
 func (w *walk) follow(now *replica) *replica {
 	us := units(w.stream.Received)
 	now = w.subscribe(now, us)
@@ -138,9 +141,9 @@ func (w *walk) follow(now *replica) *replica {
 		if !p.ended() {
 			continue
 		}
-		// A heartbeat without a cursor changes nothing: what was a mixture before it is one after it.
+		// A heartbeat without a cursor changes nothing: a mixture before it is still a mixture after it.
 		if w.mixed = u.mixed() || w.mixed && u.cursor == nil; w.mixed {
-			// What it holds now never was all true at one time.
+			// This set of pods was never the state at any time.
 			p.moment = nil
 		} else if p.moment = w.life.moments[p.to()]; p.moment != nil {
 			p.faults = w.compare(after, p.moment.state)
@@ -155,7 +158,7 @@ func (w *walk) follow(now *replica) *replica {
 	return now
 }
 
-// subscribe is what the consumer holds as it begins the stream, by its request and what the daemon made of that.
+// subscribe returns the consumer's pods at the start of the stream, from its request and the daemon's answer.
 func (w *walk) subscribe(now *replica, us []unit) *replica {
 	req := w.stream.Request
 	resume := req.GetResumeAfter()
@@ -166,8 +169,8 @@ func (w *walk) subscribe(now *replica, us []unit) *replica {
 	first := slices.IndexFunc(us, func(u unit) bool { return u.cursor != nil })
 	if resume != nil && first >= 0 {
 		c := us[first].cursor
-		// A cursor of the daemon's own and of this view, from no later than where the stream goes on, must have been
-		// honoured.
+		// The daemon must honour a cursor that it issued, with this view, if it isn't later than the position
+		// from which the stream continues.
 		w.placed = slices.Contains(w.life.instances, resume.GetInstanceId()) && resume.GetView() == c.GetView() &&
 			resume.GetRevision() <= c.GetRevision()
 	}
@@ -207,8 +210,8 @@ func (w *walk) passage(u unit, now *replica) *passage {
 	return p
 }
 
-// compare returns how the replica differs from what the consumer should hold, and mends it, so that one fault isn't
-// found again in every later unit. What the consumer holds from elsewhere may stay as it is until its source is
+// compare returns how the replica differs from the expected pods, and corrects it, so that one fault isn't
+// reported again for every later unit. Pods from an earlier stream may stay as they are until their source is
 // ready.
 func (w *walk) compare(r *replica, state *State) []fault {
 	var out []fault
@@ -224,11 +227,11 @@ func (w *walk) compare(r *replica, state *State) []fault {
 		case !holds:
 			out = append(out, fault{uid: uid, want: want})
 		case want == nil:
-			// What a SET didn't have may stay as long as the stream hasn't told that it is gone.
+			// A pod that is missing in a SET may stay until the stream reports that it is gone.
 			if keeps := r.absent[uid] && !r.settled(h.source); keeps || h.undecided && !w.settled(state, h.source) {
 				continue
 			}
-			// What it holds from a source that it isn't told of it removes itself.
+			// A consumer itself removes a pod whose source isn't in its view.
 			if !h.undecided || state.configured(h.source) && w.view.sees(h.source) {
 				out = append(out, fault{uid: uid, held: &h})
 			}
@@ -247,7 +250,7 @@ func (w *walk) compare(r *replica, state *State) []fault {
 			uid: uid, namespace: want.Namespace, name: want.Name, source: want.Source, spec: want.SpecDigest, status: want.StatusDigest,
 		}
 		if w.view.snapshots() && h.status != "" {
-			// Of the status it isn't told.
+			// This mode doesn't report a status.
 			now := r.pods[uid]
 			now.status = h.status
 			r.pods[uid] = now
@@ -256,8 +259,8 @@ func (w *walk) compare(r *replica, state *State) []fault {
 	return out
 }
 
-// settled reports whether a pod of that source that isn't in the view is gone for good, as far as a consumer with the
-// view is told.
+// settled reports whether a pod of that source that isn't in the view is gone for good, as far as a consumer
+// with this view can see.
 func (w *walk) settled(state *State, source string) bool {
 	if w.view.sees(source) {
 		return state.settled(source)

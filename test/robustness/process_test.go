@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// processTime is how long TestProcess takes if ROBUSTNESS_TIME doesn't say otherwise.
+	// processTime is the duration of TestProcess if ROBUSTNESS_TIME isn't set.
 	processTime = 10 * time.Second
-	// stepsAProcessRun is after how many steps a run is checked.
+	// stepsAProcessRun is the number of steps after which a run is checked.
 	stepsAProcessRun = 1000
 	// startTimeout bounds a start of the daemon.
 	startTimeout = time.Minute
 )
 
-// robustnessTime is the environment's ROBUSTNESS_TIME, or otherwise.
+// robustnessTime returns the environment's ROBUSTNESS_TIME, or otherwise.
 func robustnessTime(t *testing.T, otherwise time.Duration) time.Duration {
 	t.Helper()
 	text := os.Getenv("ROBUSTNESS_TIME")
@@ -41,8 +41,8 @@ func robustnessTime(t *testing.T, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// TestProcess keeps every promise where the daemon is a process of its own, with its store on disk and its sockets,
-// and dies by SIGKILL at any moment.
+// TestProcess checks every promise on a daemon that is a separate process, with its store on disk and its
+// sockets, and that is killed with SIGKILL at any moment.
 func TestProcess(t *testing.T) {
 	node, err := devnode.Start(t.Context(), devnode.Config{Dir: t.TempDir(), Runtime: devnode.Sim, Log: t.Output()})
 	if err != nil {
@@ -56,7 +56,7 @@ func TestProcess(t *testing.T) {
 	d := &process{node: node}
 	t.Cleanup(d.close)
 	from, began := firstSeed(t), time.Now()
-	t.Logf("seed %d; what the process does in time can't be repeated", from)
+	t.Logf("seed %d; the timing of the process can't be repeated", from)
 	operations, runs, kills := 0, 0, 0
 	for until := began.Add(robustnessTime(t, processTime)); time.Now().Before(until); runs++ {
 		rec := NewRecorder(0, 0)
@@ -173,7 +173,7 @@ func (p *process) killConfiguring(sources []string, c chance) (at, bool, error) 
 	}, c)
 }
 
-// killAt kills it at some work, which then fails or doesn't.
+// killAt kills it during some work, which then fails or not.
 func (p *process) killAt(work func() (at, error), c chance) (at, bool, error) {
 	type answer struct {
 		at  at
@@ -184,7 +184,7 @@ func (p *process) killAt(work func() (at, error), c chance) (at, bool, error) {
 		now, err := work()
 		answers <- answer{now, err}
 	}()
-	// Somewhere between the first byte of the request and a while after its answer.
+	// The kill comes between the first byte of the request and some time after its answer.
 	time.Sleep(time.Duration(c.intn(8000, "killed after")) * time.Microsecond)
 	err := p.process.Kill()
 	last := <-answers
@@ -205,7 +205,7 @@ func (p *process) close() {
 	}
 }
 
-// injected is the set as it is sent to injectd.
+// injected returns the set in injectd's format.
 func injected(set manifest.Set) inject.Set {
 	out := inject.Set{Source: set.Source}
 	if set.Err != nil {
@@ -221,8 +221,8 @@ func injected(set manifest.Set) inject.Set {
 	return out
 }
 
-// learnReadTimes puts in when the process read the sets, as far as some consumer was told: then all others must have
-// been told the same. Of the rest it isn't known.
+// learnReadTimes sets the times at which the process read the sets, as far as some consumer received them. All
+// other consumers must then have received the same times. The other times stay unknown.
 func learnReadTimes(h *History) {
 	type revision struct {
 		life   int

@@ -2,5 +2,5 @@
 
 package robustness
 
-// defaultOperations is what `make test` promises.
+// defaultOperations is the number of operations in `make test`.
 const defaultOperations = 100_000

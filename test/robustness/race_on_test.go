@@ -2,5 +2,5 @@
 
 package robustness
 
-// defaultOperations is what a run under the race detector has time for.
+// defaultOperations is the number of operations that the race detector leaves time for.
 const defaultOperations = 10_000

@@ -6,8 +6,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Ready (G9): each source's readiness is told apart and has its revision; a source that isn't ready removes nothing.
-// Which sources there are is told before anything else that comes after they changed.
+// Ready (G9) checks that each source's readiness is reported with its revision, and that a source that isn't
+// ready removes nothing. After the sources changed, the new list comes before anything else.
 func Ready(r *Run) error {
 	reported := map[*Stream]*State{}
 	for _, p := range r.passages {
@@ -38,13 +38,14 @@ func Ready(r *Run) error {
 	return nil
 }
 
-// lists reports whether the unit names all sources, after its ops.
+// lists reports whether the unit lists all sources, after its ops.
 func (p *passage) lists() bool {
 	return p.unit.synced() || p.unit.messages[len(p.unit.messages)-1].Message.GetHeartbeat() != nil
 }
 
-// listed checks that no op comes while the consumer has been told of other sources than there are, or of one that is
-// back as if it had stayed. reported is the state at which it was; nil: it wasn't yet.
+// listed checks that no op comes while the consumer's last list of sources is out of date, or doesn't show that
+// a source was removed and added again. reported is the state at the last list; nil means that there was no list
+// yet.
 func (p *passage) listed(reported *State) error {
 	before := p.life.moments[p.from]
 	if p.kind == exact {
@@ -55,18 +56,18 @@ func (p *passage) listed(reported *State) error {
 	}
 	names, now := p.view.sources(reported), p.view.sources(before.state)
 	if !slices.Equal(names, now) {
-		return p.broken("after revision %d the sources are %v; the consumer was told %v and nothing since", before.number, now, names)
+		return p.broken("after revision %d the sources are %v; the last list that the consumer received is %v", before.number, now, names)
 	}
 	for _, name := range names {
 		if reported.Ready(name) && !before.state.Ready(name) {
-			return p.broken("after revision %d source %s isn't ready; the consumer was told that it is and nothing since", before.number, name)
+			return p.broken("after revision %d source %s isn't ready; the last list that the consumer received says that it is", before.number, name)
 		}
 	}
 	return nil
 }
 
-// list checks the readiness of all sources where a message tells it: every one that the view can see, in order of
-// priority.
+// list checks the list of sources in a message: every source that the view can see, in order of priority, each
+// with its readiness.
 func (p *passage) list(m *podconfigv1.WatchPodUpdatesResponse, state *State) error {
 	var listed []*podconfigv1.SourceReadiness
 	switch e := m.GetEvent().(type) {
@@ -95,7 +96,8 @@ func (p *passage) list(m *podconfigv1.WatchPodUpdatesResponse, state *State) err
 	return nil
 }
 
-// reported checks what the ops say of their sources, and that each source which became ready is reported.
+// reported checks the readiness of the sources in the ops, and that the consumer is told when a source becomes
+// ready.
 func (p *passage) reported(state *State) error {
 	said := map[string]bool{}
 	for _, u := range p.unit.updates() {
@@ -118,14 +120,14 @@ func (p *passage) reported(state *State) error {
 	}
 	for _, s := range state.Sources {
 		if s.Ready && !before.state.Ready(s.Name) && p.view.sees(s.Name) && !said[s.Name] {
-			return p.broken("source %s became ready at revision %d, and no op tells", s.Name, p.to())
+			return p.broken("source %s became ready at revision %d, and no op reports it", s.Name, p.to())
 		}
 	}
 	return nil
 }
 
-// ready is what an op should say of its source. The REMOVEs of one that goes say what was true before; a catch-up
-// can't always tell.
+// ready returns the readiness that an op should have. The REMOVEs of a removed source have the readiness from
+// before; a catch-up may not know it.
 func (p *passage) ready(u *podconfigv1.PodUpdate, state *State) bool {
 	if u.GetOp() != podconfigv1.PodOperation_POD_OPERATION_REMOVE || state.configured(u.GetSource()) {
 		return state.Ready(u.GetSource())
@@ -137,7 +139,7 @@ func (p *passage) ready(u *podconfigv1.PodUpdate, state *State) bool {
 	return before.state.Ready(u.GetSource())
 }
 
-// unready says what an op does that the readiness of its source forbids, or nothing.
+// unready returns which part of an op the readiness of its source forbids, or "".
 func (r *Run) unready(p *passage, c change) string {
 	if c.pod == nil {
 		return ""
@@ -150,18 +152,18 @@ func (r *Run) unready(p *passage, c change) string {
 		h := c.before
 		if h != nil && h.undecided && want == nil && !state.settled(source) && p.view.mayHold(h) &&
 			!r.removed(p, h) && !p.replaced(h, state) {
-			return "source " + source + " isn't ready, and this life of the daemon never had the pod"
+			return "source " + source + " isn't ready, and the daemon hasn't had the pod since its start"
 		}
 	case want == nil || want.Source != source:
 	case c.pod.GetStale() && !want.Stale:
-		return "is said to be stale, and its source has spoken"
+		return "is marked stale, and its source has delivered a set"
 	case !c.pod.GetStale() && want.Stale && !((p.view.snapshots() || c.open) && p.life.delivered[source]):
-		// What looks at all pods as they were at an earlier revision, as a SET does, may know already what came
-		// later: that the source has spoken.
-		return "isn't said to be stale, and its source hasn't spoken"
+		// A SET, and other units that show all pods as of an earlier revision, may already contain a later
+		// fact: that the source has delivered a set.
+		return "isn't marked stale, and its source hasn't delivered a set"
 	case restore && !c.pod.GetStale():
 		return "isn't stale; want ADD"
-	// A pod that may have been in the view all the time may be restored or updated.
+	// A pod that may have been in the view all the time may come as RESTORE or UPDATE.
 	case c.op == podconfigv1.PodOperation_POD_OPERATION_ADD && c.pod.GetStale() && !p.view.snapshots() &&
 		!(p.kind == coalesced && p.view.varies()):
 		return "is stale; want RESTORE"
@@ -169,16 +171,16 @@ func (r *Run) unready(p *passage, c change) string {
 	return ""
 }
 
-// removed reports whether what the consumer holds was there when the consumer was at its cursor, or just before: then
-// it is known that it was removed since.
+// removed reports whether the consumer's pod existed when the consumer was at its cursor, or just before. Then
+// it was certainly removed since.
 func (r *Run) removed(p *passage, h *held) bool {
 	there := func(s *State) bool { return s != nil && s.Pods[h.uid] != nil && s.Pods[h.uid].Source == h.source }
 	before := p.life.moments[p.to()-1]
 	return p.placed && there(r.stateAt(p.life, p.from)) || before != nil && there(before.state)
 }
 
-// replaced reports whether another pod of its source has the name of what the consumer holds. Which name that is may
-// be unknown.
+// replaced reports whether another pod of the source has the name of the consumer's pod. The name may be
+// unknown.
 func (p *passage) replaced(h *held, state *State) bool {
 	if h.name == "" {
 		return true

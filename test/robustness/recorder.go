@@ -7,14 +7,15 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Recorder writes a History down while it happens. It is safe for concurrent use.
+// Recorder records a History. It is safe for concurrent use.
 type Recorder struct {
 	mu      sync.Mutex
 	history History
 	lives   int
 }
 
-// NewRecorder returns a Recorder. revisions is how many the daemon keeps; for it and patience see History.
+// NewRecorder returns a Recorder. revisions is the number of revisions that the daemon keeps; see History for
+// it and for patience.
 func NewRecorder(revisions int, patience time.Duration) *Recorder {
 	return &Recorder{history: History{Revisions: revisions, Patience: patience}}
 }
@@ -38,20 +39,20 @@ func (r *Recorder) Consumer(name string) *ConsumerRecorder {
 	return &ConsumerRecorder{recorder: r, consumer: c}
 }
 
-// History is what was written down. Nothing may be recorded any more.
+// History returns the records. Nothing may be recorded after it.
 func (r *Recorder) History() *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &r.history
 }
 
-// ConsumerRecorder writes down what one consumer does and gets.
+// ConsumerRecorder records what one consumer sends and receives.
 type ConsumerRecorder struct {
 	recorder *Recorder
 	consumer *Consumer
 }
 
-// Subscribe begins a stream, in the daemon's present life.
+// Subscribe starts a stream, after the last start of the daemon.
 func (c *ConsumerRecorder) Subscribe(request *podconfigv1.WatchPodUpdatesRequest) *StreamRecorder {
 	c.recorder.mu.Lock()
 	defer c.recorder.mu.Unlock()
@@ -60,7 +61,7 @@ func (c *ConsumerRecorder) Subscribe(request *podconfigv1.WatchPodUpdatesRequest
 	return &StreamRecorder{mu: &c.recorder.mu, stream: s}
 }
 
-// StreamRecorder writes down one stream.
+// StreamRecorder records one stream.
 type StreamRecorder struct {
 	mu     *sync.Mutex
 	stream *Stream
@@ -80,7 +81,8 @@ func (s *StreamRecorder) Stall(from time.Time) {
 	s.stream.Stalls = append(s.stream.Stalls, Stall{From: from, To: time.Now()})
 }
 
-// End tells what ended the stream against the consumer's will, or that it was read until there was nothing more.
+// End records the error with which the daemon ended the stream, or that it was read until there was nothing
+// more.
 func (s *StreamRecorder) End(err error, drained bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

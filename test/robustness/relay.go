@@ -9,11 +9,11 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// NewRelayRun is NewRun for a podconfigd that has nothing but the one source, a relay. What that handed over is
-// written down, so what is true at its revisions is what the witness was told: a consumer of the history, unfiltered
-// and incremental, that gets content, reads all that comes, and begins with nothing in each life of the daemon. The
-// checkers then hold the others to that. Revisions that the witness missed are unknown, as those are that came in a
-// life's last moments, and nothing is checked that follows from them.
+// NewRelayRun is NewRun for a podconfigd with one source, a relay. The sets of a relay aren't recorded, so the
+// expected state at each revision is what the witness received. The witness is a consumer of the history that
+// has no filter, is incremental, receives content, reads everything, and starts without pods after each start
+// of the daemon. The checkers compare all other consumers with it. Revisions that the witness missed are
+// unknown, as are the revisions of the last moments before a kill. Nothing that depends on them is checked.
 func NewRelayRun(h *History, source string, witness *Consumer) *Run {
 	r := &Run{History: h, contents: map[*podconfigv1.Pod]content{}}
 	for i := range h.Steps {
@@ -37,23 +37,23 @@ func NewRelayRun(h *History, source string, witness *Consumer) *Run {
 	return r
 }
 
-// learner makes moments of what a witness was told.
+// learner makes moments from the messages of a witness.
 type learner struct {
 	run    *Run
 	source string
-	// versions are the pods as they were told last, by UID, and at is the revision that they are of.
+	// versions are the last versions of the pods, by UID. at is their revision.
 	versions map[string]*Pod
 	at       uint64
 
-	// Those of the life.
+	// The rest belongs to one start.
 	life  *life
 	holds *replica
-	// first is the first revision that was told, and present the last moment; nil before the first.
+	// first is the first revision that was received, and present the last moment; it is nil before the first.
 	first   uint64
 	present *moment
 }
 
-// learn takes a life's stream.
+// learn adds the stream that belongs to one start.
 func (l *learner) learn(of *life, s *Stream) {
 	if !of.start.Start.Kept {
 		l.versions, l.at = map[string]*Pod{}, 0
@@ -70,7 +70,7 @@ func (l *learner) learn(of *life, s *Stream) {
 		if l.present == nil {
 			l.begin(number, of.start)
 		}
-		// Nothing was told of the revisions in between.
+		// No messages came for the revisions in between.
 		for n := l.at + 1; n < number; n++ {
 			l.put(n, time.Time{}, time.Time{})
 		}
@@ -78,8 +78,9 @@ func (l *learner) learn(of *life, s *Stream) {
 	}
 }
 
-// begin makes ready for the first unit of a life. The daemon may be further by now than the last revision that was
-// told: then a pod may have come again under its UID meanwhile, and what is known of it from then says nothing.
+// begin prepares for the first unit after a start. The daemon may have a later revision by now than the witness
+// received: a pod may then have been removed and added again under its UID, and what was received of it before
+// isn't valid.
 func (l *learner) begin(number uint64, start *Step) {
 	if number != l.at {
 		l.versions = map[string]*Pod{}
@@ -88,7 +89,7 @@ func (l *learner) begin(number uint64, start *Step) {
 	l.present = &moment{number: number, step: start, state: &State{Pods: map[string]*Pod{}}}
 }
 
-// take takes the unit that tells of revision number.
+// take adds the unit of revision number.
 func (l *learner) take(u *unit, number uint64, changes []change) {
 	for _, c := range changes {
 		if c.pod == nil {
@@ -110,7 +111,7 @@ func (l *learner) take(u *unit, number uint64, changes []change) {
 	l.put(number, observed, u.messages[len(u.messages)-1].At)
 }
 
-// version is a pod as the witness was told of it.
+// version returns a pod as the witness received it.
 func (l *learner) version(p *podconfigv1.Pod, number uint64) *Pod {
 	v := &Pod{
 		UID: p.GetRef().GetUid(), Namespace: p.GetRef().GetNamespace(), Name: p.GetRef().GetName(), Source: p.GetSource(),
@@ -130,8 +131,8 @@ func (l *learner) version(p *podconfigv1.Pod, number uint64) *Pod {
 	return v
 }
 
-// put makes a moment of all that is known now. A revision after the start is that of a set of the one source, and
-// with the first of those nothing is stale any more, though no op may tell.
+// put adds a moment with all that is known now. A revision after the start comes from a set of the one source.
+// From the first of these on, no pod is stale, even if no op reports it.
 func (l *learner) put(number uint64, observed, at time.Time) {
 	state := &State{Pods: map[string]*Pod{}, Sources: []SourceState{{Name: l.source, Ready: l.holds.ready[l.source]}}}
 	for uid, p := range l.versions {
@@ -154,7 +155,7 @@ func (l *learner) put(number uint64, observed, at time.Time) {
 	l.life.moments[number] = l.present
 }
 
-// states are what was true in a life, one after the other.
+// states returns the states since one start, in order.
 func (l *life) states() []*State {
 	var out []*State
 	for _, number := range slices.Sorted(maps.Keys(l.moments)) {

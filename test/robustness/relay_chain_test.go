@@ -13,13 +13,13 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// steadySource has the bystanders, and is always configured.
+// steadySource is always configured, and has the bystanders.
 const steadySource = "file:steady"
 
 // bystanders are never changed.
 var bystanders = []string{"b0", "b1", "b2"}
 
-// steadySet is the only set that steadySource has.
+// steadySet returns the only set of steadySource.
 func steadySet(second int64) manifest.Set {
 	set := manifest.Set{Source: steadySource, ReadTime: time.Unix(1_700_000_000+second, 0)}
 	for _, uid := range bystanders {
@@ -33,23 +33,23 @@ func steadySet(second int64) manifest.Set {
 	return set
 }
 
-// chain is an injectd that is fed, a podconfigd that relays it, a podconfigd that relays that one, and consumers of
-// the last. Any of the three may be down.
+// chain is an injectd, a podconfigd that relays it, a podconfigd that relays that one, and consumers of the
+// last. Any of the three daemons may be down.
 type chain struct {
 	chance
-	// head is fed by feeds, and recorded.
+	// head gets its sets from feeds, and is recorded.
 	head    *process
 	feeds   *feeds
 	record  *Recorder
 	sources []string
 	middle  *relayd
-	// last is the podconfigd at the end with its consumers; the witness and the agent aren't among them before the
-	// run is over.
+	// last is the podconfigd at the end with its consumers. It doesn't include the witness and the agent until
+	// the run is over.
 	last           *simulation
 	witness, agent *consumer
-	// convergence is how long the end may take to have what the head has.
+	// convergence is the time limit for the end to have the pods of the head.
 	convergence time.Duration
-	// down reports which daemon is down, by its place, and kills how often it was killed.
+	// down reports which daemon is down, by its index, and kills is how often each was killed.
 	down       [3]bool
 	kills      [3]int
 	operations int
@@ -122,7 +122,7 @@ func (c *chain) recordHead(step Step, after at) {
 	c.record.Step(step)
 }
 
-// subscribe has a consumer that reads all there is begin where it was.
+// subscribe starts a stream for a consumer that reads everything, from its last cursor.
 func (c *chain) subscribe(consumer *consumer) error {
 	req := &podconfigv1.WatchPodUpdatesRequest{
 		Consumer: consumer.name, Mode: consumer.mode, Format: consumer.format, HeartbeatInterval: heartbeat,
@@ -134,7 +134,7 @@ func (c *chain) subscribe(consumer *consumer) error {
 	return consumer.subscribe(c.last.daemon.api(), req, -1)
 }
 
-// step does one thing.
+// step does one action.
 func (c *chain) step() error {
 	for which, down := range c.down {
 		if down && oneIn(c, 12, "comes back") {
@@ -164,7 +164,7 @@ func (c *chain) step() error {
 
 func (c *chain) anyDown() bool { return c.down[atHead] || c.down[inMiddle] || c.down[atEnd] }
 
-// apply has the head merge a set.
+// apply gives a set to the head.
 func (c *chain) apply(set manifest.Set) error {
 	step := Step{Set: &set, Begun: time.Now()}
 	now, err := c.head.apply(set)
@@ -194,7 +194,7 @@ func (c *chain) kill(which int) error {
 	}
 }
 
-// killHead kills the head, perhaps while it works on a set. Perhaps it has other sources after that.
+// killHead kills the head, perhaps during a merge. It may have other sources after that.
 func (c *chain) killHead() error {
 	var set *manifest.Set
 	if c.intn(3, "killed at work") > 0 {
@@ -216,8 +216,8 @@ func (c *chain) killHead() error {
 	return nil
 }
 
-// restartHeadEmpty kills the head. It starts again without its store, and its sources send nothing before the middle
-// has connected to it.
+// restartHeadEmpty kills the head and starts it without its store. Its sources deliver nothing until the middle has
+// connected to it.
 func (c *chain) restartHeadEmpty() error {
 	c.kills[atHead]++
 	if err := c.killHead(); err != nil {
@@ -241,7 +241,7 @@ func (c *chain) killEnd() error {
 	return err
 }
 
-// streams are the consumers that have a stream.
+// streams returns the consumers that have a stream.
 func (c *chain) streams() []*consumer {
 	var out []*consumer
 	for _, consumer := range append([]*consumer{c.witness, c.agent}, c.last.consumers...) {
@@ -252,7 +252,8 @@ func (c *chain) streams() []*consumer {
 	return out
 }
 
-// finish brings all three up and waits until the end has what the head has. Then every consumer reads to the end.
+// finish starts all three daemons and waits until the end has the pods of the head. Then every consumer reads
+// to the end.
 func (c *chain) finish() error {
 	for which, down := range c.down {
 		if down {
@@ -272,7 +273,7 @@ func (c *chain) finish() error {
 	return nil
 }
 
-// healthySet is the last set of a source with nothing held.
+// healthySet returns the last set of a source, with no held origin.
 func (f *feeds) healthySet(source string) manifest.Set {
 	f.second++
 	set := manifest.Set{Source: source, ReadTime: time.Unix(1_700_000_000+f.second, 0)}
@@ -282,7 +283,7 @@ func (f *feeds) healthySet(source string) manifest.Set {
 	return set
 }
 
-// close ends all three, and every stream.
+// close ends all three daemons and every stream.
 func (c *chain) close() {
 	for _, s := range c.streams() {
 		s.drop()

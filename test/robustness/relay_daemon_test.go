@@ -13,13 +13,14 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// relaySource is what the source of a podconfigd that relays is called.
+// relaySource is the name of a relay's source.
 const relaySource = "relay"
 
-// relayd is a podconfigd that relays another one, as a process. It is a daemon for the simulation of its consumers.
+// relayd is a podconfigd that relays another one, as a process. The simulation of its consumers drives it as a
+// daemon.
 type relayd struct {
 	node *devnode.Node
-	// name is that of its node too.
+	// name is also the name of its node.
 	name, upstream string
 	process        *devnode.Process
 	roots          int
@@ -28,7 +29,7 @@ type relayd struct {
 
 func (r *relayd) endpoint() string { return "unix://" + r.node.Socket(r.name) }
 
-// start is part of daemon. Its source may have spoken when it returns.
+// start is part of daemon. Its source may have delivered a set when it returns.
 func (r *relayd) start(_ []string, kept bool) (at, error) {
 	if !kept {
 		r.roots++

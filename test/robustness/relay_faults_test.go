@@ -12,7 +12,8 @@ import (
 	"github.com/podstream/podstream/internal/failpoint"
 )
 
-// TestRelayFaults plants one fault of the relay after the other in the podconfigds of a chain, and it is noticed.
+// TestRelayFaults plants the relay's faults one by one in the podconfigds of a chain, and expects that each is
+// found.
 func TestRelayFaults(t *testing.T) {
 	head := &process{node: chainNode(t, "-tags=failpoints")}
 	runs := 0
@@ -22,7 +23,7 @@ func TestRelayFaults(t *testing.T) {
 		want        []error
 	}{
 		{failpoint.RelayDropRemove, 5 * time.Second, []error{errApart}},
-		// A pod that was made again meanwhile may keep the path that it had.
+		// A pod that was created again meanwhile may keep its former path.
 		{failpoint.RelayForgetHeld, convergence, []error{ErrStray, errApart}},
 	} {
 		t.Run(string(tc.fault), func(t *testing.T) {
@@ -38,13 +39,13 @@ func TestRelayFaults(t *testing.T) {
 				_, err = c.run(500, time.Now().Add(startTimeout))
 				switch {
 				case slices.ContainsFunc(tc.want, func(want error) bool { return errors.Is(err, want) }):
-					t.Logf("noticed in run %d from seed %d: %v", runs, from, err)
+					t.Logf("found in run %d from seed %d: %v", runs, from, err)
 					return
 				case err != nil:
 					t.Fatalf("run %d from seed %d: %v; want one of %v", runs, from, err, tc.want)
 				}
 			}
-			t.Fatalf("no checker noticed the fault %s within %d runs from seed %d", tc.fault, faultRuns, from)
+			t.Fatalf("no checker found the fault %s within %d runs from seed %d", tc.fault, faultRuns, from)
 		})
 	}
 }

@@ -9,12 +9,13 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// ErrStray is in the errors of Relayed and Undisturbed: what the end of a chain told can't have come from its head.
+// ErrStray is in the errors of Relayed and Undisturbed: the end of a chain sent something that can't come from
+// its head.
 var ErrStray = errors.New("the end of the chain strays from its head")
 
-// Relayed checks what the end of a chain of relays was over time against what its head was: each pod goes through no
-// version that the head didn't have, through none again that the head has left behind, and is gone only if the head
-// had none for certain.
+// Relayed compares the pods at the end of a chain of relays, over time, with the pods at its head. At the end,
+// each pod has only versions that the head had, in the same order, and is removed only if the head certainly
+// had no version of it.
 func Relayed(head, end *Run) error {
 	had := head.scopes()
 	for uid, course := range end.courses() {
@@ -22,7 +23,7 @@ func Relayed(head, end *Run) error {
 		for i, s := range course {
 			skipped := slices.IndexFunc(scope[min(at, len(scope)):], func(one []stage) bool { return slices.ContainsFunc(one, s.is) })
 			if skipped < 0 {
-				return fmt.Errorf("%w: pod %s is at the end %v, and after that %v; at the head it is %v", ErrStray, uid, course[:i], s, scope)
+				return fmt.Errorf("%w: pod %s: the end has %v, and after that %v; the head has %v", ErrStray, uid, course[:i], s, scope)
 			}
 			at += skipped
 		}
@@ -30,10 +31,10 @@ func Relayed(head, end *Run) error {
 	return nil
 }
 
-// stage is a version of a pod, or, without one, that it is gone.
+// stage is a version of a pod, or its absence if pod is nil.
 type stage struct{ pod *Pod }
 
-// is reports whether it is the same stage of the same pod, in whichever source.
+// is reports whether it is the same stage of the same pod, in any source.
 func (s stage) is(o stage) bool {
 	if s.pod == nil || o.pod == nil {
 		return s.pod == o.pod
@@ -49,9 +50,9 @@ func (s stage) String() string {
 	return fmt.Sprintf("%s/%s:%s:%s", s.pod.Namespace, s.pod.Name, short(s.pod.SpecDigest), short(s.pod.StatusDigest))
 }
 
-// courses are the stages of each UID, one after the other. What isn't there counts as gone only where that is
-// certain. Mirror pods have none: a relay has them in one source with the pods whose names they bear, and a consumer
-// that comes back holding one may be told that it is gone as soon as that other pod is there.
+// courses returns the stages of each UID, in order. A pod counts as removed only where that is certain. Mirror
+// pods are left out: a relay has them in one source with the pods whose names they have, and a consumer that
+// reconnects may receive the REMOVE of a mirror pod as soon as that other pod exists.
 func (r *Run) courses() map[string][]stage {
 	out := map[string][]stage{}
 	add := func(uid string, s stage) {
@@ -59,7 +60,7 @@ func (r *Run) courses() map[string][]stage {
 			out[uid] = append(course, s)
 		}
 	}
-	// known are the last versions of what may still be there.
+	// known are the last versions of the pods that may still exist.
 	known := map[string]*Pod{}
 	for _, l := range r.lives {
 		for _, state := range l.states() {
@@ -84,13 +85,13 @@ func (r *Run) courses() map[string][]stage {
 	return out
 }
 
-// scopes are, for each UID, what a pod may be to those who relay the run's daemon, at one revision after the other.
-// That is what it is, and gone also while it waits for another pod's name; but of a source that the daemon lost with
-// its store, and that hasn't spoken since, they may have anything that it ever had, or, as two of its pods may be in
-// each other's way, not have it.
+// scopes returns, for each UID and each revision, the stages that a relay of the run's daemon may show. These
+// are the pod's version, or its absence while it waits for another pod's name. For a source that the daemon
+// lost with its store, and that hasn't delivered a set since, a relay may show any version that the source ever
+// had, or, because two of its pods may conflict, none.
 func (r *Run) scopes() map[string][][]stage {
 	out := map[string][][]stage{}
-	// ever are all versions of all sources, and lost the sources.
+	// ever are all versions of all sources. lost are the lost sources.
 	ever, lost := map[string]map[string][]stage{}, map[string]bool{}
 	known := map[string]*Pod{}
 	for _, l := range r.lives {
@@ -140,23 +141,23 @@ func (s *State) displaces(p *Pod) bool {
 	return false
 }
 
-// Undisturbed checks that pods which were at the head of a chain all the time, and never changed, are left alone at
-// its end: once a consumer of all pods holds one it is told neither that it is gone nor that it has changed.
+// Undisturbed checks that pods which never changed at the head of a chain are left alone at its end: once a
+// consumer of all pods has one, it receives neither its removal nor a change of it.
 func Undisturbed(end *Run, uids ...string) error {
 	for _, p := range end.passages {
 		if p.view.filtered() {
 			continue
 		}
 		if what := disturbs(p, uids); what != "" {
-			return fmt.Errorf("%w: %w", ErrStray, p.broken("%s; at the head it is the same all the time", what))
+			return fmt.Errorf("%w: %w", ErrStray, p.broken("%s; at the head it never changed", what))
 		}
 	}
-	// What a SET leaves out is gone without an op.
+	// A SET removes a pod without an op.
 	for _, l := range end.lives {
 		for _, state := range l.states() {
 			for _, uid := range uids {
 				if state.Pods[uid] == nil && slices.ContainsFunc(state.Sources, func(s SourceState) bool { return s.Ready }) {
-					return fmt.Errorf("%w: the source is ready at the end, and has no %s; the head has it all the time", ErrStray, uid)
+					return fmt.Errorf("%w: the source is ready at the end, and has no %s; the head always has it", ErrStray, uid)
 				}
 			}
 		}
@@ -164,7 +165,7 @@ func Undisturbed(end *Run, uids ...string) error {
 	return nil
 }
 
-// disturbs says what a unit does to one of the pods, or nothing.
+// disturbs returns how a unit changes one of the pods, or "".
 func disturbs(p *passage, uids []string) string {
 	for _, c := range p.changes {
 		uid, h := c.pod.GetRef().GetUid(), c.before

@@ -9,8 +9,8 @@ import (
 	"github.com/podstream/podstream/test/robustness"
 )
 
-// chainHead is the head of a chain: web is changed, job goes and comes back. Its store may be lost then; only file
-// has spoken since.
+// chainHead returns the head of a chain. web is changed; job is removed and added again. If lost is set, its
+// store is then lost, and only file has delivered a set since.
 func chainHead(t *testing.T, lost bool) *robustness.Run {
 	s := newScript(t, "file", "api")
 	s.start(false, "i1", 0)
@@ -26,7 +26,7 @@ func chainHead(t *testing.T, lost bool) *robustness.Run {
 	return robustness.NewRun(&s.history)
 }
 
-// chainEnd is what the witness at the end of a chain reads in one life, if all is well, and beside it another consumer.
+// chainEnd is what the witness and another consumer read at the end of a correct chain, since one start.
 const chainEnd = `
 	SYNCED relay #0
 	ADD relay @1 web(uid=u1) still(uid=u2) #1
@@ -36,7 +36,7 @@ const chainEnd = `
 	ADD relay! @6 job(uid=j1) #6
 	HEARTBEAT 7 relay! #7`
 
-// endOf is the run of an end whose witness and whose other consumer read these lines.
+// endOf returns the run of an end whose witness and other consumer read these lines.
 func endOf(t *testing.T, witness, other string) *robustness.Run {
 	t.Helper()
 	s := newScript(t, "relay")
@@ -48,8 +48,8 @@ func endOf(t *testing.T, witness, other string) *robustness.Run {
 	return robustness.NewRelayRun(&s.history, "relay", w)
 }
 
-// TestRelayed: what the head has had in that order, and nothing else, may be at the end. What the head has lost with
-// its store may come and go there: in the middle another pod may take its name for a while.
+// TestRelayed checks that the end may have only what the head had, in the same order. Pods that the head lost
+// with its store may be removed and added again: in the middle, another pod may take their name for a while.
 func TestRelayed(t *testing.T) {
 	const job = "ADD relay! @6 job(uid=j1) #6\n\tHEARTBEAT 7 relay! #7"
 	for _, tc := range []struct {
@@ -59,7 +59,7 @@ func TestRelayed(t *testing.T) {
 	}{
 		{"good", job, job, "", ""},
 		{"left out", "UPDATE relay! @3 web(uid=u1,image=2) #3\n", "", "", ""},
-		{"out of nowhere", "image=2", "image=3", "pod u1", "pod u1"},
+		{"a version that the head never had", "image=2", "image=3", "pod u1", "pod u1"},
 		{"backwards", job, "UPDATE relay! @6 web(uid=u1) #6\nUPDATE relay! @7 web(uid=u1,image=2) #7", "pod u1", ""},
 		{"removed", job, "REMOVE relay! @6 still(uid=u2) #6", "pod u2", ""},
 		{"removed and back", job, "ADD relay! @6 job(uid=j1) #6\nREMOVE relay! @7 job(uid=j1) #7\nADD relay! @8 job(uid=j1) #8",
@@ -70,13 +70,13 @@ func TestRelayed(t *testing.T) {
 		for lost, want := range map[bool]string{false: tc.kept, true: tc.lost} {
 			err := robustness.Relayed(chainHead(t, lost), end)
 			if want == "" && err != nil || want != "" && (!errors.Is(err, robustness.ErrStray) || !strings.Contains(err.Error(), want)) {
-				t.Errorf("%s, store lost=%v: it says %v; want %q", tc.name, lost, err, want)
+				t.Errorf("%s, store lost=%v: the error is %v; want %q", tc.name, lost, err, want)
 			}
 		}
 	}
 }
 
-// TestUndisturbed: a bystander is neither removed nor changed, nor left out by a SET.
+// TestUndisturbed checks that a bystander that is removed, changed, or left out of a SET is found.
 func TestUndisturbed(t *testing.T) {
 	for _, tc := range []struct{ lines, uid, want string }{
 		{chainEnd, "u2", ""},
@@ -87,12 +87,12 @@ func TestUndisturbed(t *testing.T) {
 	} {
 		err := robustness.Undisturbed(endOf(t, tc.lines, tc.lines), tc.uid)
 		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, robustness.ErrStray) || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("of %s in %s it says %v; want %q", tc.uid, tc.lines, err, tc.want)
+			t.Errorf("for %s in %s the error is %v; want %q", tc.uid, tc.lines, err, tc.want)
 		}
 	}
 }
 
-// TestRelayRun: the checkers hold another consumer to what the witness was told.
+// TestRelayRun checks that the checkers compare another consumer with the witness.
 func TestRelayRun(t *testing.T) {
 	for _, tc := range []struct{ lines, want string }{
 		{chainEnd, ""},
@@ -113,7 +113,7 @@ func TestRelayRun(t *testing.T) {
 			}
 		}
 		if got := strings.Join(broken, " "); !strings.Contains(got, tc.want) || tc.want == "" && got != "" {
-			t.Errorf("of\n%s\nbroken are %q; want %q", tc.lines, got, tc.want)
+			t.Errorf("for\n%s\nthe broken promises are %q; want %q", tc.lines, got, tc.want)
 		}
 	}
 }

@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// convergence is how long a chain may take until its end has what its head has; lookAgain is how often that is
-	// looked at.
+	// convergence is the time limit for the end of a chain to have the pods of its head. lookAgain is the
+	// interval of the comparisons.
 	convergence = time.Minute
 	lookAgain   = 10 * time.Millisecond
 )
 
-// errApart: the end never gets what the head has, or gets it otherwise.
+// errApart means that the end never gets the pods of the head, or gets them in a different form.
 var errApart = errors.New("head and end stay apart")
 
-// converge has every source of the head speak well, and waits until the end has what the head has.
+// converge makes every source of the head deliver a set without held origins, and waits until the end has the
+// pods of the head.
 func (c *chain) converge() error {
 	if err := c.apply(steadySet(c.feeds.second)); err != nil {
 		return err
@@ -59,7 +60,7 @@ func (c *chain) converge() error {
 	}
 }
 
-// heard waits until the middle has told the head that it is in step.
+// heard waits until the middle has reported to the head that it is in step.
 func (c *chain) heard() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -68,7 +69,7 @@ func (c *chain) heard() error {
 	for {
 		resp, err := c.head.api().ListConsumers(ctx, &podconfigv1.ListConsumersRequest{})
 		if err != nil {
-			return fmt.Errorf("ask the head who listens: %w", err)
+			return fmt.Errorf("list the head's consumers: %w", err)
 		}
 		reported := func(one *podconfigv1.Consumer) bool { return !one.GetObjects() && one.GetLastReport() != nil }
 		if slices.ContainsFunc(resp.GetConsumers(), reported) {
@@ -78,7 +79,7 @@ func (c *chain) heard() error {
 	}
 }
 
-// apart tells in how far the end differs from the head.
+// apart returns how the end differs from the head.
 func (c *chain) apart(ctx context.Context) (string, error) {
 	ready, err := isReady(ctx, c.head.api())
 	if err != nil {
@@ -100,7 +101,7 @@ func (c *chain) apart(ctx context.Context) (string, error) {
 	return cmp.Diff(references(head), references(end)), nil
 }
 
-// isReady reports whether all sources are.
+// isReady reports whether all sources are ready.
 func isReady(ctx context.Context, api podconfigv1.PodConfigServiceClient) (bool, error) {
 	resp, err := api.ListSources(ctx, &podconfigv1.ListSourcesRequest{})
 	return !slices.ContainsFunc(resp.GetSources(), func(s *podconfigv1.Source) bool { return !s.GetReady() }), err
@@ -116,7 +117,7 @@ func references(pods []*podconfigv1.Pod) []string {
 	return out
 }
 
-// listAll are all pods at one revision.
+// listAll returns all pods at one revision.
 func listAll(
 	ctx context.Context, api podconfigv1.PodConfigServiceClient, format podconfigv1.PodFormat,
 ) (pods []*podconfigv1.Pod, revision uint64, err error) {
@@ -132,10 +133,10 @@ func listAll(
 	}
 }
 
-// hopID is the id of a podconfigd in a relay-path. It may be one that it had with an earlier store.
+// hopID matches the ID of a podconfigd in a relay-path. It may be an ID from an earlier store.
 var hopID = regexp.MustCompile(`\([0-9a-f]+\)`)
 
-// same checks that the pods at the end are those at the head, in everything but what tells where they come from.
+// same checks that the pods at the end are the pods at the head, except for the fields that show their origin.
 func (c *chain) same() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -169,7 +170,7 @@ func (c *chain) same() error {
 	return nil
 }
 
-// contents are all pods, by UID.
+// contents returns all pods, by UID.
 func (c *chain) contents(ctx context.Context, api podconfigv1.PodConfigServiceClient) (map[string]*v1.Pod, error) {
 	pods, _, err := listAll(ctx, api, podconfigv1.PodFormat_POD_FORMAT_PROTOBUF)
 	if err != nil {
@@ -179,14 +180,14 @@ func (c *chain) contents(ctx context.Context, api podconfigv1.PodConfigServiceCl
 	for _, p := range pods {
 		body := decode(p)
 		if body.err != nil || body.spec != p.GetSpecDigest() || body.status != p.GetStatusDigest() {
-			return nil, fmt.Errorf("the content of %s has other digests than it is said to have: %w", p.GetRef().GetUid(), body.err)
+			return nil, fmt.Errorf("the content of %s doesn't match its digests: %w", p.GetRef().GetUid(), body.err)
 		}
 		out[p.GetRef().GetUid()] = body.pod
 	}
 	return out, nil
 }
 
-// judge asks all checkers about the run. It returns that of the end.
+// judge runs all checkers, and returns the run of the end.
 func (c *chain) judge() (*Run, error) {
 	h := c.record.History()
 	learnReadTimes(h)

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// chainTime is how long TestRelayChain takes if ROBUSTNESS_TIME doesn't say otherwise.
+	// chainTime is the duration of TestRelayChain if ROBUSTNESS_TIME isn't set.
 	chainTime = 15 * time.Second
-	// stepsAChainRun is after how many steps a run is checked.
+	// stepsAChainRun is the number of steps after which a run is checked.
 	stepsAChainRun = 1500
 )
 
-// unknown is said of a unit whose revision the witness missed.
+// unknown counts units whose revision the witness missed.
 const unknown = "unknown revision"
 
-// heartbeat is how often the consumers of a chain want to hear something.
+// heartbeat is the heartbeat interval of the consumers of a chain.
 var heartbeat = durationpb.New(time.Second)
 
-// TestRelayChain keeps every promise at the end of a chain of podconfigds, each a process of its own that dies by
-// SIGKILL at any moment, mostly the one in the middle, and also while others are down.
+// TestRelayChain checks every promise at the end of a chain of podconfigds. Each is a separate process that is
+// killed with SIGKILL at any moment, most often the one in the middle, and also while others are down.
 func TestRelayChain(t *testing.T) {
 	head := &process{node: chainNode(t)}
 	from, began := firstSeed(t), time.Now()
-	t.Logf("seed %d; what the processes do in time can't be repeated", from)
+	t.Logf("seed %d; the timing of the processes can't be repeated", from)
 	operations, runs, revisions, kills, seen := 0, 0, 0, [3]int{}, map[string]int{}
 	for until := began.Add(robustnessTime(t, chainTime)); time.Now().Before(until); runs++ {
 		c, err := newChain(dice{rand.New(rand.NewPCG(from, uint64(runs)))}, head, runs)
@@ -55,12 +55,12 @@ func TestRelayChain(t *testing.T) {
 	}
 	t.Logf("%d operations, %v kills of head, middle and end, and %d revisions at the end in %d runs, seed %d, took %v",
 		operations, kills, revisions, runs, from, time.Since(began).Round(time.Millisecond))
-	t.Logf("units by how they took a consumer of the end forward: %v", seen)
+	t.Logf("units of the end's consumers by kind: %v", seen)
 	if total := seen[exact.String()] + seen[mark.String()]; seen[unknown] > total/10 {
-		t.Errorf("of %d units it isn't known what they should have told; want few", seen[unknown])
+		t.Errorf("the expected content of %d units isn't known; want few", seen[unknown])
 	}
 	if operations >= 10_000 && (seen[exact.String()] == 0 || seen[coalesced.String()] == 0 || seen[difference.String()] == 0) {
-		t.Error("not every way to take a consumer forward was taken: the test doesn't test that")
+		t.Error("not every kind of unit was received, so the test doesn't cover all kinds")
 	}
 }
 
@@ -78,7 +78,7 @@ func chainNode(t *testing.T, flags ...string) *devnode.Node {
 	return node
 }
 
-// run takes so many steps, but none after the time, and asks the checkers.
+// run takes this many steps, but none after the time, and runs the checkers.
 func (c *chain) run(steps int, until time.Time) (*Run, error) {
 	defer c.close()
 	for i := 0; i < steps && time.Now().Before(until); i++ {

@@ -4,8 +4,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Reliable (G2): between two cursors no change is missing in exact history, each comes as the op that describes it,
-// and a consumer that reads gets everything.
+// Reliable (G2) checks that between two cursors no change is missing in exact history, that each change comes
+// as the op that describes it, and that a consumer that reads receives everything.
 func Reliable(r *Run) error {
 	for _, o := range r.outcomes {
 		if o.did == visible && o.after <= o.before {
@@ -49,8 +49,8 @@ func complete(p *passage) error {
 	return nil
 }
 
-// misdescribed says in how far an op of exact history isn't the one that describes what happened to the pod, or
-// nothing. Of a pod that the consumer holds from elsewhere the op may say what happened to the pod itself.
+// misdescribed returns why an op of exact history isn't the one that describes the change of the pod, or "". If
+// the consumer has the pod from an earlier stream, the op may describe the change of the pod itself.
 func (p *passage) misdescribed(c change) string {
 	if c.pod == nil || c.before != nil && c.before.undecided {
 		return ""
@@ -81,7 +81,7 @@ func (p *passage) misdescribed(c change) string {
 	return ""
 }
 
-// drained checks that who read to the end got to the end.
+// drained checks that each consumer that read to the end received the last revision.
 func (r *Run) drained() error {
 	last := map[*Stream]*passage{}
 	for _, p := range r.passages {

@@ -7,15 +7,16 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// held is a pod that a consumer holds.
+// held is a pod that a consumer has.
 type held struct {
 	uid, namespace, name, source string
 	spec, status                 string
-	// undecided is set while this life of the daemon has said nothing of the pod: the consumer holds it from elsewhere.
+	// undecided is set while the daemon has sent nothing about the pod since its start: the consumer has it
+	// from an earlier stream.
 	undecided bool
 }
 
-// is reports whether it is that version of the pod. What the consumer doesn't know counts as equal.
+// is reports whether it is that version of the pod. Unknown fields count as equal.
 func (h held) is(p *Pod, status bool) bool {
 	return h.names(p) && h.spec == p.SpecDigest && (!status || h.status == "" || h.status == p.StatusDigest)
 }
@@ -25,14 +26,14 @@ func (h held) names(p *Pod) bool {
 	return h.uid == p.UID && h.source == p.Source && (h.name == "" || h.name == p.Name && h.namespace == p.Namespace)
 }
 
-// replica is a consumer that does its duties.
+// replica is a consumer that follows the rules of podconfig.proto.
 type replica struct {
 	pods map[string]held
-	// ready are the sources, as far as this stream has told.
+	// ready is the readiness of the sources that this stream has reported.
 	ready map[string]bool
-	// configured are all sources; nil until the stream has told.
+	// configured are all sources; nil until the stream has listed them.
 	configured []string
-	// absent are the pods that a SET didn't have, of sources that weren't known to be ready.
+	// absent are the pods that were missing in a SET and whose source wasn't known to be ready.
 	absent map[string]bool
 }
 
@@ -46,27 +47,27 @@ func (r *replica) clone() *replica {
 	}
 }
 
-// change is one op on one pod, or an op without pods, as it met the consumer.
+// change is one op on one pod, or an op without pods, with the consumer's state before it.
 type change struct {
 	op     podconfigv1.PodOperation
 	update *podconfigv1.PodUpdate
 	// pod is nil in an op without pods.
 	pod *podconfigv1.Pod
-	// before is what the consumer held under that UID; nil for nothing.
+	// before is what the consumer had under that UID; nil for nothing.
 	before *held
-	// missing is set if a SET didn't have what the consumer held under that UID, and it was kept nevertheless.
+	// missing is set if the consumer's pod with that UID was missing in a SET, and was kept.
 	missing bool
-	// open is set if what the consumer held under that UID before the unit was undecided or missing.
+	// open is set if the consumer's pod with that UID was undecided or missing before the unit.
 	open bool
 }
 
-// begin starts a stream. A daemon that was restarted knows less than the one before. What a SET didn't have stays
-// noted: the cursor is past it, and when its source is ready the pod is gone.
+// begin starts a stream. A restarted daemon has less information than before. Pods that were missing in a SET
+// stay in absent: the cursor is past the SET, and when their source is ready, the pods are gone.
 func (r *replica) begin() {
 	r.ready, r.configured = map[string]bool{}, nil
 }
 
-// claims makes the consumer hold what it says it holds, all of it undecided.
+// claims gives the consumer the known pods, all of them undecided.
 func (r *replica) claims(known []*podconfigv1.KnownPod) {
 	r.drop()
 	for _, k := range known {
@@ -77,7 +78,7 @@ func (r *replica) claims(known []*podconfigv1.KnownPod) {
 	}
 }
 
-// leaves it to the daemon to judge of what a SET didn't have, where it tells the daemon that it holds it still.
+// leaves removes the known pods from absent: the consumer sends them, so the daemon decides about them.
 func (r *replica) leaves(known []*podconfigv1.KnownPod) {
 	for _, k := range known {
 		h, ok := r.pods[k.GetUid()]
@@ -89,12 +90,12 @@ func (r *replica) leaves(known []*podconfigv1.KnownPod) {
 	}
 }
 
-// drop makes the consumer hold nothing.
+// drop removes all pods of the consumer.
 func (r *replica) drop() {
 	r.pods, r.absent = map[string]held{}, map[string]bool{}
 }
 
-// doubt makes all that the consumer holds undecided.
+// doubt makes all pods of the consumer undecided.
 func (r *replica) doubt() {
 	for uid, h := range r.pods {
 		h.undecided = true
@@ -102,7 +103,7 @@ func (r *replica) doubt() {
 	}
 }
 
-// undecided reports whether there is a pod of which this life of the daemon has said nothing.
+// undecided reports whether the consumer has an undecided pod.
 func (r *replica) undecided() bool {
 	for _, h := range r.pods {
 		if h.undecided {
@@ -112,7 +113,7 @@ func (r *replica) undecided() bool {
 	return false
 }
 
-// open are the pods of which this life of the daemon has said nothing, and those that a SET didn't have, by UID.
+// open returns the undecided pods, and the pods that were missing in a SET, by UID.
 func (r *replica) open() map[string]bool {
 	out := maps.Clone(r.absent)
 	for uid, h := range r.pods {
@@ -123,7 +124,7 @@ func (r *replica) open() map[string]bool {
 	return out
 }
 
-// apply does what the unit says, and returns it op by op.
+// apply applies the unit, and returns its changes, one for each op and pod.
 func (r *replica) apply(u *unit) []change {
 	var out []change
 	var set map[string]bool
@@ -164,7 +165,7 @@ func (r *replica) apply(u *unit) []change {
 	return out
 }
 
-// compare notes what isn't in a SET.
+// compare records the pods that are missing in a SET.
 func (r *replica) compare(set map[string]bool) {
 	clear(r.absent)
 	for uid := range r.pods {
@@ -174,7 +175,7 @@ func (r *replica) compare(set map[string]bool) {
 	}
 }
 
-// settled reports whether what a SET doesn't have of that source is gone, as far as the consumer knows.
+// settled reports whether a pod of that source that is missing in a SET is gone, as far as the consumer knows.
 func (r *replica) settled(source string) bool {
 	if r.configured == nil || slices.Contains(r.configured, source) {
 		return r.ready[source]
@@ -201,7 +202,7 @@ func (r *replica) update(u *podconfigv1.PodUpdate) []change {
 		uid := p.GetRef().GetUid()
 		h, ok := r.pods[uid]
 		if ok && u.GetOp() == podconfigv1.PodOperation_POD_OPERATION_REMOVE && h.source != p.GetSource() {
-			// It is about another pod with the same UID.
+			// The op is about another pod with the same UID.
 			out = append(out, c)
 			continue
 		}

@@ -7,21 +7,21 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// shown is how many messages of a unit a report shows at most.
+// shown is the maximum number of a unit's messages in a report.
 const shown = 20
 
-// broken is the error of a checker about one unit: what is wrong, with whom and where, and the messages.
+// broken returns a checker's error about one unit: the fault, the consumer and position, and the messages.
 func (p *passage) broken(format string, args ...any) error {
 	return fmt.Errorf("consumer %s, stream %d in life %d (%s), after revision %d, by %s: %s; the messages:\n%s",
 		p.consumer.Name, p.nth, p.life.number, ask(p.stream.Request), p.from, p.kind, fmt.Sprintf(format, args...), p.unit.String())
 }
 
-// broken is the error of a checker about one step.
+// broken returns a checker's error about one step.
 func (r *Run) broken(step int, format string, args ...any) error {
 	return fmt.Errorf("step %d (%s): %s", step, r.History.Steps[step].String(), fmt.Sprintf(format, args...))
 }
 
-// ask is a request in a few words.
+// ask describes a request in a few words.
 func ask(req *podconfigv1.WatchPodUpdatesRequest) string {
 	words := []string{strings.TrimPrefix(req.GetMode().String(), "NOTIFICATION_MODE_")}
 	if req.GetFilter() != nil {
@@ -36,7 +36,7 @@ func ask(req *podconfigv1.WatchPodUpdatesRequest) string {
 	return strings.Join(words, ", ")
 }
 
-// String is the unit, one message a line.
+// String returns the unit, one message on each line.
 func (u *unit) String() string {
 	var b strings.Builder
 	for i, r := range u.messages {
@@ -94,7 +94,7 @@ func opName(op podconfigv1.PodOperation) string {
 	return strings.TrimPrefix(op.String(), "POD_OPERATION_")
 }
 
-// describe names a pod and the version that it should have.
+// describe returns the name of a pod, and the version that it should have.
 func describe(p *Pod) string {
 	out := fmt.Sprintf("%s %s/%s of %s with spec %s and status %s",
 		p.UID, p.Namespace, p.Name, p.Source, short(p.SpecDigest), short(p.StatusDigest))
@@ -104,13 +104,13 @@ func describe(p *Pod) string {
 	return out
 }
 
-// short is enough of a digest or id to tell it from others.
+// short returns the start of a digest or ID, which is enough to identify it.
 func short(digest string) string {
 	digest = strings.TrimPrefix(digest, "sha256:")
 	return digest[:min(len(digest), 8)]
 }
 
-// String is the step in one line.
+// String returns the step in one line.
 func (s Step) String() string {
 	var b strings.Builder
 	switch {

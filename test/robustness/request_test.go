@@ -9,7 +9,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// again makes the consumer one that asks for something else: another mode, filter or format.
+// restart replaces the consumer's request: another mode, filter or format.
 func (c *consumer) restart(ch chance) {
 	c.mode = podconfigv1.NotificationMode(pick(ch, "mode", 1, 0, 1, 2, 3))
 	c.format = podconfigv1.PodFormat(pick(ch, "format", 3, 2, 3, 1, 2))
@@ -38,9 +38,9 @@ func filter(ch chance) *podconfigv1.PodFilter {
 	return f
 }
 
-// request is how the consumer subscribes: with nothing, a cursor, what it holds, or both. Afterwards it holds what it
-// said. It draws the same whatever the consumer has received, so that a run can be repeated even if that comes out a
-// little differently.
+// request returns the consumer's next request: with nothing, with a cursor, with known pods, or with both.
+// Afterwards the consumer has the pods that it sent. The random decisions don't depend on what the consumer has
+// received, so that a run can be repeated even if the messages differ a little.
 func (c *consumer) request(ch chance) *podconfigv1.WatchPodUpdatesRequest {
 	how, which := ch.intn(10, "how to come back"), ch.intn(savedPlaces, "which cursor")
 	reports := oneIn(ch, 2, "tells what it holds")
@@ -56,7 +56,7 @@ func (c *consumer) request(ch chance) *podconfigv1.WatchPodUpdatesRequest {
 	}
 	last := c.saved[len(c.saved)-1]
 	switch how {
-	default: // from its last cursor, or if its view is another one by now, as it happens to be
+	default: // from its last cursor, or with the pods that it has, if its view has changed
 		c.holds, req.ResumeAfter = last.held.clone(), last.cursor
 	case 3, 4:
 		older := c.saved[which%len(c.saved)]
@@ -82,7 +82,8 @@ func (c *consumer) request(ch chance) *podconfigv1.WatchPodUpdatesRequest {
 		req.ResumeAfter = proto.CloneOf(last.cursor)
 		req.ResumeAfter.InstanceId = "elsewhere"
 	}
-	// Pods that were left open when it came with them before the daemon can only judge if it is told of them again.
+	// The daemon can decide about pods that were undecided before its restart only if the consumer sends them
+	// again.
 	if reports || c.holds.undecided() {
 		req.KnownPods = c.known()
 	}

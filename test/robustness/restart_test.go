@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// reconfigurable is a daemon that can be killed while it goes over to other sources; what kill says of a set is true
-// of them.
+// reconfigurable is a daemon that can be killed while it changes its sources. Its killConfiguring returns the
+// same as kill.
 type reconfigurable interface {
 	killConfiguring(sources []string, c chance) (published at, answered bool, err error)
 }
 
-// restart kills the daemon, perhaps while it works on a set or goes over to other sources, and starts it again: with
-// other sources perhaps, and perhaps without its store.
+// restart kills the daemon, perhaps during a merge or a change of its sources, and starts it again: perhaps
+// with other sources, and perhaps without its store.
 func (s *simulation) restart() error {
 	var work Step
 	switch at := s.intn(4, "killed at work"); {
@@ -44,8 +44,8 @@ func (s *simulation) restart() error {
 	return s.start(!oneIn(s, 6, "store is lost"))
 }
 
-// kill kills the daemon at that work, or at none. Sources that it was configured with are those of the next start,
-// whatever became of them in this one.
+// kill kills the daemon during that work, or during none. If the work was a change of sources, the next start
+// has the new sources, whether or not the change took effect.
 func (s *simulation) kill(work Step) error {
 	work.Begun = time.Now()
 	var published at

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// Resumable (G7): from any cursor the consumer converges, on the same stream and without an error.
+// Resumable (G7) checks that the consumer converges from any cursor, on the same stream and without an error.
 func Resumable(r *Run) error {
 	synced := map[*Stream]*passage{}
 	views := map[*Stream]string{}

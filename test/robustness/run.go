@@ -7,7 +7,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Run is a History with what should have been, ready for the checkers.
+// Run is a History with the expected states, ready for the checkers.
 type Run struct {
 	History  *History
 	lives    []*life
@@ -16,7 +16,7 @@ type Run struct {
 	contents map[*podconfigv1.Pod]content
 }
 
-// outcome is what a step should have done and did.
+// outcome is the expected and the actual result of a step.
 type outcome struct {
 	step          int
 	did           effect
@@ -27,27 +27,27 @@ type outcome struct {
 type life struct {
 	number int
 	start  *Step
-	// first is the revision that it started at, last the last one that it should have made.
+	// first is the revision at which it started. last is the last one that it should have made.
 	first, last uint64
-	// instances are those that revisions were published under.
+	// instances are the instances under which revisions were published.
 	instances []string
-	// moments are what should be true at its revisions, first included.
+	// moments are the expected states at its revisions, including first.
 	moments map[uint64]*moment
-	// kept is how many revisions are kept for exact history.
+	// kept is the number of revisions that are kept for exact history.
 	kept uint64
-	// delivered are the sources that delivered a set at some time of this life.
+	// delivered are the sources that delivered a set during this life.
 	delivered map[string]bool
 }
 
 // moment is one revision.
 type moment struct {
 	number uint64
-	// step is what made it.
+	// step is the step that made it.
 	step  *Step
 	state *State
 }
 
-// read is when the source whose set made the revision was read.
+// read returns the time at which the source of the revision was read.
 func (m *moment) read() time.Time {
 	if m.step.Set == nil {
 		return time.Time{}
@@ -55,7 +55,7 @@ func (m *moment) read() time.Time {
 	return m.step.Set.ReadTime
 }
 
-// NewRun works out what should have been.
+// NewRun computes the expected states.
 func NewRun(h *History) *Run {
 	r := &Run{History: h, contents: map[*podconfigv1.Pod]content{}}
 	var oracle *model
@@ -78,7 +78,8 @@ func NewRun(h *History) *Run {
 	return r
 }
 
-// start starts with what the daemon found in the store. Durable checks whether it should have found more.
+// start starts an oracle with what the daemon found in the store. Durable checks whether the store should have
+// had more.
 func (r *Run) start(step *Step) *model {
 	var stored *State
 	if step.Start.Kept {
@@ -94,7 +95,7 @@ func (r *Run) start(step *Step) *model {
 	return m
 }
 
-// storedAt is the state at a revision of the lives so far, or nil if none of them had it.
+// storedAt returns the state at a revision of the lives so far, or nil if there is none.
 func (r *Run) storedAt(number uint64) *State {
 	for _, l := range slices.Backward(r.lives) {
 		if m := l.moments[number]; m != nil {
@@ -104,7 +105,8 @@ func (r *Run) storedAt(number uint64) *State {
 	return nil
 }
 
-// stateAt is the state at a revision of a life, or of those that its store had before; nil if there is none.
+// stateAt returns the state at a revision of a life, or of a life before it with the same store, or nil if there
+// is none.
 func (r *Run) stateAt(l *life, number uint64) *State {
 	for ; ; l = r.lives[l.number-2] {
 		if m := l.moments[number]; m != nil {
@@ -116,21 +118,22 @@ func (r *Run) stateAt(l *life, number uint64) *State {
 	}
 }
 
-// set lets the oracle take a set, and returns it as it is afterwards.
+// set applies a set to the oracle, and returns the oracle after it.
 func (r *Run) set(i int, step *Step, oracle *model) *model {
 	l := r.lives[len(r.lives)-1]
 	l.delivered[step.Set.Source] = l.delivered[step.Set.Source] || step.Set.Err == nil
 	return r.take(i, step, oracle, func(m *model) effect { return m.apply(*step.Set, l.last+1) })
 }
 
-// configure lets the oracle have other sources, and returns it as it is afterwards.
+// configure changes the sources of the oracle, and returns the oracle after it.
 func (r *Run) configure(i int, step *Step, oracle *model) *model {
 	l := r.lives[len(r.lives)-1]
 	return r.take(i, step, oracle, func(m *model) effect { return m.configure(step.Configure, l.last+1) })
 }
 
-// take lets the oracle do a step, and returns it as it is afterwards. A step that was killed leaves it as it is: the
-// revision that it may have made is noted, and the next start tells.
+// take applies a step to the oracle, and returns the oracle after it. If the daemon was killed during the step,
+// the oracle doesn't change: the revision that the step may have made is recorded, and the next start shows
+// whether it exists.
 func (r *Run) take(i int, step *Step, oracle *model, do func(*model) effect) *model {
 	l := r.lives[len(r.lives)-1]
 	next := oracle
@@ -156,7 +159,7 @@ func (r *Run) take(i int, step *Step, oracle *model, do func(*model) effect) *mo
 	return next
 }
 
-// lifeOf is the life that the stream belongs to, or nil.
+// lifeOf returns the life that the stream belongs to, or nil.
 func (r *Run) lifeOf(s *Stream) *life {
 	if s.Life < 1 || s.Life > len(r.lives) {
 		return nil
@@ -164,9 +167,9 @@ func (r *Run) lifeOf(s *Stream) *life {
 	return r.lives[s.Life-1]
 }
 
-// unreported returns what happened in a life after revision from, and up to revision to, that the view must receive and
-// that no catch-up can have told; or nothing. A catch-up may hold nothing, and then there is no message of it. Of the
-// pods in except the consumer may know already.
+// unreported returns which changes after revision from and up to revision to of a life the consumer must receive,
+// and can't have received in a catch-up; or "". An empty catch-up has no message. The consumer may already know
+// the changes of the pods in except.
 func (l *life) unreported(v *view, from, to uint64, except map[string]bool) (uint64, string) {
 	if l.moments[from] == nil || l.moments[to] == nil {
 		return 0, ""
@@ -186,8 +189,9 @@ func (l *life) unreported(v *view, from, to uint64, except map[string]bool) (uin
 	return 0, ""
 }
 
-// stayedReady reports whether the source was ready at revision from and at all up to the last one but to. What was
-// ready before the restart, which has no moments here, or was removed in between, had to become so again.
+// stayedReady reports whether the source was ready at revision from and at all revisions before to. A source
+// that was ready before the restart, which has no moments here, or that was removed meanwhile, had to become
+// ready again.
 func (l *life) stayedReady(source string, from, to uint64) bool {
 	for n := from; n == from || n < to; n++ {
 		if m := l.moments[n]; m == nil || !m.state.Ready(source) {

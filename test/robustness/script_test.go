@@ -16,7 +16,8 @@ import (
 	"github.com/podstream/podstream/test/robustness"
 )
 
-// script writes histories by hand. Its sets are in mergetest's notation, one a second; its messages one a line:
+// script builds histories from text. Its sets are in mergetest's notation, one for each second. Its messages
+// have one line each:
 //
 //	OP SOURCE[!] [@SECOND] POD… [+] [#REVISION]    SYNCED SOURCE[!]… #REVISION    HEARTBEAT REVISION SOURCE[!]… [#REVISION]
 //
@@ -28,7 +29,7 @@ type script struct {
 	now     time.Time
 	second  int64
 	lives   int
-	// seen is the second at which a UID was first in a set.
+	// seen is the second in which a UID was first in a set.
 	seen map[string]int64
 }
 
@@ -48,7 +49,7 @@ func (s *script) start(kept bool, instance string, revision uint64) {
 	s.step(robustness.Step{Start: &robustness.Start{Sources: s.sources, Kept: kept}, Instance: instance, Revision: revision})
 }
 
-// set hands over a set, after which the daemon is at the given revision of instance i1.
+// set hands over a set. The daemon is then at the given revision of instance i1.
 func (s *script) set(source, text string, revision uint64) {
 	s.second++
 	set := mergetest.Set(source, s.second, text)
@@ -62,7 +63,7 @@ func (s *script) set(source, text string, revision uint64) {
 	s.step(robustness.Step{Set: &set, Instance: "i1", Revision: revision})
 }
 
-// kill kills the daemon while it works on a set.
+// kill kills the daemon during a merge.
 func (s *script) kill(source, text string) {
 	s.set(source, text, 0)
 	last := &s.history.Steps[len(s.history.Steps)-1]
@@ -76,7 +77,7 @@ func (s *script) consumer(name string) *robustness.Consumer {
 	return c
 }
 
-// reads adds a stream that the consumer read to the end, with a cursor of the view v.
+// reads adds a stream that the consumer read to the end, with cursors of the view v.
 func (s *script) reads(c *robustness.Consumer, life int, req *podconfigv1.WatchPodUpdatesRequest, lines string) *robustness.Stream {
 	s.t.Helper()
 	stream := &robustness.Stream{Life: life, Request: req, Begun: s.now, Drained: true}
@@ -133,7 +134,7 @@ func (s *script) update(req *podconfigv1.WatchPodUpdatesRequest, op string, rest
 			s.t.Fatal(err)
 		}
 		source := u.Source
-		// In a SET a pod's source stands in a label, which the message then doesn't have.
+		// In a SET, a label has the pod's source. The message then lacks that label.
 		p := origins[0].Pods[0]
 		if from, ok := p.Annotations["from"]; ok {
 			source = from
@@ -202,7 +203,7 @@ func readiness(words []string) []*podconfigv1.SourceReadiness {
 	return out
 }
 
-// reference is a request for references, in the mode and with the filter that are given.
+// reference returns a request for references, with the given mode and filter.
 func reference(resume *podconfigv1.Cursor) *podconfigv1.WatchPodUpdatesRequest {
 	return &podconfigv1.WatchPodUpdatesRequest{Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE, ResumeAfter: resume}
 }

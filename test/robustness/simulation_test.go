@@ -10,33 +10,33 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// daemon is what a simulation drives: podconfigd, in this process or in one of its own.
+// daemon is a podconfigd that a simulation drives, in this process or in a separate one.
 type daemon interface {
-	// start starts it with these sources. kept is whether it finds the store that the life before left.
+	// start starts it with these sources. kept reports whether it finds the store of its previous start.
 	start(sources []string, kept bool) (at, error)
-	// apply has it merge a set, and returns when it is published.
+	// apply gives it a set, and returns when the set is published.
 	apply(set manifest.Set) (at, error)
-	// configure gives it these sources while it runs, and is false if that can't be done.
+	// configure gives it these sources while it runs, and returns false if it doesn't support that.
 	configure(sources []string) (at, bool, error)
-	// kill kills it, while it works on a set if one is given, and returns when it is gone. answered is set if it had
-	// published the set before it was killed, and has said so.
+	// kill kills it, during the merge of a set if one is given, and returns when it has ended. answered is set
+	// if it had published the set before it was killed, and had returned that.
 	kill(set *manifest.Set, c chance) (published at, answered bool, err error)
-	// api is its service.
+	// api returns its service.
 	api() podconfigv1.PodConfigServiceClient
-	// hurry makes it send heartbeats now, and is false if it can't be made to.
+	// hurry makes it send heartbeats now, and returns false if it doesn't support that.
 	hurry() bool
 	// close ends it, if it runs.
 	close()
 }
 
-// at is how far a daemon is.
+// at is the position of a daemon.
 type at struct {
 	instance  string
 	revision  uint64
 	temporary bool
 }
 
-// simulation drives a daemon and consumers of it, and writes down what happens.
+// simulation drives a daemon and its consumers, and records what happens.
 type simulation struct {
 	chance
 	daemon    daemon
@@ -45,18 +45,18 @@ type simulation struct {
 	feeds     *feeds
 	consumers []*consumer
 	sources   []string
-	// now is how far the daemon is.
+	// now is the position of the daemon.
 	now at
-	// hasty is set if consumers go away in the middle of what they could have read. Runs that aren't can be repeated
-	// exactly, nearly.
+	// hasty is set if consumers end their streams before they have read everything. Other runs can be repeated
+	// almost exactly.
 	hasty bool
-	// operations are the sets that were applied and the actions of consumers.
+	// operations is the number of sets that were applied and of actions of consumers.
 	operations int
-	// stuck is set when a consumer that reads has waited for longer than patience. Nothing more is done then.
+	// stuck is set when a consumer that reads has waited for longer than patience. The simulation then stops.
 	stuck bool
 }
 
-// newSimulation starts the daemon and makes the consumers, none of which has subscribed yet.
+// newSimulation starts the daemon and makes the consumers, which have not subscribed yet.
 func newSimulation(c chance, d daemon, f *feeds, rec *Recorder, patience time.Duration, consumers int) (*simulation, error) {
 	s := &simulation{
 		chance: c, daemon: d, recorder: rec, patience: patience, feeds: f, sources: allSources, hasty: c.intn(2, "hasty") == 1,
@@ -83,7 +83,7 @@ func (s *simulation) record(step Step, after at) {
 	s.recorder.Step(step)
 }
 
-// step does one thing.
+// step does one action.
 func (s *simulation) step() error {
 	switch what := s.intn(64, "what"); {
 	case s.stuck:
@@ -115,7 +115,8 @@ func (s *simulation) applySet(set manifest.Set) error {
 	return nil
 }
 
-// otherSources are those that the daemon has now but for one that is removed, added or moved; sometimes the same ones.
+// otherSources returns the daemon's sources with one source removed, added or moved; sometimes without a
+// change.
 func (s *simulation) otherSources() []string {
 	sources := slices.Clone(s.sources)
 	switch change := s.intn(4, "configure"); {
@@ -153,8 +154,8 @@ func (s *simulation) configure() error {
 	return nil
 }
 
-// consume has a consumer do something: subscribe if it hasn't, or else stop reading, go on, read to the end, or go
-// away.
+// consume makes a consumer do something: subscribe if it hasn't, otherwise stop reading, continue, read to the
+// end, or end its stream.
 func (s *simulation) consume(c *consumer) error {
 	s.operations++
 	if c.stream == nil {
@@ -174,7 +175,7 @@ func (s *simulation) consume(c *consumer) error {
 		c.stream.allow(-1)
 	default:
 		c.stream.allow(-1)
-		// Elsewhere to wait for a heartbeat takes long; the end of the run does.
+		// Other daemons send heartbeats rarely: the end of the run waits for one.
 		if s.daemon.hurry() {
 			s.await(c, (*stream).reached)
 		}
@@ -182,7 +183,7 @@ func (s *simulation) consume(c *consumer) error {
 	return nil
 }
 
-// calm has a consumer read all that it may, unless the run is hasty.
+// calm makes a consumer read all that it may, unless the run is hasty.
 func (s *simulation) calm(c *consumer) {
 	if c.stream != nil && !s.hasty {
 		s.await(c, (*stream).spent)
@@ -193,9 +194,9 @@ func (s *simulation) await(c *consumer, done func(*stream, uint64) bool) {
 	s.stuck = s.stuck || !c.stream.await(done, s.now.revision, s.daemon.hurry, s.patience)
 }
 
-// finish has every consumer that has a stream read to its end, and ends it.
+// finish makes every consumer that has a stream read to its end, and ends it.
 func (s *simulation) finish() {
-	// At first only those that read anyway: another consumer's silence may withhold nothing from them.
+	// First the consumers that read anyway: a stalled consumer must not keep anything from them.
 	for _, c := range s.consumers {
 		if c.stream != nil && c.stream.reading() && !s.stuck {
 			s.stuck = !c.stream.await((*stream).reached, s.now.revision, s.daemon.hurry, s.patience+s.patience/4)
@@ -211,7 +212,7 @@ func (s *simulation) finish() {
 			continue
 		}
 		if !c.stream.await((*stream).reached, s.now.revision, s.daemon.hurry, 2*s.patience) {
-			c.stream.recorder.End(fmt.Errorf("it has gone silent before revision %d", s.now.revision), false)
+			c.stream.recorder.End(fmt.Errorf("it received nothing up to revision %d", s.now.revision), false)
 		} else if c.stream.reading() {
 			c.stream.recorder.End(nil, true)
 		}
@@ -219,7 +220,7 @@ func (s *simulation) finish() {
 	}
 }
 
-// end ends all streams that are left, and the daemon.
+// end ends all remaining streams, and the daemon.
 func (s *simulation) end() {
 	for _, c := range s.consumers {
 		if c.stream != nil {
@@ -229,7 +230,7 @@ func (s *simulation) end() {
 	s.daemon.close()
 }
 
-// account is what was broken, then what was done, one step a line, and what came of it, one message a line.
+// account returns the breaches, the steps, one on each line, and the messages, one on each line.
 func account(h *History, breaches []*BreachError) string {
 	var b strings.Builder
 	for _, breach := range breaches {

@@ -16,15 +16,15 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
-// allSources are the sources of a simulation; each life of the daemon has some of them configured, in this order.
+// allSources are the sources of a simulation. At each start, the daemon has some of them, in this order.
 var allSources = []string{"file", "http", "api"}
 
 var errUnreadable = errors.New("the source can't be read")
 
-// feeds are the sources: what each has now, and what it has next.
+// feeds are the sources, with their present and next sets.
 type feeds struct {
 	chance
-	// padding is how often a pod is so large that a few of them fill a stream: once in so many times. Zero: never.
+	// padding is the chance of large pods, of which a few fill a stream: one in this many. Zero means none.
 	padding int
 	last    map[string][]*manifest.Origin
 	second  int64
@@ -34,7 +34,7 @@ func newFeeds(c chance, padding int) *feeds {
 	return &feeds{chance: c, padding: padding, last: map[string][]*manifest.Origin{}}
 }
 
-// set is the next set of one of the sources. Names and UIDs are so few that they clash all the time.
+// set returns the next set of one of the sources. There are so few names and UIDs that they often conflict.
 func (f *feeds) set(sources []string) manifest.Set {
 	f.second++
 	source := pick(f, "source", sources...)
@@ -55,7 +55,7 @@ func (f *feeds) set(sources []string) manifest.Set {
 	return set
 }
 
-// origin is what becomes of an origin: nil if it is gone.
+// origin returns the next version of an origin, or nil if it is removed.
 func (f *feeds) origin(source, name string) *manifest.Origin {
 	var last *manifest.Origin
 	if i := slices.IndexFunc(f.last[source], func(o *manifest.Origin) bool { return o.Name == name }); i >= 0 {
@@ -71,7 +71,7 @@ func (f *feeds) origin(source, name string) *manifest.Origin {
 		return f.newOrigin(source, name)
 	}
 	next := &manifest.Origin{Name: name, Pods: slices.Clone(last.Pods), Held: oneIn(f, 8, "held")}
-	// Sometimes it is read again and nothing has changed.
+	// Sometimes it is read again without a change.
 	if fate > 2 && len(next.Pods) > 0 {
 		i := f.intn(len(next.Pods), "which pod")
 		next.Pods[i] = f.changed(recipeOf(next.Pods[i])).make()
@@ -87,7 +87,7 @@ func (f *feeds) newOrigin(source, name string) *manifest.Origin {
 	return o
 }
 
-// recipe is all that the pods of a simulation differ in.
+// recipe has all fields in which the pods of a simulation differ.
 type recipe struct {
 	uid, namespace, name, node, tier, image, phase, mirror string
 	deleting                                               bool
@@ -104,8 +104,8 @@ func (f *feeds) recipe(source string) recipe {
 	case kind == 7:
 		r.namespace = "kube"
 	case kind == 6 && source == "api":
-		// A mirror pod has a UID of its own and the name of another source's pod, but never that of another one of
-		// its own.
+		// A mirror pod has a UID of its own and the name of another source's pod, but never the name of another
+		// pod of its own source.
 		of := f.intn(2, "mirror of")
 		r.uid, r.name, r.mirror = fmt.Sprintf("m%d", of), fmt.Sprintf("s%d", of), "m"
 	case kind >= 5 && source != "api":
@@ -120,7 +120,7 @@ func (f *feeds) recipe(source string) recipe {
 	return r
 }
 
-// changed is a later version of the pod.
+// changed returns a later version of the pod.
 func (f *feeds) changed(r recipe) recipe {
 	switch f.intn(7, "change") {
 	case 0, 1:
@@ -142,7 +142,7 @@ var (
 	recipes  sync.Map // by pod
 )
 
-// make is the pod, with its digests. Pods never change, so that it is made once.
+// make returns the pod, with its digests. Pods never change, so each is made once.
 func (r recipe) make() *manifest.Pod {
 	if p, ok := madePods.Load(r); ok {
 		return p.(*manifest.Pod)

@@ -6,7 +6,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Unique (G3): nothing that a saved cursor covers is delivered again.
+// Unique (G3) checks that nothing that a stored cursor covers is delivered again.
 func Unique(r *Run) error {
 	for _, p := range r.passages {
 		if p.unit.cursor == nil || !p.placed || p.kind == mark {
@@ -28,8 +28,7 @@ func Unique(r *Run) error {
 	return nil
 }
 
-// covered reports whether the op delivers what the consumer's cursor covers: a version that is no later than the
-// cursor.
+// covered reports whether the op delivers a version that isn't later than the consumer's cursor.
 func (p *passage) covered(c change) bool {
 	if c.pod == nil || c.op == podconfigv1.PodOperation_POD_OPERATION_REMOVE || c.open {
 		return false
@@ -39,7 +38,7 @@ func (p *passage) covered(c change) bool {
 	if want == nil || want.Changed > p.from {
 		return false
 	}
-	// Where the cursor is older than the tombstones, what the consumer says it holds counts instead.
+	// If the cursor is older than the tombstones, the known pods count instead.
 	known := p.stream.Request.GetKnownPods()
 	if p.opening && p.kind == coalesced && len(known) > 0 {
 		return slices.ContainsFunc(known, func(k *podconfigv1.KnownPod) bool {
@@ -49,7 +48,7 @@ func (p *passage) covered(c change) bool {
 	return true
 }
 
-// hasSet reports whether the unit has a SET, which holds all pods by its meaning.
+// hasSet reports whether the unit has a SET, which by definition has all pods.
 func hasSet(p *passage) bool {
 	return slices.ContainsFunc(p.unit.updates(), func(u *podconfigv1.PodUpdate) bool {
 		return u.GetOp() == podconfigv1.PodOperation_POD_OPERATION_SET

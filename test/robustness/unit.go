@@ -6,17 +6,17 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// unit is what a consumer applies as a whole: the messages up to a cursor. A heartbeat without one is a unit of its
-// own.
+// unit is what a consumer applies as a whole: the messages up to a cursor. A heartbeat without a cursor is a
+// separate unit.
 type unit struct {
 	messages []Received
-	// cursor is nil in a heartbeat that has none, and where the stream broke off before the cursor came.
+	// cursor is nil in a heartbeat without one, and if the stream broke off before the cursor came.
 	cursor *podconfigv1.Cursor
 	// torn is set if a heartbeat or synced came in the middle of a revision.
 	torn bool
 }
 
-// units cuts a stream at its cursors.
+// units splits a stream at its cursors.
 func units(received []Received) []unit {
 	var out []unit
 	var open unit
@@ -42,13 +42,13 @@ func units(received []Received) []unit {
 	return out
 }
 
-// isMixed reports whether a cursor stands for a mixture of revisions: the unit's own passed while the consumer didn't
-// read. podconfigd doesn't honour it, and what is missing comes next.
+// isMixed reports whether a cursor stands for a mixture of revisions: the history dropped the unit's revision
+// while the consumer didn't read. podconfigd doesn't resume from such a cursor, and sends what is missing next.
 func isMixed(c *podconfigv1.Cursor) bool { return strings.HasSuffix(c.GetView(), "-passed") }
 
 func (u *unit) mixed() bool { return isMixed(u.cursor) }
 
-// updates are the ops of the unit.
+// updates returns the ops of the unit.
 func (u *unit) updates() []*podconfigv1.PodUpdate {
 	var out []*podconfigv1.PodUpdate
 	for _, r := range u.messages {
@@ -59,12 +59,12 @@ func (u *unit) updates() []*podconfigv1.PodUpdate {
 	return out
 }
 
-// heartbeat reports whether the unit is nothing but a heartbeat.
+// heartbeat reports whether the unit is only a heartbeat.
 func (u *unit) heartbeat() bool {
 	return len(u.messages) == 1 && u.messages[0].Message.GetHeartbeat() != nil
 }
 
-// synced reports whether the unit holds the word that the initial state is complete.
+// synced reports whether the unit has a SYNCED message: the initial state is complete.
 func (u *unit) synced() bool {
 	for _, r := range u.messages {
 		if r.Message.GetSynced() != nil {

@@ -9,14 +9,15 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// view is what a consumer asked to see.
+// view is the pods that a consumer requested.
 type view struct {
 	mode     podconfigv1.NotificationMode
 	filter   *podconfigv1.PodFilter
 	selector labels.Selector
 }
 
-// newView reads a request. A label selector that doesn't parse selects nothing: the daemon must have refused it.
+// newView returns the view of a request. A label selector that can't be parsed selects nothing: the daemon must
+// have rejected it.
 func newView(request *podconfigv1.WatchPodUpdatesRequest) *view {
 	v := &view{mode: request.GetMode(), filter: request.GetFilter()}
 	if v.mode == podconfigv1.NotificationMode_NOTIFICATION_MODE_UNSPECIFIED {
@@ -29,17 +30,17 @@ func newView(request *podconfigv1.WatchPodUpdatesRequest) *view {
 	return v
 }
 
-// key is the same for all who ask for the same.
+// key is equal for equal requests.
 func (v *view) key() string {
 	return v.mode.String() + " " + prototext.MarshalOptions{}.Format(v.filter)
 }
 
-// snapshots reports whether changes come as SETs. Such a consumer isn't told that only a status changed.
+// snapshots reports whether changes come as SETs. Such a consumer doesn't receive changes of only a status.
 func (v *view) snapshots() bool {
 	return v.mode != podconfigv1.NotificationMode_NOTIFICATION_MODE_INCREMENTAL
 }
 
-// filtered reports whether there are pods that the consumer doesn't want to see.
+// filtered reports whether the filter excludes some pods.
 func (v *view) filtered() bool { return v.bySource() || v.byOther() }
 
 func (v *view) bySource() bool { return len(v.filter.GetSources()) > 0 }
@@ -49,7 +50,7 @@ func (v *view) byOther() bool {
 	return len(f.GetNodes())+len(f.GetNamespaces())+len(f.GetNames()) > 0 || f.GetLabelSelector() != ""
 }
 
-// varies reports whether a pod may come into the view or leave it while it lives.
+// varies reports whether a pod can enter or leave the view while it exists.
 func (v *view) varies() bool {
 	return len(v.filter.GetNodes()) > 0 || v.filter.GetLabelSelector() != ""
 }
@@ -57,7 +58,7 @@ func (v *view) varies() bool {
 // sees reports whether pods of that source may be in the view.
 func (v *view) sees(source string) bool { return has(v.filter.GetSources(), source) }
 
-// sources are the names of the state's sources that may be seen, in order of priority.
+// sources returns the names of the state's sources in the view, in order of priority.
 func (v *view) sources(s *State) []string {
 	var names []string
 	for _, src := range s.Sources {
@@ -75,7 +76,8 @@ func (v *view) matches(p *Pod) bool {
 		v.selector.Matches(labels.Set(p.Labels))
 }
 
-// mayHold reports whether some version of that pod may be in the view. An empty name: not even that is known.
+// mayHold reports whether some version of the pod may be in the view. An empty name means that the name is
+// unknown.
 func (v *view) mayHold(h *held) bool {
 	return v.sees(h.source) && (h.name == "" || has(v.filter.GetNamespaces(), h.namespace) && has(v.filter.GetNames(), h.name))
 }
@@ -85,7 +87,7 @@ func has(entries []string, value string) bool {
 	return len(entries) == 0 || slices.Contains(entries, value)
 }
 
-// pod is the pod with that UID at a state, or nil if it isn't in the view.
+// pod returns the pod with that UID at a state, or nil if it isn't in the view.
 func (v *view) pod(s *State, uid string) *Pod {
 	if p := s.Pods[uid]; p != nil && v.matches(p) {
 		return p
@@ -93,8 +95,8 @@ func (v *view) pod(s *State, uid string) *Pod {
 	return nil
 }
 
-// differs returns what a consumer with this view must receive when one state follows another, or "". Of the pods in
-// except it may know already.
+// differs returns what a consumer with this view must receive when one state follows another, or "". The consumer
+// may already know the changes of the pods in except.
 func (v *view) differs(before, after *State, except map[string]bool) string {
 	for uid := range before.Pods {
 		if p := v.pod(before, uid); p != nil && v.pod(after, uid) == nil && !except[uid] {

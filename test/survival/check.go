@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Checker checks one demand over a whole history. Check returns every breach.
+// Checker checks one promise over a whole history. Check returns every breach.
 type Checker struct {
 	Name  string
 	Check func(*History) []error
@@ -17,7 +17,7 @@ func Checkers() []Checker {
 	return []Checker{{"Once", Once}, {"Clean", Clean}, {"Unharmed", Unharmed}, {"Grace", Grace}, {"Steady", Steady}}
 }
 
-// BreachError is a demand that a history doesn't meet.
+// BreachError is a promise that a history breaks.
 type BreachError struct {
 	// Checker is the checker's name.
 	Checker string
@@ -26,10 +26,10 @@ type BreachError struct {
 
 func (b *BreachError) Error() string { return b.Checker + ": " + b.Err.Error() }
 
-// Unwrap is what the checker said.
+// Unwrap returns the checker's error.
 func (b *BreachError) Unwrap() error { return b.Err }
 
-// Breaches asks every checker.
+// Breaches runs all checkers.
 func Breaches(h *History) []*BreachError {
 	var out []*BreachError
 	for _, c := range Checkers() {
@@ -40,15 +40,15 @@ func Breaches(h *History) []*BreachError {
 	return out
 }
 
-// Settled is nil if the look is one that the node can rest at: then it is a quiet point.
+// Settled returns nil if the node has reached its final state at the look, which is then a quiet point.
 func Settled(h *History, look *Look) error {
 	return errors.Join(errors.Join(onceAt(h, look)...), errors.Join(cleanAt(h, look)...))
 }
 
-// clock is a time as breaches tell it.
+// clock formats a time as breaches show it.
 func clock(t time.Time) string { return t.Format("15:04:05.000") }
 
-// podErr is a breach of one pod.
+// podErr returns a breach of one pod.
 func podErr(p Plan, format string, args ...any) error {
 	return fmt.Errorf("pod %s (%s, %s): %s", p.Name, p.UID, p.Policy, fmt.Sprintf(format, args...))
 }

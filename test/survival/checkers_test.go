@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// story is a history in the making: times are seconds after its beginning, and every pod has one container, "main".
+// story builds a history. Times are in seconds after its start, and each pod has one container, "main".
 type story struct{ History }
 
 func at(seconds float64) time.Time {
@@ -34,14 +34,14 @@ func (s *story) did(seconds float64, kind Kind) *story {
 	return s
 }
 
-// ran adds a run of u. Zero: it had no SIGTERM, or no end.
+// ran adds a run of u. Zero means that the run had no SIGTERM, or no end.
 func (s *story) ran(start, term, end float64, code int) *story {
 	s.Runs = append(s.Runs, Run{UID: "u", Container: "main", ID: fmt.Sprint(len(s.Runs)), Start: at(start), Term: at(term), End: at(end), Code: code})
 	return s
 }
 
-// looks adds a look at which so many containers of u run, in one sandbox, which is there unless there is none.
-// Without a phase it isn't quiet.
+// looks adds a look at which this many containers of u run, in one sandbox. If no container runs, there is no
+// sandbox. Without a phase, the look isn't quiet.
 func (s *story) looks(seconds float64, containers int, phase v1.PodPhase) *story {
 	look := Look{At: at(seconds), Until: at(seconds), Quiet: phase != "", Phases: map[string]v1.PodPhase{"u": phase}}
 	for i := range containers {
@@ -54,7 +54,7 @@ func (s *story) looks(seconds float64, containers int, phase v1.PodPhase) *story
 	return s
 }
 
-// gone is the phase of a pod that isn't there.
+// gone is the phase of a pod that doesn't exist.
 const gone = v1.PodPhase("gone")
 
 // traced adds a trace to the last look.
@@ -79,18 +79,19 @@ var (
 	sidecar                  = Container{Takes: 6 * time.Second, Sidecar: true}
 )
 
-// TestCheckers gives each checker histories that are well and such as aren't, and only the one that is meant speaks.
+// TestCheckers gives histories to all checkers, correct ones and wrong ones, and expects breaches only from the
+// checker that the history is for.
 func TestCheckers(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		s    *story
-		// want are the checkers that speak, and a part of what the first one says.
+		// want are the checkers that report a breach, and a part of the first message.
 		want []string
 		says string
 	}{
 		{"nothing happens", newStory(always, stays), nil, ""},
-		{"a pod comes and stays", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).looks(3, 1, v1.PodRunning).showed(3, true, 2), nil, ""},
-		{"a pod goes", newStory(always, slow).did(1, Desire).ran(2, 0, 0, 0).looks(3, 1, v1.PodRunning).did(4, Drop).looks(20, 0, gone), nil, ""},
+		{"a pod is added and stays", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).looks(3, 1, v1.PodRunning).showed(3, true, 2), nil, ""},
+		{"a pod is removed", newStory(always, slow).did(1, Desire).ran(2, 0, 0, 0).looks(3, 1, v1.PodRunning).did(4, Drop).looks(20, 0, gone), nil, ""},
 		{
 			"a job ends",
 			newStory(never, ends).did(1, Desire).ran(2, 0, 3, 0).looks(4, 0, v1.PodSucceeded).showed(2, true, 2).showed(3, false, 3), nil, "",
@@ -104,7 +105,7 @@ func TestCheckers(t *testing.T) {
 		{"a Never pod is killed", newStory(never, stays).did(1, Desire).ran(2, 0, 0, 0).did(3, Harm).looks(5, 0, v1.PodFailed), nil, ""},
 		{"a job runs on", newStory(never, ends).did(1, Desire).ran(2, 0, 0, 0).looks(5, 1, v1.PodRunning), []string{"Once", "Once"}, "still runs"},
 		{"a job hangs", newStory(never, ends).did(1, Desire).looks(5, 0, v1.PodPending), []string{"Once"}, "should have ended"},
-		{"a ghost", newStory(always, stays).did(1, Desire).ran(2, 0, 3, 0).looks(5, 1, v1.PodRunning), []string{"Once"}, "by its own diary it doesn't"},
+		{"a container that its diary doesn't show", newStory(always, stays).did(1, Desire).ran(2, 0, 3, 0).looks(5, 1, v1.PodRunning), []string{"Once"}, "its diary shows that it doesn't"},
 		{
 			"two runs at once",
 			newStory(always, stays).did(1, Desire).did(1, Harm).ran(2, 9, 10, 0).ran(5, 0, 0, 0), []string{"Once"}, "hasn't ended yet",
@@ -122,7 +123,7 @@ func TestCheckers(t *testing.T) {
 		},
 		{
 			"a cgroup is left",
-			newStory(never, ends).did(1, Desire).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/c", ID: "x"}), []string{"Clean"}, "gone: /c",
+			newStory(never, ends).did(1, Desire).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/c", ID: "x"}), []string{"Clean"}, "no longer exists: /c",
 		},
 		{
 			"a pod's cgroup is left",
@@ -140,17 +141,17 @@ func TestCheckers(t *testing.T) {
 		{
 			"podexecd died and left a link",
 			newStory(never, ends).did(1, Desire).did(2, AgentDied).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/l", UID: "u", ID: "x"}),
-			[]string{"Clean"}, "gone: /l",
+			[]string{"Clean"}, "no longer exists: /l",
 		},
 		{
-			"the runtime has forgotten a log",
+			"the runtime has lost a log",
 			newStory(never, ends).did(1, Desire).did(2, Harm).looks(9, 0, v1.PodSucceeded).traced(Trace{Path: "/l", UID: "u", ID: "x"}), nil, "",
 		},
 
 		// Unharmed.
 		{"a restart without a cause", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).ran(9, 0, 0, 0), []string{"Unharmed"}, "without a cause"},
 		{"a restart by podexecd", newStory(always, stays).did(1, Desire).ran(2, 8, 8.5, 143).ran(9, 0, 0, 0), []string{"Unharmed"}, "got SIGTERM"},
-		{"a restart after a kill of podexecd", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(7, AgentKilled).ran(9, 0, 0, 0), []string{"Unharmed"}, ""},
+		{"a restart after podexecd was killed", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(7, AgentKilled).ran(9, 0, 0, 0), []string{"Unharmed"}, ""},
 		{"a start that was cut short", newStory(always, stays).did(1, Desire).ran(2, 0, 0, 0).did(2.2, AgentKilled).ran(9, 0, 0, 0), nil, ""},
 		{
 			"a start that can't be cut short",
@@ -193,19 +194,19 @@ func TestCheckers(t *testing.T) {
 			[]string{"Grace"}, "was killed",
 		},
 		{
-			"a sidecar gets its SIGTERM when the others have ended",
+			"a sidecar receives SIGTERM when the other containers have ended",
 			newStory(always, sidecar).did(1, Desire).ran(2, 16, 0, 0).did(10, Drop).looks(17, 1, "").looks(19, 0, gone).looks(30, 0, gone), nil, "",
 		},
 		{
-			"a stubborn one is killed in time",
+			"a container that ignores SIGTERM is killed in time",
 			newStory(always, stubborn).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).looks(17, 1, "").looks(18.2, 0, gone), nil, "",
 		},
 		{
-			"a stubborn one is killed early",
+			"a container that ignores SIGTERM is killed early",
 			newStory(always, stubborn).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).looks(12, 1, "").looks(12.2, 0, gone), []string{"Grace"}, "and was gone at",
 		},
 		{
-			"a stubborn one isn't killed",
+			"a container that ignores SIGTERM isn't killed",
 			newStory(always, stubborn).did(1, Desire).ran(2, 10, 0, 0).did(10, Drop).looks(40, 1, ""), []string{"Grace"}, "still ran",
 		},
 		{
@@ -214,16 +215,16 @@ func TestCheckers(t *testing.T) {
 		},
 
 		// Steady.
-		{"readiness flips", newStory(always, stays).did(1, Desire).showed(3, true, 2).showed(5, false, 5), []string{"Steady"}, "isn't any more"},
-		{"readiness flips unseen", newStory(always, stays).did(1, Desire).showed(3, true, 2).showed(5, true, 4), []string{"Steady"}, "says since"},
+		{"readiness flips", newStory(always, stays).did(1, Desire).showed(3, true, 2).showed(5, false, 5), []string{"Steady"}, "is no longer ready"},
+		{"readiness flips between two observations", newStory(always, stays).did(1, Desire).showed(3, true, 2).showed(5, true, 4), []string{"Steady"}, "reports ready since"},
 		{
-			"podexecd dies before it has written that down",
+			"podexecd dies before it has stored the readiness",
 			newStory(always, stays).did(1, Desire).showed(3, true, 3).did(3.2, AgentKilled).showed(5, true, 5), nil, "",
 		},
 		{
-			"podexecd dies when it has written that down",
+			"podexecd dies after it has stored the readiness",
 			newStory(always, stays).did(1, Desire).showed(3, true, 3).showed(3.5, true, 3).did(5.5, AgentKilled).showed(7, true, 7),
-			[]string{"Steady"}, "says since",
+			[]string{"Steady"}, "reports ready since",
 		},
 		{"a dropped pod is shown again", newStory(always, stays).did(1, Desire).did(2, Drop).showed(3, true, 2.5).showed(5, false, 5), nil, ""},
 		{"it wasn't ready yet", newStory(always, stays).did(1, Desire).showed(3, false, 2).showed(5, true, 5), nil, ""},
@@ -256,7 +257,7 @@ func TestParseDiary(t *testing.T) {
 	}
 	for _, bad := range []string{"1\n", "x aa start\n", "1 aa end 0\n", "1 aa start\n2 aa end x\n", "1 aa start\n1 aa start\n", "1 aa dance\n"} {
 		if runs, err := ParseDiary("u", "c", bad); err == nil {
-			t.Errorf("%q is taken for %+v", bad, runs)
+			t.Errorf("%q is parsed as %+v; want an error", bad, runs)
 		}
 	}
 }

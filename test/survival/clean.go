@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clean is: at each quiet point nothing is left of pods that aren't desired.
+// Clean checks that at each quiet point nothing is left of pods that aren't desired.
 func Clean(h *History) []error {
 	var errs []error
 	for i := range h.Looks {
@@ -20,7 +20,7 @@ func cleanAt(h *History, look *Look) []error {
 	var errs []error
 	desired, ids := h.desired(look.At), map[string]bool{}
 	left := func(uid, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("at %s, of pod %s (%s), which isn't desired: %s",
+		errs = append(errs, fmt.Errorf("at %s, pod %s (%s) isn't desired, but this is left: %s",
 			clock(look.At), h.Plans[uid].Name, uid, fmt.Sprintf(format, args...)))
 	}
 	for _, s := range look.Sandboxes {
@@ -40,15 +40,15 @@ func cleanAt(h *History, look *Look) []error {
 		case t.UID != "" && !desired[t.UID] && !t.Own:
 			left(t.UID, "%s", t.Path)
 		case t.ID != "" && !ids[t.ID] && !dropped(h, t, look.At):
-			errs = append(errs, fmt.Errorf("at %s, of a sandbox or container that is gone: %s", clock(look.At), t.Path))
+			errs = append(errs, fmt.Errorf("at %s, left by a sandbox or container that no longer exists: %s", clock(look.At), t.Path))
 		}
 	}
 	return errs
 }
 
-// dropped reports whether another process than podexecd may have left the trace of a container that is gone. Where
-// the runtime has lost a container of a desired pod, podexecd's garbage collection comes for the rest, and takes its
-// time. A runtime or shim that dies in the middle of a start leaves a cgroup for good.
+// dropped reports whether a process other than podexecd may have left the trace of a container that no longer
+// exists. If the runtime lost a container of a desired pod, podexecd's garbage collection removes the rest
+// later. A runtime or shim that dies during a start leaves a cgroup for good.
 func dropped(h *History, t Trace, at time.Time) bool {
 	kinds := []Kind{Harm}
 	if t.Own {

@@ -20,22 +20,23 @@ import (
 )
 
 const (
-	// fewCrowd and wholeCrowd are how many pods there are, the latter if ROBUSTNESS_TIME is set.
+	// fewCrowd and wholeCrowd are the numbers of pods. wholeCrowd applies if ROBUSTNESS_TIME is set.
 	fewCrowd, wholeCrowd = 100, 1000
-	// crowdTime is how long the trouble lasts if ROBUSTNESS_TIME doesn't say otherwise.
+	// crowdTime is how long the runtime is faulty if ROBUSTNESS_TIME isn't set.
 	crowdTime = 8 * time.Second
-	// crowdPatience is how long the crowd may take to come to rest: pauses after failures add up to tens of seconds.
+	// crowdPatience is the time limit for all pods to reach their final state: pauses after failures add up to
+	// tens of seconds.
 	crowdPatience = 3 * time.Minute
-	// callTimeout is podexecd's, for calls that hang.
+	// callTimeout is podexecd's --runtime-request-timeout, for calls that hang.
 	callTimeout = 2 * time.Second
 )
 
-// crowdKinds are those that need no probes: the trouble would fail these rightly.
+// crowdKinds are the kinds without probes: the faults would rightly fail probes.
 var crowdKinds = []string{"slow", "stubborn", "retry", "job", "pair", "family"}
 
-// TestCrowd has many pods on a simulated runtime in trouble: calls fail, hang and come late, events are lost,
-// doubled, told in the wrong order or not at all, pods are forgotten, podexecd is killed. Once the trouble is over
-// all comes to rest.
+// TestCrowd runs many pods on a faulty simulated runtime: calls fail, hang and are delayed; events are lost,
+// doubled, reordered or not sent at all; pods are lost; podexecd is killed. Once the faults are over, all pods
+// reach their final state.
 func TestCrowd(t *testing.T) {
 	length, long := robustnessTime(t, crowdTime)
 	size := fewCrowd
@@ -43,7 +44,7 @@ func TestCrowd(t *testing.T) {
 		size = wholeCrowd
 	}
 	from := firstSeed()
-	t.Logf("%d pods, seed %d; what happens in time can't be repeated", size, from)
+	t.Logf("%d pods, seed %d; the timing can't be repeated", size, from)
 	random := rand.New(rand.NewPCG(from, 0))
 	trouble := newTrouble(from)
 	runtime, endpoint := serveRuntime(t, trouble, from)
@@ -55,9 +56,9 @@ func TestCrowd(t *testing.T) {
 	}
 	began := time.Now()
 	if err := s.quiet(crowdPatience); err != nil {
-		t.Fatalf("before any trouble: %v", err)
+		t.Fatalf("before any fault: %v", err)
 	}
-	t.Logf("all %d pods are as they should be after %v", size, time.Since(began).Round(time.Millisecond))
+	t.Logf("all %d pods are in their final state after %v", size, time.Since(began).Round(time.Millisecond))
 
 	rounds := 0
 	for until := time.Now().Add(length); time.Now().Before(until); rounds++ {
@@ -65,7 +66,7 @@ func TestCrowd(t *testing.T) {
 		s.disturb(random, runtime, size/20)
 		trouble.on.Store(false)
 		if rounds%2 == 0 {
-			// What wasn't told is then read at once, and else at the next relist.
+			// A change without an event is then read at once, and otherwise at the next relist.
 			runtime.BreakEvents()
 		}
 		if err := s.quiet(crowdPatience); err != nil {
@@ -79,7 +80,7 @@ func TestCrowd(t *testing.T) {
 	t.Logf("%d rounds from seed %d with %d failed calls took %v", rounds, from, trouble.made.Load(), time.Since(began).Round(time.Millisecond))
 }
 
-// disturb changes and harms some of the pods while the trouble is on.
+// disturb changes and harms some of the pods while the runtime is faulty.
 func (s *site) disturb(random *rand.Rand, runtime *simruntime.Server, some int) {
 	names := s.names()
 	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -90,8 +91,8 @@ func (s *site) disturb(random *rand.Rand, runtime *simruntime.Server, some int) 
 		case 1:
 			s.relabel(s.pods[name])
 		case 2:
-			s.did(Harm, s.pods[name].uid, "the runtime forgets the pod")
-			_ = runtime.ForgetPod(s.pods[name].uid) // it may have nothing of it
+			s.did(Harm, s.pods[name].uid, "the runtime loses the pod")
+			_ = runtime.ForgetPod(s.pods[name].uid) // the runtime may not have the pod
 		case 3:
 			s.drop(name)
 			s.add(kindOf(crowdKinds[random.IntN(len(crowdKinds))]), "")
@@ -124,7 +125,7 @@ func (tr *trouble) chance() int {
 	return tr.random.IntN(100)
 }
 
-// fault is a simruntime.Config.Fault.
+// fault is the Fault of simruntime.Config.
 func (tr *trouble) fault(ctx context.Context, method string, _ any) error {
 	if !tr.on.Load() || slices.Contains([]string{"Version", "Status", "GetContainerEvents"}, method) {
 		return nil
@@ -149,7 +150,7 @@ func (tr *trouble) fault(ctx context.Context, method string, _ any) error {
 	return nil
 }
 
-// eventFault is unreliable while the trouble is on.
+// eventFault applies the given event faults while the trouble is on.
 func (tr *trouble) eventFault(unreliable eventFault) eventFault {
 	return func(e *runtimeapi.ContainerEventResponse) []*runtimeapi.ContainerEventResponse {
 		if !tr.on.Load() {
@@ -159,7 +160,7 @@ func (tr *trouble) eventFault(unreliable eventFault) eventFault {
 	}
 }
 
-// eventFault is a simruntime.Config.EventFault.
+// eventFault is the EventFault of simruntime.Config.
 type eventFault = func(*runtimeapi.ContainerEventResponse) []*runtimeapi.ContainerEventResponse
 
 // serveRuntime serves a simulated runtime in this process until the test ends.

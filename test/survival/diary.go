@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ParseDiary reads what the runs of one container wrote down (the sample program's diary). A last line that was cut
-// short by a death in the middle of it is no error.
+// ParseDiary reads the diary of one container, which the sample program writes. A last line that was cut short
+// because the process died is no error.
 func ParseDiary(uid, container, text string) ([]Run, error) {
 	var runs []Run
 	byID := map[string]int{}
@@ -18,7 +18,7 @@ func ParseDiary(uid, container, text string) ([]Run, error) {
 		}
 		words := strings.Fields(line)
 		if len(words) < 3 {
-			return nil, fmt.Errorf("diary of %s in pod %s: line %q has no meaning", container, uid, line)
+			return nil, fmt.Errorf("diary of %s in pod %s: line %q can't be parsed", container, uid, line)
 		}
 		nanos, err := strconv.ParseInt(words[0], 10, 64)
 		if err != nil {
@@ -40,7 +40,7 @@ func ParseDiary(uid, container, text string) ([]Run, error) {
 				return nil, fmt.Errorf("diary of %s in pod %s: %w", container, uid, err)
 			}
 		default:
-			return nil, fmt.Errorf("diary of %s in pod %s: line %q has no meaning", container, uid, line)
+			return nil, fmt.Errorf("diary of %s in pod %s: line %q can't be parsed", container, uid, line)
 		}
 	}
 	return runs, nil

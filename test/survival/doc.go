@@ -1,6 +1,6 @@
-// Package survival runs pods of every restart policy while the processes around them die, and checks that the pods
-// are not harmed. podexecd, podconfigd, containerd and shims die by SIGKILL, at random moments and at each failpoint;
-// manifests change meanwhile.
+// Package survival runs pods of every restart policy while the processes around them are killed, and checks
+// that the pods are not harmed. podexecd, podconfigd, containerd and shims are killed with SIGKILL, at random
+// moments and at each failpoint. Manifests change meanwhile.
 //
 //	storm: deeds at random           quiet: everything runs again        storm …
 //	├─ kill and start daemons ─┐     ├─ wait until the look at the ─┐
@@ -24,7 +24,7 @@
 // TestStorms (storms_test.go) is the picture above, on two versions of containerd and on the simulated runtime.
 // TestFailpoints kills a daemon at each point of package failpoint, while a pod with every kind of volume is added
 // and removed, and prints the outcome; if an object is being made for that pod, the daemon dies a second time, and
-// the pod isn't desired any more after the restart. TestCrowd has many pods on a simulated runtime whose calls fail,
+// the pod is no longer desired after the restart. TestCrowd has many pods on a simulated runtime whose calls fail,
 // hang and time out, that loses, doubles and reorders events, and loses pods. TestExecFaults (with the tag
 // failpoints) adds a fault in podexecd for each checker, which must detect it. To run for any time, with 1,000 pods
 // in the crowd:

@@ -19,26 +19,26 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// passes is how often some points are passed until it is time to die there. They are reached while a daemon starts,
-// and once more by the pod that is added then.
+// passes is how often a daemon passes some points before it dies there. A daemon reaches these points while it
+// starts, and once more for the pod that is added then.
 var passes = map[failpoint.Point]int{
 	failpoint.BeforeApply: 3, failpoint.AfterApply: 3, failpoint.BeforeStore: 3, failpoint.AfterStore: 3,
 	failpoint.BeforeReport: 2, failpoint.AfterReport: 2,
 	failpoint.BeforeCommit: 2, failpoint.AfterCommit: 2, failpoint.BeforePublish: 2,
 }
 
-// visitor is a kind of pod whose coming and going takes podexecd past every point, and which doesn't come to run
-// without its volumes. Its helper has failed so often, when it stays, that the first of its containers has been
-// removed.
+// visitor is a kind of pod that takes podexecd past every point when it is added and removed, and that doesn't
+// run without its volumes. When it stays, its helper has failed so often that the first of the helper's
+// containers has been removed.
 var visitor = kind{"visitor", v1.RestartPolicyAlways, 3, []part{
 	{Container: Container{Name: "first", Fate: Ends, Init: true}, command: finds()},
 	{Container: Container{Name: "main", Takes: 300 * time.Millisecond}, command: slowly(300 * time.Millisecond), probed: true},
 	simple("helper", Settles, 0, "seq", "fail-once", "/life/one", "1", ";", "fail-once", "/life/two", "1", ";", "sleep"),
 }, all}
 
-// TestFailpoints has a daemon die at each point in turn while a pod comes and goes, starts it again, and sees that
-// everything comes to rest as if nothing had happened: on the simulated runtime, and in `make robustness`, which
-// takes its time, on containerd too.
+// TestFailpoints kills a daemon at each point while a pod is added and removed, starts the daemon again, and
+// checks that the node reaches the same final state. It uses the simulated runtime, and in `make robustness`,
+// which may take longer, also containerd.
 func TestFailpoints(t *testing.T) {
 	t.Run("sim", func(t *testing.T) {
 		testFailpoints(t, devnode.Sim, 3, "sim/app:1")
@@ -50,8 +50,8 @@ func TestFailpoints(t *testing.T) {
 	}
 }
 
-// testFailpoints shares the points out to a few sites, which take theirs one after the other. Each is on a node of
-// its own: of a runtime's events each podexecd that listens gets a part only.
+// testFailpoints divides the points among a few sites. Each site tries its points one after the other, on a
+// node of its own: if several podexecds listen to one runtime, each receives only a part of the events.
 func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image string) {
 	var mu sync.Mutex
 	reported := map[death]string{}
@@ -80,7 +80,7 @@ func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image stri
 					reported[d] = outcome
 					mu.Unlock()
 					if err != nil {
-						// The others would fail by this one's mess.
+						// What this point left would fail the next ones.
 						t.Errorf("%s: %v", d, err)
 						break
 					}
@@ -96,10 +96,10 @@ func testFailpoints(t *testing.T, runtime devnode.Runtime, sites int, image stri
 	}
 }
 
-// death is one that a daemon dies.
+// death is a point at which a daemon dies.
 type death struct {
 	point failpoint.Point
-	// late is set if the pod that is there by then is replaced before the daemon starts again: what was being made is
+	// late is set if the pod is replaced before the daemon starts again: the object that was being made is then
 	// no longer desired.
 	late bool
 }
@@ -111,7 +111,8 @@ func (d death) String() string {
 	return string(d.point)
 }
 
-// deaths are one at each point that is passed here, and another one at those where something is being made for a pod.
+// deaths returns one death for each point that is passed here, and a late one for points where an object is
+// being made for a pod.
 func deaths() []death {
 	var all []death
 	for _, point := range failpoint.Points() {
@@ -126,13 +127,13 @@ func deaths() []death {
 	return all
 }
 
-// privilegedPoints are passed only by who may mount and make cgroups.
+// privilegedPoints are passed only by a process that may mount and create cgroups.
 var privilegedPoints = []failpoint.Point{
 	failpoint.TmpfsMounted, failpoint.ContentWritten, failpoint.SubPathBound, failpoint.CgroupMade,
 	failpoint.BeforeCgroupRemoval, failpoint.CgroupPartGone, failpoint.AfterCgroupRemoval,
 }
 
-// dieAt has the daemon that has the point die there, and tells what became of it.
+// dieAt kills the daemon that has the point there, and returns the outcome.
 func (s *site) dieAt(d death, image string) (string, error) {
 	point, daemon, died, started := d.point, s.podexecd, AgentDied, AgentStarted
 	if slices.Contains(failpoint.ConfigPoints(), point) {
@@ -178,7 +179,7 @@ func (s *site) dieAt(d death, image string) (string, error) {
 	if deaths == 0 {
 		return "", errors.New("was never reached")
 	}
-	return fmt.Sprintf("died when %s; all well after %v", when, time.Since(began).Round(time.Millisecond)), nil
+	return fmt.Sprintf("died when %s; recovered after %v", when, time.Since(began).Round(time.Millisecond)), nil
 }
 
 func startToDie(p *devnode.Process, point failpoint.Point) error {
@@ -189,12 +190,12 @@ func startToDie(p *devnode.Process, point failpoint.Point) error {
 	return p.StartWith(failpoint.DieAt + "=" + value)
 }
 
-// diedAt is nil if the process has died at the point, by its own hand.
+// diedAt returns nil if the process killed itself at the point.
 func diedAt(p *devnode.Process, point failpoint.Point) error {
 	err := p.Wait(context.Background())
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL || !strings.Contains(p.LogTail(), "failpoint: dying at "+string(point)) {
-		return fmt.Errorf("%s ended otherwise: %w; its output ends with:\n%s", p.Name, err, p.LogTail())
+		return fmt.Errorf("%s ended for another reason: %w; its output ends with:\n%s", p.Name, err, p.LogTail())
 	}
 	return nil
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// faultPatience is how long a quiet point may take to come where the fault may well keep it from coming at all.
+// faultPatience is the time limit for a quiet point where the fault may prevent it.
 const faultPatience = 10 * time.Second
 
-// slowest takes longer to end than the 2 s that a container is given at least.
+// slowest takes longer to end than 2 s, which is the shortest grace period of a container.
 var slowest = kind{"slowest", v1.RestartPolicyAlways, 10, []part{simple("main", Stays, 6*time.Second, slowly(6*time.Second)...)}, objects}
 
-// TestExecFaults plants one fault of podexecd after the other, and the checker that it is for notices.
+// TestExecFaults plants the faults of podexecd one by one, and expects that the checker for each fault reports
+// it.
 func TestExecFaults(t *testing.T) {
 	want := map[failpoint.Name]string{
 		failpoint.DoubleStart: "Once", failpoint.RestartAdopted: "Unharmed", failpoint.LeakSandbox: "Clean",
@@ -54,15 +55,15 @@ func TestExecFaults(t *testing.T) {
 				}
 			}
 			if fault == "" && len(reported) > 0 || fault != "" && !slices.Contains(reported, want[fault]) {
-				t.Errorf("with the fault %q spoke %v; want %q", fault, reported, want[fault])
+				t.Errorf("with the fault %q these checkers report a breach: %v; want %q", fault, reported, want[fault])
 			}
 		})
 	}
 }
 
-// live is a life that every fault shows in: pods come, podexecd is killed, also while one is being ended, and pods
-// go. It is over when a fault keeps the node from coming to rest: that is for the checkers. The node has the time begin
-// for that after each step while no pod goes, and then rest.
+// live runs a sequence of events that shows every fault: pods are added, podexecd is killed, also while a pod is being
+// ended, and pods are removed. It returns early if a fault keeps the node from a quiet point: the checkers report that.
+// The time limit for a quiet point is begin after each step until the first pod is removed, and then rest.
 func live(s *site, begin, rest time.Duration) {
 	var stays, goes string
 	restart := func() {
@@ -86,11 +87,12 @@ func live(s *site, begin, rest time.Duration) {
 	}
 }
 
-// patient takes longer to end than the 2 s that a container is given at least, and less than its grace period.
+// patient takes longer to end than 2 s, which is the shortest grace period of a container, and less than its
+// own grace period.
 var patient = kind{"patient", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 4*time.Second, slowly(4*time.Second)...)}, few}
 
-// beAway has podexecd die when it knows that a pod is to end, and has told no container so, and be away for longer
-// than the grace period.
+// beAway kills podexecd after it has received the removal of a pod, and before it has stopped a container.
+// podexecd stays away for longer than the grace period.
 func beAway(s *site, rest time.Duration) {
 	s.kill(s.podexecd, AgentKilled)
 	s.did(AgentStarted, "", "")
@@ -110,10 +112,10 @@ func beAway(s *site, rest time.Duration) {
 	away := time.NewTimer(time.Duration(patient.grace+1) * time.Second)
 	<-away.C
 	s.start(s.podexecd, AgentStarted)
-	_ = s.quiet(rest) // what keeps it from coming is for the checkers
+	_ = s.quiet(rest) // the checkers report why there is none
 }
 
-// awaitReady returns when so many pods are ready, and podexecd's store has had the time to know.
+// awaitReady returns when this many pods are ready, and podexecd has had time to store that.
 func (s *site) awaitReady(n int) {
 	s.await(fmt.Sprintf("%d pods to be ready", n), func(h *History) bool {
 		ready := map[string]bool{}
@@ -124,7 +126,7 @@ func (s *site) awaitReady(n int) {
 	})
 }
 
-// awaitTerm returns when a container has got SIGTERM.
+// awaitTerm returns when a container has received SIGTERM.
 func (s *site) awaitTerm() {
 	s.await("a container to get SIGTERM", func(h *History) bool {
 		return slices.ContainsFunc(h.Runs, func(r Run) bool { return !r.Term.IsZero() && r.End.IsZero() })

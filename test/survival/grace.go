@@ -3,15 +3,15 @@ package survival
 import "time"
 
 const (
-	// early is how much earlier than its grace period a container may seem to end: the periods are whole seconds, and
-	// it takes time to look, and for a process on a busy machine to note that it got SIGTERM.
+	// early is how much earlier than its grace period a container may seem to end: the periods are whole
+	// seconds, a look takes time, and a process on a busy machine needs time to record its SIGTERM.
 	early = 1500 * time.Millisecond
-	// late is how much later than that it may be gone: machines are slow, and so are relists.
+	// late is how much later it may be gone: machines are slow, and so are relists.
 	late = 10 * time.Second
 )
 
-// Grace is: a container that got SIGTERM has its grace period from then on, and not much longer, also if a daemon or
-// the runtime dies or is away before or meanwhile.
+// Grace checks that a container that received SIGTERM has its grace period from then on, and not much longer,
+// even if a daemon or the runtime dies or is away before or meanwhile.
 func Grace(h *History) []error {
 	var errs []error
 	var seen []sighting
@@ -26,7 +26,7 @@ func Grace(h *History) []error {
 	return errs
 }
 
-// sighting is what was seen to run at a time.
+// sighting is the set of containers that were seen to run at a time.
 type sighting struct {
 	at      time.Time
 	running map[containerKey]int
@@ -40,7 +40,7 @@ func graceOf(h *History, r Run, seen []sighting) error {
 	}
 	due, gone, end := r.Term.Add(p.Grace), goneAt(seen, r), seen[len(seen)-1].at
 	if d, ok := h.did(r.UID, time.Time{}, r.Term, Drop); ok && c.Sidecar {
-		// The others may have used up what they share.
+		// The other containers may have used up the grace period, which all share.
 		due = d.At.Add(p.Grace)
 	}
 	if _, harmed := h.did(r.UID, r.Term.Add(-time.Second), latest(due, gone), Harm, RuntimeKilled); harmed {
@@ -50,19 +50,20 @@ func graceOf(h *History, r Run, seen []sighting) error {
 	case !r.End.IsZero():
 		return nil
 	case c.Takes >= 0 && ownEnd.Add(early).Before(due) && ownEnd.Add(early).Before(end):
-		return podErr(p, "container %s got SIGTERM at %s and would have ended at %s by itself, within its grace period of %v, but was killed; gone %s",
+		return podErr(p, "container %s received SIGTERM at %s and would have ended at %s by itself, within its grace period of %v, but was killed; gone %s",
 			c.Name, clock(r.Term), clock(ownEnd), p.Grace, clock(gone))
 	case !gone.IsZero() && gone.Add(early).Before(due) && (c.Takes < 0 || gone.Add(early).Before(ownEnd)):
-		return podErr(p, "container %s, which had until %s, got SIGTERM at %s and was gone at %s, without having come to its end",
+		return podErr(p, "container %s, which had until %s, received SIGTERM at %s and was gone at %s, before it had ended by itself",
 			c.Name, clock(due), clock(r.Term), clock(gone))
 	case overdue(h, r, p.Grace, gone, end):
-		return podErr(p, "container %s, with a grace period of %v, got SIGTERM at %s and still ran %v after it should have been gone",
+		return podErr(p, "container %s, with a grace period of %v, received SIGTERM at %s and still ran %v after it should have been gone",
 			c.Name, p.Grace, clock(r.Term), late)
 	}
 	return nil
 }
 
-// overdue reports whether the run went on too long after its grace period. It can't be ended while podexecd is away.
+// overdue reports whether the run went on too long after its grace period. While podexecd is away, no container
+// can be ended.
 func overdue(h *History, r Run, grace time.Duration, gone, end time.Time) bool {
 	from := r.Term
 	if d, ok := h.did("", r.Term, end, AgentStarted, RuntimeStarted); ok {
@@ -75,7 +76,7 @@ func overdue(h *History, r Run, grace time.Duration, gone, end time.Time) bool {
 	return gone.After(due)
 }
 
-// goneAt is the first look after the SIGTERM at which the container didn't run any more. Zero: there is none.
+// goneAt returns the time of the first look after the SIGTERM at which the container no longer ran, or zero.
 func goneAt(seen []sighting, r Run) time.Time {
 	for _, s := range seen {
 		if s.at.After(r.Term) && s.running[containerKey{r.UID, r.Container}] == 0 {

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// History is all that was done to a node and all that was seen of it. Deeds, Looks and Statuses are in the order of
+// History is all actions on a node and all observations of it. Deeds, Looks and Statuses are in the order of
 // their times.
 type History struct {
 	// Plans are all pods that were ever desired, by UID.
@@ -14,13 +14,13 @@ type History struct {
 	Deeds    []Deed
 	Looks    []Look
 	Statuses []Status
-	// Runs are from the containers' diaries, those of one container in the order of their starts.
+	// Runs are from the containers' diaries. The runs of one container are in the order of their starts.
 	Runs []Run
-	// Whole is set where a start is whole or not at all: in a simulated runtime it can't be cut short.
+	// Whole is set if a start can't be cut short, as in a simulated runtime.
 	Whole bool
 }
 
-// Plan is what becomes of a pod without an interruption.
+// Plan is how a pod behaves without an interruption.
 type Plan struct {
 	UID, Name  string
 	Policy     v1.RestartPolicy
@@ -32,30 +32,30 @@ type Plan struct {
 type Container struct {
 	Name string
 	Fate Fate
-	// Init is set for what runs before the others. A sidecar isn't.
+	// Init is set for an init container that isn't a sidecar.
 	Init bool
-	// Sidecar is set for what is told to end when the others have ended.
+	// Sidecar is set for a container that is stopped when the others have ended.
 	Sidecar bool
-	// Takes is how long it takes to end by itself after SIGTERM. Negative: it never does.
+	// Takes is how long it takes to end by itself after SIGTERM. Negative means that it never ends.
 	Takes time.Duration
 }
 
-// Fate is what a container comes to by itself.
+// Fate is how a container behaves by itself.
 type Fate int
 
 // The fates.
 const (
-	// Stays runs for ever.
+	// Stays runs forever.
 	Stays Fate = iota
-	// Ends comes to an end that its policy doesn't undo.
+	// Ends exits, and its restart policy doesn't restart it.
 	Ends
-	// Crashes ends and is started again, for ever.
+	// Crashes exits and is restarted, forever.
 	Crashes
 	// Settles fails a few times, and then stays.
 	Settles
 )
 
-// only reports whether all containers have that fate; what runs before the others doesn't count.
+// only reports whether all containers have that fate. Init containers don't count.
 func (p Plan) only(fate Fate) bool {
 	for _, c := range p.Containers {
 		if c.Fate != fate && !c.Init {
@@ -79,90 +79,92 @@ type Kind string
 
 // The kinds.
 const (
-	// Desire is a manifest that is written, Drop one that is removed or replaced, Relabel a change that no container
-	// may notice.
+	// Desire is a manifest that is written, Drop one that is removed or replaced, and Relabel a change that
+	// doesn't affect containers.
 	Desire  Kind = "desire"
 	Drop    Kind = "drop"
 	Relabel Kind = "relabel"
-	// AgentKilled is podexecd killed at any moment, AgentDied by its own hand at a failpoint, AgentStarted is its
-	// next start.
+	// AgentKilled means that the test killed podexecd, AgentDied that podexecd killed itself at a failpoint,
+	// and AgentStarted that it was started again.
 	AgentKilled  Kind = "podexecd is killed"
 	AgentDied    Kind = "podexecd dies"
 	AgentStarted Kind = "podexecd starts"
-	// ConfigKilled and ConfigStarted are podconfigd's.
+	// ConfigKilled and ConfigStarted are the same for podconfigd.
 	ConfigKilled  Kind = "podconfigd is killed"
 	ConfigStarted Kind = "podconfigd starts"
-	// RuntimeKilled and RuntimeStarted are the runtime's. Its containers live on, unless a Harm says otherwise.
+	// RuntimeKilled and RuntimeStarted are the same for the runtime. Its containers continue to run, unless
+	// there is a Harm.
 	RuntimeKilled  Kind = "the runtime is killed"
 	RuntimeStarted Kind = "the runtime starts"
-	// Harm is done to the containers of a pod, or of all: they are killed, or the runtime forgets them.
+	// Harm means that the containers of a pod, or of all pods, were killed or were lost by the runtime.
 	Harm Kind = "harm"
 )
 
-// Deed is something that was done. At is just before.
+// Deed is an action of the test. At is just before it.
 type Deed struct {
 	At   time.Time
 	Kind Kind
-	// Pod is the UID. Empty: it is about all, or none in particular.
+	// Pod is the pod's UID. Empty means all pods, or none in particular.
 	Pod string
-	// Note says more, for people.
+	// Note is more text for the reader of a failure.
 	Note string
 }
 
-// Look is what the node looked like at some time from At to Until.
+// Look is the observed state of the node, at some time from At to Until.
 type Look struct {
 	At, Until time.Time
-	// Quiet is set when all that was begun had the time to come to its end.
+	// Quiet is set when everything that was started has had the time to end.
 	Quiet      bool
 	Sandboxes  []Sandbox
 	Containers []CRIContainer
 	Traces     []Trace
-	// Phases are what podexecd showed, by UID. Nil: it wasn't asked.
+	// Phases are the phases that podexecd reported, by UID. Nil means that podexecd wasn't called.
 	Phases map[string]v1.PodPhase
 }
 
-// Sandbox is one that the runtime has.
+// Sandbox is a sandbox in the runtime.
 type Sandbox struct {
 	ID, UID string
 	Ready   bool
 }
 
-// CRIContainer is a container that the runtime has.
+// CRIContainer is a container in the runtime.
 type CRIContainer struct {
 	ID, UID, Name string
 	Running       bool
 }
 
-// Trace is something that a pod leaves on the node's disk, mount table or cgroups: of the pod with that UID, of the
-// sandbox or container with that ID, or of both.
+// Trace is something that a pod leaves on the node's disk, in its mount table or in its cgroups. It belongs to
+// the pod with that UID, to the sandbox or container with that ID, or to both.
 type Trace struct {
 	Path    string
 	UID, ID string
-	// Own is set for what the runtime makes and removes by itself.
+	// Own is set for traces that the runtime itself creates and removes.
 	Own bool
 }
 
-// Status is what podexecd showed of a pod at a time.
+// Status is what podexecd reported of a pod at a time.
 type Status struct {
 	At    time.Time
 	UID   string
 	Ready bool
-	// Since is when readiness last changed, as the status itself tells.
+	// Since is when readiness last changed, according to the status.
 	Since time.Time
 }
 
-// Run is one run of a container, by its own diary.
+// Run is one run of a container, from its diary.
 type Run struct {
 	UID, Container string
-	// ID tells runs apart.
+	// ID identifies the run.
 	ID    string
 	Start time.Time
-	// Term is the first SIGTERM, End is when it ended by itself, with Code. Zero: that didn't come.
+	// Term is the time of the first SIGTERM. End is the time at which it ended by itself, with Code. Zero means
+	// never.
 	Term, End time.Time
 	Code      int
 }
 
-// desired are the UIDs that were desired at a time.
+// desired returns the UIDs of the pods that were desired at a time.
 func (h *History) desired(at time.Time) map[string]bool {
 	out := map[string]bool{}
 	for _, d := range h.Deeds {
@@ -179,7 +181,7 @@ func (h *History) desired(at time.Time) map[string]bool {
 	return out
 }
 
-// did is the last deed of these kinds to the pod, or to all, from a time up to another.
+// did returns the last deed of these kinds on the pod, or on all pods, between two times.
 func (h *History) did(pod string, from, to time.Time, kinds ...Kind) (Deed, bool) {
 	for i := len(h.Deeds) - 1; i >= 0; i-- {
 		d := h.Deeds[i]

@@ -17,24 +17,25 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// The labels by which the runtime knows pods, as the kubelet sets them.
+// The labels by which the runtime identifies pods, as the kubelet sets them.
 const (
 	uidLabel       = "io.kubernetes.pod.uid"
 	podNameLabel   = "io.kubernetes.pod.name"
 	containerLabel = "io.kubernetes.container.name"
 )
 
-// look is a look at the site. closely asks podexecd, and looks for traces on the node too.
+// look observes the site. With closely, it also calls podexecd and reads the traces on the node.
 func (s *site) look(ctx context.Context, closely bool) (*Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	look := &Look{At: time.Now()}
-	// What podexecd shows comes first: its pods can't have ended before what it says of them.
+	// podexecd is called first: its pods can't have ended before the status that it reports.
 	if closely {
 		if err := s.askAgent(ctx, look); err != nil {
 			return nil, err
 		}
-		// Before the lists: what is there now and has an ID that they lack is left over.
+		// Traces are read before the runtime's lists: a trace whose ID is missing in the lists is then left
+		// over.
 		if err := s.traces(look); err != nil {
 			return nil, err
 		}
@@ -91,7 +92,7 @@ func (s *site) askRuntime(ctx context.Context, look *Look) error {
 	return nil
 }
 
-// traces are what pods have on the disk, in the mount table and in cgroups.
+// traces finds what pods have on the disk, in the mount table and in cgroups.
 func (s *site) traces(look *Look) error {
 	add := func(t Trace) { look.Traces = append(look.Traces, t) }
 	for _, dir := range []struct {
@@ -133,7 +134,7 @@ func (s *site) traces(look *Look) error {
 	}
 	for _, path := range cgroups {
 		if !strings.Contains(path, "/"+s.podexecd.Name+"/") {
-			continue // another site's
+			continue // of another site
 		}
 		if uid, ok := strings.CutPrefix(filepath.Base(path), "pod"); ok {
 			add(Trace{Path: path, UID: uid})
@@ -144,19 +145,19 @@ func (s *site) traces(look *Look) error {
 	return nil
 }
 
-// uidOf is the pod of a log directory by its name.
+// uidOf returns the UID of the pod that a log directory belongs to.
 func uidOf(name string) string { return name[strings.LastIndexByte(name, '_')+1:] }
 
-// linkedPod is the pod of a link to a log.
+// linkedPod returns the UID of the pod that a link to a log belongs to.
 func (s *site) linkedPod(name string) string {
 	target, err := os.Readlink(s.path("log", "containers", name))
 	if err != nil {
-		return "" // it goes as we look
+		return "" // it was removed meanwhile
 	}
 	return uidOf(filepath.Base(filepath.Dir(filepath.Dir(target))))
 }
 
-// addOwn adds a trace of the runtime, if one of the words is a sandbox or container that this site had.
+// addOwn adds a trace of the runtime, if one of the words is the ID of a sandbox or container of this site.
 func (s *site) addOwn(look *Look, path string, words []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

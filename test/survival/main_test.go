@@ -17,10 +17,11 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// requireRuntime is set by `make test`: a machine that can't run containerd fails then instead of skipping.
+// requireRuntime is set by `make test`: on a machine that can't run containerd, the tests then fail instead of
+// skipping.
 const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
 
-var seed = flag.Uint64("seed", 0, "with which seed the storms begin; 0 is a random one")
+var seed = flag.Uint64("seed", 0, "the seed of the first storm; 0 means a random one")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -36,7 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// robustnessTime is the environment's ROBUSTNESS_TIME, and whether it is set: then a test may take long.
+// robustnessTime returns the environment's ROBUSTNESS_TIME, or otherwise, and reports whether it is set: then a
+// test may take long.
 func robustnessTime(t *testing.T, otherwise time.Duration) (d time.Duration, long bool) {
 	t.Helper()
 	text := os.Getenv("ROBUSTNESS_TIME")
@@ -57,14 +59,14 @@ func firstSeed() uint64 {
 	return rand.Uint64N(1_000_000_000) + 1
 }
 
-// builds are the binaries, those of the product and those with failpoints, each built once.
+// builds are the binaries of the product, without and with failpoints. Each is built once.
 var builds struct {
 	sync.Mutex
 	dir  string
 	dirs map[string]string
 }
 
-// binaries is the directory of the binaries with those build tags.
+// binaries returns the directory of the binaries with those build tags.
 func binaries(t *testing.T, tags string) string {
 	t.Helper()
 	builds.Lock()
@@ -94,7 +96,7 @@ func binaries(t *testing.T, tags string) string {
 	return dir
 }
 
-// startNode is a node of its own for a test, cleared when that ends.
+// startNode starts a node for one test, and removes it when the test ends.
 func startNode(t *testing.T, config devnode.Config) *devnode.Node {
 	t.Helper()
 	// Not t.TempDir: sockets need a short path.

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Once is: at no time does a container run twice, and at each quiet point each desired pod runs exactly once, or has
-// come to its end.
+// Once checks that a container never runs twice at one time, and that at each quiet point each desired pod runs
+// exactly once or has ended.
 func Once(h *History) []error {
 	errs := twice(h)
 	for i := range h.Looks {
@@ -21,7 +21,7 @@ func Once(h *History) []error {
 	return append(errs, overlaps(h)...)
 }
 
-// containerKey is a container of a pod, through all its runs.
+// containerKey identifies a container of a pod, through all its runs.
 type containerKey struct{ uid, name string }
 
 func running(look *Look) map[containerKey]int {
@@ -34,7 +34,7 @@ func running(look *Look) map[containerKey]int {
 	return out
 }
 
-// twice are containers that run more than once, when they were first seen to.
+// twice returns a breach for each container that runs more than once, at the first look that shows it.
 func twice(h *History) []error {
 	var errs []error
 	reported := map[containerKey]bool{}
@@ -49,11 +49,12 @@ func twice(h *History) []error {
 	return errs
 }
 
-// firstWord is how long a container may run, by what the runtime says, until it writes its first line: machines are
-// slow.
+// firstWord is the time limit from the start of a container, as the runtime reports it, to the first line of
+// its diary: machines are slow.
 const firstWord = 15 * time.Second
 
-// unheard are containers that run by what runtime and agent say, and not by their own diaries.
+// unheard returns a breach for each container that runs according to the runtime and podexecd, but not
+// according to its diary.
 func unheard(h *History, look *Look) []error {
 	alive := map[containerKey]bool{}
 	for _, r := range h.Runs {
@@ -65,14 +66,14 @@ func unheard(h *History, look *Look) []error {
 	for key := range running(look) {
 		p := h.Plans[key.uid]
 		if c, _ := p.container(key.name); c.Fate == Stays && !alive[key] {
-			errs = append(errs, podErr(p, "container %s is said to run at %s, but by its own diary it doesn't", key.name, clock(look.At)))
+			errs = append(errs, podErr(p, "container %s is reported to run at %s, but its diary shows that it doesn't", key.name, clock(look.At)))
 		}
 	}
 	return errs
 }
 
-// overlaps are runs that had begun when an earlier one of the same container hadn't ended yet, by what that wrote
-// later.
+// overlaps returns a breach for each run that started before an earlier run of the same container had ended,
+// according to the earlier run's diary.
 func overlaps(h *History) []error {
 	var errs []error
 	last := map[containerKey]Run{}
@@ -87,7 +88,7 @@ func overlaps(h *History) []error {
 	return errs
 }
 
-// onceAt is what is wrong with desired pods at a look at which all should have come to rest.
+// onceAt returns the breaches of desired pods at a look at which all should be in their final state.
 func onceAt(h *History, look *Look) []error {
 	var errs []error
 	runs, ready := running(look), map[string]int{}
@@ -117,7 +118,7 @@ func onceAt(h *History, look *Look) []error {
 			case n > 0 && (ended || c.Fate == Ends):
 				errs = append(errs, podErr(p, "container %s still runs", c.Name))
 			case n == 0 && (c.Fate == Stays || c.Fate == Settles) && !ended:
-				errs = append(errs, podErr(p, "container %s doesn't run; the pod is %q", c.Name, phase))
+				errs = append(errs, podErr(p, "container %s doesn't run; the pod's phase is %q", c.Name, phase))
 			}
 		}
 		if look.Phases != nil && !ended && p.only(Ends) {
@@ -132,7 +133,7 @@ func onceAt(h *History, look *Look) []error {
 	return errs
 }
 
-// harmed reports whether harm was ever done to the pod up to a time.
+// harmed reports whether the pod was harmed before that time.
 func harmed(h *History, uid string, at time.Time) bool {
 	_, ok := h.did(uid, time.Time{}, at, Harm, RuntimeKilled)
 	return ok

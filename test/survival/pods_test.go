@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// kind is a kind of pod: a plan, and what its containers do for it.
+// kind is a kind of pod: a plan, and the commands of its containers.
 type kind struct {
 	name   string
 	policy v1.RestartPolicy
@@ -25,25 +25,25 @@ type kind struct {
 	volumes    supply
 }
 
-// part is a container of a kind: its plan, and its command line after `diary PATH`.
+// part is a container of a kind: its plan, and the end of its command line, after `diary PATH`.
 type part struct {
 	Container
 	command []string
-	// probed gives it a readiness probe, which it passes from its start.
+	// probed adds a readiness probe, which succeeds from the start.
 	probed bool
 }
 
-// simple is a part with no more to it than its fate.
+// simple returns a part with only a fate and a command.
 func simple(name string, fate Fate, takes time.Duration, command ...string) part {
 	return part{Container: Container{Name: name, Fate: fate, Takes: takes}, command: command}
 }
 
-// slowly is the command of what takes its time to end after SIGTERM.
+// slowly returns the command of a container that takes this long to end after SIGTERM.
 func slowly(takes time.Duration) []string {
 	return []string{"on-term", "/life/told", "x", takes.String(), "0"}
 }
 
-// kinds are those of a storm.
+// kinds are the kinds of pods in a storm.
 var kinds = []kind{
 	{"server", v1.RestartPolicyAlways, 3, []part{{Container: Container{Name: "main"}, command: []string{"sleep"}, probed: true}}, objects},
 	{"slow", v1.RestartPolicyAlways, 6, []part{simple("main", Stays, 2*time.Second, slowly(2*time.Second)...)}, few},
@@ -71,7 +71,7 @@ func kindOf(name string) kind {
 	panic("survival: there is no kind " + name)
 }
 
-// plan is that of a pod of the kind.
+// plan returns the plan of a pod of the kind.
 func (k kind) plan(uid, name string) Plan {
 	p := Plan{UID: uid, Name: name, Policy: k.policy, Grace: time.Duration(k.grace) * time.Second}
 	for _, c := range k.containers {
@@ -80,8 +80,8 @@ func (k kind) plan(uid, name string) Plan {
 	return p
 }
 
-// manifest is a pod of the kind, with the objects that it refers to. life is the directory of its diaries; image is
-// empty for the one that every node has; label is a word that may change.
+// manifest returns a pod of the kind, with the objects that it refers to. life is the directory of its diaries.
+// An empty image is the one that every node has. label is a value that may change.
 func (k kind) manifest(uid, name, life, image, label string) ([]byte, error) {
 	pod := v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},

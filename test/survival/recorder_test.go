@@ -17,11 +17,11 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
 
-// recorder writes a History down. It is safe for concurrent use.
+// recorder records a History. It is safe for concurrent use.
 type recorder struct {
 	mu      sync.Mutex
 	history History
-	// ids are the sandboxes and containers that the runtime ever had, with the UIDs of their pods.
+	// ids are all sandboxes and containers that the runtime ever had, with the UIDs of their pods.
 	ids map[string]string
 }
 
@@ -41,7 +41,7 @@ func (r *recorder) did(kind Kind, uid, note string) {
 	r.history.Deeds = append(r.history.Deeds, Deed{At: time.Now(), Kind: kind, Pod: uid, Note: note})
 }
 
-// looked notes a look. It may be older than the last one that was noted.
+// looked records a look. It may be older than the last one.
 func (r *recorder) looked(look *Look) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *recorder) settled(look *Look) error {
 	return Settled(&r.history, look)
 }
 
-// whole is the history with the diaries of all pods, which are beneath life.
+// whole returns the history, with the diaries of all pods, which are below life.
 func (r *recorder) whole(life string) (*History, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *recorder) whole(life string) (*History, error) {
 	return &h, nil
 }
 
-// account is what was done, one deed a line.
+// account returns the deeds, one on each line.
 func (r *recorder) account() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +94,8 @@ func (r *recorder) account() string {
 	return b.String()
 }
 
-// lookOut looks at the node from time to time until ctx ends: the less often the more there is to see, since it is
-// all kept.
+// lookOut looks at the node at intervals until ctx ends. All looks are kept, so the interval grows with the
+// number of pods.
 func (s *site) lookOut(ctx context.Context) {
 	const pause, pauseAPod = 250 * time.Millisecond, 2 * time.Millisecond
 	timer := time.NewTimer(pause)
@@ -107,7 +107,7 @@ func (s *site) lookOut(ctx context.Context) {
 		case <-timer.C:
 		}
 		next := pause
-		// A runtime that is away is looked at later.
+		// If the runtime is away, the next look comes later.
 		if look, err := s.look(ctx, false); err == nil {
 			s.looked(look)
 			next = max(pause, time.Duration(len(look.Sandboxes))*pauseAPod)
@@ -116,7 +116,7 @@ func (s *site) lookOut(ctx context.Context) {
 	}
 }
 
-// follow notes what podexecd's stream shows, until ctx ends. A podexecd that is away is asked again.
+// follow records what podexecd's stream shows, until ctx ends. If podexecd is away, it connects again.
 func (s *site) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		stream, err := s.exec.WatchPodStatus(ctx, &podexecv1.WatchPodStatusRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
@@ -136,7 +136,7 @@ func (s *site) follow(ctx context.Context) {
 func (r *recorder) showed(p *podexecv1.ObservedPod) {
 	status := &v1.PodStatus{}
 	if err := status.Unmarshal(p.GetProtobuf()); err != nil {
-		panic(err) // podexecd made it a moment ago
+		panic(err) // podexecd encoded it
 	}
 	shown := Status{At: time.Now(), UID: p.GetRef().GetUid()}
 	for _, c := range status.Conditions {

@@ -16,7 +16,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// serveSample serves the sample image from a registry on loopback, which has nothing else, and returns its name there.
+// serveSample serves the sample image, and nothing else, from a registry on loopback, and returns the image's
+// name there.
 func serveSample(t *testing.T) string {
 	t.Helper()
 	image, err := devnode.BuildSampleImage(filepath.Join(binaries(t, "failpoints"), "sample"))
@@ -44,7 +45,7 @@ func serveSample(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://") + "/survival/sample:1"
 }
 
-// stored is what a registry with that image has under a digest; under any other name it is the manifest.
+// stored returns the blob that the registry has under a digest. Any other name returns the manifest.
 func stored(image v1.Image, name string) ([]byte, error) {
 	digest, err := v1.NewHash(name)
 	if err != nil {

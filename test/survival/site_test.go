@@ -21,11 +21,10 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// patience is how long a quiet point may take to come: an attempt that failed is repeated after 10 s, and machines
-// are slow.
+// patience is the time limit for a quiet point: a failed attempt is repeated after 10 s, and machines are slow.
 const patience = 60 * time.Second
 
-// site is a pair of daemons on a node, with their manifests, and the recorder of what happens there.
+// site is a pair of daemons on a node, with their manifests, and the recorder of what happens.
 type site struct {
 	*recorder
 	t          *testing.T
@@ -36,20 +35,20 @@ type site struct {
 	exec       podexecv1.PodExecServiceClient
 	cri        runtimeapi.RuntimeServiceClient
 
-	// pods are those that are desired, by name.
+	// pods are the desired pods, by name.
 	pods map[string]*pod
 	made int
 }
 
-// pod is a manifest that is in place.
+// pod is a manifest in the manifest directory.
 type pod struct {
 	kind
 	uid, name, image string
 	labels           int
 }
 
-// newSite starts a pair of daemons without manifests. It is ended, and its pods with it, when the test ends. more are
-// further flags of podexecd.
+// newSite starts a pair of daemons without manifests. When the test ends, it is stopped and its pods are
+// removed. more are additional flags of podexecd.
 func newSite(t *testing.T, node *devnode.Node, name string, more ...string) *site {
 	t.Helper()
 	s := &site{t: t, node: node, name: name, dir: node.Path(name), pods: map[string]*pod{}}
@@ -69,7 +68,7 @@ func newSite(t *testing.T, node *devnode.Node, name string, more ...string) *sit
 		"--root-dir", s.path("podexecd"), "--listen", "unix://" + node.Socket(name+"x"), "--hostname-override", name,
 		"--podconfig-endpoint", "unix://" + node.Socket(name+"c"), "--container-runtime-endpoint", node.Endpoint(),
 		"--pod-logs-dir", s.path("log", "pods"), "--crash-loop-backoff-base=200ms", "--crash-loop-backoff-max=1s",
-		// On a simulated runtime, too: its containers aren't in the cgroups, but podexecd has to clear them away.
+		// Also on a simulated runtime: its containers aren't in the cgroups, but podexecd has to remove them.
 		"--cgroups-per-qos=" + strconv.FormatBool(privileged()), "--cgroup-root=" + filepath.Join(node.CgroupRoot(), name+"-podexecd"),
 	}, more)...)
 	if err != nil {
@@ -89,13 +88,13 @@ func newSite(t *testing.T, node *devnode.Node, name string, more ...string) *sit
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("what was done:\n%s", s.account())
+			t.Logf("deeds:\n%s", s.account())
 		}
 	})
 	return s
 }
 
-// dial doesn't wait: a server that doesn't answer is dialed again.
+// dial doesn't wait. If the server doesn't answer, gRPC dials it again.
 func (s *site) dial(endpoint string) *grpc.ClientConn {
 	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)),
@@ -113,7 +112,8 @@ func (s *site) path(elements ...string) string {
 
 func (s *site) manifests() string { return s.path("manifests") }
 
-// add desires another pod of the kind, and returns its name. An image other than the node's own is pulled.
+// add writes the manifest of another pod of the kind, and returns its name. An image other than the node's own
+// is pulled.
 func (s *site) add(k kind, image string) string {
 	s.made++
 	p := &pod{kind: k, name: fmt.Sprintf("%s%d", k.name, s.made), image: image}
@@ -122,7 +122,7 @@ func (s *site) add(k kind, image string) string {
 	return p.name
 }
 
-// renew gives the pod a new UID, in place of the one that it has.
+// renew gives the pod a new UID.
 func (s *site) renew(p *pod) {
 	s.made++
 	old := p.uid
@@ -138,7 +138,7 @@ func (s *site) renew(p *pod) {
 	s.write(p)
 }
 
-// relabel changes the pod under its UID so that no container has to notice.
+// relabel changes the pod, under its UID, in a way that doesn't affect containers.
 func (s *site) relabel(p *pod) {
 	p.labels++
 	s.did(Relabel, p.uid, "")
@@ -154,7 +154,7 @@ func (s *site) drop(name string) {
 	}
 }
 
-// write puts the manifest into place by renaming.
+// write renames the manifest into place.
 func (s *site) write(p *pod) {
 	text, err := p.manifest(p.uid, p.name, s.path("life", p.uid), p.image, fmt.Sprint("v", p.labels))
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *site) write(p *pod) {
 	}
 }
 
-// names are the desired pods', sorted.
+// names returns the names of the desired pods, sorted.
 func (s *site) names() []string {
 	names := make([]string, 0, len(s.pods))
 	for name := range s.pods {
@@ -179,7 +179,7 @@ func (s *site) names() []string {
 	return names
 }
 
-// kill ends a process with SIGKILL.
+// kill sends SIGKILL to a process.
 func (s *site) kill(p *devnode.Process, deed Kind) {
 	s.did(deed, "", "")
 	if err := p.Kill(); err != nil {
@@ -208,13 +208,13 @@ func alive(p *devnode.Process) bool {
 	}
 }
 
-// quiet waits until the node has come to rest, and notes the look at it: also if it doesn't in time, so that the
-// checkers say what is wrong.
+// quiet waits until the node reaches its final state, and records that look. It records the last look also at
+// the time limit, so that the checkers report what is wrong.
 func (s *site) quiet(patience time.Duration) error {
 	return s.quietOr(patience, nil)
 }
 
-// quietOr is quiet, but gives up with errInterrupted when the channel is closed.
+// quietOr is like quiet, but returns errInterrupted when the channel is closed.
 func (s *site) quietOr(patience time.Duration, interrupt <-chan struct{}) error {
 	deadline, poll := time.NewTimer(patience), time.NewTicker(100*time.Millisecond)
 	defer deadline.Stop()
@@ -245,7 +245,7 @@ func (s *site) quietOr(patience time.Duration, interrupt <-chan struct{}) error 
 
 var errInterrupted = errors.New("interrupted")
 
-// check asks the checkers about all that happened at the site.
+// check runs the checkers on all that happened at the site.
 func (s *site) check() []*BreachError {
 	s.t.Helper()
 	h, err := s.whole(s.path("life"))

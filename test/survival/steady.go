@@ -2,14 +2,15 @@ package survival
 
 import "time"
 
-// unwritten is how long podexecd may take to write down what it shows: it doesn't wait for the disk, which may be busy.
+// unwritten is how long podexecd may take to store a status that it shows: it doesn't wait for the disk, which
+// may be busy.
 const unwritten = 2 * time.Second
 
-// Steady is: a pod that is ready and whose containers all stay remains ready, unless it is harmed or dropped. It
-// counts too if the status tells that readiness changed between two observations.
+// Steady checks that a pod that is ready, and whose containers all stay, remains ready unless it is harmed or
+// dropped. A change between two observations counts too: the status has its time.
 func Steady(h *History) []error {
 	var errs []error
-	// The first status of each pod that shows what is shown now.
+	// last is the first status of each pod that shows the present state.
 	last := map[string]Status{}
 	for _, s := range h.Statuses {
 		before, seen := last[s.UID]
@@ -31,9 +32,9 @@ func Steady(h *History) []error {
 			continue
 		}
 		if s.Ready {
-			errs = append(errs, podErr(p, "it was ready since %s, but at %s podexecd says since %s", clock(before.Since), clock(s.At), clock(s.Since)))
+			errs = append(errs, podErr(p, "it was ready since %s, but at %s podexecd reports ready since %s", clock(before.Since), clock(s.At), clock(s.Since)))
 		} else {
-			errs = append(errs, podErr(p, "it was ready since %s and isn't any more at %s", clock(before.Since), clock(s.At)))
+			errs = append(errs, podErr(p, "it was ready since %s and is no longer ready at %s", clock(before.Since), clock(s.At)))
 		}
 	}
 	return errs

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// stormsTime is how long TestStorms takes if ROBUSTNESS_TIME doesn't say otherwise.
+	// stormsTime is the duration of TestStorms if ROBUSTNESS_TIME isn't set.
 	stormsTime = 20 * time.Second
-	// deedsAStorm is how many there are in a storm, on average.
+	// deedsAStorm is the average number of deeds in a storm.
 	deedsAStorm = 8
-	// mostPods and fewestPods bound how many are desired.
+	// mostPods and fewestPods bound the number of desired pods.
 	mostPods, fewestPods = 9, 4
 )
 
-// TestStorms has pods of every policy live through storms of kills and changes, and checks at each quiet point after
-// one, and at the end.
+// TestStorms runs pods of every policy through storms of kills and changes, and checks at the quiet point after
+// each storm, and at the end.
 func TestStorms(t *testing.T) {
 	for name, runtime := range map[string]devnode.Runtime{
 		"containerd": devnode.Containerd, "containerd 1.7": devnode.Containerd17, "sim": devnode.Sim,
@@ -33,7 +33,7 @@ func TestStorms(t *testing.T) {
 			s := newSite(t, node, "storm")
 			s.history.Whole = runtime == devnode.Sim
 			from, began := firstSeed(), time.Now()
-			t.Logf("seed %d; what happens in time can't be repeated", from)
+			t.Logf("seed %d; the timing can't be repeated", from)
 			length, _ := robustnessTime(t, stormsTime)
 			w := &weather{site: s, random: rand.New(rand.NewPCG(from, uint64(runtime))), simulated: runtime == devnode.Sim, count: map[string]int{}}
 			storms := 0
@@ -57,11 +57,11 @@ type weather struct {
 	*site
 	random    *rand.Rand
 	simulated bool
-	// count is how often each thing was done.
+	// count is the number of deeds of each sort.
 	count map[string]int
 }
 
-// storm does things at random, and ends with everything started.
+// storm does deeds at random, and ends with all processes started.
 func (w *weather) storm() {
 	for len(w.pods) < fewestPods {
 		w.add(w.kind(), "")
@@ -82,7 +82,7 @@ func (w *weather) startAll() {
 
 func (w *weather) kind() kind { return kinds[w.random.IntN(len(kinds))] }
 
-// deed does one thing. Those that are more likely stand there more often.
+// deed does one deed. More likely ones are listed more often.
 func (w *weather) deed() {
 	names := w.names()
 	deeds := []string{"podexecd", "podexecd", "podexecd", "podconfigd", "add", "drop", "renew", "relabel", "start", "start", "runtime", "shim", "task", "absence"}
@@ -102,7 +102,7 @@ func (w *weather) deed() {
 		w.toggle(w.podconfigd, ConfigKilled, ConfigStarted)
 	case "runtime":
 		if alive(w.node.Runtime()) && w.simulated {
-			w.did(Harm, "", "the simulated runtime lives in its process")
+			w.did(Harm, "", "the simulated runtime's pods end with its process")
 		}
 		w.toggle(w.node.Runtime(), RuntimeKilled, RuntimeStarted)
 	case "start":
@@ -122,8 +122,8 @@ func (w *weather) deed() {
 	}
 }
 
-// absence drops a pod, kills podexecd about when it hears of that, and leaves it away for longer than the pod's grace
-// period.
+// absence drops a pod, kills podexecd at about the time at which podexecd receives the change, and leaves it
+// away for longer than the pod's grace period.
 func (w *weather) absence(name string) {
 	w.startAll()
 	grace := time.Duration(w.pods[name].grace) * time.Second
@@ -136,7 +136,7 @@ func (w *weather) absence(name string) {
 	w.start(w.podexecd, AgentStarted)
 }
 
-// toggle kills what runs, and starts what doesn't.
+// toggle kills the process if it runs, and starts it otherwise.
 func (w *weather) toggle(p *devnode.Process, killed, started Kind) {
 	if alive(p) {
 		w.kill(p, killed)
@@ -145,7 +145,7 @@ func (w *weather) toggle(p *devnode.Process, killed, started Kind) {
 	}
 }
 
-// harm kills a shim, or the first process of a container or sandbox, that was there at the last look.
+// harm kills a shim, or the first process of a container or sandbox, of the last look.
 func (w *weather) harm(what string) {
 	w.mu.Lock()
 	var last Look
@@ -176,7 +176,7 @@ func (w *weather) harm(what string) {
 	if what == "shim" {
 		kill = w.node.KillShim
 	}
-	// It may have ended meanwhile, and its files may be half there.
+	// It may have ended meanwhile, and its files may be incomplete.
 	if err := kill(v.id); err != nil && !errors.Is(err, os.ErrProcessDone) && !strings.Contains(err.Error(), "unexpected end of JSON") {
 		w.t.Fatal(err)
 	}

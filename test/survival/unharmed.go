@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// tooYoung is how long a container must have run to count as healthy when podexecd dies: before that its start
-	// may have been under way, and a runtime breaks off a start whose caller is gone.
+	// tooYoung is how long a container must have run to count as healthy when podexecd dies: before that, its
+	// start may have been under way, and a runtime cancels a start when its caller is gone.
 	tooYoung = 3 * time.Second
-	// unsettled is the same for the death of the runtime, which has to write down what it started.
+	// unsettled is the same for the death of the runtime, which has to store what it started.
 	unsettled = 5 * time.Second
 )
 
-// Unharmed is: a container runs a second time only if it ended by itself and its policy says so, or if it was harmed.
+// Unharmed checks that a container runs a second time only if it ended by itself and its policy restarts it, or
+// if it was harmed.
 func Unharmed(h *History) []error {
 	var errs []error
 	last := map[containerKey]Run{}
@@ -40,7 +41,7 @@ func ending(r Run) string {
 	}
 }
 
-// mayRestart reports whether there is a cause for the second run after the first.
+// mayRestart reports whether the second run has a cause.
 func mayRestart(h *History, first, second Run) bool {
 	if _, harmed := h.did(first.UID, first.Start.Add(-time.Second), second.Start, Harm); harmed {
 		return true

@@ -8,24 +8,25 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// supply says which volumes the pods of a kind have.
+// supply selects the volumes of the pods of a kind.
 type supply int
 
 const (
-	// few are the directory of the diaries, and a scratch volume in memory.
+	// few is the directory of the diaries, and a scratch volume in memory.
 	few supply = iota
-	// objects are these, and a ConfigMap and a Secret, which stand in the pod's manifest. Their content changes with
-	// its label.
+	// objects adds a ConfigMap and a Secret, which stand in the pod's manifest. Their content changes with its
+	// label.
 	objects
-	// all are these, and one of each other sort: projected, downwardAPI, on disk, and a part of that; and variables
-	// from the objects.
+	// all adds one volume of each other type: projected, downwardAPI, on disk, and a subPath of that; and
+	// variables from the objects.
 	all
 )
 
-// privileged reports whether this process may mount and make cgroups: then each pod has some to be cleared away.
+// privileged reports whether this process may mount and create cgroups: then each pod has some, which must be
+// removed.
 func privileged() bool { return os.Geteuid() == 0 }
 
-// volumes are those of a pod of that name.
+// volumes returns the volumes of a pod of that name.
 func (s supply) volumes(name, life string) []v1.Volume {
 	scratch := v1.EmptyDirVolumeSource{}
 	if privileged() {
@@ -48,12 +49,12 @@ func (s supply) volumes(name, life string) []v1.Volume {
 	return volumes[:s.count(len(volumes))]
 }
 
-// nameFile is a file with the pod's name.
+// nameFile returns a file with the pod's name.
 func nameFile() []v1.DownwardAPIVolumeFile {
 	return []v1.DownwardAPIVolumeFile{{Path: "name", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}}
 }
 
-// mounts are where each container sees the volumes.
+// mounts returns the mounts of the volumes, the same in each container.
 func (s supply) mounts() []v1.VolumeMount {
 	mounts := []v1.VolumeMount{
 		{Name: "life", MountPath: "/life"}, {Name: "scratch", MountPath: "/scratch"},
@@ -64,8 +65,8 @@ func (s supply) mounts() []v1.VolumeMount {
 	return mounts[:s.count(len(mounts))]
 }
 
-// count is how many of the volumes, or mounts, the supply has. A Secret is never written to the disk, so it needs a
-// mount.
+// count returns the number of volumes, or mounts, that the supply has. A Secret is never written to disk, so it
+// needs a mount.
 func (s supply) count(whole int) int {
 	switch {
 	case s == few || !privileged():
@@ -77,7 +78,7 @@ func (s supply) count(whole int) int {
 	}
 }
 
-// envFrom is where each container has variables from: FOLDER and FILE.
+// envFrom returns the sources of each container's variables FOLDER and FILE.
 func (s supply) envFrom(name string) []v1.EnvFromSource {
 	if s != all || !privileged() {
 		return nil
@@ -88,7 +89,7 @@ func (s supply) envFrom(name string) []v1.EnvFromSource {
 	}
 }
 
-// objects are those that the pod of that name refers to.
+// objects returns the objects that the pod of that name refers to.
 func (s supply) objects(name, label string) []any {
 	if s == few || !privileged() {
 		return nil
@@ -106,7 +107,7 @@ func (s supply) objects(name, label string) []any {
 	}
 }
 
-// finds is the command of what ends well if all volumes, and the variables, are as they should be.
+// finds returns the command of a container that exits with 0 if all volumes and variables are as expected.
 func finds() []string {
 	if !privileged() {
 		return []string{"exit", "0"}

@@ -22,7 +22,7 @@ func mentions(changes []revision.Change, source string) bool {
 	})
 }
 
-// TestCoalesced walks through the changes of one pod between two streams.
+// TestCoalesced checks the changes of one pod between two streams.
 func TestCoalesced(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -51,14 +51,14 @@ func TestCoalesced(t *testing.T) {
 			}
 			got, ok := catchup.Coalesced(l.State(), 1, everything)
 			if !ok {
-				t.Fatal("Coalesced tells false; want true, as nothing was forgotten")
+				t.Fatal("Coalesced returns false; want true, because no tombstone was dropped")
 			}
 			wantWords(t, "what became of the pod", got, tc.want...)
 		})
 	}
 }
 
-// TestCoalescedOrder: the ops come in the kubelet's order, and within each the sources by priority.
+// TestCoalescedOrder: the ops come in the kubelet's order, and within each op the sources by priority.
 func TestCoalescedOrder(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "http", "api"}})
 	l.set("api", "x: a-gone() a-new2() a-up() a-stat()")
@@ -72,7 +72,8 @@ func TestCoalescedOrder(t *testing.T) {
 		"UPDATE file: f-up", "UPDATE api: a-up", "DELETE file: f-del", "ADD http:", "RECONCILE api: a-stat")
 }
 
-// TestFreshAndSet: a fresh consumer gets ADDs, one that can't be placed one SET of everything.
+// TestFreshAndSet: a fresh consumer receives ADDs. A consumer without a valid cursor receives one SET of
+// everything.
 func TestFreshAndSet(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	wantWords(t, "fresh, of nothing", catchup.Fresh(l.State(), everything))

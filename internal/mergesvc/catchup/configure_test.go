@@ -10,13 +10,14 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// settle returns the ops that the consumer gets of the revision.
+// settle returns the ops that the consumer receives of the revision.
 func (l *life) settle(p *catchup.Pending, rev *revision.Revision) []revision.Change {
 	p.Configure(l.states[rev.Number].Sources)
 	return p.Settle(rev.Changes, rev.Number, l.at(rev.Number))
 }
 
-// TestPendingOfASourceThatGoes: a removed source won't decide; pods that wait for it wait for all others.
+// TestPendingOfASourceThatGoes: a removed source won't decide; pods that wait for it now wait for all other
+// sources.
 func TestPendingOfASourceThatGoes(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "http", "api"}})
 	l.set("file", "")
@@ -36,7 +37,8 @@ func TestPendingOfASourceThatGoes(t *testing.T) {
 	wantWords(t, "the only one that hasn't spoken goes", l.settle(pending, l.configure("file")), "REMOVE api: lost", "REMOVE old: older")
 }
 
-// TestPendingOfASourceThatComes: pods that waited for all sources wait only for their own, if that is configured now.
+// TestPendingOfASourceThatComes: pods that waited for all sources wait only for their own source, once that is
+// configured.
 func TestPendingOfASourceThatComes(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "")
@@ -49,8 +51,8 @@ func TestPendingOfASourceThatComes(t *testing.T) {
 	wantWords(t, "relay speaks", l.settle(pending, l.set("relay", "")), "REMOVE old: older", "ADD relay:")
 }
 
-// TestUndecidedBeforeOtherSources: for a revision with other configured sources, whose state isn't kept, it isn't
-// known which pods were open: all held pods are compared.
+// TestUndecidedBeforeOtherSources: if a revision had other sources, and its state isn't kept, it isn't known
+// which pods were undecided: all known pods are compared.
 func TestUndecidedBeforeOtherSources(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "a: web()")
@@ -64,8 +66,8 @@ func TestUndecidedBeforeOtherSources(t *testing.T) {
 	wantWords(t, "once all have spoken", l.settle(pending, l.set("http", "")), "REMOVE api: lost", "ADD http:")
 }
 
-// TestUndecidedBeforeTheSourceWent: pods that waited for a source that is removed by now are decided at the first
-// revision, though it makes no source ready.
+// TestUndecidedBeforeTheSourceWent: pods that waited for a source that has been removed are decided at the
+// first revision, even if that makes no source ready.
 func TestUndecidedBeforeTheSourceWent(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "")
@@ -77,8 +79,8 @@ func TestUndecidedBeforeTheSourceWent(t *testing.T) {
 	wantWords(t, "the consumer is caught up", pending.Settle(changes, st.Number, l.at(st.Number)), "REMOVE file: lost")
 }
 
-// TestCoalescedOverAReturn: of a source that was removed and added while the consumer was away, each pod is another
-// one, and its readiness is sent again.
+// TestCoalescedOverAReturn: if a source was removed and added while the consumer was away, each of its pods is
+// a different one, and its readiness is sent again.
 func TestCoalescedOverAReturn(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "")
@@ -96,8 +98,8 @@ func TestCoalescedOverAReturn(t *testing.T) {
 	wantWords(t, "and has no pods", changes, "REMOVE api: web db", "ADD api:")
 }
 
-// TestPendingInAnotherOrder: when the order of the sources changes, a consumer that holds open pods gets the changes
-// in the new order, as all consumers do.
+// TestPendingInAnotherOrder: when the order of the sources changes, a consumer with undecided pods receives the
+// changes in the new order, as all consumers do.
 func TestPendingInAnotherOrder(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "http", "api", "relay"}})
 	l.set("file", "f: x() y()")

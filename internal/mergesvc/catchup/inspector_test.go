@@ -10,7 +10,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// inspector is the view of a caller that gets pods redacted.
+// inspector is the view of a caller that receives redacted pods.
 var inspector = mustView(view.Config{Redacted: true})
 
 // inspected returns a pod of file in mergetest's notation as an inspector's known pod.
@@ -20,13 +20,14 @@ func inspected(text string) catchup.Known {
 	return known(inspector, mergetest.At(l.State()).Pods, true)[0]
 }
 
-// TestInspectorCannotGuess: a secret can't be tested by the digest of its pod. A caller that says it holds that pod,
-// and must not see the secret, gets the same as with a wrong guess, for every kind of catch-up.
+// TestInspectorCannotGuess: the digest of a pod can't be used to test guesses of a secret. A caller that sends
+// that pod as known, and must not see the secret, receives the same as with a wrong guess, for every kind of
+// catch-up.
 func TestInspectorCannotGuess(t *testing.T) {
 	const truth = "web(env.PASSWORD=sesame)"
 	for name, tc := range map[string]struct {
 		known catchup.Known
-		// difference is what it gets if file was read, settled if file is read later.
+		// difference is what it receives if file was read, and settled if file is read later.
 		difference, settled []string
 	}{
 		"the right secret": {held("file", truth), []string{"UPDATE file: web"}, []string{"UPDATE file: web"}},
@@ -60,8 +61,8 @@ func TestInspectorCannotGuess(t *testing.T) {
 	}
 }
 
-// TestInspectorCoalesced: an inspector that is behind is sent the pods whose visible part changed, and no others,
-// even where the revisions aren't kept; it gets a SET if the versions weren't compared in time.
+// TestInspectorCoalesced: an inspector that is behind receives the pods whose visible part changed, and no
+// others, even if the revisions aren't kept. It receives a SET if the versions weren't compared in time.
 func TestInspectorCoalesced(t *testing.T) {
 	tier := mustView(view.Config{Redacted: true, Filter: &podconfigv1.PodFilter{LabelSelector: "tier"}})
 	const before = "x: same() hidden(env.P=a) seen(image=1) status() both(env.P=a) gone() left(label.tier=a) quiet(label.tier=a,env.P=a)"
@@ -71,7 +72,7 @@ func TestInspectorCoalesced(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		view *view.View
-		// revisions are how many are kept.
+		// revisions is the number of kept revisions.
 		revisions int
 		want      []string
 	}{
@@ -90,7 +91,7 @@ func TestInspectorCoalesced(t *testing.T) {
 			}
 			last := middle[len(middle)-1]
 			for tc.revisions < int(l.Number()) && l.Number() < 6 {
-				// One origin or another: a revision that consumers don't see.
+				// The pod changes its origin: a revision that consumers don't see.
 				last = "y" + last[1:]
 				l.set("api", last)
 				last = "x" + last[1:]
@@ -98,7 +99,7 @@ func TestInspectorCoalesced(t *testing.T) {
 			}
 			got, ok := catchup.Coalesced(l.State(), 1, tc.view)
 			if !ok {
-				t.Fatal("Coalesced tells false; want true, as it was found out what an inspector saw")
+				t.Fatal("Coalesced returns false; want true, because the visible changes were compared")
 			}
 			wantWords(t, "what became of the pods", got, tc.want...)
 			got, _ = catchup.Coalesced(l.State(), 3, tc.view)
@@ -107,7 +108,7 @@ func TestInspectorCoalesced(t *testing.T) {
 			end()
 			l.set("api", before)
 			if _, ok := catchup.Coalesced(l.State(), 3, tc.view); ok != (tc.revisions > 1) {
-				t.Errorf("after a revision went while no inspector was there Coalesced tells %v; want %v", ok, tc.revisions > 1)
+				t.Errorf("after a revision was dropped while no inspector was connected, Coalesced returns %v; want %v", ok, tc.revisions > 1)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 
 var allSources = []string{"file", "http", "api"}
 
-// journey is one consumer with a view, from podconfigd's start on, by every way that there is to the current state.
+// journey is one consumer with a view, since podconfigd's start, that catches up in every possible way.
 type journey struct {
 	*life
 	random   *mergetest.Varied
@@ -27,7 +27,7 @@ type journey struct {
 	// at is the consumer's cursor.
 	at      uint64
 	pending *catchup.Pending
-	// foreign is set once the consumer holds pods that podconfigd doesn't know it to hold.
+	// foreign is set once the consumer has pods of which podconfigd has no record.
 	foreign bool
 }
 
@@ -44,7 +44,7 @@ func newJourney(t *rapid.T, cfg history.Config, mode podconfigv1.NotificationMod
 	return j
 }
 
-// apply takes the consumer through changes that lead to a revision, and compares what it then holds.
+// apply applies changes that lead to a revision, and compares the consumer's pods.
 func (j *journey) apply(t *rapid.T, how string, changes []revision.Change, number uint64) {
 	t.Helper()
 	st := j.states[number]
@@ -57,7 +57,7 @@ func (j *journey) apply(t *rapid.T, how string, changes []revision.Change, numbe
 		t.Fatalf("%s from revision %d to %d: %v, in\n%s", how, before, number, err, words(changes))
 	}
 	if j.view.Snapshots() && st.AllReadyAt(number) {
-		// SETs don't report pods that no source has any more.
+		// SETs don't report the removal of pods whose source is no longer configured.
 		j.consumer.Leave(st.Configured)
 	}
 	undecided := func(source string) bool { return j.foreign && !settled(source) }
@@ -72,9 +72,9 @@ func (j *journey) apply(t *rapid.T, how string, changes []revision.Change, numbe
 	}
 }
 
-// held are the changes without REMOVEs of pods under whose UID a consumer that came from elsewhere holds another
-// source's: in the snapshot modes, where a SET to come decides on that, a REMOVE may be of what podconfigd alone has
-// had. It changes nothing.
+// held returns the changes without REMOVEs of UIDs under which a consumer from another instance has another
+// source's pod: in the snapshot modes, where a later SET decides, a REMOVE may be for a pod that only
+// podconfigd had. It changes nothing.
 func (j *journey) held(changes []revision.Change) []revision.Change {
 	if !j.view.Snapshots() || !j.foreign {
 		return changes
@@ -95,7 +95,7 @@ func (j *journey) held(changes []revision.Change) []revision.Change {
 	return out
 }
 
-// exact follows revision by revision as far as they are kept.
+// exact follows revision by revision while they are kept.
 func (j *journey) exact(t *rapid.T) {
 	for {
 		rev, kept, _ := j.Next(j.at)
@@ -116,9 +116,9 @@ func (j *journey) exact(t *rapid.T) {
 func (j *journey) coalesced(t *rapid.T) {
 	st := j.State()
 	changes, ok := catchup.Coalesced(st, j.at, j.view)
-	// An inspector must not learn which pods have changed otherwise than as it sees.
+	// An inspector must not find out which pods have changed, except by what it sees.
 	if want := j.at >= st.Horizon && (!j.view.Redacted() || j.at >= st.ShownHorizon()); ok != want {
-		t.Fatalf("Coalesced from revision %d with horizons %d and %d tells %v; want %v", j.at, st.Horizon, st.ShownHorizon(), ok, want)
+		t.Fatalf("Coalesced from revision %d with horizons %d and %d returns %v; want %v", j.at, st.Horizon, st.ShownHorizon(), ok, want)
 	}
 	how := "coalesced"
 	if !ok {
@@ -126,20 +126,20 @@ func (j *journey) coalesced(t *rapid.T) {
 		j.consumer.Doubt(st)
 	}
 	if j.at == st.Number && len(changes) > 0 {
-		t.Fatalf("Coalesced from the current revision tells\n%swant nothing", words(changes))
+		t.Fatalf("Coalesced from the current revision returns\n%swant nothing", words(changes))
 	}
 	j.pending.Configure(st.Sources)
 	j.consumer.Loose, j.consumer.Coalesced = !j.view.Fixed(), true
 	j.apply(t, how, j.pending.Settle(changes, st.Number, j.life.at(st.Number)), st.Number)
 }
 
-// resume is another stream from where the last one was.
+// resume starts another stream from the last cursor.
 func (j *journey) resume(*rapid.T) {
 	j.foreign = j.consumer.Reconnect() || j.foreign
 	j.pending = catchup.Undecided(j.State(), j.at, known(j.view, j.consumer.Pods, true), j.view)
 }
 
-// stranger is another stream of a consumer whose cursor can't be honoured.
+// stranger starts another stream of a consumer whose cursor can't be resumed from.
 func (j *journey) stranger(t *rapid.T) {
 	st := j.State()
 	// As a stranger it has forgotten which incarnations it holds, and pods of any view may come with it.
@@ -158,19 +158,19 @@ func (j *journey) fresh(t *rapid.T) {
 	j.apply(t, "fresh", catchup.Fresh(st, j.view), st.Number)
 }
 
-// restart gives podconfigd another start, with the store and perhaps fewer sources; the consumer resumes.
+// restart restarts podconfigd, with the store and perhaps fewer sources. The consumer resumes.
 func (j *journey) restart(t *rapid.T) {
 	sources := rapid.SampledFrom([][]string{allSources, allSources[:2], allSources[1:]}).Draw(t, "sources")
 	j.life = j.restarted(sources...)
 	j.resume(t)
 }
 
-// reconfigure changes while podconfigd runs which sources there are, and their order.
+// reconfigure changes the sources and their order while podconfigd runs.
 func (j *journey) reconfigure(t *rapid.T) {
 	j.configure(rapid.SliceOfNDistinct(rapid.SampledFrom(append([]string{"old"}, allSources...)), 1, 4, rapid.ID).Draw(t, "configured")...)
 }
 
-// everySourceSpeaks makes all sources ready, with the pods that they have or without any.
+// everySourceSpeaks makes all sources ready, with or without pods.
 func (j *journey) everySourceSpeaks() {
 	for _, s := range append([]string{"old"}, allSources...) {
 		j.merge(manifest.Set{Source: s})
@@ -192,8 +192,8 @@ func (j *journey) arrive(t *rapid.T) {
 }
 
 // TestG7Journeys checks G7, G10 and, by its strict consumer, G5: after any interruption of the stream or of
-// podconfigd, in every mode and with every view, the consumer holds what the view shows, except what its source
-// hasn't decided. Once all sources were read, nothing of that kind is left.
+// podconfigd, in every mode and with every view, the consumer has the pods of its view, except the undecided
+// ones. Once all sources were read, none is undecided.
 func TestG7Journeys(t *testing.T) {
 	for number, name := range podconfigv1.NotificationMode_name {
 		mode := podconfigv1.NotificationMode(number)
@@ -218,8 +218,8 @@ func TestG7Journeys(t *testing.T) {
 	}
 }
 
-// TestG10EveryRevision checks G10 for a consumer in exact history, and that from every revision of which all removals
-// are remembered the coalesced changes lead there too.
+// TestG10EveryRevision checks G10 for a consumer in exact history, and that from every revision whose removals
+// are all kept, the coalesced changes lead to the same state.
 func TestG10EveryRevision(t *testing.T) {
 	for number, name := range podconfigv1.NotificationMode_name {
 		mode := podconfigv1.NotificationMode(number)

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
-// TestFromKnown walks through the pods that a consumer may say it holds, with api ready and file not.
+// TestFromKnown checks the known pods that a consumer may send, with api ready and file not.
 func TestFromKnown(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: web() gone(deleting=30)")
@@ -56,8 +56,8 @@ func TestFromKnown(t *testing.T) {
 	}
 }
 
-// TestFromKnownMirror: a relay that isn't ready has a mirror pod, and not yet the static pod of its name, which the
-// consumer holds: that isn't taken for replaced. Of a file it is.
+// TestFromKnownMirror: a relay that isn't ready has a mirror pod, and not yet the static pod of the same name,
+// which the consumer has: that pod doesn't count as replaced. With a file source it does.
 func TestFromKnownMirror(t *testing.T) {
 	for source, want := range map[string][]string{"relay": nil, "relay:site": nil, "file": {"REMOVE file: s"}} {
 		l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{source}})
@@ -71,8 +71,8 @@ func TestFromKnownMirror(t *testing.T) {
 	}
 }
 
-// TestSettle: file is read after a consumer subscribed that holds pods of file, and one of http, which isn't
-// configured any more.
+// TestSettle: file is read after a consumer subscribed that has pods of file, and one of http, which is no
+// longer configured.
 func TestSettle(t *testing.T) {
 	digests := func(text string) catchup.Known {
 		p := mergetest.Set("file", 1, "x: "+text).Origins[0].Pods[0]
@@ -107,7 +107,7 @@ func TestSettle(t *testing.T) {
 			wantWords(t, "the first word of file", got, tc.want...)
 			rev = l.set("file", "x: same(image=9) changed(image=9)")
 			if settled := pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)); words(settled) != words(rev.Changes) {
-				t.Errorf("the second word of file:\n%s\nwant it untouched, as nothing is pending:\n%s", words(settled), words(rev.Changes))
+				t.Errorf("the second set of file:\n%s\nwant it unchanged, because nothing is pending:\n%s", words(settled), words(rev.Changes))
 			}
 		})
 	}
@@ -129,8 +129,8 @@ func TestSettleKeepsSet(t *testing.T) {
 	wantWords(t, "a SET for a consumer that holds web and gone", got, "REMOVE file: gone", "SET file: web", "ADD file:")
 }
 
-// TestSettleMovedPod: a held pod of a source that hasn't been read comes from another source. It is replaced at once,
-// and when the first source is read, the new pod stays.
+// TestSettleMovedPod: a known pod of a source that hasn't been read comes from another source. It is replaced
+// at once, and when the first source is read, the new pod stays.
 func TestSettleMovedPod(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{{UID: "web", Source: "file"}}, everything)
@@ -140,8 +140,8 @@ func TestSettleMovedPod(t *testing.T) {
 	wantWords(t, "file hasn't got it", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD file:")
 }
 
-// TestUndecided: a consumer that resumes sends its known pods again; those that were open at its cursor are settled
-// as without the interruption, the others aren't open.
+// TestUndecided: a consumer that resumes sends its known pods again. The pods that were undecided at its cursor
+// are settled as without the interruption. The others aren't undecided.
 func TestUndecided(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: web()") // 1
@@ -162,7 +162,7 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// TestSettleNil: a consumer without known pods has nothing pending.
+// TestSettleNil: a consumer without known pods has no undecided pods.
 func TestSettleNil(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"api"}})
 	rev := l.set("api", "x: web()")
@@ -170,15 +170,15 @@ func TestSettleNil(t *testing.T) {
 	wantWords(t, "nothing pending", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD api: web")
 }
 
-// TestUndecidedOfSentPods: pods that were sent and haven't changed since aren't open, though their source isn't
-// ready; a change to exactly what the consumer holds isn't sent (G5).
+// TestUndecidedOfSentPods: pods that were sent and haven't changed since aren't undecided, even if their
+// source isn't ready. A change to exactly the consumer's version isn't sent (G5).
 func TestUndecidedOfSentPods(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() db() [held]")
 	at := l.Number()
 	pending := catchup.Undecided(l.State(), at, []catchup.Known{held("file", "web()"), held("file", "db()")}, everything)
 	if !pending.Empty() {
-		t.Error("something is open for a consumer that holds what it was told; want nothing")
+		t.Error("a pod is undecided for a consumer that has what it received; want none")
 	}
 	rev := l.set("file", "x: web(image=2) db(phase=Running) [held]")
 	knows := []catchup.Known{held("file", "web(image=2)"), held("file", "db(phase=Running)")}
@@ -186,8 +186,8 @@ func TestUndecidedOfSentPods(t *testing.T) {
 	wantWords(t, "a change to what the consumer holds", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)))
 }
 
-// TestSettleNameTaken: a pod of a source that isn't ready yet takes the name of one that only the consumer has. That
-// one is gone, unless the state has its UID, which then decides.
+// TestSettleNameTaken: a pod of a source that isn't ready yet takes the name of a pod that only the consumer
+// has. That pod is gone, unless the state has its UID, which then decides.
 func TestSettleNameTaken(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(uid=old)"), held("file", "db()")}, everything)
@@ -203,7 +203,7 @@ func TestSettleNameTaken(t *testing.T) {
 		"REMOVE file: u", "ADD file: web u")
 }
 
-// TestUndecidedInSnapshotModes: SETs report everything; nothing is added to them.
+// TestUndecidedInSnapshotModes: SETs have everything; nothing is added to them.
 func TestUndecidedInSnapshotModes(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	v := mustView(view.Config{Mode: snapshot})
@@ -213,8 +213,8 @@ func TestUndecidedInSnapshotModes(t *testing.T) {
 	wantWords(t, "file speaks", pending.Settle(changes, rev.Number, l.at(rev.Number)), "SET file: web")
 }
 
-// TestSettleCostsTheRevision: the cost of a revision doesn't grow with the open pods, of which a consumer may claim
-// many.
+// TestSettleCostsTheRevision: the cost of a revision doesn't grow with the undecided pods, of which a consumer
+// may send many.
 func TestSettleCostsTheRevision(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	var text strings.Builder
@@ -239,14 +239,14 @@ func TestSettleCostsTheRevision(t *testing.T) {
 		}
 		return best
 	}
-	// A walk over all that is open, for each pod of the revision, takes more than a thousand times as long.
+	// A walk over all undecided pods, for each pod of the revision, takes more than a thousand times as long.
 	if one, many := fastest(1), fastest(5000); many > 50*one {
 		t.Errorf("a revision of 200 pods takes %v with 5000 open pods; want about the %v that it takes with one", many, one)
 	}
 }
 
-// TestSettleSentBySet: what a SET reports of a pod of a source that isn't ready isn't sent again, neither at once nor
-// when the source is.
+// TestSettleSentBySet: a SET's version of a pod of a source that isn't ready isn't sent again, neither at once
+// nor when the source is ready.
 func TestSettleSentBySet(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web()"), held("file", "other()")}, everything)
@@ -257,8 +257,8 @@ func TestSettleSentBySet(t *testing.T) {
 	wantWords(t, "the word of file", pending.Settle(rev.Changes, rev.Number, l.at(rev.Number)), "ADD file:")
 }
 
-// TestSettleNameTakenLater: a held pod, whose UID another source's pod had when its name was taken, is replaced by
-// the next pod that takes the name once no pod has the UID.
+// TestSettleNameTakenLater: a known pod whose UID another source's pod had when its name was taken is replaced
+// by the next pod that takes the name once no pod has the UID.
 func TestSettleNameTakenLater(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: stored(uid=u)")

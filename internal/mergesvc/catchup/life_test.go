@@ -72,7 +72,7 @@ func (l *life) set(source, text string) *revision.Revision {
 	return l.merge(mergetest.Set(source, l.second, text))
 }
 
-// configure makes these the configured sources, and returns the revision, if that makes one.
+// configure replaces the configured sources, and returns the revision, if there is one.
 func (l *life) configure(names ...string) *revision.Revision {
 	sources := make([]merge.Source, 0, len(names))
 	for _, name := range names {
@@ -98,7 +98,7 @@ func (l *life) draw(t *rapid.T, random sets, n int) {
 	}
 }
 
-// at gives the state after a revision.
+// at returns a function that returns the state after a revision.
 func (l *life) at(number uint64) func() *history.State {
 	return func() *history.State { return l.states[number] }
 }
@@ -128,7 +128,7 @@ func known(v *view.View, pods map[types.UID]*revision.Pod, named bool) []catchup
 	return out
 }
 
-// words are the changes, one a line.
+// words formats the changes, one on each line.
 func words(changes []revision.Change) string {
 	var b strings.Builder
 	for _, c := range changes {

@@ -10,16 +10,15 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/view"
 )
 
-// TestScopedCannotGuess: a caller whose scope is a node or a source can't find out by its known pods which pods are
-// out of its scope, nor their content: it gets the same as if there were no such pods, for every kind of catch-up and
-// whenever a source is read.
+// TestScopedCannotGuess: a caller whose scope is a node or a source can't use its known pods to find out which
+// pods are out of its scope, nor their content: it receives the same as if there were no such pods, for every
+// kind of catch-up and whenever a source is read.
 func TestScopedCannotGuess(t *testing.T) {
 	ofNode, ofSource := mustView(view.Config{Nodes: []string{"n1"}}), mustView(view.Config{Sources: []string{"file"}})
 	const out = "db(node=n2,label.tier=a)"
 	for name, tc := range map[string]struct {
 		view *view.View
-		// source has the pod that is out of scope, and says so; file, which hasn't spoken, is said to have the known
-		// one.
+		// source has the pod that is out of scope, and is ready. The known pod is of file, which isn't ready.
 		source string
 		known  catchup.Known
 	}{
@@ -29,8 +28,8 @@ func TestScopedCannotGuess(t *testing.T) {
 		"a pod of another name, under its UID": {ofNode, "file", held("file", "web(uid=db,node=n1)")},
 		"another source's pod's UID":           {ofSource, "api", held("file", out)},
 	} {
-		// What the caller is sent at first, and then as file has new pods, a pod that takes the name web, and only
-		// its own.
+		// The caller must receive only its own pods at first, and then as file has new pods, one of which takes
+		// the name web.
 		reported := func(pods string, stale, another bool) (all []string) {
 			l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 			api, file := "", "broken: [held] [unready]\nx: mine(node=n1) "

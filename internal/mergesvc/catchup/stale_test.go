@@ -16,15 +16,16 @@ func held(source, text string) catchup.Known {
 	}
 }
 
-// stored is a podconfigd that has started with web and db of file in its store; api and file are configured.
+// stored returns a podconfigd that has started with web and db of file in its store; api and file are
+// configured.
 func stored() *life {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("file", "x: web() db()")
 	return l.restarted("file", "api")
 }
 
-// TestG9StaleIsNotChanged: a stale pod that differs from the consumer's changes nothing before its source was read;
-// then the pod is compared with what it held, even if that reading changed nothing but readiness.
+// TestG9StaleIsNotChanged: a stale pod that differs from the consumer's changes nothing before its source was
+// read. Then the pod is compared with the consumer's, even if that reading changed only the readiness.
 func TestG9StaleIsNotChanged(t *testing.T) {
 	equal := held("file", "db()")
 	for _, tc := range []struct {
@@ -76,8 +77,8 @@ func TestG9StaleIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestG9MovedAwayFromReadySource: the consumer's pod is gone, as its source is ready. A stored pod with its UID is
-// added, which isn't a change of the consumer's pod.
+// TestG9MovedAwayFromReadySource: the consumer's pod is gone because its source is ready. A stored pod with its
+// UID is added, which isn't a change of the consumer's pod.
 func TestG9MovedAwayFromReadySource(t *testing.T) {
 	l := stored()
 	l.set("api", "")
@@ -85,8 +86,8 @@ func TestG9MovedAwayFromReadySource(t *testing.T) {
 	wantWords(t, "api is ready without the pod", changes, "REMOVE api: web", "RESTORE file: web")
 }
 
-// TestG9FormerSource: a pod of a source that isn't configured any more stays stale. The consumer's pods of it stay
-// until the merge removes them, once all sources are ready.
+// TestG9FormerSource: a pod of a source that is no longer configured stays stale. The consumer's pods of it
+// stay until the merge removes them, once all sources are ready.
 func TestG9FormerSource(t *testing.T) {
 	l := stored().restarted("api", "http")
 	known := []catchup.Known{held("file", "web(image=0)"), held("file", "lost()")}
@@ -99,8 +100,8 @@ func TestG9FormerSource(t *testing.T) {
 		"REMOVE file: db web lost", "ADD http:")
 }
 
-// TestStateIsAskedForOnlyIfNeeded: a state is expensive; it is only made when a source that pending pods wait for was
-// read.
+// TestStateIsAskedForOnlyIfNeeded: a state is expensive, so it is only created when a source that undecided
+// pods wait for was read.
 func TestStateIsAskedForOnlyIfNeeded(t *testing.T) {
 	l := stored()
 	_, pending := catchup.FromKnown(l.State(), []catchup.Known{held("file", "web(image=0)")}, everything)
@@ -113,18 +114,18 @@ func TestStateIsAskedForOnlyIfNeeded(t *testing.T) {
 		settle("api", text)
 	}
 	if asked != 0 {
-		t.Errorf("while api speaks, the state is asked for %d times; want none, as only pods of file are pending", asked)
+		t.Errorf("while only api is read, the state is requested %d times; want none, as only pods of file are pending", asked)
 	}
 	settle("file", "x: web() db()")
 	settle("file", "x: web(image=2) db()")
 	settle("file", "x: db()")
 	if asked != 1 {
-		t.Errorf("once file has spoken, the state has been asked for %d times; want once", asked)
+		t.Errorf("after file was read, the state has been requested %d times; want once", asked)
 	}
 }
 
-// TestG2StatusSinceTheCursor: a consumer that sends no status digests has the status of its cursor; a later one is
-// sent.
+// TestG2StatusSinceTheCursor: a consumer that sends no status digests has the status of its cursor; a later one
+// is sent.
 func TestG2StatusSinceTheCursor(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file"}})
 	l.set("file", "x: web() [held]")

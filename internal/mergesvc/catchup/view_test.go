@@ -16,9 +16,9 @@ const (
 
 func filtered(f *podconfigv1.PodFilter) *view.View { return mustView(view.Config{Filter: f}) }
 
-// TestG10Coalesced: where labels or nodes decide, it isn't known whether a changed pod was in the view before. If it
-// isn't in the view now, it is sent as if it had been; if it is, as if it hadn't been. Where names decide, it is
-// known.
+// TestG10Coalesced: if labels or nodes decide, it isn't known whether a changed pod was in the view before. If
+// it isn't in the view now, it is sent as if it had been; if it is, as if it hadn't been. If names decide, it
+// is known.
 func TestG10Coalesced(t *testing.T) {
 	labels := filtered(&podconfigv1.PodFilter{LabelSelector: "tier=a", Names: []string{"web", "db"}})
 	names := filtered(&podconfigv1.PodFilter{Names: []string{"web"}, Sources: []string{"api"}})
@@ -63,7 +63,8 @@ func TestG10Coalesced(t *testing.T) {
 	}
 }
 
-// TestG10FromKnown: a held pod that isn't in the view now is removed at once, whether its source was read or not.
+// TestG10FromKnown: a known pod that isn't in the view now is removed at once, whether its source was read or
+// not.
 func TestG10FromKnown(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}})
 	l.set("api", "x: web(label.tier=a) db(label.tier=b) new(label.tier=a) other(label.tier=b)")
@@ -115,8 +116,8 @@ func TestG7StrangerOfUnseenSource(t *testing.T) {
 	wantWords(t, "api is ready", pending.Settle(v.Changes(rev, nil), rev.Number, l.at(rev.Number)), "REMOVE http: h")
 }
 
-// TestG7RemovalOfAnUnreadySource: a consumer keeps the pods that a SET lacks of a source that isn't ready. So a
-// REMOVE before it reports known removals.
+// TestG7RemovalOfAnUnreadySource: a consumer keeps the pods that a SET lacks of a source that isn't ready, so a
+// REMOVE before the SET reports known removals.
 func TestG7RemovalOfAnUnreadySource(t *testing.T) {
 	l := newLife(history.Config{Life: history.Life{Instance: "life"}, Sources: []string{"file", "api"}, Tombstones: 2})
 	l.set("api", "x: a() b()")                                    // 1
@@ -140,13 +141,13 @@ func TestG7RemovalOfAnUnreadySource(t *testing.T) {
 	} {
 		got, ok := catchup.Coalesced(l.states[tc.to], tc.from, tc.view)
 		if !ok {
-			t.Errorf("%s: Coalesced tells false; want true, as nothing was forgotten", tc.what)
+			t.Errorf("%s: Coalesced returns false; want true, because no tombstone was dropped", tc.what)
 		}
 		wantWords(t, tc.what, got, tc.want...)
 	}
 	st := l.State()
 	if _, ok := catchup.Coalesced(st, 3, all); ok {
-		t.Error("Coalesced from a revision of which removals were forgotten tells true; want false")
+		t.Error("Coalesced from a revision whose tombstones were dropped returns true; want false")
 	}
 	wantWords(t, "a SET, where a removal was forgotten", catchup.Set(st, 3, all), "REMOVE file: db job", "SET file: b web")
 	wantWords(t, "a SET in the incremental mode", catchup.Set(st, 3, everything), "REMOVE file: db job", "SET file: b web")
@@ -169,7 +170,7 @@ func TestG7Snapshot(t *testing.T) {
 			coalesced := func(from, to uint64) string {
 				changes, ok := catchup.Coalesced(l.states[to], from, v)
 				if !ok {
-					t.Errorf("Coalesced from %d to %d tells false; want true, as nothing was forgotten", from, to)
+					t.Errorf("Coalesced from %d to %d returns false; want true, because no tombstone was dropped", from, to)
 				}
 				return words(changes)
 			}

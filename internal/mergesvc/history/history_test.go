@@ -23,7 +23,7 @@ func newPublisher(cfg history.Config) *publisher {
 	return &publisher{History: history.New(cfg), merger: merge.New([]merge.Source{{Name: "file"}, {Name: "api"}}, merge.Stored{})}
 }
 
-// set publishes the revision that the set makes; it must make one.
+// set publishes the revision that the set produces. There must be one.
 func (p *publisher) set(t *testing.T, source, text string) {
 	t.Helper()
 	p.second++
@@ -34,7 +34,7 @@ func (p *publisher) set(t *testing.T, source, text string) {
 	p.Append(rev)
 }
 
-// TestNext reads from a history that keeps three revisions, and is at the fifth, the revision after each number.
+// TestNext reads the revision after each number, from a history that keeps three revisions and is at the fifth.
 func TestNext(t *testing.T) {
 	p := newPublisher(history.Config{Revisions: 3})
 	for i := range 5 {
@@ -65,7 +65,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNextOfNothing: in a history without revisions a consumer at zero waits, and any other is not from here.
+// TestNextOfNothing: in a history without revisions, a consumer at zero waits, and any other number is unknown.
 func TestNextOfNothing(t *testing.T) {
 	p := newPublisher(history.Config{})
 	rev, kept, more := p.Next(0)
@@ -73,7 +73,7 @@ func TestNextOfNothing(t *testing.T) {
 		t.Fatalf("Next(0) gives %v, kept=%v; want nothing, kept", rev, kept)
 	}
 	if _, kept, _ := p.Next(1); kept {
-		t.Error("Next(1) tells kept; want that revision 1 isn't, as there was none")
+		t.Error("Next(1) reports kept; want that revision 1 isn't, as there was none")
 	}
 	select {
 	case <-more:
@@ -99,10 +99,10 @@ func TestTombstones(t *testing.T) {
 		{"a: b() c() d()", []string{"a@2"}, 0},
 		{"a: a() c() d()", []string{"a@2", "b@3"}, 0},
 		{"a: c() d()", []string{"b@3", "a@4"}, 2},
-		// Two at once push two out: all removals after revision 4 are known.
+		// Two removals at once drop two tombstones: all removals after revision 4 are known.
 		{"a: ", []string{"c@5", "d@5"}, 4},
 		{"a: x()", []string{"c@5", "d@5"}, 4},
-		// One of the two of revision 5 is forgotten: only those after 5 are complete.
+		// One of the two tombstones of revision 5 is dropped: only removals after 5 are complete.
 		{"a: ", []string{"d@5", "x@7"}, 5},
 	}
 	for _, step := range steps {
@@ -121,7 +121,7 @@ func TestTombstones(t *testing.T) {
 	}
 }
 
-// TestReadiness: readiness has its revision, and a State keeps that of its own.
+// TestReadiness: readiness has its revision, and a State keeps the revision of its time.
 func TestReadiness(t *testing.T) {
 	p := newPublisher(history.Config{})
 	before := p.State()

@@ -8,8 +8,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/history"
 )
 
-// TestNextLater: readers that wait with NextLater are woken a moment after readers that wait with Next, of revisions
-// that follow each other closely once, and miss none.
+// TestNextLater: readers that wait with NextLater are woken shortly after readers that wait with Next. They are
+// woken once for revisions that follow each other quickly, and miss none.
 func TestNextLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPublisher(history.Config{})
@@ -25,31 +25,31 @@ func TestNextLater(t *testing.T) {
 		_, _, later := p.NextLater(0, 0)
 		p.set(t, "file", "a: web()")
 		if !closed(first) || closed(later) {
-			t.Errorf("at once the first are told: %v, and the others: %v; want the first only", closed(first), closed(later))
+			t.Errorf("woken at once are the first: %v, and the others: %v; want only the first", closed(first), closed(later))
 		}
 		p.set(t, "file", "a: web(image=2)")
 		if rev, kept, _ := p.NextLater(1, 0); rev == nil || rev.Number != 2 || !kept {
-			t.Errorf("after revision 1 comes %v, %v; want revision 2, which is there", rev, kept)
+			t.Errorf("the revision after 1 is %v, %v; want revision 2, which exists", rev, kept)
 		}
 		rev, kept, again := p.NextLater(2, 0)
 		if rev != nil || !kept {
-			t.Errorf("after revision 2 comes %v, %v; want nothing yet", rev, kept)
+			t.Errorf("the revision after 2 is %v, %v; want none yet", rev, kept)
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		if !closed(later) || !closed(again) {
-			t.Error("a moment later the others aren't told; want them told")
+			t.Error("the others aren't woken; want them woken shortly after the first")
 		}
 		_, _, next := p.NextLater(2, 0)
 		time.Sleep(time.Hour)
 		if closed(next) {
-			t.Error("the others are told of nothing")
+			t.Error("the others are woken without a revision")
 		}
 		p.set(t, "file", "a: web(image=3)")
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		if !closed(next) {
-			t.Error("the others aren't told of the next revision")
+			t.Error("the others aren't woken for the next revision")
 		}
 		if _, kept, _ := p.NextLater(99, 0); kept {
 			t.Error("a revision that was never reached is kept")
@@ -57,8 +57,8 @@ func TestNextLater(t *testing.T) {
 	})
 }
 
-// TestNextLaterGroups: the groups are woken one after the other, and each of them after a revision that comes while
-// they are.
+// TestNextLaterGroups: the groups are woken one after another, and again for a revision that is published
+// meanwhile.
 func TestNextLaterGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const groups = 16
@@ -87,7 +87,7 @@ func TestNextLaterGroups(t *testing.T) {
 		if n := woken(first); n != 1 {
 			t.Errorf("%d groups are woken at first; want 1", n)
 		}
-		// The first group has read revision 1 when this one comes.
+		// The first group has read revision 1 when this revision is published.
 		second := wait(1)
 		p.set(t, "file", "a: web(image=2)")
 		time.Sleep(5 * time.Millisecond)

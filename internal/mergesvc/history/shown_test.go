@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
-// crowd are n pods of one origin in mergetest's notation, each with a secret.
+// crowd returns n pods of one origin in mergetest's notation, each with a secret.
 func crowd(n int, secret string) string {
 	var b strings.Builder
 	b.WriteString("x:")
@@ -19,15 +19,15 @@ func crowd(n int, secret string) string {
 	return b.String()
 }
 
-// TestAppendComparesLittle: with an inspector, one Append compares the redacted versions of a few pods, and of no
-// more: an inspector that is behind a larger revision doesn't learn which of its pods have changed, also by a state
-// that was made before.
+// TestAppendComparesLittle: with an inspector, one Append compares the redacted versions of a few pods, and of
+// no more. An inspector that is behind a larger revision can't find out which of its pods have changed, not
+// even from an earlier state.
 func TestAppendComparesLittle(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods   int
 		secret int
-		// want is the horizon when the revision has been dropped, changed when its pods have changed as an inspector
-		// sees them.
+		// want is the horizon when the revision has been dropped. changed is the horizon if the pods have
+		// changed in a way that an inspector sees.
 		want, changed uint64
 	}{
 		"few pods":   {64, 1, 0, 1},
@@ -53,8 +53,8 @@ func TestAppendComparesLittle(t *testing.T) {
 	}
 }
 
-// TestAppendOutlivesRedaction: a pod whose redaction panics doesn't end the publisher, and what an inspector sees of
-// it stays unknown.
+// TestAppendOutlivesRedaction: a pod whose redaction panics doesn't end the publisher, and what an inspector
+// sees of the pod stays unknown.
 func TestAppendOutlivesRedaction(t *testing.T) {
 	p := newPublisher(history.Config{Revisions: 1})
 	defer p.Inspect()()

@@ -9,7 +9,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
-// configure publishes the revision that makes these the configured sources; there must be one.
+// configure publishes the revision that replaces the configured sources. There must be one.
 func (p *publisher) configure(t *testing.T, names ...string) {
 	t.Helper()
 	rev := p.merger.Configure(named(names))
@@ -19,8 +19,8 @@ func (p *publisher) configure(t *testing.T, names ...string) {
 	p.Append(rev)
 }
 
-// TestSourcesAt: which sources were configured, and ready, at each revision that is kept; a source that stays keeps
-// its readiness, one that is removed and configured again doesn't.
+// TestSourcesAt: the configured and ready sources at each kept revision. A source that stays keeps its
+// readiness. One that is removed and configured again doesn't.
 func TestSourcesAt(t *testing.T) {
 	p := newPublisher(history.Config{Revisions: 6})
 	p.set(t, "file", "")              // 1
@@ -51,8 +51,8 @@ func TestSourcesAt(t *testing.T) {
 		t.Errorf("the state has the sources %v since revision %d; want file and api since 5", st.Sources, st.SourcesSince)
 	}
 
-	// Revisions 3 to 8 are kept then, and a consumer at 2 can follow: so the sources at 2 are still known. Of what is
-	// older they aren't.
+	// Revisions 3 to 8 are then kept, and a consumer at 2 can follow, so the sources at 2 are still known.
+	// Older ones aren't.
 	p.set(t, "file", "a: a()")        // 7
 	p.set(t, "file", "a: a(image=2)") // 8
 	check(2, "file=true+0 api=true+0 ", true)
@@ -62,8 +62,8 @@ func TestSourcesAt(t *testing.T) {
 	check(math.MaxUint64, "file=true+0 api=true+5 ", true)
 }
 
-// TestSourcesAtStart: the configured sources of an earlier process aren't known; at its last revision they are this
-// one's.
+// TestSourcesAtStart: the configured sources of an earlier process are unknown. At its last revision, this
+// process's sources count.
 func TestSourcesAtStart(t *testing.T) {
 	p := newPublisher(history.Config{Start: history.Start{Instance: "life", Number: 7}})
 	for number, want := range map[uint64]bool{0: false, 6: false, 7: true, 8: true} {
@@ -77,7 +77,7 @@ func TestSourcesAtStart(t *testing.T) {
 	}
 }
 
-// TestConfigureNothing: to have no sources is a state like any other.
+// TestConfigureNothing: a configuration without sources is valid.
 func TestConfigureNothing(t *testing.T) {
 	p := newPublisher(history.Config{})
 	p.set(t, "file", "a: a()")
@@ -89,6 +89,6 @@ func TestConfigureNothing(t *testing.T) {
 		t.Error("the state before is lost")
 	}
 	if rev := p.merger.Configure([]merge.Source{}); rev != nil {
-		t.Errorf("no sources again make revision %d; want none", rev.Number)
+		t.Errorf("an equal configuration produces revision %d; want none", rev.Number)
 	}
 }

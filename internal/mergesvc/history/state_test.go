@@ -16,9 +16,9 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// TestStateIsTheReplay appends random revisions, some of which configure other sources, and wants each State to be
-// what a consumer holds that applied them all, sorted by namespace, name and UID, with the sources that were
-// configured then.
+// TestStateIsTheReplay appends random revisions, some of which change the sources, and compares each State with
+// the pods of a consumer that applied them all, sorted by namespace, name and UID, and with the sources that
+// were then configured.
 func TestStateIsTheReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := mergetest.NewRandom("file", "api")
@@ -50,12 +50,12 @@ func TestStateIsTheReplay(t *testing.T) {
 			if !slices.IsSortedFunc(st.Pods, byName) {
 				t.Fatalf("the pods of revision %d aren't sorted by namespace, name and UID: %s", st.Number, describe(st))
 			}
-			// The states of the revisions before can be had again, as long as what came since is kept.
+			// The states of earlier revisions are available while the later revisions are kept.
 			past[st.Number] = st
 			for number, want := range past {
 				got, ok := h.StateAt(number)
 				if kept := number+3 >= st.Number; ok != kept {
-					t.Fatalf("StateAt(%d) at revision %d tells %v; want %v", number, st.Number, ok, kept)
+					t.Fatalf("StateAt(%d) at revision %d reports %v; want %v", number, st.Number, ok, kept)
 				}
 				same := func(a, b *revision.Pod) bool {
 					return byName(a, b) == 0 && a.SpecDigest == b.SpecDigest && a.StatusDigest == b.StatusDigest && a.Source == b.Source
@@ -85,8 +85,8 @@ func TestStateIsShared(t *testing.T) {
 	}
 }
 
-// TestStateNeverChanges: states that readers hold stay as they are while revisions are appended. With -race this
-// checks too that nothing they point to is written to.
+// TestStateNeverChanges: states that readers have don't change while revisions are appended. With -race, this
+// also checks that nothing that they point to is written.
 func TestStateNeverChanges(t *testing.T) {
 	p := newPublisher(history.Config{Revisions: 4, Tombstones: 3})
 	done := make(chan struct{})
@@ -130,7 +130,7 @@ func named(names []string) []merge.Source {
 	return out
 }
 
-// readiness is that of the state's sources after a revision. A nil state has none.
+// readiness returns the readiness of the state's sources after a revision. A nil state has none.
 func readiness(st *history.State, number uint64) string {
 	out := ""
 	if st != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/podstream/podstream/test/bench/workload"
 )
 
-// BenchmarkMergeOneChange merges the full set of N pods of three containers, one of which has changed: that should
-// cost what changed, not N.
+// BenchmarkMergeOneChange merges the full set of N pods of three containers, one of which has changed. The cost
+// should depend on the change, not on N.
 func BenchmarkMergeOneChange(b *testing.B) {
 	for _, pods := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
 			set, changing := workload.Set(pods), pods/2
-			// The pod in the middle has two versions that take turns.
+			// The pod in the middle has two versions, which are used in turn.
 			versions := [2]*manifest.Origin{set.Origins[changing], workload.Origin(workload.Pod(changing, 1))}
 			merger := merge.New([]merge.Source{{Name: workload.Source}, {Name: "api"}}, merge.Stored{})
 			merger.Apply(set)

@@ -10,8 +10,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
-// TestLastHeard: a good set is a word of its source, at the time that it names or else when it was read; a failure is
-// none.
+// TestLastHeard: a set without an error updates the last heard time of its source, to the time in the set or
+// else to the read time. A failure doesn't.
 func TestLastHeard(t *testing.T) {
 	m := merge.New([]merge.Source{{Name: "relay"}}, merge.Stored{})
 	check := func(when string, want int64) {

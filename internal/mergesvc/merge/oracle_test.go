@@ -9,13 +9,13 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// oracle does the merge the simple way: it works everything out again for each set.
+// oracle does the merge in the simple way: it computes everything again for each set.
 type oracle struct {
 	sources []string
 	offers  map[string]map[string][]*manifest.Pod // by source and origin
 	order   map[string][]string                   // the origins of a source
 	served  map[string]oraclePod
-	good    map[string]map[string]bool // by source and origin: it could be used in full since it is there
+	good    map[string]map[string]bool // by source and origin: its good pods are all known
 	ready   map[string]bool
 	read    map[string]time.Time // when each source was last read
 }
@@ -80,8 +80,8 @@ func (o *oracle) apply(set manifest.Set) []string {
 	return ops
 }
 
-// serve makes the wanted pods those that are served, and tells how. What is new was seen at that time; zero: when its
-// source was read.
+// serve replaces the served pods, and reports the changes. seen is the first-seen time of new pods; zero means
+// the read time of the source.
 func (o *oracle) serve(seen time.Time, emit func(op string, p oraclePod)) {
 	wanted := o.arbitrate()
 	for uid, old := range o.served {
@@ -110,7 +110,7 @@ func (o *oracle) serve(seen time.Time, emit func(op string, p oraclePod)) {
 	}
 }
 
-// take puts the set in the place of the source's one before; held origins keep what they don't define again.
+// take replaces the source's previous set. Held origins keep the pods that they don't define again.
 func (o *oracle) take(set manifest.Set) {
 	next, order, good := map[string][]*manifest.Pod{}, []string{}, map[string]bool{}
 	for _, origin := range set.Origins {
@@ -128,7 +128,7 @@ func (o *oracle) take(set manifest.Set) {
 	o.offers[set.Source], o.order[set.Source], o.good[set.Source] = next, order, good
 }
 
-// arbitrate gives each UID and each name, except of mirror pods, to the first that wants it.
+// arbitrate gives each UID and each name, except those of mirror pods, to the first pod that claims it.
 func (o *oracle) arbitrate() map[string]oraclePod {
 	wanted, names := map[string]oraclePod{}, map[string]bool{}
 	for _, source := range o.sources {

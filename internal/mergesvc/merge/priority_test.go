@@ -11,9 +11,9 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// TestPriority: of two pods with one full name, or one UID, that of the source which is configured first is served,
-// whichever came first; the other one waits, is listed with its source, and is there at once when the first one goes,
-// however it goes.
+// TestPriority: of two pods with one full name, or one UID, the pod of the source that is configured first is
+// served, in whichever order they were added. The other one waits, is listed with its source, and is served at
+// once when the first one is removed in any way.
 func TestPriority(t *testing.T) {
 	pods := map[string]map[string]string{
 		"the same name": {"file": "a: web(uid=f)", "api": "x: web(uid=a)"},
@@ -55,7 +55,7 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// wantServed fails if the source doesn't have the only pod that is served.
+// wantServed fails unless the source has the only served pod.
 func wantServed(t *testing.T, m *merge.Merger, source string) {
 	t.Helper()
 	for _, s := range m.Sources() {
@@ -65,7 +65,8 @@ func wantServed(t *testing.T, m *merge.Merger, source string) {
 	}
 }
 
-// wantWaiting fails if a pod of the first source isn't shown as the only one that waits, for a pod of the second.
+// wantWaiting fails unless a pod of the first source is shown as the only one that waits, for a pod of the
+// second.
 func wantWaiting(t *testing.T, m *merge.Merger, waits, winner string) {
 	t.Helper()
 	for _, s := range m.Sources() {

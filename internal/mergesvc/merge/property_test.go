@@ -17,9 +17,9 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// TestMergeAgainstOracle merges random sets of sources that come, go and change places, and compares each revision
-// with what an oracle finds that looks at everything each time. It checks G5 on the way: equal input, under new
-// pointers, gives silence.
+// TestMergeAgainstOracle merges random sets of sources that are added, removed and reordered, and compares each
+// revision with an oracle that computes everything each time. It also checks G5: equal input, with new
+// pointers, produces nothing.
 func TestMergeAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := []string{"file", "http", "api"}
@@ -75,8 +75,8 @@ func named(names []string) []merge.Source {
 	return out
 }
 
-// exclusive fails if two pods have one full name, unless they are mirror pods. Two with one UID there can't be in a
-// Consumer.
+// exclusive fails if two pods have one full name, unless they are mirror pods. A Consumer can't have two pods
+// with one UID.
 func exclusive(t *rapid.T, consumer *mergetest.Consumer) {
 	holders := map[string]*revision.Pod{}
 	for _, p := range consumer.Pods {
@@ -90,8 +90,8 @@ func exclusive(t *rapid.T, consumer *mergetest.Consumer) {
 	}
 }
 
-// TestCloneIsApart: what becomes of a clone changes nothing of the Merger, and the other way round; a preview tells
-// what is so now.
+// TestCloneIsApart: changes of a clone don't change the Merger, nor the reverse. A preview shows the present
+// state.
 func TestCloneIsApart(t *testing.T) {
 	m := merge.New(named([]string{"file", "api"}), merge.Stored{})
 	m.Apply(mergetest.Set("file", 1, "a: web(uid=u1)"))
@@ -102,7 +102,7 @@ func TestCloneIsApart(t *testing.T) {
 	later := m.Clone()
 	wantOps(t, "the Merger has it again", m.Configure(named([]string{"file", "api"})))
 	if _, err := later.Preview("file", nil, nil, time.Unix(3, 0)); !errors.Is(err, merge.ErrNoSource) {
-		t.Errorf("a preview of a source that went fails with %v; want %v", err, merge.ErrNoSource)
+		t.Errorf("a preview of a removed source fails with %v; want %v", err, merge.ErrNoSource)
 	}
 	if _, err := m.Preview("file", nil, nil, time.Unix(3, 0)); !errors.Is(err, merge.ErrNotRead) {
 		t.Errorf("a preview of a source that is back fails with %v; want %v", err, merge.ErrNotRead)
@@ -116,7 +116,7 @@ func wantOps(t *testing.T, what string, rev *revision.Revision, want ...string) 
 	}
 }
 
-// repeated is the set with all its origins under new pointers.
+// repeated returns the set with new pointers for all origins.
 func repeated(set manifest.Set) manifest.Set {
 	origins := make([]*manifest.Origin, len(set.Origins))
 	for i, o := range set.Origins {
@@ -127,7 +127,7 @@ func repeated(set manifest.Set) manifest.Set {
 	return set
 }
 
-// opsOf are a revision's ops in words, sorted.
+// opsOf returns a revision's ops as text, sorted.
 func opsOf(rev *revision.Revision) []string {
 	out := []string{}
 	if rev == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// received is a set of the API server with the one pod web, of a UID and so large.
+// received returns a set of the API server with one pod, web, with this UID and size.
 func received(uid string, size int) manifest.Set {
 	return manifest.Set{Source: "api", ReadTime: time.Unix(1, 0), Origins: []*manifest.Origin{manifest.Received("default/web", &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -24,8 +24,8 @@ func received(uid string, size int) manifest.Set {
 	})}}
 }
 
-// TestRecreatedUnusable: a pod whose UID the API server doesn't have any more is removed, also if the pod that took
-// its name can't be used. An unusable version of the same pod keeps the last good one.
+// TestRecreatedUnusable: a pod whose UID the API server no longer has is removed, even if the pod with its name
+// can't be used. An unusable version of the same pod keeps the last good one.
 func TestRecreatedUnusable(t *testing.T) {
 	for name, next := range map[string]manifest.Set{
 		"too large": received("new", 2<<20), "with an unusable UID": received("../../etc", 0),
@@ -49,8 +49,8 @@ func TestRecreatedUnusable(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileUnusable: a pod that is deleted while its version can't be used is told as deleted, in its last
-// good version and with the grace period, once for each change of that.
+// TestDeletedWhileUnusable: a pod that is deleted while its version can't be used is sent as DELETE, in its
+// last good version and with the grace period, once for each change of that period.
 func TestDeletedWhileUnusable(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1000, 0))
 	deleted := func(grace int64) manifest.Set {
@@ -97,7 +97,7 @@ func TestDeletedWhileUnusable(t *testing.T) {
 	}
 }
 
-// only returns what a revision says of its one pod.
+// only returns the op of a revision with one pod.
 func only(t *testing.T, rev *revision.Revision) (op revision.Op, pod *v1.Pod) {
 	t.Helper()
 	if rev != nil {

@@ -23,8 +23,8 @@ import (
 //	set source=NAME [fresh] [err=(WHY)]   merges a set in mergetest's notation and prints the revision, op by op. A line that
 //	                                      is as it was in the set before keeps its pointer, unless fresh is given.
 //	configure                             configures the sources of the lines, NAME [LOCATION], and prints the revision
-//	restart                               goes on in another life, of the sources of the lines, with what was stored
-//	pods                                  prints what a consumer holds that applied all ops
+//	restart                               restarts with the sources of the lines, and with the stored state
+//	pods                                  prints the pods of a consumer that applied all ops
 //	sources [locations]                   prints Merger.Sources
 //
 // At first the sources file, http and api are configured, in this order. The nth set is read in second n.
@@ -54,9 +54,9 @@ func TestScenarios(t *testing.T) {
 type scenario struct {
 	merger *merge.Merger
 	second int64
-	// lines are the origins of each source's last set, by their line.
+	// lines are the origins of each source's last set, by line.
 	lines map[string]map[string]*manifest.Origin
-	// consumer has applied all ops.
+	// consumer is a consumer that has applied all ops.
 	consumer *mergetest.Consumer
 	stored   *memory
 }
@@ -70,7 +70,7 @@ func newScenario() *scenario {
 	}
 }
 
-// take is what becomes of a revision, in words.
+// take formats a revision.
 func (s *scenario) take(t *testing.T, d *datadriven.TestData, rev *revision.Revision) string {
 	if rev == nil {
 		return "silence\n"

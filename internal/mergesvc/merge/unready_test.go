@@ -8,8 +8,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
-// TestUnreadyOrigin: a source isn't ready as long as it has an origin that says so, also if the store knows all that
-// it had; and it tells why.
+// TestUnreadyOrigin: a source isn't ready while one of its origins isn't, even if the store has all its pods.
+// The reason is reported.
 func TestUnreadyOrigin(t *testing.T) {
 	for name, stored := range map[string]merge.Stored{
 		"a new source": {}, "a restored one": {Complete: map[string]bool{"relay": true}},

@@ -9,8 +9,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/metrics"
 )
 
-// TestMetrics: all that is counted can be registered together, is named as podconfigd's, explains itself, and begins
-// at zero.
+// TestMetrics: all metrics can be registered together, have podconfigd's prefix and a help text, and start at
+// zero.
 func TestMetrics(t *testing.T) {
 	m := metrics.New()
 	m.Ops.WithLabelValues("file", "ADD")
@@ -34,7 +34,7 @@ func TestMetrics(t *testing.T) {
 		}
 		v := f.GetMetric()[0]
 		if got := v.GetCounter().GetValue() + float64(v.GetHistogram().GetSampleCount()); got != 0 {
-			t.Errorf("metric %s begins at %v; want zero", f.GetName(), got)
+			t.Errorf("metric %s starts at %v; want zero", f.GetName(), got)
 		}
 	}
 	other := metrics.New()

@@ -8,8 +8,8 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// TestOfferTouchesWhatIsNew: beside many objects a new reference is offered, and one that ends is forgotten, without
-// a look at the others.
+// TestOfferTouchesWhatIsNew: with many objects, a new reference is offered, and one that ends is dropped,
+// without a look at the others.
 func TestOfferTouchesWhatIsNew(t *testing.T) {
 	pods, h := newHubs(Config{})
 	var all []*manifest.Pod
@@ -28,7 +28,7 @@ func TestOfferTouchesWhatIsNew(t *testing.T) {
 	for i := range 100 {
 		h.Put("api", key(fmt.Sprint("s", i)), secret("x", "1"))
 	}
-	// A new reader of the object finds that the reported value isn't current.
+	// This makes a read of any other object return a value that isn't current.
 	for _, e := range s.entries {
 		e.values[len(e.values)-1].Value = Value{State: Missing}
 	}
@@ -49,8 +49,8 @@ func TestOfferTouchesWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestOfferAgain: an object to which pods refer again while the source still follows it is offered once the source
-// has stopped.
+// TestOfferAgain: an object that pods refer to again while the source still follows it is offered once the
+// source has stopped.
 func TestOfferAgain(t *testing.T) {
 	pods, h := newHubs(Config{})
 	f := &feeder{hub: h.Hub, source: "api"}
@@ -69,18 +69,18 @@ func TestOfferAgain(t *testing.T) {
 		t.Fatalf("wanted are %s; want none", got)
 	}
 	if got := wanted("a"); got != "[]" {
-		t.Fatalf("wanted are %s; want none until the source has left a", got)
+		t.Fatalf("wanted are %s; want none until the source has stopped following a", got)
 	}
 	h.Put("api", key("a"), secret("a", "old"))
 	if got := h.Current(everything()).text(); got != "a?" {
-		t.Errorf("there is %q; want a unknown, as what is told of it may be old", got)
+		t.Errorf("there is %q; want a unknown, because its last report may be outdated", got)
 	}
 	f.take()
 	if f.offer(); fmt.Sprint(f.keys) != "[Secret default/a]" {
 		t.Fatalf("wanted are %v; want a again", f.keys)
 	}
 	h.Put("api", key("a"), secret("a", "2"))
-	// An offer that the source doesn't take leaves nothing behind.
+	// An offer that the source doesn't read leaves nothing behind.
 	if got := wanted(); got != "[]" {
 		t.Fatalf("wanted are %s; want none", got)
 	}

@@ -29,7 +29,7 @@ func TestRun(t *testing.T) {
 		t.Fatal("the Hub doesn't follow the pods")
 	}
 	if got := h.Current(everything()).text(); got != "a?" {
-		t.Errorf("there is %q; want a, of which nothing is known", got)
+		t.Errorf("there is %q; want a, which is unknown", got)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestFirstDefinitionCounts(t *testing.T) {
 	h.Apply(s)
 	h.Apply(set("file", web, secret("a", "1"), secret("a", "2")))
 	if n := strings.Count(log.String(), "object isn't used"); n != 2 {
-		t.Errorf("%d lines tell of unused objects; want 2:\n%s", n, log.String())
+		t.Errorf("%d lines report unused objects; want 2:\n%s", n, log.String())
 	}
 	h.Apply(set("file", web, secret("a", "2")))
 	if got := h.WithFindings(states); len(got[1].Findings) != 1 {
@@ -70,7 +70,7 @@ func TestFirstDefinitionCounts(t *testing.T) {
 	}
 }
 
-// TestOrderOfApply: new objects come before the pods that need them, and removed ones go after them.
+// TestOrderOfApply: new objects are published before the pods that need them, and removed ones after them.
 func TestOrderOfApply(t *testing.T) {
 	pods, h := newHubs(Config{})
 	var during []string
@@ -84,14 +84,14 @@ func TestOrderOfApply(t *testing.T) {
 	h.Apply(set("file", []*manifest.Pod{user("web", "n1", "x", "a")}, secret("a", "1")))
 	h.Apply(set("file", nil))
 	if got := strings.Join(during, ", "); got != " true, a=1 false" {
-		t.Errorf("while the pods are merged there is %q; want the object before its pod, and as long", got)
+		t.Errorf("while the pods are merged there is %q; want the object before its pod, and until after it", got)
 	}
 	failed := set("file", nil)
 	failed.Err = fmt.Errorf("gone")
 	h.Apply(set("file", []*manifest.Pod{user("web", "n1", "x", "a")}, secret("a", "1")))
 	h.Apply(failed)
 	if got := h.Current(everything()).text(); got != "a=1" {
-		t.Errorf("after a failed reading there is %q; want what was there", got)
+		t.Errorf("after a failed reading there is %q; want the earlier objects", got)
 	}
 }
 
@@ -100,7 +100,7 @@ type applyFunc func(manifest.Set)
 
 func (f applyFunc) Apply(s manifest.Set) { f(s) }
 
-// TestBytes: the ring is bounded by the values that are kept only for it.
+// TestBytes: the ring is bounded by the size of the values that only the ring keeps.
 func TestBytes(t *testing.T) {
 	_, h := newHubs(Config{Bytes: 4 << 20})
 	web := []*manifest.Pod{user("web", "n1", "x", "a")}
@@ -135,7 +135,7 @@ func TestFollow(t *testing.T) {
 			}
 		})
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("Follow ends with %v; want what it ran to end with", err)
+			t.Errorf("Follow ends with %v; want the error of the function that it ran", err)
 		}
 	})
 	await := func(want string) {
@@ -153,7 +153,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	await("[]")
-	// While the source is busy with one set many others come and go.
+	// While the source handles one set, many others replace each other.
 	for i := range 100 {
 		h.Apply(set("api", []*manifest.Pod{user("web", "n1", "x", fmt.Sprint("s", i))}))
 	}
@@ -164,7 +164,7 @@ func TestFollow(t *testing.T) {
 	running.Wait()
 }
 
-// TestEncode: an object is encoded once a format, and one that isn't known is an error.
+// TestEncode: an object is encoded once for each format. An unknown format is an error.
 func TestEncode(t *testing.T) {
 	o := newObject(Ref{"file", key("a")}, secret("a", "hunter2"))
 	first, err := o.Encode(podconfigv1.PodFormat_POD_FORMAT_JSON)

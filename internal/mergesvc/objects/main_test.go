@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // deadline is how long a test waits for an expected event.
 const deadline = 30 * time.Second
 
-// objectHub is a Hub that is given sets as podconfigd gives them: its pods are merged by podHub.
+// objectHub is a Hub that receives sets like podconfigd's: their pods are merged by podHub.
 type objectHub struct {
 	*Hub
 	podHub interface{ Apply(manifest.Set) }
@@ -35,14 +35,14 @@ func (h *objectHub) Apply(set manifest.Set) {
 	mergesvc.Intake{Pods: h.podHub, Objects: h.Hub}.Apply(set)
 }
 
-// newHubs are the two hubs of a podconfigd with the sources file and api.
+// newHubs returns the two hubs of a podconfigd with the sources file and api.
 func newHubs(cfg Config) (*mergesvc.Hub, *objectHub) {
 	pods := mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "file"}, {Name: "api"}}})
 	cfg.History = pods.History()
 	return pods, &objectHub{New(cfg), pods}
 }
 
-// set is a source's set of one origin a pod and one for all objects.
+// set returns a source's set with one origin for each pod and one for all objects.
 func set(source string, pods []*manifest.Pod, objects ...*manifest.Object) manifest.Set {
 	s := manifest.Set{Source: source, ReadTime: time.Unix(1, 0), Origins: []*manifest.Origin{{Name: "objects", Objects: objects}}}
 	for _, p := range pods {
@@ -51,7 +51,7 @@ func set(source string, pods []*manifest.Pod, objects ...*manifest.Object) manif
 	return s
 }
 
-// user is a pod that refers to Secrets.
+// user returns a pod that refers to Secrets.
 func user(name, node, label string, secrets ...string) *manifest.Pod {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), Labels: map[string]string{"l": label}},
@@ -77,10 +77,10 @@ func key(name string) manifest.ObjectKey {
 	return manifest.ObjectKey{Kind: manifest.SecretKind, Namespace: "default", Name: name}
 }
 
-// everything is a scope without limits.
+// everything returns a scope without limits.
 func everything() Scope { return Scope{Match: func(*revision.Pod) bool { return true }} }
 
-// text is a snapshot in short: "a=1 b? c-" for a present, an unknown and a missing object.
+// text formats a snapshot: "a=1 b? c-" for a present, an unknown and a missing object.
 func (s Snapshot) text() string {
 	var words []string
 	for _, item := range s.Items {

@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// reader is one consumer: a scope, a place, and what it holds.
+// reader is one consumer: a scope, a position, and its objects.
 type reader struct {
 	name  string
 	scope Scope
@@ -28,14 +28,14 @@ type model struct {
 	files  map[string]string
 	sent   map[string]string
 	wanted map[string]bool
-	// complete is set while what the files don't define doesn't exist; kept is what was last known of the objects of
-	// files that pods refer to.
+	// complete is set if objects that the files don't define don't exist. kept are the last known objects that
+	// files' pods refer to.
 	complete bool
 	kept     map[string]string
 	readers  []*reader
 }
 
-// snapshot is the expected view of a scope.
+// snapshot returns the expected view of a scope.
 func (m *model) snapshot(s Scope) string {
 	seen := map[string]bool{}
 	for source, pods := range m.pods {
@@ -70,7 +70,7 @@ func (m *model) value(source, name string) string {
 	return "?"
 }
 
-// keep remembers what is known of the objects that files' pods refer to, as long as they do.
+// keep stores the known objects that files' pods refer to, while they do.
 func (m *model) keep() {
 	kept := map[string]string{}
 	for _, p := range m.pods["file"] {
@@ -83,9 +83,9 @@ func (m *model) keep() {
 	m.kept = kept
 }
 
-// TestHistoryProperty: after any changes of pods and objects, each scope sees what the model has; so does a reader
-// that follows revision by revision, however late as long as the ring has its revisions; and in the end nothing is
-// left of removed objects.
+// TestHistoryProperty: after any changes of pods and objects, each scope sees the model's objects. So does a
+// reader that follows revision by revision, however late, while the ring has its revisions. At the end nothing
+// is left of removed objects.
 func TestHistoryProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		_, h := newHubs(Config{Revisions: 6})
@@ -102,7 +102,7 @@ func TestHistoryProperty(t *testing.T) {
 		} {
 			m.readers = append(m.readers, &reader{name: name, scope: s, at: h.Number(), held: map[Ref]string{}})
 		}
-		// past is what each reader saw at each revision.
+		// past is the view of each reader at each revision.
 		past := map[string]map[uint64]string{}
 		secrets := []string{"a", "b", "c"}
 		pods := func(source string) []*manifest.Pod {
@@ -139,7 +139,7 @@ func TestHistoryProperty(t *testing.T) {
 			"api": func(t *rapid.T) {
 				m.pods["api"] = pods("api")
 				h.Apply(set("api", m.pods["api"]))
-				// The source takes the offer at once, and then follows nothing else.
+				// The source accepts the offer at once, and then follows nothing else.
 				h.Advance()
 				api.offer()
 				api.take()
@@ -216,7 +216,7 @@ func withSources(s Snapshot) string {
 	return strings.Join(words, " ")
 }
 
-// follow takes a reader to the current state, and checks that it holds what it sees.
+// follow brings a reader to the current state, and checks that its objects are the ones in its view.
 func (r *reader) follow(t *rapid.T, h *Hub) {
 	for {
 		d, kept, _ := h.Next(r.at, r.scope)

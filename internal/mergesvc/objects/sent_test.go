@@ -10,12 +10,12 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
-// broken is an origin that was never good, and may define any object.
+// broken returns an origin that was never good, and may define any object.
 func broken() *manifest.Origin {
 	return &manifest.Origin{Name: "broken", Held: true, ObjectsUnknown: true}
 }
 
-// opsSince are the ops that a reader of everything gets after a revision, as "put a, remove b".
+// opsSince returns the ops that a reader of everything receives after a revision, as "put a, remove b".
 func opsSince(t *testing.T, h *Hub, number uint64) string {
 	t.Helper()
 	var words []string
@@ -38,7 +38,7 @@ func opsSince(t *testing.T, h *Hub, number uint64) string {
 	}
 }
 
-// TestForget: the removal of a source's pods removes its objects, even if no reader has followed them yet.
+// TestForget: the removal of a source's pods removes its objects, even if no reader has received them yet.
 func TestForget(t *testing.T) {
 	pods, h := newHubs(Config{})
 	h.Apply(set("file", []*manifest.Pod{user("web", "n1", "x", "a", "b")}, secret("a", "1")))
@@ -54,7 +54,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestForgetWithPods: for pods that stay, the objects of a removed source keep their values, and no change is sent.
+// TestForgetWithPods: for pods that stay, the objects of a removed source keep their values, and no change is
+// sent.
 func TestForgetWithPods(t *testing.T) {
 	_, h := newHubs(Config{})
 	web := []*manifest.Pod{user("web", "n1", "x", "a", "b")}
@@ -62,7 +63,7 @@ func TestForgetWithPods(t *testing.T) {
 	at := h.Number()
 	h.Forget("file")
 	if got, ops := h.Current(everything()).text(), opsSince(t, h.Hub, at); got != "a=1 b-" || ops != "" {
-		t.Errorf("there is %q with ops %q; want what there was", got, ops)
+		t.Errorf("there is %q with ops %q; want the earlier objects", got, ops)
 	}
 	h.Apply(set("file", nil))
 	if got := opsSince(t, h.Hub, at); got != "remove a, remove b" {
@@ -97,7 +98,7 @@ func TestUnknownIsNoNews(t *testing.T) {
 	if ops := opsSince(t, h.Hub, at); ops != "remove a, remove b, remove c" {
 		t.Errorf("the ops are %q; want the end of all that was told", ops)
 	}
-	// No pod referred to it meanwhile: then its value isn't known.
+	// No pod referred to it meanwhile, so its value is unknown.
 	h.Apply(doubtful([]*manifest.Pod{web}))
 	if got := h.Current(everything()).text(); got != "a? b?" {
 		t.Errorf("there is %q; want nothing known", got)
@@ -134,17 +135,17 @@ func TestMissingIsLogged(t *testing.T) {
 	h.Apply(set("file", []*manifest.Pod{web}))
 	h.Apply(set("file", []*manifest.Pod{changed, user("db", "n1", "x", "a")}))
 	if n := strings.Count(log.String(), `"pods refer to an object that doesn't exist" object="Secret default/a" source=file`); n != 1 {
-		t.Errorf("%d lines tell that a is missing; want 1:\n%s", n, log.String())
+		t.Errorf("%d lines report that a is missing; want 1:\n%s", n, log.String())
 	}
 	h.Apply(set("file", nil))
 	h.Apply(set("file", []*manifest.Pod{web}))
 	if n := strings.Count(log.String(), "doesn't exist"); n != 2 {
-		t.Errorf("%d lines tell that a is missing, though a pod has come back to it; want 2:\n%s", n, log.String())
+		t.Errorf("%d lines report that a is missing, although a pod refers to it again; want 2:\n%s", n, log.String())
 	}
 }
 
-// TestUnreferredEdits: of an object without references only one value is kept; values from the time of a removed pod
-// count for the ring.
+// TestUnreferredEdits: of an object without references only one value is kept. Values from the time of a
+// removed pod count for the ring.
 func TestUnreferredEdits(t *testing.T) {
 	_, h := newHubs(Config{Bytes: 4 << 20})
 	large := func(i int) *manifest.Object { return secret("a", strings.Repeat(fmt.Sprint(i%10), 500<<10)) }
@@ -164,7 +165,7 @@ func TestUnreferredEdits(t *testing.T) {
 	if snapshot, _ := h.At(at-1, everything()); len(snapshot.Items) != 1 || snapshot.Items[0].Object.Digest() != large(0).Digest {
 		t.Errorf("before it went there is said to have been %v", snapshot.Items)
 	}
-	// Each has an object of its own.
+	// Each has a different object.
 	for i := range 20 {
 		name := fmt.Sprint("s", i)
 		own := secret(name, strings.Repeat("x", 500<<10))

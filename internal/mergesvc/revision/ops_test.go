@@ -16,7 +16,7 @@ func namedPod(source, name string) *revision.Pod {
 	return &revision.Pod{Source: source, Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}}
 }
 
-// described are the changes in words: "UPDATE file: a(was b)".
+// described formats changes: "UPDATE file: a(was b)".
 func described(changes []revision.Change) []string {
 	var out []string
 	for _, c := range changes {
@@ -33,8 +33,9 @@ func described(changes []revision.Change) []string {
 	return out
 }
 
-// TestOpsOrder puts ops in, in any order, and wants the kubelet's: the empty ADD stands before RECONCILE. Within an
-// op, it wants the sources as they were added to it or, if they are given, in their order and others by name.
+// TestOpsOrder adds ops in any order, and expects the kubelet's order: the empty ADD comes before RECONCILE.
+// Within an op, it expects the sources in the order in which they were added or, if an order is given, in that
+// order and others by name.
 func TestOpsOrder(t *testing.T) {
 	var ops revision.Ops
 	all := []revision.Op{revision.RECONCILE, revision.RESTORE, revision.DELETE, revision.UPDATE, revision.ADD, revision.REMOVE}
@@ -72,7 +73,7 @@ func TestOpsOrder(t *testing.T) {
 	}
 }
 
-// TestOpsOrderWithinAnOp: the order of sources in one op doesn't affect that in another.
+// TestOpsOrderWithinAnOp: the order of sources in one op doesn't affect their order in another.
 func TestOpsOrderWithinAnOp(t *testing.T) {
 	var ops revision.Ops
 	ops.Add(revision.REMOVE, namedPod("http", "a"), nil)
@@ -85,8 +86,8 @@ func TestOpsOrderWithinAnOp(t *testing.T) {
 	}
 }
 
-// TestOpsReady: on a source's first set the kubelet sends the empty ADD where adds, updates and deletes are all
-// empty, even if there is something to remove or to reconcile.
+// TestOpsReady: on a source's first set, the kubelet sends the empty ADD if there are no adds, updates and
+// deletes, even if there is something to remove or to reconcile.
 func TestOpsReady(t *testing.T) {
 	for op, want := range map[revision.Op][]string{
 		revision.REMOVE: {"REMOVE file: p", "ADD file:"}, revision.ADD: {"ADD file: p"}, revision.UPDATE: {"UPDATE file: p"},
@@ -105,11 +106,11 @@ func TestOpsReady(t *testing.T) {
 	ops.Add(revision.ADD, namedPod("file", "p"), nil)
 	ops.Ready("api")
 	if diff := cmp.Diff([]string{"ADD file: p", "ADD api:"}, described(ops.Changes(nil))); diff != "" {
-		t.Errorf("api becomes ready, and file has news (-want +got):\n%s", diff)
+		t.Errorf("api becomes ready, and file has changes (-want +got):\n%s", diff)
 	}
 }
 
-// TestOpsWas: Was has the version that each pod replaces, or is nil if that isn't known of all.
+// TestOpsWas: Was has the version that each pod replaces, or is nil if not all versions are known.
 func TestOpsWas(t *testing.T) {
 	var ops revision.Ops
 	ops.Add(revision.UPDATE, namedPod("file", "a2"), namedPod("file", "a1"))
@@ -122,7 +123,7 @@ func TestOpsWas(t *testing.T) {
 	}
 }
 
-// TestOpsNone: no ops are no changes.
+// TestOpsNone: without ops there are no changes.
 func TestOpsNone(t *testing.T) {
 	var ops revision.Ops
 	if got := ops.Changes([]string{"file"}); got != nil {

@@ -41,7 +41,7 @@ func newPod() *revision.Pod {
 	}
 }
 
-// TestMessageKeepsThePod decodes each format again and wants the pod as it was.
+// TestMessageKeepsThePod decodes each format and compares the result with the pod.
 func TestMessageKeepsThePod(t *testing.T) {
 	p := newPod()
 	for format, decode := range map[podconfigv1.PodFormat]func(*podconfigv1.Pod, *v1.Pod) error{
@@ -108,7 +108,8 @@ func TestEncodedOnce(t *testing.T) {
 	}
 }
 
-// TestRedactedEncoding: an inspector gets neither the secret nor a digest to test guesses of it.
+// TestRedactedEncoding: an inspector receives neither the secret nor a digest against which it could test
+// guesses.
 func TestRedactedEncoding(t *testing.T) {
 	encode := func(secret string, e revision.Encoding) *podconfigv1.Pod {
 		p := newPod()
@@ -146,8 +147,8 @@ func TestRedactedEncoding(t *testing.T) {
 	}
 }
 
-// TestRedactedWithoutContainers: a pod without spec.containers is redacted, too. A pod of which only the reference is
-// known, as a tombstone's, has no digests for an inspector.
+// TestRedactedWithoutContainers: a pod without spec.containers is redacted, too. A pod with only a reference,
+// such as a tombstone's, has no digests for an inspector.
 func TestRedactedWithoutContainers(t *testing.T) {
 	p := newPod()
 	p.Object.Spec = v1.PodSpec{InitContainers: []v1.Container{{Name: "i", Env: []v1.EnvVar{{Name: "PASSWORD", Value: "hunter2"}}}}}
@@ -168,7 +169,7 @@ func TestRedactedWithoutContainers(t *testing.T) {
 		t.Errorf("an inspector's digests of a reference are %q and %q; want none", spec, status)
 	}
 	if spec, status := gone.Digests(audience(false)); spec != "s" || status != "t" {
-		t.Errorf("a consumer's digests of a reference are %q and %q; want its own", spec, status)
+		t.Errorf("a consumer's digests of a reference are %q and %q; want the reference's", spec, status)
 	}
 }
 
@@ -181,7 +182,7 @@ func TestRemoved(t *testing.T) {
 		t.Errorf("EncodeRemoved gives %v, %v; want u1 with its digests, no content, not stale", m, err)
 	}
 	if ref, _ := p.Message(revision.EncodingFor(audience(false), podconfigv1.PodFormat_POD_FORMAT_REFERENCE)); !ref.GetStale() {
-		t.Error("after EncodeRemoved the reference isn't stale any more; want it untouched")
+		t.Error("after EncodeRemoved the reference is no longer stale; want it unchanged")
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 )
 
-// TestAdmissionIsFair: one call runs at a time, and identities are admitted in rotation, one call each, however many
-// calls one of them has. A call that doesn't wait any longer delays no other.
+// TestAdmissionIsFair: one call runs at a time, and identities are admitted in rotation, one call each, however
+// many calls an identity has. A call that no longer waits delays no other.
 func TestAdmissionIsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lane admissionQueue
@@ -93,7 +93,7 @@ func TestAdmissionLeaveLate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := lane.take(ctx, access.Caller{Identity: "c"}); err != nil {
-		t.Errorf("the call after one that left: %v; want its turn", err)
+		t.Errorf("the call after one that left: %v; want it admitted", err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // callerHeader names the caller of a call.
 const callerHeader = "test-caller"
 
-// callers stands for the access rules: the header names one of the known callers.
+// callers replaces the access rules: the header names one of the known callers.
 type callers struct {
 	mu    sync.Mutex
 	known []access.Caller
@@ -60,7 +60,7 @@ type calledStream struct {
 
 func (s calledStream) Context() context.Context { return s.ctx }
 
-// as is the node as another caller sees it.
+// as returns the node as another caller uses it.
 func (n *node) as(caller access.Caller) *node {
 	n.t.Helper()
 	name := n.callers.add(caller)

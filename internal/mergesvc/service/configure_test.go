@@ -16,7 +16,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// configure makes these the sources of the node.
+// configure replaces the sources of the node.
 func (n *node) configure(names ...string) {
 	sources := make([]merge.Source, 0, len(names))
 	for _, name := range names {
@@ -25,8 +25,8 @@ func (n *node) configure(names ...string) {
 	n.hub.Configure(sources)
 }
 
-// wantList reads the next message, which must be a heartbeat at that revision with just these sources, those that are
-// ready with "!". Only if the revision held nothing for the consumer does it bear a cursor.
+// wantList reads the next message, which must be a heartbeat at that revision with exactly these sources, ready
+// ones with "!". It has a cursor only if the revision has no ops for the consumer.
 func (s *stream) wantList(revision uint64, moves bool, sources ...string) {
 	s.t.Helper()
 	m := s.next()
@@ -43,8 +43,8 @@ func (s *stream) wantList(revision uint64, moves bool, sources ...string) {
 	}
 }
 
-// TestSourcesChange: each consumer gets the ops of a revision that configures other sources, and at once a heartbeat
-// with the sources that it sees, even if it gets no ops.
+// TestSourcesChange: each consumer receives the ops of a revision that changes the sources, and at once a
+// heartbeat with the sources that it sees, even if there are no ops for it.
 func TestSourcesChange(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: web()")
@@ -92,8 +92,8 @@ func TestSourcesChange(t *testing.T) {
 	resumed.want("synced")
 }
 
-// TestResumeOverOtherSources: a consumer that was away while sources changed gets the revisions, and the current
-// sources in synced. A connected consumer that fell behind gets them at once.
+// TestResumeOverOtherSources: a consumer that was away while sources changed receives the revisions, and the
+// current sources in synced. A connected consumer that fell behind receives them at once.
 func TestResumeOverOtherSources(t *testing.T) {
 	for name, revisions := range map[string]int{"exact": 10, "coalesced": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestResumeOverOtherSources(t *testing.T) {
 			}
 			m := s.next().GetSynced()
 			if len(m.GetSources()) != 2 || m.GetSources()[0].GetName() != "http" || m.GetSources()[0].GetReady() || !m.GetSources()[1].GetReady() {
-				t.Errorf("synced tells of %v; want http, which isn't ready, and file, which is", m.GetSources())
+				t.Errorf("synced lists %v; want http, which isn't ready, and file, which is", m.GetSources())
 			}
 			n.set("http", "")
 			s.want("ADD http:")
@@ -123,8 +123,8 @@ func TestResumeOverOtherSources(t *testing.T) {
 	}
 }
 
-// TestFellBehindOverOtherSources: a consumer that doesn't read while sources change, and revisions leave the history,
-// gets the sources right after its catch-up.
+// TestFellBehindOverOtherSources: a consumer that doesn't read while sources change, and revisions leave the
+// history, receives the sources right after its catch-up.
 func TestFellBehindOverOtherSources(t *testing.T) {
 	n := start(t, options{revisions: 1})
 	n.set("file", "a: web()")
@@ -156,8 +156,8 @@ func TestFellBehindOverOtherSources(t *testing.T) {
 	slow.take()
 }
 
-// TestKnownPodsOfASourceThatGoes: pods that only the consumer has, of a source that is removed, are removed once all
-// others were read.
+// TestKnownPodsOfASourceThatGoes: known pods of a removed source, which podconfigd doesn't have, are removed
+// once all other sources were read.
 func TestKnownPodsOfASourceThatGoes(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "")
@@ -179,15 +179,15 @@ func TestLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := resp.GetSources(); len(got) != 2 || got[0].GetName() != "http" || got[1].GetName() != "api" || got[1].GetPodCount() != 1 {
-		t.Errorf("ListSources tells of %v; want http and then api, with a pod", got)
+		t.Errorf("ListSources lists %v; want http and then api, with a pod", got)
 	}
 	_, err = n.api.DiffManifests(t.Context(), &podconfigv1.DiffManifestsRequest{Source: "file"})
 	if status.Code(err) != codes.NotFound {
-		t.Errorf("DiffManifests of a source that went fails with %v; want NOT_FOUND", err)
+		t.Errorf("DiffManifests of a removed source fails with %v; want NOT_FOUND", err)
 	}
 }
 
-// TestConflictIsListed: a pod that waits for another source's is a finding of its own source, and none once it is
+// TestConflictIsListed: a pod that waits for another source's pod is a finding of its own source, until it is
 // served.
 func TestConflictIsListed(t *testing.T) {
 	for _, text := range []string{"x: web(uid=u1)", "x: job(uid=web)"} {
@@ -216,8 +216,8 @@ func TestConflictIsListed(t *testing.T) {
 	}
 }
 
-// TestPath: synced and every heartbeat have the current path; a stream that is woken sends another path at once,
-// however busy it is. A source that is a relay has its own.
+// TestPath: synced and every heartbeat have the current path. A stream that is woken sends a new path at once,
+// however busy it is. A source that is a relay has its own path.
 func TestPath(t *testing.T) {
 	hop := func(id string) *podconfigv1.RelayHop { return &podconfigv1.RelayHop{Id: id, Node: "node-" + id} }
 	var path atomic.Pointer[[]*podconfigv1.RelayHop]
@@ -266,7 +266,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestScopedListOfSources: a caller that may not see a source doesn't learn that it is added or removed.
+// TestScopedListOfSources: a caller that may not see a source doesn't receive its addition or removal.
 func TestScopedListOfSources(t *testing.T) {
 	n := start(t, options{hub: func(cfg *mergesvc.Config) { cfg.Sources = []merge.Source{{Name: "file"}, {Name: "api"}} }})
 	s := n.as(access.Caller{Identity: "tenant", Role: access.Consumer, Sources: []string{"api"}}).watch(reference(nil))

@@ -28,7 +28,7 @@ const (
 	gone       = podconfigv1.ConsumerState_CONSUMER_STATE_GONE
 )
 
-// consumers are those that ListConsumers shows.
+// consumers returns the consumers of ListConsumers.
 func (n *node) consumers() []*podconfigv1.Consumer {
 	n.t.Helper()
 	resp, err := n.api.ListConsumers(context.Background(), &podconfigv1.ListConsumersRequest{})
@@ -48,7 +48,7 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// named is a request under a consumer's name.
+// named returns a request with a consumer's name.
 func named(name string) *podconfigv1.WatchPodUpdatesRequest {
 	req := reference(nil)
 	req.Consumer = name
@@ -63,8 +63,8 @@ func (n *node) report(name string, outcome podconfigv1.ApplyOutcome, errs ...*po
 	return err
 }
 
-// TestConsumerNames: over TLS a name is the certificate's, or begins with it and a slash; on the socket any unused
-// name is allowed. The default is the identity's.
+// TestConsumerNames: over TLS a name is the certificate's, or starts with it and a slash. On the socket any
+// unused name is allowed. The default is the identity.
 func TestConsumerNames(t *testing.T) {
 	caller := func(identity string) access.Caller { return access.Caller{Identity: identity, Role: access.Consumer} }
 	for _, tc := range []struct {
@@ -99,7 +99,8 @@ func TestConsumerNames(t *testing.T) {
 	}
 }
 
-// TestConsumerNameIsOneCallers: a name that a stream or a report uses belongs to one caller, which may use it often.
+// TestConsumerNameIsOneCallers: a name that a stream or a report uses belongs to one caller, which may use it
+// for several streams.
 func TestConsumerNameIsOneCallers(t *testing.T) {
 	n := start(t, options{})
 	alice := n.as(access.Caller{Identity: "uid:1", Role: access.Consumer})
@@ -125,7 +126,7 @@ func TestConsumerNameIsOneCallers(t *testing.T) {
 	bob.watch(named("agent")).want("synced")
 }
 
-// TestMaxConsumers: one stream too many is RESOURCE_EXHAUSTED; when one ends, another one is served.
+// TestMaxConsumers: a stream over the limit is RESOURCE_EXHAUSTED. When one ends, another one is served.
 func TestMaxConsumers(t *testing.T) {
 	n := start(t, options{service: func(c *service.Config) { c.MaxConsumers = 2 }})
 	first, second := n.watch(reference(nil)), n.watch(reference(nil))
@@ -184,7 +185,8 @@ func TestListConsumers(t *testing.T) {
 	}
 }
 
-// TestReportBounds: kept reports are bounded each and together, and the list fits gRPC's stock limit of 4 MiB.
+// TestReportBounds: the stored reports are bounded, each and together, and the list fits gRPC's default limit
+// of 4 MiB.
 func TestReportBounds(t *testing.T) {
 	n := start(t, options{})
 	var errs []*podconfigv1.PodError
@@ -213,7 +215,7 @@ func TestReportBounds(t *testing.T) {
 	wantCode(t, "a report of a cursor of 1 MiB", err, codes.InvalidArgument)
 }
 
-// TestReportersBound: the reports of 1024 consumers are remembered; the oldest goes first.
+// TestReportersBound: the reports of 1024 consumers are stored; the oldest is dropped first.
 func TestReportersBound(t *testing.T) {
 	c := testclock.NewFakeClock(time.Unix(1000, 0))
 	n := start(t, options{clock: c})
@@ -230,7 +232,8 @@ func TestReportersBound(t *testing.T) {
 	}
 }
 
-// TestListConsumersLarge: ten thousand consumers with the longest of names are a list that reaches a stock client.
+// TestListConsumersLarge: the list of ten thousand consumers with names of the maximum length fits a client's
+// default limit.
 func TestListConsumersLarge(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: web()")

@@ -19,7 +19,7 @@ func unixTime(second int64) time.Time { return time.Unix(second, 0) }
 // diffable is a node that answers DiffManifests.
 var diffable = options{diff: true}
 
-// manifestOf is a small pod's manifest.
+// manifestOf returns a small pod's manifest.
 func manifestOf(name, image string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {containers: [{name: main, image: %s}]}}", name, image)
 }
@@ -40,7 +40,7 @@ func (n *node) diff(inputs ...string) *podconfigv1.DiffManifestsResponse {
 	return resp
 }
 
-// ops are the ops of a diff in words, pods by name.
+// ops formats the ops of a diff, pods by name.
 func ops(resp *podconfigv1.DiffManifestsResponse) []string {
 	var out []string
 	for _, u := range resp.GetUpdates() {
@@ -53,7 +53,7 @@ func ops(resp *podconfigv1.DiffManifestsResponse) []string {
 	return out
 }
 
-// TestDiffManifests: a diff has the ops that a consumer would get, and applies nothing.
+// TestDiffManifests: a diff has the ops that a consumer would receive, and applies nothing.
 func TestDiffManifests(t *testing.T) {
 	n := start(t, diffable)
 	n.set("api", "x: other()")

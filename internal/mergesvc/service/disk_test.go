@@ -30,9 +30,10 @@ func (n *node) running() {
 	})
 }
 
-// TestG6FullDisk: the disk is full, and has space again. Consumers are served all the time; cursors and heartbeats
-// show what lasts. After a kill at any point the guarantees hold: what a consumer saw under the store's instance is
-// stored, and a cursor of the temporary one is caught up by known pods.
+// TestG6FullDisk: the disk is full, and has space again. Consumers are always served, and cursors and
+// heartbeats show what is stored. After a kill at any point the guarantees hold: everything that a consumer saw
+// under the store's instance is stored, and a cursor of the temporary instance leads to a catch-up by known
+// pods.
 func TestG6FullDisk(t *testing.T) {
 	path := filepath.Join(disktest.Small(t), "podconfigd.db")
 	c, beats := &sweepClock{clocktest.New()}, newArmedClock()
@@ -64,7 +65,7 @@ func TestG6FullDisk(t *testing.T) {
 		<-beats.armed
 		beats.Step(30 * time.Second)
 		if got := s.next().GetHeartbeat().GetStoreState(); got != want {
-			t.Errorf("the heartbeat says %v; want %v", got, want)
+			t.Errorf("the heartbeat has %v; want %v", got, want)
 		}
 	}
 	beat(podconfigv1.StoreState_STORE_STATE_DURABLE)
@@ -75,12 +76,12 @@ func TestG6FullDisk(t *testing.T) {
 	hears := func(want podconfigv1.StoreState) {
 		t.Helper()
 		if h := live.next().GetHeartbeat(); h.GetStoreState() != want {
-			t.Errorf("a busy consumer hears %v; want %v at once", h, want)
+			t.Errorf("a busy consumer receives %v; want %v at once", h, want)
 		}
 	}
 	hears(podconfigv1.StoreState_STORE_STATE_TEMPORARY)
 	if large.cursor.GetInstanceId() == durable.GetInstanceId() || large.cursor.GetRevision() != 2 {
-		t.Errorf("what can't be stored has cursor %v; want revision 2 of a temporary instance", large.cursor)
+		t.Errorf("the revision that can't be stored has cursor %v; want revision 2 of a temporary instance", large.cursor)
 	}
 	beat(podconfigv1.StoreState_STORE_STATE_TEMPORARY)
 	n.set("file", "b: large(pad=200)")
@@ -88,7 +89,7 @@ func TestG6FullDisk(t *testing.T) {
 	if temporary.GetInstanceId() != large.cursor.GetInstanceId() {
 		t.Errorf("the next revision has cursor %v; want the same temporary instance as %v", temporary, large.cursor)
 	}
-	// Within the process every cursor is good.
+	// Within the process every cursor is valid.
 	for _, from := range []struct {
 		cursor *podconfigv1.Cursor
 		want   []string
@@ -103,7 +104,7 @@ func TestG6FullDisk(t *testing.T) {
 		s.cancel()
 	}
 
-	// After a kill now, it has what was stored.
+	// After a kill now, podconfigd has the stored pods.
 	during := start(t, stored(killed(t, path), "file"))
 	s := during.watch(reference(durable))
 	s.want("synced")
@@ -125,7 +126,8 @@ func TestG6FullDisk(t *testing.T) {
 	}
 	beat(podconfigv1.StoreState_STORE_STATE_DURABLE)
 	n.watch(reference(temporary)).want("synced")
-	// After a kill now, before anything else is published, everything is there, even what was published meanwhile.
+	// After a kill now, before anything else is published, everything is stored, including what was published
+	// meanwhile.
 	after := start(t, stored(killed(t, path), "file"))
 	s = after.watch(reference(durable))
 	s.want("REMOVE file: web", "RESTORE file: large")

@@ -10,7 +10,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// filtered is a request with a filter.
+// filtered returns a request with a filter.
 func filtered(f *podconfigv1.PodFilter, cursor *podconfigv1.Cursor, known ...*podconfigv1.KnownPod) *podconfigv1.WatchPodUpdatesRequest {
 	req := reference(cursor, known...)
 	req.Filter = f
@@ -80,8 +80,8 @@ func TestG10Fields(t *testing.T) {
 	}
 }
 
-// TestG9ReadyUnderFilter: the readiness of a source is sent to every consumer that may see it, even if no pod of it
-// passes the filter; and to no other consumer, in no message.
+// TestG9ReadyUnderFilter: the readiness of a source is sent to every consumer that may see the source, even if
+// none of its pods passes the filter, and to no other consumer.
 func TestG9ReadyUnderFilter(t *testing.T) {
 	n := start(t, options{})
 	labelled, foreign := n.watch(filtered(byLabel("app=web"), nil)), n.watch(filtered(&podconfigv1.PodFilter{Sources: []string{"api"}}, nil))
@@ -92,7 +92,7 @@ func TestG9ReadyUnderFilter(t *testing.T) {
 			got = append(got, s.GetName())
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("synced tells of the sources %q; want %q", got, want)
+			t.Errorf("synced lists the sources %q; want %q", got, want)
 		}
 	}
 	readiness(labelled.want("synced"), "file api")
@@ -108,8 +108,8 @@ func TestG9ReadyUnderFilter(t *testing.T) {
 	}
 }
 
-// TestG3HeartbeatCursor: after revisions without ops for a view, the heartbeat has the cursor, once; a stream that
-// resumes from it gets nothing again, though the history has long dropped the previous cursor.
+// TestG3HeartbeatCursor: after revisions without ops for a view, the heartbeat has the cursor, once. A stream
+// that resumes from it receives nothing again, although the history has dropped the previous cursor.
 func TestG3HeartbeatCursor(t *testing.T) {
 	c := newArmedClock()
 	n := start(t, options{clock: c, revisions: 2})
@@ -125,12 +125,12 @@ func TestG3HeartbeatCursor(t *testing.T) {
 	c.Step(30 * time.Second)
 	m := s.next()
 	if m.GetHeartbeat().GetRevision() != 6 || m.GetCursor().GetRevision() != 6 || m.GetContinued() {
-		t.Fatalf("after five revisions that hold nothing came %v; want a heartbeat with the cursor of revision 6", m)
+		t.Fatalf("after five revisions without ops came %v; want a heartbeat with the cursor of revision 6", m)
 	}
 	<-c.armed
 	c.Step(30 * time.Second)
 	if again := s.next(); again.GetHeartbeat() == nil || again.GetCursor() != nil {
-		t.Errorf("then came %v; want a heartbeat without a cursor, as that is told", again)
+		t.Errorf("then came %v; want a heartbeat without a cursor, because it was sent before", again)
 	}
 	s.cancel()
 	req := filtered(byLabel("app=web"), m.GetCursor())
@@ -141,7 +141,7 @@ func TestG3HeartbeatCursor(t *testing.T) {
 	resumed.want("REMOVE file: web")
 }
 
-// awaitAt waits until the only consumer has been sent all up to the revision.
+// awaitAt waits until everything up to the revision was sent to the only consumer.
 func (s *stream) awaitAt(n *node, number uint64) {
 	s.t.Helper()
 	until(s.t, "the consumer has everything", func() bool {
@@ -150,8 +150,8 @@ func (s *stream) awaitAt(n *node, number uint64) {
 	})
 }
 
-// TestG7ViewChange: a cursor of another filter isn't honoured. With known_pods the consumer gets what enters and
-// leaves its new view, without them a SET of it.
+// TestG7ViewChange: a cursor of another filter isn't resumed from. With known_pods, the consumer receives the
+// pods that enter and leave its new view, and otherwise a SET of the view.
 func TestG7ViewChange(t *testing.T) {
 	n := start(t, options{})
 	n.set("api", "")
@@ -167,14 +167,15 @@ func TestG7ViewChange(t *testing.T) {
 	whole := n.watch(reference(at, known(u)...))
 	whole.want("ADD file: db")
 	whole.want("synced")
-	// The order of a filter's entries makes no other view.
+	// Another order of a filter's entries is the same view.
 	names := func(names ...string) *podconfigv1.PodFilter { return &podconfigv1.PodFilter{Names: names} }
 	byName := n.watch(filtered(names("web", "db"), nil))
 	byName.want("ADD file: db web")
 	n.watch(filtered(names("db", "web", "db"), byName.want("synced").cursor)).want("synced")
 }
 
-// TestG7FilteredCatchup: a filtered consumer that is behind the history gets what left and entered, coalesced.
+// TestG7FilteredCatchup: a filtered consumer that is behind the history receives the pods that left and
+// entered, coalesced.
 func TestG7FilteredCatchup(t *testing.T) {
 	n := start(t, options{revisions: 1})
 	n.set("file", "a: stays(label.app=web) leaves(label.app=web) enters(label.app=db) gone(label.app=web) other(label.app=db)")

@@ -8,7 +8,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestInspectorFindings: an inspector gets findings about fields near a secret without the secret.
+// TestInspectorFindings: an inspector receives findings about fields near a secret without the secret.
 func TestInspectorFindings(t *testing.T) {
 	const secret = "hunter2hunter2"
 	n := start(t, options{})

@@ -11,7 +11,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// first is the first pod that a fresh consumer of the format gets.
+// first returns the first pod that a fresh consumer of the format receives.
 func first(n *node, format podconfigv1.PodFormat) *podconfigv1.Pod {
 	n.t.Helper()
 	s := n.watch(&podconfigv1.WatchPodUpdatesRequest{Format: format})
@@ -19,7 +19,7 @@ func first(n *node, format podconfigv1.PodFormat) *podconfigv1.Pod {
 	return s.unit().pods()[0]
 }
 
-// TestFormatJSON: grpcurl without a format gets the whole pod as kubectl shows it.
+// TestFormatJSON: without a format, grpcurl receives the whole pod, as kubectl shows it.
 func TestFormatJSON(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: web(uid=u1,ns=prod,image=nginx:1,label.app=shop,deleting=30,phase=Running,hash=u1)")
@@ -34,7 +34,7 @@ func TestFormatJSON(t *testing.T) {
 			JSON            v1.Pod
 		}
 		if err := json.Unmarshal(shown, &got); err != nil {
-			t.Fatalf("what grpcurl shows isn't a pod: %v\n%s", err, shown)
+			t.Fatalf("grpcurl's output isn't a pod: %v\n%s", err, shown)
 		}
 		pod := got.JSON
 		for _, tc := range []struct{ what, got, want string }{

@@ -18,7 +18,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// gatedStream is a transport that takes a message on the test's command.
+// gatedStream is a transport that accepts a message when the test allows it.
 type gatedStream struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -61,7 +61,7 @@ func (s *gatedStream) SendMsg(m any) error {
 	return nil
 }
 
-// decoded is a message as the other side gets it.
+// decoded returns a message as a client receives it.
 func decoded(t *testing.T, m any) *podconfigv1.WatchPodUpdatesResponse {
 	t.Helper()
 	data, err := wire.NewCodec().Marshal(m)
@@ -84,7 +84,7 @@ func (c *sweepClock) sweep(d time.Duration) {
 	c.TickOnce()
 }
 
-// gauges are the values of a collector's gauges, in words.
+// gauges formats the values of a collector's gauges.
 func gauges(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -106,7 +106,7 @@ func gauges(t *testing.T, c prometheus.Collector) string {
 	return strings.Join(out, " ")
 }
 
-// gathered is the value of a counter.
+// gathered returns the value of a counter.
 func gathered(t *testing.T, c prometheus.Counter) float64 {
 	t.Helper()
 	_, value, _ := strings.Cut(gauges(t, c), "=")
@@ -136,7 +136,7 @@ func (n *node) gatedAs(caller access.Caller, req *podconfigv1.WatchPodUpdatesReq
 	return g
 }
 
-// waits is the message that the consumer is to read next; it isn't taken yet.
+// waits returns the message that the consumer reads next, without reading it.
 func (g *gated) waits() *podconfigv1.WatchPodUpdatesResponse {
 	g.t.Helper()
 	return decoded(g.t, <-g.entered)

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // deadline is how long a test waits for an expected event.
 const deadline = 30 * time.Second
 
-// options of a node; the zero value is fine.
+// options configure a node. The zero value has the defaults.
 type options struct {
 	// revisions and tombstones are as in mergesvc.Config.
 	revisions, tombstones int
@@ -134,7 +134,7 @@ type stream struct {
 	podconfigv1.PodConfigService_WatchPodUpdatesClient
 }
 
-// watch subscribes; the stream ends with the test.
+// watch subscribes. The stream ends with the test.
 func (n *node) watch(req *podconfigv1.WatchPodUpdatesRequest) *stream {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -146,14 +146,14 @@ func (n *node) watch(req *podconfigv1.WatchPodUpdatesRequest) *stream {
 	return &stream{t: n.t, cancel: cancel, PodConfigService_WatchPodUpdatesClient: s}
 }
 
-// reference subscribes to pods without content, after a cursor that may be nil, with known pods.
+// reference returns a request for pods without content, with a cursor that may be nil, and known pods.
 func reference(cursor *podconfigv1.Cursor, known ...*podconfigv1.KnownPod) *podconfigv1.WatchPodUpdatesRequest {
 	return &podconfigv1.WatchPodUpdatesRequest{
 		Format: podconfigv1.PodFormat_POD_FORMAT_REFERENCE, ResumeAfter: cursor, KnownPods: known,
 	}
 }
 
-// next is the next message.
+// next returns the next message.
 func (s *stream) next() *podconfigv1.WatchPodUpdatesResponse {
 	s.t.Helper()
 	m, err := s.Recv()
@@ -171,7 +171,7 @@ type unit struct {
 	synced *podconfigv1.Synced
 }
 
-// unit reads the next unit, and checks that cursor and continued are as promised.
+// unit reads the next unit, and checks that cursor and continued are correct.
 func (s *stream) unit() unit {
 	s.t.Helper()
 	var u unit
@@ -199,7 +199,7 @@ func (s *stream) want(lines ...string) unit {
 	return u
 }
 
-// String are the ops of the unit, one message a line; pods by UID.
+// String returns the ops of the unit, one message on each line, pods by UID.
 func (u unit) String() string {
 	var lines []string
 	for _, m := range u.messages {
@@ -221,7 +221,7 @@ func (u unit) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// pods are all pods of the unit.
+// pods returns all pods of the unit.
 func (u unit) pods() []*podconfigv1.Pod {
 	var out []*podconfigv1.Pod
 	for _, m := range u.messages {

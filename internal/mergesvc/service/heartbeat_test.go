@@ -40,8 +40,8 @@ func (t armedTimer) Reset(d time.Duration) bool {
 	return active
 }
 
-// TestHeartbeat: a stream sends a heartbeat once an interval, at the consumer's own revision, whether it is quiet or
-// busy, as no revision has a heartbeat's data.
+// TestHeartbeat: a stream sends a heartbeat once in each interval, at the consumer's own revision, whether it
+// is idle or busy, because revisions don't have a heartbeat's data.
 func TestHeartbeat(t *testing.T) {
 	c := newArmedClock()
 	n := start(t, options{clock: c})
@@ -87,7 +87,7 @@ func TestHeartbeat(t *testing.T) {
 		t.Fatalf("5 s after the last one came %v; want a heartbeat at revision 3", h)
 	}
 	<-c.armed
-	// One that is on time by chance, with a revision, keeps the timer's away.
+	// A heartbeat that is sent with a revision replaces the timer's next one.
 	c.Step(3 * time.Second)
 	n.hub.Configure([]merge.Source{{Name: "api"}, {Name: "file"}})
 	if h := s.next().GetHeartbeat(); h.GetRevision() != 4 || h.GetSources()[0].GetName() != "api" {
@@ -99,7 +99,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestHeartbeatOfAStreamThatIsBehind: a stream that never catches up gets heartbeats nevertheless.
+// TestHeartbeatOfAStreamThatIsBehind: a stream that never catches up receives heartbeats too.
 func TestHeartbeatOfAStreamThatIsBehind(t *testing.T) {
 	c := newArmedClock()
 	n := start(t, options{clock: c})
@@ -114,7 +114,7 @@ func TestHeartbeatOfAStreamThatIsBehind(t *testing.T) {
 	n.set("file", "a: web(image=0)")
 	beats := 0
 	for i := range 10 {
-		// While a message is under way the next revision comes, so that the stream never waits.
+		// While a message is under way the next revision is published, so that the stream never waits.
 		m := slow.waits()
 		n.set("file", fmt.Sprintf("a: web(image=%d)", i+1))
 		c.Step(time.Second)

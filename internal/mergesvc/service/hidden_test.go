@@ -17,7 +17,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// begin reads the stream up to synced, and returns its units and the cursor there.
+// begin reads the stream up to synced, and returns its units and its cursor.
 func (s *stream) begin() (units []unit, at *podconfigv1.Cursor) {
 	s.t.Helper()
 	for {
@@ -28,9 +28,9 @@ func (s *stream) begin() (units []unit, at *podconfigv1.Cursor) {
 	}
 }
 
-// TestG5HiddenChanges: an inspector gets nothing for a change that it can't see, whether it follows the stream, or
-// resumes in a history that has the change or has dropped it. If no inspector was connected when it was dropped, it
-// gets a SET. Visible changes are sent as their ops.
+// TestG5HiddenChanges: an inspector receives nothing for a change that it can't see, if it follows the stream,
+// and if it resumes in a history that has the change or has dropped it. If no inspector was connected when it
+// was dropped, it receives a SET. Visible changes are sent as their ops.
 func TestG5HiddenChanges(t *testing.T) {
 	for _, mode := range []podconfigv1.NotificationMode{incremental, snapshot} {
 		n := start(t, options{revisions: 4})
@@ -43,7 +43,7 @@ func TestG5HiddenChanges(t *testing.T) {
 		if mode == incremental {
 			s.want("RECONCILE api: job")
 		}
-		// In one revision web's spec changes out of sight, and its status in sight.
+		// In one revision, web's spec changes invisibly, and its status visibly.
 		n.set("api", "x: web(env.P=d,phase=Running) job(phase=Failed)")
 		if mode == incremental {
 			s.want("RECONCILE api: web")
@@ -72,7 +72,7 @@ func TestG5HiddenChanges(t *testing.T) {
 		}
 		gone.as(inspector).watch(in(mode, before)).want("SET file: web", "synced")
 
-		// What an inspector sees isn't determined any more.
+		// The visible changes are no longer known.
 		s.cancel()
 		until(t, "the inspector is gone", func() bool { return len(n.consumers()) == 0 })
 		late := in(mode, at)
@@ -88,8 +88,8 @@ func TestG5HiddenChanges(t *testing.T) {
 	}
 }
 
-// TestPodWithoutContainers: an inspector gets a pod redacted that has no spec.containers, as a source that isn't
-// validated may have it.
+// TestPodWithoutContainers: a pod without spec.containers, which a source that isn't validated may have, is
+// redacted for an inspector.
 func TestPodWithoutContainers(t *testing.T) {
 	n := start(t, options{})
 	n.hub.Apply(manifest.Set{Source: "api", Origins: []*manifest.Origin{manifest.Received("default/x", &v1.Pod{
@@ -105,8 +105,8 @@ func TestPodWithoutContainers(t *testing.T) {
 	}
 }
 
-// TestScopeOfPaths: of the podconfigds behind this one a caller gets those of the sources that it sees, and their
-// nodes only within its scope. The IDs stay, as a relay detects loops by them.
+// TestScopeOfPaths: of the podconfigds behind this one, a caller receives those of the sources that it sees,
+// and their nodes only within its scope. The IDs stay, because a relay needs them to detect loops.
 func TestScopeOfPaths(t *testing.T) {
 	hop := func(id, node string) *podconfigv1.RelayHop { return &podconfigv1.RelayHop{Id: id, Node: node} }
 	own, of := hop("own", "gateway"), map[string][]*podconfigv1.RelayHop{
@@ -152,7 +152,7 @@ func TestScopeOfPaths(t *testing.T) {
 	}
 }
 
-// TestScopeOfSourceErrors: why a source can't be read may name pods of any node.
+// TestScopeOfSourceErrors: a source's error may name pods of any node.
 func TestScopeOfSourceErrors(t *testing.T) {
 	n := start(t, options{})
 	n.hub.Apply(manifest.Set{Source: "file", Err: fmt.Errorf("tenant-b/secret-project can't be read")})
@@ -188,7 +188,7 @@ func TestPageTokensRevealNothing(t *testing.T) {
 	}
 }
 
-// TestInspectorReadsNoReports: of the reports about a pod an inspector only sees a reason in CamelCase.
+// TestInspectorReadsNoReports: in the reports about a pod, an inspector only sees a reason in CamelCase.
 func TestInspectorReadsNoReports(t *testing.T) {
 	n := start(t, options{})
 	rejected := podconfigv1.ApplyOutcome_APPLY_OUTCOME_REJECTED
@@ -207,6 +207,6 @@ func TestInspectorReadsNoReports(t *testing.T) {
 		got = append(got, e.GetReason()+": "+e.GetMessage())
 	}
 	if diff := cmp.Diff([]string{"HostPortConflict: (redacted)", "(redacted): (redacted)"}, got); diff != "" {
-		t.Errorf("what an inspector reads of a report (-want +got):\n%s", diff)
+		t.Errorf("the report that an inspector receives (-want +got):\n%s", diff)
 	}
 }

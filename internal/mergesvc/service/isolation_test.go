@@ -10,9 +10,9 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestG8Isolated checks G8, Isolated: of three consumers two don't read, one that is far behind and one that was in
-// step. All merges go through, the third gets every revision, and only the revisions that the history keeps and one
-// batch for each consumer stay in memory. When the slow ones read again, they converge.
+// TestG8Isolated checks G8, Isolated: of three consumers two don't read, one that is far behind and one that
+// was in step. All merges continue, the third consumer receives every revision, and only the revisions of the
+// history and one batch for each consumer stay in memory. When the slow ones read again, they converge.
 func TestG8Isolated(t *testing.T) {
 	const ring, batch, sets = 128, 32, 400
 	n := start(t, options{revisions: ring})
@@ -25,14 +25,14 @@ func TestG8Isolated(t *testing.T) {
 	var behind *stream
 	var versions []weak.Pointer[revision.Pod]
 	for i := range sets {
-		// Far more than the flow control windows of a connection take.
+		// This is far more than the flow control windows of a connection.
 		n.set("file", fmt.Sprintf("a: web(image=%d,pad=40)", i))
 		versions = append(versions, weak.Make(n.hub.History().State().Pods[0]))
 		if u := quick.unit(); u.cursor.GetRevision() != uint64(i+1) {
 			t.Fatalf("the quick consumer gets revision %d; want %d, right after its merge", u.cursor.GetRevision(), i+1)
 		}
 		if i+1 == ring {
-			// Once it has the first of what it missed, the stream has taken as much as it ever takes.
+			// Once it has the first missed message, the stream's buffers are full.
 			behind = n.watch(full(at))
 			behind.want("ADD file: web")
 		}
@@ -44,7 +44,8 @@ func TestG8Isolated(t *testing.T) {
 			alive++
 		}
 	}
-	// A few more: the served version, the one just sent to the quick consumer, the one being sent to the one in step.
+	// A few more: the served version, the one just sent to the fast consumer, and the one being sent to the
+	// consumer in step.
 	if limit := ring + 2*batch + 4; alive > limit {
 		t.Errorf("%d of %d revisions are in memory while two consumers don't read; want %d at most", alive, sets, limit)
 	}
@@ -62,8 +63,8 @@ func TestG8Isolated(t *testing.T) {
 	}
 }
 
-// TestG8DeadConsumer: a consumer whose stream ended leaves nothing behind that a merge or another one would notice;
-// goleak checks that its goroutine is gone.
+// TestG8DeadConsumer: a consumer whose stream ended leaves nothing behind that affects a merge or another
+// consumer. goleak checks that its goroutine has ended.
 func TestG8DeadConsumer(t *testing.T) {
 	n := start(t, options{})
 	for i := range 20 {

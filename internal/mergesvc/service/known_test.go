@@ -13,8 +13,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestKnownPodsAreBounded: a request with the maximum of known pods is served, with one line in the log for all that
-// are gone; one more is refused, with a remedy.
+// TestKnownPodsAreBounded: a request with the maximum of known pods is served, with one line in the log for all
+// missing ones. One more known pod is rejected, with a remedy.
 func TestKnownPodsAreBounded(t *testing.T) {
 	const most = 20_000
 	log := &logtest.Buffer{}
@@ -27,7 +27,7 @@ func TestKnownPodsAreBounded(t *testing.T) {
 	}
 	s := n.watch(reference(nil, pods[:most]...))
 	if got := len(s.unit().pods()); got != most {
-		t.Errorf("%d pods are told to be gone; want %d", got, most)
+		t.Errorf("%d pods are removed; want %d", got, most)
 	}
 	s.want("synced")
 	for text, want := range map[string]int{"sent their removal": 1, "count=20000": 1, "uid=u": 10} {
@@ -42,7 +42,7 @@ func TestKnownPodsAreBounded(t *testing.T) {
 	}
 }
 
-// TestInspectorCannotGuess: by its known pods an inspector can't find out whether it has guessed a secret.
+// TestInspectorCannotGuess: an inspector can't use its known pods to test guesses of a secret.
 func TestInspectorCannotGuess(t *testing.T) {
 	const secret, wrong = "hunter2hunter2", "sesame99sesame99"
 	guess := func(secret string) []*podconfigv1.KnownPod {
@@ -68,8 +68,8 @@ func TestInspectorCannotGuess(t *testing.T) {
 	look.watch(reference(nil, seen...)).want("synced")
 }
 
-// TestSnapshotOfAnUnreadySource: the pod of one file is removed while another file can't be used, so that the source
-// isn't ready. A consumer removes nothing by the SET then; each mode sends a REMOVE.
+// TestSnapshotOfAnUnreadySource: the pod of one file is removed while another file can't be used, so the source
+// isn't ready. A consumer then removes nothing by the SET, so each mode sends a REMOVE.
 func TestSnapshotOfAnUnreadySource(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "bad: [held]\na: web() db()")

@@ -21,8 +21,8 @@ import (
 // stockLimit is a gRPC client's default limit of a message.
 const stockLimit = 4 << 20
 
-// TestStockClient: a node full of pods of the largest size, with findings without end, and every answer reaches a
-// client with gRPC's stock limit, which those of these tests have.
+// TestStockClient: with a node full of pods of the largest size, and very many findings, every answer fits
+// gRPC's default limit, which the clients of these tests have.
 func TestStockClient(t *testing.T) {
 	o := diffable
 	o.hub = func(c *mergesvc.Config) { c.Sources = append(c.Sources, merge.Source{Name: "file:more"}) }
@@ -91,8 +91,8 @@ func TestStockClient(t *testing.T) {
 	}
 }
 
-// TestStockClientDiff: a diff that is too large is an error with a remedy, and the largest valid one reaches a stock
-// client, with any number of findings.
+// TestStockClientDiff: a diff that is too large is an error with a remedy. The largest valid one fits the
+// default limit, with any number of findings.
 func TestStockClientDiff(t *testing.T) {
 	var findings []merge.Finding
 	for range 9000 {
@@ -100,7 +100,7 @@ func TestStockClientDiff(t *testing.T) {
 			Origin: "/etc/odd", Finding: manifest.Finding{Severity: manifest.Error, Message: strings.Repeat("odd ", 40)},
 		})
 	}
-	// The server looks at it in a goroutine of its own.
+	// The server uses it in another goroutine.
 	var preview atomic.Pointer[merge.Preview]
 	n := start(t, options{service: func(c *service.Config) {
 		c.Parse = parse

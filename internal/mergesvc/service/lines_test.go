@@ -14,8 +14,9 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestLinesOfOneIdentity: an identity whose streams connect and disconnect all the time writes a bounded number of
-// lines, and one line an interval with the number left out. Others and owners aren't limited.
+// TestLinesOfOneIdentity: an identity whose streams connect and disconnect all the time produces a bounded
+// number of log lines, and one line in each interval with the number of omitted ones. Other identities and
+// owners aren't limited.
 func TestLinesOfOneIdentity(t *testing.T) {
 	const streams = 40
 	c, log := &sweepClock{clocktest.New()}, &logtest.Buffer{}
@@ -46,7 +47,7 @@ func TestLinesOfOneIdentity(t *testing.T) {
 	}
 	c.sweep(59 * time.Second)
 	if got := log.Count("leftOut"); got != 0 {
-		t.Errorf("before a minute is over %d lines tell what was left out; want none", got)
+		t.Errorf("within the first minute %d lines report omitted lines; want none", got)
 	}
 	c.sweep(2 * time.Second)
 	c.sweep(time.Hour)
@@ -72,7 +73,7 @@ func TestRefusalsAreLoggedOnce(t *testing.T) {
 		before := log.Count("consumer refused")
 		wantCode(t, what, n.report("agent", applied, errs...), codes.OK)
 		if got := log.Count("consumer refused") - before; got != lines {
-			t.Errorf("%s is told in %d lines; want %d", what, got, lines)
+			t.Errorf("%s is logged in %d lines; want %d", what, got, lines)
 		}
 	}
 	report("a refusal", 1, refusal("a", "PortConflict"))
@@ -90,6 +91,6 @@ func TestRefusalsAreLoggedOnce(t *testing.T) {
 	wantCode(t, "a rejection", n.report("agent", rejected, many...), codes.OK)
 	wantCode(t, "the same rejection", n.report("agent", rejected, many...), codes.OK)
 	if got := log.Count("rejected a revision"); got != 1 {
-		t.Errorf("the rejection of one revision is told %d times; want once", got)
+		t.Errorf("the rejection of one revision is logged %d times; want once", got)
 	}
 }

@@ -41,7 +41,7 @@ func wantCode(t *testing.T, what string, err error, want codes.Code) {
 	}
 }
 
-// TestListPodsPages: the pages of one list are those of one revision, sorted, while pods come and go.
+// TestListPodsPages: the pages of one list show one revision, sorted, while pods are added and removed.
 func TestListPodsPages(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: c() a() d(ns=b) b() e(ns=a)")
@@ -64,7 +64,7 @@ func TestListPodsPages(t *testing.T) {
 	}
 }
 
-// TestListPodsLarge: a page ends at about 1 MiB, whatever the request; a larger pod has its own page.
+// TestListPodsLarge: a page ends at about 1 MiB, for any request. A larger pod has a separate page.
 func TestListPodsLarge(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: a(pad=600) b(pad=300) c(pad=300) d(pad=1400) e()")
@@ -80,7 +80,7 @@ func TestListPodsLarge(t *testing.T) {
 	}
 }
 
-// TestListPodsTokenTooOld: only so many revisions are kept for lists; a token of another one is ABORTED.
+// TestListPodsTokenTooOld: a limited number of revisions is kept for lists. A token of another one is ABORTED.
 func TestListPodsTokenTooOld(t *testing.T) {
 	const kept = 32
 	n := start(t, options{})

@@ -13,15 +13,15 @@ const (
 	snapshot           = podconfigv1.NotificationMode_NOTIFICATION_MODE_SNAPSHOT
 )
 
-// in is a request in the given mode.
+// in returns a request in the given mode.
 func in(mode podconfigv1.NotificationMode, cursor *podconfigv1.Cursor, known ...*podconfigv1.KnownPod) *podconfigv1.WatchPodUpdatesRequest {
 	req := reference(cursor, known...)
 	req.Mode = mode
 	return req
 }
 
-// TestModes walks through the table of the kubelet's podStorage.Merge, one change of each kind: added and removed
-// pods, and a source's first set, are a SET of all sources' pods; changes are ops of their own, or a SET too;
+// TestModes checks the table of the kubelet's podStorage.Merge, one change of each kind: added and removed
+// pods, and a source's first set, are a SET of all sources' pods. Changes are separate ops, or a SET too.
 // RECONCILE isn't sent.
 func TestModes(t *testing.T) {
 	n := start(t, options{})
@@ -55,7 +55,7 @@ func TestModes(t *testing.T) {
 		n.set(tc.source, tc.set)
 		for mode, want := range map[podconfigv1.NotificationMode][]string{snapshotAndUpdates: tc.updates, snapshot: tc.snapshot} {
 			if len(want) == 0 {
-				// The next unit shows that nothing came before: its revision is the next but one.
+				// The next unit shows that nothing was sent before: its revision is the next but one.
 				continue
 			}
 			if u := streams[mode].want(want...); u.cursor.GetRevision() != n.hub.History().Number() {
@@ -90,8 +90,9 @@ func TestModesFresh(t *testing.T) {
 	}
 }
 
-// TestG7Modes: in a snapshot mode, too, a cursor is followed in exact history, then coalesced into one SET, and
-// replaced by the difference to known_pods or a SET if it can't be honoured. What changes nothing sends nothing (G5).
+// TestG7Modes: in a snapshot mode too, a cursor is resumed from in exact history, or coalesced into one SET. If
+// that isn't possible, the difference to known_pods or a SET is sent. A revision that changes nothing sends
+// nothing (G5).
 func TestG7Modes(t *testing.T) {
 	n := start(t, options{revisions: 3})
 	n.set("api", "")
@@ -104,7 +105,7 @@ func TestG7Modes(t *testing.T) {
 
 	exact := n.watch(in(snapshotAndUpdates, at))
 	exact.want("UPDATE file: a")
-	// It needs the ready sources before it can remove what the SET lacks.
+	// The consumer needs the ready sources before it can remove the pods that the SET lacks.
 	exact.want("heartbeat")
 	exact.want("SET file: a c")
 	current := exact.want("synced").cursor
@@ -129,7 +130,8 @@ func TestG7Modes(t *testing.T) {
 	n.watch(in(snapshot, other, known(first)...)).want("SET file: a c", "synced")
 }
 
-// TestG2SnapshotsOfTheirRevision: a consumer that is behind gets the SET of each revision, not that of a later one.
+// TestG2SnapshotsOfTheirRevision: a consumer that is behind receives the SET of each revision, not of a later
+// one.
 func TestG2SnapshotsOfTheirRevision(t *testing.T) {
 	n := start(t, options{})
 	n.set("api", "x: x()")

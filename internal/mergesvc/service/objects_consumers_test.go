@@ -48,7 +48,8 @@ func TestObjectsConsumersAreListed(t *testing.T) {
 	wantCode(t, "another one's name", err, codes.PermissionDenied)
 }
 
-// TestObjectsConsumersLag: how far a consumer of objects that doesn't read is behind, in the objects' own revisions.
+// TestObjectsConsumersLag: the lag of a consumer of objects that doesn't read is counted in the objects'
+// revisions.
 func TestObjectsConsumersLag(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	web := user("web", "n1", "cm/a")
@@ -60,7 +61,7 @@ func TestObjectsConsumersLag(t *testing.T) {
 	})
 }
 
-// TestObjectsCountAsConsumers: the limit is one for the streams of pods and of objects together.
+// TestObjectsCountAsConsumers: one limit applies to the streams of pods and of objects together.
 func TestObjectsCountAsConsumers(t *testing.T) {
 	n := startObjects(t, 0, options{service: func(c *service.Config) { c.MaxConsumers = 2 }})
 	n.watch(reference(nil)).want("synced")

@@ -21,13 +21,13 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// objectNode is a node that serves objects too.
+// objectNode is a node that also serves objects.
 type objectNode struct {
 	*node
 	objects *objects.Hub
 }
 
-// startObjects starts a node whose objects are remembered for some revisions; zero means the default.
+// startObjects starts a node that keeps this many revisions of objects. Zero means the default.
 func startObjects(t *testing.T, revisions int, o options) *objectNode {
 	t.Helper()
 	n := &objectNode{}
@@ -58,7 +58,7 @@ func (n *objectNode) apply(source string, origins ...*manifest.Origin) {
 	mergesvc.Intake{Pods: n.hub, Objects: n.objects}.Apply(manifest.Set{Source: source, ReadTime: time.Unix(n.second, 0), Origins: origins})
 }
 
-// from is an origin with what it has: pods and objects.
+// from returns an origin with pods and objects.
 func from(name string, content ...any) *manifest.Origin {
 	o := &manifest.Origin{Name: name}
 	for _, c := range content {
@@ -72,7 +72,7 @@ func from(name string, content ...any) *manifest.Origin {
 	return o
 }
 
-// user is a pod of a node that has "cm/NAME" and "secret/NAME" as volumes.
+// user returns a pod of a node that has "cm/NAME" and "secret/NAME" as volumes.
 func user(name, node string, refs ...string) *manifest.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}, Spec: v1.PodSpec{NodeName: node}}
 	for _, ref := range refs {
@@ -88,7 +88,7 @@ func user(name, node string, refs ...string) *manifest.Pod {
 	return mergetest.Pod(p)
 }
 
-// object is "cm/NAME" or "secret/NAME" with a value.
+// object returns "cm/NAME" or "secret/NAME" with a value.
 func object(ref, value string) *manifest.Object {
 	kind, name, _ := strings.Cut(ref, "/")
 	meta := metav1.ObjectMeta{Name: name, Namespace: "default"}
@@ -107,7 +107,7 @@ func object(ref, value string) *manifest.Object {
 
 func keyOf(ref string) manifest.ObjectKey { return object(ref, "").Key() }
 
-// heldObjects are objects that a consumer says it holds, of the source file unless another is written before:
+// heldObjects returns known objects of a consumer, of the source file unless another is given:
 // "api:cm/a=VALUE", or without a value for a missing object.
 func heldObjects(texts ...string) []*podconfigv1.KnownObject {
 	var out []*podconfigv1.KnownObject
@@ -133,7 +133,7 @@ type objectStream struct {
 	podconfigv1.PodConfigService_WatchObjectsClient
 }
 
-// watchObjects subscribes; the stream ends with the test.
+// watchObjects subscribes. The stream ends with the test.
 func (n *objectNode) watchObjects(req *podconfigv1.WatchObjectsRequest) *objectStream {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -266,7 +266,7 @@ func (n *objectNode) follow(source string) *asked {
 	return a
 }
 
-// want waits until the source is asked for just these.
+// want waits until exactly these objects are requested from the source.
 func (a *asked) want(refs ...string) {
 	a.t.Helper()
 	want := ""

@@ -19,7 +19,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// gatedObjects is a consumer of objects that reads on the test's command.
+// gatedObjects is a consumer of objects that reads when the test allows it.
 type gatedObjects struct {
 	*gatedStream
 	t *testing.T
@@ -43,7 +43,7 @@ func (n *objectNode) gatedObjects(req *podconfigv1.WatchObjectsRequest) *gatedOb
 	return g
 }
 
-// waits is the message that the consumer is to read next; it isn't taken yet.
+// waits returns the message that the consumer reads next, without reading it.
 func (g *gatedObjects) waits() *podconfigv1.WatchObjectsResponse {
 	g.t.Helper()
 	data, err := wire.NewCodec().Marshal(<-g.entered)
@@ -59,10 +59,10 @@ func (g *gatedObjects) waits() *podconfigv1.WatchObjectsResponse {
 
 func (g *gatedObjects) take() { g.gate <- struct{}{} }
 
-// large is a value of more than a quarter of a MiB that begins with the text.
+// large returns a value of more than a quarter of a MiB that starts with the text.
 func large(text string) string { return text + strings.Repeat(" ", 300<<10) }
 
-// values makes the ConfigMaps c0, c1, … have values, all in one origin with a pod that refers to them.
+// values gives the ConfigMaps c0, c1, … values, all in one origin with a pod that refers to them.
 func (n *objectNode) values(values ...string) {
 	var refs []string
 	content := []any{}
@@ -76,7 +76,7 @@ func (n *objectNode) values(values ...string) {
 // everywhere is the scope of a consumer that sees everything.
 var everywhere = objects.Scope{Match: func(*revision.Pod) bool { return true }}
 
-// versions are weak pointers to the current versions of all objects.
+// versions returns weak pointers to the current versions of all objects.
 func (n *objectNode) versions() []weak.Pointer[objects.Object] {
 	var out []weak.Pointer[objects.Object]
 	for _, item := range n.objects.Current(everywhere).Items {
@@ -97,9 +97,9 @@ func collected[T any](t *testing.T, versions []weak.Pointer[T]) {
 	})
 }
 
-// TestG8StalledObjects: consumers of objects that stop reading in the middle of a catch-up, or of a large revision,
-// keep no version of an object that the ring has dropped, and of a message no more than a quarter of a MiB beside one
-// object.
+// TestG8StalledObjects: consumers of objects that stop reading in the middle of a catch-up, or of a large
+// revision, keep no version of an object that the ring has dropped, and in a message at most a quarter of a MiB
+// and one object.
 func TestG8StalledObjects(t *testing.T) {
 	const stalled, count = 8, 6
 	n := startObjects(t, 4, options{})
@@ -137,8 +137,9 @@ func TestG8StalledObjects(t *testing.T) {
 	collected(t, old)
 }
 
-// TestObjectsPassed: a consumer of objects that reads again after the ring has dropped the revision of its unit never
-// gets a REMOVE for an existing object, and holds the final state in the end. The cursor of the unit isn't honoured.
+// TestObjectsPassed: a consumer of objects that reads again after the ring has dropped the revision of its unit
+// never receives a REMOVE for an existing object, and has the final state at the end. The cursor of the unit
+// can't be resumed from.
 func TestObjectsPassed(t *testing.T) {
 	for name, then := range map[string][]string{
 		"changed": {large("1"), large("2"), large("3"), large("4")}, "the last are gone": {large("1"), large("0")}, "one came": {"1", "2", "3", "4", "5"},
@@ -185,7 +186,7 @@ func TestObjectsPassed(t *testing.T) {
 				}
 				if first.GetRevision() < n.objects.Number() {
 					if got := n.watchObjects(resumed(first)).unit().messages[0].GetUpdate().GetOp(); got != podconfigv1.ObjectOperation_OBJECT_OPERATION_SET {
-						t.Errorf("from the cursor of the unit comes %v; want a SET, as it isn't honoured", got)
+						t.Errorf("a stream from the cursor of the unit starts with %v; want a SET", got)
 					}
 				}
 			})
@@ -193,8 +194,8 @@ func TestObjectsPassed(t *testing.T) {
 	}
 }
 
-// apply takes messages, the first one of which waits, up to the last one, and applies them to what is held, by name
-// with the digests.
+// apply reads messages, the first of which waits, up to the last one, and applies them to held, the digests by
+// name.
 func (g *gatedObjects) apply(
 	m *podconfigv1.WatchObjectsResponse, held map[string]string, last func(*podconfigv1.WatchObjectsResponse) bool,
 ) {
@@ -219,7 +220,7 @@ func (g *gatedObjects) apply(
 			set = nil
 		}
 		if m.GetCursor() != nil && held["c1"] == "" {
-			g.t.Errorf("at %v the consumer holds %v; want c1 too, which is there all the time", m.GetCursor(), held)
+			g.t.Errorf("at %v the consumer holds %v; want c1 too, which always exists", m.GetCursor(), held)
 		}
 		g.take()
 		if last(m) {

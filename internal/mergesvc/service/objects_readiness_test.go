@@ -22,7 +22,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// deafStream takes every message.
+// deafStream accepts every message.
 type deafStream struct {
 	grpc.ServerStream
 	sent int
@@ -33,8 +33,8 @@ func (s *deafStream) SendMsg(any) error {
 	return nil
 }
 
-// TestObjectsUnreadyCostsWhatChanges: while a source isn't ready, a revision costs a consumer what it changed, not
-// all that the consumer sees.
+// TestObjectsUnreadyCostsWhatChanges: while a source isn't ready, the cost of a revision for a consumer depends
+// on the changes, not on all objects that the consumer sees.
 func TestObjectsUnreadyCostsWhatChanges(t *testing.T) {
 	pods := mergesvc.NewHub(mergesvc.Config{Sources: []merge.Source{{Name: "file"}, {Name: "api"}}})
 	hub := objects.New(objects.Config{History: pods.History()})
@@ -117,7 +117,7 @@ func TestObjectsUnreadyCostsWhatChanges(t *testing.T) {
 	}
 }
 
-// userOf is a pod with a ConfigMap of its own number.
+// userOf returns a pod with a ConfigMap of the same number.
 func userOf(source string, i int) *manifest.Pod {
 	name := fmt.Sprint(source, "-", i)
 	volume := v1.Volume{Name: "c"}

@@ -10,7 +10,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestObjectsResumeExactly: from each cursor of a history, resuming gives just the units after it.
+// TestObjectsResumeExactly: a stream that resumes from any cursor of a history receives exactly the units after
+// it.
 func TestObjectsResumeExactly(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	live := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
@@ -44,8 +45,8 @@ func TestObjectsResumeExactly(t *testing.T) {
 	}
 }
 
-// TestObjectsResumeByKnown: a cursor that isn't honoured (of another instance, another view, from the future, or
-// none) is caught up by what the consumer holds, and without that by a SET.
+// TestObjectsResumeByKnown: without a valid cursor (of another instance, another view, from the future, or
+// none), the catch-up uses the consumer's known objects, or else a SET.
 func TestObjectsResumeByKnown(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	n.apply("file", from("a", user("web", "n1", "cm/same", "cm/changed", "cm/gone", "cm/absent", "cm/new"),
@@ -67,15 +68,15 @@ func TestObjectsResumeByKnown(t *testing.T) {
 			n.watchObjects(resumed(cursor, heldObjects("cm/same=1", "cm/changed=2", "cm/new=1", "cm/gone", "cm/absent")...)).want("synced file api")
 		})
 	}
-	// From a cursor that is honoured, what is visible there is as the cursor says, and what isn't goes.
+	// With a valid cursor, the objects that are visible at it are as of the cursor, and the others are removed.
 	again := n.watchObjects(resumed(here, held...))
 	again.want("REMOVE cm/unused http:cm/x")
 	again.want("synced file api")
 	n.watchObjects(resumed(here, held[:4]...)).want("synced file api")
 }
 
-// TestObjectsUndecided: after a restart the consumer keeps undecided objects, and gets the difference when they are
-// decided.
+// TestObjectsUndecided: after a restart the consumer keeps undecided objects, and receives the difference when
+// they are decided.
 func TestObjectsUndecided(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	held := heldObjects("api:cm/same=1", "api:cm/changed=1", "api:cm/gone=1", "api:cm/absent", "api:cm/unused=1", "cm/unused=1")
@@ -85,7 +86,7 @@ func TestObjectsUndecided(t *testing.T) {
 	s.want("REMOVE cm/unused", "heartbeat file api?")
 	n.apply("api", from("x", user("x", "n1", "cm/same", "cm/changed", "cm/gone", "cm/absent", "cm/new")))
 	decided := s.want("REMOVE api:cm/unused")
-	// A consumer that resumes meanwhile finds it open too, by exact history and by known objects.
+	// For a consumer that resumes meanwhile they are undecided too, by exact history and by known objects.
 	resumedEarly := n.watchObjects(resumed(undecided.cursor, held...))
 	resumedEarly.want("REMOVE cm/unused")
 	resumedEarly.want("REMOVE api:cm/unused")
@@ -109,8 +110,8 @@ func TestObjectsUndecided(t *testing.T) {
 	}
 }
 
-// TestObjectsFellBehind: a consumer that doesn't read until its position has left the ring gets the whole state, and
-// the readiness of sources.
+// TestObjectsFellBehind: a consumer that doesn't read until its position has left the ring receives the whole
+// state, and the readiness of sources.
 func TestObjectsFellBehind(t *testing.T) {
 	n := startObjects(t, 3, options{})
 	big := func(i int) any { return object("cm/a", strings.Repeat(fmt.Sprint(i%10), 900<<10)) }
@@ -129,7 +130,7 @@ func TestObjectsFellBehind(t *testing.T) {
 	if got, want := last.String(), "SET cm/a=last\nsynced file api?"; got != want {
 		t.Errorf("at the end comes\n%s\nwant\n%s", got, want)
 	}
-	// A cursor from before is no error, either.
+	// A cursor from before isn't an error either.
 	old := proto.CloneOf(last.cursor)
 	old.Revision = 1
 	n.watchObjects(resumed(old, heldObjects("cm/a=last")...)).want("synced file api?")

@@ -55,7 +55,7 @@ func TestObjectsScope(t *testing.T) {
 	one.want("PUT cm/two=2")
 }
 
-// TestObjectsFollowLabels: an object comes and goes with the pods' labels.
+// TestObjectsFollowLabels: an object enters and leaves the view with the pods' labels.
 func TestObjectsFollowLabels(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	labelled := func(tier string) any {

@@ -28,7 +28,7 @@ func TestObjectsOfRemovedSource(t *testing.T) {
 	s.want("REMOVE cm/a cm/b", "heartbeat api")
 }
 
-// TestObjectsDoubtful: an object that was sent and whose state isn't known any more is removed with its pod.
+// TestObjectsDoubtful: an object that was sent, and whose state is no longer known, is removed with its pod.
 func TestObjectsDoubtful(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	n.apply("api")
@@ -38,7 +38,7 @@ func TestObjectsDoubtful(t *testing.T) {
 	s.want("SET cm/x=1", "synced file api")
 	broken := &manifest.Origin{Name: "b", Held: true, ObjectsUnknown: true}
 	n.apply("file", from("a", user("web", "n1", "cm/x")), broken)
-	// A revision goes by.
+	// Another revision is published.
 	n.apply("file", from("a", user("web", "n1", "cm/x")), broken, from("c", user("db", "n1", "cm/y"), object("cm/y", "1")))
 	s.want("PUT cm/y=1")
 	n.apply("file", broken, from("c", user("db", "n1", "cm/y"), object("cm/y", "1")))
@@ -46,8 +46,8 @@ func TestObjectsDoubtful(t *testing.T) {
 }
 
 // TestObjectsReadinessWithItsCursor: the readiness of sources comes in one unit with the objects that made them
-// ready. A consumer that resumes there, with objects that a SET left open, gets the removal of those that aren't
-// needed.
+// ready. A consumer that resumes there, with objects that a SET left undecided, receives the removal of those
+// that aren't needed.
 func TestObjectsReadinessWithItsCursor(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	s := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
@@ -61,17 +61,17 @@ func TestObjectsReadinessWithItsCursor(t *testing.T) {
 			t.Errorf("the cursor is %v; want %v", got.cursor, ready.cursor)
 		}
 	}
-	// From before, it is still open, and sent with the revision that decides.
+	// With a cursor from before, it is still undecided, and sent with the revision that decides.
 	n.watchObjects(resumed(set.cursor, held[:2]...)).want("REMOVE cm/old", "PUT cm/new=1")
-	// One that no pod needs there, and one does later, is removed and put in two units.
+	// An object that no pod needs there, and a pod needs later, is removed and put in two units.
 	n.apply("file", from("a", user("web", "n1", "cm/new", "cm/old"), object("cm/new", "1"), object("cm/old", "2")))
 	again = n.watchObjects(resumed(ready.cursor, held...))
 	again.want("REMOVE cm/old")
 	again.want("PUT cm/old=2")
 }
 
-// TestObjectsUnencodable: an object that can't be encoded in a format is left out, without effect on the others and
-// the stream.
+// TestObjectsUnencodable: an object that can't be encoded in a format is left out. The others and the stream
+// aren't affected.
 func TestObjectsUnencodable(t *testing.T) {
 	log := &logtest.Buffer{}
 	n := startObjects(t, 0, options{service: func(c *service.Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }})

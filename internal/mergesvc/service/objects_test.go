@@ -16,31 +16,31 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestObjectsLife follows one consumer through all that can happen to an object.
+// TestObjectsLife follows one consumer through all changes of an object.
 func TestObjectsLife(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	s := n.watchObjects(&podconfigv1.WatchObjectsRequest{})
 	s.want("SET", "synced file? api?")
 	web := user("web", "n1", "cm/a", "secret/b")
 
-	// The pod is there before one of its objects.
+	// The pod exists before one of its objects.
 	n.apply("file", from("a", web, object("cm/a", "1")))
 	s.want("PUT cm/a=1", "MISSING secret/b", "heartbeat file api?")
 	n.apply("file", from("a", web, object("cm/a", "1")), from("b", object("secret/b", "x")))
 	s.want("PUT secret/b=x")
-	// Edited, in two origins at once: one revision.
+	// Edits in two origins at once are one revision.
 	n.apply("file", from("a", web, object("cm/a", "2")), from("b", object("secret/b", "y")))
 	s.want("PUT cm/a=2 secret/b=y")
 	// No pod refers to this one.
 	n.apply("file", from("a", web, object("cm/a", "2"), object("cm/other", "1")), from("b", object("secret/b", "y")))
-	// One goes while a pod needs it.
+	// An object is removed while a pod needs it.
 	n.apply("file", from("a", web, object("cm/a", "2")))
 	s.want("MISSING secret/b")
-	// A second pod refers to one of them; the first goes.
+	// A second pod refers to one of them, and the first is removed.
 	n.apply("file", from("a", web, object("cm/a", "2")), from("c", user("db", "n1", "cm/a")))
 	n.apply("file", from("a", object("cm/a", "2")), from("c", user("db", "n1", "cm/a")))
 	s.want("REMOVE secret/b")
-	// The last pod and the object go together: it isn't reported as missing.
+	// The last pod and the object are removed together, so the object isn't reported as missing.
 	n.apply("file")
 	s.want("REMOVE cm/a")
 }
@@ -68,7 +68,8 @@ func TestObjectsHeld(t *testing.T) {
 	s.want("MISSING cm/a")
 }
 
-// TestObjectsOfAPI: a source gets the objects that its pods refer to, and no others; late reports don't count.
+// TestObjectsOfAPI: a source receives the objects that its pods refer to, and no others. Late reports are
+// ignored.
 func TestObjectsOfAPI(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	n.apply("file")
@@ -86,7 +87,7 @@ func TestObjectsOfAPI(t *testing.T) {
 	api.report("cm/a", "1")
 	api.report("cm/a", "2")
 	s.want("PUT api:cm/a=2")
-	// Removed and added: its earlier report may be outdated.
+	// The pod is removed and added: the earlier report may be outdated.
 	n.apply("api")
 	s.want("REMOVE api:cm/a api:cm/unasked")
 	api.want()
@@ -97,7 +98,7 @@ func TestObjectsOfAPI(t *testing.T) {
 	s.want("PUT api:cm/a=4")
 }
 
-// TestObjectsFormats: what an object is in each format; the digest is the same in all.
+// TestObjectsFormats: the content of an object in each format. The digest is the same in all.
 func TestObjectsFormats(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	n.apply("file", from("a", user("web", "n1", "secret/s", "cm/c"), object("secret/s", "x"), object("cm/c", "y")))
@@ -135,8 +136,8 @@ func TestObjectsFormats(t *testing.T) {
 	}
 }
 
-// TestObjectsFragments: a state of several MiB comes in messages of about a quarter of a MiB, and one large object
-// alone.
+// TestObjectsFragments: a state of several MiB is sent in messages of about a quarter of a MiB, and one large
+// object alone.
 func TestObjectsFragments(t *testing.T) {
 	n := startObjects(t, 0, options{})
 	var refs []string
@@ -188,7 +189,7 @@ func TestObjectsHeartbeat(t *testing.T) {
 		t.Errorf("the first heartbeat is %v; want revision %d and no cursor", m, at.GetRevision())
 	}
 	n.apply("file", from("a", user("you", "n1", "cm/a"), object("cm/a", "1")))
-	// A heartbeat that is due in the same moment may come first.
+	// A heartbeat that is due at the same time may come first.
 	m := beat()
 	if m.GetCursor() == nil {
 		m = beat()
@@ -198,7 +199,7 @@ func TestObjectsHeartbeat(t *testing.T) {
 	}
 }
 
-// TestObjectsSecretsStayOutOfTheLog: nothing of a Secret's content is logged, at any level, nor its digest.
+// TestObjectsSecretsStayOutOfTheLog: no content of a Secret is logged, at any level, and no digest.
 func TestObjectsSecretsStayOutOfTheLog(t *testing.T) {
 	log := &logtest.Buffer{}
 	n := startObjects(t, 0, options{service: func(c *service.Config) {

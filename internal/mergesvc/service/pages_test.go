@@ -11,8 +11,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestListPodsManyPagers: a caller that pages through the pods isn't affected by others that began later, at other
-// revisions.
+// TestListPodsManyPagers: a caller that pages through the pods isn't affected by other callers that started
+// later, at other revisions.
 func TestListPodsManyPagers(t *testing.T) {
 	n := start(t, options{})
 	var tokens []string
@@ -39,7 +39,7 @@ func TestListPodsTokenExpires(t *testing.T) {
 	first := n.list(&podconfigv1.ListPodsRequest{PageSize: 1}).GetNextPageToken()
 	n.set("file", "a: d()")
 	clock.Step(59 * time.Second)
-	// The next page begins another minute.
+	// The next page extends the time by another minute.
 	second := n.list(&podconfigv1.ListPodsRequest{PageSize: 1, PageToken: first}).GetNextPageToken()
 	clock.Step(59 * time.Second)
 	if got := uids(n.list(&podconfigv1.ListPodsRequest{PageToken: second}).GetPods()); got != "c" {
@@ -50,8 +50,9 @@ func TestListPodsTokenExpires(t *testing.T) {
 	wantCode(t, "a token of a minute ago", err, codes.Aborted)
 }
 
-// TestGetPodOfMirror: of a static pod and its mirror, which have one name, the static one is meant, wherever it
-// stands in the order of UIDs; each is found by its UID, and the mirror by the name if the caller sees nothing else.
+// TestGetPodOfMirror: of a static pod and its mirror pod, which have one name, the static pod is returned, for
+// any order of their UIDs. Each is found by its UID, and the mirror pod by the name if the caller sees only
+// that.
 func TestGetPodOfMirror(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: web(uid=m) db(uid=b)")

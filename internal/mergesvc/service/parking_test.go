@@ -15,8 +15,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestG8Parked: a consumer that hasn't taken a message for ParkAfter is parked: listed, counted and logged once.
-// Merges and other consumers go on. When it reads again it converges, and isn't parked any more.
+// TestG8Parked: a consumer that hasn't accepted a message for ParkAfter is parked: it is listed, counted and
+// logged once. Merges and other consumers continue. When it reads again it converges, and is no longer parked.
 func TestG8Parked(t *testing.T) {
 	c, log, counts := &sweepClock{clocktest.New()}, &logtest.Buffer{}, metrics.New()
 	n := start(t, options{clock: c, revisions: 4, service: func(cfg *service.Config) {
@@ -70,7 +70,7 @@ func TestG8Parked(t *testing.T) {
 		t.Errorf("after 20 revisions more the lag is %d; want 21", s.GetLagRevisions())
 	}
 
-	// It reads again: first what waited, then all that it missed, as one op for the pod.
+	// It reads again: first the waiting message, then all missed changes, as one op for the pod.
 	if waiting.GetUpdate().GetOp() != podconfigv1.PodOperation_POD_OPERATION_ADD || waiting.GetCursor().GetRevision() != 1 {
 		t.Errorf("the message that waited is %v; want the ADD of revision 1", waiting)
 	}
@@ -92,7 +92,7 @@ func TestG8Parked(t *testing.T) {
 		t.Errorf("a consumer to which there is nothing to send is %v after an hour; want it live", s)
 	}
 
-	// Another time is another line.
+	// A consumer that is parked again is logged again.
 	n.set("file", "")
 	slow.waits()
 	c.sweep(6 * time.Second)
@@ -102,8 +102,8 @@ func TestG8Parked(t *testing.T) {
 	until(t, "the log tells of it again", func() bool { return log.Count("doesn't read and is parked") == 2 })
 }
 
-// TestG8ParkedInCatchup: a consumer may also stop reading within its initial state; the state costs what it did when
-// the stream began.
+// TestG8ParkedInCatchup: a consumer may also stop reading in its initial state. It then receives the state as
+// of the start of the stream.
 func TestG8ParkedInCatchup(t *testing.T) {
 	c := &sweepClock{clocktest.New()}
 	n := start(t, options{clock: c})
@@ -136,8 +136,8 @@ func TestG8ParkedInCatchup(t *testing.T) {
 	}
 }
 
-// TestCloseDuringCatchup: a stream that is in the middle of a long catch-up ends with UNAVAILABLE after the revision
-// that it is sending: a server that goes down doesn't wait for the rest.
+// TestCloseDuringCatchup: a stream in the middle of a long catch-up ends with UNAVAILABLE after the revision
+// that it is sending: a server that stops doesn't wait for the rest.
 func TestCloseDuringCatchup(t *testing.T) {
 	n := start(t, options{})
 	at := n.watch(reference(nil)).want("synced").cursor

@@ -11,7 +11,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// versions are weak pointers to the current versions of all pods.
+// versions returns weak pointers to the current versions of all pods.
 func (n *node) versions() []weak.Pointer[revision.Pod] {
 	var out []weak.Pointer[revision.Pod]
 	for _, p := range n.hub.History().State().Pods {
@@ -20,7 +20,7 @@ func (n *node) versions() []weak.Pointer[revision.Pod] {
 	return out
 }
 
-// alive is how many of the versions are in memory still.
+// alive returns how many of the versions are still in memory.
 func alive[T any](versions []weak.Pointer[T]) int {
 	runtime.GC()
 	count := 0
@@ -32,8 +32,8 @@ func alive[T any](versions []weak.Pointer[T]) int {
 	return count
 }
 
-// TestG8StalledCatchups: consumers that stop reading in the middle of a catch-up, or of a large revision, keep no
-// version of a pod that the history has dropped, however many they are and whatever view they have.
+// TestG8StalledCatchups: consumers that stop reading in the middle of a catch-up, or of a large revision, keep
+// no version of a pod that the history has dropped, for any number of consumers and any view.
 func TestG8StalledCatchups(t *testing.T) {
 	const stalled, pods = 12, 40
 	names := map[string]*podconfigv1.PodFilter{"everything": nil, "a filter": {Namespaces: []string{"default"}}}
@@ -57,7 +57,8 @@ func TestG8StalledCatchups(t *testing.T) {
 				for k := range stalled {
 					set(k, pods)
 					old = append(old, n.versions()...)
-					// One stalls in its first message, the other has seen all and stalls in a large revision.
+					// One consumer stalls in its first message. The other has read everything and stalls in a
+					// large revision.
 					watch(fmt.Sprint("first-", k)).waits()
 					live := watch(fmt.Sprint("live-", k))
 					for live.waits().GetSynced() == nil {
@@ -77,7 +78,7 @@ func TestG8StalledCatchups(t *testing.T) {
 	}
 }
 
-// caughtUp reads units until synced, and returns what a consumer holds then, by name with the image, and the units'
+// caughtUp reads units until synced, and returns the consumer's pods, by name with the image, and the units'
 // cursors.
 func caughtUp(t *testing.T, g *gated, first *podconfigv1.WatchPodUpdatesResponse) (held map[string]string, cursors []*podconfigv1.Cursor) {
 	t.Helper()
@@ -103,9 +104,9 @@ func caughtUp(t *testing.T, g *gated, first *podconfigv1.WatchPodUpdatesResponse
 	}
 }
 
-// TestPassedCatchup: a consumer that reads again after the history has dropped the revision of its catch-up gets the
-// rest in current versions, then the changes since, and then synced with exactly the current state. The cursor in
-// between isn't honoured, and from it a consumer converges too.
+// TestPassedCatchup: a consumer that reads again after the history has dropped the revision of its catch-up
+// receives the rest in current versions, then the changes since, and then synced with exactly the current
+// state. The cursor in between can't be resumed from, and a consumer that sends it converges too.
 func TestPassedCatchup(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -138,7 +139,7 @@ func TestPassedCatchup(t *testing.T) {
 					want[p.Object.Name] = p.SpecDigest
 				}
 				if mode != incremental {
-					// The consumer removes what a SET lacks.
+					// The consumer removes the pods that a SET lacks.
 					for name := range got {
 						if want[name] == "" {
 							delete(got, name)
@@ -162,8 +163,8 @@ func TestPassedCatchup(t *testing.T) {
 	}
 }
 
-// TestPassedInspector: an inspector whose units pass repeatedly gets the visible changes, and not the whole state
-// each time.
+// TestPassedInspector: an inspector whose units' revisions are dropped repeatedly receives the visible changes,
+// and not the whole state each time.
 func TestPassedInspector(t *testing.T) {
 	n := start(t, options{revisions: 2})
 	n.set("api", "")
@@ -217,8 +218,8 @@ func TestPassedInspector(t *testing.T) {
 	}
 }
 
-// TestPassedSet: a SET at the start of a stream that passes is closed with the readiness of the sources: a consumer
-// that holds a pod that is gone removes it by that SET, as nothing that follows names the pod.
+// TestPassedSet: a SET at the start of a stream whose revision is dropped is closed with the readiness of the
+// sources: a consumer that has a removed pod removes it by that SET, because nothing later names the pod.
 func TestPassedSet(t *testing.T) {
 	n := start(t, options{revisions: 2})
 	n.set("api", "")
@@ -233,7 +234,7 @@ func TestPassedSet(t *testing.T) {
 	}
 	until(t, "the first versions are collected", func() bool { return alive(old) == 0 })
 
-	// The consumer's pods of the source file, and those sent of the current unit.
+	// The consumer's pods of the source file, and the pods sent in the current unit.
 	held, ready, set := map[string]bool{"gone": true, "a": true}, false, map[string]bool(nil)
 	for m := first; ; m = slow.waits() {
 		if m.GetUpdate().GetOp() == podconfigv1.PodOperation_POD_OPERATION_SET {
@@ -261,6 +262,6 @@ func TestPassedSet(t *testing.T) {
 		}
 	}
 	if held["gone"] || !held["a"] {
-		t.Errorf("after synced the consumer holds %v; want that the SET has removed what is gone, and nothing else", held)
+		t.Errorf("after synced the consumer holds %v; want only the removed pod to be gone, by the SET", held)
 	}
 }

@@ -23,7 +23,7 @@ var allFormats = []podconfigv1.PodFormat{
 	podconfigv1.PodFormat_POD_FORMAT_PROTOBUF, podconfigv1.PodFormat_POD_FORMAT_REFERENCE,
 }
 
-// secretPod is a manifest with a secret wherever an author may put one.
+// secretPod returns a manifest with a secret in each place where an author may put one.
 func secretPod(secret string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -80,8 +80,8 @@ func lacks(t *testing.T, what string, m proto.Message, secrets ...string) {
 	}
 }
 
-// TestInspectorSeesNoSecret: in no format, by no call, nor by an update, nor by the digest, which is the same for all
-// secrets. That a secret changes sends nothing (G5).
+// TestInspectorSeesNoSecret: an inspector receives no secret in any format, by any call, by an update, or by
+// the digest, which is the same for all secrets. A change of a secret sends nothing (G5).
 func TestInspectorSeesNoSecret(t *testing.T) {
 	const secret, rotated = "hunter2hunter2", "sesame99sesame99"
 	n := start(t, options{})
@@ -134,7 +134,7 @@ func TestInspectorSeesNoSecret(t *testing.T) {
 	}
 }
 
-// updates are the messages of the stream's next unit, if there is to be one.
+// updates returns the messages of the stream's next unit, if one is expected.
 func updates(s *stream, expected bool) []*podconfigv1.WatchPodUpdatesResponse {
 	if !expected {
 		return nil
@@ -142,8 +142,8 @@ func updates(s *stream, expected bool) []*podconfigv1.WatchPodUpdatesResponse {
 	return s.unit().messages
 }
 
-// TestG7InspectorDigests: an inspector's digests are those of what it sees. With them it resumes on another instance,
-// and gets what changed for it and nothing else; a changed secret isn't sent.
+// TestG7InspectorDigests: an inspector's digests are of the redacted pods. With them it resumes on another
+// instance, and receives only what changed for it. A changed secret isn't sent.
 func TestG7InspectorDigests(t *testing.T) {
 	before := start(t, options{})
 	before.set("api", "x: same() changed(image=1) stat() gone()")
@@ -164,8 +164,8 @@ func TestG7InspectorDigests(t *testing.T) {
 	now.as(inspector).watch(reference(at, known(now.as(inspector).watch(reference(nil)).unit())...)).want("synced")
 }
 
-// TestRoleChangeIsAnotherView: a former inspector that is a consumer now has a cursor of another view, and gets all
-// pods again, as those that it holds are redacted.
+// TestRoleChangeIsAnotherView: the cursor of a former inspector that is now a consumer belongs to another view.
+// The consumer receives all pods again, because its pods are redacted.
 func TestRoleChangeIsAnotherView(t *testing.T) {
 	n := start(t, options{})
 	n.manifests(secretPod("hunter2hunter2"))
@@ -178,7 +178,7 @@ func TestRoleChangeIsAnotherView(t *testing.T) {
 	grown.want("synced")
 }
 
-// TestInspectorMayOnlyLook: trying manifests and reporting are a consumer's.
+// TestInspectorMayOnlyLook: only a consumer may diff manifests and report.
 func TestInspectorMayOnlyLook(t *testing.T) {
 	n := start(t, diffable)
 	n.set("file", "")
@@ -197,7 +197,7 @@ func TestInspectorMayOnlyLook(t *testing.T) {
 	}
 }
 
-// lookingCalls are the calls that every role may make.
+// lookingCalls returns the calls that every role may make.
 func lookingCalls(n *node) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"WatchPodUpdates": func(ctx context.Context) error {
@@ -250,7 +250,7 @@ func TestNoRole(t *testing.T) {
 		err := call(t.Context())
 		wantCode(t, what+" without a role", err, codes.PermissionDenied)
 		if err == nil || errors.Is(err, context.Canceled) {
-			t.Errorf("%s without a role: %v; want an error that says so", what, err)
+			t.Errorf("%s without a role: %v; want an error for that", what, err)
 		}
 	}
 }

@@ -78,11 +78,11 @@ func TestRequestsThatCantBeServed(t *testing.T) {
 			wantCode(t, tc.name, tc.call(ctx), tc.want)
 		})
 	}
-	// An empty filter is none.
+	// An empty filter counts as none.
 	n.watch(&podconfigv1.WatchPodUpdatesRequest{Filter: &podconfigv1.PodFilter{}}).want("synced")
 }
 
-// TestShutdown: a server that goes down ends its streams with UNAVAILABLE, between revisions.
+// TestShutdown: a server that stops ends its streams with UNAVAILABLE, between revisions.
 func TestShutdown(t *testing.T) {
 	n := start(t, options{})
 	live := n.watch(reference(nil))

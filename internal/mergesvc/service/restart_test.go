@@ -12,9 +12,9 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestG6Restart checks G6: podconfigd is killed, and its sources are unchanged. A consumer that resumes gets no op on
-// a pod, under the same instance ID; each source reports once that it is ready; revisions go on, UIDs and first-seen
-// times stay.
+// TestG6Restart checks G6: podconfigd is killed, and its sources are unchanged. A consumer that resumes
+// receives no op on a pod, under the same instance ID. Each source reports once that it is ready. Revisions
+// continue, and UIDs and first-seen times stay.
 func TestG6Restart(t *testing.T) {
 	path := newStore(t)
 	before := start(t, stored(path))
@@ -34,7 +34,7 @@ func TestG6Restart(t *testing.T) {
 	if synced := resumed.want("synced"); !proto.Equal(synced.cursor, at) {
 		t.Errorf("synced at %v; want %v, where the consumer was", synced.cursor, at)
 	} else if synced.synced.GetSources()[0].GetReady() {
-		t.Error("file is ready; want that it isn't, as it hasn't spoken")
+		t.Error("file is ready; want it unready, because it hasn't delivered a set")
 	}
 	if got := now.stale(); got != "api db late web" {
 		t.Errorf("stale are %q; want all", got)
@@ -76,8 +76,8 @@ func TestG6Restart(t *testing.T) {
 	}
 }
 
-// TestG6ChangesWhileDown: changes while podconfigd was down come as the ops that a consumer needs, to one that
-// resumes as well as to one that was sent the stored pods.
+// TestG6ChangesWhileDown: changes while podconfigd was down arrive as the ops that a consumer needs, whether it
+// resumes or received the stored pods.
 func TestG6ChangesWhileDown(t *testing.T) {
 	path := newStore(t)
 	before := start(t, stored(path))
@@ -101,8 +101,8 @@ func TestG6ChangesWhileDown(t *testing.T) {
 	}
 }
 
-// TestG9StoreRemovesNothing: a stored pod is never removed before its source was read. That another source was read,
-// or an error, doesn't remove it.
+// TestG9StoreRemovesNothing: a stored pod is never removed before its source was read. A reading of another
+// source, or an error, doesn't remove it.
 func TestG9StoreRemovesNothing(t *testing.T) {
 	path := newStore(t)
 	before := start(t, stored(path))
@@ -118,7 +118,7 @@ func TestG9StoreRemovesNothing(t *testing.T) {
 	if got := now.stale(); got != "a1 a2" {
 		t.Errorf("stale are %q; want the pods of api", got)
 	}
-	// The state isn't complete: the fresh consumer has each pod as its source has it.
+	// The state wasn't complete, so the fresh consumer receives each pod as its source has it.
 	now.set("file", "a: new()")
 	s.want("ADD file: new")
 	fresh := now.watch(reference(nil))
@@ -127,8 +127,8 @@ func TestG9StoreRemovesNothing(t *testing.T) {
 	s.want("REMOVE api: a1", "ADD api:")
 }
 
-// TestG6FormerSource: pods of a source that isn't configured any more stay until all configured ones were read, as
-// one of them may have these pods.
+// TestG6FormerSource: pods of a source that is no longer configured stay until all configured ones were read,
+// because one of them may have these pods.
 func TestG6FormerSource(t *testing.T) {
 	path := newStore(t)
 	before := start(t, stored(path, "file", "api"))
@@ -151,8 +151,8 @@ func TestG6FormerSource(t *testing.T) {
 	}
 }
 
-// TestG6HeldOrigin: a file that is broken when podconfigd starts keeps its stored pods, and doesn't keep its source
-// from becoming ready.
+// TestG6HeldOrigin: a file that is broken when podconfigd starts keeps its stored pods, and its source can
+// become ready.
 func TestG6HeldOrigin(t *testing.T) {
 	for _, when := range []string{"broken before", "broken while down"} {
 		t.Run(when, func(t *testing.T) {
@@ -168,12 +168,12 @@ func TestG6HeldOrigin(t *testing.T) {
 			s.want("synced")
 			now.set("file", "a: [held] [error: bad]\nb: other()")
 			if u := s.want("ADD file:"); !u.messages[0].GetUpdate().GetSourceReady() {
-				t.Error("the source isn't ready; want it so: the store knows what the broken file had")
+				t.Error("the source isn't ready; want it ready: the store has the broken file's pods")
 			}
 			if got := now.stale(); got != "" {
 				t.Errorf("stale are %q; want none", got)
 			}
-			// Held in part: the good pods are taken, and the others kept.
+			// The file is partly held: its good pods are accepted, and the others kept.
 			now.set("file", "a: web(image=2) [held] [error: bad]\nb: other()")
 			s.want("UPDATE file: web")
 			now.set("file", "a: web(image=2)\nb: other()")
@@ -182,7 +182,8 @@ func TestG6HeldOrigin(t *testing.T) {
 	}
 }
 
-// TestG6NeverReady: a source that was never ready isn't made so by a restart while one of its files can't be read.
+// TestG6NeverReady: a source that was never ready doesn't become ready by a restart while one of its files
+// can't be read.
 func TestG6NeverReady(t *testing.T) {
 	path := newStore(t)
 	before := start(t, stored(path, "file"))
@@ -193,12 +194,12 @@ func TestG6NeverReady(t *testing.T) {
 	s.want("synced")
 	now.set("file", "a: [held] [error: bad]\nb: other() more()")
 	if u := s.want("ADD file: more"); u.messages[0].GetUpdate().GetSourceReady() {
-		t.Error("the source is ready; want that it isn't, as it isn't known what the broken file had")
+		t.Error("the source is ready; want it unready, because the broken file's pods are unknown")
 	}
 }
 
-// TestG6KilledAtEachPoint: podconfigd is killed after each of many revisions. Each time a consumer with a cursor
-// resumes: from the last one it gets nothing, and from an earlier one exactly what changed since.
+// TestG6KilledAtEachPoint: podconfigd is killed after each of many revisions. Each time a consumer with a
+// cursor resumes: from the last one it receives nothing, and from an earlier one exactly the changes since.
 func TestG6KilledAtEachPoint(t *testing.T) {
 	path := newStore(t)
 	n := start(t, stored(path, "file"))
@@ -243,7 +244,7 @@ func TestG6KilledAtEachPoint(t *testing.T) {
 	}
 }
 
-// apply takes what a consumer holds, spec digests by UID, through a unit.
+// apply applies a unit to a consumer's pods, spec digests by UID.
 func apply(held map[string]string, u unit) {
 	for _, m := range u.messages {
 		for _, p := range m.GetUpdate().GetPods() {

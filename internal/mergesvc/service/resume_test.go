@@ -22,7 +22,7 @@ func known(units ...unit) []*podconfigv1.KnownPod {
 	return out
 }
 
-// TestG7ExactHistory checks G7's first step: a cursor that is still in the history is followed revision by revision.
+// TestG7ExactHistory checks G7's first step: from a cursor in the history, each revision is sent.
 func TestG7ExactHistory(t *testing.T) {
 	n := start(t, options{revisions: 3})
 	at := n.watch(reference(nil)).want("synced").cursor
@@ -36,7 +36,8 @@ func TestG7ExactHistory(t *testing.T) {
 	s.want("synced")
 }
 
-// TestG7Coalesced checks G7's second step: a cursor that fell off the history gets one op a pod, and then follows live.
+// TestG7Coalesced checks G7's second step: from a cursor that is no longer in the history, one op for each pod
+// is sent, and then live revisions.
 func TestG7Coalesced(t *testing.T) {
 	n := start(t, options{revisions: 2})
 	first := n.watch(reference(nil))
@@ -62,8 +63,8 @@ func TestG7Coalesced(t *testing.T) {
 	s.want("REMOVE file: changed new again")
 }
 
-// TestG7SetAfterTombstones checks G7's last step: where removals were dropped, a SET has the whole state. It is one
-// unit with synced, which has the sources whose missing pods are gone.
+// TestG7SetAfterTombstones checks G7's last step: if tombstones were dropped, a SET has the whole state. It is
+// one unit with synced, which has the sources whose missing pods are gone.
 func TestG7SetAfterTombstones(t *testing.T) {
 	n := start(t, options{revisions: 1, tombstones: 1})
 	s := n.watch(reference(nil))
@@ -78,8 +79,9 @@ func TestG7SetAfterTombstones(t *testing.T) {
 	resumed.want("ADD api: new")
 }
 
-// TestG7AnotherInstance checks G7's third step: podconfigd restarts under another instance ID, and a consumer with
-// known pods gets the difference. Its pods of a source that hasn't been read yet are neither removed nor sent again.
+// TestG7AnotherInstance checks G7's third step: podconfigd restarts under another instance ID, and a consumer
+// with known pods receives the difference. Its pods of a source that hasn't been read yet are neither removed
+// nor sent again.
 func TestG7AnotherInstance(t *testing.T) {
 	before := start(t, options{})
 	s := before.watch(reference(nil))
@@ -105,8 +107,8 @@ func TestG7AnotherInstance(t *testing.T) {
 	s.want("REMOVE file: f-changed f-new", "UPDATE file: f-same")
 }
 
-// TestG7AnotherInstanceAndBack: the stream breaks between the difference and the reading of the last source. The
-// consumer's cursor is honoured then, and open pods stay open.
+// TestG7AnotherInstanceAndBack: the stream breaks between the difference and the reading of the last source.
+// The consumer's cursor can then be resumed from, and undecided pods stay undecided.
 func TestG7AnotherInstanceAndBack(t *testing.T) {
 	before := start(t, options{})
 	s := before.watch(reference(nil))
@@ -123,13 +125,13 @@ func TestG7AnotherInstanceAndBack(t *testing.T) {
 	now.set("file", "a: same()")
 	s.want("REMOVE file: gone", "ADD file:")
 	s.cancel()
-	// And for one that comes when it is all over.
+	// The same for a consumer that connects after all of it.
 	s = now.watch(reference(at, known(u)...))
 	s.want("REMOVE file: gone", "ADD file:")
 	s.want("synced")
 }
 
-// TestG7NothingChanged: the consumer holds the current state, so nothing is sent before synced (G5).
+// TestG7NothingChanged: the consumer has the current state, so nothing is sent before synced (G5).
 func TestG7NothingChanged(t *testing.T) {
 	before := start(t, options{})
 	s := before.watch(reference(nil))
@@ -143,8 +145,8 @@ func TestG7NothingChanged(t *testing.T) {
 	s.want("ADD file:")
 }
 
-// TestG7CursorsThatCantBeHonoured checks the rest of G7: such a cursor is never an error. Without known pods it gets
-// a SET, with them the difference.
+// TestG7CursorsThatCantBeHonoured checks the rest of G7: such a cursor is never an error. A SET is sent, or,
+// with known pods, the difference.
 func TestG7CursorsThatCantBeHonoured(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: web()")
@@ -183,8 +185,8 @@ func TestG7CursorsThatCantBeHonoured(t *testing.T) {
 	})
 }
 
-// TestG7BehindForEver: a consumer that resumes while revisions are published gets to its synced, at the state of the
-// moment when it came or a later one, and misses nothing (G2).
+// TestG7BehindForEver: a consumer that resumes while revisions are published receives its synced, at the state
+// of its start or a later one, and misses nothing (G2).
 func TestG7BehindForEver(t *testing.T) {
 	n := start(t, options{revisions: 16})
 	at := n.watch(reference(nil)).want("synced").cursor
@@ -211,7 +213,7 @@ func TestG7BehindForEver(t *testing.T) {
 	<-published
 }
 
-// TestG7CursorOlderThanTheTombstones: where removals since a cursor are forgotten, known pods are compared first;
+// TestG7CursorOlderThanTheTombstones: if tombstones since a cursor were dropped, known pods are compared;
 // without them there is a SET.
 func TestG7CursorOlderThanTheTombstones(t *testing.T) {
 	n := start(t, options{revisions: 1, tombstones: 1})

@@ -10,7 +10,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// scoped is a consumer of one node and source.
+// scoped returns a consumer of these nodes and sources.
 func scoped(nodes, sources []string) access.Caller {
 	return access.Caller{Identity: "scoped", Role: access.Consumer, Peer: "10.0.0.2", Nodes: nodes, Sources: sources}
 }
@@ -88,7 +88,7 @@ func TestScope(t *testing.T) {
 					reported = append(reported, s.GetName())
 				}
 				if got := strings.Join(reported, " "); got != tc.ready {
-					t.Errorf("synced tells of the sources %q; want %q", got, tc.ready)
+					t.Errorf("synced lists the sources %q; want %q", got, tc.ready)
 				}
 				s.cancel()
 			}
@@ -96,8 +96,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestG10Scope: a scope is a mandatory filter: pods that enter it are sent as ADD, those that leave it as REMOVE, and
-// a cursor of another scope belongs to another view.
+// TestG10Scope: a scope is a mandatory filter: pods that enter it are sent as ADD, and pods that leave it as
+// REMOVE. A cursor of another scope belongs to another view.
 func TestG10Scope(t *testing.T) {
 	n := start(t, options{})
 	n.set("api", "x: pod()")
@@ -115,7 +115,7 @@ func TestG10Scope(t *testing.T) {
 	n2.watch(reference(at)).want("SET api: pod", "synced")
 }
 
-// TestScopeOfPages: a page token of a caller that sees more shows no more.
+// TestScopeOfPages: the page token of a caller with a larger scope shows no more.
 func TestScopeOfPages(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "a: a(node=n1) b(node=n2) c(node=n1) d(node=n2)")

@@ -18,10 +18,10 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// monitor is an inspector of no scope.
+// monitor is an inspector without a scope.
 var monitor = access.Caller{Identity: "monitor", Role: access.Inspector, Peer: "10.0.0.9"}
 
-// refused reads the first message of a stream, which is to be an error.
+// refused reads the first message of a stream, which must be an error.
 func refused(t *testing.T, what string, s *stream, code codes.Code, words string) {
 	t.Helper()
 	_, err := s.Recv()
@@ -31,8 +31,8 @@ func refused(t *testing.T, what string, s *stream, code codes.Code, words string
 	}
 }
 
-// TestConsumerShares: an identity gets its share of streams, all identities together leave the reserve, and root gets
-// the rest. A stream that ends gives its slot back.
+// TestConsumerShares: an identity has its share of streams, all identities together leave the reserve, and root
+// gets the rest. A stream that ends frees its slot.
 func TestConsumerShares(t *testing.T) {
 	n := start(t, options{service: func(c *service.Config) {
 		c.MaxConsumers, c.MaxConsumersPerIdentity, c.ReservedConsumers = 10, 4, 3
@@ -63,7 +63,7 @@ func TestConsumerShares(t *testing.T) {
 	})
 }
 
-// TestConsumerSharesByDefault: one inspector can't take more than a tenth.
+// TestConsumerSharesByDefault: one inspector can use at most a tenth.
 func TestConsumerSharesByDefault(t *testing.T) {
 	n := start(t, options{service: func(c *service.Config) { c.MaxConsumers = 50 }})
 	looker := n.as(monitor)
@@ -74,7 +74,7 @@ func TestConsumerSharesByDefault(t *testing.T) {
 	n.watch(reference(nil)).want("synced")
 }
 
-// knownOf are so many known pods with long names.
+// knownOf returns this many known pods with long names.
 func knownOf(pods int, source string) []*podconfigv1.KnownPod {
 	var out []*podconfigv1.KnownPod
 	for i := range pods {
@@ -86,8 +86,9 @@ func knownOf(pods int, source string) []*podconfigv1.KnownPod {
 	return out
 }
 
-// TestKeptShares: filters and known pods of open streams are bounded for each identity, and root is served when an
-// identity has used its share. Settled known pods cost nothing any more; those whose source hasn't been read do.
+// TestKeptShares: filters and known pods of open streams are bounded for each identity, and root is served when
+// an identity has used its share. Settled known pods no longer count; known pods whose source hasn't been read
+// do.
 func TestKeptShares(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "f: e(node=n1)")
@@ -129,8 +130,8 @@ func TestKeptShares(t *testing.T) {
 	})
 }
 
-// TestDiffShares: manifests of one request at a time are read, an identity has a few requests under way, and others
-// get theirs read. Meanwhile root's other calls are answered.
+// TestDiffShares: the manifests of one request at a time are parsed, an identity has a limited number of
+// requests under way, and the requests of others are parsed too. Meanwhile root's other calls are answered.
 func TestDiffShares(t *testing.T) {
 	var reading, most, read atomic.Int32
 	gate := make(chan struct{})
@@ -192,7 +193,7 @@ func TestDiffShares(t *testing.T) {
 	}
 }
 
-// TestListShares: an identity that begins many lists loses its own oldest ones only.
+// TestListShares: an identity that starts many lists loses only its own oldest ones.
 func TestListShares(t *testing.T) {
 	n := start(t, options{})
 	looker, other := n.as(monitor), n.as(access.Caller{Identity: "other", Role: access.Inspector})

@@ -14,7 +14,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// sources are the listed sources by name.
+// sources returns the listed sources by name.
 func (n *node) sources() map[string]*podconfigv1.Source {
 	n.t.Helper()
 	resp, err := n.api.ListSources(n.t.Context(), &podconfigv1.ListSourcesRequest{})
@@ -28,7 +28,7 @@ func (n *node) sources() map[string]*podconfigv1.Source {
 	return out
 }
 
-// findingLines are findings in words, with the pods that are kept.
+// findingLines formats findings, with the kept pods.
 func findingLines(findings []*podconfigv1.Finding) []string {
 	var out []string
 	for _, f := range findings {
@@ -69,8 +69,8 @@ func TestScopeOfConflicts(t *testing.T) {
 // unsaid replaces findings about a manifest that also has pods out of scope.
 const unsaid = "the manifest can't be used as it is; why isn't shown, as it may be about a pod out of the caller's scope"
 
-// TestScopeOfSourceDetails: of pods on nodes that are out of scope a source shows neither their number, nor which are
-// kept or wait, nor findings.
+// TestScopeOfSourceDetails: for pods on nodes that are out of scope, a source shows neither their number, nor
+// which are kept or wait, nor findings.
 func TestScopeOfSourceDetails(t *testing.T) {
 	n := start(t, options{})
 	n.set("file", "f: e(node=n1) g(node=n2)")
@@ -104,7 +104,7 @@ func TestScopeOfSourceDetails(t *testing.T) {
 	}
 }
 
-// TestScopeOfDiff: a diff doesn't show a caller which pod out of its scope has a name, either.
+// TestScopeOfDiff: a diff doesn't show a caller which pod out of its scope has a name either.
 func TestScopeOfDiff(t *testing.T) {
 	apiFirst := diffable
 	apiFirst.hub = func(c *mergesvc.Config) { c.Sources = []merge.Source{{Name: "api"}, {Name: "file"}} }
@@ -118,7 +118,7 @@ func TestScopeOfDiff(t *testing.T) {
 	}
 }
 
-// TestDiffManifestsReadiness: the readiness in an op is that of the op's source, whichever source the request names.
+// TestDiffManifestsReadiness: an op has the readiness of its own source, whichever source the request names.
 func TestDiffManifestsReadiness(t *testing.T) {
 	n := start(t, diffable)
 	n.manifests(manifestOf("a", "one"))
@@ -132,11 +132,11 @@ func TestDiffManifestsReadiness(t *testing.T) {
 	}
 	n.set("api", "x: a-node(uid=waits)")
 	if resp := n.diff("/etc/manifests/0.yaml", ""); !resp.GetUpdates()[1].GetSourceReady() {
-		t.Error("api's op says that it isn't ready; want ready now")
+		t.Error("api's op isn't ready; want it ready")
 	}
 }
 
-// TestSourcesThatArentText: bytes that no message can carry keep no source from being listed.
+// TestSourcesThatArentText: bytes that a message can't contain don't keep a source from being listed.
 func TestSourcesThatArentText(t *testing.T) {
 	n := start(t, options{})
 	n.set("api", "x: a()")
@@ -154,7 +154,8 @@ func TestSourcesThatArentText(t *testing.T) {
 	}
 }
 
-// TestInspectorFindingsHelp: an inspector gets the problem and its place without quotes; a consumer gets everything.
+// TestInspectorFindingsHelp: an inspector receives the problem and its place without quotes. A consumer
+// receives everything.
 func TestInspectorFindingsHelp(t *testing.T) {
 	n := start(t, options{})
 	text := strings.Replace(manifestOf("web", "nginx"), "image: nginx", "image: nginx, env: [{name: A=hunter2}], hunter2: x", 1)

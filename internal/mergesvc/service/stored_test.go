@@ -13,7 +13,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// stored is a node whose store is at path, with the given sources; none means file and api.
+// stored returns the options of a node whose store is at path, with the given sources; none means file and api.
 func stored(path string, sources ...string) options {
 	return options{hub: func(c *mergesvc.Config) {
 		c.Store = &store.Config{Path: path, NoSync: true}
@@ -26,7 +26,7 @@ func stored(path string, sources ...string) options {
 	}}
 }
 
-// killed is where a podconfigd that is killed at this moment leaves its store: at another path, as this one goes on.
+// killed returns the path of a copy of the store, as a kill at this moment would leave it.
 func killed(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -42,7 +42,7 @@ func killed(t *testing.T, path string) string {
 
 func newStore(t *testing.T) string { return filepath.Join(t.TempDir(), "podconfigd.db") }
 
-// seen are the first-seen times by UID.
+// seen returns the first-seen times by UID.
 func (n *node) seen() map[string]string {
 	n.t.Helper()
 	out := map[string]string{}
@@ -53,7 +53,7 @@ func (n *node) seen() map[string]string {
 	return out
 }
 
-// stale are the UIDs of the pods that are known from the store only.
+// stale returns the UIDs of the stale pods.
 func (n *node) stale() string {
 	n.t.Helper()
 	var out []string

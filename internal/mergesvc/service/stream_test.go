@@ -14,8 +14,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestG1Ordered checks G1, Ordered: two sources publish at once, and every consumer in exact history sees the same
-// revisions in the same order, each one higher than that before.
+// TestG1Ordered checks G1, Ordered: two sources publish at once, and every consumer in exact history receives
+// the same revisions in the same order, with rising numbers.
 func TestG1Ordered(t *testing.T) {
 	n := start(t, options{})
 	const consumers, sets = 4, 50
@@ -53,8 +53,8 @@ func TestG1Ordered(t *testing.T) {
 	}
 }
 
-// TestG2Reliable and TestG3Unique are one walk: from each cursor of a history, resuming gives just the units after
-// it, in full, and nothing of what the cursor covers.
+// TestG2ReliableG3Unique: from each cursor of a history, a stream receives exactly the units after it, in full,
+// and nothing that the cursor covers.
 func TestG2ReliableG3Unique(t *testing.T) {
 	n := start(t, options{})
 	live := n.watch(reference(nil))
@@ -83,8 +83,9 @@ func TestG2ReliableG3Unique(t *testing.T) {
 	}
 }
 
-// TestG4Atomic checks G4, Atomic: a state of several MiB, and a revision of that size, come in messages of about 1
-// MiB, of which only the last has a cursor (stream.unit checks it). A stock client with its 4 MiB limit takes them.
+// TestG4Atomic checks G4, Atomic: a state of several MiB, and a revision of that size, are sent in messages of
+// about 1 MiB, of which only the last has a cursor (stream.unit checks it). They fit a client's default limit
+// of 4 MiB.
 func TestG4Atomic(t *testing.T) {
 	n := start(t, options{})
 	live := n.watch(&podconfigv1.WatchPodUpdatesRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF})
@@ -121,7 +122,7 @@ func TestG4Atomic(t *testing.T) {
 	check("the live revision", live.unit())
 	check("the initial state", n.watch(&podconfigv1.WatchPodUpdatesRequest{Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF}).unit())
 
-	// One pod of the largest size has a message of its own, in every format.
+	// One pod of the largest size has a separate message, in every format.
 	n.set("file", "a: small-1() large(pad=1400) small-2()")
 	for _, format := range []podconfigv1.PodFormat{podconfigv1.PodFormat_POD_FORMAT_JSON, podconfigv1.PodFormat_POD_FORMAT_PROTOBUF} {
 		if got, want := n.watch(&podconfigv1.WatchPodUpdatesRequest{Format: format}).unit().String(),
@@ -159,8 +160,8 @@ func TestG5Minimal(t *testing.T) {
 	}
 }
 
-// TestG9Ready checks G9, Ready: each source tells once that it is ready, with its ops or by the one empty ADD; one
-// that isn't blocks no other.
+// TestG9Ready checks G9, Ready: each source reports once that it is ready, with its ops or by the one empty
+// ADD. A source that isn't ready blocks no other.
 func TestG9Ready(t *testing.T) {
 	n := start(t, options{})
 	s := n.watch(reference(nil))
@@ -178,7 +179,7 @@ func TestG9Ready(t *testing.T) {
 	check := func(u unit, want string) {
 		t.Helper()
 		if got := ready(u); got != want {
-			t.Errorf("%s tells of readiness %q; want %q", u, got, want)
+			t.Errorf("%s has readiness %q; want %q", u, got, want)
 		}
 	}
 	check(s.want("synced"), "file=false api=false")

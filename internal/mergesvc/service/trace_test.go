@@ -12,7 +12,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/service"
 )
 
-// traced is a node whose spans are recorded.
+// traced returns options of a node whose spans are recorded.
 func traced(sampler sdktrace.Sampler) (options, *tracetest.SpanRecorder) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler), sdktrace.WithSpanProcessor(spans)).Tracer("test")
@@ -22,9 +22,9 @@ func traced(sampler sdktrace.Sampler) (options, *tracetest.SpanRecorder) {
 	}, spans
 }
 
-// TestTrace: a change, its merge, its commit and each delivery are the spans of one trace, and its traceparent goes
-// to the consumers with the op, in a shared message as well as in one of a consumer's own. A set that changes nothing
-// leaves no trace.
+// TestTrace: a change, its merge, its commit and each delivery are the spans of one trace, and its traceparent
+// is sent to the consumers with the op, in a shared message as well as in a consumer's own message. A set that
+// changes nothing produces no trace.
 func TestTrace(t *testing.T) {
 	o, spans := traced(sdktrace.AlwaysSample())
 	n := start(t, o)

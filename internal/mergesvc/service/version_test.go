@@ -14,7 +14,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// Every role gets the version; the node's name only callers whose scope has the node.
+// Every role receives the version. The node's name is only for callers whose scope has the node.
 func TestGetVersion(t *testing.T) {
 	n := start(t, options{service: func(c *service.Config) { c.Node, c.Version = "n1", "v1.2.3" }})
 	ask := func(caller access.Caller) (*podconfigv1.GetVersionResponse, error) {

@@ -59,12 +59,12 @@ func reading(t *testing.T, identity string) (ctx context.Context, stalled chan s
 	return ctx, stalled
 }
 
-// TestStreamsNeedSlots: while others hold the slots, a stream does nothing, and doesn't read its request, and root's
-// streams are served. A stream that waits for its consumer holds no slot.
+// TestStreamsNeedSlots: while other streams hold the slots, a stream does nothing and doesn't read its request;
+// root's streams are served. A stream that waits for its consumer holds no slot.
 func TestStreamsNeedSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, hub := narrow()
-		// Streams of others than root are woken a little later, and slots pause.
+		// Streams of callers other than root are woken a little later, and slots pause.
 		settle := func() {
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -112,8 +112,8 @@ func TestStreamsNeedSlots(t *testing.T) {
 	})
 }
 
-// TestListWaitsForItsTurn: a list's filter is read only when the list is admitted, as that may take as long as the
-// list.
+// TestListWaitsForItsTurn: a list's filter is read only when the list is admitted, because reading it may take
+// as long as the list.
 func TestListWaitsForItsTurn(t *testing.T) {
 	s, _ := narrow()
 	end, err := s.admission.take(t.Context(), access.Caller{Identity: "another"})

@@ -48,8 +48,8 @@ func TestWorkRotation(t *testing.T) {
 	})
 }
 
-// TestWorkEnds: a stream that ends while it is queued leaves no trace, and one that ends just as it gets the slot
-// returns it.
+// TestWorkEnds: a stream that ends while it is queued leaves nothing behind, and a stream that ends just when
+// it gets the slot returns it.
 func TestWorkEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newWorkLimiter()
@@ -64,7 +64,7 @@ func TestWorkEnds(t *testing.T) {
 			go func() { ended <- l.acquire(ctx, "ends") }()
 			synctest.Wait()
 			if late {
-				// The slot is granted, and the stream hasn't run since.
+				// The slot is granted, and the stream hasn't run yet.
 				l.mu.Lock()
 				granted := l.queue.waiting["ends"][0]
 				l.mu.Unlock()
@@ -108,8 +108,8 @@ func TestWorkOwners(t *testing.T) {
 	}
 }
 
-// TestWorkPause: while streams are queued, a slot stays empty for as long as streams have run, so that others get the
-// processor. It doesn't where no stream is queued.
+// TestWorkPause: while streams are queued, a slot stays empty for as long as streams have run, so that other
+// goroutines get the CPU. It doesn't if no stream is queued.
 func TestWorkPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newWorkLimiter()

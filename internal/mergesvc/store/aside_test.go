@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNotAStore: a file that never was one.
+// TestNotAStore: a file that was never a store is set aside.
 func TestNotAStore(t *testing.T) {
 	garbage := make([]byte, 100_000)
 	random := rand.New(rand.NewPCG(5, 6))
@@ -103,13 +103,13 @@ func TestNotAFile(t *testing.T) {
 			t.Errorf("%s: the store is %v; want the new one at revision 1", name, describe(again))
 		}
 		if names := s.aside(t); len(names) != 1 && name != "a dangling link" {
-			t.Errorf("%s: beside the store there are %v; want what was there before", name, names)
+			t.Errorf("%s: beside the store there are %v; want the earlier files", name, names)
 		}
 	}
 }
 
-// TestPruned: of the files that were set aside the newest are kept; other files, and directories that hold something,
-// are left alone.
+// TestPruned: of the files that were set aside, the newest are kept. Other files, and directories with
+// contents, stay.
 func TestPruned(t *testing.T) {
 	s := newSetting(t)
 	start := s.cfg.Now()

@@ -8,7 +8,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// BenchmarkCommit commits a change of one pod among many: it costs what changed, not what exists.
+// BenchmarkCommit commits a change of one pod among many. The cost should depend on the change, not on the
+// number of pods.
 func BenchmarkCommit(b *testing.B) {
 	for _, noSync := range []bool{false, true} {
 		for _, pods := range []int{10, 100, 1000} {

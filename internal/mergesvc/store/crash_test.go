@@ -17,16 +17,16 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// committerEnv makes a process of this test commit to the store that it names, without end.
+// committerEnv makes the test binary commit to the store that it names, endlessly.
 const committerEnv = "PODSTREAM_TEST_COMMIT_TO"
 
-// scripted is the revision of a number: the same in every process.
+// scripted returns the revision of a number, which is the same in every process.
 func scripted(number uint64) *revision.Revision {
 	return drawRevision(rand.New(rand.NewPCG(number, 1)).IntN, number)
 }
 
-// commitForever commits the scripted revisions, a few at a time, and tells of each commit once it is acknowledged. In
-// between it replaces the store by what it holds.
+// commitForever commits the scripted revisions, a few at a time, and reports each commit once it is
+// acknowledged. In between, it replaces the store with its own contents.
 func commitForever(path string) int {
 	st, c, err := store.Open(store.Config{Path: path, Tombstones: 5})
 	if err != nil {
@@ -51,8 +51,8 @@ func commitForever(path string) int {
 	}
 }
 
-// TestKill ends a process during its commits, repeatedly on one store. All acknowledged commits are there; the commit
-// under way is there as a whole or not at all (G6).
+// TestKill kills a process during its commits, repeatedly on one store. All acknowledged commits are stored;
+// the commit under way is stored completely or not at all (G6).
 func TestKill(t *testing.T) {
 	s := newSetting(t)
 	s.cfg.Tombstones = 5
@@ -84,7 +84,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// runCommitter starts a committer, kills it after some commits, and returns the last revision that it told of.
+// runCommitter starts a committer, kills it after some commits, and returns the last revision that it reported.
 func runCommitter(t *testing.T, path string, commits int) uint64 {
 	t.Helper()
 	self, err := os.Executable()
@@ -118,7 +118,7 @@ func runCommitter(t *testing.T, path string, commits int) uint64 {
 	return last
 }
 
-// TestKilledWhileMaking: the remains of a process that ended before its new store was complete are ignored.
+// TestKilledWhileMaking: files of a process that ended before its new store was complete are ignored.
 func TestKilledWhileMaking(t *testing.T) {
 	s := newSetting(t)
 	if err := os.WriteFile(s.cfg.Path+".new", []byte("half of it"), 0o644); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// sample is the file of a store with pages of every kind, and what it holds.
+// sample returns the file of a store with pages of every kind, and its contents.
 func sample(t testing.TB) (file []byte, contents []string) {
 	t.Helper()
 	s := newSetting(t)
@@ -42,9 +42,9 @@ func sample(t testing.TB) (file []byte, contents []string) {
 	return file, describe(s.contents(t))
 }
 
-// opened opens a store with the given bytes for its file, and reports whether it was set aside. If it wasn't, it
-// holds what it held before it was damaged. If it was, the damaged file is kept as it is, the log says so once, and
-// the new store works.
+// opened opens a store with the given bytes as its file, and reports whether it was set aside. If it wasn't, it
+// must have the contents from before the damage. If it was, the damaged file is kept as it is, the log reports
+// it once, and the new store works.
 func opened(t testing.TB, what string, file []byte, want []string) (aside bool) {
 	t.Helper()
 	s := settingIn(t.TempDir())
@@ -83,7 +83,7 @@ func opened(t testing.TB, what string, file []byte, want []string) (aside bool) 
 	return true
 }
 
-// TestTruncated cuts the file off everywhere: whatever is left of it is set aside, unless only unused space is missing.
+// TestTruncated truncates the file at every length: the rest is set aside, unless only unused space is missing.
 func TestTruncated(t *testing.T) {
 	file, want := sample(t)
 	aside, intact := 0, 0
@@ -104,7 +104,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestFlippedBits flips bits all over the file, and every byte that gives a page its structure.
+// TestFlippedBits flips bits in the whole file, and in every byte of the pages' structure.
 func TestFlippedBits(t *testing.T) {
 	file, want := sample(t)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -150,8 +150,8 @@ func TestLostPages(t *testing.T) {
 	}
 }
 
-// TestOlderPages puts pages of an earlier state into a later one, as a disk does that lost a write. Each page is good
-// by itself.
+// TestOlderPages copies pages of an earlier state into a later one, like a disk that lost a write. Each page by
+// itself is valid.
 func TestOlderPages(t *testing.T) {
 	s := newSetting(t)
 	st, _ := s.open(t)

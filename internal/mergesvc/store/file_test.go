@@ -17,7 +17,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// TestReplace: the old contents are gone, and commits go on from the new ones.
+// TestReplace: the old contents are gone, and commits continue from the new ones.
 func TestReplace(t *testing.T) {
 	s := newSetting(t)
 	s.cfg.Tombstones = 3
@@ -84,7 +84,7 @@ func TestLocked(t *testing.T) {
 	if took := time.Since(begin); took < time.Second || took > 10*time.Second {
 		t.Errorf("it took %s to say so; want 1s", took)
 	}
-	// The lock goes over to the file that takes the first one's place.
+	// The lock applies to the file that replaces the first one.
 	if err := st.Replace(&store.Contents{Instance: "i"}); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestLockedWhileReplaced(t *testing.T) {
 		got <- c.Instance
 		_ = st.Close()
 	}()
-	// Until it has the file open too.
+	// Wait until it has opened the file too.
 	for begin := time.Now(); openCount(t, s.cfg.Path) < 2 && time.Since(begin) < 500*time.Millisecond; {
 		runtime.Gosched()
 	}
@@ -136,7 +136,7 @@ func TestLockedWhileReplaced(t *testing.T) {
 	}
 }
 
-// openCount is how many descriptors this process has of a file.
+// openCount returns how many descriptors this process has of a file.
 func openCount(t *testing.T, path string) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -165,7 +165,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestNoDirectory: the directory is the daemon's to make; without it nothing can be done.
+// TestNoDirectory: the daemon creates the directory; without it, Open fails.
 func TestNoDirectory(t *testing.T) {
 	s := settingIn(filepath.Join(t.TempDir(), "missing"))
 	if st, c, err := store.Open(s.cfg); st != nil || c != nil || !errors.Is(err, os.ErrNotExist) {

@@ -12,7 +12,8 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// TestDamagedLater: damage that comes while the store is open is an error of Commit, for good; Replace begins again.
+// TestDamagedLater: if the store is damaged while it is open, every later Commit fails; Replace writes a new
+// one.
 func TestDamagedLater(t *testing.T) {
 	file, _ := sample(t)
 	for what, damage := range map[string]func(path string) error{
@@ -69,7 +70,7 @@ func overwrite(path string, b []byte, at int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// TestClosedWhenDamaged: a store that is damaged lets go of its file; the next Open sets it aside.
+// TestClosedWhenDamaged: a damaged store closes its file, and the next Open sets it aside.
 func TestClosedWhenDamaged(t *testing.T) {
 	s := newSetting(t)
 	st, _ := s.open(t)

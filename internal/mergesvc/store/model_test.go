@@ -79,7 +79,7 @@ func sortKey(p *revision.Pod) string {
 	return p.Object.Namespace + "\x00" + p.Object.Name + "\x00" + string(p.Object.UID)
 }
 
-// describe is all of some contents but Stale, a line for each thing.
+// describe formats all contents except Stale, on one line each.
 func describe(c *store.Contents) []string {
 	lines := []string{fmt.Sprintf("%s at %d, horizon %d", c.Instance, c.Number, c.Horizon)}
 	for _, p := range c.Pods {
@@ -103,7 +103,7 @@ func identity(p *revision.Pod) string {
 		p.Created, p.SpecChanged, p.StatusChanged)
 }
 
-// draw draws a number below n.
+// draw returns a random number below n.
 type draw func(n int) int
 
 var ops = []revision.Op{
@@ -111,7 +111,7 @@ var ops = []revision.Op{
 	revision.RESTORE,
 }
 
-// drawRevision draws a revision of any kind; it may remove what isn't there, and remove and add one UID.
+// drawRevision returns a random revision of any kind. It may remove missing pods, and remove and add one UID.
 func drawRevision(d draw, number uint64) *revision.Revision {
 	sources := []string{"file", "http", "api", "file:über"}
 	rev := &revision.Revision{Number: number, Source: sources[d(4)], BecameReady: d(8) == 0}
@@ -126,7 +126,7 @@ func drawRevision(d draw, number uint64) *revision.Revision {
 		rev.Settled = append(rev.Settled, drawPod(d, number))
 	}
 	if d(6) == 0 {
-		// It configures other sources; some went or begin again, whether they were ever ready or not.
+		// It changes the sources. Some are removed or added again, whether they were ever ready or not.
 		rev.Source, rev.BecameReady, rev.Sources = "", false, sources[d(4):]
 		for _, name := range sources {
 			if d(3) == 0 {
@@ -138,7 +138,7 @@ func drawRevision(d draw, number uint64) *revision.Revision {
 }
 
 func drawPod(d draw, number uint64) *revision.Pod {
-	// Some pods take a few pages, and one in a while has many.
+	// Some pods have a few pages, and a few have many.
 	size := []int{0, 100, 2000, 9000, 300_000}[[]int{0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4}[d(12)]]
 	p := newPod(fmt.Sprintf("u%d", d(20)), fmt.Sprintf("n%d", d(5)), number, size)
 	p.Source, p.Origin = []string{"file", "http", "api"}[d(3)], []string{"", "/etc/podstream/manifests/web.yaml", "ä\x00ö"}[d(3)]

@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/revision"
 )
 
-// FuzzRecords: no payload crashes a decoder, and what is decoded is encoded to what decodes to the same.
+// FuzzRecords: no payload crashes a decoder, and a decoded record is the same after encoding and decoding.
 func FuzzRecords(f *testing.F) {
 	f.Add(encodeHead(head{instance: "i", number: 1, horizon: 2, records: 3, tombstones: 4, sum: 5}))
 	f.Add(encodeSource(7))
@@ -59,7 +59,7 @@ func TestUnsealFindsEveryFlippedBit(t *testing.T) {
 	}
 }
 
-// TestDecodeForeignPod: a pod under another one's key isn't that one.
+// TestDecodeForeignPod: a pod under another pod's key is rejected.
 func TestDecodeForeignPod(t *testing.T) {
 	payload, err := encodePod(&revision.Pod{Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "web"}}})
 	if err != nil {
@@ -73,7 +73,8 @@ func TestDecodeForeignPod(t *testing.T) {
 	}
 }
 
-// TestTombstoneRecord: a tombstone has all fields that decide which consumers get the removal, including the node.
+// TestTombstoneRecord: a tombstone has all fields that decide which consumers receive the removal, including
+// the node.
 func TestTombstoneRecord(t *testing.T) {
 	want := history.Tombstone{Removed: 5, Pod: &revision.Pod{
 		Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Namespace: "kube", Name: "web"}, Spec: v1.PodSpec{NodeName: "n1"}},

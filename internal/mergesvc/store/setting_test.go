@@ -56,7 +56,7 @@ func (s *setting) contents(t testing.TB) *store.Contents {
 	return c
 }
 
-// aside are the names of the files that were set aside, without the store's.
+// aside returns the names of the files that were set aside, without the store's name.
 func (s *setting) aside(t testing.TB) []string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(s.cfg.Path))

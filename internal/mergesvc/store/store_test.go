@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/store"
 )
 
-// TestNewStore: a missing store is made, readable by its owner only; and the next start opens it.
+// TestNewStore: a missing store is created, readable only by its owner, and the next start opens it.
 func TestNewStore(t *testing.T) {
 	for _, noSync := range []bool{false, true} {
 		s := newSetting(t)
@@ -41,8 +41,8 @@ func TestNewStore(t *testing.T) {
 	}
 }
 
-// TestRoundTrip commits random revisions, some of them together, and opens the store again from time to time: it has
-// the same as the model (G6).
+// TestRoundTrip commits random revisions, some of them together, and opens the store again at intervals: it has
+// the model's contents (G6).
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "store")
@@ -97,7 +97,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestPodStays: the store returns a pod as consumers saw it, with its first-seen time; and it is stale.
+// TestPodStays: the store returns a pod as consumers received it, with its first-seen time, and stale.
 func TestPodStays(t *testing.T) {
 	s := newSetting(t)
 	st, _ := s.open(t)
@@ -115,7 +115,7 @@ func TestPodStays(t *testing.T) {
 		t.Errorf("the pod is\n%s of %s; want\n%s of %s", identity(got[0]), got[0].Origin, identity(want), want.Origin)
 	}
 	if !got[0].Stale {
-		t.Error("the pod isn't stale; want it so, as its source hasn't spoken")
+		t.Error("the pod isn't stale; want it stale, because its source hasn't been read")
 	}
 }
 
@@ -162,7 +162,7 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestCommitRefuses: a commit that can't be right changes nothing, and the one that is still goes in.
+// TestCommitRefuses: an invalid commit changes nothing, and the next valid one succeeds.
 func TestCommitRefuses(t *testing.T) {
 	s := newSetting(t)
 	st, _ := s.open(t)
@@ -190,7 +190,7 @@ func TestCommitRefuses(t *testing.T) {
 	}
 }
 
-// TestFewerTombstones: a limit that was lowered is kept from the next commit on.
+// TestFewerTombstones: a lowered limit applies from the next commit on.
 func TestFewerTombstones(t *testing.T) {
 	s := newSetting(t)
 	st, _ := s.open(t)

@@ -62,7 +62,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtFirst: where no store can be made there is an error, and nothing is left of the attempt.
+// TestFullDiskAtFirst: if no store can be created there is an error, and nothing is left of the attempt.
 func TestFullDiskAtFirst(t *testing.T) {
 	dir := disktest.Small(t)
 	free := disktest.FillUp(t, dir)
@@ -71,13 +71,13 @@ func TestFullDiskAtFirst(t *testing.T) {
 		t.Fatalf("Open: %v, %v, %v; want ErrUnwritable only", st, c, err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("the directory holds %v, %v; want only what fills it", entries, err)
+		t.Errorf("the directory holds %v, %v; want only the file that fills it", entries, err)
 	}
 	free()
 	s.contents(t)
 }
 
-// TestFullDiskAtStart: a store on a disk that is so full that not even a transaction without changes goes in is read.
+// TestFullDiskAtStart: a store on a disk that has no space even for a transaction without changes is read.
 func TestFullDiskAtStart(t *testing.T) {
 	dir := disktest.Small(t)
 	s := settingIn(dir)
@@ -102,8 +102,7 @@ func TestFullDiskAtStart(t *testing.T) {
 	}
 }
 
-// punchFreePages gives the space of the pages that hold nothing back to the file system, as if it copied what is
-// written.
+// punchFreePages returns the space of free pages to the file system, as if it were copy-on-write.
 func punchFreePages(t *testing.T, path string) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -135,7 +134,7 @@ func punchFreePages(t *testing.T, path string) {
 	}
 }
 
-// TestReadOnlyMount: the store is read, and the error says why it can't be written.
+// TestReadOnlyMount: the store is read, and the error has the reason why it can't be written.
 func TestReadOnlyMount(t *testing.T) {
 	dir := disktest.Small(t)
 	s := settingIn(dir)
@@ -182,7 +181,7 @@ func TestReadOnlyMount(t *testing.T) {
 	}
 }
 
-// TestPermissions opens the store as a user whose rights end at each point in turn.
+// TestPermissions opens the store as a user whose permissions end at each point in turn.
 func TestPermissions(t *testing.T) {
 	roottest.Need(t, "mounting")
 	const unprivileged = 65534
@@ -217,7 +216,7 @@ func TestPermissions(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				// The thread ends with the goroutine, as it stays locked; so the other user is gone with it.
+				// The thread ends with the goroutine because it stays locked, and so does the other user ID.
 				runtime.LockOSThread()
 				if err = unix.Setfsuid(unprivileged); err == nil {
 					st, c, err = store.Open(s.cfg)

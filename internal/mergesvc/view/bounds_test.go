@@ -10,7 +10,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestFilterBounds: a filter at its bounds is taken, one entry or byte more is refused by the name of its field.
+// TestFilterBounds: a filter at its limits is accepted. One entry or byte more is rejected, and the error names
+// the field.
 func TestFilterBounds(t *testing.T) {
 	entries := func(n int) []string { return slices.Repeat([]string{"x"}, n) }
 	selector := func(n int) string { return strings.Repeat("a,", n-1) + "a" }

@@ -16,7 +16,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// words are changes, each in a line: "UPDATE file: a b".
+// words formats changes, one on each line: "UPDATE file: a b".
 func words(changes []revision.Change) []string {
 	out := []string{}
 	for _, c := range changes {
@@ -25,8 +25,8 @@ func words(changes []revision.Change) []string {
 	return out
 }
 
-// dearState returns a state with file ready and api not, and fails the test if only a SET may use it and there is
-// none to be.
+// dearState returns a state with file ready and api not. It fails the test if it is used although no SET is
+// expected.
 func dearState(t *testing.T, allowed bool, pods ...*revision.Pod) func() *history.State {
 	return func() *history.State {
 		if !allowed {
@@ -88,7 +88,7 @@ func TestG10EnterAndLeave(t *testing.T) {
 	}
 }
 
-// TestG10Order: ops that come of others stand where the kubelet's order has them.
+// TestG10Order: ops that are derived from others come in the kubelet's order.
 func TestG10Order(t *testing.T) {
 	var ops revision.Ops
 	ops.Add(revision.REMOVE, pod("gone"), nil)
@@ -107,7 +107,7 @@ func TestG10Order(t *testing.T) {
 	}
 }
 
-// TestG9ReadyIsSent: the readiness of a source is sent whichever of its ops the filter removes, unless the consumer
+// TestG9ReadyIsSent: the readiness of a source is sent even if the filter removes its ops, unless the consumer
 // doesn't see the source.
 func TestG9ReadyIsSent(t *testing.T) {
 	inside, outside := pod("in"), pod("out", tier("b"))
@@ -146,8 +146,8 @@ func TestG9ReadyIsSent(t *testing.T) {
 	}
 }
 
-// TestRemovalOfAnUnreadySource: a consumer keeps the pods that a SET lacks of a source that isn't ready. So a REMOVE
-// is sent.
+// TestRemovalOfAnUnreadySource: a consumer keeps the pods that a SET lacks of a source that isn't ready, so a
+// REMOVE is sent.
 func TestRemovalOfAnUnreadySource(t *testing.T) {
 	all := []*revision.Pod{pod("web"), pod("db", of("api"))}
 	for _, tc := range []struct {
@@ -186,8 +186,8 @@ func TestRemovalOfAnUnreadySource(t *testing.T) {
 	}
 }
 
-// TestSetOfAnUnseenSource: another source's set frees a name for a pod that the consumer sees. The SET bears that
-// pod's source, as of the other the consumer must not know.
+// TestSetOfAnUnseenSource: another source's set frees a name for a pod that the consumer sees. The SET has that
+// pod's source, because the consumer may not see the other one.
 func TestSetOfAnUnseenSource(t *testing.T) {
 	var ops revision.Ops
 	ops.Add(revision.REMOVE, pod("old", of("file")), nil)
@@ -200,7 +200,7 @@ func TestSetOfAnUnseenSource(t *testing.T) {
 	}
 }
 
-// TestEverything: a consumer without filter and scope gets the revision's own changes.
+// TestEverything: a consumer without filter and scope receives the revision's own changes.
 func TestEverything(t *testing.T) {
 	changes := []revision.Change{{Op: revision.ADD, Source: "file", Pods: []*revision.Pod{pod("a")}}}
 	got := mustView(t, view.Config{}).Changes(&revision.Revision{Number: 1, Source: "file", Changes: changes}, dearState(t, false))
@@ -209,8 +209,8 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// TestG10Follows checks G10 and G5: a strict consumer that holds only matching pods, and applies what its view shows
-// of each revision, holds just the matching pods after each.
+// TestG10Follows checks G10 and G5: a strict consumer that has only matching pods, and applies its view of each
+// revision, has exactly the matching pods after each.
 func TestG10Follows(t *testing.T) {
 	sources := []string{"file", "http", "api"}
 	for _, mode := range []podconfigv1.NotificationMode{incremental, snapshotAndUpdates, snapshot} {

@@ -8,7 +8,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestHash: views that see the same alike have one hash, others have others.
+// TestHash: equivalent views have one hash, and others have different ones.
 func TestHash(t *testing.T) {
 	filter := func(f *podconfigv1.PodFilter) view.Config { return view.Config{Filter: f} }
 	groups := [][]view.Config{
@@ -52,7 +52,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestHashStays: a consumer's saved cursor is honoured by the next version.
+// TestHashStays: the next version accepts a consumer's stored cursor.
 func TestHashStays(t *testing.T) {
 	for want, cfg := range map[string]view.Config{
 		"b4e1ae73cced7114": {},

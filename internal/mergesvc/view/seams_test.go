@@ -12,7 +12,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestInScope: the nodes and sources of the role's scope decide which pods the caller may know of. Its filter doesn't.
+// TestInScope: the nodes and sources of the role's scope decide which pods the caller may see. Its filter
+// doesn't.
 func TestInScope(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -32,8 +33,8 @@ func TestInScope(t *testing.T) {
 	}
 }
 
-// TestDigestsOfAView: a redacting view has the digests of the redacted pod, so that a guess of a secret can't be
-// tested against them.
+// TestDigestsOfAView: a redacting view has the digests of the redacted pod, so that guesses of a secret can't
+// be tested.
 func TestDigestsOfAView(t *testing.T) {
 	p := pod("web", func(p *revision.Pod) {
 		p.Object.Spec.Containers = []v1.Container{{Name: "main", Env: []v1.EnvVar{{Name: "TOKEN", Value: "secret"}}}}
@@ -49,7 +50,7 @@ func TestDigestsOfAView(t *testing.T) {
 	}
 }
 
-// TestReadyByAnEmptyChange: the empty ADD of a source that the view sees is passed on, even in a revision without
+// TestReadyByAnEmptyChange: the empty ADD of a source in the view is sent, even in a revision without
 // BecameReady.
 func TestReadyByAnEmptyChange(t *testing.T) {
 	rev := &revision.Revision{Number: 2, Source: "api", Changes: []revision.Change{{Op: revision.ADD, Source: "file"}}}

@@ -51,7 +51,7 @@ func TestUpstreamsTable(t *testing.T) {
 			snapshot:           lines(row{removes || adds || updates || deletes || firstSet, set}),
 		} {
 			wantsSet := slices.Contains(want, set)
-			// The filter matches them all: it is there so that incremental isn't simply the revision's own changes.
+			// The filter matches all pods. It keeps incremental from returning the revision's own changes.
 			v := mustView(t, view.Config{Mode: mode, Filter: &podconfigv1.PodFilter{Namespaces: []string{"default"}}})
 			got := words(v.Changes(rev, dearState(t, wantsSet, state...)))
 			if diff := cmp.Diff(want, got); diff != "" {

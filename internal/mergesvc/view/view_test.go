@@ -31,7 +31,7 @@ func mustView(t *testing.T, cfg view.Config) *view.View {
 	return v
 }
 
-// pod is a pod of file in default, on node n1 and with the label tier=a, as changed.
+// pod returns a pod of file in default, on node n1 and with the label tier=a, as changed.
 func pod(name string, changes ...func(*revision.Pod)) *revision.Pod {
 	p := &revision.Pod{Source: "file", Object: &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -56,8 +56,8 @@ func tier(value string) func(*revision.Pod) {
 	return func(p *revision.Pod) { p.Object.Labels = map[string]string{"tier": value} }
 }
 
-// TestMatches: the fields of a filter are ANDed, the entries of one are ORed, and the role's scope holds whatever the
-// filter.
+// TestMatches: the fields of a filter are ANDed, the entries of one are ORed, and the role's scope applies with
+// any filter.
 func TestMatches(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -96,10 +96,10 @@ func TestMatches(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			v := mustView(t, tc.cfg)
 			if got := v.Matches(tc.pod); got != tc.want {
-				t.Errorf("Matches tells %v; want %v", got, tc.want)
+				t.Errorf("Matches returns %v; want %v", got, tc.want)
 			}
 			if tc.want && !v.MayMatch(tc.pod.Source, tc.pod.Object.Namespace, tc.pod.Object.Name) {
-				t.Error("MayMatch tells false of a pod that matches; want true")
+				t.Error("MayMatch returns false for a pod that matches; want true")
 			}
 		})
 	}
@@ -122,7 +122,7 @@ func TestMayMatch(t *testing.T) {
 		{"api", "", "", false},
 	} {
 		if got := v.MayMatch(tc.source, tc.namespace, tc.name); got != tc.want {
-			t.Errorf("MayMatch(%q, %q, %q) tells %v; want %v", tc.source, tc.namespace, tc.name, got, tc.want)
+			t.Errorf("MayMatch(%q, %q, %q) returns %v; want %v", tc.source, tc.namespace, tc.name, got, tc.want)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestNewFails(t *testing.T) {
 	} {
 		v, err := view.New(tc.cfg)
 		if err == nil || v != nil || !strings.HasPrefix(err.Error(), tc.want) {
-			t.Errorf("New(%+v) gives %v, %v; want an error that begins with %q", tc.cfg, v, err, tc.want)
+			t.Errorf("New(%+v) returns %v, %v; want an error that starts with %q", tc.cfg, v, err, tc.want)
 		}
 	}
 }
@@ -177,7 +177,8 @@ func TestWhatAViewIs(t *testing.T) {
 	}
 }
 
-// TestPods: the matching pods in their order; the same slice if all match, which costs many consumers nothing.
+// TestPods: the matching pods in their order. If all match, it is the same slice, which costs nothing for many
+// consumers.
 func TestPods(t *testing.T) {
 	all := []*revision.Pod{pod("a"), pod("b", tier("b")), pod("c"), pod("d", tier("b"))}
 	v := mustView(t, view.Config{Filter: &podconfigv1.PodFilter{LabelSelector: "tier=a"}})

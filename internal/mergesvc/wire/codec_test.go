@@ -13,7 +13,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestCodec: a Frame is sent as it is, and everything else as by the codec of protobuf, under whose name the server
+// TestCodec: a Frame is sent as it is, and everything else as by protobuf's codec, under whose name the server
 // answers.
 func TestCodec(t *testing.T) {
 	codec := wire.NewCodec()
@@ -25,7 +25,7 @@ func TestCodec(t *testing.T) {
 	}}, revision.EncodingFor(audience(false), asProtobuf))[0]
 	sent, err := codec.Marshal(frame)
 	if err != nil || len(sent) != len(frame) || &sent[0].ReadOnlyData()[0] != &frame[0].ReadOnlyData()[0] {
-		t.Errorf("Marshal of a frame gives %d buffers, %v; want its own %d", len(sent), err, len(frame))
+		t.Errorf("Marshal of a frame returns %d buffers, %v; want its own %d", len(sent), err, len(frame))
 	}
 	request := &podconfigv1.WatchPodUpdatesRequest{Consumer: "me", ResumeAfter: cursor}
 	data, err := codec.Marshal(request)
@@ -44,7 +44,8 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// TestFrameOnManyStreams: one frame is sent by many at once, and freed by each as gRPC does, and is the same for all.
+// TestFrameOnManyStreams: one frame is sent by many streams at once, freed by each as gRPC does, and is the
+// same for all.
 func TestFrameOnManyStreams(t *testing.T) {
 	codec := wire.NewCodec()
 	for name, text := range map[string]string{"joined": "a() b()", "in pieces": "a(pad=100) b(pad=100)"} {
@@ -61,7 +62,8 @@ func TestFrameOnManyStreams(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					// As the transport does: it holds a reference while it sends, and the caller's is freed meanwhile.
+					// Like the transport: it holds a reference while it sends, and the caller's is freed
+					// meanwhile.
 					data.Ref()
 					data.Free()
 					if !bytes.Equal(data.Materialize(), want) {

@@ -17,8 +17,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestFrames: in every format, whole and redacted, joined and not, a unit's frames equal the messages that protobuf
-// would make. Only the last one has the cursor.
+// TestFrames: in every format, whole and redacted, joined and not, a unit's frames equal protobuf's messages.
+// Only the last one has the cursor.
 func TestFrames(t *testing.T) {
 	few := pods(t, "web(image=1,phase=Running,label.app=x) db(ns=prod,deleting=30)")
 	few[1].Stale = true
@@ -74,8 +74,8 @@ func TestNoChanges(t *testing.T) {
 	}
 }
 
-// TestFragments: a message holds about 1 MiB of pods at most, and a pod that is larger than that has its own. Each
-// fragment is an op for itself, in order and without loss.
+// TestFragments: a message has at most about 1 MiB of pods, and a larger pod has a separate message. Each
+// fragment is a separate op, in order and without loss.
 func TestFragments(t *testing.T) {
 	for _, tc := range []struct {
 		name, pods string
@@ -156,7 +156,7 @@ func TestStopEarly(t *testing.T) {
 	}
 }
 
-// TestEncodingFails: a format that isn't known is an error, and the last thing that comes.
+// TestEncodingFails: an unknown format is an error, after which nothing is returned.
 func TestEncodingFails(t *testing.T) {
 	u := wire.Unit{Number: 7, Cursor: cursor, Changes: []revision.Change{{Op: revision.ADD, Source: "file", Pods: pods(t, "a() b()")}}}
 	var errs []error
@@ -170,12 +170,12 @@ func TestEncodingFails(t *testing.T) {
 	}
 }
 
-// TestFrameAllocations: the cost of a further consumer doesn't grow with the size of the pods, and no byte of large
-// ones is copied.
+// TestFrameAllocations: the cost of one more consumer doesn't grow with the size of the pods, and no byte of
+// large pods is copied.
 func TestFrameAllocations(t *testing.T) {
 	for _, tc := range []struct {
 		name, pods string
-		// most is how many allocations a frame may take.
+		// most is the maximum number of allocations of a frame.
 		most float64
 	}{
 		{"one small pod", "a()", 18},

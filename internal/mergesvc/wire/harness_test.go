@@ -23,7 +23,7 @@ const (
 
 var formats = []podconfigv1.PodFormat{podconfigv1.PodFormat_POD_FORMAT_UNSPECIFIED, asJSON, asProtobuf, asReference}
 
-// pods are those of a text in mergetest's notation, of the source file.
+// pods returns pods in mergetest's notation, of the source file.
 func pods(t *testing.T, text string) []*revision.Pod {
 	t.Helper()
 	origins, err := mergetest.Origins("a: " + text)
@@ -45,7 +45,7 @@ func audience(redacted bool) redact.Audience {
 	return redact.AudienceOf(access.Consumer)
 }
 
-// frames are the unit's, collected.
+// frames returns the unit's frames.
 func frames(t *testing.T, u wire.Unit, e revision.Encoding) []wire.Frame {
 	t.Helper()
 	var out []wire.Frame
@@ -66,12 +66,12 @@ func decoded(t *testing.T, f wire.Frame) *podconfigv1.WatchPodUpdatesResponse {
 		t.Fatalf("the frame can't be decoded: %v", err)
 	}
 	if len(m.ProtoReflect().GetUnknown()) > 0 || len(m.GetUpdate().ProtoReflect().GetUnknown()) > 0 {
-		t.Fatal("the frame has fields that the contract doesn't know")
+		t.Fatal("the frame has fields that podconfig.proto doesn't have")
 	}
 	return m
 }
 
-// message is what a frame has to be equal to, made by protobuf.
+// message returns the message that a frame must be equal to, made by protobuf.
 func message(t *testing.T, u wire.Unit, c revision.Change, e revision.Encoding, ready bool) *podconfigv1.WatchPodUpdatesResponse {
 	t.Helper()
 	update := &podconfigv1.PodUpdate{Op: podconfigv1.PodOperation(c.Op), Source: c.Source, SourceReady: ready}
@@ -94,7 +94,7 @@ func message(t *testing.T, u wire.Unit, c revision.Change, e revision.Encoding, 
 		}
 		update.Pods = append(update.Pods, m)
 	}
-	// By way of bytes, as a client would get it.
+	// It is encoded and decoded, as for a client.
 	data, err := proto.Marshal(&podconfigv1.WatchPodUpdatesResponse{Event: &podconfigv1.WatchPodUpdatesResponse_Update{Update: update}})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// said is what the messages say, one op a line; ops that follow each other in parts are put together.
+// said formats the messages, one op on each line. Consecutive parts of one op are joined.
 func said(messages []*podconfigv1.WatchPodUpdatesResponse) string {
 	var lines []string
 	last := ""
@@ -31,10 +31,10 @@ func said(messages []*podconfigv1.WatchPodUpdatesResponse) string {
 	return strings.Join(lines, "\n")
 }
 
-// passed is the cursor of a unit whose revision has passed.
+// passed is the cursor of a unit whose revision the history has dropped.
 var passed = &podconfigv1.Cursor{InstanceId: "instance", Revision: 7, View: "none"}
 
-// messages are all that the Later has to say. Its cursors are as they should be.
+// messages returns all messages of the Later, and checks its cursors.
 func messages(t *testing.T, l *wire.Later) []*podconfigv1.WatchPodUpdatesResponse {
 	t.Helper()
 	var out []*podconfigv1.WatchPodUpdatesResponse
@@ -66,7 +66,7 @@ func messages(t *testing.T, l *wire.Later) []*podconfigv1.WatchPodUpdatesRespons
 	return out
 }
 
-// TestLaterIsTheUnit: as long as its revision is kept, a Later has the same messages as the frames of the unit, for
+// TestLaterIsTheUnit: while its revision is kept, a Later has the same messages as the frames of the unit, for
 // any size of messages.
 func TestLaterIsTheUnit(t *testing.T) {
 	all := pods(t, "a(pad=100) b(pad=100) c(pad=100) d(pad=300) e() f() g(pad=200)")
@@ -98,7 +98,7 @@ func TestLaterIsTheUnit(t *testing.T) {
 	runtime.KeepAlive(all)
 }
 
-// TestLaterPassed: for a pod whose version is gone the current one is sent, unless the op can't express it.
+// TestLaterPassed: for a pod whose version was dropped the current one is sent, unless the op can't express it.
 func TestLaterPassed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		op  revision.Op
@@ -126,7 +126,7 @@ func TestLaterPassed(t *testing.T) {
 				l, err := wire.NewLater(wire.Unit{Number: 5, Cursor: cursor, Changes: []revision.Change{
 					{Op: tc.op, Source: "file", Pods: []*revision.Pod{kept[0], lost[0], kept[1]}},
 				}}, wire.LaterConfig{
-					// A stale version stands for one that the consumer doesn't see.
+					// A stale version is one that the consumer doesn't see.
 					Matches: func(p *revision.Pod) bool { return !p.Stale },
 					Changed: func(p *revision.Pod) (spec, status uint64) { return p.SpecChanged, p.StatusChanged },
 					Current: func(uid types.UID) *revision.Pod {

@@ -107,7 +107,7 @@ func TestSlowBytes(t *testing.T) {
 	server.Delete(newPod("b"))
 	r.awaitPods(at, "ns/a", "ns/c")
 	if sets, _ := r.all(); slices.ContainsFunc(sets, func(s manifest.Set) bool { return s.Err != nil }) {
-		t.Error("a server that is merely slow was taken for one that is away")
+		t.Error("a slow server was reported as an error")
 	}
 }
 
@@ -132,7 +132,7 @@ func TestTruncatedAndGarbageFrames(t *testing.T) {
 			sets, _ := r.all()
 			for _, set := range sets {
 				if set.Err == nil && !slices.Contains(originNames(set), "ns/a") {
-					t.Errorf("a set without the pod that was there all the time: %s", describe(set))
+					t.Errorf("a set without the pod that always existed: %s", describe(set))
 				}
 			}
 		})
@@ -158,7 +158,7 @@ func TestTooManyRequestsIsHeeded(t *testing.T) {
 	}
 	r.awaitPods(0, "ns/a")
 	if waited := time.Since(<-refused); waited < time.Second {
-		t.Errorf("it was asked again after %v; the server had said 1 s", waited)
+		t.Errorf("it was asked again after %v; the server had requested 1 s", waited)
 	}
 }
 
@@ -178,8 +178,8 @@ func TestForbiddenIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestEverythingExpires: a server that refuses every request as too old can't be read: that is logged once, and it is
-// retried with growing pauses.
+// TestEverythingExpires: a server that rejects every request as too old can't be read. That is logged once, and
+// it is retried with growing pauses.
 func TestEverythingExpires(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Put(newPod("a"))
@@ -197,7 +197,7 @@ func TestEverythingExpires(t *testing.T) {
 	if sets, _ := r.all(); len(sets) != at {
 		t.Errorf("%d sets, of which the error was number %d; want no further one", len(sets), at)
 	}
-	// Each try is one streaming list and two lists: the reflector asks for a list twice.
+	// Each attempt is one streaming list and two lists, because the reflector tries the list twice.
 	lists, all := server.View().Answered(isList), server.View().Answered(func(apitest.Request) bool { return true })
 	if all > 2*lists+10 {
 		t.Errorf("%d requests, of which %d are lists: streaming lists are tried without a pause", all, lists)
@@ -206,8 +206,8 @@ func TestEverythingExpires(t *testing.T) {
 	r.awaitPods(at, "ns/a")
 }
 
-// TestListedButNotWatched: a server that can be listed but not watched is read by lists, and each failed watch is an
-// error: whether watches are forbidden, or the version of each list is too old for one.
+// TestListedButNotWatched: a server that can be listed but not watched is read by lists, and each failed watch
+// is an error, if watches are forbidden, and if the version of each list is too old for a watch.
 func TestListedButNotWatched(t *testing.T) {
 	for name, refusal := range map[string]*apitest.Reply{
 		"forbidden": apitest.Fail(http.StatusForbidden, metav1.StatusReasonForbidden, "pods is forbidden: User cannot watch resource"),

@@ -11,12 +11,13 @@ import (
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
-// TestConvergence: after any events of the pods, the connections and the server, the source has what the server has.
+// TestConvergence: after any events of the pods, the connections and the server, the source has the server's
+// pods.
 func TestConvergence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		server := apitest.New(t, apitest.Config{})
 		defer server.Stop()
-		model := map[string]string{} // by name, the version
+		model := map[string]string{} // the versions, by name
 		s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{})})
 		r := start(t, s)
 		defer r.stop()
@@ -44,7 +45,7 @@ func TestConvergence(t *testing.T) {
 			"delete": func(rt *rapid.T) {
 				n := name.Draw(rt, "name")
 				if model["ns/"+n] == "" {
-					rt.Skip("there is none")
+					rt.Skip("there is no pod")
 				}
 				delete(model, "ns/"+n)
 				server.Delete(newPod(n))

@@ -15,8 +15,8 @@ import (
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
-// FuzzWatchFrames answers a watch with any bytes. The pod that was told before, and that they don't name, stays; the
-// source goes on with what the server has afterwards.
+// FuzzWatchFrames answers a watch with any bytes. A pod that was read before, and that the bytes don't name,
+// stays. The source then continues with the server's later pods.
 func FuzzWatchFrames(f *testing.F) {
 	event := func(kind, object string) []byte { return []byte(`{"type":"` + kind + `","object":` + object + "}\n") }
 	pod := func(meta string) string {
@@ -51,7 +51,7 @@ func FuzzWatchFrames(f *testing.F) {
 		}
 		server := apitest.New(t, apitest.Config{})
 		server.Put(newPod("kept"))
-		// The first watch that isn't a streaming list is the one with the bytes.
+		// The first watch that isn't a streaming list is answered with the bytes.
 		var answered atomic.Bool
 		server.Answer(func(r apitest.Request) *apitest.Reply {
 			if r.Verb == "watch" && !r.InitialEvents && answered.CompareAndSwap(false, true) {
@@ -68,20 +68,20 @@ func FuzzWatchFrames(f *testing.F) {
 		server.Await("the bytes", func(apitest.View) bool { return answered.Load() })
 		server.AwaitWatches("pods", 1)
 		server.Put(newPod("after"))
-		r.await("what came after the bytes", at, func(s manifest.Set) bool { return slices.Contains(originNames(s), "ns/after") })
+		r.await("the pod that was added after the bytes", at, func(s manifest.Set) bool { return slices.Contains(originNames(s), "ns/after") })
 		if bytes.Contains(frames, []byte("kept")) || bytes.Contains(frames, []byte(`\`)) {
-			return // they may have said that it is gone
+			return // the bytes may have deleted it
 		}
 		sets, _ := r.all()
 		for _, set := range sets {
 			if set.Err == nil && !slices.Contains(originNames(set), "ns/kept") {
-				t.Fatalf("a set without the pod that was there all the time: %s", describe(set))
+				t.Fatalf("a set without the pod that always existed: %s", describe(set))
 			}
 		}
 	})
 }
 
-// protobufFrame is one event as an API server frames it.
+// protobufFrame returns one event in an API server's frame.
 func protobufFrame(t testing.TB, kind watch.EventType, pod *v1.Pod) []byte {
 	t.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)

@@ -22,7 +22,8 @@ import (
 const node = "n1"
 
 func TestMain(m *testing.M) {
-	// client-go watches certificate files until the client is collected, for which a test can't wait.
+	// client-go watches certificate files until the client is garbage collected, and a test can't wait for
+	// that.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("k8s.io/client-go/transport.(*dynamicClientCert).run"),
 		goleak.IgnoreAnyFunction("k8s.io/client-go/transport.(*dynamicClientCert).processNextWorkItem"),
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 	)
 }
 
-// reading is a Source that runs, and the sets that it handed over.
+// reading is a running Source, and the sets that it handed over.
 type reading struct {
 	t testing.TB
 
@@ -44,7 +45,7 @@ type reading struct {
 	stop    func()
 }
 
-// newSource makes a Source for the tests' node, with short backoff.
+// newSource returns a Source for the tests' node, with short backoff.
 func newSource(t testing.TB, cfg Config) *Source {
 	t.Helper()
 	if cfg.Node == "" {
@@ -116,14 +117,15 @@ func (r *reading) take(set manifest.Set) {
 	r.changed = make(chan struct{})
 }
 
-// all is the sets so far.
+// all returns the sets so far.
 func (r *reading) all() ([]manifest.Set, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.sets), r.changed
 }
 
-// await waits for a set that is so, after the first `after` sets, and returns it and how many there were then.
+// await waits for a set that satisfies the condition, after the first `after` sets, and returns it and the
+// number of sets then.
 func (r *reading) await(what string, after int, so func(manifest.Set) bool) (manifest.Set, int) {
 	r.t.Helper()
 	deadline := time.NewTimer(30 * time.Second)
@@ -147,7 +149,7 @@ func (r *reading) await(what string, after int, so func(manifest.Set) bool) (man
 	}
 }
 
-// awaitPods waits for a set of just these pods.
+// awaitPods waits for a set of exactly these pods.
 func (r *reading) awaitPods(after int, names ...string) (manifest.Set, int) {
 	r.t.Helper()
 	slices.Sort(names)
@@ -176,7 +178,7 @@ func originNames(s manifest.Set) []string {
 	return names
 }
 
-// pod is the only pod of the origin.
+// podOf returns the only pod of the origin.
 func podOf(t testing.TB, s manifest.Set, name string) *manifest.Pod {
 	t.Helper()
 	for _, o := range s.Origins {
@@ -188,7 +190,7 @@ func podOf(t testing.TB, s manifest.Set, name string) *manifest.Pod {
 	return nil
 }
 
-// newPod is a pod of the tests' node in namespace ns.
+// newPod returns a pod of the tests' node in namespace ns.
 func newPod(name string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

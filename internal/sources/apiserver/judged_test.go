@@ -10,8 +10,8 @@ import (
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
-// TestPodsAreNotJudged: a value that this version doesn't know holds no pod. The API server has validated the pod,
-// and it may run here already. The kubelet validates static pods only.
+// TestPodsAreNotJudged: a value that this version doesn't support doesn't make a pod held. The API server has
+// validated the pod, and it may already run here. The kubelet validates only static pods.
 func TestPodsAreNotJudged(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Put(newPod("web"))

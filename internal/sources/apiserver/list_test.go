@@ -80,7 +80,7 @@ func TestBookmarkKeepsTheVersionFresh(t *testing.T) {
 	r := read(t, server)
 	_, at := r.awaitPods(0, "ns/a")
 	server.AwaitWatches("pods", 1)
-	server.Put(onNode(newPod("elsewhere"), "n2")) // moves the version, and this watch doesn't learn of it
+	server.Put(onNode(newPod("elsewhere"), "n2")) // changes the version, and this watch doesn't receive it
 	server.Bookmark()
 	bookmarked, at := r.awaitPods(at, "ns/a")
 	if sets, _ := r.all(); bookmarked.Origins[0] != sets[0].Origins[0] {
@@ -145,8 +145,8 @@ func TestStreamThatNeverEndsWellGivesWayToAList(t *testing.T) {
 	}
 }
 
-// TestStreamThatFallsSilentGivesWayToAList: a server, or a proxy before it, that accepts a streaming list and never
-// completes it is reported and read by a list at once; other streams aren't tried for a while.
+// TestStreamThatFallsSilentGivesWayToAList: a server, or a proxy before it, that accepts a streaming list and
+// never completes it is reported, and read by a list at once. For a time no streaming list is tried again.
 func TestStreamThatFallsSilentGivesWayToAList(t *testing.T) {
 	for name, mode := range map[string]apitest.WatchListMode{
 		"it never ends": apitest.WatchListEndless, "it isn't answered": apitest.WatchListUnanswered,
@@ -188,18 +188,18 @@ func TestStreamThatFallsSilentGivesWayToAList(t *testing.T) {
 	}
 }
 
-// TestPatience: a streaming list may take long as long as it goes on, though not longer than a list; once it is
-// complete it may be as quiet as it likes.
+// TestPatience: a streaming list may take as long as a list, if it continues to send. Once it is complete it
+// may be silent for any time.
 func TestPatience(t *testing.T) {
 	complete := newPod("")
 	complete.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 	for _, tc := range []struct {
 		name string
-		// every is the time between two of so many events, after which it is complete or silent.
+		// every is the time between two of this many events. After them it is complete or silent.
 		every    time.Duration
 		events   int
 		complete bool
-		// after is when it is given up. Zero: it isn't.
+		// after is when the attempt is ended. Zero means that it isn't.
 		after time.Duration
 		want  string
 	}{
@@ -248,8 +248,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestReplicaThatLags: a replica's cache may be older than the store; a pod that is only missing there mustn't be
-// removed. Later lists are of the version that was read, or newer.
+// TestReplicaThatLags: a replica's cache may be older than the store. A pod that is missing only there must not
+// be removed. Later lists are of the version that was read, or newer.
 func TestReplicaThatLags(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.WatchList(apitest.WatchListForbidden)
@@ -271,7 +271,7 @@ func TestReplicaThatLags(t *testing.T) {
 	sets, _ := r.all()
 	for _, set := range sets {
 		if set.Err == nil && slices.Contains(originNames(set), "ns/gone") {
-			t.Errorf("a set has the pod that is gone: %s", describe(set))
+			t.Errorf("a set has the deleted pod: %s", describe(set))
 		}
 	}
 }

@@ -46,8 +46,8 @@ func TestAnOutageIsLoggedTwice(t *testing.T) {
 	}
 }
 
-// TestOneReasonIsLoggedOnce: an error whose text has the time of day is logged when it begins, and again only once the
-// server could be read meanwhile; another certificate is another reason.
+// TestOneReasonIsLoggedOnce: an error whose text has the time of day is logged when it first occurs, and again
+// only after the server could be read meanwhile. Another certificate is another reason.
 func TestOneReasonIsLoggedOnce(t *testing.T) {
 	log := &logtest.Buffer{}
 	var errs []string

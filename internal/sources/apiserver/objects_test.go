@@ -90,7 +90,7 @@ func (f *following) next(n int) reported {
 		select {
 		case <-changed:
 		case <-deadline.C:
-			f.t.Fatalf("there was no %d-th thing told", n)
+			f.t.Fatalf("there was no report number %d", n)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestObjectLife(t *testing.T) {
 			f.wanted <- []sources.ObjectKey{configKey("c")}
 			first := f.next(1)
 			if first.key != configKey("c") || first.object.ConfigMap.Data["key"] != "1" || first.object.ConfigMap.Kind != "ConfigMap" {
-				t.Errorf("told %+v", first)
+				t.Errorf("reported %+v", first)
 			}
 			server.AwaitWatches("configmaps", 1)
 			if w := server.View().Watches[0]; w.Namespace != "ns" || w.FieldSelector != "metadata.name=c" {
@@ -131,20 +131,20 @@ func TestObjectLife(t *testing.T) {
 			}
 			server.Put(newConfigMap("c", "2"))
 			if second := f.next(2); second.object.ConfigMap.Data["key"] != "2" || second.object.Digest == first.object.Digest {
-				t.Errorf("told %+v", second.object.ConfigMap)
+				t.Errorf("reported %+v", second.object.ConfigMap)
 			}
 			server.Delete(newConfigMap("c", ""))
 			if gone := f.next(3); gone.object != nil {
-				t.Errorf("told %+v of an object that is gone", gone.object)
+				t.Errorf("reported %+v for a deleted object", gone.object)
 			}
 			f.wanted <- []sources.ObjectKey{configKey("c"), secretKey("s")}
 			if missing := f.next(4); missing.object != nil || missing.key != secretKey("s") {
-				t.Errorf("told %+v of a Secret that was never there", missing)
+				t.Errorf("reported %+v for a Secret that never existed", missing)
 			}
 			server.AwaitWatches("secrets", 1)
 			server.Put(newSecret("s", "later"))
 			if s := f.next(5); string(s.object.Secret.Data["key"]) != "later" {
-				t.Errorf("told %+v of a Secret that came later", s)
+				t.Errorf("reported %+v for a Secret that was created later", s)
 			}
 			f.wanted <- nil
 			server.AwaitWatches("configmaps", 0)
@@ -163,17 +163,18 @@ func TestImmutableObjectIsReadOnce(t *testing.T) {
 	f.wanted <- []sources.ObjectKey{secretKey("s")}
 	f.next(1)
 	server.AwaitWatches("secrets", 0)
-	// Wanted on: it isn't read again. Wanted again: it is.
+	// An object that stays wanted isn't read again. One that is wanted again is.
 	f.wanted <- []sources.ObjectKey{secretKey("s"), configKey("c")}
 	f.next(2)
 	f.wanted <- []sources.ObjectKey{configKey("c")}
 	f.wanted <- []sources.ObjectKey{secretKey("s"), configKey("c")}
 	if again := f.next(3); again.key != secretKey("s") || again.object == nil {
-		t.Errorf("told %+v", again)
+		t.Errorf("reported %+v", again)
 	}
 }
 
-// TestImmutableObjectIsReportedOnce: its deletion while it is being reported would otherwise be the last report, forever.
+// TestImmutableObjectIsReportedOnce: without this, its deletion while it is being reported would remain the last
+// report.
 func TestImmutableObjectIsReportedOnce(t *testing.T) {
 	yes := true
 	secret := newSecret("s", "1")
@@ -193,7 +194,7 @@ func TestImmutableObjectIsReportedOnce(t *testing.T) {
 	f.report(f.updates.take())
 	f.report(f.updates.take())
 	if len(got) != 1 || got[0] != object || !stopped {
-		t.Errorf("told %v, and stopped %v; want the object alone", got, stopped)
+		t.Errorf("reported %v, and stopped %v; want only the object", got, stopped)
 	}
 }
 
@@ -210,7 +211,7 @@ func TestObjectsWhileTheServerIsAway(t *testing.T) {
 	server.Put(newConfigMap("new", "1"))
 	server.Compact()
 	if all, _ := f.all(); len(all) != 2 {
-		t.Errorf("told %+v while the server was away", all[2:])
+		t.Errorf("reported %+v while the server was away", all[2:])
 	}
 	server.Start()
 	f.next(4)
@@ -218,7 +219,7 @@ func TestObjectsWhileTheServerIsAway(t *testing.T) {
 	all, _ := f.all()
 	for _, reported := range all[2:] {
 		if reported.key == configKey("stays") || (reported.object == nil) != (reported.key == configKey("goes")) {
-			t.Errorf("told %+v when it was back", reported)
+			t.Errorf("reported %+v when it was back", reported)
 		}
 	}
 }
@@ -234,9 +235,9 @@ func TestForbiddenObjectIsLoggedOnce(t *testing.T) {
 	f.wanted <- []sources.ObjectKey{secretKey("s")}
 	server.Await("tries", func(v apitest.View) bool { return v.Answered(isList) >= 5 })
 	if all, _ := f.all(); len(all) > 0 {
-		t.Errorf("told %+v of an object that can't be read", all)
+		t.Errorf("reported %+v for an object that can't be read", all)
 	}
-	// Granted later, as the node authorizer does once the pod is bound.
+	// Access is granted later, as by the node authorizer once the pod is bound.
 	server.Answer(nil)
 	f.next(1)
 	lines := log.Lines()

@@ -107,7 +107,7 @@ func TestTooLargePodIsHeld(t *testing.T) {
 		t.Errorf("held %v, %d pods, findings %v", origin.Held, len(origin.Pods), origin.Findings)
 	}
 	if podOf(t, set, "ns/small").Name != "small" {
-		t.Error("the small one isn't there")
+		t.Error("the small pod is missing")
 	}
 }
 
@@ -124,7 +124,7 @@ func TestManyNodesTakeOneWatch(t *testing.T) {
 			server.Put(onNode(newPod("p1"), "n1"), onNode(newPod("p2"), "n2"), onNode(newPod("waits"), ""))
 			r := start(t, newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), Nodes: test.nodes}))
 			server.AwaitWatches("pods", 1)
-			// A pod that isn't scheduled at first, and comes to this node.
+			// A pod is created without a node, and then bound to this node.
 			server.Put(onNode(newPod("p3"), ""))
 			server.Put(onNode(newPod("p3"), "n3"))
 			r.awaitPods(0, test.want...)
@@ -138,20 +138,20 @@ func TestManyNodesTakeOneWatch(t *testing.T) {
 			if name == "all" {
 				return
 			}
-			// Other nodes' pods make no sets.
+			// Other nodes' pods produce no sets.
 			_, at := r.awaitPods(0, test.want...)
 			for i := range 20 {
 				server.Put(onNode(newPod(fmt.Sprintf("foreign%d", i)), "n2"))
 			}
 			server.Put(onNode(newPod("p4"), "n1"))
 			if _, n := r.awaitPods(at, "ns/p1", "ns/p3", "ns/p4"); n != at+1 {
-				t.Errorf("20 foreign pods and one of its own made %d sets", n-at)
+				t.Errorf("20 foreign pods and one of its own produced %d sets", n-at)
 			}
 		})
 	}
 }
 
-// TestFloodComesInOneSet: changes while a set is being taken come in the next one, however many they are.
+// TestFloodComesInOneSet: changes while a set is being handled come in the next set, however many they are.
 func TestFloodComesInOneSet(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	sets, taken := make(chan manifest.Set), make(chan struct{})
@@ -186,7 +186,7 @@ func TestFloodComesInOneSet(t *testing.T) {
 		names = append(names, fmt.Sprintf("ns/p%04d", i))
 	}
 	last := server.Version()
-	// A reflector that goes on from the last version has read all before it.
+	// A reflector that resumes from the last version has read everything before it.
 	server.EndWatches()
 	server.Await("the next watch", func(v apitest.View) bool {
 		return v.Count(func(r apitest.Request) bool { return r.ResourceVersion == last }, "pods") == 1

@@ -13,7 +13,7 @@ import (
 
 func isProbe(r apitest.Request) bool { return r.Verb == "list" && r.Namespace != "" }
 
-// TestQuietServerIsHeard: a server without events is shown to have answered; one that refuses to answer isn't.
+// TestQuietServerIsHeard: a server without events counts as heard if it answers, and not if it refuses.
 func TestQuietServerIsHeard(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Put(newPod("a"))
@@ -47,7 +47,7 @@ func TestQuietServerIsHeard(t *testing.T) {
 	}
 }
 
-// TestHeardNeedsPods: an answer confirms no pods before they were read, nor while they can't be.
+// TestHeardNeedsPods: an answer confirms the pods only if they were read, and while they can be read.
 func TestHeardNeedsPods(t *testing.T) {
 	p := newPods(func(*v1.Pod) bool { return true })
 	taken := func(when string, want bool) {

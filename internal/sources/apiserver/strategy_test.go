@@ -18,7 +18,7 @@ import (
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
-// asking is a Source that polls objects at an interval.
+// asking returns a Source that polls objects at an interval.
 func asking(t *testing.T, server *apitest.Server, often time.Duration) *Source {
 	t.Helper()
 	s := newSource(t, Config{RESTConfig: server.RESTConfig(apitest.Identity{}), ChangeDetection: Get})
@@ -30,30 +30,31 @@ func isGetOf(name string) func(apitest.Request) bool {
 	return func(r apitest.Request) bool { return r.Verb == "get" && r.Name == name }
 }
 
-// TestPolledObjectLife: by Get as by Watch each change is reported, once, and there is no watch for it.
+// TestPolledObjectLife: with Get, as with Watch, each change is reported once. There is no watch for the
+// object.
 func TestPolledObjectLife(t *testing.T) {
 	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
 	server.Put(newConfigMap("c", "1"))
 	f := followBy(t, asking(t, server, time.Millisecond))
 	f.wanted <- []sources.ObjectKey{configKey("c")}
 	if first := f.next(1); first.key != configKey("c") || first.object.ConfigMap.Data["key"] != "1" {
-		t.Errorf("told %+v", first)
+		t.Errorf("reported %+v", first)
 	}
 	server.Put(newConfigMap("c", "2"))
 	if second := f.next(2); second.object.ConfigMap.Data["key"] != "2" {
-		t.Errorf("told %+v", second.object.ConfigMap)
+		t.Errorf("reported %+v", second.object.ConfigMap)
 	}
 	server.Delete(newConfigMap("c", ""))
 	if gone := f.next(3); gone.object != nil {
-		t.Errorf("told %+v of an object that is gone", gone.object)
+		t.Errorf("reported %+v for a deleted object", gone.object)
 	}
 	f.wanted <- []sources.ObjectKey{configKey("c"), secretKey("s")}
 	if missing := f.next(4); missing.object != nil || missing.key != secretKey("s") {
-		t.Errorf("told %+v of a Secret that was never there", missing)
+		t.Errorf("reported %+v for a Secret that never existed", missing)
 	}
 	server.Put(newSecret("s", "later"))
 	if s := f.next(5); string(s.object.Secret.Data["key"]) != "later" {
-		t.Errorf("told %+v", s)
+		t.Errorf("reported %+v", s)
 	}
 	for _, r := range server.View().Requests {
 		if r.Verb != "get" {
@@ -78,10 +79,10 @@ func TestPolledFromALaggingCache(t *testing.T) {
 	all, _ := f.all()
 	for _, reported := range all {
 		if reported.object == nil || reported.key == configKey("old") && reported.object.ConfigMap.Data["key"] != "2" || len(all) != 2 {
-			t.Errorf("told %+v of %s, which is one of %d", reported.object, reported.key.Name, len(all))
+			t.Errorf("reported %+v for %s, which is one of %d", reported.object, reported.key.Name, len(all))
 		}
 	}
-	// A first look is never at the cache.
+	// The first read is never from the cache.
 	firsts := map[string]bool{}
 	for _, r := range server.View().Requests {
 		if !firsts[r.Name] && r.ResourceVersion != "" {
@@ -108,7 +109,7 @@ func TestPolledWhenAPodRefersToIt(t *testing.T) {
 	server.Put(newConfigMap("c", "2"))
 	server.Put(withUID(pod, "u"))
 	if reported := f.next(2); reported.object.ConfigMap.Data["key"] != "2" {
-		t.Errorf("when a pod came, told %+v", reported.object.ConfigMap)
+		t.Errorf("when a pod was added, reported %+v", reported.object.ConfigMap)
 	}
 	_, seen = pods.awaitPods(seen, "ns/p")
 
@@ -127,7 +128,7 @@ func TestPolledWhenAPodRefersToIt(t *testing.T) {
 	changed.Spec.Containers[0].Image = "image:2"
 	server.Put(changed)
 	if reported := f.next(3); reported.object.ConfigMap.Data["key"] != "3" {
-		t.Errorf("when the pod changed, told %+v", reported.object.ConfigMap)
+		t.Errorf("when the pod changed, reported %+v", reported.object.ConfigMap)
 	}
 }
 
@@ -142,7 +143,7 @@ func TestPolledWhileTheServerIsAway(t *testing.T) {
 	f.wanted <- []sources.ObjectKey{secretKey("s")}
 	server.Await("tries", func(v apitest.View) bool { return v.Answered(isGetOf("s")) >= 3 })
 	if all, _ := f.all(); len(all) > 0 {
-		t.Errorf("told %+v of an object that can't be read", all)
+		t.Errorf("reported %+v for an object that can't be read", all)
 	}
 	server.Answer(nil)
 	f.next(1)
@@ -150,7 +151,7 @@ func TestPolledWhileTheServerIsAway(t *testing.T) {
 	server.Put(newSecret("s", "2"))
 	server.Start()
 	if reported := f.next(2); string(reported.object.Secret.Data["key"]) != "2" {
-		t.Errorf("told %+v when it was back", reported.object.Secret)
+		t.Errorf("reported %+v when it was back", reported.object.Secret)
 	}
 }
 
@@ -173,7 +174,7 @@ func TestPolledImmutableObject(t *testing.T) {
 	}
 }
 
-// TestNodeTTL: by Cache the time is the Node's, if that can be read; it is read again after a while.
+// TestNodeTTL: with Cache, the time is the Node's TTL, if it can be read. It is read again at intervals.
 func TestNodeTTL(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	clock := clocktesting.NewFakeClock(time.Now())
@@ -238,8 +239,8 @@ func TestNodeTTLOfANodeThatIsAway(t *testing.T) {
 	every("without the annotation", time.Minute)
 }
 
-// TestPolledFreshAfterAFailure: a reading for a new pod is of the newest version, even after several attempts; and
-// further pods don't make those faster.
+// TestPolledFreshAfterAFailure: a read for a new pod is of the newest version, even after several attempts.
+// More pods don't shorten the pauses between the attempts.
 func TestPolledFreshAfterAFailure(t *testing.T) {
 	server := apitest.New(t, apitest.Config{})
 	server.Put(newConfigMap("c", "1"))

@@ -12,11 +12,11 @@ import (
 	"github.com/podstream/podstream/internal/roottest"
 )
 
-// known are the origins of a source's earlier Run.
+// known returns the origins of a source's earlier Run.
 func known(origins ...string) func() []string { return func() []string { return origins } }
 
-// TestReplacedBeforeTheStart: a directory with manifests that was replaced while podconfigd was down is an error,
-// until its manifests are removed by an empty directory.
+// TestReplacedBeforeTheStart: a directory with manifests that was replaced while podconfigd was down is an
+// error, until an empty directory confirms that its manifests are removed.
 func TestReplacedBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	for name, put := range map[string]func(t *testing.T, path string){
@@ -42,7 +42,7 @@ func TestReplacedBeforeTheStart(t *testing.T) {
 	}
 }
 
-// TestFileReplacedBeforeTheStart: a directory in the place of a file is an error after a restart, too, until the
+// TestFileReplacedBeforeTheStart: a directory in the place of a file is an error after a restart too, until the
 // operator confirms it.
 func TestFileReplacedBeforeTheStart(t *testing.T) {
 	t.Parallel()

@@ -12,11 +12,11 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// benchFiles is how many other manifests lie beside the one that changes.
+// benchFiles is the number of other manifests beside the one that changes.
 const benchFiles = 100
 
-// benchDir is a directory of manifests, and a function that puts the next version of one of them into place. The
-// function returns when the rename was made.
+// benchDir returns a directory of manifests, and a function that renames the next version of one of them into
+// place. The function returns the time of the rename.
 func benchDir(b *testing.B) (dir string, change func() time.Time) {
 	dir = b.TempDir()
 	for i := range benchFiles {
@@ -33,8 +33,9 @@ func benchDir(b *testing.B) (dir string, change func() time.Time) {
 	}
 }
 
-// BenchmarkRenameToSet is the time from a rename into the directory to the Set that shows it: the ns/rename. Compare
-// it with that of BenchmarkBareInotifyReadParse in the same run. The ns/op also count the writing of the file.
+// BenchmarkRenameToSet measures the time from a rename into the directory to the Set that shows it: the
+// ns/rename. Compare it with BenchmarkBareInotifyReadParse in the same run. The ns/op include the writing of
+// the file.
 func BenchmarkRenameToSet(b *testing.B) {
 	dir, change := benchDir(b)
 	r := run(b, Config{Path: dir})
@@ -48,7 +49,7 @@ func BenchmarkRenameToSet(b *testing.B) {
 	b.ReportMetric(float64(sum.Nanoseconds())/float64(b.N), "ns/rename")
 }
 
-// BenchmarkBareInotifyReadParse is the least that can be done: inotify, read the file, parse it; no settling, no
+// BenchmarkBareInotifyReadParse measures the minimum: inotify, read the file, parse it; no settling, no
 // goroutines, no Set.
 func BenchmarkBareInotifyReadParse(b *testing.B) {
 	dir, change := benchDir(b)

@@ -20,7 +20,7 @@ func TestOnlyManifestsAreRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{
-		"b.yml", "a.yaml", "c.json", // these are
+		"b.yml", "a.yaml", "c.json", // these are read
 		"a.yaml.bak", "a.yaml~", ".a.yaml.swp", "#a.yaml#", "a.txt", "README", "a.YAML", ".hidden.yaml", ".yaml",
 	} {
 		write(t, filepath.Join(dir, name), pod("p", "v1"))
@@ -45,7 +45,7 @@ func TestOnlyManifestsAreRead(t *testing.T) {
 		t.Errorf("a.yaml~ was logged %d times", n)
 	}
 
-	// They come and go as manifests do.
+	// They are added and removed as manifests are.
 	must(t, os.Remove(filepath.Join(dir, "README")))
 	rename(t, filepath.Join(dir, "a.txt"), filepath.Join(dir, "d.yaml"))
 	write(t, filepath.Join(dir, "e.orig"), pod("p", "v1"))
@@ -70,7 +70,7 @@ func TestIgnoredFilesAreBounded(t *testing.T) {
 	if n := r.log.Count("File isn't read"); n != maxIgnored {
 		t.Errorf("%d log lines, want %d", n, maxIgnored)
 	}
-	// One that goes makes room for the next.
+	// A file that is removed makes room for the next.
 	must(t, os.Remove(filepath.Join(dir, "000.txt")))
 	want = append(want[1:], fmt.Sprintf("%03d.txt ignored", maxIgnored))
 	r.expect(append(want, "z.yaml z=v1")...)
@@ -151,7 +151,7 @@ func TestEqualContentIsSilent(t *testing.T) {
 	write(t, path, pod("a", "v1"))
 	place(t, path, pod("a", "v1"))
 	write(t, path, pod("a", "v1"))
-	// This one is looked at after the other: its Set is the next only if there was none before.
+	// This file is checked after the other one: its Set is the next only if there was none before.
 	write(t, filepath.Join(dir, "b.yaml"), pod("b", "v1"))
 	after := r.expect("a.yaml a=v1", "b.yaml b=v1")
 	if after.Origins[0] != before.Origins[0] {
@@ -197,8 +197,8 @@ func TestSymlinkTargetChanges(t *testing.T) {
 	r.await("a.yaml a=v3")
 }
 
-// TestConfigMapVolume: a ConfigMap volume changes by one rename of a hidden link, of which the files themselves have
-// no events.
+// TestConfigMapVolume: a ConfigMap volume changes by one rename of a hidden link. The files themselves have no
+// events.
 func TestConfigMapVolume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

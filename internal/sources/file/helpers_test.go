@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is how long a test waits for an expected event. Only a failing test waits that long.
 const patience = 30 * time.Second
 
-// pod is a manifest. The image makes versions of it.
+// pod returns a manifest. The image makes versions of it.
 func pod(name, image string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -43,7 +43,7 @@ type running struct {
 	log  *logtest.Buffer
 }
 
-// runWith is run with a watch of the test's own.
+// runWith is run with the test's own watch.
 func runWith(t testing.TB, cfg Config, open func(string) (*watch, error)) *running {
 	t.Helper()
 	return run(t, cfg, func(s *Source) { s.open = open })
@@ -52,13 +52,13 @@ func runWith(t testing.TB, cfg Config, open func(string) (*watch, error)) *runni
 // noLeases runs the Source as if the kernel didn't report writers.
 func noLeases(s *Source) { s.writersOf = func(*os.File) writers { return writersUnknown } }
 
-// run starts a Source, prepared as the test wants it; the test's end ends it.
+// run starts a Source, prepared as the test needs it. It ends with the test.
 func run(t testing.TB, cfg Config, prepare ...func(*Source)) *running {
 	t.Helper()
 	r := &running{t: t, sets: make(chan manifest.Set, 1<<16), log: &logtest.Buffer{}}
 	cfg.Node = "node"
 	if cfg.CheckFrequency == 0 {
-		// Comparing runs only when a test triggers it.
+		// Comparisons run only when a test triggers them.
 		cfg.CheckFrequency = time.Hour
 	}
 	if cfg.QuietPeriod == 0 {
@@ -81,7 +81,7 @@ func run(t testing.TB, cfg Config, prepare ...func(*Source)) *running {
 	return r
 }
 
-// next is the next Set that differs from the one before; the others are only signs of life.
+// next returns the next Set that differs from the one before. The others only show that the source is alive.
 func (r *running) next() manifest.Set {
 	r.t.Helper()
 	deadline := time.After(patience)
@@ -103,7 +103,7 @@ func equalSets(a, b manifest.Set) bool {
 	return slices.Equal(a.Origins, b.Origins) && fmt.Sprint(a.Err) == fmt.Sprint(b.Err)
 }
 
-// expect takes the next Set, which must look like this.
+// expect checks that the next Set looks like this.
 func (r *running) expect(want ...string) manifest.Set {
 	r.t.Helper()
 	set := r.next()
@@ -113,7 +113,7 @@ func (r *running) expect(want ...string) manifest.Set {
 	return set
 }
 
-// await takes Sets until one looks like this.
+// await reads Sets until one looks like this.
 func (r *running) await(want ...string) manifest.Set {
 	r.t.Helper()
 	deadline := time.After(patience)
@@ -156,7 +156,7 @@ func show(set manifest.Set) []string {
 	return lines
 }
 
-// origin is that of one file in a Set.
+// origin returns the origin of one file in a Set.
 func origin(t testing.TB, set manifest.Set, base string) *manifest.Origin {
 	t.Helper()
 	for _, o := range set.Origins {
@@ -176,7 +176,7 @@ func write(t testing.TB, path, content string) {
 	}
 }
 
-// place puts a file into place by a rename within its directory, as careful writers do.
+// place renames a file into place within its directory, as careful writers do.
 func place(t testing.TB, path, content string) {
 	t.Helper()
 	temp := filepath.Join(filepath.Dir(path), ".tmp-"+filepath.Base(path))

@@ -37,14 +37,14 @@ func testUnmounted(t *testing.T, change func(r *root, by int)) {
 	a, readme := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "NOT-MOUNTED")
 	write(t, a, pod("a", "v1"))
 	s := steps(dir)
-	// move has the loop believe that it last saw the directory on a file system or mount so far from the one where it
-	// is.
+	// move changes the loop's record of the file system, or mount, on which it last saw the directory, by this
+	// much.
 	move := func(by int) { change(&s.root, by) }
 	check := func(when string, want ...string) {
 		t.Helper()
 		s.relistAt = s.now
 		s.after(0)
-		// A path that comes back has a quiet period, and then a file that went has one.
+		// A path that returns has a quiet period, and then a removed file has one.
 		s.after(s.QuietPeriod)
 		expectShown(t, when, s.after(s.QuietPeriod), want...)
 	}

@@ -29,7 +29,7 @@ func TestPathComesAndGoes(t *testing.T) {
 	write(t, filepath.Join(dir, "a.yaml"), pod("a", "v1"))
 	before := r.expect("a.yaml a=v1")
 
-	// Nothing says in between that the pods are gone.
+	// No Set in between removes the pods.
 	must(t, os.RemoveAll(dir))
 	r.expect("error")
 	must(t, os.Mkdir(dir, 0o755))
@@ -38,7 +38,7 @@ func TestPathComesAndGoes(t *testing.T) {
 	if before.Origins[0] != after.Origins[0] {
 		t.Error("the same content makes another origin")
 	}
-	// And it is watched again.
+	// The path is watched again.
 	place(t, filepath.Join(dir, "b.yaml"), pod("b", "v1"))
 	r.expect("a.yaml a=v1", "b.yaml b=v1")
 	if n := r.log.Count("level=WARN", "Manifests can't be read"); n != 2 {
@@ -49,8 +49,8 @@ func TestPathComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestFilesGoWithThePath: files that are removed with the whole path aren't "no pods", even without an event of the
-// path itself.
+// TestFilesGoWithThePath: files that are removed with the whole path don't mean "no pods", even without an
+// event of the path itself.
 func TestFilesGoWithThePath(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -64,7 +64,7 @@ func TestFilesGoWithThePath(t *testing.T) {
 	r.expect("error")
 }
 
-// TestReturningPathIsGivenTime: a path that comes back is given time to be filled, however it was noticed.
+// TestReturningPathIsGivenTime: a path that returns has time to be filled, however its return was detected.
 func TestReturningPathIsGivenTime(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "manifests")
@@ -114,8 +114,8 @@ func TestMissingPathIsWatchedFor(t *testing.T) {
 	}
 }
 
-// TestPathBecomesAnotherKind: a directory with manifests that becomes anything else is an error, and its manifests
-// are read when it is back.
+// TestPathBecomesAnotherKind: a directory with manifests that is replaced by anything else is an error, and its
+// manifests are read when it is a directory again.
 func TestPathBecomesAnotherKind(t *testing.T) {
 	t.Parallel()
 	for name, put := range map[string]func(t *testing.T, path string){
@@ -158,7 +158,8 @@ func TestPathBecomesAnotherKind(t *testing.T) {
 	}
 }
 
-// TestEmptyDirectoryBecomesAFile: a directory without manifests has none to lose, so a file in its place is read.
+// TestEmptyDirectoryBecomesAFile: a directory without manifests has no pods to lose, so a file in its place is
+// read.
 func TestEmptyDirectoryBecomesAFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "manifests")
@@ -179,7 +180,7 @@ func TestPathIsNoDirectory(t *testing.T) {
 	if set := r.expect("error"); !errors.Is(set.Err, syscall.ENOTDIR) {
 		t.Errorf("Err %v", set.Err)
 	}
-	// Another reason is another Set.
+	// Another reason produces another Set.
 	must(t, os.Remove(filepath.Join(parent, "file")))
 	if set := r.expect("error"); !errors.Is(set.Err, fs.ErrNotExist) {
 		t.Errorf("Err %v", set.Err)
@@ -217,7 +218,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	rename(t, next, dir)
 	r.expect("b.yaml b=v2", "c.yaml c=v1")
 
-	// Events are those of the new one.
+	// Only the new directory has events.
 	write(t, filepath.Join(parent, "old", "a.yaml"), pod("a", "v9"))
 	place(t, filepath.Join(dir, "c.yaml"), pod("c", "v2"))
 	r.expect("b.yaml b=v2", "c.yaml c=v2")
@@ -250,7 +251,7 @@ func TestSingleFile(t *testing.T) {
 	if set := r.expect("error"); set.Source != "file:one" {
 		t.Errorf("Source %q", set.Source)
 	}
-	// The file's neighbours don't matter.
+	// Other files of the directory don't matter.
 	write(t, filepath.Join(dir, "other.yaml"), pod("other", "v1"))
 	write(t, path, pod("a", "v1"))
 	r.expect("pod.conf a=v1")

@@ -16,9 +16,9 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// TestConvergesToAFreshReading: after any changes of a directory, in any order, the last Set equals what a new Source
-// would read. With inotify nothing is compared, so that each event has to be handled; without it, all files are
-// compared.
+// TestConvergesToAFreshReading: after any changes of a directory, in any order, the last Set equals what a new
+// Source would read. With inotify there are no comparisons, so each event must be handled. Without it, all
+// files are compared.
 func TestConvergesToAFreshReading(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -62,17 +62,18 @@ func TestConvergesToAFreshReading(t *testing.T) {
 			select {
 			case last = <-sets:
 			case <-timeout:
-				t.Fatalf("the last Set isn't what is there (-want +got):\n%s", cmp.Diff(want, plain(last)))
+				t.Fatalf("the last Set isn't the content of the directory (-want +got):\n%s", cmp.Diff(want, plain(last)))
 			}
 		}
 	})
 }
 
-// disk is a directory in the hands of many users.
+// disk is a directory that many users change.
 type disk struct {
 	parent, dir string
 	serial      int
-	// links: also make one file with two names, the changes of which have an event for one of them at most.
+	// links: also create a second name for a file. Changes of such a file have an event for at most one of its
+	// names.
 	links bool
 }
 
@@ -119,7 +120,7 @@ func (d *disk) change(t *rapid.T) {
 	case "mkdir":
 		_ = os.Mkdir(name("directory"), 0o755)
 	case "pause":
-		// Long enough for what came before to be read, or nearly so.
+		// Long enough for earlier changes to be read, or nearly so.
 		timer := time.NewTimer(time.Duration(rapid.IntRange(1, 30).Draw(t, "milliseconds")) * time.Millisecond)
 		<-timer.C
 	case "replace":
@@ -131,7 +132,7 @@ func (d *disk) change(t *rapid.T) {
 	}
 }
 
-// freshReading is the first Set of a new Source.
+// freshReading returns the first Set of a new Source.
 func freshReading(t *rapid.T, cfg Config) []plainOrigin {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -155,7 +156,7 @@ type plainOrigin struct {
 	Pods     []string
 }
 
-// plain is nil for a Set with an Err, and for none.
+// plain returns the compared fields of a Set; nil if it has an Err, or no origins.
 func plain(set manifest.Set) []plainOrigin {
 	if set.Err != nil || set.ReadTime.IsZero() {
 		return nil

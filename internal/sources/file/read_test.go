@@ -82,7 +82,7 @@ func TestReadAllNoticesChanges(t *testing.T) {
 	}
 }
 
-// leasable skips the test where the kernel doesn't report writers.
+// leasable skips the test if the kernel doesn't report writers.
 func leasable(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "probe")
@@ -117,7 +117,7 @@ func TestWritersOf(t *testing.T) {
 	}
 	must(t, w.Close())
 	if got := writersOf(f); got != writersNone {
-		t.Errorf("there is no writer any more: %v", got)
+		t.Errorf("there is no longer a writer: %v", got)
 	}
 
 	null, err := os.Open(os.DevNull)
@@ -128,8 +128,8 @@ func TestWritersOf(t *testing.T) {
 	}
 }
 
-// TestBrokenLeaseIsHarmless: the SIGIO that is sent when a writer breaks the lease doesn't end the process, and the
-// writer goes on.
+// TestBrokenLeaseIsHarmless: the SIGIO that is sent when a writer breaks the lease doesn't end the process, and
+// the writer continues.
 func TestBrokenLeaseIsHarmless(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.yaml")
@@ -146,7 +146,7 @@ func TestBrokenLeaseIsHarmless(t *testing.T) {
 		w, err := os.OpenFile(path, os.O_WRONLY, 0)
 		opened <- errors.Join(err, w.Close())
 	}()
-	// The kernel shows what the lease is to become once it has sent the signal.
+	// The kernel shows the lease's next type once it has sent the signal.
 	for lease := unix.F_RDLCK; lease != unix.F_UNLCK; {
 		lease, err = unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0)
 		must(t, err)

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// configMapVolume is a directory that changes as the kubelet changes a mounted ConfigMap.
+// configMapVolume is a directory that changes like a ConfigMap volume of the kubelet.
 type configMapVolume struct {
 	t       *testing.T
 	dir     string
 	version int
 }
 
-// update does the kubelet's steps in its order: the new files in a hidden directory of their own, one switch of the
-// link through which all files are read, links for files that are new, and then away with those that aren't there any
-// more and the old directory.
+// update does the kubelet's steps in its order: it writes the new files to a new hidden directory, switches the
+// link through which all files are read, adds links for new files, and removes the links of missing files and
+// the old directory.
 func (v *configMapVolume) update(files map[string]string) {
 	v.t.Helper()
 	data := filepath.Join(v.dir, atomicWriterLink)
@@ -50,8 +50,8 @@ func (v *configMapVolume) update(files map[string]string) {
 	}
 }
 
-// TestConfigMapVolumeRollout: files that a ConfigMap's update adds or removes are added or removed here, and a link
-// that dangles for the moment in between isn't reported.
+// TestConfigMapVolumeRollout: files that a ConfigMap's update adds or removes are added or removed here. A link
+// that dangles for a moment is not reported.
 func TestConfigMapVolumeRollout(t *testing.T) {
 	t.Parallel()
 	v := &configMapVolume{t: t, dir: t.TempDir()}
@@ -84,8 +84,8 @@ func TestDanglingLinkIsHeldInTheEnd(t *testing.T) {
 	r.expect("a.yaml held")
 }
 
-// TestDirectoryExchanged: a directory that is exchanged with another one in a single step is read in its new form,
-// and watched.
+// TestDirectoryExchanged: a directory that is exchanged with another one in a single step is read again, and
+// watched.
 func TestDirectoryExchanged(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -142,11 +142,12 @@ func TestSilentWatch(t *testing.T) {
 	place(t, filepath.Join(dir, "c.yaml"), pod("c", "v1"))
 	r.await("b.yaml b=v2", "c.yaml c=v1")
 	if n := r.log.Count("level=WARN"); n != 0 {
-		t.Errorf("%d warnings of a watch that is there; log:\n%s", n, r.log)
+		t.Errorf("%d warnings about a working watch; log:\n%s", n, r.log)
 	}
 }
 
-// TestFloodOfFiles: all of a flood of new files are read, even if there are more than the event buffer holds.
+// TestFloodOfFiles: all files of a large number of new files are read, even if there are more than the event
+// buffer holds.
 func TestFloodOfFiles(t *testing.T) {
 	t.Parallel()
 	const files = 10 * eventBuffer
@@ -189,6 +190,6 @@ func TestBatchLosesNoEvent(t *testing.T) {
 		}
 	}
 	if heard := len(s.entries) + len(s.waits); heard != events {
-		t.Errorf("%d files were heard of, want %d", heard, events)
+		t.Errorf("%d files had events, want %d", heard, events)
 	}
 }

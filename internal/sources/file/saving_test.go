@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// slowly is a quiet period that holds even if the machine pauses for a moment between two steps of an editor.
+// slowly is a quiet period that is long enough even if the machine pauses between two steps of an editor.
 const slowly = 400 * time.Millisecond
 
-// TestSaving: each way in which editors and tools save a file gives one Set, with the new version.
+// TestSaving: each way in which editors and tools save a file produces one Set, with the new version.
 func TestSaving(t *testing.T) {
 	t.Parallel()
 	v2 := pod("a", "v2")
@@ -93,7 +93,7 @@ func TestSaving(t *testing.T) {
 				began := time.Now()
 				test.save(t, dir, path)
 				if time.Since(began) > slowly/2 {
-					r.await("a.yaml a=v2") // The machine paused for longer: what was there meanwhile may have been read.
+					r.await("a.yaml a=v2") // The machine paused for longer: intermediate files may have been read.
 					continue
 				}
 				r.expect("a.yaml a=v2")
@@ -102,8 +102,8 @@ func TestSaving(t *testing.T) {
 	}
 }
 
-// TestRenamedInAtOnce: a file that is renamed into place doesn't wait for the quiet period, which is longer here than
-// the test waits.
+// TestRenamedInAtOnce: a file that is renamed into place doesn't wait for the quiet period, which is longer
+// here than the test waits.
 func TestRenamedInAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -137,18 +137,18 @@ func TestRenameWithinDirectory(t *testing.T) {
 	r.expect("b.yaml a=v1", "x.yaml x=v1")
 	rename(t, at("b.yaml"), at("x.yaml"))
 	r.expect("x.yaml a=v1")
-	// Several at once, each over a name that the next one frees.
+	// Several renames at once, each to a name that the next one frees.
 	rename(t, at("x.yaml"), at("y.yaml"))
 	rename(t, at("y.yaml"), at("z.yaml"))
 	r.await("z.yaml a=v1")
-	// Out of the way, as people disable a manifest.
+	// A rename to an ignored name, as users disable a manifest.
 	rename(t, at("z.yaml"), at("z.yaml.off"))
 	r.expect("z.yaml.off ignored")
 	rename(t, at("z.yaml.off"), at("z.yaml"))
 	r.expect("z.yaml a=v1")
 }
 
-// TestRenameUnderAWriter: the same holds if the new name has to be waited for: the old one stays until then.
+// TestRenameUnderAWriter: if the new name must wait for a writer, the old one stays until then.
 func TestRenameUnderAWriter(t *testing.T) {
 	t.Parallel()
 	leasable(t)
@@ -161,7 +161,7 @@ func TestRenameUnderAWriter(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	rename(t, a, b)
-	// Quiet periods pass.
+	// Several quiet periods are over.
 	write(t, filepath.Join(dir, "c.yaml"), pod("c", "v1"))
 	r.expect("a.yaml a=v1", "c.yaml c=v1")
 	write(t, filepath.Join(dir, "c.yaml"), pod("c", "v2"))
@@ -170,8 +170,7 @@ func TestRenameUnderAWriter(t *testing.T) {
 	r.expect("b.yaml a=v1", "c.yaml c=v2")
 }
 
-// TestHalfWritten: a file with a writer isn't read, for longer than the quiet period: b.yaml shows that this has
-// passed.
+// TestHalfWritten: a file with a writer isn't read, even after the quiet period, which b.yaml shows to be over.
 func TestHalfWritten(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"new", "truncated"} {
@@ -191,7 +190,7 @@ func TestHalfWritten(t *testing.T) {
 			must(t, err)
 			defer f.Close()
 			content := pod("a", "v2")
-			// The first half is a manifest by itself, and a wrong one.
+			// The first half is a valid, but wrong, manifest.
 			half := len(content) - len("image: v2\n")
 			_, err = io.WriteString(f, content[:half])
 			must(t, err)

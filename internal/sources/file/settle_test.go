@@ -82,7 +82,7 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// TestAwaitIsBounded: a file that is written to all the time is checked in the end.
+// TestAwaitIsBounded: a file that is written continuously is checked at the time limit.
 func TestAwaitIsBounded(t *testing.T) {
 	l := &loop{Config: Config{QuietPeriod: time.Second}, waits: map[string]*wait{}}
 	start := time.Unix(1e9, 0)
@@ -93,7 +93,7 @@ func TestAwaitIsBounded(t *testing.T) {
 			t.Fatalf("after %v: due after %v, woken after %v, want %v", now.Sub(start), l.waits["a"].due.Sub(start), l.wakeAt.Sub(start), want)
 		}
 	}
-	// Once that was done, the next look is a quiet period away again, and not always now.
+	// After that, the next check is one quiet period later, and not at once.
 	late := start.Add(settleLimit)
 	l.await("a", late)
 	if due := l.waits["a"].due; !due.Equal(late.Add(time.Second)) {

@@ -62,8 +62,8 @@ func TestLeasedFile(t *testing.T) {
 	r.await("a.yaml a=v1", "b.yaml b=v1")
 }
 
-// TestNothingIsHandedOverAfterTheEnd: work that ends together with its context may have been interrupted, so nothing
-// of it is sent: a set that lacks files would have their pods removed.
+// TestNothingIsHandedOverAfterTheEnd: work that ends together with its context may have been interrupted, so no
+// set is sent: a set that lacks files would remove their pods.
 func TestNothingIsHandedOverAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +82,8 @@ func TestNothingIsHandedOverAfterTheEnd(t *testing.T) {
 	}
 }
 
-// blocking has the Source stuck in a system call on each file, once arm was called and until the test's end or release.
+// blocking makes the Source block in a system call on each file, from the call of arm until the test's end or
+// release.
 func blocking(t *testing.T) (prepare func(*Source), arm, release func()) {
 	t.Helper()
 	var armed, freed = make(chan struct{}), make(chan struct{})
@@ -125,7 +126,7 @@ func TestStuckFileSystem(t *testing.T) {
 	r.await("a.yaml a=v1", "b.yaml b=v1")
 }
 
-// TestRunEndsThoughStuck: Run ends with its context, whatever the file system does.
+// TestRunEndsThoughStuck: Run ends with its context, even if the file system doesn't answer.
 func TestRunEndsThoughStuck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

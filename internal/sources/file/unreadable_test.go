@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// unreadableEnv has TestUnreadable run its body: the directory to use, as a user to whom permissions apply.
+// unreadableEnv makes TestUnreadable run its body, as a user to whom permissions apply. Its value is the
+// directory to use.
 const unreadableEnv = "PODSTREAM_TEST_UNREADABLE"
 
 // TestUnreadable: unreadable files are held. It isn't parallel: for a moment, the new process has the files open that
@@ -25,7 +26,7 @@ func TestUnreadable(t *testing.T) {
 		testUnreadable(t, t.TempDir())
 		return
 	}
-	// Root may read everything; another user may not. Its directory must be reachable for it.
+	// Root can read everything, so another user is needed. The directory must be accessible to it.
 	const unprivileged = 65534
 	dir, err := os.MkdirTemp("", "podstream-unreadable")
 	must(t, err)

@@ -22,8 +22,8 @@ func heldAsWritten(t *testing.T, set manifest.Set, base string) {
 	}
 }
 
-// TestEndlessWriter: a file whose writer takes long is never read while it is open, even if it ends with a document:
-// it is held, and read when the writer closes it.
+// TestEndlessWriter: a file that a slow writer has open is never read, even if it ends with a complete
+// document: it is held, and read when the writer closes it.
 func TestEndlessWriter(t *testing.T) {
 	t.Parallel()
 	leasable(t)
@@ -39,14 +39,15 @@ func TestEndlessWriter(t *testing.T) {
 	_, err = io.WriteString(f, pod("a", "v2"))
 	must(t, err)
 	heldAsWritten(t, r.expect("a.yaml held"), "a.yaml")
-	// The write goes on, which changes nothing.
+	// Another write changes nothing.
 	_, err = io.WriteString(f, "---\n"+pod("b", "v2"))
 	must(t, err)
 	must(t, f.Close())
 	r.expect("a.yaml a=v2 b=v2")
 }
 
-// TestPausedWriterAtStart: the same holds at the start: a writer that hasn't written for long may not be done.
+// TestPausedWriterAtStart: the same applies at the start: a writer that hasn't written for a long time may not
+// be done.
 func TestPausedWriterAtStart(t *testing.T) {
 	t.Parallel()
 	leasable(t)
@@ -65,8 +66,8 @@ func TestPausedWriterAtStart(t *testing.T) {
 	r.expect("a.yaml a=v1")
 }
 
-// TestJustWrittenAtStartWithoutLeases: where the kernel doesn't report writers, a file that was written just before
-// the start may be incomplete. The others don't wait for it.
+// TestJustWrittenAtStartWithoutLeases: if the kernel doesn't report writers, a file that was written just
+// before the start may be incomplete. The others don't wait for it.
 func TestJustWrittenAtStartWithoutLeases(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +83,7 @@ func TestJustWrittenAtStartWithoutLeases(t *testing.T) {
 	r.expect("a.yaml p=v1", "b.yaml p=v1", "c.yaml p=v1")
 }
 
-// step is a loop that a test moves through time by hand, without a watch.
+// step is a loop without a watch, whose time a test controls.
 type step struct {
 	*loop
 	now time.Time
@@ -100,7 +101,7 @@ func steps(path string) *step {
 	return s
 }
 
-// after lets so much time pass, and does what is due then.
+// after advances the time, and does what is due then.
 func (s *step) after(d time.Duration) []string {
 	s.now = s.now.Add(d)
 	if !s.relistAt.After(s.now) {
@@ -118,8 +119,8 @@ func expectShown(t *testing.T, when string, got []string, want ...string) {
 	}
 }
 
-// TestRestlessFile: a file that has changed at every check is held, and read once it stops changing, even if its
-// times can't be used.
+// TestRestlessFile: a file that has changed at every check is held, and read once it stops changing, even if
+// its timestamps can't be used.
 func TestRestlessFile(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"clocks agree": 0, "its clock is ahead": time.Hour} {
@@ -162,8 +163,8 @@ func TestRestlessFile(t *testing.T) {
 	}
 }
 
-// TestRenameUnderAnEndlessWriter: a removed file waits for the next new one without a limit if that is the same under
-// a new name, and up to the limit if it may be.
+// TestRenameUnderAnEndlessWriter: a removed file waits for the next new one without a limit if that has the
+// same inode, and up to the limit if it may have.
 func TestRenameUnderAnEndlessWriter(t *testing.T) {
 	t.Parallel()
 	for _, same := range []bool{true, false} {

@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// authority makes certificates.
+// authority signs certificates.
 type authority struct {
 	t    testing.TB
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	// pem is its own certificate.
+	// pem is its certificate.
 	pem []byte
 }
 
@@ -55,7 +55,7 @@ func (a *authority) sign(template, parent *x509.Certificate, parentKey *ecdsa.Pr
 	return der, key
 }
 
-// issue is a certificate for a name or address, valid to the given time from now.
+// issue returns a certificate for a name or address, valid for the given time.
 func (a *authority) issue(name string, valid time.Duration) (certPEM, keyPEM []byte) {
 	a.t.Helper()
 	template := &x509.Certificate{
@@ -76,7 +76,7 @@ func (a *authority) issue(name string, valid time.Duration) (certPEM, keyPEM []b
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
 
-// speaks is TLS with a certificate for a name.
+// speaks returns a TLS handshake with a certificate for a name.
 func (a *authority) speaks(name string, valid time.Duration, change ...func(*tls.Config)) func(net.Conn) net.Conn {
 	a.t.Helper()
 	pair, err := tls.X509KeyPair(a.issue(name, valid))
@@ -90,7 +90,7 @@ func (a *authority) speaks(name string, valid time.Duration, change ...func(*tls
 	return func(c net.Conn) net.Conn { return tls.Server(c, config) }
 }
 
-// file puts bytes into a file of the test's directory.
+// file writes a file in the test's directory.
 func file(t testing.TB, dir, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

@@ -13,7 +13,7 @@ import (
 
 const (
 	configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n"
-	// bad is named and unusable, nameless could be anything.
+	// bad has a name and is unusable. nameless could be any item.
 	bad      = `{"metadata":{"name":"web"},"spec":{"containers":"none"}}`
 	nameless = `{"metadata":{"labels":{"app":"web"}}}`
 )
@@ -31,7 +31,7 @@ func give(t *testing.T, cfg Config) giving {
 	return giving{run(t, cfg), s}
 }
 
-// body is a poll that gets this body, and must give these origins and have so many pods served.
+// body polls once with this body, expects these origins, and checks the number of served pods.
 func (g giving) body(body string, serves int, want ...string) manifest.Set {
 	g.t.Helper()
 	g.server.behave(ok(body))
@@ -42,7 +42,7 @@ func (g giving) body(body string, serves int, want ...string) manifest.Set {
 	return set
 }
 
-// settled is body for YAML that takes something away: it counts when the second answer says the same.
+// settled is body for YAML that removes something, which counts when the second answer is the same.
 func (g giving) settled(body string, serves int, want ...string) manifest.Set {
 	g.t.Helper()
 	g.server.behave(ok(body))
@@ -52,7 +52,7 @@ func (g giving) settled(body string, serves int, want ...string) manifest.Set {
 	return g.body(body, serves, want...)
 }
 
-// same reports whether the origins at these places are the same pointers.
+// same reports whether the origins at these indexes are the same pointers.
 func same(a, b manifest.Set, places ...int) bool {
 	return !slices.ContainsFunc(places, func(i int) bool { return a.Origins[i] != b.Origins[i] })
 }
@@ -60,19 +60,19 @@ func same(a, b manifest.Set, places ...int) bool {
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
-	// A single pod, as the kubelet takes it.
+	// A single pod, which the kubelet accepts.
 	one := g.body(pod("web", "v1"), 1, "default/web=v1")
 	if o := one.Origins[0]; o.Name != "http://"+g.server.addr+"#default/web" || o.Pods[0].Name != "web-node" || len(o.Pods[0].Spec.Tolerations) != 0 {
 		t.Errorf("the origin is %+v", o)
 	}
-	// A list, and documents of YAML; what is the same pod is the same origin, whatever stands around it.
+	// A list, and YAML documents. An equal pod is the same origin, in any surrounding.
 	two := g.body(list(pod("web", "v1"), pod("db", "v1")), 2, "default/web=v1", "default/db=v1")
 	if one.Origins[0].Pods[0].UID != two.Origins[0].Pods[0].UID {
 		t.Error("the same pod has another UID in a list")
 	}
 	three := g.body(list(pod("new", "v1"), pod("db", "v1"), pod("web", "v2")), 3, "default/new=v1", "default/db=v1", "default/web=v2")
 	if three.Origins[1] != two.Origins[1] {
-		t.Error("what didn't change has another origin")
+		t.Error("an unchanged item has another origin")
 	}
 	many := "# comment\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: prod}\nspec:\n  containers: [{name: a, image: v3}]\n---\n" +
 		list(pod("db", "v2")) + "\n---\n" + configMap
@@ -85,9 +85,9 @@ func TestBodies(t *testing.T) {
 	if !same(four, five, 0, 2) {
 		t.Error("documents that didn't change have other origins")
 	}
-	// Two of one name: the first has it.
+	// Of two items of one name, the first is used.
 	g.body(list(pod("web", "v1"), pod("web", "v2")), 1, "default/web=v1", "default/web (2)=v2")
-	// An empty list says that there are none.
+	// An empty list means that there are no pods.
 	g.body(list(), 0)
 	if g.log.Count("level=WARN") != 0 {
 		t.Errorf("the log has\n%s", g.log)
@@ -105,23 +105,23 @@ func TestBadItem(t *testing.T) {
 	}
 	again := g.body(list(bad, pod("db", "v2")), 2, "default/web held", "default/db=v2")
 	if !same(held, again, 0, 1) {
-		t.Error("what didn't change has other origins")
+		t.Error("unchanged items have other origins")
 	}
 	if n := g.log.Count("level=WARN"); n != 1 || g.log.Count("Manifest can't be used", "#default/web", "spec.containers") != 1 {
-		t.Errorf("%d lines tell of the bad item:\n%s", n, g.log)
+		t.Errorf("%d lines report the bad item:\n%s", n, g.log)
 	}
 	last := g.body(list(pod("web", "v1"), pod("db", "v2")), 2, "default/web=v1", "default/db=v2")
 	if last.Origins[0].Pods[0].UID != first.Origins[0].Pods[0].UID || g.log.Count("Manifest can be used again", "#default/web") != 1 {
 		t.Errorf("after it was mended, the origin is %+v; log:\n%s", last.Origins[0], g.log)
 	}
-	// All bad, but each by its name.
+	// All items are bad, and each has its name.
 	g.body(list(bad), 1, "default/web held")
 	// An unusable object keeps its previous version.
 	g.body(list(pod("web", "v1"))+"\n---\n"+configMap, 1, "default/web=v1", "ConfigMap default/settings object")
 	g.settled(list(pod("web", "v1"))+"\n---\n"+strings.Replace(configMap, "{a: b}", "none", 1), 1, "default/web=v1", "ConfigMap default/settings held")
 }
 
-// TestNamelessItem: while there is an item that may be any, no item is certainly missing.
+// TestNamelessItem: while there is an item without a name, no other item is certainly missing.
 func TestNamelessItem(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
@@ -134,16 +134,16 @@ func TestNamelessItem(t *testing.T) {
 	if warned := g.log.Count("level=WARN"); warned != 3 || g.log.Count("missing=2") != 1 {
 		t.Errorf("the log has\n%s", g.log)
 	}
-	// The same is the same, and so it is beside other changes.
+	// An equal answer produces the same origins, also beside other changes.
 	if again := g.body(body, 3, show(held)...); !slices.Equal(held.Origins, again.Origins) {
 		t.Error("the same body has other origins")
 	}
 	next := g.body(list(pod("db", "v3"), nameless), 3, "default/db=v3", "item 2 held", "default/new held", "default/web held",
 		"ConfigMap default/settings held")
 	if !slices.Equal(next.Origins[3:], held.Origins[3:]) {
-		t.Error("what is missing as before has other origins")
+		t.Error("items that are still missing have other origins")
 	}
-	// Even a broken document doesn't hide the good ones.
+	// Even beside a broken document, the good ones are used.
 	g.body(pod("db", "v3")+"\n---\n}{\n", 3, "default/db=v3", "item 2 held", "default/new held", "default/web held",
 		"ConfigMap default/settings held")
 	g.body(list(pod("db", "v3"), bad, nameless), 3, "default/db=v3", "default/web held", "item 3 held", "default/new held",
@@ -160,7 +160,7 @@ func TestNamelessItem(t *testing.T) {
 	}
 }
 
-// TestStrict: a strict reader takes all or nothing.
+// TestStrict: a strict reader accepts all items or none.
 func TestStrict(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{Strict: true})
@@ -177,13 +177,13 @@ func TestStrict(t *testing.T) {
 	g.body(list(bad), 2, "default/web held", "default/db=v1", "whole held")
 	back := g.body(list(unknown, pod("web", "v3")), 2, "default/web=v1", "default/db=v1", "default/new held", "whole held")
 	if !same(first, back, 0, 1) {
-		t.Error("what isn't at fault any more has the finding of before")
+		t.Error("an item that is no longer bad still has its finding")
 	}
 	g.body(list(nameless, pod("web", "v3")), 2, "default/web=v1", "default/db=v1", "item 1 held", "whole held")
 	g.body(list(pod("web", "v3")), 1, "default/web=v3")
 }
 
-// TestKnownIsAskedLate: Known is called when Run begins: until then another Source may read the same URL.
+// TestKnownIsAskedLate: Known is called when Run starts: before that, another Source may read the same URL.
 func TestKnownIsAskedLate(t *testing.T) {
 	t.Parallel()
 	if _, err := New(Config{URL: "http://127.0.0.1", Known: func() []string { t.Error("Known is called before Run"); return nil }}); err != nil {
@@ -191,7 +191,7 @@ func TestKnownIsAskedLate(t *testing.T) {
 	}
 }
 
-// TestKnown: items from before the restart are held too, as long as it isn't known that they are gone.
+// TestKnown: items from before the restart are also held, until they are certainly removed.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -228,7 +228,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestManyFindings: one reading doesn't fill the log.
+// TestManyFindings: one reading doesn't flood the log.
 func TestManyFindings(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
@@ -275,7 +275,7 @@ func TestStrictLogAfterRestart(t *testing.T) {
 	s.behave(ok(list(pod("p1", "v2"))))
 	r.expect("default/p1=v2")
 	if n := r.log.Count("can be used again"); n > 1 {
-		t.Errorf("%d lines tell of items that were never bad:\n%s", n, r.log)
+		t.Errorf("%d lines report items that were never bad:\n%s", n, r.log)
 	}
 }
 

@@ -19,9 +19,9 @@ func options(strict bool) manifest.Options {
 	return manifest.Options{Origin: "https://config.example/pods", OriginKind: manifest.URLKind, Node: "node", Strict: strict}
 }
 
-// FuzzBody checks, of any two bodies one after the other, that they don't panic, give the same each time, and lose
-// nothing that can be read: an item that Parse makes a pod of is in the set, unless a strict reader holds all of them
-// as they were.
+// FuzzBody checks, for any two consecutive bodies, that they cause no panic, give the same result each time,
+// and lose no readable item: an item that Parse turns into a pod is in the set, unless a strict reader holds
+// all items.
 func FuzzBody(f *testing.F) {
 	good := list(pod("web", "v1"), pod("db", "v1"))
 	f.Add([]byte(good), []byte(list(bad, nameless)), false)
@@ -80,7 +80,7 @@ func checkContent(t *testing.T, before, now *content, b body, err error) {
 		return
 	}
 	if now.isPending() {
-		// Nothing is lost of what there was, and the next answer that says the same counts.
+		// No earlier item is lost, and the next equal answer counts.
 		for _, item := range before.base {
 			if before.isHoldable(item) && !names[item.Origin.Name] {
 				t.Errorf("origin %s was lost", item.Origin.Name)
@@ -109,8 +109,8 @@ func checkContent(t *testing.T, before, now *content, b body, err error) {
 	}
 }
 
-// FuzzPodList makes lists of the fuzzer's bytes, one for each run between zeros, and compares what is served after
-// each with a model. A byte is an item: which pod, which version of it, and whether it is good, bad, or without a
+// FuzzPodList builds lists from the fuzzer's bytes, one for each run between zeros, and compares what is served
+// after each with a model. A byte is an item: the pod, its version, and whether it is good, bad, or without a
 // name.
 func FuzzPodList(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 0, 1, 0x42, 3, 0, 0xc1, 2})
@@ -129,7 +129,7 @@ func FuzzPodList(f *testing.F) {
 				name, image := fmt.Sprint("p", b&7), fmt.Sprint("v", b>>3&7)
 				switch kind := b >> 6; {
 				case slices.Contains(items, pod(name, image)) || hasName(items, name):
-					// Which of two has the name is the merge's to say.
+					// The merge decides which of two items has the name.
 				case kind == 3:
 					items, nameless = append(items, namelessItem(b)), true
 				case kind == 2:
@@ -180,7 +180,7 @@ func hasName(items []string, name string) bool {
 	return slices.ContainsFunc(items, func(i string) bool { return strings.Contains(i, `"name":"`+name+`"`) })
 }
 
-// namelessItem is one of several items without a name.
+// namelessItem returns one of several items without a name.
 func namelessItem(b byte) string {
 	return []string{nameless, "null", `"web"`, `{"kind":"Job"}`, `{"metadata":{"name":"Web"}}`, "[]", `{"metadata":{"name":7}}`, "{}"}[b&7]
 }

@@ -26,7 +26,7 @@ var _ sources.Source = (*Source)(nil)
 // patience is how long a test waits for an expected event. Only a failing test waits that long.
 const patience = 30 * time.Second
 
-// pod is an item of a list. The image makes versions of it.
+// pod returns an item of a list. The image makes versions of it.
 func pod(name, image string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q},"spec":{"containers":[{"name":"main","image":%q}]}}`, name, image)
 }
@@ -39,7 +39,7 @@ func list(items ...string) string {
 type steps struct {
 	clock.RealClock
 	timers chan *step
-	// timeout is that of a request: it is over for the one under way when something is sent to expired.
+	// timeout is a request's timeout. A value that is sent to expired ends it for the current request.
 	timeout time.Duration
 	expired chan time.Time
 }
@@ -74,7 +74,7 @@ type running struct {
 	done   chan error
 }
 
-// run starts a Source; the test's end ends it.
+// run starts a Source. It ends with the test.
 func run(t testing.TB, cfg Config) *running {
 	t.Helper()
 	r := &running{
@@ -117,7 +117,7 @@ func (r *running) poll() (manifest.Set, *revision.Revision) {
 	return r.hear()
 }
 
-// ask begins a poll, hear awaits what comes of it.
+// ask starts a poll, and hear waits for its result.
 func (r *running) ask() {
 	if r.timer != nil {
 		r.timer.c <- time.Time{}
@@ -134,7 +134,7 @@ func (r *running) hear() (manifest.Set, *revision.Revision) {
 	return set, r.merger.Apply(set)
 }
 
-// expect is a poll that must give this.
+// expect polls once, and expects these origins.
 func (r *running) expect(want ...string) manifest.Set {
 	r.t.Helper()
 	set, _ := r.poll()
@@ -147,14 +147,14 @@ func (r *running) expect(want ...string) manifest.Set {
 	return set
 }
 
-// fails is a poll that must give an error like this.
+// fails polls once, and expects an error with this text.
 func (r *running) fails(want string) error {
 	r.t.Helper()
 	r.ask()
 	return r.failed(want)
 }
 
-// timesOut is a poll that stalls, and must give an error like this when its time is over.
+// timesOut polls once with a request that stalls, and expects an error with this text at its timeout.
 func (r *running) timesOut(s *server, want string) error {
 	r.t.Helper()
 	r.ask()
@@ -175,7 +175,7 @@ func (r *running) failed(want string) error {
 	return set.Err
 }
 
-// serves are the pods that consumers have.
+// serves returns the number of served pods.
 func (r *running) serves() int { return r.merger.Sources()[0].Pods }
 
 // show returns the fields of a Set that tests compare: for each origin its name within the URL, its pods' images and objects, and

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// documents is YAML with a pod of each name, of the version that follows it.
+// documents returns YAML with a pod of each name, in the version that follows it.
 func documents(nameVersion ...string) string {
 	text := ""
 	for i := 0; i < len(nameVersion); i += 2 {
@@ -17,7 +17,8 @@ func documents(nameVersion ...string) string {
 	return text
 }
 
-// TestCutAnywhere: wherever YAML is cut off, no pod is lost by one response, and the next complete one corrects
+// TestCutAnywhere: wherever YAML is cut off, one response removes no pod, and the next complete one corrects
+// everything.
 // everything.
 func TestCutAnywhere(t *testing.T) {
 	t.Parallel()
@@ -36,17 +37,17 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestSecondAnswer: what YAML removes counts with the second response; what it adds, with the first.
+// TestSecondAnswer: what YAML removes counts with the second response, and what it adds with the first.
 func TestSecondAnswer(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
 	first := documents("web", "v1", "db", "v1")
 	g.body(first, 2, "default/web=v1", "default/db=v1", "whole held")
 	if g.merger.Sources()[0].Ready {
-		t.Error("the source is ready, though there may be more")
+		t.Error("the source is ready, although there may be more pods")
 	}
 	g.body(first, 2, "default/web=v1", "default/db=v1")
-	// About 20 s less what the request took, and not a second look.
+	// About 20 s, without the duration of the request, and not the short pause before a second response.
 	if !g.merger.Sources()[0].Ready || g.timer.wait <= 2*secondLook {
 		t.Errorf("the source isn't ready, or asks again after %v", g.timer.wait)
 	}
@@ -60,23 +61,23 @@ func TestSecondAnswer(t *testing.T) {
 	if g.timer.wait != secondLook {
 		t.Errorf("the second look is after %v", g.timer.wait)
 	}
-	// A failure in between says nothing.
+	// A failure in between changes nothing.
 	g.server.behave(answering(500, ""))
 	g.fails("status 500")
-	if g.timer.wait <= secondLook { // About 2 s less what the request took.
+	if g.timer.wait <= secondLook { // About 2 s, without the duration of the request.
 		t.Errorf("after a failure, the next poll is after %v", g.timer.wait)
 	}
-	// The time of day in a comment isn't another answer.
+	// An answer with another time of day in a comment counts as equal.
 	g.body("# 12:00:01\n"+next, 2, "default/web=v2", "default/new=v1")
 	if g.log.Count("level=WARN") != 1 {
 		t.Errorf("the log has\n%s", g.log)
 	}
-	// Back before it counted: nothing has changed.
+	// The removal is undone before it counted, so nothing changes.
 	g.body(documents("web", "v3", "new", "v1"), 2, "default/web=v2", "default/new=v1", "whole held")
 	g.body(next, 2, "default/web=v2", "default/new=v1")
 }
 
-// TestRestless: responses that differ each time remove nothing, and aren't requested each second.
+// TestRestless: responses that differ each time remove nothing, and don't cause a request each second.
 func TestRestless(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
@@ -94,7 +95,7 @@ func TestRestless(t *testing.T) {
 	}
 }
 
-// TestBadEnd: while the last document can't be used others may have followed it, however often it comes.
+// TestBadEnd: while the last document can't be used, others may have followed it, however often it is repeated.
 func TestBadEnd(t *testing.T) {
 	t.Parallel()
 	g := give(t, Config{})
@@ -105,11 +106,11 @@ func TestBadEnd(t *testing.T) {
 	if !isHeldFor(set.Origins[2], whyCut) || g.log.Count("missing=1") != 1 {
 		t.Errorf("the finding is %+v; log:\n%s", set.Origins[2].Findings, g.log)
 	}
-	// The same in front of others isn't a cut.
+	// A bad document before others isn't a cut.
 	g.settled("---\napiVersion: v1\nkind: Pod\nmetadata: {name: db}\nspec:\n"+documents("web", "v1"), 2, "default/db held", "default/web=v1")
 }
 
-// TestEndlessYAML: a server that ends YAML by closing the connection is believed when it says the same twice.
+// TestEndlessYAML: YAML that ends with the connection is accepted when it is repeated once.
 func TestEndlessYAML(t *testing.T) {
 	t.Parallel()
 	endless := func(text string) behaviour {

@@ -54,7 +54,7 @@ func TestPace(t *testing.T) {
 		name   string
 		every  time.Duration
 		random float64
-		// failures went before.
+		// failures is the number of earlier failures.
 		failures int
 		took     time.Duration
 		err      error

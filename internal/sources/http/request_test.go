@@ -48,14 +48,14 @@ func TestGzip(t *testing.T) {
 	s := newServer(t, ok(gzipped(t, body), "Content-Encoding: gzip"))
 	r := run(t, Config{URL: "http://" + s.addr})
 	r.expect("default/web=v1")
-	// One that ends with the connection bears its own end.
+	// A compressed body that ends with the connection has its own end mark.
 	s.behave(raw(head(200, "Content-Encoding: gzip") + gzipped(t, list(pod("web", "v2")))))
 	r.expect("default/web=v2")
 	s.behave(raw(head(200) + body))
 	r.expect("default/web=v1")
 }
 
-// TestNamesThatMeanNothing: some servers name encodings other than gzip that leave the body as it is, and some a
+// TestNamesThatMeanNothing: some servers name encodings other than gzip that don't change the body, and some a
 // wrong type.
 func TestNamesThatMeanNothing(t *testing.T) {
 	t.Parallel()
@@ -70,7 +70,7 @@ func TestNamesThatMeanNothing(t *testing.T) {
 	}
 }
 
-// conditional answers like a server with ETags.
+// conditional returns an answer of a server with ETags.
 func conditional(body, etag string) behaviour {
 	return func(c net.Conn, req *http.Request, gone <-chan struct{}) {
 		if req.Header.Get("If-None-Match") == etag {
@@ -99,17 +99,18 @@ func TestConditional(t *testing.T) {
 	if !slices.Equal(before.Origins, after.Origins) || !after.ReadTime.After(before.ReadTime) {
 		t.Error("a 304 changed something, or the time of reading didn't move")
 	}
-	// An answer that has nothing to do with the body leaves the condition.
+	// An answer that is independent of the body leaves the condition.
 	s.behave(answering(500, ""))
 	r.fails("status 500")
 	s.behave(conditional(first, `"1"`))
 	r.expect("default/web=v1")
 	asked(`"1"`)
 	if n := r.log.Count("Pods can be read again"); n != 1 {
-		t.Errorf("the recovery was told %d times", n)
+		t.Errorf("the recovery was logged %d times", n)
 	}
 
-	// A body that can't be used is asked for until it can, whatever its ETag, and the one before it is believed again.
+	// While a body can't be used, requests have no condition, whatever its ETag. The body before it is then
+	// accepted again.
 	s.behave(conditional("", `"2"`))
 	r.fails("empty")
 	asked(`"1"`)
@@ -125,14 +126,14 @@ func TestConditional(t *testing.T) {
 	r.fails("nothing in the body")
 	asked("")
 
-	// One of which a part can't be used isn't conditional either.
+	// After a body with an unusable part, requests have no condition either.
 	s.behave(conditional(list(pod("web", "v1"), pod("db", "")), `"4"`))
 	r.expect("default/web=v1", "default/db held")
 	r.expect("default/web=v1", "default/db held")
 	asked("")
 }
 
-// TestLastModified: a date hides a second change within its second, and a change to an older file.
+// TestLastModified: a date doesn't show a second change within the same second, or a change to an older file.
 func TestLastModified(t *testing.T) {
 	t.Parallel()
 	const date = "Mon, 02 Jan 2006 15:04:05 GMT"
@@ -169,8 +170,8 @@ func TestETagThatLies(t *testing.T) {
 	r.expect("default/web=v2")
 }
 
-// TestRedirectToOtherHost: credentials of the configured host aren't sent to another one, nor back to it through
-// another one.
+// TestRedirectToOtherHost: credentials of the configured host aren't sent to another host, and not to the
+// configured host after a redirect by another host.
 func TestRedirectToOtherHost(t *testing.T) {
 	t.Parallel()
 	own := newServer(t, nil)
@@ -191,7 +192,7 @@ func TestRedirectToOtherHost(t *testing.T) {
 	}
 	check(other.last())
 
-	// The own host answers other paths, which another host must not choose with the own credentials.
+	// Another host must not choose which paths of the configured host are requested with its credentials.
 	own.behave(func(c net.Conn, req *http.Request, gone <-chan struct{}) {
 		if req.URL.Path == "/back" {
 			ok(list(pod("web", "v2")))(c, req, gone)
@@ -203,7 +204,7 @@ func TestRedirectToOtherHost(t *testing.T) {
 	r.expect("default/web=v2")
 	check(own.last())
 
-	// On the own host they go along.
+	// They are sent after a redirect within the configured host.
 	own.behave(func(c net.Conn, req *http.Request, gone <-chan struct{}) {
 		if req.URL.Path == "/moved" {
 			ok(list(pod("web", "v3")))(c, req, gone)
@@ -222,7 +223,7 @@ func TestRedirectToOtherHost(t *testing.T) {
 	r.fails("redirected to " + other.addr + ": status 404")
 }
 
-// TestEndInTheMiddle: Run ends at once in the middle of a request, and doesn't report it.
+// TestEndInTheMiddle: Run ends at once during a request, and doesn't report it.
 func TestEndInTheMiddle(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]string{"before the answer": "", "within the body": head(200, "Content-Length: 100") + "{"} {
@@ -253,13 +254,13 @@ func TestEndInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestNoConnectionIsLeft: no connection outlives its request, not even one that is in the middle of its handshake.
+// TestNoConnectionIsLeft: no connection outlives its request, not even during its handshake.
 func TestNoConnectionIsLeft(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	closed := make(chan struct{})
 	s.shake(func(c net.Conn) net.Conn {
-		// Its first byte: the client is in its handshake.
+		// The first byte shows that the client is in its handshake.
 		_, _ = c.Read(make([]byte, 1))
 		s.stalled <- struct{}{}
 		_, _ = io.Copy(io.Discard, c)

@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/porttest"
 )
 
-// behaviour answers one request, and then the connection is closed. gone is closed when the client has closed it.
+// behaviour answers one request. The connection is then closed. gone is closed when the client has closed it.
 type behaviour func(c net.Conn, req *http.Request, gone <-chan struct{})
 
 // server is a server that behaves as the test says.
@@ -24,10 +24,10 @@ type server struct {
 
 	mu sync.Mutex
 	ln net.Listener
-	// handshake makes what is spoken over a connection. Nil in place of a connection: nothing.
+	// handshake wraps a connection. If it returns nil, the server sends nothing.
 	handshake func(net.Conn) net.Conn
 	act       behaviour
-	// behaves is closed once it is known how. Requests wait for that.
+	// behaves is closed once the behaviour is set. Requests wait for that.
 	behaves  chan struct{}
 	known    sync.Once
 	requests []*http.Request
@@ -76,7 +76,7 @@ func (s *server) open() {
 	})
 }
 
-// close ends all that is under way.
+// close closes all connections and the listener.
 func (s *server) close() {
 	s.known.Do(func() { close(s.behaves) })
 	s.mu.Lock()
@@ -118,13 +118,13 @@ func (s *server) serve(c net.Conn) {
 	gone := make(chan struct{})
 	s.wg.Go(func() {
 		defer close(gone)
-		// The client sends nothing more: this ends when it goes.
+		// The client sends nothing more, so the read ends when it disconnects.
 		_, _ = r.ReadByte()
 	})
 	act(conn, req, gone)
 }
 
-// behave sets how the server answers from now on.
+// behave sets the server's answers from now on.
 func (s *server) behave(act behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *server) shake(handshake func(net.Conn) net.Conn) {
 	s.known.Do(func() { close(s.behaves) })
 }
 
-// last is the last request.
+// last returns the last request.
 func (s *server) last() *http.Request {
 	s.t.Helper()
 	s.mu.Lock()
@@ -155,7 +155,7 @@ func raw(text string) behaviour {
 	return func(c net.Conn, _ *http.Request, _ <-chan struct{}) { _, _ = c.Write([]byte(text)) }
 }
 
-// answering is an answer with a body, and its length.
+// answering returns an answer with a body, and its length.
 func answering(status int, body string, headers ...string) behaviour {
 	return raw(head(status, append(headers, fmt.Sprintf("Content-Length: %d", len(body)))...) + body)
 }

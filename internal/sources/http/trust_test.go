@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// peer is the name on the client's certificate, or empty.
+// peer returns the name on the client's certificate, or "".
 func peer(c net.Conn) string {
 	if certs := c.(*tls.Conn).ConnectionState().PeerCertificates; len(certs) > 0 {
 		return certs[0].Subject.CommonName
@@ -65,7 +65,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		<-peers
 	}
 	if n := r.log.Count("level=WARN", "Changed TLS files can't be used", "client-key.pem"); n != 1 {
-		t.Errorf("a bad file was told %d times:\n%s", n, r.log)
+		t.Errorf("a bad file was logged %d times:\n%s", n, r.log)
 	}
 	client("third")
 	r.expect("default/web=v1")
@@ -101,8 +101,8 @@ func TestCertificateStaysAtHome(t *testing.T) {
 	}
 }
 
-// TestCertificateByAnotherHost: a redirect through another host gets neither the headers nor the certificate on the
-// configured one.
+// TestCertificateByAnotherHost: after a redirect by another host, the configured host receives neither the
+// headers nor the certificate.
 func TestCertificateByAnotherHost(t *testing.T) {
 	t.Parallel()
 	asks := func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }

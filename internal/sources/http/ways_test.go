@@ -19,7 +19,7 @@ import (
 // way is one way in which a server can misbehave.
 type way struct {
 	name string
-	// tls: the server uses TLS while it works.
+	// tls: the server uses TLS while it works correctly.
 	tls bool
 	// act is the server's answer to a request.
 	act behaviour
@@ -27,13 +27,13 @@ type way struct {
 	shake func(net.Conn) net.Conn
 	// refuse: the port is closed.
 	refuse bool
-	// stall is as act, and only ends by the timeout. It calls reported once the request has arrived.
+	// stall is like act, but only ends by the timeout. It calls told once the request has arrived.
 	stall func(c net.Conn, reported func(), gone <-chan struct{})
-	// deaf: the server accepts the connection, and that is all.
+	// deaf: the server accepts the connection, and does nothing else.
 	deaf bool
-	// want is in the error.
+	// want is a part of the error.
 	want string
-	// wait is at least the time until the next poll.
+	// wait is the minimum time until the next poll.
 	wait time.Duration
 }
 
@@ -43,7 +43,7 @@ func silent(_ net.Conn, reported func(), gone <-chan struct{}) {
 	<-gone
 }
 
-// dripping sends the beginning, and then one byte after the other as long as the client reads.
+// dripping sends the beginning, and then single bytes as long as the client reads.
 func dripping(begin string) func(net.Conn, func(), <-chan struct{}) {
 	return func(c net.Conn, reported func(), gone <-chan struct{}) {
 		_, _ = c.Write([]byte(begin))
@@ -149,7 +149,7 @@ func ways(t *testing.T, own, stranger *authority) []way {
 	}
 }
 
-// changing writes another text each time.
+// changing sends a different text each time.
 func changing(format string) behaviour {
 	var n atomic.Int64
 	return func(c net.Conn, _ *http.Request, _ <-chan struct{}) { fmt.Fprintf(c, format, n.Add(1)) }
@@ -160,15 +160,15 @@ func hosts(status int) behaviour {
 	return changing(head(status, "Location: http://host-%d.invalid/", "Content-Length: 0"))
 }
 
-// plainly answers TLS as a server without TLS does.
+// plainly answers a TLS handshake like a server without TLS.
 func plainly(c net.Conn) net.Conn {
 	_, _ = c.Read(make([]byte, 1024))
 	_, _ = c.Write([]byte("HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"))
 	return nil
 }
 
-// TestWays: whatever a server does, the pods stay, it is logged once, no secret is shown, and the next good response
-// is believed.
+// TestWays: for every misbehaviour of a server, the pods stay, it is logged once, no secret is shown, and the
+// next good response is accepted.
 func TestWays(t *testing.T) {
 	t.Parallel()
 	own, stranger := newAuthority(t, "own"), newAuthority(t, "stranger")
@@ -229,10 +229,10 @@ func (w way) test(t *testing.T, own *authority, ca string) {
 	s.shake(speak)
 	again := r.expect("default/web=v1", "default/db=v1")
 	if !slices.Equal(first.Origins, again.Origins) {
-		t.Error("what didn't change has other origins")
+		t.Error("unchanged items have other origins")
 	}
 	if n := r.log.Count("Pods can be read again"); n != 1 {
-		t.Errorf("the recovery was told %d times", n)
+		t.Errorf("the recovery was logged %d times", n)
 	}
 	s.behave(ok(list(pod("web", "v2"))))
 	r.expect("default/web=v2")
@@ -240,11 +240,11 @@ func (w way) test(t *testing.T, own *authority, ca string) {
 		t.Errorf("%d pods are served, want 1", r.serves())
 	}
 	if strings.Contains(r.log.String(), "hunter2") {
-		t.Errorf("the log tells a secret:\n%s", r.log)
+		t.Errorf("the log has a secret:\n%s", r.log)
 	}
 }
 
-// begin has the server misbehave.
+// begin starts the misbehaviour of the server.
 func (w way) begin(s *server) {
 	reported := func() { s.stalled <- struct{}{} }
 	switch {
@@ -267,7 +267,7 @@ func (w way) begin(s *server) {
 	}
 }
 
-// TestFlapping: a server that fails every other time is reported every time.
+// TestFlapping: a server that fails every other time is logged every time.
 func TestFlapping(t *testing.T) {
 	t.Parallel()
 	body := list(pod("web", "v1"))
@@ -278,7 +278,7 @@ func TestFlapping(t *testing.T) {
 		s.behave(ok(body))
 		set := r.expect("default/web=v1")
 		if i > 0 && !slices.Equal(origins, set.Origins) {
-			t.Error("what didn't change has other origins")
+			t.Error("unchanged items have other origins")
 		}
 		origins = set.Origins
 		s.behave(answering(500, ""))
@@ -288,7 +288,7 @@ func TestFlapping(t *testing.T) {
 		}
 	}
 	if failed, again := r.log.Count("level=WARN"), r.log.Count("again"); failed != 5 || again != 4 {
-		t.Errorf("%d failures and %d recoveries were told, want 5 and 4:\n%s", failed, again, r.log)
+		t.Errorf("%d failures and %d recoveries were logged, want 5 and 4:\n%s", failed, again, r.log)
 	}
 	if r.serves() != 1 {
 		t.Errorf("%d pods are served", r.serves())

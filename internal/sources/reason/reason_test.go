@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/sources/reason"
 )
 
-// reset is a connection from that port of this side that was reset.
+// reset returns the error of a reset connection from this local port.
 func reset(port int) error {
 	return &net.OpError{
 		Op: "read", Net: "tcp", Err: syscall.ECONNRESET,
@@ -23,7 +23,7 @@ func reset(port int) error {
 	}
 }
 
-// expired is a certificate that expired at the one second, as it is found at the other.
+// expired returns the error of a certificate that expired at one time, found at another time.
 func expired(at, now int64) error {
 	end := time.Unix(at, 0)
 	return x509.CertificateInvalidError{
@@ -49,7 +49,7 @@ func TestOneReason(t *testing.T) {
 		"an amount":                     {errors.New("too much: 4 pods of 900 bytes"), errors.New("too much: 5 pods of 1000 bytes")},
 	} {
 		if pair[0].Error() == pair[1].Error() {
-			t.Errorf("%s: there is one text only: %v", name, pair[0])
+			t.Errorf("%s: the two texts are equal: %v", name, pair[0])
 		}
 		if a, b := reason.Of(pair[0]), reason.Of(pair[1]); a != b {
 			t.Errorf("%s: the reasons are\n%s\n%s\nwant one", name, a, b)

@@ -17,8 +17,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// wireObject is an object SOURCE/NAME=VALUE as it comes: a Secret if its name begins with an s, else a ConfigMap.
-// Without a value it is a reference only.
+// wireObject returns the object SOURCE/NAME=VALUE as in a message: a Secret if its name starts with s,
+// otherwise a ConfigMap. Without a value it is only a reference.
 func wireObject(text string) *podconfigv1.Object {
 	name, value, has := strings.Cut(text, "=")
 	source, name, _ := strings.Cut(name, "/")
@@ -58,7 +58,7 @@ func key(name string) sources.ObjectKey {
 	return k
 }
 
-// objectOp is an update; with a zero revision more follows.
+// objectOp returns an update. A zero revision means that more follows.
 func objectOp(revision uint64, op podconfigv1.ObjectOperation, texts ...string) *objects {
 	u := &podconfigv1.ObjectUpdate{Op: op}
 	for _, text := range texts {
@@ -71,7 +71,7 @@ func objectOp(revision uint64, op podconfigv1.ObjectOperation, texts ...string) 
 	return m
 }
 
-// objectsSynced reports the sources api and file in that order; a sign before a name means that it isn't ready.
+// objectsSynced lists the sources api and file in that order. A sign before a name means that it isn't ready.
 func objectsSynced(revision uint64, names ...string) *objects {
 	return &objects{Event: &podconfigv1.WatchObjectsResponse_Synced{Synced: &podconfigv1.Synced{Sources: ready(names...)}}, Cursor: cursor(revision)}
 }
@@ -85,7 +85,7 @@ func sending(err error, messages ...*objects) func(objectStream) error {
 	}
 }
 
-// followed is one report of RunObjects.
+// followed is the reports of RunObjects.
 type followed struct {
 	t      *testing.T
 	wanted chan []sources.ObjectKey
@@ -131,9 +131,9 @@ func (f *followed) want(names ...string) {
 	select {
 	case f.wanted <- keys:
 	case got := <-f.news:
-		f.t.Fatalf("it tells that %s; want nothing now", got)
+		f.t.Fatalf("it reports %s; want nothing now", got)
 	case <-time.After(deadline):
-		f.t.Fatalf("what is wanted isn't taken in %v", deadline)
+		f.t.Fatalf("the wanted objects aren't accepted within %v", deadline)
 	}
 }
 
@@ -148,11 +148,11 @@ func (f *followed) expect(want ...string) {
 		select {
 		case got := <-f.news:
 			if !left[got] {
-				f.t.Fatalf("it tells that %s; want %q", got, want)
+				f.t.Fatalf("it reports %s; want %q", got, want)
 			}
 			delete(left, got)
 		case <-time.After(deadline):
-			f.t.Fatalf("%v aren't told in %v; the log:\n%s", left, deadline, f.log)
+			f.t.Fatalf("%v aren't reported within %v; the log:\n%s", left, deadline, f.log)
 		}
 	}
 }

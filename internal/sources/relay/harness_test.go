@@ -35,20 +35,20 @@ const deadline = 30 * time.Second
 // quick is a Backoff for tests.
 var quick = Backoff{Min: time.Millisecond, Max: 20 * time.Millisecond}
 
-// podconfigd is a hub with its service, at one socket.
+// podconfigd is a hub with its service, on one socket.
 type podconfigd struct {
 	t        *testing.T
 	id, node string
 	endpoint string
 	hub      *mergesvc.Hub
 	second   int64
-	// relays are the sources whose paths its own path has.
+	// relays are the relay sources. Their paths are part of its own path.
 	mu     sync.Mutex
 	relays []*Source
-	// requests and wishes are the requests that it received.
+	// requests and wishes record the requests that it received.
 	requests chan *podconfigv1.WatchPodUpdatesRequest
 	wishes   chan *podconfigv1.WatchObjectsRequest
-	// objects are nil unless it serves them.
+	// objects is nil unless it serves objects.
 	objects *objecthub.Hub
 	// down stops its service, and kill all of it; both wait for the end.
 	down, kill func()
@@ -56,10 +56,10 @@ type podconfigd struct {
 	at uint64
 }
 
-// socket is a place for a socket.
+// socket returns a path for a socket.
 func socket(t *testing.T) string {
 	t.Helper()
-	// A test's own directory is too long for it.
+	// The path of the test's own directory is too long.
 	dir, err := os.MkdirTemp("", "ps")
 	if err != nil {
 		t.Fatal(err)
@@ -68,8 +68,8 @@ func socket(t *testing.T) string {
 	return "unix://" + filepath.Join(dir, "s")
 }
 
-// start starts a podconfigd of that node with those sources, and with a store at path if that isn't empty. It serves
-// once up is called.
+// start starts a podconfigd of that node with those sources, and with a store at path if that isn't empty. It
+// serves once up is called.
 func start(t *testing.T, node, endpoint, path string, names ...string) *podconfigd {
 	t.Helper()
 	d := &podconfigd{
@@ -101,7 +101,7 @@ func start(t *testing.T, node, endpoint, path string, names ...string) *podconfi
 // up serves until down is called.
 func (d *podconfigd) up() { d.upFor(nil) }
 
-// upFor serves with the given access rules; nil: the default ones.
+// upFor serves with the given access rules; nil means the default ones.
 func (d *podconfigd) upFor(rules *access.Access) {
 	d.t.Helper()
 	svc := service.New(service.Config{History: d.hub.History(), Sources: d.hub.Sources, Path: d.path, Objects: d.objects})
@@ -127,7 +127,7 @@ func (d *podconfigd) upFor(rules *access.Access) {
 	})
 }
 
-// noting is the service, and records its requests.
+// noting is the service. It records its requests.
 type noting struct {
 	*service.Server
 	d *podconfigd
@@ -164,7 +164,7 @@ func (d *podconfigd) set(source, text string) {
 	d.hub.Apply(mergetest.Set(source, d.second, text))
 }
 
-// stored are the pods of a source, as podconfigd passes them to a relay.
+// stored returns the pods of a source, as podconfigd passes them to a relay.
 func (d *podconfigd) stored(source string) []Stored {
 	var out []Stored
 	for _, p := range d.hub.History().State().Pods {
@@ -195,7 +195,7 @@ func (d *podconfigd) want(lines ...string) *revision.Revision {
 		select {
 		case <-more:
 		case <-late:
-			d.t.Fatalf("on %s no revision comes in %v; want\n%s", d.node, deadline, strings.Join(lines, "\n"))
+			d.t.Fatalf("on %s there is no revision within %v; want\n%s", d.node, deadline, strings.Join(lines, "\n"))
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (d *podconfigd) unrelay(all ...*sets) {
 	d.relays = nil
 }
 
-// pods are the UIDs that are served.
+// pods returns the UIDs of the served pods.
 func (d *podconfigd) pods() string {
 	var out []string
 	for _, p := range d.hub.History().State().Pods {
@@ -234,7 +234,7 @@ func (d *podconfigd) pods() string {
 	return strings.Join(out, " ")
 }
 
-// known are the UIDs of a request's known pods, sorted.
+// known returns the UIDs of a request's known pods, sorted.
 func known(req *podconfigv1.WatchPodUpdatesRequest) string {
 	var out []string
 	for _, k := range req.GetKnownPods() {

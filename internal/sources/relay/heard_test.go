@@ -10,8 +10,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestHeardOfSources: a relay was last heard when the least recently heard source of its upstream was, however well
-// the stream goes.
+// TestHeardOfSources: a relay's last heard time is the earliest one of its upstream's sources, even if the
+// stream works.
 func TestHeardOfSources(t *testing.T) {
 	up := start(t, "n0", socket(t), "", "file", "api")
 	up.up()
@@ -21,19 +21,19 @@ func TestHeardOfSources(t *testing.T) {
 	r := relay(t, nil, Config{Endpoint: up.endpoint})
 	set := r.good()
 	if set.Heard.Sub(time.Unix(1, 0)).Abs() > time.Minute {
-		// That was before the upstream has answered.
+		// That set came before the upstream's answer.
 		set = r.good()
 	}
 	if got := set.Heard.Sub(time.Unix(1, 0)).Abs(); got > time.Minute {
-		t.Errorf("the set says that the upstream's sources were heard from at %v; want when the first one was", set.Heard)
+		t.Errorf("the set's last heard time is %v; want the earliest one of the upstream's sources", set.Heard)
 	}
 	if time.Until(set.ReadTime).Abs() > time.Hour {
 		t.Errorf("the set was read at %v", set.ReadTime)
 	}
 }
 
-// TestHeardDelaysNothing: the pods are passed on before the upstream has answered when its sources were heard. The
-// answer follows in a set of its own.
+// TestHeardDelaysNothing: the pods are passed on before the upstream has reported when its sources were heard.
+// The report follows in a separate set.
 func TestHeardDelaysNothing(t *testing.T) {
 	s, endpoint := scripted(t)
 	answer, gaveUp := make(chan struct{}), make(chan struct{})
@@ -50,11 +50,11 @@ func TestHeardDelaysNothing(t *testing.T) {
 	r := relay(t, nil, Config{Endpoint: endpoint})
 	first := r.good()
 	if len(first.Origins) == 0 || time.Since(first.Heard).Abs() > time.Minute {
-		t.Errorf("before the answer the set has %s, heard at %v; want the pod, heard when the stream was in step", origins(first), first.Heard)
+		t.Errorf("before the answer the set has %s, heard at %v; want the pod, heard at the time at which the stream was in step", origins(first), first.Heard)
 	}
 	select {
 	case <-gaveUp:
-		t.Fatal("the set came when the relay didn't wait for the answer any longer; want it at once")
+		t.Fatal("the set came when the relay no longer waited for the answer; want it at once")
 	default:
 	}
 	close(answer)
@@ -64,7 +64,7 @@ func TestHeardDelaysNothing(t *testing.T) {
 	}
 }
 
-// TestUnusableUID: a pod whose UID can't be an element of a path is held by itself, and the others are relayed.
+// TestUnusableUID: a pod whose UID can't be an element of a path is held, and the others are relayed.
 func TestUnusableUID(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.pods <- saying(nil, op(1, add, wirePod("web()"), wirePod("evil(uid=../../../etc)")), synced(1))

@@ -12,7 +12,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestNeverInStep: nothing is passed on of an upstream that never completes its state.
+// TestNeverInStep: a relay passes on nothing of an upstream that never completes its state.
 func TestNeverInStep(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.pods <- saying(nil, op(1, add, wirePod("web()")), heartbeat())
@@ -30,15 +30,14 @@ func TestNeverInStep(t *testing.T) {
 	}
 }
 
-// TestSilent: of an upstream that sends nothing for three times the interval of its heartbeats only that error is
-// passed on.
+// TestSilent: if an upstream sends nothing for three heartbeat intervals, only that error is passed on.
 func TestSilent(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.pods <- saying(nil)
 	r := relay(t, nil, Config{Endpoint: endpoint, Heartbeat: 10 * time.Millisecond})
 	r.failed("no message for 30ms")
 	r.stop()
-	// The next try may have failed too before it was stopped.
+	// The next attempt may also have failed before it was stopped.
 	for _, set := range r.all {
 		if set.Err == nil {
 			t.Errorf("a set of %d origins was handed over; want the error only", len(set.Origins))
@@ -46,8 +45,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestNotHeard: nothing is passed on of an upstream that refuses ReportApplied: only that shows that a relay gets
-// whole pods and not redacted ones.
+// TestNotHeard: nothing is passed on of an upstream that rejects ReportApplied: only that call shows that a
+// relay receives whole pods and not redacted ones.
 func TestNotHeard(t *testing.T) {
 	s, endpoint := scripted(t)
 	want := []string{"gone", "redacted pods"}
@@ -102,7 +101,7 @@ func TestUpstreamStaysBusy(t *testing.T) {
 	r.good()
 }
 
-// TestNoSources: of an upstream without sources nothing is certain, so the relay isn't ready.
+// TestNoSources: the pods of an upstream without sources are not known, so the relay isn't ready.
 func TestNoSources(t *testing.T) {
 	s, endpoint := scripted(t)
 	none := synced(2)
@@ -112,11 +111,11 @@ func TestNoSources(t *testing.T) {
 	r := relay(t, nil, Config{Endpoint: endpoint})
 	r.good()
 	if got := origins(r.good()); got != "file default/web web, (no sources upstream)!" {
-		t.Errorf("the origins are %s; want what there was, and the word that it isn't ready", got)
+		t.Errorf("the origins are %s; want the earlier ones, and that it isn't ready", got)
 	}
 }
 
-// TestBacklog: an upstream that sends much while little is taken waits, and doesn't keep a stream from ending.
+// TestBacklog: an upstream that sends faster than its messages are handled waits, and a stream can still end.
 func TestBacklog(t *testing.T) {
 	s, endpoint := scripted(t)
 	says := []*message{synced(1), op(2, add, changed("web()", func(p *podconfigv1.Pod) { p.Source = "" }))}
@@ -128,6 +127,6 @@ func TestBacklog(t *testing.T) {
 	r := relay(t, nil, Config{Endpoint: endpoint})
 	r.failed("a pod with the reference")
 	if got := origins(r.good()); got != "file default/web web" {
-		t.Errorf("the origins are %s; want those of the next stream", got)
+		t.Errorf("the origins are %s; want the origins of the next stream", got)
 	}
 }

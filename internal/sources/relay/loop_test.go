@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/internal/mergesvc/mergetest"
 )
 
-// TestOwnSocket: a podconfigd that is configured to relay itself doesn't.
+// TestOwnSocket: a podconfigd that is configured to relay itself rejects that.
 func TestOwnSocket(t *testing.T) {
 	own := start(t, "own", socket(t), "", "file", "relay")
 	own.set("file", "a: web()")
@@ -29,8 +29,8 @@ func TestOwnSocket(t *testing.T) {
 	}
 }
 
-// TestLoopFoundLater: an upstream that begins to relay this podconfigd isn't relayed any more. Its own pods stay, as
-// with any upstream that can't be read; the path is dropped. When it has stopped it is relayed again.
+// TestLoopFoundLater: an upstream that starts to relay this podconfigd is no longer relayed. Its own pods stay,
+// as with any upstream that can't be read, and the path is dropped. When it stops, it is relayed again.
 func TestLoopFoundLater(t *testing.T) {
 	up, own := start(t, "up", socket(t), "", "file"), start(t, "own", "", "", "file", "relay")
 	up.set("file", "a: web()")
@@ -56,9 +56,9 @@ func TestLoopFoundLater(t *testing.T) {
 	}
 }
 
-// TestNoPodLivesByItself: the upstream has a pod that came from here, and was restarted, so that its path doesn't
-// show it. The pod isn't taken back, so that it is removed when its real source removes it. That two podconfigds have
-// one node name makes no difference.
+// TestNoPodLivesByItself: the upstream has a pod that came from here, and was restarted, so that its path
+// doesn't show it. The pod isn't accepted back, so it is removed when its real source removes it. This also
+// applies if both podconfigds have the same node name.
 func TestNoPodLivesByItself(t *testing.T) {
 	for name, nodes := range map[string][2]string{"two nodes": {"own", "up"}, "nodes of one name": {"n", "n"}} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestNoPodLivesByItself(t *testing.T) {
 			there := relay(t, up, Config{Endpoint: own.endpoint})
 			up.want("ADD file: theirs")
 			up.want("ADD relay: mine")
-			// own's relay isn't ready, so neither is that of up.
+			// own's relay isn't ready, so the relay of up isn't ready either.
 			there.stop()
 			up.kill()
 			up = start(t, nodes[1], up.endpoint, path, "file", "relay")
@@ -95,7 +95,7 @@ func TestNoPodLivesByItself(t *testing.T) {
 			if own.pods() != "theirs" {
 				t.Errorf("the pods are %s; want no pod that only circulates", own.pods())
 			}
-			// Once the upstream is ready, the pod is refused for good, and this relay becomes ready.
+			// Once the upstream is ready, the pod is rejected permanently, and this relay becomes ready.
 			up.hub.Apply(came(mergetest.Set("relay", 10, "file default/mine mine: mine()"), way))
 			set = r.next("without held origins", func(s manifest.Set) bool { return s.Err == nil && len(s.Origins) == 2 })
 			if got := origins(set); got != "file default/theirs theirs, relay default/mine mine" || len(set.Origins[1].Pods) > 0 {
@@ -105,7 +105,7 @@ func TestNoPodLivesByItself(t *testing.T) {
 	}
 }
 
-// came is a set whose pods came by that way.
+// came returns a set whose pods came by that path.
 func came(set manifest.Set, way string) manifest.Set {
 	for _, o := range set.Origins {
 		for _, p := range o.Pods {
@@ -115,7 +115,8 @@ func came(set manifest.Set, way string) manifest.Set {
 	return set
 }
 
-// TestAnotherOfThisNode: a pod that came through another podconfigd of the same node is taken; the IDs differ.
+// TestAnotherOfThisNode: a pod that came through another podconfigd of the same node is accepted, because the
+// IDs differ.
 func TestAnotherOfThisNode(t *testing.T) {
 	up := start(t, "up", socket(t), "", "relay")
 	up.hub.Apply(came(mergetest.Set("relay", 1, "o: web()"), "own-node(other-id)/file"))
@@ -129,7 +130,7 @@ func TestAnotherOfThisNode(t *testing.T) {
 	}
 }
 
-// TestPasses: only the id reports whether a way leads through a podconfigd.
+// TestPasses: only the ID determines whether a path contains a podconfigd.
 func TestPasses(t *testing.T) {
 	const id = "0f3e77aa-1111-2222-3333-444444444444"
 	for path, want := range map[string]bool{
@@ -152,7 +153,7 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// ring are podconfigds each of which relays the next, the last one the first.
+// ring are podconfigds that each relay the next one, and the last one relays the first.
 type ring struct {
 	t      *testing.T
 	nodes  []*podconfigd
@@ -175,8 +176,9 @@ func newRing(t *testing.T, names ...string) *ring {
 	return g
 }
 
-// settled waits until one of the ring refuses to relay, and the path of each other ends at that one: before, another
-// one may receive an outdated path and refuse instead. It returns the index of the one that refuses.
+// settled waits until one podconfigd of the ring rejects its upstream, and the path of each other ends at that
+// one. Before that, another one may receive an outdated path and reject instead. It returns the index of the
+// one that rejects.
 func (g *ring) settled() (last int) {
 	g.t.Helper()
 	late := time.After(deadline)
@@ -209,9 +211,9 @@ func (g *ring) consistent(last int) bool {
 	return true
 }
 
-// TestRing: of several podconfigds that relay each other in a ring one refuses, and the others relay on. A pod whose
-// source removed it doesn't come back. The one that refuses keeps its pods until it can read again: until the ring is
-// opened.
+// TestRing: of several podconfigds that relay each other in a ring, one rejects its upstream, and the others
+// continue to relay. A pod whose source removed it isn't added again. The one that rejects keeps its pods until
+// it can read its upstream again, which is when the ring is opened.
 func TestRing(t *testing.T) {
 	for _, names := range [][]string{{"a", "b"}, {"a", "b", "c"}} {
 		t.Run(names[len(names)-1], func(t *testing.T) {
@@ -229,7 +231,7 @@ func TestRing(t *testing.T) {
 					}
 					break
 				}
-				// Two that refused at once have tried again at once, and it is another one now.
+				// If two rejected at the same time, both have tried again, and another one may reject now.
 				for _, i := range []int{first, last} {
 					g.nodes[i].set("file", "a: from-"+names[i]+"()")
 				}
@@ -244,7 +246,8 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// await waits until one of the ring has a pod, and returns all that it has. It is false if last refuses no longer.
+// await waits until one podconfigd of the ring has a pod, and returns all its pods. It returns false if last no
+// longer rejects.
 func (g *ring) await(at int, uid types.UID, last int) (pods string, ok bool) {
 	g.t.Helper()
 	late := time.After(deadline)

@@ -15,7 +15,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// testMirror is one that has these pods of the source file, and has handed them over.
+// testMirror returns a mirror that has these pods of the source file, and has handed them over.
 func testMirror(t *testing.T, pods ...*podconfigv1.Pod) *mirror {
 	t.Helper()
 	cfg, err := Config{Endpoint: "unix:///s", ID: "own-id", Node: "own-node"}.withDefaults()
@@ -45,7 +45,7 @@ func beat(names ...string) *stream.Revision {
 	return &stream.Revision{Heartbeat: &podconfigv1.Heartbeat{Sources: ready(names...)}}
 }
 
-// manyPods are pods in mergetest's notation, with these arguments.
+// manyPods returns pods in mergetest's notation, with these arguments.
 func manyPods(n int, args string) []*podconfigv1.Pod {
 	out := make([]*podconfigv1.Pod, n)
 	for i := range out {
@@ -54,8 +54,8 @@ func manyPods(n int, args string) []*podconfigv1.Pod {
 	return out
 }
 
-// TestHeartbeatsDontPileUp: while revisions wait, one heartbeat between two of them is kept; and all that waits is
-// counted.
+// TestHeartbeatsDontPileUp: while revisions wait, one heartbeat between two of them is kept. Everything that
+// waits is counted.
 func TestHeartbeatsDontPileUp(t *testing.T) {
 	q, large := newQueue(), strings.Repeat("x", 1<<20)
 	ops := &stream.Revision{Updates: []*podconfigv1.PodUpdate{update(add, wirePod("web()"))}, Cursor: cursor(2)}
@@ -81,8 +81,8 @@ func TestHeartbeatsDontPileUp(t *testing.T) {
 	}
 }
 
-// TestUnreadySourcesAreDropped: of sources that the upstream hasn't any more nothing is kept, also if none was ever
-// ready.
+// TestUnreadySourcesAreDropped: nothing is kept of sources that the upstream no longer has, even if no source
+// was ever ready.
 func TestUnreadySourcesAreDropped(t *testing.T) {
 	m := testMirror(t)
 	for i := range 100 {
@@ -98,8 +98,8 @@ func TestUnreadySourcesAreDropped(t *testing.T) {
 	}
 }
 
-// TestBrokenPodIsAskedForAgain: a pod that couldn't be used isn't sent to the upstream as known, until a usable
-// version came; one that is too large counts as usable.
+// TestBrokenPodIsAskedForAgain: a pod that couldn't be used isn't sent to the upstream as a known pod until a
+// usable version arrives. A pod that is too large counts as usable.
 func TestBrokenPodIsAskedForAgain(t *testing.T) {
 	s, endpoint := scripted(t)
 	bad := changed("web()", func(p *podconfigv1.Pod) { p.Content = &podconfigv1.Pod_Protobuf{Protobuf: []byte{0xff}} })
@@ -124,14 +124,14 @@ func TestBrokenPodIsAskedForAgain(t *testing.T) {
 		}
 		for _, k := range req.GetKnownPods() {
 			if empty := broken && k.GetUid() == "web"; (k.GetSpecDigest() == "") != empty || (k.GetStatusDigest() == "") != empty {
-				t.Errorf("stream %d is asked for with %v; want no digests of what is broken only", i+1, k)
+				t.Errorf("stream %d is requested with %v; want no digests of pods that are only broken", i+1, k)
 			}
 		}
 	}
 }
 
-// TestBrokenAmongTooMany: where the pods are too many to name, a broken one is requested by a cursor that isn't
-// honoured.
+// TestBrokenAmongTooMany: if there are too many pods for known_pods, a broken one is requested again with a
+// cursor that can't be resumed from.
 func TestBrokenAmongTooMany(t *testing.T) {
 	m := testMirror(t, changed("web()", func(p *podconfigv1.Pod) { p.Content = nil }))
 	if got := m.again(&podconfigv1.WatchPodUpdatesRequest{ResumeAfter: cursor(7)}).GetResumeAfter(); got == nil || got.GetInstanceId() != "" {
@@ -139,7 +139,7 @@ func TestBrokenAmongTooMany(t *testing.T) {
 	}
 }
 
-// TestRefusedPodsAreReadOnce: a pod that is refused costs a set nothing but its place.
+// TestRefusedPodsAreReadOnce: a rejected pod costs a set only its place.
 func TestRefusedPodsAreReadOnce(t *testing.T) {
 	const pods = 200
 	refused := manyPods(pods, "pad=1")
@@ -169,7 +169,8 @@ func TestRefusedPodsAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestManySmallRevisions: the cost of a revision doesn't depend on how many are passed on together.
+// TestManySmallRevisions: the cost of a revision doesn't depend on the number of revisions that are passed on
+// together.
 func TestManySmallRevisions(t *testing.T) {
 	const pods = 4000
 	all := manyPods(pods, "")
@@ -187,11 +188,11 @@ func TestManySmallRevisions(t *testing.T) {
 	}
 	take(t, m, &stream.Revision{Updates: []*podconfigv1.PodUpdate{update(add, all[7])}, Cursor: cursor(pods + 2)})
 	if now, remade := m.origins(); len(now) != 1 || len(remade) != 1 || !remade[now[0].Name] {
-		t.Errorf("one of those that were removed came again: %d origins, remade %v", len(now), remade)
+		t.Errorf("a removed pod was added again: %d origins, remade %v", len(now), remade)
 	}
 }
 
-// TestOneReasonIsLoggedOnce: each connection is from another port, which isn't another reason.
+// TestOneReasonIsLoggedOnce: connections from different ports have the same reason.
 func TestOneReasonIsLoggedOnce(t *testing.T) {
 	source, err := New(Config{Endpoint: "unix:///s", ID: "i", Node: "n", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

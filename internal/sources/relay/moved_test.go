@@ -7,8 +7,8 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// TestMoved: a pod that moves from one source of the upstream to another, unchanged, is another pod there and here:
-// its relay-path differs. That also holds for a relay that was restarted meanwhile.
+// TestMoved: a pod that moves unchanged from one source of the upstream to another is another pod, there and
+// here: its relay-path differs. This also applies to a relay that was restarted meanwhile.
 func TestMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	up := start(t, "up", socket(t), "", "file", "api")
@@ -37,7 +37,7 @@ func TestMoved(t *testing.T) {
 	up.set("file", "a: db()\nc: fresh()")
 	own = start(t, "own", "", path, "relay")
 	relay(t, own, Config{Endpoint: up.endpoint, Stored: func() []Stored { return own.stored("relay") }})
-	// The source is ready with that: it has all there is, but for the pod that is made again.
+	// The source is then ready: it has all pods except the one that is created again.
 	own.want("REMOVE relay: web\nADD relay: fresh")
 	own.want("ADD relay: web")
 	way("up(id-up)/api")

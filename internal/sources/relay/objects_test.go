@@ -79,8 +79,8 @@ func TestObjectsOfTwoSources(t *testing.T) {
 	close(next)
 }
 
-// TestObjectsResume: the next stream resumes at the cursor, and sends known objects. A SET removes what it lacks, of
-// sources that are ready, whenever that is sent.
+// TestObjectsResume: the next stream resumes at the cursor, and sends known objects. A SET removes the objects
+// that it lacks of ready sources, whenever it is sent.
 func TestObjectsResume(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.objects <- sending(errBroken, objectOp(1, put, "file/c1=1", "api/c2=2"), objectOp(0, missing, "file/c3"), objectsSynced(2, "file", "api"),
@@ -94,13 +94,14 @@ func TestObjectsResume(t *testing.T) {
 	if req := <-s.wishes; req.GetResumeAfter() != nil || len(req.GetKnownObjects()) > 0 {
 		t.Errorf("the first stream is asked for with %v", req)
 	}
-	// Objects that the SET lacked are open when the second stream breaks, so they aren't named.
+	// Objects that were missing in the SET are undecided when the second stream breaks, so they aren't sent as
+	// known.
 	for _, want := range []struct{ revision, known uint64 }{{2, 3}, {3, 1}} {
 		req := <-s.wishes
 		digests := 0
 		for _, k := range req.GetKnownObjects() {
 			if (k.GetDigest() == "") != (k.GetRef().GetName() == "c3") || k.GetRef().GetNamespace() != "default" {
-				t.Errorf("it says to know %v; want digests of all but c3", k)
+				t.Errorf("its known objects are %v; want digests of all except c3", k)
 			}
 			digests++
 		}
@@ -109,12 +110,13 @@ func TestObjectsResume(t *testing.T) {
 		}
 	}
 	f.want("c4")
-	// c1 is gone, which isn't reported: no pod refers to it. c2 is of a source that isn't ready.
+	// c1 is removed, which isn't reported because no pod refers to it. c2 belongs to a source that isn't ready.
 	f.want("c1", "c2", "c3", "c4")
 	f.expect("c2=2", "c3 is missing")
 }
 
-// TestObjectsSetOpen: objects that a SET lacks of a source that isn't ready are gone when it is.
+// TestObjectsSetOpen: objects that are missing in a SET, and whose source isn't ready, are removed when it is
+// ready.
 func TestObjectsSetOpen(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.objects <- sending(errBroken, objectOp(1, put, "api/c1=1", "file/c2=2"), objectsSynced(2, "file", "api"))
@@ -133,7 +135,7 @@ func TestObjectsSetOpen(t *testing.T) {
 	}
 	f.expect("c3=3")
 	f.want("c4")
-	// It is reported again when it is wanted again.
+	// The object is reported again when it is wanted again.
 	f.want("c1", "c4")
 	f.expect("c1=1")
 	beat := &objects{Event: &podconfigv1.WatchObjectsResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{Sources: ready("file", "api")}}}
@@ -142,13 +144,13 @@ func TestObjectsSetOpen(t *testing.T) {
 	f.expect("c4=4")
 	f.want("c4")
 	f.want("c1")
-	// Taken only when all else is done.
+	// This is handled only after everything else.
 	f.want()
 	close(next)
 }
 
-// TestBadObjects: one that can't be used stays as it was. Nonsense, a loop, and too much end the stream, with nothing
-// taken.
+// TestBadObjects: an object that can't be used stays as it was. An invalid message, a loop, and too many
+// objects end the stream, and nothing is accepted.
 func TestBadObjects(t *testing.T) {
 	bad := func(change func(*podconfigv1.Object)) *objects {
 		m := objectOp(2, put, "file/c=2")
@@ -189,7 +191,7 @@ func TestBadObjects(t *testing.T) {
 	}
 }
 
-// TestNoObjects: an upstream that doesn't give objects is asked again each minute, which is logged once.
+// TestNoObjects: an upstream that doesn't serve objects is tried again each minute, which is logged once.
 func TestNoObjects(t *testing.T) {
 	s, endpoint := scripted(t)
 	c := &askedClock{clocktesting.NewFakeClock(time.Unix(1000, 0)), make(chan time.Duration, 1)}
@@ -205,11 +207,12 @@ func TestNoObjects(t *testing.T) {
 	s.objects <- sending(nil, objectOp(0, put, "file/c=1"), objectsSynced(1, "file"))
 	f.want("c")
 	f.expect("c=1")
-	// The second one is taken only after the first one, which waits until the stream's messages are handled.
+	// The second value is received only after the first one, which waits until the stream's messages are
+	// handled.
 	f.want()
 	f.want()
 	if f.log.Count("level=WARN") != 2 || f.log.Count("the upstream sends objects again") != 1 {
-		t.Errorf("the log is\n%s\nwant a warning for each of two reasons, and one word of recovery", f.log)
+		t.Errorf("the log is\n%s\nwant a warning for each of two reasons, and one line for the recovery", f.log)
 	}
 }
 

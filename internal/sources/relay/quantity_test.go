@@ -15,10 +15,10 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// placeholder is a quantity whose text is replaced by another one of its length.
+// placeholder is a quantity whose text is replaced by another one of the same length.
 const placeholder = "123456789012"
 
-// withQuantities are encoded pods with a placeholder in each place where a pod has quantities.
+// withQuantities returns encoded pods with a placeholder in each place where a pod has quantities.
 func withQuantities(t *testing.T) map[string][]byte {
 	t.Helper()
 	q := resource.MustParse(placeholder)
@@ -53,7 +53,8 @@ func withQuantities(t *testing.T) map[string][]byte {
 	return out
 }
 
-// TestHugeQuantities: a quantity that takes minutes to parse is refused before that, wherever a pod has one.
+// TestHugeQuantities: a quantity that takes minutes to parse is rejected without parsing, wherever a pod has
+// one.
 func TestHugeQuantities(t *testing.T) {
 	for name, data := range withQuantities(t) {
 		for _, text := range []string{"1e-000009999", "1e-999999999", "1E+999999999", "-1.5e9999999", "1e0009999999", ".1e-99999999"} {
@@ -63,7 +64,7 @@ func TestHugeQuantities(t *testing.T) {
 				Content: &podconfigv1.Pod_Protobuf{Protobuf: bytes.ReplaceAll(data, []byte(placeholder), []byte(text))},
 			})
 			if !errors.Is(err, errQuantity) {
-				// The first text is parsed quickly; those after it would take minutes.
+				// The first text is parsed quickly. The others would take minutes.
 				t.Fatalf("%s of %s: %v; want %v", name, text, err, errQuantity)
 			}
 			if took := time.Since(began); took > 5*time.Second {
@@ -74,7 +75,7 @@ func TestHugeQuantities(t *testing.T) {
 			t.Errorf("%s of %s: %v; want it taken", name, placeholder, err)
 		}
 	}
-	// A text that only looks like a quantity isn't one.
+	// A text that only looks like a quantity is accepted.
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "1e99999", Labels: map[string]string{"1e99999": "1e99999"}},
 		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "1e99999", Image: "1e99999"}}}}
 	data, err := pod.Marshal()
@@ -86,8 +87,8 @@ func TestHugeQuantities(t *testing.T) {
 	}
 }
 
-// TestHugeQuantityInBadEncoding: the decoder of pods takes the number of a field modulo 2^32, which protobuf forbids.
-// A quantity in such a field is refused too.
+// TestHugeQuantityInBadEncoding: the decoder of pods takes the number of a field modulo 2^32, which protobuf
+// forbids. A quantity in such a field is rejected too.
 func TestHugeQuantityInBadEncoding(t *testing.T) {
 	data, err := (&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "u"}}).Marshal()
 	if err != nil {

@@ -45,8 +45,8 @@ func TestOpsAreTheUpstreams(t *testing.T) {
 	}
 }
 
-// TestChain: a pod that comes through two podconfigds names both, keeps its digests and its mirror annotation, and
-// each podconfigd has the whole path.
+// TestChain: a pod that comes through two podconfigds names both, keeps its digests and its mirror annotation,
+// and each podconfigd has the whole path.
 func TestChain(t *testing.T) {
 	first, second, third := start(t, "first", socket(t), "", "file"), start(t, "second", socket(t), "", "relay:x"), start(t, "third", "", "", "relay")
 	first.set("file", "a: web(mirror=m,ann.note=n)")
@@ -95,7 +95,7 @@ func TestUnchangedOriginsAreTheSame(t *testing.T) {
 	}
 }
 
-// TestNodes: by default only the pods of the own node are relayed.
+// TestNodes: by default only the pods of this node are relayed.
 func TestNodes(t *testing.T) {
 	up := start(t, "up", socket(t), "", "api")
 	up.set("api", "a: web(node=own-node)\nb: db(node=other)\nc: free()")
@@ -116,8 +116,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestRecreation: a pod that was removed and made again under its UID while the stream was broken is removed and made
-// again here.
+// TestRecreation: a pod that was removed and created again under its UID while the stream was broken is removed
+// and created again here.
 func TestRecreation(t *testing.T) {
 	up, own := start(t, "up", socket(t), "", "file"), start(t, "own", "", "", "relay")
 	up.set("file", "a: web()\nb: db()")
@@ -133,8 +133,8 @@ func TestRecreation(t *testing.T) {
 	own.want("ADD relay: web")
 }
 
-// TestPriority: of two pods with one name, the one that the upstream would run is run here too, also when it has
-// forgotten the other.
+// TestPriority: of two pods with one name, the one that the upstream would run is run here too, also when the
+// upstream no longer has the other one.
 func TestPriority(t *testing.T) {
 	up, own := start(t, "up", socket(t), "", "file", "api"), start(t, "own", "", "", "relay")
 	up.set("file", "a: other()")
@@ -144,15 +144,16 @@ func TestPriority(t *testing.T) {
 	own.want("ADD relay: other fromapi")
 	up.kill()
 	r.failed(up.endpoint)
-	// It comes back without a store, the API server is away, and there is a static pod of that name now.
+	// The upstream restarts without a store, the API server is away, and there is now a static pod of that
+	// name.
 	again := start(t, "up", up.endpoint, "", "file", "api")
 	again.set("file", "a: other()\nb: web(uid=fromfile)")
 	again.up()
 	own.want("REMOVE relay: fromapi\nADD relay: fromfile")
 }
 
-// TestTLS: over TCP both show certificates, and the relay is known by the name of its own. Certificates that can't be
-// read are an error that goes away.
+// TestTLS: over TCP both present certificates, and the relay's name is the name in its certificate.
+// Certificates that can't be read are an error until they can be read.
 func TestTLS(t *testing.T) {
 	ca, dir := accesstest.NewCA(t, "ca"), t.TempDir()
 	file := func(name string, data []byte) string {
@@ -188,6 +189,6 @@ func TestTLS(t *testing.T) {
 		t.Errorf("the origins are %s", got)
 	}
 	if req := <-up.requests; req.GetConsumer() != "" {
-		t.Errorf("the relay calls itself %q; want no name but that of its certificate", req.GetConsumer())
+		t.Errorf("the relay's consumer name is %q; want only the name of its certificate", req.GetConsumer())
 	}
 }

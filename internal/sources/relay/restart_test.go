@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReconnect: after a broken stream nothing comes twice, and changes meanwhile come once.
+// TestReconnect: after a broken stream no op is repeated, and changes meanwhile come once.
 func TestReconnect(t *testing.T) {
 	up, own := start(t, "up", socket(t), "", "file"), start(t, "own", "", "", "relay")
 	up.set("file", "a: web()\nb: db()")
@@ -35,8 +35,8 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// TestUpstreamRestarts: with its store an upstream's restart changes nothing; without it, nothing is removed before
-// its source was read.
+// TestUpstreamRestarts: with its store, an upstream's restart changes nothing. Without it, nothing is removed
+// before its source was read.
 func TestUpstreamRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	up, own := start(t, "up", socket(t), path, "file", "api"), start(t, "own", "", "", "relay")
@@ -64,7 +64,7 @@ func TestUpstreamRestarts(t *testing.T) {
 	up.set("file", "c: new()")
 	own.want("REMOVE relay: web\nADD relay: new")
 	if own.pods() != "db new" {
-		t.Errorf("the pods are %s; want db, of which the API server has yet to speak, and new", own.pods())
+		t.Errorf("the pods are %s; want new, and db, because the API server isn't read yet", own.pods())
 	}
 	up.set("api", "")
 	own.want("REMOVE relay: db")
@@ -98,8 +98,8 @@ func TestUnreadyUpstream(t *testing.T) {
 	}
 }
 
-// TestRestart: a relay that starts with stored pods requests only the difference, and causes ops only for it. Stored
-// pods aren't changed before the upstream is reached.
+// TestRestart: a relay that starts with stored pods requests only the difference, and produces ops only for it.
+// Stored pods don't change before the upstream is reached.
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	up, own := start(t, "up", socket(t), "", "file", "api"), start(t, "own", "", path, "relay")
@@ -144,7 +144,7 @@ func TestRestart(t *testing.T) {
 	own.want("REMOVE relay: gone\nADD relay: new\nUPDATE relay: web\nRECONCILE relay: db")
 }
 
-// TestRestartBesideAnUnreadyUpstream: after a restart too a relay isn't ready before its upstream is, though its
+// TestRestartBesideAnUnreadyUpstream: a restarted relay isn't ready before its upstream is either, though its
 // store has all pods. They are served meanwhile, and none is removed.
 func TestRestartBesideAnUnreadyUpstream(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
@@ -171,8 +171,8 @@ func TestRestartBesideAnUnreadyUpstream(t *testing.T) {
 	}
 }
 
-// TestStoredElsewhere: a stored pod of an origin that isn't a relay's is found in its new one, or gone when all
-// sources are ready.
+// TestStoredElsewhere: a stored pod of an origin that isn't a relay's is found in its new origin, or removed
+// when all sources are ready.
 func TestStoredElsewhere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	up, own := start(t, "up", socket(t), "", "file", "api"), start(t, "own", "", path, "relay")
@@ -184,7 +184,7 @@ func TestStoredElsewhere(t *testing.T) {
 	relay(t, own, Config{Endpoint: up.endpoint, Stored: func() []Stored { return own.stored("relay") }})
 	own.want("settled")
 	if own.pods() != "db web" {
-		t.Errorf("the pods are %s; want both, as api hasn't spoken", own.pods())
+		t.Errorf("the pods are %s; want both, because api isn't read yet", own.pods())
 	}
 	up.set("api", "")
 	own.want("REMOVE relay: db\nADD relay:")

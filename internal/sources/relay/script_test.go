@@ -22,8 +22,8 @@ type (
 	objects      = podconfigv1.WatchObjectsResponse
 )
 
-// script is an upstream with scripted streams: the nth stream runs the nth function, and then waits for its end
-// unless that returns an error.
+// script is an upstream with scripted streams: stream number n runs function number n, and then waits for its
+// end unless that returns an error.
 type script struct {
 	podconfigv1.UnimplementedPodConfigServiceServer
 
@@ -32,10 +32,10 @@ type script struct {
 	// requests and wishes are the requests of the streams.
 	requests chan *podconfigv1.WatchPodUpdatesRequest
 	wishes   chan *podconfigv1.WatchObjectsRequest
-	// reported are the answers to the next words of the relay that it heard; with none they are good.
+	// reported are the answers to the relay's next calls of ReportApplied. Without an entry, the answer is OK.
 	reported chan error
 	closing  chan struct{}
-	// sources answers ListSources. Nil: it isn't implemented.
+	// sources answers ListSources. If it is nil, ListSources isn't implemented.
 	sources func(context.Context) (*podconfigv1.ListSourcesResponse, error)
 }
 
@@ -105,18 +105,18 @@ func play[S grpc.ServerStream](s *script, scenes chan func(S) error, stream S) e
 
 var errBroken = status.Error(codes.Unavailable, "broken")
 
-// saying sends messages and then ends with err; nil: it stays.
+// saying returns a stream that sends messages and then ends with err; if err is nil, it stays open.
 func saying(err error, messages ...*message) func(podStream) error {
 	return func(s podStream) error {
 		for _, m := range messages {
-			// If the relay has ended already, its sets show that.
+			// If the relay has already ended, its sets show that.
 			_ = s.Send(m)
 		}
 		return err
 	}
 }
 
-// wirePod is a pod of the source file in mergetest's notation, as it comes.
+// wirePod returns a pod of the source file in mergetest's notation, as in a message.
 func wirePod(text string) *podconfigv1.Pod {
 	p := mergetest.Set("file", 0, "o: "+text).Origins[0].Pods[0]
 	data, err := p.Marshal()
@@ -129,7 +129,7 @@ func wirePod(text string) *podconfigv1.Pod {
 	}
 }
 
-// op is an update of the source file; with a zero revision more follows.
+// op returns an update of the source file. A zero revision means that more follows.
 func op(revision uint64, op podconfigv1.PodOperation, pods ...*podconfigv1.Pod) *message {
 	m := &message{Event: &podconfigv1.WatchPodUpdatesResponse_Update{Update: &podconfigv1.PodUpdate{
 		Op: op, Source: "file", Pods: pods, SourceReady: true,
@@ -167,14 +167,14 @@ func heartbeat(path ...*podconfigv1.RelayHop) *message {
 	return &message{Event: &podconfigv1.WatchPodUpdatesResponse_Heartbeat{Heartbeat: &podconfigv1.Heartbeat{Sources: ready("file"), Path: path}}}
 }
 
-// changed is a pod after change.
+// changed returns a pod after change.
 func changed(text string, change func(*podconfigv1.Pod)) *podconfigv1.Pod {
 	p := wirePod(text)
 	change(p)
 	return p
 }
 
-// beatOf is a heartbeat of ready sources, and opOf a revision in which one becomes ready.
+// beatOf returns a heartbeat of ready sources, and opOf a revision in which a source becomes ready.
 func beatOf(names ...string) *message {
 	m := heartbeat()
 	m.GetHeartbeat().Sources = ready(names...)
@@ -195,7 +195,7 @@ func opsOf(sources ...string) []*message {
 	return out
 }
 
-// many are so many names.
+// many returns this many names.
 func many(n int) []string {
 	out := make([]string, n)
 	for i := range out {

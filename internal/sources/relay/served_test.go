@@ -19,7 +19,7 @@ import (
 	objecthub "github.com/podstream/podstream/internal/mergesvc/objects"
 )
 
-// startObjects starts a podconfigd whose objects are remembered for so many revisions; zero means the default.
+// startObjects starts a podconfigd that keeps this many revisions of objects. Zero means the default.
 func startObjects(t *testing.T, endpoint string, revisions int, names ...string) *podconfigd {
 	t.Helper()
 	d := start(t, "up", endpoint, "", names...)
@@ -38,8 +38,8 @@ func startObjects(t *testing.T, endpoint string, revisions int, names ...string)
 	return d
 }
 
-// give merges a set of one origin: a pod of the relay's node that uses some objects, and those of them that are
-// there, NAME=VALUE.
+// give merges a set of one origin: a pod of the relay's node that uses some objects, and the existing ones,
+// NAME=VALUE.
 func (d *podconfigd) give(source, uses string, there ...string) {
 	d.t.Helper()
 	p := &v1.Pod{
@@ -66,8 +66,8 @@ func (d *podconfigd) give(source, uses string, there ...string) {
 	mergesvc.Intake{Pods: d.hub, Objects: d.objects}.Apply(manifest.Set{Source: source, ReadTime: time.Unix(d.second, 0), Origins: []*manifest.Origin{o}})
 }
 
-// TestObjectsOfAService: the objects of a real upstream are passed on, and nothing twice: neither after its restart
-// nor when more happened meanwhile than it keeps.
+// TestObjectsOfAService: the objects of a real upstream are passed on, and none twice: neither after its
+// restart nor after more changes than it keeps.
 func TestObjectsOfAService(t *testing.T) {
 	up := startObjects(t, socket(t), 0, "file")
 	up.give("file", "c1 s1", "c1=1")
@@ -81,17 +81,17 @@ func TestObjectsOfAService(t *testing.T) {
 	f.expect("c1=2", "c2=new")
 	up.give("file", "c1 c2", "c2=new")
 	f.expect("c1 is missing")
-	// s1 was removed as well; no pod refers to it any more.
+	// s1 was removed as well. No pod refers to it now.
 	up.give("file", "c1 c2", "c2=newer")
 	f.expect("c2=newer")
 	<-up.wishes
 
-	// A restart: before its source was read it has no object. Unchanged ones aren't reported again.
+	// After a restart, and before its source was read, it has no object. Unchanged ones aren't reported again.
 	up.kill()
 	up = startObjects(t, up.endpoint, 0, "file")
 	up.up()
 	if req := <-up.wishes; len(req.GetKnownObjects()) != 2 {
-		t.Errorf("after a restart the relay says to know %v; want c1, which is missing, and c2", req.GetKnownObjects())
+		t.Errorf("after a restart the relay's known objects are %v; want c1, which is missing, and c2", req.GetKnownObjects())
 	}
 	up.give("file", "c1 c2", "c2=newer")
 	up.give("file", "c1 c2", "c1=back", "c2=newer")
@@ -99,7 +99,8 @@ func TestObjectsOfAService(t *testing.T) {
 	f.want()
 }
 
-// TestObjectsAfterTheHistory: a relay that was away for longer than its upstream's history gets the difference.
+// TestObjectsAfterTheHistory: a relay that was away for longer than its upstream's history receives the
+// difference.
 func TestObjectsAfterTheHistory(t *testing.T) {
 	up := startObjects(t, socket(t), 2, "file")
 	up.give("file", "c1 c2 s1 s2", "c1=1", "c2=1", "s1=1", "s2=1")
@@ -122,7 +123,7 @@ func TestObjectsAfterTheHistory(t *testing.T) {
 	}
 }
 
-// TestObjectsOfASourceThatGoes: when a source isn't configured any more, another source's object counts.
+// TestObjectsOfASourceThatGoes: when a source is removed, another source's object counts.
 func TestObjectsOfASourceThatGoes(t *testing.T) {
 	up := startObjects(t, socket(t), 0, "file", "file:b")
 	up.give("file", "c1 c2", "c2=2")

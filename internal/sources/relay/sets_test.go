@@ -25,7 +25,7 @@ type sets struct {
 	more chan struct{}
 }
 
-// relay runs a relay that passes its sets to d's hub, unless d is nil. Empty fields of the Config are set.
+// relay runs a relay that passes its sets to d's hub, unless d is nil. Empty fields of the Config get defaults.
 func relay(t *testing.T, d *podconfigd, cfg Config) *sets {
 	t.Helper()
 	s := &sets{t: t, log: &logtest.Buffer{}, more: make(chan struct{}, 1)}
@@ -47,7 +47,7 @@ func relay(t *testing.T, d *podconfigd, cfg Config) *sets {
 		t.Fatal(err)
 	}
 	if cfg.Heartbeat > 0 {
-		// Shorter than the configurable minimum, for tests of a silent upstream.
+		// It is shorter than the configurable minimum, for tests of a silent upstream.
 		source.cfg.Heartbeat = cfg.Heartbeat
 	}
 	s.Source = source
@@ -68,7 +68,8 @@ func relay(t *testing.T, d *podconfigd, cfg Config) *sets {
 	return s
 }
 
-// inBackground runs run until the test ends, or stop is called; stop waits for its end, which must be a good one.
+// inBackground runs run until the test ends, or stop is called. stop waits for its end, which must be without
+// an error.
 func inBackground(t *testing.T, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -83,7 +84,7 @@ func inBackground(t *testing.T, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// next waits for the next set that is as wanted.
+// next waits for the next set that satisfies the condition.
 func (s *sets) next(what string, wanted func(manifest.Set) bool) manifest.Set {
 	s.t.Helper()
 	late := time.After(deadline)
@@ -113,7 +114,7 @@ func (s *sets) drop() {
 	s.seen = len(s.all)
 }
 
-// last is the last set; the zero value if there was none.
+// last returns the last set, or the zero value if there was none.
 func (s *sets) last() manifest.Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +138,7 @@ func (s *sets) failed(text string) error {
 	}).Err
 }
 
-// origins are the names of a set's origins; a held one ends in an exclamation mark.
+// origins returns the names of a set's origins. A held one ends in an exclamation mark.
 func origins(set manifest.Set) string {
 	var out []string
 	for _, o := range set.Origins {

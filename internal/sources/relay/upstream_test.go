@@ -15,8 +15,8 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// TestBadPod: a pod that can't be used is held, with the reason; the others of its revision are taken. When it is
-// good it is taken.
+// TestBadPod: a pod that can't be used is held, with the reason, and the others of its revision are accepted.
+// When it can be used, it is accepted.
 func TestBadPod(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -60,7 +60,7 @@ func TestBadPod(t *testing.T) {
 	}
 }
 
-// TestSaidAgain: an unchanged pod that is sent again keeps its origin, and a stream that breaks before its state is
+// TestSaidAgain: an unchanged pod that is sent again keeps its origin. A stream that breaks before its state is
 // complete changes nothing.
 func TestSaidAgain(t *testing.T) {
 	s, endpoint := scripted(t)
@@ -97,8 +97,8 @@ func TestOtherDigests(t *testing.T) {
 	}
 }
 
-// TestNonsense: an invalid stream changes nothing, the reason is logged once, and the relay tries again. Previous
-// pods stay, and the next stream resumes from them.
+// TestNonsense: an invalid stream changes nothing, the reason is logged once, and the relay tries again.
+// Previous pods stay, and the next stream resumes from them.
 func TestNonsense(t *testing.T) {
 	hop := func(id, node string) *podconfigv1.RelayHop { return &podconfigv1.RelayHop{Id: id, Node: node} }
 	long := make([]*podconfigv1.RelayHop, maxHops+1)
@@ -138,7 +138,7 @@ func TestNonsense(t *testing.T) {
 			s.pods <- saying(nil, first...)
 			s.pods <- saying(nil, append([]*message{synced(1)}, tc.says...)...)
 			s.pods <- saying(nil, op(2, add, wirePod("web()")), synced(2))
-			// Two tries end in one way, with the same words.
+			// Two attempts end in the same way, with the same text.
 			r := relay(t, nil, Config{Endpoint: endpoint, MaxPods: 3, MaxBytes: 64 << 10, Patience: time.Nanosecond})
 			before := r.good()
 			r.failed(tc.want)
@@ -159,8 +159,8 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// TestUnknownOp: after an unknown operation snapshots are requested, as the contract has it, and ops again with the
-// next stream.
+// TestUnknownOp: after an unknown operation, snapshots are requested, as podconfig.proto requires, and ops
+// again with the next stream.
 func TestUnknownOp(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.pods <- saying(nil, op(1, 99, wirePod("web()")))
@@ -201,11 +201,11 @@ func TestErrorsOnce(t *testing.T) {
 		t.Errorf("the errors are %q; want %q, the second cut", got, want)
 	}
 	if r.log.Count("level=WARN") != 2 || r.log.Count("in step with the upstream") != 1 {
-		t.Errorf("the log is\n%s\nwant two warnings and one word of recovery", r.log)
+		t.Errorf("the log is\n%s\nwant two warnings and one line for the recovery", r.log)
 	}
 }
 
-// TestOlderUpstream: an upstream that doesn't send its path is relayed; its node isn't known.
+// TestOlderUpstream: an upstream that doesn't send its path is relayed. Its node is unknown.
 func TestOlderUpstream(t *testing.T) {
 	s, endpoint := scripted(t)
 	s.pods <- saying(nil, op(1, add, wirePod("web()")), synced(1))

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Pod is pod number n in one of its versions: they differ in one argument of one container, and have the same UID.
+// Pod returns pod number n in one of its versions. Versions differ in one argument of one container, and have
+// the same UID.
 func Pod(n, version int) *v1.Pod {
 	quantities := func(cpu, memory string) v1.ResourceList {
 		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
@@ -56,7 +57,7 @@ func Pod(n, version int) *v1.Pod {
 	}
 }
 
-// Sized is Pod with so many environment variables that it takes about the given number of bytes in protobuf.
+// Sized is Pod with enough environment variables to have about the given size in protobuf, in bytes.
 func Sized(n, version, size int) *v1.Pod {
 	pod := Pod(n, version)
 	main := &pod.Spec.Containers[0]

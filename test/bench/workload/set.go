@@ -12,7 +12,7 @@ import (
 // Source is the source of every Set.
 const Source = "file"
 
-// Set is the first reading of that many pods, each in an origin of its own.
+// Set returns the first reading of this many pods, each in its own origin.
 func Set(pods int) manifest.Set {
 	set := manifest.Set{Source: Source, ReadTime: time.Unix(0, 0)}
 	for n := range pods {
@@ -21,7 +21,8 @@ func Set(pods int) manifest.Set {
 	return set
 }
 
-// Origin is a file with that pod. It panics if the pod can't be digested, which none of this package's is.
+// Origin returns a file with that pod. It panics if the pod has no digest, which doesn't happen with this
+// package's pods.
 func Origin(pod *v1.Pod) *manifest.Origin {
 	spec, err := manifest.SpecDigest(pod)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// programs are what this needs in tools besides the control plane.
+// programs are the tools that the tests need besides the control plane.
 var programs = []string{"conformance.test", "ginkgo", "agnhost", "nonewprivs", "kubectl"}
 
 // TestConformance runs the specs against a cluster of one node.
@@ -33,14 +33,14 @@ func TestConformance(t *testing.T) {
 	show(t, report)
 }
 
-// outDir is where everything goes: a given directory, or one that goes if nothing fails.
+// outDir returns the directory of all output: a given one, or one that is removed if nothing fails.
 func outDir(t *testing.T) string {
 	t.Helper()
 	if *out != "" {
 		must(t, os.MkdirAll(*out, 0o755))
 		return get(filepath.Abs(*out))(t)
 	}
-	dir := get(os.MkdirTemp("", "conf"))(t) // short, as it holds sockets
+	dir := get(os.MkdirTemp("", "conf"))(t) // short, because it has sockets
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("ginkgo's output, its report and the daemons' logs are in %s", dir)
@@ -51,7 +51,7 @@ func outDir(t *testing.T) string {
 	return dir
 }
 
-// startCluster starts a cluster whose only node runs pods with the images that the specs have.
+// startCluster starts a cluster whose only node has the images of the specs.
 func startCluster(t *testing.T, dir string) *nodes.Cluster {
 	t.Helper()
 	config := nodes.Config{Dir: dir, Tools: tools, Kubelet: *kubelet, Log: os.Stderr}
@@ -64,7 +64,7 @@ func startCluster(t *testing.T, dir string) *nodes.Cluster {
 	t.Cleanup(func() { must(t, machine.Close()) })
 	serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"))
 	node := cluster.NewNode(machine, "node")
-	node.Port = 10250 // specs don't ask
+	node.Port = 10250 // the specs use a fixed port
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(node.Tails())
@@ -76,7 +76,7 @@ func startCluster(t *testing.T, dir string) *nodes.Cluster {
 	return cluster
 }
 
-// runSpecs runs the program with ginkgo; what came of it stands in the report, which is asked for with flags.
+// runSpecs runs the program with ginkgo. The flags make it write a report, which has the results.
 func runSpecs(t *testing.T, dir, kubeconfig string, flags ...string) {
 	t.Helper()
 	log := get(os.Create(filepath.Join(dir, "ginkgo.log")))(t)
@@ -92,16 +92,17 @@ func runSpecs(t *testing.T, dir, kubeconfig string, flags ...string) {
 	args = append(args, filepath.Join(tools, "conformance.test"), "--",
 		"--kubeconfig="+kubeconfig, "--kubectl-path="+filepath.Join(tools, "kubectl"), "--provider=skeleton", "--num-nodes=1")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(tools, "ginkgo"), args...)
-	// As Ctrl-C in a terminal does it, to all its processes: they end what they have in the cluster.
+	// Like Ctrl-C in a terminal, the signal goes to all processes, which then remove their objects from the
+	// cluster.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = time.Minute
 	cmd.Stdout = io.MultiWriter(log, os.Stdout)
 	cmd.Stderr = cmd.Stdout
-	// It dies with the thread that starts it, so this test keeps its thread.
+	// The process dies with the thread that starts it, so this test keeps its thread.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) { // that some failed is in the report
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) { // the report has the failed specs
 		t.Fatal(err)
 	}
 }

@@ -7,7 +7,7 @@
 // Specs whose requirements can't be met here are in the table unfit, with the reason. Any other spec that fails is a
 // failure. With -kubelet=PATH the node is a kubelet, which separates Podstream's faults from the machine's.
 //
-// The images are made here, under the names that the specs pull, and containerd gets them from a registry on
-// loopback: agnhost with Kubernetes' program of that name, and others of Debian's busybox. images_test.go has the
-// replacements.
+// The images are built here, under the names that the specs pull, and containerd pulls them from a registry on
+// loopback: agnhost with Kubernetes' program of that name, and others from Debian's busybox. images_test.go has
+// the replacements.
 package conformance

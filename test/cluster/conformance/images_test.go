@@ -27,7 +27,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// The images' names in registry.k8s.io, as test/utils/image of Kubernetes v1.35 has them.
+// The images' names in registry.k8s.io, as in test/utils/image of Kubernetes v1.35.
 const (
 	agnhostImage     = "e2e-test-images/agnhost:2.59"
 	agnhostPrevImage = "e2e-test-images/agnhost:2.55"
@@ -40,7 +40,7 @@ const (
 	pauseImage       = "pause:3.10.1"
 )
 
-// files are those of a layer, by their paths.
+// files are the files of a layer, by path.
 type files = fstest.MapFS
 
 func directory(mode fs.FileMode) *fstest.MapFile { return &fstest.MapFile{Mode: fs.ModeDir | mode} }
@@ -49,14 +49,14 @@ func link(to string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}
 }
 
-// program is a file of this machine.
+// program returns a file of this machine.
 func program(path string, mode fs.FileMode) (*fstest.MapFile, error) {
 	content, err := os.ReadFile(path)
 	return &fstest.MapFile{Data: content, Mode: mode}, err
 }
 
-// buildImages makes all images. Where a spec is content with any web server or any shell in place of what the name
-// says, busybox is that.
+// buildImages builds all images. If a spec works with any web server or any shell instead of the named one,
+// busybox is used.
 func buildImages(ctx context.Context, sample string) (map[string]v1.Image, error) {
 	base, err := busyboxFiles(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func buildImages(ctx context.Context, sample string) (map[string]v1.Image, error
 		nonrootImage:     {v1.Config{Cmd: []string{"sh"}, User: "1234"}, nil},
 	} {
 		image.config.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-		image.config.Labels = map[string]string{"image": name} // no two are the same, whatever is in them
+		image.config.Labels = map[string]string{"image": name} // makes each image different
 		if images[name], err = buildImage(image.config, base, image.added); err != nil {
 			return nil, fmt.Errorf("build %s: %w", name, err)
 		}
@@ -100,9 +100,9 @@ func buildImages(ctx context.Context, sample string) (map[string]v1.Image, error
 	return images, nil
 }
 
-// busyboxFiles are a root directory with all of busybox's programs, and bash, which agnhost has too. A plain sh is
-// that bash: Debian's patch of busybox has its shell hide variables from programs if their names are no identifiers,
-// which specs look for. /bin/sh is busybox, as specs know what it says.
+// busyboxFiles returns a root directory with all of busybox's programs, and bash, which agnhost has too. A
+// plain sh is that bash: Debian's patch of busybox makes its shell hide variables whose names are no
+// identifiers, which specs look for. /bin/sh is busybox, because specs expect its messages.
 func busyboxFiles(ctx context.Context) (files, error) {
 	busybox, err := program("/bin/busybox", 0o755)
 	if err != nil {
@@ -132,8 +132,8 @@ func busyboxFiles(ctx context.Context) (files, error) {
 	return all, nil
 }
 
-// agnhostFiles are what the image agnhost has besides a shell: the program, the user, the certificate and the
-// registry that specs ask for, and the programs curl and nc.
+// agnhostFiles returns what the image agnhost has besides a shell: the program, the user, the certificate and
+// the registry that specs need, and the programs curl and nc.
 func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
 	agnhost, err := program(filepath.Join(tools, "agnhost"), 0o755)
 	if err != nil {
@@ -145,7 +145,7 @@ func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
 	}
 	all := files{
 		"agnhost": agnhost, "agnhost-2": link("agnhost"), "uploads": directory(0o755),
-		// Each file has both the certificate and the key, as each reader takes the part that it needs.
+		// Each file has both the certificate and the key; each reader uses the part that it needs.
 		"localhost.crt": text(string(pair)), "localhost.key": text(string(pair)),
 		"etc/passwd": text("root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n"),
 		"etc/group":  text("root:x:0:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n"),
@@ -153,11 +153,11 @@ func agnhostFiles(ctx context.Context, pause v1.Image) (files, error) {
 	if err := addPrivateRegistry(all, "var/registry/pause", "testing", pause); err != nil {
 		return nil, err
 	}
-	// In /usr/bin, which comes before the programs of busybox.
+	// /usr/bin comes before busybox's programs in PATH.
 	return all, errors.Join(addProgram(ctx, all, "usr/bin/curl", "/usr/bin/curl"), addProgram(ctx, all, "usr/bin/nc", "/bin/nc.openbsd"))
 }
 
-// serverCertificate is a self-signed certificate, with its key.
+// serverCertificate returns a self-signed certificate with its key.
 func serverCertificate() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "authority")
 	if err != nil {
@@ -171,7 +171,7 @@ func serverCertificate() ([]byte, error) {
 	return authority.Issue("localhost", "agnhost", time.Now().Add(control.CertificateLife))
 }
 
-// addPrivateRegistry adds an image in the form that agnhost's registry, which takes a password, serves.
+// addPrivateRegistry adds an image in the form that agnhost's registry serves with a password.
 func addPrivateRegistry(all files, dir, tag string, image v1.Image) error {
 	objects, err := objectsOf(image)
 	if err != nil {

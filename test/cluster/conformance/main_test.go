@@ -54,7 +54,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// get holds what a call returned: its value, for a test that ends if there is an error.
+// get returns the value of a call, and ends the test if there is an error.
 func get[T any](value T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

@@ -15,7 +15,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// serveImages has the machine's containerd get the images of registry.k8s.io from here.
+// serveImages makes the machine's containerd pull the images of registry.k8s.io from a registry of this
+// process.
 func serveImages(t *testing.T, machine *devnode.Node, sample string) {
 	t.Helper()
 	store := registry{}
@@ -29,8 +30,8 @@ func serveImages(t *testing.T, machine *devnode.Node, sample string) {
 	must(t, os.WriteFile(machine.Path("registries", "registry.k8s.io", "hosts.toml"), []byte(hosts), 0o644))
 }
 
-// registry is what there is to be had, by the reference that it is asked for with: a manifest by its tag, and all
-// else by digests.
+// registry has the objects that it serves, by their references: a manifest by its tag, and everything else by
+// digests.
 type registry map[string]object
 
 type object struct {
@@ -50,7 +51,7 @@ func (r registry) add(name string, image v1.Image) error {
 	return nil
 }
 
-// objectsOf are an image's manifest, configuration and layers, in this order.
+// objectsOf returns an image's manifest, configuration and layers, in this order.
 func objectsOf(image v1.Image) ([]object, error) {
 	manifest, err := image.Manifest()
 	if err != nil {
@@ -93,7 +94,7 @@ func objectsOf(image v1.Image) ([]object, error) {
 	return objects, nil
 }
 
-// ServeHTTP answers what a runtime asks for when it pulls.
+// ServeHTTP answers a runtime's pull requests.
 func (r registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	path := strings.TrimPrefix(request.URL.Path, "/v2/")
 	repository, reference, found := strings.Cut(path, "/manifests/")
@@ -112,6 +113,6 @@ func (r registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Docker-Content-Digest", o.digest)
 	w.Header().Set("Content-Length", strconv.Itoa(len(o.content)))
 	if request.Method != http.MethodHead {
-		_, _ = w.Write(o.content) // who doesn't read it to the end has gone
+		_, _ = w.Write(o.content) // an error means that the client is gone
 	}
 }

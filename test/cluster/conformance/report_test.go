@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// suite is what is used of ginkgo's report.
+// suite has the fields of ginkgo's report that are used.
 type suite struct {
 	SuiteSucceeded             bool
 	SpecialSuiteFailureReasons []string
 	SpecReports                []spec
 }
 
-// spec is a spec's report, or that of something that is done before or after all.
+// spec is the report of a spec, or of a step before or after all specs.
 type spec struct {
 	ContainerHierarchyTexts []string
 	LeafNodeType            string
@@ -41,7 +41,7 @@ func (l location) String() string {
 	return fmt.Sprintf("%s:%d", filepath.Base(l.FileName), l.LineNumber)
 }
 
-// name is the spec's whole name, or what else it is.
+// name returns the spec's full name, or the name of the step.
 func (s *spec) name() string {
 	if s.LeafNodeType != "It" {
 		return s.LeafNodeType + " " + s.LeafNodeText
@@ -49,7 +49,7 @@ func (s *spec) name() string {
 	return strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")
 }
 
-// show has a subtest for each spec that was asked for.
+// show runs a subtest for each spec that was requested.
 func show(t *testing.T, path string) {
 	t.Helper()
 	var suites []suite
@@ -74,7 +74,7 @@ func show(t *testing.T, path string) {
 	}
 }
 
-// asked reports whether it is in the report: the specs that focus and except leave, and what else failed.
+// asked reports whether it belongs in the result: specs that match focus and not except, and steps that failed.
 func asked(s *spec) bool {
 	if s.LeafNodeType != "It" {
 		return s.State != "passed"
@@ -83,7 +83,7 @@ func asked(s *spec) bool {
 	return regexp.MustCompile(*focus).MatchString(name) && (*except == "" || !regexp.MustCompile(*except).MatchString(name))
 }
 
-// show is the subtest.
+// show is the subtest of one spec.
 func (s *spec) show(t *testing.T) {
 	switch s.State {
 	case "passed":

@@ -19,21 +19,21 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Loopback is where everything listens.
+// Loopback is the address of all servers.
 const Loopback = "127.0.0.1"
 
-// CertificateLife is that of certificates that are no part of a test.
+// CertificateLife is how long certificates are valid that are not part of a test.
 const CertificateLife = 24 * time.Hour
 
 // Authority signs the certificates of the server and its clients.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	// File is the certificate, for those who check others; KeyFile is its key, for who signs besides us.
+	// File is the certificate, which verifies others. KeyFile is its key, for other processes that sign.
 	File, KeyFile string
 }
 
-// NewAuthority makes one, with its files in that directory.
+// NewAuthority returns a new Authority, with its files in that directory.
 func NewAuthority(dir string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -57,8 +57,8 @@ func NewAuthority(dir string) (*Authority, error) {
 	return a, errors.Join(err, os.WriteFile(a.File, encode("CERTIFICATE", der), 0o600), os.WriteFile(a.KeyFile, private, 0o600))
 }
 
-// Issue makes a certificate and its key in one PEM text, as the kubelet keeps its own. It is good for this machine as
-// a server, and anywhere as a client.
+// Issue returns a certificate and its key in one PEM text, like the kubelet's file. It is valid for this
+// machine as a server, and everywhere as a client.
 func (a *Authority) Issue(name, group string, notAfter time.Time) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *Authority) Issue(name, group string, notAfter time.Time) ([]byte, error
 	return append(encode("CERTIFICATE", der), private...), err
 }
 
-// newKeyPair writes a key that signs service accounts' tokens and the public one that checks them.
+// newKeyPair writes a private key that signs service accounts' tokens, and the public key that verifies them.
 func newKeyPair(private, public string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -121,7 +121,7 @@ func ReplaceFile(path string, content []byte) error {
 	return os.Rename(temp, path)
 }
 
-// Kubeconfig is one for the server and the user whose credentials it is given.
+// Kubeconfig returns a kubeconfig for the server, with the user's credentials.
 func (a *Authority) Kubeconfig(server string, user clientcmdapi.AuthInfo) *clientcmdapi.Config {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: server, CertificateAuthority: a.File}
@@ -131,7 +131,7 @@ func (a *Authority) Kubeconfig(server string, user clientcmdapi.AuthInfo) *clien
 	return config
 }
 
-// WriteKubeconfig writes one for the server, with the certificate and key of a file.
+// WriteKubeconfig writes a kubeconfig for the server, with the certificate and key of a file.
 func (a *Authority) WriteKubeconfig(path, server, credentials string) error {
 	user := clientcmdapi.AuthInfo{ClientCertificate: credentials, ClientKey: credentials}
 	if err := clientcmd.WriteToFile(*a.Kubeconfig(server, user), path); err != nil {

@@ -16,7 +16,7 @@ import (
 
 // Etcd is the server's store: one member, on loopback.
 type Etcd struct {
-	// Version is what it says of itself.
+	// Version is the version that etcd reports.
 	Version *version.Version
 
 	process *Process
@@ -56,14 +56,14 @@ func startEtcd(ctx context.Context, dir, program string) (*Etcd, error) {
 	return e, nil
 }
 
-// stop ends it. How it ends is of no account: etcd dies of its own SIGTERM.
+// stop ends etcd. Its exit status is ignored: etcd kills itself with the SIGTERM that it receives.
 func (e *Etcd) stop() {
 	_ = e.process.Stop()
 	e.http.CloseIdleConnections()
 }
 
-// ReportsProgress is whether the API server trusts this etcd to say how far a watch is, without which it serves no
-// WatchList.
+// ReportsProgress reports whether the API server trusts this etcd to report the progress of a watch. Without it,
+// the server doesn't serve WatchList.
 func (e *Etcd) ReportsProgress() bool {
 	first := "3.5.13"
 	if e.Version.LessThan(version.MustParseSemantic("3.5.0")) {
@@ -72,7 +72,7 @@ func (e *Etcd) ReportsProgress() bool {
 	return e.Version.AtLeast(version.MustParseSemantic(first))
 }
 
-// revision is the store's: what Kubernetes calls the resource version of the newest change.
+// revision returns the store's revision: in Kubernetes, the resource version of the newest change.
 func (e *Etcd) revision(ctx context.Context) (int64, error) {
 	var answer struct {
 		Header struct {
@@ -92,7 +92,7 @@ func (e *Etcd) Compact(ctx context.Context) error {
 	return e.call(ctx, http.MethodPost, "/v3/kv/compaction", map[string]any{"revision": revision, "physical": true}, &struct{}{})
 }
 
-// call speaks the JSON form of etcd's API, which saves a client.
+// call uses the JSON form of etcd's API, which needs no client library.
 func (e *Etcd) call(ctx context.Context, method, path string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -117,7 +117,7 @@ func (e *Etcd) call(ctx context.Context, method, path string, question, answer a
 	return json.Unmarshal(text, answer)
 }
 
-// FreePorts are ports that no process listens on now.
+// FreePorts returns ports that no process listens on now.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
@@ -125,7 +125,7 @@ func FreePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // only when all are found, so that they differ
+		defer l.Close() // the listeners stay open until all are found, so that the ports differ
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// StartManagers starts a kube-controller-manager with all its usual controllers and a kube-scheduler, each as the
-// user that Kubernetes has for it, and waits until they are well. The controller manager signs what nodes ask for
-// with the Plane's authority.
+// StartManagers starts a kube-controller-manager with all its usual controllers and a kube-scheduler, each as
+// its usual Kubernetes user, and waits until they are healthy. The controller manager signs the nodes'
+// certificates with the Plane's authority.
 func (p *Plane) StartManagers(ctx context.Context) error {
 	if err := p.startManager(ctx, "kube-controller-manager",
 		"--use-service-account-credentials=true", "--service-account-private-key-file="+p.Path("tokens.key"), "--root-ca-file="+p.Authority.File,
@@ -49,7 +49,7 @@ func (p *Plane) startManager(ctx context.Context, name string, flags ...string) 
 	}
 	p.others = append(p.others, process)
 	health := "https://" + net.JoinHostPort(Loopback, strconv.Itoa(ports[0])) + "/healthz"
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // it signs for itself
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its certificate is self-signed
 	defer client.CloseIdleConnections()
 	return Until(ctx, process, name+" is well", func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, health, nil)

@@ -16,22 +16,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// KubeletClient is the user that the server is to nodes.
+// KubeletClient is the server's user name at nodes.
 const KubeletClient = "kube-apiserver-kubelet-client"
 
-// Config says what control plane to run.
+// Config configures a control plane.
 type Config struct {
-	// Dir is where it keeps everything. Required.
+	// Dir is the directory of all its files. Required.
 	Dir string
 	// Etcd and Tools are the path of the etcd and the directory of Kubernetes' programs. Required; make test-cluster
 	// provides them.
 	Etcd, Tools string
-	// ServerFlags are further flags of kube-apiserver.
+	// ServerFlags are additional flags of kube-apiserver.
 	ServerFlags []string
 }
 
-// Plane is the control plane: an etcd that runs throughout, and a server that comes and goes. A Plane is used by one
-// goroutine.
+// Plane is the control plane: an etcd that always runs, and a server that can be stopped and started. A Plane
+// is used by one goroutine.
 type Plane struct {
 	Etcd      *Etcd
 	Authority *Authority
@@ -40,15 +40,15 @@ type Plane struct {
 
 	config Config
 	port   int
-	// admin is a certificate of one who may do everything; it is in the file admin.pem too.
+	// admin is an administrator's certificate and key. The file admin.pem has them too.
 	admin []byte
-	// server is the one at URL, or nil while it is away.
+	// server is the server at URL, or nil while it is stopped.
 	server *Server
-	// others are the daemons beside the server.
+	// others are the other daemons.
 	others []*Process
 }
 
-// Server is a running kube-apiserver, and an administrator's client of it.
+// Server is a running kube-apiserver, and an administrator's client for it.
 type Server struct {
 	Client kubernetes.Interface
 
@@ -92,12 +92,12 @@ func Start(ctx context.Context, config Config) (_ *Plane, err error) {
 	return p, nil
 }
 
-// Path is that of a file of the control plane.
+// Path returns the path of a file of the control plane.
 func (p *Plane) Path(name string) string { return filepath.Join(p.config.Dir, name) }
 
 func serverURL(port int) string { return "https://" + net.JoinHostPort(Loopback, strconv.Itoa(port)) }
 
-// Close ends what runs.
+// Close ends all processes.
 func (p *Plane) Close() {
 	for _, other := range p.others {
 		other.Kill()
@@ -112,9 +112,9 @@ func (p *Plane) Close() {
 func (p *Plane) StartServer(ctx context.Context, port int) (*Server, error) {
 	name := fmt.Sprintf("kube-apiserver-%d", port)
 	process, err := StartProcess(name, p.Path(name+".log"), filepath.Join(p.config.Tools, "kube-apiserver"), append([]string{
-		"--etcd-servers=" + p.Etcd.url, "--etcd-compaction-interval=0", // it is the tests that compact
+		"--etcd-servers=" + p.Etcd.url, "--etcd-compaction-interval=0", // the tests compact
 		"--bind-address=" + Loopback, "--advertise-address=" + Loopback, fmt.Sprintf("--secure-port=%d", port), "--endpoint-reconciler-type=none",
-		"--shutdown-watch-termination-grace-period=5s", // else open watches hold a server up for a minute
+		"--shutdown-watch-termination-grace-period=5s", // otherwise open watches delay the server's end for a minute
 		"--cert-dir=" + p.Path("certs"), "--tls-cert-file=" + p.Path("serving.pem"), "--tls-private-key-file=" + p.Path("serving.pem"),
 		"--client-ca-file=" + p.Authority.File, "--kubelet-preferred-address-types=InternalIP",
 		"--kubelet-client-certificate=" + p.Path("kubelet-client.pem"), "--kubelet-client-key=" + p.Path("kubelet-client.pem"),
@@ -151,7 +151,7 @@ func (p *Plane) StartServer(ctx context.Context, port int) (*Server, error) {
 	return s, nil
 }
 
-// ClientConfig is a configuration for a client with this certificate and key.
+// ClientConfig returns a configuration for a client with this certificate and key.
 func (p *Plane) ClientConfig(server string, credentials []byte) *rest.Config {
 	return &rest.Config{Host: server, QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: p.Authority.File, CertData: credentials, KeyData: credentials}}
@@ -168,27 +168,28 @@ func (s *Server) kill() {
 	s.process.Kill()
 }
 
-// Stop takes the server away as an upgrade does.
+// Stop stops the server, as an upgrade does.
 func (p *Plane) Stop() error {
 	s := p.server
 	p.server = nil
 	return s.Stop()
 }
 
-// Kill takes the server away as a crash does.
+// Kill kills the server, like a crash.
 func (p *Plane) Kill() {
 	s := p.server
 	p.server = nil
 	s.kill()
 }
 
-// Resume brings the server back at its address.
+// Resume starts the server again at its address.
 func (p *Plane) Resume(ctx context.Context) (err error) {
 	p.server, err = p.StartServer(ctx, p.port)
 	return err
 }
 
-// Client is an administrator's client of the server, which comes back first if a test that failed left it away.
+// Client returns an administrator's client of the server. It first starts the server if a failed test left it
+// stopped.
 func (p *Plane) Client(ctx context.Context) (kubernetes.Interface, error) {
 	if p.server == nil {
 		if err := p.Resume(ctx); err != nil {
@@ -198,7 +199,7 @@ func (p *Plane) Client(ctx context.Context) (kubernetes.Interface, error) {
 	return p.server.Client, nil
 }
 
-// Behind changes things while the server is away, through another one of the same cluster.
+// Behind changes objects while the server is stopped, through another server of the same cluster.
 func (p *Plane) Behind(ctx context.Context, change func(client kubernetes.Interface)) (err error) {
 	ports, err := FreePorts(1)
 	if err != nil {

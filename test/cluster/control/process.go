@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// stopTimeout is how long a process has after SIGTERM.
+	// stopTimeout is the time that a process has after SIGTERM.
 	stopTimeout = 60 * time.Second
-	// PollInterval is the pause between two questions to those who can't tell by themselves.
+	// PollInterval is the interval of polls.
 	PollInterval = 100 * time.Millisecond
-	// Bound is the longest wait for anything: the last backoff of an outage, and a start of the API server on a busy
-	// machine.
+	// Bound is the time limit of every wait: for the last backoff of an outage, and for a start of the API
+	// server on a busy machine.
 	Bound = 2 * time.Minute
 )
 
-// ErrNotYet is the answer that a wait goes on with.
+// ErrNotYet is the error with which a wait continues.
 var ErrNotYet = errors.New("not yet")
 
-// errEnded is why a wait for a process that has ended is given up.
+// errEnded ends a wait for a process that has ended.
 var errEnded = errors.New("the process has ended")
 
-// Process is a child process; its output goes to the end of a file.
+// Process is a child process. Its output is appended to a file.
 type Process struct {
 	name, log string
 	cmd       *exec.Cmd
 	done      chan struct{} // closed when it has ended and been reaped
-	err       error         // how it ended; to be read after done
+	err       error         // its exit error; valid after done
 }
 
-// StartProcess starts a program; its output is added to the file log. It dies with the process that started it.
+// StartProcess starts a program, and appends its output to the file log. The child dies with its parent.
 func StartProcess(name, log, program string, args ...string) (*Process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -44,11 +44,11 @@ func StartProcess(name, log, program string, args ...string) (*Process, error) {
 	}
 	p := &Process{name: name, log: log, cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = output, output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // Ctrl-C is for us; we end it in our order
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // Ctrl-C reaches only the parent, which ends its children in order
 	started := make(chan error, 1)
 	go func() {
 		defer close(p.done)
-		// The child dies with the thread that forked it, so this thread has to live as long as the child does.
+		// The child dies with the thread that forked it, so this thread must live as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer output.Close()
@@ -64,7 +64,7 @@ func StartProcess(name, log, program string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Stop ends the process with SIGTERM, and tells if it ended with another code than 0 or had to be killed.
+// Stop ends the process with SIGTERM. It returns an error if the exit code isn't 0, or if it had to be killed.
 func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop %s: %w; its output ends with:\n%s", p.name, err, p.Tail())
@@ -81,13 +81,13 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Kill ends the process with SIGKILL, if it runs, and returns when it is gone.
+// Kill ends the process with SIGKILL, if it runs, and returns when it has ended.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // fails only if it has ended
+	_ = p.cmd.Process.Kill() // fails only if the process has ended
 	<-p.done
 }
 
-// Tail is the end of what the process printed, for messages.
+// Tail returns the end of the process's output, for messages.
 func (p *Process) Tail() string {
 	const size = 4 << 10
 	text, err := os.ReadFile(p.log)
@@ -97,12 +97,12 @@ func (p *Process) Tail() string {
 	return strings.TrimSpace(string(text[max(0, len(text)-size):]))
 }
 
-// Until asks again and again until the answer is nil, at most for Bound, and no longer than the asked process lives;
-// nil is none in particular. Where the answer doesn't come in time, the error has the last one.
+// Until calls ask again and again until it returns nil, for at most Bound, and no longer than the process asked
+// runs, if that isn't nil. If the time is over, the error has the last answer.
 func Until(ctx context.Context, asked *Process, what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, Bound)
 	defer cancel()
-	var ended chan struct{} // of none in particular: never
+	var ended chan struct{} // without a process: never closed
 	if asked != nil {
 		ended = asked.done
 	}

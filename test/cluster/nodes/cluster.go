@@ -18,36 +18,37 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// Config says what cluster to run.
+// Config configures a cluster.
 type Config struct {
-	// Dir is where it keeps everything; short, as it holds sockets. Required.
+	// Dir is the directory of all its files. Its path must be short, because it has sockets. Required.
 	Dir string
 	// Tools is the directory of the control plane's programs. Required; hack/build-cluster.sh provides them.
 	Tools string
 	// Runtime runs the pods. Zero means the containerd in PATH.
 	Runtime devnode.Runtime
-	// Kubelet is the program of a kubelet that is each node, in place of podconfigd and podexecd. Empty: none.
+	// Kubelet is the path of a kubelet that runs on each node instead of podconfigd and podexecd. Empty means
+	// none.
 	Kubelet string
-	// ServerFlags are further flags of kube-apiserver.
+	// ServerFlags are additional flags of kube-apiserver.
 	ServerFlags []string
-	// Log gets a line for each step that takes long. Nil: nothing.
+	// Log receives a line for each step that takes long. Nil means no log.
 	Log io.Writer
 }
 
 // Cluster is a control plane, and the programs of its nodes.
 type Cluster struct {
 	Plane *control.Plane
-	// Client is an administrator's, Kubeconfig a file with the same credentials.
+	// Client is an administrator's client. Kubeconfig is a file with the same credentials.
 	Client     kubernetes.Interface
 	Kubeconfig string
-	// IP is the machine's own address, at which the API server reaches its nodes.
+	// IP is the machine's address, at which the API server reaches its nodes.
 	IP string
 
 	config Config
 }
 
-// Start builds the programs and starts the control plane. The working directory is to be the root of Podstream's
-// module: there is what is built.
+// Start builds the programs and starts the control plane. The working directory must be the root of Podstream's
+// module, whose programs are built.
 func Start(ctx context.Context, config Config) (*Cluster, error) {
 	if err := devnode.Check(devnode.Config{Runtime: config.Runtime}); err != nil {
 		return nil, err
@@ -68,10 +69,10 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	return c, nil
 }
 
-// BinDir is where the programs that are built here are: the node's daemons, and sample.
+// BinDir returns the directory of the built programs: the node's daemons, and sample.
 func (c *Cluster) BinDir() string { return filepath.Join(c.config.Dir, "bin") }
 
-// provide fills BinDir. The sample program is all that there is in its image.
+// provide fills BinDir. The sample program's image has only that program.
 func (c *Cluster) provide(ctx context.Context) error {
 	if err := c.build(ctx, []string{"CGO_ENABLED=0"}, "-trimpath", "-ldflags=-s -w", "./test/sample"); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (c *Cluster) startPlane(ctx context.Context) (err error) {
 	return c.grant(ctx)
 }
 
-// grant creates the role bindings that an administrator of a cluster creates: the API server's at nodes, and those of
+// grant creates the role bindings that a cluster's administrator creates: for the API server at nodes, and for
 // machines that join.
 func (c *Cluster) grant(ctx context.Context) error {
 	const joining = "system:bootstrappers"
@@ -137,15 +138,15 @@ func (c *Cluster) grant(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// NewMachine starts a containerd for nodes. The caller closes it, before the cluster: then its daemons don't lose
-// their server.
+// NewMachine starts a containerd for nodes. The caller closes it before the cluster, so that its daemons don't
+// lose their server.
 func (c *Cluster) NewMachine(ctx context.Context, name string) (*devnode.Node, error) {
 	return devnode.Start(ctx, devnode.Config{
 		Dir: filepath.Join(c.config.Dir, name), Runtime: c.config.Runtime, BinDir: c.BinDir(), Log: c.config.Log,
 	})
 }
 
-// Close ends the control plane. What it kept stays in the directory.
+// Close ends the control plane. Its files stay in the directory.
 func (c *Cluster) Close() {
 	if c.Plane != nil {
 		c.Plane.Close()

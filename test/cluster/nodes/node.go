@@ -15,7 +15,8 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// kubeletConfig is a node's, as installers write it, but without thresholds that the disk of a busy machine might pass.
+// kubeletConfig is a node's configuration, like one that installers write, but without thresholds that the disk
+// of a busy machine may pass.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 port: %d
@@ -28,25 +29,25 @@ imageGCHighThresholdPercent: 100
 
 // Node is a pair of daemons on a machine. Both may be killed and started again.
 type Node struct {
-	// Machine runs its pods. Pairs can share one, but two kubelets can't: each takes the other's pods for its own
-	// leftovers.
+	// Machine runs its pods. Pairs of daemons can share one. Two kubelets can't, because each removes the
+	// other's pods.
 	Machine *devnode.Node
-	// Name is the node's name; those of two nodes of a run must differ, since what was on the first one stays until
-	// the machine goes.
+	// Name is the node's name. Two nodes of a run need different names, because the first one's pods stay until
+	// the machine is closed.
 	Name string
-	// Config is added to its KubeletConfiguration, PodexecdFlags to podexecd's flags (a kubelet's, where that is the
-	// node).
+	// Config is added to its KubeletConfiguration, and PodexecdFlags to the flags of podexecd, or of the
+	// kubelet.
 	Config        string
 	PodexecdFlags []string
-	// Joins is set where it gets no credentials but has to ask for them.
+	// Joins is set if it has no credentials, and must request them.
 	Joins bool
 
-	// Port is that of its API; zero: one that is free, known once it is launched.
+	// Port is the port of its API. Zero means a free port, which is set when it is launched.
 	Port int
 
-	// Manifests is the directory of its static pods, once it is launched.
+	// Manifests is the directory of its static pods. It is set when it is launched.
 	Manifests string
-	// Podconfigd and Podexecd are the daemons; where a kubelet is the node, both are that one.
+	// Podconfigd and Podexecd are the daemons. If a kubelet is the node, both are the kubelet.
 	Podconfigd, Podexecd *devnode.Process
 
 	cluster *Cluster
@@ -57,12 +58,12 @@ func (c *Cluster) NewNode(machine *devnode.Node, name string) *Node {
 	return &Node{cluster: c, Machine: machine, Name: name}
 }
 
-// Path is that of a file of the node.
+// Path returns the path of a file of the node.
 func (n *Node) Path(elements ...string) string {
 	return n.Machine.Path(append([]string{n.Name}, elements...)...)
 }
 
-// Kubeconfig is where the node's own is.
+// Kubeconfig returns the path of the node's kubeconfig.
 func (n *Node) Kubeconfig() string { return n.Path("kubeconfig") }
 
 // Launch starts it for the first time.
@@ -118,7 +119,7 @@ func (n *Node) startKubelet() (err error) {
 	return err
 }
 
-// WriteCredentials writes the kubeconfig of a node that is a member already.
+// WriteCredentials writes the kubeconfig of a node that is already a member.
 func (n *Node) WriteCredentials() error {
 	authority := n.cluster.Plane.Authority
 	credentials, err := authority.Issue("system:node:"+n.Name, "system:nodes", time.Now().Add(control.CertificateLife))
@@ -131,10 +132,10 @@ func (n *Node) WriteCredentials() error {
 	return authority.WriteKubeconfig(n.Kubeconfig(), n.cluster.Plane.URL, n.Path("node.pem"))
 }
 
-// ConfigEndpoint is where its podconfigd serves.
+// ConfigEndpoint returns the endpoint of its podconfigd.
 func (n *Node) ConfigEndpoint() string { return "unix://" + n.Machine.Socket(n.Name+"-config") }
 
-// Kill ends both daemons; the node's pods run on until the machine is closed.
+// Kill ends both daemons. The node's pods run until the machine is closed.
 func (n *Node) Kill() error {
 	var errs []error
 	for _, daemon := range []*devnode.Process{n.Podexecd, n.Podconfigd} {
@@ -145,11 +146,11 @@ func (n *Node) Kill() error {
 	return errors.Join(errs...)
 }
 
-// AwaitReady waits until the API server is told that the node is ready, and pods may come.
+// AwaitReady waits until the API server has the node as ready, so that pods can be scheduled to it.
 func (n *Node) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() { // a daemon that has ended won't tell it
+	go func() { // a daemon that has ended doesn't report it
 		select {
 		case <-n.Podexecd.Done():
 			cancel(fmt.Errorf("%s has ended", n.Podexecd.Name))
@@ -166,7 +167,7 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 	return errors.Join(err, context.Cause(ctx))
 }
 
-// ready is nil if pods may come to the node.
+// ready returns nil if pods can be scheduled to the node.
 func ready(node *corev1.Node) error {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
@@ -181,7 +182,7 @@ func ready(node *corev1.Node) error {
 	return fmt.Errorf("its conditions are %+v", node.Status.Conditions)
 }
 
-// Tails are the ends of the daemons' logs, for messages.
+// Tails returns the ends of the daemons' logs, for messages.
 func (n *Node) Tails() string {
 	text := ""
 	for _, daemon := range []*devnode.Process{n.Podconfigd, n.Podexecd} {

@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// crowd is how many connections one peer opens.
+	// crowd is the number of connections of one peer.
 	crowd = 10_000
-	// attackedMemory is how much podexecd may grow by all that: what a listener's connections may cost, and the
-	// collector's slack.
+	// attackedMemory is the limit for podexecd's growth during all attacks: the connections of a listener, and
+	// garbage that is not yet collected.
 	attackedMemory = 48 << 20
-	// refusalLines bound what is logged: a few at once for each reason that there is, then one every five seconds for
-	// each.
+	// refusalLines bounds the log: a few lines at once for each reason, then one every five seconds for each.
 	refusalLines, refusalReasons = 10, 8
 )
 
-// What callers without rights, or with few, try at a node's port is rejected, costs little, and delays no other caller.
+// Attempts of callers with no rights, or few, at a node's port are rejected, cost little, and delay no other
+// caller.
 func TestAttackers(t *testing.T) {
 	n := newNode(t, "attacked")
 	s := newSpace(t, n)
@@ -70,26 +70,27 @@ func TestAttackers(t *testing.T) {
 	}
 }
 
-// attackers know the address of a node, and of a pod on it.
+// attackers have the address of a node, and of a pod on it.
 type attackers struct {
 	node  *node
 	space *space
 	began time.Time
 }
 
-// address is the node's API, as the API server dials it; loopback is the same from a peer of another address.
+// address is the address of the node's API, as the API server dials it. loopback is the same API for a peer of
+// another address.
 func (a *attackers) address() string { return net.JoinHostPort(here.IP, strconv.Itoa(a.node.Port)) }
 
 func (a *attackers) loopback() string {
 	return net.JoinHostPort(control.Loopback, strconv.Itoa(a.node.Port))
 }
 
-// exec is the path that runs a program in the container.
+// exec returns the path that runs a program in the container.
 func (a *attackers) exec() string {
 	return "/exec/" + a.space.name + "/box/main?command=/sample&command=exit&command=0&output=1"
 }
 
-// certificates: none, one of another authority and an expired one give no access.
+// certificates: no certificate, one of another authority and an expired one give no access.
 func (a *attackers) certificates(t *testing.T) {
 	const admin, group = "admin", "system:masters"
 	dir := t.TempDir()
@@ -112,8 +113,8 @@ func (a *attackers) certificates(t *testing.T) {
 	}
 }
 
-// tokens: one without rights opens nothing, one for metrics opens metrics, and "get" of nodes/proxy reads, and runs
-// nothing.
+// tokens: a token without rights allows nothing, one for metrics allows metrics, and "get" of nodes/proxy
+// allows reads but no exec.
 func (a *attackers) tokens(t *testing.T) {
 	none, metrics, reads := a.account(t, "none"), a.account(t, "metrics", "nodes/metrics"), a.account(t, "reads", "nodes/proxy")
 	websocket := http.Header{
@@ -152,7 +153,8 @@ func (a *attackers) tokens(t *testing.T) {
 	}
 }
 
-// paths: one that could be read as another doesn't get by whom that other is forbidden.
+// paths: a path that could be read as another path gives no access to a caller that may not use that other
+// path.
 func (a *attackers) paths(t *testing.T) {
 	token := a.account(t, "paths", "nodes/metrics")
 	for _, path := range []string{
@@ -167,7 +169,8 @@ func (a *attackers) paths(t *testing.T) {
 	}
 }
 
-// namespaces: who may exec in one namespace is refused by the API server in another, and by the node everywhere.
+// namespaces: a user that may exec in one namespace is rejected by the API server in another, and by the node
+// everywhere.
 func (a *attackers) namespaces(t *testing.T, other string) {
 	token := a.account(t, "local")
 	rbac := here.Client.RbacV1()
@@ -195,7 +198,7 @@ func (a *attackers) namespaces(t *testing.T, other string) {
 	}
 }
 
-// sizes: what is too large or too slow is ended.
+// sizes: requests that are too large or too slow are ended.
 func (a *attackers) sizes(t *testing.T) {
 	token := a.account(t, "sizes", "nodes/proxy")
 	giant := "GET /metrics HTTP/1.1\r\nHost: node\r\nX-Giant: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"
@@ -251,7 +254,7 @@ func (a *attackers) sizes(t *testing.T) {
 	all.Wait()
 }
 
-// works is nil if the API server's own requests get through.
+// works returns nil if the API server's own requests succeed.
 func (a *attackers) works(t *testing.T) error {
 	t.Helper()
 	if said, err := a.space.try(t.Context(), "", "logs", "box"); said != "hello\n" {

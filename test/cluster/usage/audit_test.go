@@ -12,7 +12,7 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// auditPolicy has the API server write down what nodes ask it to change.
+// auditPolicy makes the API server log the nodes' writes.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -21,7 +21,7 @@ rules:
 - {level: None}
 `
 
-// auditFlags are the API server's. Its audit log goes on over its restarts.
+// auditFlags returns the API server's flags. Its audit log continues after its restarts.
 func auditFlags(dir string) ([]string, error) {
 	policy := filepath.Join(dir, "audit-policy.yaml")
 	if err := control.ReplaceFile(policy, []byte(auditPolicy)); err != nil {
@@ -30,15 +30,15 @@ func auditFlags(dir string) ([]string, error) {
 	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + filepath.Join(dir, "audit.log")}, nil
 }
 
-// request is what a node asked the API server to change.
+// request is a write of a node at the API server.
 type request struct {
 	at time.Time
-	// what is the verb and the resource, "patch pods/status" for instance.
+	// what is the verb and the resource, for instance "patch pods/status".
 	what, namespace, name string
 	code                  int
 }
 
-// requests are the node's since then, in the order of their answers.
+// requests returns the node's writes since then, in the order of their answers.
 func (n *node) requests(t *testing.T, since time.Time) []request {
 	t.Helper()
 	var all []request
@@ -48,10 +48,10 @@ func (n *node) requests(t *testing.T, since time.Time) []request {
 			Verb           string
 			ObjectRef      struct{ Resource, Subresource, Namespace, Name string }
 			ResponseStatus struct{ Code int }
-			// Received is when the server had read it.
+			// Received is the time at which the server had read it.
 			Received time.Time `json:"requestReceivedTimestamp"`
 		}
-		if json.Unmarshal(line, &entry) != nil { // a server that was killed may have left half a line
+		if json.Unmarshal(line, &entry) != nil { // a killed server may have left an incomplete line
 			continue
 		}
 		if entry.User.Username != "system:node:"+n.Name || entry.Received.Before(since) {
@@ -69,7 +69,7 @@ func (n *node) requests(t *testing.T, since time.Time) []request {
 	return all
 }
 
-// statusPatches counts, by pod, how often the node told how the pods of the namespace are.
+// statusPatches counts, by pod, the node's status patches in the namespace.
 func (n *node) statusPatches(t *testing.T, namespace string, since time.Time) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -81,7 +81,7 @@ func (n *node) statusPatches(t *testing.T, namespace string, since time.Time) ma
 	return counts
 }
 
-// percentile is that of sorted values.
+// percentile returns a percentile of sorted values.
 func percentile[T cmp.Ordered](sorted []T, percent int) T {
 	return sorted[min(len(sorted)*percent/100, len(sorted)-1)]
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// resource are the objects of a kind, in one namespace or in all.
+// resource is the objects of a kind, in one namespace or in all.
 type resource[O runtime.Object] struct {
 	client          rest.Interface
 	name, namespace string
@@ -67,13 +67,14 @@ func (s *space) statefulSets() resource[*appsv1.StatefulSet] {
 	return resource[*appsv1.StatefulSet]{s.site.Client.AppsV1().RESTClient(), "statefulsets", s.name, &appsv1.StatefulSet{}}
 }
 
-// await watches a resource until its objects, by name, are as enough wants them, which else says what they lack. It
-// waits for control.Bound at most, outages of the API server included, and returns the objects as they were then.
+// await watches a resource until enough returns nil for its objects, by name; otherwise enough returns what
+// they lack. It waits for at most control.Bound, including outages of the API server, and returns the objects
+// as of then.
 func await[O runtime.Object](ctx context.Context, r resource[O], what string, enough func(map[string]O) error) (map[string]O, error) {
 	return awaitWithin(ctx, control.Bound, r, what, enough)
 }
 
-// awaitWithin is await with another bound.
+// awaitWithin is await with another time limit.
 func awaitWithin[O runtime.Object](
 	ctx context.Context, bound time.Duration, r resource[O], what string, enough func(map[string]O) error,
 ) (map[string]O, error) {
@@ -96,7 +97,7 @@ func awaitWithin[O runtime.Object](
 		lack = enough(objects)
 		return lack == nil
 	}
-	// Once in the beginning, as a resource without objects has no events.
+	// Once at the start, because a resource without objects has no events.
 	begin := func(s cache.Store) (bool, error) {
 		store = s
 		return look(), nil
@@ -109,7 +110,7 @@ func awaitWithin[O runtime.Object](
 	return objects, nil
 }
 
-// awaitPod waits until a pod is as enough wants it.
+// awaitPod waits until enough returns nil for a pod.
 func (s *space) awaitPod(t *testing.T, name, what string, enough func(*corev1.Pod) error) *corev1.Pod {
 	t.Helper()
 	pods := get(await(t.Context(), s.pods(), "pod "+name+" "+what, func(pods map[string]*corev1.Pod) error {
@@ -126,7 +127,7 @@ func (s *space) awaitPod(t *testing.T, name, what string, enough func(*corev1.Po
 }
 
 var (
-	errNone = errors.New("there is none")
+	errNone = errors.New("it doesn't exist")
 	errNo   = errors.New("not yet")
 )
 
@@ -136,13 +137,13 @@ func (s *space) awaitReady(t *testing.T, name string) *corev1.Pod {
 	return s.awaitPod(t, name, "is ready", func(pod *corev1.Pod) error { return when(isReady(pod)) })
 }
 
-// awaitGone waits until there is no such pod.
+// awaitGone waits until the pod doesn't exist.
 func (s *space) awaitGone(t *testing.T, name string) {
 	t.Helper()
 	s.awaitPods(t, "pod "+name+" is gone", func(pods map[string]*corev1.Pod) error { return when(pods[name] == nil) })
 }
 
-// awaitPods waits until all pods of the namespace are as enough wants them.
+// awaitPods waits until enough returns nil for the pods of the namespace.
 func (s *space) awaitPods(t *testing.T, what string, enough func(map[string]*corev1.Pod) error) map[string]*corev1.Pod {
 	t.Helper()
 	return get(await(t.Context(), s.pods(), what, enough))(t)
@@ -164,7 +165,7 @@ func (s *space) awaitEvent(t *testing.T, pod, reason string) *corev1.Event {
 	return found
 }
 
-// when is nil if it is so, else that it isn't yet.
+// when returns nil if so is true, and errNo otherwise.
 func when(so bool) error {
 	if !so {
 		return errNo
@@ -186,7 +187,7 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 	return nil
 }
 
-// describe is what messages say of a pod.
+// describe returns a pod's state for messages.
 func describe(pod *corev1.Pod) string {
 	text := fmt.Sprintf("%s, deleted at %v", pod.Status.Phase, pod.DeletionTimestamp)
 	for _, c := range pod.Status.Conditions {
@@ -198,7 +199,7 @@ func describe(pod *corev1.Pod) string {
 	return text
 }
 
-// untilNil asks what can only be asked until it has no error.
+// untilNil polls until ask returns no error.
 func untilNil(t *testing.T, what string, ask func() error) error {
 	t.Helper()
 	return control.Until(t.Context(), nil, what, func(context.Context) error { return ask() })

@@ -18,18 +18,18 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// absence is how long the API server is away in TestAPIServerAway.
+// absence is the time for which the API server is away in TestAPIServerAway.
 var absence = flag.Duration("absence", 40*time.Second, "how `long` the API server is away in TestAPIServerAway, at least")
 
-// hurried has a node do in seconds what others do in minutes.
+// hurried shortens a node's intervals from minutes to seconds.
 func hurried(n *node) {
 	n.Config = "nodeStatusUpdateFrequency: 1s\nnodeStatusReportFrequency: 5s\nnodeLeaseDurationSeconds: 8\n"
 	n.PodexecdFlags = []string{"--crash-loop-backoff-base=500ms", "--crash-loop-backoff-max=4s"}
 }
 
-// An API server that is away for long stops nothing on the node: pods crash, end, become ready and unready, static
-// pods come, change and go, and both daemons die meanwhile. When it is back it is told how everything is now, once,
-// and nothing else happens.
+// A long outage of the API server stops nothing on the node: pods crash, end, become ready and unready, static
+// pods are added, changed and removed, and both daemons die meanwhile. Afterwards the API server receives the
+// present state, once, and nothing else happens.
 func TestAPIServerAway(t *testing.T) {
 	machine := newMachine(t, "away-machine", here.BinDir())
 	n := newNode(t, "away", func(n *node) { n.Machine = machine }, hurried)
@@ -61,7 +61,7 @@ func TestAPIServerAway(t *testing.T) {
 	s.kubectl(t, "delete", "pod", "goes", "--wait=false")
 	here.Plane.Kill()
 	began := time.Now()
-	t.Cleanup(func() { get(here.Plane.Client(context.Background()))(t) }) // others need it, whatever becomes of this
+	t.Cleanup(func() { get(here.Plane.Client(context.Background()))(t) }) // the other tests need it
 	ready := func(want bool) {
 		t.Helper()
 		if want {
@@ -128,7 +128,7 @@ func TestAPIServerAway(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, c := range containers { // the old one's goes with it
+		for _, c := range containers { // the old one's container is removed with it
 			if c.GetLabels()["io.kubernetes.pod.name"] == "static-away" && "containerd://"+c.GetId() != status.ContainerStatuses[0].ContainerID {
 				return errNo
 			}
@@ -173,15 +173,15 @@ func TestAPIServerAway(t *testing.T) {
 	patches := n.statusPatches(t, s.name, returning)
 	for _, name := range slices.Sorted(maps.Keys(patches)) {
 		t.Logf("pod %-12s %d status patches", name, patches[name])
-		// A mirror pod that was made has two to come, of which the first may be early.
+		// A new mirror pod has two patches, of which the first may be early.
 		if name != "crash" && patches[name] > 3 {
-			t.Errorf("what became of pod %s is told with %d patches", name, patches[name])
+			t.Errorf("pod %s has %d status patches", name, patches[name])
 		}
 	}
 	s.wantEventsOnce(t, "steady", "job", "fails", "flips")
 }
 
-// staticPodOf is staticPod under another name.
+// staticPodOf is staticPod with another name.
 func staticPodOf(name, namespace, version string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -191,7 +191,7 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: main, image: %q, %s
 `, name, namespace, version, sampleImage, sample("print", "version", version))
 }
 
-// awaitRenewed waits until the node's lease has been renewed after that, and returns how long after.
+// awaitRenewed waits until the node's lease has been renewed after that time, and returns the delay.
 func (n *node) awaitRenewed(t *testing.T, after time.Time) (took time.Duration) {
 	t.Helper()
 	must(t, untilNil(t, "the node's lease is renewed", func() error {
@@ -206,7 +206,7 @@ func (n *node) awaitRenewed(t *testing.T, after time.Time) (took time.Duration) 
 	return took
 }
 
-// wantEnd checks how a pod's end was told.
+// wantEnd checks the reported end of a pod.
 func (s *space) wantEnd(t *testing.T, name string, phase corev1.PodPhase, code int32) {
 	t.Helper()
 	pod := get(s.site.Client.CoreV1().Pods(s.name).Get(t.Context(), name, metav1.GetOptions{}))(t)
@@ -215,7 +215,7 @@ func (s *space) wantEnd(t *testing.T, name string, phase corev1.PodPhase, code i
 	}
 }
 
-// wantEventsOnce checks that of what happens once in a pod's life no more than one event tells.
+// wantEventsOnce checks that what happens once to a pod has at most one event.
 func (s *space) wantEventsOnce(t *testing.T, names ...string) {
 	t.Helper()
 	list := get(s.site.Client.CoreV1().Events(s.name).List(t.Context(), metav1.ListOptions{}))(t)

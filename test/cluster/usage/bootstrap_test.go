@@ -17,9 +17,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A machine joins with a bootstrap token alone: the controller manager signs its client certificate, an administrator
-// approves its serving certificate, and it is a node like any other. With its credentials it starts again without the
-// token.
+// A machine joins with only a bootstrap token: the controller manager signs its client certificate, an
+// administrator approves its serving certificate, and it becomes a ready node. With its credentials it starts
+// again without the token.
 func TestBootstrap(t *testing.T) {
 	const id, secret = "abcdef", "0123456789abcdef"
 	tokens := here.Client.CoreV1().Secrets(metav1.NamespaceSystem)
@@ -66,7 +66,8 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-// servingRequest is the node's request for a serving certificate that is neither approved nor denied, or nil.
+// servingRequest returns the node's request for a serving certificate that is neither approved nor denied, or
+// nil.
 func servingRequest(requests map[string]*certificatesv1.CertificateSigningRequest, n *node) *certificatesv1.CertificateSigningRequest {
 	for _, r := range requests {
 		if r.Spec.SignerName == certificatesv1.KubeletServingSignerName && r.Spec.Username == "system:node:"+n.Name && len(r.Status.Conditions) == 0 {
@@ -76,7 +77,7 @@ func servingRequest(requests map[string]*certificatesv1.CertificateSigningReques
 	return nil
 }
 
-// dialNode shakes hands with a node's API and checks its certificate.
+// dialNode does a TLS handshake with a node's API and checks its certificate.
 func dialNode(address string) error {
 	authority, err := os.ReadFile(here.Plane.Authority.File)
 	if err != nil {
@@ -92,7 +93,7 @@ func dialNode(address string) error {
 	}
 	defer conn.Close()
 	if cn := conn.ConnectionState().PeerCertificates[0].Subject.CommonName; !strings.HasPrefix(cn, "system:node:") {
-		return fmt.Errorf("the certificate is that of %s", cn)
+		return fmt.Errorf("the certificate's common name is %s", cn)
 	}
 	return nil
 }

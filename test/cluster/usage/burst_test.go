@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// burst is as many pods as a node takes.
+	// burst is the maximum number of pods on a node.
 	burst = 110
-	// burstPatience is how long they may take: it is the runtime that takes it.
+	// burstPatience is their time limit. Most of it is used by the runtime.
 	burstPatience = 10 * time.Minute
 )
 
-// A node is given all the pods that it takes at once. It stays ready, tells of each in a few patches, and takes not
-// much longer than a node without an API server takes for the same pods.
+// A node receives its maximum number of pods at once. It stays ready, reports each pod in a few patches, and
+// needs not much longer than a node without an API server for the same pods.
 func TestBurst(t *testing.T) {
 	machine := newMachine(t, "burst-machine", here.BinDir())
 	floor := burstOfManifests(t, machine)
@@ -59,7 +59,7 @@ func TestBurst(t *testing.T) {
 	}
 	slices.Sort(counts)
 	if len(counts) != burst {
-		t.Fatalf("the API server was told of %d pods; want %d", len(counts), burst)
+		t.Fatalf("the API server received patches for %d pods; want %d", len(counts), burst)
 	}
 	t.Logf("%d pods at once\n%s", burst, table.String())
 	t.Logf("status patches a pod: p50 %d, p99 %d, most %d; the scheduler bound the last pod after %.1f s", percentile(counts, 50), percentile(counts, 99),
@@ -68,7 +68,7 @@ func TestBurst(t *testing.T) {
 		percentile(api.reported, 99).Seconds())
 	t.Logf("the lease was renewed %d times, at the longest after %.1f s, and lasts %.0f s", health.renewals, health.longest.Seconds(), health.duration.Seconds())
 	if percentile(counts, 100) > 6 {
-		t.Errorf("one pod's way to be ready was told with %d patches", percentile(counts, 100))
+		t.Errorf("one pod had %d patches until it was ready", percentile(counts, 100))
 	}
 	for _, not := range health.unready {
 		t.Errorf("the node wasn't ready: %s", not)
@@ -78,15 +78,15 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// burstResult is what came of a burst: how long it took until each pod was bound, and ready, and how long that took
-// to be told, all sorted; what the daemons used.
+// burstResult is the result of a burst: the times until each pod was bound, ready, and reported as ready, all
+// sorted; and the daemons' usage.
 type burstResult struct {
 	began                  time.Time
 	bound, ready, reported []time.Duration
 	podexecd, podconfigd   time.Duration
 }
 
-// arrivals notes when pods came to be so, until all have.
+// arrivals records when each pod reaches a state, until all have.
 type arrivals struct {
 	began time.Time
 	at    map[string]time.Duration
@@ -107,7 +107,7 @@ func (a *arrivals) sorted() []time.Duration {
 	return all
 }
 
-// burst makes the pods, and waits until all are ready.
+// burst creates the pods, and waits until all are ready.
 func (s *space) burst(t *testing.T) *burstResult {
 	t.Helper()
 	client := s.site.Client.CoreV1().Pods(s.name)
@@ -158,7 +158,7 @@ func burstPod(i int) *corev1.Pod {
 	}
 }
 
-// burstOfManifests gives the same pods to a node that stands alone, and takes them away again.
+// burstOfManifests gives the same pods to a standalone node, and removes them.
 func burstOfManifests(t *testing.T, machine *devnode.Node) *burstResult {
 	t.Helper()
 	drafts, manifests := machine.Path("floor", "drafts"), machine.Path("floor", "manifests")
@@ -184,7 +184,7 @@ func burstOfManifests(t *testing.T, machine *devnode.Node) *burstResult {
 		defer cancel()
 		must(t, o.follow(ctx, enough))
 	}
-	follow(func(map[string]shownPod) bool { return true }) // it is up
+	follow(func(map[string]shownPod) bool { return true }) // podexecd is up
 	exec, config := cpu(t, n.Podexecd), cpu(t, n.Podconfigd)
 	ready := arrivals{time.Now(), map[string]time.Duration{}}
 	for _, file := range files {
@@ -204,7 +204,7 @@ func burstOfManifests(t *testing.T, machine *devnode.Node) *burstResult {
 	return r
 }
 
-// follow watches what podexecd shows until that is enough.
+// follow watches podexecd's pods until enough returns true.
 func (o *observer) follow(ctx context.Context, enough func(pods map[string]shownPod) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -237,10 +237,10 @@ func (o *observer) follow(ctx context.Context, enough func(pods map[string]shown
 	}
 }
 
-// cpu is what a process has used of it.
+// cpu returns the CPU time of a process.
 func cpu(t *testing.T, p *devnode.Process) time.Duration {
 	t.Helper()
-	const ticks = 100 // a second, on every Linux that there is
+	const ticks = 100 // per second, on every Linux
 	stat := string(get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid())))(t))
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // from the third one on
 	user, system := get(strconv.Atoi(fields[11]))(t), get(strconv.Atoi(fields[12]))(t)

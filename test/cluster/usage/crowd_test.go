@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// crowds: a peer with as many connections as it can open holds no other up. One that shares the API server's address
-// can, as long as it opens new ones; not by those that it has.
+// crowds: a peer with as many connections as it can open delays no other peer. A peer with the API server's
+// address can delay the API server while it opens new connections, but not with its existing ones.
 func (a *attackers) crowds(t *testing.T) {
 	for _, c := range []struct {
 		from, address string
@@ -21,12 +21,12 @@ func (a *attackers) crowds(t *testing.T) {
 		err := a.works(t)
 		took := time.Since(began)
 		if err != nil && c.another {
-			t.Errorf("while a crowd from %s comes: %v", c.from, err)
+			t.Errorf("while connections from %s are opened: %v", c.from, err)
 		}
 		comes.all.Wait()
 		began = time.Now()
 		if err := a.works(t); err != nil {
-			t.Errorf("while a crowd from %s is there: %v", c.from, err)
+			t.Errorf("while connections from %s are open: %v", c.from, err)
 		}
 		t.Logf("%d connections from %s: logs and exec took %.1f s while they came (%v), and worked %.1f s after", len(comes.conns), c.from,
 			took.Seconds(), err, time.Since(began).Seconds())
@@ -34,9 +34,9 @@ func (a *attackers) crowds(t *testing.T) {
 	}
 }
 
-// crowdOf are connections of one peer, of which few speak.
+// crowdOf are the connections of one peer, of which few send anything.
 type crowdOf struct {
-	// half is closed when half of them have come.
+	// half is closed when half of them are open.
 	half  chan struct{}
 	all   sync.WaitGroup
 	conns []net.Conn
@@ -52,7 +52,7 @@ func newCrowd(t *testing.T, address string) *crowdOf {
 			}
 			conn, err := dialer.DialContext(t.Context(), "tcp", address)
 			if err != nil {
-				continue // the node's word too
+				continue // the node's answer too
 			}
 			if i%10 == 0 {
 				_ = conn.SetDeadline(time.Now().Add(5 * time.Second))

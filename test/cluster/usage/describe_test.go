@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// kubectl describe and get tell of a node and its pods what people look for there.
+// kubectl describe and get show the usual fields of a node and its pods.
 func TestKubectlDescribe(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "web", sampleImage, sample("serve", ":8080")+`, ports: [{containerPort: 8080}], readinessProbe: {httpGet: {port: 8080}},
@@ -60,7 +60,7 @@ resources: {requests: {cpu: 100m, memory: 64Mi}}`, "terminationGracePeriodSecond
 	})
 }
 
-// wantLines checks that there are lines that end or begin, blanks aside, as the patterns say.
+// wantLines checks that there are lines that start or end, without blanks, as the patterns require.
 func wantLines(t *testing.T, what, text string, patterns ...string) {
 	t.Helper()
 	for _, pattern := range patterns {

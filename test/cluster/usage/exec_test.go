@@ -15,13 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// idle is a container that does nothing but be there.
+// idle is a container that sleeps.
 var idle = sample("sleep")
 
-// protocols are those that kubectl speaks with a stream; the first one is its default.
+// protocols are kubectl's streaming protocols. The first one is its default.
 var protocols = []struct{ name, websockets string }{{"websocket", "true"}, {"spdy", "false"}}
 
-// kubectl exec runs a program with its streams and its exit code, on a terminal too, over each protocol.
+// kubectl exec runs a program with its streams and its exit code, also on a terminal, with each protocol.
 func TestKubectlExec(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "box", toolsImage, idle, "terminationGracePeriodSeconds: 1")
@@ -30,17 +30,17 @@ func TestKubectlExec(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", p.websockets)
 			if got := s.kubectl(t, "exec", "box", "--", "sh", "-c", "echo out; echo err >&2"); got != "out\n" {
-				t.Errorf("its output is %q; want the standard output alone", got)
+				t.Errorf("its output is %q; want only the standard output", got)
 			}
 			if _, err := s.try(t.Context(), "", "exec", "box", "--", "/sample", "exit", "7"); exitCode(err) != 7 {
-				t.Errorf("exit code 7 comes as %v", err)
+				t.Errorf("exit code 7 is reported as %v", err)
 			}
 			if _, err := s.try(t.Context(), "", "exec", "box", "--", "/no/such/program"); err == nil {
 				t.Error("a program that isn't there runs")
 			}
 			input := noise(1 << 20)
 			if got := get(s.try(t.Context(), input, "exec", "-i", "box", "--", "/sample", "stdin"))(t); got != input {
-				t.Errorf("of %d bytes that go in %d come back, or others", len(input), len(got))
+				t.Errorf("%d bytes were sent and %d came back, or different ones", len(input), len(got))
 			}
 			terminal := s.beginTerminal(t, 120, 33, "exec", "-it", "box", "--", "sh")
 			terminal.say(t, "/sample tty 120x33\n") // which waits until it is that: sizes come beside what is typed
@@ -57,7 +57,7 @@ func TestKubectlExec(t *testing.T) {
 	}
 }
 
-// noise is text that doesn't repeat.
+// noise returns text that doesn't repeat.
 func noise(size int) string {
 	text := make([]byte, size)
 	for i := range text {
@@ -66,7 +66,7 @@ func noise(size int) string {
 	return string(text)
 }
 
-// kubectl attach is at the streams of the container itself, and kubectl run -it ends with what it ran.
+// kubectl attach connects to the streams of the container itself, and kubectl run -it ends with its program.
 func TestKubectlAttach(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "echo", sampleImage, sample("stdin")+", stdin: true, stdinOnce: true", "restartPolicy: Never")
@@ -90,7 +90,7 @@ func TestKubectlAttach(t *testing.T) {
 	}
 }
 
-// kubectl cp takes files there and back.
+// kubectl cp copies files in both directions.
 func TestKubectlCp(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "box", toolsImage, idle, "terminationGracePeriodSeconds: 1")
@@ -106,11 +106,11 @@ func TestKubectlCp(t *testing.T) {
 	}
 	s.kubectl(t, "cp", "box:/tmp/copied", filepath.Join(dir, "back"))
 	if got := get(os.ReadFile(filepath.Join(dir, "back", "large")))(t); string(got) != large {
-		t.Errorf("of %d bytes that went there %d came back, or others", len(large), len(got))
+		t.Errorf("%d bytes were copied and %d came back, or different ones", len(large), len(got))
 	}
 }
 
-// kubectl port-forward carries connections, many at a time, to a pod and to the pod of a Service.
+// kubectl port-forward forwards many connections at a time, to a pod and to the pod of a Service.
 func TestKubectlPortForward(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "web", sampleImage, sample("serve", ":8080")+", readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}", "terminationGracePeriodSeconds: 1")
@@ -147,7 +147,8 @@ func TestKubectlPortForward(t *testing.T) {
 	}
 }
 
-// kubectl debug puts a container into a pod that runs, beside the one whose processes it sees; and a pod on the node.
+// kubectl debug adds a container to a running pod, which sees the processes of the target container; and
+// creates a pod on the node.
 func TestKubectlDebug(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "bare", sampleImage, idle, "terminationGracePeriodSeconds: 1")
@@ -158,7 +159,7 @@ func TestKubectlDebug(t *testing.T) {
 		t.Errorf("process 1 of the target isn't seen: %q", said)
 	}
 	terminal.say(t, "exit 4\n")
-	_ = terminal.wait(t) // kubectl has its own mind about the code
+	_ = terminal.wait(t) // kubectl's exit code differs
 	pod := s.awaitPod(t, "bare", "has an ephemeral container that ended", func(pod *corev1.Pod) error {
 		return when(len(pod.Status.EphemeralContainerStatuses) == 1 && pod.Status.EphemeralContainerStatuses[0].State.Terminated != nil)
 	})

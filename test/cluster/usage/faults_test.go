@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// faults plants one fault of podexecd after the other, and the look at the node shows each.
+// faults plants the faults of podexecd one by one, and expects that the view of the node shows each.
 func (k *killer) faults(t *testing.T) {
 	n := k.space.node
 	for _, c := range []struct {
@@ -59,13 +59,13 @@ func (k *killer) faults(t *testing.T) {
 	}
 }
 
-// startToDie starts a daemon that is to die at the point.
+// startToDie starts a daemon that dies at the point.
 func startToDie(t *testing.T, daemon *devnode.Process, d death) {
 	t.Helper()
 	must(t, daemon.StartWith(fmt.Sprintf("%s=%s:%d", failpoint.DieAt, d.point, d.times)))
 }
 
-// diedAt is nil if the daemon has died at the point, by its own hand.
+// diedAt returns nil if the daemon killed itself at the point.
 func diedAt(daemon *devnode.Process, point failpoint.Point) error {
 	err := daemon.Wait(context.Background())
 	var exit *exec.ExitError
@@ -76,7 +76,7 @@ func diedAt(daemon *devnode.Process, point failpoint.Point) error {
 	return nil
 }
 
-// buildWithFailpoints builds the daemons with the points, and returns the directory that they are in.
+// buildWithFailpoints builds the daemons with failpoints, and returns their directory.
 func buildWithFailpoints(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(here.dir, "failpoints")

@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// health is how the cluster found a node all the while.
+// health is the observed health of a node.
 type health struct {
-	// unready are the moments when it wasn't.
+	// unready are the times at which it wasn't ready.
 	unready           []string
 	renewals          int
 	longest, duration time.Duration
 }
 
-// watchHealth watches the Node object and its lease; the function that it returns ends that.
+// watchHealth watches the Node object and its lease. The returned function ends that.
 func (n *node) watchHealth(t *testing.T) func() health {
 	t.Helper()
 	only := metav1.ListOptions{FieldSelector: "metadata.name=" + n.Name}
@@ -64,7 +64,8 @@ func (n *node) watchHealth(t *testing.T) func() health {
 	}
 }
 
-// events tells of what is watched until ctx ends, over watches that the API server ends; h has it if it refuses one.
+// events returns the objects of a watch until ctx ends, and watches again when the API server ends the watch.
+// If the server refuses a watch, h has the error.
 func events(
 	ctx context.Context, h *health, begin func(context.Context, metav1.ListOptions) (watch.Interface, error), of metav1.ListOptions, handle func(watch.Event),
 ) {

@@ -18,20 +18,20 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// The images that pods have here.
+// The images of the pods.
 const (
-	// sampleImage is test/sample; nextImage is a later version of it, which says so in its environment.
+	// sampleImage is test/sample. nextImage is a later version of it, with another value in its environment.
 	sampleImage = devnode.SampleImage
 	nextImage   = "localhost/podstream-sample:next"
-	// toolsImage has what people expect in an image, and kubectl cp needs: the machine's own shell, tar, cat and ls,
+	// toolsImage has the programs that kubectl cp and users expect: the machine's shell, tar, cat and ls,
 	// besides /sample.
 	toolsImage = "localhost/podstream-tools:dev"
 )
 
-// tools are the programs of toolsImage, at the paths where they are on the machine.
+// tools are the programs of toolsImage, at their paths on the machine.
 var tools = []string{"/bin/sh", "/bin/tar", "/bin/cat", "/bin/ls"}
 
-// importImages makes the images that devnode hasn't.
+// importImages builds the images that devnode doesn't have.
 func importImages(ctx context.Context, machine *devnode.Node, sample string) error {
 	image, err := devnode.BuildSampleImage(sample)
 	if err != nil {
@@ -65,7 +65,7 @@ func withEnv(image v1.Image, env ...string) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// toolsLayer has the tools with the libraries that they are linked with.
+// toolsLayer returns a layer with the tools, and the libraries that they are linked with.
 func toolsLayer(ctx context.Context) (v1.Layer, error) {
 	paths := map[string]bool{}
 	for _, tool := range tools {
@@ -93,7 +93,7 @@ func toolsLayer(ctx context.Context) (v1.Layer, error) {
 		}
 		errs = append(errs, err)
 	}
-	// What a file system has at least; every user may write into /tmp.
+	// The minimum of a file system. Every user may write to /tmp.
 	for _, dir := range []string{"tmp/", "etc/"} {
 		errs = append(errs, w.WriteHeader(&tar.Header{Name: dir, Mode: 0o1777, Typeflag: tar.TypeDir}))
 	}

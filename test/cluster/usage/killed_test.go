@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// killPatience is how long all may take to agree after a death, and faultPatience where a fault may keep them
-	// from it.
+	// killPatience is the time limit for all views to agree after a death. faultPatience is the limit where a
+	// fault may prevent it.
 	killPatience, faultPatience = 60 * time.Second, 8 * time.Second
-	// killPause is how long a daemon that was killed stays away.
+	// killPause is how long a killed daemon stays away.
 	killPause = 300 * time.Millisecond
 )
 
-// A life is that of a pod, in steps after each of which all come to rest.
+// A life is the steps of a pod's lifecycle. After each step, the test waits for the final state.
 type life struct {
 	name  string
 	steps []step
@@ -36,7 +36,7 @@ type step struct {
 	do   func(t *testing.T, s *space)
 }
 
-// lives are one of an API pod and one of a static pod; a Job's pod goes with the API pod.
+// lives are the lifecycles of an API pod, with a Job's pod, and of a static pod.
 var lives = []life{
 	{"api", []step{
 		{"an API pod is made", func(t *testing.T, s *space) {
@@ -55,18 +55,18 @@ var lives = []life{
 	}},
 }
 
-// death is one that podexecd dies.
+// death is a point at which podexecd dies.
 type death struct {
 	point failpoint.Point
-	// times is how often it gets there until it dies.
+	// times is how often it passes the point before it dies.
 	times int
 	life  life
 }
 
 func (d death) String() string { return fmt.Sprintf("%s:%d, %s pod", d.point, d.times, d.life.name) }
 
-// deaths are those at each point that a life comes by: at the requests each time that it does so, at the calls to the
-// runtime once.
+// deaths returns the deaths at each point that a lifecycle passes: at requests, one for each time, and at calls
+// to the runtime, only one.
 func deaths() []death {
 	var all []death
 	api, static := lives[0], lives[1]
@@ -92,9 +92,9 @@ func deaths() []death {
 	return all
 }
 
-// The daemons are killed in each phase of pods' lives, podexecd at each of its points and podconfigd at all times.
-// Afterwards the API server sees what is: no pod is stuck, none is said to run that doesn't, and none runs of which
-// it doesn't know.
+// The daemons are killed in each phase of pods' lifecycles, podexecd at each of its points and podconfigd at
+// all times. Afterwards the API server has the true state: no pod is stuck, no pod is reported as running that
+// doesn't run, and the API server has each running pod.
 func TestKillCluster(t *testing.T) {
 	binaries := buildWithFailpoints(t)
 	machine := newMachine(t, "killed-machine", binaries)
@@ -114,7 +114,7 @@ func TestKillCluster(t *testing.T) {
 	failed := 0
 	try := func(what string, do func(t *testing.T) string) {
 		t.Helper()
-		if failed > 2 { // the others would fail by these ones' mess
+		if failed > 2 { // what these left would fail the next ones
 			return
 		}
 		outcome := "FAILED"
@@ -148,25 +148,26 @@ func TestKillCluster(t *testing.T) {
 	}
 }
 
-// killer has a node's daemons die.
+// killer kills a node's daemons.
 type killer struct {
 	*space
 	*observer
-	// seen is the node when it was last at rest.
+	// seen is the last view of the node in its final state.
 	seen *view
 }
 
-// rest waits until all agree, and the pods that should run do.
+// rest waits until all views agree, and the pods that should run do.
 func (k *killer) rest(t *testing.T, patience time.Duration) (err error) {
 	t.Helper()
 	k.seen, err = k.settled(t.Context(), patience)
 	return err
 }
 
-// errDied ends a wait whose condition can't be met any more.
+// errDied ends a wait whose condition can no longer be met.
 var errDied = errors.New("the daemon has died")
 
-// restAfter is rest after a step, which has to show first. It is errDied once died is closed; nil never is.
+// restAfter is rest after a step, whose effect must be visible first. It returns errDied once died is closed;
+// nil is never closed.
 func (k *killer) restAfter(t *testing.T, l life, at int, patience time.Duration, died <-chan struct{}) error {
 	t.Helper()
 	ctx, end := context.WithCancelCause(t.Context())
@@ -197,7 +198,7 @@ func (k *killer) restAfter(t *testing.T, l life, at int, patience time.Duration,
 	return err
 }
 
-// came is nil if what a step has to come to is at the API server.
+// came returns nil if the API server has the result of a step.
 func (k *killer) came(ctx context.Context, l life, at int) error {
 	name := map[string][]string{"api": {"box", "box", "job", "job"}, "static": {"static-killed", "static-killed", "static-killed"}}[l.name][at]
 	pod, err := here.Client.CoreV1().Pods(k.name).Get(ctx, name, metav1.GetOptions{})
@@ -221,7 +222,7 @@ func (k *killer) came(ctx context.Context, l life, at int) error {
 	return nil
 }
 
-// dieAt has the daemon die at a point in a life, starts it again, and tells when it died.
+// dieAt makes the daemon die at a point in a lifecycle, starts it again, and returns when it died.
 func (k *killer) dieAt(t *testing.T, d death) string {
 	daemon := k.space.node.Podexecd
 	if slices.Contains(failpoint.ConfigPoints(), d.point) {
@@ -242,8 +243,8 @@ func (k *killer) dieAt(t *testing.T, d death) string {
 	})
 }
 
-// live goes through a life; after each step comes what is given, which tells of a death. It is an error if no daemon
-// dies.
+// live runs the steps of a lifecycle. After each step it calls after, which reports whether a daemon died. It
+// is an error if no daemon dies.
 func (k *killer) live(t *testing.T, l life, after func(at int) (string, error)) string {
 	t.Helper()
 	began, outcome := time.Now(), ""
@@ -263,7 +264,7 @@ func (k *killer) live(t *testing.T, l life, after func(at int) (string, error)) 
 	return fmt.Sprintf("%s; all well after %.1f s", outcome, time.Since(began).Seconds())
 }
 
-// registering has podexecd die when it makes its Node object.
+// registering makes podexecd die when it creates its Node object.
 func (k *killer) registering(t *testing.T, point failpoint.Point) string {
 	began, n := time.Now(), k.space.node
 	must(t, n.Podexecd.Kill())
@@ -278,10 +279,10 @@ func (k *killer) registering(t *testing.T, point failpoint.Point) string {
 	must(t, n.Podexecd.Start())
 	must(t, n.AwaitReady(t.Context()))
 	must(t, k.rest(t, killPatience))
-	return fmt.Sprintf("died when it registered; all well after %.1f s", time.Since(began).Seconds())
+	return fmt.Sprintf("died when it registered; recovered after %.1f s", time.Since(began).Seconds())
 }
 
-// timed has podconfigd die so long after each step.
+// timed kills podconfigd this long after each step.
 func (k *killer) timed(t *testing.T, l life, after time.Duration) string {
 	return k.live(t, l, func(at int) (string, error) {
 		<-time.After(after)

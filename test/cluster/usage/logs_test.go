@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// kubectl logs has what a container says, all of it or a part, now or as it comes, of this run or the one before.
+// kubectl logs shows a container's output, all of it or a part, once or as a stream, of this run or the
+// previous one.
 func TestKubectlLogs(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "count", toolsImage, shell(`i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo line $i; done; exec /sample sleep`), "")

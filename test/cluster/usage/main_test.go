@@ -19,11 +19,11 @@ import (
 // containerd says which containerd runs the pods.
 var containerd = flag.String("containerd", "", "the `version` of containerd: 1.7 for the one in .tools; default: the one in PATH")
 
-// kubelet holds the tests to the truth: what they expect of Podstream, a kubelet of the same version as the control
-// plane does.
+// kubelet is the reference for the tests: a kubelet of the control plane's version has the behaviour that they
+// expect of Podstream.
 var kubelet = flag.String("kubelet", "", "`program` of a kubelet, which is then the node in place of podconfigd and podexecd")
 
-// here is what all tests share.
+// here is the site that all tests share.
 var here *site
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func run(m *testing.M) (code int) {
 	if err := openSite(); err != nil {
 		fmt.Fprintln(os.Stderr, "usage:", err)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, devnode.ErrUnavailable) {
-			fmt.Fprintln(os.Stderr, "usage: make test-cluster provides what this needs")
+			fmt.Fprintln(os.Stderr, "usage: make test-cluster builds the programs that this needs")
 		}
 		return 1
 	}
@@ -54,7 +54,7 @@ func run(m *testing.M) (code int) {
 	return code
 }
 
-// openSite starts the site, from the module's root: that is where its programs are built, and where devnode looks for
+// openSite starts the site from the module's root, where its programs are built, and where devnode looks for
 // containerd.
 func openSite() error {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
@@ -79,7 +79,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// get holds what a call returned: its value, for a test that ends if there is an error.
+// get returns the value of a call, and ends the test if there is an error.
 func get[T any](value T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

@@ -15,13 +15,13 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// node is one of the site's. Both of its daemons may be killed and started again.
+// node is a node of the site. Both of its daemons may be killed and started again.
 type node struct {
 	*nodes.Node
 	site *site
 }
 
-// newNode starts a node that the test has for itself, and waits until it is ready. It ends with the test.
+// newNode starts a separate node for the test, and waits until it is ready. It ends with the test.
 func newNode(t *testing.T, name string, with ...func(*node)) *node {
 	t.Helper()
 	n := here.nodeOn(here.machine, name)
@@ -62,13 +62,13 @@ func nodeCondition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.Nod
 	return nil
 }
 
-// addManifest puts a static pod on the node, or a new version of it.
+// addManifest adds a static pod to the node, or a new version of it.
 func (n *node) addManifest(t *testing.T, name, manifest string) {
 	t.Helper()
 	must(t, control.ReplaceFile(filepath.Join(n.Manifests, name+".yaml"), []byte(manifest)))
 }
 
-// running reports whether the runtime says that a container runs. id is as in a pod's status.
+// running reports whether a container runs, according to the runtime. id is as in a pod's status.
 func (n *node) running(t *testing.T, id string) bool {
 	t.Helper()
 	conn := get(grpc.NewClient(n.Machine.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
@@ -95,7 +95,7 @@ func (n *node) write(t *testing.T, name, content string) {
 	must(t, os.WriteFile(n.Path(name), []byte(content), 0o644))
 }
 
-// untilEnded waits until a container doesn't run any more; the runtime can only be asked.
+// untilEnded waits until a container no longer runs. It polls the runtime.
 func (n *node) untilEnded(t *testing.T, id string) error {
 	t.Helper()
 	return untilNil(t, "container "+id+" has ended", func() error { return when(!n.running(t, id)) })

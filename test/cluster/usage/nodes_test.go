@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// deployment is one of the sample program, whose pods end at once when asked to.
+// deployment returns a Deployment of the sample program, whose pods end at once on SIGTERM.
 func deployment(name string, replicas int, podSpec string) string {
 	if podSpec != "" {
 		podSpec += ", "
@@ -24,8 +24,8 @@ template: {metadata: {labels: {app: %[1]q}}, spec: {%[3]sterminationGracePeriodS
 		name, replicas, podSpec, sampleImage, sample("sleep"))
 }
 
-// staticPod is a manifest of one that says its version and runs on. In a file, what begins with a brace is JSON to a
-// kubelet.
+// staticPod returns the manifest of a pod that prints its version and runs on. It is YAML that starts with a
+// brace, which a kubelet reads as JSON if it is in a file.
 func staticPod(namespace, version string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -35,7 +35,8 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: main, image: %q, %s
 `, namespace, version, sampleImage, sample("print", "version", version))
 }
 
-// kubectl drain empties the node but for its DaemonSets' and its static pods; after uncordon it is used again.
+// kubectl drain removes all pods from the node except DaemonSet pods and static pods. After uncordon it is used
+// again.
 func TestDrain(t *testing.T) {
 	n := newNode(t, "drain")
 	s := newSpace(t, n)
@@ -68,7 +69,7 @@ containers: [{name: main, image: "`+sampleImage+`", `+idle+`}]}}}}`)
 	s.awaitGone(t, "static-drain")
 }
 
-// The API's evictions heed a PodDisruptionBudget, and end the pod as a deletion does.
+// The eviction API respects a PodDisruptionBudget, and ends the pod as a deletion does.
 func TestEvictionAPI(t *testing.T) {
 	s := newSpace(t)
 	s.apply(t, deployment("web", 2, ""))
@@ -108,7 +109,8 @@ func TestEvictionAPI(t *testing.T) {
 	}
 }
 
-// A taint NoExecute ends the pods that don't tolerate it, after a while those that do for a while, and no others.
+// A NoExecute taint ends the pods that don't tolerate it, ends later the pods that tolerate it for a time, and
+// ends no others.
 func TestTaints(t *testing.T) {
 	n := newNode(t, "taints")
 	s := newSpace(t, n)
@@ -125,7 +127,7 @@ func TestTaints(t *testing.T) {
 	if took := time.Since(began); took < 4*time.Second && !isReady(pods["goes-later"]) {
 		t.Errorf("after %v, the pod that tolerates it for 5 s is %s", took, describe(pods["goes-later"]))
 	}
-	pods = s.awaitPods(t, "so is the one that tolerated it for 5 s", func(pods map[string]*corev1.Pod) error { return when(pods["goes-later"] == nil) })
+	pods = s.awaitPods(t, "the pod that tolerated it for 5 s is gone", func(pods map[string]*corev1.Pod) error { return when(pods["goes-later"] == nil) })
 	if took := time.Since(began); took < 5*time.Second {
 		t.Errorf("the pod that tolerates it for 5 s is gone after %v", took)
 	}
@@ -135,7 +137,7 @@ func TestTaints(t *testing.T) {
 	s.kubectl(t, "taint", "node", n.Name, "out-")
 }
 
-// A Node object that is deleted comes back by itself, with its lease, and the pods don't notice.
+// A Node object that is deleted is created again, with its lease, and the pods are not affected.
 func TestNodeDeletedAndBack(t *testing.T) {
 	n := newNode(t, "deleted")
 	s := newSpace(t, n)
@@ -157,8 +159,8 @@ func TestNodeDeletedAndBack(t *testing.T) {
 	}
 }
 
-// Daemons that are killed, and an API server that is away for a while, change nothing for the pods; what happened
-// meanwhile is told.
+// Killed daemons, and a short outage of the API server, change nothing for the pods. What happened meanwhile is
+// reported.
 func TestOutages(t *testing.T) {
 	n := newNode(t, "outages")
 	s := newSpace(t, n)

@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A pod that is deleted has its grace period and no longer; with none it is gone at once, and its container soon.
+// A deleted pod has its grace period and no longer. Without a grace period the pod is gone at once, and its
+// container soon.
 func TestDeleteGracePeriod(t *testing.T) {
 	s := newSpace(t)
 	for _, c := range []struct {
@@ -42,7 +43,7 @@ func TestDeleteGracePeriod(t *testing.T) {
 				}
 			}
 			id := pod.Status.ContainerStatuses[0].ContainerID
-			if c.name == "force" { // the API doesn't wait
+			if c.name == "force" { // the API server doesn't wait
 				must(t, s.node.untilEnded(t, id))
 				return
 			}
@@ -50,13 +51,14 @@ func TestDeleteGracePeriod(t *testing.T) {
 				t.Error("its container still runs")
 			}
 			if ended := last.Status.ContainerStatuses[0].State.Terminated; ended == nil || ended.ExitCode != c.code {
-				t.Errorf("the last that was told of its container is %+v; want that it ended with %d", last.Status.ContainerStatuses[0].State, c.code)
+				t.Errorf("the last reported state of its container is %+v; want that it ended with %d", last.Status.ContainerStatuses[0].State, c.code)
 			}
 		})
 	}
 }
 
-// A readiness gate keeps a pod from being ready until a client sets its condition, which the node leaves alone.
+// A readiness gate keeps a pod from being ready until a client sets its condition, which the node doesn't
+// change.
 func TestReadinessGates(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "gated", sampleImage, idle, `terminationGracePeriodSeconds: 1, readinessGates: [{conditionType: example.com/load-balancer}]`)
@@ -74,7 +76,7 @@ func TestReadinessGates(t *testing.T) {
 	}
 	set("True")
 	s.kubectl(t, "wait", "--for=condition=Ready", "pod/gated", timeout)
-	// What the node tells of the pod later keeps the condition.
+	// The node's later patches of the status keep the condition.
 	_, _ = s.try(t.Context(), "", "exec", "gated", "--", "/sample", "exit", "0")
 	set("False")
 	pod = s.awaitPod(t, "gated", "isn't ready any more", func(pod *corev1.Pod) error { return when(!isReady(pod)) })
@@ -86,8 +88,8 @@ func TestReadinessGates(t *testing.T) {
 	}
 }
 
-// Static pods are seen at the API server, by mirror pods: logs and exec work by them, deletions mean nothing, changes
-// replace them.
+// The API server shows static pods as mirror pods: logs and exec work, deletions have no effect, and changes of
+// the manifest replace them.
 func TestMirrorPods(t *testing.T) {
 	n := newNode(t, "mirrors")
 	s := newSpace(t, n)
@@ -125,7 +127,8 @@ func TestMirrorPods(t *testing.T) {
 	}
 }
 
-// A pod's environment has its namespace's Services, unless it doesn't want them; the API server's is there always.
+// A pod's environment has its namespace's Services, unless enableServiceLinks is false; it always has the API
+// server's.
 func TestServiceLinks(t *testing.T) {
 	s := newSpace(t)
 	s.apply(t, `{apiVersion: v1, kind: Service, metadata: {name: my-db}, spec: {selector: {app: db}, ports: [{name: sql, port: 5432}]}}`)
@@ -155,8 +158,8 @@ func TestServiceLinks(t *testing.T) {
 	}
 }
 
-// A RuntimeClass chooses the runtime's handler and adds its overhead; one that the runtime hasn't keeps the pod from
-// starting.
+// A RuntimeClass selects the runtime's handler and adds its overhead. A handler that the runtime doesn't have
+// keeps the pod from starting.
 func TestRuntimeClass(t *testing.T) {
 	s := newSpace(t)
 	class := `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: %s}, handler: %s, overhead: {podFixed: {memory: 16Mi}}}`

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A podexecd that is restarted while the API server is away goes on as the one before: containers of API pods run on,
-// and those that end, also while there is no podexecd, are begun again, with services, objects and token.
+// A podexecd that is restarted while the API server is away continues: containers of API pods run on, and
+// containers that end, also while podexecd is down, are started again, with services, objects and token.
 func TestRestartedWhileAPIServerIsAway(t *testing.T) {
 	machine := newMachine(t, "restarted-machine", here.BinDir())
 	n := newNode(t, "restarted", func(n *node) { n.Machine = machine }, hurried)
@@ -22,7 +22,7 @@ func TestRestartedWhileAPIServerIsAway(t *testing.T) {
 	must(t, os.MkdirAll(n.Path("work"), 0o777))
 	s.apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {key: set}}`)
 	s.apply(t, `{apiVersion: v1, kind: Service, metadata: {name: db}, spec: {selector: {app: db}, ports: [{port: 5432}]}}`)
-	must(t, untilNil(t, "podexecd remembers the service", func() error {
+	must(t, untilNil(t, "podexecd has stored the service", func() error {
 		text, err := os.ReadFile(n.Path("podexecd", "cluster", "services.json"))
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func TestRestartedWhileAPIServerIsAway(t *testing.T) {
 	}))
 	names := []string{"first", "second"}
 	for _, name := range names {
-		// Each start adds a line with what it finds, and ends with 3 once there is a file of its number.
+		// Each start adds a line with its environment, and exits with 3 once a file with its number exists.
 		script := fmt.Sprintf(`echo $DB_SERVICE_HOST:$DB_SERVICE_PORT $KUBERNETES_SERVICE_HOST $KEY $(cat /settings/key) \
 $(cat /var/run/secrets/kubernetes.io/serviceaccount/token) >>/scratch/%[1]s
 n=0; while read -r line; do n=$((n+1)); done </scratch/%[1]s
@@ -78,7 +78,7 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 	before := containers()
 
 	here.Plane.Kill()
-	t.Cleanup(func() { get(here.Plane.Client(context.Background()))(t) }) // others need it, whatever becomes of this
+	t.Cleanup(func() { get(here.Plane.Client(context.Background()))(t) }) // the other tests need it
 	must(t, n.Podexecd.Stop())
 	must(t, n.Podexecd.Start())
 	for _, name := range names {

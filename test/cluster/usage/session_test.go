@@ -14,21 +14,21 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// session is a kubectl that runs on while the test reads what it says, and perhaps types.
+// session is a kubectl that runs while the test reads its output, and may type.
 type session struct {
 	cmd *exec.Cmd
-	// in is what it reads; a terminal's if there is one.
+	// in is its input: the terminal, if there is one.
 	in io.WriteCloser
 
 	mu     sync.Mutex
 	output []byte
-	news   chan struct{} // has something when there is more output, or none will come
+	news   chan struct{} // has a value when there is more output, or the end of it
 	ended  bool
 	err    error
 	done   chan struct{} // closed when the program has ended and all its output is read
 }
 
-// begin starts kubectl with pipes; what it writes to either output is one text. It is ended with the test.
+// begin starts kubectl with pipes. Both outputs are one text. It ends with the test.
 func (s *space) begin(t *testing.T, args ...string) *session {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -44,7 +44,7 @@ func (s *space) begin(t *testing.T, args ...string) *session {
 	go r.read(out, nil)
 	go func() {
 		r.err = cmd.Wait()
-		_ = w.Close() // of a pipe: nothing fails
+		_ = w.Close() // closing a pipe doesn't fail
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -77,7 +77,7 @@ func newSession(cmd *exec.Cmd, in io.WriteCloser) *session {
 	return &session{cmd: cmd, in: in, news: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// read collects the output until it ends, which a terminal's does with an error.
+// read collects the output until it ends. A terminal's output ends with an error.
 func (r *session) read(out io.Reader, wait func()) {
 	defer close(r.done)
 	buffer := make([]byte, 32<<10)
@@ -100,7 +100,7 @@ func (r *session) read(out io.Reader, wait func()) {
 	}
 }
 
-// text is what it has said so far.
+// text returns the output so far.
 func (r *session) text() string {
 	text, _ := r.state()
 	return text
@@ -112,19 +112,19 @@ func (r *session) state() (text string, ended bool) {
 	return string(r.output), r.ended
 }
 
-// expect waits until the text stands in what it says, and returns all until there.
+// expect waits until the output has the text, and returns the output up to its end.
 func (r *session) expect(t *testing.T, text string) string {
 	t.Helper()
 	return r.await(t, text, func(said string) bool { return strings.Contains(said, text) })
 }
 
-// await waits until it has said enough.
+// await waits until enough returns true for the output.
 func (r *session) await(t *testing.T, what string, enough func(string) bool) string {
 	t.Helper()
 	return r.within(t, control.Bound, what, enough)
 }
 
-// within is await with another bound.
+// within is await with another time limit.
 func (r *session) within(t *testing.T, bound time.Duration, what string, enough func(string) bool) string {
 	t.Helper()
 	timeout := time.NewTimer(bound)
@@ -145,13 +145,13 @@ func (r *session) within(t *testing.T, bound time.Duration, what string, enough 
 	}
 }
 
-// say types something.
+// say types text.
 func (r *session) say(t *testing.T, text string) {
 	t.Helper()
 	get(io.WriteString(r.in, text))(t)
 }
 
-// wait waits for its end and returns how it ended.
+// wait waits until kubectl ends, and returns its error.
 func (r *session) wait(t *testing.T) error {
 	t.Helper()
 	select {

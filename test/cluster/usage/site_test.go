@@ -24,7 +24,7 @@ type site struct {
 // startSite starts everything, with the programs in the directory tools.
 func startSite(ctx context.Context, tools string, runtime devnode.Runtime) (_ *site, err error) {
 	s := &site{tools: tools, runtime: runtime}
-	if s.dir, err = os.MkdirTemp("", "usage"); err != nil { // short, as it holds sockets
+	if s.dir, err = os.MkdirTemp("", "usage"); err != nil { // short, because it has sockets
 		return nil, err
 	}
 	if err := s.start(ctx); err != nil {
@@ -43,7 +43,7 @@ func (s *site) start(ctx context.Context) error {
 	}
 	s.Cluster, err = nodes.Start(ctx, nodes.Config{
 		Dir: s.dir, Tools: s.tools, Runtime: s.runtime, Kubelet: *kubelet, Log: os.Stderr,
-		ServerFlags: append(audit, "--enable-admission-plugins=PodNodeSelector"), // a namespace has a node
+		ServerFlags: append(audit, "--enable-admission-plugins=PodNodeSelector"), // a namespace's pods go to one node
 	})
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *site) start(ctx context.Context) error {
 	return s.main.AwaitReady(ctx)
 }
 
-// nodeOn describes a node, to be launched.
+// nodeOn returns a node that is not launched yet.
 func (s *site) nodeOn(machine *devnode.Node, name string) *node {
 	return &node{Node: s.NewNode(machine, name), site: s}
 }
@@ -75,7 +75,7 @@ func (s *site) newMachine(ctx context.Context, name string) (*devnode.Node, erro
 	return m, nil
 }
 
-// close ends everything, the machine first: its daemons have no server to miss then.
+// close ends everything, the machine first, because its daemons need the server.
 func (s *site) close() error {
 	var errs []error
 	if s.machine != nil {

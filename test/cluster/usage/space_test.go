@@ -22,8 +22,8 @@ type space struct {
 	node *node
 }
 
-// newSpace makes a namespace for the test, on the node that tests share or another one. It goes with the test, and
-// its pods with it.
+// newSpace creates a namespace for the test, on the shared node or another one. It and its pods are removed
+// when the test ends.
 func newSpace(t *testing.T, on ...*node) *space {
 	t.Helper()
 	s := &space{site: here, name: strings.ToLower(t.Name()), node: here.main}
@@ -35,15 +35,15 @@ func newSpace(t *testing.T, on ...*node) *space {
 		Name: s.name, Annotations: map[string]string{"scheduler.alpha.kubernetes.io/node-selector": corev1.LabelHostname + "=" + s.node.Name},
 	}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { s.close(t) })
-	// A pod without its account is refused.
+	// A pod is rejected if its service account doesn't exist.
 	get(await(t.Context(), here.accounts(s.name), "the namespace has its account", func(accounts map[string]*corev1.ServiceAccount) error {
 		return when(accounts["default"] != nil)
 	}))(t)
 	return s
 }
 
-// close removes the namespace and waits until its pods are gone: a node that leaves one behind fails every test. If
-// the test has failed already, it shows what there is first.
+// close removes the namespace and waits until its pods are gone: a node that leaves one fails every test. If
+// the test has already failed, it first logs the state.
 func (s *space) close(t *testing.T) {
 	if t.Failed() {
 		for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"get", "events"}, {"describe", "pods"}} {
@@ -71,13 +71,13 @@ func (s *space) close(t *testing.T) {
 	}
 }
 
-// kubectl runs kubectl in the namespace and returns its output; it has to end with 0.
+// kubectl runs kubectl in the namespace and returns its output. The exit code must be 0.
 func (s *space) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	return get(s.try(t.Context(), "", args...))(t)
 }
 
-// try is kubectl where it may fail: the error has its exit code, and what it said. input is what it reads.
+// try runs a kubectl that may fail: the error has its exit code and its error output. input is its input.
 func (s *space) try(ctx context.Context, input string, args ...string) (string, error) {
 	return s.site.try(ctx, input, append([]string{"--namespace", s.name}, args...)...)
 }
@@ -98,14 +98,14 @@ func (s *site) try(ctx context.Context, input string, args ...string) (string, e
 	return stdout.String(), nil
 }
 
-// command is kubectl as an administrator runs it.
+// command returns kubectl as an administrator runs it.
 func (s *site) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.tools, "kubectl"), append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+s.dir, "TERM=dumb") // its cache goes with the site
+	cmd.Env = append(os.Environ(), "HOME="+s.dir, "TERM=dumb") // its cache is removed with the site
 	return cmd
 }
 
-// exitCode is that of a kubectl that failed, or -1.
+// exitCode returns the exit code of a kubectl that failed, or -1.
 func exitCode(err error) int {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -114,14 +114,14 @@ func exitCode(err error) int {
 	return exit.ExitCode()
 }
 
-// apply is kubectl apply of a manifest.
+// apply runs kubectl apply with a manifest.
 func (s *space) apply(t *testing.T, manifest string) {
 	t.Helper()
 	get(s.try(t.Context(), manifest, "apply", "-f", "-"))(t)
 }
 
-// applyPod makes a pod with one container, main: spec is the pod's, container the container's, both in YAML's flow
-// style without the braces.
+// applyPod creates a pod with one container, main. spec has fields of the pod, and container fields of the
+// container, both in YAML's flow style without the braces.
 func (s *space) applyPod(t *testing.T, name, image, container, spec string) {
 	t.Helper()
 	s.apply(t, podManifest(name, image, container, spec))
@@ -138,10 +138,10 @@ func podManifest(name, image, container, spec string) string {
 spec: {%scontainers: [{name: main, image: %q%s}]}}`, name, name, spec, image, container)
 }
 
-// shell is a container's command that has the shell of toolsImage run a script.
+// shell returns a container's command that runs a script in the shell of toolsImage.
 func shell(script string) string { return fmt.Sprintf("command: [sh, -c, %q]", script) }
 
-// sample is a container's arguments for the sample program.
+// sample returns a container's command for the sample program.
 func sample(args ...string) string {
 	quoted := make([]string, len(args))
 	for i, arg := range args {

@@ -24,7 +24,8 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 )
 
-// account makes a service account with the right to get and update these resources of all nodes, and returns its token.
+// account creates a service account that may get and update these resources of all nodes, and returns its
+// token.
 func (a *attackers) account(t *testing.T, name string, resources ...string) string {
 	t.Helper()
 	accounts := here.Client.CoreV1().ServiceAccounts(a.space.name)
@@ -46,7 +47,7 @@ func (a *attackers) account(t *testing.T, name string, resources ...string) stri
 	return get(accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t).Status.Token
 }
 
-// ask makes a request with a certificate and its key in one text. One that ends in the handshake is answered 401.
+// ask sends a request with a certificate and its key in one text. A failed handshake counts as 401.
 func (a *attackers) ask(t *testing.T, method, path string, certificate []byte) int {
 	t.Helper()
 	status, err := a.request(method, path, certificate, "", nil)
@@ -84,13 +85,13 @@ func (a *attackers) request(method, path string, certificate []byte, token strin
 	return response.StatusCode, response.Body.Close()
 }
 
-// raw sends a text and returns the answer, as far as it comes.
+// raw sends a text and returns the answer, even if it is incomplete.
 func (a *attackers) raw(t *testing.T, text string) string {
 	t.Helper()
 	conn := get(tls.Dial("tcp", a.loopback(), &tls.Config{InsecureSkipVerify: true}))(t)
 	defer conn.Close()
 	must(t, conn.SetDeadline(time.Now().Add(control.Bound)))
-	_, _ = io.WriteString(conn, text) // which it may not care to read to the end
+	_, _ = io.WriteString(conn, text) // the server may not read it to the end
 	answer, _ := io.ReadAll(bufio.NewReader(conn))
 	return string(answer)
 }
@@ -104,7 +105,7 @@ func statusOf(answer string) int {
 	return status
 }
 
-// neighbour is another namespace. It goes with the test.
+// neighbour creates another namespace. It is removed when the test ends.
 func (s *space) neighbour(t *testing.T) string {
 	t.Helper()
 	name := s.name + "-other"
@@ -115,7 +116,7 @@ func (s *space) neighbour(t *testing.T) string {
 	return name
 }
 
-// use is what memory a process has, and had at most, in bytes.
+// use is the present and the peak memory of a process, in bytes.
 type use struct{ now, peak int }
 
 func memory(t *testing.T, pid int) use {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// kubectl top shows what a metrics server computes from two readings of the node. There is none here, so the test
-// computes it.
+// kubectl top shows what a metrics server computes from two readings of the node. There is no metrics server
+// here, so the test computes it.
 func TestKubectlTop(t *testing.T) {
 	s := newSpace(t)
 	s.applyPod(t, "busy", toolsImage, shell("while :; do :; done")+", resources: {limits: {cpu: 200m}}", "terminationGracePeriodSeconds: 0")
@@ -52,7 +52,7 @@ func TestKubectlTop(t *testing.T) {
 // samples are metrics as a node exposes them, by name and labels.
 type samples map[string]struct {
 	value float64
-	at    int64 // in ms since 1970; zero: it doesn't say
+	at    int64 // in ms since 1970; zero: unknown
 }
 
 func parseSamples(t *testing.T, text string) samples {

@@ -23,11 +23,11 @@ import (
 	"github.com/podstream/podstream/test/devnode"
 )
 
-// newMachine starts a containerd of the test's own, on which daemons of that directory run. It ends with the test.
+// newMachine starts a separate containerd for the test, for daemons of that directory. It ends with the test.
 func newMachine(t *testing.T, name, binaries string) *devnode.Node {
 	t.Helper()
 	if *kubelet != "" {
-		t.Skip("this looks into podexecd, which a run without -kubelet has: make test-cluster")
+		t.Skip("this test needs podexecd, so it needs a run without -kubelet: make test-cluster")
 	}
 	m := get(devnode.Start(t.Context(), devnode.Config{Dir: here.dir + "/" + name, Runtime: here.runtime, BinDir: binaries, Log: t.Output()}))(t)
 	t.Cleanup(func() { must(t, m.Close()) })
@@ -35,10 +35,10 @@ func newMachine(t *testing.T, name, binaries string) *devnode.Node {
 	return m
 }
 
-// observer looks at a node which is alone on its machine.
+// observer observes a node that has a machine of its own.
 type observer struct {
 	node *node
-	// differed is what API server, podexecd and runtime last differed in before they agreed.
+	// differed is the last difference between API server, podexecd and runtime before they agreed.
 	differed error
 	exec     podexecv1.PodExecServiceClient
 	cri      runtimeapi.RuntimeServiceClient
@@ -57,29 +57,29 @@ func observe(t *testing.T, n *node) *observer {
 	}
 }
 
-// shownPod is a pod as podexecd shows it.
+// shownPod is a pod in podexecd's view.
 type shownPod struct {
 	*podexecv1.ObservedPod
 	status corev1.PodStatus
 }
 
-// view is a node as the cluster sees it, as podexecd sees it, and as its runtime does.
+// view is a node as shown by the API server, by podexecd and by the runtime.
 type view struct {
 	node string
-	// pods are those that the API server has on the node.
+	// pods are the node's pods at the API server.
 	pods []corev1.Pod
-	// shown are podexecd's, by UID.
+	// shown are podexecd's pods, by UID.
 	shown      map[string]shownPod
 	sandboxes  []*runtimeapi.PodSandbox
 	containers []*runtimeapi.Container
-	// static are the names of the manifests' pods.
+	// static are the names of the pods in manifests.
 	static []string
 }
 
-// podUIDLabel is by which the runtime knows pods.
+// podUIDLabel is the label that has a pod's UID in the runtime.
 const podUIDLabel = "io.kubernetes.pod.uid"
 
-// look asks all three.
+// look reads all three views.
 func (o *observer) look(ctx context.Context) (v *view, err error) {
 	v = &view{node: o.node.Name}
 	list, err := o.node.site.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + o.node.Name})
@@ -90,7 +90,7 @@ func (o *observer) look(ctx context.Context) (v *view, err error) {
 	return v, o.local(ctx, v)
 }
 
-// local asks those who are on the node.
+// local reads the views of podexecd and the runtime.
 func (o *observer) local(ctx context.Context, v *view) (err error) {
 	if v.shown, err = o.shown(ctx); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (o *observer) runtime(ctx context.Context) ([]*runtimeapi.PodSandbox, []*ru
 	return sandboxes.GetItems(), containers.GetContainers(), err
 }
 
-// shown asks podexecd, which may be on its way up.
+// shown reads podexecd's pods. podexecd may be starting.
 func (o *observer) shown(ctx context.Context) (map[string]shownPod, error) {
 	all := map[string]shownPod{}
 	for token := ""; ; {
@@ -138,7 +138,8 @@ func (o *observer) shown(ctx context.Context) (map[string]shownPod, error) {
 	}
 }
 
-// awaitShown waits until podexecd shows the pod as enough wants it; nil is none at all.
+// awaitShown waits until enough returns nil for podexecd's view of the pod; the argument is nil if there is no
+// pod.
 func (o *observer) awaitShown(t *testing.T, name, what string, enough func(*corev1.PodStatus) error) {
 	t.Helper()
 	must(t, control.Until(t.Context(), nil, "podexecd shows that pod "+name+" "+what, func(ctx context.Context) error {
@@ -158,7 +159,8 @@ func (o *observer) awaitShown(t *testing.T, name, what string, enough func(*core
 	}))
 }
 
-// settled waits until the three see the same, at most so long, and returns how they see it. The error says in what they differ.
+// settled waits until the three views agree, up to a time limit, and returns them. The error has the
+// difference.
 func (o *observer) settled(ctx context.Context, patience time.Duration) (v *view, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -177,7 +179,7 @@ func (o *observer) settled(ctx context.Context, patience time.Duration) (v *view
 	return v, err
 }
 
-// differences are in what the API server, podexecd and the runtime don't agree, where all has come to rest.
+// differences returns the differences between the three views in the final state.
 func (v *view) differences() []error {
 	var all []error
 	differ := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
@@ -221,7 +223,7 @@ func (v *view) differences() []error {
 	return all
 }
 
-// untrue is what the API server says of a pod's containers and isn't so by the runtime.
+// untrue returns what the API server has of a pod's containers that isn't true in the runtime.
 func (v *view) untrue(name, uid string, status *corev1.PodStatus) []error {
 	var all []error
 	said := map[string]bool{}
@@ -233,19 +235,19 @@ func (v *view) untrue(name, uid string, status *corev1.PodStatus) []error {
 	for _, c := range v.containers {
 		runs := c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING
 		if c.GetLabels()[podUIDLabel] == uid && runs && !said[c.GetId()] {
-			all = append(all, fmt.Errorf("container %s of pod %s runs, and the API server doesn't know it", c.GetMetadata().GetName(), name))
+			all = append(all, fmt.Errorf("container %s of pod %s runs, and the API server doesn't have it", c.GetMetadata().GetName(), name))
 		}
 		if runs {
 			delete(said, c.GetId())
 		}
 	}
 	for id := range said {
-		all = append(all, fmt.Errorf("container %s of pod %s runs by the API server, and doesn't", id, name))
+		all = append(all, fmt.Errorf("container %s of pod %s runs according to the API server, but doesn't", id, name))
 	}
 	return all
 }
 
-// uidOf is the UID by which the node knows a pod: that of a mirror pod's static pod is another one than its own.
+// uidOf returns the pod's UID on the node. A mirror pod's UID differs from its static pod's.
 func uidOf(pod *corev1.Pod) (uid string, mirror bool) {
 	if static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static != "" {
 		return static, true
@@ -253,12 +255,13 @@ func uidOf(pod *corev1.Pod) (uid string, mirror bool) {
 	return string(pod.UID), false
 }
 
-// nodeConditions are those that the node sets.
+// nodeConditions are the conditions that the node sets.
 var nodeConditions = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
 }
 
-// essence is what a status says, as a text, without what the API server adds and without what only one of both has by design.
+// essence returns a status as text, without the fields that the API server adds, or that only one of both has
+// by design.
 func essence(status *corev1.PodStatus) string {
 	e := corev1.PodStatus{Phase: status.Phase, Reason: status.Reason, Message: status.Message, PodIP: status.PodIP, HostIP: status.HostIP}
 	for _, kind := range nodeConditions {
@@ -281,7 +284,7 @@ func essence(status *corev1.PodStatus) string {
 	return string(text)
 }
 
-// ids are the IDs of the running containers of pods, by the pod's name; those of the named pods alone.
+// ids returns the IDs of the running containers of the named pods, by pod name.
 func (v *view) ids(names ...string) map[string]string {
 	ids := map[string]string{}
 	for _, c := range v.containers {

@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Secrets and ConfigMaps that change do so in the volumes of pods that run, all keys at once; the environment stays.
+// Changes of Secrets and ConfigMaps appear in the volumes of running pods, all keys at once. The environment
+// doesn't change.
 func TestSecretUpdated(t *testing.T) {
 	s := newSpace(t)
 	put := func(value string) {
@@ -40,13 +41,13 @@ func TestSecretUpdated(t *testing.T) {
 	}
 }
 
-// rotating is a pod that shows its token, and each new one. The shortest life of a token is 10 minutes, and it is
+// rotating is a pod that prints its token, and each new one. A token is valid for at least 10 minutes, and is
 // renewed after 8.
 const rotating = `{apiVersion: v1, kind: Pod, metadata: {name: rotating}, spec: {terminationGracePeriodSeconds: 1,
 containers: [{name: main, image: "` + sampleImage + `", command: [/sample, follow, /token], volumeMounts: [{name: token, mountPath: /token}]}],
 volumes: [{name: token, projected: {sources: [{serviceAccountToken: {path: token, expirationSeconds: 600, audience: vault}}]}}]}}`
 
-// A service account's token is there from the start, and another one before it expires.
+// A service account's token exists from the start, and is replaced before it expires.
 func TestTokenRotated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes ten minutes; run it without -short: go test ./usage -run TestTokenRotated")

@@ -11,16 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lacking is a ReplicaSet of one whose pod needs something that the node can't provide.
+// lacking is a ReplicaSet with one pod, which needs something that the node can't provide.
 type lacking struct {
 	name string
-	// spec is more of the pod's spec, container more of its container's, both in YAML's flow style without the braces.
+	// spec has more fields of the pod's spec, container of its container, both in YAML's flow style without the
+	// braces.
 	spec, container string
-	// reason is that of the event, text what its message has. No reason: the pod runs all the same.
+	// reason is the event's reason, and text a part of its message. Without a reason, the pod must run.
 	reason, text string
 }
 
-// mounting is one whose container mounts a volume of that source, an entry of a volume.
+// mounting returns one whose container mounts a volume of that source.
 func mounting(name, source string) lacking {
 	field, _, _ := strings.Cut(source, ":")
 	return lacking{
@@ -29,7 +30,7 @@ func mounting(name, source string) lacking {
 	}
 }
 
-// lackings are those that hold for the node.
+// lackings returns the ones that apply to the node.
 func lackings(t *testing.T, node *corev1.Node) []lacking {
 	t.Helper()
 	all := []lacking{
@@ -45,7 +46,7 @@ func lackings(t *testing.T, node *corev1.Node) []lacking {
 		{name: "handler", spec: "runtimeClassName: waits-unknown", reason: "FailedCreatePodSandBox", text: "no-such-handler"},
 		{name: "device-plugin", container: `resources: {limits: {"example.com/waits": "1"}}`},
 	}
-	// Newer runtimes have these.
+	// Newer runtimes support these.
 	users, recursive := false, false
 	for _, h := range node.Status.RuntimeHandlers {
 		if h.Name == "" && h.Features != nil {
@@ -63,7 +64,7 @@ func lackings(t *testing.T, node *corev1.Node) []lacking {
 	return all
 }
 
-// manifest is its ReplicaSet. The pod is given to the node at once: the scheduler would keep most of them.
+// manifest returns its ReplicaSet. The pod has a node name, because the scheduler would not place most of them.
 func (l lacking) manifest(node string) string {
 	join := func(parts ...string) string {
 		var out strings.Builder
@@ -79,12 +80,12 @@ template: {metadata: {labels: {app: %[1]q}}, spec: {nodeName: %[2]q, termination
 containers: [{name: main, image: %[4]q%[5]s}]}}}}`, l.name, node, join(l.spec), sampleImage, join(idle, l.container))
 }
 
-// waitsFor is how long nothing but waiting may come of a pod.
+// waitsFor is how long each pod must only wait.
 const waitsFor = time.Minute
 
-// TestUnsupportedWaits: a pod that needs what the node can't provide waits, so that its ReplicaSet makes no other
-// one; an event says what it waits for. Were it Failed, the ReplicaSet would make another one at once, and so on
-// without end.
+// TestUnsupportedWaits: a pod that needs something that the node can't provide waits, so that its ReplicaSet
+// creates no other pod. An event has the reason. If the pod were Failed, the ReplicaSet would create another
+// one at once, without end.
 func TestUnsupportedWaits(t *testing.T) {
 	s := newSpace(t)
 	s.apply(t, `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: waits-unknown}, handler: no-such-handler}`)
@@ -93,7 +94,7 @@ func TestUnsupportedWaits(t *testing.T) {
 	for _, l := range rows {
 		s.apply(t, l.manifest(s.node.Name))
 	}
-	// of are the pods of one row.
+	// of returns the pods of one row.
 	of := func(pods map[string]*corev1.Pod, l lacking) (found []*corev1.Pod) {
 		for _, pod := range pods {
 			if pod.Labels["app"] == l.name {
@@ -133,7 +134,7 @@ func TestUnsupportedWaits(t *testing.T) {
 	}
 }
 
-// wantWaits checks that the pod waits as it should, and that an event says why; or that it runs.
+// wantWaits checks that the pod waits and has an event with the reason, or that it runs.
 func (s *space) wantWaits(t *testing.T, l lacking, name string) {
 	t.Helper()
 	if l.reason == "" {

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// timeout is kubectl's for what it waits for itself.
+// timeout is the time limit of kubectl's own waits.
 const timeout = "--timeout=120s"
 
-// web is a Deployment that never has less ready pods than it wants.
+// web is a Deployment that always has as many ready pods as it wants.
 const web = `
 apiVersion: apps/v1
 kind: Deployment
@@ -35,7 +35,7 @@ spec:
         readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
 `
 
-// A Deployment comes up, rolls to another image and back, and restarts; it is served all the while.
+// A Deployment starts, rolls to another image and back, and restarts. It always has ready pods.
 func TestDeployment(t *testing.T) {
 	s := newSpace(t)
 	s.apply(t, web)
@@ -65,7 +65,7 @@ func TestDeployment(t *testing.T) {
 	s.awaitPods(t, "no pod is left", func(pods map[string]*corev1.Pod) error { return when(len(pods) == 0) })
 }
 
-// ofImage waits until there are so many ready pods of the image, and no others, and returns their names.
+// ofImage waits until there are this many ready pods of the image, and no others, and returns their names.
 func (s *space) ofImage(t *testing.T, image string, count int) []string {
 	t.Helper()
 	pods := s.awaitPods(t, fmt.Sprintf("there are %d pods of %s", count, image), func(pods map[string]*corev1.Pod) error {
@@ -83,7 +83,7 @@ func (s *space) ofImage(t *testing.T, image string, count int) []string {
 	return names
 }
 
-// watchReady watches how many pods are ready; the function that it returns ends that and tells the least number.
+// watchReady counts the ready pods. The returned function ends that and returns the minimum.
 func (s *space) watchReady(t *testing.T) func() int {
 	t.Helper()
 	list := get(s.site.Client.CoreV1().Pods(s.name).List(t.Context(), metav1.ListOptions{}))(t)
@@ -117,7 +117,7 @@ func (s *space) watchReady(t *testing.T) func() int {
 	}
 }
 
-// A Job runs to its completions; one whose pods fail ends as failed, with the exit code.
+// A Job runs to its completions. A Job whose pods fail ends as failed, with the exit code.
 func TestJob(t *testing.T) {
 	s := newSpace(t)
 	s.apply(t, `{apiVersion: batch/v1, kind: Job, metadata: {name: good}, spec: {completions: 4, parallelism: 2, template: {spec: {
@@ -150,7 +150,7 @@ restartPolicy: Never, terminationGracePeriodSeconds: 1, containers: [{name: main
 	s.awaitPods(t, "no pod is left", func(pods map[string]*corev1.Pod) error { return when(len(pods) == 0) })
 }
 
-// A CronJob starts its Job when the minute turns, and by hand.
+// A CronJob starts its Job each minute, and by hand.
 func TestCronJob(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t)
@@ -188,7 +188,7 @@ template: {metadata: {labels: {app: agent}}, spec: {nodeSelector: {kubernetes.io
 	s.ofImage(t, nextImage, 1)
 }
 
-// A StatefulSet's pods come one after another and go in reverse; one that is deleted comes back under its name.
+// A StatefulSet's pods start in order and end in reverse. A deleted pod is created again under its name.
 func TestStatefulSet(t *testing.T) {
 	s := newSpace(t)
 	s.apply(t, `

@@ -60,8 +60,8 @@ func (c *Client) Apply(set Set) (Published, error) {
 	return published, nil
 }
 
-// Configure makes these injected sources the configured ones, in order of priority, and returns once that is
-// published. Its errors are as those of Apply.
+// Configure makes these injected sources the configured ones, in order of priority, and returns when that is
+// published. Its errors are like those of Apply.
 func (c *Client) Configure(sources []string) (Published, error) {
 	published, err := c.ask(configuration{Configure: append([]string{}, sources...)})
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 
 // feed is one source.
 type feed struct {
-	// mu is held while a set is applied: no other set of the source is applied meanwhile.
+	// mu is held while a set is applied, so that the sets of a source are applied one after another.
 	mu sync.Mutex
-	// origins are those of the last set that could be read, by their JSON.
+	// origins are the origins of the last set without an error, by their JSON.
 	origins map[string]*manifest.Origin
 }
 
-// set is the request as a source would hand it over. The feed remembers its origins.
+// set returns the request as a source would hand it over. The feed stores its origins.
 func (f *feed) set(req request) (manifest.Set, error) {
 	set := manifest.Set{Source: req.Source, ReadTime: time.Now()}
 	if req.Error != "" {

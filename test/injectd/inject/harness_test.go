@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds every wait; the machine may be slow and busy.
 const patience = time.Minute
 
-// startHub runs a Source of the given names before a hub, and returns the path of its socket.
+// startHub runs a Source of the given names with a hub, and returns the path of its socket.
 func startHub(t *testing.T, names ...string) (string, *mergesvc.Hub) {
 	t.Helper()
 	named := func(names []string) (sources []merge.Source) {
@@ -41,7 +41,7 @@ func startHub(t *testing.T, names ...string) (string, *mergesvc.Hub) {
 	return path, h
 }
 
-// nowhere is a hub that doesn't merge what it is given, and whose sources can't be changed.
+// nowhere returns a hub that doesn't merge its sets, and whose sources can't be changed.
 func nowhere(apply func(manifest.Set)) inject.Hub {
 	return inject.Hub{Apply: apply, Published: func() (string, uint64) { return "i", 1 }}
 }
@@ -92,7 +92,7 @@ func apply(t *testing.T, c *inject.Client, set inject.Set) inject.Published {
 	return p
 }
 
-// rawConn talks to the Source without the Client.
+// rawConn is a connection to the Source without the Client.
 type rawConn struct {
 	t    *testing.T
 	conn net.Conn
@@ -101,7 +101,7 @@ type rawConn struct {
 
 func dialRaw(t *testing.T, path string) *rawConn {
 	t.Helper()
-	// The Client waits until the socket is there.
+	// The Client waits until the socket exists.
 	if err := dial(t, path).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func dialRaw(t *testing.T, path string) *rawConn {
 	return &rawConn{t: t, conn: conn, in: bufio.NewReader(conn)}
 }
 
-// ask sends a line and returns the members of the answer.
+// ask sends a line and returns the fields of the answer.
 func (c *rawConn) ask(line []byte) map[string]any {
 	c.t.Helper()
 	if _, err := c.conn.Write(append(line, '\n')); err != nil {
@@ -133,7 +133,7 @@ func (c *rawConn) ask(line []byte) map[string]any {
 	return answer
 }
 
-// set is a set of source whose origins have one pod each, named as they are.
+// set returns a set of source. Each of its origins has one pod, of the same name.
 func set(source string, names ...string) inject.Set {
 	s := inject.Set{Source: source}
 	for _, name := range names {

@@ -13,14 +13,14 @@ import (
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 
-// ops are all ops that the hub has published, as "REVISION OP SOURCE: POD…".
+// ops returns all ops that the hub has published, as "REVISION OP SOURCE: POD…".
 func ops(t *testing.T, h *mergesvc.Hub) []string {
 	t.Helper()
 	var out []string
 	for number := range h.History().Number() {
 		rev, kept, _ := h.History().Next(number)
 		if !kept {
-			t.Fatalf("the history has forgotten revision %d", number+1)
+			t.Fatalf("the history no longer has revision %d", number+1)
 		}
 		for _, c := range rev.Changes {
 			text := fmt.Sprintf("%d %s %s:", rev.Number, c.Op, c.Source)
@@ -33,7 +33,7 @@ func ops(t *testing.T, h *mergesvc.Hub) []string {
 	return out
 }
 
-// TestApply: the answer to a set tells the revision that the set made, and equal sets make none.
+// TestApply: the answer to a set has the revision that the set produced, and equal sets produce none.
 func TestApply(t *testing.T) {
 	path, h := startHub(t, "file:a", "api")
 	c := dial(t, path)
@@ -62,22 +62,22 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestConfigure: the answer tells the revision that other sources made; the same ones again make none. Sets of a
-// source that isn't configured now are taken, and change nothing.
+// TestConfigure: the answer has the revision that a change of the sources produced; the same sources again
+// produce none. Sets of a source that isn't configured are accepted, and change nothing.
 func TestConfigure(t *testing.T) {
 	path, h := startHub(t, "file:a", "api")
 	c := dial(t, path)
 	configure := func(want uint64, sources ...string) {
 		t.Helper()
 		if p, err := c.Configure(sources); err != nil || p.Revision != want {
-			t.Errorf("to configure %v gives revision %d, %v; want %d", sources, p.Revision, err, want)
+			t.Errorf("Configure(%v) returns revision %d, %v; want %d", sources, p.Revision, err, want)
 		}
 	}
 	apply(t, c, set("file:a", "web"))
 	configure(1, "file:a", "api")
 	configure(2, "api")
 	if got := apply(t, c, set("file:a", "web")); got.Revision != 2 {
-		t.Errorf("a set of a source that went makes revision %d; want none after 2", got.Revision)
+		t.Errorf("a set of a removed source produces revision %d; want none after 2", got.Revision)
 	}
 	configure(3, "api", "file:a")
 	apply(t, c, set("file:a", "web"))
@@ -91,7 +91,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// TestHeldOrigin: what a held origin had stays, what it has now is added, and ListSources gets a reason.
+// TestHeldOrigin: a held origin keeps its old pods, its new pods are added, and ListSources shows a reason.
 func TestHeldOrigin(t *testing.T) {
 	path, h := startHub(t, "api")
 	c := dial(t, path)
@@ -108,7 +108,7 @@ func TestHeldOrigin(t *testing.T) {
 	}
 }
 
-// TestDigests: a pod's digests are those that every source gives it.
+// TestDigests: a pod's digests are the same as with every other source.
 func TestDigests(t *testing.T) {
 	path, h := startHub(t, "api")
 	apply(t, dial(t, path), set("api", "web"))
@@ -126,8 +126,8 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// TestOriginsKeepTheirPointers: an origin that is byte for byte as it was in the source's last set is the same
-// pointer, also in a set of another sender, and after the source couldn't be read; and only then.
+// TestOriginsKeepTheirPointers: an origin is the same pointer if and only if it is byte for byte the same as in
+// the source's last set, also in a set from another client, and after the source couldn't be read.
 func TestOriginsKeepTheirPointers(t *testing.T) {
 	var sets []manifest.Set // of one source: applied one after another
 	path := startSource(t, nowhere(func(s manifest.Set) { sets = append(sets, s) }), "api")
@@ -161,8 +161,8 @@ func TestOriginsKeepTheirPointers(t *testing.T) {
 	}
 }
 
-// TestConnectionsAtOnce: several clients for each source; every set is applied whole, and every answer is for a set
-// applied.
+// TestConnectionsAtOnce: with several clients for each source, every set is applied whole, and every answer is
+// for the client's own set.
 func TestConnectionsAtOnce(t *testing.T) {
 	names := []string{"file:a", "api"}
 	path, h := startHub(t, names...)
@@ -174,7 +174,7 @@ func TestConnectionsAtOnce(t *testing.T) {
 		all.Go(func() {
 			last := uint64(0)
 			for n := range sets {
-				// No two sets are the same, so each is a revision of its own.
+				// No two sets are the same, so each produces a separate revision.
 				p, err := c.Apply(set(source, fmt.Sprintf("%s-%d-%d", source[:3], i, n)))
 				if err != nil || p.Revision <= last {
 					t.Errorf("client %d, set %d: %+v, %v; want a revision after %d", i, n, p, err, last)
@@ -186,9 +186,9 @@ func TestConnectionsAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	if got := h.History().Number(); got != clients*sets {
-		t.Errorf("the last revision is %d; want %d, one a set", got, clients*sets)
+		t.Errorf("the last revision is %d; want %d, one for each set", got, clients*sets)
 	}
 	if got := len(h.History().State().Pods); got != len(names) {
-		t.Errorf("%d pods are left; want that of the last set of each source", got)
+		t.Errorf("%d pods are left; want one from the last set of each source", got)
 	}
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/podstream/podstream/internal/manifest"
 )
 
-// Config says what a Source injects.
+// Config configures a Source.
 type Config struct {
-	// Sources are the names of the sources that it stands for, for instance api or file:a. A request for another is
-	// refused.
+	// Sources are the names of the sources that it injects, for instance api or file:a. A request for another
+	// source is refused.
 	Sources []string
-	// Listen is the address that it takes sets at, unix:///path.
+	// Listen is the address at which it receives sets, unix:///path.
 	Listen string
 }
 
@@ -41,19 +41,19 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// Hub is where requests go, and what they lead to.
+// Hub is the receiver of the requests.
 type Hub struct {
-	// Apply merges a set, and returns when what it changes is published.
+	// Apply merges a set, and returns when its changes are published.
 	Apply func(manifest.Set)
-	// Configure makes the sources of these names the configured ones, in order of priority, and returns when that is
-	// published. Nil: they can't be changed, and requests to do so are refused.
+	// Configure makes the sources of these names the configured ones, in order of priority, and returns when
+	// that is published. If it is nil, the sources can't be changed, and such requests are refused.
 	Configure func(names []string)
-	// Published is the revision that was published last, and the instance that counts it.
+	// Published returns the revision that was published last, and its instance.
 	Published func() (instance string, revision uint64)
 }
 
-// Run takes requests until ctx ends, and then returns nil. It hands each to the hub, and answers with what is
-// published after that. A socket that a killed process left at its path is replaced.
+// Run serves requests until ctx ends, and then returns nil. It hands each request to the hub, and answers with
+// the position that is then published. A socket that a killed process left at its path is replaced.
 func (s *Source) Run(ctx context.Context, hub Hub) error {
 	l, err := listen(s.cfg.Listen)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Source) serve(ctx context.Context, conn net.Conn, to Hub) {
 	}
 }
 
-// take does what one request says.
+// take handles one request.
 func (s *Source) take(line []byte, to Hub) (Published, error) {
 	var req request
 	err := decode(line, &req)
@@ -139,7 +139,7 @@ func (h Hub) now() Published {
 	return p
 }
 
-// inject applies a set. The answer is that of this set: none of its source comes in between.
+// inject applies a set. The answer belongs to this set: no other set of its source is applied meanwhile.
 func (s *Source) inject(req request, to Hub) (Published, error) {
 	f := s.feeds[req.Source]
 	if f == nil {
@@ -155,7 +155,7 @@ func (s *Source) inject(req request, to Hub) (Published, error) {
 	return to.now(), nil
 }
 
-// configure makes other sources the configured ones.
+// configure changes the configured sources.
 func (s *Source) configure(req request, to Hub) error {
 	if to.Configure == nil {
 		return errors.New("the sources can't be changed here")

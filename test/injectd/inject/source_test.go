@@ -15,8 +15,8 @@ import (
 	"github.com/podstream/podstream/test/injectd/inject"
 )
 
-// TestBadRequests: a request that can't be understood is answered with the reason, and nothing of it is applied; the
-// connection can be used after each.
+// TestBadRequests: an invalid request is answered with the reason, and nothing of it is applied. The connection
+// can be used afterwards.
 func TestBadRequests(t *testing.T) {
 	path, h := startHub(t, "file:a", "api")
 	c := dialRaw(t, path)
@@ -50,7 +50,7 @@ func TestBadRequests(t *testing.T) {
 		}
 	}
 	if got := h.History().Number(); got != 0 {
-		t.Errorf("bad requests made %d revisions; want none", got)
+		t.Errorf("bad requests produced %d revisions; want none", got)
 	}
 	answer := c.ask([]byte(`{"source":"api","error":"","origins":[{"name":"a","held":false,"pods":[` + web + `]}]}`))
 	if answer["instance"] != h.History().State().Instance || answer["revision"] != 1.0 || len(answer) != 2 {
@@ -58,7 +58,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestLineLimit: the longest line that is taken, and one byte more.
+// TestLineLimit: the longest allowed line, and one byte more.
 func TestLineLimit(t *testing.T) {
 	path, _ := startHub(t, "api")
 	c := dialRaw(t, path)
@@ -72,27 +72,27 @@ func TestLineLimit(t *testing.T) {
 	}
 }
 
-// TestApplyRefused: the Client tells a refusal from a lost connection, and can be used after the one.
+// TestApplyRefused: the Client distinguishes a refusal from a lost connection, and can be used after a refusal.
 func TestApplyRefused(t *testing.T) {
 	path, _ := startHub(t, "api")
 	c := dial(t, path)
 	if _, err := c.Apply(set("http", "web")); !errors.Is(err, inject.ErrRefused) || !strings.Contains(err.Error(), "isn't injected") {
-		t.Errorf("a set of an unknown source gives %v; want ErrRefused with the reason", err)
+		t.Errorf("a set of an unknown source returns %v; want ErrRefused with the reason", err)
 	}
 	if got := apply(t, c, set("api", "web")); got.Revision != 1 {
 		t.Errorf("a set after a refused one is revision %d; want 1", got.Revision)
 	}
 }
 
-// TestConfigureRefused: where the sources can't be changed a request to do so is refused.
+// TestConfigureRefused: if the sources can't be changed, a request to change them is refused.
 func TestConfigureRefused(t *testing.T) {
 	c := dial(t, startSource(t, nowhere(func(manifest.Set) {}), "api"))
 	if _, err := c.Configure([]string{"api"}); !errors.Is(err, inject.ErrRefused) || !strings.Contains(err.Error(), "can't be changed") {
-		t.Errorf("Configure gives %v; want ErrRefused with the reason", err)
+		t.Errorf("Configure returns %v; want ErrRefused with the reason", err)
 	}
 }
 
-// TestHalfALine: what a client that dies has written so far is not a set.
+// TestHalfALine: the incomplete line of a client that died is not a set.
 func TestHalfALine(t *testing.T) {
 	applied := make(chan manifest.Set, 1)
 	path := startSource(t, nowhere(func(s manifest.Set) { applied <- s }), "api")
@@ -112,7 +112,8 @@ func TestHalfALine(t *testing.T) {
 	}
 }
 
-// TestRunEnds: with ctx, also while clients are connected. The socket goes, and they learn that the connection is lost.
+// TestRunEnds: Run ends with ctx, also while clients are connected. It removes the socket, and the clients
+// receive an error.
 func TestRunEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "i.sock")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -126,14 +127,15 @@ func TestRunEnds(t *testing.T) {
 		t.Errorf("Run returns %v; want nil", err)
 	}
 	if _, err := c.Apply(set("api")); err == nil || errors.Is(err, inject.ErrRefused) {
-		t.Errorf("Apply after the end gives %v; want another error than ErrRefused", err)
+		t.Errorf("Apply after the end returns %v; want another error than ErrRefused", err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket after the end: %v; want it gone", err)
 	}
 }
 
-// TestListen: a socket that was left behind is replaced; what isn't a socket, or an address, is an error.
+// TestListen: a socket that was left behind is replaced. A path that isn't a socket, or isn't an address, is an
+// error.
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	left := filepath.Join(dir, "left.sock")
@@ -170,14 +172,14 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestDialGivesUp: with ctx, and at once where waiting can't help.
+// TestDialGivesUp: Dial ends with ctx, and at once if waiting can't help.
 func TestDialGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := inject.Dial(ctx, filepath.Join(t.TempDir(), "none.sock")); !errors.Is(err, context.Canceled) {
-		t.Errorf("Dial with a context that has ended gives %v; want its error", err)
+		t.Errorf("Dial with a context that has ended returns %v; want its error", err)
 	}
 	if _, err := inject.Dial(t.Context(), "unix:///"+strings.Repeat("x", 200)); err == nil {
-		t.Error("Dial at a path that is too long for a socket went well")
+		t.Error("Dial at a path that is too long for a socket succeeded; want an error")
 	}
 }

@@ -10,14 +10,14 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// MaxLine is how long a request may be, in bytes, without its newline.
+// MaxLine is the maximum length of a request, in bytes, without its newline.
 const MaxLine = 64 << 20
 
-// Set is everything that one source has: always all of it, never a difference. See manifest.Set.
+// Set is everything that one source has, never a difference. See manifest.Set.
 type Set struct {
-	// Source is one of the names that the Source was made with.
+	// Source is one of the names in Config.Sources.
 	Source string `json:"source"`
-	// Error is why the whole source can't be read now; there are no Origins then. Empty: it was read.
+	// Error is why the whole source can't be read now; there are then no Origins. Empty means that it was read.
 	Error string `json:"error,omitempty"`
 	// Origins are in order of precedence; their names are unique.
 	Origins []Origin `json:"origins,omitempty"`
@@ -26,20 +26,20 @@ type Set struct {
 // Origin is a file, a URL's item or an API object.
 type Origin struct {
 	Name string `json:"name"`
-	// Held is set if some of the origin, or all, can't be used now: what it had before is kept.
+	// Held is set if the origin, or a part of it, can't be used now: it keeps the pods that it had before.
 	Held bool `json:"held,omitempty"`
-	// Pods have a name, a namespace and a UID at least.
+	// Pods have at least a name, a namespace and a UID.
 	Pods []*v1.Pod `json:"pods,omitempty"`
 }
 
-// Published is how far podconfigd is.
+// Published is podconfigd's position.
 type Published struct {
 	Instance string `json:"instance"`
-	// Revision is the last one that was published; zero if there was none.
+	// Revision is the last revision that was published; zero if there was none.
 	Revision uint64 `json:"revision"`
 }
 
-// request is a Set whose origins are as they came, or the sources to configure.
+// request is a Set whose origins are not decoded, or the sources to configure.
 type request struct {
 	Source  string            `json:"source"`
 	Error   string            `json:"error"`
@@ -53,12 +53,12 @@ type configuration struct {
 	Configure []string `json:"configure"`
 }
 
-// failure is the answer to a request that can't be understood.
+// failure is the answer to an invalid request.
 type failure struct {
 	Error string `json:"error"`
 }
 
-// decode is strict, so that a mistyped member isn't taken for an empty set.
+// decode is strict, so that a misspelled field doesn't become an empty set.
 func decode(data []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(data, into)
 	return errors.Join(append(strict, err)...)
@@ -66,8 +66,8 @@ func decode(data []byte, into any) error {
 
 var errTooLong = fmt.Errorf("the line has more than %d bytes", MaxLine)
 
-// readLine returns the next line with its newline. One that is too long is read to its end, so that the next can
-// follow.
+// readLine returns the next line with its newline. A line that is too long is read to its end, so that the next
+// line can be read.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	tooLong := false

@@ -1,5 +1,6 @@
-// Package wire has the messages between the program parsepods and the tests that start it: one JSON array of Requests
-// a line on stdin, and for each of them one JSON array of Answers on stdout, in the same order.
+// Package wire has the messages between the program parsepods and the tests that start it: on stdin, one JSON
+// array of Requests on each line, and on stdout, for each of them, one JSON array of Answers, in the same
+// order.
 package wire
 
 import "encoding/json"

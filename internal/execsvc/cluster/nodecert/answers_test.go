@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A request whose answer was lost is found again: no second one is made.
+// A request whose answer was lost is found again: no second one is created.
 func TestLostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -22,7 +22,8 @@ func TestLostAnswer(t *testing.T) {
 	})
 }
 
-// A server that takes connections and never answers is asked again: the certificate comes soon after it answers.
+// A server that accepts connections and never answers is tried again. The certificate arrives soon after it
+// answers.
 func TestHangingServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -31,7 +32,7 @@ func TestHangingServer(t *testing.T) {
 		c := n.start(a)
 		time.Sleep(time.Hour)
 		if n.log.Count("can't get a certificate") != 1 {
-			t.Error("the log doesn't say once what is wrong")
+			t.Error("the log doesn't have the error once")
 		}
 		a.set(func() { a.hangs = false })
 		begun := time.Now()

@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// decision is what becomes of a certificate signing request.
+// decision is the decision on a certificate signing request.
 type decision int
 
 const (
@@ -30,23 +30,26 @@ const (
 	deny
 )
 
-// api is an API server as far as certificates go: it signs requests, and says of each caller who he is. Its network has no machine beneath it, so
-// that it works in the bubbles of synctest.
+// api is the part of an API server that handles certificates: it signs requests, and returns each caller's
+// name. Its network is in memory, so that it works in the bubbles of synctest.
 type api struct {
 	t      *testing.T
 	ca     *authority
 	server *http.Server
 
 	mu sync.Mutex
-	// decision is for the requests that come, life how long certificates are good, skew how much later than now they begin to be.
+	// decision applies to new requests. life is how long certificates are valid, and skew how much later than
+	// now their validity starts.
 	decision   decision
 	life, skew time.Duration
-	// away has connections refused, hangs leaves requests without an answer, and loses cuts off the answer to each new signing request.
+	// away refuses connections, hangs leaves requests without an answer, and loses drops the answer to each new
+	// signing request.
 	away, hangs, loses bool
 	csrs               map[string]*certificatesv1.CertificateSigningRequest
 	changed            chan struct{}
 	version            int
-	// created counts requests for certificates, users are who made requests of any kind, serial is the last client certificate.
+	// created counts requests for certificates, users are the callers of all requests, serial is the last
+	// client certificate.
 	created int
 	users   []string
 	serial  *big.Int
@@ -57,7 +60,7 @@ type api struct {
 // apiHost is the address of every api.
 const apiHost = "api.test"
 
-// token is good for bootstrapping.
+// token is a valid bootstrap token.
 const token = "bootstrap-token"
 
 func newAPI(t *testing.T) *api {
@@ -119,7 +122,7 @@ func (a *api) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return client, nil
 }
 
-// cut ends all connections.
+// cut closes all connections.
 func (a *api) cut() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -129,7 +132,7 @@ func (a *api) cut() {
 	clear(a.open)
 }
 
-// goAway refuses connections, or takes them again.
+// goAway makes the api refuse connections, or accept them again.
 func (a *api) goAway(away bool) {
 	a.mu.Lock()
 	a.away = away
@@ -139,7 +142,7 @@ func (a *api) goAway(away bool) {
 	}
 }
 
-// set changes what the api does from now on.
+// set changes the behaviour of the api.
 func (a *api) set(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

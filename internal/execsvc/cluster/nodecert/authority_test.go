@@ -52,7 +52,7 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// sign makes what the template says, with a serial number of its own.
+// sign signs the template, with a new serial number.
 func (a *authority) sign(template x509.Certificate, public crypto.PublicKey) []byte {
 	template.SerialNumber, _ = rand.Int(rand.Reader, big.NewInt(1<<62))
 	der, err := x509.CreateCertificate(rand.Reader, &template, a.cert, public, a.key)
@@ -62,7 +62,7 @@ func (a *authority) sign(template x509.Certificate, public crypto.PublicKey) []b
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// pair is a new key with its certificate.
+// pair returns a new key with its certificate.
 func (a *authority) pair(t *testing.T, template x509.Certificate) (certPEM, keyPEM []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -75,7 +75,7 @@ func (a *authority) pair(t *testing.T, template x509.Certificate) (certPEM, keyP
 	return a.sign(template, key.Public()), keyPEM
 }
 
-// forNode is a client certificate of a node.
+// forNode returns the template of a node's client certificate.
 func forNode(node string, life time.Duration) x509.Certificate {
 	return x509.Certificate{
 		Subject: subject(node), NotBefore: time.Now(), NotAfter: time.Now().Add(life), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

@@ -30,10 +30,10 @@ func TestBootstrap(t *testing.T) {
 		a.awaitRequests(1)
 		synctest.Wait()
 		if exists(n.kubeconfig()) {
-			t.Error("there is a kubeconfig before there is a certificate")
+			t.Error("the kubeconfig was written before the certificate")
 		}
 		a.decideAll(approve)
-		await(t, "requests get through, of the client that was there before", asks(client, me))
+		await(t, "requests of the existing client succeed", asks(client, me))
 
 		info, err := os.Stat(n.kubeconfig())
 		if err != nil || info.Mode().Perm() != 0o600 {
@@ -42,10 +42,10 @@ func TestBootstrap(t *testing.T) {
 		if bytes.Contains(n.read(n.kubeconfig()), []byte(token)) {
 			t.Error("the kubeconfig has the bootstrap token")
 		}
-		// That is what podconfigd does.
+		// podconfigd reads it in the same way.
 		said, _, err := readKubeconfig(n.kubeconfig())
 		if err != nil || said.cert == nil || said.cert.Leaf.Subject.CommonName != me || said.config.Host != "https://"+apiHost+":6443" {
-			t.Errorf("the kubeconfig says %+v, %v", said, err)
+			t.Errorf("the kubeconfig has %+v, %v", said, err)
 		}
 		a.wantRequests(1)
 		if exists(n.path("pki/kubelet-client.key.tmp")) {
@@ -54,8 +54,8 @@ func TestBootstrap(t *testing.T) {
 	})
 }
 
-// A podexecd that is killed while a request waits continues with it: there is neither a second request nor a second
-// key.
+// A podexecd that is killed while a request waits continues with it: it creates neither a second request nor a
+// second key.
 func TestKilledBeforeTheCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -74,8 +74,8 @@ func TestKilledBeforeTheCertificate(t *testing.T) {
 	})
 }
 
-// A podexecd that is killed after it got the certificate, but before it wrote the kubeconfig, writes it at the next
-// start.
+// A podexecd that is killed after it received the certificate, and before it wrote the kubeconfig, writes it at
+// the next start.
 func TestKilledBeforeTheKubeconfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -111,7 +111,7 @@ func TestRefused(t *testing.T) {
 		}
 		a.set(func() { a.decision = approve })
 		if n.log.Count("msg=\"a certificate request was denied") != 1 || n.log.Count("not in here") != 1 {
-			t.Errorf("the refusal isn't told once, with its reason")
+			t.Errorf("the refusal isn't logged once, with its reason")
 		}
 		awaitMe(t, c)
 	})
@@ -127,14 +127,14 @@ func TestNotApproved(t *testing.T) {
 		time.Sleep(time.Hour)
 		a.wantRequests(1)
 		if n.log.Count("msg=\"a certificate signing request waits for approval") != 1 {
-			t.Error("it isn't told once that the request waits")
+			t.Error("the waiting request isn't logged once")
 		}
 		a.decideAll(approve)
 		awaitMe(t, c)
 	})
 }
 
-// The API server goes while a request waits, which is nothing to tell at each try, and comes back.
+// The API server stops while a request waits, and comes back. The retries are not logged.
 func TestServerGoesWhileARequestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -154,7 +154,8 @@ func TestServerGoesWhileARequestWaits(t *testing.T) {
 	})
 }
 
-// The API server may be away when the node boots. That is told once, and made good soon after it is back.
+// The API server may be away when the node boots. That is logged once, and the certificate arrives soon after
+// it is back.
 func TestServerAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -178,11 +179,11 @@ func TestServerAway(t *testing.T) {
 		if took := time.Since(back); took > 40*time.Second {
 			t.Errorf("it took %v until requests get through", took)
 		}
-		await(t, "its end is told", func() bool { return n.log.Count("the failure is over") == 1 })
+		await(t, "the end of the failure is logged", func() bool { return n.log.Count("the failure is over") == 1 })
 	})
 }
 
-// What was half written when the power failed counts as not there.
+// Files that were half written at a power failure count as missing.
 func TestHalfWritten(t *testing.T) {
 	for name, damage := range map[string]func(n *node){
 		"the certificate": func(n *node) { n.cutShort(n.pem()) },
@@ -229,7 +230,7 @@ func (n *node) cutShort(path string) {
 	n.write(path, data[:len(data)/2])
 }
 
-// A signer whose clock is slow makes certificates that have expired when they come.
+// A signer whose clock is slow signs certificates that have already expired.
 func TestExpiredOnArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)

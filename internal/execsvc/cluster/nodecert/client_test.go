@@ -14,7 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A kubeconfig with a token comes late, and is replaced by one for another cluster, and by one that is no good.
+// A kubeconfig with a token is written late, and replaced by one for another cluster, and by an invalid one.
 func TestKubeconfigChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, n := newAPI(t), newAPI(t), newNode(t)
@@ -28,12 +28,12 @@ func TestKubeconfigChanges(t *testing.T) {
 		is := func(want string) func() bool { return asks(client, want) }
 		time.Sleep(time.Hour)
 		if n.log.Count("level=WARN") != 0 || n.log.Count("there is no kubeconfig") != 1 {
-			t.Errorf("that there is no kubeconfig yet isn't told once, quietly")
+			t.Errorf("the missing kubeconfig isn't logged once, below the level of a warning")
 		}
 		n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: "one"}))
 		await(t, "requests get through with the token", is("one"))
 
-		// Another cluster has another CA, which the old one's clients don't trust.
+		// Another cluster has another CA, which the clients of the first cluster don't trust.
 		now = b
 		a.cut()
 		n.write(n.kubeconfig(), n.kubeconfigFor(b, clientcmdapi.AuthInfo{Token: "two"}))
@@ -42,10 +42,10 @@ func TestKubeconfigChanges(t *testing.T) {
 		n.write(n.kubeconfig(), []byte("half a kubecon"))
 		time.Sleep(time.Hour)
 		if !is("two")() {
-			t.Error("requests don't get through by what was good before")
+			t.Error("requests don't succeed with the last valid kubeconfig")
 		}
 		if n.log.Count("the kubeconfig can't be used") != 1 || strings.Contains(n.log.String(), "half a kubecon") {
-			t.Errorf("a kubeconfig that is no good isn't told once, or is quoted")
+			t.Errorf("an invalid kubeconfig isn't logged once, or its content is in the log")
 		}
 		n.write(n.path("token"), []byte("three"))
 		n.write(n.kubeconfig(), n.kubeconfigFor(b, clientcmdapi.AuthInfo{TokenFile: n.path("token")}))
@@ -64,7 +64,7 @@ func dialOf(now func() *api) Dial {
 	}
 }
 
-// A token file isn't there yet when the kubeconfig is.
+// A token file may be written after the kubeconfig.
 func TestTokenFileComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)

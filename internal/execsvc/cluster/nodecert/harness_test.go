@@ -25,12 +25,13 @@ func TestMain(m *testing.M) {
 	for _, proxy := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 		_ = os.Unsetenv(proxy)
 	}
-	// The second one slows errors down by the time since the last one, which it takes outside of any bubble.
-	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] //nolint:reassign // It is made to be.
+	// The second handler delays errors by the time since the last one, which it measures outside of the
+	// bubbles.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] //nolint:reassign // The variable is meant to be changed.
 	goleak.VerifyTestMain(m)
 }
 
-// node is a machine: its files, and what it logs.
+// node is a machine: its files, and its log.
 type node struct {
 	t   *testing.T
 	dir string
@@ -81,7 +82,7 @@ func (n *node) remove(path string) {
 	}
 }
 
-// kubeconfigFor is a kubeconfig that leads to the api with a user's credentials.
+// kubeconfigFor returns a kubeconfig for the api with a user's credentials.
 func (n *node) kubeconfigFor(a *api, user clientcmdapi.AuthInfo) []byte {
 	n.t.Helper()
 	data, err := clientcmd.Write(clientcmdapi.Config{
@@ -101,7 +102,8 @@ func (n *node) bootstrapTo(a *api) {
 	n.write(n.path("bootstrap"), n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: token}))
 }
 
-// install writes a kubeconfig that holds a node's certificate, good for an hour, as an installer does. It returns the certificate's key.
+// install writes a kubeconfig with a node's certificate, valid for an hour, as an installer does. It returns
+// the certificate's key.
 func (n *node) install(a *api, node string) (keyPEM []byte) {
 	n.t.Helper()
 	certPEM, keyPEM := a.ca.pair(n.t, forNode(node, time.Hour))
@@ -109,7 +111,7 @@ func (n *node) install(a *api, node string) (keyPEM []byte) {
 	return keyPEM
 }
 
-// client is this node's Client of the api, by the flags that most nodes have.
+// client returns this node's Client of the api, with the usual flags.
 func (n *node) client(a *api, change ...func(*ClientConfig)) *Client {
 	cfg := ClientConfig{
 		Node: "n1", Kubeconfig: n.kubeconfig(), BootstrapKubeconfig: n.path("bootstrap"), CertDir: n.path("pki"), Rotate: true, Dial: a.dial,
@@ -121,7 +123,7 @@ func (n *node) client(a *api, change ...func(*ClientConfig)) *Client {
 	return NewClient(cfg)
 }
 
-// start has a client run until the test ends.
+// start runs a client until the test ends.
 func (n *node) start(a *api, change ...func(*ClientConfig)) *Client {
 	n.t.Helper()
 	c := n.client(a, change...)
@@ -129,7 +131,7 @@ func (n *node) start(a *api, change ...func(*ClientConfig)) *Client {
 	return c
 }
 
-// run has something run until the returned function ends it, or the test does.
+// run runs a function until the returned function, or the end of the test, ends it.
 func run(t *testing.T, what func(context.Context)) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -144,7 +146,7 @@ func run(t *testing.T, what func(context.Context)) (end func()) {
 	return end
 }
 
-// await waits, in the time of a bubble, until it is so.
+// await waits, in the bubble's time, until the condition is true.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Hour); !is(); time.Sleep(100 * time.Millisecond) {
@@ -154,7 +156,7 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// always checks, each minute of a while, that it is so.
+// always checks, each minute for some time, that the condition is true.
 func always(t *testing.T, what string, while time.Duration, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(while); time.Now().Before(end); {
@@ -171,7 +173,7 @@ func whoAmI(client kubernetes.Interface) (string, error) {
 	return got.GetName(), err
 }
 
-// clientset makes one of a Client.
+// clientset returns a clientset of a Client.
 func clientset(t *testing.T, c *Client) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Config())
@@ -181,7 +183,7 @@ func clientset(t *testing.T, c *Client) kubernetes.Interface {
 	return client
 }
 
-// metric is the value of a counter or a gauge.
+// metric returns the value of a counter or a gauge.
 func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -197,10 +199,10 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// me is this node's name to the api.
+// me is this node's user name at the api.
 const me = "system:node:n1"
 
-// asks reports whether a client's requests get through, with this user name.
+// asks returns a function that reports whether a client's requests succeed with this user name.
 func asks(client kubernetes.Interface, user string) func() bool {
 	return func() bool {
 		who, err := whoAmI(client)
@@ -208,10 +210,10 @@ func asks(client kubernetes.Interface, user string) func() bool {
 	}
 }
 
-// isMe reports whether requests get through as this node's.
+// isMe returns a function that reports whether requests succeed as this node.
 func isMe(t *testing.T, c *Client) func() bool { return asks(clientset(t, c), me) }
 
-// awaitMe waits until requests get through as this node's.
+// awaitMe waits until requests succeed as this node.
 func awaitMe(t *testing.T, c *Client) {
 	t.Helper()
 	await(t, "requests get through as this node's", isMe(t, c))

@@ -44,7 +44,8 @@ func (a *api) create(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, made)
 }
 
-// decide is called with mu held. Others may be reading the request as it was.
+// decide is called with mu held. It doesn't change the request in place, because other goroutines may be
+// reading it.
 func (a *api) decide(c *certificatesv1.CertificateSigningRequest, d decision) *certificatesv1.CertificateSigningRequest {
 	c = c.DeepCopy()
 	switch d {
@@ -65,7 +66,7 @@ func (a *api) decide(c *certificatesv1.CertificateSigningRequest, d decision) *c
 	return c
 }
 
-// decideAll decides about the requests that are there.
+// decideAll decides on the existing requests.
 func (a *api) decideAll(d decision) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,20 +77,20 @@ func (a *api) decideAll(d decision) {
 	}
 }
 
-// requests is how many certificates were asked for.
+// requests returns how many certificates were requested.
 func (a *api) requests() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.created
 }
 
-// awaitRequests waits until that many certificates were asked for.
+// awaitRequests waits until that many certificates were requested.
 func (a *api) awaitRequests(many int) {
 	a.t.Helper()
 	await(a.t, fmt.Sprintf("the certificates asked for are %d", many), func() bool { return a.requests() == many })
 }
 
-// wantRequests checks how many certificates were asked for.
+// wantRequests checks how many certificates were requested.
 func (a *api) wantRequests(many int) {
 	a.t.Helper()
 	if made := a.requests(); made != many {

@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Through many lives of a certificate there is no moment at which requests don't get through, and what is open under an old one is closed.
+// Requests always succeed while the certificate is renewed many times, and connections with an old certificate
+// are closed.
 func TestRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -47,7 +48,8 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// A kubeconfig that holds a certificate, as an installer writes it, is made to name the one that is renewed: podconfigd goes by it too.
+// A kubeconfig that contains a certificate, as an installer writes it, is changed to name the renewed one,
+// because podconfigd uses it too.
 func TestRotationOfWhatTheKubeconfigHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -79,7 +81,7 @@ func TestRotationOfAnotherName(t *testing.T) {
 	})
 }
 
-// A certificate that expired while the node was off can't be renewed by itself: the node begins as a new one does.
+// A certificate that expired while the node was off can't renew itself: the node bootstraps like a new one.
 func TestExpiredWhileOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -97,7 +99,7 @@ func TestExpiredWhileOff(t *testing.T) {
 			t.Errorf("a request with an expired certificate: %v; want that it is unauthorized", err)
 		}
 		if n.log.Count("no bootstrap kubeconfig") != 1 {
-			t.Errorf("it isn't told once that the certificate has expired")
+			t.Errorf("the expired certificate isn't logged once")
 		}
 		end()
 
@@ -106,7 +108,7 @@ func TestExpiredWhileOff(t *testing.T) {
 	})
 }
 
-// The renewed certificate is damaged, and the kubeconfig has one that is still good.
+// The renewed certificate is damaged, and the one in the kubeconfig is still valid.
 func TestRenewedOneDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -115,12 +117,13 @@ func TestRenewedOneDamaged(t *testing.T) {
 		c := n.start(a)
 		awaitMe(t, c)
 		if n.log.Count("can't be read") == 0 {
-			t.Error("it isn't told that the renewed certificate is damaged")
+			t.Error("the damaged certificate isn't logged")
 		}
 	})
 }
 
-// Of the kubeconfig's certificate and the one that was renewed the younger counts, and what hasn't changed isn't read again.
+// The newer one of the kubeconfig's certificate and the renewed one is used, and unchanged files aren't read
+// again.
 func TestTheYoungerIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)
@@ -128,7 +131,7 @@ func TestTheYoungerIsTaken(t *testing.T) {
 		c := n.client(a)
 		older := c.route
 		if c.look(0) != older {
-			t.Error("what hasn't changed was read again")
+			t.Error("an unchanged file was read again")
 		}
 		time.Sleep(time.Minute)
 		store, err := c.issuer.store()
@@ -150,7 +153,7 @@ func TestTheYoungerIsTaken(t *testing.T) {
 	})
 }
 
-// What is due goes by the wall's clock, also where that jumps.
+// Renewals are due by the wall clock, also if it jumps.
 func TestClockJumps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// serving is this node's Serving.
+// serving returns this node's Serving.
 func (n *node) serving(change ...func(*ServingConfig)) *Serving {
 	cfg := ServingConfig{Node: "n1", CertDir: n.path("pki"), Logger: slog.New(slog.NewTextHandler(n.log, nil))}
 	for _, c := range change {
@@ -22,7 +22,8 @@ func (n *node) serving(change ...func(*ServingConfig)) *Serving {
 	return NewServing(cfg)
 }
 
-// presented returns the certificate that a caller of the node's API gets, a second after the last caller.
+// presented returns the certificate that the node's API presents to a new connection, a second after the last
+// one.
 func presented(s *Serving) (*x509.Certificate, error) {
 	time.Sleep(lookAtMost)
 	near, far := net.Pipe()
@@ -33,7 +34,7 @@ func presented(s *Serving) (*x509.Certificate, error) {
 		_ = far.Close()
 		result <- err
 	}()
-	client := tls.Client(near, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // What is presented is what is asked.
+	client := tls.Client(near, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // The test reads the presented certificate itself.
 	err := client.Handshake()
 	_ = near.Close()
 	if failed := <-result; err != nil {
@@ -71,7 +72,7 @@ func TestServingFromFiles(t *testing.T) {
 			t.Errorf("the certificate that has changed isn't presented: %v", err)
 		}
 		if n.log.Count("level=WARN") != 2 || n.log.Count("the failure is over") != 2 {
-			t.Errorf("the two troubles aren't told once each")
+			t.Errorf("the two failures aren't logged once each")
 		}
 	})
 }
@@ -119,13 +120,14 @@ func TestServingSelfSigned(t *testing.T) {
 	})
 }
 
-// otherKey is the key of some other certificate.
+// otherKey returns the key of another certificate.
 func (n *node) otherKey() []byte {
 	_, key := newAuthority(n.t).pair(n.t, forNode("n1", time.Hour))
 	return key
 }
 
-// A certificate of podexecd's own is replaced before it expires, while podexecd runs too, also where it can't be written.
+// podexecd's self-signed certificate is replaced before it expires, also while podexecd runs, and also if it
+// can't be written.
 func TestServingSelfSignedAges(t *testing.T) {
 	for name, change := range map[string]func(*node){
 		"on disk":          func(*node) {},
@@ -171,7 +173,7 @@ func TestTLSConfig(t *testing.T) {
 	}
 }
 
-// A Serving that nothing is signed for has nothing to run.
+// Run of a Serving without signing requests returns at once.
 func TestServingRunReturns(t *testing.T) {
 	n := newNode(t)
 	n.serving().Run(t.Context())

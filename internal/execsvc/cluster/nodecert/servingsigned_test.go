@@ -15,7 +15,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// addresses are a node's, which change.
+// addresses are the changing addresses of a node.
 type addresses struct {
 	mu  sync.Mutex
 	now []v1.NodeAddress
@@ -36,7 +36,7 @@ func (a *addresses) get() []v1.NodeAddress {
 	return a.now
 }
 
-// bootstrapping is a Serving whose certificate the api signs.
+// bootstrapping returns a Serving whose certificate the api signs.
 func bootstrapping(t *testing.T, a *api, n *node, has *addresses, change ...func(*ServingConfig)) *Serving {
 	t.Helper()
 	n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{Token: token}))
@@ -52,7 +52,7 @@ func bootstrapping(t *testing.T, a *api, n *node, has *addresses, change ...func
 	return n.serving(append(change, func(c *ServingConfig) { c.Bootstrap, c.Client, c.Addresses = true, client, has.get })...)
 }
 
-// presents reports whether a certificate for the addresses is presented.
+// presents returns a function that reports whether a certificate for the addresses is presented.
 func presents(s *Serving, ips ...string) func() bool {
 	return func() bool {
 		c, err := presented(s)
@@ -76,7 +76,7 @@ func TestServingSigned(t *testing.T) {
 			t.Errorf("a handshake before the certificate is signed: %v", err)
 		}
 		if n.log.Count("connections to the node's API are refused") != 1 {
-			t.Errorf("it isn't told once that connections are refused")
+			t.Errorf("the refused connections aren't logged once")
 		}
 		for _, c := range a.csrs {
 			if c.Spec.SignerName != "kubernetes.io/kubelet-serving" {
@@ -92,7 +92,8 @@ func TestServingSigned(t *testing.T) {
 	})
 }
 
-// Other addresses need another certificate, also while the one for the old ones isn't signed yet. Fewer don't.
+// New addresses need a new certificate, also while the one for the old addresses isn't signed yet. Removed
+// addresses don't.
 func TestServingSignedForNewAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, n := newAPI(t), newNode(t)

@@ -54,7 +54,7 @@ func TestRounds(t *testing.T) {
 	}{
 		{0, []string{"p/c0", "p/c1", "p/c2"}},
 		{59 * time.Second, nil},
-		// Containers of a late relist are removed again, and no others.
+		// Containers of a late relist are removed again, and no others are.
 		{time.Second, []string{"p/c0", "p/c1", "p/c2"}},
 		{time.Second, nil},
 		{time.Minute, []string{"p/c0", "p/c1", "p/c2"}},

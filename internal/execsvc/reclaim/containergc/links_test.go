@@ -109,7 +109,7 @@ func TestIsPodLogDir(t *testing.T) {
 	}
 }
 
-// Logs are removed with their pods, by the pod workers; those of unknown pods may be another agent's.
+// Logs are removed with their pods, by the pod workers. The logs of unknown pods may belong to another agent.
 func TestLogsStay(t *testing.T) {
 	n := newNode(t)
 	n.logDir(t, "default_found_u1")

@@ -16,7 +16,7 @@ import (
 // start is when all containers of these tests were created: long ago, also by synctest's clock.
 var start = time.Date(1999, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// exited returns a container that exited so many minutes after start.
+// exited returns a container that exited this many minutes after start.
 func exited(name string, attempt uint32, minutes int) observed.Container {
 	return observed.Container{
 		ID: fmt.Sprintf("%s%d", name, attempt), Name: name, Attempt: attempt, State: observed.Exited,
@@ -49,8 +49,8 @@ func TestRemovable(t *testing.T) {
 		// unwanted is the UID of an unwanted pod.
 		unwanted types.UID
 		limit    int
-		// young is how many minutes after start a container must have exited to be younger than MinAge. Zero: none
-		// is.
+		// young is how many minutes after start a container must have exited to be younger than MinAge. Zero
+		// means that no container is younger.
 		young int
 		want  []string
 	}{

@@ -45,7 +45,7 @@ func (d *disk) config() Config {
 	return Config{PodsDir: filepath.Join(d.root, "pods"), LogsDir: filepath.Join(d.root, "logs")}
 }
 
-// pod is a pod with a container "main" and emptyDirs of those names.
+// pod returns a pod with a container "main" and emptyDirs of those names.
 func pod(uid types.UID, volumes ...string) *v1.Pod {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "default", Name: "web"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main"}}},
@@ -56,7 +56,7 @@ func pod(uid types.UID, volumes ...string) *v1.Pod {
 	return p
 }
 
-// dir makes a directory below the root, and returns its path.
+// dir creates a directory below the root, and returns its path.
 func (d *disk) dir(path ...string) string {
 	d.t.Helper()
 	at := filepath.Join(append([]string{d.root}, path...)...)
@@ -66,7 +66,7 @@ func (d *disk) dir(path ...string) string {
 	return at
 }
 
-// volume is the path of an emptyDir, which is made.
+// volume creates an emptyDir, and returns its path.
 func (d *disk) volume(p *v1.Pod, name string) string {
 	d.t.Helper()
 	return d.dir("pods", string(p.UID), "volumes", "kubernetes.io~empty-dir", name)
@@ -84,8 +84,8 @@ func (d *disk) write(size int, path ...string) {
 	}
 }
 
-// chain makes a chain of directories as a container does, one in the other, and calls each with the descriptor of
-// every one.
+// chain creates a chain of nested directories, as a container could, and calls each with the descriptor of
+// every directory.
 func (d *disk) chain(dir, name string, depth int, each func(level, fd int)) {
 	d.t.Helper()
 	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_RDONLY, 0)
@@ -101,7 +101,7 @@ func (d *disk) chain(dir, name string, depth int, each func(level, fd int)) {
 	check(d.t, unix.Close(at))
 }
 
-// create makes an empty file in an open directory.
+// create creates an empty file in an open directory.
 func create(t *testing.T, dir int, name string) {
 	t.Helper()
 	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_WRONLY, 0o644)
@@ -116,7 +116,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// count counts a pod in one go. tick may be nil.
+// count counts a pod without a pause. tick may be nil.
 func (d *disk) count(p *v1.Pod, tick func(files int, sofar Figure) error) *Usage {
 	if tick == nil {
 		tick = func(int, Figure) error { return nil }
@@ -125,7 +125,7 @@ func (d *disk) count(p *v1.Pod, tick func(files int, sofar Figure) error) *Usage
 	return (&count{podsDir: cfg.PodsDir, logsDir: cfg.LogsDir, pod: p, tick: tick, linked: linked{most: maxLinked}}).run()
 }
 
-// sizeOf is what the files at and below a path take, each name for itself.
+// sizeOf returns the size of the files at and below a path. A file counts once for each of its names.
 func sizeOf(t *testing.T, path string) (f Figure) {
 	t.Helper()
 	check(t, filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {

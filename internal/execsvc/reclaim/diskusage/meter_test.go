@@ -27,7 +27,7 @@ func (d *disk) run(change func(*Meter)) *Meter {
 	return m
 }
 
-// filled is a pod with an emptyDir of that many files.
+// filled returns a pod with an emptyDir of that many files.
 func (d *disk) filled(uid types.UID, files int) *v1.Pod {
 	d.t.Helper()
 	p := pod(uid, "x")
@@ -72,7 +72,7 @@ func TestLargePodsDelayNoOthers(t *testing.T) {
 	}
 }
 
-// Callers that don't wait for the end of a count learn what it has found so far.
+// Callers that don't wait for the end of a count receive the result so far.
 func TestUnfinished(t *testing.T) {
 	d := newDisk(t)
 	p := d.filled("a", 10*tickEvery)
@@ -100,7 +100,7 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// A bound that a pod exceeds makes it uncountable; a disk that is slow doesn't.
+// A pod that exceeds a bound is uncountable. A pod on a slow disk isn't.
 func TestBounds(t *testing.T) {
 	d := newDisk(t)
 	p := d.filled("a", 10*tickEvery)

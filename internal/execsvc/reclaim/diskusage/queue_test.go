@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Namespaces take turns in a queue, and none has more counts under way than it may.
+// A queue serves namespaces in turn, and limits the counts under way of each.
 func TestQueue(t *testing.T) {
 	q := newQueue(2)
 	entries := map[string]*entry{}
@@ -50,7 +50,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// The large pods of a namespace, however many, don't keep a large pod of another one from being counted.
+// Any number of large pods in one namespace doesn't prevent the count of a large pod in another one.
 func TestNamespacesShareSlowCounts(t *testing.T) {
 	d := newDisk(t)
 	var hogs []*v1.Pod

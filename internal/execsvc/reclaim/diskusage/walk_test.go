@@ -20,7 +20,7 @@ import (
 	"github.com/podstream/podstream/internal/roottest"
 )
 
-// Each part of a pod has its figure; what is in memory, or belongs to another pod, isn't counted.
+// Each part of a pod has its figure. Files in memory, and files of another pod, aren't counted.
 func TestCount(t *testing.T) {
 	d := newDisk(t)
 	p := pod("a", "x", "y", "memory")
@@ -70,7 +70,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// Depth hides nothing: neither beyond the directories that are held open, nor beyond PATH_MAX.
+// Files at any depth are counted, also below the open directories and beyond PATH_MAX.
 func TestDeepFilesCount(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -93,7 +93,8 @@ func TestDeepFilesCount(t *testing.T) {
 	}
 }
 
-// What is too deep is uncountable. What isn't where it was each time is only not counted this time.
+// Files that are too deep make a pod uncountable. Files that are moved each time are only missing in this
+// count.
 func TestUncountable(t *testing.T) {
 	t.Run("depth", func(t *testing.T) {
 		d := newDisk(t)
@@ -114,7 +115,7 @@ func TestUncountable(t *testing.T) {
 		})
 		moves, last := 0, int64(1<<30)
 		u := d.count(p, func(_ int, sofar Figure) error {
-			// Once in each walk.
+			// It is added once in each walk.
 			again := sofar.Inodes > last
 			if last = sofar.Inodes; again {
 				return nil
@@ -204,15 +205,15 @@ func TestNamesOfOneFileCountOnce(t *testing.T) {
 	if got := u.EmptyDirs["x"]; got.Bytes != want.Bytes-2*file.Bytes || got.Inodes != 3 || u.Err != nil {
 		t.Errorf("%+v, %v; want less than %+v", got, u.Err, want)
 	}
-	// Where no more files can be remembered, each name has its part.
+	// If no more files can be stored, each name of a file counts.
 	cfg := d.config()
 	u = (&count{podsDir: cfg.PodsDir, logsDir: cfg.LogsDir, pod: p, tick: func(int, Figure) error { return nil }}).run()
 	if got := u.EmptyDirs["x"].Bytes - (want.Bytes - 2*file.Bytes); got < 0 || got > 3 {
-		t.Errorf("without memory for it there are %d bytes more", got)
+		t.Errorf("without memory for the file's names there are %d bytes more", got)
 	}
 }
 
-// A container that exchanges directories and links during the count doesn't lead it out of the volume, and doesn't
+// A container that exchanges directories and links during the count can't lead it out of the volume, and can't
 // make it fail.
 func TestExchangedLinksLeadNowhere(t *testing.T) {
 	d := newDisk(t)

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestUnknownUsageIsLoggedAgain: that the pods' use isn't known is logged once for each time that it begins.
+// TestUnknownUsageIsLoggedAgain: unknown usage of the pods is logged once each time that it starts.
 func TestUnknownUsageIsLoggedAgain(t *testing.T) {
 	inBubble(t, Settings{Hard: map[string]string{"memory.available": "100Mi"}}, func(t *testing.T, h *harness) {
 		h.broken, h.pods = true, []*v1.Pod{podOf("a", 1, "0"), podOf("b", 1, "0")}

@@ -38,7 +38,8 @@ type harness struct {
 	mu   sync.Mutex
 	pods []*v1.Pod
 	gone map[types.UID]bool
-	// ending are the pods that terminate at least as fast by themselves; stays is set if evicted pods stay evictable.
+	// ending are the pods that terminate at least as fast by themselves. stays is set if evicted pods can be
+	// evicted again.
 	ending   map[types.UID]bool
 	stays    bool
 	node     fileSystem

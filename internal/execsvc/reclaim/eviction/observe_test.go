@@ -148,7 +148,7 @@ func TestObserveInPart(t *testing.T) {
 		seen, _, err := r.observe(t.Context())
 		for _, signal := range all {
 			if _, there := seen[Signal(signal)]; there == strings.Contains(c.lost, signal) {
-				t.Errorf("%s: %s is there: %v", name, signal, there)
+				t.Errorf("%s: %s is present: %v", name, signal, there)
 			}
 		}
 		if (err != nil) != (c.lost != "") {
@@ -181,7 +181,7 @@ func TestObserveOddFiles(t *testing.T) {
 		write(t, root, whole)
 		r := reader{root: root, dir: "/root", podsCgroup: "/k", stat: disks(map[string]fileSystem{"/root": {1, 4 << 30, 1 << 30, 100, 50}})}
 		if seen, _, err := r.observe(t.Context()); err != nil || len(seen) != 7 {
-			t.Fatalf("all is well: %v, %v", texts(seen), err)
+			t.Fatalf("without a failure: %v, %v", texts(seen), err)
 		}
 		write(t, root, map[string]string{c.file: c.content})
 		seen, _, err := r.observe(t.Context())

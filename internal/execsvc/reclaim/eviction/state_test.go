@@ -12,7 +12,7 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// free returns an observation of so many available mebibytes of 1000.
+// free returns an observation of this many available mebibytes of 1000.
 func free(mib int64) observation { return inBytes(mib<<20, 1000<<20) }
 
 // A series of observations, ten seconds apart, with the expected conditions and thresholds.

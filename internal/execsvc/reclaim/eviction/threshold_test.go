@@ -79,7 +79,7 @@ func TestParseRejectsInvalidSettings(t *testing.T) {
 		"evictionHard[nodefs.available]: it is \"0.0%\"":                        {Hard: map[string]string{"nodefs.available": "0.0%"}},
 	} {
 		if _, err := Parse(s); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("error %v; want one that says %q", err, says)
+			t.Errorf("error %v; want one that contains %q", err, says)
 		}
 	}
 }

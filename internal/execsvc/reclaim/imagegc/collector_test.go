@@ -52,8 +52,8 @@ func TestSpace(t *testing.T) {
 	})
 }
 
-// These images always stay: those of containers, under any name; pinned ones; those that pods require; and recent
-// ones.
+// These images are never removed: images of containers, under any name; pinned images; images that pods
+// require; and recent images.
 func TestUnusedOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *harness) {
 		h.add("byref", "byid", "bytag", "pinned", "needed", "idle", "raced")

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// authority is a CA, and signs what it is asked to.
+// authority is a CA that signs everything.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -64,11 +64,11 @@ func (a *authority) client(t *testing.T, name string) *tls.Certificate {
 	return &c
 }
 
-// api knows the tokens "reader", who may get pods, metrics and stats, and "nobody", who may do nothing, and each certificate's owner may do
-// everything.
+// api has the tokens "reader", whose user may get pods, metrics and stats, and "nobody", whose user may do
+// nothing. The owner of a certificate may do everything.
 type api struct {
 	mu sync.Mutex
-	// decided are the reviews of access, as "user verb subresource".
+	// decided are the access reviews, as "user verb subresource".
 	decided []string
 }
 

@@ -38,7 +38,7 @@ func TestCertificatesOfAttackers(t *testing.T) {
 	old.MaxVersion = tls.VersionTLS11
 	if c, err := tls.Dial("tcp", n.address, old); err == nil {
 		_ = c.Close()
-		t.Error("TLS 1.1 is spoken")
+		t.Error("a TLS 1.1 handshake succeeds")
 	}
 	plain, err := net.Dial("tcp", n.address)
 	if err != nil {
@@ -52,7 +52,8 @@ func TestCertificatesOfAttackers(t *testing.T) {
 	n.served()
 }
 
-// A stranger's connection ends with its refusal; one on which a request was allowed stays open.
+// A stranger's connection ends with the refusal of its request. A connection with an allowed request stays
+// open.
 func TestRefusalEndsStrangersConnection(t *testing.T) {
 	n := start(t, nil)
 	talk := func(requests ...string) (statuses []int) {
@@ -129,7 +130,7 @@ func TestSlowRequests(t *testing.T) {
 		t.Errorf("a slow body: %q; want 400", answer)
 	}
 	_ = body.Close()
-	// Only net/http reads this body, before it answers on a connection that stays open.
+	// net/http itself reads this body before it answers on a connection that stays open.
 	unread := open()
 	_, _ = io.WriteString(unread, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nDELETE /pods HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n4")
 	if answers, err := io.ReadAll(unread); errors.Is(err, os.ErrDeadlineExceeded) || !bytes.HasPrefix(answers, []byte("HTTP/1.1 200 ")) {
@@ -160,7 +161,7 @@ func TestGiantAndAmbiguousRequests(t *testing.T) {
 			cert = nil
 		}
 		line := n.raw(cert, tc.request)
-		// Who sends on and on may see the connection end before he reads the answer.
+		// A client that continues to send may see the end of the connection before it reads the answer.
 		if f := strings.Fields(line); len(f) > 1 && f[1] != tc.want || len(f) < 2 && len(tc.request) < 1<<16 {
 			t.Errorf("%s: %q; want %s", name, line, tc.want)
 		}
@@ -168,9 +169,10 @@ func TestGiantAndAmbiguousRequests(t *testing.T) {
 	n.served()
 }
 
-// Who doesn't read his answer holds a handler for so long only; a stream on the same connection is no answer, and has its time.
+// A client that doesn't read its answer blocks a handler only up to the time limit. A stream on the same
+// connection has its own time limit.
 func TestSlowReaders(t *testing.T) {
-	const answer = 1500 * time.Millisecond // in which the machine has to come to it that there is an answer
+	const answer = 1500 * time.Millisecond // the answer must exist within this time
 	written := make(chan error, 1)
 	n := start(t, func(c *Config) {
 		c.Limits.AnswerTimeout = answer
@@ -206,13 +208,13 @@ func TestSlowReaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-written; err == nil {
-			t.Errorf("HTTP/2 %v: the handler goes on", h2)
+			t.Errorf("HTTP/2 %v: the handler still runs", h2)
 		}
 		_ = resp.Body.Close()
 	}
 }
 
-// Nor does who doesn't read a file or a profile, which may take as long as they come to be read.
+// The same applies to logs and profiles, which may take longer to be read.
 func TestSlowReadersOfLogs(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "big"), nil, 0o600); err != nil {
@@ -232,14 +234,14 @@ func TestSlowReadersOfLogs(t *testing.T) {
 		}
 		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(n.page(`kubelet_http_inflight_requests{long_running="false",method="GET",path="logs"`), "} 0\n"); {
 			if time.Now().After(deadline) {
-				t.Fatalf("HTTP/2 %v: the handler goes on", h2)
+				t.Fatalf("HTTP/2 %v: the handler still runs", h2)
 			}
 		}
 		_ = resp.Body.Close()
 	}
 }
 
-// What callers write doesn't write the log's lines.
+// Text from callers can't forge lines of the log.
 func TestLogOfRefusals(t *testing.T) {
 	n := start(t, nil)
 	n.raw(nil, "GET /pods/%0atime=now%20level=ERROR HTTP/1.1\r\nHost: x\r\n\r\n")

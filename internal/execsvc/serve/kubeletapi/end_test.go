@@ -16,7 +16,7 @@ func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Run ends streams, those too that a handler has taken over, and returns when all have ended.
+// Run ends streams, also hijacked ones, and returns when all have ended.
 func TestEnd(t *testing.T) {
 	streaming, ended := make(chan struct{}, 2), make(chan struct{}, 2)
 	closed, let := make(chan struct{}), make(chan struct{})
@@ -90,6 +90,6 @@ func TestListenerFails(t *testing.T) {
 	}
 	_ = l.Close()
 	if err := s.Run(t.Context()); err == nil {
-		t.Error("Run ends well")
+		t.Error("Run returns nil; want an error")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
-// everything is a Config with all there is.
+// everything sets all handlers of a Config.
 func everything(t *testing.T, c *Config) {
 	c.Debug = Debug{
 		Handlers: true, SystemLogs: true, SystemLogQuery: true, LogDir: t.TempDir(), Profiling: true, SetVerbosity: func(string) error { return nil },
@@ -30,7 +30,8 @@ func everything(t *testing.T, c *Config) {
 	}
 }
 
-// What is served where: on the port with TLS with and without debugging handlers, on the read-only port, and on the one for health.
+// The paths of each listener: the port with TLS with and without debugging handlers, the read-only port, and
+// the health port.
 func TestRoutes(t *testing.T) {
 	var readOnly, health net.Listener
 	full := start(t, func(c *Config) {
@@ -138,20 +139,20 @@ func TestHealthz(t *testing.T) {
 			t.Errorf("%s: %q; want %q", path, got, want)
 		}
 	}
-	for range 3 { // Who leaves out what fails doesn't make the log tell that it is over.
+	for range 3 { // A request that excludes the failing check doesn't log its end.
 		n.get("/healthz?exclude=syncloop")
 		n.get("/healthz")
 	}
 	failing = nil
 	if status, text := n.get("/healthz"); status != 200 || text != "ok" {
-		t.Errorf("when all is well: %d %q", status, text)
+		t.Errorf("without a failure: %d %q", status, text)
 	}
 	if log := n.log.String(); strings.Count(log, "reports failed checks") != 1 || strings.Count(log, "no failed checks any more") != 1 {
-		t.Errorf("the log doesn't tell once that it begins, and once that it ends:\n%s", log)
+		t.Errorf("the log doesn't have its start once and its end once:\n%s", log)
 	}
 }
 
-// A log without a reader fails the check.
+// A log whose writes block fails the check.
 func TestHealthzLog(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// served fails the test unless one who may do everything is served.
+// served fails the test unless an admin's request is served.
 func (n *node) served() {
 	n.t.Helper()
 	transport := &http.Transport{TLSClientConfig: n.tls(n.ca.client(n.t, "admin")), DisableKeepAlives: true}
@@ -30,20 +30,20 @@ func (n *node) served() {
 	}
 }
 
-// dialFrom dials from an address of this machine.
+// dialFrom returns a function that dials from an address of this machine.
 func dialFrom(ip string) func(context.Context, string, string) (net.Conn, error) {
 	d := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}, Timeout: 20 * time.Second}
 	return d.DialContext
 }
 
-// However many connections one peer opens, and whatever they wait for: another one is served, and the memory has its bounds.
+// With any number of connections of one peer, in any state, another peer is served, and the memory is bounded.
 func TestFloodOfConnections(t *testing.T) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
 	count := int(min(10_000, limit.Cur-1500))
-	// Those that are let in stay, however long it takes to make the others.
+	// The time limit is long, so that accepted connections stay while the others are opened.
 	n := start(t, func(c *Config) { c.Limits.HeaderTimeout, c.Limits.StrangerTimeout = time.Hour, time.Hour })
 	before := memory()
 	dial := dialFrom("127.0.0.2")
@@ -76,7 +76,7 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 }
 
-// Strangers from many addresses displace each other, and not those who are known.
+// Strangers from many addresses displace each other, and no authenticated callers.
 func TestFloodFromManyAddresses(t *testing.T) {
 	n := start(t, nil)
 	known, err := tls.Dial("tcp", n.address, n.tls(n.ca.client(t, "admin")))
@@ -110,7 +110,7 @@ func TestFloodFromManyAddresses(t *testing.T) {
 	n.served()
 }
 
-// Strangers who send much of a header, and never its end, take so much memory at most.
+// Strangers that send a large part of a header, and never its end, use a bounded amount of memory.
 func TestUnfinishedHeaders(t *testing.T) {
 	const strangers = 128
 	n := start(t, func(c *Config) { c.Limits.Strangers = strangers })
@@ -128,13 +128,13 @@ func TestUnfinishedHeaders(t *testing.T) {
 		}
 	}
 	n.served()
-	// The clients' ends are in it, too.
+	// This includes the clients' ends.
 	if each := (memory() - before) / strangers; each > 256<<10 {
 		t.Errorf("an unfinished header takes %d KiB; want 256 at most", each>>10)
 	}
 }
 
-// memory is what the process holds for its objects and stacks.
+// memory returns the process's memory for objects and stacks.
 func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -142,7 +142,7 @@ func memory() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// Requests that are reset as soon as they are sent cost no more handlers than one connection may have.
+// Requests that are reset as soon as they are sent start no more handlers than one connection may have.
 func TestRapidReset(t *testing.T) {
 	const perConnection = 20
 	var now, most atomic.Int64

@@ -55,7 +55,7 @@ func newGuarded(t *testing.T, l Limits) *guarded {
 	return &guarded{newGuard(q, l.withDefaults(), newRefusals(slog.New(slog.DiscardHandler))), t, q}
 }
 
-// from is a new connection; nil if it is refused.
+// from opens a connection; it returns nil if it is refused.
 func (g *guarded) from(peer string) (*conn, *fakeConn) {
 	g.t.Helper()
 	fake := &fakeConn{from: peer}
@@ -100,7 +100,7 @@ func TestStrangersDisplaceStrangersOnly(t *testing.T) {
 	if _, ok := g.from("192.0.2.4:1"); ok.closed || !secondConn.closed {
 		t.Error("the next one displaced isn't the next oldest")
 	}
-	// The place of the one that is gone is free for its peer.
+	// The place of the closed connection is free for its peer.
 	if err := second.Close(); err != nil || second.welcome(apiServer) == nil {
 		t.Error("a closed connection is welcome")
 	}
@@ -148,8 +148,8 @@ func TestKnownAreBounded(t *testing.T) {
 	}
 }
 
-// TestCrowdBlocksNoOtherCaller: however many connections users without a certificate have, and from whatever addresses, the API server gets
-// one, from the network of their pods too; and so does another user.
+// TestCrowdBlocksNoOtherCaller: with any number of connections of users without a certificate, from any addresses,
+// the API server gets a connection, also from the network of their pods; and so does another user.
 func TestCrowdBlocksNoOtherCaller(t *testing.T) {
 	g := newGuarded(t, Limits{})
 	for i := range 3000 {
@@ -166,7 +166,7 @@ func TestCrowdBlocksNoOtherCaller(t *testing.T) {
 	}
 }
 
-// TestAnonymousCount: callers without a name are counted by where they come from, also where requests need no authentication.
+// TestAnonymousCount: anonymous callers are counted by their address, also if requests need no authentication.
 func TestAnonymousCount(t *testing.T) {
 	for what, user := range map[string]*auth.User{"anonymous": {Name: "system:anonymous"}, "on an open port": nil} {
 		g := newGuarded(t, Limits{Connections: 8, WeakConnections: 8})
@@ -185,7 +185,8 @@ func TestAnonymousCount(t *testing.T) {
 	}
 }
 
-// TestStrangersOfOneNetwork: of a network's strangers those from its most crowded address make room.
+// TestStrangersOfOneNetwork: of a network's strangers, the connections of its most crowded address are closed
+// first.
 func TestStrangersOfOneNetwork(t *testing.T) {
 	g := newGuarded(t, Limits{Strangers: 8, StrangersPerPeer: 4})
 	_, victim := g.from("[2001:db8::1]:1")
@@ -198,7 +199,7 @@ func TestStrangersOfOneNetwork(t *testing.T) {
 	}
 }
 
-// A stranger has a time limit, and a known connection a longer one.
+// An unauthenticated connection has a time limit, and an authenticated one a longer limit.
 func TestStrangerTimeout(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -227,7 +228,7 @@ func TestStrangerTimeout(t *testing.T) {
 	if _, err := stranger.Read(make([]byte, 1)); err == nil {
 		t.Error("the stranger reads something")
 	}
-	// It came before the one that is closed now.
+	// It was opened before the one that is closed now.
 	if _, err := welcomed.Write([]byte("x")); err != nil {
 		t.Errorf("the known one: %v", err)
 	}

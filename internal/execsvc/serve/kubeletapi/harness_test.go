@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// node is a Server that runs.
+// node is a running Server.
 type node struct {
 	*Server
 	t        *testing.T
@@ -52,7 +52,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// start starts a Server with one listener, of which change may make more.
+// start starts a Server with one listener. change may add more.
 func start(t *testing.T, change func(*Config)) *node {
 	t.Helper()
 	n := &node{t: t, ca: newAuthority(t), api: &api{}, log: &logtest.Buffer{}, registry: prometheus.NewRegistry(), done: make(chan struct{})}
@@ -89,7 +89,7 @@ func start(t *testing.T, change func(*Config)) *node {
 	return n
 }
 
-// end stops the Server and waits for it.
+// end stops the Server and waits for its end.
 func (n *node) end() {
 	n.stop()
 	<-n.done
@@ -98,7 +98,7 @@ func (n *node) end() {
 	}
 }
 
-// page are the metrics of a name, as they are scraped.
+// page returns the scraped metrics of a name.
 func (n *node) page(name string) string {
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -111,7 +111,7 @@ func (n *node) page(name string) string {
 	return lines.String()
 }
 
-// refusedFor is how many were refused for a reason.
+// refusedFor returns how many connections were refused for a reason.
 func (n *node) refusedFor(reason string) int {
 	n.t.Helper()
 	metric := `podstream_node_api_refused_total{reason="` + reason + `"} `
@@ -127,13 +127,13 @@ func (n *node) tls(cert *tls.Certificate) *tls.Config {
 	roots.AddCert(n.ca.cert)
 	cfg := &tls.Config{RootCAs: roots}
 	if cert != nil {
-		// It is shown whatever the server names: strangers show what they like.
+		// It is sent regardless of the CAs that the server names, as a stranger would do.
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 	}
 	return cfg
 }
 
-// client is an HTTP client with a certificate, or without if it is nil, over HTTP/1.1 or HTTP/2.
+// client returns an HTTP client, with a certificate unless it is nil, over HTTP/1.1 or HTTP/2.
 func (n *node) client(cert *tls.Certificate, h2 bool) *http.Client {
 	transport := &http.Transport{TLSClientConfig: n.tls(cert), ForceAttemptHTTP2: h2}
 	if !h2 {
@@ -145,10 +145,10 @@ func (n *node) client(cert *tls.Certificate, h2 bool) *http.Client {
 	}}
 }
 
-// admin is a client that may do everything.
+// admin returns a client that may do everything.
 func (n *node) admin() *http.Client { return n.client(n.ca.client(n.t, "admin"), true) }
 
-// do asks, and returns status and body.
+// do sends a request, and returns status and body.
 func (n *node) do(client *http.Client, method, path, token string, body io.Reader) (int, string) {
 	n.t.Helper()
 	return fetch(n.t, client, method, "https://"+n.address+path, token, body)
@@ -175,7 +175,7 @@ func fetch(t *testing.T, client *http.Client, method, url, token string, body io
 	return resp.StatusCode, string(text)
 }
 
-// get asks as one who may do everything.
+// get sends a GET as admin.
 func (n *node) get(path string) (int, string) {
 	n.t.Helper()
 	return n.do(n.admin(), http.MethodGet, path, "", nil)

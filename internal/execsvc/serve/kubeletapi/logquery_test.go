@@ -126,7 +126,7 @@ func TestLogQueries(t *testing.T) {
 	}
 }
 
-// A journal that hangs holds so many queries, and ends with the caller.
+// Queries of a journal that hangs are limited in number, and end with the caller's connection.
 func TestJournalHangs(t *testing.T) {
 	dir := t.TempDir()
 	began := filepath.Join(dir, "began")
@@ -165,9 +165,9 @@ func TestJournalHangs(t *testing.T) {
 	cancel()
 	for range maxQueries {
 		if err := <-ended; err == nil {
-			t.Error("a query ended well, though it was cancelled")
+			t.Error("a cancelled query succeeded")
 		}
 	}
-	// The Server's end waits for the programs: each is killed as its caller has gone.
+	// The Server's end waits for the programs: each is killed because its caller has disconnected.
 	n.end()
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// logTree is a directory of logs, with a secret beside it and links that lead there.
+// logTree returns a directory of logs, with a secret outside of it and links to the secret.
 func logTree(t *testing.T) string {
 	t.Helper()
 	outer := t.TempDir()
@@ -79,13 +79,14 @@ func TestLogFiles(t *testing.T) {
 			t.Errorf("%s: %d %q", path, status, text)
 		}
 	}
-	// Without queries, their parameters mean nothing.
+	// If queries are disabled, their parameters are ignored.
 	if status, text := n.get("/logs/syslog?query=kubelet"); status != http.StatusOK || text != "from syslog\n" {
 		t.Errorf("a query of a file: %d %q", status, text)
 	}
 }
 
-// A directory is listed in bounded memory: of a large one only the first entries, with a note. A small one is sorted.
+// A directory is listed in bounded memory: of a large one only the first entries, with a note. A small one is
+// sorted.
 func TestLogDirectories(t *testing.T) {
 	dir := logTree(t)
 	for _, name := range []string{"b:c", "a&<", "d e"} {
@@ -125,7 +126,7 @@ func TestLogDirectories(t *testing.T) {
 	}
 }
 
-// A file that a container holds a lease on isn't waited for.
+// A file on which a container holds a lease doesn't block.
 func TestLeasedLogFile(t *testing.T) {
 	dir := logTree(t)
 	n := start(t, func(c *Config) { c.Debug.SystemLogs, c.Debug.LogDir = true, dir })

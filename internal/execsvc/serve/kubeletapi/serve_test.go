@@ -11,7 +11,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/serve/kubeletapi/auth"
 )
 
-// seen are the requests that handlers got.
+// seen are the requests that reached handlers.
 type seen struct {
 	mu    sync.Mutex
 	paths []string
@@ -34,7 +34,7 @@ func (s *seen) take() []string {
 	return paths
 }
 
-// recorder takes down what is decided on.
+// recorder records the access decisions.
 type recorder struct {
 	Auth
 	mu    sync.Mutex
@@ -48,7 +48,8 @@ func (r *recorder) Check(req *http.Request) (*auth.User, *auth.Refusal) {
 	return r.Auth.Check(req)
 }
 
-// However a path is written: what a handler gets is what was decided on, and what the handler's place in the tree stands for.
+// For every spelling of a path, the handler receives the path that was authorized, and it is the handler of
+// that path.
 func TestPathTricks(t *testing.T) {
 	var handlers seen
 	var decided *recorder
@@ -66,10 +67,10 @@ func TestPathTricks(t *testing.T) {
 		"/exec/ns/pod/main":                   "200 streams",
 		"/containerLogs/ns/pod/main?follow=1": "200 streams",
 		"/containerLogs/ns/pod%20x/main":      "200 streams",
-		// An escape that wasn't needed is read as what it stands for.
+		// An unnecessary escape is decoded.
 		"/m%65trics":  "200 metrics",
 		"/%65xec/a/b": "200 streams",
-		// What is left after one reading isn't read again.
+		// The result of decoding isn't decoded again.
 		"/metrics%252f..%252fexec":          "404",
 		"/metrics/%252e%252e/exec":          "404",
 		"//metrics":                         "400",
@@ -152,7 +153,7 @@ func TestPathTricks(t *testing.T) {
 	}
 }
 
-// Who isn't let in reaches no handler, and the log tells of him.
+// A rejected request reaches no handler, and is logged.
 func TestWhoMayWhat(t *testing.T) {
 	var handlers seen
 	n := start(t, func(c *Config) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What nodecert says of TLS holds: versions, suites, and a configuration for each client. Suites that HTTP/2 doesn't ask for are no reason
-// not to serve.
+// nodecert's TLS settings apply: versions, suites, and a configuration for each client. A list of suites
+// without HTTP/2's required ones is accepted.
 func TestTLSConfiguration(t *testing.T) {
 	for name, change := range map[string]func(*tls.Config){
 		"as it is": func(*tls.Config) {},
@@ -53,7 +53,7 @@ func TestTLSConfiguration(t *testing.T) {
 	}
 }
 
-// A certificate that isn't good any more isn't good for a session that is resumed either.
+// A certificate that is no longer valid is rejected in a resumed session too.
 func TestResumedSession(t *testing.T) {
 	n := start(t, nil)
 	cfg := n.tls(newAuthority(t).client(t, "admin"))

@@ -15,7 +15,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 )
 
-// BenchmarkScrape is what one answer takes on a node with 110 pods of one container. At one every 15 s, 150 ms are a hundredth of a processor.
+// BenchmarkScrape measures one answer on a node with 110 pods of one container. At one scrape every 15 s, 150
+// ms are a hundredth of a processor.
 func BenchmarkScrape(b *testing.B) {
 	for _, version := range []string{"v1", "v2"} {
 		b.Run(version, func(b *testing.B) {
@@ -39,7 +40,7 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has used: the time that goes by depends on who else is at work.
+// processorTime returns this process's CPU time, because elapsed time depends on the load of the machine.
 func processorTime(b *testing.B) time.Duration {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
@@ -56,7 +57,7 @@ func newRequest(b *testing.B) *http.Request {
 	return req
 }
 
-// newBenchWorld has the pod of the recorded machine 110 times.
+// newBenchWorld returns a world with 110 copies of the recorded machine's pod.
 func newBenchWorld(b *testing.B, version string) *world {
 	w := newWorld(b, version)
 	one := w.pods[0]
@@ -81,7 +82,7 @@ func newBenchWorld(b *testing.B, version string) *world {
 
 func underscored(id types.UID) string { return strings.ReplaceAll(string(id), "-", "_") }
 
-// podDirs are the directories of the recorded pod's cgroup.
+// podDirs returns the directories of the recorded pod's cgroup.
 func podDirs(b *testing.B, machine string) []string {
 	var out []string
 	for _, pattern := range []string{"*/kubepods/burstable/pod" + string(uid), "kubepods.slice/*/*pod" + underscored(uid) + ".slice"} {

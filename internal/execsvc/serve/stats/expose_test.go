@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is answered into testdata")
 
-// ask is what a handler answers.
+// ask returns a handler's answer.
 func ask(t *testing.T, h http.Handler, query string) *httptest.ResponseRecorder {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -51,7 +51,7 @@ func same(t *testing.T, name string, got []byte) {
 	}
 }
 
-// The responses for the recorded machines, ten seconds after an earlier request, so that there are rates.
+// The responses for the recorded machines, ten seconds after an earlier request, so that they have rates.
 func TestAnswers(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	for _, version := range []string{"v1", "v2"} {
@@ -74,14 +74,14 @@ func TestAnswers(t *testing.T) {
 			}
 			same(t, version+".cadvisor.prom", ask(t, s.CadvisorHandler(), "").Body.Bytes())
 			all := ask(t, s.SummaryHandler(), "").Body
-			// How large files are on the disk is up to the file system.
+			// The size of files on the disk depends on the file system.
 			same(t, version+".summary.json", sized(t, all.Bytes()))
 			same(t, version+".brief.json", some.Bytes())
 		})
 	}
 }
 
-// sized is the summary with what temporary files take replaced.
+// sized returns the summary with the sizes of temporary files replaced.
 func sized(t *testing.T, data []byte) []byte {
 	var all statsapi.Summary
 	if err := json.Unmarshal(data, &all); err != nil {
@@ -112,7 +112,7 @@ func sized(t *testing.T, data []byte) []byte {
 	return out
 }
 
-// The names are upstream's, and no linter's to change: those that it doesn't like are these.
+// The metric names are upstream's, and can't be changed. The linter rejects these.
 func TestNames(t *testing.T) {
 	w := newWorld(t, "v2")
 	s := w.start()
@@ -134,7 +134,7 @@ func TestNames(t *testing.T) {
 				t.Error(text)
 			}
 		}
-		// A registry makes sure that no two series are one, and that labels are consistent.
+		// A pedantic registry checks that series are unique, and that labels are consistent.
 		registry := prometheus.NewPedanticRegistry()
 		gatherers := prometheus.Gatherers{registry, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return families, nil })}
 		if _, err := gatherers.Gather(); err != nil {
@@ -143,7 +143,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Two pods of one name, the older of which is about to end, are one series and two pods.
+// Two pods with one name, the older of which is ending, are one series and two pods.
 func TestNewerPodOfTheSameName(t *testing.T) {
 	w := newWorld(t, "v1")
 	older := *w.pods[0]
@@ -165,14 +165,15 @@ func TestNewerPodOfTheSameName(t *testing.T) {
 	}
 	text := ask(t, s.ResourceHandler(), "").Body.String()
 	if !strings.Contains(text, `container_cpu_usage_seconds_total{container="app",namespace="shop",pod="web"} 10 `) {
-		t.Errorf("the newer pod isn't the one that is told of:\n%s", text)
+		t.Errorf("the series isn't the newer pod's:\n%s", text)
 	}
 	if all := summary("", r, nil); len(all.Pods) != 2 {
 		t.Errorf("%d pods; want 2", len(all.Pods))
 	}
 }
 
-// Without the list of pods there is no summary. The metrics of the node remain, and say that something is missing.
+// Without the list of pods there is no summary. The node's metrics remain, and report that something is
+// missing.
 func TestRuntimeFails(t *testing.T) {
 	w := newWorld(t, "v2")
 	w.pods, w.listErr = nil, errors.New("broken pipe")
@@ -188,7 +189,7 @@ func TestRuntimeFails(t *testing.T) {
 	if text := ask(t, s.ResourceHandler(), "").Body.String(); !strings.Contains(text, "node_cpu_usage_seconds_total 13") {
 		t.Errorf("nothing of the node in:\n%s", text)
 	}
-	// It answers again, but not to what containers use: cgroups tell that.
+	// The runtime answers again, except for the containers' usage, which cgroups have.
 	w = newWorld(t, "v2")
 	w.containerErr = errors.New("broken pipe")
 	if rec := ask(t, w.start().SummaryHandler(), ""); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), `"name":"app"`) {

@@ -31,16 +31,17 @@ const (
 
 var began = time.Unix(1_700_001_000, 0)
 
-// world is a node with one pod, of which the machine's files are recorded ones.
+// world is a node with one pod. The machine's files are recorded ones.
 type world struct {
 	t       testing.TB
 	machine string
 	clock   *clocktesting.FakePassiveClock
 
 	pods []*observed.Pod
-	// object is the pod as it is desired.
+	// object is the desired pod.
 	object *v1.Pod
-	// listErr is what List fails with. sandboxErr makes a runtime that has no stats of sandboxes, containerd 1.6.
+	// listErr is the error of List. sandboxErr simulates a runtime without sandbox stats, such as containerd
+	// 1.6.
 	listErr, sandboxErr, containerErr error
 	sandboxes                         []*runtimeapi.PodSandboxStats
 	containers                        []*runtimeapi.ContainerStats
@@ -48,7 +49,7 @@ type world struct {
 	fileSystems                       map[string]fileSystem
 }
 
-// newWorld makes the machine of testdata/<version>.txt, whose runtime has the stats of containers only.
+// newWorld returns the machine of testdata/<version>.txt, whose runtime only has container stats.
 func newWorld(t testing.TB, version string) *world {
 	w := &world{
 		t: t, machine: t.TempDir(), clock: clocktesting.NewFakePassiveClock(began), asked: map[string]int{},
@@ -81,7 +82,7 @@ func newWorld(t testing.TB, version string) *world {
 	return w
 }
 
-// recorded16 is what containerd 1.6 tells of a container.
+// recorded16 returns a container's stats from containerd 1.6.
 func recorded16() *runtimeapi.ContainerStats {
 	return &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{Id: "app1", Metadata: &runtimeapi.ContainerMetadata{Name: "app", Attempt: 1}},
@@ -93,7 +94,7 @@ func recorded16() *runtimeapi.ContainerStats {
 	}
 }
 
-// recorded17 is what containerd 1.7 tells of the sandbox with that container.
+// recorded17 returns the stats of the sandbox with that container from containerd 1.7.
 func recorded17() *runtimeapi.PodSandboxStats {
 	container := recorded16()
 	container.Cpu.UsageNanoCores, container.Memory.AvailableBytes = n(77), n(3000)
@@ -151,7 +152,7 @@ func (w *world) start(change ...func(*Config)) *Stats {
 	return s
 }
 
-// files is a Meter of this world, which runs until the test ends.
+// files returns a Meter of this world, which runs until the test ends.
 func (w *world) files(cfg diskusage.Config) *diskusage.Meter {
 	cfg.PodsDir, cfg.LogsDir, cfg.Clock = w.path("pods"), w.path("logs"), w.clock
 	m := diskusage.New(cfg)

@@ -16,7 +16,7 @@ import (
 
 const podGroup = "sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0f1e2d3c_0001_4000_8000_000000000001.slice"
 
-// A container whose cgroup goes isn't told of, and all else is.
+// A container whose cgroup disappears is left out, and everything else is reported.
 func TestContainerGoes(t *testing.T) {
 	w := newWorld(t, "v2")
 	w.containers = nil
@@ -24,7 +24,7 @@ func TestContainerGoes(t *testing.T) {
 	if text := ask(t, s.ResourceHandler(), "").Body.String(); !strings.Contains(text, `container="app"`) {
 		t.Fatalf("nothing of the container:\n%s", text)
 	}
-	// Its directory is still listed, as at the moment between the two.
+	// Its directory is still listed, as between the listing and the reading.
 	for _, file := range []string{"cpu.stat", "memory.stat"} {
 		if err := os.Remove(w.path(podGroup + "/cri-containerd-app1.scope/" + file)); err != nil {
 			t.Fatal(err)
@@ -34,15 +34,15 @@ func TestContainerGoes(t *testing.T) {
 	text := ask(t, s.ResourceHandler(), "").Body.String()
 	if strings.Contains(text, `container="app"`) || !strings.Contains(text, `pod_cpu_usage_seconds_total{namespace="shop",pod="web"} 12`) ||
 		!strings.Contains(text, "resource_scrape_error 0") {
-		t.Errorf("after the container went:\n%s", text)
+		t.Errorf("after the container was removed:\n%s", text)
 	}
 	if rec := ask(t, s.SummaryHandler(), ""); rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), `"containers":[]`) {
 		t.Errorf("summary: %d %s", rec.Code, rec.Body)
 	}
 }
 
-// A file that doesn't answer blocks requests only for their time limit, and costs one goroutine. When it answers, so
-// do requests.
+// A file that doesn't answer blocks requests only up to their time limit, and uses one goroutine. When it
+// answers, requests do too.
 func TestHungFile(t *testing.T) {
 	w := newWorld(t, "v2")
 	hung := w.path(podGroup + "/cri-containerd-app1.scope/memory.stat")
@@ -67,7 +67,7 @@ func TestHungFile(t *testing.T) {
 	if ended == nil {
 		t.Fatal("no reading is under way")
 	}
-	// The reader waits in open until there is a writer.
+	// The reader blocks in open until there is a writer.
 	f, err := os.OpenFile(hung, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestHungFile(t *testing.T) {
 	}
 }
 
-// Requests during a reading, or within a second of it, start no other one.
+// Requests during a reading, or within a second after it, don't start another one.
 func TestOneReadingForAll(t *testing.T) {
 	w := newWorld(t, "v1")
 	blocked := &blockedRuntime{world: w, asked: make(chan struct{}), answer: make(chan struct{})}
@@ -112,7 +112,7 @@ func TestOneReadingForAll(t *testing.T) {
 	}
 }
 
-// blockedRuntime answers when it is told to.
+// blockedRuntime answers when the test allows it.
 type blockedRuntime struct {
 	*world
 	once          sync.Once

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A failure is logged when it begins and when it ends, also during other requests.
+// A failure is logged when it starts and when it ends, also if other requests succeed meanwhile.
 func TestFailureIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	w := newWorld(t, "v2")

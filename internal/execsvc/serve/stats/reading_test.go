@@ -19,7 +19,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/serve/stats/kernel"
 )
 
-// What runs in no cgroup that is seen here is as the runtime tells: 1.7 of sandboxes, 1.6 of containers only, whose sum the pod is.
+// Pods without a visible cgroup have the runtime's stats: sandbox stats from 1.7, and container stats from 1.6,
+// whose sum is the pod's.
 func TestFromRuntime(t *testing.T) {
 	none := func(c *Config) { c.PodsCgroup = "" }
 	w := newWorld(t, "v2")
@@ -40,7 +41,7 @@ func TestFromRuntime(t *testing.T) {
 	}
 	w.clock.SetTime(began.Add(2 * time.Second))
 	if _, err := s.usage(t.Context(), true); err != nil || w.asked["sandboxes"] != 1 {
-		t.Errorf("asked again for what isn't there: %d, %v", w.asked["sandboxes"], err)
+		t.Errorf("unsupported stats were requested again: %d, %v", w.asked["sandboxes"], err)
 	}
 
 	w = newWorld(t, "v2")
@@ -58,7 +59,7 @@ func TestFromRuntime(t *testing.T) {
 	if w.asked["containers"] != 0 {
 		t.Error("containers were asked for, too")
 	}
-	// One that lost a sandbox while it looked fails as a whole.
+	// A runtime that lost a sandbox during the listing fails as a whole.
 	w = newWorld(t, "v2")
 	w.sandboxErr = status.Error(codes.NotFound, "sandbox is gone")
 	if r, err = w.start(none).usage(t.Context(), false); err != nil || r.pods[0].containers[0].Usage == nil {
@@ -132,7 +133,8 @@ func TestPodOf(t *testing.T) {
 	}
 }
 
-// Volumes, by their kinds; those that aren't the pod's own aren't there. Links aren't followed, and a file with two names counts once.
+// Volumes, by kind. Volumes that don't belong to the pod are left out. Links aren't followed, and a file with
+// two names counts once.
 func TestDisk(t *testing.T) {
 	w := newWorld(t, "v2")
 	volumes := "pods/" + string(uid) + "/volumes/kubernetes.io~"
@@ -161,7 +163,8 @@ func TestDisk(t *testing.T) {
 	for _, v := range disk.pods[uid].volumes {
 		inodes[v.name] = *v.inodes
 	}
-	// The directory, a, the file and the link; a directory and a file; and all that is used of the memory's file system.
+	// The directory, a, the file and the link; a directory and a file; and everything in the memory's file
+	// system.
 	if diff := cmp.Diff(map[string]uint64{"scratch": 4, "keys": 2, "memory": 20}, inodes); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -173,7 +176,7 @@ func TestDisk(t *testing.T) {
 			t.Errorf("scratch: %d bytes", *v.bytesUsed)
 		}
 	}
-	// A figure serves for a minute.
+	// A figure is used for a minute.
 	w.write(volumes+"secret/keys/another", block)
 	keys := func(after time.Duration) uint64 {
 		t.Helper()
@@ -193,7 +196,7 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// A request doesn't wait for a count that takes long: it has the last figures of that pod, and new ones of the others.
+// A request doesn't wait for a slow count: it returns the last figures of that pod, and new ones of the others.
 func TestDiskOfALargePod(t *testing.T) {
 	w := newWorld(t, "v2")
 	w.write("pods/"+string(uid)+"/etc-hosts", "text")
@@ -213,7 +216,7 @@ func TestDiskOfALargePod(t *testing.T) {
 	}
 }
 
-// endless counts once, and then never ends.
+// endless counts once. Later counts never end.
 type endless struct {
 	*diskusage.Meter
 	last map[types.UID]diskusage.Usage
@@ -229,7 +232,7 @@ func (e *endless) Counts(ctx context.Context, pods []*v1.Pod, age time.Duration)
 }
 
 func TestUnknownIsLeftOut(t *testing.T) {
-	// A kernel without swap accounting and pressure, and a pod of which nothing is known.
+	// A kernel without swap accounting and pressure, and a pod without stats.
 	r := &reading{at: began, pods: []pod{{name: "a", containers: []container{{name: "c"}}}, {name: "b", used: used{Usage: &kernel.Usage{At: began}}}}}
 	for _, p := range summary("n", r, &diskReading{}).Pods {
 		if p.CPU != nil || p.Memory != nil || p.Swap != nil || p.Network != nil || p.EphemeralStorage != nil || len(p.Containers) != 0 || p.ProcessStats != nil {

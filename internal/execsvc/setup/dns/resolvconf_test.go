@@ -95,7 +95,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, list := range [][]string{config.GetServers(), config.GetSearches(), config.GetOptions()} {
 			for _, word := range list {
-				// Other text could become a line of its own in the pod's file.
+				// Other text could become a separate line in the pod's file.
 				if !utf8.ValidString(word) || len(strings.Fields(word)) > 1 || !strings.Contains(text, word) {
 					t.Errorf("%q isn't a word of the file", word)
 				}

@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// authority gives tokens that are numbered, for an hour or for as long as it is asked.
+// authority issues numbered tokens, for an hour or for the requested time.
 type authority struct {
 	clock *testingclock.FakePassiveClock
 	asked []string
@@ -85,7 +85,7 @@ func TestTokens(t *testing.T) {
 	want(t, tokens, a2, projection("", nil), "t4")
 }
 
-// TestReplaced: a token is replaced when four fifths of its life are over, and after a day at the latest.
+// TestReplaced: a token is replaced after four fifths of its lifetime, and after a day at the latest.
 func TestReplaced(t *testing.T) {
 	for _, tc := range []struct{ life, after time.Duration }{{10 * time.Minute, 8 * time.Minute}, {time.Hour, 48 * time.Minute}, {30 * 24 * time.Hour, 24 * time.Hour}} {
 		t.Run(tc.life.String(), func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestCantBeReplaced: the pod keeps its token until that expires, and no longer.
+// TestCantBeReplaced: the pod keeps its token until it expires, and no longer.
 func TestCantBeReplaced(t *testing.T) {
 	tokens, a, log := newTokens(t)
 	pod, p, begun := newPod("u", "a"), projection("", nil), a.clock.Now()

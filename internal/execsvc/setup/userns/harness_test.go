@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// newManager is one of a directory with directories of pods.
+// newManager returns a Manager of a directory with pods' directories.
 func newManager(t *testing.T, cfg Config) *Manager {
 	t.Helper()
 	m, err := New(cfg)
@@ -18,7 +18,7 @@ func newManager(t *testing.T, cfg Config) *Manager {
 	return m
 }
 
-// podsDir is a directory of pods with these in it.
+// podsDir returns a directory with directories of these pods.
 func podsDir(t *testing.T, uids ...types.UID) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// has checks which ids the pod has.
+// has checks the pod's IDs.
 func has(t *testing.T, m *Manager, uid types.UID, want Range) {
 	t.Helper()
 	got, err := m.Of(uid)

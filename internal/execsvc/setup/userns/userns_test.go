@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Each pod has its own range and keeps it, also over a restart; the range of a removed pod is free.
+// Each pod has its own range and keeps it, also after a restart. The range of a removed pod is free.
 func TestRangesOfPods(t *testing.T) {
 	cfg := Config{PodsDir: podsDir(t, "a", "b", "c", "d")}
 	m := newManager(t, cfg)
@@ -26,7 +26,7 @@ func TestRangesOfPods(t *testing.T) {
 	has(t, m, "c", Range{196608, 65536})
 }
 
-// The file is the kubelet's.
+// The file has the kubelet's format.
 func TestRecord(t *testing.T) {
 	cfg := Config{PodsDir: podsDir(t, "a")}
 	has(t, newManager(t, cfg), "a", Range{65536, 65536})
@@ -44,7 +44,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A pod keeps what it has though the settings are others now, and what new ones get goes around it.
+// A pod keeps its range when the settings change, and new ranges don't overlap it.
 func TestSettingsChange(t *testing.T) {
 	dir := podsDir(t, "a", "b", "c", "d")
 	m := newManager(t, Config{PodsDir: dir, Range: Range{100000, 300000}})
@@ -57,7 +57,7 @@ func TestSettingsChange(t *testing.T) {
 	has(t, m, "d", Range{362144, 131072})
 }
 
-// When all ids are taken the next pod gets none, until one goes.
+// If all IDs are in use, the next pod gets none until a pod is removed.
 func TestExhaustion(t *testing.T) {
 	for name, r := range map[string]Range{
 		"two ranges":               {65536, 3*65536 - 1},

@@ -26,7 +26,7 @@ func TestEmptyDirOnDisk(t *testing.T) {
 		t.Errorf("mode %o, want 777 in spite of the umask", got)
 	}
 	if got := permissions(t, filepath.Join(filepath.Dir(data), "tight")); got != 0o700 {
-		t.Errorf("mode %o, want 700 as the volume says", got)
+		t.Errorf("mode %o, want 700 as in the volume", got)
 	}
 	if got := permissions(t, filepath.Join(m.podsDir, "u1")); got&0o007 != 0 {
 		t.Errorf("the pod's directory has mode %o, open to all", got)
@@ -54,7 +54,7 @@ func TestEmptyDirOnDisk(t *testing.T) {
 }
 
 func TestFSGroupOwnsAnEmptyDir(t *testing.T) {
-	// Every user may change a directory to a group of its own.
+	// Every user may change a directory to one of the user's groups.
 	group := int64(os.Getgid())
 	if os.Geteuid() == 0 {
 		group = 4321

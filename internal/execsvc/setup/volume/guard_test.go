@@ -175,8 +175,8 @@ func TestMountsAreGuarded(t *testing.T) {
 	}
 }
 
-// If the file system of a hostPath doesn't answer, SetUp with a type or a subPath waits for a bounded time, and so
-// does a container that would see the volume.
+// If the file system of a hostPath doesn't answer, SetUp with a type or a subPath waits for a bounded time, and
+// so does a container that mounts the volume.
 func TestHungHostPathIsNotWaitedFor(t *testing.T) {
 	for name, change := range map[string]func(*v1.HostPathVolumeSource, *v1.VolumeMount){
 		"plain":     func(*v1.HostPathVolumeSource, *v1.VolumeMount) {},

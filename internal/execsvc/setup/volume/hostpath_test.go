@@ -75,8 +75,8 @@ func TestHostPathCreates(t *testing.T) {
 	}
 }
 
-// TestHostPathVanishes: when a daemon removes its socket, a pod with that hostPath goes on, but starts no container
-// with it; a pod that has not started waits.
+// TestHostPathVanishes: when a daemon removes its socket, a running pod with that hostPath continues, but
+// starts no container with it. A pod that has not started waits.
 func TestHostPathVanishes(t *testing.T) {
 	m, file := newManager(t), filepath.Join(t.TempDir(), "file")
 	write(t, file, "x")

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// requests returns requests of so many bytes of each resource.
+// requests returns requests of this many bytes of each resource.
 func requests(names ...v1.ResourceName) v1.ResourceRequirements {
 	list := v1.ResourceList{}
 	for _, name := range names {

@@ -125,8 +125,8 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// TestSubPath: a subPath is a mount of its own: it is created if missing, stays the same for a restarted container,
-// and is removed with the pod, unlike its source.
+// TestSubPath: a subPath is a separate mount: it is created if missing, stays the same for a restarted
+// container, and is removed with the pod, unlike its source.
 func TestSubPath(t *testing.T) {
 	m, host := realManager(t), t.TempDir()
 	write(t, filepath.Join(host, "file"), "precious")

@@ -76,7 +76,7 @@ func TestPayload(t *testing.T) {
 }
 
 // TestUpdateInPlace: the next SetUp updates the volume of a changed object, but a subPath only with the next
-// container; a removed object leaves the last content. Without a change nothing is written.
+// container. A removed object leaves its last content. Without a change nothing is written.
 func TestUpdateInPlace(t *testing.T) {
 	m := realManager(t)
 	for name, volume := range map[string]v1.Volume{"cm": configMapVolume("cm"), "s": secretVolume("s")} {
@@ -169,7 +169,7 @@ func TestOptionalObjectIsWaitedFor(t *testing.T) {
 func TestTokenWithoutAServer(t *testing.T) {
 	pod := podWith("u1", projectedVolume("v", v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}))
 	if err := newManager(t).SetUp(t.Context(), Request{Pod: pod}); err == nil || !strings.Contains(err.Error(), "no API server") {
-		t.Errorf("error %v, want one that says that there is no API server", err)
+		t.Errorf("error %v, want one for a missing API server", err)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestTearDownUnmountsNestedMounts(t *testing.T) {
 	gone(t, m.podDir("u1"))
 }
 
-// stubborn is a mounter that can't unmount, and with blind lists no mounts.
+// stubborn is a mounter that can't unmount. With blind set, it lists no mounts.
 type stubborn struct {
 	mount.Interface
 	blind bool
@@ -111,7 +111,7 @@ func (s stubborn) List() ([]mount.MountPoint, error) {
 	return s.Interface.List()
 }
 
-// A bind mount is of the same file system as the pod's directory, so device numbers don't show it.
+// A bind mount has the same file system as the pod's directory, so device numbers don't show it.
 func TestTearDownNeverDeletesThroughAMount(t *testing.T) {
 	roottest.Need(t, "mounting")
 	for name, blind := range map[string]bool{"seen but busy": false, "not in the table that was read": true} {
@@ -137,7 +137,7 @@ func TestTearDownNeverDeletesThroughAMount(t *testing.T) {
 			}
 			there(t, precious)
 
-			// When it can be unmounted, the rest is removed.
+			// Once it can be unmounted, the rest is removed.
 			if err := New(Config{PodsDir: m.podsDir}).TearDown(t.Context(), "u1"); err != nil {
 				t.Fatal(err)
 			}
@@ -165,12 +165,12 @@ func TestTearDownNeverDeletesABoundFile(t *testing.T) {
 	there(t, precious)
 }
 
-// lender is a plugin that mounts a directory of its own in the volume's.
+// lender is a plugin that mounts a directory of its own in the volume's directory.
 type lender struct {
 	lent string
 	// busy is the error of TearDown.
 	busy error
-	// torn are the volumes of the TearDown calls.
+	// torn are the volumes for which TearDown was called.
 	torn *[]Volume
 }
 

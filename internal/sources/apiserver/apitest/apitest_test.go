@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clients is the stock client, once for each encoding.
+// clients returns the standard client, once for each encoding.
 func clients(t *testing.T, server *apitest.Server) map[string]*typed.CoreV1Client {
 	t.Helper()
 	found := map[string]*typed.CoreV1Client{}
@@ -51,7 +51,7 @@ func TestGetAndList(t *testing.T) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 			if _, err := client.Pods("ns").Get(t.Context(), "gone", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				t.Errorf("a pod that isn't there: %v", err)
+				t.Errorf("a pod that doesn't exist: %v", err)
 			}
 			if s, err := client.Secrets("ns").Get(t.Context(), "s", metav1.GetOptions{}); err != nil || string(s.Data["k"]) != "v" {
 				t.Errorf("got %+v, %v", s, err)

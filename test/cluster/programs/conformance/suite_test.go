@@ -18,7 +18,8 @@ import (
 	_ "k8s.io/kubernetes/test/e2e/common/storage"
 	_ "k8s.io/kubernetes/test/e2e/node"
 
-	// What the framework does after a failure and before each test: it shows a namespace's events and waits for nodes.
+	// What the framework does after a failure and before each test: it prints a namespace's events and waits
+	// for nodes.
 	_ "k8s.io/kubernetes/test/e2e/framework/debug/init"
 	_ "k8s.io/kubernetes/test/e2e/framework/node/init"
 )

@@ -25,9 +25,9 @@ func TestAttributes(t *testing.T) {
 		"/containerLogs/ns/pod/main": "proxy", "/cri/exec/token": "proxy",
 		"/exec/ns/pod/main": "!proxy", "/exec/ns/pod/uid/main": "!proxy", "/attach/ns/pod/main": "!proxy", "/portForward/ns/pod": "!proxy",
 		"/run/ns/pod/main": "!proxy", "/exec": "!proxy", "/exec/": "!proxy",
-		// Paths are told apart by case, as they are served.
+		// Paths are case-sensitive, as they are served.
 		"/EXEC/ns/pod/main": "proxy", "/Metrics": "proxy",
-		// What is only beneath another path isn't that path.
+		// A path that is below another path isn't that path.
 		"/logs/exec/ns": "log", "/exec/metrics/stats": "!proxy", "/x/metrics": "proxy",
 	} {
 		for method, wantVerb := range verbOf {

@@ -12,7 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// A caller with invalid credentials is refused, not anonymous; one without credentials may be anonymous.
+// A caller with invalid credentials is rejected, not anonymous. A caller without credentials may be anonymous.
 func TestAnonymous(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		s := newSetup(t, func(c *Config) { c.Anonymous = allowed })
@@ -41,7 +41,8 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// A WebSocket's token may be one of its subprotocols, beside the one that is spoken, which is all that handlers see.
+// A WebSocket's token may be one of its subprotocols, besides the protocol in use. Handlers see only the
+// protocol.
 func TestTokenOfWebSocket(t *testing.T) {
 	s := newSetup(t, nil)
 	const good, bad = tokenProtocol + "Z29vZA", tokenProtocol + "YmFk"
@@ -117,7 +118,7 @@ func TestAuthorization(t *testing.T) {
 		{"GET", "/pods", "", unauthorizedTTL + time.Second, 200, []string{"get nodes/pods node-1 v1", "get nodes/proxy node-1 v1"}},
 		{"GET", "/configz", "", 0, 200, []string{"get nodes/configz node-1 v1"}},
 		{"GET", "/containerLogs/ns/pod/main", "", 0, 200, nil},
-		// To read isn't to run.
+		// The right to read doesn't include exec.
 		{"GET", "/exec/ns/pod/main", "", 0, 403, []string{"create nodes/proxy node-1 v1"}},
 		{"POST", "/exec/ns/pod/main", "", 0, 403, nil},
 		{"GET", "/metrics/cadvisor", "", 0, 403, []string{"get nodes/metrics node-1 v1"}},
@@ -148,7 +149,7 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// Allowed and denied both is denied, and no answer isn't allowed either.
+// A review that is both allowed and denied is denied. A review without an answer isn't allowed either.
 func TestNeverOpen(t *testing.T) {
 	s := newSetup(t, nil)
 	s.api.rule = func(authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {

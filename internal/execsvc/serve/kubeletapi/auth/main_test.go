@@ -45,7 +45,7 @@ func newAuthority(t *testing.T, name string) *authority {
 	return a
 }
 
-// sign signs a certificate, its own if it has none yet.
+// sign signs a certificate. The first one is the authority's own.
 func (a *authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -75,7 +75,7 @@ func (a *authority) pem() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// client is a client's certificate.
+// client returns a client's certificate.
 func (a *authority) client(name string, groups ...string) *x509.Certificate {
 	c, _ := a.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: name, Organization: groups}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -83,7 +83,7 @@ func (a *authority) client(name string, groups ...string) *x509.Certificate {
 	return c
 }
 
-// api answers reviews as its functions do, and counts them.
+// api answers reviews with its functions, and counts them.
 type api struct {
 	mu            sync.Mutex
 	tokens, rules int
@@ -117,7 +117,7 @@ func (a accessAPI) Create(_ context.Context, r *authorizationv1.SubjectAccessRev
 	return &authorizationv1.SubjectAccessReview{Status: status}, err
 }
 
-// setup is an Auth over an api that knows the token "good" as prometheus and allows everything.
+// setup is an Auth with an api that maps the token "good" to the user prometheus and allows everything.
 type setup struct {
 	*Auth
 	api    *api
@@ -159,7 +159,7 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// ask is a request with a token, unless it is empty, and with certificates.
+// ask returns a request with a token, unless it is empty, and with certificates.
 func ask(method, path, token string, chain ...*x509.Certificate) *http.Request {
 	r := httptest.NewRequest(method, "https://node-1:10250"+path, http.NoBody)
 	r.TLS = &tls.ConnectionState{PeerCertificates: chain}
@@ -169,7 +169,7 @@ func ask(method, path, token string, chain ...*x509.Certificate) *http.Request {
 	return r
 }
 
-// status is what a request is answered with: 200 if it is let in.
+// status returns the status code of a request's answer: 200 if it is admitted.
 func status(a *Auth, r *http.Request) int {
 	if _, refusal := a.Check(r); refusal != nil {
 		return refusal.Status

@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Answers are remembered, good ones for longer; that there was none isn't.
+// Answers are cached, positive ones for longer. Failures aren't cached.
 func TestAnswersAreRemembered(t *testing.T) {
 	s := newSetup(t, func(c *Config) { c.AlwaysAllow, c.AccessReviews = true, nil })
 	want := func(when, token string, status1, reviews int) {
@@ -51,7 +51,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 	want("still unknown", "other", 401, 6)
 }
 
-// Guesses don't push out what is known.
+// Guessed tokens don't evict known ones from the cache.
 func TestGuessesAreDroppedFirst(t *testing.T) {
 	s := newSetup(t, nil)
 	s.Check(ask(http.MethodGet, "/pods", "good"))
@@ -61,14 +61,14 @@ func TestGuessesAreDroppedFirst(t *testing.T) {
 	before, _ := s.api.counts()
 	s.Check(ask(http.MethodGet, "/pods", "good"))
 	if after, _ := s.api.counts(); after != before {
-		t.Error("the good token was forgotten")
+		t.Error("the good token is no longer cached")
 	}
 	if n := len(s.tokens.answers.bad.Keys()); n > maxAnswers {
 		t.Errorf("%d guesses are remembered; want %d at most", n, maxAnswers)
 	}
 }
 
-// Many who ask the same wait for one review; many who ask for different things have so many at once.
+// Equal concurrent requests share one review. The number of different concurrent reviews is limited.
 func TestReviewsUnderWay(t *testing.T) {
 	s := newSetup(t, func(c *Config) { c.AlwaysAllow, c.AccessReviews = true, nil })
 	began, let := make(chan struct{}, 1000), make(chan struct{})
@@ -114,7 +114,7 @@ func TestReviewsUnderWay(t *testing.T) {
 	}
 }
 
-// A caller who goes away doesn't spoil the answer of those who wait with him.
+// A caller that disconnects doesn't affect the answer of other callers that wait for the same review.
 func TestCallerGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger := slog.New(slog.DiscardHandler)
@@ -126,7 +126,7 @@ func TestCallerGoesAway(t *testing.T) {
 				return 0, false, ctx.Err()
 			})
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("who went: %v", err)
+				t.Errorf("the caller that disconnected: %v", err)
 			}
 		}()
 		synctest.Wait()
@@ -144,7 +144,7 @@ func TestCallerGoesAway(t *testing.T) {
 	})
 }
 
-// With client-go's own client: what it sends is what the API server reads, and a 500 isn't an answer.
+// With client-go's client: it sends what the API server expects, and a 500 isn't an answer.
 func TestWithARealClient(t *testing.T) {
 	down := false
 	mux := http.NewServeMux()

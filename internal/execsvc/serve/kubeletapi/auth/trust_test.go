@@ -58,7 +58,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// A certificate ends when it expires, however old its connection is.
+// A certificate is rejected after it expires, also on an open connection.
 func TestCertificateExpiresOnItsConnection(t *testing.T) {
 	s := newSetup(t, nil)
 	client := s.ca.client("kube-apiserver")
@@ -71,7 +71,7 @@ func TestCertificateExpiresOnItsConnection(t *testing.T) {
 	}
 }
 
-// The file of CAs may come late, change, and go bad for a while.
+// The file of CAs may be created late, change, and be invalid for some time.
 func TestClientCAFile(t *testing.T) {
 	s := newSetup(t, nil)
 	second := newAuthority(t, "second")
@@ -108,11 +108,11 @@ func TestClientCAFile(t *testing.T) {
 	late := newSetup(t, func(c *Config) { c.ClientCAFile += ".late" })
 	client := late.ca.client("late")
 	if got := status(late.Auth, ask(http.MethodGet, "/pods", "", client)); got != http.StatusUnauthorized {
-		t.Errorf("before there is a file: %d; want 401", got)
+		t.Errorf("before the file exists: %d; want 401", got)
 	}
 	write(t, late.caFile+".late", late.ca.pem())
 	late.clock.SetTime(late.clock.Now().Add(reread))
 	if got := status(late.Auth, ask(http.MethodGet, "/pods", "", client)); got != http.StatusOK {
-		t.Errorf("once there is a file: %d; want 200", got)
+		t.Errorf("once the file exists: %d; want 200", got)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// crowd sends a request with an unknown token from each of the addresses, over and over, and returns once no more are taken. The reviews
-// wait until release is called.
+// crowd sends requests with unknown tokens from each of the addresses, and returns once no more are accepted.
+// The reviews wait until release is called.
 func crowd(t *testing.T, s *setup, addresses ...string) (release func()) {
 	t.Helper()
 	let := make(chan struct{})
@@ -34,7 +34,7 @@ func crowd(t *testing.T, s *setup, addresses ...string) (release func()) {
 				defer close(done)
 				s.Check(r)
 			})
-			// It is refused, or it is admitted.
+			// The request is refused or admitted.
 			for over := false; !over; {
 				select {
 				case <-done:
@@ -53,8 +53,8 @@ func crowd(t *testing.T, s *setup, addresses ...string) (release func()) {
 	}
 }
 
-// TestUnknownTokensBlockNoOtherCaller: however many unknown tokens come, from however many addresses of whatever network, the API server with its
-// certificate is let in, and another caller's token is asked about.
+// TestUnknownTokensBlockNoOtherCaller: with any number of unknown tokens, from any number of addresses of any network,
+// the API server with its certificate is admitted, and another caller's token is reviewed.
 func TestUnknownTokensBlockNoOtherCaller(t *testing.T) {
 	var v4, v6 []string
 	for i := range 10 {
@@ -63,7 +63,7 @@ func TestUnknownTokensBlockNoOtherCaller(t *testing.T) {
 	}
 	for what, tc := range map[string]struct {
 		crowd []string
-		// apiServer and prometheus are where these come from.
+		// apiServer and prometheus are their source addresses.
 		apiServer, prometheus string
 	}{
 		"one address":                {v4[:1], "192.168.0.1:5000", "192.168.0.2:5000"},
@@ -90,8 +90,8 @@ func TestUnknownTokensBlockNoOtherCaller(t *testing.T) {
 	}
 }
 
-// TestUsersBlockNoOtherCaller: questions about the rights of users by token, and of those by another certificate, don't keep the API server's
-// from an answer.
+// TestUsersBlockNoOtherCaller: access reviews of users with tokens, and of users with another certificate, don't
+// block the API server's reviews.
 func TestUsersBlockNoOtherCaller(t *testing.T) {
 	s := newSetup(t, nil)
 	began, let := make(chan struct{}), make(chan struct{})
@@ -130,7 +130,7 @@ func TestUsersBlockNoOtherCaller(t *testing.T) {
 	wg.Wait()
 }
 
-// TestUserByCertificate: a verified certificate alone makes a user one by certificate.
+// TestUserByCertificate: only a verified certificate makes a user one by certificate.
 func TestUserByCertificate(t *testing.T) {
 	s := newSetup(t, func(c *Config) { c.Anonymous = true })
 	for what, tc := range map[string]struct {
@@ -149,7 +149,7 @@ func TestUserByCertificate(t *testing.T) {
 		}
 	}
 	if u := UserOf(t.Context()); u != nil {
-		t.Errorf("the user of a request that wasn't let in is %v; want nil", u)
+		t.Errorf("the user of a rejected request is %v; want nil", u)
 	}
 	if u := (&User{Name: "x"}); UserOf(WithUser(t.Context(), u)) != u {
 		t.Error("the user of a request isn't found in its context")

@@ -24,7 +24,7 @@ func makeDir(t *testing.T, path string) {
 	}
 }
 
-// executors are the two ways in which a client may come.
+// executors are the two protocols of a client.
 var executors = map[string]func(n *node, path string, pairs ...string) (remotecommand.Executor, error){
 	"spdy": func(n *node, path string, pairs ...string) (remotecommand.Executor, error) {
 		return remotecommand.NewSPDYExecutor(n.client(), "POST", n.url(path, pairs...))
@@ -52,7 +52,7 @@ func overBoth(t *testing.T, test func(t *testing.T, open func(n *node, path stri
 
 type opener = func(n *node, path string, pairs ...string) remotecommand.Executor
 
-// command is the query of a command of the sample program.
+// command returns the query for a command of the sample program.
 func command(pairs []string, args ...string) []string {
 	pairs = append(pairs, "command", "/sample")
 	for _, a := range args {
@@ -91,7 +91,7 @@ func TestExecReportsExitCodeAndOutput(t *testing.T) {
 	})
 }
 
-// The end of what is typed is not the end of what is written.
+// The end of the input is not the end of the output.
 func TestExecStdinEnds(t *testing.T) {
 	overBoth(t, func(t *testing.T, open opener) {
 		n := newNode(t, nil)
@@ -105,7 +105,7 @@ func TestExecStdinEnds(t *testing.T) {
 	})
 }
 
-// sizes are a terminal's, one after the other.
+// sizes are the sizes of a terminal, in order.
 type sizes chan remotecommand.TerminalSize
 
 // Next implements remotecommand.TerminalSizeQueue.
@@ -146,7 +146,7 @@ func TestExecTerminalIsResized(t *testing.T) {
 	})
 }
 
-// However many callers there are, they are all served.
+// Any number of callers are served.
 func TestManyExecsAtOnce(t *testing.T) {
 	overBoth(t, func(t *testing.T, open opener) {
 		n := newNode(t, nil)
@@ -167,10 +167,11 @@ func TestManyExecsAtOnce(t *testing.T) {
 	})
 }
 
-// echoing is a command that sends back what it gets.
+// echoing is a command that returns its input.
 var echoing = command([]string{"input", "1", "output", "1"}, "stdin")
 
-// echo waits until an echoing command does. What comes when the caller's side of it ends is how it ended.
+// echo waits until an echoing command answers. The channel receives the error with which the caller's stream
+// ends.
 func echo(ctx context.Context, t *testing.T, e remotecommand.Executor) <-chan error {
 	t.Helper()
 	typed, typing := io.Pipe()
@@ -192,7 +193,7 @@ func echo(ctx context.Context, t *testing.T, e remotecommand.Executor) <-chan er
 	return ended
 }
 
-// What a caller was told before the container ended is the command's; that it was killed is its exit code.
+// When the container ends, the caller keeps the command's output, and receives its exit code.
 func TestExecEndsWithItsContainer(t *testing.T) {
 	overBoth(t, func(t *testing.T, open opener) {
 		n := newNode(t, nil)
@@ -208,7 +209,7 @@ func TestExecEndsWithItsContainer(t *testing.T) {
 	})
 }
 
-// Close ends the streams and waits for them; who comes later is refused.
+// Close ends the streams and waits for them. Later callers are rejected.
 func TestCloseEndsStreams(t *testing.T) {
 	overBoth(t, func(t *testing.T, open opener) {
 		n := newNode(t, nil)
@@ -230,11 +231,11 @@ func TestCallerLeavesExec(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := echo(ctx, t, open(n, "/exec/default/web/main", echoing...))
 		if got := n.ask("GET", n.url("/containerLogs/default/web/main")); got.StatusCode != 429 {
-			t.Errorf("with as many streams as there may be: %s", got.Status)
+			t.Errorf("with the maximum number of streams: %s", got.Status)
 		}
 		cancel()
 		<-done
-		n.slots.close() // It waits until all have left.
+		n.slots.close() // It waits until all streams have ended.
 	})
 }
 
@@ -251,7 +252,7 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// Whether there is a terminal is the container's word, not the caller's.
+// The container's spec determines whether there is a terminal, not the caller.
 func TestAttachToTerminal(t *testing.T) {
 	overBoth(t, func(t *testing.T, open opener) {
 		n := newNode(t, nil)

@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// SPDY keeps a goroutine for a second after a connection broke.
 		goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"),
-		// A client notices at its next ping that the connection is closed.
+		// A client notices the closed connection at its next ping.
 		goleak.IgnoreAnyFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"))
 }
 
-// node is a Handler behind a web server with TLS, before a simulated runtime.
+// node is a Handler behind a web server with TLS, with a simulated runtime.
 type node struct {
 	*Handler
 	t     *testing.T
@@ -45,7 +45,7 @@ type node struct {
 	root  string
 }
 
-// newNode starts one. Change may change the Handler's configuration.
+// newNode starts a node. change may change the Handler's configuration.
 func newNode(t *testing.T, change func(*Config)) *node {
 	t.Helper()
 	n := &node{t: t, board: podview.New(), root: t.TempDir()}
@@ -65,7 +65,7 @@ func newNode(t *testing.T, change func(*Config)) *node {
 	return n
 }
 
-// pod runs a pod of one container, main, and shows it on the board.
+// pod runs a pod with one container, main, and adds it to the board.
 func (n *node) pod(name string, change func(*runtimeapi.ContainerConfig), args ...string) podview.Pod {
 	n.t.Helper()
 	uid := types.UID("uid-" + name)
@@ -108,10 +108,10 @@ func (n *node) pod(name string, change func(*runtimeapi.ContainerConfig), args .
 	return p
 }
 
-// containerID is that of a pod's only container.
+// containerID returns the ID of a pod's only container.
 func containerID(p podview.Pod) string { return runtimeID(p.Status.ContainerStatuses[0].ContainerID) }
 
-// url is that of a path on the node; pairs are its query's names and values.
+// url returns the URL of a path on the node. pairs are its query's names and values.
 func (n *node) url(path string, pairs ...string) *url.URL {
 	n.t.Helper()
 	u, err := url.Parse(n.web.URL + path)
@@ -126,12 +126,12 @@ func (n *node) url(path string, pairs ...string) *url.URL {
 	return u
 }
 
-// client is the configuration with which the API server comes.
+// client returns a client configuration like the API server's.
 func (n *node) client() *restclient.Config {
 	return &restclient.Config{Host: n.web.URL, TLSClientConfig: restclient.TLSClientConfig{Insecure: true}}
 }
 
-// answer is one whose body is closed with the test.
+// answer is an answer whose body is closed with the test.
 type answer struct {
 	Status     string
 	StatusCode int

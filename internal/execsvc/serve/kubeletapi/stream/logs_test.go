@@ -21,7 +21,7 @@ import (
 
 const someday = "2026-01-01T00:00:00Z"
 
-// text is an answer's body.
+// text reads an answer's body.
 func text(t *testing.T, from io.Reader) string {
 	t.Helper()
 	body, err := io.ReadAll(from)
@@ -31,12 +31,12 @@ func text(t *testing.T, from io.Reader) string {
 	return string(body)
 }
 
-// logPath is that of the first attempt of a pod's container main.
+// logPath returns the path of the first log of a pod's container main.
 func (n *node) logPath(p podview.Pod) string {
 	return filepath.Join(podmeta.LogDir(filepath.Join(n.root, "pods"), p.Namespace, p.Name, p.UID), podmeta.LogPath("main", 0))
 }
 
-// writeLog makes the container's log another one.
+// writeLog replaces the container's log.
 func (n *node) writeLog(p podview.Pod, lines ...string) {
 	n.t.Helper()
 	if err := os.WriteFile(n.logPath(p), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
@@ -115,11 +115,11 @@ func TestLogsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := n.ask(http.MethodGet, n.url("/containerLogs/default/web/main", "follow", "true")); r.StatusCode != http.StatusNotFound {
-		t.Errorf("a log that is gone: %s", r.Status)
+		t.Errorf("a missing log: %s", r.Status)
 	}
 }
 
-// A log is followed into the file that comes when it is rotated, to the container's end.
+// A log is followed into the new file when it is rotated, until the container ends.
 func TestFollowOverRotation(t *testing.T) {
 	n := newNode(t, nil)
 	pod := n.pod("web", nil, "seq", "print", "started")
@@ -161,7 +161,7 @@ func TestFollowOverRotation(t *testing.T) {
 	}
 }
 
-// A caller who doesn't wait for the end, or doesn't read, leaves nothing behind; and only so many logs are followed at once.
+// A caller that disconnects, or doesn't read, leaves nothing behind. The number of followed logs is limited.
 func TestFollowIsLeft(t *testing.T) {
 	n := newNode(t, nil)
 	n.cfg.Runtime = runtime.New(runtime.Config{Runtime: n.cri, LogsDir: filepath.Join(n.root, "pods"), MaxFollows: 1})
@@ -188,10 +188,10 @@ func TestFollowIsLeft(t *testing.T) {
 		t.Errorf("a second one: %s", r.Status)
 	}
 	cancel()
-	n.slots.close() // It waits until all have left.
+	n.slots.close() // It waits until all streams have ended.
 }
 
-// Close doesn't wait for a caller who doesn't read.
+// Close doesn't wait for a caller that doesn't read.
 func TestCloseEndsFollow(t *testing.T) {
 	n := newNode(t, nil)
 	pod := n.pod("web", nil, "pause")
@@ -268,10 +268,10 @@ func TestContainersOfAllKinds(t *testing.T) {
 		}
 	}
 	if _, ok := containerOf(pod, "none"); ok {
-		t.Error("a container that isn't there is found")
+		t.Error("a container that doesn't exist is found")
 	}
 	bare := podview.Pod{Status: status}
 	if _, ok := containerOf(bare, "init"); !ok {
-		t.Error("a container that only the status tells of isn't found")
+		t.Error("a container that is only in the status isn't found")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	streamhttp "k8s.io/streaming/pkg/httpstream"
 )
 
-// dialers are the two ways in which a port forwarder may come.
+// dialers are the two protocols of a port forwarder.
 var dialers = map[string]func(n *node) (streamhttp.Dialer, error){
 	"spdy": func(n *node) (streamhttp.Dialer, error) {
 		transport, upgrader, err := spdy.RoundTripperFor(n.client())
@@ -99,7 +99,7 @@ func TestPortForwardEndsWithItsPod(t *testing.T) {
 				_, done := forward(t, n, kind, 80, make(chan struct{}))
 				change(n)
 				if err := <-done; err == nil {
-					t.Error("it doesn't tell that the connection is lost")
+					t.Error("the lost connection isn't reported")
 				}
 			})
 		}
@@ -140,7 +140,7 @@ func TestPortForwardRefused(t *testing.T) {
 	n.slots.close()
 }
 
-// A stream over which nothing goes ends.
+// An idle stream ends.
 func TestIdleStreamEnds(t *testing.T) {
 	n := newNode(t, func(cfg *Config) { cfg.IdleTimeout = 300 * time.Millisecond })
 	n.pod("web", nil, "pause")

@@ -70,7 +70,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// What a request can't have is told in words that people and scripts know.
+// Invalid requests are rejected with the kubelet's messages.
 func TestRemoteRefused(t *testing.T) {
 	n := newNode(t, nil)
 	pod := n.pod("web", nil, "pause")
@@ -107,7 +107,8 @@ func TestRemoteRefused(t *testing.T) {
 	}
 }
 
-// Of two pods of one name the desired one is meant, unless a UID says otherwise; a static pod goes by its mirror pod's too.
+// Of two pods of one name the desired one is found, unless a UID is given. A static pod is also found by its
+// mirror pod's UID.
 func TestFind(t *testing.T) {
 	n := newNode(t, func(cfg *Config) {
 		cfg.MirrorUID = func(namespace, name string) types.UID { return types.UID("mirror-of-" + namespace + "-" + name) }
@@ -135,7 +136,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// So many streams are open at once for one pod, and so many for a namespace.
+// The number of open streams is limited for each pod and for each namespace.
 func TestLimits(t *testing.T) {
 	n := newNode(t, func(cfg *Config) { cfg.MaxStreams, cfg.MaxStreamsPerPod = 4, 1 })
 	a := n.pod("a", nil, "pause")

@@ -10,7 +10,8 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/serve/kubeletapi/auth"
 )
 
-// TestSharesOfStreams: neither the pods of a namespace, nor a user without a certificate, keep others from their streams.
+// TestSharesOfStreams: neither the pods of one namespace nor a user without a certificate can use up all
+// streams.
 func TestSharesOfStreams(t *testing.T) {
 	apiServer := &auth.User{Name: "kube-apiserver", Certificate: true}
 	pod := func(namespace, uid string) podview.Pod { return podview.Pod{Namespace: namespace, UID: types.UID(uid)} }

@@ -18,7 +18,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 )
 
-// zeros are so many bytes.
+// zeros returns a reader of this many zero bytes.
 func zeros(n int64) io.Reader { return io.LimitReader(zero{}, n) }
 
 type zero struct{}
@@ -29,7 +29,7 @@ func (zero) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// heapInUse is what is used after a collection.
+// heapInUse returns the heap in use after a collection.
 func heapInUse() uint64 {
 	var m goruntime.MemStats
 	goruntime.GC()
@@ -37,7 +37,7 @@ func heapInUse() uint64 {
 	return m.HeapInuse
 }
 
-// Nothing of what goes through a stream stays: 100 MB go there and back while the heap stays as it was.
+// Streamed data isn't kept: the heap doesn't grow while 100 MB are sent in both directions.
 func TestMuchGoesThrough(t *testing.T) {
 	const much = 100 << 20
 	overBoth(t, func(t *testing.T, open opener) {
@@ -58,7 +58,8 @@ func TestMuchGoesThrough(t *testing.T) {
 		if err != nil || came.Load() != much {
 			t.Errorf("%d bytes of %d came, error %v", came.Load(), much, err)
 		}
-		// The client, the runtime and the streams are all in this process, and make garbage while it is measured; what stayed would be all.
+		// The client, the runtime and the streams are all in this process, and produce garbage during the
+		// measurement. Kept data would be much more.
 		if grown := int64(peak) - int64(before); grown > much/2 {
 			t.Errorf("the heap grew by %d KiB", grown>>10)
 		}
@@ -78,7 +79,7 @@ func (n *node) dialWebsocket(protocol, path string, pairs ...string) *websocket.
 	return conn
 }
 
-// A caller that sends and never reads is blocked, costs only the buffers, and doesn't prevent the end.
+// A caller that sends and never reads is blocked, uses only the buffers, and doesn't delay the end.
 func TestCallerDoesNotRead(t *testing.T) {
 	for _, protocol := range []string{"v4.channel.k8s.io", "v5.channel.k8s.io"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestCallerDoesNotRead(t *testing.T) {
 	}
 }
 
-// A command that doesn't read what it is sent, and says nothing, keeps the stream no longer than the idle timeout.
+// A command that neither reads its input nor writes keeps the stream only until the idle timeout.
 func TestCommandDoesNotRead(t *testing.T) {
 	for _, protocol := range []string{"v4.channel.k8s.io", "v5.channel.k8s.io"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -109,12 +110,12 @@ func TestCommandDoesNotRead(t *testing.T) {
 			message := make([]byte, 64<<10)
 			for conn.WriteMessage(websocket.BinaryMessage, message) == nil { // Until the node hangs up.
 			}
-			n.slots.close() // It waits until all have left.
+			n.slots.close() // It waits until all streams have ended.
 		})
 	}
 }
 
-// endless is a runtime whose commands write without end.
+// endless is a runtime whose commands write endlessly.
 type endless struct{ Runtime }
 
 // Exec implements Runtime.
@@ -126,27 +127,27 @@ func (endless) Exec(_ context.Context, in runtime.ExecInput) (int, error) {
 	}
 }
 
-// A caller that runs a command and doesn't read its output is dropped after the idle timeout, and when the Handler
-// closes.
+// A caller that runs a command and doesn't read its output is disconnected after the idle timeout, and when the
+// Handler closes.
 func TestRunCallerDoesNotRead(t *testing.T) {
 	for name, idle := range map[string]time.Duration{"idle": 2 * time.Second, "closed": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, func(cfg *Config) { cfg.Runtime, cfg.IdleTimeout = endless{cfg.Runtime}, idle })
 			n.pod("web", nil, "pause")
-			r := n.ask(http.MethodPost, n.url("/run/default/web/main", "cmd", "yes")) // Its head comes with the first of the output.
+			r := n.ask(http.MethodPost, n.url("/run/default/web/main", "cmd", "yes")) // The header is sent with the first output.
 			if r.StatusCode != http.StatusOK {
 				t.Fatal(r.Status)
 			}
 			if name == "closed" {
 				n.Handler.Close()
 			} else {
-				n.slots.close() // It waits until all have left.
+				n.slots.close() // It waits until all streams have ended.
 			}
 		})
 	}
 }
 
-// tcpPair is the two ends of a connection.
+// tcpPair returns both ends of a connection.
 func tcpPair(t *testing.T) (here, there *net.TCPConn) {
 	t.Helper()
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -167,7 +168,8 @@ func tcpPair(t *testing.T) (here, there *net.TCPConn) {
 	return here, there
 }
 
-// Who says that there is nothing more to come still hears the other's last word, and both directions end.
+// A side that has half-closed its connection still receives the other side's last data, and both directions
+// end.
 func TestHalfClosed(t *testing.T) {
 	for _, first := range []string{"the caller", "the runtime"} {
 		caller, near := tcpPair(t)
@@ -186,12 +188,12 @@ func TestHalfClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := io.ReadAll(other); err != nil || string(got) != "bye" {
-			t.Errorf("%s half-closes: the other hears %q, %v", first, got, err)
+			t.Errorf("%s half-closes: the other receives %q, %v", first, got, err)
 		}
 		_, _ = io.WriteString(other, "so long")
 		_ = other.Close()
 		if got, err := io.ReadAll(one); err != nil || string(got) != "so long" {
-			t.Errorf("%s half-closes, and hears %q, %v", first, got, err)
+			t.Errorf("%s half-closes, and receives %q, %v", first, got, err)
 		}
 		<-done
 	}
@@ -221,7 +223,7 @@ func TestSpliceEnds(t *testing.T) {
 	}
 }
 
-// The runtime learns nothing of who the caller is, and only a runtime on this machine is asked.
+// The runtime receives nothing that identifies the caller, and only a runtime on this machine is called.
 func TestRuntimeLearnsLittle(t *testing.T) {
 	learnt := make(chan http.Header, 1)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -252,7 +254,7 @@ func TestRuntimeLearnsLittle(t *testing.T) {
 	got := <-learnt
 	for _, name := range []string{"Authorization", "Cookie", "X-Forwarded-For"} {
 		if got.Get(name) != "" {
-			t.Errorf("the runtime learns %s", name)
+			t.Errorf("the runtime receives %s", name)
 		}
 	}
 	if len(got.Values("X-Stream-Protocol-Version")) != 2 || got.Get("Upgrade") != "SPDY/3.1" || got.Get("Sec-Websocket-Key") != "k" {

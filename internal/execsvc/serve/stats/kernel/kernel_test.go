@@ -14,7 +14,7 @@ import (
 
 var now = time.Unix(1_700_000_000, 0)
 
-// machine is a Reader of these files.
+// machine returns a Reader of these files.
 func machine(t *testing.T, files map[string]string) *Reader {
 	t.Helper()
 	root := t.TempDir()
@@ -54,7 +54,7 @@ func TestGroupV2(t *testing.T) {
 			Pressure: &Pressure{Some: Stall{Avg10: 1.25, Avg60: 0.5, Total: 3000}},
 		},
 		Memory: Memory{
-			// The two files weren't read at one moment.
+			// The two files weren't read at the same time.
 			Usage: new(uint64(100)), WorkingSet: new(uint64(0)), RSS: new(uint64(10)), Cache: new(uint64(20)), Mapped: new(uint64(4)), Kernel: new(uint64(3)),
 			ActiveFile: new(uint64(5)), InactiveFile: new(uint64(130)), Swap: new(uint64(0)), Faults: new(uint64(8)), MajorFaults: new(uint64(1)),
 			Failures: new(uint64(6)), OOMKills: new(uint64(2)), Limit: new(uint64(Unlimited)), SwapLimit: new(uint64(0)),
@@ -69,7 +69,7 @@ func TestGroupV2(t *testing.T) {
 		t.Errorf("a brief reading: %+v, %v", got, err)
 	}
 	if _, err := r.Group("/gone", now, false); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of a cgroup that isn't there: %v", err)
+		t.Errorf("of a cgroup that doesn't exist: %v", err)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestMachineCantBeRead(t *testing.T) {
 	}
 }
 
-// A file may be longer than what is read at once.
+// A file may be longer than the buffer of one read.
 func TestLongFile(t *testing.T) {
 	lines := strings.Repeat("filler 1\n", 5000) + "anon 7\n"
 	got, err := machine(t, map[string]string{v2: "", "sys/fs/cgroup/a/cpu.stat": "", "sys/fs/cgroup/a/memory.stat": lines}).Group("a", now, true)
@@ -159,11 +159,11 @@ func TestThisMachine(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := r.Network(1 << 30); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("of a process that isn't there: %v", err)
+		t.Errorf("of a process that doesn't exist: %v", err)
 	}
 }
 
-// Whatever a file has in it, a parser takes what it knows.
+// With any content of a file, a parser reads the fields that it supports.
 func FuzzParsers(f *testing.F) {
 	for _, seed := range []string{
 		"usage_usec 7\nuser_usec x\n", "max 100000\n", "some avg10=1.25 avg60=x total=99999999999999999999\nfull\n", "254:0 rbytes=1 wbytes\n254:0 Read 5\n",
@@ -196,7 +196,7 @@ func FuzzParsers(f *testing.F) {
 	})
 }
 
-// What a machine has no first name for it has a second for, or none.
+// If a machine lacks the first file of an ID, the second one is read, or the ID is empty.
 func TestIdentity(t *testing.T) {
 	if got := machine(t, nil).Identity(); got != (Identity{}) {
 		t.Errorf("without any: %+v", got)

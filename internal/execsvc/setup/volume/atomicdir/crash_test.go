@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// dieAfter is Write that is killed after so many steps. It reports whether it was.
+// dieAfter runs a Write that is killed after this many steps. It reports whether it was killed.
 func dieAfter(steps int, dir string, files map[string]payload.File) (died bool, err error) {
 	died = true
 	done := make(chan struct{})
@@ -47,8 +47,9 @@ func seen(dir string) (map[string]string, error) {
 	return below(filepath.Join(dir, content))
 }
 
-// TestDeathAtEachStep: after a kill at any step, the whole old or the whole new content is visible, never the old one
-// after the new one, and the next Write, of the same content or another one, leaves nothing of it.
+// TestDeathAtEachStep: after a kill at any step, the whole old or the whole new content is visible, and never
+// the old one after the new one. The next Write, of the same content or another one, removes everything that
+// the kill left.
 func TestDeathAtEachStep(t *testing.T) {
 	third := text("a", "third", "z", "")
 	for name, c := range map[string]struct{ old, new map[string]payload.File }{
@@ -115,7 +116,7 @@ func TestManyDeaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		// possible are the contents that may be visible, oldest first: nil is none.
+		// possible are the contents that may be visible, oldest first. nil means none.
 		possible := []map[string]string{nil}
 		for i := range rapid.IntRange(1, 8).Draw(t, "writes") {
 			files := drawFiles(t, i)
@@ -151,8 +152,9 @@ func drawFiles(t *rapid.T, round int) map[string]payload.File {
 	return files
 }
 
-// TestReaderSeesWholeContent: a reader that resolves ..data and reads all files, while they are replaced repeatedly,
-// finds all files of one content. If that is removed meanwhile, ..data leads elsewhere.
+// TestReaderSeesWholeContent: a reader that resolves ..data and reads all files, while they are replaced
+// repeatedly, finds all files of one content. If that content is removed meanwhile, ..data leads to another
+// one.
 func TestReaderSeesWholeContent(t *testing.T) {
 	const contents = 300
 	of := func(i int) map[string]payload.File {

@@ -13,7 +13,7 @@ import (
 	"github.com/podstream/podstream/internal/roottest"
 )
 
-// TestRepairs: whatever the state of the directory, the next Write gives it its content, and changes nothing outside.
+// TestRepairs: in any state of the directory, the next Write writes its content, and changes nothing outside.
 func TestRepairs(t *testing.T) {
 	const outside = "outside"
 	for name, damage := range map[string]func(dir, content string) error{
@@ -166,7 +166,7 @@ func TestNotThroughMounts(t *testing.T) {
 		t.Errorf("it was removed through a mount: %v", err)
 	}
 	if _, err := os.Stat(leftover); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what a kill has left is still there: %v", err)
+		t.Errorf("files that a kill left still exist: %v", err)
 	}
 	if err := unix.Unmount(at, 0); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func mustWrite(t rapid.TB, dir string, files map[string]payload.File, fsGroup *i
 		t.Fatal(err)
 	}
 	if got != changed {
-		t.Fatalf("Write says that the content has changed: %v, want %v", got, changed)
+		t.Fatalf("Write reports that the content has changed: %v, want %v", got, changed)
 	}
 }
 

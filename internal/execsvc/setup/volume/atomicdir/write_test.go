@@ -74,7 +74,7 @@ func TestWriteExactly(t *testing.T) {
 	}
 }
 
-// TestChangesOfOneThing: any difference in a file is a new content.
+// TestChangesOfOneThing: any difference in a file produces a new content.
 func TestChangesOfOneThing(t *testing.T) {
 	roottest.Need(t, "chown")
 	const path = "sub/a"

@@ -141,7 +141,7 @@ func TestSetRefusesALink(t *testing.T) {
 	}
 	check(t, filepath.Join(base, "real"), 0, 0o700)
 	if err := Set(t.Context(), Request{Dir: filepath.Join(base, "nothing"), Group: group}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without a volume: error %v, want that it isn't there", err)
+		t.Errorf("without a volume: error %v, want that it doesn't exist", err)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestInterrupted(t *testing.T) {
 		}
 		r := Request{Dir: root, Group: group, Policy: v1.FSGroupChangeOnRootMismatch}
 		err := Set(&ending{Context: t.Context(), left: steps}, r)
-		// Five names are reached.
+		// The walk reaches five names.
 		if steps < 5 != errors.Is(err, context.Canceled) {
 			t.Errorf("ended after %d steps: error %v", steps, err)
 		}

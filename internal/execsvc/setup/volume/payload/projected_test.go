@@ -116,8 +116,8 @@ func TestProjectedErrors(t *testing.T) {
 	}
 }
 
-// TestTokenOwner: a token or trust anchors are for the one user that all containers run as, or for the fsGroup, and
-// else have the volume's mode.
+// TestTokenOwner: a token or trust anchors are readable for the one user that all containers run as, or for the
+// fsGroup. Otherwise they have the volume's mode.
 func TestTokenOwner(t *testing.T) {
 	runAs := func(uid int64) *v1.SecurityContext { return &v1.SecurityContext{RunAsUser: &uid} }
 	common := &v1.PodSecurityContext{RunAsUser: ptr.To[int64](1000)}

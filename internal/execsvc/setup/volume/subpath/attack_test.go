@@ -105,7 +105,7 @@ func TestAttackOnPrepare(t *testing.T) {
 				t.Fatal("a directory outside of the volume is bound")
 			}
 			if text, err := os.ReadFile(filepath.Join(target, "file")); err != nil || string(text) != filepath.Join(root, "a") {
-				t.Fatalf("what is bound holds %q (%v)", text, err)
+				t.Fatalf("the bound file has %q (%v)", text, err)
 			}
 			if i%2 == 0 {
 				must(t, CleanUp(dir, nil))

@@ -32,7 +32,8 @@ func TestCleanUpOfNothing(t *testing.T) {
 	}
 }
 
-// A mount within a volume on the node shows in the target too. It must not vanish from the volume with the target.
+// A mount within a volume on the node is visible in the target too. Removing the target must not unmount it in
+// the volume.
 func TestCleanUpLeavesMountsInTheVolume(t *testing.T) {
 	dir := newTargets(t)
 	root := filepath.Join(t.TempDir(), "vol")
@@ -48,7 +49,7 @@ func TestCleanUpLeavesMountsInTheVolume(t *testing.T) {
 	must(t, CleanUp(dir, nil))
 	gone(t, dir)
 	if mountOf(t, inner) == mountOf(t, root) {
-		t.Error("what was mounted in the volume is unmounted")
+		t.Error("the mount in the volume is unmounted")
 	}
 	if _, err := os.Stat(filepath.Join(inner, "precious")); err != nil {
 		t.Error(err)
@@ -70,7 +71,7 @@ func TestCleanUpWhileInUse(t *testing.T) {
 	}
 }
 
-// liar reports success for unmounts that it skips.
+// liar skips unmounts and reports success.
 type liar struct{ mount.Interface }
 
 func (liar) Unmount(string) error { return nil }
@@ -92,7 +93,7 @@ func TestCleanUpNeverDeletesThroughAMount(t *testing.T) {
 	}
 }
 
-// A target that can't be unmounted doesn't keep the others.
+// A target that can't be unmounted doesn't prevent the removal of the others.
 func TestCleanUpGoesOn(t *testing.T) {
 	dir := newTargets(t)
 	given, _, _ := volume(t)
@@ -121,7 +122,7 @@ func (c choosy) Unmount(path string) error {
 	return c.Interface.Unmount(path)
 }
 
-// A mount whose server is gone returns only errors.
+// A mount whose server has ended returns only errors.
 func TestDeadMount(t *testing.T) {
 	dir := newTargets(t)
 	given, resolved, _ := volume(t)
@@ -130,9 +131,9 @@ func TestDeadMount(t *testing.T) {
 	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		if os.Getenv("PODSTREAM_REQUIRE_RUNTIME") != "" {
-			t.Fatalf("FUSE isn't there (%v): modprobe fuse", err)
+			t.Fatalf("FUSE isn't available (%v): modprobe fuse", err)
 		}
-		t.Skipf("FUSE isn't there (%v): modprobe fuse", err)
+		t.Skipf("FUSE isn't available (%v): modprobe fuse", err)
 	}
 	err = unix.Mount("dead", target, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse))
 	must(t, errors.Join(err, unix.Close(fuse)))

@@ -100,7 +100,7 @@ func TestStoppedAfterEachStep(t *testing.T) {
 					prepare(t, Request{Root: given, SubPath: sub, ReadOnly: true, Target: path})
 					same(t, path, filepath.Join(resolved, sub))
 					if err := unix.Access(path, unix.W_OK); err != unix.EROFS {
-						t.Errorf("stopped after %d: access says %v, want EROFS", steps, err)
+						t.Errorf("stopped after %d: access returns %v, want EROFS", steps, err)
 					}
 				}
 				must(t, CleanUp(dir, nil))

@@ -144,7 +144,7 @@ func TestOpenBeneathRefuses(t *testing.T) {
 	})
 }
 
-// The error reveals nothing about the target of a link to outside, not even its existence.
+// The error doesn't show the target of a link to outside, nor whether it exists.
 func TestErrorsRevealNothingOfTheNode(t *testing.T) {
 	_, resolved, outside := volume(t)
 	links(t, resolved, map[string]string{"there": outside + "/file/x", "notthere": outside + "/none/x"})
@@ -155,7 +155,7 @@ func TestErrorsRevealNothingOfTheNode(t *testing.T) {
 	}
 }
 
-// The links of /proc don't lead where their text says.
+// The links of /proc don't lead to the path that is their text.
 func TestMagicLinks(t *testing.T) {
 	onEachKernel(t, func(t *testing.T) {
 		f, err := os.Open("/etc/passwd")
@@ -170,7 +170,7 @@ func TestMagicLinks(t *testing.T) {
 		}
 		var kind *openfile.KindError
 		if _, err = OpenBeneath("/proc", "self/status"); !errors.As(err, &kind) {
-			t.Errorf("a link of /proc that stays there: %v; want that the kernel generates the file", err)
+			t.Errorf("a link of /proc to /proc: %v; want that the kernel generates the file", err)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func stat(t *testing.T, path string) unix.Stat_t {
 	return st
 }
 
-// same checks that target shows the file at path, by a mount.
+// same checks that target is a mount of the file at path.
 func same(t *testing.T, target, path string) {
 	t.Helper()
 	got, want := stat(t, target), stat(t, path)
@@ -168,7 +168,7 @@ func TestPrepareMakesWhatIsMissing(t *testing.T) {
 		must(t, unix.Chmod(filepath.Join(resolved, "new"), 0o700))
 		prepare(t, Request{Root: given, SubPath: "new/other", Target: targetOf(dir, "c2")})
 		if st := stat(t, filepath.Join(resolved, "new")); st.Mode != unix.S_IFDIR|0o700 {
-			t.Errorf("what was there has mode %o now", st.Mode)
+			t.Errorf("the existing file now has mode %o", st.Mode)
 		}
 		deep := strings.Repeat("d/", 1000)
 		prepare(t, Request{Root: given, SubPath: deep, Target: targetOf(dir, "c3")})
@@ -190,7 +190,7 @@ func TestPrepareOnAReadOnlyVolume(t *testing.T) {
 		same(t, target, filepath.Join(root, sub))
 	}
 	if _, err := Prepare(t.Context(), Request{Root: root, SubPath: "new", Target: targetOf(dir, "c")}); !errors.Is(err, unix.EROFS) {
-		t.Errorf("what can't be made: error %v, want EROFS", err)
+		t.Errorf("a path that can't be created: error %v, want EROFS", err)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestPrepareReadOnly(t *testing.T) {
 		}
 		err := os.WriteFile(filepath.Join(target, "file"), []byte("y"), 0o644)
 		if readOnly != errors.Is(err, unix.EROFS) || !readOnly && err != nil {
-			t.Errorf("read-only %v: a write says %v", readOnly, err)
+			t.Errorf("read-only %v: a write returns %v", readOnly, err)
 		}
 		var fs unix.Statfs_t
 		must(t, unix.Statfs(target, &fs))

@@ -19,7 +19,7 @@ func TestPrepareAgain(t *testing.T) {
 	id := mountOf(t, target)
 	prepare(t, req)
 	if again := mountOf(t, target); again != id {
-		t.Error("what was right is mounted again")
+		t.Error("a correct mount was mounted again")
 	}
 	for _, c := range []struct {
 		was     string
@@ -54,7 +54,7 @@ func TestPrepareAgain(t *testing.T) {
 		}
 	}
 	if text, err := os.ReadFile(filepath.Join(outside, "file")); err != nil || string(text) != "outside" {
-		t.Errorf("what was mounted there wrongly has changed: %q, %v", text, err)
+		t.Errorf("the wrongly mounted file has changed: %q, %v", text, err)
 	}
 }
 
@@ -69,11 +69,11 @@ func TestPrepareFollowsAConfigMap(t *testing.T) {
 	must(t, os.Rename(filepath.Join(root, "..new"), filepath.Join(root, "..data")))
 	must(t, os.RemoveAll(filepath.Join(root, "..v1")))
 	if text, err := os.ReadFile(req.Target); err != nil || string(text) != "1" {
-		t.Errorf("what a running container has became %q (%v)", text, err)
+		t.Errorf("a running container's file became %q (%v)", text, err)
 	}
 	prepare(t, req)
 	if text, err := os.ReadFile(req.Target); err != nil || string(text) != "2" {
-		t.Errorf("a new container gets %q (%v), want what is current", text, err)
+		t.Errorf("a new container gets %q (%v), want the current content", text, err)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestTargets(t *testing.T) {
 	must(t, CleanUp(filepath.Join(linked, targetsName), nil))
 	gone(t, dir)
 
-	// Its own path has none.
+	// The path of the targets contains none.
 	for _, name := range []string{targetsName, targetsName + "/data", targetsName + "/data/c"} {
 		links(t, pod, map[string]string{name: outside})
 		if _, err := Prepare(t.Context(), Request{Root: given, SubPath: "dir", Target: targetOf(dir, "c")}); err == nil {
@@ -99,7 +99,7 @@ func TestTargets(t *testing.T) {
 		must(t, CleanUp(dir, nil))
 	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
-		t.Errorf("behind a link there is %v now (%v)", entries, err)
+		t.Errorf("the link's target now has %v (%v)", entries, err)
 	}
 
 	for _, target := range []string{
