@@ -72,6 +72,10 @@ func redactURL(s, mark string) string {
 			s += "/" + path
 		}
 	}
+	if u.Port() != "" && strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+		// A password with a delimiter may start with digits, which are then parsed as a port: https://user:12/x@host.
+		return mark
+	}
 	if loginInPath.MatchString(u.Path) || u.Scheme != "" && u.Host == "" && strings.Contains(u.Path, "@") {
 		return mark
 	}
