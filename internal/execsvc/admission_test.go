@@ -57,7 +57,7 @@ func TestCriticalPodWaitsForTerminatingPods(t *testing.T) {
 	id := l.awaitRunning("a")
 	stopping, release := make(chan struct{}), make(chan struct{})
 	began := sync.OnceFunc(func() { close(stopping) })
-	n.setFault(func(ctx context.Context, method string) error {
+	n.SetFault(func(ctx context.Context, method string) error {
 		if method != "StopContainer" {
 			return nil
 		}

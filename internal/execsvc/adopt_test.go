@@ -19,7 +19,7 @@ func TestTerminatingPodKeepsItsCapacityAfterRestart(t *testing.T) {
 	l.deliver(at(1, ops(change(client.Add, true, old))))
 	l.awaitRunning("old")
 	stopping, release := make(chan struct{}, 9), make(chan struct{})
-	n.setFault(func(ctx context.Context, method string) error {
+	n.SetFault(func(ctx context.Context, method string) error {
 		if method != "StopContainer" {
 			return nil
 		}
@@ -67,11 +67,11 @@ func TestPodThatDoesNotFitAfterReboot(t *testing.T) {
 	l.deliver(at(1, ops(change(client.Add, true, old))))
 	l.awaitRunning("old")
 	l.stop()
-	boxes, err := n.cri.ListPodSandbox(t.Context(), nil)
+	boxes, err := n.CRI.ListPodSandbox(t.Context(), nil)
 	if err != nil || len(boxes) != 1 {
 		t.Fatal(boxes, err)
 	}
-	if err := n.cri.StopPodSandbox(t.Context(), boxes[0].GetId()); err != nil {
+	if err := n.CRI.StopPodSandbox(t.Context(), boxes[0].GetId()); err != nil {
 		t.Fatal(err)
 	}
 	n.allocatable = amounts("1", "1Gi")

@@ -50,7 +50,7 @@ func TestPodIsAddedAgainWhileTerminating(t *testing.T) {
 	first := l.awaitRunning("a")
 	n.takeChanges()
 	stopping, release := make(chan struct{}, 1), make(chan struct{})
-	n.setFault(func(ctx context.Context, method string) error {
+	n.SetFault(func(ctx context.Context, method string) error {
 		if method != "StopContainer" {
 			return nil
 		}

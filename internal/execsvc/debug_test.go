@@ -54,7 +54,7 @@ func TestUnsupportedDebuggerWaitsAlone(t *testing.T) {
 			if p.Status.Phase != v1.PodRunning {
 				t.Errorf("the pod is %s", p.Status.Phase)
 			}
-			if err := n.server.ExitContainer(id, 1); err != nil {
+			if err := n.Server.ExitContainer(id, 1); err != nil {
 				t.Fatal(err)
 			}
 			l.await("a", "is restarted", func(p podview.Pod) bool {
@@ -77,7 +77,7 @@ func TestRunningPodIsNotRejected(t *testing.T) {
 	l.deliver(ops(change(client.Add, true, pod)))
 	id := l.awaitRunning("a")
 	l.deliver(ops(change(client.Update, true, ofAnotherOS(pod))))
-	if err := n.server.ExitContainer(id, 1); err != nil {
+	if err := n.Server.ExitContainer(id, 1); err != nil {
 		t.Fatal(err)
 	}
 	p := l.await("a", "is restarted", func(p podview.Pod) bool {

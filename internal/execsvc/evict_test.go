@@ -54,7 +54,7 @@ func (n *node) fill(uid string) {
 func (l *testAgent) guard() {
 	files := diskusage.New(diskusage.Config{PodsDir: l.n.podsDir, LogsDir: l.n.logsDir})
 	watcher := localstorage.New(localstorage.Config{
-		Pods: l.Evictable, Evict: l.EvictOverLimit, Meter: files, Stats: l.n.cri, Period: 10 * time.Millisecond,
+		Pods: l.Evictable, Evict: l.EvictOverLimit, Meter: files, Stats: l.n.CRI, Period: 10 * time.Millisecond,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -18,7 +18,7 @@ func TestFailingRuntime(t *testing.T) {
 	left := n.leave(newPod("old", "old", "file"))
 	l := n.start()
 	eventually(t, "the runtime is read", func() bool { return len(l.board.All()) == 1 })
-	n.setFault(func(context.Context, string) error { return errors.New("the runtime is ill") })
+	n.SetFault(func(context.Context, string) error { return errors.New("the runtime is ill") })
 	eventually(t, "the failure is known", func() bool { return l.pleg.Health() != nil })
 	l.deliver(ops(change(client.Add, true, newPod("a", "web", "file"))))
 	l.deliver(synced(client.Source{Name: "file", Ready: true}))
@@ -29,7 +29,7 @@ func TestFailingRuntime(t *testing.T) {
 	if got := slices.DeleteFunc(n.takeChanges(), func(c string) bool { return c == "RunPodSandbox a" }); len(got) > 0 {
 		t.Errorf("the calls were %q", got)
 	}
-	n.setFault(nil)
+	n.SetFault(nil)
 	l.awaitRunning("a")
 	l.awaitGone("old")
 	if got := n.takeChanges(); !slices.Contains(got, "StopContainer "+left[0]+" 7") {
@@ -43,7 +43,7 @@ func TestPodWaitsForNetwork(t *testing.T) {
 	n := newNode(t)
 	l := n.start()
 	n.setNetwork(errors.New("NetworkPluginNotReady: cni plugin not initialized"))
-	n.setFault(func(_ context.Context, method string) error {
+	n.SetFault(func(_ context.Context, method string) error {
 		if method == "RunPodSandbox" {
 			return errors.New("cni plugin not initialized")
 		}
@@ -53,7 +53,7 @@ func TestPodWaitsForNetwork(t *testing.T) {
 	l.await("a", "waits", func(p podview.Pod) bool {
 		return errors.Is(p.Err, worker.ErrNetworkNotReady) && p.WaitsFor == "the node's network"
 	})
-	n.setFault(nil)
+	n.SetFault(nil)
 	node := newPod("b", "node", "file")
 	node.Spec.HostNetwork = true
 	l.deliver(ops(change(client.Add, true, node)))

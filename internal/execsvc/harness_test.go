@@ -13,7 +13,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/setup/cgroup"
 	"github.com/podstream/podstream/internal/simruntime"
+	"github.com/podstream/podstream/internal/simruntime/simnode"
 	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
@@ -45,10 +45,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 // node has the state that survives a restart of the agent: the container runtime and the disk.
 type node struct {
+	*simnode.Node
 	t                *testing.T
-	cri              internalapi.RuntimeService
-	images           internalapi.ImageManagerService
-	server           *simruntime.Server
 	podsDir, logsDir string
 	// allocatable is the node's allocatable; nil: unbounded. It is set before the first start.
 	allocatable v1.ResourceList
@@ -68,8 +66,6 @@ type node struct {
 	network error
 	// pressure is why pods are rejected under pressure.
 	pressure admit.Rejection
-	// fault, if set, may block or fail a call.
-	fault func(ctx context.Context, method string) error
 	// changes are the calls that start, stop or remove a sandbox or container, failed ones too: "RunPodSandbox UID",
 	// "StopContainer ID GRACE", and only the method of others.
 	changes []string
@@ -79,15 +75,14 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	root := t.TempDir()
 	n := &node{t: t, retryPause: 20 * time.Millisecond, podsDir: filepath.Join(root, "pods"), logsDir: filepath.Join(root, "log", "pods")}
-	n.server = simruntime.New(simruntime.Config{Fault: n.called})
-	endpoint := simtest.Serve(t, n.server)
-	n.cri, n.images = simtest.Runtime(t, endpoint), simtest.Images(t, endpoint)
+	n.Node = simnode.New(t, simruntime.Config{Fault: n.record})
 	return n
 }
 
-// called is simruntime's Config.Fault.
-func (n *node) called(ctx context.Context, method string, req any) error {
+// record is simruntime's Config.Fault. It records the changes, and fails no call.
+func (n *node) record(_ context.Context, method string, req any) error {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	switch r := req.(type) {
 	case *runtimeapi.RunPodSandboxRequest:
 		n.changes = append(n.changes, "RunPodSandbox "+r.GetConfig().GetMetadata().GetUid())
@@ -100,18 +95,7 @@ func (n *node) called(ctx context.Context, method string, req any) error {
 		*runtimeapi.StopPodSandboxRequest, *runtimeapi.RemovePodSandboxRequest:
 		n.changes = append(n.changes, method)
 	}
-	fault := n.fault
-	n.mu.Unlock()
-	if fault == nil {
-		return nil
-	}
-	return fault(ctx, method)
-}
-
-func (n *node) setFault(fault func(ctx context.Context, method string) error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.fault = fault
+	return nil
 }
 
 func (n *node) setNetwork(err error) {
@@ -184,16 +168,8 @@ func (n *node) wantUnchanged() {
 // wantLeft checks how many sandboxes and containers the runtime has, dead ones too.
 func (n *node) wantLeft(sandboxes, containers int) {
 	n.t.Helper()
-	b, err := n.cri.ListPodSandbox(n.t.Context(), nil)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	c, err := n.cri.ListContainers(n.t.Context(), nil)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if len(b) != sandboxes || len(c) != containers {
-		n.t.Fatalf("the runtime has %d sandboxes and %d containers; want %d and %d", len(b), len(c), sandboxes, containers)
+	if b, c := n.Left(); b != sandboxes || c != containers {
+		n.t.Fatalf("the runtime has %d sandboxes and %d containers; want %d and %d", b, c, sandboxes, containers)
 	}
 }
 
@@ -203,10 +179,7 @@ func newPod(uid types.UID, name, source string, args ...string) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "default", Name: name, Annotations: map[string]string{podmeta.SourceAnnotation: source}},
 		Spec: v1.PodSpec{
 			RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: ptr.To[int64](7),
-			Containers: []v1.Container{{
-				Name: "main", Image: "localhost/sample:1", ImagePullPolicy: v1.PullIfNotPresent, Args: args,
-				TerminationMessagePath: v1.TerminationMessagePathDefault, TerminationMessagePolicy: v1.TerminationMessageReadFile,
-			}},
+			Containers: []v1.Container{simnode.Container("main", args...)},
 		},
 	}
 }

@@ -15,7 +15,7 @@ func TestRestartAdoptsRunningPods(t *testing.T) {
 	n := newNode(t)
 	pod := newPod("a", "web", "file")
 	left := n.leave(pod)
-	before := n.server.Calls()
+	before := n.Server.Calls()
 	l := n.start()
 	l.deliver(ops(change(client.Add, true, pod)))
 	l.deliver(synced(client.Source{Name: "file", Ready: true}))
@@ -24,7 +24,7 @@ func TestRestartAdoptsRunningPods(t *testing.T) {
 	}
 	l.housekeep()
 	n.wantUnchanged()
-	after := n.server.Calls()
+	after := n.Server.Calls()
 	for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "PullImage"} {
 		if after[method] != before[method] {
 			t.Errorf("%s was called", method)

@@ -54,8 +54,8 @@ func TestResizeOfPod(t *testing.T) {
 	}
 	n.wantHeldTo(id, 2048, 512*mi)
 	l.wantEvents("ResizeStarted", "ResizeCompleted")
-	if reported := n.server.Calls()["UpdatePodSandboxResources"]; reported != 1 {
-		t.Errorf("the runtime was told %d times of the sandbox; want once", reported)
+	if told := n.Server.Calls()["UpdatePodSandboxResources"]; told != 1 {
+		t.Errorf("the runtime was told %d times of the sandbox; want once", told)
 	}
 	n.takeChanges()
 	l.deliver(at(3, ops(change(client.Update, true, whole("a", 3, "4", "512Mi")))))

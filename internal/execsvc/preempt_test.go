@@ -22,7 +22,7 @@ func (n *node) holdAfter(few int32) (stopping <-chan struct{}, release func()) {
 	began, free := make(chan struct{}), make(chan struct{})
 	report := sync.OnceFunc(func() { close(began) })
 	var stopped atomic.Int32
-	n.setFault(func(ctx context.Context, method string) error {
+	n.SetFault(func(ctx context.Context, method string) error {
 		if method != "StopContainer" || stopped.Add(1) <= few {
 			return nil
 		}

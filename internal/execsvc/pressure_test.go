@@ -144,7 +144,7 @@ func TestRemoveDead(t *testing.T) {
 		if err := l.RemoveDead(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		left, err := n.cri.ListContainers(t.Context(), nil)
+		left, err := n.CRI.ListContainers(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func newPlayer(t *testing.T, seed uint64) *player {
 	t.Helper()
 	n := newNode(t)
 	p := &player{random: rand.New(rand.NewPCG(seed, 0)), desired: map[types.UID]*v1.Pod{}}
-	n.setFault(func(_ context.Context, method string) error {
+	n.SetFault(func(_ context.Context, method string) error {
 		if p.failing.Load() && method != "GetContainerEvents" && rand.IntN(3) == 0 {
 			return errors.New("the runtime fails at times")
 		}
@@ -124,7 +124,7 @@ func (p *player) exit(uid types.UID) {
 	shown, _ := p.shown(uid)
 	if s := shown.Status; s != nil && len(s.ContainerStatuses) == 1 && s.ContainerStatuses[0].State.Running != nil {
 		// It may have ended meanwhile.
-		_ = p.n.server.ExitContainer(strings.TrimPrefix(s.ContainerStatuses[0].ContainerID, "containerd://"), 1)
+		_ = p.n.Server.ExitContainer(strings.TrimPrefix(s.ContainerStatuses[0].ContainerID, "containerd://"), 1)
 	}
 }
 
@@ -174,7 +174,7 @@ func (p *player) wantDesired() {
 		})
 	})
 	p.housekeep()
-	boxes, err := p.n.cri.ListPodSandbox(t.Context(), nil)
+	boxes, err := p.n.CRI.ListPodSandbox(t.Context(), nil)
 	if err != nil || len(boxes) != len(p.desired) {
 		t.Errorf("the runtime has %d sandboxes (%v); want %d", len(boxes), err, len(p.desired))
 	}

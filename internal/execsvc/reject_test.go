@@ -106,7 +106,7 @@ func TestRunningPodOutlivesUnsupportedUpdate(t *testing.T) {
 		t.Errorf("container %s runs in place of %s", now, id)
 	}
 	n.wantUnchanged()
-	if err := n.server.ExitContainer(id, 1); err != nil {
+	if err := n.Server.ExitContainer(id, 1); err != nil {
 		t.Fatal(err)
 	}
 	l.await("a", "is restarted as it was", func(p podview.Pod) bool {

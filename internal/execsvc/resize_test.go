@@ -75,7 +75,7 @@ func (l *testAgent) wantEvents(want ...string) {
 // wantHeldTo checks the limits of a container.
 func (n *node) wantHeldTo(id string, shares, memory int64) {
 	n.t.Helper()
-	resp, err := n.cri.ContainerStatus(n.t.Context(), id, false)
+	resp, err := n.CRI.ContainerStatus(n.t.Context(), id, false)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestResizeDeferred(t *testing.T) {
 			l.housekeep()
 			l.awaitCondition("a", v1.PodResizePending, v1.PodReasonDeferred, 2)
 			n.wantUnchanged()
-			if err := n.server.ExitContainer(id, 1); err != nil {
+			if err := n.Server.ExitContainer(id, 1); err != nil {
 				t.Fatal(err)
 			}
 			var now string
@@ -204,7 +204,7 @@ func TestResizeFails(t *testing.T) {
 	l := n.start()
 	l.deliver(at(1, ops(change(client.Add, true, sized("a", 1, "1", "256Mi")))))
 	id := l.awaitSize(sized("a", 1, "1", "256Mi"))
-	n.setFault(func(_ context.Context, method string) error {
+	n.SetFault(func(_ context.Context, method string) error {
 		if method == "UpdateContainerResources" {
 			return errors.New("device or resource busy")
 		}
@@ -222,7 +222,7 @@ func TestResizeFails(t *testing.T) {
 	}
 	l.wantEvents("ResizeStarted", "ResizeError")
 	l.stop()
-	n.setFault(nil)
+	n.SetFault(nil)
 	again := n.startFrom(l.store)
 	if now := again.awaitSize(sized("a", 2, "1", "128Mi")); now != id {
 		t.Errorf("container %s runs in place of %s", now, id)

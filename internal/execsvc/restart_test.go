@@ -36,7 +36,7 @@ func TestRestartBetweenRemovalAndAddition(t *testing.T) {
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
 	l.deliver(at(1, ops(change(client.Add, true, pod))))
 	l.await("a", "has ended", func(p podview.Pod) bool { return p.State == finished && p.Status.Phase == v1.PodSucceeded })
-	n.setFault(func(_ context.Context, method string) error {
+	n.SetFault(func(_ context.Context, method string) error {
 		if method == "RemoveContainer" {
 			return errors.New("not now")
 		}
@@ -46,7 +46,7 @@ func TestRestartBetweenRemovalAndAddition(t *testing.T) {
 	l.deliver(at(3, ops(change(client.Add, true, pod))))
 	l.await("a", "can't be removed", func(p podview.Pod) bool { return p.Err != nil })
 	l.stop()
-	n.setFault(nil)
+	n.SetFault(nil)
 	n.takeChanges()
 	again := n.startFrom(l.store)
 	eventually(t, "the pod runs again", func() bool {

@@ -25,7 +25,7 @@ func TestFailureShowsWhenNothingRuns(t *testing.T) {
 	pod := newPod("a", "web", "file")
 	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](1)
 	stopping, release := make(chan struct{}, 1), make(chan struct{})
-	n.setFault(func(ctx context.Context, method string) error {
+	n.SetFault(func(ctx context.Context, method string) error {
 		if method != "StopContainer" {
 			return nil
 		}
@@ -68,7 +68,7 @@ func TestPodSetFailedEnds(t *testing.T) {
 // If several goroutines compute statuses of one pod at once, the store has the last one.
 func TestStoreHasTheLastStatus(t *testing.T) {
 	n := newNode(t)
-	n.setFault(func(context.Context, string) error {
+	n.SetFault(func(context.Context, string) error {
 		return errors.New("the runtime is away, and nothing is cleaned up")
 	})
 	l := n.start()

@@ -32,7 +32,7 @@ func TestStoredPodsLiveWithoutPodconfigd(t *testing.T) {
 	a, b := l.awaitRunning("a"), l.awaitRunning("b")
 	l.stop()
 	n.takeChanges()
-	if err := n.server.ExitContainer(b, 1); err != nil {
+	if err := n.Server.ExitContainer(b, 1); err != nil {
 		t.Fatal(err)
 	}
 	again := n.startFrom(l.store)
@@ -62,7 +62,7 @@ func TestEndedPodStaysEnded(t *testing.T) {
 	}
 	l.await("a", "has ended", done)
 	l.stop()
-	n.server.Forget()
+	n.Server.Forget()
 	n.takeChanges()
 	again := n.startFrom(l.store)
 	again.await("a", "is known to have ended", done)
@@ -91,7 +91,7 @@ func terminationGoesOn(t *testing.T, ago, signaled time.Duration, want ...string
 	id := l.awaitRunning("a")
 	n.takeChanges()
 	stopping := make(chan struct{}, 1)
-	n.setFault(func(_ context.Context, method string) error {
+	n.SetFault(func(_ context.Context, method string) error {
 		if method != "StopContainer" {
 			return nil
 		}
@@ -105,7 +105,7 @@ func terminationGoesOn(t *testing.T, ago, signaled time.Duration, want ...string
 	<-stopping
 	l.stop()
 	n.takeChanges()
-	n.setFault(nil)
+	n.SetFault(nil)
 	opened, state, err := store.Open(store.Config{Path: l.store})
 	if err != nil {
 		t.Fatal(err)

@@ -111,15 +111,15 @@ func (n *node) startFrom(path string) *testAgent {
 	storing, stopStore := context.WithCancel(context.Background())
 	var group, last sync.WaitGroup
 	last.Go(func() { opened.Run(storing) })
-	images := image.New(image.Config{Images: n.images, Done: func(uid types.UID) { l.Wake(uid) }})
-	handlers := handler.New(handler.Config{Runtime: n.cri})
+	images := image.New(image.Config{Images: n.Images, Done: func(uid types.UID) { l.Wake(uid) }})
+	handlers := handler.New(handler.Config{Runtime: n.CRI})
 	cgroups, err := cgroup.New(n.cgroups)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	known := objects.New(objects.Config{})
 	criRuntime := runtime.New(runtime.Config{
-		Runtime: n.cri, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodsDir: n.podsDir,
+		Runtime: n.CRI, Images: images, Hooks: handlers, Agent: "me", LogsDir: n.logsDir, PodsDir: n.podsDir,
 		RestartBackoffBase: 20 * time.Millisecond, RestartBackoffMax: 20 * time.Millisecond,
 	})
 	l.Agent = New(Config{

@@ -3,13 +3,14 @@ package simruntime
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
 func TestExitContainer(t *testing.T) {
@@ -146,12 +147,12 @@ func TestFaultThatHangs(t *testing.T) {
 // Containers survive the end of one Serve and the start of the next, and end in between if their lifetime is over.
 // Calls in progress are cut off.
 func TestServeAgain(t *testing.T) {
-	clock, dir := newTestClock(), t.TempDir()
+	clock := simtest.NewClock()
 	s := New(Config{Clock: clock})
 	defer s.Close()
-	h := &harness{Server: s, t: t, clock: clock, dir: dir}
-	address, stop := endpoint(t, s, filepath.Join(dir, "1.sock"))
-	h.runtime, h.images = dial(t, address)
+	h := &harness{Server: s, t: t, clock: clock, dir: t.TempDir()}
+	endpoint, stop := simtest.Start(t, s)
+	h.connect(endpoint)
 	stays, ends := h.sample("stays", "ignore-term"), h.sample("ends", "exit", "6", "1m")
 	call := h.stopping(t.Context(), stays, 3600)
 	h.waitTimer(time.Hour)
@@ -162,9 +163,9 @@ func TestServeAgain(t *testing.T) {
 	clock.Step(time.Minute)
 	h.waitExit(ends)
 
-	address, stop = endpoint(t, s, filepath.Join(dir, "2.sock"))
+	endpoint, stop = simtest.Start(t, s)
 	defer stop()
-	h.runtime, h.images = dial(t, address)
+	h.connect(endpoint)
 	if got := h.status(stays); got.GetState() != running {
 		t.Errorf("container is %v", got.GetState())
 	}
@@ -174,6 +175,6 @@ func TestServeAgain(t *testing.T) {
 // Serve also ends if its context has ended before the call.
 func TestServeAfterTheEnd(t *testing.T) {
 	h := start(t, Config{})
-	_, stop := endpoint(t, h.Server, filepath.Join(h.dir, "again.sock"))
+	_, stop := simtest.Start(t, h.Server)
 	stop()
 }

@@ -1,8 +1,6 @@
 package simruntime
 
 import (
-	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,94 +10,43 @@ import (
 	"go.uber.org/goleak"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	remote "k8s.io/cri-client/pkg"
-	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
-	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
 func TestMain(m *testing.M) {
-	// The client logs every error that it returns.
-	klog.SetLogger(klog.Logger{})
-	// SPDY keeps a goroutine for a second after a connection has failed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
-}
-
-// testClock advances only by Step, and reports each timer that code waits for.
-type testClock struct {
-	*testingclock.FakeClock
-	timers chan time.Duration
-}
-
-func newTestClock() *testClock {
-	return &testClock{
-		FakeClock: testingclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
-		timers:    make(chan time.Duration, 1000),
-	}
-}
-
-func (c *testClock) NewTimer(d time.Duration) clock.Timer {
-	timer := c.FakeClock.NewTimer(d)
-	c.timers <- d
-	return timer
+	// SPDY keeps a goroutine for a second after a connection broke.
+	simtest.Main(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
 }
 
 // harness is a Server on a socket, and the client that podexecd uses.
 type harness struct {
 	*Server
-	t       *testing.T
-	clock   *testClock
-	dir     string
-	runtime internalapi.RuntimeService
-	images  internalapi.ImageManagerService
-}
-
-// endpoint serves s on a new socket, and returns its address and a function that stops it.
-func endpoint(t *testing.T, s *Server, path string) (string, func()) {
-	t.Helper()
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx, l) }()
-	return "unix://" + path, func() {
-		t.Helper()
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	}
-}
-
-func dial(t *testing.T, endpoint string) (internalapi.RuntimeService, internalapi.ImageManagerService) {
-	t.Helper()
-	runtime, err := remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = runtime.Close(context.Background()) })
-	images, err := remote.NewRemoteImageServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(time.Minute).Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = images.Close(context.Background()) })
-	return runtime, images
+	t     *testing.T
+	clock *simtest.Clock
+	dir   string
+	// endpoint is the one that the clients are connected to.
+	endpoint string
+	runtime  internalapi.RuntimeService
+	images   internalapi.ImageManagerService
 }
 
 func start(t *testing.T, cfg Config) *harness {
 	t.Helper()
-	h := &harness{t: t, clock: newTestClock(), dir: t.TempDir()}
+	h := &harness{t: t, clock: simtest.NewClock(), dir: t.TempDir()}
 	if cfg.Clock == nil {
 		cfg.Clock = h.clock
 	}
 	h.Server = New(cfg)
-	t.Cleanup(h.Close)
-	address, stop := endpoint(t, h.Server, filepath.Join(h.dir, "cri.sock"))
-	t.Cleanup(stop)
-	h.runtime, h.images = dial(t, address)
+	h.connect(simtest.Serve(t, h.Server))
 	return h
+}
+
+// connect connects the harness's clients to the endpoint.
+func (h *harness) connect(endpoint string) {
+	h.t.Helper()
+	h.endpoint = endpoint
+	h.runtime, h.images = simtest.Runtime(h.t, endpoint), simtest.Images(h.t, endpoint)
 }
 
 func podConfig(name string) *runtimeapi.PodSandboxConfig {
@@ -196,7 +143,7 @@ func (h *harness) waitTimer(d time.Duration) {
 	h.t.Helper()
 	for {
 		select {
-		case have := <-h.clock.timers:
+		case have := <-h.clock.Timers:
 			if have == d {
 				return
 			}

@@ -82,13 +82,12 @@ func TestListStreams(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			address := "unix://" + h.dir + "/cri.sock"
-			streaming, err := remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(address).WithConnectionTimeout(time.Minute).WithUseStreaming(true).Build(t.Context())
+			streaming, err := remote.NewRemoteRuntimeServiceBuilder().WithEndpoint(h.endpoint).WithConnectionTimeout(time.Minute).WithUseStreaming(true).Build(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer streaming.Close(t.Context())
-			streamingImages, err := remote.NewRemoteImageServiceBuilder().WithEndpoint(address).WithConnectionTimeout(time.Minute).WithUseStreaming(true).Build(t.Context())
+			streamingImages, err := remote.NewRemoteImageServiceBuilder().WithEndpoint(h.endpoint).WithConnectionTimeout(time.Minute).WithUseStreaming(true).Build(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,8 @@
-// Package simtest serves a simulated runtime on a socket for a test, and connects to it as podexecd does.
+// Package simtest serves a simulated runtime on a socket for a test, and connects to it as podexecd does. It has the
+// clock and the TestMain of such tests too.
 //
-// It is for tests of packages that use CRI. Serve runs one goroutine, which ends with the test.
+// Most tests use simnode, which joins these parts. This package doesn't import simruntime: the tests of simruntime
+// itself use it. Serve and Start run one goroutine; everything ends with the test.
 package simtest
 
 import (
@@ -12,18 +14,30 @@ import (
 
 	internalapi "k8s.io/cri-api/pkg/apis"
 	remote "k8s.io/cri-client/pkg"
-
-	"github.com/podstream/podstream/internal/simruntime"
 )
 
 // callTimeout is the clients' time limit for a call.
 const callTimeout = time.Minute
 
-// Serve serves the runtime on a socket in the test's directory until the test ends. It returns the endpoint,
+// Server is a simulated runtime: a simruntime.Server.
+type Server interface {
+	Serve(ctx context.Context, listener net.Listener) error
+	Close()
+}
+
+// Serve serves the runtime on a socket in the test's directory, and closes it with the test. It returns the endpoint,
 // unix:///path.
-func Serve(t *testing.T, server *simruntime.Server) string {
+func Serve(t *testing.T, server Server) string {
 	t.Helper()
 	t.Cleanup(server.Close)
+	endpoint, stop := Start(t, server)
+	t.Cleanup(stop)
+	return endpoint
+}
+
+// Start serves the runtime on a new socket until stop is called. The caller closes the runtime.
+func Start(t *testing.T, server Server) (endpoint string, stop func()) {
+	t.Helper()
 	socket := filepath.Join(t.TempDir(), "cri.sock")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -32,13 +46,13 @@ func Serve(t *testing.T, server *simruntime.Server) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, listener) }()
-	t.Cleanup(func() {
+	return "unix://" + socket, func() {
+		t.Helper()
 		cancel()
 		if err := <-served; err != nil {
 			t.Errorf("serve the runtime: %v", err)
 		}
-	})
-	return "unix://" + socket
+	}
 }
 
 // Runtime connects to the runtime service at the endpoint.

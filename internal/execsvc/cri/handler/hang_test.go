@@ -15,7 +15,7 @@ import (
 	cri "k8s.io/cri-client/pkg"
 
 	"github.com/podstream/podstream/internal/simruntime"
-	"github.com/podstream/podstream/internal/simruntime/simtest"
+	"github.com/podstream/podstream/internal/simruntime/simnode"
 )
 
 // hanging is a runtime that never starts a command, as the CRI client reports it.
@@ -41,13 +41,14 @@ func (atOnce) ExecSync(context.Context, string, []string, time.Duration) (stdout
 // execErrors makes a simulated runtime answer commands as a test says, through a socket and podexecd's client.
 func execErrors(t *testing.T, answer func(ctx context.Context) error) Execer {
 	t.Helper()
-	server := simruntime.New(simruntime.Config{Fault: func(ctx context.Context, method string, _ any) error {
+	node := simnode.New(t, simruntime.Config{})
+	node.SetFault(func(ctx context.Context, method string) error {
 		if method != "ExecSync" {
 			return nil
 		}
 		return answer(ctx)
-	}})
-	return simtest.Runtime(t, simtest.Serve(t, server))
+	})
+	return node.CRI
 }
 
 // The runtime's answer distinguishes a command that took too long from a runtime that hangs.

@@ -10,11 +10,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/simruntime"
+	"github.com/podstream/podstream/internal/simruntime/simnode"
 	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
@@ -22,48 +22,26 @@ func TestMain(m *testing.M) { simtest.Main(m) }
 
 const deadline = 30 * time.Second
 
-// sim is a Puller with a simulated runtime, through a real socket and with the same clock.
+// sim is a Puller with a simulated runtime that has the same clock.
 type sim struct {
 	*Puller
+	*simnode.Node
 	t      *testing.T
 	clock  *simtest.Clock
-	server *simruntime.Server
-	images internalapi.ImageManagerService
 	events *events.Recorder
 	done   chan types.UID
-
-	mu    sync.Mutex
-	fault func(ctx context.Context, method string) error
 }
 
 func newSim(t *testing.T, cfg Config) *sim {
 	t.Helper()
-	s := &sim{
-		t: t, done: make(chan types.UID, 100),
-		clock: simtest.NewClock(),
-	}
-	s.server = simruntime.New(simruntime.Config{Clock: s.clock, Fault: func(ctx context.Context, method string, _ any) error {
-		s.mu.Lock()
-		fault := s.fault
-		s.mu.Unlock()
-		if fault == nil {
-			return nil
-		}
-		return fault(ctx, method)
-	}})
-	s.images = simtest.Images(t, simtest.Serve(t, s.server))
+	s := &sim{t: t, done: make(chan types.UID, 100), clock: simtest.NewClock()}
+	s.Node = simnode.New(t, simruntime.Config{Clock: s.clock})
 	s.events = events.New(events.Config{Clock: s.clock})
-	cfg.Images, cfg.Clock, cfg.Events = s.images, s.clock, s.events
+	cfg.Images, cfg.Clock, cfg.Events = s.Images, s.clock, s.events
 	cfg.Done = func(uid types.UID) { s.done <- uid }
 	s.Puller = New(cfg)
 	t.Cleanup(s.Close)
 	return s
-}
-
-func (s *sim) setFault(fault func(ctx context.Context, method string) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = fault
 }
 
 // want calls Ensure and compares the result with "present", "pulling", or a reason; one with an error ends in "!".

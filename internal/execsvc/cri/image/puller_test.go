@@ -52,7 +52,7 @@ func TestPolicies(t *testing.T) {
 				s.wantDone(p)
 			}
 			s.want(p, 0, tc.after)
-			if got := s.server.Calls()["PullImage"]; got != tc.pulls {
+			if got := s.Server.Calls()["PullImage"]; got != tc.pulls {
 				t.Errorf("%d pulls; want %d", got, tc.pulls)
 			}
 			if diff := cmp.Diff(tc.events, s.said()); diff != "" {
@@ -65,7 +65,7 @@ func TestPolicies(t *testing.T) {
 // TestInspectError: an image whose status can't be read isn't pulled.
 func TestInspectError(t *testing.T) {
 	s := newSim(t, Config{})
-	s.setFault(func(_ context.Context, method string) error {
+	s.SetFault(func(_ context.Context, method string) error {
 		if method == "ImageStatus" {
 			return status.Error(codes.Internal, "no disk")
 		}
@@ -75,7 +75,7 @@ func TestInspectError(t *testing.T) {
 	if wait := s.want(p, 0, "ImageInspectError!"); !strings.Contains(wait.Message, "no disk") {
 		t.Errorf("message %q", wait.Message)
 	}
-	s.setFault(nil)
+	s.SetFault(nil)
 	s.want(p, 0, "pulling")
 	s.wantDone(p)
 	s.want(p, 0, "present")
@@ -127,7 +127,7 @@ func TestAlwaysPullsOnceForOneStart(t *testing.T) {
 		s.want(p, 1, "present")
 		s.want(p, 2, "present")
 	}
-	if got := s.server.Calls()["PullImage"]; got != 2 {
+	if got := s.Server.Calls()["PullImage"]; got != 2 {
 		t.Errorf("%d pulls; want one an image", got)
 	}
 	s.clock.Step(freshFor)
@@ -150,7 +150,7 @@ func TestAlwaysPullsForEachStart(t *testing.T) {
 	starts(0)
 	starts(0)
 	starts(1)
-	if got := s.server.Calls()["PullImage"]; got != 3 {
+	if got := s.Server.Calls()["PullImage"]; got != 3 {
 		t.Errorf("%d pulls; want one for each start", got)
 	}
 }
@@ -214,8 +214,8 @@ func TestCredentialsInOrder(t *testing.T) {
 	k := &keys{}
 	k.set("", &runtimeapi.AuthConfig{Username: "a"}, &runtimeapi.AuthConfig{Username: "b"})
 	s := newSim(t, Config{Credentials: k})
-	s.setFault(func(_ context.Context, method string) error {
-		if n := s.server.Calls()["PullImage"]; method == "PullImage" && n != 2 {
+	s.SetFault(func(_ context.Context, method string) error {
+		if n := s.Server.Calls()["PullImage"]; method == "PullImage" && n != 2 {
 			return status.Errorf(codes.Unauthenticated, "denied %d", n)
 		}
 		return nil
@@ -238,7 +238,7 @@ func TestCredentialsInOrder(t *testing.T) {
 func TestForget(t *testing.T) {
 	s := newSim(t, Config{Serial: true})
 	began, ended := make(chan struct{}), make(chan struct{})
-	s.setFault(func(ctx context.Context, method string) error {
+	s.SetFault(func(ctx context.Context, method string) error {
 		if method != "PullImage" {
 			return nil
 		}
@@ -250,7 +250,7 @@ func TestForget(t *testing.T) {
 	c, d := pod("c", "sim/app:1"), pod("d", "sim/other:1")
 	s.want(c, 0, "pulling")
 	receive(t, began)
-	s.setFault(nil)
+	s.SetFault(nil)
 	s.want(d, 0, "pulling")
 	s.Forget(c.UID)
 	s.Forget(c.UID)
@@ -275,9 +275,9 @@ func TestClose(t *testing.T) {
 // TestLyingRuntime: a pull that leaves no image is a failure, with a backoff.
 func TestLyingRuntime(t *testing.T) {
 	s := newSim(t, Config{})
-	s.setFault(func(_ context.Context, method string) error {
-		if method == "ImageStatus" && s.server.Calls()["PullImage"] > 0 {
-			_ = s.images.RemoveImage(context.Background(), &runtimeapi.ImageSpec{Image: "sim/app:1"})
+	s.SetFault(func(_ context.Context, method string) error {
+		if method == "ImageStatus" && s.Server.Calls()["PullImage"] > 0 {
+			_ = s.Images.RemoveImage(context.Background(), &runtimeapi.ImageSpec{Image: "sim/app:1"})
 		}
 		return nil
 	})

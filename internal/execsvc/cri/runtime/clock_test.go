@@ -15,7 +15,7 @@ func TestSandboxAfterClockSetBack(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"))
 	s.mustSync(pod)
-	if err := s.server.KillSandbox(s.status(pod).Sandboxes[0].ID); err != nil {
+	if err := s.Server.KillSandbox(s.status(pod).Sandboxes[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	s.setBack()
@@ -78,9 +78,9 @@ func TestKilledBeforeClockSetBack(t *testing.T) {
 	s.status(pod)
 	s.clock.Step(oomLag)
 	s.status(pod)
-	before := s.server.Calls()["ContainerStatus"]
+	before := s.Server.Calls()["ContainerStatus"]
 	s.status(pod)
-	if n := s.server.Calls()["ContainerStatus"] - before; n != 0 {
+	if n := s.Server.Calls()["ContainerStatus"] - before; n != 0 {
 		t.Errorf("an ended container was asked for %d times more; want it to be remembered", n)
 	}
 }

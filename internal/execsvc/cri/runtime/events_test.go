@@ -102,7 +102,7 @@ func (s *sim) runSandbox(pod *v1.Pod, agent string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	id, err := s.cri.RunPodSandbox(s.t.Context(), config, "")
+	id, err := s.CRI.RunPodSandbox(s.t.Context(), config, "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -123,13 +123,13 @@ func TestWatch(t *testing.T) {
 	id := s.runSandbox(pod, "me")
 	// Each is created, and is started.
 	w.want("uid-0", "uid-0", "uid-1", "uid-1")
-	if err := s.server.KillSandbox(id); err != nil {
+	if err := s.Server.KillSandbox(id); err != nil {
 		t.Fatal(err)
 	}
 	w.want("uid-1")
 	w.wantUnnamed(1)
 	// Of a sandbox that is gone nothing is told but that.
-	if err := s.cri.RemovePodSandbox(t.Context(), id); err != nil {
+	if err := s.CRI.RemovePodSandbox(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	w.wantUnnamed(2)
@@ -147,11 +147,11 @@ func TestWatchAgain(t *testing.T) {
 	id := s.runSandbox(pod, "me")
 	w.want("uid-1", "uid-1")
 	w.wantUnnamed(1)
-	s.server.BreakEvents()
+	s.Server.BreakEvents()
 	if err := w.end(); status.Code(err) != codes.Unavailable {
 		t.Errorf("Watch: %v", err)
 	}
-	if err := s.server.KillSandbox(id); err != nil {
+	if err := s.Server.KillSandbox(id); err != nil {
 		t.Fatal(err)
 	}
 	w = watch(t, s.Runtime)

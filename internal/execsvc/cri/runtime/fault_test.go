@@ -70,7 +70,7 @@ func TestLostAnswersConverge(t *testing.T) {
 			tryEach(t, func(t *testing.T, n int) bool {
 				s := newSim(t)
 				o := &once{method: method, n: n}
-				s.cri = &lossy{RuntimeService: s.cri, lose: o.fault}
+				s.CRI = &forgetful{RuntimeService: s.CRI, lose: o.fault}
 				s.Runtime = s.restarted()
 				s.live()
 				return o.hit
@@ -112,7 +112,7 @@ func (s *sim) live() {
 	pod.Spec.Containers[1].Image = "sim/other:2"
 	s.converge(pod)
 	for _, box := range s.statusAgain(pod).Sandboxes {
-		if err := s.server.KillSandbox(box.ID); err != nil {
+		if err := s.Server.KillSandbox(box.ID); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -135,7 +135,7 @@ func (s *sim) live() {
 		return s.Purge(s.t.Context(), pod, has)
 	})
 	s.setFault(nil)
-	if sandboxes, containers := s.left(); sandboxes+containers > 0 {
+	if sandboxes, containers := s.Left(); sandboxes+containers > 0 {
 		s.t.Fatalf("%d sandboxes and %d containers are left", sandboxes, containers)
 	}
 	s.wantNoLogs()

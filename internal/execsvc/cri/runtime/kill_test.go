@@ -72,7 +72,7 @@ func TestKillPodOfWhatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.server.Forget()
+	s.Server.Forget()
 	if err := <-s.kill(pod, has, 30); err != nil {
 		t.Fatal(err)
 	}

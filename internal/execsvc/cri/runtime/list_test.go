@@ -85,9 +85,9 @@ func TestStatusRemembersDetails(t *testing.T) {
 	s.mustSync(pod)
 	wantAsked := func(when string, want int) {
 		t.Helper()
-		before := s.server.Calls()["ContainerStatus"]
+		before := s.Server.Calls()["ContainerStatus"]
 		s.status(pod)
-		if got := s.server.Calls()["ContainerStatus"] - before; got != want {
+		if got := s.Server.Calls()["ContainerStatus"] - before; got != want {
 			t.Errorf("%s: asked for %d containers; want %d", when, got, want)
 		}
 	}
@@ -101,7 +101,7 @@ func TestStatusRemembersDetails(t *testing.T) {
 		t.Errorf("a is %+v; want it exited with 1", a)
 	}
 	wantAsked("after that", 0)
-	s.server.Forget()
+	s.Server.Forget()
 	s.wantListed()
 	if len(s.remembered()) != 0 {
 		t.Errorf("containers that are gone are remembered: %v", s.remembered())

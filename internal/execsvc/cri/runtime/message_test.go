@@ -153,7 +153,7 @@ func TestTerminationMessagePathInAVolume(t *testing.T) {
 		t.Fatal(res.Err)
 	}
 	a := s.wantContainer(pod, "a", observed.Running, 0)
-	resp, err := s.cri.ContainerStatus(t.Context(), a.ID, false)
+	resp, err := s.CRI.ContainerStatus(t.Context(), a.ID, false)
 	if err != nil || len(resp.GetStatus().GetMounts()) != 1 || resp.GetStatus().GetMounts()[0].GetHostPath() != own {
 		t.Errorf("mounts %v, error %v; want the pod's own", resp.GetStatus().GetMounts(), err)
 	}

@@ -39,7 +39,7 @@ func (s *stops) StopContainer(ctx context.Context, id string, timeout int64) err
 
 // watchStops records the Runtime's stops from now on. took returns those since its last call, as "name seconds".
 func (s *sim) watchStops() (took func(has *observed.Pod) []string) {
-	watched := &stops{RuntimeService: s.cri}
+	watched := &stops{RuntimeService: s.CRI}
 	s.with(func(c *Config) { c.Runtime = watched })
 	return func(has *observed.Pod) []string {
 		watched.mu.Lock()
@@ -132,7 +132,7 @@ func TestKillPodEndsEphemeralContainersBeside(t *testing.T) {
 	pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon(sample("debug", "ignore-term"))}}
 	has := s.settle(pod)
 	ended := make(chan struct{})
-	s.with(func(c *Config) { c.Runtime = &sidecarEnd{RuntimeService: s.cri, id: has.Latest("i").ID, ended: ended} })
+	s.with(func(c *Config) { c.Runtime = &sidecarEnd{RuntimeService: s.CRI, id: has.Latest("i").ID, ended: ended} })
 	done := s.kill(pod, has, 30)
 	s.wantTimers(3, 30*time.Second)
 	<-ended
@@ -185,7 +185,7 @@ func TestKillPodGoesOnWithoutTheStuck(t *testing.T) {
 			pod := simPod(sample("a"))
 			pod.Spec.InitContainers = []v1.Container{withPreStop(sidecar("i")), sidecar("k")}
 			has := s.settle(pod)
-			s.with(func(c *Config) { c.Runtime = &stuck{s.cri, map[string]bool{has.Latest(name).ID: true}} })
+			s.with(func(c *Config) { c.Runtime = &stuck{s.CRI, map[string]bool{has.Latest(name).ID: true}} })
 			for _, after := range []time.Duration{0, 10 * time.Second, 20 * time.Second} {
 				s.clock.Step(after)
 				if err := s.KillPod(t.Context(), pod, s.status(pod), Grace{Seconds: 30}); err == nil {
@@ -223,7 +223,7 @@ func TestKillPodCountsItsOwnTries(t *testing.T) {
 		t.Fatal("the container was stopped")
 	}
 	s.clock.Step(time.Hour)
-	st := &stuck{s.cri, map[string]bool{has.Latest("a").ID: true}}
+	st := &stuck{s.CRI, map[string]bool{has.Latest("a").ID: true}}
 	s.setFault(nil)
 	s.cfg.Runtime = st
 	if err := s.KillPod(t.Context(), pod, s.status(pod), Grace{Seconds: 30}); err == nil {

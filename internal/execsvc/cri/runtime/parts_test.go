@@ -36,11 +36,11 @@ func (s *sim) big(uid types.UID, agent string, onSandbox, onContainer int) strin
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: string(uid), Namespace: "default", Uid: string(uid)},
 		Labels:   labels, Annotations: annotations(onSandbox),
 	}
-	id, err := s.cri.RunPodSandbox(s.t.Context(), box, "")
+	id, err := s.CRI.RunPodSandbox(s.t.Context(), box, "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	_, err = s.cri.CreateContainer(s.t.Context(), id, &runtimeapi.ContainerConfig{
+	_, err = s.CRI.CreateContainer(s.t.Context(), id, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, Image: &runtimeapi.ImageSpec{Image: "localhost/sample:1"},
 		Labels: labels, Annotations: annotations(onContainer),
 	}, box)
@@ -53,12 +53,12 @@ func (s *sim) big(uid types.UID, agent string, onSandbox, onContainer int) strin
 // wantLists lists, and checks what is found and in how many calls. Each pod must have one sandbox and one container.
 func (s *sim) wantLists(sandboxLists, containerLists int, want ...types.UID) {
 	s.t.Helper()
-	before := s.server.Calls()
+	before := s.Server.Calls()
 	pods, err := s.List(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	after := s.server.Calls()
+	after := s.Server.Calls()
 	for method, n := range map[string]int{"ListPodSandbox": sandboxLists, "ListContainers": containerLists} {
 		if got := after[method] - before[method]; got != n {
 			s.t.Fatalf("%d calls of %s; want %d", got, method, n)
@@ -105,7 +105,7 @@ func TestTooManyContainers(t *testing.T) {
 	s.wantListed("a", "b", "c", "d")
 	s.setFault(nil)
 
-	if err := s.cri.RemovePodSandbox(t.Context(), last); err != nil {
+	if err := s.CRI.RemovePodSandbox(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
 	s.wantLists(1, 3, "a", "b", "c")
@@ -120,12 +120,12 @@ func TestOtherFailuresOfLists(t *testing.T) {
 	s := newSim(t)
 	s.big("a", "me", 0, 0)
 	for _, method := range []string{"ListPodSandbox", "ListContainers"} {
-		before := s.server.Calls()[method]
+		before := s.Server.Calls()[method]
 		s.setFault(failing(method, status.Error(codes.Unavailable, "down")))
 		if _, err := s.List(t.Context()); status.Code(err) != codes.Unavailable {
 			t.Errorf("%s fails: %v", method, err)
 		}
-		if n := s.server.Calls()[method] - before; n != 1 {
+		if n := s.Server.Calls()[method] - before; n != 1 {
 			t.Errorf("%d calls of %s; want one", n, method)
 		}
 		s.setFault(nil)
@@ -142,7 +142,7 @@ func TestTooManySandboxes(t *testing.T) {
 		if uid == "c" {
 			continue
 		}
-		if err := s.cri.StopPodSandbox(t.Context(), id); err != nil {
+		if err := s.CRI.StopPodSandbox(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestTooManySandboxes(t *testing.T) {
 			return nil
 		}
 		if asked++; asked == 2 {
-			return s.server.KillSandbox(dying)
+			return s.Server.KillSandbox(dying)
 		}
 		return nil
 	})

@@ -61,7 +61,7 @@ func TestPIDOfSandbox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSim(t)
 			info := `{"runtimeSpec":{"linux":{"namespaces":` + tc.namespaces + `}},"pid":4711}`
-			cri := &verboseRuntime{RuntimeService: s.cri, info: info, asked: map[string]int{}}
+			cri := &verboseRuntime{RuntimeService: s.CRI, info: info, asked: map[string]int{}}
 			s.change = func(cfg *Config) { cfg.Runtime = cri }
 			s.Runtime = s.restarted()
 			pod := simPod(sample("a"))
@@ -91,7 +91,7 @@ func TestPIDs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSim(t)
-			cri := &verboseRuntime{RuntimeService: s.cri, info: tc.info, asked: map[string]int{}}
+			cri := &verboseRuntime{RuntimeService: s.CRI, info: tc.info, asked: map[string]int{}}
 			s.change = func(cfg *Config) { cfg.Runtime = cri }
 			s.Runtime = s.restarted()
 			pod := simPod(sample("a"), sample("b", "exit", "3"))
@@ -112,7 +112,7 @@ func TestPIDs(t *testing.T) {
 			if has := s.status(pod).Latest("a"); has.State != observed.Exited || cri.asked[a] != 1 {
 				t.Errorf("a is %+v, after %d verbose answers", has, cri.asked[a])
 			}
-			s.server.Forget()
+			s.Server.Forget()
 			s.wantListed()
 			if left := s.remembered(); len(left) != 0 {
 				t.Errorf("what is gone is remembered: %v", left)

@@ -20,7 +20,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	pod := simPod(sample("a"), sample("b", "exit", "0"))
 	s.mustSync(pod)
 	s.mustSync(pod)
-	if err := s.server.KillSandbox(s.status(pod).Sandboxes[0].ID); err != nil {
+	if err := s.Server.KillSandbox(s.status(pod).Sandboxes[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	s.clock.Step(time.Hour)
@@ -31,7 +31,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	if err := s.Purge(t.Context(), pod, s.status(pod)); err != nil {
 		t.Fatal(err)
 	}
-	if sandboxes, containers := s.left(); sandboxes+containers > 0 {
+	if sandboxes, containers := s.Left(); sandboxes+containers > 0 {
 		t.Errorf("%d sandboxes and %d containers are left", sandboxes, containers)
 	}
 	s.wantNoLogs()
@@ -56,7 +56,7 @@ func TestPurgeOfLostPod(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"))
 	s.mustSync(pod)
-	s.server.Forget()
+	s.Server.Forget()
 	if err := s.Purge(t.Context(), pod, s.status(pod)); err != nil {
 		t.Fatal(err)
 	}
@@ -115,15 +115,15 @@ func TestForeignSandboxes(t *testing.T) {
 				delete(config.Annotations, podmeta.AgentAnnotation)
 				delete(container.Annotations, podmeta.AgentAnnotation)
 			}
-			sandbox, err := s.cri.RunPodSandbox(t.Context(), config, "")
+			sandbox, err := s.CRI.RunPodSandbox(t.Context(), config, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			id, err := s.cri.CreateContainer(t.Context(), sandbox, container, config)
+			id, err := s.CRI.CreateContainer(t.Context(), sandbox, container, config)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.cri.StartContainer(t.Context(), id); err != nil {
+			if err := s.CRI.StartContainer(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 
@@ -141,11 +141,11 @@ func TestForeignSandboxes(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.wantListed()
-			resp, err := s.cri.ContainerStatus(t.Context(), id, false)
+			resp, err := s.CRI.ContainerStatus(t.Context(), id, false)
 			if err != nil || stateOf(resp.GetStatus().GetState()) != observed.Running {
 				t.Errorf("the foreign container is %v, error %v; want it running", resp.GetStatus().GetState(), err)
 			}
-			if sandboxes, containers := s.left(); sandboxes != 1 || containers != 1 {
+			if sandboxes, containers := s.Left(); sandboxes != 1 || containers != 1 {
 				t.Errorf("%d sandboxes and %d containers are left; want the foreign ones", sandboxes, containers)
 			}
 		})

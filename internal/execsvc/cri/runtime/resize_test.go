@@ -87,7 +87,7 @@ func (u usage) ContainerStats(context.Context, string) (*runtimeapi.ContainerSta
 // No container gets less memory than it uses.
 func TestResizeBelowUsage(t *testing.T) {
 	s := newSim(t)
-	s.with(func(c *Config) { c.Runtime = usage{s.cri, 60 << 20} })
+	s.with(func(c *Config) { c.Runtime = usage{s.CRI, 60 << 20} })
 	s.mustSync(simPod(sized(sample("a"), "100Mi")))
 	pod := simPod(sized(sample("a"), "60Mi"))
 	res := s.resizeTo(pod)
@@ -140,10 +140,10 @@ func TestReadingDuringResize(t *testing.T) {
 	})
 	s.status(pod)
 	s.setFault(nil)
-	before := s.server.Calls()["ContainerStatus"]
+	before := s.Server.Calls()["ContainerStatus"]
 	s.status(pod)
 	s.status(pod)
-	if n := s.server.Calls()["ContainerStatus"] - before; n != 1 {
+	if n := s.Server.Calls()["ContainerStatus"] - before; n != 1 {
 		t.Errorf("it was read %d times; want once more, and remembered", n)
 	}
 }

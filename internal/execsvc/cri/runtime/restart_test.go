@@ -160,7 +160,7 @@ func TestRestartsAreCountedByLogs(t *testing.T) {
 		s.mustSync(pod)
 		s.exit(pod, "a", 1)
 	}
-	s.server.Forget()
+	s.Server.Forget()
 	s.mustSync(pod)
 	s.wantContainer(pod, "a", observed.Running, 2)
 	if diff := cmp.Diff([]string{"a/1.log", "a/2.log"}, s.logs(pod)); diff != "" {
@@ -194,11 +194,11 @@ func TestCallsOfANewPod(t *testing.T) {
 	s := newSim(t)
 	pod := simPod(sample("a"), sample("b"))
 	in := s.input(pod)
-	before := s.server.Calls()
+	before := s.Server.Calls()
 	if res := s.SyncPod(t.Context(), in); res.Err != nil || !res.Acted {
 		t.Fatalf("result %+v", res)
 	}
-	got := s.server.Calls()
+	got := s.Server.Calls()
 	for method, n := range before {
 		if got[method] -= n; got[method] == 0 {
 			delete(got, method)

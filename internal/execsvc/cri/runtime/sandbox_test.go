@@ -22,7 +22,7 @@ func TestRuntimeClass(t *testing.T) {
 	if res := s.sync(pod); res.Err == nil {
 		t.Error("a pod was made whose class is gone")
 	}
-	if boxes, _ := s.left(); boxes != 0 {
+	if boxes, _ := s.Left(); boxes != 0 {
 		t.Errorf("there are %d sandboxes", boxes)
 	}
 	want := `FailedCreatePodSandBox : Failed to create pod sandbox: runtimeclass.node.k8s.io "gone" not found`
@@ -31,7 +31,7 @@ func TestRuntimeClass(t *testing.T) {
 	}
 	class = "runc"
 	s.mustSync(pod)
-	boxes, err := s.cri.ListPodSandbox(t.Context(), nil)
+	boxes, err := s.CRI.ListPodSandbox(t.Context(), nil)
 	if err != nil || len(boxes) != 1 || boxes[0].GetRuntimeHandler() != "runc" {
 		t.Fatalf("sandboxes: %v, %v", boxes, err)
 	}
@@ -46,7 +46,7 @@ func TestSandboxDies(t *testing.T) {
 	pod := simPod(sample("a"))
 	s.mustSync(pod)
 	first := s.status(pod).Sandboxes[0].ID
-	if err := s.server.KillSandbox(first); err != nil {
+	if err := s.Server.KillSandbox(first); err != nil {
 		t.Fatal(err)
 	}
 	// A sandbox that dies at once isn't recreated as fast as it dies.

@@ -14,24 +14,23 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	internalapi "k8s.io/cri-api/pkg/apis"
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/simruntime"
+	"github.com/podstream/podstream/internal/simruntime/simnode"
 	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
 func TestMain(m *testing.M) { simtest.Main(m) }
 
-// sim is a Runtime that drives a simulated container runtime through a real socket. Both have the same clock.
+// sim is a Runtime that drives a simulated container runtime with the same clock.
 type sim struct {
 	*Runtime
+	*simnode.Node
 	t      *testing.T
-	server *simruntime.Server
-	cri    internalapi.RuntimeService
 	images *simImages
 	hooks  *simHooks
 	clock  *simtest.Clock
@@ -39,28 +38,13 @@ type sim struct {
 	root string
 	// change, if set, changes the configuration of the next Runtime.
 	change func(*Config)
-
-	mu sync.Mutex
-	// fault, if set, fails the RPCs for which it returns an error.
-	fault func(method string) error
 }
 
 func newSim(t *testing.T) *sim {
 	t.Helper()
-	s := &sim{
-		t: t, root: t.TempDir(), hooks: &simHooks{}, images: &simImages{waits: map[string]imageAnswer{}},
-		clock: simtest.NewClock(),
-	}
-	s.server = simruntime.New(simruntime.Config{Clock: s.clock, Fault: func(_ context.Context, method string, _ any) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.fault == nil {
-			return nil
-		}
-		return s.fault(method)
-	}})
-	endpoint := simtest.Serve(t, s.server)
-	s.cri, s.images.service = simtest.Runtime(t, endpoint), simtest.Images(t, endpoint)
+	s := &sim{t: t, root: t.TempDir(), hooks: &simHooks{}, clock: simtest.NewClock()}
+	s.Node = simnode.New(t, simruntime.Config{Clock: s.clock})
+	s.images = &simImages{service: s.Images, waits: map[string]imageAnswer{}}
 	s.Runtime = s.restarted()
 	return s
 }
@@ -68,7 +52,7 @@ func newSim(t *testing.T) *sim {
 // restarted returns a Runtime as podexecd has it after a restart: without caches.
 func (s *sim) restarted() *Runtime {
 	cfg := Config{
-		Runtime: s.cri, Images: s.images, Hooks: s.hooks, Agent: "me", LogsDir: filepath.Join(s.root, "pods"), Clock: s.clock,
+		Runtime: s.CRI, Images: s.images, Hooks: s.hooks, Agent: "me", LogsDir: filepath.Join(s.root, "pods"), Clock: s.clock,
 		Events: events.New(events.Config{Clock: s.clock}),
 	}
 	if s.change != nil {
@@ -95,19 +79,22 @@ func (s *sim) events() []string {
 	return out
 }
 
+// setFault sets the fault of all following calls. It is called for one call at a time.
 func (s *sim) setFault(fault func(method string) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = fault
+	if fault == nil {
+		s.SetFault(nil)
+		return
+	}
+	var mu sync.Mutex
+	s.SetFault(func(_ context.Context, method string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return fault(method)
+	})
 }
 
 // sample is a container of an image that is present, with the arguments of the simulated program.
-func sample(name string, args ...string) v1.Container {
-	return v1.Container{
-		Name: name, Image: "localhost/sample:1", ImagePullPolicy: v1.PullIfNotPresent, Args: args,
-		TerminationMessagePath: v1.TerminationMessagePathDefault, TerminationMessagePolicy: v1.TerminationMessageReadFile,
-	}
-}
+func sample(name string, args ...string) v1.Container { return simnode.Container(name, args...) }
 
 func simPod(containers ...v1.Container) *v1.Pod {
 	return &v1.Pod{
@@ -175,17 +162,17 @@ func (s *sim) wantContainer(pod *v1.Pod, name string, state observed.State, atte
 // exit ends the newest container of a name by itself.
 func (s *sim) exit(pod *v1.Pod, name string, code int32) {
 	s.t.Helper()
-	if err := s.server.ExitContainer(s.statusAgain(pod).Latest(name).ID, code); err != nil {
+	if err := s.Server.ExitContainer(s.statusAgain(pod).Latest(name).ID, code); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // callsDuring are the RPCs made by f, sorted, but for those that only read.
 func (s *sim) callsDuring(f func()) []string {
-	before := s.server.Calls()
+	before := s.Server.Calls()
 	f()
 	var out []string
-	after := s.server.Calls()
+	after := s.Server.Calls()
 	for _, method := range slices.Sorted(maps.Keys(after)) {
 		if strings.HasPrefix(method, "List") || strings.HasSuffix(method, "Status") {
 			continue
@@ -211,20 +198,6 @@ func (s *sim) files() []string {
 		s.t.Fatal(err)
 	}
 	return out
-}
-
-// left returns how many sandboxes and containers the runtime has, of all agents.
-func (s *sim) left() (sandboxes, containers int) {
-	s.t.Helper()
-	b, err := s.cri.ListPodSandbox(s.t.Context(), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	c, err := s.cri.ListContainers(s.t.Context(), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return len(b), len(c)
 }
 
 // wantListed checks the UIDs that List shows.

@@ -27,7 +27,7 @@ func TestSyncPodStarts(t *testing.T) {
 	s.mustSync(pod)
 	a := s.wantContainer(pod, "a", observed.Running, 0)
 
-	sandboxes, err := s.cri.ListPodSandbox(t.Context(), nil)
+	sandboxes, err := s.CRI.ListPodSandbox(t.Context(), nil)
 	if err != nil || len(sandboxes) != 1 {
 		t.Fatalf("sandboxes %v, error %v; want one", sandboxes, err)
 	}
@@ -42,7 +42,7 @@ func TestSyncPodStarts(t *testing.T) {
 		t.Errorf("annotations of the sandbox (-want +got):\n%s", diff)
 	}
 
-	container, err := s.cri.ContainerStatus(t.Context(), a.ID, false)
+	container, err := s.CRI.ContainerStatus(t.Context(), a.ID, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestMountFails(t *testing.T) {
 	if got := res.Waiting["a"]; got.Reason != CreateContainerConfigError || got.Message != "no such volume" || res.Err == nil {
 		t.Errorf("a waits for %+v, error %v", got, res.Err)
 	}
-	if _, containers := s.left(); containers != 0 {
+	if _, containers := s.Left(); containers != 0 {
 		t.Error("a container was made all the same")
 	}
 }
@@ -207,7 +207,7 @@ func TestCreatedAndNeverStarted(t *testing.T) {
 	s.Runtime = s.restarted()
 	s.mustSync(pod)
 	s.wantContainer(pod, "a", observed.Running, 0)
-	if _, containers := s.left(); containers != 1 {
+	if _, containers := s.Left(); containers != 1 {
 		t.Errorf("%d containers; want one", containers)
 	}
 }

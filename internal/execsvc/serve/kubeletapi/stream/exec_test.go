@@ -199,7 +199,7 @@ func TestExecEndsWithItsContainer(t *testing.T) {
 		n := newNode(t, nil)
 		pod := n.pod("web", nil, "pause")
 		done := echo(t.Context(), t, open(n, "/exec/default/web/main", echoing...))
-		if err := n.cri.StopContainer(t.Context(), containerID(pod), 0); err != nil {
+		if err := n.CRI.StopContainer(t.Context(), containerID(pod), 0); err != nil {
 			t.Fatal(err)
 		}
 		var exit utilexec.CodeExitError

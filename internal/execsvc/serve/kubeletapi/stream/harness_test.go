@@ -13,21 +13,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	restclient "k8s.io/client-go/rest"
-	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/klog/v2"
 
 	"github.com/podstream/podstream/internal/execsvc/cri/runtime"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 	"github.com/podstream/podstream/internal/simruntime"
+	"github.com/podstream/podstream/internal/simruntime/simnode"
 	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
 func TestMain(m *testing.M) {
-	// The streaming libraries log every connection that ends.
-	klog.SetLogger(klog.Logger{})
-	goleak.VerifyTestMain(m,
+	simtest.Main(m,
 		// SPDY keeps a goroutine for a second after a connection broke.
 		goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"),
 		// A client notices the closed connection at its next ping.
@@ -37,9 +34,8 @@ func TestMain(m *testing.M) {
 // node is a Handler behind a web server with TLS, with a simulated runtime.
 type node struct {
 	*Handler
+	*simnode.Node
 	t     *testing.T
-	sim   *simruntime.Server
-	cri   internalapi.RuntimeService
 	board *podview.Board
 	web   *httptest.Server
 	root  string
@@ -49,11 +45,10 @@ type node struct {
 func newNode(t *testing.T, change func(*Config)) *node {
 	t.Helper()
 	n := &node{t: t, board: podview.New(), root: t.TempDir()}
-	n.sim = simruntime.New(simruntime.Config{Streams: true, Dial: dialEcho})
-	n.cri = simtest.Runtime(t, simtest.Serve(t, n.sim))
+	n.Node = simnode.New(t, simruntime.Config{Streams: true, Dial: dialEcho})
 	cfg := Config{
 		Pods: n.board, CheckpointsDir: filepath.Join(n.root, "checkpoints"),
-		Runtime: runtime.New(runtime.Config{Runtime: n.cri, Agent: "me", LogsDir: filepath.Join(n.root, "pods")}),
+		Runtime: runtime.New(runtime.Config{Runtime: n.CRI, Agent: "me", LogsDir: filepath.Join(n.root, "pods")}),
 	}
 	if change != nil {
 		change(&cfg)
@@ -75,7 +70,7 @@ func (n *node) pod(name string, change func(*runtimeapi.ContainerConfig), args .
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: string(uid)}, LogDirectory: dir,
 		Labels: labels, Annotations: map[string]string{podmeta.AgentAnnotation: "me"},
 	}
-	sandboxID, err := n.cri.RunPodSandbox(n.t.Context(), sandbox, "")
+	sandboxID, err := n.CRI.RunPodSandbox(n.t.Context(), sandbox, "")
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -87,11 +82,11 @@ func (n *node) pod(name string, change func(*runtimeapi.ContainerConfig), args .
 		change(config)
 	}
 	makeDir(n.t, filepath.Join(dir, "main"))
-	id, err := n.cri.CreateContainer(n.t.Context(), sandboxID, config, sandbox)
+	id, err := n.CRI.CreateContainer(n.t.Context(), sandboxID, config, sandbox)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	if err := n.cri.StartContainer(n.t.Context(), id); err != nil {
+	if err := n.CRI.StartContainer(n.t.Context(), id); err != nil {
 		n.t.Fatal(err)
 	}
 	p := podview.Pod{

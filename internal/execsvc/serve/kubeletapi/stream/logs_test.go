@@ -148,12 +148,12 @@ func TestFollowOverRotation(t *testing.T) {
 	if err := os.Rename(n.logPath(pod), n.logPath(pod)+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.cri.ReopenContainerLog(t.Context(), containerID(pod)); err != nil {
+	if err := n.CRI.ReopenContainerLog(t.Context(), containerID(pod)); err != nil {
 		t.Fatal(err)
 	}
 	appendLog("after")
 	want("after")
-	if err := n.cri.StopContainer(t.Context(), containerID(pod), 0); err != nil {
+	if err := n.CRI.StopContainer(t.Context(), containerID(pod), 0); err != nil {
 		t.Fatal(err)
 	}
 	if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 {
@@ -164,7 +164,7 @@ func TestFollowOverRotation(t *testing.T) {
 // A caller that disconnects, or doesn't read, leaves nothing behind. The number of followed logs is limited.
 func TestFollowIsLeft(t *testing.T) {
 	n := newNode(t, nil)
-	n.cfg.Runtime = runtime.New(runtime.Config{Runtime: n.cri, LogsDir: filepath.Join(n.root, "pods"), MaxFollows: 1})
+	n.cfg.Runtime = runtime.New(runtime.Config{Runtime: n.CRI, LogsDir: filepath.Join(n.root, "pods"), MaxFollows: 1})
 	pod := n.pod("web", nil, "pause")
 	line := someday + " stdout F " + strings.Repeat("x", 1000) + "\n"
 	if err := os.WriteFile(n.logPath(pod), []byte(strings.Repeat(line, 20_000)), 0o600); err != nil {

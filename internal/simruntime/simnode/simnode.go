@@ -1,0 +1,90 @@
+// Package simnode runs a simulated container runtime for a test, and connects to it as podexecd does.
+//
+// It is for tests of packages that use CRI. Everything that New starts ends with the test.
+package simnode
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	internalapi "k8s.io/cri-api/pkg/apis"
+
+	"github.com/podstream/podstream/internal/simruntime"
+	"github.com/podstream/podstream/internal/simruntime/simtest"
+)
+
+// Fault may block or fail a call of a method. It is called by several goroutines.
+type Fault func(ctx context.Context, method string) error
+
+// Node is a simulated container runtime on a real socket.
+type Node struct {
+	Server *simruntime.Server
+	// CRI and Images are podexecd's clients of the runtime.
+	CRI    internalapi.RuntimeService
+	Images internalapi.ImageManagerService
+
+	t *testing.T
+
+	mu    sync.Mutex
+	fault Fault
+}
+
+// New starts a Node. The Fault of cfg, if there is one, is called before the one of SetFault.
+func New(t *testing.T, cfg simruntime.Config) *Node {
+	t.Helper()
+	n := &Node{t: t}
+	first := cfg.Fault
+	cfg.Fault = func(ctx context.Context, method string, req any) error {
+		if first != nil {
+			if err := first(ctx, method, req); err != nil {
+				return err
+			}
+		}
+		return n.call(ctx, method)
+	}
+	n.Server = simruntime.New(cfg)
+	endpoint := simtest.Serve(t, n.Server)
+	n.CRI, n.Images = simtest.Runtime(t, endpoint), simtest.Images(t, endpoint)
+	return n
+}
+
+// SetFault sets the fault of all following calls. Nil means none.
+func (n *Node) SetFault(fault Fault) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fault = fault
+}
+
+func (n *Node) call(ctx context.Context, method string) error {
+	n.mu.Lock()
+	fault := n.fault
+	n.mu.Unlock()
+	if fault == nil {
+		return nil
+	}
+	return fault(ctx, method)
+}
+
+// Left returns how many sandboxes and containers the runtime has, those that ended too.
+func (n *Node) Left() (sandboxes, containers int) {
+	n.t.Helper()
+	b, err := n.CRI.ListPodSandbox(n.t.Context(), nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	c, err := n.CRI.ListContainers(n.t.Context(), nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return len(b), len(c)
+}
+
+// Container returns a container of an image that is present. The runtime runs args as its script.
+func Container(name string, args ...string) v1.Container {
+	return v1.Container{
+		Name: name, Image: "localhost/sample:1", ImagePullPolicy: v1.PullIfNotPresent, Args: args,
+		TerminationMessagePath: v1.TerminationMessagePathDefault, TerminationMessagePolicy: v1.TerminationMessageReadFile,
+	}
+}
