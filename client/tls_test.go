@@ -2,21 +2,13 @@ package client_test
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -25,74 +17,19 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/certtest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// authority signs certificates.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
-}
-
-func newAuthority(t *testing.T, name string) *authority {
+// issue writes a certificate of the authority and the authority itself.
+func issue(t *testing.T, ca *certtest.CA, name string) client.TLS {
 	t.Helper()
-	a := &authority{t: t}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	var der []byte
-	der, a.key = a.sign(template, template, nil)
-	var err error
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return a
-}
-
-// sign signs with the parent's key; a nil one is the new key itself.
-func (a *authority) sign(template, parent *x509.Certificate, with *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if with == nil {
-		with = key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, with)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return der, key
-}
-
-// issue returns a certificate and its key, in PEM, for 127.0.0.1 and the name.
-func (a *authority) issue(name string) (cert, key []byte) {
-	a.t.Helper()
-	der, private := a.sign(&x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}, a.cert, a.key)
-	encoded, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})
-}
-
-// files writes a certificate of the authority and the authority itself.
-func (a *authority) files(name string) client.TLS {
-	a.t.Helper()
-	dir := a.t.TempDir()
+	dir := t.TempDir()
 	files := client.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"), CAFile: filepath.Join(dir, "ca.crt")}
-	cert, key := a.issue(name)
-	write(a.t, files.CertFile, cert)
-	write(a.t, files.KeyFile, key)
-	write(a.t, files.CAFile, a.pem)
+	cert, key := ca.Issue(certtest.Request{CommonName: name})
+	write(t, files.CertFile, cert)
+	write(t, files.KeyFile, key)
+	write(t, files.CAFile, ca.PEM)
 	return files
 }
 
@@ -114,26 +51,23 @@ func (named) WatchPodUpdates(_ *podconfigv1.WatchPodUpdatesRequest, s serverStre
 }
 
 // serveTLS serves with mutual TLS until the test ends. The certificate is of that name.
-func (a *authority) serveTLS(name string) (endpoint string) {
-	a.t.Helper()
-	certPEM, keyPEM := a.issue(name)
-	cert, err := tls.X509KeyPair(certPEM, keyPEM)
+func serveTLS(t *testing.T, ca *certtest.CA, name string) (endpoint string) {
+	t.Helper()
+	cert, err := tls.X509KeyPair(ca.Issue(certtest.Request{CommonName: name, DNS: name, Server: true}))
 	if err != nil {
-		a.t.Fatal(err)
+		t.Fatal(err)
 	}
-	clients := x509.NewCertPool()
-	clients.AddCert(a.cert)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert,
 	})))
 	podconfigv1.RegisterPodConfigServiceServer(server, named{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		a.t.Fatal(err)
+		t.Fatal(err)
 	}
 	ended := make(chan error)
 	go func() { ended <- server.Serve(l) }()
-	a.t.Cleanup(func() {
+	t.Cleanup(func() {
 		server.Stop()
 		<-ended
 	})
@@ -162,9 +96,9 @@ func call(t *testing.T, api podconfigv1.PodConfigServiceClient) string {
 
 // TestTLS: over TCP both sides present certificates, and both must be valid.
 func TestTLS(t *testing.T) {
-	ours, theirs := newAuthority(t, "ours"), newAuthority(t, "theirs")
-	endpoint := ours.serveTLS("podconfigd")
-	good := ours.files("agent")
+	ours, theirs := certtest.NewCA(t, "ours"), certtest.NewCA(t, "theirs")
+	endpoint := serveTLS(t, ours, "podconfigd")
+	good := issue(t, ours, "agent")
 	with := func(change func(*client.TLS)) client.TLS {
 		files := good
 		change(&files)
@@ -172,7 +106,7 @@ func TestTLS(t *testing.T) {
 	}
 	garbage := filepath.Join(t.TempDir(), "garbage")
 	write(t, garbage, []byte("garbage"))
-	stranger := theirs.files("agent")
+	stranger := issue(t, theirs, "agent")
 	for _, tc := range []struct {
 		name  string
 		files client.TLS
@@ -197,14 +131,14 @@ func TestTLS(t *testing.T) {
 
 // TestTLSRenewal: a new connection uses the present files, or the last good ones while they don't fit together.
 func TestTLSRenewal(t *testing.T) {
-	ours := newAuthority(t, "ours")
-	files := ours.files("before")
+	ours := certtest.NewCA(t, "ours")
+	files := issue(t, ours, "before")
 	var log bytes.Buffer
 	creds, err := files.TransportCredentials(slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := strings.TrimPrefix(ours.serveTLS("podconfigd"), "tcp://")
+	address := strings.TrimPrefix(serveTLS(t, ours, "podconfigd"), "tcp://")
 	connect := func() string {
 		conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds))
 		if err != nil {
@@ -220,7 +154,7 @@ func TestTLSRenewal(t *testing.T) {
 		}
 	}
 	want("before")
-	cert, key := ours.issue("after")
+	cert, key := ours.Issue(certtest.Request{CommonName: "after"})
 	write(t, files.CertFile, cert)
 	want("before")
 	want("before")

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 func open(t *testing.T, cfg Config, log *strings.Builder) *Access {
@@ -40,10 +40,10 @@ func (f tlsFiles) config() Config {
 	}
 }
 
-func newTLSFiles(t *testing.T, ca *accesstest.CA, access string) tlsFiles {
+func newTLSFiles(t *testing.T, ca *certtest.CA, access string) tlsFiles {
 	t.Helper()
 	f := tlsFiles{t.TempDir()}
-	cert, key := ca.Issue(accesstest.Request{Server: true})
+	cert, key := ca.Issue(certtest.Request{Server: true})
 	for name, data := range map[string][]byte{"cert": cert, "key": key, "ca": ca.PEM, "access": []byte(access)} {
 		f.write(t, name, data)
 	}
@@ -52,7 +52,7 @@ func newTLSFiles(t *testing.T, ca *accesstest.CA, access string) tlsFiles {
 
 func (f tlsFiles) write(t *testing.T, name string, data []byte) {
 	t.Helper()
-	accesstest.WriteFile(t, filepath.Join(f.dir, name), data)
+	certtest.WriteFile(t, filepath.Join(f.dir, name), data)
 }
 
 // uid is the AuthInfo of a local user.
@@ -63,7 +63,7 @@ func uid(a *Access, id uint32) *AuthInfo {
 }
 
 // client is the AuthInfo of a TLS client with a certificate of ca.
-func client(t *testing.T, a *Access, ca *accesstest.CA, r accesstest.Request) *AuthInfo {
+func client(t *testing.T, a *Access, ca *certtest.CA, r certtest.Request) *AuthInfo {
 	t.Helper()
 	text, _ := ca.Issue(r)
 	block, _ := pem.Decode(text)
@@ -85,7 +85,7 @@ func authorize(a *Access, i *AuthInfo, method string) (Caller, error) {
 
 // TestAuthorize: the calls that each caller may make, by the flags, the access file and the method's role.
 func TestAuthorize(t *testing.T) {
-	ca := accesstest.NewCA(t, "ca")
+	ca := certtest.NewCA(t, "ca")
 	files := newTLSFiles(t, ca, `
 clients:
 - {uid: 8, role: inspector, sources: [file]}
@@ -109,7 +109,7 @@ clients:
 		}
 	}
 	a := open(t, cfg, &strings.Builder{})
-	cert := func(r accesstest.Request) *AuthInfo { return client(t, a, ca, r) }
+	cert := func(r certtest.Request) *AuthInfo { return client(t, a, ca, r) }
 	own := uint32(os.Geteuid())
 	for _, tc := range []struct {
 		name     string
@@ -127,13 +127,13 @@ clients:
 		{"the file comes before the flag", uid(a, 9), "uid:9", Inspector, codes.OK, codes.PermissionDenied, "uid 9 is inspector"},
 		{"an operator of the file", uid(a, 11), "uid:11", Operator, codes.OK, codes.OK, ""},
 		{"another user", uid(a, 10), "uid:10", None, codes.PermissionDenied, codes.PermissionDenied, "no role for uid 10; the access file (--access-file) gives roles, and --allow-uid"},
-		{"a consumer", cert(accesstest.Request{CommonName: "web"}), "web", Consumer, codes.OK, codes.OK, ""},
-		{"an inspector", cert(accesstest.Request{CommonName: "ops"}), "ops", Inspector, codes.OK, codes.PermissionDenied, "CN=ops is inspector"},
-		{"not in the file", cert(accesstest.Request{CommonName: "x"}), "x", None, codes.PermissionDenied, codes.PermissionDenied, "no role for CN=x; the access file"},
-		{"a local user's name", cert(accesstest.Request{CommonName: "uid:0"}), "certificate:uid:0", None, codes.PermissionDenied, codes.PermissionDenied, "no role for CN=uid:0"},
-		{"by URI", cert(accesstest.Request{URI: "spiffe://x/y", DNS: "y", Organization: "all"}), "spiffe://x/y", Consumer, codes.OK, codes.OK, ""},
-		{"by DNS name", cert(accesstest.Request{DNS: "y", Organization: "all"}), "y", Consumer, codes.OK, codes.OK, ""},
-		{"no name to be bound to", cert(accesstest.Request{Organization: "all"}), "", None, codes.PermissionDenied, codes.PermissionDenied, "no role for a certificate without a name"},
+		{"a consumer", cert(certtest.Request{CommonName: "web"}), "web", Consumer, codes.OK, codes.OK, ""},
+		{"an inspector", cert(certtest.Request{CommonName: "ops"}), "ops", Inspector, codes.OK, codes.PermissionDenied, "CN=ops is inspector"},
+		{"not in the file", cert(certtest.Request{CommonName: "x"}), "x", None, codes.PermissionDenied, codes.PermissionDenied, "no role for CN=x; the access file"},
+		{"a local user's name", cert(certtest.Request{CommonName: "uid:0"}), "certificate:uid:0", None, codes.PermissionDenied, codes.PermissionDenied, "no role for CN=uid:0"},
+		{"by URI", cert(certtest.Request{URI: "spiffe://x/y", DNS: "y", Organization: "all"}), "spiffe://x/y", Consumer, codes.OK, codes.OK, ""},
+		{"by DNS name", cert(certtest.Request{DNS: "y", Organization: "all"}), "y", Consumer, codes.OK, codes.OK, ""},
+		{"no name to be bound to", cert(certtest.Request{Organization: "all"}), "", None, codes.PermissionDenied, codes.PermissionDenied, "no role for a certificate without a name"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			caller, err := authorize(a, tc.info, "/s/Pods")
@@ -156,7 +156,7 @@ clients:
 			}
 		})
 	}
-	if c, _ := authorize(a, cert(accesstest.Request{CommonName: "web"}), "/s/Pods"); len(c.Nodes) != 1 || c.Nodes[0] != "n1" || len(c.Sources) != 0 {
+	if c, _ := authorize(a, cert(certtest.Request{CommonName: "web"}), "/s/Pods"); len(c.Nodes) != 1 || c.Nodes[0] != "n1" || len(c.Sources) != 0 {
 		t.Errorf("the scope of web is %+v; want node n1 and all sources", c)
 	}
 	if _, err := a.Authorize(context.Background(), "/s/Pods"); status.Code(err) != codes.Unauthenticated {
@@ -166,15 +166,15 @@ clients:
 
 // TestRecheck: a connection stays as long as it would be accepted again as the same caller.
 func TestRecheck(t *testing.T) {
-	old, next := accesstest.NewCA(t, "old"), accesstest.NewCA(t, "next")
+	old, next := certtest.NewCA(t, "old"), certtest.NewCA(t, "next")
 	const entries = "clients:\n- {commonName: a, role: consumer}\n- {commonName: b, role: consumer}\n"
 	files := newTLSFiles(t, old, entries)
 	cfg := files.config()
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	cfg.Clock = now
 	a := open(t, cfg, &strings.Builder{})
-	aOld := client(t, a, old, accesstest.Request{CommonName: "a"})
-	bOld := client(t, a, old, accesstest.Request{CommonName: "b"})
+	aOld := client(t, a, old, certtest.Request{CommonName: "a"})
+	bOld := client(t, a, old, certtest.Request{CommonName: "b"})
 	root := uid(a, 0)
 	check := func(step string, i *AuthInfo, want string) {
 		t.Helper()
@@ -204,7 +204,7 @@ func TestRecheck(t *testing.T) {
 	both := string(old.PEM) + string(next.PEM)
 	reload("ca", both)
 	check("one more CA", aOld, "")
-	aNext := client(t, a, next, accesstest.Request{CommonName: "a"})
+	aNext := client(t, a, next, certtest.Request{CommonName: "a"})
 	reload("ca", string(next.PEM))
 	check("its CA is gone", aOld, "isn't valid any more")
 	check("its CA is the one that stays", aNext, "")
@@ -218,12 +218,12 @@ func TestRecheck(t *testing.T) {
 
 // TestKeepsFilesThatFit: certificate and key are replaced only together.
 func TestKeepsFilesThatFit(t *testing.T) {
-	ca := accesstest.NewCA(t, "ca")
+	ca := certtest.NewCA(t, "ca")
 	files := newTLSFiles(t, ca, "clients: []\n")
 	var log strings.Builder
 	a := open(t, files.config(), &log)
 	first := a.trust.Load()
-	cert, key := ca.Issue(accesstest.Request{Server: true})
+	cert, key := ca.Issue(certtest.Request{Server: true})
 	steps := []struct {
 		name, file string
 		data       []byte
@@ -250,7 +250,7 @@ func TestKeepsFilesThatFit(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	ca := accesstest.NewCA(t, "ca")
+	ca := certtest.NewCA(t, "ca")
 	for _, tc := range []struct {
 		name, want string
 		change     func(*Config, tlsFiles)
@@ -261,7 +261,7 @@ func TestNewRefuses(t *testing.T) {
 		{"an empty file", "is empty", func(_ *Config, f tlsFiles) { f.write(t, "access", nil) }},
 		{"a huge file", "larger than", func(_ *Config, f tlsFiles) { f.write(t, "ca", make([]byte, maxFile+1)) }},
 		{"another key", "does not match", func(_ *Config, f tlsFiles) {
-			_, key := ca.Issue(accesstest.Request{})
+			_, key := ca.Issue(certtest.Request{})
 			f.write(t, "key", key)
 		}},
 		{"no CA in the file", "no certificate", func(_ *Config, f tlsFiles) { f.write(t, "ca", []byte("x")) }},
@@ -292,7 +292,7 @@ func TestOtherUsers(t *testing.T) {
 		{"an allowed user", "clients: []", []uint32{7}, true},
 		{"a user of the file", "clients: [{uid: 7, role: inspector}]", nil, true},
 	} {
-		accesstest.WriteFile(t, file, []byte(tc.entries))
+		certtest.WriteFile(t, file, []byte(tc.entries))
 		if got := open(t, Config{File: file, AllowUIDs: tc.allow}, &strings.Builder{}).OtherUsers(); got != tc.want {
 			t.Errorf("%s: %v; want %v", tc.name, got, tc.want)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 // promptly runs do, and fails if it waits for a pipe's writer.
@@ -45,7 +45,7 @@ func TestNotAFile(t *testing.T) {
 	}
 
 	file, log := filepath.Join(dir, "access"), &strings.Builder{}
-	accesstest.WriteFile(t, file, []byte("clients:\n- {uid: 8, role: inspector}\n"))
+	certtest.WriteFile(t, file, []byte("clients:\n- {uid: 8, role: inspector}\n"))
 	a := open(t, Config{File: file}, log)
 	if err := os.Rename(pipe, file); err != nil {
 		t.Fatal(err)

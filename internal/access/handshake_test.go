@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 // handshake accepts one connection and returns the server's AuthInfo.
@@ -59,7 +59,7 @@ func TestHandshakeOfUnixSocket(t *testing.T) {
 // TestHandshakeOfTLS: over TCP the caller is the client certificate's, for as long as its chain is valid; a client
 // without a certificate of the client CA is refused.
 func TestHandshakeOfTLS(t *testing.T) {
-	ca := accesstest.NewCA(t, "ca")
+	ca := certtest.NewCA(t, "ca")
 	a := open(t, newTLSFiles(t, ca, "clients: [{commonName: node-a, role: consumer}]").config(), &strings.Builder{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestHandshakeOfTLS(t *testing.T) {
 		return handshake(t, a, l)
 	}
 	end := time.Now().Add(time.Hour).Truncate(time.Second)
-	info, err := connect(ca.Client(ca, accesstest.Request{CommonName: "node-a", NotAfter: end}))
+	info, err := connect(ca.Client(ca, certtest.Request{CommonName: "node-a", NotAfter: end}))
 	if err != nil {
 		t.Fatalf("the handshake: %v; want it to succeed", err)
 	}
@@ -90,7 +90,7 @@ func TestHandshakeOfTLS(t *testing.T) {
 	if len(info.Certificates) == 0 || info.Certificates[0].Subject.CommonName != "node-a" || !info.expires.Equal(end) {
 		t.Errorf("the certificates are %v until %v; want node-a's until %v", info.Certificates, info.expires, end)
 	}
-	if _, err := connect(ca.Client(accesstest.NewCA(t, "another"), accesstest.Request{CommonName: "node-a"})); err == nil {
+	if _, err := connect(ca.Client(certtest.NewCA(t, "another"), certtest.Request{CommonName: "node-a"})); err == nil {
 		t.Error("a certificate of another CA is accepted")
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 // TestNoCertificateOfAUser: a certificate whose name starts like a local user's identity has no role, whichever user
 // it is, and whichever of its names is used, even if the access file gives it one.
 func TestNoCertificateOfAUser(t *testing.T) {
-	ca := accesstest.NewCA(t, "ca")
+	ca := certtest.NewCA(t, "ca")
 	files := newTLSFiles(t, ca, "clients:\n- {organization: all, role: operator}\n- {commonName: 'uid:1000', role: operator}\n")
 	a := open(t, files.config(), &strings.Builder{})
-	for _, r := range []accesstest.Request{
+	for _, r := range []certtest.Request{
 		{CommonName: "uid:1000"}, {CommonName: "uid:"}, {CommonName: "uid:0", Organization: "all"}, {CommonName: "uid:7", Organization: "all"},
 		{URI: "uid:1000", Organization: "all"},
 	} {
@@ -44,13 +44,13 @@ func TestScopeChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "access")
-			accesstest.WriteFile(t, path, []byte("clients:\n- {uid: 7, "+tc.before+"}\n"))
+			certtest.WriteFile(t, path, []byte("clients:\n- {uid: 7, "+tc.before+"}\n"))
 			a := open(t, Config{File: path}, &strings.Builder{})
 			connection := uid(a, 7)
 			if err := a.Recheck(connection); err != nil {
 				t.Fatalf("before the change: %v; want nil", err)
 			}
-			accesstest.WriteFile(t, path, []byte("clients:\n- {uid: 7, "+tc.after+"}\n"))
+			certtest.WriteFile(t, path, []byte("clients:\n- {uid: 7, "+tc.after+"}\n"))
 			a.Reload()
 			a.Reload()
 			if err := a.Recheck(connection); (err != nil) != tc.ends {
@@ -93,7 +93,7 @@ func (r *reloading) write(text string) {
 		}
 		return
 	}
-	accesstest.WriteFile(r.t, r.path, []byte(text))
+	certtest.WriteFile(r.t, r.path, []byte(text))
 }
 
 // TestReload: contents are applied after two successive readings with them, whatever the former readings found.

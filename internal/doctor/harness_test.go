@@ -2,15 +2,8 @@ package doctor
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,6 +20,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/certtest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 )
@@ -180,16 +174,8 @@ func (n *node) joins() {
 // certificate writes one that is valid for a time from now on; a negative time means expired.
 func (n *node) certificate(path string, valid time.Duration) string {
 	n.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "system:node:n1"}, NotBefore: time.Now().Add(-100 * 24 * time.Hour), NotAfter: time.Now().Add(valid),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	return n.write(path, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	cert, _ := certtest.NewCA(n.t, "ca").Issue(certtest.Request{
+		CommonName: "system:node:n1", NotBefore: time.Now().Add(-100 * 24 * time.Hour), NotAfter: time.Now().Add(valid),
+	})
+	return n.write(path, string(cert))
 }

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/grpcserver"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -41,8 +41,8 @@ clients:
 - {commonName: ops, role: inspector}
 `)
 	g := guard(t, files.access(nil), grpcserver.Limits{}, nil)
-	other := accesstest.NewCA(t, "other")
-	old := files.ca.Client(files.ca, accesstest.Request{CommonName: "web"})
+	other := certtest.NewCA(t, "other")
+	old := files.ca.Client(files.ca, certtest.Request{CommonName: "web"})
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	for _, tc := range []struct {
 		name   string
@@ -51,13 +51,13 @@ clients:
 		code   codes.Code
 		getPod codes.Code
 	}{
-		{"a consumer", files.ca.Client(files.ca, accesstest.Request{CommonName: "web"}), "web consumer", codes.OK, codes.OK},
-		{"an inspector", files.ca.Client(files.ca, accesstest.Request{CommonName: "ops"}), "ops inspector", codes.OK, codes.PermissionDenied},
-		{"no role", files.ca.Client(files.ca, accesstest.Request{CommonName: "x"}), "no role for CN=x; the access file", codes.PermissionDenied, codes.PermissionDenied},
-		{"no certificate", files.ca.Client(nil, accesstest.Request{}), "", codes.Unavailable, codes.Unavailable},
-		{"an expired certificate", files.ca.Client(files.ca, accesstest.Request{CommonName: "web", NotAfter: time.Now().Add(-time.Minute)}), "", codes.Unavailable, codes.Unavailable},
-		{"another CA's certificate", files.ca.Client(other, accesstest.Request{CommonName: "web"}), "", codes.Unavailable, codes.Unavailable},
-		{"a server's certificate", files.ca.Client(files.ca, accesstest.Request{CommonName: "web", Server: true}), "", codes.Unavailable, codes.Unavailable},
+		{"a consumer", files.ca.Client(files.ca, certtest.Request{CommonName: "web"}), "web consumer", codes.OK, codes.OK},
+		{"an inspector", files.ca.Client(files.ca, certtest.Request{CommonName: "ops"}), "ops inspector", codes.OK, codes.PermissionDenied},
+		{"no role", files.ca.Client(files.ca, certtest.Request{CommonName: "x"}), "no role for CN=x; the access file", codes.PermissionDenied, codes.PermissionDenied},
+		{"no certificate", files.ca.Client(nil, certtest.Request{}), "", codes.Unavailable, codes.Unavailable},
+		{"an expired certificate", files.ca.Client(files.ca, certtest.Request{CommonName: "web", NotAfter: time.Now().Add(-time.Minute)}), "", codes.Unavailable, codes.Unavailable},
+		{"another CA's certificate", files.ca.Client(other, certtest.Request{CommonName: "web"}), "", codes.Unavailable, codes.Unavailable},
+		{"a server's certificate", files.ca.Client(files.ca, certtest.Request{CommonName: "web", Server: true}), "", codes.Unavailable, codes.Unavailable},
 		{"TLS 1.1", old, "", codes.Unavailable, codes.Unavailable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -92,7 +92,7 @@ clients:
 func TestNotTLS(t *testing.T) {
 	files := newTLSDir(t, "clients:\n- {commonName: web, role: consumer}\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{HandshakeTimeout: 3 * time.Second}, nil)
-	web := g.remote(files.ca.Client(files.ca, accesstest.Request{CommonName: "web"}))
+	web := g.remote(files.ca.Client(files.ca, certtest.Request{CommonName: "web"}))
 	if _, err := whoami(t, web); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestNotTLS(t *testing.T) {
 	if _, err := half.Write([]byte{22, 3, 1, 2}); err != nil {
 		t.Fatal(err)
 	}
-	silent, err := tls.Dial("tcp", g.tcp, files.ca.Client(files.ca, accesstest.Request{CommonName: "web"}))
+	silent, err := tls.Dial("tcp", g.tcp, files.ca.Client(files.ca, certtest.Request{CommonName: "web"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestDeniedConnectionEnds(t *testing.T) {
 	files := newTLSDir(t, "clients: []\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{}, nil)
 	var dials atomic.Int32
-	conn := g.dial("passthrough:///"+g.tcp, credentials.NewTLS(files.ca.Client(files.ca, accesstest.Request{CommonName: "x"})),
+	conn := g.dial("passthrough:///"+g.tcp, credentials.NewTLS(files.ca.Client(files.ca, certtest.Request{CommonName: "x"})),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			dials.Add(1)
 			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
@@ -160,8 +160,8 @@ func TestRoleChanges(t *testing.T) {
 	files := newTLSDir(t, "clients:\n- {commonName: a, role: consumer}\n- {commonName: b, role: consumer}\n")
 	clk := clocktesting.NewFakeClock(time.Now())
 	g := guard(t, files.access(clk), grpcserver.Limits{}, clk)
-	a := g.remote(files.ca.Client(files.ca, accesstest.Request{CommonName: "a"}))
-	b := g.remote(files.ca.Client(files.ca, accesstest.Request{CommonName: "b"}))
+	a := g.remote(files.ca.Client(files.ca, certtest.Request{CommonName: "a"}))
+	b := g.remote(files.ca.Client(files.ca, certtest.Request{CommonName: "b"}))
 	streamA, streamB := watch(t, a), watch(t, b)
 	defer g.hurry()()
 
@@ -203,14 +203,14 @@ func TestCertificatesChange(t *testing.T) {
 	files := newTLSDir(t, "clients:\n- {commonName: a, role: consumer}\n- {commonName: brief, role: consumer}\n")
 	clk := clocktesting.NewFakeClock(time.Now())
 	g := guard(t, files.access(clk), grpcserver.Limits{}, clk)
-	oldCA, newCA := files.ca, accesstest.NewCA(t, "new")
-	oldA := oldCA.Client(oldCA, accesstest.Request{CommonName: "a"})
+	oldCA, newCA := files.ca, certtest.NewCA(t, "new")
+	oldA := oldCA.Client(oldCA, certtest.Request{CommonName: "a"})
 	stream := watch(t, g.remote(oldA))
-	brief := watch(t, g.remote(oldCA.Client(oldCA, accesstest.Request{CommonName: "brief", NotAfter: clk.Now().Add(30 * time.Second)})))
+	brief := watch(t, g.remote(oldCA.Client(oldCA, certtest.Request{CommonName: "brief", NotAfter: clk.Now().Add(30 * time.Second)})))
 	defer g.hurry()()
 
 	// The certificate first, without its key: connections go on with what fits together.
-	cert, key := newCA.Issue(accesstest.Request{Server: true})
+	cert, key := newCA.Issue(certtest.Request{Server: true})
 	files.write("cert", cert)
 	if _, err := brief.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the stream of a certificate that expires ends with %v; want UNAVAILABLE", err)
@@ -219,7 +219,7 @@ func TestCertificatesChange(t *testing.T) {
 		t.Errorf("a new connection while the new key is missing: %q, %v; want it as before", who, err)
 	}
 	files.write("key", key)
-	newA := newCA.Client(oldCA, accesstest.Request{CommonName: "a"})
+	newA := newCA.Client(oldCA, certtest.Request{CommonName: "a"})
 	until(t, "the new certificate is shown", func() bool {
 		_, err := whoami(t, g.remote(newA))
 		return err == nil
@@ -232,7 +232,7 @@ func TestCertificatesChange(t *testing.T) {
 	if who, err := whoami(t, g.remote(newA)); status.Code(err) != codes.Unavailable {
 		t.Errorf("a new connection with the old CA's certificate: %q, %v; want it refused", who, err)
 	}
-	if who, err := whoami(t, g.remote(newCA.Client(newCA, accesstest.Request{CommonName: "a"}))); who != "a consumer" {
+	if who, err := whoami(t, g.remote(newCA.Client(newCA, certtest.Request{CommonName: "a"}))); who != "a consumer" {
 		t.Errorf("a new connection with the new CA's certificate: %q, %v; want a consumer", who, err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podstream/podstream/internal/access"
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/logtest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -234,14 +234,14 @@ func until(t *testing.T, what string, yes func() bool) {
 // tlsDir is the files of a server that trusts its own CA for clients.
 type tlsDir struct {
 	t   *testing.T
-	ca  *accesstest.CA
+	ca  *certtest.CA
 	dir string
 }
 
 func newTLSDir(t *testing.T, access string) *tlsDir {
 	t.Helper()
-	d := &tlsDir{t, accesstest.NewCA(t, "ca"), t.TempDir()}
-	cert, key := d.ca.Issue(accesstest.Request{Server: true})
+	d := &tlsDir{t, certtest.NewCA(t, "ca"), t.TempDir()}
+	cert, key := d.ca.Issue(certtest.Request{Server: true})
 	d.write("cert", cert)
 	d.write("key", key)
 	d.write("ca", d.ca.PEM)
@@ -251,7 +251,7 @@ func newTLSDir(t *testing.T, access string) *tlsDir {
 
 func (d *tlsDir) write(name string, data []byte) {
 	d.t.Helper()
-	accesstest.WriteFile(d.t, filepath.Join(d.dir, name), data)
+	certtest.WriteFile(d.t, filepath.Join(d.dir, name), data)
 }
 
 func (d *tlsDir) access(clk *clocktesting.FakeClock) *access.Access {

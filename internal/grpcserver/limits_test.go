@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/grpcserver"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -65,7 +65,7 @@ func TestConnectionsPerPeer(t *testing.T) {
 	if _, err := whoami(t, client); err != nil {
 		t.Errorf("a call on a connection that was there before: %v; want it answered", err)
 	}
-	if who, err := whoami(t, g.remote(files.ca.Client(files.ca, accesstest.Request{CommonName: "a"}))); who != "a consumer" {
+	if who, err := whoami(t, g.remote(files.ca.Client(files.ca, certtest.Request{CommonName: "a"}))); who != "a consumer" {
 		t.Errorf("another peer's call: %q, %v; want it answered", who, err)
 	}
 	_ = third.Close()
@@ -126,7 +126,7 @@ func TestRequestRate(t *testing.T) {
 	if n := answered(8); n != 5 {
 		t.Errorf("%d of 8 calls at once are answered; want 5", n)
 	}
-	if who, err := whoami(t, g.remote(files.ca.Client(files.ca, accesstest.Request{CommonName: "a"}))); who != "a consumer" {
+	if who, err := whoami(t, g.remote(files.ca.Client(files.ca, certtest.Request{CommonName: "a"}))); who != "a consumer" {
 		t.Errorf("another peer's call: %q, %v; want it answered", who, err)
 	}
 	stream, err := client.WatchPodUpdates(t.Context(), &podconfigv1.WatchPodUpdatesRequest{})

@@ -12,7 +12,7 @@ import (
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/grpcserver"
 )
 
@@ -32,7 +32,7 @@ func TestHealthStreams(t *testing.T) {
 	g := guard(t, files.access(nil), grpcserver.Limits{MaxHealthStreams: 5, MaxHealthStreamsPerPeer: 3}, nil)
 	conn := g.dial("unix://"+g.unix, insecure.NewCredentials())
 	local := healthv1.NewHealthClient(conn)
-	remote := healthv1.NewHealthClient(g.dial("passthrough:///"+g.tcp, credentials.NewTLS(files.ca.Client(files.ca, accesstest.Request{CommonName: "a"}))))
+	remote := healthv1.NewHealthClient(g.dial("passthrough:///"+g.tcp, credentials.NewTLS(files.ca.Client(files.ca, certtest.Request{CommonName: "a"}))))
 	refused := func(what, want string, err error) {
 		t.Helper()
 		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), want) {
@@ -76,7 +76,7 @@ func TestHealthStreams(t *testing.T) {
 func TestHealthWithoutRole(t *testing.T) {
 	files := newTLSDir(t, "clients: []\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{}, nil)
-	conn := g.dial("passthrough:///"+g.tcp, credentials.NewTLS(files.ca.Client(files.ca, accesstest.Request{CommonName: "x"})))
+	conn := g.dial("passthrough:///"+g.tcp, credentials.NewTLS(files.ca.Client(files.ca, certtest.Request{CommonName: "x"})))
 	client := healthv1.NewHealthClient(conn)
 	if _, err := client.Check(t.Context(), &healthv1.HealthCheckRequest{}); err != nil {
 		t.Errorf("a check: %v; want it answered", err)

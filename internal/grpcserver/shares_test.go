@@ -14,7 +14,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/grpcserver"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -35,7 +35,7 @@ func newCrowd(t *testing.T, limits grpcserver.Limits) *crowd {
 
 // certificate is that of the relay, of an inspector, or of a caller without a role.
 func (c *crowd) certificate(name string) *tls.Config {
-	request := accesstest.Request{CommonName: name}
+	request := certtest.Request{CommonName: name}
 	if name != "relay" && name != "refused" {
 		request.Organization = "support"
 	}

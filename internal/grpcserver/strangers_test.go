@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/internal/access"
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/roottest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -144,14 +144,14 @@ func TestReservedConnections(t *testing.T) {
 // TestStrangerGetsARole: a connection without a role that gets one is closed, and comes back as another user's.
 func TestStrangerGetsARole(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access")
-	accesstest.WriteFile(t, file, []byte("clients: []\n"))
+	certtest.WriteFile(t, file, []byte("clients: []\n"))
 	g := shared(t, access.Config{File: file}, grpcserver.Limits{MaxConnectionsWithoutRole: 1})
 	client := g.user(2000)
 	if _, err := whoami(t, client); status.Code(err) != codes.PermissionDenied {
 		t.Fatalf("a caller without a role: %v; want PERMISSION_DENIED", err)
 	}
 	defer g.hurry()()
-	accesstest.WriteFile(t, file, []byte("clients:\n- {uid: 2000, role: inspector}\n"))
+	certtest.WriteFile(t, file, []byte("clients:\n- {uid: 2000, role: inspector}\n"))
 	until(t, "the caller comes back with its role", func() bool {
 		who, _ := whoami(t, client, grpc.WaitForReady(true))
 		return who == "uid:2000 inspector"

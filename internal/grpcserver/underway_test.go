@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/grpcserver"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
@@ -29,8 +29,8 @@ func TestCallsPerPeer(t *testing.T) {
 		return cancel, err
 	}
 	// Two connections of one peer: their calls count together.
-	first, second := g.remote(files.ca.Client(files.ca, accesstest.Request{CommonName: "a"})), g.remote(
-		files.ca.Client(files.ca, accesstest.Request{CommonName: "a"}))
+	first, second := g.remote(files.ca.Client(files.ca, certtest.Request{CommonName: "a"})), g.remote(
+		files.ca.Client(files.ca, certtest.Request{CommonName: "a"}))
 	end, err := watch(first)
 	for _, client := range []podconfigv1.PodConfigServiceClient{first, second} {
 		if err == nil {
@@ -64,7 +64,7 @@ func TestCallsPerPeer(t *testing.T) {
 func TestUnaryCallsPerPeer(t *testing.T) {
 	files := newTLSDir(t, "clients:\n- {commonName: a, role: consumer}\n")
 	g := guard(t, files.access(nil), grpcserver.Limits{MaxUnaryCallsPerPeer: 1}, nil)
-	client := g.remote(files.ca.Client(files.ca, accesstest.Request{CommonName: "a"}))
+	client := g.remote(files.ca.Client(files.ca, certtest.Request{CommonName: "a"}))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { _, _ = client.GetPod(ctx, &podconfigv1.GetPodRequest{Ref: &podconfigv1.PodRef{Name: slowPod}}) }()

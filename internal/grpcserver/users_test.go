@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/internal/access"
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/roottest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -50,7 +50,7 @@ func TestOtherUser(t *testing.T) {
 	roottest.Need(t, "a process of another user")
 	const other = 65534
 	file := filepath.Join(t.TempDir(), "access")
-	accesstest.WriteFile(t, file, []byte("clients:\n- {uid: 65534, role: inspector}\n"))
+	certtest.WriteFile(t, file, []byte("clients:\n- {uid: 65534, role: inspector}\n"))
 	for _, tc := range []struct {
 		name string
 		cfg  access.Config

@@ -1,74 +1,39 @@
 package podctl
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/porttest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// selfSigned writes a certificate for 127.0.0.1, which is its own authority, and its key.
-func selfSigned(t *testing.T, name string) (certFile, keyFile string) {
+// issue writes a new certificate and its key.
+func issue(t *testing.T, ca *certtest.CA, r certtest.Request) (certFile, keyFile string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	certFile, keyFile = filepath.Join(dir, "crt"), filepath.Join(dir, "key")
-	for path, block := range map[string]*pem.Block{
-		certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "EC PRIVATE KEY", Bytes: private},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	cert, key := ca.Issue(r)
+	certtest.WriteFile(t, certFile, cert)
+	certtest.WriteFile(t, keyFile, key)
 	return certFile, keyFile
 }
 
-// serveTLS serves a fake at an address with mutual TLS; clients are those of one certificate.
-func serveTLS(t *testing.T, f *fakePodconfigd, certFile, keyFile, clientFile string) (endpoint string) {
+// serveTLS serves a fake at an address with mutual TLS. The authority issues its certificate, and those of its clients.
+func serveTLS(t *testing.T, f *fakePodconfigd, ca *certtest.CA, name string) (endpoint string) {
 	t.Helper()
-	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	cert, err := tls.X509KeyPair(ca.Issue(certtest.Request{CommonName: name, DNS: name, Server: true}))
 	if err != nil {
-		t.Fatal(err)
-	}
-	clients := x509.NewCertPool()
-	client, err := os.ReadFile(clientFile)
-	if err != nil || !clients.AppendCertsFromPEM(client) {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,7 +41,7 @@ func serveTLS(t *testing.T, f *fakePodconfigd, certFile, keyFile, clientFile str
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert,
 	})))
 	podconfigv1.RegisterPodConfigServiceServer(server, f)
 	done := make(chan struct{})
@@ -90,14 +55,16 @@ func serveTLS(t *testing.T, f *fakePodconfigd, certFile, keyFile, clientFile str
 
 // Over TCP both sides present certificates; the error for a bad one is one line that names the next check.
 func TestTLS(t *testing.T) {
-	serverCert, serverKey := selfSigned(t, "podconfigd.example")
-	cert, key := selfSigned(t, "admin")
-	otherCert, otherKey := selfSigned(t, "other")
+	authority := certtest.NewCA(t, "ours")
+	caFile := filepath.Join(t.TempDir(), "ca")
+	certtest.WriteFile(t, caFile, authority.PEM)
+	cert, key := issue(t, authority, certtest.Request{CommonName: "admin"})
+	otherCert, otherKey := issue(t, certtest.NewCA(t, "theirs"), certtest.Request{CommonName: "other"})
 	endpoint := serveTLS(t, &fakePodconfigd{
 		sources: exampleSources(), scripts: [][]*message{{syncedAt(4)}}, watchErr: status.Error(codes.PermissionDenied, "no role"),
-	}, serverCert, serverKey, cert)
+	}, authority, "podconfigd.example")
 	own := []string{"--tls-cert-file=" + cert, "--tls-private-key-file=" + key}
-	ca := "--tls-ca-file=" + serverCert
+	ca := "--tls-ca-file=" + caFile
 	for _, tc := range []struct {
 		name   string
 		args   []string
@@ -124,7 +91,7 @@ func TestTLS(t *testing.T) {
 // No process listens on a TCP address.
 func TestTLSUnreachable(t *testing.T) {
 	endpoint := fmt.Sprintf("tcp://127.0.0.1:%d", porttest.Reserve(t))
-	cert, key := selfSigned(t, "admin")
+	cert, key := issue(t, certtest.NewCA(t, "ours"), certtest.Request{CommonName: "admin"})
 	code, _, stderr := runAlone("sources", "--podconfig-endpoint="+endpoint, "--tls-cert-file="+cert, "--tls-private-key-file="+key)
 	if want := "podctl: can't reach podconfigd at " + endpoint + ": no process listens on the address"; code != exitFailed || !strings.HasPrefix(stderr, want) {
 		t.Errorf("exit code %d, stderr %q; want %q", code, stderr, want)

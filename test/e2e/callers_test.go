@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -40,7 +40,7 @@ func (e *exposed) remote(creds credentials.TransportCredentials, from string) po
 // identified calls over TCP with a valid certificate of that name.
 func (e *exposed) identified(name, from string) podconfigv1.PodConfigServiceClient {
 	e.t.Helper()
-	return e.remote(credentials.NewTLS(e.ca.Client(e.ca, accesstest.Request{CommonName: name})), from)
+	return e.remote(credentials.NewTLS(e.ca.Client(e.ca, certtest.Request{CommonName: name})), from)
 }
 
 // user calls on the socket as another user.

@@ -11,22 +11,22 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 func (e *exposed) tlsPath(name string) string { return filepath.Join(e.dir, "tls", name) }
 
-func (e *exposed) tlsFile(name string, data []byte) { accesstest.WriteFile(e.t, e.tlsPath(name), data) }
+func (e *exposed) tlsFile(name string, data []byte) { certtest.WriteFile(e.t, e.tlsPath(name), data) }
 
-func (e *exposed) serverCertificate(ca *accesstest.CA) {
-	certificate, key := ca.Issue(accesstest.Request{Server: true})
+func (e *exposed) serverCertificate(ca *certtest.CA) {
+	certificate, key := ca.Issue(certtest.Request{Server: true})
 	e.tlsFile("server.key", key)
 	e.tlsFile("server.pem", certificate)
 }
 
 // clientFiles issues a certificate for a client and writes it, with its key, to the files of the returned TLS.
-func (e *exposed) clientFiles(ca *accesstest.CA, name string) client.TLS {
-	certificate, key := ca.Issue(accesstest.Request{CommonName: name})
+func (e *exposed) clientFiles(ca *certtest.CA, name string) client.TLS {
+	certificate, key := ca.Issue(certtest.Request{CommonName: name})
 	e.tlsFile(name+".key", key)
 	e.tlsFile(name+".pem", certificate)
 	return client.TLS{CertFile: e.tlsPath(name + ".pem"), KeyFile: e.tlsPath(name + ".key"), CAFile: e.tlsPath("clients.pem")}
@@ -53,7 +53,7 @@ func (e *exposed) turnedAway(t *testing.T, what string, cfg *tls.Config, reason 
 // serverSerial returns the serial number of podconfigd's present certificate.
 func serverSerial(t *testing.T, e *exposed) string {
 	t.Helper()
-	conn, err := tls.Dial("tcp", e.tcp, e.ca.Client(e.ca, accesstest.Request{CommonName: "agent"}))
+	conn, err := tls.Dial("tcp", e.tcp, e.ca.Client(e.ca, certtest.Request{CommonName: "agent"}))
 	check(t, err)
 	defer conn.Close()
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()

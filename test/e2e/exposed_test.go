@@ -9,10 +9,11 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/porttest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	"github.com/podstream/podstream/test/devnode"
+	shared "github.com/podstream/podstream/test/rig"
 )
 
 // accessFile defines the roles at an exposed podconfigd.
@@ -30,7 +31,7 @@ type exposed struct {
 	daemon *devnode.Process
 	// dir has the manifests of file and other, and the TLS files.
 	dir, socket, tcp, metrics string
-	ca                        *accesstest.CA
+	ca                        *certtest.CA
 	local                     podconfigv1.PodConfigServiceClient
 	// conns are the connections made by this test.
 	conns []*grpc.ClientConn
@@ -44,7 +45,7 @@ func newExposed(t *testing.T) *exposed {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	check(t, os.Chmod(dir, 0o755))
 	e := &exposed{
-		t: t, dir: dir, socket: filepath.Join(dir, "s"), tcp: freeAddress(t), metrics: freeAddress(t), ca: accesstest.NewCA(t, "first"),
+		t: t, dir: dir, socket: filepath.Join(dir, "s"), tcp: freeAddress(t), metrics: freeAddress(t), ca: certtest.NewCA(t, "first"),
 	}
 	for _, sub := range []string{"file", "other", "tls"} {
 		check(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
@@ -105,19 +106,7 @@ func freeAddress(t *testing.T) string {
 // until polls until check succeeds.
 func until(t *testing.T, limit time.Duration, what string, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-poll.C:
-		case <-deadline.C:
-			t.Fatalf("not within %v: %s: %v", limit, what, err)
-		}
+	if err := shared.Poll(limit, check); err != nil {
+		t.Fatalf("not within %v: %s: %v", limit, what, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
+	shared "github.com/podstream/podstream/test/rig"
 )
 
 // addressConnections is podconfigd's limit for an IP address, four times --max-connections-per-peer.
@@ -62,7 +63,7 @@ func floodConnections(t *testing.T, e *exposed) {
 	var limit unix.Rlimit
 	check(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	if limit.Cur = limit.Max; limit.Max < flood+1000 {
-		lacks(t, "a process may have %d open files here; run `ulimit -n 20000` before", limit.Max)
+		shared.Lack(t, "a process may have %d open files here; run `ulimit -n 20000` before", limit.Max)
 	}
 	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	for _, side := range []struct {

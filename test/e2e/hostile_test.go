@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -151,11 +151,11 @@ func withoutRole(t *testing.T, e *exposed) {
 
 // withoutCertificate connects with certificates of other authorities, and with none.
 func withoutCertificate(t *testing.T, e *exposed) {
-	agent := accesstest.Request{CommonName: "agent"}
-	expired := accesstest.Request{CommonName: "agent", NotAfter: time.Now().Add(-time.Minute)}
+	agent := certtest.Request{CommonName: "agent"}
+	expired := certtest.Request{CommonName: "agent", NotAfter: time.Now().Add(-time.Minute)}
 	e.turnedAway(t, "an expired certificate", e.ca.Client(e.ca, expired), "tls: expired certificate")
-	e.turnedAway(t, "another authority's certificate", e.ca.Client(accesstest.NewCA(t, "first"), agent), "tls: unknown certificate authority")
-	e.turnedAway(t, "a server's certificate", e.ca.Client(e.ca, accesstest.Request{CommonName: "agent", Server: true}), "tls: bad certificate")
+	e.turnedAway(t, "another authority's certificate", e.ca.Client(certtest.NewCA(t, "first"), agent), "tls: unknown certificate authority")
+	e.turnedAway(t, "a server's certificate", e.ca.Client(e.ca, certtest.Request{CommonName: "agent", Server: true}), "tls: bad certificate")
 	e.turnedAway(t, "no certificate", e.ca.Client(nil, agent), "tls: certificate required")
 	old := e.ca.Client(e.ca, agent)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11

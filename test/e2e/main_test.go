@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -10,11 +9,7 @@ import (
 	shared "github.com/podstream/podstream/test/rig"
 )
 
-// requireRuntime is set by `make test`: on a machine that can't run containerd, the tests then fail instead of
-// skipping.
-const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
-
-// nodes are the runtimes and binaries that the tests share.
+// nodes are the runtimes that the tests share, and the binaries.
 var nodes *shared.Nodes
 
 func TestMain(m *testing.M) {
@@ -43,12 +38,5 @@ func onEachRuntime(t *testing.T, test func(t *testing.T, node *devnode.Node)) {
 // startNode returns the shared node of that runtime.
 func startNode(t *testing.T, runtime devnode.Runtime) *devnode.Node {
 	t.Helper()
-	node, err := nodes.Node(runtime)
-	if errors.Is(err, devnode.ErrUnavailable) && os.Getenv(requireRuntime) == "" {
-		t.Skipf("%v; `make test` installs what is missing", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return node
+	return shared.Need(t, func() (*devnode.Node, error) { return nodes.Node(runtime) })
 }

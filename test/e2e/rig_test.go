@@ -83,20 +83,8 @@ func (r *rig) eventually(what string, check func() error) {
 
 func (r *rig) within(limit time.Duration, what string, check func() error) {
 	r.t.Helper()
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-poll.C:
-		case <-deadline.C:
-			r.t.Fatalf("not within %v: %s: %v\npodconfigd:\n%s\npodexecd:\n%s", limit, what, err, r.Podconfigd.LogTail(), r.Podexecd.LogTail())
-		}
+	if err := shared.Poll(limit, check); err != nil {
+		r.t.Fatalf("not within %v: %s: %v\npodconfigd:\n%s\npodexecd:\n%s", limit, what, err, r.Podconfigd.LogTail(), r.Podexecd.LogTail())
 	}
 }
 

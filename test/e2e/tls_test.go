@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podstream/podstream/client"
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -58,8 +58,8 @@ func TestG7RotationLosesNothing(t *testing.T) {
 	})
 	streams(1, 1, 1)
 
-	second := accesstest.NewCA(t, "second")
-	bySecond := credentials.NewTLS(e.ca.Client(second, accesstest.Request{CommonName: "agent"}))
+	second := certtest.NewCA(t, "second")
+	bySecond := credentials.NewTLS(e.ca.Client(second, certtest.Request{CommonName: "agent"}))
 	e.tlsFile("clients.pem", append(append([]byte{}, e.ca.PEM...), second.PEM...))
 	inForce("clients of the new authority are accepted", func() error {
 		defer e.hangUp()
@@ -79,12 +79,12 @@ func TestG7RotationLosesNothing(t *testing.T) {
 		return nil
 	})
 	c.rejoin(agent, narrow)
-	e.turnedAway(t, "the old authority", second.Client(e.ca, accesstest.Request{CommonName: "agent"}), "tls: unknown certificate authority")
+	e.turnedAway(t, "the old authority", second.Client(e.ca, certtest.Request{CommonName: "agent"}), "tls: unknown certificate authority")
 	streams(2, 1, 2)
 	e.ca = second
 
-	// A key that doesn't match its certificate changes nothing.
-	_, key := e.ca.Issue(accesstest.Request{Server: true})
+	// A key that doesn't fit its certificate changes nothing.
+	_, key := e.ca.Issue(certtest.Request{Server: true})
 	good, err := os.ReadFile(e.tlsPath("server.key"))
 	check(t, err)
 	e.tlsFile("server.key", key)
@@ -111,8 +111,8 @@ func TestG7RotationLosesNothing(t *testing.T) {
 func TestG8ExpiryEndsTheStream(t *testing.T) {
 	t.Parallel()
 	e := newExposed(t)
-	// X.509 counts whole seconds. The stream must start before the certificate expires, on a busy machine too.
-	expiring := e.ca.Client(e.ca, accesstest.Request{CommonName: "agent", NotAfter: time.Now().Add(8 * time.Second)})
+	// X.509 counts whole seconds. The stream has to begin before it expires, on a busy machine too.
+	expiring := e.ca.Client(e.ca, certtest.Request{CommonName: "agent", NotAfter: time.Now().Add(8 * time.Second)})
 	api := e.remote(credentials.NewTLS(expiring), "127.0.0.1")
 	watch, err := api.WatchPodUpdates(t.Context(), &podconfigv1.WatchPodUpdatesRequest{})
 	check(t, err)

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -39,7 +39,7 @@ func beSilent(t *testing.T, e *exposed) func(*testing.T, *exposed) {
 		}
 		conns[what] = conn
 	}
-	cfg := e.ca.Client(e.ca, accesstest.Request{CommonName: "agent"})
+	cfg := e.ca.Client(e.ca, certtest.Request{CommonName: "agent"})
 	cfg.NextProtos = []string{"h2"}
 	secured, err := tls.Dial("tcp", e.tcp, cfg)
 	check(t, err)

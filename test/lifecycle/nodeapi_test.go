@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	utilexec "k8s.io/client-go/util/exec"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/porttest"
 	"github.com/podstream/podstream/test/devnode"
 )
@@ -35,9 +35,9 @@ type nodeAPI struct {
 func newNodeAPI(t *testing.T, kind devnode.Runtime, flags ...string) *nodeAPI {
 	t.Helper()
 	port := porttest.Reserve(t)
-	ca, file := accesstest.NewCA(t, "clients"), filepath.Join(t.TempDir(), "ca.pem")
-	accesstest.WriteFile(t, file, ca.PEM)
-	certificate, key := ca.Issue(accesstest.Request{CommonName: "kube-apiserver-kubelet-client"})
+	ca, file := certtest.NewCA(t, "clients"), filepath.Join(t.TempDir(), "ca.pem")
+	certtest.WriteFile(t, file, ca.PEM)
+	certificate, key := ca.Issue(certtest.Request{CommonName: "kube-apiserver-kubelet-client"})
 	flags = append(flags, "--address=127.0.0.1", fmt.Sprintf("--port=%d", port), "--authorization-mode=AlwaysAllow", "--client-ca-file="+file)
 	return &nodeAPI{
 		bench: ownBench(t, kind, flags...),

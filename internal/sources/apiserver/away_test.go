@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
@@ -32,7 +32,7 @@ func TestServerAwayAtStart(t *testing.T) {
 }
 
 func TestServerRestarts(t *testing.T) {
-	for name, ca := range map[string]*accesstest.CA{"HTTP/1.1": nil, "HTTP/2": accesstest.NewCA(t, "cluster")} {
+	for name, ca := range map[string]*certtest.CA{"HTTP/1.1": nil, "HTTP/2": certtest.NewCA(t, "cluster")} {
 		t.Run(name, func(t *testing.T) {
 			server := apitest.New(t, apitest.Config{CA: ca})
 			server.Put(newPod("a"), newPod("b"))
@@ -53,7 +53,7 @@ func TestServerRestarts(t *testing.T) {
 }
 
 func TestConnectionsDrop(t *testing.T) {
-	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	server.Put(newPod("a"))
 	r := read(t, server)
 	_, at := r.awaitPods(0, "ns/a")
@@ -68,7 +68,7 @@ func TestConnectionsDrop(t *testing.T) {
 func TestSilentConnectionIsNoticed(t *testing.T) {
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "1")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
-	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	server.Put(newPod("a"))
 	r := read(t, server)
 	_, at := r.awaitPods(0, "ns/a")
@@ -83,7 +83,7 @@ func TestSilentConnectionIsNoticed(t *testing.T) {
 }
 
 func TestSilenceThatEnds(t *testing.T) {
-	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	r := read(t, server)
 	_, at := r.awaitPods(0)
 	server.AwaitWatches("pods", 1)

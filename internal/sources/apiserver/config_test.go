@@ -8,12 +8,12 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
 func TestKubeconfig(t *testing.T) {
-	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	server.Admit("secret")
 	server.Put(newPod("a"))
 	path := server.Kubeconfig(apitest.Identity{Token: "secret"})

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
 func TestTokenFileIsReadAgainWhenItIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	accesstest.WriteFile(t, file, []byte("old\n"))
-	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	certtest.WriteFile(t, file, []byte("old\n"))
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	server.Admit("old")
 	server.Put(newPod("a"))
 	r := start(t, newSource(t, Config{Kubeconfig: server.Kubeconfig(apitest.Identity{TokenFile: file})}))
@@ -25,19 +25,19 @@ func TestTokenFileIsReadAgainWhenItIsRefused(t *testing.T) {
 	if !strings.Contains(set.Err.Error(), "Unauthorized") {
 		t.Errorf("the error is %q", set.Err)
 	}
-	accesstest.WriteFile(t, file, []byte("new\n"))
+	certtest.WriteFile(t, file, []byte("new\n"))
 	server.Put(newPod("b"))
 	r.awaitPods(at, "ns/a", "ns/b")
 }
 
 func TestClientCertificateRotates(t *testing.T) {
-	ca := accesstest.NewCA(t, "cluster")
+	ca := certtest.NewCA(t, "cluster")
 	dir := t.TempDir()
 	files := apitest.Identity{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
 	issue := func(name string) {
-		certificate, key := ca.Issue(accesstest.Request{CommonName: name})
-		accesstest.WriteFile(t, files.CertFile, certificate)
-		accesstest.WriteFile(t, files.KeyFile, key)
+		certificate, key := ca.Issue(certtest.Request{CommonName: name})
+		certtest.WriteFile(t, files.CertFile, certificate)
+		certtest.WriteFile(t, files.KeyFile, key)
 	}
 	for name, end := range map[string]func(*apitest.Server){
 		"the connection is lost":  (*apitest.Server).DropConnections,

@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
@@ -116,7 +116,7 @@ func TestObjectLife(t *testing.T) {
 		"streaming": apitest.WatchListServed, "list": apitest.WatchListWithoutProgress,
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+			server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 			server.WatchList(mode)
 			server.Put(newConfigMap("c", "1"), newConfigMap("not wanted", "1"))
 			f := follow(t, server, nil)
@@ -250,7 +250,7 @@ func TestForbiddenObjectIsLoggedOnce(t *testing.T) {
 }
 
 func TestManyObjectsAtOnce(t *testing.T) {
-	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	f := follow(t, server, nil)
 	var keys []sources.ObjectKey
 	for i := range 60 {

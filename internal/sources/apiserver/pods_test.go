@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
 func TestPodLife(t *testing.T) {
-	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	server.Put(newPod("a"), onNode(newPod("other"), "n2"))
 	r := read(t, server)
 	first, at := r.awaitPods(0, "ns/a")

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
@@ -33,7 +33,7 @@ func isGetOf(name string) func(apitest.Request) bool {
 // TestPolledObjectLife: with Get, as with Watch, each change is reported once. There is no watch for the
 // object.
 func TestPolledObjectLife(t *testing.T) {
-	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	server.Put(newConfigMap("c", "1"))
 	f := followBy(t, asking(t, server, time.Millisecond))
 	f.wanted <- []sources.ObjectKey{configKey("c")}

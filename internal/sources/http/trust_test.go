@@ -2,13 +2,14 @@ package http
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 // peer returns the name on the client's certificate, or "".
@@ -23,12 +24,10 @@ func peer(c net.Conn) string {
 // previous content in use.
 func TestFilesAreReadAgain(t *testing.T) {
 	t.Parallel()
-	oldCA, newCA, dir := newAuthority(t, "old"), newAuthority(t, "new"), t.TempDir()
-	clients := x509.NewCertPool()
-	clients.AddCert(oldCA.cert)
-	asks := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, clients }
+	oldCA, newCA, dir := certtest.NewCA(t, "old"), certtest.NewCA(t, "new"), t.TempDir()
+	asks := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, oldCA.Pool() }
 	client := func(name string) (certFile, keyFile string) {
-		cert, key := oldCA.issue(name, time.Hour)
+		cert, key := oldCA.Issue(certtest.Request{CommonName: name})
 		return file(t, dir, "client.pem", cert), file(t, dir, "client-key.pem", key)
 	}
 	peers := make(chan string, 1)
@@ -37,11 +36,11 @@ func TestFilesAreReadAgain(t *testing.T) {
 		peers <- peer(c)
 		good(c, req, gone)
 	})
-	s.shake(oldCA.speaks("127.0.0.1", time.Hour, asks))
+	s.shake(speaks(oldCA, "127.0.0.1", time.Hour, asks))
 	certFile, keyFile := client("first")
 	r := run(t, Config{URL: "https://" + s.addr, CAFile: dir + "/ca.pem", CertFile: certFile, KeyFile: keyFile})
 	r.fails("ca.pem: no such file")
-	file(t, dir, "ca.pem", oldCA.pem)
+	file(t, dir, "ca.pem", oldCA.PEM)
 	r.expect("default/web=v1")
 	if name := <-peers; name != "first" {
 		t.Errorf("the client is %q", name)
@@ -53,9 +52,9 @@ func TestFilesAreReadAgain(t *testing.T) {
 		t.Errorf("after its files changed, the client is %q", name)
 	}
 
-	s.shake(newCA.speaks("127.0.0.1", time.Hour, asks))
+	s.shake(speaks(newCA, "127.0.0.1", time.Hour, asks))
 	r.fails("unknown authority")
-	file(t, dir, "ca.pem", append(slices.Clone(oldCA.pem), newCA.pem...))
+	file(t, dir, "ca.pem", append(slices.Clone(oldCA.PEM), newCA.PEM...))
 	r.expect("default/web=v1")
 	<-peers
 
@@ -77,8 +76,8 @@ func TestFilesAreReadAgain(t *testing.T) {
 // TestCertificateStaysAtHome: the client certificate is only sent to the configured host.
 func TestCertificateStaysAtHome(t *testing.T) {
 	t.Parallel()
-	ca, dir := newAuthority(t, "ca"), t.TempDir()
-	cert, key := ca.issue("client", time.Hour)
+	ca, dir := certtest.NewCA(t, "ca"), t.TempDir()
+	cert, key := ca.Issue(certtest.Request{CommonName: "client"})
 	asks := func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }
 	peers := make(chan string, 2)
 	noting := func(then behaviour) behaviour {
@@ -89,10 +88,10 @@ func TestCertificateStaysAtHome(t *testing.T) {
 	}
 	other := newServer(t, noting(ok(list())))
 	own := newServer(t, noting(answering(302, "", "Location: https://"+other.addr)))
-	own.shake(ca.speaks("127.0.0.1", time.Hour, asks))
-	other.shake(ca.speaks("127.0.0.1", time.Hour, asks))
+	own.shake(speaks(ca, "127.0.0.1", time.Hour, asks))
+	other.shake(speaks(ca, "127.0.0.1", time.Hour, asks))
 	r := run(t, Config{
-		URL: "https://" + own.addr, CAFile: file(t, dir, "ca.pem", ca.pem),
+		URL: "https://" + own.addr, CAFile: file(t, dir, "ca.pem", ca.PEM),
 		CertFile: file(t, dir, "client.pem", cert), KeyFile: file(t, dir, "key.pem", key),
 	})
 	r.expect()
@@ -106,8 +105,8 @@ func TestCertificateStaysAtHome(t *testing.T) {
 func TestCertificateByAnotherHost(t *testing.T) {
 	t.Parallel()
 	asks := func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert }
-	ca, dir := newAuthority(t, "ca"), t.TempDir()
-	cert, key := ca.issue("client", time.Hour)
+	ca, dir := certtest.NewCA(t, "ca"), t.TempDir()
+	cert, key := ca.Issue(certtest.Request{CommonName: "client"})
 	other, own := newServer(t, nil), newServer(t, nil)
 	peers := make(chan string, 2)
 	own.behave(func(c net.Conn, req *http.Request, gone <-chan struct{}) {
@@ -119,10 +118,10 @@ func TestCertificateByAnotherHost(t *testing.T) {
 		answering(302, "", "Location: https://"+other.addr)(c, req, gone)
 	})
 	other.behave(answering(302, "", "Location: https://"+own.addr+"/back"))
-	own.shake(ca.speaks("127.0.0.1", time.Hour, asks))
-	other.shake(ca.speaks("127.0.0.1", time.Hour, asks))
+	own.shake(speaks(ca, "127.0.0.1", time.Hour, asks))
+	other.shake(speaks(ca, "127.0.0.1", time.Hour, asks))
 	r := run(t, Config{
-		URL: "https://" + own.addr + "/first", CAFile: file(t, dir, "ca.pem", ca.pem), Headers: http.Header{"X-Token": {"token"}},
+		URL: "https://" + own.addr + "/first", CAFile: file(t, dir, "ca.pem", ca.PEM), Headers: http.Header{"X-Token": {"token"}},
 		CertFile: file(t, dir, "client.pem", cert), KeyFile: file(t, dir, "key.pem", key),
 	})
 	r.expect("default/web=v1")

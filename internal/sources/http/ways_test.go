@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/manifest"
 )
 
@@ -63,7 +64,7 @@ func dripping(begin string) func(net.Conn, func(), <-chan struct{}) {
 	}
 }
 
-func ways(t *testing.T, own, stranger *authority) []way {
+func ways(t *testing.T, own, stranger *certtest.CA) []way {
 	good := list(pod("web", "v1"), pod("db", "v1"))
 	const chunked = "Transfer-Encoding: chunked"
 	large := strings.Repeat("# 11 MiB of comments\n", 11<<20/21+1)
@@ -130,11 +131,11 @@ func ways(t *testing.T, own, stranger *authority) []way {
 		{name: "bad YAML", act: ok("apiVersion: v1\nkind: Pod\n\tmetadata: hunter2\n"), want: "this isn't valid YAML"},
 		{name: "a sentence", act: ok("hunter2 is what I am"), want: "a manifest is an object"},
 
-		{name: "TLS unknown CA", tls: true, shake: stranger.speaks("127.0.0.1", time.Hour), want: "unknown authority"},
-		{name: "TLS expired", tls: true, shake: own.speaks("127.0.0.1", -time.Minute), want: "the server's certificate is valid from"},
-		{name: "TLS not yet valid", tls: true, shake: own.speaks("127.0.0.1", 9*time.Hour), want: "the server's certificate is valid from"},
-		{name: "TLS wrong name", tls: true, shake: own.speaks("other.example", time.Hour), want: "x509"},
-		{name: "TLS too old", tls: true, shake: own.speaks("127.0.0.1", time.Hour, func(c *tls.Config) {
+		{name: "TLS unknown CA", tls: true, shake: speaks(stranger, "127.0.0.1", time.Hour), want: "unknown authority"},
+		{name: "TLS expired", tls: true, shake: speaks(own, "127.0.0.1", -time.Minute), want: "the server's certificate is valid from"},
+		{name: "TLS not yet valid", tls: true, shake: speaks(own, "127.0.0.1", 9*time.Hour), want: "the server's certificate is valid from"},
+		{name: "TLS wrong name", tls: true, shake: speaks(own, "other.example", time.Hour), want: "x509"},
+		{name: "TLS too old", tls: true, shake: speaks(own, "127.0.0.1", time.Hour, func(c *tls.Config) {
 			c.MinVersion, c.MaxVersion = tls.VersionTLS11, tls.VersionTLS11
 		}), want: "tls: "},
 		{name: "plain HTTP answered to https", tls: true, shake: plainly, want: "HTTP response to HTTPS client"},
@@ -171,8 +172,8 @@ func plainly(c net.Conn) net.Conn {
 // next good response is accepted.
 func TestWays(t *testing.T) {
 	t.Parallel()
-	own, stranger := newAuthority(t, "own"), newAuthority(t, "stranger")
-	ca := file(t, t.TempDir(), "ca.pem", own.pem)
+	own, stranger := certtest.NewCA(t, "own"), certtest.NewCA(t, "stranger")
+	ca := file(t, t.TempDir(), "ca.pem", own.PEM)
 	for _, w := range ways(t, own, stranger) {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +182,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-func (w way) test(t *testing.T, own *authority, ca string) {
+func (w way) test(t *testing.T, own *certtest.CA, ca string) {
 	good := ok(list(pod("web", "v1"), pod("db", "v1")))
 	s, scheme, speak := newServer(t, good), "http", plain
 	if w.refuse {
@@ -189,7 +190,7 @@ func (w way) test(t *testing.T, own *authority, ca string) {
 		s = newServerAt(t, "127.0.0.2:0", good)
 	}
 	if w.tls {
-		scheme, speak = "https", own.speaks("127.0.0.1", time.Hour)
+		scheme, speak = "https", speaks(own, "127.0.0.1", time.Hour)
 	}
 	s.shake(speak)
 	r := run(t, Config{

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/podstream/podstream/internal/access"
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/manifest"
 )
 
@@ -155,13 +155,13 @@ func TestPriority(t *testing.T) {
 // TestTLS: over TCP both present certificates, and the relay's name is the name in its certificate.
 // Certificates that can't be read are an error until they can be read.
 func TestTLS(t *testing.T) {
-	ca, dir := accesstest.NewCA(t, "ca"), t.TempDir()
+	ca, dir := certtest.NewCA(t, "ca"), t.TempDir()
 	file := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
-		accesstest.WriteFile(t, path, data)
+		certtest.WriteFile(t, path, data)
 		return path
 	}
-	cert, key := ca.Issue(accesstest.Request{Server: true})
+	cert, key := ca.Issue(certtest.Request{Server: true})
 	rules, err := access.New(access.Config{
 		CertFile: file("s.crt", cert), KeyFile: file("s.key", key), ClientCAFile: file("ca.crt", ca.PEM),
 		File: file("access.yaml", []byte("clients:\n- {commonName: relay.own, role: consumer}\n- {commonName: looker, role: inspector}\n")),
@@ -178,7 +178,7 @@ func TestTLS(t *testing.T) {
 	})
 	r.failed("c.crt: no such file")
 	for _, as := range []struct{ name, want string }{{"stranger", "PermissionDenied: "}, {"looker", "redacted pods"}, {"relay.own", ""}} {
-		cert, key = ca.Issue(accesstest.Request{CommonName: as.name})
+		cert, key = ca.Issue(certtest.Request{CommonName: as.name})
 		file("c.key", key)
 		file("c.crt", cert)
 		if as.want != "" {

@@ -19,6 +19,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 // decision is the decision on a certificate signing request.
@@ -34,7 +36,7 @@ const (
 // name. Its network is in memory, so that it works in the bubbles of synctest.
 type api struct {
 	t      *testing.T
-	ca     *authority
+	ca     *certtest.CA
 	server *http.Server
 
 	mu sync.Mutex
@@ -66,17 +68,13 @@ const token = "bootstrap-token"
 func newAPI(t *testing.T) *api {
 	t.Helper()
 	a := &api{
-		t: t, ca: newAuthority(t), life: time.Hour, csrs: map[string]*certificatesv1.CertificateSigningRequest{}, changed: make(chan struct{}),
+		t: t, ca: certtest.NewCA(t, "ca"), life: time.Hour, csrs: map[string]*certificatesv1.CertificateSigningRequest{}, changed: make(chan struct{}),
 		conns: make(chan net.Conn), open: map[net.Conn]bool{},
 	}
-	certPEM, keyPEM := a.ca.pair(t, x509.Certificate{
+	pair := a.ca.Pair(x509.Certificate{
 		DNSNames: []string{apiHost}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(10, 0, 0),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
 	mux := http.NewServeMux()
 	const csrs = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	mux.HandleFunc("POST "+csrs, a.create)
@@ -85,7 +83,7 @@ func newAPI(t *testing.T) *api {
 	mux.HandleFunc("GET /api/v1/nodes/{name}", a.whoAmI)
 	a.server = &http.Server{
 		Handler: a.authenticate(mux), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: a.ca.pool(), ClientAuth: tls.VerifyClientCertIfGiven, MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: a.ca.Pool(), ClientAuth: tls.VerifyClientCertIfGiven, MinVersion: tls.VersionTLS12},
 	}
 	served := make(chan struct{})
 	go func() {

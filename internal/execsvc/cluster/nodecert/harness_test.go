@@ -2,6 +2,7 @@ package nodecert
 
 import (
 	"context"
+	"crypto/x509"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -86,7 +87,7 @@ func (n *node) remove(path string) {
 func (n *node) kubeconfigFor(a *api, user clientcmdapi.AuthInfo) []byte {
 	n.t.Helper()
 	data, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"k": {Server: "https://" + apiHost + ":6443", CertificateAuthorityData: a.ca.pem()}},
+		Clusters:       map[string]*clientcmdapi.Cluster{"k": {Server: "https://" + apiHost + ":6443", CertificateAuthorityData: a.ca.PEM}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": &user, "other": {Token: "another"}},
 		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "k", AuthInfo: "u"}},
 		CurrentContext: "c",
@@ -106,12 +107,19 @@ func (n *node) bootstrapTo(a *api) {
 // the certificate's key.
 func (n *node) install(a *api, node string) (keyPEM []byte) {
 	n.t.Helper()
-	certPEM, keyPEM := a.ca.pair(n.t, forNode(node, time.Hour))
+	certPEM, keyPEM := a.ca.PairPEM(forNode(node, time.Hour))
 	n.write(n.kubeconfig(), n.kubeconfigFor(a, clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}))
 	return keyPEM
 }
 
-// client returns this node's Client of the api, with the usual flags.
+// forNode is a client certificate of a node.
+func forNode(node string, life time.Duration) x509.Certificate {
+	return x509.Certificate{
+		Subject: subject(node), NotBefore: time.Now(), NotAfter: time.Now().Add(life), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+}
+
+// client is this node's Client of the api, by the flags that most nodes have.
 func (n *node) client(a *api, change ...func(*ClientConfig)) *Client {
 	cfg := ClientConfig{
 		Node: "n1", Kubeconfig: n.kubeconfig(), BootstrapKubeconfig: n.path("bootstrap"), CertDir: n.path("pki"), Rotate: true, Dial: a.dial,

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 func (a *api) create(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +120,7 @@ func (a *api) certificateFor(c *certificatesv1.CertificateSigningRequest) []byte
 		default:
 		}
 	}
-	return a.ca.sign(template, request.PublicKey)
+	return certtest.PEM(a.ca.Sign(template, request.PublicKey))
 }
 
 func (a *api) get(w http.ResponseWriter, r *http.Request) {

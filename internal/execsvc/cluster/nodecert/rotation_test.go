@@ -138,7 +138,7 @@ func TestTheYoungerIsTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		renewed, err := store.Update(a.ca.pair(t, forNode("n1", time.Hour)))
+		renewed, err := store.Update(a.ca.PairPEM(forNode("n1", time.Hour)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 // serving returns this node's Serving.
@@ -45,9 +47,9 @@ func presented(s *Serving) (*x509.Certificate, error) {
 
 func TestServingFromFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, ca := newNode(t), newAuthority(t)
+		n, ca := newNode(t), certtest.NewCA(t, "ca")
 		pair := func(name string) (certPEM, keyPEM []byte) {
-			return ca.pair(t, x509.Certificate{DNSNames: []string{name}, NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour)})
+			return ca.PairPEM(x509.Certificate{DNSNames: []string{name}, NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour)})
 		}
 		s := n.serving(func(c *ServingConfig) { c.CertFile, c.KeyFile = n.path("c"), n.path("k") })
 		run(t, s.Run)
@@ -122,7 +124,7 @@ func TestServingSelfSigned(t *testing.T) {
 
 // otherKey returns the key of another certificate.
 func (n *node) otherKey() []byte {
-	_, key := newAuthority(n.t).pair(n.t, forNode("n1", time.Hour))
+	_, key := certtest.NewCA(n.t, "ca").PairPEM(forNode("n1", time.Hour))
 	return key
 }
 

@@ -16,17 +16,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 func TestCertificatesOfAttackers(t *testing.T) {
 	n := start(t, nil)
-	expired := n.ca.sign(t, &x509.Certificate{
+	expired := n.ca.Pair(x509.Certificate{
 		Subject: pkix.Name{CommonName: "admin"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
 	})
-	server := n.ca.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "admin"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	server := n.ca.Pair(x509.Certificate{Subject: pkix.Name{CommonName: "admin"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	for name, cert := range map[string]*tls.Certificate{
-		"none": nil, "another CA's": newAuthority(t).client(t, "admin"), "expired": &expired, "a server's": &server,
+		"none": nil, "another CA's": certificate(certtest.NewCA(t, "ca"), "admin"), "expired": &expired, "a server's": &server,
 	} {
 		for _, h2 := range []bool{false, true} {
 			if status, _ := n.do(n.client(cert, h2), http.MethodPost, "/exec/kube-system/etcd/etcd?command=sh", "", nil); status != http.StatusUnauthorized {
@@ -103,7 +105,7 @@ func TestSlowRequests(t *testing.T) {
 		c.Limits.HeaderTimeout, c.Limits.BodyTimeout = 3*time.Second, 3*time.Second
 		c.Debug.SetVerbosity = func(string) error { return nil }
 	})
-	admin := n.ca.client(t, "admin")
+	admin := certificate(n.ca, "admin")
 	open := func() net.Conn {
 		c, err := tls.Dial("tcp", n.address, n.tls(admin))
 		if err != nil {
@@ -142,7 +144,7 @@ func TestSlowRequests(t *testing.T) {
 
 func TestGiantAndAmbiguousRequests(t *testing.T) {
 	n := start(t, func(c *Config) { c.Debug.SetVerbosity = func(string) error { return nil } })
-	admin := n.ca.client(t, "admin")
+	admin := certificate(n.ca, "admin")
 	for name, tc := range map[string]struct{ request, want string }{
 		"a giant header": {"GET /pods HTTP/1.1\r\nHost: x\r\nX-Giant: " + strings.Repeat("a", 1<<20) + "\r\n\r\n", "431"},
 		"many headers":   {"GET /pods HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", 1<<16) + "\r\n", "431"},
@@ -195,7 +197,7 @@ func TestSlowReaders(t *testing.T) {
 		})
 	})
 	for _, h2 := range []bool{false, true} {
-		client := n.client(n.ca.client(t, "admin"), h2)
+		client := n.client(certificate(n.ca, "admin"), h2)
 		if status, _ := n.do(client, http.MethodGet, "/healthz", "", nil); status != http.StatusOK {
 			t.Fatal(status)
 		}
@@ -228,7 +230,7 @@ func TestSlowReadersOfLogs(t *testing.T) {
 		c.Debug.SystemLogs, c.Debug.LogDir = true, dir
 	})
 	for _, h2 := range []bool{false, true} {
-		resp, err := n.client(n.ca.client(t, "admin"), h2).Get("https://" + n.address + "/logs/big")
+		resp, err := n.client(certificate(n.ca, "admin"), h2).Get("https://" + n.address + "/logs/big")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func TestEnd(t *testing.T) {
 		}
 		followed <- err
 	}()
-	taken, err := tls.Dial("tcp", n.address, n.tls(n.ca.client(t, "admin")))
+	taken, err := tls.Dial("tcp", n.address, n.tls(certificate(n.ca, "admin")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 // served fails the test unless an admin's request is served.
 func (n *node) served() {
 	n.t.Helper()
-	transport := &http.Transport{TLSClientConfig: n.tls(n.ca.client(n.t, "admin")), DisableKeepAlives: true}
+	transport := &http.Transport{TLSClientConfig: n.tls(certificate(n.ca, "admin")), DisableKeepAlives: true}
 	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
 	if status, _ := n.do(client, http.MethodGet, "/healthz", "", nil); status != http.StatusOK {
 		n.t.Errorf("one who may is answered %d", status)
@@ -79,7 +79,7 @@ func TestFloodOfConnections(t *testing.T) {
 // Strangers from many addresses displace each other, and no authenticated callers.
 func TestFloodFromManyAddresses(t *testing.T) {
 	n := start(t, nil)
-	known, err := tls.Dial("tcp", n.address, n.tls(n.ca.client(t, "admin")))
+	known, err := tls.Dial("tcp", n.address, n.tls(certificate(n.ca, "admin")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestRapidReset(t *testing.T) {
 			now.Add(-1)
 		})
 	})
-	for name, cert := range map[string]*tls.Certificate{"admin": n.ca.client(t, "admin"), "stranger": nil} {
+	for name, cert := range map[string]*tls.Certificate{"admin": certificate(n.ca, "admin"), "stranger": nil} {
 		cfg := n.tls(cert)
 		cfg.NextProtos = []string{"h2"}
 		c, err := tls.Dial("tcp", n.address, cfg)

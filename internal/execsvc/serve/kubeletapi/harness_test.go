@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
@@ -23,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/goleak"
 
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/execsvc/serve/kubeletapi/auth"
 	"github.com/podstream/podstream/internal/logtest"
 )
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type node struct {
 	*Server
 	t        *testing.T
-	ca       *authority
+	ca       *certtest.CA
 	api      *api
 	address  string
 	log      *logtest.Buffer
@@ -55,9 +55,9 @@ func listen(t *testing.T) net.Listener {
 // start starts a Server with one listener. change may add more.
 func start(t *testing.T, change func(*Config)) *node {
 	t.Helper()
-	n := &node{t: t, ca: newAuthority(t), api: &api{}, log: &logtest.Buffer{}, registry: prometheus.NewRegistry(), done: make(chan struct{})}
+	n := &node{t: t, ca: certtest.NewCA(t, "ca"), api: &api{}, log: &logtest.Buffer{}, registry: prometheus.NewRegistry(), done: make(chan struct{})}
 	caFile := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: n.ca.cert.Raw}), 0o600); err != nil {
+	if err := os.WriteFile(caFile, n.ca.PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	who, err := auth.New(auth.Config{NodeName: "node-1", ClientCAFile: caFile, TokenReviews: tokenAPI{n.api}, AccessReviews: accessAPI{n.api}})
@@ -66,7 +66,7 @@ func start(t *testing.T, change func(*Config)) *node {
 	}
 	l := listen(t)
 	n.address = l.Addr().String()
-	serving := n.ca.sign(t, &x509.Certificate{
+	serving := n.ca.Pair(x509.Certificate{
 		Subject: pkix.Name{CommonName: "node-1"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	})
 	cfg := Config{
@@ -124,7 +124,7 @@ func (n *node) refusedFor(reason string) int {
 
 func (n *node) tls(cert *tls.Certificate) *tls.Config {
 	roots := x509.NewCertPool()
-	roots.AddCert(n.ca.cert)
+	roots.AddCert(n.ca.Certificate)
 	cfg := &tls.Config{RootCAs: roots}
 	if cert != nil {
 		// It is sent regardless of the CAs that the server names, as a stranger would do.
@@ -145,8 +145,8 @@ func (n *node) client(cert *tls.Certificate, h2 bool) *http.Client {
 	}}
 }
 
-// admin returns a client that may do everything.
-func (n *node) admin() *http.Client { return n.client(n.ca.client(n.t, "admin"), true) }
+// admin is a client that may do everything.
+func (n *node) admin() *http.Client { return n.client(certificate(n.ca, "admin"), true) }
 
 // do sends a request, and returns status and body.
 func (n *node) do(client *http.Client, method, path, token string, body io.Reader) (int, string) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/execsvc/serve/kubeletapi/auth"
 )
 
@@ -59,7 +60,7 @@ func TestPathTricks(t *testing.T) {
 		decided = &recorder{Auth: c.Auth}
 		c.Auth = decided
 	})
-	admin := n.ca.client(t, "admin")
+	admin := certificate(n.ca, "admin")
 	for target, want := range map[string]string{
 		"/metrics":                            "200 metrics",
 		"/metrics/":                           "200 metrics",
@@ -160,7 +161,7 @@ func TestWhoMayWhat(t *testing.T) {
 		c.Streams = handlers.handler("streams")
 		c.Handlers = map[string]http.Handler{"/metrics/resource": handlers.handler("resource")}
 	})
-	stranger := newAuthority(t)
+	stranger := certtest.NewCA(t, "ca")
 	for _, tc := range []struct {
 		who          string
 		client       *http.Client
@@ -174,7 +175,7 @@ func TestWhoMayWhat(t *testing.T) {
 		{"no credentials", n.client(nil, false), "", "POST", "/exec/ns/pod/main", 401, "Unauthorized", false},
 		{"no credentials", n.client(nil, false), "", "GET", "/healthz", 401, "Unauthorized", false},
 		{"no credentials", n.client(nil, false), "", "GET", "/nothing", 401, "Unauthorized", false},
-		{"another CA's", n.client(stranger.client(t, "admin"), true), "", "GET", "/pods", 401, "Unauthorized", false},
+		{"another CA's", n.client(certificate(stranger, "admin"), true), "", "GET", "/pods", 401, "Unauthorized", false},
 		{"an unknown token", n.client(nil, true), "guess", "GET", "/pods", 401, "Unauthorized", false},
 		{"without rights", n.client(nil, true), "nobody", "GET", "/pods", 403,
 			"Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[pods proxy])", false}, // prose:ok

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"net/http"
 	"testing"
+
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 // nodecert's TLS settings apply: versions, suites, and a configuration for each client. A list of suites
@@ -25,7 +27,7 @@ func TestTLSConfiguration(t *testing.T) {
 	} {
 		n := start(t, func(c *Config) { change(c.TLS) })
 		for _, h2 := range []bool{false, true} {
-			if status, _ := n.do(n.client(n.ca.client(t, "admin"), h2), http.MethodGet, "/healthz", "", nil); status != http.StatusOK {
+			if status, _ := n.do(n.client(certificate(n.ca, "admin"), h2), http.MethodGet, "/healthz", "", nil); status != http.StatusOK {
 				t.Errorf("%s, HTTP/2 %v: %d", name, h2, status)
 			}
 		}
@@ -56,7 +58,7 @@ func TestTLSConfiguration(t *testing.T) {
 // A certificate that is no longer valid is rejected in a resumed session too.
 func TestResumedSession(t *testing.T) {
 	n := start(t, nil)
-	cfg := n.tls(newAuthority(t).client(t, "admin"))
+	cfg := n.tls(certificate(certtest.NewCA(t, "ca"), "admin"))
 	cfg.ClientSessionCache = tls.NewLRUClientSessionCache(4)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true}}
 	resumed := false

@@ -12,7 +12,7 @@ import (
 	kwatch "k8s.io/apimachinery/pkg/watch"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
 )
 
@@ -39,7 +39,7 @@ func pod(name, node string, labels map[string]string) *v1.Pod {
 }
 
 func TestGetAndList(t *testing.T) {
-	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	elsewhere := pod("b", "n1", nil)
 	elsewhere.Namespace = "other"
 	server.Put(pod("a", "n1", map[string]string{"app": "x"}), pod("b", "n2", nil), elsewhere,
@@ -111,7 +111,7 @@ func TestPagesAreOneSnapshot(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	server := apitest.New(t, apitest.Config{CA: accesstest.NewCA(t, "cluster")})
+	server := apitest.New(t, apitest.Config{CA: certtest.NewCA(t, "cluster")})
 	for media, client := range clients(t, server) {
 		t.Run(media, func(t *testing.T) {
 			before := server.Put(pod("a", "", nil))

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podstream/podstream/internal/access/accesstest"
+	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/porttest"
 )
 
@@ -20,7 +20,7 @@ import (
 type Config struct {
 	// CA makes the Server use TLS, with a certificate that it issues, and request certificates of clients. Nil: plain
 	// HTTP.
-	CA *accesstest.CA
+	CA *certtest.CA
 }
 
 // Server is one API server. Make it with New.
@@ -59,9 +59,9 @@ func New(t testing.TB, cfg Config) *Server {
 	return s
 }
 
-func serverTLS(t testing.TB, ca *accesstest.CA) *tls.Config {
+func serverTLS(t testing.TB, ca *certtest.CA) *tls.Config {
 	t.Helper()
-	pair, err := tls.X509KeyPair(ca.Issue(accesstest.Request{CommonName: "apiserver", Server: true}))
+	pair, err := tls.X509KeyPair(ca.Issue(certtest.Request{CommonName: "apiserver", Server: true}))
 	if err != nil {
 		t.Fatal(err)
 	}

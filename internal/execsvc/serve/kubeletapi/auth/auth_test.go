@@ -10,13 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 // A caller with invalid credentials is rejected, not anonymous. A caller without credentials may be anonymous.
 func TestAnonymous(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		s := newSetup(t, func(c *Config) { c.Anonymous = allowed })
-		stranger := newAuthority(t, "other").client("x")
+		stranger := client(certtest.NewCA(t, "other"), "x")
 		without := http.StatusUnauthorized
 		if allowed {
 			without = http.StatusOK

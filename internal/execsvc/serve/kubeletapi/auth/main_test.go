@@ -2,14 +2,9 @@ package auth
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,64 +18,19 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// authority is a CA.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T, name string) *authority {
-	t.Helper()
-	a := &authority{t: t}
-	a.cert, a.key = a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	})
-	return a
-}
-
-// sign signs a certificate. The first one is the authority's own.
-func (a *authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c.SerialNumber = big.NewInt(time.Now().UnixNano())
-	if c.NotAfter.IsZero() {
-		c.NotBefore, c.NotAfter = t0.Add(-time.Hour), t0.Add(time.Hour)
-	}
-	parent, by := c, key
-	if a.cert != nil {
-		parent, by = a.cert, a.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), by)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	signed, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return signed, key
-}
-
-func (a *authority) pem() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
-}
-
-// client returns a client's certificate.
-func (a *authority) client(name string, groups ...string) *x509.Certificate {
-	c, _ := a.sign(&x509.Certificate{
+// client is a client's certificate.
+func client(ca *certtest.CA, name string, groups ...string) *x509.Certificate {
+	return ca.Pair(x509.Certificate{
 		Subject: pkix.Name{CommonName: name, Organization: groups}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	return c
+	}).Leaf
 }
 
 // api answers reviews with its functions, and counts them.
@@ -122,14 +72,14 @@ type setup struct {
 	*Auth
 	api    *api
 	clock  *testclock.FakePassiveClock
-	ca     *authority
+	ca     *certtest.CA
 	caFile string
 }
 
 func newSetup(t *testing.T, change func(*Config)) *setup {
 	t.Helper()
-	s := &setup{clock: testclock.NewFakePassiveClock(t0), ca: newAuthority(t, "ca"), caFile: filepath.Join(t.TempDir(), "ca.crt")}
-	write(t, s.caFile, s.ca.pem())
+	s := &setup{clock: testclock.NewFakePassiveClock(t0), ca: certtest.NewCA(t, "ca"), caFile: filepath.Join(t.TempDir(), "ca.crt")}
+	write(t, s.caFile, s.ca.PEM)
 	s.api = &api{
 		token: func(token string) (authenticationv1.TokenReviewStatus, error) {
 			user := authenticationv1.UserInfo{Username: "prometheus", UID: "1", Groups: []string{"monitoring"}}

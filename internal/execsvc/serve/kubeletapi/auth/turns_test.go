@@ -9,6 +9,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/podstream/podstream/internal/certtest"
 )
 
 // crowd sends requests with unknown tokens from each of the addresses, and returns once no more are accepted.
@@ -76,7 +78,7 @@ func TestUnknownTokensBlockNoOtherCaller(t *testing.T) {
 			s := newSetup(t, nil)
 			release := crowd(t, s, tc.crowd...)
 			defer release()
-			r := ask(http.MethodGet, "/containerLogs/ns/pod/c", "", s.ca.client("kube-apiserver-kubelet-client"))
+			r := ask(http.MethodGet, "/containerLogs/ns/pod/c", "", client(s.ca, "kube-apiserver-kubelet-client"))
 			r.RemoteAddr = tc.apiServer
 			if got := status(s.Auth, r); got != http.StatusOK {
 				t.Errorf("the API server: %d; want 200", got)
@@ -122,7 +124,7 @@ func TestUsersBlockNoOtherCaller(t *testing.T) {
 	if begun := 2*maxReviews - busy; begun == 0 || begun > maxReviews {
 		t.Errorf("%d of mallory's %d questions are asked at once; want some, and half of them at most", begun, 2*maxReviews)
 	}
-	r := ask(http.MethodGet, "/containerLogs/ns/pod/c", "", s.ca.client("kube-apiserver-kubelet-client"))
+	r := ask(http.MethodGet, "/containerLogs/ns/pod/c", "", client(s.ca, "kube-apiserver-kubelet-client"))
 	if got := status(s.Auth, r); got != http.StatusOK {
 		t.Errorf("the API server: %d; want 200", got)
 	}
@@ -137,11 +139,11 @@ func TestUserByCertificate(t *testing.T) {
 		request                *http.Request
 		certificate, anonymous bool
 	}{
-		"a certificate":              {ask(http.MethodGet, "/pods", "", s.ca.client("admin")), true, false},
+		"a certificate":              {ask(http.MethodGet, "/pods", "", client(s.ca, "admin")), true, false},
 		"a token":                    {ask(http.MethodGet, "/pods", "good"), false, false},
 		"nothing":                    {ask(http.MethodGet, "/pods", ""), false, true},
-		"another CA's, and a token":  {ask(http.MethodGet, "/pods", "good", newAuthority(t, "other").client("admin")), false, false},
-		"a certificate, and a token": {ask(http.MethodGet, "/pods", "good", s.ca.client("admin")), true, false},
+		"another CA's, and a token":  {ask(http.MethodGet, "/pods", "good", client(certtest.NewCA(t, "other"), "admin")), false, false},
+		"a certificate, and a token": {ask(http.MethodGet, "/pods", "good", client(s.ca, "admin")), true, false},
 	} {
 		user, refusal := s.Check(tc.request)
 		if refusal != nil || user.Certificate != tc.certificate || user.Anonymous() != tc.anonymous {
