@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // auditPolicy makes the server log podconfigd's requests.
@@ -47,22 +48,22 @@ func startControl(ctx context.Context, dir, etcd string) (*controlPlane, error) 
 
 func (c *controlPlane) stop(t *testing.T) {
 	t.Helper()
-	must(t, c.Stop())
+	rig.Must(t, c.Stop())
 }
 
 func (c *controlPlane) resume(t *testing.T) {
 	t.Helper()
-	must(t, c.Resume(t.Context()))
+	rig.Must(t, c.Resume(t.Context()))
 }
 
 func (c *controlPlane) client(t *testing.T) kubernetes.Interface {
 	t.Helper()
-	return get(c.Client(t.Context()))(t)
+	return rig.Get(c.Client(t.Context()))(t)
 }
 
 func (c *controlPlane) behind(t *testing.T, change func(client kubernetes.Interface)) {
 	t.Helper()
-	must(t, c.Behind(t.Context(), change))
+	rig.Must(t, c.Behind(t.Context(), change))
 }
 
 // request is a request of a podconfigd, from the server's audit log.
@@ -75,7 +76,7 @@ type request struct {
 // requests returns the user's requests for a resource, in the order of their first answers.
 func (c *controlPlane) requests(t *testing.T, user, resource string) []request {
 	t.Helper()
-	log := get(os.ReadFile(c.Path("audit.log")))(t)
+	log := rig.Get(os.ReadFile(c.Path("audit.log")))(t)
 	seen := map[string]int{}
 	var out []request
 	lines := bufio.NewScanner(bytes.NewReader(log))
@@ -87,11 +88,11 @@ func (c *controlPlane) requests(t *testing.T, user, resource string) []request {
 			ObjectRef                 struct{ Resource string }
 			ResponseStatus            struct{ Code int }
 		}
-		must(t, json.Unmarshal(lines.Bytes(), &e))
+		rig.Must(t, json.Unmarshal(lines.Bytes(), &e))
 		if e.User.Username != user || e.ObjectRef.Resource != resource {
 			continue
 		}
-		uri := get(url.Parse(e.RequestURI))(t)
+		uri := rig.Get(url.Parse(e.RequestURI))(t)
 		r := request{verb: e.Verb, query: uri.Query(), code: e.ResponseStatus.Code}
 		if at, ok := seen[e.AuditID]; ok {
 			out[at] = r // a later stage of the same request
@@ -100,7 +101,7 @@ func (c *controlPlane) requests(t *testing.T, user, resource string) []request {
 		seen[e.AuditID] = len(out)
 		out = append(out, r)
 	}
-	must(t, lines.Err())
+	rig.Must(t, lines.Err())
 	return out
 }
 

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // A client's change to a pod produces exactly the op that describes it.
@@ -30,9 +32,9 @@ func TestLife(t *testing.T) {
 	})
 	check(t, "its status alone: RECONCILE", func(t *testing.T) {
 		pods := client.CoreV1().Pods(namespace)
-		changed := get(pods.Get(t.Context(), "web", metav1.GetOptions{}))(t)
+		changed := rig.Get(pods.Get(t.Context(), "web", metav1.GetOptions{}))(t)
 		changed.Status.Phase, changed.Status.Message = corev1.PodRunning, "from another agent"
-		get(pods.UpdateStatus(t.Context(), changed, metav1.UpdateOptions{}))(t)
+		rig.Get(pods.UpdateStatus(t.Context(), changed, metav1.UpdateOptions{}))(t)
 		got := decode(t, s.expect(t, "RECONCILE web")["RECONCILE web"], pod)
 		if got.Status.Phase != corev1.PodRunning || got.Status.Message != changed.Status.Message {
 			t.Errorf("the status came as %v", got.Status)

@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // tools is the directory of the programs that make builds.
@@ -28,46 +28,41 @@ var absence = flag.Duration("absence", 20*time.Second, "how `long` the API serve
 // What all tests share. They run one after another.
 var (
 	plane      *controlPlane
+	dir        string
 	podconfigd string
 	rows       []row
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
+	code := rig.Main(m, start, stop)
+	printTable()
+	os.Exit(code)
 }
 
-// run runs the tests between the start and the end of the control plane, and then shows what was checked.
-func run(m *testing.M) (code int) {
-	dir, err := os.MkdirTemp("", "cluster")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		started := time.Now()
-		podconfigd = filepath.Join(dir, "podconfigd")
-		err = build(podconfigd)
-		if err == nil {
-			plane, err = startControl(context.Background(), dir, *etcdProgram)
-		}
-		if err == nil {
-			what := "podconfigd is built, kube-apiserver is ready on etcd " + plane.Etcd.Version.String()
-			rows = append(rows, row{what: what, good: true, took: time.Since(started)})
-		}
+// start builds podconfigd and starts the control plane.
+func start() (err error) {
+	started := time.Now()
+	if dir, err = os.MkdirTemp("", "cluster"); err != nil {
+		return err
+	}
+	podconfigd = filepath.Join(dir, "podconfigd")
+	if err = build(podconfigd); err == nil {
+		plane, err = startControl(context.Background(), dir, *etcdProgram)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w\nmake test-cluster builds the programs that this needs", err)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "cluster:", err)
-		if errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintln(os.Stderr, "cluster: make test-cluster builds the programs that this needs")
-		}
-		return 1
+		return errors.Join(err, os.RemoveAll(dir))
 	}
-	code = m.Run()
+	what := "podconfigd is built, kube-apiserver is ready on etcd " + plane.Etcd.Version.String()
+	rows = append(rows, row{what: what, good: true, took: time.Since(started)})
+	return nil
+}
+
+func stop() error {
 	plane.Close()
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, "cluster:", err)
-		code = 1
-	}
-	printTable()
-	return code
+	return os.RemoveAll(dir)
 }
 
 // build builds podconfigd.
@@ -108,20 +103,4 @@ func printTable() {
 		fmt.Fprintf(w, "%s\t%.1f s\t%s\n", verdict, r.took.Seconds(), r.what)
 	}
 	_ = w.Flush()
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// get returns the value of a call, and ends the test if there is an error.
-func get[T any](value T, err error) func(t *testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		must(t, err)
-		return value
-	}
 }

@@ -17,6 +17,7 @@ import (
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // namespace is the namespace of all pods.
@@ -45,13 +46,13 @@ func newNode(t *testing.T, name string) *node {
 // launch starts it for the first time, with a certificate that expires at notAfter. It ends with the test.
 func (n *node) launch(t *testing.T, notAfter time.Time) {
 	t.Helper()
-	plane.client(t)                          // starts the server if it is stopped
-	n.dir = get(os.MkdirTemp("", "node"))(t) // short, because it has a socket
+	plane.client(t)                              // the server has to be there
+	n.dir = rig.Get(os.MkdirTemp("", "node"))(t) // short, as it holds a socket
 	t.Cleanup(func() { _ = os.RemoveAll(n.dir) })
 	n.credentials = n.path("node.pem")
 	n.rotate(t, notAfter)
-	must(t, plane.Authority.WriteKubeconfig(n.path("kubeconfig"), plane.URL, n.credentials))
-	conn := get(grpc.NewClient("unix://"+n.path("socket"), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	rig.Must(t, plane.Authority.WriteKubeconfig(n.path("kubeconfig"), plane.URL, n.credentials))
+	conn := rig.Get(grpc.NewClient("unix://"+n.path("socket"), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: control.PollInterval, MaxDelay: control.PollInterval}})))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	n.config = podconfigv1.NewPodConfigServiceClient(conn)
@@ -71,8 +72,8 @@ func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 // rotate replaces the certificate.
 func (n *node) rotate(t *testing.T, notAfter time.Time) {
 	t.Helper()
-	credentials := get(plane.Authority.Issue(n.user, n.group, notAfter))(t)
-	must(t, control.ReplaceFile(n.credentials, credentials))
+	credentials := rig.Get(plane.Authority.Issue(n.user, n.group, notAfter))(t)
+	rig.Must(t, control.ReplaceFile(n.credentials, credentials))
 }
 
 // start starts podconfigd, for the first time or after its end.
@@ -80,7 +81,7 @@ func (n *node) start(t *testing.T) {
 	t.Helper()
 	args := append([]string{"--root-dir=" + n.path("root"), "--listen=unix://" + n.path("socket"), "--hostname-override=" + n.name,
 		"--pod-manifest-path=", "--kubeconfig=" + n.path("kubeconfig")}, n.args...)
-	n.daemon = get(control.StartProcess("podconfigd", n.path("log"), podconfigd, args...))(t)
+	n.daemon = rig.Get(control.StartProcess("podconfigd", n.path("log"), podconfigd, args...))(t)
 }
 
 // create creates a pod on the node, as if the scheduler had placed it.
@@ -102,13 +103,13 @@ func createOn(t *testing.T, node string, client kubernetes.Interface, name strin
 	for _, f := range with {
 		f(pod)
 	}
-	return get(client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+	return rig.Get(client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 }
 
 // bind places a pod that was created without a node, as the scheduler does.
 func bind(t *testing.T, client kubernetes.Interface, name, node string) {
 	t.Helper()
-	must(t, client.CoreV1().Pods(namespace).Bind(t.Context(), &corev1.Binding{
+	rig.Must(t, client.CoreV1().Pods(namespace).Bind(t.Context(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 	}, metav1.CreateOptions{}))
 }
@@ -117,21 +118,21 @@ func bind(t *testing.T, client kubernetes.Interface, name, node string) {
 func relabel(t *testing.T, client kubernetes.Interface, name, version string) {
 	t.Helper()
 	pods := client.CoreV1().Pods(namespace)
-	pod := get(pods.Get(t.Context(), name, metav1.GetOptions{}))(t)
+	pod := rig.Get(pods.Get(t.Context(), name, metav1.GetOptions{}))(t)
 	pod.Labels["version"] = version
-	get(pods.Update(t.Context(), pod, metav1.UpdateOptions{}))(t)
+	rig.Get(pods.Update(t.Context(), pod, metav1.UpdateOptions{}))(t)
 }
 
 // remove deletes the pod with its grace period. vanish deletes it at once, as the kubelet does when its
 // containers have ended.
 func remove(t *testing.T, client kubernetes.Interface, name string) {
 	t.Helper()
-	must(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
+	rig.Must(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 func vanish(t *testing.T, client kubernetes.Interface, name string) {
 	t.Helper()
-	must(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+	rig.Must(t, client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 }
 
 // source returns podconfigd's status of its source api.
@@ -149,7 +150,7 @@ func (n *node) source(ctx context.Context) (*podconfigv1.Source, error) {
 // awaitSource waits until the source has an error, or no error, and the given number of pods.
 func (n *node) awaitSource(t *testing.T, failing bool, pods int) {
 	t.Helper()
-	must(t, control.Until(t.Context(), n.daemon, fmt.Sprintf("the source fails is %t, with %d pods", failing, pods), func(ctx context.Context) error {
+	rig.Must(t, control.Until(t.Context(), n.daemon, fmt.Sprintf("the source fails is %t, with %d pods", failing, pods), func(ctx context.Context) error {
 		s, err := n.source(ctx)
 		if err != nil {
 			return err
@@ -164,7 +165,7 @@ func (n *node) awaitSource(t *testing.T, failing bool, pods int) {
 // pod returns the pod of that name.
 func (n *node) pod(t *testing.T, name string) *podconfigv1.Pod {
 	t.Helper()
-	return get(n.config.GetPod(t.Context(), &podconfigv1.GetPodRequest{
+	return rig.Get(n.config.GetPod(t.Context(), &podconfigv1.GetPodRequest{
 		Ref: &podconfigv1.PodRef{Namespace: namespace, Name: name}, Format: podconfigv1.PodFormat_POD_FORMAT_PROTOBUF,
 	}))(t).GetPod()
 }

@@ -17,6 +17,7 @@ import (
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // The objects that pods refer to arrive with their changes, under the node authorizer, which allows a node no
@@ -50,7 +51,7 @@ func TestObjects(t *testing.T) {
 		objects.await(t, secret("token"), "2")
 	})
 	check(t, "its deletion: MISSING", func(t *testing.T) {
-		must(t, client.CoreV1().Secrets(namespace).Delete(t.Context(), "token", metav1.DeleteOptions{}))
+		rig.Must(t, client.CoreV1().Secrets(namespace).Delete(t.Context(), "token", metav1.DeleteOptions{}))
 		objects.await(t, secret("token"), missing)
 	})
 	check(t, "the pod and its objects are removed: REMOVE", func(t *testing.T) {
@@ -60,11 +61,11 @@ func TestObjects(t *testing.T) {
 	})
 	check(t, "the node may list its own pods, and read no objects except theirs", func(t *testing.T) {
 		putSecret(t, client, "foreign", "1")
-		config := plane.ClientConfig(plane.URL, get(os.ReadFile(n.credentials))(t))
-		httpClient := get(rest.HTTPClientFor(config))(t)
+		config := plane.ClientConfig(plane.URL, rig.Get(os.ReadFile(n.credentials))(t))
+		httpClient := rig.Get(rest.HTTPClientFor(config))(t)
 		defer utilnet.CloseIdleConnectionsFor(httpClient.Transport)
-		own := get(kubernetes.NewForConfigAndClient(config, httpClient))(t).CoreV1()
-		get(own.Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", n.name).String()}))(t)
+		own := rig.Get(kubernetes.NewForConfigAndClient(config, httpClient))(t).CoreV1()
+		rig.Get(own.Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", n.name).String()}))(t)
 		if _, err := own.Pods("").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("a list of all pods gives the error %v; want that it is forbidden", err)
 		}
@@ -104,7 +105,7 @@ func putConfigMap(t *testing.T, client kubernetes.Interface, name, value string)
 	if apierrors.IsAlreadyExists(err) {
 		_, err = all.Update(t.Context(), object, metav1.UpdateOptions{})
 	}
-	must(t, err)
+	rig.Must(t, err)
 }
 
 func putSecret(t *testing.T, client kubernetes.Interface, name, value string) {
@@ -115,7 +116,7 @@ func putSecret(t *testing.T, client kubernetes.Interface, name, value string) {
 	if apierrors.IsAlreadyExists(err) {
 		_, err = all.Update(t.Context(), object, metav1.UpdateOptions{})
 	}
-	must(t, err)
+	rig.Must(t, err)
 }
 
 // objectStream is a consumer of WatchObjects.
@@ -155,7 +156,7 @@ func (s *objectStream) await(t *testing.T, ref *podconfigv1.ObjectRef, want stri
 			if !ok {
 				t.Fatalf("the stream of objects ended; %s is %s", keyOf(ref), got)
 			}
-			must(t, s.apply(m.GetUpdate()))
+			rig.Must(t, s.apply(m.GetUpdate()))
 		case <-timeout.C:
 			t.Fatalf("%s is %s for %v; want %s; the output of podconfigd ends with:\n%s", keyOf(ref), got, control.Bound, want, s.daemon.Tail())
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // While the server restarts, as in an upgrade, its pods are kept. Later changes are received.
@@ -68,7 +69,7 @@ func TestAbsence(t *testing.T) {
 			remove(t, client, "dying")
 			n.create(t, client, "new")
 		})
-		must(t, plane.Etcd.Compact(t.Context()))
+		rig.Must(t, plane.Etcd.Compact(t.Context()))
 		<-back
 		n.awaitSource(t, true, len(pods))
 	})
@@ -84,7 +85,7 @@ func TestAbsence(t *testing.T) {
 	check(t, "podconfigd had to list again: its version was too old", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), control.Bound)
 		defer cancel()
-		w := get(plane.client(t).CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: last}))(t)
+		w := rig.Get(plane.client(t).CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: last}))(t)
 		defer w.Stop()
 		event := <-w.ResultChan()
 		if err := apierrors.FromObject(event.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {

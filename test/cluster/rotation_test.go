@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // shortLife is the validity of the certificate that expires in the test: long enough for podconfigd to start.
@@ -28,14 +29,14 @@ func TestCertificateRotation(t *testing.T) {
 	s.ready(t)
 	n.create(t, plane.client(t), "rotation-a")
 	s.expect(t, "ADD rotation-a")
-	old := get(os.ReadFile(n.credentials))(t)
+	old := rig.Get(os.ReadFile(n.credentials))(t)
 	n.rotate(t, time.Now().Add(control.CertificateLife))
 	check(t, "the server refuses the old certificate", func(t *testing.T) {
 		config := plane.ClientConfig(plane.URL, old)
-		httpClient := get(rest.HTTPClientFor(config))(t)
+		httpClient := rig.Get(rest.HTTPClientFor(config))(t)
 		defer utilnet.CloseIdleConnectionsFor(httpClient.Transport)
-		client := get(kubernetes.NewForConfigAndClient(config, httpClient))(t)
-		must(t, control.Until(t.Context(), nil, "the certificate has expired", func(ctx context.Context) error {
+		client := rig.Get(kubernetes.NewForConfigAndClient(config, httpClient))(t)
+		rig.Must(t, control.Until(t.Context(), nil, "the certificate has expired", func(ctx context.Context) error {
 			_, err := client.CoreV1().Pods(namespace).Get(ctx, "rotation-a", metav1.GetOptions{})
 			if apierrors.IsUnauthorized(err) {
 				return nil

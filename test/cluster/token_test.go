@@ -14,18 +14,19 @@ import (
 
 	"github.com/podstream/podstream/internal/execsvc/setup/token"
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // podexecd gets the tokens of service accounts with its node's own credentials: only for pods on the node.
 func TestTokens(t *testing.T) {
 	admin := plane.client(t)
 	const node = "tokens"
-	config := plane.ClientConfig(plane.URL, get(plane.Authority.Issue("system:node:"+node, "system:nodes", time.Now().Add(control.CertificateLife)))(t))
-	httpClient := get(rest.HTTPClientFor(config))(t)
+	config := plane.ClientConfig(plane.URL, rig.Get(plane.Authority.Issue("system:node:"+node, "system:nodes", time.Now().Add(control.CertificateLife)))(t))
+	httpClient := rig.Get(rest.HTTPClientFor(config))(t)
 	defer httpClient.CloseIdleConnections()
-	tokens := token.New(token.Config{Requests: token.From(get(kubernetes.NewForConfigAndClient(config, httpClient))(t).CoreV1())})
+	tokens := token.New(token.Config{Requests: token.From(rig.Get(kubernetes.NewForConfigAndClient(config, httpClient))(t).CoreV1())})
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder"}}
-	get(admin.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}))(t)
+	rig.Get(admin.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}))(t)
 	want := &corev1.ServiceAccountTokenProjection{Audience: "vault", Path: "token"}
 	as := func(pod *corev1.Pod) {
 		pod.Spec.ServiceAccountName = account.Name
@@ -43,7 +44,7 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: string(got), Audiences: []string{"vault"}}}
-		status := get(admin.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{}))(t).Status
+		status := rig.Get(admin.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{}))(t).Status
 		extra := status.User.Extra["authentication.kubernetes.io/pod-uid"]
 		if !status.Authenticated || status.User.Username != "system:serviceaccount:default:builder" || !slices.Equal(extra, []string{string(here.UID)}) {
 			t.Errorf("the token is that of %+v", status)

@@ -1,45 +1,31 @@
 package hazards
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // binDir has the binaries, built once.
 var binDir string
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "hazards")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		binDir = dir
-		if err := build(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		code := m.Run()
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return code
-	}())
+	os.Exit(rig.Main(m, build, func() error { return os.RemoveAll(binDir) }))
 }
 
-func build(dir string) error {
-	cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/podconfigd", "./cmd/podexecd", "./internal/simruntime/simruntimed")
+func build() (err error) {
+	if binDir, err = os.MkdirTemp("", "hazards"); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-o", binDir+"/", "./cmd/podconfigd", "./cmd/podexecd", "./internal/simruntime/simruntimed")
 	cmd.Dir = filepath.Join("..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the binaries: %w\n%s", err, out)
+		return errors.Join(fmt.Errorf("build the binaries: %w\n%s", err, out), os.RemoveAll(binDir))
 	}
 	return nil
 }

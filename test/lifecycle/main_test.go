@@ -2,25 +2,19 @@ package lifecycle
 
 import (
 	"errors"
-	"flag"
-	"fmt"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 
 	"github.com/podstream/podstream/test/devnode"
 	"github.com/podstream/podstream/test/rig"
 )
 
-// requireRuntime is set by `make test`: a machine that can't run a runtime fails then instead of skipping.
-const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
-
 // atOnce is how many tests run at a time: nearly all of them wait nearly all of the time.
-const atOnce = "8"
+const atOnce = 8
 
 // runtimes are the runtimes that the tests run on, the real ones first.
 var runtimes = []namedRuntime{{"containerd", devnode.Containerd}, {"containerd-1.7", devnode.Containerd17}, {"sim", devnode.Sim}}
@@ -43,34 +37,15 @@ type sharedBench struct {
 	err   error
 }
 
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		klog.SetLogger(klog.Logger{}) // client-go's streams log every connection that ends
-		flag.Parse()
-		given := false
-		flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-		var err error
-		if !given {
-			err = flag.Set("test.parallel", atOnce)
-		}
-		if err == nil {
-			nodes, err = rig.NewNodes(os.Stderr)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		code := m.Run()
-		if err := closeAll(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		return code
-	}())
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, start, closeAll)) }
+
+func start() (err error) {
+	klog.SetLogger(klog.Logger{}) // client-go's streams log every connection that ends
+	if err := rig.Parallel(atOnce); err != nil {
+		return err
+	}
+	nodes, err = rig.NewNodes(os.Stderr)
+	return err
 }
 
 func closeAll() error {
@@ -154,12 +129,7 @@ func share(t *testing.T, kind devnode.Runtime) *bench {
 
 func startNode(t *testing.T, kind devnode.Runtime, start func(devnode.Runtime) (*devnode.Node, error)) *devnode.Node {
 	t.Helper()
-	node, err := start(kind)
-	if errors.Is(err, devnode.ErrUnavailable) && os.Getenv(requireRuntime) == "" {
-		t.Skipf("%v; `make test` installs what is missing", err)
-	}
-	check(t, err)
-	return node
+	return rig.Need(t, func() (*devnode.Node, error) { return start(kind) })
 }
 
 // patience is the time limit of every wait. The machine may be slow and busy.
@@ -177,23 +147,7 @@ func eventually(t *testing.T, what string, check func() error) {
 	}
 }
 
-func poll(check func() error) error {
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			return err
-		}
-	}
-}
+func poll(check func() error) error { return rig.Poll(patience, check) }
 
 func check(t *testing.T, err error) {
 	t.Helper()

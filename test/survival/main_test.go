@@ -1,9 +1,7 @@
 package survival
 
 import (
-	"errors"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -12,29 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
 )
 
-// requireRuntime is set by `make test`: on a machine that can't run containerd, the tests then fail instead of
-// skipping.
-const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
-
-var seed = flag.Uint64("seed", 0, "the seed of the first storm; 0 means a random one")
+var seed = flag.Uint64("seed", 0, "with which seed the storms begin; 0 is a random one")
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	code := m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if err := os.RemoveAll(builds.dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(rig.Main(m, nil, func() error { return os.RemoveAll(builds.dir) }))
 }
 
 // robustnessTime returns the environment's ROBUSTNESS_TIME, or otherwise, and reports whether it is set: then a
@@ -105,13 +88,7 @@ func startNode(t *testing.T, config devnode.Config) *devnode.Node {
 		t.Fatal(err)
 	}
 	config.Dir, config.Log = dir, t.Output()
-	node, err := devnode.Start(t.Context(), config)
-	if errors.Is(err, devnode.ErrUnavailable) && os.Getenv(requireRuntime) == "" {
-		t.Skipf("%v; `make test` installs what is missing", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := rig.Need(t, func() (*devnode.Node, error) { return devnode.Start(t.Context(), config) })
 	t.Cleanup(func() {
 		if err := node.Close(); err != nil {
 			t.Error(err)

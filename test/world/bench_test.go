@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	"github.com/podstream/podstream/test/devnode"
@@ -84,9 +83,7 @@ func (b *bench) close() error {
 
 // awaitEmpty polls, because no event reports when the kernel has removed cgroups and mounts.
 func (b *bench) awaitEmpty() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return poll(ctx, func() error {
+	return rig.Poll(patience, func() error {
 		if err := b.Empty(context.Background()); err != nil {
 			return err
 		}
@@ -101,23 +98,6 @@ func (b *bench) awaitEmpty() error {
 		}
 		return nil
 	})
-}
-
-// poll is for what can't be awaited as an event.
-func poll(ctx context.Context, check func() error) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return err
-		}
-	}
 }
 
 // findings are what podconfigd has against a manifest, a line each.

@@ -2,22 +2,16 @@ package world
 
 import (
 	"errors"
-	"flag"
-	"fmt"
 	"os"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
 )
 
-// requireRuntime is set by `make test`: a machine that can't run a runtime fails then instead of skipping.
-const requireRuntime = "PODSTREAM_REQUIRE_RUNTIME"
-
 // atOnce is how many pods run at a time: nearly all of them wait nearly all of the time.
-const atOnce = "6"
+const atOnce = 6
 
 // patience bounds every wait; the machine may be slow and busy.
 const patience = 60 * time.Second
@@ -31,29 +25,16 @@ type namedRuntime struct {
 var runtimes = []namedRuntime{{"containerd", devnode.Containerd}, {"containerd-1.7", devnode.Containerd17}}
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		flag.Parse()
-		given := false
-		flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-		var err error
-		if !given {
-			err = flag.Set("test.parallel", atOnce)
-		}
-		if err == nil {
-			err = nodes.build()
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		code := m.Run()
-		if err := errors.Join(closeBenches(), nodes.close(), goleak.Find()); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		lacking.print()
-		return code
-	}())
+	code := rig.Main(m, start, func() error { return errors.Join(closeBenches(), nodes.close()) })
+	lacking.print()
+	os.Exit(code)
+}
+
+func start() error {
+	if err := rig.Parallel(atOnce); err != nil {
+		return err
+	}
+	return nodes.build()
 }
 
 // onEachRuntime runs the test on each runtime, on the shared bench.
@@ -95,12 +76,7 @@ func ownNode(t *testing.T, kind devnode.Runtime) *devnode.Node {
 
 func startNode(t *testing.T, kind devnode.Runtime, start func(devnode.Runtime) (*devnode.Node, error)) *devnode.Node {
 	t.Helper()
-	node, err := start(kind)
-	if errors.Is(err, devnode.ErrUnavailable) && os.Getenv(requireRuntime) == "" {
-		t.Skipf("%v; `make test` installs what is missing", err)
-	}
-	check(t, err)
-	return node
+	return rig.Need(t, func() (*devnode.Node, error) { return start(kind) })
 }
 
 func check(t *testing.T, err error) {

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // TestNodeLimits: the node's settings for each pod, and for all pods together.
@@ -46,9 +47,7 @@ func TestNodeLimits(t *testing.T) {
 // awaitTier waits until the cgroup of all pods, or of a QoS class, has these bounds.
 func (b *bench) awaitTier(t *testing.T, tier string, want bounds) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	check(t, poll(ctx, func() error {
+	check(t, rig.Poll(patience, func() error {
 		dirs, err := b.Node.CgroupDirs()
 		if err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podstream/podstream/test/cluster/nodes"
 	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // programs are the tools that the tests need besides the control plane.
@@ -37,16 +38,16 @@ func TestConformance(t *testing.T) {
 func outDir(t *testing.T) string {
 	t.Helper()
 	if *out != "" {
-		must(t, os.MkdirAll(*out, 0o755))
-		return get(filepath.Abs(*out))(t)
+		rig.Must(t, os.MkdirAll(*out, 0o755))
+		return rig.Get(filepath.Abs(*out))(t)
 	}
-	dir := get(os.MkdirTemp("", "conf"))(t) // short, because it has sockets
+	dir := rig.Get(os.MkdirTemp("", "conf"))(t) // short, as it holds sockets
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("ginkgo's output, its report and the daemons' logs are in %s", dir)
 			return
 		}
-		must(t, os.RemoveAll(dir))
+		rig.Must(t, os.RemoveAll(dir))
 	})
 	return dir
 }
@@ -58,10 +59,10 @@ func startCluster(t *testing.T, dir string) *nodes.Cluster {
 	if *containerd == "1.7" {
 		config.Runtime = devnode.Containerd17
 	}
-	cluster := get(nodes.Start(t.Context(), config))(t)
+	cluster := rig.Get(nodes.Start(t.Context(), config))(t)
 	t.Cleanup(cluster.Close)
-	machine := get(cluster.NewMachine(t.Context(), "machine"))(t)
-	t.Cleanup(func() { must(t, machine.Close()) })
+	machine := rig.Get(cluster.NewMachine(t.Context(), "machine"))(t)
+	t.Cleanup(func() { rig.Must(t, machine.Close()) })
 	serveImages(t, machine, filepath.Join(cluster.BinDir(), "sample"))
 	node := cluster.NewNode(machine, "node")
 	node.Port = 10250 // the specs use a fixed port
@@ -69,17 +70,17 @@ func startCluster(t *testing.T, dir string) *nodes.Cluster {
 		if t.Failed() {
 			t.Log(node.Tails())
 		}
-		must(t, node.Kill())
+		rig.Must(t, node.Kill())
 	})
-	must(t, node.Launch())
-	must(t, node.AwaitReady(t.Context()))
+	rig.Must(t, node.Launch())
+	rig.Must(t, node.AwaitReady(t.Context()))
 	return cluster
 }
 
 // runSpecs runs the program with ginkgo. The flags make it write a report, which has the results.
 func runSpecs(t *testing.T, dir, kubeconfig string, flags ...string) {
 	t.Helper()
-	log := get(os.Create(filepath.Join(dir, "ginkgo.log")))(t)
+	log := rig.Get(os.Create(filepath.Join(dir, "ginkgo.log")))(t)
 	defer log.Close()
 
 	args := append(flags, "--no-color", "--procs="+strconv.Itoa(*processes), "--focus="+*focus, "--timeout=4h")

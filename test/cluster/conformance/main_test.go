@@ -2,12 +2,11 @@ package conformance
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/podstream/podstream/test/rig"
 )
 
 var (
@@ -23,42 +22,14 @@ var (
 // tools is the directory of the programs that make provides.
 var tools string
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
-}
+func TestMain(m *testing.M) { os.Exit(rig.Main(m, start, nil)) }
 
-// run runs the tests in the module's root: that is where the daemons are built, and where devnode looks for containerd.
-func run(m *testing.M) int {
+// start changes to the module's root: that is where the daemons are built, and where devnode looks for containerd.
+func start() error {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err == nil {
-		tools = filepath.Join(root, ".tools")
-		err = os.Chdir(root)
-	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "conformance:", err)
-		return 1
+		return err
 	}
-	code := m.Run()
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, "conformance:", err)
-		code = 1
-	}
-	return code
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// get returns the value of a call, and ends the test if there is an error.
-func get[T any](value T, err error) func(t *testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		must(t, err)
-		return value
-	}
+	tools = filepath.Join(root, ".tools")
+	return os.Chdir(root)
 }

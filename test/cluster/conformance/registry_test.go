@@ -13,6 +13,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // serveImages makes the machine's containerd pull the images of registry.k8s.io from a registry of this
@@ -20,14 +21,14 @@ import (
 func serveImages(t *testing.T, machine *devnode.Node, sample string) {
 	t.Helper()
 	store := registry{}
-	for name, image := range get(buildImages(t.Context(), sample))(t) {
-		must(t, store.add(name, image))
+	for name, image := range rig.Get(buildImages(t.Context(), sample))(t) {
+		rig.Must(t, store.add(name, image))
 	}
 	server := httptest.NewServer(store)
 	t.Cleanup(server.Close)
-	must(t, os.MkdirAll(machine.Path("registries", "registry.k8s.io"), 0o755))
+	rig.Must(t, os.MkdirAll(machine.Path("registries", "registry.k8s.io"), 0o755))
 	hosts := fmt.Sprintf("server = %q\n[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", server.URL, server.URL)
-	must(t, os.WriteFile(machine.Path("registries", "registry.k8s.io", "hosts.toml"), []byte(hosts), 0o644))
+	rig.Must(t, os.WriteFile(machine.Path("registries", "registry.k8s.io", "hosts.toml"), []byte(hosts), 0o644))
 }
 
 // registry has the objects that it serves, by their references: a manifest by its tag, and everything else by

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // suite has the fields of ginkgo's report that are used.
@@ -53,7 +55,7 @@ func (s *spec) name() string {
 func show(t *testing.T, path string) {
 	t.Helper()
 	var suites []suite
-	must(t, json.Unmarshal(get(os.ReadFile(path))(t), &suites))
+	rig.Must(t, json.Unmarshal(rig.Get(os.ReadFile(path))(t), &suites))
 	count := map[string]int{}
 	for _, suite := range suites {
 		for _, spec := range suite.SpecReports {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 const (
@@ -43,7 +44,7 @@ func TestAttackers(t *testing.T) {
 	other := s.neighbour(t)
 	a := &attackers{node: n, space: s, began: time.Now()}
 	health := n.watchHealth(t)
-	must(t, a.works(t))
+	rig.Must(t, a.works(t))
 	before := memory(t, n.Podexecd.Pid())
 
 	t.Run("certificates", a.certificates)
@@ -53,9 +54,9 @@ func TestAttackers(t *testing.T) {
 	t.Run("sizes", a.sizes)
 	t.Run("crowds", a.crowds)
 
-	must(t, a.works(t))
+	rig.Must(t, a.works(t))
 	after := memory(t, n.Podexecd.Pid())
-	lines, took := bytes.Count(get(os.ReadFile(n.Podexecd.LogPath))(t), []byte("the node's API refused")), time.Since(a.began)
+	lines, took := bytes.Count(rig.Get(os.ReadFile(n.Podexecd.LogPath))(t), []byte("the node's API refused")), time.Since(a.began)
 	h := health()
 	t.Logf("podexecd's memory was %d MiB before and %d MiB after, at most %d MiB", before.now>>20, after.now>>20, after.peak>>20)
 	t.Logf("refusals are logged with %d lines in %.0f s", lines, took.Seconds())
@@ -94,14 +95,14 @@ func (a *attackers) exec() string {
 func (a *attackers) certificates(t *testing.T) {
 	const admin, group = "admin", "system:masters"
 	dir := t.TempDir()
-	foreign := get(control.NewAuthority(dir))(t)
+	foreign := rig.Get(control.NewAuthority(dir))(t)
 	for _, c := range []struct {
 		name        string
 		certificate []byte
 	}{
 		{"no certificate", nil},
-		{"another authority's certificate", get(foreign.Issue(admin, group, time.Now().Add(time.Hour)))(t)},
-		{"an expired certificate", get(here.Plane.Authority.Issue(admin, group, time.Now().Add(-time.Minute)))(t)},
+		{"another authority's certificate", rig.Get(foreign.Issue(admin, group, time.Now().Add(time.Hour)))(t)},
+		{"an expired certificate", rig.Get(here.Plane.Authority.Issue(admin, group, time.Now().Add(-time.Minute)))(t)},
 	} {
 		for _, path := range []string{"/pods", "/metrics", "/configz", a.exec()} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -146,7 +147,7 @@ func (a *attackers) tokens(t *testing.T) {
 		{"reads", reads, http.MethodGet, "/portForward/" + a.space.name + "/box?ports=80", websocket, http.StatusForbidden},
 		{"reads", reads, http.MethodPost, "/run/" + a.space.name + "/box/main?cmd=/sample", nil, http.StatusForbidden},
 	} {
-		status := get(a.request(c.method, c.path, nil, c.token, c.header))(t)
+		status := rig.Get(a.request(c.method, c.path, nil, c.token, c.header))(t)
 		if status != c.want {
 			t.Errorf("with the rights of %q, %s %s %s is answered %d; want %d", c.who, c.method, c.path, c.header.Get("Upgrade"), status, c.want)
 		}
@@ -174,15 +175,15 @@ func (a *attackers) paths(t *testing.T) {
 func (a *attackers) namespaces(t *testing.T, other string) {
 	token := a.account(t, "local")
 	rbac := here.Client.RbacV1()
-	get(rbac.Roles(other).Create(t.Context(), &rbacv1.Role{
+	rig.Get(rbac.Roles(other).Create(t.Context(), &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: "local"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "pods/exec"}, Verbs: []string{"get", "create"}}},
 	}, metav1.CreateOptions{}))(t)
-	get(rbac.RoleBindings(other).Create(t.Context(), &rbacv1.RoleBinding{
+	rig.Get(rbac.RoleBindings(other).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "local"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "local"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "local", Namespace: a.space.name}},
 	}, metav1.CreateOptions{}))(t)
-	client := get(kubernetes.NewForConfig(&rest.Config{
+	client := rig.Get(kubernetes.NewForConfig(&rest.Config{
 		Host: here.Plane.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAFile: here.Plane.Authority.File},
 	}))(t)
 	err := client.CoreV1().RESTClient().Post().Namespace(a.space.name).Resource("pods").Name("box").SubResource("exec").Param("command", "/sample").
@@ -192,7 +193,7 @@ func (a *attackers) namespaces(t *testing.T, other string) {
 	}
 	for _, namespace := range []string{a.space.name, other} {
 		path := strings.Replace(a.exec(), "/"+a.space.name+"/", "/"+namespace+"/", 1)
-		if status := get(a.request(http.MethodPost, path, nil, token, nil))(t); status != http.StatusForbidden {
+		if status := rig.Get(a.request(http.MethodPost, path, nil, token, nil))(t); status != http.StatusForbidden {
 			t.Errorf("exec in namespace %s at the node itself is answered %d; want 403", namespace, status)
 		}
 	}

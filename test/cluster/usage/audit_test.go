@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // auditPolicy makes the API server log the nodes' writes.
@@ -42,7 +43,7 @@ type request struct {
 func (n *node) requests(t *testing.T, since time.Time) []request {
 	t.Helper()
 	var all []request
-	for line := range bytes.Lines(get(os.ReadFile(filepath.Join(n.site.dir, "audit.log")))(t)) {
+	for line := range bytes.Lines(rig.Get(os.ReadFile(filepath.Join(n.site.dir, "audit.log")))(t)) {
 		var entry struct {
 			User           struct{ Username string }
 			Verb           string

@@ -21,6 +21,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // resource is the objects of a kind, in one namespace or in all.
@@ -113,7 +114,7 @@ func awaitWithin[O runtime.Object](
 // awaitPod waits until enough returns nil for a pod.
 func (s *space) awaitPod(t *testing.T, name, what string, enough func(*corev1.Pod) error) *corev1.Pod {
 	t.Helper()
-	pods := get(await(t.Context(), s.pods(), "pod "+name+" "+what, func(pods map[string]*corev1.Pod) error {
+	pods := rig.Get(await(t.Context(), s.pods(), "pod "+name+" "+what, func(pods map[string]*corev1.Pod) error {
 		pod := pods[name]
 		if pod == nil {
 			return errNone
@@ -146,14 +147,14 @@ func (s *space) awaitGone(t *testing.T, name string) {
 // awaitPods waits until enough returns nil for the pods of the namespace.
 func (s *space) awaitPods(t *testing.T, what string, enough func(map[string]*corev1.Pod) error) map[string]*corev1.Pod {
 	t.Helper()
-	return get(await(t.Context(), s.pods(), what, enough))(t)
+	return rig.Get(await(t.Context(), s.pods(), what, enough))(t)
 }
 
 // awaitEvent waits until the pod has an event with the reason.
 func (s *space) awaitEvent(t *testing.T, pod, reason string) *corev1.Event {
 	t.Helper()
 	var found *corev1.Event
-	get(await(t.Context(), s.events(), "pod "+pod+" has an event "+reason, func(events map[string]*corev1.Event) error {
+	rig.Get(await(t.Context(), s.events(), "pod "+pod+" has an event "+reason, func(events map[string]*corev1.Event) error {
 		for _, e := range events {
 			if e.InvolvedObject.Name == pod && e.Reason == reason {
 				found = e

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // absence is the time for which the API server is away in TestAPIServerAway.
@@ -35,7 +36,7 @@ func TestAPIServerAway(t *testing.T) {
 	n := newNode(t, "away", func(n *node) { n.Machine = machine }, hurried)
 	s := newSpace(t, n)
 	o := observe(t, n)
-	must(t, os.MkdirAll(n.Path("work"), 0o777))
+	rig.Must(t, os.MkdirAll(n.Path("work"), 0o777))
 	work := fmt.Sprintf("terminationGracePeriodSeconds: 1, volumes: [{name: work, hostPath: {path: %q}}]", n.Path("work"))
 	mount := ", volumeMounts: [{name: work, mountPath: /scratch}]"
 	until := func(name string, code int) string {
@@ -56,18 +57,18 @@ func TestAPIServerAway(t *testing.T) {
 		s.awaitReady(t, name)
 	}
 	steady := []string{"steady", "flips"}
-	before := get(o.look(t.Context()))(t).ids(steady...)
+	before := rig.Get(o.look(t.Context()))(t).ids(steady...)
 
 	s.kubectl(t, "delete", "pod", "goes", "--wait=false")
 	here.Plane.Kill()
 	began := time.Now()
-	t.Cleanup(func() { get(here.Plane.Client(context.Background()))(t) }) // the other tests need it
+	t.Cleanup(func() { rig.Get(here.Plane.Client(context.Background()))(t) }) // others need it, whatever becomes of this
 	ready := func(want bool) {
 		t.Helper()
 		if want {
 			n.write(t, "work/ready", "")
 		} else {
-			must(t, os.Remove(n.Path("work", "ready")))
+			rig.Must(t, os.Remove(n.Path("work", "ready")))
 		}
 		o.awaitShown(t, "flips", fmt.Sprintf("has Ready=%t", want), func(status *corev1.PodStatus) error {
 			return when(status != nil && isTrue(status, corev1.PodReady) == want)
@@ -77,7 +78,7 @@ func TestAPIServerAway(t *testing.T) {
 		t.Helper()
 		most := uint32(0)
 		_, containers, err := o.runtime(t.Context())
-		must(t, err)
+		rig.Must(t, err)
 		for _, c := range containers {
 			if c.GetLabels()["io.kubernetes.pod.name"] == "crash" {
 				most = max(most, c.GetMetadata().GetAttempt())
@@ -104,22 +105,22 @@ func TestAPIServerAway(t *testing.T) {
 	more := func(what string) {
 		t.Helper()
 		from := crashes()
-		must(t, control.Until(t.Context(), nil, "the crashing pod is restarted twice "+what, func(context.Context) error { return when(crashes() >= from+2) }))
+		rig.Must(t, control.Until(t.Context(), nil, "the crashing pod is restarted twice "+what, func(context.Context) error { return when(crashes() >= from+2) }))
 	}
 	ended("job", corev1.PodSucceeded, 0)
 	ready(false)
 	more("while the API server is away")
 	n.addManifest(t, "added", staticPodOf("added", s.name, "1"))
 	runs("added-away")
-	must(t, n.Podexecd.Kill())
+	rig.Must(t, n.Podexecd.Kill())
 	n.removeManifest(t, "leaves")
-	must(t, n.Podexecd.Start())
+	rig.Must(t, n.Podexecd.Start())
 	gone("leaves-away")
 	more("by a new podexecd")
 	ended("fails", corev1.PodFailed, 6)
-	must(t, n.Podconfigd.Kill())
+	rig.Must(t, n.Podconfigd.Kill())
 	n.addManifest(t, "static", staticPodOf("static", s.name, "2"))
-	must(t, n.Podconfigd.Start())
+	rig.Must(t, n.Podconfigd.Start())
 	o.awaitShown(t, "static-away", "has another container", func(status *corev1.PodStatus) error {
 		if status == nil || !isTrue(status, corev1.PodReady) {
 			return errNo
@@ -139,7 +140,7 @@ func TestAPIServerAway(t *testing.T) {
 		ready(flips)
 	}
 	local := &view{}
-	must(t, o.local(t.Context(), local))
+	rig.Must(t, o.local(t.Context(), local))
 	if got := local.ids(steady...); !maps.Equal(got, before) {
 		t.Errorf("while the API server was away the containers were %v; want %v still", got, before)
 	}
@@ -148,7 +149,7 @@ func TestAPIServerAway(t *testing.T) {
 	away, crashed := time.Since(began), crashes()-crashed
 
 	returning := time.Now()
-	must(t, here.Plane.Resume(t.Context()))
+	rig.Must(t, here.Plane.Resume(t.Context()))
 	returned := time.Now()
 	v, err := o.settled(t.Context(), time.Minute)
 	if err != nil {
@@ -157,7 +158,7 @@ func TestAPIServerAway(t *testing.T) {
 	equal := time.Since(returned)
 	more("when the API server is back")
 	lease := n.awaitRenewed(t, returning)
-	must(t, n.AwaitReady(t.Context()))
+	rig.Must(t, n.AwaitReady(t.Context()))
 	s.awaitGone(t, "goes")
 	if got := v.ids(steady...); !maps.Equal(got, before) || len(got) != len(steady) {
 		t.Errorf("once the API server was back the containers are %v; want %v still", got, before)
@@ -194,7 +195,7 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: main, image: %q, %s
 // awaitRenewed waits until the node's lease has been renewed after that time, and returns the delay.
 func (n *node) awaitRenewed(t *testing.T, after time.Time) (took time.Duration) {
 	t.Helper()
-	must(t, untilNil(t, "the node's lease is renewed", func() error {
+	rig.Must(t, untilNil(t, "the node's lease is renewed", func() error {
 		for _, r := range n.requests(t, after) {
 			if r.what == "update leases" && r.code == http.StatusOK {
 				took = r.at.Sub(after)
@@ -209,7 +210,7 @@ func (n *node) awaitRenewed(t *testing.T, after time.Time) (took time.Duration) 
 // wantEnd checks the reported end of a pod.
 func (s *space) wantEnd(t *testing.T, name string, phase corev1.PodPhase, code int32) {
 	t.Helper()
-	pod := get(s.site.Client.CoreV1().Pods(s.name).Get(t.Context(), name, metav1.GetOptions{}))(t)
+	pod := rig.Get(s.site.Client.CoreV1().Pods(s.name).Get(t.Context(), name, metav1.GetOptions{}))(t)
 	if ended := pod.Status.ContainerStatuses[0].State.Terminated; pod.Status.Phase != phase || ended == nil || ended.ExitCode != code {
 		t.Errorf("pod %s is %s; want it %s with code %d", name, describe(pod), phase, code)
 	}
@@ -218,7 +219,7 @@ func (s *space) wantEnd(t *testing.T, name string, phase corev1.PodPhase, code i
 // wantEventsOnce checks that what happens once to a pod has at most one event.
 func (s *space) wantEventsOnce(t *testing.T, names ...string) {
 	t.Helper()
-	list := get(s.site.Client.CoreV1().Events(s.name).List(t.Context(), metav1.ListOptions{}))(t)
+	list := rig.Get(s.site.Client.CoreV1().Events(s.name).List(t.Context(), metav1.ListOptions{}))(t)
 	count := map[string]int32{}
 	for _, e := range list.Items {
 		key := e.InvolvedObject.Name + " " + e.Reason

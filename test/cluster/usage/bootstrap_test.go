@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // A machine joins with only a bootstrap token: the controller manager signs its client certificate, an
@@ -23,22 +25,22 @@ import (
 func TestBootstrap(t *testing.T) {
 	const id, secret = "abcdef", "0123456789abcdef"
 	tokens := here.Client.CoreV1().Secrets(metav1.NamespaceSystem)
-	get(tokens.Create(t.Context(), &corev1.Secret{
+	rig.Get(tokens.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id}, Type: corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true"},
 	}, metav1.CreateOptions{}))(t)
 	n := newNode(t, "joins", func(n *node) {
 		n.Joins, n.Config = true, "rotateCertificates: true\nserverTLSBootstrap: true\n"
-		must(t, os.MkdirAll(n.Path(), 0o755))
+		rig.Must(t, os.MkdirAll(n.Path(), 0o755))
 		config := here.Plane.Authority.Kubeconfig(here.Plane.URL, clientcmdapi.AuthInfo{Token: id + "." + secret})
-		must(t, clientcmd.WriteToFile(*config, n.Path("bootstrap-kubeconfig")))
+		rig.Must(t, clientcmd.WriteToFile(*config, n.Path("bootstrap-kubeconfig")))
 		n.PodexecdFlags = []string{"--bootstrap-kubeconfig", n.Path("bootstrap-kubeconfig")}
 	})
-	if info := get(os.Stat(n.Kubeconfig()))(t); info.Mode().Perm() != 0o600 {
+	if info := rig.Get(os.Stat(n.Kubeconfig()))(t); info.Mode().Perm() != 0o600 {
 		t.Errorf("the kubeconfig that was written has the mode %v", info.Mode())
 	}
 
-	requests := get(await(t.Context(), here.requests(), "the node asks for a serving certificate", func(requests map[string]*certificatesv1.CertificateSigningRequest) error {
+	requests := rig.Get(await(t.Context(), here.requests(), "the node asks for a serving certificate", func(requests map[string]*certificatesv1.CertificateSigningRequest) error {
 		return when(servingRequest(requests, n) != nil)
 	}))(t)
 	serving := servingRequest(requests, n)
@@ -50,15 +52,15 @@ func TestBootstrap(t *testing.T) {
 	s := newSpace(t, n)
 	s.applyPod(t, "box", sampleImage, sample("print", "hello"), "terminationGracePeriodSeconds: 1")
 	pod := s.awaitReady(t, "box")
-	must(t, untilServing(t, address))
+	rig.Must(t, untilServing(t, address))
 	if got := s.kubectl(t, "logs", "box"); got != "hello\n" {
 		t.Errorf("its log is %q", got)
 	}
 
-	must(t, tokens.Delete(t.Context(), "bootstrap-token-"+id, metav1.DeleteOptions{}))
+	rig.Must(t, tokens.Delete(t.Context(), "bootstrap-token-"+id, metav1.DeleteOptions{}))
 	restart(t, n.Podconfigd)
 	restart(t, n.Podexecd)
-	must(t, untilServing(t, address))
+	rig.Must(t, untilServing(t, address))
 	s.applyPod(t, "second", sampleImage, idle, "terminationGracePeriodSeconds: 1")
 	s.awaitReady(t, "second")
 	if again := s.awaitReady(t, "box"); again.Status.ContainerStatuses[0].ContainerID != pod.Status.ContainerStatuses[0].ContainerID {

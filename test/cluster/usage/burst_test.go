@@ -21,6 +21,7 @@ import (
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
 )
 
 const (
@@ -52,7 +53,7 @@ func TestBurst(t *testing.T) {
 		fmt.Fprintf(w, "%s\t%.1f s\t%.1f s\t%.1f s\t%.1f s\t%.1f s\t\n", r.what, percentile(r.ready, 50).Seconds(), percentile(r.ready, 99).Seconds(),
 			percentile(r.ready, 100).Seconds(), r.podexecd.Seconds(), r.podconfigd.Seconds())
 	}
-	must(t, w.Flush())
+	rig.Must(t, w.Flush())
 	var counts []int
 	for _, n := range patches {
 		counts = append(counts, n)
@@ -128,8 +129,8 @@ func (s *space) burst(t *testing.T) *burstResult {
 			})
 		}
 	})
-	var reported []time.Duration
-	get(awaitWithin(t.Context(), burstPatience, s.pods(), "all are ready", func(pods map[string]*corev1.Pod) error {
+	var told []time.Duration
+	rig.Get(awaitWithin(t.Context(), burstPatience, s.pods(), "all are ready", func(pods map[string]*corev1.Pod) error {
 		for name, pod := range pods {
 			bound.note(name, pod.Spec.NodeName != "")
 			if _, known := ready.at[name]; isReady(pod) && !known {
@@ -163,32 +164,32 @@ func burstOfManifests(t *testing.T, machine *devnode.Node) *burstResult {
 	t.Helper()
 	drafts, manifests := machine.Path("floor", "drafts"), machine.Path("floor", "manifests")
 	for _, dir := range []string{drafts, manifests} {
-		must(t, os.MkdirAll(dir, 0o755))
+		rig.Must(t, os.MkdirAll(dir, 0o755))
 	}
 	files := make([]string, burst)
 	for i := range files {
 		pod := burstPod(i)
 		files[i] = pod.Name + ".json"
-		must(t, os.WriteFile(filepath.Join(drafts, files[i]), get(json.Marshal(pod))(t), 0o644))
+		rig.Must(t, os.WriteFile(filepath.Join(drafts, files[i]), rig.Get(json.Marshal(pod))(t), 0o644))
 	}
 	n := here.nodeOn(machine, "floor")
-	n.Podconfigd = get(machine.StartDaemonAs("floor-podconfigd", "podconfigd", "--root-dir", n.Path("podconfigd"), "--listen", n.ConfigEndpoint(),
+	n.Podconfigd = rig.Get(machine.StartDaemonAs("floor-podconfigd", "podconfigd", "--root-dir", n.Path("podconfigd"), "--listen", n.ConfigEndpoint(),
 		"--hostname-override", n.Name, "--pod-manifest-path", manifests))(t)
-	n.Podexecd = get(machine.StartDaemonAs("floor-podexecd", "podexecd", "--root-dir", n.Path("podexecd"),
+	n.Podexecd = rig.Get(machine.StartDaemonAs("floor-podexecd", "podexecd", "--root-dir", n.Path("podexecd"),
 		"--listen", "unix://"+machine.Socket(n.Name+"-exec"), "--podconfig-endpoint", n.ConfigEndpoint(),
 		"--container-runtime-endpoint", machine.Endpoint(), "--pod-logs-dir", n.Path("log", "pods"), "--hostname-override", n.Name))(t)
-	defer func() { must(t, n.Kill()) }()
+	defer func() { rig.Must(t, n.Kill()) }()
 	o := observe(t, n)
 	follow := func(enough func(pods map[string]shownPod) bool) {
 		ctx, cancel := context.WithTimeout(t.Context(), burstPatience)
 		defer cancel()
-		must(t, o.follow(ctx, enough))
+		rig.Must(t, o.follow(ctx, enough))
 	}
 	follow(func(map[string]shownPod) bool { return true }) // podexecd is up
 	exec, config := cpu(t, n.Podexecd), cpu(t, n.Podconfigd)
 	ready := arrivals{time.Now(), map[string]time.Duration{}}
 	for _, file := range files {
-		must(t, os.Rename(filepath.Join(drafts, file), filepath.Join(manifests, file)))
+		rig.Must(t, os.Rename(filepath.Join(drafts, file), filepath.Join(manifests, file)))
 	}
 	follow(func(pods map[string]shownPod) bool {
 		for name, p := range pods {
@@ -198,7 +199,7 @@ func burstOfManifests(t *testing.T, machine *devnode.Node) *burstResult {
 	})
 	r := &burstResult{began: ready.began, ready: ready.sorted(), podexecd: cpu(t, n.Podexecd) - exec, podconfigd: cpu(t, n.Podconfigd) - config}
 	for _, file := range files {
-		must(t, os.Remove(filepath.Join(manifests, file)))
+		rig.Must(t, os.Remove(filepath.Join(manifests, file)))
 	}
 	follow(func(pods map[string]shownPod) bool { return len(pods) == 0 })
 	return r
@@ -240,9 +241,9 @@ func (o *observer) follow(ctx context.Context, enough func(pods map[string]shown
 // cpu returns the CPU time of a process.
 func cpu(t *testing.T, p *devnode.Process) time.Duration {
 	t.Helper()
-	const ticks = 100 // per second, on every Linux
-	stat := string(get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid())))(t))
+	const ticks = 100 // a second, on every Linux that there is
+	stat := string(rig.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid())))(t))
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // from the third one on
-	user, system := get(strconv.Atoi(fields[11]))(t), get(strconv.Atoi(fields[12]))(t)
+	user, system := rig.Get(strconv.Atoi(fields[11]))(t), rig.Get(strconv.Atoi(fields[12]))(t)
 	return time.Duration(user+system) * time.Second / ticks
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/creack/pty"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // idle is a container that sleeps.
@@ -39,13 +41,13 @@ func TestKubectlExec(t *testing.T) {
 				t.Error("a program that isn't there runs")
 			}
 			input := noise(1 << 20)
-			if got := get(s.try(t.Context(), input, "exec", "-i", "box", "--", "/sample", "stdin"))(t); got != input {
-				t.Errorf("%d bytes were sent and %d came back, or different ones", len(input), len(got))
+			if got := rig.Get(s.try(t.Context(), input, "exec", "-i", "box", "--", "/sample", "stdin"))(t); got != input {
+				t.Errorf("of %d bytes that go in %d come back, or others", len(input), len(got))
 			}
 			terminal := s.beginTerminal(t, 120, 33, "exec", "-it", "box", "--", "sh")
 			terminal.say(t, "/sample tty 120x33\n") // which waits until it is that: sizes come beside what is typed
 			terminal.expect(t, "terminal 120x33")
-			must(t, pty.Setsize(terminal.in.(*os.File), &pty.Winsize{Cols: 90, Rows: 20}))
+			rig.Must(t, pty.Setsize(terminal.in.(*os.File), &pty.Winsize{Cols: 90, Rows: 20}))
 			terminal.say(t, "/sample tty 90x20\n")
 			terminal.expect(t, "terminal 90x20")
 			terminal.say(t, "echo $((6*7)) is it; exit 5\n")
@@ -74,7 +76,7 @@ func TestKubectlAttach(t *testing.T) {
 	attached := s.begin(t, "attach", "-i", "echo")
 	attached.say(t, "hello container\n")
 	attached.expect(t, "hello container\n")
-	must(t, attached.in.Close())
+	rig.Must(t, attached.in.Close())
 	if err := attached.wait(t); err != nil {
 		t.Errorf("kubectl attach ends with its input: %v, %q", err, attached.text())
 	}
@@ -97,16 +99,16 @@ func TestKubectlCp(t *testing.T) {
 	s.awaitReady(t, "box")
 	dir := t.TempDir()
 	large := noise(5 << 20)
-	must(t, os.MkdirAll(filepath.Join(dir, "there", "sub"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "there", "large"), []byte(large), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "there", "sub", "program"), []byte("#!/bin/sh\necho it runs\n"), 0o755))
+	rig.Must(t, os.MkdirAll(filepath.Join(dir, "there", "sub"), 0o755))
+	rig.Must(t, os.WriteFile(filepath.Join(dir, "there", "large"), []byte(large), 0o644))
+	rig.Must(t, os.WriteFile(filepath.Join(dir, "there", "sub", "program"), []byte("#!/bin/sh\necho it runs\n"), 0o755))
 	s.kubectl(t, "cp", filepath.Join(dir, "there"), "box:/tmp/copied")
 	if got := s.kubectl(t, "exec", "box", "--", "/tmp/copied/sub/program"); got != "it runs\n" {
 		t.Errorf("the program that was copied prints %q", got)
 	}
 	s.kubectl(t, "cp", "box:/tmp/copied", filepath.Join(dir, "back"))
-	if got := get(os.ReadFile(filepath.Join(dir, "back", "large")))(t); string(got) != large {
-		t.Errorf("%d bytes were copied and %d came back, or different ones", len(large), len(got))
+	if got := rig.Get(os.ReadFile(filepath.Join(dir, "back", "large")))(t); string(got) != large {
+		t.Errorf("of %d bytes that went there %d came back, or others", len(large), len(got))
 	}
 }
 

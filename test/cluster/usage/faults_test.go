@@ -13,6 +13,7 @@ import (
 
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // faults plants the faults of podexecd one by one, and expects that the view of the node shows each.
@@ -28,14 +29,14 @@ func (k *killer) faults(t *testing.T) {
 		{failpoint.LeaveMirror, lives[1], "has no static pod"},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
-			must(t, n.Podexecd.Kill())
+			rig.Must(t, n.Podexecd.Kill())
 			t.Setenv(failpoint.Variable, string(c.fault))
-			must(t, n.Podexecd.Start())
+			rig.Must(t, n.Podexecd.Start())
 			var noticed error
 			for at, step := range c.life.steps {
 				step.do(t, k.space)
 				if err := k.restAfter(t, c.life, at, faultPatience, nil); err != nil {
-					v := get(k.look(t.Context()))(t)
+					v := rig.Get(k.look(t.Context()))(t)
 					noticed = errors.Join(v.differences()...)
 					break
 				}
@@ -45,7 +46,7 @@ func (k *killer) faults(t *testing.T) {
 			} else {
 				t.Logf("with the fault %s: %.300v", c.fault, noticed)
 			}
-			must(t, os.Unsetenv(failpoint.Variable))
+			rig.Must(t, os.Unsetenv(failpoint.Variable))
 			restart(t, n.Podexecd)
 			for _, pod := range []string{"box", "job"} {
 				s := k.space
@@ -54,7 +55,7 @@ func (k *killer) faults(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(n.Manifests, "static.yaml")); err == nil {
 				n.removeManifest(t, "static")
 			}
-			must(t, k.rest(t, killPatience))
+			rig.Must(t, k.rest(t, killPatience))
 		})
 	}
 }
@@ -62,7 +63,7 @@ func (k *killer) faults(t *testing.T) {
 // startToDie starts a daemon that dies at the point.
 func startToDie(t *testing.T, daemon *devnode.Process, d death) {
 	t.Helper()
-	must(t, daemon.StartWith(fmt.Sprintf("%s=%s:%d", failpoint.DieAt, d.point, d.times)))
+	rig.Must(t, daemon.StartWith(fmt.Sprintf("%s=%s:%d", failpoint.DieAt, d.point, d.times)))
 }
 
 // diedAt returns nil if the daemon killed itself at the point.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podstream/podstream/internal/failpoint"
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 const (
@@ -105,7 +106,7 @@ func TestKillCluster(t *testing.T) {
 	n.addManifest(t, "witness", staticPodOf("witness", s.name, "1"))
 	s.awaitReady(t, "bystander")
 	s.awaitReady(t, "witness-killed")
-	must(t, k.rest(t, killPatience))
+	rig.Must(t, k.rest(t, killPatience))
 	before := k.seen.ids("bystander", "witness-killed")
 	if len(before) != 2 {
 		t.Fatalf("the bystanders' containers are %v", before)
@@ -228,7 +229,7 @@ func (k *killer) dieAt(t *testing.T, d death) string {
 	if slices.Contains(failpoint.ConfigPoints(), d.point) {
 		daemon = k.space.node.Podconfigd
 	}
-	must(t, daemon.Kill())
+	rig.Must(t, daemon.Kill())
 	startToDie(t, daemon, d)
 	return k.live(t, d.life, func(at int) (string, error) {
 		err := k.restAfter(t, d.life, at, killPatience, daemon.Done())
@@ -238,7 +239,7 @@ func (k *killer) dieAt(t *testing.T, d death) string {
 		if err := diedAt(daemon, d.point); err != nil {
 			return "", err
 		}
-		must(t, daemon.Start())
+		rig.Must(t, daemon.Start())
 		return "died when " + d.life.steps[at].what, k.restAfter(t, d.life, at, killPatience, nil)
 	})
 }
@@ -267,7 +268,7 @@ func (k *killer) live(t *testing.T, l life, after func(at int) (string, error)) 
 // registering makes podexecd die when it creates its Node object.
 func (k *killer) registering(t *testing.T, point failpoint.Point) string {
 	began, n := time.Now(), k.space.node
-	must(t, n.Podexecd.Kill())
+	rig.Must(t, n.Podexecd.Kill())
 	here.kubectl(t, "delete", "node", n.Name)
 	startToDie(t, n.Podexecd, death{point: point, times: 1})
 	select {
@@ -275,20 +276,20 @@ func (k *killer) registering(t *testing.T, point failpoint.Point) string {
 	case <-time.After(killPatience):
 		t.Fatal("the point was never reached")
 	}
-	must(t, diedAt(n.Podexecd, point))
-	must(t, n.Podexecd.Start())
-	must(t, n.AwaitReady(t.Context()))
-	must(t, k.rest(t, killPatience))
-	return fmt.Sprintf("died when it registered; recovered after %.1f s", time.Since(began).Seconds())
+	rig.Must(t, diedAt(n.Podexecd, point))
+	rig.Must(t, n.Podexecd.Start())
+	rig.Must(t, n.AwaitReady(t.Context()))
+	rig.Must(t, k.rest(t, killPatience))
+	return fmt.Sprintf("died when it registered; all well after %.1f s", time.Since(began).Seconds())
 }
 
 // timed kills podconfigd this long after each step.
 func (k *killer) timed(t *testing.T, l life, after time.Duration) string {
 	return k.live(t, l, func(at int) (string, error) {
 		<-time.After(after)
-		must(t, k.space.node.Podconfigd.Kill())
+		rig.Must(t, k.space.node.Podconfigd.Kill())
 		<-time.After(killPause)
-		must(t, k.space.node.Podconfigd.Start())
+		rig.Must(t, k.space.node.Podconfigd.Start())
 		return "died after each step", k.restAfter(t, l, at, killPatience, nil)
 	})
 }

@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // containerd says which containerd runs the pods.
@@ -27,31 +26,19 @@ var kubelet = flag.String("kubelet", "", "`program` of a kubelet, which is then 
 var here *site
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
+	os.Exit(rig.Main(m, start, func() error { return here.close() }))
 }
 
-// run runs the tests between the start and the end of the site.
-func run(m *testing.M) (code int) {
+func start() error {
 	started := time.Now()
-	if err := openSite(); err != nil {
-		fmt.Fprintln(os.Stderr, "usage:", err)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, devnode.ErrUnavailable) {
-			fmt.Fprintln(os.Stderr, "usage: make test-cluster builds the programs that this needs")
-		}
-		return 1
+	err := openSite()
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, devnode.ErrUnavailable) {
+		err = fmt.Errorf("%w\nmake test-cluster provides what this needs", err)
 	}
-	fmt.Printf("the cluster is up after %.0f s\n", time.Since(started).Seconds())
-	code = m.Run()
-	if err := here.close(); err != nil {
-		fmt.Fprintln(os.Stderr, "usage:", err)
-		code = 1
+	if err == nil {
+		fmt.Printf("the cluster is up after %.0f s\n", time.Since(started).Seconds())
 	}
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, "usage:", err)
-		code = 1
-	}
-	return code
+	return err
 }
 
 // openSite starts the site from the module's root, where its programs are built, and where devnode looks for
@@ -70,20 +57,4 @@ func openSite() error {
 	}
 	here, err = startSite(context.Background(), filepath.Join(root, ".tools"), runtime)
 	return err
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// get returns the value of a call, and ends the test if there is an error.
-func get[T any](value T, err error) func(t *testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		must(t, err)
-		return value
-	}
 }

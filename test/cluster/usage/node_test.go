@@ -13,6 +13,7 @@ import (
 	"github.com/podstream/podstream/test/cluster/control"
 	"github.com/podstream/podstream/test/cluster/nodes"
 	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // node is a node of the site. Both of its daemons may be killed and started again.
@@ -26,8 +27,8 @@ func newNode(t *testing.T, name string, with ...func(*node)) *node {
 	t.Helper()
 	n := here.nodeOn(here.machine, name)
 	if *kubelet != "" {
-		n.Machine = get(here.newMachine(t.Context(), name))(t)
-		t.Cleanup(func() { must(t, n.Machine.Close()) })
+		n.Machine = rig.Get(here.newMachine(t.Context(), name))(t)
+		t.Cleanup(func() { rig.Must(t, n.Machine.Close()) })
 	}
 	for _, f := range with {
 		f(n)
@@ -36,10 +37,10 @@ func newNode(t *testing.T, name string, with ...func(*node)) *node {
 		if t.Failed() {
 			t.Log(n.Tails())
 		}
-		must(t, n.Kill())
+		rig.Must(t, n.Kill())
 		here.kubectl(t, "delete", "node", n.Name, "--ignore-not-found")
 	})
-	must(t, n.Launch())
+	rig.Must(t, n.Launch())
 	if err := n.AwaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +50,8 @@ func newNode(t *testing.T, name string, with ...func(*node)) *node {
 // restart kills a daemon of the node with SIGKILL and starts it again.
 func restart(t *testing.T, daemon *devnode.Process) {
 	t.Helper()
-	must(t, daemon.Kill())
-	must(t, daemon.Start())
+	rig.Must(t, daemon.Kill())
+	rig.Must(t, daemon.Start())
 }
 
 func nodeCondition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
@@ -65,15 +66,15 @@ func nodeCondition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.Nod
 // addManifest adds a static pod to the node, or a new version of it.
 func (n *node) addManifest(t *testing.T, name, manifest string) {
 	t.Helper()
-	must(t, control.ReplaceFile(filepath.Join(n.Manifests, name+".yaml"), []byte(manifest)))
+	rig.Must(t, control.ReplaceFile(filepath.Join(n.Manifests, name+".yaml"), []byte(manifest)))
 }
 
 // running reports whether a container runs, according to the runtime. id is as in a pod's status.
 func (n *node) running(t *testing.T, id string) bool {
 	t.Helper()
-	conn := get(grpc.NewClient(n.Machine.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	conn := rig.Get(grpc.NewClient(n.Machine.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
-	response := get(runtimeapi.NewRuntimeServiceClient(conn).ListContainers(t.Context(), &runtimeapi.ListContainersRequest{
+	response := rig.Get(runtimeapi.NewRuntimeServiceClient(conn).ListContainers(t.Context(), &runtimeapi.ListContainersRequest{
 		Filter: &runtimeapi.ContainerFilter{State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}},
 	}))(t)
 	for _, c := range response.GetContainers() {
@@ -86,13 +87,13 @@ func (n *node) running(t *testing.T, id string) bool {
 
 func (n *node) removeManifest(t *testing.T, name string) {
 	t.Helper()
-	must(t, os.Remove(filepath.Join(n.Manifests, name+".yaml")))
+	rig.Must(t, os.Remove(filepath.Join(n.Manifests, name+".yaml")))
 }
 
 // write writes a file of the node.
 func (n *node) write(t *testing.T, name, content string) {
 	t.Helper()
-	must(t, os.WriteFile(n.Path(name), []byte(content), 0o644))
+	rig.Must(t, os.WriteFile(n.Path(name), []byte(content), 0o644))
 }
 
 // untilEnded waits until a container no longer runs. It polls the runtime.

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // deployment returns a Deployment of the sample program, whose pods end at once on SIGTERM.
@@ -83,11 +85,11 @@ func TestEvictionAPI(t *testing.T) {
 	if err := evict(); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("an eviction beyond the budget: %v", err)
 	}
-	w := get(s.site.Client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + victim}))(t)
+	w := rig.Get(s.site.Client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + victim}))(t)
 	defer w.Stop()
 	s.kubectl(t, "patch", "pdb/web", "-p", `{"spec":{"minAvailable":1}}`)
 	s.kubectl(t, "wait", "--for=jsonpath={.status.disruptionsAllowed}=1", "pdb/web", timeout)
-	must(t, evict())
+	rig.Must(t, evict())
 	s.awaitGone(t, victim)
 	s.ofImage(t, sampleImage, 2)
 	var reason string
@@ -145,11 +147,11 @@ func TestNodeDeletedAndBack(t *testing.T) {
 	before := s.awaitReady(t, "box")
 	old := types.UID(s.kubectl(t, "get", "node", n.Name, "-o", "jsonpath={.metadata.uid}"))
 	s.kubectl(t, "delete", "node", n.Name)
-	nodes := get(await(t.Context(), here.nodes(), "there is another Node object", func(nodes map[string]*corev1.Node) error {
+	nodes := rig.Get(await(t.Context(), here.nodes(), "there is another Node object", func(nodes map[string]*corev1.Node) error {
 		return when(nodes[n.Name] != nil && nodes[n.Name].UID != old)
 	}))(t)
-	must(t, n.AwaitReady(t.Context()))
-	get(await(t.Context(), here.leases(), "its lease is the new Node's", func(leases map[string]*coordinationv1.Lease) error {
+	rig.Must(t, n.AwaitReady(t.Context()))
+	rig.Get(await(t.Context(), here.leases(), "its lease is the new Node's", func(leases map[string]*coordinationv1.Lease) error {
 		lease := leases[n.Name]
 		return when(lease != nil && len(lease.OwnerReferences) == 1 && lease.OwnerReferences[0].UID == nodes[n.Name].UID)
 	}))(t)
@@ -175,19 +177,19 @@ func TestOutages(t *testing.T) {
 		if got, want := pod.Status.ContainerStatuses[0].ContainerID, before.Status.ContainerStatuses[0].ContainerID; got != want {
 			t.Errorf("after %s the container is %s; want %s still", after, got, want)
 		}
-		must(t, untilNil(t, "exec works after "+after, func() error {
+		rig.Must(t, untilNil(t, "exec works after "+after, func() error {
 			_, err := s.try(t.Context(), "", "exec", "box", "--", "/sample", "exit", "0")
 			return err
 		}))
 	}
 	restart(t, n.Podexecd)
-	must(t, n.AwaitReady(t.Context()))
+	rig.Must(t, n.AwaitReady(t.Context()))
 	same("podexecd was killed")
 	restart(t, n.Podconfigd)
 	same("podconfigd was killed")
 	here.Plane.Kill()
 	n.write(t, "work/end", "")
-	must(t, here.Plane.Resume(t.Context()))
+	rig.Must(t, here.Plane.Resume(t.Context()))
 	pod := s.awaitPod(t, "brief", "has failed", func(pod *corev1.Pod) error { return when(pod.Status.Phase == corev1.PodFailed) })
 	if code := pod.Status.ContainerStatuses[0].State.Terminated.ExitCode; code != 6 {
 		t.Errorf("what ended while the API server was away ended with %d; want 6", code)

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // A deleted pod has its grace period and no longer. Without a grace period the pod is gone at once, and its
@@ -29,7 +31,7 @@ func TestDeleteGracePeriod(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s.applyPod(t, c.name, sampleImage, c.container, "")
 			pod := s.awaitReady(t, c.name)
-			w := get(s.site.Client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + c.name}))(t)
+			w := rig.Get(s.site.Client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + c.name}))(t)
 			defer w.Stop()
 			began := time.Now()
 			s.kubectl(t, append([]string{"delete", "pod", c.name}, c.flags...)...)
@@ -43,8 +45,8 @@ func TestDeleteGracePeriod(t *testing.T) {
 				}
 			}
 			id := pod.Status.ContainerStatuses[0].ContainerID
-			if c.name == "force" { // the API server doesn't wait
-				must(t, s.node.untilEnded(t, id))
+			if c.name == "force" { // the API doesn't wait
+				rig.Must(t, s.node.untilEnded(t, id))
 				return
 			}
 			if s.node.running(t, id) {
@@ -119,11 +121,11 @@ func TestMirrorPods(t *testing.T) {
 		t.Errorf("its log is %q", got)
 	}
 	restart(t, n.Podexecd)
-	must(t, n.AwaitReady(t.Context()))
+	rig.Must(t, n.AwaitReady(t.Context()))
 	n.removeManifest(t, "static")
 	s.awaitGone(t, name)
 	if n.running(t, third.Status.ContainerStatuses[0].ContainerID) {
-		must(t, n.untilEnded(t, third.Status.ContainerStatuses[0].ContainerID))
+		rig.Must(t, n.untilEnded(t, third.Status.ContainerStatuses[0].ContainerID))
 	}
 }
 

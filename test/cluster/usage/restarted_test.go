@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // A podexecd that is restarted while the API server is away continues: containers of API pods run on, and
@@ -19,10 +21,10 @@ func TestRestartedWhileAPIServerIsAway(t *testing.T) {
 	n := newNode(t, "restarted", func(n *node) { n.Machine = machine }, hurried)
 	s := newSpace(t, n)
 	o := observe(t, n)
-	must(t, os.MkdirAll(n.Path("work"), 0o777))
+	rig.Must(t, os.MkdirAll(n.Path("work"), 0o777))
 	s.apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {key: set}}`)
 	s.apply(t, `{apiVersion: v1, kind: Service, metadata: {name: db}, spec: {selector: {app: db}, ports: [{port: 5432}]}}`)
-	must(t, untilNil(t, "podexecd has stored the service", func() error {
+	rig.Must(t, untilNil(t, "podexecd remembers the service", func() error {
 		text, err := os.ReadFile(n.Path("podexecd", "cluster", "services.json"))
 		if err != nil {
 			return err
@@ -50,7 +52,7 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 	}
 	begun := func(name string, times int) {
 		t.Helper()
-		must(t, untilNil(t, fmt.Sprintf("pod %s has begun %d times", name, times), func() error { return when(len(starts(name)) == times) }))
+		rig.Must(t, untilNil(t, fmt.Sprintf("pod %s has begun %d times", name, times), func() error { return when(len(starts(name)) == times) }))
 	}
 	shown := func(name string, restarts int32) {
 		t.Helper()
@@ -65,7 +67,7 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 	containers := func() map[string]string {
 		t.Helper()
 		v := &view{}
-		must(t, o.local(t.Context(), v))
+		rig.Must(t, o.local(t.Context(), v))
 		return v.ids(names...)
 	}
 	for _, name := range names {
@@ -78,9 +80,9 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 	before := containers()
 
 	here.Plane.Kill()
-	t.Cleanup(func() { get(here.Plane.Client(context.Background()))(t) }) // the other tests need it
-	must(t, n.Podexecd.Stop())
-	must(t, n.Podexecd.Start())
+	t.Cleanup(func() { rig.Get(here.Plane.Client(context.Background()))(t) }) // others need it, whatever becomes of this
+	rig.Must(t, n.Podexecd.Stop())
+	rig.Must(t, n.Podexecd.Start())
 	for _, name := range names {
 		shown(name, 0)
 	}
@@ -94,10 +96,10 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 		t.Errorf("after the restart there are the containers %v; before it there were %v", got, before)
 	}
 
-	must(t, n.Podexecd.Stop())
+	rig.Must(t, n.Podexecd.Stop())
 	end("first", 2)
 	end("second", 1)
-	must(t, untilNil(t, "no container runs", func() error {
+	rig.Must(t, untilNil(t, "no container runs", func() error {
 		v := &view{}
 		var err error
 		v.sandboxes, v.containers, err = o.runtime(t.Context())
@@ -107,7 +109,7 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 		return when(len(v.ids(names...)) == 0)
 	}))
 	began = time.Now()
-	must(t, n.Podexecd.Start())
+	rig.Must(t, n.Podexecd.Start())
 	begun("first", 3)
 	begun("second", 2)
 	t.Logf("containers that ended without podexecd were begun again %v after its start", time.Since(began).Round(time.Millisecond))
@@ -115,12 +117,12 @@ volumeMounts: [{name: work, mountPath: /scratch}, {name: settings, mountPath: /s
 	shown("second", 1)
 	before = containers()
 
-	must(t, here.Plane.Resume(t.Context()))
+	rig.Must(t, here.Plane.Resume(t.Context()))
 	returned := time.Now()
 	v, err := o.settled(t.Context(), time.Minute)
-	must(t, err)
+	rig.Must(t, err)
 	t.Logf("the API server's statuses equal podexecd's %v after it is back", time.Since(returned).Round(time.Millisecond))
-	must(t, n.AwaitReady(t.Context()))
+	rig.Must(t, n.AwaitReady(t.Context()))
 	for name, restarts := range map[string]int32{"first": 2, "second": 1} {
 		pod := s.awaitReady(t, name)
 		if got := pod.Status.ContainerStatuses[0].RestartCount; got != restarts {

@@ -12,6 +12,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // session is a kubectl that runs while the test reads its output, and may type.
@@ -35,7 +36,7 @@ func (s *space) begin(t *testing.T, args ...string) *session {
 	cmd := s.site.command(ctx, append([]string{"--namespace", s.name}, args...)...)
 	out, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr = w, w
-	in := get(cmd.StdinPipe())(t)
+	in := rig.Get(cmd.StdinPipe())(t)
 	r := newSession(cmd, in)
 	if err := cmd.Start(); err != nil {
 		cancel()
@@ -148,7 +149,7 @@ func (r *session) within(t *testing.T, bound time.Duration, what string, enough 
 // say types text.
 func (r *session) say(t *testing.T, text string) {
 	t.Helper()
-	get(io.WriteString(r.in, text))(t)
+	rig.Get(io.WriteString(r.in, text))(t)
 }
 
 // wait waits until kubectl ends, and returns its error.

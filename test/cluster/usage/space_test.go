@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // space is a namespace, whose pods all go to one node.
@@ -30,13 +32,13 @@ func newSpace(t *testing.T, on ...*node) *space {
 	if len(on) > 0 {
 		s.node = on[0]
 	}
-	client := get(here.Plane.Client(t.Context()))(t)
-	get(client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	client := rig.Get(here.Plane.Client(t.Context()))(t)
+	rig.Get(client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: s.name, Annotations: map[string]string{"scheduler.alpha.kubernetes.io/node-selector": corev1.LabelHostname + "=" + s.node.Name},
 	}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { s.close(t) })
-	// A pod is rejected if its service account doesn't exist.
-	get(await(t.Context(), here.accounts(s.name), "the namespace has its account", func(accounts map[string]*corev1.ServiceAccount) error {
+	// A pod without its account is refused.
+	rig.Get(await(t.Context(), here.accounts(s.name), "the namespace has its account", func(accounts map[string]*corev1.ServiceAccount) error {
 		return when(accounts["default"] != nil)
 	}))(t)
 	return s
@@ -54,7 +56,7 @@ func (s *space) close(t *testing.T) {
 			t.Log(s.node.Tails())
 		}
 	}
-	must(t, s.site.Client.CoreV1().Namespaces().Delete(context.Background(), s.name, metav1.DeleteOptions{}))
+	rig.Must(t, s.site.Client.CoreV1().Namespaces().Delete(context.Background(), s.name, metav1.DeleteOptions{}))
 	_, err := await(context.Background(), s.pods(), "all pods are gone", func(pods map[string]*corev1.Pod) error {
 		for _, pod := range pods {
 			return fmt.Errorf("%s is there: %s", pod.Name, describe(pod))
@@ -74,7 +76,7 @@ func (s *space) close(t *testing.T) {
 // kubectl runs kubectl in the namespace and returns its output. The exit code must be 0.
 func (s *space) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	return get(s.try(t.Context(), "", args...))(t)
+	return rig.Get(s.try(t.Context(), "", args...))(t)
 }
 
 // try runs a kubectl that may fail: the error has its exit code and its error output. input is its input.
@@ -84,7 +86,7 @@ func (s *space) try(ctx context.Context, input string, args ...string) (string, 
 
 func (s *site) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	return get(s.try(context.Background(), "", args...))(t)
+	return rig.Get(s.try(context.Background(), "", args...))(t)
 }
 
 func (s *site) try(ctx context.Context, input string, args ...string) (string, error) {
@@ -117,7 +119,7 @@ func exitCode(err error) int {
 // apply runs kubectl apply with a manifest.
 func (s *space) apply(t *testing.T, manifest string) {
 	t.Helper()
-	get(s.try(t.Context(), manifest, "apply", "-f", "-"))(t)
+	rig.Get(s.try(t.Context(), manifest, "apply", "-f", "-"))(t)
 }
 
 // applyPod creates a pod with one container, main. spec has fields of the pod, and container fields of the

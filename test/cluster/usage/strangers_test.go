@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podstream/podstream/test/cluster/control"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // account creates a service account that may get and update these resources of all nodes, and returns its
@@ -29,22 +30,22 @@ import (
 func (a *attackers) account(t *testing.T, name string, resources ...string) string {
 	t.Helper()
 	accounts := here.Client.CoreV1().ServiceAccounts(a.space.name)
-	get(accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
+	rig.Get(accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 	if len(resources) > 0 {
 		rbac, object := here.Client.RbacV1(), metav1.ObjectMeta{Name: a.space.name + "-" + name}
-		get(rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		rig.Get(rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
 			ObjectMeta: object, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get", "update"}}},
 		}, metav1.CreateOptions{}))(t)
-		get(rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		rig.Get(rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 			ObjectMeta: object, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: object.Name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: a.space.name}},
 		}, metav1.CreateOptions{}))(t)
 		t.Cleanup(func() {
-			must(t, errors.Join(rbac.ClusterRoleBindings().Delete(context.Background(), object.Name, metav1.DeleteOptions{}),
+			rig.Must(t, errors.Join(rbac.ClusterRoleBindings().Delete(context.Background(), object.Name, metav1.DeleteOptions{}),
 				rbac.ClusterRoles().Delete(context.Background(), object.Name, metav1.DeleteOptions{})))
 		})
 	}
-	return get(accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t).Status.Token
+	return rig.Get(accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t).Status.Token
 }
 
 // ask sends a request with a certificate and its key in one text. A failed handshake counts as 401.
@@ -54,7 +55,7 @@ func (a *attackers) ask(t *testing.T, method, path string, certificate []byte) i
 	if err != nil && strings.Contains(err.Error(), "tls: ") {
 		return http.StatusUnauthorized
 	}
-	return get(status, err)(t)
+	return rig.Get(status, err)(t)
 }
 
 func (a *attackers) request(method, path string, certificate []byte, token string, header http.Header) (int, error) {
@@ -88,10 +89,10 @@ func (a *attackers) request(method, path string, certificate []byte, token strin
 // raw sends a text and returns the answer, even if it is incomplete.
 func (a *attackers) raw(t *testing.T, text string) string {
 	t.Helper()
-	conn := get(tls.Dial("tcp", a.loopback(), &tls.Config{InsecureSkipVerify: true}))(t)
+	conn := rig.Get(tls.Dial("tcp", a.loopback(), &tls.Config{InsecureSkipVerify: true}))(t)
 	defer conn.Close()
-	must(t, conn.SetDeadline(time.Now().Add(control.Bound)))
-	_, _ = io.WriteString(conn, text) // the server may not read it to the end
+	rig.Must(t, conn.SetDeadline(time.Now().Add(control.Bound)))
+	_, _ = io.WriteString(conn, text) // which it may not care to read to the end
 	answer, _ := io.ReadAll(bufio.NewReader(conn))
 	return string(answer)
 }
@@ -109,9 +110,9 @@ func statusOf(answer string) int {
 func (s *space) neighbour(t *testing.T) string {
 	t.Helper()
 	name := s.name + "-other"
-	get(here.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
+	rig.Get(here.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
-		must(t, here.Client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}))
+		rig.Must(t, here.Client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}))
 	})
 	return name
 }
@@ -121,13 +122,13 @@ type use struct{ now, peak int }
 
 func memory(t *testing.T, pid int) use {
 	t.Helper()
-	status := string(get(os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status")))(t))
+	status := string(rig.Get(os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status")))(t))
 	of := func(name string) int {
 		found := regexp.MustCompile(`(?m)^` + name + `:\s+(\d+) kB$`).FindStringSubmatch(status)
 		if found == nil {
 			t.Fatal(fmt.Errorf("/proc/%d/status has no %s", pid, name))
 		}
-		return get(strconv.Atoi(found[1]))(t) << 10
+		return rig.Get(strconv.Atoi(found[1]))(t) << 10
 	}
 	return use{of("VmRSS"), of("VmHWM")}
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // kubectl top shows what a metrics server computes from two readings of the node. There is no metrics server
@@ -22,7 +24,7 @@ func TestKubectlTop(t *testing.T) {
 	labels := fmt.Sprintf(`{container="main",namespace=%q,pod="busy"}`, s.name)
 	cpu := "container_cpu_usage_seconds_total" + labels
 	var first, second samples
-	must(t, untilNil(t, "there are two readings", func() error {
+	rig.Must(t, untilNil(t, "there are two readings", func() error {
 		if now := read(); first == nil && now[cpu].at > 0 {
 			first = now
 		} else if second = now; first != nil && second[cpu].at-first[cpu].at >= 5000 { // ms
@@ -68,9 +70,9 @@ func parseSamples(t *testing.T, text string) samples {
 		}
 		fields := strings.Fields(line[end:])
 		s := all[line[:end]]
-		s.value = get(strconv.ParseFloat(fields[0], 64))(t)
+		s.value = rig.Get(strconv.ParseFloat(fields[0], 64))(t)
 		if len(fields) > 1 {
-			s.at = get(strconv.ParseInt(fields[1], 10, 64))(t)
+			s.at = rig.Get(strconv.ParseInt(fields[1], 10, 64))(t)
 		}
 		all[line[:end]] = s
 	}

@@ -21,6 +21,7 @@ import (
 	podexecv1 "github.com/podstream/podstream/proto/podexec/v1"
 	"github.com/podstream/podstream/test/cluster/control"
 	"github.com/podstream/podstream/test/devnode"
+	"github.com/podstream/podstream/test/rig"
 )
 
 // newMachine starts a separate containerd for the test, for daemons of that directory. It ends with the test.
@@ -29,9 +30,9 @@ func newMachine(t *testing.T, name, binaries string) *devnode.Node {
 	if *kubelet != "" {
 		t.Skip("this test needs podexecd, so it needs a run without -kubelet: make test-cluster")
 	}
-	m := get(devnode.Start(t.Context(), devnode.Config{Dir: here.dir + "/" + name, Runtime: here.runtime, BinDir: binaries, Log: t.Output()}))(t)
-	t.Cleanup(func() { must(t, m.Close()) })
-	must(t, importImages(t.Context(), m, here.BinDir()+"/sample"))
+	m := rig.Get(devnode.Start(t.Context(), devnode.Config{Dir: here.dir + "/" + name, Runtime: here.runtime, BinDir: binaries, Log: t.Output()}))(t)
+	t.Cleanup(func() { rig.Must(t, m.Close()) })
+	rig.Must(t, importImages(t.Context(), m, here.BinDir()+"/sample"))
 	return m
 }
 
@@ -47,8 +48,8 @@ type observer struct {
 func observe(t *testing.T, n *node) *observer {
 	t.Helper()
 	dial := func(endpoint string) *grpc.ClientConn {
-		conn := get(grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
-		t.Cleanup(func() { must(t, conn.Close()) })
+		conn := rig.Get(grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+		t.Cleanup(func() { rig.Must(t, conn.Close()) })
 		return conn
 	}
 	return &observer{
@@ -142,7 +143,7 @@ func (o *observer) shown(ctx context.Context) (map[string]shownPod, error) {
 // pod.
 func (o *observer) awaitShown(t *testing.T, name, what string, enough func(*corev1.PodStatus) error) {
 	t.Helper()
-	must(t, control.Until(t.Context(), nil, "podexecd shows that pod "+name+" "+what, func(ctx context.Context) error {
+	rig.Must(t, control.Until(t.Context(), nil, "podexecd shows that pod "+name+" "+what, func(ctx context.Context) error {
 		pods, err := o.shown(ctx)
 		if err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // Changes of Secrets and ConfigMaps appear in the volumes of running pods, all keys at once. The environment
@@ -68,7 +70,7 @@ func TestTokenRotated(t *testing.T) {
 	}
 	for i, token := range tokens {
 		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{"vault"}}}
-		status := get(s.site.Client.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{}))(t).Status
+		status := rig.Get(s.site.Client.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{}))(t).Status
 		of := status.User.Extra["authentication.kubernetes.io/pod-uid"]
 		if !status.Authenticated || status.User.Username != "system:serviceaccount:"+s.name+":default" || !slices.Equal(of, []string{string(pod.UID)}) {
 			t.Errorf("token %d is that of %+v", i+1, status)

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // lacking is a ReplicaSet with one pod, which needs something that the node can't provide.
@@ -90,7 +92,7 @@ func TestUnsupportedWaits(t *testing.T) {
 	s := newSpace(t)
 	s.apply(t, `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: waits-unknown}, handler: no-such-handler}`)
 	t.Cleanup(func() { here.kubectl(t, "delete", "runtimeclass", "waits-unknown") })
-	rows := lackings(t, get(here.Client.CoreV1().Nodes().Get(t.Context(), s.node.Name, metav1.GetOptions{}))(t))
+	rows := lackings(t, rig.Get(here.Client.CoreV1().Nodes().Get(t.Context(), s.node.Name, metav1.GetOptions{}))(t))
 	for _, l := range rows {
 		s.apply(t, l.manifest(s.node.Name))
 	}
@@ -141,7 +143,7 @@ func (s *space) wantWaits(t *testing.T, l lacking, name string) {
 		s.awaitReady(t, name)
 		return
 	}
-	pod := get(s.site.Client.CoreV1().Pods(s.name).Get(t.Context(), name, metav1.GetOptions{}))(t)
+	pod := rig.Get(s.site.Client.CoreV1().Pods(s.name).Get(t.Context(), name, metav1.GetOptions{}))(t)
 	if pod.Status.Phase != corev1.PodPending {
 		t.Errorf("%s: pod %s is %s; want it Pending", l.name, name, describe(pod))
 	}

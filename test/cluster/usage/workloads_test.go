@@ -10,6 +10,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podstream/podstream/test/rig"
 )
 
 // timeout is the time limit of kubectl's own waits.
@@ -86,8 +88,8 @@ func (s *space) ofImage(t *testing.T, image string, count int) []string {
 // watchReady counts the ready pods. The returned function ends that and returns the minimum.
 func (s *space) watchReady(t *testing.T) func() int {
 	t.Helper()
-	list := get(s.site.Client.CoreV1().Pods(s.name).List(t.Context(), metav1.ListOptions{}))(t)
-	w := get(s.site.Client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}))(t)
+	list := rig.Get(s.site.Client.CoreV1().Pods(s.name).List(t.Context(), metav1.ListOptions{}))(t)
+	w := rig.Get(s.site.Client.CoreV1().Pods(s.name).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}))(t)
 	ready := map[string]bool{}
 	for _, pod := range list.Items {
 		ready[pod.Name] = isReady(&pod)
@@ -157,7 +159,7 @@ func TestCronJob(t *testing.T) {
 	s.apply(t, `{apiVersion: batch/v1, kind: CronJob, metadata: {name: tick}, spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: {
 restartPolicy: OnFailure, containers: [{name: main, image: "`+toolsImage+`", `+shell("echo tick")+`}]}}}}}}`)
 	complete := func(what string, of func(name string) bool) {
-		get(await(t.Context(), s.jobs(), what, func(jobs map[string]*batchv1.Job) error {
+		rig.Get(await(t.Context(), s.jobs(), what, func(jobs map[string]*batchv1.Job) error {
 			for _, job := range jobs {
 				if of(job.Name) && job.Status.Succeeded == 1 {
 					return nil
