@@ -93,24 +93,10 @@ func watchObjects(t *testing.T, p place, opts client.ObjectOptions) *objectConsu
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	w := &objectConsumer{t: t, events: make(chan client.ObjectEvent), ended: make(chan error, 1), client: c}
-	go func() {
-		w.ended <- c.WatchObjects(ctx, opts, func(ctx context.Context, e client.ObjectEvent) error {
-			select {
-			case w.events <- e:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-		close(w.ended)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		for range w.ended {
-		}
-		_ = c.Close()
+	t.Cleanup(func() { _ = c.Close() })
+	w := &objectConsumer{t: t, client: c}
+	w.events, w.ended, _ = collect(t, func(ctx context.Context, take func(context.Context, client.ObjectEvent) error) error {
+		return c.WatchObjects(ctx, opts, take)
 	})
 	return w
 }

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,21 +85,7 @@ func TestArriveOfOwnProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	client, err := net.Dial("unix", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := connected(t, "unix", filepath.Join(t.TempDir(), "s"))
 	if arrival, err := a.Arrive(conn); err != nil || !arrival.Owner || arrival.Stranger {
 		t.Errorf("this process arrives as %+v, %v; want the owner", arrival, err)
 	}

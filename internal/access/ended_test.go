@@ -55,21 +55,7 @@ func TestPeerThatEnded(t *testing.T) {
 
 // The process that made a connection and holds it hasn't ended.
 func TestPeerThatRuns(t *testing.T) {
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	client, err := net.Dial("unix", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := connected(t, "unix", filepath.Join(t.TempDir(), "s"))
 	if isElsewhere(conn, int32(os.Getpid())) { //nolint:gosec // Pids have 22 bits.
 		t.Error("this process is elsewhere, or has ended")
 	}

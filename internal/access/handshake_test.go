@@ -99,21 +99,7 @@ func TestHandshakeOfTLS(t *testing.T) {
 // kernel credentials.
 func TestHandshakeOfUnknown(t *testing.T) {
 	a := open(t, Config{}, &strings.Builder{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := connected(t, "tcp", "127.0.0.1:0")
 	if _, _, err := a.TransportCredentials().ServerHandshake(conn); err == nil || !strings.Contains(err.Error(), "no TLS files") {
 		t.Errorf("TCP without TLS files: %v; want an error", err)
 	}

@@ -1,4 +1,4 @@
-// Package clocktest has a fake clock for tests. Only tests import it. It runs no goroutines.
+// Package clocktest has fake clocks for tests: Clock has a ticker, and Timers reports its timers. Only tests import it. It runs no goroutines.
 package clocktest
 
 import (

@@ -1,8 +1,6 @@
 package execsvc
 
 import (
-	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
@@ -31,7 +30,7 @@ func aged(pod *v1.Pod, after time.Duration) *v1.Pod {
 // A pod that had ended before it was added needs no capacity: no pod is preempted for it, and it isn't rejected.
 func TestEndedPodNeedsNoCapacity(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("2", "1Gi")
+	n.allocatable = podtest.Amounts("2", "1Gi")
 	l := n.start()
 	l.deliver(ops(change(client.Add, true, sized("b", 1, "2", "256Mi"))))
 	id := l.awaitRunning("b")
@@ -49,26 +48,13 @@ func TestEndedPodNeedsNoCapacity(t *testing.T) {
 // No pod is preempted for a critical pod that fits once the terminating pods have ended.
 func TestCriticalPodWaitsForTerminatingPods(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("3", "1Gi")
+	n.allocatable = podtest.Amounts("3", "1Gi")
 	l := n.start()
 	ending, staying := sized("e", 1, "1", "256Mi"), sized("a", 1, "2", "128Mi")
 	l.deliver(ops(change(client.Add, true, ending, staying)))
 	l.awaitRunning("e")
 	id := l.awaitRunning("a")
-	stopping, release := make(chan struct{}), make(chan struct{})
-	began := sync.OnceFunc(func() { close(stopping) })
-	n.SetFault(func(ctx context.Context, method string) error {
-		if method != "StopContainer" {
-			return nil
-		}
-		began()
-		select {
-		case <-release:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
+	stopping, release := n.Hold("StopContainer", 0)
 	l.deliver(ops(change(client.Remove, true, ending)))
 	<-stopping
 	l.deliver(ops(change(client.Add, true, static(sized("c", 0, "1", "256Mi")))))
@@ -76,7 +62,7 @@ func TestCriticalPodWaitsForTerminatingPods(t *testing.T) {
 	if want := "waiting for other pods to end: default/pod-e"; p.Err.Error() != want {
 		t.Errorf("error %q, want %q", p.Err, want)
 	}
-	close(release)
+	release()
 	l.awaitRunning("c")
 	if now := l.awaitRunning("a"); now != id {
 		t.Errorf("container %s runs in place of %s", now, id)
@@ -86,7 +72,7 @@ func TestCriticalPodWaitsForTerminatingPods(t *testing.T) {
 // A preempted static pod starts again once it fits: no controller would replace it.
 func TestPreemptedStaticPodStartsAgain(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("3", "1Gi")
+	n.allocatable = podtest.Amounts("3", "1Gi")
 	l := n.start()
 	low, high := static(sized("low", 0, "2", "256Mi")), static(sized("high", 0, "2", "256Mi"))
 	low.Spec.Priority, high.Spec.Priority = ptr.To[int32](1), ptr.To[int32](2)

@@ -1,36 +1,24 @@
 package execsvc
 
 import (
-	"context"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
 // A pod that is terminating during a restart keeps its capacity until it has ended.
 func TestTerminatingPodKeepsItsCapacityAfterRestart(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("2", "1Gi")
+	n.allocatable = podtest.Amounts("2", "1Gi")
 	l := n.start()
 	old := sized("old", 1, "2", "256Mi")
 	l.deliver(at(1, ops(change(client.Add, true, old))))
 	l.awaitRunning("old")
-	stopping, release := make(chan struct{}, 9), make(chan struct{})
-	n.SetFault(func(ctx context.Context, method string) error {
-		if method != "StopContainer" {
-			return nil
-		}
-		stopping <- struct{}{}
-		select {
-		case <-release:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
+	stopping, release := n.Hold("StopContainer", 0)
 	l.deliver(at(2, ops(change(client.Remove, true, old))))
 	<-stopping
 	l.stop()
@@ -40,14 +28,14 @@ func TestTerminatingPodKeepsItsCapacityAfterRestart(t *testing.T) {
 	if p, _ := again.shown("new"); p.Status.Reason != "OutOfcpu" {
 		t.Errorf("it has %v %q while the other one runs; want it rejected", p.Status.Phase, p.Status.Reason)
 	}
-	close(release)
+	release()
 	again.awaitRunning("new")
 }
 
 // A pod that runs since before the restart, and isn't in the store, is admitted before the pods that arrive with it.
 func TestRunningPodIsAdmittedFirst(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("2", "1Gi")
+	n.allocatable = podtest.Amounts("2", "1Gi")
 	old := sized("old", 1, "2", "256Mi")
 	id := n.leave(old)[0]
 	l := n.start()
@@ -61,7 +49,7 @@ func TestRunningPodIsAdmittedFirst(t *testing.T) {
 // A pod that doesn't run any more after a reboot, and doesn't fit, is rejected.
 func TestPodThatDoesNotFitAfterReboot(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("2", "1Gi")
+	n.allocatable = podtest.Amounts("2", "1Gi")
 	l := n.start()
 	old := sized("old", 1, "2", "256Mi")
 	l.deliver(at(1, ops(change(client.Add, true, old))))
@@ -74,7 +62,7 @@ func TestPodThatDoesNotFitAfterReboot(t *testing.T) {
 	if err := n.CRI.StopPodSandbox(t.Context(), boxes[0].GetId()); err != nil {
 		t.Fatal(err)
 	}
-	n.allocatable = amounts("1", "1Gi")
+	n.allocatable = podtest.Amounts("1", "1Gi")
 	again := n.startFrom(l.store)
 	p := again.await("old", "is rejected", func(p podview.Pod) bool {
 		return p.Status != nil && p.Err != nil || p.Status != nil && p.Status.Reason == "OutOfcpu"

@@ -1,7 +1,6 @@
 package execsvc
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,24 +48,12 @@ func TestPodIsAddedAgainWhileTerminating(t *testing.T) {
 	l.deliver(ops(change(client.Add, true, pod)))
 	first := l.awaitRunning("a")
 	n.takeChanges()
-	stopping, release := make(chan struct{}, 1), make(chan struct{})
-	n.SetFault(func(ctx context.Context, method string) error {
-		if method != "StopContainer" {
-			return nil
-		}
-		stopping <- struct{}{}
-		select {
-		case <-release:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
+	stopping, release := n.Hold("StopContainer", 0)
 	l.deliver(ops(change(client.Remove, true, pod)))
 	<-stopping
 	l.deliver(ops(change(client.Add, true, pod)))
 	l.await("a", "is shown as terminating, and as desired", func(p podview.Pod) bool { return p.State == terminating && p.Desired })
-	close(release)
+	release()
 	second := l.await("a", "runs again", func(p podview.Pod) bool {
 		return p.State == syncing && p.Status != nil && p.Status.Phase == v1.PodRunning && len(p.Status.ContainerStatuses) == 1 &&
 			!strings.HasSuffix(p.Status.ContainerStatuses[0].ContainerID, first)

@@ -12,6 +12,7 @@ import (
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc/decide/resize"
 	"github.com/podstream/podstream/internal/execsvc/loop/store"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
@@ -19,7 +20,7 @@ import (
 func whole(uid types.UID, generation int64, cpu, memory string) *v1.Pod {
 	pod := newPod(uid, "pod-"+string(uid), "api")
 	pod.Generation = generation
-	pod.Spec.Resources = &v1.ResourceRequirements{Requests: amounts(cpu, memory), Limits: amounts(cpu, memory)}
+	pod.Spec.Resources = &v1.ResourceRequirements{Requests: podtest.Amounts(cpu, memory), Limits: podtest.Amounts(cpu, memory)}
 	return pod
 }
 
@@ -41,7 +42,7 @@ func (l *testAgent) awaitWhole(pod *v1.Pod) string {
 // survives a restart while a resize waits.
 func TestResizeOfPod(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("4", "1Gi")
+	n.allocatable = podtest.Amounts("4", "1Gi")
 	l := n.start()
 	other := sized("b", 1, "1", "256Mi")
 	l.deliver(at(1, ops(change(client.Add, true, whole("a", 1, "1", "256Mi"), other))))
@@ -54,8 +55,8 @@ func TestResizeOfPod(t *testing.T) {
 	}
 	n.wantHeldTo(id, 2048, 512*mi)
 	l.wantEvents("ResizeStarted", "ResizeCompleted")
-	if told := n.Server.Calls()["UpdatePodSandboxResources"]; told != 1 {
-		t.Errorf("the runtime was told %d times of the sandbox; want once", told)
+	if reported := n.Server.Calls()["UpdatePodSandboxResources"]; reported != 1 {
+		t.Errorf("the runtime was told %d times of the sandbox; want once", reported)
 	}
 	n.takeChanges()
 	l.deliver(at(3, ops(change(client.Update, true, whole("a", 3, "4", "512Mi")))))

@@ -1,10 +1,7 @@
 package execsvc
 
 import (
-	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,29 +10,9 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
-
-// holdAfter blocks StopContainer after the first few calls, until release is called. stopping is closed at the first
-// blocked call.
-func (n *node) holdAfter(few int32) (stopping <-chan struct{}, release func()) {
-	began, free := make(chan struct{}), make(chan struct{})
-	report := sync.OnceFunc(func() { close(began) })
-	var stopped atomic.Int32
-	n.SetFault(func(ctx context.Context, method string) error {
-		if method != "StopContainer" || stopped.Add(1) <= few {
-			return nil
-		}
-		report()
-		select {
-		case <-free:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
-	return began, sync.OnceFunc(func() { close(free) })
-}
 
 // preempted returns the pods that were preempted.
 func (l *testAgent) preempted() []string {
@@ -62,7 +39,7 @@ func TestPreemptionReservesCapacity(t *testing.T) {
 	for name, restart := range map[string]bool{"without restart": false, "with restart": true} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			n.allocatable = amounts("2", "1Gi")
+			n.allocatable = podtest.Amounts("2", "1Gi")
 			l := n.start()
 			waits, critical := sized("w", 1, "1", "256Mi"), static(sized("c", 0, "2", "256Mi"))
 			l.deliver(at(1, ops(change(client.Add, true, sized("v1", 1, "1", "256Mi"), sized("v2", 1, "1", "256Mi")))))
@@ -70,7 +47,7 @@ func TestPreemptionReservesCapacity(t *testing.T) {
 			l.awaitRunning("v2")
 			l.deliver(at(2, ops(change(client.Add, true, waits))))
 			l.awaitOutOfCPU(waits)
-			stopping, release := n.holdAfter(1)
+			stopping, release := n.Hold("StopContainer", 1)
 			l.deliver(at(3, ops(change(client.Add, true, critical))))
 			<-stopping
 			eventually(t, "one of them has ended", func() bool {
@@ -108,14 +85,14 @@ func TestPreemptionReservesCapacity(t *testing.T) {
 // If a critical pod is removed before it is admitted, the capacity of its victims is for the other waiting pods.
 func TestCriticalPodIsRemovedBeforeAdmission(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("2", "1Gi")
+	n.allocatable = podtest.Amounts("2", "1Gi")
 	l := n.start()
 	victim, waits, critical := sized("v", 1, "2", "256Mi"), sized("w", 1, "1", "256Mi"), static(sized("c", 0, "2", "256Mi"))
 	l.deliver(ops(change(client.Add, true, victim)))
 	l.awaitRunning("v")
 	l.deliver(ops(change(client.Add, true, waits)))
 	l.awaitOutOfCPU(waits)
-	stopping, release := n.holdAfter(0)
+	stopping, release := n.Hold("StopContainer", 0)
 	l.deliver(ops(change(client.Add, true, critical)))
 	<-stopping
 	l.deliver(ops(change(client.Remove, true, critical)))
@@ -136,7 +113,7 @@ func TestCriticalPodIsRemovedBeforeAdmission(t *testing.T) {
 // Of pods that arrive together, the oldest ones that fit are admitted, and the others wait.
 func TestPodsOfOneBatch(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("3", "1Gi")
+	n.allocatable = podtest.Amounts("3", "1Gi")
 	l := n.start()
 	var batch []*v1.Pod
 	for i, uid := range []string{"f", "e", "d", "c", "b", "a"} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podstream/podstream/client"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
@@ -124,7 +125,7 @@ func TestRunningPodOutlivesUnsupportedUpdate(t *testing.T) {
 // A pod with a final rejection takes no capacity, neither when some becomes free nor when the pod is updated.
 func TestFinalRejectionTakesNoCapacity(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("2", "8Gi")
+	n.allocatable = podtest.Amounts("2", "8Gi")
 	n.final = func(*v1.Pod) bool { return true }
 	l := n.start()
 	first, rejected := sized("f", 1, "2", "1Mi"), sized("r", 1, "2", "1Mi")

@@ -10,10 +10,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/client"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
@@ -21,12 +21,8 @@ import (
 func sized(uid types.UID, generation int64, cpu, memory string) *v1.Pod {
 	pod := newPod(uid, "pod-"+string(uid), "api")
 	pod.Generation = generation
-	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: amounts(cpu, memory), Limits: amounts(cpu, memory)}
+	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: podtest.Amounts(cpu, memory), Limits: podtest.Amounts(cpu, memory)}
 	return pod
-}
-
-func amounts(cpu, memory string) v1.ResourceList {
-	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
 }
 
 // awaitSize waits until the pod's container is allocated and has the resources of its spec, and the resize is
@@ -146,7 +142,7 @@ func TestResizeDeferred(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			n.allocatable = amounts("4", "1Gi")
+			n.allocatable = podtest.Amounts("4", "1Gi")
 			l := n.start()
 			l.deliver(at(1, ops(change(client.Add, true, sized("a", 1, "2", "256Mi"), sized("b", 1, "2", "256Mi")))))
 			id := l.awaitSize(sized("a", 1, "2", "256Mi"))
@@ -185,7 +181,7 @@ func TestResizeDeferred(t *testing.T) {
 // A resize beyond the node's capacity is infeasible. An update back to the old resources ends it.
 func TestResizeInfeasible(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("4", "1Gi")
+	n.allocatable = podtest.Amounts("4", "1Gi")
 	l := n.start()
 	l.deliver(ops(change(client.Add, true, sized("a", 1, "1", "256Mi"))))
 	l.awaitSize(sized("a", 1, "1", "256Mi"))

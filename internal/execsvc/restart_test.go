@@ -98,7 +98,7 @@ func TestRestartBetweenStopAndSuccessor(t *testing.T) {
 	l.deliver(at(1, ops(change(client.Add, true, pod))))
 	first := l.awaitRunning("a")
 	n.takeChanges()
-	n.setFault(func(_ context.Context, method string) error {
+	n.SetFault(func(_ context.Context, method string) error {
 		if method == "RunPodSandbox" {
 			return errors.New("not now")
 		}
@@ -112,7 +112,7 @@ func TestRestartBetweenStopAndSuccessor(t *testing.T) {
 	if state := stored(t, l.store); !slices.Equal(state.Statuses["a"].Replaced, []string{first}) {
 		t.Errorf("the store has %q; want %q", state.Statuses["a"].Replaced, first)
 	}
-	n.setFault(nil)
+	n.SetFault(nil)
 	again := n.startFrom(l.store)
 	again.await("a", "runs again", func(p podview.Pod) bool {
 		return p.Status.Phase == v1.PodRunning && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 1 &&

@@ -24,29 +24,14 @@ func TestFailureShowsWhenNothingRuns(t *testing.T) {
 	l := n.start()
 	pod := newPod("a", "web", "file")
 	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](1)
-	stopping, release := make(chan struct{}, 1), make(chan struct{})
-	n.SetFault(func(ctx context.Context, method string) error {
-		if method != "StopContainer" {
-			return nil
-		}
-		select {
-		case stopping <- struct{}{}:
-		default:
-		}
-		select {
-		case <-release:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
+	stopping, release := n.Hold("StopContainer", 0)
 	l.deliver(ops(change(client.Add, true, pod)))
 	<-stopping
 	l.housekeep()
 	if p, _ := l.shown("a"); p.State != terminating || p.Status.Phase != v1.PodRunning || p.Status.Reason != "" {
 		t.Errorf("while it is being stopped the pod is shown %v as %s, reason %q", p.State, p.Status.Phase, p.Status.Reason)
 	}
-	close(release)
+	release()
 	l.await("a", "has failed", func(p podview.Pod) bool {
 		return p.State == finished && p.Status.Phase == v1.PodFailed && p.Status.Reason == "DeadlineExceeded"
 	})

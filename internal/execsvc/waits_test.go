@@ -15,6 +15,7 @@ import (
 	"github.com/podstream/podstream/internal/execsvc/decide/status"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 	"github.com/podstream/podstream/internal/execsvc/pod/podview"
 )
 
@@ -100,7 +101,7 @@ func TestUnsupportedPodWaits(t *testing.T) {
 // A waiting pod has capacity like any other, until it is gone, and runs once the node provides the feature.
 func TestWaitingPodHasCapacity(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("2", "1Gi")
+	n.allocatable = podtest.Amounts("2", "1Gi")
 	l := n.start()
 	waits := sized("w", 1, "2", "256Mi")
 	waits.Spec.RuntimeClassName = ptr.To("runc")
@@ -135,7 +136,7 @@ func TestWaitingPodIsEvicted(t *testing.T) {
 // No pod is preempted for a critical pod that couldn't start.
 func TestWaitingPodPreemptsNone(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("2", "1Gi")
+	n.allocatable = podtest.Amounts("2", "1Gi")
 	l := n.start()
 	runs, critical := sized("r", 1, "2", "256Mi"), withClaim(sized("c", 1, "1", "256Mi"))
 	critical.Spec.Priority = ptr.To[int32](podmeta.SystemCriticalPriority)
@@ -157,10 +158,10 @@ func TestWaitingPodPreemptsNone(t *testing.T) {
 // A request of an extended resource that the node doesn't advertise is ignored, and the pod runs.
 func TestUnknownExtendedResourceIsIgnored(t *testing.T) {
 	n := newNode(t)
-	n.allocatable = amounts("2", "1Gi")
+	n.allocatable = podtest.Amounts("2", "1Gi")
 	l := n.start()
 	pod := sized("a", 1, "1", "256Mi")
-	pod.Spec.Containers[0].Resources.Requests["example.com/gpu"] = amounts("1", "1")[v1.ResourceCPU]
+	pod.Spec.Containers[0].Resources.Requests["example.com/gpu"] = podtest.Amounts("1", "1")[v1.ResourceCPU]
 	l.deliver(ops(change(client.Add, true, pod)))
 	l.awaitRunning("a")
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podstream/podstream/internal/access"
-	"github.com/podstream/podstream/internal/certtest"
 	"github.com/podstream/podstream/internal/grpcserver"
 	"github.com/podstream/podstream/internal/logtest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -28,51 +26,6 @@ import (
 
 // patience is the time limit of a test for an immediate event.
 const patience = 20 * time.Second
-
-// asker returns its callers' identities, and has a stream until the caller ends it.
-type asker struct {
-	podconfigv1.UnimplementedPodConfigServiceServer
-
-	closing chan struct{}
-	// slow: a call for slowPod is under way.
-	slow atomic.Bool
-}
-
-// slowPod takes slowCall to get, beginning when the server closes.
-const (
-	slowPod  = "slow"
-	slowCall = 1500 * time.Millisecond
-)
-
-func (*asker) ListSources(ctx context.Context, _ *podconfigv1.ListSourcesRequest) (*podconfigv1.ListSourcesResponse, error) {
-	caller, ok := access.FromContext(ctx)
-	if !ok {
-		return nil, errors.New("the call has no caller")
-	}
-	return &podconfigv1.ListSourcesResponse{Sources: []*podconfigv1.Source{{Name: caller.Identity, Location: caller.Role.String()}}}, nil
-}
-
-func (a *asker) GetPod(_ context.Context, req *podconfigv1.GetPodRequest) (*podconfigv1.GetPodResponse, error) {
-	if req.GetRef().GetName() == slowPod {
-		a.slow.Store(true)
-		<-a.closing
-		<-time.After(slowCall)
-	}
-	return &podconfigv1.GetPodResponse{}, nil
-}
-
-func (a *asker) WatchPodUpdates(
-	_ *podconfigv1.WatchPodUpdatesRequest, stream grpc.ServerStreamingServer[podconfigv1.WatchPodUpdatesResponse],
-) error {
-	if err := stream.Send(&podconfigv1.WatchPodUpdatesResponse{}); err != nil {
-		return err
-	}
-	select {
-	case <-stream.Context().Done():
-	case <-a.closing:
-	}
-	return nil
-}
 
 // guarded is a server on a socket and, if it has TLS files, on TCP.
 type guarded struct {
@@ -229,49 +182,4 @@ func until(t *testing.T, what string, yes func() bool) {
 			t.Fatalf("it never came to this: %s", what)
 		}
 	}
-}
-
-// tlsDir is the files of a server that trusts its own CA for clients.
-type tlsDir struct {
-	t   *testing.T
-	ca  *certtest.CA
-	dir string
-}
-
-func newTLSDir(t *testing.T, access string) *tlsDir {
-	t.Helper()
-	d := &tlsDir{t, certtest.NewCA(t, "ca"), t.TempDir()}
-	cert, key := d.ca.Issue(certtest.Request{Server: true})
-	d.write("cert", cert)
-	d.write("key", key)
-	d.write("ca", d.ca.PEM)
-	d.write("access", []byte(access))
-	return d
-}
-
-func (d *tlsDir) write(name string, data []byte) {
-	d.t.Helper()
-	certtest.WriteFile(d.t, filepath.Join(d.dir, name), data)
-}
-
-func (d *tlsDir) access(clk *clocktesting.FakeClock) *access.Access {
-	d.t.Helper()
-	cfg := access.Config{
-		CertFile: filepath.Join(d.dir, "cert"), KeyFile: filepath.Join(d.dir, "key"), ClientCAFile: filepath.Join(d.dir, "ca"),
-		File: filepath.Join(d.dir, "access"),
-		MinimumRole: func(method string) access.Role {
-			if method == podconfigv1.PodConfigService_GetPod_FullMethodName {
-				return access.Consumer
-			}
-			return access.Inspector
-		},
-	}
-	if clk != nil {
-		cfg.Clock = clk
-	}
-	a, err := access.New(cfg)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return a
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/clocktest"
 	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
@@ -147,7 +148,7 @@ func TestFaultThatHangs(t *testing.T) {
 // Containers survive the end of one Serve and the start of the next, and end in between if their lifetime is over.
 // Calls in progress are cut off.
 func TestServeAgain(t *testing.T) {
-	clock := simtest.NewClock()
+	clock := clocktest.NewTimers(time.Unix(1_000_000, 0))
 	s := New(Config{Clock: clock})
 	defer s.Close()
 	h := &harness{Server: s, t: t, clock: clock, dir: t.TempDir()}

@@ -11,11 +11,12 @@ import (
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/clocktest"
 	"github.com/podstream/podstream/internal/simruntime/simtest"
 )
 
 func TestMain(m *testing.M) {
-	// SPDY keeps a goroutine for a second after a connection broke.
+	// SPDY keeps a goroutine for a second after a connection has failed.
 	simtest.Main(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Connection).shutdown"))
 }
 
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 type harness struct {
 	*Server
 	t     *testing.T
-	clock *simtest.Clock
+	clock *clocktest.Timers
 	dir   string
 	// endpoint is the one that the clients are connected to.
 	endpoint string
@@ -33,7 +34,7 @@ type harness struct {
 
 func start(t *testing.T, cfg Config) *harness {
 	t.Helper()
-	h := &harness{t: t, clock: simtest.NewClock(), dir: t.TempDir()}
+	h := &harness{t: t, clock: clocktest.NewTimers(time.Unix(1_000_000, 0)), dir: t.TempDir()}
 	if cfg.Clock == nil {
 		cfg.Clock = h.clock
 	}
@@ -143,7 +144,7 @@ func (h *harness) waitTimer(d time.Duration) {
 	h.t.Helper()
 	for {
 		select {
-		case have := <-h.clock.Timers:
+		case have := <-h.clock.Set:
 			if have == d {
 				return
 			}

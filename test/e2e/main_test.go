@@ -9,7 +9,7 @@ import (
 	shared "github.com/podstream/podstream/test/rig"
 )
 
-// nodes are the runtimes that the tests share, and the binaries.
+// nodes are the runtimes and binaries that the tests share.
 var nodes *shared.Nodes
 
 func TestMain(m *testing.M) {

@@ -83,7 +83,7 @@ func TestG7RotationLosesNothing(t *testing.T) {
 	streams(2, 1, 2)
 	e.ca = second
 
-	// A key that doesn't fit its certificate changes nothing.
+	// A key that doesn't match its certificate changes nothing.
 	_, key := e.ca.Issue(certtest.Request{Server: true})
 	good, err := os.ReadFile(e.tlsPath("server.key"))
 	check(t, err)
@@ -111,7 +111,7 @@ func TestG7RotationLosesNothing(t *testing.T) {
 func TestG8ExpiryEndsTheStream(t *testing.T) {
 	t.Parallel()
 	e := newExposed(t)
-	// X.509 counts whole seconds. The stream has to begin before it expires, on a busy machine too.
+	// X.509 counts whole seconds. The stream must start before the certificate expires, on a busy machine too.
 	expiring := e.ca.Client(e.ca, certtest.Request{CommonName: "agent", NotAfter: time.Now().Add(8 * time.Second)})
 	api := e.remote(credentials.NewTLS(expiring), "127.0.0.1")
 	watch, err := api.WatchPodUpdates(t.Context(), &podconfigv1.WatchPodUpdatesRequest{})

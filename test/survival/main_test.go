@@ -14,7 +14,7 @@ import (
 	"github.com/podstream/podstream/test/rig"
 )
 
-var seed = flag.Uint64("seed", 0, "with which seed the storms begin; 0 is a random one")
+var seed = flag.Uint64("seed", 0, "the seed of the first storm; 0 means a random one")
 
 func TestMain(m *testing.M) {
 	os.Exit(rig.Main(m, nil, func() error { return os.RemoveAll(builds.dir) }))

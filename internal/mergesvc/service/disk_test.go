@@ -36,7 +36,7 @@ func (n *node) running() {
 // pods.
 func TestG6FullDisk(t *testing.T) {
 	path := filepath.Join(disktest.Small(t), "podconfigd.db")
-	c, beats := &sweepClock{clocktest.New()}, newArmedClock()
+	c, beats := &sweepClock{clocktest.New()}, clocktest.NewTimers(time.Unix(0, 0))
 	o := stored(path, "file")
 	withStore := o.hub
 	o.hub = func(cfg *mergesvc.Config) {
@@ -55,14 +55,14 @@ func TestG6FullDisk(t *testing.T) {
 	beat := func(want podconfigv1.StoreState) {
 		t.Helper()
 		until(t, "no other consumer is left", func() bool { return len(n.consumers()) == 1 })
-		for len(beats.armed) > 0 {
-			<-beats.armed
+		for len(beats.Set) > 0 {
+			<-beats.Set
 		}
 		s := n.watch(reference(nil))
 		defer s.cancel()
 		for s.unit().synced == nil {
 		}
-		<-beats.armed
+		<-beats.Set
 		beats.Step(30 * time.Second)
 		if got := s.next().GetHeartbeat().GetStoreState(); got != want {
 			t.Errorf("the heartbeat has %v; want %v", got, want)

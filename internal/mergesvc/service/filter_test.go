@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/podstream/podstream/internal/clocktest"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
@@ -111,13 +112,13 @@ func TestG9ReadyUnderFilter(t *testing.T) {
 // TestG3HeartbeatCursor: after revisions without ops for a view, the heartbeat has the cursor, once. A stream
 // that resumes from it receives nothing again, although the history has dropped the previous cursor.
 func TestG3HeartbeatCursor(t *testing.T) {
-	c := newArmedClock()
+	c := clocktest.NewTimers(time.Unix(0, 0))
 	n := start(t, options{clock: c, revisions: 2})
 	n.set("file", "a: web(label.app=web) db(image=0)")
 	s := n.watch(filtered(byLabel("app=web"), nil))
 	s.want("ADD file: web")
 	s.want("synced")
-	<-c.armed
+	<-c.Set
 	for i, image := range []string{"1", "2", "3", "4", "5"} {
 		n.set("file", "a: web(label.app=web) db(image="+image+")")
 		s.awaitAt(n, uint64(i+2))
@@ -127,7 +128,7 @@ func TestG3HeartbeatCursor(t *testing.T) {
 	if m.GetHeartbeat().GetRevision() != 6 || m.GetCursor().GetRevision() != 6 || m.GetContinued() {
 		t.Fatalf("after five revisions without ops came %v; want a heartbeat with the cursor of revision 6", m)
 	}
-	<-c.armed
+	<-c.Set
 	c.Step(30 * time.Second)
 	if again := s.next(); again.GetHeartbeat() == nil || again.GetCursor() != nil {
 		t.Errorf("then came %v; want a heartbeat without a cursor, because it was sent before", again)

@@ -6,48 +6,20 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"k8s.io/utils/clock"
-	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/podstream/podstream/internal/clocktest"
 	"github.com/podstream/podstream/internal/mergesvc/merge"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
 )
 
-// armedClock is a fake clock that shows when a timer is set, and for how long.
-type armedClock struct {
-	*testclock.FakeClock
-	armed chan time.Duration
-}
-
-func newArmedClock() *armedClock {
-	return &armedClock{FakeClock: testclock.NewFakeClock(time.Unix(0, 0)), armed: make(chan time.Duration, 100)}
-}
-
-func (c *armedClock) NewTimer(d time.Duration) clock.Timer {
-	timer := armedTimer{c.FakeClock.NewTimer(d), c}
-	c.armed <- d
-	return timer
-}
-
-type armedTimer struct {
-	clock.Timer
-	clock *armedClock
-}
-
-func (t armedTimer) Reset(d time.Duration) bool {
-	active := t.Timer.Reset(d)
-	t.clock.armed <- d
-	return active
-}
-
 // TestHeartbeat: a stream sends a heartbeat once in each interval, at the consumer's own revision, whether it
 // is idle or busy, because revisions don't have a heartbeat's data.
 func TestHeartbeat(t *testing.T) {
-	c := newArmedClock()
+	c := clocktest.NewTimers(time.Unix(0, 0))
 	n := start(t, options{clock: c})
 	s := n.watch(&podconfigv1.WatchPodUpdatesRequest{HeartbeatInterval: durationpb.New(5 * time.Second)})
 	s.want("synced")
-	if got := <-c.armed; got != 5*time.Second {
+	if got := <-c.Set; got != 5*time.Second {
 		t.Errorf("the heartbeat is due in %v; want the 5 s that were asked for", got)
 	}
 	beat := func(revision uint64, ready string) {
@@ -70,7 +42,7 @@ func TestHeartbeat(t *testing.T) {
 		if h.GetStoreState() != podconfigv1.StoreState_STORE_STATE_TEMPORARY {
 			t.Errorf("the heartbeat's store state is %v; want TEMPORARY, as there is no store", h.GetStoreState())
 		}
-		<-c.armed
+		<-c.Set
 	}
 	beat(0, "")
 	beat(0, "")
@@ -86,7 +58,7 @@ func TestHeartbeat(t *testing.T) {
 	if h := s.next().GetHeartbeat(); h.GetRevision() != 3 {
 		t.Fatalf("5 s after the last one came %v; want a heartbeat at revision 3", h)
 	}
-	<-c.armed
+	<-c.Set
 	// A heartbeat that is sent with a revision replaces the timer's next one.
 	c.Step(3 * time.Second)
 	n.hub.Configure([]merge.Source{{Name: "api"}, {Name: "file"}})
@@ -94,14 +66,14 @@ func TestHeartbeat(t *testing.T) {
 		t.Fatalf("with other sources came %v; want a heartbeat at revision 4", h)
 	}
 	c.Step(2 * time.Second)
-	if got := <-c.armed; got != 3*time.Second {
+	if got := <-c.Set; got != 3*time.Second {
 		t.Errorf("the next heartbeat is due in %v; want 3 s, after 5 in all", got)
 	}
 }
 
 // TestHeartbeatOfAStreamThatIsBehind: a stream that never catches up receives heartbeats too.
 func TestHeartbeatOfAStreamThatIsBehind(t *testing.T) {
-	c := newArmedClock()
+	c := clocktest.NewTimers(time.Unix(0, 0))
 	n := start(t, options{clock: c})
 	req := reference(nil)
 	req.HeartbeatInterval = durationpb.New(5 * time.Second)
@@ -110,7 +82,7 @@ func TestHeartbeatOfAStreamThatIsBehind(t *testing.T) {
 		t.Fatalf("the first message is %v; want synced", m)
 	}
 	slow.take()
-	<-c.armed
+	<-c.Set
 	n.set("file", "a: web(image=0)")
 	beats := 0
 	for i := range 10 {
@@ -140,10 +112,10 @@ func TestHeartbeatInterval(t *testing.T) {
 		{durationpb.New(time.Second), time.Second},
 		{durationpb.New(time.Hour), time.Hour},
 	} {
-		c := newArmedClock()
+		c := clocktest.NewTimers(time.Unix(0, 0))
 		s := start(t, options{clock: c}).watch(&podconfigv1.WatchPodUpdatesRequest{HeartbeatInterval: tc.asked})
 		s.want("synced")
-		if got := <-c.armed; got != tc.want {
+		if got := <-c.Set; got != tc.want {
 			t.Errorf("heartbeat_interval %v: the first is due in %v; want %v", tc.asked, got, tc.want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podstream/podstream/internal/clocktest"
 	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/mergesvc/service"
 	podconfigv1 "github.com/podstream/podstream/proto/podconfig/v1"
@@ -167,7 +168,7 @@ func TestObjectsFragments(t *testing.T) {
 
 // TestObjectsHeartbeat: a quiet stream sends heartbeats, with a cursor after revisions without changes for it.
 func TestObjectsHeartbeat(t *testing.T) {
-	clock := newArmedClock()
+	clock := clocktest.NewTimers(time.Unix(0, 0))
 	n := startObjects(t, 0, options{clock: clock})
 	n.apply("file")
 	n.apply("api")
@@ -175,14 +176,14 @@ func TestObjectsHeartbeat(t *testing.T) {
 		Filter: &podconfigv1.PodFilter{Names: []string{"me"}}, HeartbeatInterval: durationpb.New(5 * time.Second),
 	})
 	at := s.want("SET", "synced file api").cursor
-	if got := <-clock.armed; got != 5*time.Second {
+	if got := <-clock.Set; got != 5*time.Second {
 		t.Errorf("the heartbeat is due in %v; want the 5 s that were asked for", got)
 	}
 	beat := func() *podconfigv1.WatchObjectsResponse {
 		t.Helper()
 		clock.Step(5 * time.Second)
 		u := s.want("heartbeat file api")
-		<-clock.armed
+		<-clock.Set
 		return u.messages[0]
 	}
 	if m := beat(); m.GetCursor() != nil || m.GetHeartbeat().GetRevision() != at.GetRevision() {

@@ -6,6 +6,7 @@ package simnode
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -55,6 +56,27 @@ func (n *Node) SetFault(fault Fault) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.fault = fault
+}
+
+// Hold sets a fault that blocks the calls of a method, after the first few, until release is called. Held is closed at
+// the first blocked call.
+func (n *Node) Hold(method string, few int32) (held <-chan struct{}, release func()) {
+	began, free := make(chan struct{}), make(chan struct{})
+	tell := sync.OnceFunc(func() { close(began) })
+	var calls atomic.Int32
+	n.SetFault(func(ctx context.Context, called string) error {
+		if called != method || calls.Add(1) <= few {
+			return nil
+		}
+		tell()
+		select {
+		case <-free:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	return began, sync.OnceFunc(func() { close(free) })
 }
 
 func (n *Node) call(ctx context.Context, method string) error {

@@ -1,5 +1,5 @@
 // Package simtest serves a simulated runtime on a socket for a test, and connects to it as podexecd does. It has the
-// clock and the TestMain of such tests too.
+// TestMain of such tests, too.
 //
 // Most tests use simnode, which joins these parts. This package doesn't import simruntime: the tests of simruntime
 // itself use it. Serve and Start run one goroutine; everything ends with the test.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"k8s.io/utils/clock"
 
 	"github.com/podstream/podstream/internal/logtest"
 	"github.com/podstream/podstream/internal/manifest"
@@ -34,33 +33,6 @@ func pod(name, image string) string {
 func list(items ...string) string {
 	return `{"apiVersion":"v1","kind":"PodList","items":[` + strings.Join(items, ",") + `]}`
 }
-
-// steps is a clock whose timers the test fires.
-type steps struct {
-	clock.RealClock
-	timers chan *step
-	// timeout is a request's timeout. A value that is sent to expired ends it for the current request.
-	timeout time.Duration
-	expired chan time.Time
-}
-
-type step struct {
-	wait time.Duration
-	c    chan time.Time
-}
-
-func (s steps) NewTimer(d time.Duration) clock.Timer {
-	if d == s.timeout {
-		return &step{c: s.expired}
-	}
-	t := &step{wait: d, c: make(chan time.Time, 1)}
-	s.timers <- t
-	return t
-}
-
-func (t *step) C() <-chan time.Time      { return t.c }
-func (t *step) Stop() bool               { return true }
-func (t *step) Reset(time.Duration) bool { return true }
 
 // running is a Source under test, and its sets.
 type running struct {

@@ -129,7 +129,7 @@ func (s *space) burst(t *testing.T) *burstResult {
 			})
 		}
 	})
-	var told []time.Duration
+	var reported []time.Duration
 	rig.Get(awaitWithin(t.Context(), burstPatience, s.pods(), "all are ready", func(pods map[string]*corev1.Pod) error {
 		for name, pod := range pods {
 			bound.note(name, pod.Spec.NodeName != "")
@@ -241,7 +241,7 @@ func (o *observer) follow(ctx context.Context, enough func(pods map[string]shown
 // cpu returns the CPU time of a process.
 func cpu(t *testing.T, p *devnode.Process) time.Duration {
 	t.Helper()
-	const ticks = 100 // a second, on every Linux that there is
+	const ticks = 100 // per second, on every Linux
 	stat := string(rig.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid())))(t))
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // from the third one on
 	user, system := rig.Get(strconv.Atoi(fields[11]))(t), rig.Get(strconv.Atoi(fields[12]))(t)

@@ -42,7 +42,7 @@ func TestKubectlExec(t *testing.T) {
 			}
 			input := noise(1 << 20)
 			if got := rig.Get(s.try(t.Context(), input, "exec", "-i", "box", "--", "/sample", "stdin"))(t); got != input {
-				t.Errorf("of %d bytes that go in %d come back, or others", len(input), len(got))
+				t.Errorf("%d bytes were sent and %d came back, or different ones", len(input), len(got))
 			}
 			terminal := s.beginTerminal(t, 120, 33, "exec", "-it", "box", "--", "sh")
 			terminal.say(t, "/sample tty 120x33\n") // which waits until it is that: sizes come beside what is typed
@@ -108,7 +108,7 @@ func TestKubectlCp(t *testing.T) {
 	}
 	s.kubectl(t, "cp", "box:/tmp/copied", filepath.Join(dir, "back"))
 	if got := rig.Get(os.ReadFile(filepath.Join(dir, "back", "large")))(t); string(got) != large {
-		t.Errorf("of %d bytes that went there %d came back, or others", len(large), len(got))
+		t.Errorf("%d bytes were copied and %d came back, or different ones", len(large), len(got))
 	}
 }
 

@@ -280,7 +280,7 @@ func (k *killer) registering(t *testing.T, point failpoint.Point) string {
 	rig.Must(t, n.Podexecd.Start())
 	rig.Must(t, n.AwaitReady(t.Context()))
 	rig.Must(t, k.rest(t, killPatience))
-	return fmt.Sprintf("died when it registered; all well after %.1f s", time.Since(began).Seconds())
+	return fmt.Sprintf("died when it registered; recovered after %.1f s", time.Since(began).Seconds())
 }
 
 // timed kills podconfigd this long after each step.

@@ -45,7 +45,7 @@ func TestDeleteGracePeriod(t *testing.T) {
 				}
 			}
 			id := pod.Status.ContainerStatuses[0].ContainerID
-			if c.name == "force" { // the API doesn't wait
+			if c.name == "force" { // the API server doesn't wait
 				rig.Must(t, s.node.untilEnded(t, id))
 				return
 			}

@@ -37,7 +37,7 @@ func newSpace(t *testing.T, on ...*node) *space {
 		Name: s.name, Annotations: map[string]string{"scheduler.alpha.kubernetes.io/node-selector": corev1.LabelHostname + "=" + s.node.Name},
 	}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { s.close(t) })
-	// A pod without its account is refused.
+	// A pod is rejected if its service account doesn't exist.
 	rig.Get(await(t.Context(), here.accounts(s.name), "the namespace has its account", func(accounts map[string]*corev1.ServiceAccount) error {
 		return when(accounts["default"] != nil)
 	}))(t)

@@ -92,7 +92,7 @@ func (a *attackers) raw(t *testing.T, text string) string {
 	conn := rig.Get(tls.Dial("tcp", a.loopback(), &tls.Config{InsecureSkipVerify: true}))(t)
 	defer conn.Close()
 	rig.Must(t, conn.SetDeadline(time.Now().Add(control.Bound)))
-	_, _ = io.WriteString(conn, text) // which it may not care to read to the end
+	_, _ = io.WriteString(conn, text) // the server may not read it to the end
 	answer, _ := io.ReadAll(bufio.NewReader(conn))
 	return string(answer)
 }

@@ -13,9 +13,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -112,14 +110,14 @@ func (n *node) install(a *api, node string) (keyPEM []byte) {
 	return keyPEM
 }
 
-// forNode is a client certificate of a node.
+// forNode returns the template of a node's client certificate.
 func forNode(node string, life time.Duration) x509.Certificate {
 	return x509.Certificate{
 		Subject: subject(node), NotBefore: time.Now(), NotAfter: time.Now().Add(life), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 }
 
-// client is this node's Client of the api, by the flags that most nodes have.
+// client returns this node's Client of the api, with the usual flags.
 func (n *node) client(a *api, change ...func(*ClientConfig)) *Client {
 	cfg := ClientConfig{
 		Node: "n1", Kubeconfig: n.kubeconfig(), BootstrapKubeconfig: n.path("bootstrap"), CertDir: n.path("pki"), Rotate: true, Dial: a.dial,
@@ -175,22 +173,6 @@ func always(t *testing.T, what string, while time.Duration, is func() bool) {
 	}
 }
 
-// whoAmI returns the user of a client's requests.
-func whoAmI(client kubernetes.Interface) (string, error) {
-	got, err := client.CoreV1().Nodes().Get(context.Background(), "x", metav1.GetOptions{})
-	return got.GetName(), err
-}
-
-// clientset returns a clientset of a Client.
-func clientset(t *testing.T, c *Client) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
 // metric returns the value of a counter or a gauge.
 func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
@@ -205,26 +187,6 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	}
 	t.Fatalf("there is no metric %s", name)
 	return 0
-}
-
-// me is this node's user name at the api.
-const me = "system:node:n1"
-
-// asks returns a function that reports whether a client's requests succeed with this user name.
-func asks(client kubernetes.Interface, user string) func() bool {
-	return func() bool {
-		who, err := whoAmI(client)
-		return err == nil && who == user
-	}
-}
-
-// isMe returns a function that reports whether requests succeed as this node.
-func isMe(t *testing.T, c *Client) func() bool { return asks(clientset(t, c), me) }
-
-// awaitMe waits until requests succeed as this node.
-func awaitMe(t *testing.T, c *Client) {
-	t.Helper()
-	await(t, "requests get through as this node's", isMe(t, c))
 }
 
 func mustRead(t *testing.T, path string) *kubeconfig {

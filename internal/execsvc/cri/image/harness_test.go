@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podstream/podstream/internal/clocktest"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/simruntime"
 	"github.com/podstream/podstream/internal/simruntime/simnode"
@@ -27,14 +28,14 @@ type sim struct {
 	*Puller
 	*simnode.Node
 	t      *testing.T
-	clock  *simtest.Clock
+	clock  *clocktest.Timers
 	events *events.Recorder
 	done   chan types.UID
 }
 
 func newSim(t *testing.T, cfg Config) *sim {
 	t.Helper()
-	s := &sim{t: t, done: make(chan types.UID, 100), clock: simtest.NewClock()}
+	s := &sim{t: t, done: make(chan types.UID, 100), clock: clocktest.NewTimers(time.Unix(1_000_000, 0))}
 	s.Node = simnode.New(t, simruntime.Config{Clock: s.clock})
 	s.events = events.New(events.Config{Clock: s.clock})
 	cfg.Images, cfg.Clock, cfg.Events = s.Images, s.clock, s.events

@@ -87,7 +87,7 @@ func TestPullDoesNotWait(t *testing.T) {
 	p := pod("1", "slow/app:5s")
 	s.want(p, 0, "pulling")
 	started := s.clock.Now()
-	if got := receive(t, s.clock.Timers); got != 5*time.Second {
+	if got := receive(t, s.clock.Set); got != 5*time.Second {
 		t.Fatalf("the runtime takes %v", got)
 	}
 	s.clock.Step(4 * time.Second)
@@ -115,7 +115,7 @@ func TestAlwaysPullsOnceForOneStart(t *testing.T) {
 	s := newSim(t, Config{})
 	p := pod("1", "Always slow/app:10m", "Always sim/app:1", "Always sim/app:1")
 	s.want(p, 0, "pulling")
-	receive(t, s.clock.Timers)
+	receive(t, s.clock.Set)
 	s.want(p, 1, "pulling")
 	s.want(p, 2, "pulling")
 	s.wantDone(p)
@@ -264,7 +264,7 @@ func TestClose(t *testing.T) {
 	s := newSim(t, Config{})
 	p := pod("1", "slow/app:1h", "sim/app:1")
 	s.want(p, 0, "pulling")
-	receive(t, s.clock.Timers)
+	receive(t, s.clock.Set)
 	s.Close()
 	s.want(p, 1, "ErrImagePull!")
 	if len(s.done) > 0 {

@@ -70,7 +70,7 @@ func TestLostAnswersConverge(t *testing.T) {
 			tryEach(t, func(t *testing.T, n int) bool {
 				s := newSim(t)
 				o := &once{method: method, n: n}
-				s.CRI = &forgetful{RuntimeService: s.CRI, lose: o.fault}
+				s.CRI = &lossy{RuntimeService: s.CRI, lose: o.fault}
 				s.Runtime = s.restarted()
 				s.live()
 				return o.hit

@@ -24,7 +24,7 @@ func (s *sim) kill(pod *v1.Pod, has *observed.Pod, grace int64) <-chan error {
 func (s *sim) wantTimers(n int, want time.Duration) {
 	s.t.Helper()
 	for range n {
-		if got := <-s.clock.Timers; got != want {
+		if got := <-s.clock.Set; got != want {
 			s.t.Fatalf("a container gets %v to end; want %v", got, want)
 		}
 	}

@@ -268,7 +268,7 @@ func TestKillPodTriesAgainDuringHooks(t *testing.T) {
 // wantPausing waits for a timer of that length; others are left out.
 func (s *sim) wantPausing(pause time.Duration) {
 	s.t.Helper()
-	for got := range s.clock.Timers {
+	for got := range s.clock.Set {
 		if got == pause {
 			return
 		}

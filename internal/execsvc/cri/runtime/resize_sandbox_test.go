@@ -31,8 +31,8 @@ func (r *sandboxes) UpdatePodSandboxResources(
 // implement the call gets it once; after another error the call is repeated the next time.
 func TestResizeSandbox(t *testing.T) {
 	s := newSim(t)
-	told := &sandboxes{RuntimeService: s.CRI, err: errors.New("busy")}
-	s.with(func(c *Config) { c.Runtime = told })
+	sent := &sandboxes{RuntimeService: s.CRI, err: errors.New("busy")}
+	s.with(func(c *Config) { c.Runtime = sent })
 	pod := simPod(sized(sample("a"), "100Mi"))
 	s.ResizeSandbox(t.Context(), pod, s.status(pod))
 	if len(sent.sent) > 0 {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/podstream/podstream/internal/clocktest"
 	"github.com/podstream/podstream/internal/execsvc/pod/events"
 	"github.com/podstream/podstream/internal/execsvc/pod/observed"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
@@ -33,7 +34,7 @@ type sim struct {
 	t      *testing.T
 	images *simImages
 	hooks  *simHooks
-	clock  *simtest.Clock
+	clock  *clocktest.Timers
 	// root has the logs: in pods, and the links to them in containers.
 	root string
 	// change, if set, changes the configuration of the next Runtime.
@@ -42,7 +43,7 @@ type sim struct {
 
 func newSim(t *testing.T) *sim {
 	t.Helper()
-	s := &sim{t: t, root: t.TempDir(), hooks: &simHooks{}, clock: simtest.NewClock()}
+	s := &sim{t: t, root: t.TempDir(), hooks: &simHooks{}, clock: clocktest.NewTimers(time.Unix(1_000_000, 0))}
 	s.Node = simnode.New(t, simruntime.Config{Clock: s.clock})
 	s.images = &simImages{service: s.Images, waits: map[string]imageAnswer{}}
 	s.Runtime = s.restarted()

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/resize"
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 )
 
 // queueTest is a Queue, and the state that an Agent would have.
@@ -31,7 +31,7 @@ func newQueue(t *testing.T, cpu string, restored map[types.UID]resize.Allocation
 		Queue: New(Config{Restored: restored}), t: t, snapshot: Snapshot{Terminating: map[types.UID]bool{}},
 		woken: map[types.UID]bool{}, stored: map[types.UID]resize.Allocation{},
 	}
-	q.snapshot.Node.Allocatable = amounts(cpu, "8Gi")
+	q.snapshot.Node.Allocatable = podtest.Amounts(cpu, "8Gi")
 	return q
 }
 
@@ -103,13 +103,9 @@ func sized(uid types.UID, generation int64, cpu, memory string) *v1.Pod {
 			Annotations: map[string]string{podmeta.SourceAnnotation: "api"},
 		},
 		Spec: v1.PodSpec{Containers: []v1.Container{{
-			Name: "main", Resources: v1.ResourceRequirements{Requests: amounts(cpu, memory), Limits: amounts(cpu, memory)},
+			Name: "main", Resources: v1.ResourceRequirements{Requests: podtest.Amounts(cpu, memory), Limits: podtest.Amounts(cpu, memory)},
 		}}},
 	}
-}
-
-func amounts(cpu, memory string) v1.ResourceList {
-	return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
 }
 
 // static makes the pod one of a file, which is critical.

@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/execsvc/decide/admit"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 )
 
 // An adopted pod has the allocation from before the restart, and not the requests that its spec has now.
 func TestAdoptedPodKeepsItsAllocation(t *testing.T) {
 	q := New(Config{})
-	node := Snapshot{Node: admit.Node{Allocatable: amounts("4", "1Gi")}}
+	node := Snapshot{Node: admit.Node{Allocatable: podtest.Amounts("4", "1Gi")}}
 	had := sized("a", 1, "2", "256Mi").Spec.Containers[0].Resources
 	q.Adopt(sized("a", 2, "3", "256Mi"), &v1.PodStatus{
 		ObservedGeneration: 1, ContainerStatuses: []v1.ContainerStatus{{Name: "main", Resources: &had, AllocatedResources: had.Requests}},
@@ -59,7 +60,7 @@ func TestImpossibleChangeAllocatesNothing(t *testing.T) {
 // A pod that is changed, before it runs, into one that has lacks keeps its capacity.
 func TestPodChangedBeforeItRunsKeepsItsCapacity(t *testing.T) {
 	q := New(Config{})
-	node := Snapshot{Node: admit.Node{Allocatable: amounts("2", "1Gi")}}
+	node := Snapshot{Node: admit.Node{Allocatable: podtest.Amounts("2", "1Gi")}}
 	if _, v := q.Check(sized("a", 1, "2", "256Mi"), node, false, nil); len(v.Rejected) > 0 {
 		t.Fatalf("%+v", v)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podstream/podstream/internal/execsvc/pod/podmeta"
+	"github.com/podstream/podstream/internal/execsvc/pod/podtest"
 )
 
 func TestCPUQuota(t *testing.T) {
@@ -39,16 +40,16 @@ func TestSwapLimit(t *testing.T) {
 		container v1.Container
 		want      int64
 	}{
-		"a quarter":                {node(func(*Node) {}), with(list("", "2Gi"), nil), gib},
-		"all":                      {node(func(*Node) {}), with(list("", "8Gi"), nil), 4 * gib},
-		"more than the node has":   {node(func(*Node) {}), with(list("", "9Gi"), nil), 0},
-		"no request":               {node(func(*Node) {}), with(list("1", ""), list("", "2Gi")), 0},
-		"the memory isn't known":   {node(func(n *Node) { n.MemoryCapacity = 0 }), with(list("", "2Gi"), nil), 0},
-		"no request, none known":   {node(func(n *Node) { n.MemoryCapacity = 0 }), with(list("1", ""), list("", "2Gi")), 0},
-		"the node has no swap":     {node(func(n *Node) { n.SwapCapacity = 0 }), with(list("", "2Gi"), nil), 0},
-		"nobody is to have a part": {node(func(n *Node) { n.LimitedSwap = false }), with(list("", "2Gi"), nil), 0},
+		"a quarter":                {node(func(*Node) {}), podtest.Sized(podtest.Amounts("", "2Gi"), nil), gib},
+		"all":                      {node(func(*Node) {}), podtest.Sized(podtest.Amounts("", "8Gi"), nil), 4 * gib},
+		"more than the node has":   {node(func(*Node) {}), podtest.Sized(podtest.Amounts("", "9Gi"), nil), 0},
+		"no request":               {node(func(*Node) {}), podtest.Sized(podtest.Amounts("1", ""), podtest.Amounts("", "2Gi")), 0},
+		"the memory isn't known":   {node(func(n *Node) { n.MemoryCapacity = 0 }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
+		"no request, none known":   {node(func(n *Node) { n.MemoryCapacity = 0 }), podtest.Sized(podtest.Amounts("1", ""), podtest.Amounts("", "2Gi")), 0},
+		"the node has no swap":     {node(func(n *Node) { n.SwapCapacity = 0 }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
+		"nobody is to have a part": {node(func(n *Node) { n.LimitedSwap = false }), podtest.Sized(podtest.Amounts("", "2Gi"), nil), 0},
 	} {
-		if got := swapLimit(podOf(c.container), &c.container, c.node); got != c.want {
+		if got := swapLimit(podtest.Of(c.container), &c.container, c.node); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
@@ -56,9 +57,9 @@ func TestSwapLimit(t *testing.T) {
 
 // If the kernel doesn't count swap, a swap limit would be an error of the runtime.
 func TestNoSwapLimitWithoutAccounting(t *testing.T) {
-	c := with(list("", "1Gi"), list("", "2Gi"))
+	c := podtest.Sized(podtest.Amounts("", "1Gi"), podtest.Amounts("", "2Gi"))
 	for _, v2 := range []bool{false, true} {
-		got := LinuxResources(podOf(c), &c, &Node{MemoryCapacity: 8 * gib, SwapCapacity: gib, CgroupV2: v2, LimitedSwap: true})
+		got := LinuxResources(podtest.Of(c), &c, &Node{MemoryCapacity: 8 * gib, SwapCapacity: gib, CgroupV2: v2, LimitedSwap: true})
 		if got.GetMemorySwapLimitInBytes() != 0 || got.GetUnified()["memory.swap.max"] != "" {
 			t.Errorf("cgroup v2 %v: swap is limited: %v", v2, got)
 		}
@@ -68,9 +69,9 @@ func TestNoSwapLimitWithoutAccounting(t *testing.T) {
 // A relayed pod has swap as at its source: a pod of an API server isn't a static one.
 func TestSwapOfRelayedPods(t *testing.T) {
 	node := &Node{MemoryCapacity: 8 * gib, SwapCapacity: 4 * gib, CgroupV2: true, SwapAccounting: true, LimitedSwap: true}
-	c := with(list("", "2Gi"), nil)
+	c := podtest.Sized(podtest.Amounts("", "2Gi"), nil)
 	for way, want := range map[string]bool{"first(1)/api": true, "second(2)/relay,first(1)/api:site": true, "first(1)/file": false} {
-		pod := podOf(c)
+		pod := podtest.Of(c)
 		pod.Annotations = map[string]string{podmeta.SourceAnnotation: "relay", podmeta.RelayPathAnnotation: way}
 		if got := Swaps(pod, &c, node); got != want {
 			t.Errorf("%s: it swaps: %v, want %v", way, got, want)
@@ -88,18 +89,18 @@ func TestPageSizeName(t *testing.T) {
 
 // An invalid size names no pages.
 func TestHugepageLimitsIgnoreOtherNames(t *testing.T) {
-	c := with(nil, v1.ResourceList{"hugepages-big": resource.MustParse("1Gi"), "hugepages-": resource.MustParse("1Gi"), "memory": resource.MustParse("2Mi")})
-	got := hugepageLimits(podOf(c), &c, []int64{2 << 20})
+	c := podtest.Sized(nil, v1.ResourceList{"hugepages-big": resource.MustParse("1Gi"), "hugepages-": resource.MustParse("1Gi"), "memory": resource.MustParse("2Mi")})
+	got := hugepageLimits(podtest.Of(c), &c, []int64{2 << 20})
 	if len(got) != 1 || got[0].GetPageSize() != "2MB" || got[0].GetLimit() != 0 {
 		t.Errorf("%v; want 2MB: 0 and nothing else", got)
 	}
 }
 
 func TestPodResources(t *testing.T) {
-	sidecar := with(list("100m", "1Gi"), list("200m", "1Gi"))
+	sidecar := podtest.Sized(podtest.Amounts("100m", "1Gi"), podtest.Amounts("200m", "1Gi"))
 	sidecar.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
-	pod := podOf(with(list("1", "1Gi"), list("2", "2Gi")), with(list("500m", ""), list("", "1Gi")))
-	pod.Spec.InitContainers = []v1.Container{sidecar, with(list("3", "512Mi"), list("3", "8Gi"))}
+	pod := podtest.Of(podtest.Sized(podtest.Amounts("1", "1Gi"), podtest.Amounts("2", "2Gi")), podtest.Sized(podtest.Amounts("500m", ""), podtest.Amounts("", "1Gi")))
+	pod.Spec.InitContainers = []v1.Container{sidecar, podtest.Sized(podtest.Amounts("3", "512Mi"), podtest.Amounts("3", "8Gi"))}
 	check := func(what string, requests, limits v1.ResourceList) {
 		t.Helper()
 		gotRequests, gotLimits := PodResources(pod)
@@ -110,16 +111,16 @@ func TestPodResources(t *testing.T) {
 			t.Errorf("%s: limits (-want +got):\n%s", what, diff)
 		}
 	}
-	check("containers", list("3100m", "2Gi"), list("3200m", "9Gi"))
+	check("containers", podtest.Amounts("3100m", "2Gi"), podtest.Amounts("3200m", "9Gi"))
 	// A pod without a limit doesn't get one by its overhead.
-	pod.Spec.Overhead = list("100m", "1Gi")
-	check("with overhead", list("3200m", "3Gi"), list("3300m", "10Gi"))
-	pod.Spec.Resources = &v1.ResourceRequirements{Requests: list("8", "16Gi"), Limits: list("8", "")}
-	check("the pod's own", list("8100m", "17Gi"), list("8100m", "10Gi"))
+	pod.Spec.Overhead = podtest.Amounts("100m", "1Gi")
+	check("with overhead", podtest.Amounts("3200m", "3Gi"), podtest.Amounts("3300m", "10Gi"))
+	pod.Spec.Resources = &v1.ResourceRequirements{Requests: podtest.Amounts("8", "16Gi"), Limits: podtest.Amounts("8", "")}
+	check("the pod's own", podtest.Amounts("8100m", "17Gi"), podtest.Amounts("8100m", "10Gi"))
 }
 
 func TestQOSClassByThePodsOwnResources(t *testing.T) {
-	full := list("1", "1Gi")
+	full := podtest.Amounts("1", "1Gi")
 	for name, c := range map[string]struct {
 		own  *v1.ResourceRequirements
 		want v1.PodQOSClass
@@ -129,9 +130,9 @@ func TestQOSClassByThePodsOwnResources(t *testing.T) {
 		"requests equal limits": {&v1.ResourceRequirements{Requests: full, Limits: full}, v1.PodQOSGuaranteed},
 		"limits only":           {&v1.ResourceRequirements{Limits: full}, v1.PodQOSGuaranteed},
 		"requests only":         {&v1.ResourceRequirements{Requests: full}, v1.PodQOSBurstable},
-		"zeros":                 {&v1.ResourceRequirements{Requests: list("0", "0")}, v1.PodQOSBestEffort},
+		"zeros":                 {&v1.ResourceRequirements{Requests: podtest.Amounts("0", "0")}, v1.PodQOSBestEffort},
 	} {
-		pod := podOf(with(list("500m", ""), nil))
+		pod := podtest.Of(podtest.Sized(podtest.Amounts("500m", ""), nil))
 		pod.Spec.Resources = c.own
 		if got := podmeta.QOSClass(pod); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// client is a client's certificate.
+// client returns a client's certificate.
 func client(ca *certtest.CA, name string, groups ...string) *x509.Certificate {
 	return ca.Pair(x509.Certificate{
 		Subject: pkix.Name{CommonName: name, Organization: groups}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

@@ -103,11 +103,11 @@ func TestClientCAFile(t *testing.T) {
 	late := newSetup(t, func(c *Config) { c.ClientCAFile += ".late" })
 	cert := client(late.ca, "late")
 	if got := status(late.Auth, ask(http.MethodGet, "/pods", "", cert)); got != http.StatusUnauthorized {
-		t.Errorf("before there is a file: %d; want 401", got)
+		t.Errorf("before the file exists: %d; want 401", got)
 	}
 	write(t, late.caFile+".late", late.ca.PEM)
 	late.clock.SetTime(late.clock.Now().Add(reread))
 	if got := status(late.Auth, ask(http.MethodGet, "/pods", "", cert)); got != http.StatusOK {
-		t.Errorf("once there is a file: %d; want 200", got)
+		t.Errorf("once the file exists: %d; want 200", got)
 	}
 }

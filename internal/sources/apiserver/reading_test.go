@@ -11,9 +11,6 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/time/rate"
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podstream/podstream/internal/manifest"
 	"github.com/podstream/podstream/internal/sources/apiserver/apitest"
@@ -188,26 +185,4 @@ func podOf(t testing.TB, s manifest.Set, name string) *manifest.Pod {
 	}
 	t.Fatalf("no origin %s with one pod; there are %v", name, originNames(s))
 	return nil
-}
-
-// newPod returns a pod of the tests' node in namespace ns.
-func newPod(name string) *v1.Pod {
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: name,
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate}},
-		},
-		Spec:   v1.PodSpec{NodeName: node, Containers: []v1.Container{{Name: "c", Image: "image:1"}}},
-		Status: v1.PodStatus{Phase: v1.PodPending},
-	}
-}
-
-func withUID(p *v1.Pod, uid string) *v1.Pod {
-	p.UID = types.UID(uid)
-	return p
-}
-
-func onNode(p *v1.Pod, node string) *v1.Pod {
-	p.Spec.NodeName = node
-	return p
 }
