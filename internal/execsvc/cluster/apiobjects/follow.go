@@ -3,7 +3,6 @@ package apiobjects
 import (
 	"context"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,7 +27,7 @@ const (
 // again when the server no longer serves it. A reflector decides when to list and when to watch, and pauses after
 // failures; the follower makes its requests, and is its store.
 func (t *table[T]) follow(ctx context.Context, find func(context.Context) (resource, error)) {
-	f := &follower[T]{table: t, find: find, pace: rate.NewLimiter(rate.Every(firstPause), 1)}
+	f := &follower[T]{table: t, find: find, pace: rate.NewLimiter(rate.Every(firstPause), 1), listing: make(chan struct{}, 1)}
 	quiet := logr.Discard() // The table logs failures, each once.
 	r := cache.NewReflectorWithOptions(
 		paged{&cache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch}}, nil, f, cache.ReflectorOptions{
@@ -39,8 +38,7 @@ func (t *table[T]) follow(ctx context.Context, find func(context.Context) (resou
 	r.MaxInternalErrorRetryDuration = math.MaxInt64
 	r.RunWithContext(klog.NewContext(ctx, quiet))
 	// The reflector doesn't wait for its list under way, which ends with ctx.
-	f.listing.Lock()
-	defer f.listing.Unlock()
+	f.listing <- struct{}{}
 }
 
 // paged makes a reflector request lists in place of streaming lists: after a failure of those it doesn't end with its
@@ -58,8 +56,8 @@ type follower[T any] struct {
 	at *resource
 	// pace bounds how often watches begin: the reflector begins one as soon as the last one has ended.
 	pace *rate.Limiter
-	// listing is held during a list.
-	listing sync.Mutex
+	// listing is full during a list.
+	listing chan struct{}
 }
 
 // Add is part of cache.ReflectorStore.

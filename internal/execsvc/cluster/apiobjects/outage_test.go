@@ -93,42 +93,41 @@ func TestFollowFindsAgain(t *testing.T) {
 	}, newClass("sandboxed", "runsc"))
 }
 
-// It ends at once, whatever it waits for: for a page, for an event, or for the next attempt.
+// It ends at once, whether it awaits an event or the next attempt, and with its list, if one is under way.
 func TestFollowEnds(t *testing.T) {
-	waits := func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
+	refuses := func(r *resource) {
+		r.list = func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errRefused }
 	}
-	for name, change := range map[string]func(*resource){
-		"in a list":  func(r *resource) { r.list = waits },
-		"in a watch": func(*resource) {},
-		"between its lists": func(r *resource) {
-			r.list = func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errRefused }
-		},
-		"between its watches": func(r *resource) {
+	for name, tt := range map[string]struct {
+		change func(*resource)
+		takes  time.Duration
+	}{
+		"in a watch":        {func(*resource) {}, 0},
+		"between its lists": {refuses, 0},
+		"between its watches": {func(r *resource) {
 			r.watch = func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, errRefused }
-		},
+		}, 0},
+		"in a list, which ends a second later": {func(r *resource) {
+			r.list = func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return nil, ctx.Err()
+			}
+		}, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(h *harness) {
-				under := 0
 				end := h.doing(func(ctx context.Context) {
 					h.services.follow(ctx, func(ctx context.Context) (resource, error) {
 						r := must[resource](t)(h.findServices(ctx))
-						change(&r)
-						list := r.list
-						r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-							under++
-							defer func() { under-- }()
-							return list(ctx, o)
-						}
+						tt.change(&r)
 						return r, nil
 					})
 				})
 				before := time.Now()
 				end()
-				if took := time.Since(before); took > 0 || under > 0 {
-					t.Errorf("it has ended after %v, with %d lists under way", took, under)
+				if took := time.Since(before); took != tt.takes {
+					t.Errorf("it has ended after %v; want %v", took, tt.takes)
 				}
 			})
 		})

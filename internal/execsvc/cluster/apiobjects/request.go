@@ -61,8 +61,12 @@ func resourceOf[L runtime.Object](client interface {
 // list with the version that was read. If the reflector had the pages, it would hold all objects as received. It
 // would also request the whole list at once if a page has expired, and whenever it lists again.
 func (f *follower[T]) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-	f.listing.Lock()
-	defer f.listing.Unlock()
+	select {
+	case f.listing <- struct{}{}:
+		defer func() { <-f.listing }()
+	case <-ctx.Done():
+		return nil, errList
+	}
 	if f.at == nil {
 		at, err := f.find(ctx)
 		if err != nil {
