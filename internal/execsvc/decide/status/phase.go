@@ -149,6 +149,10 @@ func endOf(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 // startsAgain reports whether a container with this end restarts.
 func startsAgain(in *Input, c *v1.Container, end *v1.ContainerStateTerminated) bool {
 	last := in.Runtime.Latest(c.Name)
+	if last != nil && last.State == observed.Created {
+		// Its successor is already created.
+		return true
+	}
 	if last == nil || last.State != observed.Exited || containerID(in, last) != end.ContainerID {
 		// The status has an end that the runtime doesn't report, or no longer does.
 		last = &observed.Container{Name: c.Name, State: observed.Exited, ExitCode: end.ExitCode}

@@ -111,6 +111,16 @@ func TestReplacedContainer(t *testing.T) {
 	}
 }
 
+// A container that was stopped for its successor hasn't ended the pod either while the successor is created and not yet
+// started, for example because podexecd was killed in between.
+func TestReplacedContainerWithCreatedSuccessor(t *testing.T) {
+	first := exited("a", 0)
+	first.Replaced = true
+	if got := Generate(in(podOf(onFailure, "a", "b"), has(attempt(1, created("a")), first, exited("b", 0)))); got.Phase != v1.PodRunning {
+		t.Errorf("phase %s", got.Phase)
+	}
+}
+
 func TestRestartCountNeverFalls(t *testing.T) {
 	pod := podOf(always, "a")
 	step := func(previous *v1.PodStatus, c observed.Container) *v1.PodStatus {
